@@ -10,10 +10,12 @@ use agent_client_protocol::v1::schema::{
 use futures_util::FutureExt as _;
 use serde_json::Value;
 use tokio::sync::mpsc;
-use zero_client::{OpenRequest, SessionHandle, SessionUpdates};
+use zero_client::{GatewayLocality, OpenRequest, SessionHandle, SessionUpdates};
 use zero_core::SessionId;
 use zero_core::event::{Event, EventKind};
 use zero_policy::PermissionMode;
+
+use zero_runtime::session_results::ResultLifetime;
 
 use crate::acp_agent::AcpAgent;
 use crate::client_approver::ClientApprover;
@@ -173,6 +175,7 @@ impl AcpAgent {
             elicitor: asker,
             editor: editor.map(|editor| Arc::new(editor) as _),
             servers,
+            result_lifetime: result_lifetime(handle.locality()),
         };
         let tool_host = self
             .config
@@ -494,6 +497,14 @@ fn parse_server(server: McpServer) -> Result<SessionMcpServer, Error> {
         _ => Err(rpc_error::invalid_params(
             "an MCP server can be a command or have an address (`http`)",
         )),
+    }
+}
+
+/// A gateway elsewhere cannot tell when a session is deleted, so that its results would stay.
+fn result_lifetime(locality: GatewayLocality) -> ResultLifetime {
+    match locality {
+        GatewayLocality::InProcess => ResultLifetime::Session,
+        GatewayLocality::Remote => ResultLifetime::Process,
     }
 }
 

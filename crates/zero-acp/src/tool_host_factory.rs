@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use zero_core::SessionId;
 use zero_policy::PermissionMode;
+use zero_runtime::session_results::ResultLifetime;
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::tool_backend::{CallApprover, ToolBackend, ToolBackendError};
 use zero_runtime::{Editor, Elicitor};
@@ -86,6 +87,8 @@ pub struct ToolHostRequest {
     pub editor: Option<Arc<dyn Editor>>,
     /// The MCP servers that the editor names for this session.
     pub servers: Vec<SessionMcpServer>,
+    /// How long the session's oversized results exist.
+    pub result_lifetime: ResultLifetime,
 }
 
 /// An open tool host.

@@ -18,6 +18,7 @@ use tokio::sync::{OnceCell, mpsc};
 use tokio::time::{Instant, sleep};
 use zero_core::SessionId;
 use zero_runtime::GrantRecord;
+use zero_runtime::session_results::ResultLifetime;
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::tool_backend::CallApprover;
 use zero_runtime::{ApprovalAnswer, ApprovalQuestion, DialectName};
@@ -308,6 +309,7 @@ impl ToolServer {
             elicitor: asker,
             editor: None,
             servers: Vec::new(),
+            result_lifetime: ResultLifetime::Process,
         };
         let opened = tool_hosts
             .open(order)

@@ -134,7 +134,7 @@ impl UpdatePresenter {
             }
             EventKind::Text { text } => self.present_text(run, MessageKind::Answer, text),
             EventKind::Thought { text } => self.present_text(run, MessageKind::Thought, text),
-            EventKind::ToolStarted { call, name, title, kind, input, locations } => {
+            EventKind::ToolStarted { call, name, title, kind, input, locations, .. } => {
                 self.assembler.break_message(run);
                 let named = match locations.is_empty() {
                     true => call_content::input_locations(*kind, input),
@@ -151,7 +151,7 @@ impl UpdatePresenter {
                 };
                 self.learn_call(call, run, facts).1
             }
-            EventKind::ToolUpdated { call, title, kind, locations, progress } => {
+            EventKind::ToolUpdated { call, title, kind, locations, progress, .. } => {
                 let facts = CallFacts {
                     title: title.as_deref().map(clean_title),
                     kind: *kind,

@@ -71,8 +71,16 @@ pub enum EventKind {
         /// Files that the call is about.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         locations: Vec<FileLocation>,
+        /// Whether the call waits for earlier calls of the same reply. An update with `begins`
+        /// precedes its execution; without one, it has not run.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        waits: bool,
+        /// Id of the call in the transcript, where the model's provider chooses it; absent in
+        /// ledgers of earlier versions.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        transcript_id: Option<String>,
     },
-    /// News of a running call: a better title, or its progress.
+    /// News of a call: it begins, or it has a better title or progress.
     ToolUpdated {
         /// Id of the call.
         call: String,
@@ -88,6 +96,9 @@ pub enum EventKind {
         /// Progress, as the tool reports it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         progress: Option<String>,
+        /// Whether a call that waited for others begins now.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        begins: bool,
     },
     /// A call ended. Sent exactly once for each call that started.
     #[serde(deserialize_with = "deserialize_tool_ended")]

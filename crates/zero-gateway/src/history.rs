@@ -227,6 +227,8 @@ mod tests {
             kind: ToolKind::Read,
             input: json!({"path": "a"}),
             locations: Vec::new(),
+            waits: false,
+            transcript_id: None,
         };
         let error = ToolError::not_found(ErrorReason::Io, "no such file");
         let ended = EventKind::tool_ended(call, error.into());

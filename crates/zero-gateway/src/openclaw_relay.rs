@@ -411,6 +411,14 @@ impl RunEventWriter<'_, '_> {
                     data["args"] = input.clone();
                 });
             }
+            // A call begins that was announced before, which these clients do not tell apart.
+            EventKind::ToolUpdated {
+                title: None,
+                kind: None,
+                progress: None,
+                begins: true,
+                ..
+            } => {}
             EventKind::ToolUpdated { call, locations, progress, .. } if interest.tools => {
                 let shown = translation::partial_result(progress.as_deref());
                 self.write_tool_details(call, "update", "partialResult", shown, locations);

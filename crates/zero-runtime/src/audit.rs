@@ -1,4 +1,7 @@
-//! The audit log: one row per call, however the call ends.
+//! The audit log: one row per call, however the call ends, and one before a call runs.
+//!
+//! The row before tells of calls whose process was killed ([`open_calls`]); most readers leave it
+//! out.
 //!
 //! The log is JSON lines, one file per day, private to its owner. Secrets are redacted before a row
 //! is written, and each row is written with a single append, so rows of several processes do not
@@ -12,10 +15,12 @@ mod connection_rows;
 mod day_reader;
 mod decision_fields;
 mod log_head;
+pub mod open_calls;
 pub mod verification;
 
+use std::fs::File;
 use std::io;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use jiff::Timestamp;
 use jiff::civil::Date;
@@ -23,6 +28,7 @@ use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use zero_core::{CallId, ErrorReason, ToolError};
+use zero_sandbox::folder_lease::FolderLease;
 use zero_sandbox::{StateDir, Workspace};
 
 pub use self::chain_link::{ChainLink, ChainPosition};
@@ -36,6 +42,12 @@ use crate::redaction;
 
 /// Prefix of a hook's name in the `rule` field. No rule begins with it.
 pub(crate) const HOOK_RULE: &str = "hook ";
+
+/// The status of a row that was written before its call ran.
+const STARTED: &str = "started";
+
+/// Where the leases of the processes that write such rows are, in zero's own folder.
+pub(crate) const PROCESSES: &str = "audit-processes";
 
 /// One call in the audit log.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -70,7 +82,8 @@ pub struct AuditRow {
     /// The hooks that ran for the call, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hooks: Vec<AuditHook>,
-    /// `ok`, `error`, `denied`, `cancelled`, `timeout` or `panic`.
+    /// `ok`, `error`, `denied`, `cancelled`, `timeout` or `panic`; `started` in the row that is
+    /// written before the call runs.
     pub status: String,
     /// The type of its error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -100,6 +113,9 @@ pub struct AuditRow {
     /// `service`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service: Option<AuditService>,
+    /// The process that makes the call; only in a row with status `started`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process: Option<String>,
 }
 
 impl AuditRow {
@@ -128,7 +144,13 @@ impl AuditRow {
             fallback: None,
             connection: None,
             service: None,
+            process: None,
         }
+    }
+
+    /// Whether the row was written before its call ran. Another row has its end.
+    pub fn is_begin(&self) -> bool {
+        self.status == STARTED
     }
 
     /// Whether the row describes a call, and not a connection or service.
@@ -266,13 +288,21 @@ pub struct AuditDecision {
 #[derive(Debug)]
 pub struct AuditLog {
     dir: StateDir,
+    state: StateDir,
     writer: Mutex<Option<ChainWriter>>,
+    /// Held while this process can make calls, and released by the kernel if it is killed.
+    process: OnceLock<(String, FolderLease)>,
 }
 
 impl AuditLog {
     /// The log in the state folder.
     pub fn new(state: &StateDir) -> Self {
-        Self { dir: state.child("audit"), writer: Mutex::new(None) }
+        Self {
+            dir: state.child("audit"),
+            state: state.clone(),
+            writer: Mutex::new(None),
+            process: OnceLock::new(),
+        }
     }
 
     /// Checks that a row can be written: the files can be opened and locked, and the disk has
@@ -285,6 +315,39 @@ impl AuditLog {
     pub fn write(&self, row: &AuditRow) -> io::Result<()> {
         let object = serde_json::to_vec(row)?;
         self.with_writer(|writer| writer.append(&self.dir, utc_date(row.time), &object))
+    }
+
+    /// Writes the row of a call that is about to run. The returned file must be
+    /// [flushed](File::sync_data) before the call has effects that a power cut must not make the log
+    /// forget.
+    pub fn write_begin(&self, row: &AuditRow) -> io::Result<Option<File>> {
+        let process = Some(self.register_process()?.to_owned());
+        let row = AuditRow { status: STARTED.to_owned(), process, ..row.clone() };
+        let object = serde_json::to_vec(&row)?;
+        let mut file = None;
+        self.with_writer(|writer| {
+            let outcome = writer.append(&self.dir, utc_date(row.time), &object)?;
+            file = writer.clone_file()?;
+            Ok(outcome)
+        })?;
+        Ok(file)
+    }
+
+    /// The name of this process in rows, which others can look up as long as it lives.
+    fn register_process(&self) -> io::Result<&str> {
+        if let Some((name, _)) = self.process.get() {
+            return Ok(name);
+        }
+        let name = format!("{:016x}", fastrand::u64(..));
+        let lease = FolderLease::acquire(&self.state, PROCESSES, &name)?;
+        Ok(&self.process.get_or_init(|| (name, lease)).0)
+    }
+
+    /// Whether the process that wrote a row of a begin still lives, so that the call may end.
+    pub fn is_alive(&self, process: &str) -> bool {
+        // Written by us; anything else in its place could name other folders.
+        let is_name = process.len() == 16 && process.bytes().all(|byte| byte.is_ascii_hexdigit());
+        is_name && FolderLease::is_held(&self.state, PROCESSES, process)
     }
 
     fn with_writer(

@@ -1,5 +1,6 @@
-//! The record of one call, written exactly once however the call ends.
+//! The record of one call, whose end is written exactly once however the call ends.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -7,7 +8,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use zero_core::{CallId, Effect, SecretMask, ToolCall, ToolError, ToolName};
 
-use crate::audit::{AuditDecision, AuditEffect, AuditHook, AuditRow, EFFECTS_MAX};
+use crate::audit::{self, AuditDecision, AuditEffect, AuditHook, AuditRow, EFFECTS_MAX};
 use crate::dialect::Dialect;
 use crate::host_session::ToolHostSession;
 use crate::metrics::{CallSample, CallStatus};
@@ -139,6 +140,19 @@ impl<'a> CallRecord<'a> {
         self.row.hooks.push(hook);
     }
 
+    /// Writes the row that shows that the call runs. It reaches the disk before a call with side
+    /// effects continues, so that neither a killed process nor a power cut hides the call.
+    pub(crate) async fn write_begin(&self, effects: &[Effect]) -> Result<(), ToolError> {
+        let unwritable = |error: io::Error| audit::unwritable_log_error(&error);
+        let file = self.host.audit.write_begin(&self.row).map_err(unwritable)?;
+        let Some(file) = file.filter(|_| effects.iter().any(has_side_effects)) else {
+            return Ok(());
+        };
+        // A disk takes milliseconds, in which the other calls of this thread go on.
+        let flushed = tokio::task::spawn_blocking(move || file.sync_data()).await;
+        flushed.unwrap_or_else(|error| Err(io::Error::other(error))).map_err(unwritable)
+    }
+
     pub(crate) fn report_started(&self) {
         self.send_event(|call| CallEvent::Started { call });
     }
@@ -176,6 +190,11 @@ impl<'a> CallRecord<'a> {
         tracing::info!(status = status.as_str(), duration_us = self.row.duration_us, "call ended");
         self.send_event(|call| CallEvent::Ended { call, status: status.as_str() });
     }
+}
+
+/// Whether an effect is more than a look at something.
+fn has_side_effects(effect: &Effect) -> bool {
+    !matches!(effect, Effect::Read(_) | Effect::Ask | Effect::State(_))
 }
 
 /// An input as it is recorded.

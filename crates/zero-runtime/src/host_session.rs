@@ -13,13 +13,14 @@ use zero_sandbox::{StateDir, Workspace, file_error, folder_lease};
 
 use crate::admission::SessionQuota;
 use crate::approver::Approver;
-use crate::audit::ConnectionAuditLog;
+use crate::audit::{self, ConnectionAuditLog};
 use crate::editor::Editor;
 use crate::editor_buffers::EditorBuffers;
 use crate::elicitation::Elicitor;
 use crate::grants::{GrantDecision, GrantStore, GrantTable, SavedGrant, SessionGrant};
 use crate::observer::CallEventObserver;
 use crate::seen_files::SeenFiles;
+use crate::session_results::{self, ResultLifetime};
 use crate::text_reader::TextReaderProvider;
 use crate::tool_host::ToolHost;
 
@@ -50,9 +51,12 @@ pub struct ToolHostSessionConfig {
     pub editor: Option<Arc<dyn Editor>>,
     /// Reads long texts for the session's tools.
     pub readers: Option<Arc<dyn TextReaderProvider>>,
+    /// How long its oversized results exist.
+    pub result_lifetime: ResultLifetime,
 }
 
-/// The state of a session. When it ends, its jobs are killed and its oversized results are removed.
+/// The state of a session. When it ends, its jobs are killed and its oversized results are removed,
+/// unless they belong to a stored session.
 pub struct ToolHostSession {
     id: Option<SessionId>,
     seen: Option<Arc<SeenFiles>>,
@@ -79,10 +83,16 @@ impl ToolHostSession {
         host: &ToolHost,
         config: ToolHostSessionConfig,
     ) -> Result<Self, ToolError> {
-        let spill = SpillFolder::new_leased(&host.state, SPILL, id.as_str()).map_err(|error| {
-            let shown = host.state.child(SPILL).path().display().to_string();
-            file_error::from_io("use zero's own folder", &shown, &error)
-        })?;
+        let spill = match config.result_lifetime {
+            ResultLifetime::Session => {
+                SpillFolder::new_permanent(session_results::folder(&host.state, &id))
+            }
+            ResultLifetime::Process => SpillFolder::new_leased(&host.state, SPILL, id.as_str())
+                .map_err(|error| {
+                    let shown = host.state.child(SPILL).path().display().to_string();
+                    file_error::from_io("use zero's own folder", &shown, &error)
+                })?,
+        };
         let name = format!("session-{id}");
         Self::with_spill(Some(id), spill, name, host, config)
     }
@@ -113,6 +123,7 @@ impl ToolHostSession {
             keeper,
             editor,
             readers,
+            result_lifetime: _,
         } = config;
         let shown = host.state.path().display().to_string();
         host.state
@@ -161,7 +172,7 @@ impl ToolHostSession {
     /// Removes the files of sessions whose processes were killed. Bounded: the rest is removed next
     /// time.
     pub(crate) fn sweep(state: &StateDir) {
-        let swept = folder_lease::sweep(state, &[TMP_SHELF, SPILL]);
+        let swept = folder_lease::sweep(state, &[TMP_SHELF, SPILL, audit::PROCESSES]);
         if swept > 0 {
             tracing::info!(swept, "removed files of killed sessions");
         }

@@ -45,6 +45,7 @@ pub mod schema;
 mod secret_guard;
 pub mod seen_files;
 mod service_rows;
+pub mod session_results;
 pub mod simulated_call;
 pub mod stdio;
 pub mod text_reader;

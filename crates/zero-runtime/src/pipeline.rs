@@ -2,8 +2,9 @@
 //! mask → bound → record → deliver, always in that order.
 //!
 //! [`ToolHost::call`] is the only way to run a tool. Each step can end the call. However it ends,
-//! even if the caller drops it, one audit row is written, one sample is counted and one `Ended`
-//! event is sent: [`CallRecord`] does that when it is dropped.
+//! even if the caller drops it, one audit row with its end is written, one sample is counted and one
+//! `Ended` event is sent: [`CallRecord`] does that when it is dropped. Another row is written before
+//! the tool runs.
 
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -287,6 +288,7 @@ impl ToolHost {
         let usual = self.limits.timeout(spec.timeout_class);
         let longest = plan.deadline().unwrap_or(usual);
         let permit = self.admission.admit(&session.lane, cancel, longest).await?;
+        ledger.write_begin(effects).await?;
         ledger.report_started();
         let terms = ExecutionLimits {
             deadline: call.timeout.map_or(longest, |timeout| timeout.min(longest)),

@@ -23,6 +23,7 @@ use crate::approver::{ApprovalAnswer, ApprovalQuestion};
 use crate::dialect::DialectName;
 use crate::elicitation::Elicitor;
 use crate::grants::GrantRecord;
+use crate::session_results::ResultLifetime;
 use crate::text_reader::TextReader;
 use crate::tool::BoxFuture;
 
@@ -168,6 +169,12 @@ pub trait ToolBackendFactory: Send + Sync {
         &self,
         order: ToolBackendRequest,
     ) -> BoxFuture<'_, Result<Arc<dyn ToolBackend>, ToolBackendError>>;
+
+    /// Removes the results of a session that were too large for its transcript, when the session
+    /// is reset or deleted. What cannot be removed is logged.
+    fn remove_results(&self, _session: &SessionId) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
 }
 
 /// What the backend of a session is opened with.
@@ -186,6 +193,8 @@ pub struct ToolBackendRequest {
     pub elicitor: Arc<dyn Elicitor>,
     /// The grants that the user gave earlier in this session.
     pub grants: Vec<GrantRecord>,
+    /// How long its oversized results exist.
+    pub result_lifetime: ResultLifetime,
 }
 
 /// Asks the user for approval of a call, and stores their grants.

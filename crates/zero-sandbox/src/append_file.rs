@@ -71,6 +71,11 @@ impl AppendFile {
         Ok(bytes)
     }
 
+    /// Another handle on the file, to flush it to the disk without blocking other writers.
+    pub fn try_clone(&self) -> io::Result<File> {
+        self.file.try_clone()
+    }
+
     /// Finds the last line in the first `size` bytes for which `pick` returns a value, whether the
     /// line is complete or not, and what a next line has to start with. Reads at most `bytes_max`
     /// bytes, from the end.

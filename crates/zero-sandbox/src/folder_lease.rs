@@ -56,6 +56,19 @@ impl FolderLease {
         Err(io::Error::new(io::ErrorKind::WouldBlock, "its lock is removed again and again"))
     }
 
+    /// Whether some process holds a lease on the folder. A lock that cannot be examined counts as
+    /// held.
+    pub fn is_held(state: &StateDir, shelf: &str, name: &str) -> bool {
+        if !state.child(shelf).child(name).path().is_dir() {
+            return false;
+        }
+        match state.child(LOCKS).lock_file(&lock_name(shelf, name)) {
+            // Released when the file is closed.
+            Ok(lock) => lock.try_lock().is_err(),
+            Err(_) => true,
+        }
+    }
+
     /// The leased folder.
     #[must_use]
     pub fn folder(&self) -> StateDir {
@@ -167,6 +180,10 @@ mod tests {
         state.child(SHELF).child("old").create().unwrap();
         let used = FolderLease::acquire(&state, SHELF, "used").unwrap();
         std::fs::write(state.child(SHELF).path().join("killed.record"), "theirs").unwrap();
+        assert!(FolderLease::is_held(&state, SHELF, "used"));
+        for unused in ["killed", "old", "never"] {
+            assert!(!FolderLease::is_held(&state, SHELF, unused), "{unused}");
+        }
         assert_eq!(sweep(&state, &[SHELF, "none"]), 2);
         assert_eq!(state.child(SHELF).list_names().unwrap(), ["killed.record", "used"]);
         assert_eq!(state.child(LOCKS).list_names().unwrap(), [lock_name(SHELF, "used")]);

@@ -17,6 +17,7 @@ use zero_core::{CallId, RiskLevel, SecretMask, SessionId, ToolCall, ToolKind, To
 use zero_policy::PermissionMode;
 use zero_runtime::dialect::{BUILTIN, DialectTool};
 use zero_runtime::notes::NoteStoreSet;
+use zero_runtime::session_results::ResultLifetime;
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::tool_backend::{
     CallApprover, CallObserver, CatalogEntry, InstructionFile, PromptCommand, ToolBackend,
@@ -72,6 +73,8 @@ pub struct LocalToolBackendConfig {
     pub mode: Option<PermissionMode>,
     /// Grants stored earlier for the session.
     pub grants: Vec<GrantRecord>,
+    /// How long its oversized results exist.
+    pub result_lifetime: ResultLifetime,
     /// The user's editor.
     pub editor: Option<Arc<dyn Editor>>,
     /// The user's settings folder, with `AGENTS.md` and `commands`.
@@ -149,6 +152,7 @@ impl LocalToolBackend {
             elicitor,
             mode,
             grants,
+            result_lifetime,
             editor,
             own_folder,
             keep,
@@ -173,6 +177,7 @@ impl LocalToolBackend {
                     keeper: Some(keeper),
                     editor,
                     readers: Some(Arc::clone(&switchboard) as Arc<dyn TextReaderProvider>),
+                    result_lifetime,
                 },
             )
             .map_err(|error| ToolBackendError::Workspace(error.message))?;

@@ -21,6 +21,7 @@ pub(crate) mod run_limiter;
 mod session_growth;
 mod session_state;
 mod session_worker;
+mod transcript_recovery;
 mod unsaved_messages;
 
 use std::collections::HashMap;

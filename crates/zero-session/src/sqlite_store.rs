@@ -34,7 +34,7 @@ use self::database_error::DatabaseError;
 pub use self::integrity::{DamagedSession, StoreCheck};
 use self::ledger::EncodedEvents;
 use self::reader_pool::ReaderPool;
-use self::writer_thread::WriterThread;
+use self::writer_thread::{WriteDurability, WriterThread};
 use crate::event::{Event, RunOutcome, TokenUsage};
 use crate::key::SessionKey;
 use crate::message::ModelMessage;
@@ -70,6 +70,21 @@ impl SqliteStore {
     /// Looks for damage in the file, for at most the given time. Blocks on the disk.
     pub fn check(&self, time_max: Duration) -> Result<StoreCheck, StoreError> {
         integrity::check(&self.path, time_max)
+    }
+
+    async fn append_entries(
+        &self,
+        session: SessionId,
+        claim: Option<ClaimEpoch>,
+        entries: Vec<NewEvent>,
+        durability: WriteDurability,
+    ) -> Result<Vec<Event>, StoreError> {
+        const VERB: &str = "write the ledger";
+        let rows = self.map_database_error(VERB, EncodedEvents::from_events(&entries))?;
+        let bytes = rows.bytes;
+        let append = move |db: &_| ledger::append(db, &session, claim, &rows);
+        let first = self.writer.write_with(durability, VERB, bytes, append).await?;
+        Ok(ledger::assign_seqs(first, entries))
     }
 
     /// Converts a database error into a store error that names the file.
@@ -153,15 +168,16 @@ impl Store for SqliteStore {
         claim: Option<ClaimEpoch>,
         entries: Vec<NewEvent>,
     ) -> BoxFuture<'_, Result<Vec<Event>, StoreError>> {
-        const VERB: &str = "write the ledger";
-        let session = session.clone();
-        Box::pin(async move {
-            let rows = self.map_database_error(VERB, EncodedEvents::from_events(&entries))?;
-            let bytes = rows.bytes;
-            let append = move |db: &_| ledger::append(db, &session, claim, &rows);
-            let first = self.writer.write(VERB, bytes, append).await?;
-            Ok(ledger::assign_seqs(first, entries))
-        })
+        Box::pin(self.append_entries(session.clone(), claim, entries, WriteDurability::Process))
+    }
+
+    fn append_durable(
+        &self,
+        session: &SessionId,
+        claim: Option<ClaimEpoch>,
+        entries: Vec<NewEvent>,
+    ) -> BoxFuture<'_, Result<Vec<Event>, StoreError>> {
+        Box::pin(self.append_entries(session.clone(), claim, entries, WriteDurability::Machine))
     }
 
     fn events(
@@ -252,7 +268,8 @@ impl Store for SqliteStore {
             let bytes = rows.bytes;
             let run = runs::RunRow { id, session, node, started_ms };
             let begin = move |db: &_| runs::begin(db, &run, &rows);
-            Ok(match self.writer.write(VERB, bytes, begin).await? {
+            let begun = self.writer.write_with(WriteDurability::Machine, VERB, bytes, begin);
+            Ok(match begun.await? {
                 runs::RunInsertion::Inserted { first_seq, claim } => {
                     let events = ledger::assign_seqs(first_seq, first);
                     BeginRunOutcome::Started { events, claim }

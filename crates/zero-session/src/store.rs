@@ -72,6 +72,15 @@ pub trait Store: Send + Sync {
         entries: Vec<NewEvent>,
     ) -> BoxFuture<'_, Result<Vec<Event>, StoreError>>;
 
+    /// Like [`Store::append`], but acknowledged only once the entries would also survive a power
+    /// cut, and with them every earlier write.
+    fn append_durable(
+        &self,
+        session: &SessionId,
+        claim: Option<ClaimEpoch>,
+        entries: Vec<NewEvent>,
+    ) -> BoxFuture<'_, Result<Vec<Event>, StoreError>>;
+
     /// Entries after a sequence number, oldest first, within the limit.
     fn events(
         &self,
@@ -126,8 +135,9 @@ pub trait Store: Send + Sync {
         messages: Vec<Arc<ModelMessage>>,
     ) -> BoxFuture<'_, Result<u64, StoreError>>;
 
-    /// Claims the session for the run's process and begins the run, in one transaction. If the id
-    /// is already used, returns the existing run.
+    /// Claims the session for the run's process and begins the run, in one transaction that would
+    /// survive a power cut: a prompt that was accepted is never run twice. If the id is already
+    /// used, returns the existing run.
     fn begin_run(&self, run: NewRun) -> BoxFuture<'_, Result<BeginRunOutcome, StoreError>>;
 
     /// Ends a run: writes its last entries and outcome in one transaction, and adds its token usage

@@ -105,9 +105,14 @@ impl Turn {
             TurnInput::ModelFailed(error) => self.handle_model_failure(error, &mut actions),
             TurnInput::Described { call, title, kind, locations } if self.is_running(&call) => {
                 let (title, kind) = (Some(title), Some(kind));
-                let update =
-                    EventKind::ToolUpdated { call, title, kind, locations, progress: None };
-                actions.push(TurnAction::Show(update));
+                actions.push(TurnAction::Show(EventKind::ToolUpdated {
+                    call,
+                    title,
+                    kind,
+                    locations,
+                    progress: None,
+                    begins: false,
+                }));
             }
             TurnInput::Progress { call, message } if self.is_running(&call) => {
                 actions.push(TurnAction::Show(EventKind::ToolUpdated {
@@ -116,6 +121,7 @@ impl Turn {
                     kind: None,
                     locations: Vec::new(),
                     progress: Some(message),
+                    begins: false,
                 }));
             }
             TurnInput::Described { .. } | TurnInput::Progress { .. } => {}
@@ -268,8 +274,8 @@ impl Turn {
         self.add_assistant_message(blocks, actions);
         self.meter.record_usage(reply.usage, &self.context, &self.transcript);
         self.report_usage(actions);
-        let batch = CallBatch::new(plans, self.config.dialect);
-        batch.announce(actions);
+        let mut batch = CallBatch::new(plans, self.config.dialect);
+        batch.announce_and_start(self.config.parallel_calls_max, actions);
         self.phase = TurnPhase::RunningCalls(batch);
         self.advance(actions);
     }

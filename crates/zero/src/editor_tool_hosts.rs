@@ -65,8 +65,17 @@ impl EditorToolHostFactory {
     }
 
     fn open_blocking(&self, order: ToolHostRequest) -> Result<SessionToolHost, ToolHostOpenError> {
-        let ToolHostRequest { session, cwd, additional, mode, approver, elicitor, editor, servers } =
-            order;
+        let ToolHostRequest {
+            session,
+            cwd,
+            additional,
+            mode,
+            approver,
+            elicitor,
+            editor,
+            servers,
+            result_lifetime,
+        } = order;
         self.check_blocking(&cwd, &additional)?;
         if servers.len() > SERVERS_MAX {
             let message = format!("more than {SERVERS_MAX} MCP servers; use fewer");
@@ -80,6 +89,7 @@ impl EditorToolHostFactory {
             approver,
             elicitor,
             grants: Vec::new(),
+            result_lifetime,
         };
         let opened =
             self.workshop.open_backend(order, EditorExtras { additional, editor, servers });

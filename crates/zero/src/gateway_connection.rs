@@ -18,6 +18,8 @@ use zero_wire::client::{
 use zero_wire::method::TokenScope;
 use zero_wire::zero_sessions::CAP_EVENTS;
 
+use zero_runtime::session_results::ResultLifetime;
+
 use crate::AppContext;
 use crate::cli::RemoteGatewayArgs;
 use crate::device_key::DeviceKeyFile;
@@ -183,6 +185,15 @@ fn parse_url(written: &str, at: &str) -> Result<GatewayUrl, UsageError> {
 }
 
 impl CliGatewayConnection {
+    /// How long the oversized results of its sessions exist on this machine: a gateway elsewhere
+    /// cannot tell when it deletes a session.
+    pub(crate) fn result_lifetime(&self) -> ResultLifetime {
+        match self.embedded {
+            Some(_) => ResultLifetime::Session,
+            None => ResultLifetime::Process,
+        }
+    }
+
     /// Closes the connection; a gateway in this process gets a grace period.
     pub(crate) async fn close(self) {
         self.client.close().await;

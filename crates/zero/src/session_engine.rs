@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use zero_gateway::{AuthConfig, GatewayConfig, GatewayLimits};
+use zero_runtime::session_results;
 use zero_sandbox::StateDir;
 use zero_sandbox::folder_lease::{self, FolderLease};
 use zero_session::agent::AgentRegistry;
@@ -14,6 +15,7 @@ use zero_session::model::catalog::{self, ModelCatalog, ModelConfig};
 use zero_session::node_membership::NodeMembership;
 use zero_session::sessions::{SessionLimits, SessionManager, SessionManagerConfig};
 use zero_session::sqlite_store::SqliteStore;
+use zero_session::store::Store as _;
 use zero_settings::WorkspaceSettings;
 
 use crate::AppContext;
@@ -46,6 +48,7 @@ impl AppContext {
             anyhow::Ok((store, node))
         });
         let (store, node) = opening.await.context("zero is shutting down")??;
+        remove_orphan_results(&node.state, &store).await;
         let sessions = SessionManager::start(SessionManagerConfig {
             store: Arc::new(store),
             bus: Arc::new(LocalEventBus::new()),
@@ -103,6 +106,27 @@ impl AppContext {
             )));
         }
         Ok(agents)
+    }
+}
+
+/// Most sessions whose results one start looks up.
+const ORPHANS_CHECKED_MAX: usize = 32;
+
+/// Removes results of sessions that do not exist: a process was killed while it deleted them. Each
+/// start examines some, from a random one on.
+async fn remove_orphan_results(state: &StateDir, store: &SqliteStore) {
+    // Listed first: a session is stored before it has results.
+    let mut sessions = session_results::list(state).unwrap_or_default();
+    if !sessions.is_empty() {
+        let first = fastrand::usize(..sessions.len());
+        sessions.rotate_left(first);
+    }
+    for session in sessions.into_iter().take(ORPHANS_CHECKED_MAX) {
+        if let Ok(None) = store.session_by_id(&session).await
+            && let Err(error) = session_results::remove(state, &session)
+        {
+            tracing::warn!(%session, %error, "results of a deleted session could not be removed");
+        }
     }
 }
 

@@ -15,6 +15,7 @@ use zero_lsp::LanguageServers;
 use zero_mcp::client::McpServerSet;
 use zero_policy::PermissionMode;
 use zero_runtime::metrics::{CallMetrics, ToolStats};
+use zero_runtime::session_results::{self, ResultLifetime};
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::tool_backend::{
     CallApprover, FolderAccess, ToolBackend, ToolBackendError, ToolBackendFactory,
@@ -161,6 +162,7 @@ impl LocalToolHostFactory {
             elicitor: Some(order.elicitor),
             mode: order.mode,
             grants: order.grants,
+            result_lifetime: order.result_lifetime,
             editor,
             own_folder: own_folder.and_then(|file| file.parent().map(Path::to_owned)),
             keep: Box::new(fitted) as Box<dyn Any + Send + Sync>,
@@ -262,6 +264,22 @@ impl ToolBackendFactory for LocalToolBackendFactory {
             opened.map(|opened| Arc::new(opened.backend) as Arc<dyn ToolBackend>)
         })
     }
+
+    fn remove_results(&self, session: &SessionId) -> BoxFuture<'_, ()> {
+        let (app, session) = (self.0.app.clone(), session.clone());
+        let removing = tokio::task::spawn_blocking(move || {
+            let removed = app
+                .config
+                .state_dir()
+                .map_err(anyhow::Error::from)
+                .and_then(|state| Ok(session_results::remove(&state, &session)?));
+            if let Err(error) = removed {
+                tracing::warn!(%session, %error, "results of a session could not be removed");
+            }
+        });
+        // Only a shutdown cancels it; the next start removes what is left.
+        Box::pin(async move { drop(removing.await) })
+    }
 }
 
 impl MetricsSource for LocalToolHostFactory {
@@ -344,6 +362,7 @@ impl AppContext {
         cwd: &Path,
         settings_files: &[PathBuf],
         mode: Option<PermissionMode>,
+        result_lifetime: ResultLifetime,
         asking: &TerminalPromptOptions,
     ) -> anyhow::Result<Arc<dyn ToolBackend>> {
         let workshop = LocalToolHostFactory::new(self.clone(), settings_files.to_vec());
@@ -360,6 +379,7 @@ impl AppContext {
             }),
             elicitor: asking.elicitor(self),
             grants: Vec::new(),
+            result_lifetime,
         };
         Ok(Arc::new(workshop.open_backend(order, EditorExtras::default())??.backend))
     }

@@ -79,6 +79,8 @@ fn call_started(call: &str, name: &str, kind: ToolKind, input: Value) -> EventKi
         kind,
         input,
         locations: vec![],
+        waits: false,
+        transcript_id: None,
     }
 }
 

@@ -84,7 +84,16 @@ impl HistoryBuilder {
             let (title, kind) =
                 (tool_calls::call_title(&name, &input), tool_calls::tool_kind(&name));
             let locations = tool_calls::argument_locations(&input);
-            self.push_event(EventKind::ToolStarted { call, name, title, kind, input, locations });
+            self.push_event(EventKind::ToolStarted {
+                call,
+                name,
+                title,
+                kind,
+                input,
+                locations,
+                waits: false,
+                transcript_id: None,
+            });
         }
     }
 

@@ -56,6 +56,8 @@ impl OpenClawRun {
                 kind: tool_calls::tool_kind(name),
                 locations: tool_calls::argument_locations(&args),
                 input: args,
+                waits: false,
+                transcript_id: None,
             });
         }
         match phase {
@@ -66,7 +68,14 @@ impl OpenClawRun {
                 let progress = tool_calls::parse_progress(partial);
                 let locations = tool_calls::result_locations(details);
                 let call = call.to_owned();
-                events.push(EventKind::ToolUpdated { call, title, kind, locations, progress });
+                events.push(EventKind::ToolUpdated {
+                    call,
+                    title,
+                    kind,
+                    locations,
+                    progress,
+                    begins: false,
+                });
             }
             "result" => {
                 let result = data.get("result").unwrap_or(&Value::Null);
@@ -75,7 +84,14 @@ impl OpenClawRun {
                 let (title, kind) = parse_description(details);
                 if title.is_some() || kind.is_some() {
                     let (call, locations, progress) = (call.to_owned(), Vec::new(), None);
-                    events.push(EventKind::ToolUpdated { call, title, kind, locations, progress });
+                    events.push(EventKind::ToolUpdated {
+                        call,
+                        title,
+                        kind,
+                        locations,
+                        progress,
+                        begins: false,
+                    });
                 }
                 self.calls.remove(call);
                 let outcome = tool_calls::parse_outcome(parse_status(is_error, details), result);

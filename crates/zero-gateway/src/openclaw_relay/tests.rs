@@ -65,6 +65,8 @@ fn tool_started(call: &str) -> EventKind {
         kind: ToolKind::Edit,
         input: json!({"path": "a.rs"}),
         locations: Vec::new(),
+        waits: false,
+        transcript_id: None,
     }
 }
 
@@ -132,6 +134,7 @@ fn whole_run() -> Vec<Event> {
                 kind: None,
                 locations: Vec::new(),
                 progress: Some("half".to_owned()),
+                begins: false,
             },
             tool_ended("c1", ToolCallStatus::Completed),
             EventKind::UsageReported {

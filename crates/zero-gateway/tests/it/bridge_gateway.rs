@@ -216,6 +216,7 @@ impl ToolBackendFactory for FolderBackendFactory {
             elicitor: Some(order.elicitor),
             mode: order.mode,
             grants: order.grants,
+            result_lifetime: order.result_lifetime,
             editor: None,
             own_folder: None,
             keep: Box::new(()),

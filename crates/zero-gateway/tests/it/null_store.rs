@@ -107,6 +107,15 @@ impl Store for NullServices {
         unsupported()
     }
 
+    fn append_durable(
+        &self,
+        _: &SessionId,
+        _: Option<ClaimEpoch>,
+        _: Vec<NewEvent>,
+    ) -> StoreFuture<'_, Vec<Event>> {
+        unsupported()
+    }
+
     fn events(&self, _: &SessionId, _: u64, _: LedgerReadLimit) -> StoreFuture<'_, Vec<Event>> {
         ready_future(Ok(Vec::new()))
     }

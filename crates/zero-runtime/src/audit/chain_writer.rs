@@ -8,6 +8,7 @@
 //! The later of the two positions is used, and `head` if they are equal. So rows that were removed
 //! or replaced at the end leave a gap or a broken link that no later row closes.
 
+use std::fs::File;
 use std::io;
 
 use jiff::civil::Date;
@@ -104,6 +105,13 @@ impl ChainWriter {
         let size = size + today.file.append_line(start, &line)?;
         held.write(LogHead { pin, day, size }.to_line().as_bytes())?;
         Ok(AppendOutcome::Done)
+    }
+}
+
+impl ChainWriter {
+    /// Another handle on the file of the last append.
+    pub(super) fn clone_file(&self) -> io::Result<Option<File>> {
+        self.today.as_ref().map(|today| today.file.try_clone()).transpose()
     }
 }
 

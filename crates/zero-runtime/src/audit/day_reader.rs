@@ -60,13 +60,26 @@ impl DayReader {
         self.damaged
     }
 
-    /// Passes the rows added since the last call to `each`.
+    /// Passes the rows added since the last call to `each`, except those of a begin.
     pub fn for_each_row(&mut self, mut each: impl FnMut(AuditRow)) -> io::Result<()> {
         self.for_each_row_line(|row, _| each(row))
     }
 
     /// Like [`DayReader::for_each_row`], with the line of each row.
     pub fn for_each_row_line(
+        &mut self,
+        mut each: impl FnMut(AuditRow, DayLogLine<'_>),
+    ) -> io::Result<()> {
+        self.for_each_written_row(|row, line| {
+            if !row.is_begin() {
+                each(row, line);
+            }
+        })
+    }
+
+    /// Like [`DayReader::for_each_row_line`], including the rows that were written before their
+    /// calls ran.
+    pub fn for_each_written_row(
         &mut self,
         mut each: impl FnMut(AuditRow, DayLogLine<'_>),
     ) -> io::Result<()> {

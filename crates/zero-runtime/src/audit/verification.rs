@@ -18,6 +18,7 @@ use zero_sandbox::locked_line::LockedLine;
 
 use self::chain_verifier::{ChainVerifier, LogLinePosition};
 use super::log_head::{HEAD, LogHead};
+use super::open_calls::{OpenCalls, UnfinishedCalls};
 use super::{AuditLog, ChainLink, ChainPosition, DayLogLine, day_file_name, list_days, utc_date};
 
 /// Findings reported individually; the rest are counted.
@@ -65,6 +66,9 @@ pub struct VerificationReport {
     pub torn: Vec<(String, u64)>,
     /// Number of further truncated lines.
     pub torn_left_out: u64,
+    /// Calls that began and have no end. They are not faults: the chain shows that no row is
+    /// missing.
+    pub open_calls: UnfinishedCalls,
 }
 
 impl VerificationReport {
@@ -238,12 +242,17 @@ impl AuditLog {
         if let LogHeadState::Known(head) = &snapshot.head {
             chain.expect_row(&head.pin);
         }
+        let mut open_calls = OpenCalls::default();
         for (index, (day, size)) in days.iter().enumerate() {
             let name = day.to_string();
             progress(&name);
             let mut reader = self.open_day_prefix(&name, *size)?;
             let mut file = DayFile { index, day: *day, is_begun: false };
-            reader.for_each_line(|line| file.check_line(&mut chain, line))?;
+            let file_name = day_file_name(*day);
+            reader.for_each_line(|line| {
+                open_calls.add_line(&file_name, line);
+                file.check_line(&mut chain, line);
+            })?;
             if let Some(line) = reader.unfinished_line() {
                 file.check_line(&mut chain, line);
             }
@@ -253,7 +262,27 @@ impl AuditLog {
             LogHeadState::Known(head) => is_wanted(&head.day),
             LogHeadState::Empty | LogHeadState::Missing => true,
         };
-        Ok(chain.finish(check, head_is_meant.then_some(&snapshot.head)))
+        let verified = chain.finish(check, head_is_meant.then_some(&snapshot.head));
+        let newest = days.last().map(|(day, _)| *day);
+        let open_calls = self.classify_open_calls(open_calls, newest)?;
+        Ok(VerificationReport { open_calls, ..verified })
+    }
+
+    /// Classifies the calls without an end, after the log was read up to some row of `newest`.
+    pub fn classify_open_calls(
+        &self,
+        open_calls: OpenCalls,
+        newest: Option<Date>,
+    ) -> io::Result<UnfinishedCalls> {
+        open_calls.finish(self, |open_calls| {
+            let is_later = |day: &Date| newest.is_none_or(|newest| *day >= newest);
+            for day in list_days(&self.dir)?.into_iter().filter(is_later) {
+                let name = day_file_name(day);
+                let mut reader = self.open_day(&day.to_string())?;
+                reader.for_each_line(|line| open_calls.add_line(&name, line))?;
+            }
+            Ok(())
+        })
     }
 
     /// The state of the log at one moment, while no writer holds the lock.

@@ -563,3 +563,44 @@ fn write_until_killed(folder: PathBuf) -> ! {
         audit.write(&row).unwrap();
     }
 }
+
+#[test]
+fn call_without_end_is_unfinished_once_its_process_is_gone() {
+    let log = LogFixture::new();
+    let other = AuditLog::new(&StateDir::new(log.folder.path()));
+    let (ended, open) = (log.row(DAYS[2]), log.row(DAYS[2]));
+    other.write_begin(&ended).unwrap();
+    other.write_begin(&open).unwrap();
+    other.write(&ended).unwrap();
+    let verified = log.verify(&VerifyOptions::default());
+    assert!(verified.is_intact() && verified.rows == 12, "{verified:?}");
+    let calls = verified.open_calls;
+    assert_eq!((calls.running, calls.unfinished.len()), (1, 0), "{calls:?}");
+    // As the kernel does for a killed process.
+    drop(other);
+    let calls = log.verify(&VerifyOptions::default()).open_calls;
+    let [cut] = &calls.unfinished[..] else { panic!("{calls:?}") };
+    let day = format!("{}.jsonl", DAYS[2]);
+    assert_eq!((&cut.call, &cut.file, cut.line, calls.running), (&open.call, &day, 5, 0));
+    // The end may follow after midnight.
+    log.audit.write(&AuditRow { call: open.call, ..log.row("2026-01-04") }).unwrap();
+    assert_eq!(log.verify(&VerifyOptions::default()).open_calls.unfinished, []);
+}
+
+#[test]
+fn begins_are_left_out_of_ordinary_reads() {
+    let log = LogFixture::empty();
+    let row = log.row(DAYS[0]);
+    log.audit.write_begin(&row).unwrap();
+    log.audit.write(&row).unwrap();
+    let read = |all: bool| {
+        let (mut statuses, mut day) = (Vec::new(), log.audit.open_day(DAYS[0]).unwrap());
+        match all {
+            true => day.for_each_written_row(|row, _| statuses.push(row.status)).unwrap(),
+            false => day.for_each_row(|row| statuses.push(row.status)).unwrap(),
+        }
+        assert_eq!(day.damaged_lines(), 0);
+        statuses
+    };
+    assert_eq!((read(false), read(true)), (vec!["ok".into()], vec!["started".into(), "ok".into()]));
+}

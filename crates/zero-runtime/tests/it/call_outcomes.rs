@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use zero_core::{ErrorReason, ErrorType, HostLimits, RiskLevel};
+use zero_runtime::audit::AuditRow;
 use zero_runtime::{
     ApprovalAnswer, Approver, CallReport, Hook, HookFailureAction, HookSettings, LaunchAccess,
     ToolPattern, erase,
@@ -298,4 +299,38 @@ async fn caller_deadline_is_respected() {
         .call(&fixture.session, &fixture.dialect, call, &CancellationToken::new())
         .await;
     assert_eq!(report.outcome.unwrap_err().error_type, ErrorType::Timeout);
+}
+
+#[tokio::test]
+async fn running_call_is_in_log_before_tool_runs() {
+    let tool = PuppetTool::<'p'>::new();
+    let fixture = HostFixture::with_limits(HostLimits::default(), None, vec![erase(tool)]);
+    let cancel = CancellationToken::new();
+    let call = HostFixture::tool_call("Puppet", json!({"act": "hang"}));
+    let id = call.id.to_string();
+    let begins = || {
+        let mut begins = Vec::new();
+        for day in fixture.host.audit().days().unwrap() {
+            let mut day = fixture.host.audit().open_day(&day).unwrap();
+            let mut add = |row: AuditRow| begins.extend(row.is_begin().then_some(row));
+            day.for_each_written_row(|row, _| add(row)).unwrap();
+        }
+        begins
+    };
+    let calling = fixture.host.call(&fixture.session, &fixture.dialect, call, &cancel);
+    let watching = async {
+        while begins().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        assert!(fixture.rows().is_empty(), "it has no end yet");
+        cancel.cancel();
+    };
+    let (report, ()) = tokio::join!(calling, watching);
+    report.outcome.unwrap_err();
+    let begins = begins();
+    assert_eq!((begins.len(), &begins[0].call, begins[0].decision.is_some()), (1, &id, true));
+    assert_eq!((fixture.rows().len(), &fixture.rows()[0].call), (1, &id));
+    // A call that does not run has its end only.
+    fixture.call("Nothing", json!({})).await.outcome.unwrap_err();
+    assert_eq!(fixture.rows().len(), 2);
 }

@@ -20,7 +20,7 @@ async fn secrets_never_reach_the_audit_log() {
     let day = fixture.host.audit().days().unwrap().remove(0);
     let file = fixture.temp.path().join(format!("state/audit/{day}.jsonl"));
     let log = std::fs::read_to_string(&file).unwrap();
-    assert_eq!(log.lines().count(), 2);
+    assert_eq!(log.lines().count(), 3, "a begin and two ends");
     for secret in secrets.iter().chain(&["sk-abcdefghijklmnopqrstuvwx"]) {
         assert!(!log.contains(secret), "{secret} in {log}");
     }

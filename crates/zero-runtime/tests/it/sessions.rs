@@ -8,11 +8,14 @@ use tokio_util::sync::CancellationToken;
 use zero_core::{ErrorReason, HostLimits, RiskLevel, SessionId, ToolError};
 use zero_policy::rule::{RuleOwner, RuleSource};
 use zero_policy::{PermissionMode, PolicyEngine, PolicyEngineConfig, PolicyRule};
+use zero_runtime::session_results::{self, ResultLifetime};
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::{
     ApprovalAnswer, ApprovalQuestion, Approver, CallEventObserver, GrantDecision, GrantScope,
-    PendingAnswer, RulePolicy, SavedGrant, ToolHostSession, ToolHostSessionConfig, Verdict, erase,
+    PendingAnswer, RulePolicy, SavedGrant, ToolHost, ToolHostConfig, ToolHostSession,
+    ToolHostSessionConfig, Verdict, erase,
 };
+use zero_sandbox::{StateDir, Workspace};
 
 use crate::fixture::{FixedApprover, HostFixture, PuppetTool, StatusRecorder};
 
@@ -233,4 +236,35 @@ async fn risk_policy_denies_in_plan_mode() {
         assert_eq!(reason, expected, "{mode}");
     }
     assert_eq!(count_questions(&yes), 3, "asked in each of the others");
+}
+
+#[tokio::test]
+async fn results_of_stored_session_outlive_its_tool_host() {
+    let tool = || vec![erase(PuppetTool::<'p'>::new())];
+    let fixture = HostFixture::with_limits(HostLimits::default(), None, tool());
+    let state = StateDir::new(fixture.temp.path().join("state"));
+    for (lifetime, outlives) in [(ResultLifetime::Process, false), (ResultLifetime::Session, true)]
+    {
+        let id = SessionId::new("stored").unwrap();
+        let config =
+            ToolHostSessionConfig { result_lifetime: lifetime, ..ToolHostSessionConfig::default() };
+        let session = fixture.host.open_session_with(id.clone(), config).unwrap();
+        let call = HostFixture::tool_call("Puppet", json!({"act": "flood"}));
+        let cancel = CancellationToken::new();
+        let report = fixture.host.call(&session, &fixture.dialect, call, &cancel).await;
+        let text = format!("{:?}", report.outcome.unwrap().result.content);
+        let path =
+            text.split(['`', ' ', '"', ';', ',']).find(|word| word.contains("/spill")).unwrap();
+        let path = std::path::Path::new(path.trim_end_matches(&['.', ')', ']'][..])).to_owned();
+        assert!(path.exists(), "{text}");
+        drop(session);
+        // The next process removes what others left.
+        let workspace = Workspace::open(&[fixture.temp.path().join("work")], None).unwrap();
+        let next = ToolHost::new(ToolHostConfig::new(workspace, state.clone()));
+        drop(next.open_session(SessionId::new("next").unwrap()).unwrap());
+        assert_eq!(path.exists(), outlives, "{lifetime:?}");
+        assert_eq!(session_results::list(&state).unwrap().len(), usize::from(outlives));
+        session_results::remove(&state, &id).unwrap();
+        assert!(!path.exists(), "{lifetime:?}");
+    }
 }

@@ -146,6 +146,7 @@ impl BackendFixture {
             elicitor: None,
             mode: None,
             grants: Vec::new(),
+            result_lifetime: ResultLifetime::Session,
             editor: None,
             own_folder: Some(self.path("../own")),
             keep: Box::new(()),

@@ -1,56 +1,118 @@
 //! Ends runs that a killed process left unfinished.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use zero_core::{ErrorReason, RunId, SessionId, ToolError};
+use zero_runtime::DialectName;
 
+use crate::agent::DIRECT;
 use crate::event::{Event, EventKind, RunOutcome, TokenUsage};
-use crate::sessions::SessionError;
+use crate::message::share_messages;
 use crate::sessions::ledger_recorder::{LedgerRecorder, new_event};
-use crate::store::{LedgerReadLimit, RunRecord, Store, StoreError};
+use crate::sessions::session_worker::choose_dialect;
+use crate::sessions::transcript_recovery::missing_messages;
+use crate::sessions::{SessionError, SessionManagerInner};
+use crate::store::{ClaimEpoch, LedgerReadLimit, RunRecord, Store, StoreError};
+use crate::turn::call_batch::NOT_RUN;
 
 /// Number of entries read in the first step and in total.
 const READ_FIRST: usize = 1024;
 const READ_MAX: usize = 1 << 24;
 
-/// Ends an interrupted run: its calls first, then the run itself.
-pub(super) async fn finish_interrupted_run(
-    store: &dyn Store,
-    recorder: &LedgerRecorder,
-    run: &RunRecord,
-) -> Result<(), SessionError> {
-    // Of a damaged ledger only the run is ended, so that its session can be deleted or reset.
-    let events = match read_run_events(store, &run.session, &run.id).await {
-        Err(SessionError::Store(StoreError::Damaged { .. })) => Vec::new(),
-        events => events?,
-    };
-    let (mut last, usage) = closing_events(&events);
-    last.push(EventKind::RunEnded { end: RunOutcome::Interrupted, usage });
-    let last = last.into_iter().map(|what| new_event(Some(&run.id), what)).collect();
-    recorder.end_run(run.id.clone(), RunOutcome::Interrupted, usage, last).await?;
-    Ok(())
+/// Outcome of a call that began and did not end.
+const INTERRUPTED: &str = "interrupted: zero was stopped before this call ended, so its outcome is \
+    not known; it may have run in part or in full";
+/// Outcome of a call that the user had not approved yet.
+const NOT_APPROVED: &str = "not run: zero was stopped before this call was approved";
+
+impl SessionManagerInner {
+    /// Ends an interrupted run: completes its transcript, ends its calls, then the run itself. It
+    /// can be repeated, should this process be killed in between.
+    pub(super) async fn finish_interrupted_run(
+        &self,
+        recorder: &LedgerRecorder,
+        claim: ClaimEpoch,
+        run: &RunRecord,
+    ) -> Result<(), SessionError> {
+        let store = &self.config.store;
+        // Of a damaged session only the run is ended, so that the session can be deleted or reset.
+        let events = match read_run_events(&**store, &run.session, &run.id).await {
+            Err(SessionError::Store(StoreError::Damaged { .. })) => Vec::new(),
+            events => events?,
+        };
+        let (mut last, usage) = closing_events(&events);
+        let missing = match store.transcript(&run.session, None).await {
+            Err(StoreError::Damaged { .. }) => Vec::new(),
+            transcript => {
+                let kinds = events.iter().map(|event| &event.what).chain(&last);
+                missing_messages(&transcript?.messages, kinds, self.run_dialect(&events))
+            }
+        };
+        if !missing.is_empty() {
+            store.add_messages(&run.session, claim, share_messages(missing)).await?;
+        }
+        last.push(EventKind::RunEnded { end: RunOutcome::Interrupted, usage });
+        let last = last.into_iter().map(|what| new_event(Some(&run.id), what)).collect();
+        recorder.end_run(run.id.clone(), RunOutcome::Interrupted, usage, last).await?;
+        Ok(())
+    }
+
+    /// The dialect of a run's results; `None` if no model read them.
+    fn run_dialect(&self, events: &[Event]) -> Option<DialectName> {
+        let started = events.iter().find_map(|event| match &event.what {
+            EventKind::RunStarted { agent, model } => Some((agent, model)),
+            _ => None,
+        });
+        let (agent, model) = started?;
+        if model == DIRECT {
+            return None;
+        }
+        let model = self.config.models.get(Some(model)).ok();
+        let info = model.as_ref().map(|model| model.info());
+        Some(match self.find_agent(agent) {
+            Ok(agent) => choose_dialect(agent, info),
+            Err(_) => DialectName::Canonical,
+        })
+    }
 }
 
 /// The end entries for everything that is unfinished, and the token usage recorded so far.
 fn closing_events(events: &[Event]) -> (Vec<EventKind>, TokenUsage) {
     let (mut open, mut usage) = (BTreeMap::new(), TokenUsage::default());
+    // The calls of approval requests by the ids of these, and the calls that may run.
+    let (mut requests, mut approved) = (BTreeMap::new(), BTreeSet::new());
     for event in events {
         match &event.what {
-            EventKind::ToolStarted { call, .. } => {
+            EventKind::ToolStarted { call, waits: true, .. } => {
+                open.insert(call.clone(), unstarted_call_event(call, NOT_RUN));
+            }
+            EventKind::ToolStarted { call, .. }
+            | EventKind::ToolUpdated { call, begins: true, .. } => {
                 open.insert(call.clone(), interrupted_call_event(call));
             }
             EventKind::ApprovalRequested(request) => {
                 let (answer, by) = ("cancelled".to_owned(), "zero".to_owned());
-                let id = request.id.clone();
+                let (id, call) = (request.id.clone(), &request.call);
+                requests.insert(id.clone(), call.clone());
+                if !approved.contains(call) && open.contains_key(call) {
+                    open.insert(call.clone(), unstarted_call_event(call, NOT_APPROVED));
+                }
                 open.insert(id.clone(), EventKind::ApprovalResolved { id, answer, by });
+            }
+            EventKind::ApprovalResolved { id, answer, .. } => {
+                open.remove(id);
+                if let Some(call) = requests.get(id).filter(|_| answer.starts_with("allow"))
+                    && open.contains_key(call)
+                {
+                    approved.insert(call.clone());
+                    open.insert(call.clone(), interrupted_call_event(call));
+                }
             }
             EventKind::QuestionAsked(question) => {
                 let (id, action) = (question.id.clone(), "cancel".to_owned());
                 open.insert(id.clone(), EventKind::QuestionAnswered { id, action });
             }
-            EventKind::ToolEnded { call: id, .. }
-            | EventKind::ApprovalResolved { id, .. }
-            | EventKind::QuestionAnswered { id, .. } => {
+            EventKind::ToolEnded { call: id, .. } | EventKind::QuestionAnswered { id, .. } => {
                 open.remove(id);
             }
             EventKind::UsageReported { run_usage, .. } => usage = *run_usage,
@@ -60,9 +122,14 @@ fn closing_events(events: &[Event]) -> (Vec<EventKind>, TokenUsage) {
     (open.into_values().collect(), usage)
 }
 
+/// The end of a call that never began.
+fn unstarted_call_event(call: &str, why: &'static str) -> EventKind {
+    EventKind::tool_ended(call, ToolError::failed(ErrorReason::Cancelled, why).into())
+}
+
+/// The end of a call that began.
 fn interrupted_call_event(call: &str) -> EventKind {
-    let text = "zero was stopped before this call ended; it may have run, in part or not at all";
-    EventKind::tool_ended(call, ToolError::failed(ErrorReason::Interrupted, text).into())
+    EventKind::tool_ended(call, ToolError::failed(ErrorReason::Interrupted, INTERRUPTED).into())
 }
 
 /// All entries of a run, oldest first. They are among the newest of the session, so the search goes

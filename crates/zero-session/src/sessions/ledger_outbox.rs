@@ -95,14 +95,21 @@ impl LedgerOutbox {
 
     /// Starts writing the buffered events, unless a write is in progress.
     pub(super) fn start_write(&mut self) {
+        self.start_write_with(LedgerRecorder::write_in_task);
+    }
+
+    fn start_write_with<W>(&mut self, write: impl FnOnce(LedgerRecorder, Vec<NewEvent>) -> W)
+    where
+        W: Future<Output = Result<(), StoreError>> + Send + 'static,
+    {
         if self.writing.is_some() || self.gathered.is_empty() || self.broken.is_some() {
             return;
         }
         let entries = std::mem::take(&mut self.gathered);
         self.gathered_bytes = 0;
-        let recorder = self.recorder.clone();
+        let written = write(self.recorder.clone(), entries.clone());
         self.writing = Some(tokio::spawn(async move {
-            match recorder.write_in_task(entries.clone()).await {
+            match written.await {
                 Ok(()) => Ok(()),
                 Err(error) => Err(FailedLedgerWrite { entries, error }),
             }
@@ -137,6 +144,16 @@ impl LedgerOutbox {
         self.wait_for_write().await
     }
 
+    /// Like [`Self::flush`], and the buffered events would survive a power cut.
+    pub(super) async fn flush_durable(&mut self) -> Result<(), StoreError> {
+        self.wait_for_write().await?;
+        if let Some(error) = &self.broken {
+            return Err(error.clone());
+        }
+        self.start_write_with(LedgerRecorder::write_durable_in_task);
+        self.wait_for_write().await
+    }
+
     /// Marks writing as failed permanently.
     pub(super) fn mark_broken(&mut self, error: StoreError) {
         self.broken.get_or_insert(error);
@@ -163,9 +180,17 @@ fn merge_events(last: &mut EventKind, what: EventKind) -> Option<EventKind> {
             None
         }
         (
-            EventKind::ToolUpdated { call, title, kind, locations, progress },
-            EventKind::ToolUpdated { call: same, title: t, kind: k, locations: l, progress: p },
+            EventKind::ToolUpdated { call, title, kind, locations, progress, begins },
+            EventKind::ToolUpdated {
+                call: same,
+                title: t,
+                kind: k,
+                locations: l,
+                progress: p,
+                begins: b,
+            },
         ) if *call == same => {
+            *begins |= b;
             *title = t.or(title.take());
             *kind = k.or(*kind);
             *progress = p.or(progress.take());
@@ -243,6 +268,7 @@ mod tests {
                 kind: None,
                 locations: Vec::new(),
                 progress: progress.map(str::to_owned),
+                begins: false,
             };
         let mut last = update("1", Some("old"), Some("half"));
         assert_eq!(merge_events(&mut last, update("1", Some("new"), None)), None);

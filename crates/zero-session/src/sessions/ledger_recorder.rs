@@ -18,11 +18,20 @@ use crate::store::{
     BeginRunOutcome, ClaimEpoch, ClaimOutcome, NewEvent, NewRun, Store, StoreError,
 };
 use zero_runtime::ordered_lock::queue_for_lock;
+use zero_runtime::tool::BoxFuture;
 
 /// Creates an entry with the current time.
 pub(crate) fn new_event(run: Option<&RunId>, what: EventKind) -> NewEvent {
     NewEvent { run: run.cloned(), time_ms: now_ms(), what }
 }
+
+/// [`Store::append`] or [`Store::append_durable`].
+type AppendOperation = for<'a> fn(
+    &'a (dyn Store + 'static),
+    &SessionId,
+    Option<ClaimEpoch>,
+    Vec<NewEvent>,
+) -> BoxFuture<'a, Result<Vec<Event>, StoreError>>;
 
 /// Writes the ledger of one session. Cheap to clone.
 #[derive(Clone)]
@@ -94,6 +103,25 @@ impl LedgerRecorder {
         self,
         entries: Vec<NewEvent>,
     ) -> impl Future<Output = Result<(), StoreError>> + Send + use<> {
+        self.write_with(|store, session, claim, new| store.append(session, claim, new), entries)
+    }
+
+    /// Like [`Self::write_in_task`], for entries that must survive a power cut.
+    pub(super) fn write_durable_in_task(
+        self,
+        entries: Vec<NewEvent>,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send + use<> {
+        self.write_with(
+            |store, session, claim, new| store.append_durable(session, claim, new),
+            entries,
+        )
+    }
+
+    fn write_with(
+        self,
+        append: AppendOperation,
+        entries: Vec<NewEvent>,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send + use<> {
         let queued_lock = queue_for_lock(&self.inner.order);
         async move {
             if entries.is_empty() {
@@ -102,7 +130,7 @@ impl LedgerRecorder {
             let _order = queued_lock.await;
             let run = entries.iter().find_map(|entry| entry.run.as_ref());
             let claim = run.map(|run| self.run_claim(run));
-            let events = self.inner.store.append(&self.inner.session, claim, entries).await?;
+            let events = append(&*self.inner.store, &self.inner.session, claim, entries).await?;
             self.inner.publish(events);
             Ok(())
         }

@@ -219,8 +219,9 @@ impl SessionManagerInner {
             let record = self.require_session(key).await?;
             let why = TranscriptStart::Reset;
             store.start_transcript(&record.id, claim, why, Vec::new()).await?;
-            // A reset also drops all grants.
+            // A reset also drops all grants, and the results that the transcript names.
             state.drop_backend().await;
+            self.config.backend_factory.remove_results(&record.id).await;
             store.set_grants(&record.id, Vec::new()).await?;
             let shown = EventKind::Reset { transcript: record.transcript };
             state.recorder.write(vec![new_event(None, shown)]).await?;
@@ -241,7 +242,11 @@ impl SessionManagerInner {
             state.drop_backend().await;
             match self.config.store.delete(&record.id, claim).await {
                 Err(StoreError::NoSession(_)) => Ok(false),
-                deleted => Ok(deleted.map(|()| true)?),
+                deleted => {
+                    deleted?;
+                    self.config.backend_factory.remove_results(&record.id).await;
+                    Ok(true)
+                }
             }
         };
         let deleted = deleted.await;

@@ -21,8 +21,7 @@ use crate::sessions::session_state::{
     ActiveRun, QueuedPrompt, SessionState, WorkerPresence, wait_until_finished,
 };
 use crate::sessions::{
-    Prompt, SendOutcome, SessionError, SessionManagerInner, SlashHandling, interrupted_runs,
-    prompts, session_worker,
+    Prompt, SendOutcome, SessionError, SessionManagerInner, SlashHandling, prompts, session_worker,
 };
 use crate::slash_commands;
 use crate::store::{
@@ -155,7 +154,7 @@ impl SessionManagerInner {
                     let of_others = |run: &RunRecord| run.node != nodes.local_name();
                     let unfinished = store.unfinished_runs(Some(recorder.session())).await?;
                     for run in unfinished.into_iter().filter(of_others) {
-                        interrupted_runs::finish_interrupted_run(&**store, recorder, &run).await?;
+                        self.finish_interrupted_run(recorder, claim, &run).await?;
                     }
                     return Ok(claim);
                 }

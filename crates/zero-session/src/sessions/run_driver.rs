@@ -190,6 +190,9 @@ impl<'a> RunDriver<'a> {
                 under_way.looking = Some(self.load_context(under_way.backend.as_ref()));
             }
             TurnAction::AskModel(request) => {
+                // What is shown of a reply follows messages that are in the transcript, so that a
+                // killed run can be completed from the ledger.
+                self.save(under_way).await;
                 if under_way.growth.is_due()
                     && let Some(end) = self.end_if_full(under_way).await
                 {
@@ -215,9 +218,12 @@ impl<'a> RunDriver<'a> {
                 self.flush(under_way).await;
                 under_way.guarding = Some(Box::pin(ask_to_continue(self.state, message)));
             }
-            TurnAction::RunCall(order) => {
-                self.flush(under_way).await;
-                self.start_call(order, under_way);
+            TurnAction::RunCall { call, read_only } => {
+                match read_only {
+                    true => self.flush(under_way).await,
+                    false => self.flush_durable(under_way).await,
+                }
+                self.start_call(call, under_way);
             }
             TurnAction::CancelCalls => {
                 under_way.cancel.cancel();
@@ -256,6 +262,16 @@ impl<'a> RunDriver<'a> {
         self.stop_on_store_error(flushed, under_way);
         self.stop_on_store_error(saved, under_way);
         self.save(under_way).await;
+    }
+
+    /// Like [`Self::flush`] for a call with side effects: a power cut must not make the session
+    /// forget that it began. The messages are written first, so that they reach the disk with it.
+    async fn flush_durable(&mut self, under_way: &mut RunState<'a>) {
+        self.save(under_way).await;
+        if !self.outbox.is_broken() {
+            let flushed = self.outbox.flush_durable().await;
+            self.stop_on_store_error(flushed, under_way);
+        }
     }
 
     /// Starts saving messages, unless that is in progress.

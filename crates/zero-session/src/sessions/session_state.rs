@@ -16,6 +16,7 @@ use crate::event::RunOutcome;
 use crate::sessions::ledger_recorder::LedgerRecorder;
 use crate::sessions::{Prompt, SessionError};
 use crate::store::{SessionRecord, Store, ToolHostLocation};
+use zero_runtime::session_results::ResultLifetime;
 use zero_runtime::tool_backend::FolderAccess;
 use zero_runtime::tool_backend::{
     ToolBackend, ToolBackendError, ToolBackendFactory, ToolBackendRequest,
@@ -228,6 +229,7 @@ impl SessionState {
             approver: Arc::clone(&self.asker) as _,
             elicitor: Arc::clone(&self.asker) as _,
             grants,
+            result_lifetime: ResultLifetime::Session,
         };
         let backend = factory.open(order).await?;
         check_backend_folder(&*backend, reach)?;

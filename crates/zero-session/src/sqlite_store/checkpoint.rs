@@ -31,6 +31,8 @@ pub(super) struct Checkpointer {
     next: u64,
     /// Interval to the following checkpoint, in changes.
     step: u64,
+    /// Whether the file itself, and not only its log, may not be on the disk yet.
+    is_unsynced: bool,
 }
 
 impl Checkpointer {
@@ -44,7 +46,24 @@ impl Checkpointer {
             .spawn(move || run_checkpoints(&waiting, &file))
             .map_err(|error| StoreError::Broken { verb: "open", why: error.to_string() })?;
         let next = if is_new { FIRST_CHECKPOINT_CHANGES } else { CHECKPOINT_CHANGES };
-        Ok(Self { wanted: Some(wanted), thread: Some(thread), next, step: next })
+        Ok(Self {
+            wanted: Some(wanted),
+            thread: Some(thread),
+            next,
+            step: next,
+            is_unsynced: is_new,
+        })
+    }
+
+    /// Flushes a new file to the disk after its first durable commit: the log alone cannot restore
+    /// it. A reader may be in the way; then the next durable commit tries again.
+    pub(super) fn sync_new_file(&mut self, connection: &Connection) {
+        if self.is_unsynced {
+            let moved = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| {
+                Ok(row.get::<_, i64>(1)? == row.get::<_, i64>(2)?)
+            });
+            self.is_unsynced = !moved.unwrap_or(false);
+        }
     }
 
     /// Records a commit, given the total number of changes of its connection.
@@ -116,6 +135,25 @@ mod tests {
     fn checkpoint_runs_only_after_many_changes() {
         check(false, CHECKPOINT_CHANGES + 10, true);
         check(false, CHECKPOINT_CHANGES - 10, false);
+    }
+
+    #[test]
+    fn new_file_is_moved_to_disk_at_first_durable_commit() {
+        for is_new in [true, false] {
+            let folder = tempfile::tempdir().unwrap();
+            let opened = database_file::open(&folder.path().join("x.sqlite")).unwrap();
+            let (path, writer): (Arc<Path>, _) = (opened.path.into(), opened.writer);
+            writer.execute_batch("CREATE TABLE t (n INTEGER)").unwrap();
+            let size = || path.metadata().unwrap().len();
+            let before = size();
+            let mut checkpoints = Checkpointer::start(&path, is_new).unwrap();
+            checkpoints.sync_new_file(&writer);
+            assert_eq!(size() > before, is_new);
+            let before = size();
+            writer.execute_batch("CREATE TABLE u (n INTEGER)").unwrap();
+            checkpoints.sync_new_file(&writer);
+            assert_eq!(size(), before, "once");
+        }
     }
 
     #[test]

@@ -42,8 +42,18 @@ pub(super) struct WriterThread {
     path: Arc<Path>,
 }
 
+/// What an acknowledged write survives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WriteDurability {
+    /// The death of the process.
+    Process,
+    /// A power cut as well: the log is flushed to the disk.
+    Machine,
+}
+
 struct QueuedWrite {
     job: Box<dyn WriteJob>,
+    durability: WriteDurability,
     _bytes: OwnedSemaphorePermit,
 }
 
@@ -76,12 +86,27 @@ impl WriterThread {
         T: Send + 'static,
         W: Fn(&Connection) -> Result<T, DatabaseError> + Send + 'static,
     {
+        self.write_with(WriteDurability::Process, verb, bytes, work).await
+    }
+
+    /// Like [`Self::write`], with a choice of what the write survives.
+    pub(super) async fn write_with<T, W>(
+        &self,
+        durability: WriteDurability,
+        verb: &'static str,
+        bytes: usize,
+        work: W,
+    ) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        W: Fn(&Connection) -> Result<T, DatabaseError> + Send + 'static,
+    {
         let (answer, answered) = oneshot::channel();
         let job = Box::new(ClosureWriteJob { work, done: None, answer });
         let queue = async {
             let bytes = u32::try_from(bytes.min(QUEUE_BYTES_MAX)).unwrap_or(u32::MAX);
             let bytes = Arc::clone(&self.bytes).acquire_many_owned(bytes).await.ok()?;
-            self.queue.as_ref()?.send(QueuedWrite { job, _bytes: bytes }).await.ok()
+            self.queue.as_ref()?.send(QueuedWrite { job, durability, _bytes: bytes }).await.ok()
         };
         let stopped = || StoreError::Broken {
             verb,
@@ -172,7 +197,13 @@ fn run_writer(
             group.push(next);
         }
         pace.record_arrivals(group.len());
-        match commit(connection, &mut group) {
+        let committed = commit(connection, &mut group);
+        if let (Ok(()), Some(checkpoints), true) =
+            (&committed, &mut checkpoints, is_durable(&group))
+        {
+            checkpoints.sync_new_file(connection);
+        }
+        match committed {
             Ok(()) => group.into_iter().for_each(|queued| queued.job.report_committed()),
             Err(failure) => {
                 tracing::warn!(file = %path.display(), ?failure, group = group.len(), "sessions could not be written");
@@ -235,8 +266,25 @@ fn commit_one_by_one(connection: &Connection, group: Vec<QueuedWrite>, failure: 
     }
 }
 
+fn is_durable(group: &[QueuedWrite]) -> bool {
+    group.iter().any(|queued| queued.durability == WriteDurability::Machine)
+}
+
 /// Commits a group as one transaction; on failure nothing was changed.
 fn commit(connection: &Connection, group: &mut [QueuedWrite]) -> Result<(), DatabaseError> {
+    if !is_durable(group) {
+        return commit_group(connection, group);
+    }
+    // SQLite accepts the change outside of a transaction only.
+    roll_back(connection)?;
+    execute(connection, "PRAGMA synchronous = FULL")?;
+    let done = commit_group(connection, group);
+    // Later commits only take longer if this fails.
+    let _ = execute(connection, "PRAGMA synchronous = NORMAL");
+    done
+}
+
+fn commit_group(connection: &Connection, group: &mut [QueuedWrite]) -> Result<(), DatabaseError> {
     begin_transaction(connection)?;
     let done = group
         .iter_mut()
@@ -282,7 +330,8 @@ mod tests {
 
     fn writer() -> Arc<WriterThread> {
         let connection = Connection::open_in_memory().unwrap();
-        connection.execute_batch("CREATE TABLE t (n INTEGER UNIQUE)").unwrap();
+        let set_up = "PRAGMA synchronous = NORMAL; CREATE TABLE t (n INTEGER UNIQUE)";
+        connection.execute_batch(set_up).unwrap();
         Arc::new(WriterThread::start(connection, None, Path::new("/x.db").into()).unwrap())
     }
 
@@ -369,6 +418,24 @@ mod tests {
         let why = "the session store cannot insert: `/x.db`: UNIQUE constraint failed: t.n (2067)";
         assert_eq!(results, [Ok(1), Ok(2), Err(why.to_owned()), Ok(3)]);
         assert_eq!(read_all(&writer).await, [1, 2, 3]);
+    }
+
+    /// The number of SQLite's setting: 1 is NORMAL, 2 is FULL.
+    fn read_synchronous(db: &Connection) -> Result<i64, DatabaseError> {
+        Ok(db.query_row("PRAGMA synchronous", [], |row| row.get(0))?)
+    }
+
+    #[tokio::test]
+    async fn durable_write_alone_is_flushed_to_disk() {
+        let writer = writer();
+        assert_eq!(writer.write("read", 0, read_synchronous).await, Ok(1));
+        let durable = writer.write_with(WriteDurability::Machine, "read", 0, read_synchronous);
+        assert_eq!(durable.await, Ok(2));
+        let failed = writer.write_with(WriteDurability::Machine, "fail", 0, |db| {
+            Ok(db.execute_batch("nonsense")?)
+        });
+        assert!(failed.await.is_err());
+        assert_eq!(writer.write("read", 0, read_synchronous).await, Ok(1));
     }
 
     #[tokio::test]

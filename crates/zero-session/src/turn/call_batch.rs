@@ -47,6 +47,8 @@ pub(super) struct BatchedCall {
     /// Why the call cannot run at all.
     hopeless: Option<ToolError>,
     state: BatchedCallState,
+    /// Whether it was announced as a call that waits for others.
+    waits: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -109,6 +111,7 @@ impl BatchedCall {
             reads_jobs,
             hopeless,
             state: BatchedCallState::Waiting,
+            waits: false,
         }
     }
 
@@ -129,6 +132,21 @@ impl BatchedCall {
             kind: self.kind,
             input: self.input.clone(),
             locations: Vec::new(),
+            waits: self.waits,
+            transcript_id: Some(self.transcript_id.clone()),
+        }));
+    }
+
+    /// Shows that a call begins that was announced as waiting, so that the ledger knows which calls
+    /// of a killed process never began.
+    fn show_begin(&self, actions: &mut Vec<TurnAction>) {
+        actions.push(TurnAction::Show(EventKind::ToolUpdated {
+            call: self.id.as_str().to_owned(),
+            title: None,
+            kind: None,
+            locations: Vec::new(),
+            progress: None,
+            begins: true,
         }));
     }
 
@@ -138,10 +156,7 @@ impl BatchedCall {
         dialect: Option<DialectName>,
         actions: &mut Vec<TurnAction>,
     ) {
-        let rendered = match dialect {
-            Some(dialect) => render_for_model(dialect, &self.name, &outcome),
-            None => render_plain(&outcome),
-        };
+        let rendered = render_outcome(dialect, &self.name, &outcome);
         let counts = !(self.reads_jobs && has_running_job(&outcome));
         let digest = counts.then(|| outcome_digest(&outcome, &rendered));
         let status = outcome.status();
@@ -153,19 +168,14 @@ impl BatchedCall {
     }
 
     fn to_result_block(&self) -> MessageBlock {
-        let (mut content, is_error) = match &self.state {
-            BatchedCallState::Ended { status, rendered, .. } => {
-                (rendered.clone(), *status != ToolCallStatus::Completed)
-            }
+        let (content, status) = match &self.state {
+            BatchedCallState::Ended { status, rendered, .. } => (rendered.clone(), *status),
             BatchedCallState::Waiting | BatchedCallState::Running => {
-                (vec![ResultContent::Text { text: NOT_RUN.to_owned() }], true)
+                let content = vec![ResultContent::Text { text: NOT_RUN.to_owned() }];
+                (content, ToolCallStatus::Cancelled)
             }
         };
-        if content.is_empty() {
-            content.push(ResultContent::Text { text: "(no output)".to_owned() });
-        }
-        let (id, name) = (self.transcript_id.clone(), self.name.clone());
-        MessageBlock::ToolResult { id, name, content, is_error }
+        result_block(self.transcript_id.clone(), self.name.clone(), content, status)
     }
 
     /// Identifies equal calls: the same tool, arguments regardless of field order, and outcome.
@@ -194,9 +204,20 @@ impl CallBatch {
         Self { calls, dialect }
     }
 
-    /// Shows all calls before any of them starts, so that clients know what follows.
-    pub(super) fn announce(&self, actions: &mut Vec<TurnAction>) {
-        self.calls.iter().for_each(|call| call.show_start(actions));
+    /// Shows all calls before any of them starts, so that clients know what follows; then starts
+    /// those that can run.
+    pub(super) fn announce_and_start(
+        &mut self,
+        parallel_max: usize,
+        actions: &mut Vec<TurnAction>,
+    ) {
+        let mut starts = Vec::new();
+        self.start_ready(parallel_max, &mut starts);
+        for call in &mut self.calls {
+            call.waits = matches!(call.state, BatchedCallState::Waiting);
+            call.show_start(actions);
+        }
+        actions.append(&mut starts);
     }
 
     /// Starts the calls that can run. Read-only calls run concurrently; any other call runs alone,
@@ -219,13 +240,17 @@ impl CallBatch {
             running = running.saturating_add(1);
             all_look = call.read_only;
             call.state = BatchedCallState::Running;
-            actions.push(TurnAction::RunCall(ToolCall {
+            if call.waits {
+                call.show_begin(actions);
+            }
+            let order = ToolCall {
                 id: call.id.clone(),
                 session: None,
                 tool: call.name.clone(),
                 input: call.input.clone(),
                 timeout: None,
-            }));
+            };
+            actions.push(TurnAction::RunCall { call: order, read_only: call.read_only });
         }
     }
 
@@ -282,6 +307,31 @@ impl CallBatch {
         calls.hash(&mut hasher);
         Some(hasher.finish())
     }
+}
+
+/// An outcome as the model gets it; in no dialect if the user reads it.
+pub(crate) fn render_outcome(
+    dialect: Option<DialectName>,
+    name: &str,
+    outcome: &ToolOutcome,
+) -> Vec<ResultContent> {
+    match dialect {
+        Some(dialect) => render_for_model(dialect, name, outcome),
+        None => render_plain(outcome),
+    }
+}
+
+/// The result of a call in the transcript, never empty.
+pub(crate) fn result_block(
+    id: String,
+    name: String,
+    mut content: Vec<ResultContent>,
+    status: ToolCallStatus,
+) -> MessageBlock {
+    if content.is_empty() {
+        content.push(ResultContent::Text { text: "(no output)".to_owned() });
+    }
+    MessageBlock::ToolResult { id, name, content, is_error: status != ToolCallStatus::Completed }
 }
 
 fn unknown_tool_message(name: &str, tools: &[CatalogEntry]) -> String {

@@ -116,11 +116,17 @@ fn action_line(action: &TurnAction) -> String {
         TurnAction::AskModel(request) => format!("ask {}", request.messages.len()),
         TurnAction::Show(EventKind::Text { text }) => format!("text {text}"),
         TurnAction::Show(EventKind::Thought { text }) => format!("thought {text}"),
+        TurnAction::Show(EventKind::ToolStarted { call, name, waits: true, .. }) => {
+            format!("waits {} {name}", number(call))
+        }
         TurnAction::Show(EventKind::ToolStarted { call, name, .. }) => {
             format!("started {} {name}", number(call))
         }
         TurnAction::Show(EventKind::ToolEnded { call, status, .. }) => {
             format!("ended {} {status:?}", number(call))
+        }
+        TurnAction::Show(EventKind::ToolUpdated { call, begins: true, .. }) => {
+            format!("begins {}", number(call))
         }
         TurnAction::Show(EventKind::ToolUpdated { call, .. }) => {
             format!("updated {}", number(call))
@@ -131,7 +137,7 @@ fn action_line(action: &TurnAction) -> String {
         TurnAction::Show(EventKind::Notice { topic, .. }) => format!("notice {topic}"),
         TurnAction::Show(EventKind::Compacted { summary, .. }) => format!("compacted {summary}"),
         TurnAction::Show(what) => format!("{what:?}"),
-        TurnAction::RunCall(order) => format!("run {}", number(order.id.as_str())),
+        TurnAction::RunCall { call: order, .. } => format!("run {}", number(order.id.as_str())),
         TurnAction::AskUser(_) => "person?".to_owned(),
         TurnAction::Summarise(_) => "summarise".to_owned(),
         TurnAction::StartTranscript(messages) => format!("restart {}", messages.len()),
@@ -211,16 +217,16 @@ fn text_streams_and_run_ends() {
 fn read_only_calls_run_in_parallel_others_alone() {
     let calls = || reply_done("Read:1 Grep:2 Read:3 Write:4 Read:5");
     // All calls are announced before the first one starts.
-    let begun = "save 1 | usage 12 | started 0 Read | started 1 Grep | started 2 Read | started 3 Write | started 4 Read | run 0 | run 1";
+    let begun = "save 1 | usage 12 | started 0 Read | started 1 Grep | waits 2 Read | waits 3 Write | waits 4 Read | run 0 | run 1";
     check(after_request(vec![calls()]), begun);
-    check(after_request(vec![calls(), call_ended(1, "b")]), "ended 1 Completed | run 2");
+    check(after_request(vec![calls(), call_ended(1, "b")]), "ended 1 Completed | begins 2 | run 2");
     check(
         after_request(vec![calls(), call_ended(1, "b"), call_ended(0, "a")]),
         "ended 0 Completed",
     );
     check(
         after_request(vec![calls(), call_ended(1, "b"), call_ended(0, "a"), call_ended(2, "c")]),
-        "ended 2 Completed | run 3",
+        "ended 2 Completed | begins 3 | run 3",
     );
     let all = || {
         vec![
@@ -231,7 +237,7 @@ fn read_only_calls_run_in_parallel_others_alone() {
             call_ended(3, "d"),
         ]
     };
-    check(after_request(all()), "ended 3 Completed | run 4");
+    check(after_request(all()), "ended 3 Completed | begins 4 | run 4");
     let mut all = all();
     all.push(call_ended(4, "e"));
     check(after_request(all), "ended 4 Completed | save 1 | look");
@@ -620,7 +626,7 @@ proptest! {
                         running.remove(&call);
                         *calls.get_mut(&call).expect("it has started") += 1;
                     }
-                    TurnAction::RunCall(order) => {
+                    TurnAction::RunCall { call: order, .. } => {
                         assert_eq!(calls.get(order.id.as_str()), Some(&0), "it was shown before it runs");
                         running.insert(order.id.into());
                     }

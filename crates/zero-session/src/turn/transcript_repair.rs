@@ -9,8 +9,9 @@ use crate::message::{MessageBlock, MessageRole, ModelMessage, image_placeholder}
 /// Result of a call whose outcome is unknown.
 const UNKNOWN_OUTCOME: &str = "interrupted; whether it happened is not known";
 
-/// Returns the transcript with a result for every call and without results of missing calls. A
-/// process that was killed between the two leaves one without the other.
+/// Returns the transcript with a result for every call and without results of missing calls. What
+/// the ledger knows of a killed run was added before: see `sessions::transcript_recovery`. Earlier
+/// versions did not, and a disk that fails leaves one without the other.
 pub(crate) fn repair(messages: Vec<ModelMessage>) -> Vec<ModelMessage> {
     let mut mended: Vec<ModelMessage> = Vec::with_capacity(messages.len());
     let mut messages = messages.into_iter().peekable();
@@ -35,7 +36,7 @@ pub(crate) fn repair(messages: Vec<ModelMessage>) -> Vec<ModelMessage> {
 }
 
 /// Ids and names of the calls of a message.
-fn tool_calls(message: &ModelMessage) -> Vec<(String, String)> {
+pub(crate) fn tool_calls(message: &ModelMessage) -> Vec<(String, String)> {
     let calls = message.blocks.iter().filter_map(|block| match block {
         MessageBlock::ToolUse { id, name, .. } => Some((id.clone(), name.clone())),
         _ => None,

@@ -135,7 +135,12 @@ pub enum TurnAction {
     Show(EventKind),
     /// Execute a call; results in [`TurnInput::CallEnded`]. Earlier events and messages must be
     /// written before it starts.
-    RunCall(ToolCall),
+    RunCall {
+        /// The call.
+        call: ToolCall,
+        /// Whether it changes nothing. The start of any other call must survive a power cut.
+        read_only: bool,
+    },
     /// Ask the user whether to continue; results in [`TurnInput::Guard`].
     AskUser(String),
     /// Ask the model for a summary; results in [`TurnInput::Summary`].

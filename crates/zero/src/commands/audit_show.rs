@@ -11,6 +11,7 @@ use zero_runtime::audit::{
 };
 use zero_runtime::name_suggestions::suggest_names;
 
+use super::audit_rows::begin_status;
 use super::audit_tail::status_style;
 use crate::AppContext;
 use crate::cli::AuditShowArgs;
@@ -37,7 +38,7 @@ pub(super) fn run(app: &AppContext, args: &AuditShowArgs) -> anyhow::Result<Exit
         [record] => {
             match args.json {
                 true => out.write_pretty_json(&record_to_json(record))?,
-                false => out.write(&render_record(out, record))?,
+                false => out.write(&render_record(out, &audit, record))?,
             }
             Ok(ExitOutcome::Ok)
         }
@@ -85,7 +86,7 @@ fn find_records(
         let file = format!("{day}.jsonl");
         audit
             .open_day(&day)?
-            .for_each_row_line(|row, line| match_row(&mut found, wanted, &file, row, line))?;
+            .for_each_written_row(|row, line| match_row(&mut found, wanted, &file, row, line))?;
     }
     Ok(found)
 }
@@ -117,6 +118,10 @@ fn match_row(
         false if is_alike() => &mut found.alike,
         false => return,
     };
+    // The end of a call replaces its begin, unless the begin was asked for by its number.
+    if !is_place && !row.is_begin() {
+        list.retain(|hit| !(hit.row.is_begin() && hit.row.call == row.call));
+    }
     // Keep one more than is listed, to know that there are more.
     if list.len() <= LISTED_MAX {
         let value = serde_json::from_slice(line.bytes).unwrap_or_default();
@@ -166,7 +171,7 @@ fn record_to_json(record: &RecordHit) -> Value {
 }
 
 /// Renders a record as text, one field per line.
-fn render_record(out: &TerminalStream, record: &RecordHit) -> String {
+fn render_record(out: &TerminalStream, audit: &AuditLog, record: &RecordHit) -> String {
     let row = &record.row;
     let mut page = RecordText { out, text: String::new() };
     page.push_text("call", &row.call);
@@ -193,7 +198,10 @@ fn render_record(out: &TerminalStream, record: &RecordHit) -> String {
     }
     render_decision(&mut page, record.value.get("decision").and_then(Value::as_object));
     render_hooks(&mut page, &row.hooks);
-    render_outcome(&mut page, row);
+    match row.is_begin() {
+        true => render_begin(&mut page, audit, row),
+        false => render_outcome(&mut page, row),
+    }
     page.push_text("recorded", &format!("{} line {}", record.file, record.line));
     render_chain(&mut page, record.link.as_ref());
     page.text
@@ -249,6 +257,17 @@ fn render_hooks(page: &mut RecordText<'_>, hooks: &[AuditHook]) {
 
 fn humanize_name(name: &str) -> String {
     name.replace('_', " ")
+}
+
+/// Why a record of a begin has no outcome.
+fn render_begin(page: &mut RecordText<'_>, audit: &AuditLog, row: &AuditRow) {
+    let text = match begin_status(audit, row) {
+        "running" => "none yet: this is the record of its begin, and its process lives",
+        _ => {
+            "none here: this is the record of its begin; if the log has no other record of the call, zero was stopped while it ran"
+        }
+    };
+    page.push_text("outcome", text);
 }
 
 fn render_outcome(page: &mut RecordText<'_>, row: &AuditRow) {

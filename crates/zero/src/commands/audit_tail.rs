@@ -1,6 +1,6 @@
 //! `zero audit tail`: the newest calls and, with `--follow`, new ones.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::io;
 use std::time::Duration;
 
@@ -8,6 +8,7 @@ use anstyle::Style;
 use zero_runtime::audit::{AuditDecision, AuditLog, AuditRow, DayLogLine, DayReader};
 use zero_runtime::metrics::CallStatus;
 
+use super::audit_rows::begin_status;
 use crate::AppContext;
 use crate::cli::AuditTailArgs;
 use crate::exit::ExitOutcome;
@@ -23,12 +24,15 @@ pub(super) fn run(app: &AppContext, args: &AuditTailArgs) -> anyhow::Result<Exit
     let state = app.config.state_dir()?;
     let audit = AuditLog::new(&state);
     let mut newest = open_newest_day(&audit)?;
-    let (rows, damaged) = read_last_rows(&audit, newest.as_mut(), args.lines as usize)?;
+    let (mut rows, damaged) = read_last_rows(&audit, newest.as_mut(), args.lines as usize)?;
     let out = &app.terminal.out;
     if newest.is_none() && !args.json {
         app.terminal.print_note("no calls recorded yet; make one with `zero tools call`");
     }
-    for recorded in &rows {
+    for recorded in &mut rows {
+        if recorded.row.is_begin() {
+            recorded.row.status = begin_status(&audit, &recorded.row).to_owned();
+        }
         print_row(out, args, recorded)?;
     }
     if damaged > 0 {
@@ -83,32 +87,50 @@ fn read_last_rows(
     count: usize,
 ) -> io::Result<(VecDeque<RawAuditRow>, usize)> {
     let Some(newest) = newest else { return Ok((VecDeque::new(), 0)) };
-    let mut rows = VecDeque::new();
-    newest.for_each_row_line(|row, line| {
-        push_bounded(&mut rows, RawAuditRow::new(row, line), count)
-    })?;
+    let mut rows = NewestRows::default();
+    newest.for_each_written_row(|row, line| rows.push(RawAuditRow::new(row, line), count))?;
     let mut damaged = newest.damaged_lines();
     for day in audit.days()?.into_iter().rev().skip_while(|day| day.as_str() >= newest.day()) {
-        if rows.len() >= count {
+        if rows.rows.len() >= count {
             break;
         }
-        let mut earlier = VecDeque::new();
+        let mut earlier = NewestRows::default();
         let mut day = audit.open_day(&day)?;
-        let room = count - rows.len();
-        day.for_each_row_line(|row, line| {
-            push_bounded(&mut earlier, RawAuditRow::new(row, line), room)
-        })?;
+        let room = count - rows.rows.len();
+        day.for_each_written_row(|row, line| earlier.push(RawAuditRow::new(row, line), room))?;
         damaged += day.damaged_lines();
-        earlier.append(&mut rows);
+        for recorded in rows.rows {
+            earlier.push(recorded, count);
+        }
         rows = earlier;
     }
-    Ok((rows, damaged))
+    Ok((rows.rows, damaged))
 }
 
-fn push_bounded(rows: &mut VecDeque<RawAuditRow>, row: RawAuditRow, most: usize) {
-    rows.push_back(row);
-    if rows.len() > most {
-        rows.pop_front();
+/// The newest rows, oldest first. The row with the end of a call takes the place of that with its
+/// begin.
+#[derive(Default)]
+struct NewestRows {
+    rows: VecDeque<RawAuditRow>,
+    /// The calls of which the begin is among the rows.
+    begun: HashSet<String>,
+}
+
+impl NewestRows {
+    fn push(&mut self, recorded: RawAuditRow, most: usize) {
+        let call = &recorded.row.call;
+        if recorded.row.is_begin() {
+            self.begun.insert(call.clone());
+        } else if self.begun.remove(call) {
+            self.rows.retain(|other| other.row.call != *call);
+        }
+        self.rows.push_back(recorded);
+        if self.rows.len() > most
+            && let Some(oldest) = self.rows.pop_front()
+            && oldest.row.is_begin()
+        {
+            self.begun.remove(&oldest.row.call);
+        }
     }
 }
 
@@ -168,6 +190,7 @@ pub(super) fn status_style(status: &str) -> Style {
     match CallStatus::parse(status) {
         Some(CallStatus::Ok) => GOOD,
         Some(CallStatus::Denied | CallStatus::Cancelled | CallStatus::Timeout) => NOTABLE,
+        None if status == "running" => NOTABLE,
         Some(CallStatus::Error | CallStatus::Panic) | None => BAD,
     }
 }
@@ -214,6 +237,29 @@ mod tests {
         let mut more = Vec::new();
         newest.for_each_row(|row| more.push(row)).unwrap();
         assert_eq!(tools(&mut more.into_iter()), "D");
+    }
+
+    #[test]
+    fn end_of_call_takes_place_of_its_begin() {
+        let row = |call: &str, status: &str| {
+            let text = make_row("A").replace(r#""call":"c""#, &format!(r#""call":"{call}""#));
+            let text = text.replace(r#""status":"ok""#, &format!(r#""status":"{status}""#));
+            RawAuditRow { row: serde_json::from_str(&text).unwrap(), line: text }
+        };
+        let mut rows = NewestRows::default();
+        for (call, status) in
+            [("a", "started"), ("b", "started"), ("b", "ok"), ("c", "denied"), ("d", "started")]
+        {
+            rows.push(row(call, status), 3);
+        }
+        let shown = |rows: &NewestRows| {
+            let lines = rows.rows.iter().map(|it| format!("{} {}", it.row.call, it.row.status));
+            lines.collect::<Vec<_>>().join(", ")
+        };
+        assert_eq!(shown(&rows), "b ok, c denied, d started", "the oldest made room");
+        rows.push(row("a", "ok"), 3);
+        rows.push(row("d", "ok"), 3);
+        assert_eq!(shown(&rows), "c denied, a ok, d ok");
     }
 
     #[test]

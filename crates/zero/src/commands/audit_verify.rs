@@ -1,6 +1,7 @@
 //! `zero audit verify`: checks the hash chain of the audit log.
 
 use serde_json::{Value, json};
+use zero_runtime::audit::open_calls::OpenCall;
 use zero_runtime::audit::verification::{
     IntegrityFinding, LogStart, VerificationReport, VerifyOptions,
 };
@@ -9,7 +10,7 @@ use zero_runtime::audit::{AuditLog, ChainPosition};
 use crate::AppContext;
 use crate::cli::AuditVerifyArgs;
 use crate::exit::ExitOutcome;
-use crate::terminal::{BAD, ElapsedCounter, GOOD, TerminalStream};
+use crate::terminal::{BAD, ElapsedCounter, GOOD, TerminalStream, escape_line};
 
 pub(super) fn run(app: &AppContext, args: &AuditVerifyArgs) -> anyhow::Result<ExitOutcome> {
     let audit = AuditLog::new(&app.config.state_dir()?);
@@ -60,7 +61,8 @@ fn render_report(out: &TerminalStream, verified: &VerificationReport) -> String 
     text
 }
 
-/// Facts that are not errors: missing first records, unchained records, truncated lines.
+/// Facts that are not errors: missing first records, unchained records, truncated lines, calls
+/// without an end.
 fn collect_notes(args: &AuditVerifyArgs, verified: &VerificationReport) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some(first) = verified.first.filter(|first| *first > 1)
@@ -77,9 +79,22 @@ fn collect_notes(args: &AuditVerifyArgs, verified: &VerificationReport) -> Vec<S
     for (file, line) in &verified.torn {
         notes.push(format!("{file}:{line}: truncated line, because its writer was stopped"));
     }
-    for (left_out, what) in
-        [(verified.findings_left_out, "finding"), (verified.torn_left_out, "truncated line")]
-    {
+    let open_calls = &verified.open_calls;
+    for OpenCall { file, line, call, tool, .. } in &open_calls.unfinished {
+        notes.push(format!(
+            "{file}:{line}: {} {} is unfinished: zero was stopped while it ran, so its effects are not known",
+            escape_line(tool),
+            escape_line(call)
+        ));
+    }
+    if open_calls.running > 0 {
+        notes.push(format!("still running: {}", count_noun(open_calls.running, "call")));
+    }
+    for (left_out, what) in [
+        (verified.findings_left_out, "finding"),
+        (verified.torn_left_out, "truncated line"),
+        (open_calls.left_out, "call without an end"),
+    ] {
         if left_out > 0 {
             notes.push(format!("not shown: {} more", count_noun(left_out, what)));
         }
@@ -105,7 +120,15 @@ fn to_json(verified: &VerificationReport) -> Value {
         "findings_left_out": verified.findings_left_out,
         "torn_lines": torn.collect::<Vec<_>>(),
         "torn_lines_left_out": verified.torn_left_out,
+        "unfinished_calls": verified.open_calls.unfinished.iter().map(open_call_to_json).collect::<Vec<_>>(),
+        "unfinished_calls_left_out": verified.open_calls.left_out,
+        "running_calls": verified.open_calls.running,
     })
+}
+
+fn open_call_to_json(open: &OpenCall) -> Value {
+    let OpenCall { file, line, call, tool, time, .. } = open;
+    json!({"file": file, "line": line, "call": call, "tool": tool, "time": time.to_string()})
 }
 
 fn finding_to_json(finding: &IntegrityFinding) -> Value {

@@ -15,7 +15,7 @@ use zero_runtime::simulated_call::CallSimulator;
 
 use self::replay::{ReplayFailure, ReplayOutcome};
 use self::tally::SimulationTally;
-use super::audit_rows;
+use super::audit_rows::{self, LogSummary};
 use zero_sandbox::ConfigFile;
 use zero_settings::TrustStore;
 use zero_settings::user_paths::canonical_folder;
@@ -43,7 +43,7 @@ pub(super) fn run(app: &AppContext, args: &PolicySimulateArgs) -> anyhow::Result
     let mut simulator = PolicySimulator::new(app, args)?;
     let mut tally = SimulationTally::default();
     let mut failed = None;
-    let damaged = audit_rows::for_each_since(app, &audit, since, |row| {
+    let LogSummary { damaged, .. } = audit_rows::for_each_since(app, &audit, since, |row| {
         let is_meant = only.as_deref().is_none_or(|only| only == Path::new(&row.workspace));
         if is_meant && failed.is_none() {
             failed = simulator.replay_row(row, &mut tally).err();

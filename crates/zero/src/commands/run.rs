@@ -20,6 +20,7 @@ use zero_core::SecretMask;
 use zero_core::event::{ApprovalRequest, Event, EventKind, UserQuestion};
 use zero_core::shell_quoting::quote_shell_word;
 use zero_policy::PermissionMode;
+use zero_runtime::session_results::ResultLifetime;
 use zero_runtime::{Elicitation, ElicitationAnswer, ElicitationMode, Elicitor};
 use zero_sandbox::ConfigFile;
 use zero_session::agent::DIRECT;
@@ -124,6 +125,7 @@ async fn run_turn(
         counter: counter.clone(),
         continued: Arc::default(),
     };
+    let lifetime = connection.result_lifetime();
     let client = connection.client.clone();
     let run_id = format!("run_{:032x}", fastrand::u128(..));
     let mut send = ChatSendParams {
@@ -138,7 +140,7 @@ async fn run_turn(
     let mut early = VecDeque::new();
     let begin = async {
         let (tools, secrets) =
-            host_tools(app, args, &client, &mut session, &asking, folder).await?;
+            host_tools(app, args, &client, &mut session, lifetime, &asking, folder).await?;
         secrets.mask_string(&mut send.message);
         if cancel.is_cancelled() {
             tools.stop_all_calls();
@@ -265,11 +267,12 @@ async fn host_tools(
     args: &RunArgs,
     client: &GatewayClient,
     session: &mut SessionInfo,
+    lifetime: ResultLifetime,
     asking: &TerminalPromptOptions,
     folder: RunFolder,
 ) -> anyhow::Result<(Arc<ToolService>, Arc<SecretMask>)> {
     let RunFolder { cwd, own_mode } = folder;
-    let backend = app.local_backend(session, &cwd, &args.settings, args.mode, asking)?;
+    let backend = app.local_backend(session, &cwd, &args.settings, args.mode, lifetime, asking)?;
     let secrets = backend.secret_mask().await;
     let wish = ToolsAttachParams {
         session_key: session.session_key.clone(),

@@ -7,7 +7,7 @@ use zero_core::ErrorType;
 use zero_runtime::audit::{AuditLog, AuditRow};
 use zero_runtime::metrics::{CallMetrics, CallSample, CallStatus, ToolStats};
 
-use super::audit_rows;
+use super::audit_rows::{self, LogSummary};
 use crate::AppContext;
 use crate::cli::StatsArgs;
 use crate::exit::ExitOutcome;
@@ -20,26 +20,37 @@ pub(super) fn run(app: &AppContext, args: &StatsArgs) -> anyhow::Result<ExitOutc
     let audit = AuditLog::new(&app.config.state_dir()?);
     let since = audit_rows::timestamp_before(args.since);
     let metrics = CallMetrics::default();
-    let damaged = audit_rows::for_each_since(app, &audit, since, |row| {
-        // Connections and background services have records of their own, which are not calls.
-        if row.is_call() {
-            metrics.record(&to_sample(row));
-        }
-    })?;
+    let LogSummary { damaged, open_calls } =
+        audit_rows::for_each_since(app, &audit, since, |row| {
+            // Connections and background services have records of their own, which are not calls.
+            if row.is_call() {
+                metrics.record(&to_sample(row));
+            }
+        })?;
+    let unfinished = open_calls.unfinished.len() as u64 + open_calls.left_out;
     let tools = metrics.tools();
     let out = &app.terminal.out;
     if args.json {
         let tools: Map<String, Value> =
             tools.iter().map(|(name, stats)| (name.clone(), to_json(stats))).collect();
-        out.write_pretty_json(
-            &json!({"since": since.to_string(), "damaged_lines": damaged, "tools": tools}),
-        )?;
+        out.write_pretty_json(&json!({
+            "since": since.to_string(),
+            "damaged_lines": damaged,
+            "running": open_calls.running,
+            "unfinished": unfinished,
+            "tools": tools,
+        }))?;
         return Ok(ExitOutcome::Ok);
     }
     if tools.is_empty() {
         out.write("no calls in this time span; use a longer one with `--since 30d`, or make a call with `zero tools call`\n")?;
     } else {
         out.write(&render_table(tools.iter(), out))?;
+    }
+    if unfinished > 0 {
+        app.terminal.print_note(&format!(
+            "not counted: {unfinished} unfinished, because zero was stopped while they ran; `zero audit verify` names them"
+        ));
     }
     if damaged > 0 {
         app.terminal.print_note(&damaged_lines_note(damaged));

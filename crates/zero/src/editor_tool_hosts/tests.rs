@@ -13,6 +13,7 @@ use zero_core::event::{ResultContent, ToolCallStatus};
 use zero_core::{CallId, FileLocation, SessionId, ToolCall, ToolKind};
 use zero_policy::PermissionMode;
 use zero_runtime::dialect::render_plain;
+use zero_runtime::session_results::ResultLifetime;
 use zero_runtime::tool_backend::{CallApprover, CallObserver, ToolBackend};
 use zero_runtime::{
     ApprovalAnswer, ApprovalQuestion, DialectName, Editor, EditorWriteOutcome, Elicitation,
@@ -69,6 +70,7 @@ impl EditorFixture {
             elicitor: Arc::new(PermissiveEditor),
             editor: None,
             servers: Vec::new(),
+            result_lifetime: ResultLifetime::Session,
         }
     }
 

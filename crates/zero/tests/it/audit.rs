@@ -3,6 +3,8 @@
 #![expect(clippy::disallowed_methods, reason = "tests stand outside zero and look at its files")]
 
 use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -12,12 +14,12 @@ use zero_sandbox::{StateDir, Workspace};
 
 use crate::test_program::TestProgram;
 
-/// A program that made three calls, all of the same day.
+/// A program that made three calls, all of the same day. None of them ran, so each has one row.
 fn program_with_calls() -> TestProgram {
     let try_once = |_| {
         let zero = TestProgram::new();
         std::fs::write(zero.folder().join("a.txt"), "hello\n").unwrap();
-        zero.stdout(&["tools", "call", "Read", r#"{"file_path": "a.txt"}"#]);
+        zero.run(&["tools", "call", "Read", r#"{"no_such_field": 1}"#]);
         zero.run(&["tools", "call", "Write", r#"{"file_path": "a.txt", "content": "x"}"#]);
         zero.run(&["tools", "call", "NoSuchTool", "{}"]);
         // Once in a while, midnight passes in between.
@@ -232,4 +234,70 @@ fn connection_record_is_shown_and_not_counted_as_call() {
     assert!(zero.stdout(&["audit", "tail"]).contains("a.test:443"));
     assert!(zero.stdout(&["stats"]).starts_with("no calls in this time span"));
     assert!(run_verify(&zero, &[]).contains("intact; 1 row, 1 day"));
+}
+
+/// Waits until the log has the begin of a call, and returns the call's id.
+fn wait_for_begin(zero: &TestProgram) -> String {
+    let folder = zero.folder().join("home/.local/state/zero/audit");
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        let rows = std::fs::read_dir(&folder)
+            .into_iter()
+            .flatten()
+            .filter_map(|entry| std::fs::read_to_string(entry.ok()?.path()).ok());
+        let rows = rows.collect::<String>();
+        let started = rows.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let call = started.filter(|row| row["status"] == "started").last();
+        if let Some(call) = call {
+            return call["call"].as_str().unwrap().to_owned();
+        }
+        assert!(Instant::now() < deadline, "the call does not begin");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn killed_call_is_named_as_unfinished() {
+    let zero = TestProgram::outside_tmp();
+    let call = ["tools", "call", "--yes", "Bash", r#"{"command": "sleep 600"}"#];
+    let mut running = zero
+        .command(&call)
+        .env("PATH", "/usr/bin:/bin")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let id = wait_for_begin(&zero);
+    insta::assert_snapshot!(run_verify(&zero, &[]), @"
+    exit 0
+    intact; 1 row, 1 day, head 1:[HASH]
+    --- stderr
+    note: still running: 1 call
+    ");
+    assert!(zero.stdout(&["audit", "tail"]).contains("  running    Bash"));
+    running.kill().unwrap();
+    running.wait().unwrap();
+    insta::assert_snapshot!(run_verify(&zero, &[]).replace(&id, "[CALL]"), @"
+    exit 0
+    intact; 1 row, 1 day, head 1:[HASH]
+    --- stderr
+    note: [DAY].jsonl:1: Bash [CALL] is unfinished: zero was stopped while it ran, so its effects are not known
+    ");
+    let report: Value = serde_json::from_str(&zero.stdout(&["audit", "verify", "--json"])).unwrap();
+    assert_eq!(report["unfinished_calls"][0]["call"], id.as_str());
+    assert_eq!((&report["intact"], &report["running_calls"]), (&true.into(), &0.into()));
+    assert!(zero.stdout(&["audit", "tail"]).contains("  unfinished  Bash"));
+    let shown = zero.stdout(&["audit", "show", &id]);
+    assert!(shown.contains("outcome     none here: ") && shown.contains("sleep 600"), "{shown}");
+    let stats: Value = serde_json::from_str(&zero.stdout(&["stats", "--json"])).unwrap();
+    assert_eq!((&stats["unfinished"], &stats["tools"]), (&1.into(), &serde_json::json!({})));
+
+    // A call that ends has its begin and its end in the log, and one line in the lists.
+    std::fs::write(zero.folder().join("a.txt"), "hello\n").unwrap();
+    zero.stdout(&["tools", "call", "Read", r#"{"file_path": "a.txt"}"#]);
+    assert!(run_verify(&zero, &[]).contains("intact; 3 rows"));
+    let tail = zero.stdout(&["audit", "tail"]);
+    let tools: Vec<_> = tail.lines().filter_map(|line| line.split_whitespace().nth(2)).collect();
+    assert_eq!(tools, ["Bash", "Read"], "{tail}");
+    assert_eq!(run_documented_check(&zero), "");
 }

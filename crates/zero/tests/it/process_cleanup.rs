@@ -132,6 +132,31 @@ fn spilled_output_can_be_read_in_full() {
 }
 
 #[test]
+fn spilled_output_lives_as_long_as_its_session() {
+    let zero = TestProgram::outside_tmp();
+    let run = |prompt: &str| {
+        let args = ["run", "--session", "s", "--yes", prompt];
+        let output = zero.command(&args).env("PATH", "/usr/bin:/bin").output().unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    run("/bash seq 1 100000");
+    let folder = zero.folder().join("home/.local/state/zero/spill-sessions");
+    let files = || -> Vec<std::path::PathBuf> {
+        let list = |folder: &std::path::Path| -> Vec<std::path::PathBuf> {
+            let entries = std::fs::read_dir(folder).into_iter().flatten();
+            entries.map(|entry| entry.unwrap().path()).collect()
+        };
+        list(&folder).iter().flat_map(|session| list(session)).collect()
+    };
+    let [file] = &files()[..] else { panic!("{:?}", files()) };
+    // Another process continues the session.
+    let page = run(&format!("/read {} 50000 1", file.display()));
+    assert!(page.contains("50000"), "{page}");
+    zero.stdout(&["sessions", "delete", "s"]);
+    assert_eq!(files(), Vec::<std::path::PathBuf>::new());
+}
+
+#[test]
 fn job_input_is_never_allowed_silently() {
     let zero = TestProgram::new();
     let check = |input: &str| -> Value {

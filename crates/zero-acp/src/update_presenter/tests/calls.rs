@@ -14,6 +14,7 @@ fn call_is_announced_once_then_only_changes_are_sent() {
         kind: Some(ToolKind::Read),
         locations: vec![location("a.rs", Some(2))],
         progress: None,
+        begins: false,
     };
     let locations = [location("/w/a.rs", Some(2))];
     // Ledger first.
@@ -308,6 +309,7 @@ fn progress_is_sent_as_call_update() {
         kind: None,
         locations: vec![],
         progress: Some("3 of\n9".to_owned()),
+        begins: false,
     };
     let mut one = presenter(plain_features());
     one.present_live(call_started("c1", "X", ToolKind::Other, json!({})));

@@ -24,6 +24,7 @@ fn apply_step(presenter: &mut UpdatePresenter, call: &str, which: u8, now: Insta
                 kind: Some(ToolKind::Execute),
                 locations: vec![],
                 progress: Some("half".to_owned()),
+                begins: false,
             };
             presenter.present_entry(&event(updated), DeliveryMode::Live)
         }

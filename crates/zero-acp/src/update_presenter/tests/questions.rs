@@ -27,6 +27,7 @@ fn question_repeats_call_and_keeps_it_pending() {
         kind: None,
         locations: vec![],
         progress: Some("waiting".to_owned()),
+        begins: false,
     };
     let updates = presenter.present_live(echo);
     assert!(

@@ -1,7 +1,7 @@
 //! A stop at every step, and a disk failure at every write.
 
-use super::fixture::{SessionTestBed, run_id};
-use crate::event::RunOutcome;
+use super::fixture::{SessionTestBed, event_line, run_id};
+use crate::event::{EventKind, RunOutcome};
 use crate::sessions::{OpenSessionOptions, Prompt, SendOutcome, SessionLimits};
 use zero_runtime::ApprovalAnswer;
 use zero_runtime::tool_backend::FolderAccess;
@@ -110,6 +110,48 @@ async fn run_end_that_was_never_recorded_is_recorded_by_next_start() {
     let next = SessionTestBed::with_store(store, &["fine"], SessionLimits::default()).await;
     assert_eq!(next.wait_for_run("go").await.run.end, Some(RunOutcome::Interrupted));
     assert!(next.run("again").await.contains("ended completed"));
+}
+
+#[tokio::test]
+async fn start_of_call_with_side_effects_survives_power_cut() {
+    let fixture = SessionTestBed::new(&["Read:1", "Write:2 Read:3 Write:4", "done"]).await;
+    assert!(fixture.run("go").await.ends_with("ended completed"));
+    let lines: Vec<String> = fixture.store.durable_entries().iter().map(event_line).collect();
+    let starts = "usage / tool Write / tool Read / tool Write / completed / begins";
+    assert_eq!(lines.join(" / "), starts, "a call that only reads waits for no disk");
+}
+
+#[tokio::test(start_paused = true)]
+async fn next_prompt_after_death_at_any_write_knows_every_outcome() {
+    let mut known = 0;
+    for write in 2..WRITES_MAX {
+        let fixture = SessionTestBed::new(&SCRIPT).await;
+        // From here on, the store has what a process that died at this write leaves.
+        fixture.store.fail_writes(write..100_000);
+        fixture.send("go").await;
+        let (run, most) = (run_id("go"), std::time::Duration::from_secs(3600));
+        fixture.sessions.wait_for_run(&run, most).await.unwrap().unwrap();
+        let store = fixture.store.clone();
+        fixture.store.fail_writes([]);
+        let shown = store.ledger(&fixture.record().await.id);
+        let next = SessionTestBed::with_store(store, &["fine"], SessionLimits::default()).await;
+        assert!(next.run("again").await.contains("ended completed"), "{write}");
+        let requests = next.model.requests.lock().unwrap();
+        let messages = format!("{:?}", requests[0].messages);
+        assert!(!messages.contains("whether it happened is not known"), "{write}: {messages}");
+        let text: String = shown
+            .iter()
+            .filter_map(|event| match &event.what {
+                EventKind::Text { text } => Some(text.as_str()),
+                _ => None,
+            })
+            .collect();
+        assert!(text.is_empty() || messages.contains("look"), "{write}: {messages}");
+        let ended =
+            |event: &&crate::event::Event| matches!(event.what, EventKind::ToolEnded { .. });
+        known += shown.iter().filter(ended).count();
+    }
+    assert!(known > 10, "hardly any died after a call: {known}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -138,6 +138,8 @@ impl ModelClient for ScriptedModel {
 pub(crate) struct ScriptedBackendFactory {
     pub(crate) log: Arc<Mutex<Vec<String>>>,
     pub(crate) opened: Mutex<usize>,
+    /// Sessions whose results were removed.
+    pub(crate) removed: Mutex<Vec<SessionId>>,
     store: Arc<MemStore>,
 }
 
@@ -158,6 +160,11 @@ impl ToolBackendFactory for ScriptedBackendFactory {
         let name = "this machine".to_owned();
         let backend = ScriptedToolBackend { log, order: Some(order), name, store, silent: false };
         Box::pin(async move { Ok(Arc::new(backend) as Arc<dyn ToolBackend>) })
+    }
+
+    fn remove_results(&self, session: &SessionId) -> BoxFuture<'_, ()> {
+        self.removed.lock().unwrap().push(session.clone());
+        Box::pin(std::future::ready(()))
     }
 }
 
@@ -583,6 +590,7 @@ pub(crate) fn event_line(what: &EventKind) -> String {
         EventKind::Text { text } => format!("text {text}"),
         EventKind::Thought { text } => format!("thought {text}"),
         EventKind::ToolStarted { name, .. } => format!("tool {name}"),
+        EventKind::ToolUpdated { begins: true, .. } => "begins".to_owned(),
         EventKind::ToolUpdated { title, progress, .. } => {
             let parts = [title, progress].map(|part| part.clone().unwrap_or_default());
             format!("update {}", parts.join(" "))

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use zero_core::{RunId, SessionId};
 use zero_runtime::tool::BoxFuture;
 
-use crate::event::{Event, RunOutcome, TokenUsage};
+use crate::event::{Event, EventKind, RunOutcome, TokenUsage};
 use crate::key::SessionKey;
 use crate::message::ModelMessage;
 use crate::store::*;
@@ -27,6 +27,8 @@ struct MemStoreState {
     made: u128,
     writes: usize,
     fail: Vec<usize>,
+    /// Entries that would survive a power cut.
+    durable: Vec<EventKind>,
 }
 
 impl MemStore {
@@ -39,6 +41,11 @@ impl MemStore {
 
     pub(crate) fn ledger(&self, session: &SessionId) -> Vec<Event> {
         self.state().ledgers.get(session).cloned().unwrap_or_default()
+    }
+
+    /// The entries that would survive a power cut.
+    pub(crate) fn durable_entries(&self) -> Vec<EventKind> {
+        self.state().durable.clone()
     }
 
     pub(crate) fn last_message(&self, session: &SessionId) -> Option<ModelMessage> {
@@ -259,6 +266,20 @@ impl Store for MemStore {
         self.write("append", move |state| {
             claim.map_or(Ok(()), |claim| state.check(&session, claim))?;
             Ok(state.append(&session, entries))
+        })
+    }
+
+    fn append_durable(
+        &self,
+        session: &SessionId,
+        claim: Option<ClaimEpoch>,
+        entries: Vec<NewEvent>,
+    ) -> BoxFuture<'_, Result<Vec<Event>, StoreError>> {
+        let appended = self.append(session, claim, entries);
+        Box::pin(async move {
+            let events = appended.await?;
+            self.state().durable.extend(events.iter().map(|event| event.what.clone()));
+            Ok(events)
         })
     }
 

@@ -35,7 +35,7 @@ async fn text_thoughts_and_calls_are_recorded_in_order() {
     .await;
     check_run(
         &["Write:1 Write:2", "done"],
-        "usage / tool Write / tool Write / completed / completed / text done / usage / ended completed",
+        "usage / tool Write / tool Write / completed / begins / completed / text done / usage / ended completed",
     )
     .await;
     check_run(

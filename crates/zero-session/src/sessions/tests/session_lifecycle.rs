@@ -275,7 +275,7 @@ async fn attached_client_prevents_local_calls() {
     fixture.wait_for_run("go").await;
     fixture.check_ledger().await;
     let lines = fixture.ledger_lines().await;
-    let moved = "answer allow_once by me / completed / failed / usage / tool Read / completed / text done / usage / ended completed";
+    let moved = "answer allow_once by me / completed / begins / failed / usage / tool Read / completed / text done / usage / ended completed";
     assert!(lines.ends_with(moved), "{lines}");
     assert_eq!(*fixture.backend.log.lock().unwrap(), ["Ask 1"], "what had begun came to its end");
     assert_eq!(*log.lock().unwrap(), ["Read 3"]);
@@ -327,28 +327,42 @@ async fn runs_of_killed_process_are_finished_at_start() {
     let BeginRunOutcome::Started { claim, .. } = fixture.store.begin_run(new).await.unwrap() else {
         panic!("nothing runs there")
     };
-    let started = |call: &str| EventKind::ToolStarted {
+    let started = |call: &str, id: &str, waits: bool| EventKind::ToolStarted {
         call: call.into(),
         name: "Write".into(),
         title: "Write".into(),
         kind: zero_core::ToolKind::Edit,
         input: serde_json::json!({}),
         locations: Vec::new(),
+        waits,
+        transcript_id: Some(id.into()),
     };
-    let call = crate::message::MessageBlock::ToolUse {
-        id: "w".into(),
+    let begins = EventKind::ToolUpdated {
+        call: "two".into(),
+        title: None,
+        kind: None,
+        locations: Vec::new(),
+        progress: None,
+        begins: true,
+    };
+    let call = |id: &str| crate::message::MessageBlock::ToolUse {
+        id: id.into(),
         name: "Write".into(),
         input: crate::message::ToolInput::parse(""),
         opaque: serde_json::Value::Null,
     };
-    let message = crate::message::ModelMessage::assistant(vec![call]);
+    let message = crate::message::ModelMessage::assistant(["a", "b", "c"].map(call).into());
     let prompt = crate::message::ModelMessage::user("killed");
     fixture.store.add_messages(&id, claim, vec![prompt.into(), message.into()]).await.unwrap();
-    fixture
-        .store
-        .append(&id, Some(claim), vec![new_event(Some(&run), started("call_w"))])
-        .await
-        .unwrap();
+    let shown = [
+        started("one", "a", false),
+        started("two", "b", true),
+        started("three", "c", true),
+        EventKind::tool_ended("one", zero_core::ToolResult::text("wrote one").into()),
+        begins,
+    ];
+    let shown = shown.into_iter().map(|what| new_event(Some(&run), what)).collect();
+    fixture.store.append(&id, Some(claim), shown).await.unwrap();
 
     let next =
         SessionTestBed::with_store(Arc::clone(&fixture.store), &["fine"], SessionLimits::default())
@@ -357,15 +371,24 @@ async fn runs_of_killed_process_are_finished_at_start() {
         next.try_send("killed").await,
         Ok(SendOutcome::Ended(next.wait_for_run("killed").await.run))
     );
-    assert!(
-        next.ledger_lines()
-            .await
-            .ends_with("prompt killed / tool Write / interrupted / ended interrupted")
-    );
+    assert!(next.ledger_lines().await.ends_with(
+        "tool Write / completed / begins / cancelled / interrupted / ended interrupted"
+    ));
     assert!(next.run("after").await.ends_with("text fine / usage / ended completed"));
     let requests = next.model.requests.lock().unwrap().clone();
-    let messages = format!("{:?}", requests[0].messages);
-    assert!(messages.contains("interrupted; whether it happened is not known"), "{messages}");
+    let results: Vec<String> = requests[0].messages[requests[0].messages.len() - 2]
+        .blocks
+        .iter()
+        .map(|block| match block {
+            crate::message::MessageBlock::ToolResult { id, content, .. } => {
+                format!("{id} {content:?}")
+            }
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert!(results[0].starts_with("a ") && results[0].contains("wrote one"), "{results:?}");
+    assert!(results[1].contains("its outcome is not known"), "{results:?}");
+    assert!(results[2].contains(crate::turn::call_batch::NOT_RUN), "{results:?}");
     assert_eq!(*next.backend.log.lock().unwrap(), Vec::<String>::new(), "nothing is done again");
 }
 
@@ -543,4 +566,21 @@ async fn disallowed_folder_gets_no_backend() {
     let back =
         OpenSessionOptions { tool_host: Some(ToolHostLocation::Gateway), ..fixture.open_options() };
     assert!(matches!(fixture.sessions.open(back).await, Err(SessionError::Invalid(_))));
+}
+
+#[tokio::test]
+async fn results_live_as_long_as_session() {
+    let fixture = SessionTestBed::new(&["Read:1", "ok", "ok"]).await;
+    fixture.run("go").await;
+    fixture.sessions.shut_down(Duration::from_secs(1)).await;
+    let store = Arc::clone(&fixture.store);
+    let next = SessionTestBed::with_store(store, &["ok"], SessionLimits::default()).await;
+    next.run("again").await;
+    let removed = || next.backend.removed.lock().unwrap().clone();
+    assert_eq!(removed(), [], "a new process can read them");
+    let id = next.record().await.id;
+    next.sessions.reset(&next.key).await.unwrap();
+    assert_eq!(removed(), [id.clone()]);
+    next.sessions.delete(&next.key).await.unwrap();
+    assert_eq!(removed(), [id.clone(), id]);
 }

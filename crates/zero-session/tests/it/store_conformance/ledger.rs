@@ -165,6 +165,8 @@ async fn events_round_trip_unchanged(store: Arc<dyn Store>) {
             kind: ToolKind::Edit,
             input: json!({"z": [1, -2, 0.5, null, true, u64::MAX], "a": {"\0": "\0"}}),
             locations: vec![],
+            waits: false,
+            transcript_id: None,
         },
     });
     entries.push(NewEvent { time_ms: i64::MAX, ..text_event("later") });

@@ -219,9 +219,8 @@ fn rebuild_effect(recorded: &AuditEffect, input: &Value, roots: &[PathBuf]) -> O
 /// Marks reads of the session's own results. Only the session knew these files; they were allowed.
 fn mark_own_results(evaluator: &PolicyEvaluator, effects: &mut Effects) {
     let Some(state) = &evaluator.context().state_dir else { return };
-    let is_result = |path: &Path| {
-        path.starts_with(state.join("spill")) || path.starts_with(state.join("spill-calls"))
-    };
+    let folders = ["spill", "spill-calls", "spill-sessions"].map(|name| state.join(name));
+    let is_result = |path: &Path| folders.iter().any(|folder| path.starts_with(folder));
     for effect in effects {
         if let Effect::Read(path) = effect
             && is_result(path.canonical())

@@ -405,6 +405,8 @@ mod tests {
             kind: ToolKind::Edit,
             input: serde_json::Value::Null,
             locations: vec![],
+            waits: false,
+            transcript_id: None,
         }
     }
 
@@ -434,6 +436,8 @@ mod tests {
             kind: ToolKind::Fetch,
             input: serde_json::Value::Null,
             locations: vec![],
+            waits: false,
+            transcript_id: None,
         };
         let request = "```http\nPOST http://a.test/\nx-a: b\n\nwords\n```\n\nHTTP 200 OK";
         let done = make_call_end(
@@ -466,6 +470,8 @@ mod tests {
                     "headers": {"x-a": "b", "authorization": "Bearer abcdef123456"},
                 }),
                 locations: vec![],
+                waits: false,
+                transcript_id: None,
             };
             let done = make_call_end(status, vec![], None);
             let sent = match is_shown {
@@ -488,6 +494,8 @@ mod tests {
             kind,
             input: serde_json::Value::Null,
             locations: vec![],
+            waits: false,
+            transcript_id: None,
         };
         let note = "`.vscode` was moved to quarantine";
         for (structured, kind, shown) in [
