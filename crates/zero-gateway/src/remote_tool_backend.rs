@@ -94,9 +94,10 @@ impl PendingCall {
 }
 
 impl RemoteToolBackend {
-    /// Creates a backend that sends calls to a connection until `gone` is cancelled.
+    /// Creates a backend that sends calls to a connection of `owner` until `gone` is cancelled.
     pub(crate) fn new(
         session: &SessionRecord,
+        owner: &str,
         host: &str,
         outbox: SendQueue,
         gone: CancellationToken,
@@ -105,7 +106,7 @@ impl RemoteToolBackend {
         let dialect = DialectName::Canonical;
         Arc::new(Self {
             session_id: session.id.to_string(),
-            session_key: session.key.to_string(),
+            session_key: session.address().to_text(owner),
             host: host.to_owned(),
             outbox,
             terms: Mutex::new(HostSettings { dialect, mode: None }),
@@ -134,7 +135,7 @@ impl RemoteToolBackend {
         &self.session_id
     }
 
-    /// The key of the session.
+    /// The key of the session, as the connection writes it.
     pub(crate) fn session_key(&self) -> &str {
         &self.session_key
     }

@@ -89,17 +89,19 @@ enum WatchCommand {
 }
 
 impl WatchHandle {
-    /// Starts the task; it ends when `gone` is cancelled.
+    /// Starts the task for a client of `owner`; it ends when `gone` is cancelled.
     pub(crate) fn start(
         sessions: SessionManager,
         outbox: SendQueue,
         audience: WatchAudience,
+        owner: String,
         gone: CancellationToken,
     ) -> Self {
         let (orders, receiver) = mpsc::channel(COMMANDS_MAX);
         let (ear, listener) = delivery_channel(ENTRIES_MAX);
         let watched = HashMap::new();
-        let watcher = SessionWatcher { sessions, outbox, audience, ear, watched, touches: 0 };
+        let watcher =
+            SessionWatcher { sessions, outbox, audience, owner, ear, watched, touches: 0 };
         tokio::spawn(async move {
             let work = watcher.run(receiver, listener);
             gone.run_until_cancelled(work).await;
@@ -135,6 +137,8 @@ struct SessionWatcher {
     sessions: SessionManager,
     outbox: SendQueue,
     audience: WatchAudience,
+    /// Owner of the client's sessions; events of others name theirs.
+    owner: String,
     ear: DeliverySender,
     watched: HashMap<SessionId, WatchedSession>,
     /// Request counter, used to find the least recently requested session.
@@ -327,7 +331,7 @@ impl SessionWatcher {
             },
         };
         let last = last.map_err(|error| to_error_shape(error.into()))?;
-        let key = Arc::from(session.key.as_str());
+        let key = Arc::from(session.address().to_text(&self.owner));
         let watched =
             WatchedSession { key, next: last + 1, relay, touched, _subscription: subscription };
         self.watched.insert(session.id.clone(), watched);
@@ -352,7 +356,7 @@ impl SessionWatcher {
         let store = self.sessions.store();
         let tail =
             ledger_tail::read_tail(store.as_ref(), &session.id, READ_BYTES_MAX, enough).await?;
-        let about = Arc::new(relay_info(session));
+        let about = Arc::new(relay_info(session, &self.owner));
         run_blocking(move || {
             (tail.last_seq(), OpenClawRelay::from_history(about, interest, active, &tail.events))
         })
@@ -417,9 +421,9 @@ struct SessionEventRef<'a> {
     event: &'a Event,
 }
 
-fn relay_info(session: &SessionRecord) -> RelaySessionInfo {
+fn relay_info(session: &SessionRecord, owner: &str) -> RelaySessionInfo {
     RelaySessionInfo {
-        key: session.key.to_string(),
+        key: session.address().to_text(owner),
         agent: session.agent.clone(),
         host: host_label(&session.tool_host).to_owned(),
     }

@@ -14,6 +14,7 @@ mod database_error;
 mod database_file;
 mod ledger;
 mod reader_pool;
+mod removal;
 mod runs;
 mod schema;
 mod sessions;
@@ -33,7 +34,7 @@ use self::ledger::EncodedEvents;
 use self::reader_pool::ReaderPool;
 use self::writer_thread::WriterThread;
 use crate::event::{Event, RunOutcome, TokenUsage};
-use crate::key::SessionKey;
+use crate::key::SessionAddress;
 use crate::message::ModelMessage;
 use crate::store::{
     BeginRunOutcome, ClaimEpoch, ClaimOutcome, GrantRecord, LedgerReadLimit, NewEvent, NewRun,
@@ -80,10 +81,11 @@ const SMALL_CHANGE_BYTES: usize = 1024;
 impl Store for SqliteStore {
     fn session(
         &self,
-        key: &SessionKey,
+        address: &SessionAddress,
     ) -> BoxFuture<'_, Result<Option<SessionRecord>, StoreError>> {
-        let key = key.clone();
-        Box::pin(self.readers.read("look up a session", move |db| sessions::find_by_key(db, &key)))
+        let address = address.clone();
+        let find = move |db: &_| sessions::find_by_address(db, &address);
+        Box::pin(self.readers.read("look up a session", find))
     }
 
     fn session_by_id(
@@ -107,12 +109,12 @@ impl Store for SqliteStore {
 
     fn patch(
         &self,
-        key: &SessionKey,
+        address: &SessionAddress,
         patch: SessionPatch,
     ) -> BoxFuture<'_, Result<Option<SessionRecord>, StoreError>> {
-        let key = key.clone();
+        let address = address.clone();
         Box::pin(self.writer.write("change a session", SMALL_CHANGE_BYTES, move |db| {
-            sessions::patch(db, &key, &patch)
+            sessions::patch(db, &address, &patch)
         }))
     }
 
@@ -134,9 +136,23 @@ impl Store for SqliteStore {
         claim: ClaimEpoch,
     ) -> BoxFuture<'_, Result<(), StoreError>> {
         let session = session.clone();
-        Box::pin(self.writer.write("remove a session", SMALL_CHANGE_BYTES, move |db| {
-            sessions::delete(db, claims::check(db, &session, claim)?)
-        }))
+        Box::pin(async move {
+            let mark = move |db: &_| removal::mark(db, claims::check(db, &session, claim)?);
+            self.writer.write("remove a session", SMALL_CHANGE_BYTES, mark).await?;
+            // The session is gone already; what is left of it is tried again at the next deletion.
+            if let Err(error) = self.reclaim().await {
+                tracing::warn!(%error, "what is left of a deleted session could not be removed");
+            }
+            Ok(())
+        })
+    }
+
+    fn reclaim(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async move {
+            while self.writer.write("remove a session", 0, removal::remove_piece).await? {}
+            while self.writer.write("shrink", 0, removal::vacuum_piece).await? {}
+            Ok(())
+        })
     }
 
     fn append(

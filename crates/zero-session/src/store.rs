@@ -14,15 +14,17 @@ pub use zero_runtime::GrantRecord;
 use zero_runtime::tool::BoxFuture;
 
 use crate::event::{Event, EventKind, RunOutcome, TokenUsage};
-use crate::key::SessionKey;
+use crate::key::{SessionAddress, SessionKey};
 use crate::message::ModelMessage;
 
 /// Stores sessions. A write is acknowledged only once it would survive the death of the process. An
 /// unknown session id results in [`StoreError::NoSession`].
 pub trait Store: Send + Sync {
-    /// Returns the session of a key.
-    fn session(&self, key: &SessionKey)
-    -> BoxFuture<'_, Result<Option<SessionRecord>, StoreError>>;
+    /// Returns the session at an address.
+    fn session(
+        &self,
+        address: &SessionAddress,
+    ) -> BoxFuture<'_, Result<Option<SessionRecord>, StoreError>>;
 
     /// Returns the session with an id.
     fn session_by_id(
@@ -30,8 +32,8 @@ pub trait Store: Send + Sync {
         id: &SessionId,
     ) -> BoxFuture<'_, Result<Option<SessionRecord>, StoreError>>;
 
-    /// Creates a session; returns the existing one unchanged if the key is taken. Fails with
-    /// [`StoreError::TooMany`] if the owner has reached their limit.
+    /// Creates a session; returns the existing one unchanged if the owner has one with that key.
+    /// Fails with [`StoreError::TooMany`] if the owner has reached their limit.
     fn create(&self, session: NewSession) -> BoxFuture<'_, Result<SessionRecord, StoreError>>;
 
     /// Returns the sessions that match and their total number. The most recently active session
@@ -39,10 +41,10 @@ pub trait Store: Send + Sync {
     fn list(&self, query: SessionQuery) -> BoxFuture<'_, Result<SessionPage, StoreError>>;
 
     /// Changes settings of a session; `None` if it does not exist. Refuses a label that another
-    /// session has.
+    /// session of its owner has.
     fn patch(
         &self,
-        key: &SessionKey,
+        address: &SessionAddress,
         patch: SessionPatch,
     ) -> BoxFuture<'_, Result<Option<SessionRecord>, StoreError>>;
 
@@ -56,12 +58,17 @@ pub trait Store: Send + Sync {
         dead: Option<ClaimEpoch>,
     ) -> BoxFuture<'_, Result<ClaimOutcome, StoreError>>;
 
-    /// Deletes a session with all its data, if the claim is the current one.
+    /// Deletes a session with all its data, if the claim is the current one. Other writes do not
+    /// wait for a large one.
     fn delete(
         &self,
         session: &SessionId,
         claim: ClaimEpoch,
     ) -> BoxFuture<'_, Result<(), StoreError>>;
+
+    /// Removes what is left of deleted sessions, for example after a crash, and gives free space
+    /// back, in steps between which others write.
+    fn reclaim(&self) -> BoxFuture<'_, Result<(), StoreError>>;
 
     /// Appends entries to a session's ledger, all or none, in order; returns them with sequence
     /// numbers. With a claim, only if it is the current one.
@@ -176,9 +183,9 @@ pub trait Store: Send + Sync {
 pub struct SessionRecord {
     /// Id of the session; never reused, not even for the same key.
     pub id: SessionId,
-    /// The key that clients address it by; one session per key.
+    /// The key that clients address it by; one session per owner and key.
     pub key: SessionKey,
-    /// Label chosen by the user; unique among sessions.
+    /// Label chosen by the user; unique among the sessions of its owner.
     pub label: Option<String>,
     /// Short description of its topic.
     pub title: Option<String>,
@@ -209,6 +216,13 @@ pub struct SessionRecord {
     pub context_tokens: Option<u64>,
 }
 
+impl SessionRecord {
+    /// Owner and key of the session.
+    pub fn address(&self) -> SessionAddress {
+        SessionAddress::new(&self.owner, self.key.clone())
+    }
+}
+
 /// Where the tools of a session run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "at")]
@@ -225,7 +239,7 @@ pub enum ToolHostLocation {
 /// A session to be created.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewSession {
-    /// Its key; an existing session of that key is returned unchanged.
+    /// Its key; an existing session of the owner with that key is returned unchanged.
     pub key: SessionKey,
     /// Label chosen by the user.
     pub label: Option<String>,
@@ -246,7 +260,7 @@ pub struct NewSession {
 /// Changes to a session: `None` keeps a field, `Some(None)` clears it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SessionPatch {
-    /// Label; refused if another session has it.
+    /// Label; refused if another session of the owner has it.
     pub label: Option<Option<String>>,
     /// Short description of its topic.
     pub title: Option<Option<String>>,
@@ -440,7 +454,7 @@ pub struct RunRecord {
 /// Why a store operation failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
-    /// Another session has that label.
+    /// Another session of the owner has that label.
     #[error(
         "the label `{label}` belongs to session `{key}`; choose another, or remove it there first"
     )]

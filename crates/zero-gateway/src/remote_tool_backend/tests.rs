@@ -53,7 +53,8 @@ fn fixture() -> RemoteBackendFixture {
     };
     let (outbox, frames) = send_queue();
     let gone = CancellationToken::new();
-    let backend = RemoteToolBackend::new(&session, "laptop", outbox, gone.clone(), Duration::ZERO);
+    let backend =
+        RemoteToolBackend::new(&session, "ann", "laptop", outbox, gone.clone(), Duration::ZERO);
     RemoteBackendFixture {
         backend,
         frames,

@@ -95,8 +95,7 @@ async fn check_prompt_predicts_refusals() {
         ..Prompt::default()
     };
     let check = |key: &str, prompt: Prompt, refused: Option<&str>| {
-        let would =
-            fixture.sessions.check_prompt(&fixture.sessions.resolve_key(key).unwrap(), &prompt);
+        let would = fixture.sessions.check_prompt(&fixture.address(key).key, &prompt);
         let error = would.as_ref().err().map(ToString::to_string);
         match refused {
             Some(text) => assert!(error.is_some_and(|error| error.contains(text)), "{would:?}"),

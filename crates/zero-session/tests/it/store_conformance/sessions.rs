@@ -7,9 +7,10 @@ use tokio::task::JoinSet;
 use zero_policy::{GrantScope, PermissionMode};
 
 use super::{
-    StoreConformanceCheck, assert_no_session, claim, create_session, delete, key, new_run,
+    StoreConformanceCheck, address, assert_no_session, claim, create_session, delete, key, new_run,
     new_session, read_session, text_event, unknown_session,
 };
+use zero_session::key::SessionAddress;
 use zero_session::message::ModelMessage;
 use zero_session::store::{
     ClaimEpoch, GrantRecord, LedgerReadLimit, NewEvent, NewSession, SessionPatch, SessionQuery,
@@ -21,6 +22,8 @@ pub(super) const CHECKS: &[StoreConformanceCheck] = &[
     ("a session raced for is made once", |store| Box::pin(concurrent_create_makes_one(store))),
     ("a session is kept as it was wanted", |store| Box::pin(session_round_trips_unchanged(store))),
     ("a patch changes what it names", |store| Box::pin(patch_changes_named_fields(store))),
+    ("a key is unique per owner", |store| Box::pin(key_is_unique_per_owner(store))),
+    ("a label is unique per owner", |store| Box::pin(label_is_unique_per_owner(store))),
     ("a label has one owner", |store| Box::pin(label_has_one_owner(store))),
     ("a label raced for has one owner", |store| Box::pin(concurrent_label_has_one_owner(store))),
     ("sessions are listed newest first, by pages", |store| {
@@ -36,15 +39,50 @@ pub(super) const CHECKS: &[StoreConformanceCheck] = &[
 ];
 
 async fn session_is_created_once(store: Arc<dyn Store>) {
-    assert_eq!(store.session(&key("a")).await.unwrap(), None);
+    assert_eq!(store.session(&address("a")).await.unwrap(), None);
     let made = create_session(&store, "a").await;
-    let again = NewSession { owner: "other".to_owned(), ..new_session("a") };
+    let again = NewSession { label: Some("other".to_owned()), ..new_session("a") };
     assert_eq!(store.create(again).await.unwrap(), made, "unchanged");
-    assert_eq!(store.session(&key("a")).await.unwrap(), Some(made.clone()));
+    assert_eq!(store.session(&address("a")).await.unwrap(), Some(made.clone()));
     assert_eq!(store.session_by_id(&made.id).await.unwrap(), Some(made.clone()));
     assert_eq!(store.session_by_id(&unknown_session()).await.unwrap(), None);
     assert_ne!(create_session(&store, "b").await.id, made.id);
     assert_eq!(store.count().await.unwrap(), 2);
+}
+
+async fn key_is_unique_per_owner(store: Arc<dyn Store>) {
+    let of = |owner: &str| NewSession { owner: owner.to_owned(), ..new_session("a") };
+    let at = |owner: &str| SessionAddress::new(owner, key("a"));
+    let mine = store.create(of("me")).await.unwrap();
+    let theirs = store.create(of("them")).await.unwrap();
+    assert_ne!(mine.id, theirs.id);
+    assert_eq!(store.create(of("them")).await.unwrap(), theirs, "unchanged");
+    assert_eq!(store.session(&at("me")).await.unwrap(), Some(mine.clone()));
+    assert_eq!(store.session(&at("them")).await.unwrap(), Some(theirs.clone()));
+    assert_eq!(store.session(&at("nobody")).await.unwrap(), None);
+    let title = SessionPatch { title: Some(Some("mine".to_owned())), ..Default::default() };
+    store.patch(&at("me"), title.clone()).await.unwrap();
+    assert_eq!(store.patch(&at("nobody"), title).await.unwrap(), None);
+    assert_eq!(store.session(&at("them")).await.unwrap(), Some(theirs.clone()), "not its patch");
+    store.append(&mine.id, None, vec![text_event("mine")]).await.unwrap();
+    assert_eq!(store.last_seq(&theirs.id).await.unwrap(), 0);
+    delete(&store, &mine.id).await;
+    assert_eq!(store.session(&at("me")).await.unwrap(), None);
+    assert_eq!(store.session(&at("them")).await.unwrap(), Some(theirs));
+}
+
+async fn label_is_unique_per_owner(store: Arc<dyn Store>) {
+    let of = |owner: &str, name| NewSession { owner: owner.to_owned(), ..new_session(name) };
+    let labelled = |owner, name| NewSession { label: Some("one".to_owned()), ..of(owner, name) };
+    store.create(labelled("me", "a")).await.unwrap();
+    store.create(labelled("them", "b")).await.expect("the label of another owner");
+    store.create(of("them", "a")).await.unwrap();
+    let theirs = SessionAddress::new("them", key("a"));
+    let taken = StoreError::LabelTaken { label: "one".to_owned(), key: key("b") };
+    assert_eq!(store.patch(&theirs, label_patch("one")).await.unwrap_err(), taken);
+    let (owner, label) = (Some("them".to_owned()), Some("one".to_owned()));
+    let query = SessionQuery { owner, label, ..Default::default() };
+    assert_eq!(list_keys(&store, query).await, ("b".to_owned(), 1));
 }
 
 async fn owner_session_limit_holds(store: Arc<dyn Store>) {
@@ -156,7 +194,8 @@ async fn session_round_trips_unchanged(store: Arc<dyn Store>) {
         tool_host: ToolHostLocation::Client { name: "an editor".to_owned() },
     };
     let made = store.create(wanted.clone()).await.unwrap();
-    let kept = store.session(&wanted.key).await.unwrap().unwrap();
+    let kept =
+        store.session(&SessionAddress::new("ci", wanted.key.clone())).await.unwrap().unwrap();
     assert_eq!(made, kept);
     assert_eq!(kept.agent, "qa");
     assert_eq!((kept.transcript, kept.context_tokens), (1, None));
@@ -189,7 +228,7 @@ async fn patch_changes_named_fields(store: Arc<dyn Store>) {
         tool_host: Some(ToolHostLocation::Client { name: "editor".to_owned() }),
         context_tokens: Some(123),
     };
-    let changed = store.patch(&key("a"), patch.clone()).await.unwrap().unwrap();
+    let changed = store.patch(&address("a"), patch.clone()).await.unwrap().unwrap();
     assert_eq!(changed, read_session(&store, "a").await);
     let now = SessionPatch {
         label: Some(changed.label.clone()),
@@ -203,7 +242,7 @@ async fn patch_changes_named_fields(store: Arc<dyn Store>) {
         context_tokens: changed.context_tokens,
     };
     assert_eq!(now, patch);
-    let nothing = store.patch(&key("a"), SessionPatch::default()).await.unwrap();
+    let nothing = store.patch(&address("a"), SessionPatch::default()).await.unwrap();
     assert_eq!(nothing, Some(changed), "what is not named stays");
     let clear = SessionPatch {
         label: Some(None),
@@ -216,11 +255,11 @@ async fn patch_changes_named_fields(store: Arc<dyn Store>) {
         tool_host: Some(ToolHostLocation::Gateway),
         context_tokens: Some(0),
     };
-    let cleared = store.patch(&key("a"), clear).await.unwrap().unwrap();
+    let cleared = store.patch(&address("a"), clear).await.unwrap().unwrap();
     assert_eq!(cleared.context_tokens, Some(0));
     assert_eq!(zero_session::store::SessionRecord { context_tokens: None, ..cleared }, made);
     assert_eq!(read_session(&store, "b").await, other);
-    assert_eq!(store.patch(&key("none"), SessionPatch::default()).await.unwrap(), None);
+    assert_eq!(store.patch(&address("none"), SessionPatch::default()).await.unwrap(), None);
 }
 
 fn label_patch(label: &str) -> SessionPatch {
@@ -232,17 +271,17 @@ async fn label_has_one_owner(store: Arc<dyn Store>) {
     store.create(labelled("a")).await.unwrap();
     let taken = StoreError::LabelTaken { label: "one".to_owned(), key: key("a") };
     assert_eq!(store.create(labelled("b")).await.unwrap_err(), taken);
-    assert_eq!(store.session(&key("b")).await.unwrap(), None, "nothing is left of it");
+    assert_eq!(store.session(&address("b")).await.unwrap(), None, "nothing is left of it");
     create_session(&store, "b").await;
     let both = SessionPatch { title: Some(Some("t".to_owned())), ..label_patch("one") };
-    assert_eq!(store.patch(&key("b"), both).await.unwrap_err(), taken);
+    assert_eq!(store.patch(&address("b"), both).await.unwrap_err(), taken);
     assert_eq!(read_session(&store, "b").await.title, None, "nothing else is changed");
-    store.patch(&key("a"), label_patch("one")).await.expect("its own label");
-    store.patch(&key("b"), label_patch("One")).await.expect("labels differ by case");
-    store.patch(&key("a"), label_patch("two")).await.expect("another");
-    store.patch(&key("b"), label_patch("one")).await.expect("it is free again");
+    store.patch(&address("a"), label_patch("one")).await.expect("its own label");
+    store.patch(&address("b"), label_patch("One")).await.expect("labels differ by case");
+    store.patch(&address("a"), label_patch("two")).await.expect("another");
+    store.patch(&address("b"), label_patch("one")).await.expect("it is free again");
     delete(&store, &read_session(&store, "b").await.id).await;
-    store.patch(&key("a"), label_patch("one")).await.expect("it is free again");
+    store.patch(&address("a"), label_patch("one")).await.expect("it is free again");
 }
 
 async fn concurrent_label_has_one_owner(store: Arc<dyn Store>) {
@@ -252,7 +291,7 @@ async fn concurrent_label_has_one_owner(store: Arc<dyn Store>) {
         tasks.spawn(async move {
             let name = format!("s{task}");
             create_session(&store, &name).await;
-            store.patch(&key(&name), label_patch("wanted")).await
+            store.patch(&address(&name), label_patch("wanted")).await
         });
     }
     let results = tasks.join_all().await;
@@ -311,9 +350,11 @@ async fn sessions_are_filtered(store: Arc<dyn Store>) {
         let session = NewSession { owner: owner.to_owned(), cwd, ..new_session(name) };
         store.create(session).await.unwrap();
     }
-    store.patch(&key("agent:qa:b"), label_patch("mine")).await.unwrap();
-    let base = read_session(&store, "agent:qa:a").await.updated_ms;
-    let id = read_session(&store, "agent:qa:a").await.id;
+    let mine = SessionAddress::new("me", key("agent:qa:b"));
+    store.patch(&mine, label_patch("mine")).await.unwrap();
+    let theirs = SessionAddress::new("ci", key("agent:qa:a"));
+    let first = store.session(&theirs).await.unwrap().unwrap();
+    let (base, id) = (first.updated_ms, first.id);
     let later = NewEvent { time_ms: base + 1_000_000, ..text_event("x") };
     store.append(&id, None, vec![later]).await.unwrap();
     let some = |text: &str| Some(text.to_owned());
@@ -349,7 +390,7 @@ async fn search_matches_literal_text(store: Arc<dyn Store>) {
             title: Some(Some(title.to_owned())),
             ..Default::default()
         };
-        store.patch(&key(name), patch).await.unwrap();
+        store.patch(&address(name), patch).await.unwrap();
     }
     let long = "a".repeat(SessionQuery::SEARCH_CHARS_MAX + 1);
     let rows = [
@@ -375,7 +416,7 @@ async fn search_matches_literal_text(store: Arc<dyn Store>) {
         assert_eq!(list_keys(&store, query).await, (expected.to_owned(), total), "{search:?}");
     }
     let clear = SessionPatch { title: Some(None), ..label_patch("other") };
-    store.patch(&key("percent%"), clear).await.unwrap();
+    store.patch(&address("percent%"), clear).await.unwrap();
     let query = SessionQuery { search: Some("slash".to_owned()), ..Default::default() };
     assert_eq!(list_keys(&store, query).await.1, 0, "what it was called before does not count");
 }
@@ -400,7 +441,7 @@ async fn deleted_session_leaves_nothing(store: Arc<dyn Store>) {
         .unwrap();
     store.set_grants(&made.id, vec![grant("Read", true)]).await.unwrap();
     delete(&store, &made.id).await;
-    assert_eq!(store.session(&key("a")).await.unwrap(), None);
+    assert_eq!(store.session(&address("a")).await.unwrap(), None);
     assert_eq!(store.session_by_id(&made.id).await.unwrap(), None);
     let gone = Err(StoreError::NoSession(made.id.to_string()));
     assert_eq!(store.events(&made.id, 0, LedgerReadLimit::with_entries(9)).await, gone);
