@@ -89,11 +89,11 @@ impl AuthenticatedConnection {
     /// Waits for a permit for an expensive read. Fails if the client disconnects, since nobody
     /// would read the response.
     pub(crate) async fn acquire_read_permit(&self) -> Result<ReadPermit, ErrorPayload> {
-        let turn = self.gateway.reads.acquire(self.name(), &self.reads);
+        let turn = self.gateway.reads.acquire(self.owner(), &self.reads);
         let turn = self.gone.run_until_cancelled(turn).await.ok_or_else(closing_error)?;
         turn.map_err(|why| match why {
             ReadLimitError::TooMany { max } => unavailable_error(format!(
-                "{max} requests with this token that read sessions are not answered yet; wait for \
+                "{max} requests of this owner that read sessions are not answered yet; wait for \
                  some"
             )),
             ReadLimitError::Timeout => unavailable_error(

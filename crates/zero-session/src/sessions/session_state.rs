@@ -221,6 +221,7 @@ impl SessionState {
         let grants = grants.map_err(|error| ToolBackendError::Workspace(error.to_string()))?;
         let order = ToolBackendRequest {
             session: record.id.clone(),
+            owner: Some(record.owner.clone()),
             cwd: record.cwd.clone().unwrap_or_else(|| cwd.to_owned()),
             reach: reach.clone(),
             mode,
