@@ -15,6 +15,7 @@ mod model_reader;
 mod prompt_resolution;
 mod prompt_submission;
 mod prompts;
+mod retention;
 mod run_driver;
 pub(crate) mod run_limiter;
 mod session_growth;
@@ -32,6 +33,8 @@ use tokio_util::sync::CancellationToken;
 
 use zero_core::{RunId, SessionId};
 use zero_policy::PermissionMode;
+
+pub use self::retention::{PruneMode, RetentionRules};
 
 use self::ledger_recorder::LedgerRecorder;
 use self::run_limiter::RunLimiter;
@@ -104,6 +107,8 @@ pub struct SessionLimits {
     /// Maximum size of a session, in bytes of its ledger and transcripts. A larger session accepts
     /// no more prompts.
     pub session_bytes_max: u64,
+    /// Which sessions may be removed to make room for new ones.
+    pub retention: RetentionRules,
 }
 
 impl Default for SessionLimits {
@@ -122,6 +127,7 @@ impl Default for SessionLimits {
             idle_backend: Duration::from_secs(10 * 60),
             sessions_max: 10_000,
             session_bytes_max: 1024 * 1024 * 1024,
+            retention: RetentionRules::default(),
         }
     }
 }
@@ -307,6 +313,7 @@ impl SessionManager {
                 Err(error) => return Err(error),
             }
         }
+        inner.reclaim_in_background();
         Ok(Self { inner })
     }
 
@@ -566,6 +573,24 @@ impl SessionManagerInner {
         if state.is_empty() && Arc::strong_count(state) <= MAP_AND_CALLER {
             states.remove(state.recorder.session());
         }
+    }
+
+    /// Removes what a killed process left of deleted sessions, and warns of a limit that is near.
+    fn reclaim_in_background(&self) {
+        let (store, most) = (Arc::clone(&self.config.store), self.config.limits.sessions_max);
+        tokio::spawn(async move {
+            if let Err(error) = store.reclaim().await {
+                tracing::warn!(%error, "what is left of deleted sessions could not be removed");
+            }
+            match store.usage().await {
+                Ok(usage) if usage.is_near(most) => tracing::warn!(
+                    sessions = usage.sessions,
+                    sessions_max = most,
+                    "the limit of sessions is near; see `zero prune`"
+                ),
+                _ => {}
+            }
+        });
     }
 
     fn new_recorder(&self, session: &SessionId) -> LedgerRecorder {

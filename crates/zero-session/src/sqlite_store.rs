@@ -37,9 +37,9 @@ use crate::event::{Event, RunOutcome, TokenUsage};
 use crate::key::SessionAddress;
 use crate::message::ModelMessage;
 use crate::store::{
-    BeginRunOutcome, ClaimEpoch, ClaimOutcome, GrantRecord, LedgerReadLimit, NewEvent, NewRun,
-    NewSession, RunRecord, SessionPage, SessionPatch, SessionQuery, SessionRecord, Store,
-    StoreError, Transcript, TranscriptStart,
+    BeginRunOutcome, ClaimEpoch, ClaimOutcome, GrantRecord, IdleSession, IdleSessionQuery,
+    LedgerReadLimit, NewEvent, NewRun, NewSession, RunRecord, SessionPage, SessionPatch,
+    SessionQuery, SessionRecord, Store, StoreError, StoreUsage, Transcript, TranscriptStart,
 };
 
 /// Stores sessions in a SQLite file. Dropping it waits for queued writes and closes the file.
@@ -63,6 +63,16 @@ impl SqliteStore {
         let checkpoints = Checkpointer::start(&path, opened.is_new)?;
         let writer = WriterThread::start(opened.writer, Some(checkpoints), Arc::clone(&path))?;
         Ok(Self { readers, writer, path })
+    }
+
+    /// Rewrites the file without free space, and so that the space of later deletions is given back.
+    /// Needs about as much free disk space as the file takes. Blocks, and all other users of the
+    /// file wait meanwhile.
+    pub fn compact(path: &Path) -> Result<(), StoreError> {
+        let opened = database_file::open(path)?;
+        let vacuum = "PRAGMA auto_vacuum = INCREMENTAL; VACUUM;";
+        let done = opened.writer.execute_batch(vacuum).map_err(DatabaseError::from);
+        done.map_err(|failure| failure.into_store_error("compact", &opened.path))
     }
 
     /// Converts a database error into a store error that names the file.
@@ -153,6 +163,17 @@ impl Store for SqliteStore {
             while self.writer.write("shrink", 0, removal::vacuum_piece).await? {}
             Ok(())
         })
+    }
+
+    fn idle_sessions(
+        &self,
+        query: IdleSessionQuery,
+    ) -> BoxFuture<'_, Result<Vec<IdleSession>, StoreError>> {
+        Box::pin(self.readers.read("list idle sessions", move |db| sessions::list_idle(db, &query)))
+    }
+
+    fn usage(&self) -> BoxFuture<'_, Result<StoreUsage, StoreError>> {
+        Box::pin(self.readers.read("measure the store", sessions::usage))
     }
 
     fn append(

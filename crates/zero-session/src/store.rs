@@ -70,6 +70,15 @@ pub trait Store: Send + Sync {
     /// back, in steps between which others write.
     fn reclaim(&self) -> BoxFuture<'_, Result<(), StoreError>>;
 
+    /// Sessions without a label and without unfinished runs, the least recently active first.
+    fn idle_sessions(
+        &self,
+        query: IdleSessionQuery,
+    ) -> BoxFuture<'_, Result<Vec<IdleSession>, StoreError>>;
+
+    /// How much the store holds.
+    fn usage(&self) -> BoxFuture<'_, Result<StoreUsage, StoreError>>;
+
     /// Appends entries to a session's ledger, all or none, in order; returns them with sequence
     /// numbers. With a claim, only if it is the current one.
     fn append(
@@ -316,6 +325,48 @@ pub struct SessionPage {
     pub sessions: Vec<SessionRecord>,
     /// Total number of matching sessions.
     pub total: u64,
+}
+
+/// Selects idle sessions.
+#[derive(Clone, Debug, PartialEq)]
+pub struct IdleSessionQuery {
+    /// Only sessions of this owner.
+    pub owner: Option<String>,
+    /// Only sessions whose last activity was before this time, in milliseconds since the Unix epoch.
+    pub updated_before_ms: i64,
+    /// Maximum number of sessions.
+    pub limit: usize,
+}
+
+/// A session that nothing happens in.
+#[derive(Clone, Debug, PartialEq)]
+pub struct IdleSession {
+    /// Its id.
+    pub id: SessionId,
+    /// Its owner and key.
+    pub address: SessionAddress,
+    /// Time of the last activity, in milliseconds since the Unix epoch.
+    pub updated_ms: i64,
+    /// Its size, as [`Store::size`] counts it.
+    pub bytes: u64,
+}
+
+/// How much a store holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StoreUsage {
+    /// Number of sessions.
+    pub sessions: u64,
+    /// Size of the store in bytes, without free space.
+    pub bytes: u64,
+    /// Free space that the store keeps for new content, in bytes.
+    pub free_bytes: u64,
+}
+
+impl StoreUsage {
+    /// Whether nine tenths of a number of sessions are reached.
+    pub fn is_near(&self, sessions_max: u64) -> bool {
+        self.sessions >= sessions_max.saturating_sub(sessions_max / 10)
+    }
 }
 
 /// Limit of one ledger read. Clients influence the size of entries, so reads on behalf of a client

@@ -16,9 +16,9 @@ use zero_session::message::ModelMessage;
 use zero_session::model::catalog::ModelCatalog;
 use zero_session::sessions::{SessionLimits, SessionManager, SessionManagerConfig};
 use zero_session::store::{
-    BeginRunOutcome, ClaimEpoch, ClaimOutcome, GrantRecord, LedgerReadLimit, NewEvent, NewRun,
-    NewSession, RunRecord, SessionPage, SessionPatch, SessionQuery, SessionRecord, Store,
-    StoreError, Transcript, TranscriptStart,
+    BeginRunOutcome, ClaimEpoch, ClaimOutcome, GrantRecord, IdleSession, IdleSessionQuery,
+    LedgerReadLimit, NewEvent, NewRun, NewSession, RunRecord, SessionPage, SessionPatch,
+    SessionQuery, SessionRecord, Store, StoreError, StoreUsage, Transcript, TranscriptStart,
 };
 
 pub(crate) async fn sessions() -> SessionManager {
@@ -100,6 +100,14 @@ impl Store for NullServices {
 
     fn reclaim(&self) -> StoreFuture<'_, ()> {
         ready_future(Ok(()))
+    }
+
+    fn idle_sessions(&self, _: IdleSessionQuery) -> StoreFuture<'_, Vec<IdleSession>> {
+        ready_future(Ok(Vec::new()))
+    }
+
+    fn usage(&self) -> StoreFuture<'_, StoreUsage> {
+        ready_future(Ok(StoreUsage::default()))
     }
 
     fn append(

@@ -76,7 +76,7 @@ impl SessionManagerInner {
     }
 
     async fn create_session(
-        &self,
+        self: &Arc<Self>,
         key: SessionKey,
         wanted: &OpenSessionOptions,
     ) -> Result<SessionRecord, SessionError> {
@@ -92,9 +92,16 @@ impl SessionManagerInner {
             owned_max: most,
             tool_host: wanted.tool_host.clone().unwrap_or(ToolHostLocation::Gateway),
         };
-        self.config.store.create(new).await.map_err(|error| match error {
+        let store = &self.config.store;
+        let created = match store.create(new.clone()).await {
+            Err(StoreError::TooMany(_)) if self.make_room(&new.owner).await? => {
+                store.create(new).await
+            }
+            created => created,
+        };
+        created.map_err(|error| match error {
             StoreError::TooMany(_) => SessionError::Full(format!(
-                "there are {most} sessions of yours, and no more are kept; remove some with `zero sessions delete`, or raise `gateway.maxSessions` in the settings"
+                "there are {most} sessions of yours, and no more are kept; remove old ones with `zero prune --days 90`, single ones with `zero sessions delete`, or raise `gateway.maxSessions` in the settings"
             )),
             error => error.into(),
         })

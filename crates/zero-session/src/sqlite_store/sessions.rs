@@ -13,8 +13,8 @@ use super::database_error::DatabaseError;
 use crate::event::TokenUsage;
 use crate::key::{SessionAddress, SessionKey};
 use crate::store::{
-    GrantRecord, NewSession, SessionPage, SessionPatch, SessionQuery, SessionRecord, StoreError,
-    TranscriptStart,
+    GrantRecord, IdleSession, IdleSessionQuery, NewSession, SessionPage, SessionPatch,
+    SessionQuery, SessionRecord, StoreError, StoreUsage, TranscriptStart,
 };
 
 /// Returns the session at an address.
@@ -168,6 +168,46 @@ fn apply_change<T: Clone>(field: &mut T, wanted: &Option<T>) {
     if let Some(wanted) = wanted {
         field.clone_from(wanted);
     }
+}
+
+pub(super) fn list_idle(
+    db: &Connection,
+    query: &IdleSessionQuery,
+) -> Result<Vec<IdleSession>, DatabaseError> {
+    let mut list = db.prepare_cached(
+        "SELECT id, owner, key, updated_ms, bytes FROM live_sessions
+         WHERE label IS NULL AND updated_ms < ?1 AND (?2 IS NULL OR owner = ?2)
+             AND NOT EXISTS (SELECT 1 FROM runs
+                 WHERE runs.session = live_sessions.row AND runs.end IS NULL)
+         ORDER BY updated_ms, row LIMIT ?3",
+    )?;
+    let limit = to_sql_int(query.limit as u64);
+    let mut rows = list.query((query.updated_before_ms, query.owner.as_deref(), limit))?;
+    let mut sessions = Vec::new();
+    while let Some(row) = rows.next()? {
+        let key = SessionKey::try_from(row.get::<_, String>(2)?)
+            .map_err(|error| DatabaseError::invalid_data("the key of a session", error))?;
+        sessions.push(IdleSession {
+            id: SessionId::new(row.get::<_, String>(0)?)
+                .map_err(|error| DatabaseError::invalid_data("the id of a session", error))?,
+            address: SessionAddress::new(row.get::<_, String>(1)?, key),
+            updated_ms: row.get(3)?,
+            bytes: from_sql_int(row.get(4)?),
+        });
+    }
+    Ok(sessions)
+}
+
+pub(super) fn usage(db: &Connection) -> Result<StoreUsage, DatabaseError> {
+    let number = |name| db.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+    let (page, pages, free) =
+        (number("page_size")?, number("page_count")?, number("freelist_count")?);
+    let bytes = |pages: i64| from_sql_int(pages.saturating_mul(page));
+    Ok(StoreUsage {
+        sessions: count(db)?,
+        bytes: bytes(pages.saturating_sub(free)),
+        free_bytes: bytes(free),
+    })
 }
 
 pub(super) fn count(db: &Connection) -> Result<u64, DatabaseError> {

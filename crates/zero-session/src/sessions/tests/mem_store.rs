@@ -42,6 +42,11 @@ impl MemStore {
         state.fail = writes.into_iter().map(|write| now + write).collect();
     }
 
+    /// Moves the last activity of a session into the past.
+    pub(crate) fn set_age(&self, session: &SessionId, age_ms: i64) {
+        self.state().by_id(session).unwrap().updated_ms = now_ms() - age_ms;
+    }
+
     pub(crate) fn ledger(&self, session: &SessionId) -> Vec<Event> {
         self.state().ledgers.get(session).cloned().unwrap_or_default()
     }
@@ -103,6 +108,13 @@ impl MemStoreState {
 
     fn at(&self, address: &SessionAddress) -> Option<&SessionRecord> {
         self.sessions.iter().find(|record| record.address() == *address)
+    }
+
+    fn size(&self, session: &SessionId) -> u64 {
+        let entries = self.ledgers.get(session).into_iter().flatten().map(weight);
+        let messages = self.transcripts.get(session).into_iter().flatten().flatten();
+        let messages = messages.map(|message| serde_json::to_string(message).unwrap().len());
+        u64::try_from(entries.chain(messages).sum::<usize>()).unwrap()
     }
 
     /// Refuses a label that another session of the owner has.
@@ -314,6 +326,40 @@ impl Store for MemStore {
         self.read(|_| ())
     }
 
+    fn idle_sessions(
+        &self,
+        query: IdleSessionQuery,
+    ) -> BoxFuture<'_, Result<Vec<IdleSession>, StoreError>> {
+        self.read(move |state| {
+            let is_busy = |record: &SessionRecord| {
+                state.runs.iter().any(|run| run.session == record.id && run.end.is_none())
+            };
+            let fits = |record: &&SessionRecord| {
+                record.label.is_none()
+                    && record.updated_ms < query.updated_before_ms
+                    && query.owner.as_ref().is_none_or(|owner| record.owner == *owner)
+                    && !is_busy(record)
+            };
+            let mut idle: Vec<_> = state.sessions.iter().filter(fits).collect();
+            idle.sort_by_key(|record| record.updated_ms);
+            let describe = |record: &SessionRecord| IdleSession {
+                id: record.id.clone(),
+                address: record.address(),
+                updated_ms: record.updated_ms,
+                bytes: state.size(&record.id),
+            };
+            idle.into_iter().take(query.limit).map(describe).collect()
+        })
+    }
+
+    fn usage(&self) -> BoxFuture<'_, Result<StoreUsage, StoreError>> {
+        self.read(|state| StoreUsage {
+            sessions: u64::try_from(state.sessions.len()).unwrap(),
+            bytes: state.sessions.iter().map(|record| state.size(&record.id)).sum(),
+            free_bytes: 0,
+        })
+    }
+
     fn append(
         &self,
         session: &SessionId,
@@ -504,13 +550,7 @@ impl Store for MemStore {
     }
 
     fn size(&self, session: &SessionId) -> BoxFuture<'_, Result<u64, StoreError>> {
-        self.read_of(session, |state, session| {
-            let ledger = state.ledgers.get(session).into_iter().flatten();
-            let entries = ledger.map(|event| serde_json::to_string(&event.what).unwrap().len());
-            let messages = state.transcripts.get(session).into_iter().flatten().flatten();
-            let messages = messages.map(|message| serde_json::to_string(message).unwrap().len());
-            Ok(u64::try_from(entries.chain(messages).sum::<usize>()).unwrap())
-        })
+        self.read_of(session, |state, session| Ok(state.size(session)))
     }
 }
 

@@ -13,8 +13,8 @@ use super::{
 use zero_session::key::SessionAddress;
 use zero_session::message::ModelMessage;
 use zero_session::store::{
-    ClaimEpoch, GrantRecord, LedgerReadLimit, NewEvent, NewSession, SessionPatch, SessionQuery,
-    Store, StoreError, ToolHostLocation, TranscriptStart,
+    ClaimEpoch, GrantRecord, IdleSessionQuery, LedgerReadLimit, NewEvent, NewSession, SessionPatch,
+    SessionQuery, Store, StoreError, ToolHostLocation, TranscriptStart,
 };
 
 pub(super) const CHECKS: &[StoreConformanceCheck] = &[
@@ -35,6 +35,7 @@ pub(super) const CHECKS: &[StoreConformanceCheck] = &[
     ("an owner has so many and no more", |store| Box::pin(owner_session_limit_holds(store))),
     ("what a session takes is counted", |store| Box::pin(session_size_is_counted(store))),
     ("grants stand until others do", |store| Box::pin(grants_are_replaced(store))),
+    ("idle sessions are listed oldest first", |store| Box::pin(idle_sessions_are_listed(store))),
     ("it says that it is ready", |store| Box::pin(store_reports_ready(store))),
 ];
 
@@ -473,6 +474,41 @@ async fn grants_are_replaced(store: Arc<dyn Store>) {
     assert_eq!(store.grants(&id).await.unwrap(), []);
     assert_no_session(store.grants(&unknown_session()).await);
     assert_no_session(store.set_grants(&unknown_session(), second).await);
+}
+
+async fn idle_sessions_are_listed(store: Arc<dyn Store>) {
+    assert_eq!(store.usage().await.unwrap().sessions, 0);
+    let base = create_session(&store, "s0").await.created_ms;
+    for (name, later) in [("s1", 30), ("s2", 10), ("s3", 20)] {
+        let id = create_session(&store, name).await.id;
+        let event = NewEvent { time_ms: base + 1_000_000 + later, ..text_event("x") };
+        store.append(&id, None, vec![event]).await.unwrap();
+    }
+    let theirs = NewSession { owner: "them".to_owned(), ..new_session("s4") };
+    let theirs = store.create(theirs).await.unwrap();
+    create_session(&store, "named").await;
+    store.patch(&address("named"), label_patch("kept")).await.unwrap();
+    let busy = create_session(&store, "busy").await;
+    store.begin_run(new_run("r", &busy.id, Vec::new())).await.unwrap();
+    let names = |owner: Option<&str>, updated_before_ms: i64, limit: usize| {
+        let (store, owner) = (Arc::clone(&store), owner.map(str::to_owned));
+        async move {
+            let query = IdleSessionQuery { owner, updated_before_ms, limit };
+            let idle = store.idle_sessions(query).await.unwrap();
+            idle.iter().map(|idle| idle.address.key.name().to_owned()).collect::<Vec<_>>().join(" ")
+        }
+    };
+    assert_eq!(names(None, i64::MAX, 9).await, "s0 s4 s2 s3 s1", "neither labelled nor at work");
+    assert_eq!(names(None, i64::MAX, 2).await, "s0 s4");
+    assert_eq!(names(Some("them"), i64::MAX, 9).await, "s4");
+    assert_eq!(names(Some("local"), base + 1_000_020, 9).await, "s0 s2");
+    let query = IdleSessionQuery { owner: None, updated_before_ms: i64::MAX, limit: 9 };
+    for idle in store.idle_sessions(query).await.unwrap() {
+        assert_eq!(idle.bytes, store.size(&idle.id).await.unwrap());
+        assert_eq!(store.session(&idle.address).await.unwrap().unwrap().id, idle.id);
+    }
+    assert_eq!(store.session_by_id(&theirs.id).await.unwrap(), Some(theirs));
+    assert_eq!(store.usage().await.unwrap().sessions, 7);
 }
 
 async fn store_reports_ready(store: Arc<dyn Store>) {

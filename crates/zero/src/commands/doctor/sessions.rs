@@ -6,16 +6,23 @@ use zero_sandbox::StateDir;
 use zero_session::agent::DIRECT;
 use zero_session::model::catalog::{self, ModelCatalog};
 use zero_session::sqlite_store::SqliteStore;
+use zero_session::store::Store as _;
 use zero_settings::WorkspaceSettings;
 use zero_settings::layer::display_path;
 
 use super::base_checks::LISTED_MAX;
 use super::findings::DoctorReport;
 use crate::AppContext;
+use crate::host_setup::small_runtime;
 use crate::session_engine::STORE_FILE;
 
 /// Checks that the session store can be opened and that only the user can read it.
-pub(super) fn check_store(app: &AppContext, state: &StateDir, findings: &mut DoctorReport) {
+pub(super) fn check_store(
+    app: &AppContext,
+    state: &StateDir,
+    sessions_max: u64,
+    findings: &mut DoctorReport,
+) {
     const CHECK: &str = "sessions";
     let file = state.path().join(STORE_FILE);
     let path = display_path(&file, app.config.home());
@@ -30,8 +37,17 @@ pub(super) fn check_store(app: &AppContext, state: &StateDir, findings: &mut Doc
         findings.add_error(CHECK, message, format!("chmod 600 {path}"));
     }
     match SqliteStore::open(&file) {
-        Ok(_) => {
+        Ok(store) => {
             findings.add_ok(CHECK, format!("{path} is readable; size {}", format_size(metadata.len())));
+            let usage = small_runtime().ok().and_then(|run| run.block_on(store.usage()).ok());
+            if let Some(usage) = usage.filter(|usage| usage.is_near(sessions_max)) {
+                let sessions = usage.sessions;
+                findings.add_warning(
+                    CHECK,
+                    format!("{sessions} sessions are stored, and an owner can have {sessions_max}"),
+                    "remove old ones: `zero prune --days 90 --dry-run` lists them",
+                );
+            }
         }
         Err(error) => findings.add_error(
             CHECK,
