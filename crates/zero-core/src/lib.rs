@@ -36,7 +36,7 @@ pub use host_limits::{ByteSize, HostLimitChange, HostLimits};
 pub use id::{CallId, RunId, SessionId};
 pub use schema_violation::SchemaViolation;
 pub use secret_mask::{SecretMask, SecretStream, SecretValue};
-pub use session_key::{InvalidSessionKeyError, SessionKey};
+pub use session_key::{InvalidSessionKeyError, SessionAddress, SessionKey};
 pub use thinking_effort::ThinkingEffort;
 pub use tool_arguments::ToolArguments;
 pub use tool_call::ToolCall;

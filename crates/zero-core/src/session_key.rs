@@ -1,4 +1,5 @@
-//! The key of a session: `agent:<agent>:<name>`, or `acp:<uuid>`.
+//! The key of a session: `agent:<agent>:<name>`, or `acp:<uuid>`; and its address, which names the
+//! owner too.
 
 use std::fmt;
 
@@ -87,6 +88,43 @@ impl SessionKey {
     }
 }
 
+/// Owner and key of a session: what identifies it among the sessions of a store. The same key of two
+/// owners is two sessions.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SessionAddress {
+    /// Owner of the session.
+    pub owner: String,
+    /// Key of the session among those of its owner.
+    pub key: SessionKey,
+}
+
+impl SessionAddress {
+    const PREFIX: &str = "owner:";
+
+    /// The address of an owner's session.
+    pub fn new(owner: impl Into<String>, key: SessionKey) -> Self {
+        Self { owner: owner.into(), key }
+    }
+
+    /// Splits `owner:<owner>:<key>`, as [`Self::to_text`] writes it, into owner and key; `None` for
+    /// any other text, which is a key alone.
+    pub fn split_text(text: &str) -> Option<(String, &str)> {
+        let (owner, key) = text.strip_prefix(Self::PREFIX)?.split_once(':')?;
+        let is_whole = key.starts_with("agent:") && !owner.is_empty();
+        is_whole.then(|| (owner.replace("%3A", ":").replace("%25", "%"), key))
+    }
+
+    /// The address as `owner` writes it: the key alone for a session of their own, otherwise with
+    /// the session's owner before it.
+    pub fn to_text(&self, owner: &str) -> String {
+        if self.owner == owner {
+            return self.key.to_string();
+        }
+        let theirs = self.owner.replace('%', "%25").replace(':', "%3A");
+        format!("{}{theirs}:{}", Self::PREFIX, self.key)
+    }
+}
+
 /// Whether a text is a valid agent name.
 pub fn is_agent_id(text: &str) -> bool {
     let starts_well = text.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit());
@@ -151,6 +189,22 @@ mod tests {
     fn session_key_splits_into_agent_and_name() {
         let key = SessionKey::resolve("agent:qa:acp:1", "main").unwrap();
         assert_eq!((key.agent(), key.name()), ("qa", "acp:1"));
+    }
+
+    #[test]
+    fn address_names_other_owners_only() {
+        let key = SessionKey::resolve("main", "main").unwrap();
+        for owner in ["bob", "this machine", "a:agent:b", "100%3A:", "agent"] {
+            let address = SessionAddress::new(owner, key.clone());
+            assert_eq!(address.to_text(owner), "agent:main:main");
+            let text = address.to_text("alice");
+            assert!(text.starts_with("owner:"), "{text}");
+            let split = SessionAddress::split_text(&text);
+            assert_eq!(split, Some((owner.to_owned(), "agent:main:main")), "{text}");
+        }
+        for alone in ["main", "agent:main:main", "owner:x", "owner:x:y", "owner::agent:a:b"] {
+            assert_eq!(SessionAddress::split_text(alone), None, "{alone}");
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use zero_core::SessionId;
 use zero_runtime::tool_backend::FolderAccess;
 use zero_runtime::tool_backend::ToolList;
-use zero_session::key::SessionKey;
+use zero_session::key::{SessionAddress, SessionKey};
 use zero_session::sessions::{AttachmentGuard, OpenSessionOptions, SessionError, SessionManager};
 use zero_session::store::SessionRecord;
 use zero_wire::ErrorPayload;
@@ -89,11 +89,11 @@ impl AuthenticatedConnection {
     /// Waits for a permit for an expensive read. Fails if the client disconnects, since nobody
     /// would read the response.
     pub(crate) async fn acquire_read_permit(&self) -> Result<ReadPermit, ErrorPayload> {
-        let turn = self.gateway.reads.acquire(self.name(), &self.reads);
+        let turn = self.gateway.reads.acquire(self.owner(), &self.reads);
         let turn = self.gone.run_until_cancelled(turn).await.ok_or_else(closing_error)?;
         turn.map_err(|why| match why {
             ReadLimitError::TooMany { max } => unavailable_error(format!(
-                "{max} requests with this token that read sessions are not answered yet; wait for \
+                "{max} requests of this owner that read sessions are not answered yet; wait for \
                  some"
             )),
             ReadLimitError::Timeout => unavailable_error(
@@ -156,21 +156,37 @@ impl AuthenticatedConnection {
         self.visible_owner().is_none_or(|name| name == session.owner)
     }
 
-    /// Resolves a session key. If an agent is given as well, it must match the agent in the key.
+    /// Resolves a session key to a session of the client, or of the owner that is written before it.
+    /// If an agent is given as well, it must match the agent in the key.
     pub(crate) fn resolve_key(
         &self,
         written: &str,
         agent: Option<&str>,
-    ) -> Result<SessionKey, ErrorPayload> {
-        parse_key(self.sessions(), written, agent)
+    ) -> Result<SessionAddress, ErrorPayload> {
+        let (owner, key) = SessionAddress::split_text(written)
+            .unwrap_or_else(|| (self.owner().to_owned(), written));
+        Ok(SessionAddress { owner, key: parse_key(self.sessions(), key, agent)? })
     }
 
-    /// Returns the session of a key if it exists and the client may see it.
+    /// The key of a session as this client writes it: with the owner, if it is another one's.
+    pub(crate) fn key_text(&self, address: &SessionAddress) -> String {
+        address.to_text(self.owner())
+    }
+
+    /// Returns the session of the client with that label.
+    pub(crate) async fn find_session_by_label(
+        &self,
+        label: &str,
+    ) -> Result<Option<SessionRecord>, ErrorPayload> {
+        self.sessions().find_by_label(self.owner(), label).await.map_err(to_error_shape)
+    }
+
+    /// Returns the session at an address if it exists and the client may see it.
     pub(crate) async fn find_session(
         &self,
-        key: &SessionKey,
+        address: &SessionAddress,
     ) -> Result<Option<SessionRecord>, ErrorPayload> {
-        let found = self.sessions().get(key).await.map_err(to_error_shape)?;
+        let found = self.sessions().get(address).await.map_err(to_error_shape)?;
         Ok(found.filter(|session| self.can_see(session)))
     }
 
@@ -184,38 +200,46 @@ impl AuthenticatedConnection {
         Ok(found.filter(|session| self.can_see(session)))
     }
 
-    /// Returns the session of a key. A session of another owner is reported as not found.
+    /// Returns the session at an address. One that the client may not see is reported as not found.
     pub(crate) async fn require_session(
         &self,
-        key: &SessionKey,
+        address: &SessionAddress,
     ) -> Result<SessionRecord, ErrorPayload> {
-        self.find_session(key).await?.ok_or_else(|| session_not_found(key))
+        self.find_session(address).await?.ok_or_else(|| self.session_not_found(address))
     }
 
-    /// Returns the session of a key and creates it if necessary.
+    /// Error for a session that does not exist or that the client may not see.
+    pub(crate) fn session_not_found(&self, address: &SessionAddress) -> ErrorPayload {
+        to_error_shape(SessionError::NotFound(self.key_text(address)))
+    }
+
+    /// Returns the session at an address and creates it if necessary. A session of another owner is
+    /// not created.
     pub(crate) async fn open_session(
         &self,
-        key: &SessionKey,
+        address: &SessionAddress,
     ) -> Result<SessionRecord, ErrorPayload> {
-        self.open_session_in(key, None).await
+        self.open_session_in(address, None).await
     }
 
     /// Like [`Self::open_session`]; a new session works in the given folder.
     pub(crate) async fn open_session_in(
         &self,
-        key: &SessionKey,
+        address: &SessionAddress,
         cwd: Option<PathBuf>,
     ) -> Result<SessionRecord, ErrorPayload> {
+        if address.owner != self.owner() {
+            return self.require_session(address).await;
+        }
         let options = OpenSessionOptions {
-            key: Some(key.to_string()),
-            owner: self.owner().to_owned(),
+            key: Some(address.key.to_string()),
+            owner: address.owner.clone(),
             cwd,
             reach: self.folder_access(),
             leave_as_is: true,
             ..OpenSessionOptions::default()
         };
-        let session = self.sessions().open(options).await.map_err(to_error_shape)?;
-        if self.can_see(&session) { Ok(session) } else { Err(session_not_found(key)) }
+        self.sessions().open(options).await.map_err(to_error_shape)
     }
 
     /// Subscribes to a session. Returns the sequence number of the last entry before the
@@ -226,7 +250,8 @@ impl AuthenticatedConnection {
         }
         let watch = self.watch.get_or_init(|| {
             let (sessions, outbox) = (self.sessions().clone(), self.outbox.clone());
-            WatchHandle::start(sessions, outbox, self.audience(), self.gone.clone())
+            let owner = self.owner().to_owned();
+            WatchHandle::start(sessions, outbox, self.audience(), owner, self.gone.clone())
         });
         watch.watch(session).await
     }
@@ -288,7 +313,8 @@ impl AuthenticatedConnection {
     ) -> Arc<RemoteToolBackend> {
         let (outbox, gone) = (self.outbox.clone(), self.gone.child_token());
         let silence_max = self.gateway.limits.tool_host_silence_max;
-        RemoteToolBackend::new(session, host, outbox, gone, comes_back_within, silence_max)
+        let owner = self.owner();
+        RemoteToolBackend::new(session, owner, host, outbox, gone, comes_back_within, silence_max)
     }
 
     /// Records that this connection hosts the tools of a session.
@@ -324,12 +350,15 @@ impl AuthenticatedConnection {
         hosted.get(session).map(|hosted| Arc::clone(&hosted.backend))
     }
 
-    /// The backend of the session with this key. `None` if several hosted sessions have had this
-    /// key, since only the store knows which one is current.
-    pub(crate) fn hosted_backend_by_key(&self, key: &SessionKey) -> Option<Arc<RemoteToolBackend>> {
+    /// The backend of the session at this address. `None` if several hosted sessions have had it,
+    /// since only the store knows which one is current.
+    pub(crate) fn hosted_backend_at(
+        &self,
+        address: &SessionAddress,
+    ) -> Option<Arc<RemoteToolBackend>> {
+        let key = self.key_text(address);
         let hosted = self.hosted.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut of_key =
-            hosted.values().filter(|hosted| hosted.backend.session_key() == key.as_str());
+        let mut of_key = hosted.values().filter(|hosted| hosted.backend.session_key() == key);
         let only = of_key.next()?;
         of_key.next().is_none().then(|| Arc::clone(&only.backend))
     }
@@ -375,11 +404,6 @@ fn agent_key(written: &str, agent: Option<&str>, default: &str) -> Result<Sessio
         )),
         _ => Ok(key),
     }
-}
-
-/// Error for a session that does not exist or that the client may not see.
-pub(crate) fn session_not_found(key: &SessionKey) -> ErrorPayload {
-    to_error_shape(SessionError::NotFound(key.to_string()))
 }
 
 #[cfg(test)]

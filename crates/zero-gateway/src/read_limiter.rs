@@ -1,8 +1,8 @@
 //! Limits expensive reads of sessions.
 //!
 //! A history request makes zero read, parse and write megabytes. A read waits in three FIFO queues:
-//! the queue of its connection, of its token, and of the gateway. A connection has one slot in its
-//! token's queue and a token has few slots in the gateway's queue, so sending more requests does
+//! the queue of its connection, of its owner, and of the gateway. A connection has one slot in its
+//! owner's queue and an owner has few slots in the gateway's queue, so sending more requests does
 //! not gain a larger share.
 
 use std::collections::HashMap;
@@ -19,9 +19,9 @@ use zero_session::store::StoreError;
 pub(crate) struct ReadLimits {
     /// Maximum number of concurrent reads.
     pub(crate) all_max: usize,
-    /// Maximum number of concurrent reads per token.
+    /// Maximum number of concurrent reads per owner.
     pub(crate) of_one_max: usize,
-    /// Maximum number of queued and running reads per token.
+    /// Maximum number of queued and running reads per owner.
     pub(crate) asked_max: usize,
     /// Maximum time in the queue.
     pub(crate) wait_max: Duration,
@@ -31,10 +31,10 @@ pub(crate) struct ReadLimits {
 pub(crate) struct ReadLimiter {
     limits: ReadLimits,
     all: Arc<Semaphore>,
-    by_name: Arc<Mutex<HashMap<String, TokenReads>>>,
+    by_name: Arc<Mutex<HashMap<String, OwnerReads>>>,
 }
 
-struct TokenReads {
+struct OwnerReads {
     turns: Arc<Semaphore>,
     asked: usize,
 }
@@ -42,7 +42,7 @@ struct TokenReads {
 /// Reason why a read cannot start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReadLimitError {
-    /// The token has too many queued reads.
+    /// The owner has too many queued reads.
     TooMany {
         /// The limit.
         max: usize,
@@ -93,7 +93,7 @@ impl ReadLimiter {
     ) -> Result<(ReadRequestGuard, Arc<Semaphore>), ReadLimitError> {
         let mut by_name = lock(&self.by_name);
         let new =
-            || TokenReads { turns: Arc::new(Semaphore::new(self.limits.of_one_max)), asked: 0 };
+            || OwnerReads { turns: Arc::new(Semaphore::new(self.limits.of_one_max)), asked: 0 };
         let of_one = by_name.entry(name.to_owned()).or_insert_with(new);
         if of_one.asked >= self.limits.asked_max {
             return Err(ReadLimitError::TooMany { max: self.limits.asked_max });
@@ -104,9 +104,9 @@ impl ReadLimiter {
     }
 }
 
-/// Counts a queued or running read of a token until dropped.
+/// Counts a queued or running read of an owner until dropped.
 struct ReadRequestGuard {
-    by_name: Arc<Mutex<HashMap<String, TokenReads>>>,
+    by_name: Arc<Mutex<HashMap<String, OwnerReads>>>,
     name: String,
 }
 
@@ -123,8 +123,8 @@ impl Drop for ReadRequestGuard {
 }
 
 fn lock(
-    by_name: &Mutex<HashMap<String, TokenReads>>,
-) -> MutexGuard<'_, HashMap<String, TokenReads>> {
+    by_name: &Mutex<HashMap<String, OwnerReads>>,
+) -> MutexGuard<'_, HashMap<String, OwnerReads>> {
     by_name.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -157,13 +157,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_token_cannot_take_all_permits() {
+    async fn one_owner_cannot_take_all_permits() {
         let reads = ReadLimiter::new(LIMITS);
         let connections = [(); 5].map(|()| ReadLimiter::connection_queue());
         let first = try_acquire(&reads, "ann", &connections[0]).unwrap();
         assert!(try_acquire(&reads, "ann", &connections[0]).is_none(), "one of a connection");
         let _second = try_acquire(&reads, "ann", &connections[1]).unwrap();
-        assert!(try_acquire(&reads, "ann", &connections[2]).is_none(), "two of a token");
+        assert!(try_acquire(&reads, "ann", &connections[2]).is_none(), "two of an owner");
         let _third = try_acquire(&reads, "bob", &connections[3]).unwrap();
         assert!(try_acquire(&reads, "eve", &connections[4]).is_none(), "three of all");
         drop(first);

@@ -105,9 +105,10 @@ impl PendingCall {
 }
 
 impl RemoteToolBackend {
-    /// Creates a backend that sends calls to a connection until `gone` is cancelled.
+    /// Creates a backend that sends calls to a connection of `owner` until `gone` is cancelled.
     pub(crate) fn new(
         session: &SessionRecord,
+        owner: &str,
         host: &str,
         outbox: SendQueue,
         gone: CancellationToken,
@@ -117,7 +118,7 @@ impl RemoteToolBackend {
         let dialect = DialectName::Canonical;
         Arc::new(Self {
             session_id: session.id.to_string(),
-            session_key: session.key.to_string(),
+            session_key: session.address().to_text(owner),
             host: host.to_owned(),
             outbox,
             terms: Mutex::new(HostSettings { dialect, mode: None }),
@@ -147,7 +148,7 @@ impl RemoteToolBackend {
         &self.session_id
     }
 
-    /// The key of the session.
+    /// The key of the session, as the connection writes it.
     pub(crate) fn session_key(&self) -> &str {
         &self.session_key
     }

@@ -90,11 +90,12 @@ enum WatchCommand {
 }
 
 impl WatchHandle {
-    /// Starts the task; it ends when `gone` is cancelled.
+    /// Starts the task for a client of `owner`; it ends when `gone` is cancelled.
     pub(crate) fn start(
         sessions: SessionManager,
         outbox: SendQueue,
         audience: WatchAudience,
+        owner: String,
         gone: CancellationToken,
     ) -> Self {
         let (orders, receiver) = mpsc::channel(COMMANDS_MAX);
@@ -104,6 +105,7 @@ impl WatchHandle {
             sessions,
             outbox,
             audience,
+            owner,
             ear,
             watched,
             is_behind: false,
@@ -144,6 +146,8 @@ struct SessionWatcher {
     sessions: SessionManager,
     outbox: SendQueue,
     audience: WatchAudience,
+    /// Owner of the client's sessions; events of others name theirs.
+    owner: String,
     ear: DeliverySender,
     watched: HashMap<SessionId, WatchedSession>,
     /// Whether entries were left out because the client reads too slowly.
@@ -357,7 +361,7 @@ impl SessionWatcher {
             },
         };
         let last = last.map_err(|error| to_error_shape(error.into()))?;
-        let key = Arc::from(session.key.as_str());
+        let key = Arc::from(session.address().to_text(&self.owner));
         let watched =
             WatchedSession { key, next: last + 1, relay, touched, _subscription: subscription };
         self.watched.insert(session.id.clone(), watched);
@@ -382,7 +386,7 @@ impl SessionWatcher {
         let store = self.sessions.store();
         let tail =
             ledger_tail::read_tail(store.as_ref(), &session.id, READ_BYTES_MAX, enough).await?;
-        let about = Arc::new(relay_info(session));
+        let about = Arc::new(relay_info(session, &self.owner));
         run_blocking(move || {
             (tail.last_seq(), OpenClawRelay::from_history(about, interest, active, &tail.events))
         })
@@ -447,9 +451,9 @@ struct SessionEventRef<'a> {
     event: &'a Event,
 }
 
-fn relay_info(session: &SessionRecord) -> RelaySessionInfo {
+fn relay_info(session: &SessionRecord, owner: &str) -> RelaySessionInfo {
     RelaySessionInfo {
-        key: session.key.to_string(),
+        key: session.address().to_text(owner),
         agent: session.agent.clone(),
         host: host_label(&session.tool_host).to_owned(),
     }

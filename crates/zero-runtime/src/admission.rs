@@ -1,12 +1,19 @@
-//! Limits how many calls run at once and how many may wait.
+//! Limits how many calls run at once and how many may wait, in total, per owner and per session.
+//!
+//! An owner can have three quarters of the host's slots and of its queue, and one slot besides that
+//! no other owner can take. So the calls of one owner always leave room for those of another, also
+//! if they never end.
 
-use std::sync::Arc;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use zero_core::{ErrorReason, HostLimits, ToolError};
+
+use crate::circuit_breaker::CircuitBreakers;
 
 /// A slot among the running calls. Everyone who works for the call holds a clone; dropping the last
 /// one frees the slot.
@@ -18,8 +25,17 @@ pub struct CallPermit {
 #[derive(Debug)]
 struct PermitSlots {
     _session: OwnedSemaphorePermit,
-    _host: OwnedSemaphorePermit,
+    _place: HostPlace,
     running: Arc<AtomicUsize>,
+}
+
+/// Where a call runs.
+#[derive(Debug)]
+enum HostPlace {
+    /// In the slot that the owner shares with nobody.
+    Own { _place: OwnedSemaphorePermit },
+    /// In a slot of the host, which counts towards the owner's share.
+    Shared { _share: OwnedSemaphorePermit, _place: OwnedSemaphorePermit },
 }
 
 impl Drop for PermitSlots {
@@ -32,16 +48,38 @@ impl Drop for PermitSlots {
 #[derive(Clone, Debug)]
 pub struct SessionQuota {
     places: Arc<Semaphore>,
+    owner: Arc<OwnerQuota>,
+}
+
+impl SessionQuota {
+    /// The circuits of the session's owner.
+    pub(crate) fn breakers(&self) -> &CircuitBreakers {
+        &self.owner.breakers
+    }
+}
+
+/// What the sessions of one owner share: call slots, places in the queue, and the circuits of tools.
+/// The sessions of a host without owners have one quota, which is all of the host's.
+#[derive(Debug)]
+struct OwnerQuota {
+    own: Arc<Semaphore>,
+    share: Arc<Semaphore>,
+    queue_calls_max: usize,
+    waiting: AtomicUsize,
+    breakers: CircuitBreakers,
 }
 
 /// The call slots of the host.
 #[derive(Debug)]
 pub struct AdmissionController {
     places: Arc<Semaphore>,
-    session_calls_max: usize,
-    queue_calls_max: usize,
+    limits: HostLimits,
     waiting: AtomicUsize,
     running: Arc<AtomicUsize>,
+    /// The quota of sessions without an owner.
+    ownerless: Arc<OwnerQuota>,
+    /// The quotas of owners that have a session.
+    owners: Mutex<HashMap<String, Weak<OwnerQuota>>>,
 }
 
 impl AdmissionController {
@@ -49,16 +87,43 @@ impl AdmissionController {
     pub fn new(limits: &HostLimits) -> Self {
         Self {
             places: Arc::new(bounded_semaphore(limits.host_calls_max)),
-            session_calls_max: limits.session_calls_max,
-            queue_calls_max: limits.queue_calls_max,
+            limits: limits.clone(),
             waiting: AtomicUsize::new(0),
             running: Arc::default(),
+            ownerless: Arc::new(OwnerQuota {
+                own: Arc::new(Semaphore::new(0)),
+                share: Arc::new(bounded_semaphore(limits.host_calls_max)),
+                queue_calls_max: limits.queue_calls_max,
+                waiting: AtomicUsize::new(0),
+                breakers: CircuitBreakers::new(limits),
+            }),
+            owners: Mutex::default(),
         }
     }
 
-    /// The slots of a new session.
-    pub fn new_session_quota(&self) -> SessionQuota {
-        SessionQuota { places: Arc::new(bounded_semaphore(self.session_calls_max)) }
+    /// The slots of a new session of an owner.
+    pub fn new_session_quota(&self, owner: Option<&str>) -> SessionQuota {
+        let places = Arc::new(bounded_semaphore(self.limits.session_calls_max));
+        let owner = owner.map_or_else(|| Arc::clone(&self.ownerless), |owner| self.quota_of(owner));
+        SessionQuota { places, owner }
+    }
+
+    fn quota_of(&self, owner: &str) -> Arc<OwnerQuota> {
+        let mut owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(quota) = owners.get(owner).and_then(Weak::upgrade) {
+            return quota;
+        }
+        owners.retain(|_, quota| quota.strong_count() > 0);
+        let three_quarters = |all: usize| all.saturating_sub(all.div_ceil(4)).max(1);
+        let quota = Arc::new(OwnerQuota {
+            own: Arc::new(Semaphore::new(1)),
+            share: Arc::new(bounded_semaphore(three_quarters(self.limits.host_calls_max))),
+            queue_calls_max: three_quarters(self.limits.queue_calls_max),
+            waiting: AtomicUsize::new(0),
+            breakers: CircuitBreakers::new(&self.limits),
+        });
+        owners.insert(owner.to_owned(), Arc::downgrade(&quota));
+        quota
     }
 
     /// Calls that wait for a slot.
@@ -79,11 +144,12 @@ impl AdmissionController {
         cancel: &CancellationToken,
         longest: Duration,
     ) -> Result<CallPermit, ToolError> {
-        let _waiting = self.enter_queue()?;
+        let owner = &lane.owner;
+        let _waiting = enter_queue(&self.waiting, self.limits.queue_calls_max)?;
+        let _of_owner = enter_queue(&owner.waiting, owner.queue_calls_max)?;
         let places = async {
             let session = Arc::clone(&lane.places).acquire_owned().await.ok()?;
-            let host = Arc::clone(&self.places).acquire_owned().await.ok()?;
-            Some((session, host))
+            Some((session, self.find_place(owner).await?))
         };
         let places = tokio::select! {
             biased;
@@ -91,24 +157,42 @@ impl AdmissionController {
             places = places => places,
             () = tokio::time::sleep(longest) => return Err(queue_timeout_error(longest)),
         };
-        let (session, host) = places.ok_or_else(ToolError::cancelled)?;
+        let (session, place) = places.ok_or_else(ToolError::cancelled)?;
         self.running.fetch_add(1, Ordering::Relaxed);
         let held =
-            PermitSlots { _session: session, _host: host, running: Arc::clone(&self.running) };
+            PermitSlots { _session: session, _place: place, running: Arc::clone(&self.running) };
         Ok(CallPermit { _held: Arc::new(held) })
     }
 
-    fn enter_queue(&self) -> Result<QueueGuard<'_>, ToolError> {
-        let before = self.waiting.fetch_add(1, Ordering::Relaxed);
-        let waiting = QueueGuard(&self.waiting);
-        if before >= self.queue_calls_max {
-            let message =
-                format!("the queue is full ({before} calls are waiting); try again later");
-            return Err(ToolError::failed(ErrorReason::QueueFull, message)
-                .with_detail("queue_depth", before));
+    /// Waits for the owner's own slot or one of the host's, whichever is free first.
+    async fn find_place(&self, owner: &OwnerQuota) -> Option<HostPlace> {
+        let shared = async {
+            // The owner's share first, so that an owner with many calls holds no slot of the host
+            // while it waits.
+            let share = Arc::clone(&owner.share).acquire_owned().await.ok()?;
+            let place = Arc::clone(&self.places).acquire_owned().await.ok()?;
+            Some(HostPlace::Shared { _share: share, _place: place })
+        };
+        tokio::select! {
+            biased;
+            place = shared => place,
+            own = Arc::clone(&owner.own).acquire_owned() => {
+                Some(HostPlace::Own { _place: own.ok()? })
+            }
         }
-        Ok(waiting)
     }
+}
+
+fn enter_queue(waiting: &AtomicUsize, most: usize) -> Result<QueueGuard<'_>, ToolError> {
+    let before = waiting.fetch_add(1, Ordering::Relaxed);
+    let guard = QueueGuard(waiting);
+    if before >= most {
+        let message = format!("the queue is full ({before} calls are waiting); try again later");
+        return Err(
+            ToolError::failed(ErrorReason::QueueFull, message).with_detail("queue_depth", before)
+        );
+    }
+    Ok(guard)
 }
 
 /// A semaphore with `count` permits, capped at tokio's maximum.

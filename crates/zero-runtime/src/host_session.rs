@@ -35,6 +35,8 @@ const SPILL: &str = "spill";
 /// What a session overrides of its host's configuration.
 #[derive(Default)]
 pub struct ToolHostSessionConfig {
+    /// Whose session it is, on a host that serves several owners: each has a share of the host.
+    pub owner: Option<String>,
     /// Asks the session's user for approval.
     pub approver: Option<Arc<dyn Approver>>,
     /// Asks the session's user questions.
@@ -115,6 +117,7 @@ impl ToolHostSession {
         config: ToolHostSessionConfig,
     ) -> Result<Self, ToolError> {
         let ToolHostSessionConfig {
+            owner,
             approver,
             elicitor,
             observer,
@@ -163,7 +166,7 @@ impl ToolHostSession {
             buffers: editor.map(|editor| Arc::new(EditorBuffers::new(editor))),
             readers,
             grants,
-            lane: host.admission.new_session_quota(),
+            lane: host.admission.new_session_quota(owner.as_deref()),
             commands: Arc::new(commands),
             hook_commands,
         })

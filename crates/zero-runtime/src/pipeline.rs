@@ -22,7 +22,7 @@ use crate::audit;
 use crate::authorization::AuthorizationRequest;
 use crate::call_context::{CallContext, CallContextParts};
 use crate::call_record::CallRecord;
-use crate::circuit_breaker::ToolHealth;
+use crate::circuit_breaker::{CircuitBreakers, ToolHealth};
 use crate::dialect::{Dialect, RenderedResult};
 use crate::execution::{self, ExecutionLimits, catch_panics};
 use crate::failed_plan::{self, FailedPlan};
@@ -173,8 +173,9 @@ impl ToolHost {
         ledger: &mut CallRecord<'_>,
     ) -> Result<ToolResult, ToolError> {
         let spec = attempt.tool.tool.spec();
-        self.breakers.check(&spec.name)?;
-        let mut probe = BreakerProbe { host: self, tool: &spec.name, health: ToolHealth::Unknown };
+        let breakers = attempt.session.lane.breakers();
+        breakers.check(&spec.name)?;
+        let mut probe = BreakerProbe { breakers, tool: &spec.name, health: ToolHealth::Unknown };
         let hooks = self.find_hooks(&spec.name).map(|hooks| (hooks, input.clone()));
         let planned = self.plan(attempt, input, &mut probe, ledger)?;
         let Some((hooks, input)) = hooks else {
@@ -387,7 +388,7 @@ fn needs_fallback(error: &ToolError) -> bool {
 
 /// Reports to the circuit breaker how a call ended, even if the caller drops it.
 struct BreakerProbe<'a> {
-    host: &'a ToolHost,
+    breakers: &'a CircuitBreakers,
     tool: &'a ToolName,
     health: ToolHealth,
 }
@@ -400,6 +401,6 @@ impl BreakerProbe<'_> {
 
 impl Drop for BreakerProbe<'_> {
     fn drop(&mut self) {
-        self.host.breakers.record_health(self.tool, self.health);
+        self.breakers.record_health(self.tool, self.health);
     }
 }

@@ -181,6 +181,8 @@ pub trait ToolBackendFactory: Send + Sync {
 pub struct ToolBackendRequest {
     /// Id of the session that the tools are for.
     pub session: SessionId,
+    /// Owner of the session, if others may have sessions in the same folder.
+    pub owner: Option<String>,
     /// The folder to work in.
     pub cwd: PathBuf,
     /// Where it has to lie once it is opened.

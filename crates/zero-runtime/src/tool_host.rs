@@ -14,7 +14,6 @@ use crate::admission::AdmissionController;
 use crate::approver::Approver;
 use crate::audit::{AuditLog, ConnectionAuditLog};
 pub use crate::call_id::new_call_id;
-use crate::circuit_breaker::CircuitBreakers;
 use crate::elicitation::Elicitor;
 use crate::hooks::{HookSet, HookSettings};
 use crate::host_extensions::HostExtensions;
@@ -101,7 +100,6 @@ pub struct ToolHost {
     pub(crate) internet: ResolverConfig,
     pub(crate) guard: NetworkGuard,
     pub(crate) admission: AdmissionController,
-    pub(crate) breakers: CircuitBreakers,
     pub(crate) audit: AuditLog,
     pub(crate) metrics: Arc<CallMetrics>,
     pub(crate) companions: Arc<HostExtensions>,
@@ -135,7 +133,6 @@ impl ToolHost {
             registry: Arc::default(),
             journal: Journal::new(&state, workspace.clone(), limits.file_bytes_max),
             admission: AdmissionController::new(&limits),
-            breakers: CircuitBreakers::new(&limits),
             audit: AuditLog::new(&state),
             metrics,
             companions: Arc::default(),

@@ -25,4 +25,8 @@ pub mod turn;
 mod word_split;
 
 pub use zero_core::{event, session_key as key};
+
+// The tests of `tests/it` that are included here name the crate.
+#[cfg(test)]
+extern crate self as zero_session;
 pub use zero_policy::PermissionMode;

@@ -63,6 +63,8 @@ pub struct LocalToolBackendConfig {
     pub host: Arc<ToolHost>,
     /// Id of the session that the tools work for.
     pub session: SessionId,
+    /// Owner of the session, if others may have sessions on the same host.
+    pub owner: Option<String>,
     /// The tool dialects, built once and shared by all sessions.
     pub dialects: Arc<DialectCache>,
     /// Asks the session's user for approval and stores their grants.
@@ -147,6 +149,7 @@ impl LocalToolBackend {
         let LocalToolBackendConfig {
             host,
             session,
+            owner,
             dialects,
             approver,
             elicitor,
@@ -169,6 +172,7 @@ impl LocalToolBackend {
             .open_session_with(
                 session,
                 ToolHostSessionConfig {
+                    owner,
                     approver: Some(Arc::new(person)),
                     elicitor,
                     observer: Some(Arc::clone(&switchboard) as Arc<dyn CallEventObserver>),

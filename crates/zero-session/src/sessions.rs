@@ -16,6 +16,7 @@ mod prompt_resolution;
 mod prompt_submission;
 mod prompts;
 mod recorded_prompt;
+mod retention;
 mod run_driver;
 pub(crate) mod run_limiter;
 mod session_growth;
@@ -35,6 +36,8 @@ use tokio_util::sync::CancellationToken;
 use zero_core::{RunId, SessionId};
 use zero_policy::PermissionMode;
 
+pub use self::retention::{PruneMode, RetentionRules};
+
 use self::ledger_recorder::LedgerRecorder;
 use self::run_limiter::RunLimiter;
 use self::session_state::{ActiveRun, SessionState};
@@ -42,7 +45,7 @@ use crate::agent::AgentRegistry;
 use crate::approvals::{ApprovalQueue, InteractionBroker, QuestionQueue};
 use crate::event::{Event, PromptAttachment, RunOutcome};
 use crate::event_bus::EventBus;
-use crate::key::{InvalidSessionKeyError, SessionKey};
+use crate::key::{InvalidSessionKeyError, SessionAddress, SessionKey};
 use crate::model::catalog::ModelCatalog;
 use crate::model::{ModelError, ThinkingEffort};
 use crate::node_membership::NodeMembership;
@@ -104,6 +107,8 @@ pub struct SessionLimits {
     /// Maximum size of a session, in bytes of its ledger and transcripts. A larger session accepts
     /// no more prompts.
     pub session_bytes_max: u64,
+    /// Which sessions may be removed to make room for new ones.
+    pub retention: RetentionRules,
 }
 
 impl Default for SessionLimits {
@@ -121,6 +126,7 @@ impl Default for SessionLimits {
             idle_backend: Duration::from_secs(10 * 60),
             sessions_max: 10_000,
             session_bytes_max: 1024 * 1024 * 1024,
+            retention: RetentionRules::default(),
         }
     }
 }
@@ -310,6 +316,7 @@ impl SessionManager {
                 Err(error) => return Err(error),
             }
         }
+        inner.reclaim_in_background();
         Ok(Self { inner })
     }
 
@@ -338,9 +345,12 @@ impl SessionManager {
         Ok(SessionKey::resolve(written, self.agents().default_id())?)
     }
 
-    /// Returns the session of a key.
-    pub async fn get(&self, key: &SessionKey) -> Result<Option<SessionRecord>, SessionError> {
-        Ok(self.store().session(key).await?)
+    /// Returns the session at an address.
+    pub async fn get(
+        &self,
+        address: &SessionAddress,
+    ) -> Result<Option<SessionRecord>, SessionError> {
+        Ok(self.store().session(address).await?)
     }
 
     /// Opens a session: finds or creates it and applies the options.
@@ -354,9 +364,14 @@ impl SessionManager {
         self.inner.check_agent(key, agent)
     }
 
-    /// Returns the session with that label.
-    pub async fn find_by_label(&self, label: &str) -> Result<Option<SessionRecord>, SessionError> {
+    /// Returns the session of an owner with that label.
+    pub async fn find_by_label(
+        &self,
+        owner: &str,
+        label: &str,
+    ) -> Result<Option<SessionRecord>, SessionError> {
         let query = SessionQuery {
+            owner: Some(owner.to_owned()),
             label: Some(label.to_owned()),
             limit: Some(1),
             ..SessionQuery::default()
@@ -372,23 +387,23 @@ impl SessionManager {
     /// Changes settings of a session. A new mode applies to the tool backend immediately.
     pub async fn patch(
         &self,
-        key: &SessionKey,
+        address: &SessionAddress,
         patch: SessionPatch,
     ) -> Result<SessionRecord, SessionError> {
-        let (inner, key) = (Arc::clone(&self.inner), key.clone());
-        run_detached(async move { inner.patch(&key, patch).await }).await
+        let (inner, address) = (Arc::clone(&self.inner), address.clone());
+        run_detached(async move { inner.patch(&address, patch).await }).await
     }
 
     /// Stops all runs and starts a new transcript; the old one remains readable.
-    pub async fn reset(&self, key: &SessionKey) -> Result<SessionRecord, SessionError> {
-        let (inner, key) = (Arc::clone(&self.inner), key.clone());
-        run_detached(async move { inner.reset(&key).await }).await
+    pub async fn reset(&self, address: &SessionAddress) -> Result<SessionRecord, SessionError> {
+        let (inner, address) = (Arc::clone(&self.inner), address.clone());
+        run_detached(async move { inner.reset(&address).await }).await
     }
 
     /// Stops all runs and deletes the session.
-    pub async fn delete(&self, key: &SessionKey) -> Result<bool, SessionError> {
-        let (inner, key) = (Arc::clone(&self.inner), key.clone());
-        run_detached(async move { inner.delete(&key).await }).await
+    pub async fn delete(&self, address: &SessionAddress) -> Result<bool, SessionError> {
+        let (inner, address) = (Arc::clone(&self.inner), address.clone());
+        run_detached(async move { inner.delete(&address).await }).await
     }
 
     /// Checks whether a new session would accept this prompt. Called first, so that a refused
@@ -401,23 +416,23 @@ impl SessionManager {
     /// key: a prompt that is sent again with the same id is not executed again.
     pub async fn send(
         &self,
-        key: &SessionKey,
+        address: &SessionAddress,
         run: RunId,
         prompt: Prompt,
     ) -> Result<SendOutcome, SessionError> {
-        let (inner, key) = (Arc::clone(&self.inner), key.clone());
-        run_detached(async move { inner.send(&key, run, prompt).await }).await
+        let (inner, address) = (Arc::clone(&self.inner), address.clone());
+        run_detached(async move { inner.send(&address, run, prompt).await }).await
     }
 
     /// Stops one run or all runs of a session; returns the stopped ones. Does not wait for them to
     /// end.
     pub async fn abort(
         &self,
-        key: &SessionKey,
+        address: &SessionAddress,
         run: Option<&RunId>,
         by: &str,
     ) -> Result<Vec<RunId>, SessionError> {
-        let Some(record) = self.store().session(key).await? else { return Ok(Vec::new()) };
+        let Some(record) = self.store().session(address).await? else { return Ok(Vec::new()) };
         let end = RunOutcome::Aborted { by: by.to_owned() };
         let stopped = match self.inner.existing_state(&record.id) {
             Some(state) => self.inner.stop_runs(&state, run, &end),
@@ -438,21 +453,21 @@ impl SessionManager {
     /// Ledger entries after a sequence number.
     pub async fn events(
         &self,
-        key: &SessionKey,
+        address: &SessionAddress,
         after: u64,
         most: LedgerReadLimit,
     ) -> Result<Vec<Event>, SessionError> {
-        let record = self.inner.require_session(key).await?;
+        let record = self.inner.require_session(address).await?;
         Ok(self.store().events(&record.id, after, most).await?)
     }
 
     /// A transcript of a session; the current one if no number is given.
     pub async fn transcript(
         &self,
-        key: &SessionKey,
+        address: &SessionAddress,
         number: Option<u64>,
     ) -> Result<Transcript, SessionError> {
-        let record = self.inner.require_session(key).await?;
+        let record = self.inner.require_session(address).await?;
         Ok(self.store().transcript(&record.id, number).await?)
     }
 
@@ -460,12 +475,12 @@ impl SessionManager {
     /// for it, even after the client has disconnected.
     pub async fn attach_backend(
         &self,
-        key: &SessionKey,
+        address: &SessionAddress,
         name: &str,
         backend: Arc<dyn ToolBackend>,
     ) -> Result<AttachmentGuard, SessionError> {
-        let (inner, key, name) = (Arc::clone(&self.inner), key.clone(), name.to_owned());
-        run_detached(async move { inner.attach_backend(&key, name, backend).await }).await
+        let (inner, address, name) = (Arc::clone(&self.inner), address.clone(), name.to_owned());
+        run_detached(async move { inner.attach_backend(&address, name, backend).await }).await
     }
 
     /// The slash commands of a session: zero's own, then those stored where its tools run. A
@@ -522,9 +537,12 @@ impl SessionManager {
 }
 
 impl SessionManagerInner {
-    async fn require_session(&self, key: &SessionKey) -> Result<SessionRecord, SessionError> {
-        let record = self.config.store.session(key).await?;
-        record.ok_or_else(|| SessionError::NotFound(key.to_string()))
+    async fn require_session(
+        &self,
+        address: &SessionAddress,
+    ) -> Result<SessionRecord, SessionError> {
+        let record = self.config.store.session(address).await?;
+        record.ok_or_else(|| SessionError::NotFound(address.key.to_string()))
     }
 
     /// The in-memory state of a session.
@@ -558,6 +576,24 @@ impl SessionManagerInner {
         if state.is_empty() && Arc::strong_count(state) <= MAP_AND_CALLER {
             states.remove(state.recorder.session());
         }
+    }
+
+    /// Removes what a killed process left of deleted sessions, and warns of a limit that is near.
+    fn reclaim_in_background(&self) {
+        let (store, most) = (Arc::clone(&self.config.store), self.config.limits.sessions_max);
+        tokio::spawn(async move {
+            if let Err(error) = store.reclaim().await {
+                tracing::warn!(%error, "what is left of deleted sessions could not be removed");
+            }
+            match store.usage().await {
+                Ok(usage) if usage.is_near(most) => tracing::warn!(
+                    sessions = usage.sessions,
+                    sessions_max = most,
+                    "the limit of sessions is near; see `zero prune`"
+                ),
+                _ => {}
+            }
+        });
     }
 
     fn new_recorder(&self, session: &SessionId) -> LedgerRecorder {

@@ -15,6 +15,7 @@ mod database_file;
 mod integrity;
 mod ledger;
 mod reader_pool;
+mod removal;
 mod runs;
 mod schema;
 mod sessions;
@@ -36,12 +37,13 @@ use self::ledger::EncodedEvents;
 use self::reader_pool::ReaderPool;
 use self::writer_thread::{WriteDurability, WriterThread};
 use crate::event::{Event, RunOutcome, TokenUsage};
-use crate::key::SessionKey;
+use crate::key::SessionAddress;
 use crate::message::ModelMessage;
 use crate::store::{
-    BeginRunOutcome, ClaimEpoch, ClaimOutcome, GrantRecord, LedgerReadLimit, NewEvent, NewRun,
-    NewSession, RunRecord, SessionPage, SessionPatch, SessionQuery, SessionRecord, Store,
-    StoreError, Transcript, TranscriptStart, merge_grants,
+    BeginRunOutcome, ClaimEpoch, ClaimOutcome, GrantRecord, IdleSession, IdleSessionQuery,
+    LedgerReadLimit, NewEvent, NewRun, NewSession, RunRecord, SessionPage, SessionPatch,
+    SessionQuery, SessionRecord, Store, StoreError, StoreUsage, Transcript, TranscriptStart,
+    merge_grants,
 };
 
 /// Stores sessions in a SQLite file. Dropping it waits for queued writes and closes the file.
@@ -87,6 +89,16 @@ impl SqliteStore {
         Ok(ledger::assign_seqs(first, entries))
     }
 
+    /// Rewrites the file without free space, and so that the space of later deletions is given back.
+    /// Needs about as much free disk space as the file takes. Blocks, and all other users of the
+    /// file wait meanwhile.
+    pub fn compact(path: &Path) -> Result<(), StoreError> {
+        let opened = database_file::open(path)?;
+        let vacuum = "PRAGMA auto_vacuum = INCREMENTAL; VACUUM;";
+        let done = opened.writer.execute_batch(vacuum).map_err(DatabaseError::from);
+        done.map_err(|failure| failure.into_store_error("compact", &opened.path))
+    }
+
     /// Converts a database error into a store error that names the file.
     fn map_database_error<T>(
         &self,
@@ -103,10 +115,11 @@ const SMALL_CHANGE_BYTES: usize = 1024;
 impl Store for SqliteStore {
     fn session(
         &self,
-        key: &SessionKey,
+        address: &SessionAddress,
     ) -> BoxFuture<'_, Result<Option<SessionRecord>, StoreError>> {
-        let key = key.clone();
-        Box::pin(self.readers.read("look up a session", move |db| sessions::find_by_key(db, &key)))
+        let address = address.clone();
+        let find = move |db: &_| sessions::find_by_address(db, &address);
+        Box::pin(self.readers.read("look up a session", find))
     }
 
     fn session_by_id(
@@ -130,12 +143,12 @@ impl Store for SqliteStore {
 
     fn patch(
         &self,
-        key: &SessionKey,
+        address: &SessionAddress,
         patch: SessionPatch,
     ) -> BoxFuture<'_, Result<Option<SessionRecord>, StoreError>> {
-        let key = key.clone();
+        let address = address.clone();
         Box::pin(self.writer.write("change a session", SMALL_CHANGE_BYTES, move |db| {
-            sessions::patch(db, &key, &patch)
+            sessions::patch(db, &address, &patch)
         }))
     }
 
@@ -157,9 +170,34 @@ impl Store for SqliteStore {
         claim: ClaimEpoch,
     ) -> BoxFuture<'_, Result<(), StoreError>> {
         let session = session.clone();
-        Box::pin(self.writer.write("remove a session", SMALL_CHANGE_BYTES, move |db| {
-            sessions::delete(db, claims::check(db, &session, claim)?)
-        }))
+        Box::pin(async move {
+            let mark = move |db: &_| removal::mark(db, claims::check(db, &session, claim)?);
+            self.writer.write("remove a session", SMALL_CHANGE_BYTES, mark).await?;
+            // The session is gone already; what is left of it is tried again at the next deletion.
+            if let Err(error) = self.reclaim().await {
+                tracing::warn!(%error, "what is left of a deleted session could not be removed");
+            }
+            Ok(())
+        })
+    }
+
+    fn reclaim(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async move {
+            while self.writer.write("remove a session", 0, removal::remove_piece).await? {}
+            while self.writer.write("shrink", 0, removal::vacuum_piece).await? {}
+            Ok(())
+        })
+    }
+
+    fn idle_sessions(
+        &self,
+        query: IdleSessionQuery,
+    ) -> BoxFuture<'_, Result<Vec<IdleSession>, StoreError>> {
+        Box::pin(self.readers.read("list idle sessions", move |db| sessions::list_idle(db, &query)))
+    }
+
+    fn usage(&self) -> BoxFuture<'_, Result<StoreUsage, StoreError>> {
+        Box::pin(self.readers.read("measure the store", sessions::usage))
     }
 
     fn append(

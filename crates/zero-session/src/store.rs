@@ -14,15 +14,17 @@ pub use zero_runtime::GrantRecord;
 use zero_runtime::tool::BoxFuture;
 
 use crate::event::{Event, EventKind, RunOutcome, TokenUsage};
-use crate::key::SessionKey;
+use crate::key::{SessionAddress, SessionKey};
 use crate::message::ModelMessage;
 
 /// Stores sessions. A write is acknowledged only once it would survive the death of the process. An
 /// unknown session id results in [`StoreError::NoSession`].
 pub trait Store: Send + Sync {
-    /// Returns the session of a key.
-    fn session(&self, key: &SessionKey)
-    -> BoxFuture<'_, Result<Option<SessionRecord>, StoreError>>;
+    /// Returns the session at an address.
+    fn session(
+        &self,
+        address: &SessionAddress,
+    ) -> BoxFuture<'_, Result<Option<SessionRecord>, StoreError>>;
 
     /// Returns the session with an id.
     fn session_by_id(
@@ -30,8 +32,8 @@ pub trait Store: Send + Sync {
         id: &SessionId,
     ) -> BoxFuture<'_, Result<Option<SessionRecord>, StoreError>>;
 
-    /// Creates a session; returns the existing one unchanged if the key is taken. Fails with
-    /// [`StoreError::TooMany`] if the owner has reached their limit.
+    /// Creates a session; returns the existing one unchanged if the owner has one with that key.
+    /// Fails with [`StoreError::TooMany`] if the owner has reached their limit.
     fn create(&self, session: NewSession) -> BoxFuture<'_, Result<SessionRecord, StoreError>>;
 
     /// Returns the sessions that match and their total number. The most recently active session
@@ -39,10 +41,10 @@ pub trait Store: Send + Sync {
     fn list(&self, query: SessionQuery) -> BoxFuture<'_, Result<SessionPage, StoreError>>;
 
     /// Changes settings of a session; `None` if it does not exist. Refuses a label that another
-    /// session has.
+    /// session of its owner has.
     fn patch(
         &self,
-        key: &SessionKey,
+        address: &SessionAddress,
         patch: SessionPatch,
     ) -> BoxFuture<'_, Result<Option<SessionRecord>, StoreError>>;
 
@@ -56,12 +58,26 @@ pub trait Store: Send + Sync {
         dead: Option<ClaimEpoch>,
     ) -> BoxFuture<'_, Result<ClaimOutcome, StoreError>>;
 
-    /// Deletes a session with all its data, if the claim is the current one.
+    /// Deletes a session with all its data, if the claim is the current one. Other writes do not
+    /// wait for a large one.
     fn delete(
         &self,
         session: &SessionId,
         claim: ClaimEpoch,
     ) -> BoxFuture<'_, Result<(), StoreError>>;
+
+    /// Removes what is left of deleted sessions, for example after a crash, and gives free space
+    /// back, in steps between which others write.
+    fn reclaim(&self) -> BoxFuture<'_, Result<(), StoreError>>;
+
+    /// Sessions without a label and without unfinished runs, the least recently active first.
+    fn idle_sessions(
+        &self,
+        query: IdleSessionQuery,
+    ) -> BoxFuture<'_, Result<Vec<IdleSession>, StoreError>>;
+
+    /// How much the store holds.
+    fn usage(&self) -> BoxFuture<'_, Result<StoreUsage, StoreError>>;
 
     /// Appends entries to a session's ledger, all or none, in order; returns them with sequence
     /// numbers. With a claim, only if it is the current one.
@@ -195,9 +211,9 @@ pub trait Store: Send + Sync {
 pub struct SessionRecord {
     /// Id of the session; never reused, not even for the same key.
     pub id: SessionId,
-    /// The key that clients address it by; one session per key.
+    /// The key that clients address it by; one session per owner and key.
     pub key: SessionKey,
-    /// Label chosen by the user; unique among sessions.
+    /// Label chosen by the user; unique among the sessions of its owner.
     pub label: Option<String>,
     /// Short description of its topic.
     pub title: Option<String>,
@@ -228,6 +244,13 @@ pub struct SessionRecord {
     pub context_tokens: Option<u64>,
 }
 
+impl SessionRecord {
+    /// Owner and key of the session.
+    pub fn address(&self) -> SessionAddress {
+        SessionAddress::new(&self.owner, self.key.clone())
+    }
+}
+
 /// Where the tools of a session run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "at")]
@@ -244,7 +267,7 @@ pub enum ToolHostLocation {
 /// A session to be created.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewSession {
-    /// Its key; an existing session of that key is returned unchanged.
+    /// Its key; an existing session of the owner with that key is returned unchanged.
     pub key: SessionKey,
     /// Label chosen by the user.
     pub label: Option<String>,
@@ -265,7 +288,7 @@ pub struct NewSession {
 /// Changes to a session: `None` keeps a field, `Some(None)` clears it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SessionPatch {
-    /// Label; refused if another session has it.
+    /// Label; refused if another session of the owner has it.
     pub label: Option<Option<String>>,
     /// Short description of its topic.
     pub title: Option<Option<String>>,
@@ -321,6 +344,48 @@ pub struct SessionPage {
     pub sessions: Vec<SessionRecord>,
     /// Total number of matching sessions.
     pub total: u64,
+}
+
+/// Selects idle sessions.
+#[derive(Clone, Debug, PartialEq)]
+pub struct IdleSessionQuery {
+    /// Only sessions of this owner.
+    pub owner: Option<String>,
+    /// Only sessions whose last activity was before this time, in milliseconds since the Unix epoch.
+    pub updated_before_ms: i64,
+    /// Maximum number of sessions.
+    pub limit: usize,
+}
+
+/// A session that nothing happens in.
+#[derive(Clone, Debug, PartialEq)]
+pub struct IdleSession {
+    /// Its id.
+    pub id: SessionId,
+    /// Its owner and key.
+    pub address: SessionAddress,
+    /// Time of the last activity, in milliseconds since the Unix epoch.
+    pub updated_ms: i64,
+    /// Its size, as [`Store::size`] counts it.
+    pub bytes: u64,
+}
+
+/// How much a store holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StoreUsage {
+    /// Number of sessions.
+    pub sessions: u64,
+    /// Size of the store in bytes, without free space.
+    pub bytes: u64,
+    /// Free space that the store keeps for new content, in bytes.
+    pub free_bytes: u64,
+}
+
+impl StoreUsage {
+    /// Whether nine tenths of a number of sessions are reached.
+    pub fn is_near(&self, sessions_max: u64) -> bool {
+        self.sessions >= sessions_max.saturating_sub(sessions_max / 10)
+    }
 }
 
 /// Limit of one ledger read. Clients influence the size of entries, so reads on behalf of a client
@@ -473,7 +538,7 @@ pub struct RunRecord {
 /// Why a store operation failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
-    /// Another session has that label.
+    /// Another session of the owner has that label.
     #[error(
         "the label `{label}` belongs to session `{key}`; choose another, or remove it there first"
     )]

@@ -21,7 +21,7 @@ pub const REMOTE_KEYS: [&str; 6] = [
     "gateway.remote.allowPlaintext",
 ];
 /// The other keys below `gateway`.
-pub const KEYS: [&str; 13] = [
+pub const KEYS: [&str; 14] = [
     "gateway.port",
     "gateway.bind",
     "gateway.allowedOrigins",
@@ -34,6 +34,7 @@ pub const KEYS: [&str; 13] = [
     "gateway.telemetry",
     "gateway.maxSessions",
     "gateway.maxSessionBytes",
+    "gateway.retention",
     "gateway.toolHostTimeoutSeconds",
 ];
 
@@ -73,8 +74,23 @@ pub struct GatewaySettings {
     /// call ends; 900 when absent.
     #[schemars(range(min = 1, max = 86_400))]
     pub tool_host_timeout_seconds: Option<u64>,
+    /// Which sessions `zero prune` removes; none when absent.
+    pub retention: Option<RetentionSettings>,
     /// A remote gateway that zero uses instead of its own.
     pub remote: Option<RemoteGatewaySetting>,
+}
+
+/// Which sessions are no longer kept. Sessions with a label are always kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, rename_all = "camelCase")]
+pub struct RetentionSettings {
+    /// How many days a session is kept after its last activity; for ever when absent.
+    #[schemars(range(min = 1))]
+    pub session_days: Option<u32>,
+    /// Size of all sessions in bytes above which those that were idle longest are removed; any size
+    /// when absent.
+    #[schemars(range(min = 1))]
+    pub store_bytes: Option<u64>,
 }
 
 /// A token and its permissions.
@@ -193,6 +209,7 @@ impl GatewaySettings {
             max_sessions,
             max_session_bytes,
             tool_host_timeout_seconds,
+            retention,
             remote,
         } = field;
         let list = |later: Vec<String>, own| if later.is_empty() { own } else { later };
@@ -210,6 +227,7 @@ impl GatewaySettings {
             max_sessions: max_sessions.or(self.max_sessions),
             max_session_bytes: max_session_bytes.or(self.max_session_bytes),
             tool_host_timeout_seconds: tool_host_timeout_seconds.or(self.tool_host_timeout_seconds),
+            retention: retention.or(self.retention),
             remote: remote.or(self.remote),
         }
     }

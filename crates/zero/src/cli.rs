@@ -8,6 +8,7 @@ pub mod gateway;
 pub mod mcp;
 pub mod memory;
 pub mod policy;
+mod prune;
 pub mod run;
 pub mod sessions;
 pub mod trust;
@@ -36,6 +37,7 @@ pub use self::policy::{
     PolicyCheckArgs, PolicyCommand, PolicyContextArgs, PolicyExplainArgs, PolicySimulateArgs,
     PolicyTestArgs,
 };
+pub use self::prune::PruneArgs;
 pub use self::run::RunArgs;
 pub use self::sessions::SessionsCommand;
 pub use self::trust::TrustArgs;
@@ -108,6 +110,8 @@ pub enum CliCommand {
         #[command(subcommand)]
         command: SessionsCommand,
     },
+    /// Remove old sessions and give free space back
+    Prune(PruneArgs),
     /// Run the gateway, which stores sessions and runs agents for clients
     Gateway(GatewayArgs),
     /// List, describe, call, serve and check tools

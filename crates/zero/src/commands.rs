@@ -18,6 +18,7 @@ mod policy_check;
 mod policy_explain;
 mod policy_simulate;
 mod policy_test;
+mod prune;
 mod run;
 mod sessions;
 mod stats;
@@ -58,6 +59,7 @@ pub(crate) fn run(app: &AppContext, cli: Cli) -> anyhow::Result<ExitOutcome> {
         Some(CliCommand::Acp(args)) => acp::run(app, &args),
         Some(CliCommand::Run(args)) => run::run(app, &args),
         Some(CliCommand::Sessions { command }) => sessions::run(app, &command),
+        Some(CliCommand::Prune(args)) => prune::run(app, &args),
         Some(CliCommand::Gateway(args)) => gateway::run(app, &args),
         Some(CliCommand::Mcp(args)) => mcp::run(app, &args),
         Some(CliCommand::Memory { command }) => memory::run(app, &command),

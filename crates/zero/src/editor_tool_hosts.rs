@@ -83,6 +83,7 @@ impl EditorToolHostFactory {
         }
         let order = ToolBackendRequest {
             session,
+            owner: None,
             cwd,
             reach: FolderAccess::Anywhere,
             mode,

@@ -15,6 +15,7 @@ mod external_tools;
 mod folder_trust;
 mod gateway_connection;
 mod gateway_dialer;
+mod gateway_lock;
 mod host_setup;
 mod idle_trim;
 mod json_input;

@@ -13,7 +13,7 @@ use zero_session::agent::AgentRegistry;
 use zero_session::local_event_bus::LocalEventBus;
 use zero_session::model::catalog::{self, ModelCatalog, ModelConfig};
 use zero_session::node_membership::NodeMembership;
-use zero_session::sessions::{SessionLimits, SessionManager, SessionManagerConfig};
+use zero_session::sessions::{RetentionRules, SessionLimits, SessionManager, SessionManagerConfig};
 use zero_session::sqlite_store::SqliteStore;
 use zero_session::store::Store as _;
 use zero_settings::WorkspaceSettings;
@@ -175,6 +175,18 @@ fn session_limits(settings: &WorkspaceSettings) -> SessionLimits {
     SessionLimits {
         sessions_max: named.max_sessions.unwrap_or(usual.sessions_max),
         session_bytes_max: named.max_session_bytes.unwrap_or(usual.session_bytes_max),
+        retention: retention_rules(settings),
         ..usual
     }
+}
+
+/// Which sessions the settings no longer keep.
+pub(crate) fn retention_rules(settings: &WorkspaceSettings) -> RetentionRules {
+    let named = settings.gateway().retention.unwrap_or_default();
+    RetentionRules { idle_max: named.session_days.map(days), store_bytes_max: named.store_bytes }
+}
+
+/// A number of days.
+pub(crate) fn days(count: u32) -> Duration {
+    Duration::from_secs(u64::from(count) * 24 * 60 * 60)
 }

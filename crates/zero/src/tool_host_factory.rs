@@ -157,6 +157,7 @@ impl LocalToolHostFactory {
         let backend = LocalToolBackend::new(LocalToolBackendConfig {
             host: Arc::clone(&fitted.host),
             session: order.session,
+            owner: order.owner,
             dialects: Arc::clone(&self.dialects),
             approver: order.approver,
             elicitor: Some(order.elicitor),
@@ -369,6 +370,7 @@ impl AppContext {
         let approver = self.terminal_approver(asking.yes, asking.answer_source(self));
         let order = ToolBackendRequest {
             session: SessionId::new(session.session_id.clone())?,
+            owner: None,
             cwd: cwd.to_owned(),
             reach: FolderAccess::Anywhere,
             mode,

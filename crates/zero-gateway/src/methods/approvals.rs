@@ -146,7 +146,7 @@ pub(super) async fn list(
     for pending in sessions.approvals().list().into_iter().filter(|p| wanted(&p.session)) {
         if let Some(session) = peer.find_session_by_id(&pending.session).await? {
             result.approvals.push(PendingApprovalInfo {
-                session_key: session.key.into(),
+                session_key: peer.key_text(&session.address()),
                 run_id: pending.run.map(String::from),
                 request: pending.request,
             });
@@ -155,7 +155,7 @@ pub(super) async fn list(
     for pending in sessions.questions().list().into_iter().filter(|p| wanted(&p.session)) {
         if let Some(session) = peer.find_session_by_id(&pending.session).await? {
             result.questions.push(PendingQuestionInfo {
-                session_key: session.key.into(),
+                session_key: peer.key_text(&session.address()),
                 run_id: pending.run.map(String::from),
                 question: pending.question,
             });

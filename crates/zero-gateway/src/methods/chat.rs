@@ -23,7 +23,7 @@ use zero_wire::method::TokenScope;
 
 use super::parse_thinking;
 use super::sessions::check_session_id;
-use crate::authenticated_connection::{AuthenticatedConnection, session_not_found};
+use crate::authenticated_connection::AuthenticatedConnection;
 use crate::error_payloads::{shorten, to_error_shape};
 use crate::ledger_tail::READ_BYTES_MAX;
 use crate::openclaw_relay::{run_failure, run_text};
@@ -68,9 +68,9 @@ pub(super) async fn send(
     let session = match peer.find_session(&key).await? {
         Some(session) => session,
         // A request that would be refused must not create a session.
-        None if expected.is_some() => return Err(session_not_found(&key)),
+        None if expected.is_some() => return Err(peer.session_not_found(&key)),
         None => {
-            peer.sessions().check_prompt(&key, &prompt).map_err(to_error_shape)?;
+            peer.sessions().check_prompt(&key.key, &prompt).map_err(to_error_shape)?;
             peer.open_session(&key).await?
         }
     };
@@ -229,7 +229,7 @@ pub(super) async fn history(
 ) -> Result<ChatHistoryResult, ErrorPayload> {
     let key = peer.resolve_key(&params.session_key, params.agent_id.as_deref())?;
     let mut result = ChatHistoryResult {
-        session_key: key.to_string(),
+        session_key: peer.key_text(&key),
         session_id: None,
         messages: Vec::new(),
         thinking_level: None,

@@ -50,8 +50,7 @@ pub(super) async fn list(
     let query = build_query(params, ts, peer.visible_owner());
     let sessions = peer.sessions();
     let page = sessions.list(query).await.map_err(to_error_shape)?;
-    let row =
-        |session: &SessionRecord| session_row(session, session_model(sessions, session), titles);
+    let row = |session: &SessionRecord| session_row(peer, session, titles);
     let rows: Vec<SessionRow> = page.sessions.iter().map(row).collect();
     let count = rows.len() as u64;
     let next = offset.saturating_add(count);
@@ -118,11 +117,16 @@ fn model_defaults(model: Option<ModelInfo>) -> SessionListDefaults {
     }
 }
 
-fn session_row(session: &SessionRecord, model: Option<ModelInfo>, titles: bool) -> SessionRow {
+fn session_row(
+    peer: &AuthenticatedConnection,
+    session: &SessionRecord,
+    titles: bool,
+) -> SessionRow {
+    let model = session_model(peer.sessions(), session);
     let level =
         |thinking: ThinkingEffort| ThinkingLevel { id: thinking.as_str().to_owned(), label: None };
     SessionRow {
-        key: session.key.to_string(),
+        key: peer.key_text(&session.address()),
         kind: "direct".to_owned(),
         session_id: Some(session.id.to_string()),
         label: session.label.clone(),
@@ -164,8 +168,7 @@ pub(super) async fn resolve(
             (found, SessionError::NotFound(written))
         }
         SessionSelector::Label(label) => {
-            let found = peer.sessions().find_by_label(&label).await.map_err(to_error_shape)?;
-            (found.filter(|session| peer.can_see(session)), SessionError::NoLabel(label))
+            (peer.find_session_by_label(&label).await?, SessionError::NoLabel(label))
         }
     };
     let fits = |session: &SessionRecord| {
@@ -174,7 +177,7 @@ pub(super) async fn resolve(
     match found.filter(fits) {
         Some(session) => Ok(SessionsResolveResult {
             ok: true,
-            key: Some(session.key.to_string()),
+            key: Some(peer.key_text(&session.address())),
             agent_id: Some(session.agent),
         }),
         None if may_be_missing => Ok(SessionsResolveResult::default()),
@@ -234,7 +237,8 @@ pub(super) async fn reset(
         Some(_) => peer.sessions().reset(&key).await.map_err(to_error_shape)?,
         None => peer.open_session(&key).await?,
     };
-    Ok(SessionsResetResult { ok: true, key: key.to_string(), entry: session_entry(&session) })
+    let entry = session_entry(&session);
+    Ok(SessionsResetResult { ok: true, key: peer.key_text(&key), entry })
 }
 
 fn session_entry(session: &SessionRecord) -> SessionEntry {
@@ -281,7 +285,7 @@ pub(super) async fn patch(
     let resolved = model_defaults(session_model(peer.sessions(), &session));
     Ok(SessionsPatchResult {
         ok: true,
-        key: key.to_string(),
+        key: peer.key_text(&key),
         entry: session_entry(&session),
         resolved,
     })
@@ -362,11 +366,11 @@ pub(super) async fn delete(
         }
         let is_newer = |known: f64| session.updated_ms as f64 > known;
         if params.expected_session_updated_at.is_some_and(is_newer) {
-            let why = format!("the session {key} has changed since; read it again");
+            let why = format!("the session {} has changed since; read it again", key.key);
             return Err(ErrorPayload::invalid(why));
         }
         if params.archived_only == Some(true) {
-            let why = format!("the session {key} is not archived; zero archives none");
+            let why = format!("the session {} is not archived; zero archives none", key.key);
             return Err(ErrorPayload::invalid(why));
         }
         deleted = peer.sessions().delete(&key).await.map_err(to_error_shape)?;
@@ -374,7 +378,7 @@ pub(super) async fn delete(
         peer.unwatch_session(&session.id).await;
     }
     let archived = Vec::new();
-    Ok(SessionsDeleteResult { ok: true, key: key.to_string(), deleted, archived })
+    Ok(SessionsDeleteResult { ok: true, key: peer.key_text(&key), deleted, archived })
 }
 
 pub(super) async fn preview(

@@ -74,7 +74,7 @@ pub(super) async fn offer(
     params: ToolsOfferParams,
 ) -> Result<Acknowledgement, ErrorPayload> {
     let key = peer.resolve_key(&params.session_key, None)?;
-    let backend = match peer.hosted_backend_by_key(&key) {
+    let backend = match peer.hosted_backend_at(&key) {
         Some(backend) => check_not_displaced(backend)?,
         None => hosted_backend(peer, peer.require_session(&key).await?.id.as_str())?,
     };

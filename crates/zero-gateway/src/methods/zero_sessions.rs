@@ -8,7 +8,7 @@ use zero_core::RunId;
 use zero_runtime::tool_backend::{PromptCommand, ToolBackendError};
 use zero_session::PermissionMode;
 use zero_session::agent::DIRECT;
-use zero_session::key::SessionKey;
+use zero_session::key::SessionAddress;
 use zero_session::model::ModelInfo;
 use zero_session::sessions::{OpenSessionOptions, SessionError};
 use zero_session::slash_commands::built_in_commands;
@@ -49,9 +49,8 @@ pub(super) async fn open(
     let key = match (&params.session_key, params.label) {
         (Some(written), None) => peer.resolve_key(written, None)?,
         (None, Some(label)) => {
-            let found = peer.sessions().find_by_label(&label).await.map_err(to_error_shape)?;
-            let found = found.filter(|session| peer.can_see(session));
-            found.ok_or_else(|| to_error_shape(SessionError::NoLabel(label)))?.key
+            let found = peer.find_session_by_label(&label).await?;
+            found.ok_or_else(|| to_error_shape(SessionError::NoLabel(label)))?.address()
         }
         _ => {
             let why = "invalid zero.sessions.open params: give one of sessionKey and label";
@@ -66,7 +65,7 @@ pub(super) async fn open(
     }
     let agent = params.agent.map(|agent| agent.to_lowercase());
     if let Some(agent) = &agent {
-        peer.sessions().check_agent(&key, agent).map_err(to_error_shape)?;
+        peer.sessions().check_agent(&key.key, agent).map_err(to_error_shape)?;
     }
     // Checks ownership before any change, so that no session of another owner is modified.
     let mut session = if params.require_existing {
@@ -79,9 +78,9 @@ pub(super) async fn open(
     let changes = is_elsewhere || mode.is_some() || is_named || params.reset;
     if changes {
         let options = OpenSessionOptions {
-            key: Some(key.to_string()),
+            key: Some(key.key.to_string()),
             label: None,
-            owner: peer.owner().to_owned(),
+            owner: key.owner,
             cwd,
             reach: peer.folder_access(),
             agent,
@@ -102,7 +101,7 @@ pub(super) async fn open(
 /// folder of a client that hosts the tools is not checked here.
 async fn check_folder_access(
     peer: &AuthenticatedConnection,
-    key: &SessionKey,
+    key: &SessionAddress,
     cwd: &Path,
 ) -> Result<(), ErrorPayload> {
     let Err(out) = peer.folder_access().check_unresolved(cwd) else { return Ok(()) };
@@ -171,7 +170,7 @@ fn session_info(
     let runs = sessions.active_runs().into_iter().filter(|(id, _)| *id == session.id);
     SessionInfo {
         run_ids: runs.map(|(_, run): (_, RunId)| run.into()).collect(),
-        session_key: session.key.into(),
+        session_key: peer.key_text(&session.address()),
         session_id: session.id.into(),
         label: session.label,
         title: session.title,
@@ -228,7 +227,7 @@ pub(super) async fn subscribe(
 ) -> Result<SessionSubscribeResult, ErrorPayload> {
     let session = peer.require_session(&peer.resolve_key(&params.session_key, None)?).await?;
     let last_seq = peer.watch_session(&session).await?;
-    Ok(SessionSubscribeResult { session_key: session.key.into(), last_seq })
+    Ok(SessionSubscribeResult { session_key: peer.key_text(&session.address()), last_seq })
 }
 
 pub(super) async fn unsubscribe(

@@ -58,6 +58,7 @@ fn fixture() -> RemoteBackendFixture {
     let gone = CancellationToken::new();
     let backend = RemoteToolBackend::new(
         &session,
+        "ann",
         "laptop",
         outbox,
         gone.clone(),

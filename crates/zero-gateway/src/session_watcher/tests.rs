@@ -31,7 +31,8 @@ impl WatcherFixture {
         let session = sessions.open(wanted).await.unwrap();
         let (outbox, frames) = send_queue();
         let gone = CancellationToken::new();
-        let watch = WatchHandle::start(sessions.clone(), outbox, audience, gone.clone());
+        let owner = "ann".to_owned();
+        let watch = WatchHandle::start(sessions.clone(), outbox, audience, owner, gone.clone());
         Self { sessions, session, watch, frames, gone, _folder: folder }
     }
 

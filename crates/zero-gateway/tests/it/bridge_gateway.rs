@@ -211,6 +211,7 @@ impl ToolBackendFactory for FolderBackendFactory {
         let backend = LocalToolBackend::new(LocalToolBackendConfig {
             host: Arc::clone(&self.host),
             session: order.session,
+            owner: order.owner,
             dialects: Arc::clone(&self.dialects),
             approver: order.approver,
             elicitor: Some(order.elicitor),

@@ -11,14 +11,14 @@ use zero_runtime::tool_backend::{
 };
 use zero_session::agent::AgentRegistry;
 use zero_session::event_bus::{DeliverySender, EventBus, Subscription};
-use zero_session::key::SessionKey;
+use zero_session::key::SessionAddress;
 use zero_session::message::ModelMessage;
 use zero_session::model::catalog::ModelCatalog;
 use zero_session::sessions::{SessionLimits, SessionManager, SessionManagerConfig};
 use zero_session::store::{
-    BeginRunOutcome, ClaimEpoch, ClaimOutcome, GrantRecord, LedgerReadLimit, NewEvent, NewRun,
-    NewSession, RunRecord, SessionPage, SessionPatch, SessionQuery, SessionRecord, Store,
-    StoreError, Transcript, TranscriptStart,
+    BeginRunOutcome, ClaimEpoch, ClaimOutcome, GrantRecord, IdleSession, IdleSessionQuery,
+    LedgerReadLimit, NewEvent, NewRun, NewSession, RunRecord, SessionPage, SessionPatch,
+    SessionQuery, SessionRecord, Store, StoreError, StoreUsage, Transcript, TranscriptStart,
 };
 
 pub(crate) async fn sessions() -> SessionManager {
@@ -65,7 +65,7 @@ fn unsupported<T: Send + 'static>() -> BoxFuture<'static, Result<T, StoreError>>
 }
 
 impl Store for NullServices {
-    fn session(&self, _: &SessionKey) -> StoreFuture<'_, Option<SessionRecord>> {
+    fn session(&self, _: &SessionAddress) -> StoreFuture<'_, Option<SessionRecord>> {
         ready_future(Ok(None))
     }
 
@@ -81,7 +81,7 @@ impl Store for NullServices {
         ready_future(Ok(SessionPage::default()))
     }
 
-    fn patch(&self, _: &SessionKey, _: SessionPatch) -> StoreFuture<'_, Option<SessionRecord>> {
+    fn patch(&self, _: &SessionAddress, _: SessionPatch) -> StoreFuture<'_, Option<SessionRecord>> {
         ready_future(Ok(None))
     }
 
@@ -96,6 +96,18 @@ impl Store for NullServices {
 
     fn delete(&self, _: &SessionId, _: ClaimEpoch) -> StoreFuture<'_, ()> {
         unsupported()
+    }
+
+    fn reclaim(&self) -> StoreFuture<'_, ()> {
+        ready_future(Ok(()))
+    }
+
+    fn idle_sessions(&self, _: IdleSessionQuery) -> StoreFuture<'_, Vec<IdleSession>> {
+        ready_future(Ok(Vec::new()))
+    }
+
+    fn usage(&self) -> StoreFuture<'_, StoreUsage> {
+        ready_future(Ok(StoreUsage::default()))
     }
 
     fn append(

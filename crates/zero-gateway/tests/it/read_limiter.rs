@@ -120,7 +120,7 @@ async fn departed_client_leaves_read_queue() {
     let first = fixture.connect("ann", &[TokenScope::Read], &[]).await;
     let second = fixture.connect("ann", &[TokenScope::Read], &[]).await;
     assert_eq!(refusal_message(&first).await, None);
-    let too_many = "1 requests with this token that read sessions are not answered yet; wait for \
+    let too_many = "1 requests of this owner that read sessions are not answered yet; wait for \
                     some";
     assert_eq!(refusal_message(&second).await.as_deref(), Some(too_many));
     // Another token has its own queue.

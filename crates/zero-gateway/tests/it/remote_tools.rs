@@ -131,7 +131,8 @@ async fn host_lost_mid_call_fails_call_not_session() {
     assert!(text.contains("laptop"), "{text}");
     // The gateway never executes the calls itself.
     let key = fixture.sessions.resolve_key("main").unwrap();
-    let record = fixture.sessions.get(&key).await.unwrap().unwrap();
+    let address = zero_session::key::SessionAddress::new("ann", key);
+    let record = fixture.sessions.get(&address).await.unwrap().unwrap();
     assert_eq!(record.tool_host, ToolHostLocation::Client { name: "laptop".to_owned() });
     ann.request::<ChatSend>(send_params("run-2")).await;
     let heard = ann.collect_until_end().await;
@@ -186,7 +187,9 @@ async fn host_is_replaced_only_with_take_over() {
     assert!(refused.contains("hosted by `laptop`") && refused.contains("takeOver"), "{refused}");
     let root = fixture.connect("root", &[TokenScope::Admin], &[]).await;
     for take_over in [false, true] {
-        let refused = root.expect_refusal::<ToolsAttach>(attach_params("server", take_over)).await;
+        let mut params = attach_params("server", take_over);
+        params["sessionKey"] = json!("owner:ann:agent:main:main");
+        let refused = root.expect_refusal::<ToolsAttach>(params).await;
         assert!(refused.contains("that host belongs to another user"), "{refused}");
     }
     // With an explicit takeover the first host is notified and its pending calls end.

@@ -11,8 +11,8 @@ use zero_wire::sessions::{
     SessionsDelete, SessionsGet, SessionsList, SessionsPatch, SessionsReset, SessionsResolve,
 };
 use zero_wire::zero_sessions::{
-    SessionEvent, ZeroSessionsEvents, ZeroSessionsList, ZeroSessionsOpen, ZeroSessionsSet,
-    ZeroSessionsShow, ZeroSessionsSubscribe,
+    CAP_EVENTS, SessionEvent, ZeroSessionsEvents, ZeroSessionsList, ZeroSessionsOpen,
+    ZeroSessionsSet, ZeroSessionsShow, ZeroSessionsSubscribe,
 };
 
 use crate::test_gateway::TestGateway;
@@ -128,31 +128,33 @@ async fn native_client_receives_ledger_entries() {
 
 #[tokio::test]
 async fn session_of_other_owner_is_hidden() {
+    const ANNS: &str = "owner:ann:agent:main:main";
     let fixture = TestGateway::start(&["mine", "ours"]).await;
     let mut ann = fixture.connect("ann", &[TokenScope::Write], &[]).await;
     let mut bob = fixture.connect("bob", &[TokenScope::Write], &[]).await;
     ann.request::<ChatSend>(send_params("run-1")).await;
     ann.collect_until_end().await;
-    let missing = "InvalidRequest No session found: agent:main:main";
-    assert_eq!(bob.expect_refusal::<ChatSend>(send_params("run-2")).await, missing);
+    let missing = format!("InvalidRequest No session found: {ANNS}");
+    let send = json!({"sessionKey": ANNS, "message": "x", "idempotencyKey": "run-2"});
+    assert_eq!(bob.expect_refusal::<ChatSend>(send).await, missing);
     assert_eq!(
-        bob.expect_refusal::<ZeroSessionsSubscribe>(json!({"sessionKey": "main"})).await,
+        bob.expect_refusal::<ZeroSessionsSubscribe>(json!({"sessionKey": ANNS})).await,
         missing
     );
-    let open = json!({"sessionKey": "main", "cwd": "/tmp"});
+    let open = json!({"sessionKey": ANNS, "cwd": "/tmp"});
     assert_eq!(bob.expect_refusal::<ZeroSessionsOpen>(open).await, missing);
     assert_eq!(ann.request::<ZeroSessionsOpen>(json!({"sessionKey": "main"})).await.cwd, None);
-    let resolved = bob.expect_refusal::<SessionsResolve>(json!({"key": "main"})).await;
-    assert_eq!(resolved, "InvalidRequest No session found: main");
+    let resolved = bob.expect_refusal::<SessionsResolve>(json!({"key": ANNS})).await;
+    assert_eq!(resolved, missing);
     assert_eq!(
-        bob.expect_refusal::<SessionsPatch>(json!({"key": "main", "label": "x"})).await,
+        bob.expect_refusal::<SessionsPatch>(json!({"key": ANNS, "label": "x"})).await,
         missing
     );
     assert_eq!(bob.request::<SessionsList>(json!({})).await.total_count, 0);
-    assert!(bob.request::<SessionsGet>(json!({"key": "main"})).await.messages.is_empty());
+    assert!(bob.request::<SessionsGet>(json!({"key": ANNS})).await.messages.is_empty());
     let waited = bob.request::<AgentWait>(json!({"runId": "run-1", "timeoutMs": 0})).await;
     assert_eq!((waited.status, waited.terminal_reply), (AgentWaitStatus::Timeout, None));
-    assert!(!bob.request::<ChatAbort>(json!({"sessionKey": "main"})).await.aborted);
+    assert!(!bob.request::<ChatAbort>(json!({"sessionKey": ANNS})).await.aborted);
     // A run id of another user's session reveals nothing.
     let own = json!({"sessionKey": "bobs", "message": "x", "idempotencyKey": "run-1"});
     assert!(bob.expect_refusal::<ChatSend>(own).await.contains("belongs to another session"));
@@ -167,9 +169,50 @@ async fn session_of_other_owner_is_hidden() {
     // An administrator sees all sessions.
     let root = fixture.connect("root", &[TokenScope::Admin], &[]).await;
     assert_eq!(root.request::<SessionsList>(json!({})).await.total_count, 2);
-    let reset = root.request::<SessionsReset>(json!({"key": "main"})).await;
+    let reset = root.request::<SessionsReset>(json!({"key": ANNS})).await;
     assert!(reset.entry.session_id.ends_with(".2"), "{}", reset.entry.session_id);
     assert!(ann.request::<SessionsGet>(json!({"key": "main"})).await.messages.is_empty());
+}
+
+#[tokio::test]
+async fn same_key_of_two_owners_is_two_sessions() {
+    let fixture = TestGateway::start(&["for ann", "for bob"]).await;
+    let mut ann = fixture.connect("ann", &[TokenScope::Write], &[]).await;
+    let mut bob = fixture.connect("bob", &[TokenScope::Write], &[]).await;
+    let mut root = fixture.connect("root", &[TokenScope::Admin], &[CAP_EVENTS]).await;
+    for (client, run) in [(&mut ann, "run-1"), (&mut bob, "run-2")] {
+        client.request::<ChatSend>(send_params(run)).await;
+        let heard = client.collect_until_end().await;
+        let payloads = heard.iter().map(|event| event.payload.as_ref().unwrap());
+        assert!(payloads.into_iter().all(|payload| payload["sessionKey"] == "agent:main:main"));
+        let label = json!({"key": "main", "label": "same"});
+        assert_eq!(client.request::<SessionsPatch>(label).await.key, "agent:main:main");
+        let found = client.request::<SessionsResolve>(json!({"label": "same"})).await;
+        assert_eq!(found.key.as_deref(), Some("agent:main:main"));
+        assert_eq!(client.request::<SessionsList>(json!({})).await.total_count, 1);
+    }
+    for (client, text) in [(&ann, "for ann"), (&bob, "for bob")] {
+        let messages = client.request::<SessionsGet>(json!({"key": "main"})).await.messages;
+        assert!(serde_json::to_string(&messages).unwrap().contains(text), "{messages:?}");
+    }
+    // An administrator tells them apart, by the keys that are listed.
+    let list = root.request::<ZeroSessionsList>(json!({})).await.sessions;
+    let mut keys: Vec<String> = list.into_iter().map(|session| session.session_key).collect();
+    keys.sort();
+    assert_eq!(keys, ["owner:ann:agent:main:main", "owner:bob:agent:main:main"]);
+    for key in &keys {
+        let watched = root.request::<ZeroSessionsSubscribe>(json!({"sessionKey": key})).await;
+        assert_eq!(watched.session_key, *key);
+    }
+    let renamed = json!({"key": "main", "label": "anns"});
+    ann.request::<SessionsPatch>(renamed).await;
+    let event = root.next_event().await.payload.unwrap();
+    assert_eq!(event["sessionKey"], keys[0], "{event}");
+    root.request::<SessionsDelete>(json!({"key": keys[1]})).await;
+    assert_eq!(bob.request::<SessionsList>(json!({})).await.total_count, 0);
+    assert_eq!(ann.request::<SessionsList>(json!({})).await.total_count, 1);
+    let own = root.request::<SessionsGet>(json!({"key": "main"})).await;
+    assert!(own.messages.is_empty(), "it has no session of its own");
 }
 
 #[tokio::test]
@@ -199,11 +242,14 @@ async fn reset_needs_write_scope_by_both_methods() {
     assert!(again.entry.session_id.ends_with(".3"), "{}", again.entry.session_id);
     let reader = fixture.connect("ann", &[TokenScope::Read, TokenScope::Approvals], &[]).await;
     let stranger = fixture.connect("bob", &[TokenScope::Write], &[]).await;
-    for (who, why) in [(&reader, "needs the scope operator.write"), (&stranger, "No session found")]
-    {
-        let refused = who.expect_refusal::<SessionsReset>(by_key.clone()).await;
+    for (who, key, why) in [
+        (&reader, "main", "needs the scope operator.write"),
+        (&stranger, "owner:ann:agent:main:main", "No session found"),
+    ] {
+        let refused = who.expect_refusal::<SessionsReset>(json!({"key": key})).await;
         assert!(refused.contains(why), "{refused}");
-        let refused = who.expect_refusal::<ZeroSessionsOpen>(by_open.clone()).await;
+        let by_open = json!({"sessionKey": key, "reset": true});
+        let refused = who.expect_refusal::<ZeroSessionsOpen>(by_open).await;
         assert!(refused.contains(why), "{refused}");
     }
     let shown = ann.request::<ZeroSessionsShow>(json!({"sessionKey": "main"})).await;

@@ -141,6 +141,7 @@ impl BackendFixture {
         LocalToolBackendConfig {
             host: Arc::clone(&self.host),
             session: SessionId::new(session).unwrap(),
+            owner: None,
             dialects: Arc::clone(&self.dialects),
             approver: Arc::clone(approver) as Arc<dyn CallApprover>,
             elicitor: None,

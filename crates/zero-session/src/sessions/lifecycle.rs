@@ -8,7 +8,7 @@ use zero_policy::PermissionMode;
 
 use crate::agent::AgentProfile;
 use crate::event::{EventKind, RunOutcome};
-use crate::key::SessionKey;
+use crate::key::{SessionAddress, SessionKey};
 use crate::model::ThinkingEffort;
 use crate::sessions::ledger_recorder::new_event;
 use crate::sessions::session_state::{ActiveBackend, SessionState, wait_until_finished};
@@ -33,10 +33,15 @@ impl SessionManagerInner {
         let (found, key) = match (&wanted.key, &wanted.label) {
             (Some(written), _) => {
                 let key = SessionKey::resolve(written, self.config.agents.default_id())?;
-                (self.config.store.session(&key).await?, key)
+                let address = SessionAddress::new(&wanted.owner, key);
+                (self.config.store.session(&address).await?, address.key)
             }
             (None, Some(label)) => {
-                let query = SessionQuery { label: Some(label.clone()), ..SessionQuery::default() };
+                let query = SessionQuery {
+                    owner: Some(wanted.owner.clone()),
+                    label: Some(label.clone()),
+                    ..SessionQuery::default()
+                };
                 let found = self.config.store.list(query).await?.sessions.pop();
                 let found = found.ok_or_else(|| SessionError::NoLabel(label.clone()))?;
                 let key = found.key.clone();
@@ -67,11 +72,11 @@ impl SessionManagerInner {
                 if wanted.leave_as_is { made } else { self.apply_options(made, &wanted).await? }
             }
         };
-        if wanted.reset { self.reset(&record.key).await } else { Ok(record) }
+        if wanted.reset { self.reset(&record.address()).await } else { Ok(record) }
     }
 
     async fn create_session(
-        &self,
+        self: &Arc<Self>,
         key: SessionKey,
         wanted: &OpenSessionOptions,
     ) -> Result<SessionRecord, SessionError> {
@@ -87,9 +92,16 @@ impl SessionManagerInner {
             owned_max: most,
             tool_host: wanted.tool_host.clone().unwrap_or(ToolHostLocation::Gateway),
         };
-        self.config.store.create(new).await.map_err(|error| match error {
+        let store = &self.config.store;
+        let created = match store.create(new.clone()).await {
+            Err(StoreError::TooMany(_)) if self.make_room(&new.owner).await? => {
+                store.create(new).await
+            }
+            created => created,
+        };
+        created.map_err(|error| match error {
             StoreError::TooMany(_) => SessionError::Full(format!(
-                "there are {most} sessions of yours, and no more are kept; remove some with `zero sessions delete`, or raise `gateway.maxSessions` in the settings"
+                "there are {most} sessions of yours, and no more are kept; remove old ones with `zero prune --days 90`, single ones with `zero sessions delete`, or raise `gateway.maxSessions` in the settings"
             )),
             error => error.into(),
         })
@@ -118,27 +130,27 @@ impl SessionManagerInner {
         };
         match patch == SessionPatch::default() {
             true => Ok(record),
-            false => self.patch(&record.key, patch).await,
+            false => self.patch(&record.address(), patch).await,
         }
     }
 
     pub(super) async fn patch(
         self: &Arc<Self>,
-        key: &SessionKey,
+        address: &SessionAddress,
         patch: SessionPatch,
     ) -> Result<SessionRecord, SessionError> {
         check_cwd(patch.cwd.as_ref().and_then(|cwd| cwd.as_deref()))?;
         self.check_model(patch.model.as_ref().and_then(|model| model.as_deref()))?;
         if let Some(agent) = &patch.agent {
-            self.check_agent(key, agent)?;
+            self.check_agent(&address.key, agent)?;
         }
         check_thinking(patch.thinking.as_ref().and_then(|thinking| thinking.as_deref()))?;
         if let Some(location) = &patch.tool_host {
-            check_tool_host(&self.require_session(key).await?, location)?;
+            check_tool_host(&self.require_session(address).await?, location)?;
         }
-        let patch = self.reset_mode_on_folder_change(key, patch).await?;
-        let record = self.config.store.patch(key, patch.clone()).await?;
-        let record = record.ok_or_else(|| SessionError::NotFound(key.to_string()))?;
+        let patch = self.reset_mode_on_folder_change(address, patch).await?;
+        let record = self.config.store.patch(address, patch.clone()).await?;
+        let record = record.ok_or_else(|| SessionError::NotFound(address.key.to_string()))?;
         let state = self.session_state(&record.id);
         let shown = change_events(&patch).into_iter().map(|what| new_event(None, what)).collect();
         let shown = state.recorder.write(shown).await;
@@ -153,11 +165,11 @@ impl SessionManagerInner {
     /// and applies to another one only if it is chosen again.
     async fn reset_mode_on_folder_change(
         &self,
-        key: &SessionKey,
+        address: &SessionAddress,
         patch: SessionPatch,
     ) -> Result<SessionPatch, SessionError> {
         let (Some(cwd), None) = (&patch.cwd, patch.mode) else { return Ok(patch) };
-        let record = self.require_session(key).await?;
+        let record = self.require_session(address).await?;
         match record.cwd != *cwd && record.mode.is_some_and(PermissionMode::accepts_edits) {
             true => Ok(SessionPatch { mode: Some(None), ..patch }),
             false => Ok(patch),
@@ -200,23 +212,23 @@ impl SessionManagerInner {
     ) -> Result<(), SessionError> {
         let store = &self.config.store;
         if let Some(record) = store.session_by_id(session).await? {
-            store.patch(&record.key, patch).await?;
+            store.patch(&record.address(), patch).await?;
         }
         Ok(())
     }
 
     pub(super) async fn reset(
         self: &Arc<Self>,
-        key: &SessionKey,
+        address: &SessionAddress,
     ) -> Result<SessionRecord, SessionError> {
-        let record = self.require_session(key).await?;
+        let record = self.require_session(address).await?;
         let state = self.session_state(&record.id);
         let reset = async {
             let _nothing_new = state.sending.lock().await;
             let claim = self.claim_session(&state.recorder).await?;
             self.stop_and_wait(&state, "reset").await?;
             let store = &self.config.store;
-            let record = self.require_session(key).await?;
+            let record = self.require_session(address).await?;
             let why = TranscriptStart::Reset;
             store.start_transcript(&record.id, claim, why, Vec::new()).await?;
             // A reset also drops all grants, and the results that the transcript names.
@@ -225,15 +237,18 @@ impl SessionManagerInner {
             store.set_grants(&record.id, Vec::new()).await?;
             let shown = EventKind::Reset { transcript: record.transcript };
             state.recorder.write(vec![new_event(None, shown)]).await?;
-            self.require_session(key).await
+            self.require_session(address).await
         };
         let record = reset.await;
         self.evict_state(&state);
         record
     }
 
-    pub(super) async fn delete(self: &Arc<Self>, key: &SessionKey) -> Result<bool, SessionError> {
-        let Some(record) = self.config.store.session(key).await? else { return Ok(false) };
+    pub(super) async fn delete(
+        self: &Arc<Self>,
+        address: &SessionAddress,
+    ) -> Result<bool, SessionError> {
+        let Some(record) = self.config.store.session(address).await? else { return Ok(false) };
         let state = self.session_state(&record.id);
         let deleted = async {
             let _nothing_new = state.sending.lock().await;
@@ -266,14 +281,14 @@ impl SessionManagerInner {
 
     pub(super) async fn attach_backend(
         self: &Arc<Self>,
-        key: &SessionKey,
+        address: &SessionAddress,
         name: String,
         backend: Arc<dyn ToolBackend>,
     ) -> Result<AttachmentGuard, SessionError> {
         let location = ToolHostLocation::Client { name };
         let patch = SessionPatch { tool_host: Some(location), ..SessionPatch::default() };
-        let patched = self.config.store.patch(key, patch).await?;
-        let record = patched.ok_or_else(|| SessionError::NotFound(key.to_string()))?;
+        let patched = self.config.store.patch(address, patch).await?;
+        let record = patched.ok_or_else(|| SessionError::NotFound(address.key.to_string()))?;
         let state = self.session_state(&record.id);
         let gone = state.attach(backend).await;
         Ok(AttachmentGuard { inner: Arc::downgrade(self), state, gone })

@@ -168,7 +168,7 @@ impl SessionManagerInner {
             );
         }
         let patch = SessionPatch { mode: Some(Some(mode)), ..SessionPatch::default() };
-        match self.patch(&record.key, patch).await {
+        match self.patch(&record.address(), patch).await {
             Ok(_) => format!("The mode is {mode} now."),
             Err(error) => error.to_string(),
         }
@@ -189,7 +189,7 @@ impl SessionManagerInner {
             return format!("{now} The models are {}.", names.join(", "));
         };
         let patch = SessionPatch { model: Some(Some(wanted.clone())), ..SessionPatch::default() };
-        match self.patch(&record.key, patch).await {
+        match self.patch(&record.address(), patch).await {
             Ok(_) => format!("The model is `{wanted}` from the next prompt on."),
             Err(error) => error.to_string(),
         }

@@ -11,7 +11,7 @@ use zero_runtime::clock::now_ms;
 use crate::agent::AgentProfile;
 use crate::direct_model::is_direct;
 use crate::event::{EventKind, RunOutcome, TokenUsage};
-use crate::key::SessionKey;
+use crate::key::{SessionAddress, SessionKey};
 use crate::model::ModelClient;
 use crate::sessions::ledger_outbox::LedgerOutbox;
 use crate::sessions::ledger_recorder::{LedgerRecorder, new_event};
@@ -38,12 +38,12 @@ const POLL_INTERVAL: Duration = Duration::from_millis(250);
 impl SessionManagerInner {
     pub(super) async fn send(
         self: &Arc<Self>,
-        key: &SessionKey,
+        address: &SessionAddress,
         run: RunId,
         prompt: Prompt,
     ) -> Result<SendOutcome, SessionError> {
         prompts::validate(&prompt, &self.config.limits)?;
-        let record = self.require_session(key).await?;
+        let record = self.require_session(address).await?;
         let agent = self.find_agent(&record.agent)?;
         let state = self.session_state(&record.id);
         let _order = state.sending.lock().await;
@@ -270,7 +270,7 @@ impl SessionManagerInner {
         let Some(title) = prompts::make_title(&prompt.text) else { return };
         let patch = SessionPatch { title: Some(Some(title.clone())), ..SessionPatch::default() };
         let shown = EventKind::Changed { field: "title".to_owned(), value: Some(title) };
-        let titled = match self.config.store.patch(&record.key, patch).await {
+        let titled = match self.config.store.patch(&record.address(), patch).await {
             Ok(_) => state.recorder.write(vec![new_event(None, shown)]).await,
             Err(error) => Err(error),
         };

@@ -223,6 +223,7 @@ impl SessionState {
         self.asker.set_known_grants(grants.clone()).await;
         let order = ToolBackendRequest {
             session: record.id.clone(),
+            owner: Some(record.owner.clone()),
             cwd: record.cwd.clone().unwrap_or_else(|| cwd.to_owned()),
             reach: reach.clone(),
             mode,

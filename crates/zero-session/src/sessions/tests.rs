@@ -7,4 +7,7 @@ mod mem_store;
 mod scripted_runs;
 mod session_lifecycle;
 mod sqlite_sessions;
+/// The suite of `tests/it`, for the store that these tests use.
+#[path = "../../tests/it/store_conformance.rs"]
+mod store_conformance;
 mod waiting_runs;

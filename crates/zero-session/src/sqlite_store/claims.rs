@@ -19,7 +19,7 @@ pub(super) fn claim(
     node: &str,
     dead: Option<ClaimEpoch>,
 ) -> Result<ClaimOutcome, DatabaseError> {
-    let mut find = db.prepare_cached("SELECT row, node, epoch FROM sessions WHERE id = ?")?;
+    let mut find = db.prepare_cached("SELECT row, node, epoch FROM live_sessions WHERE id = ?")?;
     let found = find.query_row([session.as_str()], |row| {
         Ok((row.get::<_, i64>(0)?, row.get::<_, Option<String>>(1)?, row.get::<_, i64>(2)?))
     });
@@ -47,7 +47,7 @@ pub(super) fn check(
     session: &SessionId,
     claim: ClaimEpoch,
 ) -> Result<i64, DatabaseError> {
-    let mut find = db.prepare_cached("SELECT row, epoch FROM sessions WHERE id = ?")?;
+    let mut find = db.prepare_cached("SELECT row, epoch FROM live_sessions WHERE id = ?")?;
     let found = find
         .query_row([session.as_str()], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?)));
     let (row, epoch) = found.optional()?.ok_or_else(|| no_session_error(session))?;

@@ -97,6 +97,8 @@ fn set_up(path: &Path) -> Result<(Connection, bool), DatabaseError> {
         // could lose; see [`super::checkpoint`].
         connection.query_row("PRAGMA journal_mode = MEMORY", [], |_| Ok(()))?;
         connection.execute_batch("PRAGMA synchronous = OFF")?;
+        // Takes effect only before the first page is written.
+        connection.execute_batch("PRAGMA auto_vacuum = INCREMENTAL")?;
     }
     enable_wal(&connection, path)?;
     schema::migrate(&mut connection, path)?;

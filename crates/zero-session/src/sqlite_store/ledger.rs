@@ -48,7 +48,8 @@ pub(super) fn append(
     entries: &EncodedEvents,
 ) -> Result<u64, DatabaseError> {
     // Two statements, because `UPDATE … RETURNING` stores its result in a temporary table.
-    let mut find = db.prepare_cached("SELECT row, last_seq, epoch FROM sessions WHERE id = ?")?;
+    let mut find =
+        db.prepare_cached("SELECT row, last_seq, epoch FROM live_sessions WHERE id = ?")?;
     let found = find.query_row([session.as_str()], |row| {
         Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?))
     });
@@ -143,7 +144,7 @@ fn find_last_fitting(
 }
 
 pub(super) fn last_seq(db: &Connection, session: &SessionId) -> Result<u64, DatabaseError> {
-    let mut statement = db.prepare_cached("SELECT last_seq FROM sessions WHERE id = ?")?;
+    let mut statement = db.prepare_cached("SELECT last_seq FROM live_sessions WHERE id = ?")?;
     let last = statement.query_row([session.as_str()], |row| row.get(0)).optional()?;
     last.map(from_sql_int).ok_or_else(|| no_session_error(session))
 }

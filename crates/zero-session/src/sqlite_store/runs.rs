@@ -48,6 +48,8 @@ pub(super) fn begin(
         ClaimOutcome::Held(claim) => return Ok(RunInsertion::Held(claim)),
     };
     let session = find_row(db, &run.session)?;
+    // A run with this id can only belong to a session whose deletion has begun.
+    db.prepare_cached("DELETE FROM runs WHERE id = ?")?.execute([run.id.as_str()])?;
     db.prepare_cached(
         "INSERT INTO runs (id, session, node, started_ms, usage) VALUES (?, ?, ?, ?, ?)",
     )?
@@ -84,8 +86,8 @@ pub(super) fn end(
 
 pub(super) fn find_by_id(db: &Connection, run: &RunId) -> Result<Option<RunRecord>, DatabaseError> {
     let mut statement = db.prepare_cached(
-        "SELECT runs.*, sessions.id AS session_id FROM runs
-         JOIN sessions ON sessions.row = runs.session WHERE runs.id = ?",
+        "SELECT runs.*, live_sessions.id AS session_id FROM runs
+         JOIN live_sessions ON live_sessions.row = runs.session WHERE runs.id = ?",
     )?;
     let mut rows = statement.query([run.as_str()])?;
     rows.next()?.map(read_record).transpose()
@@ -97,10 +99,10 @@ pub(super) fn list_unfinished(
     session: Option<&SessionId>,
 ) -> Result<Vec<RunRecord>, DatabaseError> {
     let mut statement = db.prepare_cached(
-        "SELECT runs.*, sessions.id AS session_id FROM runs
-         JOIN sessions ON sessions.row = runs.session
+        "SELECT runs.*, live_sessions.id AS session_id FROM runs
+         JOIN live_sessions ON live_sessions.row = runs.session
          WHERE runs.end IS NULL
-             AND (?1 IS NULL OR runs.session = (SELECT row FROM sessions WHERE id = ?1))
+             AND (?1 IS NULL OR runs.session = (SELECT row FROM live_sessions WHERE id = ?1))
          ORDER BY runs.started_ms, runs.row",
     )?;
     let mut rows = statement.query([session.map(SessionId::as_str)])?;

@@ -12,8 +12,13 @@ const APPLICATION_ID: i32 = 0x7a65_726f;
 
 /// The migrations from each version to the next; a new file starts before the first. A released
 /// migration is never changed.
-const MIGRATIONS: &[&str] =
-    &[SCHEMA_V1, SCHEMA_V2_SESSION_BYTES, SCHEMA_V3_TOOL_OUTCOMES, SCHEMA_V4_SESSION_CLAIMS];
+const MIGRATIONS: &[&str] = &[
+    SCHEMA_V1,
+    SCHEMA_V2_SESSION_BYTES,
+    SCHEMA_V3_TOOL_OUTCOMES,
+    SCHEMA_V4_SESSION_CLAIMS,
+    SCHEMA_V5_KEYS_PER_OWNER,
+];
 
 /// `…_folded` columns are used for search: see [`super::sessions::fold_case`]. A folder is stored
 /// as bytes, as in the system.
@@ -109,6 +114,52 @@ const SCHEMA_V4_SESSION_CLAIMS: &str = "
     CREATE INDEX runs_unfinished_by_session ON runs (session) WHERE end IS NULL;
 ";
 
+/// Keys and labels are unique per owner. A session whose deletion has begun is marked, and read by
+/// nobody: see [`super::removal`]. SQLite cannot drop a column's `UNIQUE`, so the table is copied.
+/// Foreign keys are off meanwhile, since dropping the old table would delete what refers to it.
+const SCHEMA_V5_KEYS_PER_OWNER: &str = "
+    CREATE TABLE sessions_v5 (
+        row INTEGER PRIMARY KEY,
+        id TEXT NOT NULL UNIQUE,
+        key TEXT NOT NULL,
+        key_folded TEXT NOT NULL,
+        label TEXT,
+        label_folded TEXT,
+        title TEXT,
+        title_folded TEXT,
+        agent TEXT NOT NULL,
+        model TEXT,
+        mode TEXT,
+        thinking TEXT,
+        cwd BLOB,
+        owner TEXT NOT NULL,
+        tool_host TEXT NOT NULL,
+        created_ms INTEGER NOT NULL,
+        updated_ms INTEGER NOT NULL,
+        transcript INTEGER NOT NULL,
+        usage TEXT NOT NULL,
+        context_tokens INTEGER,
+        last_seq INTEGER NOT NULL,
+        bytes INTEGER NOT NULL DEFAULT 0,
+        node TEXT,
+        epoch INTEGER NOT NULL DEFAULT 0,
+        removed INTEGER NOT NULL DEFAULT 0
+    ) STRICT;
+    INSERT INTO sessions_v5 (row, id, key, key_folded, label, label_folded, title, title_folded,
+            agent, model, mode, thinking, cwd, owner, tool_host, created_ms, updated_ms, transcript,
+            usage, context_tokens, last_seq, bytes, node, epoch)
+        SELECT row, id, key, key_folded, label, label_folded, title, title_folded,
+            agent, model, mode, thinking, cwd, owner, tool_host, created_ms, updated_ms, transcript,
+            usage, context_tokens, last_seq, bytes, node, epoch FROM sessions;
+    DROP TABLE sessions;
+    ALTER TABLE sessions_v5 RENAME TO sessions;
+    CREATE UNIQUE INDEX sessions_by_key ON sessions (owner, key) WHERE removed = 0;
+    CREATE UNIQUE INDEX sessions_by_label ON sessions (owner, label)
+        WHERE removed = 0 AND label IS NOT NULL;
+    CREATE INDEX sessions_removed ON sessions (row) WHERE removed = 1;
+    CREATE VIEW live_sessions AS SELECT * FROM sessions WHERE removed = 0;
+";
+
 /// Checks that the file is new or has a known version.
 pub(super) fn check_version(connection: &Connection, path: &Path) -> Result<(), DatabaseError> {
     // In one transaction, since another process may be creating the tables.
@@ -120,6 +171,14 @@ pub(super) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), Da
     if read_version(&connection.unchecked_transaction()?, path)? == MIGRATIONS.len() {
         return Ok(());
     }
+    // Without effect inside a transaction; see `SCHEMA_V5_KEYS_PER_OWNER`.
+    connection.execute_batch("PRAGMA foreign_keys = OFF")?;
+    let migrated = apply_migrations(connection, path);
+    connection.execute_batch("PRAGMA foreign_keys = ON")?;
+    migrated
+}
+
+fn apply_migrations(connection: &mut Connection, path: &Path) -> Result<(), DatabaseError> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     // Read again, since another process may have been faster.
     let taken = read_version(&transaction, path)?;

@@ -4,25 +4,26 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use rusqlite::{Connection, OptionalExtension, Row, named_params};
+use rusqlite::{Connection, OptionalExtension, Params, Row, named_params};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use zero_core::SessionId;
 
 use super::database_error::DatabaseError;
 use crate::event::TokenUsage;
-use crate::key::SessionKey;
+use crate::key::{SessionAddress, SessionKey};
 use crate::store::{
-    GrantRecord, NewSession, SessionPage, SessionPatch, SessionQuery, SessionRecord, StoreError,
-    TranscriptStart,
+    GrantRecord, IdleSession, IdleSessionQuery, NewSession, SessionPage, SessionPatch,
+    SessionQuery, SessionRecord, StoreError, StoreUsage, TranscriptStart,
 };
 
-/// Returns the session of a key.
-pub(super) fn find_by_key(
+/// Returns the session at an address.
+pub(super) fn find_by_address(
     db: &Connection,
-    key: &SessionKey,
+    address: &SessionAddress,
 ) -> Result<Option<SessionRecord>, DatabaseError> {
-    query_one(db, "SELECT * FROM sessions WHERE key = ?", key.as_str())
+    let sql = "SELECT * FROM live_sessions WHERE owner = ? AND key = ?";
+    query_one(db, sql, (&address.owner, address.key.as_str()))
 }
 
 /// Returns the session with an id.
@@ -30,12 +31,12 @@ pub(super) fn find_by_id(
     db: &Connection,
     id: &SessionId,
 ) -> Result<Option<SessionRecord>, DatabaseError> {
-    query_one(db, "SELECT * FROM sessions WHERE id = ?", id.as_str())
+    query_one(db, "SELECT * FROM live_sessions WHERE id = ?", [id.as_str()])
 }
 
 /// Row id of a session, used by the other tables.
 pub(super) fn find_row(db: &Connection, id: &SessionId) -> Result<i64, DatabaseError> {
-    let mut statement = db.prepare_cached("SELECT row FROM sessions WHERE id = ?")?;
+    let mut statement = db.prepare_cached("SELECT row FROM live_sessions WHERE id = ?")?;
     let row = statement.query_row([id.as_str()], |row| row.get(0)).optional()?;
     row.ok_or_else(|| no_session_error(id))
 }
@@ -50,13 +51,14 @@ pub(super) fn create(
     new: &NewSession,
     now_ms: i64,
 ) -> Result<SessionRecord, DatabaseError> {
-    if let Some(there) = find_by_key(db, &new.key)? {
+    let address = SessionAddress::new(&new.owner, new.key.clone());
+    if let Some(there) = find_by_address(db, &address)? {
         return Ok(there);
     }
     if count_owned(db, &new.owner)? >= new.owned_max {
         return Err(StoreError::TooMany(new.owned_max).into());
     }
-    check_label(db, new.label.as_deref(), &new.key)?;
+    check_label(db, new.label.as_deref(), &address)?;
     let record = SessionRecord {
         id: id.clone(),
         key: new.key.clone(),
@@ -111,7 +113,7 @@ pub(super) fn list(db: &Connection, query: &SessionQuery) -> Result<SessionPage,
     let cwd = query.cwd.as_deref().map(path_bytes);
     let limit = query.limit.unwrap_or(100).min(SessionQuery::LIMIT_MAX);
     let mut count =
-        db.prepare_cached(&format!("SELECT count(*) FROM sessions WHERE {FILTER_SQL}"))?;
+        db.prepare_cached(&format!("SELECT count(*) FROM live_sessions WHERE {FILTER_SQL}"))?;
     let total: i64 = count.query_row(
         named_params! {
             ":search": search, ":label": query.label, ":agent": query.agent,
@@ -120,7 +122,7 @@ pub(super) fn list(db: &Connection, query: &SessionQuery) -> Result<SessionPage,
         |row| row.get(0),
     )?;
     let mut page = db.prepare_cached(&format!(
-        "SELECT * FROM sessions WHERE {FILTER_SQL}
+        "SELECT * FROM live_sessions WHERE {FILTER_SQL}
          ORDER BY updated_ms DESC, row DESC LIMIT :limit OFFSET :offset"
     ))?;
     let mut rows = page.query(named_params! {
@@ -143,13 +145,13 @@ pub(super) fn list(db: &Connection, query: &SessionQuery) -> Result<SessionPage,
 
 pub(super) fn patch(
     db: &Connection,
-    key: &SessionKey,
+    address: &SessionAddress,
     patch: &SessionPatch,
 ) -> Result<Option<SessionRecord>, DatabaseError> {
-    let Some(before) = find_by_key(db, key)? else { return Ok(None) };
+    let Some(before) = find_by_address(db, address)? else { return Ok(None) };
     let mut record = before.clone();
     if let Some(label) = &patch.label {
-        check_label(db, label.as_deref(), key)?;
+        check_label(db, label.as_deref(), address)?;
     }
     apply_change(&mut record.label, &patch.label);
     apply_change(&mut record.title, &patch.title);
@@ -174,23 +176,58 @@ fn apply_change<T: Clone>(field: &mut T, wanted: &Option<T>) {
     }
 }
 
-pub(super) fn delete(db: &Connection, session: i64) -> Result<(), DatabaseError> {
-    db.prepare_cached("DELETE FROM sessions WHERE row = ?")?.execute([session])?;
-    Ok(())
+pub(super) fn list_idle(
+    db: &Connection,
+    query: &IdleSessionQuery,
+) -> Result<Vec<IdleSession>, DatabaseError> {
+    let mut list = db.prepare_cached(
+        "SELECT id, owner, key, updated_ms, bytes FROM live_sessions
+         WHERE label IS NULL AND updated_ms < ?1 AND (?2 IS NULL OR owner = ?2)
+             AND NOT EXISTS (SELECT 1 FROM runs
+                 WHERE runs.session = live_sessions.row AND runs.end IS NULL)
+         ORDER BY updated_ms, row LIMIT ?3",
+    )?;
+    let limit = to_sql_int(query.limit as u64);
+    let mut rows = list.query((query.updated_before_ms, query.owner.as_deref(), limit))?;
+    let mut sessions = Vec::new();
+    while let Some(row) = rows.next()? {
+        let key = SessionKey::try_from(row.get::<_, String>(2)?)
+            .map_err(|error| DatabaseError::invalid_data("the key of a session", error))?;
+        sessions.push(IdleSession {
+            id: SessionId::new(row.get::<_, String>(0)?)
+                .map_err(|error| DatabaseError::invalid_data("the id of a session", error))?,
+            address: SessionAddress::new(row.get::<_, String>(1)?, key),
+            updated_ms: row.get(3)?,
+            bytes: from_sql_int(row.get(4)?),
+        });
+    }
+    Ok(sessions)
+}
+
+pub(super) fn usage(db: &Connection) -> Result<StoreUsage, DatabaseError> {
+    let number = |name| db.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+    let (page, pages, free) =
+        (number("page_size")?, number("page_count")?, number("freelist_count")?);
+    let bytes = |pages: i64| from_sql_int(pages.saturating_mul(page));
+    Ok(StoreUsage {
+        sessions: count(db)?,
+        bytes: bytes(pages.saturating_sub(free)),
+        free_bytes: bytes(free),
+    })
 }
 
 pub(super) fn count(db: &Connection) -> Result<u64, DatabaseError> {
-    let mut count = db.prepare_cached("SELECT count(*) FROM sessions")?;
+    let mut count = db.prepare_cached("SELECT count(*) FROM live_sessions")?;
     Ok(from_sql_int(count.query_row([], |row| row.get(0))?))
 }
 
 fn count_owned(db: &Connection, owner: &str) -> Result<u64, DatabaseError> {
-    let mut count = db.prepare_cached("SELECT count(*) FROM sessions WHERE owner = ?")?;
+    let mut count = db.prepare_cached("SELECT count(*) FROM live_sessions WHERE owner = ?")?;
     Ok(from_sql_int(count.query_row([owner], |row| row.get(0))?))
 }
 
 pub(super) fn size(db: &Connection, session: &SessionId) -> Result<u64, DatabaseError> {
-    let mut read = db.prepare_cached("SELECT bytes FROM sessions WHERE id = ?")?;
+    let mut read = db.prepare_cached("SELECT bytes FROM live_sessions WHERE id = ?")?;
     let bytes = read.query_row([session.as_str()], |row| row.get(0)).optional()?;
     bytes.map(from_sql_int).ok_or_else(|| no_session_error(session))
 }
@@ -240,15 +277,16 @@ pub(super) fn set_grants(
     Ok(())
 }
 
-/// Refuses a label that another session has.
+/// Refuses a label that another session of the owner has.
 fn check_label(
     db: &Connection,
     label: Option<&str>,
-    key: &SessionKey,
+    address: &SessionAddress,
 ) -> Result<(), DatabaseError> {
     let Some(label) = label else { return Ok(()) };
-    match query_one(db, "SELECT * FROM sessions WHERE label = ?", label)? {
-        Some(other) if other.key != *key => {
+    let sql = "SELECT * FROM live_sessions WHERE owner = ? AND label = ?";
+    match query_one(db, sql, (&address.owner, label))? {
+        Some(other) if other.key != address.key => {
             Err(StoreError::LabelTaken { label: label.to_owned(), key: other.key }.into())
         }
         _ => Ok(()),
@@ -283,10 +321,10 @@ fn save(db: &Connection, record: &SessionRecord) -> Result<(), DatabaseError> {
 fn query_one(
     db: &Connection,
     sql: &str,
-    with: &str,
+    with: impl Params,
 ) -> Result<Option<SessionRecord>, DatabaseError> {
     let mut statement = db.prepare_cached(sql)?;
-    let mut rows = statement.query([with])?;
+    let mut rows = statement.query(with)?;
     rows.next()?.map(read_record).transpose()
 }
 

@@ -97,7 +97,7 @@ pub(super) fn insert(
 
 /// The session's row id and its current transcript number.
 fn find_current(db: &Connection, session: &SessionId) -> Result<(i64, i64), DatabaseError> {
-    let mut read = db.prepare_cached("SELECT row, transcript FROM sessions WHERE id = ?")?;
+    let mut read = db.prepare_cached("SELECT row, transcript FROM live_sessions WHERE id = ?")?;
     let found = read.query_row([session.as_str()], |row| Ok((row.get(0)?, row.get(1)?)));
     found.optional()?.ok_or_else(|| no_session_error(session))
 }

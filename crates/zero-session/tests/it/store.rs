@@ -13,7 +13,7 @@ use zero_core::{
     ToolResultPart,
 };
 use zero_session::event::{EventKind, RunOutcome, TokenUsage};
-use zero_session::key::SessionKey;
+use zero_session::key::{SessionAddress, SessionKey};
 use zero_session::sqlite_store::SqliteStore;
 use zero_session::store::{
     BeginRunOutcome, ClaimEpoch, LedgerReadLimit, NewEvent, NewRun, NewSession, SessionRecord,
@@ -24,7 +24,11 @@ use crate::store_conformance;
 
 /// The only session of a test.
 pub(crate) async fn session(store: &dyn Store) -> SessionRecord {
-    let session = NewSession {
+    store.create(new_session()).await.unwrap()
+}
+
+fn new_session() -> NewSession {
+    NewSession {
         key: SessionKey::resolve("main", "main").unwrap(),
         label: None,
         cwd: None,
@@ -33,8 +37,7 @@ pub(crate) async fn session(store: &dyn Store) -> SessionRecord {
         owner: "local".to_owned(),
         owned_max: 1,
         tool_host: ToolHostLocation::Gateway,
-    };
-    store.create(session).await.unwrap()
+    }
 }
 
 pub(crate) fn text_event(text: impl Into<String>) -> NewEvent {
@@ -196,9 +199,11 @@ async fn first_version_file_is_measured_on_open() {
     let size = store.size(&made.id).await.unwrap();
     assert!(size > 5200, "{size}");
     drop(store);
-    let first = "DROP INDEX runs_unfinished_by_session; ALTER TABLE sessions DROP COLUMN node;
+    let first = "DROP VIEW live_sessions; DROP INDEX sessions_by_key; DROP INDEX sessions_by_label;
+                 DROP INDEX sessions_removed; ALTER TABLE sessions DROP COLUMN removed;
+                 DROP INDEX runs_unfinished_by_session; ALTER TABLE sessions DROP COLUMN node;
                  ALTER TABLE sessions DROP COLUMN epoch;
-                 DROP INDEX sessions_by_owner; ALTER TABLE sessions DROP COLUMN bytes;
+                 ALTER TABLE sessions DROP COLUMN bytes;
                  PRAGMA user_version = 1";
     Connection::open(&path).unwrap().execute_batch(first).unwrap();
     let store = SqliteStore::open(&path).unwrap();
@@ -216,7 +221,7 @@ fn unusable_file_is_refused_unchanged() {
     check("`{path}` is a database, but not one of zero's", sqlite("PRAGMA user_version = 1"));
     check("`{path}` is a database, but not one of zero's", sqlite("PRAGMA application_id = 7"));
     check(
-        "`{path}` was written by a newer zero (its version is 99, this zero knows 4); update zero",
+        "`{path}` was written by a newer zero (its version is 99, this zero knows 5); update zero",
         |path| {
             drop(SqliteStore::open(path).unwrap());
             sqlite("PRAGMA user_version = 99; PRAGMA journal_mode = DELETE")(path);
@@ -282,7 +287,7 @@ async fn later_damage_is_reported_and_nothing_removed() {
     bytes[4096..].fill(0xff);
     std::fs::write(&path, &bytes).unwrap();
     let store = SqliteStore::open(&path).unwrap();
-    let error = store.session(&made.key).await.unwrap_err().to_string();
+    let error = store.session(&made.address()).await.unwrap_err().to_string();
     assert!(
         error.contains("cannot look up a session: `") && error.contains("is damaged"),
         "{error}"
@@ -359,5 +364,114 @@ async fn ledger_of_version_2_is_read() {
         Connection::open(&path)
             .unwrap()
             .pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0));
-    assert_eq!(version.unwrap(), 4);
+    assert_eq!(version.unwrap(), 5);
+}
+
+#[tokio::test]
+async fn version_4_file_gets_keys_per_owner() {
+    let temp = tempfile::tempdir().unwrap();
+    let path = temp.path().join("sessions.db");
+    let old = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/sessions-v4.db");
+    std::fs::write(&path, std::fs::read(old).unwrap()).unwrap();
+    let store = SqliteStore::open(&path).unwrap();
+    // Sessions of two owners, with everything that belongs to them.
+    let address =
+        |owner, name| SessionAddress::new(owner, SessionKey::resolve(name, "main").unwrap());
+    for (owner, name) in [("this machine", "main"), ("bob", "other")] {
+        let kept = store.session(&address(owner, name)).await.unwrap().unwrap();
+        assert_eq!(kept.title.as_deref(), Some("/read a.txt"));
+        let events = store.events(&kept.id, 0, LedgerReadLimit::with_entries(99)).await.unwrap();
+        assert_eq!(events.len(), 10);
+        let run = store.run(events[0].run.as_ref().unwrap()).await.unwrap().unwrap();
+        assert_eq!((run.session, run.end), (kept.id.clone(), Some(RunOutcome::Completed)));
+        assert_eq!(store.transcript(&kept.id, None).await.unwrap().messages.len(), 4);
+        assert_eq!(store.size(&kept.id).await.unwrap(), 1573);
+    }
+    let taken = store.session(&address("this machine", "main")).await.unwrap().unwrap();
+    assert_eq!(store.session(&address("bob", "main")).await.unwrap(), None);
+    let wanted = NewSession {
+        key: taken.key.clone(),
+        label: None,
+        cwd: None,
+        model: None,
+        mode: None,
+        owner: "bob".to_owned(),
+        owned_max: 2,
+        tool_host: ToolHostLocation::Gateway,
+    };
+    let new = store.create(wanted).await.unwrap();
+    assert_ne!(new.id, taken.id);
+    // What refers to a session still goes with it.
+    let claim = store_conformance::claim(&store, &taken.id).await;
+    store.delete(&taken.id, claim).await.unwrap();
+    drop(store);
+    let file = Connection::open(&path).unwrap();
+    let count = |table: &str| {
+        let sql = format!("SELECT count(*) FROM {table}");
+        file.query_row(&sql, [], |row| row.get::<_, i64>(0)).unwrap()
+    };
+    let counts = ["sessions", "events", "runs", "messages", "transcripts"].map(count);
+    assert_eq!(counts, [2, 10, 1, 4, 2]);
+}
+
+/// Number of pages of a file, and how many of them are free.
+fn pages(path: &Path) -> (i64, i64) {
+    let file = Connection::open(path).unwrap();
+    let number = |name| file.pragma_query_value(None, name, |row| row.get::<_, i64>(0)).unwrap();
+    (number("page_count"), number("freelist_count"))
+}
+
+#[tokio::test]
+async fn large_session_is_deleted_in_pieces_between_other_writes() {
+    let temp = tempfile::tempdir().unwrap();
+    let path = temp.path().join("sessions.db");
+    let store = Arc::new(SqliteStore::open(&path).unwrap());
+    let large = session(&*store).await;
+    for _ in 0..24 {
+        let entry = text_event("x".repeat(1024 * 1024));
+        store.append(&large.id, None, vec![entry]).await.unwrap();
+    }
+    let (full, _) = pages(&path);
+    let other = NewSession { owner: "other".to_owned(), ..new_session() };
+    let other = store.create(other).await.unwrap().id;
+    let claim = store_conformance::claim(&*store, &large.id).await;
+    let deleting = tokio::spawn({
+        let (store, id) = (Arc::clone(&store), large.id.clone());
+        async move { store.delete(&id, claim).await }
+    });
+    // Each write is committed in turn with the pieces, so several fit in before the last piece.
+    let mut between = 0;
+    while !deleting.is_finished() {
+        store.append(&other, None, vec![text_event("y")]).await.unwrap();
+        between += 1;
+    }
+    deleting.await.unwrap().unwrap();
+    assert!(between > 8, "{between} writes while 24 pieces were removed");
+    assert_eq!(store.session(&large.address()).await.unwrap(), None);
+    drop(store);
+    let (left, free) = pages(&path);
+    assert!(left < full / 4 && free <= 256, "{left} of {full} pages are left, {free} are free");
+}
+
+#[tokio::test]
+async fn interrupted_deletion_is_completed_later() {
+    let temp = tempfile::tempdir().unwrap();
+    let path = temp.path().join("sessions.db");
+    let store = SqliteStore::open(&path).unwrap();
+    let made = session(&store).await;
+    store.append(&made.id, None, vec![text_event("a"), text_event("b")]).await.unwrap();
+    drop(store);
+    // As after the first transaction of a deletion.
+    let file = Connection::open(&path).unwrap();
+    file.execute_batch("UPDATE sessions SET removed = 1").unwrap();
+    let store = SqliteStore::open(&path).unwrap();
+    assert_eq!(store.session(&made.address()).await.unwrap(), None);
+    assert_eq!(store.session_by_id(&made.id).await.unwrap(), None);
+    assert_eq!(store.count().await.unwrap(), 0);
+    let again = session(&store).await;
+    assert_ne!(again.id, made.id, "its key is free");
+    store.reclaim().await.unwrap();
+    let left: i64 = file.query_row("SELECT count(*) FROM events", [], |row| row.get(0)).unwrap();
+    assert_eq!(left, 0);
+    assert_eq!(store.session(&made.address()).await.unwrap(), Some(again));
 }

@@ -1,8 +1,13 @@
 //! The guarantees of every [`Store`], as checks for any implementation.
 
+// With paths, since the tests of sessions include this file too.
+#[path = "store_conformance/claims.rs"]
 mod claims;
+#[path = "store_conformance/ledger.rs"]
 mod ledger;
+#[path = "store_conformance/runs.rs"]
 mod runs;
+#[path = "store_conformance/sessions.rs"]
 mod sessions;
 
 use std::sync::Arc;
@@ -10,7 +15,7 @@ use std::sync::Arc;
 use zero_core::{RunId, SessionId};
 use zero_runtime::tool::BoxFuture;
 use zero_session::event::{Event, EventKind};
-use zero_session::key::SessionKey;
+use zero_session::key::{SessionAddress, SessionKey};
 use zero_session::store::{
     ClaimEpoch, ClaimOutcome, NewEvent, NewRun, NewSession, SessionRecord, Store, StoreError,
     ToolHostLocation,
@@ -39,6 +44,11 @@ fn key(name: &str) -> SessionKey {
     SessionKey::resolve(name, "main").unwrap()
 }
 
+/// Address of the session that [`new_session`] makes.
+fn address(name: &str) -> SessionAddress {
+    SessionAddress::new("local", key(name))
+}
+
 fn new_session(name: &str) -> NewSession {
     NewSession {
         key: key(name),
@@ -57,7 +67,7 @@ async fn create_session(store: &Arc<dyn Store>, name: &str) -> SessionRecord {
 }
 
 async fn read_session(store: &Arc<dyn Store>, name: &str) -> SessionRecord {
-    store.session(&key(name)).await.unwrap().expect("the session is there")
+    store.session(&address(name)).await.unwrap().expect("the session is there")
 }
 
 /// An id that no session has.

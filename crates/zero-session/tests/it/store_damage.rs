@@ -6,7 +6,7 @@ use std::time::Duration;
 use rusqlite::Connection;
 use tempfile::TempDir;
 use zero_session::event::{Event, EventKind};
-use zero_session::key::SessionKey;
+use zero_session::key::{SessionAddress, SessionKey};
 use zero_session::sqlite_store::{DamagedSession, SqliteStore};
 use zero_session::store::{
     LedgerReadLimit, NewSession, SessionQuery, SessionRecord, Store, StoreError, ToolHostLocation,
@@ -99,7 +99,7 @@ async fn unreadable_session_is_not_listed_and_others_are() {
     let store = SqliteStore::open(&path).unwrap();
     let listed = store.list(SessionQuery::default()).await.unwrap().sessions;
     assert_eq!(listed.iter().map(|session| &session.id).collect::<Vec<_>>(), [&two.id]);
-    let error = store.session(&one.key).await.unwrap_err();
+    let error = store.session(&SessionAddress::new(&one.owner, one.key)).await.unwrap_err();
     assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
     assert!(error.to_string().contains("`zero doctor`"), "{error}");
 }

@@ -21,6 +21,7 @@ use crate::cli::{GatewayArgs, GatewayCommand, GatewayServeArgs};
 use crate::commands::tools_call::signals;
 use crate::exit::{ExitOutcome, UsageError};
 use crate::gateway_connection::{TOKEN_FILE, admin_principal, local_principal};
+use crate::gateway_lock::GatewayLock;
 use crate::host_setup::multi_thread_runtime;
 use crate::idle_trim;
 use crate::logging;
@@ -64,6 +65,8 @@ fn serve(app: &AppContext, args: &GatewayServeArgs) -> anyhow::Result<ExitOutcom
         false => PlaintextPolicy::ThisMachine,
     };
     let reach = folder_access(app, gateway.folders.as_deref(), workspace.cwd())?;
+    // Before the token is read or created, so that of two gateways only one creates it.
+    let lock = GatewayLock::acquire(&app.config.state_dir()?)?;
     let auth = build_auth_config(app, args, &gateway, address.ip(), reach)?;
     let roots = extra_roots(&settings, &app.config)?;
     let collector = gateway.telemetry.as_ref().map(|setting| OtlpCollector::new(setting, &roots));
@@ -86,6 +89,7 @@ fn serve(app: &AppContext, args: &GatewayServeArgs) -> anyhow::Result<ExitOutcom
         let listening = gateway.listen(address, tls, plaintext).await.map_err(to_usage_error)?;
         let stop = CancellationToken::new();
         signals::cancel_on_interrupt(&stop);
+        lock.set_url(&listening_url(&listening))?;
         announce(app, args, &listening, room)?;
         if let Some(telemetry) = &mut telemetry {
             telemetry.start_metrics(gateway.clone());
@@ -97,6 +101,8 @@ fn serve(app: &AppContext, args: &GatewayServeArgs) -> anyhow::Result<ExitOutcom
         anyhow::Ok(ExitOutcome::Ok)
     });
     runtime.shutdown_background();
+    // Another gateway may start once this one writes no more.
+    drop(lock);
     served
 }
 
@@ -110,6 +116,11 @@ fn to_usage_error(error: GatewayServeError) -> UsageError {
     }
 }
 
+fn listening_url(listening: &GatewayListener) -> String {
+    let scheme = if listening.fingerprint().is_some() { "wss" } else { "ws" };
+    format!("{scheme}://{}", listening.address())
+}
+
 fn announce(
     app: &AppContext,
     args: &GatewayServeArgs,
@@ -117,8 +128,7 @@ fn announce(
     room: usize,
 ) -> anyhow::Result<()> {
     let fingerprint = listening.fingerprint();
-    let scheme = if fingerprint.is_some() { "wss" } else { "ws" };
-    let url = format!("{scheme}://{}", listening.address());
+    let url = listening_url(listening);
     if args.json {
         let ready = json!({
             "ready": true, "url": url, "tlsFingerprint": fingerprint, "connectionsMax": room,

@@ -276,7 +276,7 @@ async fn read_events(gateway: &CliGatewayConnection, key: &str) -> anyhow::Resul
 }
 
 /// Formats a timestamp in milliseconds, to the minute, in UTC.
-fn format_time(ms: i64) -> String {
+pub(super) fn format_time(ms: i64) -> String {
     let time = Timestamp::from_millisecond(ms).unwrap_or(Timestamp::UNIX_EPOCH);
     time.strftime("%Y-%m-%d %H:%M").to_string()
 }

@@ -2,9 +2,10 @@
 
 #![expect(clippy::disallowed_methods, reason = "tests stand outside zero and look at its files")]
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
+use std::process::Stdio;
 
 use serde_json::{Value, json};
 
@@ -36,9 +37,6 @@ fn gateway_starts_answers_and_stops_on_signal() {
         let answer = http_get(&gateway, path);
         assert!(answer.starts_with("HTTP/1.1 200") && answer.contains(holds), "{path}: {answer}");
     }
-    let port = gateway.address().rsplit_once(':').unwrap().1.to_owned();
-    let seen = zero.run(&["gateway", "--port", &port]);
-    assert!(seen.starts_with("exit 2") && seen.contains("choose another port"), "{seen}");
     let wrong = "wrong-token-0123456789abcdef0123456789";
     write_file(&zero, "wrong", wrong);
     let args = ["sessions", "list", "--url", &gateway.url, "--token-file", "wrong"];
@@ -48,6 +46,56 @@ fn gateway_starts_answers_and_stops_on_signal() {
     assert_eq!(seen.matches("was started with").count(), 1, "advice is given once: {seen}");
     send_signal(&zero, "TERM", gateway.id());
     assert_eq!(gateway.wait_for_exit().code(), Some(0));
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let seen = zero.run(&["gateway", "--port", &port]);
+    assert!(seen.starts_with("exit 2") && seen.contains("choose another port"), "{seen}");
+}
+
+#[test]
+fn second_gateway_on_same_store_is_refused() {
+    let zero = TestProgram::new();
+    let mut first = GatewayProcess::start(&zero);
+    let token = std::fs::read_to_string(zero.folder().join(TOKEN_FILE)).unwrap();
+    let seen = zero.run(&["gateway", "--port", "0", "--json"]);
+    let who = format!("process {}, at `{}`; connect to it", first.id(), first.url);
+    assert!(seen.starts_with("exit 2") && seen.contains(&who), "{seen}");
+    assert!(!seen.contains("ready"), "{seen}");
+    // A gateway that was killed does not block the next, which has the same token.
+    first.kill();
+    let _second = GatewayProcess::start(&zero);
+    let now = std::fs::read_to_string(zero.folder().join(TOKEN_FILE)).unwrap();
+    assert_eq!(now, token);
+}
+
+#[test]
+fn gateways_that_start_at_once_leave_one_with_its_token() {
+    let zero = TestProgram::new();
+    let start = || {
+        let mut gateway = zero.command(&["gateway", "--port", "0", "--json"]);
+        gateway.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let mut started: Vec<_> = (0..4).map(|_| start()).collect();
+    let mut ready = 0;
+    for gateway in &mut started {
+        let mut line = String::new();
+        let mut out = BufReader::new(gateway.stdout.take().unwrap());
+        out.read_line(&mut line).unwrap();
+        if line.is_empty() {
+            assert_eq!(gateway.wait().unwrap().code(), Some(2));
+            continue;
+        }
+        ready += 1;
+        // The token in the file is the one that the only gateway accepts.
+        let url = serde_json::from_str::<Value>(&line).unwrap()["url"].as_str().unwrap().to_owned();
+        let seen = zero.run(&["sessions", "list", "--url", &url]);
+        assert!(seen.starts_with("exit 0"), "{seen}");
+    }
+    for gateway in &mut started {
+        let _ = gateway.kill();
+        gateway.wait().unwrap();
+    }
+    assert_eq!(ready, 1);
 }
 
 #[test]

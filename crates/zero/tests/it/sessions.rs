@@ -98,3 +98,25 @@ fn settings_limit_sessions_per_owner() {
     zero.stdout(&["sessions", "delete", "one", "--yes"]);
     zero.stdout(&["run", "--session", "two", "hi"]);
 }
+
+#[test]
+fn prune_says_what_it_removes() {
+    let zero = TestProgram::new();
+    zero.run(&["run", "--session", "kept", "/help"]);
+    let seen = zero.run(&["prune"]);
+    assert!(seen.starts_with("exit 0") && seen.contains("removed 0 sessions, 0 B"), "{seen}");
+    assert!(seen.contains("no rule says which sessions are old; pass --days"), "{seen}");
+    assert!(seen.contains("1 sessions are kept"), "{seen}");
+    let seen = zero.run(&["prune", "--days", "1", "--dry-run", "--json"]);
+    let report: Value = serde_json::from_str(seen.split_once('\n').unwrap().1).unwrap();
+    assert_eq!(report["dryRun"], true);
+    assert_eq!((&report["removed"], &report["bytes"]), (&json!([]), &json!(0)), "it is not old");
+    assert_eq!(report["store"]["sessions"], 1);
+    // Rewriting the file would hold up a gateway.
+    let gateway = GatewayProcess::start(&zero);
+    let seen = zero.run(&["prune", "--compact"]);
+    assert!(seen.starts_with("exit 2") && seen.contains("stop it first"), "{seen}");
+    drop(gateway);
+    let seen = zero.run(&["prune", "--compact"]);
+    assert!(seen.starts_with("exit 0") && seen.contains("1 sessions are kept"), "{seen}");
+}

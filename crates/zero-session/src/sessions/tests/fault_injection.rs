@@ -188,9 +188,12 @@ async fn many_concurrent_sessions_do_not_interfere() {
     for number in 0..40 {
         let fixture = std::sync::Arc::clone(&fixture);
         sessions.spawn(async move {
-            let key = fixture.sessions.resolve_key(&format!("s{number}")).unwrap();
-            let wanted =
-                OpenSessionOptions { key: Some(key.to_string()), ..OpenSessionOptions::default() };
+            let key = fixture.address(&format!("s{number}"));
+            let wanted = OpenSessionOptions {
+                key: Some(key.key.to_string()),
+                owner: key.owner.clone(),
+                ..OpenSessionOptions::default()
+            };
             fixture.sessions.open(wanted).await.unwrap();
             let runs = ["a", "b", "c"].map(|run| run_id(&format!("s{number}{run}")));
             for run in &runs {

@@ -24,7 +24,7 @@ use crate::event::{
     Event, EventKind, PlanEntry, ResultContent, RunOutcome, TokenUsage, ToolCallStatus,
 };
 use crate::event_bus::{DeliverySender, EventBus, Subscription};
-use crate::key::SessionKey;
+use crate::key::{SessionAddress, SessionKey};
 use crate::message::{MessageBlock, ToolInput};
 use crate::model::catalog::ModelCatalog;
 use crate::model::*;
@@ -52,7 +52,7 @@ pub(crate) struct SessionTestBed {
     pub(crate) model: Arc<ScriptedModel>,
     pub(crate) backend: Arc<ScriptedBackendFactory>,
     pub(crate) sessions: SessionManager,
-    pub(crate) key: SessionKey,
+    pub(crate) key: SessionAddress,
 }
 
 /// Records published events.
@@ -394,7 +394,7 @@ impl SessionTestBed {
             limits,
         };
         let sessions = SessionManager::start(config).await.unwrap();
-        let key = SessionKey::resolve("main", "main").unwrap();
+        let key = SessionAddress::new("me", SessionKey::resolve("main", "main").unwrap());
         let fixture = Self { store, bus, model, backend, sessions, key };
         fixture.sessions.open(fixture.open_options()).await.unwrap();
         fixture
@@ -402,15 +402,23 @@ impl SessionTestBed {
 
     /// Switches to another session, of that owner.
     pub(crate) async fn switch_session(&mut self, key: &str, owner: &str) {
-        self.key = self.sessions.resolve_key(key).unwrap();
-        let wanted = OpenSessionOptions { owner: owner.to_owned(), ..self.open_options() };
-        self.sessions.open(wanted).await.unwrap();
+        self.key = self.address_of(owner, key);
+        self.sessions.open(self.open_options()).await.unwrap();
+    }
+
+    /// Address of the session of that key, of the usual owner.
+    pub(crate) fn address(&self, key: &str) -> SessionAddress {
+        self.address_of("me", key)
+    }
+
+    pub(crate) fn address_of(&self, owner: &str, key: &str) -> SessionAddress {
+        SessionAddress::new(owner, self.sessions.resolve_key(key).unwrap())
     }
 
     pub(crate) fn open_options(&self) -> OpenSessionOptions {
         OpenSessionOptions {
-            key: Some(self.key.to_string()),
-            owner: "me".to_owned(),
+            key: Some(self.key.key.to_string()),
+            owner: self.key.owner.clone(),
             ..OpenSessionOptions::default()
         }
     }
@@ -506,7 +514,7 @@ impl SessionTestBed {
         self.check_ledger_of(&self.key).await;
     }
 
-    pub(crate) async fn check_ledger_of(&self, key: &SessionKey) {
+    pub(crate) async fn check_ledger_of(&self, key: &SessionAddress) {
         let record = self.sessions.get(key).await.unwrap().unwrap();
         let ledger = self.store.ledger(&record.id);
         let published: Vec<Event> = self

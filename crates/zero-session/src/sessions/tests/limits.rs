@@ -6,8 +6,10 @@ use tokio::time::Instant;
 
 use super::fixture::{ScriptedToolBackend, SessionTestBed, run_id};
 use crate::event::{PromptAttachment, RunOutcome};
-use crate::sessions::{OpenSessionOptions, Prompt, SessionError, SessionLimits};
-use crate::store::Store as _;
+use crate::sessions::{
+    OpenSessionOptions, Prompt, PruneMode, RetentionRules, SessionError, SessionLimits,
+};
+use crate::store::{IdleSession, SessionPatch, Store as _};
 use zero_runtime::tool_backend::FolderAccess;
 
 #[tokio::test]
@@ -29,12 +31,81 @@ async fn owner_session_count_is_bounded() {
     assert_eq!(refused.len(), 6, "however many come at once");
     for error in refused {
         assert!(matches!(error, SessionError::Full(_)), "{error}");
-        assert!(error.to_string().contains("remove some with `zero sessions delete`"), "{error}");
+        assert!(
+            error.to_string().contains("remove old ones with `zero prune --days 90`"),
+            "{error}"
+        );
     }
     open("main".to_owned(), "me").await.expect("what is there can be opened");
     open("theirs".to_owned(), "you").await.expect("others are not concerned");
     assert!(fixture.sessions.delete(&fixture.key).await.unwrap());
     open("new".to_owned(), "me").await.expect("there is room again");
+}
+
+/// Ten days, in milliseconds.
+const TEN_DAYS: i64 = 10 * 24 * 60 * 60 * 1000;
+
+fn idle_for(days: u64) -> RetentionRules {
+    let idle_max = Some(std::time::Duration::from_secs(days * 24 * 60 * 60));
+    RetentionRules { idle_max, ..RetentionRules::default() }
+}
+
+#[tokio::test]
+async fn prune_removes_only_what_rules_no_longer_keep() {
+    let mut fixture = SessionTestBed::new(&["Hang:1"]).await;
+    for key in ["old", "older", "named", "busy", "attached", "new"] {
+        fixture.switch_session(key, "me").await;
+        let record = fixture.record().await;
+        if key == "named" {
+            let label = SessionPatch { label: Some(Some("x".into())), ..SessionPatch::default() };
+            fixture.sessions.patch(&fixture.key, label).await.unwrap();
+        }
+        if key == "busy" {
+            fixture.send("go").await;
+            fixture.wait_for_line("tool Hang").await;
+        }
+        if key != "new" {
+            let age = if key == "older" { 2 * TEN_DAYS } else { TEN_DAYS };
+            fixture.store.set_age(&record.id, age);
+        }
+    }
+    let (log, name) = (Arc::clone(&fixture.backend.log), "laptop".to_owned());
+    let backend = ScriptedToolBackend { log, order: None, name, store: None, silent: true };
+    let attached = fixture.address("attached");
+    let lease = fixture.sessions.attach_backend(&attached, "laptop", Arc::new(backend));
+    let lease = lease.await.unwrap();
+    let names = |removed: Vec<IdleSession>| {
+        let names = removed.iter().map(|session| session.address.key.name().to_owned());
+        names.collect::<Vec<_>>().join(" ")
+    };
+    let prune = async |rules, mode| names(fixture.sessions.prune(rules, mode).await.unwrap());
+    let kept = fixture.store.usage().await.unwrap().sessions;
+    assert_eq!(prune(RetentionRules::default(), PruneMode::Remove).await, "", "no rule");
+    assert_eq!(prune(idle_for(21), PruneMode::Remove).await, "");
+    assert_eq!(prune(idle_for(15), PruneMode::DryRun).await, "older");
+    assert_eq!(fixture.store.usage().await.unwrap().sessions, kept, "a dry run removes nothing");
+    assert_eq!(prune(idle_for(15), PruneMode::Remove).await, "older");
+    assert_eq!(prune(idle_for(5), PruneMode::Remove).await, "old");
+    let all = RetentionRules { idle_max: None, store_bytes_max: Some(1) };
+    assert_eq!(prune(all, PruneMode::Remove).await, "", "what is in use or new is kept");
+    drop(lease);
+    assert_eq!(prune(all, PruneMode::Remove).await, "attached");
+    assert_eq!(fixture.store.usage().await.unwrap().sessions, kept - 3);
+}
+
+#[tokio::test]
+async fn full_owner_gets_room_where_retention_allows() {
+    let limits =
+        SessionLimits { sessions_max: 2, retention: idle_for(5), ..SessionLimits::default() };
+    let mut fixture = SessionTestBed::with_limits(&[], limits).await;
+    let first = fixture.record().await;
+    fixture.switch_session("second", "me").await;
+    let third = OpenSessionOptions { key: Some("third".into()), ..fixture.open_options() };
+    let error = fixture.sessions.open(third.clone()).await.unwrap_err();
+    assert!(matches!(error, SessionError::Full(_)), "{error}");
+    fixture.store.set_age(&first.id, TEN_DAYS);
+    fixture.sessions.open(third).await.expect("the oldest idle one makes room");
+    assert_eq!(fixture.sessions.get(&first.address()).await, Ok(None));
 }
 
 #[tokio::test]
@@ -95,8 +166,7 @@ async fn check_prompt_predicts_refusals() {
         ..Prompt::default()
     };
     let check = |key: &str, prompt: Prompt, refused: Option<&str>| {
-        let would =
-            fixture.sessions.check_prompt(&fixture.sessions.resolve_key(key).unwrap(), &prompt);
+        let would = fixture.sessions.check_prompt(&fixture.address(key).key, &prompt);
         let error = would.as_ref().err().map(ToString::to_string);
         match refused {
             Some(text) => assert!(error.is_some_and(|error| error.contains(text)), "{would:?}"),

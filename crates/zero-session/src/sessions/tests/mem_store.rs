@@ -4,12 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use zero_core::{RunId, SessionId};
+use zero_runtime::clock::now_ms;
 use zero_runtime::tool::BoxFuture;
 
 use crate::event::{Event, EventKind, RunOutcome, TokenUsage};
-use crate::key::SessionKey;
+use crate::key::SessionAddress;
 use crate::message::ModelMessage;
 use crate::store::*;
+
+use super::store_conformance;
 
 #[derive(Default)]
 pub(crate) struct MemStore {
@@ -18,10 +21,12 @@ pub(crate) struct MemStore {
 
 #[derive(Default)]
 struct MemStoreState {
-    sessions: BTreeMap<SessionKey, SessionRecord>,
+    /// In order of creation.
+    sessions: Vec<SessionRecord>,
     ledgers: BTreeMap<SessionId, Vec<Event>>,
     transcripts: BTreeMap<SessionId, Vec<Vec<ModelMessage>>>,
-    runs: BTreeMap<RunId, RunRecord>,
+    /// In order of their beginning.
+    runs: Vec<RunRecord>,
     grants: BTreeMap<SessionId, Vec<GrantRecord>>,
     claims: BTreeMap<SessionId, SessionClaim>,
     made: u128,
@@ -37,6 +42,11 @@ impl MemStore {
         let mut state = self.state();
         let now = state.writes;
         state.fail = writes.into_iter().map(|write| now + write).collect();
+    }
+
+    /// Moves the last activity of a session into the past.
+    pub(crate) fn set_age(&self, session: &SessionId, age_ms: i64) {
+        self.state().by_id(session).unwrap().updated_ms = now_ms() - age_ms;
     }
 
     pub(crate) fn ledger(&self, session: &SessionId) -> Vec<Event> {
@@ -81,10 +91,61 @@ impl MemStore {
     ) -> BoxFuture<'_, Result<T, StoreError>> {
         Box::pin(async move { Ok(look(&self.state())) })
     }
+
+    /// Reads what belongs to a session.
+    fn read_of<T: Send + 'static>(
+        &self,
+        session: &SessionId,
+        look: impl FnOnce(&MemStoreState, &SessionId) -> Result<T, StoreError> + Send + 'static,
+    ) -> BoxFuture<'_, Result<T, StoreError>> {
+        let session = session.clone();
+        Box::pin(async move {
+            let state = self.state();
+            state.require(&session)?;
+            look(&state, &session)
+        })
+    }
 }
 
 impl MemStoreState {
+    fn require(&self, session: &SessionId) -> Result<&SessionRecord, StoreError> {
+        let found = self.sessions.iter().find(|record| record.id == *session);
+        found.ok_or_else(|| StoreError::NoSession(session.to_string()))
+    }
+
+    fn at(&self, address: &SessionAddress) -> Option<&SessionRecord> {
+        self.sessions.iter().find(|record| record.address() == *address)
+    }
+
+    fn size(&self, session: &SessionId) -> u64 {
+        let entries = self.ledgers.get(session).into_iter().flatten().map(weight);
+        let messages = self.transcripts.get(session).into_iter().flatten().flatten();
+        let messages = messages.map(|message| serde_json::to_string(message).unwrap().len());
+        u64::try_from(entries.chain(messages).sum::<usize>()).unwrap()
+    }
+
+    /// Refuses a label that another session of the owner has.
+    fn check_label(
+        &self,
+        label: Option<&String>,
+        address: &SessionAddress,
+    ) -> Result<(), StoreError> {
+        let Some(label) = label else { return Ok(()) };
+        let of_owner = self.sessions.iter().filter(|record| record.owner == address.owner);
+        let other = of_owner.filter(|record| record.key != address.key);
+        match { other }.find(|record| record.label.as_ref() == Some(label)) {
+            Some(other) => {
+                Err(StoreError::LabelTaken { label: label.clone(), key: other.key.clone() })
+            }
+            None => Ok(()),
+        }
+    }
+
     fn append(&mut self, session: &SessionId, entries: Vec<NewEvent>) -> Vec<Event> {
+        let newest = entries.iter().map(|entry| entry.time_ms).max();
+        if let (Some(record), Some(newest)) = (self.by_id(session), newest) {
+            record.updated_ms = record.updated_ms.max(newest);
+        }
         let ledger = self.ledgers.entry(session.clone()).or_default();
         let mut written = Vec::new();
         for NewEvent { run, time_ms, what } in entries {
@@ -107,7 +168,7 @@ impl MemStoreState {
         let now = self.claims.get(session).cloned();
         match now {
             Some(now) if now.node == node => return Ok(ClaimOutcome::Claimed(now.epoch)),
-            Some(now) if dead != Some(now.epoch) && self.runs.values().any(is_unfinished) => {
+            Some(now) if dead != Some(now.epoch) && self.runs.iter().any(is_unfinished) => {
                 return Ok(ClaimOutcome::Held(now));
             }
             _ => {}
@@ -126,17 +187,17 @@ impl MemStoreState {
     }
 
     fn by_id(&mut self, id: &SessionId) -> Option<&mut SessionRecord> {
-        self.sessions.values_mut().find(|record| record.id == *id)
+        self.sessions.iter_mut().find(|record| record.id == *id)
     }
 }
 
 impl Store for MemStore {
     fn session(
         &self,
-        key: &SessionKey,
+        address: &SessionAddress,
     ) -> BoxFuture<'_, Result<Option<SessionRecord>, StoreError>> {
-        let key = key.clone();
-        self.read(move |state| state.sessions.get(&key).cloned())
+        let address = address.clone();
+        self.read(move |state| state.at(&address).cloned())
     }
 
     fn session_by_id(
@@ -144,23 +205,26 @@ impl Store for MemStore {
         id: &SessionId,
     ) -> BoxFuture<'_, Result<Option<SessionRecord>, StoreError>> {
         let id = id.clone();
-        self.read(move |state| state.sessions.values().find(|record| record.id == id).cloned())
+        self.read(move |state| state.require(&id).ok().cloned())
     }
 
     fn create(&self, new: NewSession) -> BoxFuture<'_, Result<SessionRecord, StoreError>> {
         self.write("create", move |state| {
-            if let Some(there) = state.sessions.get(&new.key) {
+            let address = SessionAddress::new(&new.owner, new.key.clone());
+            if let Some(there) = state.at(&address) {
                 return Ok(there.clone());
             }
-            let owned = state.sessions.values().filter(|record| record.owner == new.owner);
+            let owned = state.sessions.iter().filter(|record| record.owner == new.owner);
             if u64::try_from(owned.count()).unwrap() >= new.owned_max {
                 return Err(StoreError::TooMany(new.owned_max));
             }
+            state.check_label(new.label.as_ref(), &address)?;
             state.made += 1;
+            let now = now_ms();
             let record = SessionRecord {
                 id: SessionId::from_bits(state.made),
                 agent: new.key.agent().to_owned(),
-                key: new.key.clone(),
+                key: new.key,
                 label: new.label,
                 title: None,
                 model: new.model,
@@ -169,35 +233,43 @@ impl Store for MemStore {
                 cwd: new.cwd,
                 owner: new.owner,
                 tool_host: new.tool_host,
-                created_ms: 0,
-                updated_ms: 0,
+                created_ms: now,
+                updated_ms: now,
                 transcript: 1,
                 usage: TokenUsage::default(),
                 context_tokens: None,
             };
             state.transcripts.insert(record.id.clone(), vec![Vec::new()]);
-            state.sessions.insert(new.key, record.clone());
+            state.sessions.push(record.clone());
             Ok(record)
         })
     }
 
     fn list(&self, query: SessionQuery) -> BoxFuture<'_, Result<SessionPage, StoreError>> {
         self.read(move |state| {
-            let fits =
-                |record: &&SessionRecord| query.label.is_none() || record.label == query.label;
-            let sessions: Vec<_> = state.sessions.values().filter(fits).cloned().collect();
-            SessionPage { total: u64::try_from(sessions.len()).unwrap(), sessions }
+            let fits = |record: &&SessionRecord| is_match(record, &query);
+            let mut sessions: Vec<_> = state.sessions.iter().rev().filter(fits).cloned().collect();
+            // Stable, so of two with the same time the one created later comes first.
+            sessions.sort_by_key(|record| std::cmp::Reverse(record.updated_ms));
+            let total = u64::try_from(sessions.len()).unwrap();
+            let limit = query.limit.unwrap_or(100).min(SessionQuery::LIMIT_MAX);
+            let sessions = sessions.into_iter().skip(query.offset).take(limit).collect();
+            SessionPage { total, sessions }
         })
     }
 
     fn patch(
         &self,
-        key: &SessionKey,
+        address: &SessionAddress,
         patch: SessionPatch,
     ) -> BoxFuture<'_, Result<Option<SessionRecord>, StoreError>> {
-        let key = key.clone();
+        let address = address.clone();
         self.write("patch", move |state| {
-            let Some(record) = state.sessions.get_mut(&key) else { return Ok(None) };
+            let Some(id) = state.at(&address).map(|record| record.id.clone()) else {
+                return Ok(None);
+            };
+            state.check_label(patch.label.as_ref().and_then(Option::as_ref), &address)?;
+            let Some(record) = state.by_id(&id) else { return Ok(None) };
             if let Some(label) = patch.label {
                 record.label = label;
             }
@@ -247,12 +319,51 @@ impl Store for MemStore {
         let session = session.clone();
         self.write("delete", move |state| {
             state.check(&session, claim)?;
-            state.sessions.retain(|_, record| record.id != session);
-            state.runs.retain(|_, run| run.session != session);
+            state.sessions.retain(|record| record.id != session);
+            state.runs.retain(|run| run.session != session);
             state.ledgers.remove(&session);
             state.transcripts.remove(&session);
             state.grants.remove(&session);
+            state.claims.remove(&session);
             Ok(())
+        })
+    }
+
+    fn reclaim(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.read(|_| ())
+    }
+
+    fn idle_sessions(
+        &self,
+        query: IdleSessionQuery,
+    ) -> BoxFuture<'_, Result<Vec<IdleSession>, StoreError>> {
+        self.read(move |state| {
+            let is_busy = |record: &SessionRecord| {
+                state.runs.iter().any(|run| run.session == record.id && run.end.is_none())
+            };
+            let fits = |record: &&SessionRecord| {
+                record.label.is_none()
+                    && record.updated_ms < query.updated_before_ms
+                    && query.owner.as_ref().is_none_or(|owner| record.owner == *owner)
+                    && !is_busy(record)
+            };
+            let mut idle: Vec<_> = state.sessions.iter().filter(fits).collect();
+            idle.sort_by_key(|record| record.updated_ms);
+            let describe = |record: &SessionRecord| IdleSession {
+                id: record.id.clone(),
+                address: record.address(),
+                updated_ms: record.updated_ms,
+                bytes: state.size(&record.id),
+            };
+            idle.into_iter().take(query.limit).map(describe).collect()
+        })
+    }
+
+    fn usage(&self) -> BoxFuture<'_, Result<StoreUsage, StoreError>> {
+        self.read(|state| StoreUsage {
+            sessions: u64::try_from(state.sessions.len()).unwrap(),
+            bytes: state.sessions.iter().map(|record| state.size(&record.id)).sum(),
+            free_bytes: 0,
         })
     }
 
@@ -264,6 +375,7 @@ impl Store for MemStore {
     ) -> BoxFuture<'_, Result<Vec<Event>, StoreError>> {
         let session = session.clone();
         self.write("append", move |state| {
+            state.require(&session)?;
             claim.map_or(Ok(()), |claim| state.check(&session, claim))?;
             Ok(state.append(&session, entries))
         })
@@ -289,12 +401,11 @@ impl Store for MemStore {
         after: u64,
         most: LedgerReadLimit,
     ) -> BoxFuture<'_, Result<Vec<Event>, StoreError>> {
-        let session = session.clone();
-        self.read(move |state| {
-            let ledger = state.ledgers.get(&session).cloned().unwrap_or_default();
+        self.read_of(session, move |state, session| {
+            let ledger = state.ledgers.get(session).cloned().unwrap_or_default();
             let later: Vec<Event> = ledger.into_iter().filter(|event| event.seq > after).collect();
             let fitting = most.count_fitting(later.iter().map(weight));
-            later.into_iter().take(fitting).collect()
+            Ok(later.into_iter().take(fitting).collect())
         })
     }
 
@@ -304,14 +415,13 @@ impl Store for MemStore {
         before: u64,
         most: LedgerReadLimit,
     ) -> BoxFuture<'_, Result<Vec<Event>, StoreError>> {
-        let session = session.clone();
-        self.read(move |state| {
-            let ledger = state.ledgers.get(&session).cloned().unwrap_or_default();
+        self.read_of(session, move |state, session| {
+            let ledger = state.ledgers.get(session).cloned().unwrap_or_default();
             let earlier: Vec<Event> =
                 ledger.into_iter().filter(|event| event.seq < before).collect();
             let fitting = most.count_fitting(earlier.iter().rev().map(weight));
             let skip = earlier.len() - fitting;
-            earlier.into_iter().skip(skip).collect()
+            Ok(earlier.into_iter().skip(skip).collect())
         })
     }
 
@@ -320,12 +430,12 @@ impl Store for MemStore {
         session: &SessionId,
         number: Option<u64>,
     ) -> BoxFuture<'_, Result<Transcript, StoreError>> {
-        let session = session.clone();
-        self.read(move |state| {
-            let all = state.transcripts.get(&session).cloned().unwrap_or_default();
+        self.read_of(session, move |state, session| {
+            let all = state.transcripts.get(session).cloned().unwrap_or_default();
             let number = number.unwrap_or(u64::try_from(all.len()).unwrap());
-            let at = usize::try_from(number).unwrap().saturating_sub(1);
-            Transcript { number, messages: all.get(at).cloned().unwrap_or_default() }
+            let messages = number.checked_sub(1).and_then(|at| all.get(usize::try_from(at).ok()?));
+            let none = || StoreError::NoTranscript { session: session.to_string(), number };
+            Ok(Transcript { number, messages: messages.cloned().ok_or_else(none)? })
         })
     }
 
@@ -366,7 +476,7 @@ impl Store for MemStore {
 
     fn begin_run(&self, new: NewRun) -> BoxFuture<'_, Result<BeginRunOutcome, StoreError>> {
         self.write("begin a run", move |state| {
-            if let Some(run) = state.runs.get(&new.id) {
+            if let Some(run) = state.runs.iter().find(|run| run.id == new.id) {
                 return Ok(BeginRunOutcome::AlreadyStarted(run.clone()));
             }
             let claim = match state.claim(&new.session, &new.node, None)? {
@@ -374,7 +484,7 @@ impl Store for MemStore {
                 ClaimOutcome::Held(claim) => return Ok(BeginRunOutcome::Held(claim)),
             };
             let run = RunRecord {
-                id: new.id.clone(),
+                id: new.id,
                 session: new.session.clone(),
                 node: new.node,
                 started_ms: new.started_ms,
@@ -382,7 +492,7 @@ impl Store for MemStore {
                 end: None,
                 usage: TokenUsage::default(),
             };
-            state.runs.insert(new.id, run);
+            state.runs.push(run);
             let events = state.append(&new.session, new.first);
             Ok(BeginRunOutcome::Started { events, claim })
         })
@@ -398,17 +508,14 @@ impl Store for MemStore {
     ) -> BoxFuture<'_, Result<Option<Vec<Event>>, StoreError>> {
         let run = run.clone();
         self.write("end a run", move |state| {
-            let Some(session) = state.runs.get(&run).map(|run| run.session.clone()) else {
+            let open = |known: &&RunRecord| known.id == run && known.end.is_none();
+            let Some(session) = state.runs.iter().find(open).map(|run| run.session.clone()) else {
                 return Ok(None);
             };
-            let record = state.runs.get(&run).filter(|run| run.end.is_none());
-            if record.is_none() {
-                return Ok(None);
-            }
             state.check(&session, claim)?;
-            let record = state.runs.get_mut(&run).unwrap();
+            let record = state.runs.iter_mut().find(|known| known.id == run).unwrap();
             record.end = Some(end);
-            record.ended_ms = Some(0);
+            record.ended_ms = Some(last.last().map_or_else(now_ms, |event| event.time_ms));
             record.usage = usage;
             if let Some(session) = state.by_id(&session) {
                 session.usage += usage;
@@ -419,7 +526,7 @@ impl Store for MemStore {
 
     fn run(&self, run: &RunId) -> BoxFuture<'_, Result<Option<RunRecord>, StoreError>> {
         let run = run.clone();
-        self.read(move |state| state.runs.get(&run).cloned())
+        self.read(move |state| state.runs.iter().find(|known| known.id == run).cloned())
     }
 
     fn unfinished_runs(
@@ -429,14 +536,17 @@ impl Store for MemStore {
         let session = session.cloned();
         let is_of = move |run: &&RunRecord| session.as_ref().is_none_or(|it| run.session == *it);
         self.read(move |state| {
-            let open = state.runs.values().filter(|run| run.end.is_none());
-            open.filter(is_of).cloned().collect()
+            let open = state.runs.iter().filter(|run| run.end.is_none());
+            let mut open: Vec<RunRecord> = open.filter(is_of).cloned().collect();
+            open.sort_by_key(|run| run.started_ms);
+            open
         })
     }
 
     fn grants(&self, session: &SessionId) -> BoxFuture<'_, Result<Vec<GrantRecord>, StoreError>> {
-        let session = session.clone();
-        self.read(move |state| state.grants.get(&session).cloned().unwrap_or_default())
+        self.read_of(session, |state, session| {
+            Ok(state.grants.get(session).cloned().unwrap_or_default())
+        })
     }
 
     fn set_grants(
@@ -446,6 +556,7 @@ impl Store for MemStore {
     ) -> BoxFuture<'_, Result<(), StoreError>> {
         let session = session.clone();
         self.write("keep grants", move |state| {
+            state.require(&session)?;
             state.grants.insert(session, grants);
             Ok(())
         })
@@ -474,18 +585,35 @@ impl Store for MemStore {
     }
 
     fn size(&self, session: &SessionId) -> BoxFuture<'_, Result<u64, StoreError>> {
-        let session = session.clone();
-        self.read(move |state| {
-            let ledger = state.ledgers.get(&session).into_iter().flatten();
-            let entries = ledger.map(|event| serde_json::to_string(&event.what).unwrap().len());
-            let messages = state.transcripts.get(&session).into_iter().flatten().flatten();
-            let messages = messages.map(|message| serde_json::to_string(message).unwrap().len());
-            u64::try_from(entries.chain(messages).sum::<usize>()).unwrap()
-        })
+        self.read_of(session, |state, session| Ok(state.size(session)))
     }
+}
+
+/// Whether a query selects a session.
+fn is_match(record: &SessionRecord, query: &SessionQuery) -> bool {
+    let fold = |text: &str| -> String {
+        text.chars().flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect()
+    };
+    let is_named = |search: &String| {
+        let texts = [Some(record.key.as_str()), record.label.as_deref(), record.title.as_deref()];
+        let is_long = search.chars().count() > SessionQuery::SEARCH_CHARS_MAX;
+        !is_long && texts.into_iter().flatten().any(|text| fold(text).contains(&fold(search)))
+    };
+    query.search.as_ref().is_none_or(is_named)
+        && query.label.as_ref().is_none_or(|label| record.label.as_ref() == Some(label))
+        && query.agent.as_ref().is_none_or(|agent| record.agent == *agent)
+        && query.owner.as_ref().is_none_or(|owner| record.owner == *owner)
+        && query.updated_since_ms.is_none_or(|since| record.updated_ms >= since)
+        && query.cwd.as_ref().is_none_or(|cwd| record.cwd.as_ref() == Some(cwd))
 }
 
 /// Size of an entry in a ledger.
 fn weight(event: &Event) -> usize {
     serde_json::to_string(&event.what).unwrap().len()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn mem_store_passes_conformance() {
+    store_conformance::check_store(|| async { Arc::new(MemStore::default()) as Arc<dyn Store> })
+        .await;
 }

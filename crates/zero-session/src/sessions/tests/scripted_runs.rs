@@ -78,7 +78,7 @@ async fn model_receives_earlier_messages() {
 #[tokio::test]
 async fn agent_gets_only_allowed_tools() {
     let mut fixture = SessionTestBed::new(&["Write:1", "done"]).await;
-    fixture.key = fixture.sessions.resolve_key("agent:qa:x").unwrap();
+    fixture.key = fixture.address("agent:qa:x");
     fixture.sessions.open(fixture.open_options()).await.unwrap();
     check(
         &fixture.run("go").await,

@@ -77,8 +77,8 @@ async fn same_prompt_runs_once() {
     assert_eq!(fixture.try_send("go").await, Ok(SendOutcome::Ended(waited.run)));
     assert_eq!(*fixture.backend.log.lock().unwrap(), ["Read 1"]);
     fixture.check_ledger().await;
-    let other = fixture.sessions.resolve_key("other").unwrap();
-    let wanted = OpenSessionOptions { key: Some("other".into()), ..OpenSessionOptions::default() };
+    let other = fixture.address("other");
+    let wanted = OpenSessionOptions { key: Some("other".into()), ..fixture.open_options() };
     fixture.sessions.open(wanted).await.unwrap();
     let prompt = crate::sessions::Prompt {
         text: "go".into(),
@@ -96,7 +96,7 @@ async fn concurrent_runs_are_bounded() {
     fixture.send("one").await;
     fixture.wait_for_line("tool Hang").await;
     let first = fixture.key.clone();
-    fixture.key = fixture.sessions.resolve_key("other").unwrap();
+    fixture.key = fixture.address("other");
     fixture.sessions.open(fixture.open_options()).await.unwrap();
     fixture.send("two").await;
     fixture.wait_for_line("notice queued").await;
@@ -111,7 +111,7 @@ async fn invalid_prompts_are_refused() {
     let empty = fixture.try_send(" x").await;
     assert_eq!(empty, Ok(SendOutcome::Started));
     fixture.wait_for_run(" x").await;
-    fixture.key = fixture.sessions.resolve_key("agent:nobody:x").unwrap();
+    fixture.key = fixture.address("agent:nobody:x");
     let error = fixture.try_send("go").await.unwrap_err();
     assert_eq!(error, SessionError::NotFound("agent:nobody:x".into()));
     let error = fixture.sessions.open(fixture.open_options()).await.unwrap_err();
@@ -140,17 +140,17 @@ async fn open_leave_as_is_changes_only_new_sessions() {
     let fixture = SessionTestBed::new(&[]).await;
     let wanted = |key: &str, cwd: &str| OpenSessionOptions {
         key: Some(key.into()),
-        owner: "another".into(),
+        owner: "me".into(),
         cwd: Some(cwd.into()),
         reach: FolderAccess::Anywhere,
         leave_as_is: true,
         ..OpenSessionOptions::default()
     };
     let before = fixture.record().await;
-    let found = fixture.sessions.open(wanted(&fixture.key.to_string(), "/tmp")).await.unwrap();
+    let found = fixture.sessions.open(wanted(&fixture.key.key.to_string(), "/tmp")).await.unwrap();
     assert_eq!((&found, &fixture.record().await), (&before, &before));
     let made = fixture.sessions.open(wanted("new", "/tmp")).await.unwrap();
-    assert_eq!((made.owner.as_str(), made.cwd), ("another", Some("/tmp".into())));
+    assert_eq!((made.owner.as_str(), made.cwd), ("me", Some("/tmp".into())));
     let again = fixture.sessions.open(wanted("new", "/usr")).await.unwrap();
     assert_eq!(again.cwd, Some("/tmp".into()));
 }

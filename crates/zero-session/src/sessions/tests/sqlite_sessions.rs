@@ -12,7 +12,7 @@ use crate::agent::AgentRegistry;
 use crate::direct_model::DirectModel;
 use crate::event::{Event, EventKind, RunOutcome};
 use crate::event_bus::{EventBus as _, delivery_channel};
-use crate::key::SessionKey;
+use crate::key::SessionAddress;
 use crate::local_event_bus::LocalEventBus;
 use crate::model::ModelClient;
 use crate::model::catalog::ModelCatalog;
@@ -53,10 +53,10 @@ async fn open(sessions: &SessionManager, key: &str) -> SessionRecord {
     sessions.open(wanted).await.unwrap()
 }
 
-async fn run(sessions: &SessionManager, key: &SessionKey, text: &str) -> RunOutcome {
+async fn run(sessions: &SessionManager, key: &SessionAddress, text: &str) -> RunOutcome {
     let prompt =
         Prompt { text: text.to_owned(), reach: FolderAccess::Anywhere, ..Prompt::default() };
-    let run = run_id(&format!("{text}{key}"));
+    let run = run_id(&format!("{text}{}", key.key));
     assert_eq!(sessions.send(key, run.clone(), prompt).await, Ok(SendOutcome::Started));
     sessions.wait_for_run(&run, PATIENCE).await.unwrap().unwrap().end.unwrap()
 }
@@ -69,28 +69,29 @@ async fn published_events_match_stored_events() {
     let (ear, mut listener) = delivery_channel(1000);
     let _subscription = bus.subscribe(&record.id, &ear);
     for text in ["go", "/status", "/help", "/mode plan"] {
-        assert_eq!(run(&sessions, &record.key, text).await, RunOutcome::Completed, "{text}");
+        assert_eq!(run(&sessions, &record.address(), text).await, RunOutcome::Completed, "{text}");
     }
-    let reset = sessions.reset(&record.key).await.unwrap();
+    let reset = sessions.reset(&record.address()).await.unwrap();
     assert_eq!((reset.transcript, reset.context_tokens), (2, None));
-    let kept = sessions.events(&record.key, 0, LedgerReadLimit::with_entries(1000)).await.unwrap();
+    let kept =
+        sessions.events(&record.address(), 0, LedgerReadLimit::with_entries(1000)).await.unwrap();
     let mut delivered: Vec<Event> = Vec::new();
     while delivered.len() < kept.len() {
         delivered.push((*listener.next().await.unwrap().event).clone());
     }
     assert_eq!(delivered, kept);
-    let old = sessions.transcript(&record.key, Some(1)).await.unwrap();
+    let old = sessions.transcript(&record.address(), Some(1)).await.unwrap();
     assert_eq!(old.messages.len(), 6);
     sessions.shut_down(PATIENCE).await;
     drop(sessions);
 
     let next = start(folder.path(), &bus, &[]).await;
     assert_eq!(
-        next.events(&record.key, 0, LedgerReadLimit::with_entries(1000)).await.unwrap(),
+        next.events(&record.address(), 0, LedgerReadLimit::with_entries(1000)).await.unwrap(),
         kept
     );
-    assert_eq!(next.get(&record.key).await.unwrap().unwrap().title.as_deref(), Some("go"));
-    assert!(next.delete(&record.key).await.unwrap());
+    assert_eq!(next.get(&record.address()).await.unwrap().unwrap().title.as_deref(), Some("go"));
+    assert!(next.delete(&record.address()).await.unwrap());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -102,7 +103,7 @@ async fn many_concurrent_runs_all_end() {
         let sessions = sessions.clone();
         runs.spawn(async move {
             let record = open(&sessions, &format!("s{number}")).await;
-            run(&sessions, &record.key, "go").await
+            run(&sessions, &record.address(), "go").await
         });
     }
     while let Some(end) = runs.join_next().await {
@@ -140,7 +141,7 @@ async fn session_in_use_by_live_process_is_left_alone() {
         Prompt { text: "go".to_owned(), reach: FolderAccess::Anywhere, ..Prompt::default() };
     let theirs = run_id("theirs");
     assert_eq!(
-        there.send(&record.key, theirs.clone(), prompt.clone()).await,
+        there.send(&record.address(), theirs.clone(), prompt.clone()).await,
         Ok(SendOutcome::Started)
     );
     let called = async {
@@ -149,7 +150,7 @@ async fn session_in_use_by_live_process_is_left_alone() {
     tokio::time::timeout(PATIENCE, called).await.unwrap();
 
     let here = start_as(folder.path(), &bus, &["mine"], node("here")).await;
-    let key = &record.key;
+    let key = &record.address();
     let before = here.events(key, 0, LedgerReadLimit::with_entries(1000)).await.unwrap();
     let refused = [
         here.reset(key).await.map(drop).unwrap_err(),
@@ -189,7 +190,7 @@ async fn two_processes_never_run_in_one_session_at_once() {
     let prompt =
         || Prompt { text: "go".to_owned(), reach: FolderAccess::Anywhere, ..Prompt::default() };
     for round in 0..50 {
-        let key = open(&here, &format!("s{round}")).await.key;
+        let key = open(&here, &format!("s{round}")).await.address();
         let (mine, theirs) = (run_id(&format!("mine{round}")), run_id(&format!("theirs{round}")));
         let (one, other) = tokio::join!(
             here.send(&key, mine.clone(), prompt()),
@@ -227,7 +228,7 @@ async fn process_that_was_taken_for_dead_writes_nothing() {
     let node = |name| Arc::new(LiveNodes { name, alive: Arc::clone(&alive) });
     let there = start_as(folder.path(), &bus, &["Hang:1"], node("there")).await;
     let record = open(&there, "main").await;
-    let (key, theirs) = (&record.key, run_id("theirs"));
+    let (key, theirs) = (&record.address(), run_id("theirs"));
     let prompt =
         Prompt { text: "go".to_owned(), reach: FolderAccess::Anywhere, ..Prompt::default() };
     let (ear, mut listener) = delivery_channel(1000);

@@ -60,7 +60,7 @@ async fn runs_waiting_for_user_block_nobody() {
     assert_eq!(fixture.run("b").await, "prompt b / started / text b / usage / ended completed");
     answer_all(&fixture);
     for key in mine {
-        fixture.key = fixture.sessions.resolve_key(key).unwrap();
+        fixture.key = fixture.address_of("a", key);
         assert_eq!(fixture.wait_for_run(key).await.run.end, Some(RunOutcome::Completed));
         fixture.check_ledger().await;
     }
@@ -94,11 +94,11 @@ async fn owner_limit_leaves_permits_for_others() {
     fixture.switch_session("other", "b").await;
     assert!(!fixture.run("b").await.contains("queued"));
     for key in mine {
-        let key = fixture.sessions.resolve_key(key).unwrap();
+        let key = fixture.address_of("a", key);
         fixture.sessions.abort(&key, None, "rpc").await.unwrap();
     }
     for key in mine {
-        fixture.key = fixture.sessions.resolve_key(key).unwrap();
+        fixture.key = fixture.address_of("a", key);
         fixture.wait_for_run(key).await;
         fixture.check_ledger().await;
     }
@@ -117,7 +117,7 @@ async fn paused_run() -> SessionTestBed {
     assert_eq!(available_permits(&fixture), 0);
     answer_all(&fixture);
     fixture.wait_for_line("notice queued").await;
-    fixture.key = fixture.sessions.resolve_key("one").unwrap();
+    fixture.key = fixture.address_of("a", "one");
     assert!(fixture.ledger_lines().await.ends_with("answer allow_once by me / notice queued"));
     fixture
 }
@@ -125,7 +125,7 @@ async fn paused_run() -> SessionTestBed {
 #[tokio::test]
 async fn answered_run_resumes_when_permit_is_free() {
     let fixture = paused_run().await;
-    let other = fixture.sessions.resolve_key("two").unwrap();
+    let other = fixture.address_of("b", "two");
     fixture.sessions.abort(&other, None, "rpc").await.unwrap();
     assert_eq!(fixture.wait_for_run("one").await.run.end, Some(RunOutcome::Completed));
     fixture.check_ledger().await;
@@ -147,7 +147,7 @@ async fn run_waiting_to_resume_can_be_stopped() {
         (1, 0),
         "the other one works on"
     );
-    let other = fixture.sessions.resolve_key("two").unwrap();
+    let other = fixture.address_of("b", "two");
     fixture.sessions.abort(&other, None, "rpc").await.unwrap();
     fixture.wait_for_run("two").await;
     assert_eq!((fixture.sessions.stats().running, available_permits(&fixture)), (0, 1));
@@ -164,7 +164,7 @@ async fn loop_question_holds_no_permit() {
     fixture.switch_session("two", "b").await;
     assert!(!fixture.run("b").await.contains("queued"));
     answer_all(&fixture);
-    fixture.key = fixture.sessions.resolve_key("one").unwrap();
+    fixture.key = fixture.address_of("a", "one");
     assert_eq!(fixture.wait_for_run("one").await.run.end, Some(RunOutcome::Completed));
 }
 
@@ -186,7 +186,7 @@ async fn client_tool_calls_hold_no_permit() {
         fixture.switch_session("two", "b").await;
         assert!(!fixture.run("b").await.contains("queued"), "{silent}");
         drop(lease);
-        fixture.key = fixture.sessions.resolve_key("one").unwrap();
+        fixture.key = fixture.address_of("a", "one");
         let end = fixture.wait_for_run("one").await.run.end;
         assert!(
             matches!(&end, Some(RunOutcome::Failed { kind, .. }) if kind == "tool_host"),

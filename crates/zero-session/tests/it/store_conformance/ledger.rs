@@ -8,8 +8,8 @@ use tokio::task::JoinSet;
 use zero_core::ToolKind;
 
 use super::{
-    StoreConformanceCheck, assert_no_session, claim, create_session, event_seqs, event_text, key,
-    read_session, run_id, text_event, unknown_session,
+    StoreConformanceCheck, address, assert_no_session, claim, create_session, event_seqs,
+    event_text, read_session, run_id, text_event, unknown_session,
 };
 use zero_session::event::{Event, EventKind};
 use zero_session::message::{MessageBlock, ModelMessage};
@@ -304,7 +304,7 @@ async fn older_transcripts_are_kept(store: Arc<dyn Store>) {
         .await
         .unwrap();
     let known = SessionPatch { context_tokens: Some(9), ..Default::default() };
-    store.patch(&key("a"), known).await.unwrap();
+    store.patch(&address("a"), known).await.unwrap();
     let reset = store
         .start_transcript(&id, claim(&*store, &id).await, TranscriptStart::Reset, vec![])
         .await

@@ -7,13 +7,14 @@ use tokio::task::JoinSet;
 use zero_policy::{GrantScope, PermissionMode};
 
 use super::{
-    StoreConformanceCheck, assert_no_session, claim, create_session, delete, key, new_run,
+    StoreConformanceCheck, address, assert_no_session, claim, create_session, delete, key, new_run,
     new_session, read_session, text_event, unknown_session,
 };
+use zero_session::key::SessionAddress;
 use zero_session::message::ModelMessage;
 use zero_session::store::{
-    ClaimEpoch, GrantRecord, LedgerReadLimit, NewEvent, NewSession, SessionPatch, SessionQuery,
-    Store, StoreError, ToolHostLocation, TranscriptStart,
+    ClaimEpoch, GrantRecord, IdleSessionQuery, LedgerReadLimit, NewEvent, NewSession, SessionPatch,
+    SessionQuery, Store, StoreError, ToolHostLocation, TranscriptStart,
 };
 
 pub(super) const CHECKS: &[StoreConformanceCheck] = &[
@@ -21,6 +22,8 @@ pub(super) const CHECKS: &[StoreConformanceCheck] = &[
     ("a session raced for is made once", |store| Box::pin(concurrent_create_makes_one(store))),
     ("a session is kept as it was wanted", |store| Box::pin(session_round_trips_unchanged(store))),
     ("a patch changes what it names", |store| Box::pin(patch_changes_named_fields(store))),
+    ("a key is unique per owner", |store| Box::pin(key_is_unique_per_owner(store))),
+    ("a label is unique per owner", |store| Box::pin(label_is_unique_per_owner(store))),
     ("a label has one owner", |store| Box::pin(label_has_one_owner(store))),
     ("a label raced for has one owner", |store| Box::pin(concurrent_label_has_one_owner(store))),
     ("sessions are listed newest first, by pages", |store| {
@@ -35,19 +38,55 @@ pub(super) const CHECKS: &[StoreConformanceCheck] = &[
     ("grants of two processes are merged", |store| {
         Box::pin(grants_of_two_processes_are_merged(store))
     }),
+    ("idle sessions are listed oldest first", |store| Box::pin(idle_sessions_are_listed(store))),
     ("it says that it is ready", |store| Box::pin(store_reports_ready(store))),
 ];
 
 async fn session_is_created_once(store: Arc<dyn Store>) {
-    assert_eq!(store.session(&key("a")).await.unwrap(), None);
+    assert_eq!(store.session(&address("a")).await.unwrap(), None);
     let made = create_session(&store, "a").await;
-    let again = NewSession { owner: "other".to_owned(), ..new_session("a") };
+    let again = NewSession { label: Some("other".to_owned()), ..new_session("a") };
     assert_eq!(store.create(again).await.unwrap(), made, "unchanged");
-    assert_eq!(store.session(&key("a")).await.unwrap(), Some(made.clone()));
+    assert_eq!(store.session(&address("a")).await.unwrap(), Some(made.clone()));
     assert_eq!(store.session_by_id(&made.id).await.unwrap(), Some(made.clone()));
     assert_eq!(store.session_by_id(&unknown_session()).await.unwrap(), None);
     assert_ne!(create_session(&store, "b").await.id, made.id);
     assert_eq!(store.count().await.unwrap(), 2);
+}
+
+async fn key_is_unique_per_owner(store: Arc<dyn Store>) {
+    let of = |owner: &str| NewSession { owner: owner.to_owned(), ..new_session("a") };
+    let at = |owner: &str| SessionAddress::new(owner, key("a"));
+    let mine = store.create(of("me")).await.unwrap();
+    let theirs = store.create(of("them")).await.unwrap();
+    assert_ne!(mine.id, theirs.id);
+    assert_eq!(store.create(of("them")).await.unwrap(), theirs, "unchanged");
+    assert_eq!(store.session(&at("me")).await.unwrap(), Some(mine.clone()));
+    assert_eq!(store.session(&at("them")).await.unwrap(), Some(theirs.clone()));
+    assert_eq!(store.session(&at("nobody")).await.unwrap(), None);
+    let title = SessionPatch { title: Some(Some("mine".to_owned())), ..Default::default() };
+    store.patch(&at("me"), title.clone()).await.unwrap();
+    assert_eq!(store.patch(&at("nobody"), title).await.unwrap(), None);
+    assert_eq!(store.session(&at("them")).await.unwrap(), Some(theirs.clone()), "not its patch");
+    store.append(&mine.id, None, vec![text_event("mine")]).await.unwrap();
+    assert_eq!(store.last_seq(&theirs.id).await.unwrap(), 0);
+    delete(&store, &mine.id).await;
+    assert_eq!(store.session(&at("me")).await.unwrap(), None);
+    assert_eq!(store.session(&at("them")).await.unwrap(), Some(theirs));
+}
+
+async fn label_is_unique_per_owner(store: Arc<dyn Store>) {
+    let of = |owner: &str, name| NewSession { owner: owner.to_owned(), ..new_session(name) };
+    let labelled = |owner, name| NewSession { label: Some("one".to_owned()), ..of(owner, name) };
+    store.create(labelled("me", "a")).await.unwrap();
+    store.create(labelled("them", "b")).await.expect("the label of another owner");
+    store.create(of("them", "a")).await.unwrap();
+    let theirs = SessionAddress::new("them", key("a"));
+    let taken = StoreError::LabelTaken { label: "one".to_owned(), key: key("b") };
+    assert_eq!(store.patch(&theirs, label_patch("one")).await.unwrap_err(), taken);
+    let (owner, label) = (Some("them".to_owned()), Some("one".to_owned()));
+    let query = SessionQuery { owner, label, ..Default::default() };
+    assert_eq!(list_keys(&store, query).await, ("b".to_owned(), 1));
 }
 
 async fn owner_session_limit_holds(store: Arc<dyn Store>) {
@@ -159,7 +198,8 @@ async fn session_round_trips_unchanged(store: Arc<dyn Store>) {
         tool_host: ToolHostLocation::Client { name: "an editor".to_owned() },
     };
     let made = store.create(wanted.clone()).await.unwrap();
-    let kept = store.session(&wanted.key).await.unwrap().unwrap();
+    let kept =
+        store.session(&SessionAddress::new("ci", wanted.key.clone())).await.unwrap().unwrap();
     assert_eq!(made, kept);
     assert_eq!(kept.agent, "qa");
     assert_eq!((kept.transcript, kept.context_tokens), (1, None));
@@ -192,7 +232,7 @@ async fn patch_changes_named_fields(store: Arc<dyn Store>) {
         tool_host: Some(ToolHostLocation::Client { name: "editor".to_owned() }),
         context_tokens: Some(123),
     };
-    let changed = store.patch(&key("a"), patch.clone()).await.unwrap().unwrap();
+    let changed = store.patch(&address("a"), patch.clone()).await.unwrap().unwrap();
     assert_eq!(changed, read_session(&store, "a").await);
     let now = SessionPatch {
         label: Some(changed.label.clone()),
@@ -206,7 +246,7 @@ async fn patch_changes_named_fields(store: Arc<dyn Store>) {
         context_tokens: changed.context_tokens,
     };
     assert_eq!(now, patch);
-    let nothing = store.patch(&key("a"), SessionPatch::default()).await.unwrap();
+    let nothing = store.patch(&address("a"), SessionPatch::default()).await.unwrap();
     assert_eq!(nothing, Some(changed), "what is not named stays");
     let clear = SessionPatch {
         label: Some(None),
@@ -219,11 +259,11 @@ async fn patch_changes_named_fields(store: Arc<dyn Store>) {
         tool_host: Some(ToolHostLocation::Gateway),
         context_tokens: Some(0),
     };
-    let cleared = store.patch(&key("a"), clear).await.unwrap().unwrap();
+    let cleared = store.patch(&address("a"), clear).await.unwrap().unwrap();
     assert_eq!(cleared.context_tokens, Some(0));
     assert_eq!(zero_session::store::SessionRecord { context_tokens: None, ..cleared }, made);
     assert_eq!(read_session(&store, "b").await, other);
-    assert_eq!(store.patch(&key("none"), SessionPatch::default()).await.unwrap(), None);
+    assert_eq!(store.patch(&address("none"), SessionPatch::default()).await.unwrap(), None);
 }
 
 fn label_patch(label: &str) -> SessionPatch {
@@ -235,17 +275,17 @@ async fn label_has_one_owner(store: Arc<dyn Store>) {
     store.create(labelled("a")).await.unwrap();
     let taken = StoreError::LabelTaken { label: "one".to_owned(), key: key("a") };
     assert_eq!(store.create(labelled("b")).await.unwrap_err(), taken);
-    assert_eq!(store.session(&key("b")).await.unwrap(), None, "nothing is left of it");
+    assert_eq!(store.session(&address("b")).await.unwrap(), None, "nothing is left of it");
     create_session(&store, "b").await;
     let both = SessionPatch { title: Some(Some("t".to_owned())), ..label_patch("one") };
-    assert_eq!(store.patch(&key("b"), both).await.unwrap_err(), taken);
+    assert_eq!(store.patch(&address("b"), both).await.unwrap_err(), taken);
     assert_eq!(read_session(&store, "b").await.title, None, "nothing else is changed");
-    store.patch(&key("a"), label_patch("one")).await.expect("its own label");
-    store.patch(&key("b"), label_patch("One")).await.expect("labels differ by case");
-    store.patch(&key("a"), label_patch("two")).await.expect("another");
-    store.patch(&key("b"), label_patch("one")).await.expect("it is free again");
+    store.patch(&address("a"), label_patch("one")).await.expect("its own label");
+    store.patch(&address("b"), label_patch("One")).await.expect("labels differ by case");
+    store.patch(&address("a"), label_patch("two")).await.expect("another");
+    store.patch(&address("b"), label_patch("one")).await.expect("it is free again");
     delete(&store, &read_session(&store, "b").await.id).await;
-    store.patch(&key("a"), label_patch("one")).await.expect("it is free again");
+    store.patch(&address("a"), label_patch("one")).await.expect("it is free again");
 }
 
 async fn concurrent_label_has_one_owner(store: Arc<dyn Store>) {
@@ -255,7 +295,7 @@ async fn concurrent_label_has_one_owner(store: Arc<dyn Store>) {
         tasks.spawn(async move {
             let name = format!("s{task}");
             create_session(&store, &name).await;
-            store.patch(&key(&name), label_patch("wanted")).await
+            store.patch(&address(&name), label_patch("wanted")).await
         });
     }
     let results = tasks.join_all().await;
@@ -314,9 +354,11 @@ async fn sessions_are_filtered(store: Arc<dyn Store>) {
         let session = NewSession { owner: owner.to_owned(), cwd, ..new_session(name) };
         store.create(session).await.unwrap();
     }
-    store.patch(&key("agent:qa:b"), label_patch("mine")).await.unwrap();
-    let base = read_session(&store, "agent:qa:a").await.updated_ms;
-    let id = read_session(&store, "agent:qa:a").await.id;
+    let mine = SessionAddress::new("me", key("agent:qa:b"));
+    store.patch(&mine, label_patch("mine")).await.unwrap();
+    let theirs = SessionAddress::new("ci", key("agent:qa:a"));
+    let first = store.session(&theirs).await.unwrap().unwrap();
+    let (base, id) = (first.updated_ms, first.id);
     let later = NewEvent { time_ms: base + 1_000_000, ..text_event("x") };
     store.append(&id, None, vec![later]).await.unwrap();
     let some = |text: &str| Some(text.to_owned());
@@ -352,7 +394,7 @@ async fn search_matches_literal_text(store: Arc<dyn Store>) {
             title: Some(Some(title.to_owned())),
             ..Default::default()
         };
-        store.patch(&key(name), patch).await.unwrap();
+        store.patch(&address(name), patch).await.unwrap();
     }
     let long = "a".repeat(SessionQuery::SEARCH_CHARS_MAX + 1);
     let rows = [
@@ -378,7 +420,7 @@ async fn search_matches_literal_text(store: Arc<dyn Store>) {
         assert_eq!(list_keys(&store, query).await, (expected.to_owned(), total), "{search:?}");
     }
     let clear = SessionPatch { title: Some(None), ..label_patch("other") };
-    store.patch(&key("percent%"), clear).await.unwrap();
+    store.patch(&address("percent%"), clear).await.unwrap();
     let query = SessionQuery { search: Some("slash".to_owned()), ..Default::default() };
     assert_eq!(list_keys(&store, query).await.1, 0, "what it was called before does not count");
 }
@@ -403,7 +445,7 @@ async fn deleted_session_leaves_nothing(store: Arc<dyn Store>) {
         .unwrap();
     store.set_grants(&made.id, vec![grant("Read", true)]).await.unwrap();
     delete(&store, &made.id).await;
-    assert_eq!(store.session(&key("a")).await.unwrap(), None);
+    assert_eq!(store.session(&address("a")).await.unwrap(), None);
     assert_eq!(store.session_by_id(&made.id).await.unwrap(), None);
     let gone = Err(StoreError::NoSession(made.id.to_string()));
     assert_eq!(store.events(&made.id, 0, LedgerReadLimit::with_entries(9)).await, gone);
@@ -453,6 +495,41 @@ async fn grants_of_two_processes_are_merged(store: Arc<dyn Store>) {
     store.change_grants(&id, before, after.clone()).await.unwrap();
     assert_eq!(store.grants(&id).await.unwrap(), [grant("Edit", true), two, grant("Read", false)]);
     assert_no_session(store.change_grants(&unknown_session(), vec![], after).await);
+}
+
+async fn idle_sessions_are_listed(store: Arc<dyn Store>) {
+    assert_eq!(store.usage().await.unwrap().sessions, 0);
+    let base = create_session(&store, "s0").await.created_ms;
+    for (name, later) in [("s1", 30), ("s2", 10), ("s3", 20)] {
+        let id = create_session(&store, name).await.id;
+        let event = NewEvent { time_ms: base + 1_000_000 + later, ..text_event("x") };
+        store.append(&id, None, vec![event]).await.unwrap();
+    }
+    let theirs = NewSession { owner: "them".to_owned(), ..new_session("s4") };
+    let theirs = store.create(theirs).await.unwrap();
+    create_session(&store, "named").await;
+    store.patch(&address("named"), label_patch("kept")).await.unwrap();
+    let busy = create_session(&store, "busy").await;
+    store.begin_run(new_run("r", &busy.id, Vec::new())).await.unwrap();
+    let names = |owner: Option<&str>, updated_before_ms: i64, limit: usize| {
+        let (store, owner) = (Arc::clone(&store), owner.map(str::to_owned));
+        async move {
+            let query = IdleSessionQuery { owner, updated_before_ms, limit };
+            let idle = store.idle_sessions(query).await.unwrap();
+            idle.iter().map(|idle| idle.address.key.name().to_owned()).collect::<Vec<_>>().join(" ")
+        }
+    };
+    assert_eq!(names(None, i64::MAX, 9).await, "s0 s4 s2 s3 s1", "neither labelled nor at work");
+    assert_eq!(names(None, i64::MAX, 2).await, "s0 s4");
+    assert_eq!(names(Some("them"), i64::MAX, 9).await, "s4");
+    assert_eq!(names(Some("local"), base + 1_000_020, 9).await, "s0 s2");
+    let query = IdleSessionQuery { owner: None, updated_before_ms: i64::MAX, limit: 9 };
+    for idle in store.idle_sessions(query).await.unwrap() {
+        assert_eq!(idle.bytes, store.size(&idle.id).await.unwrap());
+        assert_eq!(store.session(&idle.address).await.unwrap().unwrap().id, idle.id);
+    }
+    assert_eq!(store.session_by_id(&theirs.id).await.unwrap(), Some(theirs));
+    assert_eq!(store.usage().await.unwrap().sessions, 7);
 }
 
 async fn store_reports_ready(store: Arc<dyn Store>) {

@@ -10,6 +10,7 @@ use zero_policy::{Machine, PermissionMode};
 use zero_runtime::audit::AuditLog;
 use zero_runtime::audit::verification::VerifyOptions;
 use zero_sandbox::StateDir;
+use zero_session::sessions::SessionLimits;
 use zero_settings::layer::display_path;
 use zero_settings::user_paths::canonical_folder;
 use zero_settings::{RuleEntry, SettingsLayer, SettingsLayerKind, WorkspaceSettings};
@@ -40,10 +41,12 @@ pub(super) fn run_all(app: &AppContext) -> Vec<DoctorFinding> {
             "zero cannot check the workspace without it",
         );
     });
+    let mut sessions_max = SessionLimits::default().sessions_max;
     if let Ok(folder) = &folder {
         let trust = load_trust_store(state.as_ref().ok(), &mut findings);
         let settings = load_settings(app, folder, &trust, &mut findings);
         if let Some(settings) = &settings {
+            sessions_max = settings.gateway().max_sessions.unwrap_or(sessions_max);
             check_trust(settings, &mut findings);
             check_rules(settings, &mut findings);
             check_mode(settings, &mut findings);
@@ -61,7 +64,7 @@ pub(super) fn run_all(app: &AppContext) -> Vec<DoctorFinding> {
     if let Ok(state) = &state {
         check_audit_log(state, &mut findings);
         check_private_folder(app, state, &mut findings);
-        sessions::check_store(app, state, &mut findings);
+        sessions::check_store(app, state, sessions_max, &mut findings);
         gateway::check_own_token(app, state, &mut findings);
     }
     check_search_path(app, folder.as_deref().ok(), &mut findings);

@@ -8,12 +8,14 @@ use zero_sandbox::StateDir;
 use zero_session::agent::DIRECT;
 use zero_session::model::catalog::{self, ModelCatalog};
 use zero_session::sqlite_store::SqliteStore;
+use zero_session::store::Store as _;
 use zero_settings::WorkspaceSettings;
 use zero_settings::layer::display_path;
 
 use super::base_checks::LISTED_MAX;
 use super::findings::DoctorReport;
 use crate::AppContext;
+use crate::host_setup::small_runtime;
 use crate::session_engine::STORE_FILE;
 
 const CHECK: &str = "sessions";
@@ -21,8 +23,14 @@ const CHECK: &str = "sessions";
 const CHECK_TIME_MAX: Duration = Duration::from_secs(10);
 const RESTORE_FIX: &str = "put a copy of the file from before in its place, or move it away with its `-wal` and `-shm` files to start without its sessions";
 
-/// Checks that the session store can be opened, is undamaged, and that only the user can read it.
-pub(super) fn check_store(app: &AppContext, state: &StateDir, findings: &mut DoctorReport) {
+/// Checks that the session store can be opened, is undamaged, has room for more, and that only the
+/// user can read it.
+pub(super) fn check_store(
+    app: &AppContext,
+    state: &StateDir,
+    sessions_max: u64,
+    findings: &mut DoctorReport,
+) {
     let file = state.path().join(STORE_FILE);
     let path = display_path(&file, app.config.home());
     // Check the mode first, because opening the store makes it private.
@@ -38,6 +46,15 @@ pub(super) fn check_store(app: &AppContext, state: &StateDir, findings: &mut Doc
     match SqliteStore::open(&file) {
         Ok(store) => {
             check_damage(&store, &path, format_size(metadata.len()), findings);
+            let usage = small_runtime().ok().and_then(|run| run.block_on(store.usage()).ok());
+            if let Some(usage) = usage.filter(|usage| usage.is_near(sessions_max)) {
+                let sessions = usage.sessions;
+                findings.add_warning(
+                    CHECK,
+                    format!("{sessions} sessions are stored, and an owner can have {sessions_max}"),
+                    "remove old ones: `zero prune --days 90 --dry-run` lists them",
+                );
+            }
         }
         Err(error) => findings.add_error(
             CHECK,

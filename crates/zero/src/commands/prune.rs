@@ -1,0 +1,106 @@
+//! `zero prune`: removes old sessions of this machine and gives free space back.
+
+use anyhow::Context as _;
+use serde_json::json;
+use zero_core::host_limits::ByteSize;
+use zero_gateway::AuthConfig;
+use zero_session::sessions::{PruneMode, RetentionRules};
+use zero_session::sqlite_store::SqliteStore;
+use zero_session::store::{IdleSession, StoreUsage};
+
+use crate::AppContext;
+use crate::cli::PruneArgs;
+use crate::exit::ExitOutcome;
+use crate::gateway_lock::GatewayLock;
+use crate::host_setup::small_runtime;
+use crate::session_engine::{STORE_FILE, days, retention_rules};
+use crate::terminal::{FAINT, TableCell, TextTable};
+use crate::token_holder::LOCAL_OWNER;
+
+pub(super) fn run(app: &AppContext, args: &PruneArgs) -> anyhow::Result<ExitOutcome> {
+    let workspace = app.config.open_workspace(&[])?;
+    let settings = app.load_settings(&workspace, &[])?;
+    let mut rules = retention_rules(&settings);
+    rules.idle_max = args.days.map(days).or(rules.idle_max);
+    if args.compact {
+        let state = app.config.state_dir()?;
+        let _no_gateway = GatewayLock::acquire(&state)?;
+        SqliteStore::compact(&state.path().join(STORE_FILE))?;
+    }
+    let mode = if args.dry_run { PruneMode::DryRun } else { PruneMode::Remove };
+    let runtime = small_runtime()?;
+    let cwd = workspace.cwd().to_owned();
+    let pruned = runtime.block_on(async {
+        let config = app.gateway_config(&settings, &[], cwd, AuthConfig::deny_all()).await?;
+        let removed = config.sessions.prune(rules, mode).await?;
+        let usage = config.sessions.store().usage().await.context("could not measure the store")?;
+        anyhow::Ok((removed, usage))
+    });
+    runtime.shutdown_background();
+    let (removed, usage) = pruned?;
+    match args.json {
+        true => print_json(app, args, &removed, usage)?,
+        false => print_text(app, args, &rules, &removed, usage)?,
+    }
+    Ok(ExitOutcome::Ok)
+}
+
+fn print_json(
+    app: &AppContext,
+    args: &PruneArgs,
+    removed: &[IdleSession],
+    usage: StoreUsage,
+) -> anyhow::Result<()> {
+    let session = |session: &IdleSession| {
+        json!({
+            "sessionKey": session.address.to_text(LOCAL_OWNER),
+            "updatedMs": session.updated_ms,
+            "bytes": session.bytes,
+        })
+    };
+    let report = json!({
+        "dryRun": args.dry_run,
+        "removed": removed.iter().map(session).collect::<Vec<_>>(),
+        "bytes": total_bytes(removed),
+        "store": {
+            "sessions": usage.sessions, "bytes": usage.bytes, "freeBytes": usage.free_bytes,
+        },
+    });
+    Ok(app.terminal.out.write_pretty_json(&report)?)
+}
+
+fn print_text(
+    app: &AppContext,
+    args: &PruneArgs,
+    rules: &RetentionRules,
+    removed: &[IdleSession],
+    usage: StoreUsage,
+) -> anyhow::Result<()> {
+    let out = &app.terminal.out;
+    if !removed.is_empty() {
+        let mut table = TextTable::new(["SESSION", "LAST ACTIVE", "SIZE"]);
+        for session in removed {
+            table.add_row([
+                session.address.to_text(LOCAL_OWNER).into(),
+                TableCell::styled(super::sessions::format_time(session.updated_ms), FAINT),
+                ByteSize::bytes(session.bytes).to_string().into(),
+            ]);
+        }
+        out.write(&table.render(out))?;
+    }
+    let verb = if args.dry_run { "would remove" } else { "removed" };
+    let (count, bytes) = (removed.len(), ByteSize::bytes(total_bytes(removed)));
+    app.terminal.print_note(&format!("{verb} {count} sessions, {bytes}"));
+    if *rules == RetentionRules::default() {
+        let text = "no rule says which sessions are old; pass --days, or set `gateway.retention`";
+        app.terminal.print_note(text);
+    }
+    let (held, free) = (ByteSize::bytes(usage.bytes), ByteSize::bytes(usage.free_bytes));
+    let sessions = usage.sessions;
+    app.terminal.print_note(&format!("{sessions} sessions are kept, {held}; {free} are free"));
+    Ok(())
+}
+
+fn total_bytes(sessions: &[IdleSession]) -> u64 {
+    sessions.iter().map(|session| session.bytes).sum()
+}
