@@ -19,6 +19,7 @@ mod sandbox;
 mod search_tree;
 mod secrets;
 mod stopwatch;
+mod store;
 
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
@@ -42,7 +43,7 @@ struct BenchSuite {
 }
 
 /// All suites, in this order.
-const PARTS: [BenchSuite; 7] = [
+const PARTS: [BenchSuite; 8] = [
     BenchSuite {
         name: "files",
         measure: measurements::measure,
@@ -67,6 +68,11 @@ const PARTS: [BenchSuite; 7] = [
         name: "mcp",
         measure: mcp::measure,
         examples: &[("zero-mcp", &["call_cost", "hostile_server"])],
+    },
+    BenchSuite {
+        name: "store",
+        measure: store::measure,
+        examples: Some(("zero-session", &["prune_delay"])),
     },
     BenchSuite {
         name: "gateway",

@@ -1,7 +1,7 @@
 //! Removes sessions that the user does not want to keep any longer.
 //!
-//! Nothing is removed unless a rule says so. A session that has a label, that is open here, that has
-//! a run, or that was active in the last day is always kept.
+//! Nothing is removed unless a rule says so. A session that has a label, a run, or a client that hosts
+//! its tools for this process, or that was active in the last day, is always kept.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -6,8 +6,8 @@ use clap::Args;
 #[derive(Debug, Args)]
 #[command(
     after_help = "Without --days, `gateway.retention` in your settings says which sessions are
-removed; without that, none are. A session is kept if it has a label, if a run is active in it, if a
-program has it open, or if it was active in the last day.
+removed; without that, none are. A session is kept if it has a label, if a run is active in it, or if
+it was active in the last day.
 
 Examples:
   zero prune --days 90 --dry-run    list the sessions that were idle for 90 days

@@ -1,0 +1,29 @@
+//! Measures how long the writes of a turn wait while many sessions are deleted.
+
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use serde::Deserialize;
+
+use super::bench_context::{BenchContext, run_for_output};
+use super::bench_table::BenchTable;
+use super::policy::timed_row;
+
+/// The longest write of a turn while 10,000 sessions are deleted.
+const DELAY_MAX: Duration = Duration::from_millis(50);
+
+/// The output of the example that deletes sessions.
+#[derive(Deserialize)]
+struct PruneFigures {
+    busy_ns: u64,
+}
+
+pub(super) fn measure(bench: &BenchContext, table: &mut BenchTable) -> Result<()> {
+    let figures: PruneFigures =
+        serde_json::from_slice(&run_for_output(Command::new(bench.example_path("prune_delay")))?)
+            .context("could not read what the example printed")?;
+    let longest = Duration::from_nanos(figures.busy_ns);
+    table.add(timed_row("store, longest write while 10,000 sessions go", longest, DELAY_MAX));
+    Ok(())
+}
