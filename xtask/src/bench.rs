@@ -72,7 +72,7 @@ const PARTS: [BenchSuite; 8] = [
     BenchSuite {
         name: "store",
         measure: store::measure,
-        examples: Some(("zero-session", &["prune_delay"])),
+        examples: &[("zero-session", &["prune_delay"])],
     },
     BenchSuite {
         name: "gateway",
