@@ -304,7 +304,7 @@ pub(crate) struct TerminalPromptOptions {
     pub(crate) yes: bool,
     /// Whether stdin carries the prompt, so that answers are read from the terminal.
     pub(crate) takes_stdin: bool,
-    /// Elapsed counter, stopped while asking.
+    /// Elapsed counter, paused while asking.
     pub(crate) counter: ElapsedCounter,
     /// Whether `--yes` has let a run that repeats itself continue.
     pub(crate) continued: Arc<AtomicBool>,
@@ -335,7 +335,7 @@ impl TerminalPromptOptions {
         let Some(answers) = self.answer_source(app) else {
             return (id, ApprovalAnswer::RejectOnce);
         };
-        self.counter.stop();
+        let _pause = self.counter.pause();
         app.terminal.print_note(&request.reason);
         let question = format!("{}?", escape_line(&request.title));
         match app.terminal.ask(&answers, &question, "y/N").as_deref() {
@@ -420,7 +420,8 @@ impl CallApprover for TerminalCallApprover {
     ) -> BoxFuture<'a, ApprovalAnswer> {
         Box::pin(async move {
             let _turn = self.turn.lock().await;
-            self.counter.stop();
+            // Events go on while the user thinks; nothing may be drawn over the question.
+            let _pause = self.counter.pause();
             self.approver.ask(question).await
         })
     }

@@ -83,7 +83,7 @@ impl ElapsedCounter {
             state.pauses += 1;
             shared.clear(&mut state);
         }
-        CounterPauseGuard { shared: self.shared.clone() }
+        CounterPauseGuard { shared: self.shared.clone(), since: Instant::now() }
     }
 
     /// Stops counting and clears the line.
@@ -96,9 +96,10 @@ impl ElapsedCounter {
     }
 }
 
-/// Pauses the counter until it is dropped.
+/// Pauses the counter until it is dropped. The time of a pause does not count.
 pub(crate) struct CounterPauseGuard {
     shared: Option<Arc<CounterShared>>,
+    since: Instant,
 }
 
 impl Drop for CounterPauseGuard {
@@ -106,6 +107,9 @@ impl Drop for CounterPauseGuard {
         if let Some(shared) = &self.shared {
             let mut state = shared.lock();
             state.pauses = state.pauses.saturating_sub(1);
+            if let Some(running) = &mut state.running {
+                running.since += running.since.max(self.since).elapsed();
+            }
         }
     }
 }
@@ -162,7 +166,13 @@ mod tests {
         let pause = counter.pause();
         shared.draw(&mut shared.lock(), 2 * SHOW_DELAY);
         assert_eq!(stream.written_text(), "");
+        // An activity that begins meanwhile is not drawn either, and its time counts from the end.
+        counter.start("slow");
+        shared.draw(&mut shared.lock(), 2 * SHOW_DELAY);
+        assert_eq!(stream.written_text(), "");
+        let begun = shared.lock().running.as_ref().unwrap().since;
         drop(pause);
+        assert!(shared.lock().running.as_ref().unwrap().since > begun);
         shared.draw(&mut shared.lock(), SHOW_DELAY / 2);
         assert_eq!(stream.written_text(), "", "it is too early");
         shared.draw(&mut shared.lock(), 2 * SHOW_DELAY);

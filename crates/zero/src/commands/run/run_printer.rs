@@ -26,6 +26,8 @@ use crate::terminal::{
 const ERROR_LINES_MAX: usize = 8;
 /// Notes shown about a command.
 const NOTES_MAX: usize = 20;
+/// Most lines that are shown of a command that failed.
+const FAILURE_LINES_MAX: usize = 5;
 /// Lines shown of a diff.
 const DIFF_LINES_MAX: usize = 60;
 /// Lines shown of a web request; the tool's own limit.
@@ -166,6 +168,8 @@ impl RunPrinter {
             EventKind::ToolStarted { call, name, title, kind, input, .. } => {
                 let request = describe_request(name, input);
                 let (title, kind) = (title.clone(), *kind);
+                // The counter would erase what the model said in this line.
+                self.close_line()?;
                 self.counter.start(&title);
                 self.calls.insert(call.clone(), PendingCall { title, kind, request });
             }
@@ -225,14 +229,18 @@ impl RunPrinter {
         let display = outcome.result().map(|result| &result.display);
         self.close_line()?;
         let err = &self.terminal.err;
+        let exit_code = failed_exit_code(outcome).filter(|_| call.kind == ToolKind::Execute);
         let (mark, style) = match status {
+            ToolCallStatus::Completed if exit_code.is_some() => ("✗", BAD),
             ToolCallStatus::Completed => ("●", GOOD),
             ToolCallStatus::Denied => ("⊘", BAD),
             ToolCallStatus::Failed | ToolCallStatus::Interrupted => ("✗", BAD),
             ToolCallStatus::Cancelled => ("■", NOTABLE),
         };
-        let title = err.truncate_line(&escape_line(&call.title), 2);
-        let mut text = format!("{} {}\n", err.paint(style, mark), err.paint(STRONG, &title));
+        let ending = exit_code.map(|code| format!(" (exit code {code})")).unwrap_or_default();
+        let title = err.truncate_line(&escape_line(&call.title), 2 + ending.len());
+        let title = err.paint(STRONG, &title);
+        let mut text = format!("{} {title}{}\n", err.paint(style, mark), err.paint(BAD, &ending));
         if let Some(ResultDisplay::Diff(diff)) = display {
             text.push_str(&self.render_diff(&diff.unified));
         }
@@ -257,6 +265,11 @@ impl RunPrinter {
         if call.kind == ToolKind::Execute {
             for note in command_notes(outcome).take(NOTES_MAX) {
                 text.push_str(&format!("  {}\n", err.paint(NOTABLE, &escape_line(note))));
+            }
+        }
+        if exit_code.is_some() && !self.is_direct {
+            for line in last_output_lines(outcome, FAILURE_LINES_MAX) {
+                text.push_str(&format!("  {}\n", err.paint(FAINT, &escape_line(line))));
             }
         }
         if is_error(status) {
@@ -349,6 +362,21 @@ fn command_notes(outcome: &ToolOutcome) -> impl Iterator<Item = &str> {
     let all = facts.into_iter().chain(jobs.into_iter().flatten());
     let notes = all.filter_map(|facts| facts.get("notes").and_then(Value::as_array));
     notes.flatten().filter_map(Value::as_str)
+}
+
+/// The exit code of a command that failed.
+fn failed_exit_code(outcome: &ToolOutcome) -> Option<i64> {
+    let code = outcome.result()?.structured.get("exit_code")?.as_i64()?;
+    (code != 0).then_some(code)
+}
+
+/// The last lines that a command printed: its errors, or else its output.
+fn last_output_lines(outcome: &ToolOutcome, most: usize) -> Vec<&str> {
+    let facts = outcome.result().map(|result| &result.structured);
+    let text = |name: &str| facts.and_then(|facts| facts.get(name)).and_then(Value::as_str);
+    let printed = text("stderr").filter(|text| !text.trim().is_empty()).or_else(|| text("stdout"));
+    let lines: Vec<&str> = printed.unwrap_or_default().trim_end().lines().collect();
+    lines.get(lines.len().saturating_sub(most)..).unwrap_or_default().to_vec()
 }
 
 fn is_error(status: ToolCallStatus) -> bool {
@@ -486,7 +514,7 @@ mod tests {
     }
 
     #[test]
-    fn notes_about_command_are_shown() {
+    fn notes_about_command_and_its_failure_are_shown() {
         let make_begun = |kind: ToolKind| EventKind::ToolStarted {
             call: "c".to_owned(),
             name: "Bash".to_owned(),
@@ -498,10 +526,16 @@ mod tests {
             transcript_id: None,
         };
         let note = "`.vscode` was moved to quarantine";
-        for (structured, kind, shown) in [
-            (serde_json::json!({"notes": [note]}), ToolKind::Execute, true),
-            (serde_json::json!({"jobs": [{"notes": [note]}]}), ToolKind::Execute, true),
-            (serde_json::json!({"notes": [note]}), ToolKind::Other, false),
+        let noted = format!("● make\n  {note}\n");
+        let long = "line\n".repeat(FAILURE_LINES_MAX + 1);
+        let failed = serde_json::json!({"exit_code": 2, "stdout": long, "stderr": " "});
+        let shown = format!("✗ make (exit code 2)\n{}", "  line\n".repeat(FAILURE_LINES_MAX));
+        for (structured, kind, expected) in [
+            (serde_json::json!({"notes": [note]}), ToolKind::Execute, noted.as_str()),
+            (serde_json::json!({"jobs": [{"notes": [note]}]}), ToolKind::Execute, noted.as_str()),
+            (serde_json::json!({"notes": [note]}), ToolKind::Other, "● make\n"),
+            (serde_json::json!({"exit_code": 0, "stdout": "x"}), ToolKind::Execute, "● make\n"),
+            (failed, ToolKind::Execute, shown.as_str()),
         ] {
             let mut outcome =
                 ToolOutcome::from_content(ToolCallStatus::Completed, vec![], None, vec![]);
@@ -509,10 +543,8 @@ mod tests {
                 result.structured = structured;
             }
             let done = EventKind::tool_ended("c", outcome);
-            let expected =
-                if shown { format!("● make\n  {note}\n") } else { "● make\n".to_owned() };
             let events = vec![make_begun(kind), done, make_run_end(RunOutcome::Completed)];
-            check_events(events, ExitOutcome::Ok, "", &expected);
+            check_events(events, ExitOutcome::Ok, "", expected);
         }
     }
 
