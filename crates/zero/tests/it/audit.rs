@@ -247,8 +247,7 @@ fn wait_for_begin(zero: &TestProgram) -> String {
             .filter_map(|entry| std::fs::read_to_string(entry.ok()?.path()).ok());
         let rows = rows.collect::<String>();
         let started = rows.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        let call = started.filter(|row| row["status"] == "started").last();
-        if let Some(call) = call {
+        if let Some(call) = started.rev().find(|row| row["status"] == "started") {
             return call["call"].as_str().unwrap().to_owned();
         }
         assert!(Instant::now() < deadline, "the call does not begin");
