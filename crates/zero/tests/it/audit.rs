@@ -247,8 +247,7 @@ fn wait_for_begin(zero: &TestProgram) -> String {
             .filter_map(|entry| std::fs::read_to_string(entry.ok()?.path()).ok());
         let rows = rows.collect::<String>();
         let started = rows.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        let call = started.filter(|row| row["status"] == "started").last();
-        if let Some(call) = call {
+        if let Some(call) = started.rev().find(|row| row["status"] == "started") {
             return call["call"].as_str().unwrap().to_owned();
         }
         assert!(Instant::now() < deadline, "the call does not begin");
@@ -297,7 +296,7 @@ fn killed_call_is_named_as_unfinished() {
     zero.stdout(&["tools", "call", "Read", r#"{"file_path": "a.txt"}"#]);
     assert!(run_verify(&zero, &[]).contains("intact; 3 rows"));
     let tail = zero.stdout(&["audit", "tail"]);
-    let tools: Vec<_> = tail.lines().filter_map(|line| line.split_whitespace().nth(2)).collect();
+    let tools: Vec<_> = tail.lines().filter_map(|line| line.split_whitespace().nth(3)).collect();
     assert_eq!(tools, ["Bash", "Read"], "{tail}");
     assert_eq!(run_documented_check(&zero), "");
 }

@@ -150,9 +150,9 @@ fn spilled_output_lives_as_long_as_its_session() {
     };
     let [file] = &files()[..] else { panic!("{:?}", files()) };
     // Another process continues the session.
-    let page = run(&format!("/read {} 50000 1", file.display()));
+    let page = run(&format!("/read {} 50000-50000", file.display()));
     assert!(page.contains("50000"), "{page}");
-    zero.stdout(&["sessions", "delete", "s"]);
+    zero.stdout(&["sessions", "delete", "--yes", "s"]);
     assert_eq!(files(), Vec::<std::path::PathBuf>::new());
 }
 

@@ -580,7 +580,7 @@ async fn results_live_as_long_as_session() {
     assert_eq!(removed(), [], "a new process can read them");
     let id = next.record().await.id;
     next.sessions.reset(&next.key).await.unwrap();
-    assert_eq!(removed(), [id.clone()]);
+    assert_eq!(removed(), std::slice::from_ref(&id));
     next.sessions.delete(&next.key).await.unwrap();
     assert_eq!(removed(), [id.clone(), id]);
 }
