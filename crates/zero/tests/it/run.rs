@@ -101,12 +101,12 @@ fn interrupt_is_handled_while_many_events_wait() {
     let (zero, model) = program_with_model();
     let gateway = GatewayProcess::start(&zero);
     // More events than the client's queue and the pipe of its output hold.
-    let turns = (0..12).map(|turn| format!("call Nope{turn} {{}}\n").repeat(250) + "turn\n");
+    let turns = (0..6).map(|turn| format!("call Nope{turn} {{}}\n").repeat(250) + "turn\n");
     let prompt = format!("script:\n{}hang", turns.collect::<String>());
     let args = ["run", "--json", "--url", &gateway.url, &prompt];
     let mut command = zero.command(&args);
     let mut run = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-    while model.requests().len() < 13 {
+    while model.requests().len() < 7 {
         assert_eq!(run.try_wait().unwrap(), None, "it ended early");
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -121,7 +121,7 @@ fn interrupt_is_handled_while_many_events_wait() {
     let events = reading.join().unwrap();
     let last: Value = serde_json::from_str(events.lines().last().unwrap()).unwrap();
     assert_eq!(last["end"]["how"], "aborted", "{last}");
-    assert!(events.lines().count() > 6_000);
+    assert!(events.lines().count() > 3_000);
 }
 
 #[test]
