@@ -5,7 +5,7 @@
 
 use std::path::Path;
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, ErrorCode, InterruptHandle};
 
@@ -53,9 +53,10 @@ pub(super) fn check(path: &Path, time_max: Duration) -> Result<StoreCheck, Store
         let db = database_file::connect(path, ConnectionAccess::Read)?;
         let _deadline = Deadline::start(db.get_interrupt_handle(), time_max);
         let mut found = StoreCheck::default();
-        found.is_complete = match check_all(&db, &mut found) {
+        let until = Instant::now().checked_add(time_max);
+        found.is_complete = match check_all(&db, until, &mut found) {
             Err(error) if is_interrupt(&error) => false,
-            checked => checked.map(|()| true)?,
+            is_complete => is_complete?,
         };
         Ok(found)
     })();
@@ -85,7 +86,12 @@ impl Deadline {
     }
 }
 
-fn check_all(db: &Connection, found: &mut StoreCheck) -> Result<(), DatabaseError> {
+/// Returns whether everything was checked.
+fn check_all(
+    db: &Connection,
+    until: Option<Instant>,
+    found: &mut StoreCheck,
+) -> Result<bool, DatabaseError> {
     let mut pages = db.prepare(&format!("PRAGMA quick_check({PROBLEMS_MAX})"))?;
     for problem in pages.query_map([], |row| row.get::<_, String>(0))? {
         match problem.map_err(DatabaseError::from) {
@@ -101,6 +107,10 @@ fn check_all(db: &Connection, found: &mut StoreCheck) -> Result<(), DatabaseErro
     let mut sessions = db.prepare("SELECT row, key FROM sessions ORDER BY row")?;
     let mut rows = sessions.query([])?;
     while let Some(row) = rows.next()? {
+        // Many small queries may all end before they are interrupted.
+        if until.is_some_and(|until| Instant::now() >= until) {
+            return Ok(false);
+        }
         let mut session =
             DamagedSession { key: row.get(1)?, entries: 0, messages: 0, has_damaged_pages: false };
         match check_session(db, row.get(0)?, &mut session) {
@@ -112,7 +122,7 @@ fn check_all(db: &Connection, found: &mut StoreCheck) -> Result<(), DatabaseErro
             found.sessions.push(session);
         }
     }
-    Ok(())
+    Ok(true)
 }
 
 fn check_session(
