@@ -99,6 +99,22 @@ impl SqliteStore {
         done.map_err(|failure| failure.into_store_error("compact", &opened.path))
     }
 
+    /// Counts a piece of a deletion. The log is moved into the file from time to time; otherwise it
+    /// grows until a writer has to do that, and all wait for it.
+    async fn note_piece(&self, pieces: &mut u32) -> Result<(), StoreError> {
+        *pieces = pieces.saturating_add(1);
+        if !pieces.is_multiple_of(CHECKPOINT_PIECES) {
+            return Ok(());
+        }
+        let path = Arc::clone(&self.path);
+        let moved = tokio::task::spawn_blocking(move || checkpoint::move_log(&path)).await;
+        match moved {
+            Ok(moved) => self.map_database_error("tidy", moved),
+            // The runtime is ending; the next start goes on.
+            Err(_) => Err(StoreError::Busy),
+        }
+    }
+
     /// Converts a database error into a store error that names the file.
     fn map_database_error<T>(
         &self,
@@ -109,6 +125,8 @@ impl SqliteStore {
     }
 }
 
+/// Number of pieces of a deletion after which the log is moved into the file.
+const CHECKPOINT_PIECES: u32 = 16;
 /// Size charged to the queue for a small change, in bytes, besides its texts.
 const SMALL_CHANGE_BYTES: usize = 1024;
 
@@ -183,8 +201,13 @@ impl Store for SqliteStore {
 
     fn reclaim(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(async move {
-            while self.writer.write("remove a session", 0, removal::remove_piece).await? {}
-            while self.writer.write("shrink", 0, removal::vacuum_piece).await? {}
+            let mut pieces = 0_u32;
+            while self.writer.write("remove a session", 0, removal::remove_piece).await? {
+                self.note_piece(&mut pieces).await?;
+            }
+            while self.writer.write("shrink", 0, removal::vacuum_piece).await? {
+                self.note_piece(&mut pieces).await?;
+            }
             Ok(())
         })
     }

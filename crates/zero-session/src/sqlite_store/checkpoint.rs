@@ -99,6 +99,11 @@ fn run_checkpoints(wanted: &Receiver<()>, path: &Path) {
     }
 }
 
+/// Moves the log into the file, for a caller that makes it grow by few large changes.
+pub(super) fn move_log(path: &Path) -> Result<(), DatabaseError> {
+    checkpoint_log(&mut None, path)
+}
+
 fn checkpoint_log(connection: &mut Option<Connection>, path: &Path) -> Result<(), DatabaseError> {
     let connection = match connection {
         Some(connection) => connection,

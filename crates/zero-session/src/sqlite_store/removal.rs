@@ -10,11 +10,11 @@ use super::database_error::DatabaseError;
 
 /// Maximum number of bytes that one piece removes; a larger entry is a piece of its own. Deleted
 /// content is overwritten, so a piece writes as much as it removes.
-const PIECE_BYTES: i64 = 1024 * 1024;
+const PIECE_BYTES: i64 = 256 * 1024;
 /// Maximum number of rows that one piece removes.
 const PIECE_ROWS: i64 = 512;
 /// Pages that one piece gives back to the file system.
-const VACUUM_PAGES: i64 = 128;
+const VACUUM_PAGES: i64 = 64;
 /// Free pages that the file keeps for new content.
 const FREE_PAGES_KEPT: i64 = 256;
 
