@@ -45,6 +45,18 @@ impl ShellArg {
         }
     }
 
+    /// The same without its first bytes, which must be known.
+    pub(crate) fn skip_prefix(&self, bytes: usize) -> Self {
+        let skip = |text: &str| text.get(bytes..).unwrap_or_default().to_owned();
+        match self {
+            Self::Known(text) => Self::Known(skip(text)),
+            Self::Pattern(pattern) => Self::Pattern(skip(pattern)),
+            Self::Unknown { starts_with, written } => {
+                Self::Unknown { starts_with: skip(starts_with), written: written.clone() }
+            }
+        }
+    }
+
     /// The folder that a glob lists when it is expanded, as far as it is known; `None` for anything
     /// else.
     pub fn listed_folder(&self) -> Option<Self> {

@@ -134,6 +134,21 @@ fn function_does_not_hide_program_of_same_name() {
 }
 
 #[test]
+fn declared_array_cannot_hide_commands() {
+    let lines = [
+        "declare -a x='($(git push))'",
+        "local -A x='([k]=`git push`)'",
+        "x=(1); declare x='($(git push))'",
+        "read y < f.txt; declare -a x=$y",
+        "y=$(cat f.txt); declare -a \"x=$y\"",
+    ];
+    check_stopped(&engine_without_rules(), &lines);
+    check_stopped(&engine_in_plan_mode(), &lines);
+    let denied = build_engine("deny Bash(git push:*)", PermissionMode::Auto);
+    check_denied(&denied, &lines[..3]);
+}
+
+#[test]
 fn arithmetic_may_run_commands() {
     let lines = [
         "read z <<< 'a[$(./x)]'; echo $((z))",
