@@ -10,6 +10,7 @@ mod files;
 mod grant_offers;
 mod hosts;
 mod operands;
+mod protected_links;
 mod recursive_access;
 mod tool_resources;
 mod verdict_tree;
@@ -17,6 +18,7 @@ mod verdict_tree;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use zero_core::{
     CommandExecution, CommandLimitChange, CommandLine, Effect, RiskLevel, TargetPath,
@@ -24,6 +26,7 @@ use zero_core::{
 };
 
 pub use self::connect_request::{ConnectDeniedError, ConnectPermission, ConnectRequest};
+use self::protected_links::ProtectedLinks;
 use self::recursive_access::ContentsFinding;
 pub use self::verdict_tree::{VerdictNode, VerdictTree};
 use crate::command_access::{ChangeScope, CommandAccess};
@@ -273,7 +276,12 @@ impl PolicyEngine {
     }
 
     fn evaluate(&self, request: DecisionRequest<'_>) -> CallAssessment {
-        let case = RequestEvaluator { engine: self, request, contents: RefCell::default() };
+        let case = RequestEvaluator {
+            engine: self,
+            request,
+            contents: RefCell::default(),
+            protected_links: RefCell::default(),
+        };
         let mut judged = Vec::new();
         let mut analyses = Vec::new();
         for effect in request.effects {
@@ -306,6 +314,8 @@ struct RequestEvaluator<'a> {
     request: DecisionRequest<'a>,
     /// What was found in folders: a line may name the same one many times.
     contents: RefCell<HashMap<(FileAccess, PathViews), ContentsFinding<'a>>>,
+    /// Where the protected names of a folder lead, by the folder.
+    protected_links: RefCell<HashMap<PathBuf, Rc<ProtectedLinks>>>,
 }
 
 impl<'a> RequestEvaluator<'a> {
