@@ -684,12 +684,14 @@ impl CallAssessment {
         let risk = self.judged.iter().map(|judged| judged.risk).fold(self.base, RiskLevel::max);
         let verdict =
             self.judged.iter().map(|judged| judged.verdict).max().unwrap_or(Verdict::Allow);
-        // The first of the strictest assessments gives the reason; those decided by a rule come
-        // first.
+        // The strictest assessment gives the reason; of several, one decided by a rule, or the first
+        // with the highest risk.
         let strictest = || self.judged.iter().filter(|judged| judged.verdict == verdict);
         let decisive =
             strictest().find(|judged| judged.rule.is_some()).filter(|_| verdict != Verdict::Ask);
-        let decisive = decisive.or_else(|| strictest().next());
+        // Of equal elements, the last is the maximum.
+        let riskiest = || strictest().rev().max_by_key(|judged| judged.risk);
+        let decisive = decisive.or_else(riskiest);
         let grants = if verdict == Verdict::Ask {
             grant_offers::collect_grants(&self.judged)
         } else {
