@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// One argument of a command, with quotes removed and known variables expanded.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ShellArg {
     /// Exactly this text.
     Known(String),
