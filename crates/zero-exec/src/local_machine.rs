@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use zero_policy::{FileSearchOutcome, Machine};
+use zero_policy::{FileSearchOutcome, FolderMember, Machine};
 use zero_sandbox::{FileType, path_survey};
 
 /// Most files and folders visited by all searches of one decision.
@@ -159,6 +159,25 @@ impl Machine for LocalMachine<'_> {
             false => search_folder(folder, &self.budget, matches),
         }
     }
+
+    fn list_folder(&self, folder: &Path, most: usize) -> Option<Vec<FolderMember>> {
+        if self.budget.is_spent() {
+            return None;
+        }
+        match path_survey::list_sorted(folder, most.min(self.budget.names.get())) {
+            Some(entries) => {
+                self.budget.names.set(self.budget.names.get().saturating_sub(entries.len()));
+                let entry = |seen: path_survey::ScanEntry| FolderMember {
+                    path: seen.path,
+                    is_folder: seen.is_folder,
+                    is_link: seen.is_link,
+                };
+                Some(entries.into_iter().map(entry).collect())
+            }
+            None if path_survey::file_type(folder) == Some(FileType::Directory) => None,
+            None => Some(Vec::new()),
+        }
+    }
 }
 
 /// Searches for a file beneath a folder, within the budget.
@@ -231,6 +250,27 @@ mod tests {
                 "{endless}"
             );
         }
+    }
+
+    #[test]
+    fn listing_tells_links_from_folders() {
+        let temp = tempfile::tempdir().unwrap();
+        let root = temp.path().canonicalize().unwrap();
+        fs::create_dir(root.join("a")).unwrap();
+        fs::write(root.join("b"), "").unwrap();
+        symlink("a", root.join("c")).unwrap();
+        let machine = LocalMachine::new(&[]);
+        let member = |name: &str, is_folder, is_link| FolderMember {
+            path: root.join(name),
+            is_folder,
+            is_link,
+        };
+        let all =
+            vec![member("a", true, false), member("b", false, false), member("c", false, true)];
+        assert_eq!(machine.list_folder(&root, 3), Some(all));
+        assert_eq!(machine.list_folder(&root, 2), None);
+        assert_eq!(machine.list_folder(&root.join("b"), 3), Some(Vec::new()));
+        assert_eq!(machine.list_folder(&root.join("none"), 3), Some(Vec::new()));
     }
 
     #[test]

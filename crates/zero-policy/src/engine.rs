@@ -10,6 +10,7 @@ mod files;
 mod grant_offers;
 mod hosts;
 mod operands;
+mod protected_links;
 mod recursive_access;
 mod tool_resources;
 mod verdict_tree;
@@ -17,6 +18,7 @@ mod verdict_tree;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use zero_core::{
     CommandExecution, CommandLimitChange, CommandLine, Effect, RiskLevel, TargetPath,
@@ -24,6 +26,7 @@ use zero_core::{
 };
 
 pub use self::connect_request::{ConnectDeniedError, ConnectPermission, ConnectRequest};
+use self::protected_links::ProtectedLinks;
 use self::recursive_access::ContentsFinding;
 pub use self::verdict_tree::{VerdictNode, VerdictTree};
 use crate::command_access::{ChangeScope, CommandAccess};
@@ -273,7 +276,12 @@ impl PolicyEngine {
     }
 
     fn evaluate(&self, request: DecisionRequest<'_>) -> CallAssessment {
-        let case = RequestEvaluator { engine: self, request, contents: RefCell::default() };
+        let case = RequestEvaluator {
+            engine: self,
+            request,
+            contents: RefCell::default(),
+            protected_links: RefCell::default(),
+        };
         let mut judged = Vec::new();
         let mut analyses = Vec::new();
         for effect in request.effects {
@@ -306,6 +314,8 @@ struct RequestEvaluator<'a> {
     request: DecisionRequest<'a>,
     /// What was found in folders: a line may name the same one many times.
     contents: RefCell<HashMap<(FileAccess, PathViews), ContentsFinding<'a>>>,
+    /// Where the protected names of a folder lead, by the folder.
+    protected_links: RefCell<HashMap<PathBuf, Rc<ProtectedLinks>>>,
 }
 
 impl<'a> RequestEvaluator<'a> {
@@ -674,12 +684,14 @@ impl CallAssessment {
         let risk = self.judged.iter().map(|judged| judged.risk).fold(self.base, RiskLevel::max);
         let verdict =
             self.judged.iter().map(|judged| judged.verdict).max().unwrap_or(Verdict::Allow);
-        // The first of the strictest assessments gives the reason; those decided by a rule come
-        // first.
+        // The strictest assessment gives the reason; of several, one decided by a rule, or the first
+        // with the highest risk.
         let strictest = || self.judged.iter().filter(|judged| judged.verdict == verdict);
         let decisive =
             strictest().find(|judged| judged.rule.is_some()).filter(|_| verdict != Verdict::Ask);
-        let decisive = decisive.or_else(|| strictest().next());
+        // Of equal elements, the last is the maximum.
+        let riskiest = || strictest().rev().max_by_key(|judged| judged.risk);
+        let decisive = decisive.or_else(riskiest);
         let grants = if verdict == Verdict::Ask {
             grant_offers::collect_grants(&self.judged)
         } else {

@@ -22,6 +22,21 @@ pub trait Machine {
     /// A file beneath `folder` for which `wanted` returns true. Checks a bounded number of files,
     /// and returns `Unfinished` if there are more.
     fn find_file(&self, folder: &Path, wanted: &dyn Fn(&Path) -> bool) -> FileSearchOutcome;
+
+    /// What is directly in a folder, at most `most` entries; `None` if there are more or it cannot
+    /// be listed. A missing folder and a file have no entries.
+    fn list_folder(&self, folder: &Path, most: usize) -> Option<Vec<FolderMember>>;
+}
+
+/// An entry of a folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FolderMember {
+    /// The path of the folder with the name of the entry.
+    pub path: PathBuf,
+    /// Whether it is a folder; a link to one is not.
+    pub is_folder: bool,
+    /// Whether it is a symlink.
+    pub is_link: bool,
 }
 
 /// The result of a file search.
@@ -58,5 +73,9 @@ impl Machine for EmptyMachine {
 
     fn find_file(&self, _folder: &Path, _wanted: &dyn Fn(&Path) -> bool) -> FileSearchOutcome {
         FileSearchOutcome::NotFound
+    }
+
+    fn list_folder(&self, _folder: &Path, _most: usize) -> Option<Vec<FolderMember>> {
+        Some(Vec::new())
     }
 }

@@ -22,7 +22,9 @@ pub use self::credential_paths::{
 pub use self::name_table::ProtectedName;
 
 use crate::word_list::words;
-use protected_names::{ANYWHERE, FROM_ROOT, IN_GIT, SECRETS, SECRETS_OF_HOME, SECRETS_OF_SYSTEM};
+use protected_names::{
+    ANYWHERE, FROM_ROOT, IN_GIT, IN_GIT_FOR_TOOLS, SECRETS, SECRETS_OF_HOME, SECRETS_OF_SYSTEM,
+};
 
 /// The folders that protection depends on, by their folded names.
 #[derive(Clone, Debug, Default)]
@@ -147,6 +149,21 @@ pub fn settings_endings() -> impl Iterator<Item = ProtectedName> {
     ANYWHERE.endings()
 }
 
+/// The protected paths that an entry of a folder is, or is the first component of, each with the
+/// reason. For `.git` they are the parts that make git run something.
+pub(crate) fn protected_entries_at(entry: &Path) -> Vec<(PathBuf, &'static str)> {
+    let Some(name) = entry.file_name() else { return Vec::new() };
+    let name = fold_file_name(&name.to_string_lossy());
+    if is_git_folder(&name) {
+        return IN_GIT.names().map(|inner| (entry.join(inner.name), inner.why)).collect();
+    }
+    let path = |rest: &str| match rest {
+        "" => entry.to_owned(),
+        rest => entry.join(rest),
+    };
+    ANYWHERE.entries_of(&name).map(|(rest, why)| (path(&rest), why)).collect()
+}
+
 /// Names that must not be changed in the folder of a repository, relative to it.
 pub fn git_names() -> impl Iterator<Item = ProtectedName> {
     IN_GIT.names()
@@ -201,7 +218,9 @@ fn git_internal_reason(names: &[Cow<'_, str>]) -> Option<&'static str> {
         match inside.first().map(Cow::as_ref) {
             None => Some("the repository itself"),
             Some("modules" | "worktrees") => nested_git_reason(inside),
-            Some(_) => IN_GIT.find_at_start(inside),
+            Some(_) => {
+                IN_GIT.find_at_start(inside).or_else(|| IN_GIT_FOR_TOOLS.find_at_start(inside))
+            }
         }
     })
 }

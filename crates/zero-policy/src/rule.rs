@@ -8,6 +8,7 @@ mod argument_pattern;
 mod command_pattern;
 mod domain_pattern;
 mod name_glob;
+mod narrow_rule;
 mod overbroad_rule;
 mod path_pattern;
 mod rule_error;
@@ -186,6 +187,17 @@ impl PolicyRule {
         match self.verdict {
             Verdict::Allow => overbroad_rule::overbroad_reason(&self.target),
             Verdict::Ask | Verdict::Deny => None,
+        }
+    }
+
+    /// Why a deny or ask rule matches less than it seems to. `is_elsewhere` returns whether a path
+    /// exists on the machine, but not in the workspace.
+    pub fn narrow_reason(&self, is_elsewhere: &dyn Fn(&Path) -> bool) -> Option<String> {
+        match self.verdict {
+            Verdict::Allow => None,
+            Verdict::Ask | Verdict::Deny => {
+                narrow_rule::narrow_reason(&self.text, &self.target, is_elsewhere)
+            }
         }
     }
 }

@@ -10,12 +10,16 @@ use crate::word_list::words;
 
 /// Files with secrets.
 const STANDARD_NAMES: &[&str] = words!(
-    ".env .env.* .env-* *.env .envrc .flaskenv .dev.vars .secrets *.pem *.key *.p12 *.pfx \
+    ".env .env.* .env-* .env_* .env~ *.env env.prod env.production env.local env.dev \
+     env.development env.staging env.live env.secret env.secrets .envrc .flaskenv .dev.vars .secret .secrets *.pem *.key *.p12 *.pfx \
      *.jks *.keystore *.ppk id_rsa* id_dsa* id_ecdsa* id_ed25519* .npmrc .yarnrc.yml .netrc _netrc \
      .pypirc .pgpass .my.cnf .git-credentials .htpasswd .dockercfg .docker/config.json \
-     .vault-token credentials credentials.json credentials.yml credentials.yaml credentials.toml \
+     .vault-token .vault_pass .vault_pass.* kubeconfig kubeconfig.* *.kubeconfig .kube/config \
+     .s3cfg .boto rclone.conf .dbt/profiles.yml .databrickscfg .sentryclirc .bundle/config .mcp.json \
+     local.settings.json keystore.properties auth.json token.json tokens.json deploy_key* credentials credentials.json credentials.yml credentials.yaml credentials.toml \
      secrets.json secrets.yml secrets.yaml secrets.toml secret.json secret.yml secret.yaml \
-     service-account*.json service_account*.json client_secret*.json *.tfvars"
+     service-account*.json service_account*.json client_secret*.json *-firebase-adminsdk-*.json secrets.*.json \
+     secrets.*.yml secrets.*.yaml secrets.*.toml *.tfvars *.tfvars.json *.tfstate *.tfstate.backup"
 );
 
 /// Files with such a name that are meant to be shared.
@@ -127,6 +131,27 @@ mod tests {
             "/w/service-account-prod.json",
             "/w/config/master.key",
             "/w/prod.tfvars",
+            "/w/prod.auto.tfvars.json",
+            "/w/terraform.tfstate",
+            "/w/.env~",
+            "/w/.env_prod",
+            "/w/env.prod",
+            "/w/.secret",
+            "/w/.vault_pass",
+            "/w/kubeconfig",
+            "/w/.kube/config",
+            "/w/app-firebase-adminsdk-x1-2.json",
+            "/w/auth.json",
+            "/w/token.json",
+            "/w/.s3cfg",
+            "/w/rclone.conf",
+            "/w/.dbt/profiles.yml",
+            "/w/.bundle/config",
+            "/w/secrets.prod.yaml",
+            "/w/local.settings.json",
+            "/w/keystore.properties",
+            "/w/.mcp.json",
+            "/w/deploy_key_ci",
         ] {
             assert!(set.contains(Path::new(path)), "{path}");
         }
@@ -144,6 +169,12 @@ mod tests {
             "/w/secrets.rs",
             "/w/credentials.json.example",
             "/w/.env/readme.md",
+            "/w/env.ts",
+            "/w/env.d.ts",
+            "/w/secrets.example.yaml",
+            "/w/deploy_key.pub",
+            "/w/profiles.yml",
+            "/w/src/config",
         ] {
             assert!(!set.contains(Path::new(path)), "{path}");
         }

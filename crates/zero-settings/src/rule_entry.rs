@@ -3,6 +3,8 @@
 //! The text is parsed when its file is checked, and the parsed rule is stored. No code parses it a
 //! second time, so an accepted deny rule cannot be lost to an ignored error.
 
+use std::path::Path;
+
 use serde::Deserialize;
 use serde_json::Value;
 use zero_core::HostLimits;
@@ -81,6 +83,12 @@ impl RuleEntry {
     /// Why the rule is risky, if it allows nearly anything.
     pub fn overbroad_reason(&self) -> Option<String> {
         self.rule.overbroad_reason()
+    }
+
+    /// Why a deny or ask rule matches less than it seems to. `is_elsewhere` returns whether a path
+    /// exists on the machine, but not in the workspace.
+    pub fn narrow_reason(&self, is_elsewhere: &dyn Fn(&Path) -> bool) -> Option<String> {
+        self.rule.narrow_reason(is_elsewhere)
     }
 
     /// A copy of the rule that raises no limits.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value, json};
 use zero_core::HostLimits;
 use zero_policy::{PermissionMode, PolicyRule};
-use zero_sandbox::ConfigFile;
+use zero_sandbox::{ConfigFile, path_survey};
 
 use crate::hook_file_snapshots::HookFileSnapshots;
 use crate::layer;
@@ -277,7 +277,18 @@ impl WorkspaceSettings {
         self.rules().filter_map(danger).collect()
     }
 
-    /// A warning for a user who works under such a rule.
+    /// The deny and ask rules that match less than they seem to, each with the reason.
+    /// `root` is the folder of the workspace.
+    pub fn narrow_rules(&self, root: &Path) -> Vec<(&RuleEntry, String)> {
+        let is_elsewhere = |path: &Path| {
+            let inside = path.strip_prefix("/").map(|below| root.join(below));
+            path_survey::exists(path) && inside.is_ok_and(|inside| !path_survey::exists(&inside))
+        };
+        let narrow = |entry| RuleEntry::narrow_reason(entry, &is_elsewhere);
+        self.rules().filter_map(|entry| Some((entry, narrow(entry)?))).collect()
+    }
+
+    /// A warning for a user who works under an allow rule that allows nearly anything.
     pub fn warning(&self) -> Option<String> {
         let dangers = self.dangerous_rules();
         let (RuleEntry { text, source_file, line, .. }, why) = dangers.first()?;

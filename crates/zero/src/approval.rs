@@ -50,6 +50,8 @@ impl Approver for DenyAllApprover {
             matches!(effect, Effect::Mcp { definition: ToolDefinitionState::Steady, .. })
         });
         Some(match is_remote {
+            // No rule that can be offered here covers it: zero asks every time.
+            _ if question.risk == RiskLevel::Critical => how.clone(),
             true => format!("{how}, or add the allow rule `{}`", question.tool),
             false => format!("{how}, or add an allow rule to your settings"),
         })
@@ -191,16 +193,10 @@ mod tests {
 
     use super::*;
 
-    #[track_caller]
-    fn check_choices(
-        risk: RiskLevel,
-        rules: &[&str],
-        keys: &str,
-        typed: &[(&str, ApprovalAnswer)],
-    ) {
+    fn build_question(risk: RiskLevel, rules: &[&str]) -> ApprovalQuestion {
         let grant =
             |rule: &&str| GrantScope { rule: (*rule).to_owned(), folder: None, program: None };
-        let question = ApprovalQuestion {
+        ApprovalQuestion {
             call: CallId::from_bits(1),
             tool: ToolName::new("Bash").unwrap(),
             title: String::new(),
@@ -212,12 +208,31 @@ mod tests {
             preview: None,
             rewritten: None,
             workspace: std::path::PathBuf::new(),
-        };
+        }
+    }
+
+    #[track_caller]
+    fn check_choices(
+        risk: RiskLevel,
+        rules: &[&str],
+        keys: &str,
+        typed: &[(&str, ApprovalAnswer)],
+    ) {
+        let question = build_question(risk, rules);
         let choices = AnswerChoices { options: question.options(), can_view: false };
         assert_eq!(choices.key_hint(), keys);
         for (typed, answer) in typed {
             assert_eq!(choices.parse_answer(typed), *answer, "{typed}");
         }
+    }
+
+    #[test]
+    fn advice_names_rule_only_if_one_helps() {
+        let approver = DenyAllApprover { how_to_allow: "pass `--yes`".to_owned() };
+        let advice = |risk| approver.unreachable_hint(&build_question(risk, &[])).unwrap();
+        let with_rule = "pass `--yes`, or add an allow rule to your settings";
+        assert_eq!(advice(RiskLevel::High), with_rule);
+        assert_eq!(advice(RiskLevel::Critical), "pass `--yes`");
     }
 
     #[test]

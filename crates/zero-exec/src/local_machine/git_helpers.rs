@@ -237,8 +237,7 @@ fn is_helper_setting(name: &str, value: &str) -> bool {
         | "uploadpack.packobjectshook"
         | "svn.authorsprog"
         | "svn.authors-prog"
-        | "instaweb.httpd"
-        | "sendemail.smtpserver" => !off,
+        | "instaweb.httpd" => !off,
         // A path may have any name, such as `off`.
         "core.hookspath"
         | "core.attributesfile"
@@ -262,6 +261,8 @@ fn is_helper_setting(name: &str, value: &str) -> bool {
             ("gpg", "defaultkeycommand") | ("gc", "recentobjectshook") => true,
             ("lfs", "path" | "args" | "clean" | "smudge") => true,
             ("trace2", _) | ("sendemail", "sendmailcmd" | "tocmd" | "cccmd" | "headercmd") => true,
+            // Also that of an identity; an absolute path is a program.
+            ("sendemail", "smtpserver") => !off,
             _ => false,
         },
     }
@@ -301,6 +302,8 @@ mod tests {
         check("[merge]\n tool = vimdiff\n guitool = ../../x", &["merge.guitool"]);
         check("[lfs \"customtransfer.x\"]\n path = ./x", &["lfs.customtransfer.x.path"]);
         check("[remote \"origin\"]\n url = https://x\n[user]\n name = a", &[]);
+        check("[sendemail]\n smtpServer = ./x", &["sendemail.smtpserver"]);
+        check("[sendemail \"work\"]\n smtpServer = ./x", &["sendemail.work.smtpserver"]);
         check("; [diff]\n# external = x", &[]);
     }
 

@@ -197,6 +197,12 @@ impl<'a> RequestEvaluator<'a> {
                     .with_access_risk(access)
                     .with_risk(RiskLevel::High);
             }
+            if inside && let Some(why) = self.find_protected_link(&views.canonical) {
+                let reason = format!("protected: {why}; always asks, no rule can allow it");
+                return new(Verdict::Ask, reason)
+                    .with_access_risk(access)
+                    .with_risk(RiskLevel::High);
+            }
             if is_device(&views.canonical) {
                 return new(Verdict::Ask, "it is a device".to_owned())
                     .with_access_risk(access)

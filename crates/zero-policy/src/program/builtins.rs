@@ -238,7 +238,7 @@ fn analyze_variable_names(name: &str, args: &[ShellArg]) -> CommandAnalysis {
         let target = if name == "let" {
             start
         } else {
-            // In `name[index]=value` only the part before the value is evaluated.
+            // The walk of the script checks the value, which depends on whether it is an array.
             start.split_once('=').map_or(start, |(target, _)| target)
         };
         let indexed = target.contains('[') && target.contains(['$', '`']);

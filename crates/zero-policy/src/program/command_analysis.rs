@@ -51,7 +51,7 @@ pub enum FileAccess {
 }
 
 /// A file that a command accesses.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FileTouch {
     /// What is done to it.
     pub access: FileAccess,

@@ -93,6 +93,8 @@ static ROWS: &[RunnerRow] = runners! {
     Command 0 "op" "run" "" "env-file: no-masking";
     Command 0 "doppler" "run" "" "command:script -cpt: config: project: token:";
     Command 0 "dotenv" "" "" "-o -fe: c:: p: file:";
+    Command 0 "devbox" "run" "-qh quiet help"
+        "-lqh -ce: config: env: env-file: environment: pure list quiet help omit-nix-env";
     Command 0 "dotenvx" "run" "" "-fe: env-file: env: overload";
     Command 0 "nix-shell" "" ""
         "run,command:script -vQik -pAEIj: packages: attr: expr: pure impure keep: arg: argstr: \
@@ -115,9 +117,23 @@ pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> 
     match (name, known_text(args.first())) {
         ("nix", "develop" | "shell" | "run") => Some(analyze_nix(args_from(args, 1))),
         ("mise" | "rtx", "exec" | "x") => Some(analyze_mise(args_from(args, 1))),
-        ("expect", _) => Some(CommandAnalysis::opaque()),
+        ("expect", _) => Some(analyze_expect(args)),
         _ => None,
     }
+}
+
+/// `expect -c 'spawn command'`: a program in another language; the commands in it that are plain
+/// words are judged.
+fn analyze_expect(args: &[ShellArg]) -> CommandAnalysis {
+    let options = options!("-bidDnNvf: c:").until_operand().parse(args);
+    let texts = options.values(&["c"]).map(ShellArg::known_prefix);
+    let pieces = texts.flat_map(|text| text.split(['\n', ';', '{', '}', '[', ']']));
+    let runs = pieces.filter_map(|piece| {
+        let (word, command) = piece.trim().split_once(char::is_whitespace)?;
+        matches!(word, "spawn" | "exec" | "system").then(|| ShellArg::known(command.trim()))
+    });
+    let runs: Vec<ShellArg> = runs.collect();
+    CommandAnalysis::opaque().with_scripts(runs.iter())
 }
 
 impl RunnerRow {
@@ -161,6 +177,12 @@ impl RunnerRow {
         options: &ParsedArguments<'_>,
     ) -> CommandAnalysis {
         let mut argv = args_from(&options.operands, self.skips);
+        // One of the programs of this name has a verb, and options after it.
+        if name == "dotenv" && known_text(argv.first()) == "run" {
+            let is_option = |arg: &&ShellArg| arg.known_prefix().starts_with("--");
+            let options = argv.iter().skip(1).take_while(is_option).count();
+            argv = args_from(argv, 1 + options);
+        }
         if known_text(argv.first()) == "--" {
             argv = args_from(argv, 1);
         }

@@ -15,8 +15,10 @@ pub(super) static ANYWHERE: NameTable = NameTable::new(&[
             ".bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv \
              .zprofile .zlogin .zlogout .kshrc .mkshrc .cshrc .tcshrc .login .logout .inputrc \
              .xinitrc .xprofile .xsession .xsessionrc .pam_environment config.fish fish/conf.d \
-             fish/functions .config/fish .config/environment.d .envrc .direnv .config/direnv \
-             .autoenv .autoenv.zsh"
+             fish/functions .config/fish .config/environment.d .envrc .envrc.local .envrc.private \
+             .envrc.override .envrc.user .envrc.dev .envrc.development .envrc.prod \
+             .envrc.production .envrc.staging .envrc.test .envrc.ci .envrc.secret .envrc.secrets \
+             .envrc.shared .envrc.base .direnv .config/direnv .autoenv .autoenv.zsh"
         ),
     ),
     (
@@ -27,7 +29,8 @@ pub(super) static ANYWHERE: NameTable = NameTable::new(&[
         "a setting of a version control system that can run a command",
         words!(
             ".hg/hgrc .hg/hgrc-not-shared .hg/sharedpath .hgrc .config/hg .jj/repo/config.toml \
-             .jj/workspace-config.toml .jjconfig.toml .config/jj _darcs/prefs"
+             .jj/workspace-config.toml .jjconfig.toml .config/jj _darcs/prefs .sl/config \
+             .pijul/config .bzr/branch/branch.conf .lazygit.yml"
         ),
     ),
     (
@@ -62,7 +65,15 @@ pub(super) static ANYWHERE: NameTable = NameTable::new(&[
              .gvimrc .exrc .vim .nvimrc .nvim.lua .config/nvim .lvimrc .vimspector.json \
              .ycm_extra_conf.py .dir-locals.el .dir-locals-2.el .fleet .zed .run .vs .nova .theia \
              .helix/languages.toml .helix/config.toml .config/helix *.code-workspace \
-             *.sublime-project .gitpod.yml .replit .idx"
+             *.sublime-project .gitpod.yml .gitpod .replit .idx .codesandbox/tasks.json \
+             .externalToolBuilders"
+        ),
+    ),
+    (
+        "a setting of a language server that can run a command",
+        words!(
+            ".bsp buildServer.json rust-analyzer.toml .rust-analyzer.toml hie.yaml \
+             .lsp/config.edn .sourcekit-lsp/config.json"
         ),
     ),
     (
@@ -71,13 +82,14 @@ pub(super) static ANYWHERE: NameTable = NameTable::new(&[
             ".mcp.json .claude .claude.json .cursor .gemini .qwen .codex .opencode opencode.json \
              opencode.jsonc .aider.conf.yml .windsurf .continue .roo .kiro .amazonq .kilocode \
              .cline .trae .augment .junie .factory .amp .goose .crush .crush.json crush.json \
-             .codebuddy .iflow .rovodev .tabnine .copilot"
+             .codebuddy .iflow .rovodev .tabnine .copilot .github/hooks .github/mcp.json \
+             .openhands .pi/extensions .vibe"
         ),
     ),
     (
         "a CI configuration",
         words!(
-            ".github/workflows .github/actions .gitlab-ci.yml .gitlab-ci.yaml .circleci \
+            ".github/workflows .github/actions .gitlab-ci.yml .gitlab-ci.yaml .gitlab/ci .circleci \
              Jenkinsfile azure-pipelines.yml azure-pipelines.yaml .travis.yml .buildkite \
              .drone.yml .woodpecker.yml .woodpecker.yaml .woodpecker bitbucket-pipelines.yml \
              .gitea/workflows .gitea/actions .forgejo/workflows .forgejo/actions .cirrus.yml \
@@ -105,7 +117,11 @@ pub(super) static ANYWHERE: NameTable = NameTable::new(&[
             ".gdbinit .lldbinit .pythonrc .pythonrc.py sitecustomize.py usercustomize.py \
              .tmux.conf .config/tmux .screenrc .Rprofile .Renviron .irbrc .pryrc .perldb .psqlrc \
              .sqliterc .wgetrc .curlrc .gdbearlyinit .pdbrc .pdbrc.py .ipython .ghci .iex.exs \
-             .ocamlinit .radare2rc"
+             .ocamlinit .radare2rc .latexmkrc latexmkrc .octaverc .rdbgrc .byebugrc .psysh.php \
+             jupyter_config.py jupyter_config.json jupyter_notebook_config.py \
+             jupyter_notebook_config.json jupyter_server_config.py jupyter_server_config.json \
+             jupyter_lab_config.py jupyter_lab_config.json jupyter_console_config.py \
+             jupyter_nbconvert_config.py jupyter_nbconvert_config.json jupyter_qtconsole_config.py"
         ),
     ),
 ]);
@@ -130,6 +146,16 @@ pub(super) static IN_GIT: NameTable = NameTable::new(&[
         ),
     ),
     ("a file that locates the repository", &["commondir", "gitdir"]),
+]);
+
+/// Names in `.git` that tools must not change: settings of programs that work with git, and files of
+/// old versions that name a remote repository. Git and these programs create them.
+pub(super) static IN_GIT_FOR_TOOLS: NameTable = NameTable::new(&[
+    (
+        "a setting of a version control system that can run a command",
+        &["lazygit.yml", "sl/config", "branchless/config"],
+    ),
+    ("a file that names a remote repository", &["remotes", "branches"]),
 ]);
 
 /// Names that must not be read in any folder.

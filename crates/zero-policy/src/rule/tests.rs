@@ -301,3 +301,34 @@ fn rule_outside_workspace_reports_path_start() {
     check("Edit(//etc/**)", None);
     check("Bash(cat:*)", None);
 }
+
+#[test]
+fn narrow_deny_and_ask_rules_are_detected() {
+    let check = |verdict, text: &str, expected: Option<&str>| {
+        let rule = PolicyRule::parse(text, verdict, test_source()).unwrap();
+        let is_elsewhere = |path: &Path| path == Path::new("/etc");
+        assert_eq!(rule.narrow_reason(&is_elsewhere).as_deref(), expected, "{text}");
+    };
+    let deny = |text: &str, expected| check(Verdict::Deny, text, expected);
+    let path = "`/` is the workspace, which has no `/etc`; did you mean `Read(//etc/passwd)`?";
+    deny("Read(/etc/passwd)", Some(path));
+    check(Verdict::Ask, "Read(/etc/passwd)", Some(path));
+    let command = "it matches `rm` only without further arguments; write `Bash(rm:*)` to match it \
+                   with any";
+    deny("Bash(rm)", Some(command));
+    check(Verdict::Allow, "Bash(rm)", None);
+    check(Verdict::Allow, "Read(/etc/passwd)", None);
+    for text in [
+        "Read(//etc/passwd)",
+        "Read(/src/**)",
+        "Read(/*/passwd)",
+        "Read(.env)",
+        "Read(etc/passwd)",
+        "Bash(rm:*)",
+        "Bash(git push --force)",
+        "Bash",
+        "WebFetch(domain:a.com)",
+    ] {
+        deny(text, None);
+    }
+}

@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// One argument of a command, with quotes removed and known variables expanded.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ShellArg {
     /// Exactly this text.
     Known(String),
@@ -42,6 +42,18 @@ impl ShellArg {
                 &pattern[..end]
             }
             Self::Unknown { starts_with, .. } => starts_with,
+        }
+    }
+
+    /// The same without its first bytes, which must be known.
+    pub(crate) fn skip_prefix(&self, bytes: usize) -> Self {
+        let skip = |text: &str| text.get(bytes..).unwrap_or_default().to_owned();
+        match self {
+            Self::Known(text) => Self::Known(skip(text)),
+            Self::Pattern(pattern) => Self::Pattern(skip(pattern)),
+            Self::Unknown { starts_with, written } => {
+                Self::Unknown { starts_with: skip(starts_with), written: written.clone() }
+            }
         }
     }
 

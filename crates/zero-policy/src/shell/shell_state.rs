@@ -274,7 +274,7 @@ const NUMBER_VARIABLES: &[&str] =
     words!("RANDOM SRANDOM SECONDS LINENO EPOCHSECONDS UID EUID PPID BASHPID COLUMNS LINES");
 
 /// Variables that the shell sets itself, whatever a script assigns to them.
-fn is_set_by_shell(name: &str) -> bool {
+pub(crate) fn is_set_by_shell(name: &str) -> bool {
     const NAMES: &[&str] = words!(
         "_ REPLY OPTARG OPTIND OPTERR EPOCHREALTIME COMPREPLY HISTFILE MAPFILE DIRSTACK FUNCNAME \
          GROUPS COPROC COPROC_PID PIPESTATUS SHELLOPTS SHLVL BASHOPTS HISTCMD OLDPWD PWD HOSTNAME"

@@ -6,6 +6,7 @@
 //! What cannot be followed becomes an [`Uncertainty`], so a script without one is fully understood.
 
 mod arithmetic;
+mod array_values;
 mod assignments;
 mod builtins;
 mod compound;
@@ -32,6 +33,7 @@ use super::ast::{
 use super::shell_state::{ShellState, VariableValue};
 use super::variables::VariableEffect;
 use crate::program::FileAccess;
+use array_values::{ArrayNames, is_list_word};
 use assignments::guess_elements;
 use shell_dialect::ShellDialect;
 use words::{arithmetic_words, may_expand_to_nothing};
@@ -66,6 +68,7 @@ pub fn analyze_script(text: &str, folder: &Path, home: Option<&Path>) -> ScriptA
     let here = NodeContext { parent: None, span: None };
     walker.walk_text(text, None, here, &mut state);
     walker.walk_traps(&state);
+    walker.check_unknown_values();
     if state.is_exhausted() {
         walker.record_too_much(here);
     }
@@ -84,6 +87,7 @@ pub(crate) fn analyze_program(
     let here = NodeContext { parent: None, span: Some(SourceSpan::default()) };
     walker.invoke(argv, false, &state, here, &StdinSource::Nothing);
     walker.walk_traps(&state);
+    walker.check_unknown_values();
     walker.finish()
 }
 
@@ -142,6 +146,11 @@ struct ScriptWalker<'a> {
     source: &'a str,
     /// Arguments of the current command that are file names, and the folders of the files.
     listed: Vec<(ShellArg, Vec<ShellArg>)>,
+    /// Positions of the arguments of the current declaration that are lists in the source, and how
+    /// they are written.
+    declared_lists: Vec<(usize, &'a str)>,
+    /// Names that may be arrays.
+    arrays: ArrayNames,
     /// Names that are functions somewhere, so that they may not mean the program.
     functions: HashSet<String>,
     /// Names that functions and traps call and that were not functions then.
@@ -200,6 +209,8 @@ impl<'a> ScriptWalker<'a> {
             dialect: ShellDialect::Bash,
             source: "",
             listed: Vec::new(),
+            declared_lists: Vec::new(),
+            arrays: ArrayNames::default(),
             functions: HashSet::new(),
             called: HashSet::new(),
             bodies: 0,
@@ -255,6 +266,8 @@ impl<'a> ScriptWalker<'a> {
             dialect: self.dialect,
             source: text,
             listed: Vec::new(),
+            declared_lists: Vec::new(),
+            arrays: std::mem::take(&mut self.arrays),
             functions: std::mem::take(&mut self.functions),
             called: std::mem::take(&mut self.called),
             bodies: self.bodies,
@@ -265,12 +278,14 @@ impl<'a> ScriptWalker<'a> {
         // All of them in advance: a function may be called before the line that defines another
         // one.
         inner.functions.extend(printed_names::find_defined_functions(text).map(str::to_owned));
+        inner.arrays.insert_subscripted(text);
         let after = inner.walk_list(&parsed.list, here, state.clone());
         *state = after.merge();
         if let Some(error) = parsed.error {
             inner.record_unparsed(text, &error, here);
         }
         self.analysis = inner.analysis;
+        self.arrays = inner.arrays;
         self.functions = inner.functions;
         self.called = inner.called;
         self.bodies = inner.bodies;
@@ -451,6 +466,7 @@ impl<'a> ScriptWalker<'a> {
         // How many words at the start may expand to nothing.
         let mut vanishing = 0;
         let mut listed = Vec::new();
+        let mut lists = Vec::new();
         let declares = self.is_declaration(simple);
         for word in &simple.words {
             let arguments = self.walk_word(word, here, &mut state);
@@ -460,6 +476,9 @@ impl<'a> ScriptWalker<'a> {
             if let ([only], Some(folders)) = (&arguments[..], self.find_listed_names(word, &state))
             {
                 listed.push((only.clone(), folders));
+            }
+            if is_list_word(word) {
+                lists.push((argv.len(), self.source_text(word)));
             }
             argv.extend(arguments);
             if all_before && may_expand_to_nothing(word) {
@@ -493,12 +512,14 @@ impl<'a> ScriptWalker<'a> {
             self.invoke(guess, false, &state, here, input);
         }
         self.listed = listed;
+        self.declared_lists = lists;
         // `$x rm y` runs `rm` if `$x` is empty.
         if let Some(rest) = argv.get(vanishing..).filter(|rest| vanishing > 0 && !rest.is_empty()) {
             self.invoke(rest.to_vec(), false, &state, here, input);
         }
         let after = self.run_in_shell(argv, state, here, input);
         self.listed.clear();
+        self.declared_lists.clear();
         self.altered_environment = around;
         after
     }

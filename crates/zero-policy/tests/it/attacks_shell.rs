@@ -134,6 +134,21 @@ fn function_does_not_hide_program_of_same_name() {
 }
 
 #[test]
+fn declared_array_cannot_hide_commands() {
+    let lines = [
+        "declare -a x='($(git push))'",
+        "local -A x='([k]=`git push`)'",
+        "x=(1); declare x='($(git push))'",
+        "read y < f.txt; declare -a x=$y",
+        "y=$(cat f.txt); declare -a \"x=$y\"",
+    ];
+    check_stopped(&engine_without_rules(), &lines);
+    check_stopped(&engine_in_plan_mode(), &lines);
+    let denied = build_engine("deny Bash(git push:*)", PermissionMode::Auto);
+    check_denied(&denied, &lines[..3]);
+}
+
+#[test]
 fn arithmetic_may_run_commands() {
     let lines = [
         "read z <<< 'a[$(./x)]'; echo $((z))",
@@ -597,6 +612,9 @@ fn every_line_is_evaluated_in_bounded_time() {
         ("xargs", many("xargs ", 140) + "ls <<< 'a b'"),
         ("xargs of xargs", "echo a b | ".to_owned() + &many("xargs ", 20) + "ls"),
         ("loops", many("for i in 1 2 3 4 5 6 7 8; do ", 8) + "ls;" + &many(" done;", 8)),
+        ("copies", "cp ".to_owned() + &named(20_000, &|at| format!("a{at} ")) + "docs"),
+        ("moves", "mv ".to_owned() + &named(20_000, &|at| format!("a{at} ")) + "docs"),
+        ("removals", "rm ".to_owned() + &named(20_000, &|at| format!("a{at} "))),
         ("cd", named(5_000, &|at| format!("cd a{at} || ")) + "ls"),
         ("defaults", "ls ".to_owned() + &many("${a:-", 100) + &many("}", 100)),
         ("substitutions", "ls ".to_owned() + &many("$(echo ", 100) + &many(")", 100)),

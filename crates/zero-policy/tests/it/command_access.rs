@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use zero_core::{CommandExecution, Effect, RiskLevel};
 use zero_policy::{
-    CommandAccess, DecisionRequest, EmptyMachine, FileSearchOutcome, HostName, Machine,
-    NetworkScope, PermissionMode, Verdict, WriteScope,
+    CommandAccess, DecisionRequest, EmptyMachine, FileSearchOutcome, FolderMember, HostName,
+    Machine, NetworkScope, PermissionMode, Verdict, WriteScope,
 };
 
 use crate::engine_harness::{build_engine, decide_command, decide_effects};
@@ -140,6 +140,10 @@ impl Machine for CountingMachine {
     fn find_file(&self, _: &Path, _: &dyn Fn(&Path) -> bool) -> FileSearchOutcome {
         self.searches.set(self.searches.get() + 1);
         FileSearchOutcome::NotFound
+    }
+
+    fn list_folder(&self, folder: &Path, most: usize) -> Option<Vec<FolderMember>> {
+        EmptyMachine.list_folder(folder, most)
     }
 }
 

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use zero_core::{CommandExecution, Effect, RiskLevel};
 use zero_policy::{
-    DecisionRequest, EmptyMachine, FileSearchOutcome, GrantScope, Machine, PermissionMode,
-    PolicyDecision,
+    DecisionRequest, EmptyMachine, FileSearchOutcome, FolderMember, GrantScope, Machine,
+    PermissionMode, PolicyDecision,
 };
 
 use crate::engine_harness::build_engine;
@@ -59,6 +59,10 @@ impl Machine for StubMachine {
         beneath
             .find(|link| wanted(link))
             .map_or(FileSearchOutcome::NotFound, FileSearchOutcome::Found)
+    }
+
+    fn list_folder(&self, folder: &Path, most: usize) -> Option<Vec<FolderMember>> {
+        EmptyMachine.list_folder(folder, most)
     }
 }
 

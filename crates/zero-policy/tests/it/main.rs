@@ -18,6 +18,7 @@ mod grants;
 mod masked_files;
 mod own_files;
 mod properties;
+mod protected_links;
 mod script_walk;
 mod tool_resources;
 mod verdicts;

@@ -88,6 +88,58 @@ fn evaluated_arithmetic_text_may_run_command() {
 }
 
 #[test]
+fn declared_array_value_is_evaluated() {
+    for script in [
+        "declare -a x='($(rm a))'",
+        "typeset -a x='(`rm a`)'",
+        "readonly -a x='($(rm a))'",
+        "export -a x='(\"$(rm a)\")'",
+        "f() { local -a x='($(rm a))'; }; f",
+        "declare -ga x='($(rm a))'",
+        "declare -A x='([k]=$(rm a))'",
+        "declare '-a' x+='($(rm a))'",
+        "declare 'x[1]=($(rm a))'",
+        "a=-a; declare $a 'x=($(rm a))'",
+        "declare -a x; declare x='($(rm a))'",
+        "x=(1); declare x='($(rm a))'",
+        "command declare -a x='($(rm a))'",
+        "builtin declare -a x='($(rm a))'",
+        "false && declare() { :; }; declare -a x='($(rm a))'",
+    ] {
+        let analysis = analyze(script);
+        let is_command = |kind| matches!(kind, &AnalysisNodeKind::Command(_));
+        let found =
+            analysis.nodes.iter().any(|node| node.label == "rm a" && is_command(&node.kind));
+        assert!(found, "{script}: {:#?}", analysis.nodes);
+    }
+    check_uncertain(&[
+        "read y < f; declare -a x=$y",
+        "y=$(cat f); declare -a \"x=$y\"",
+        "y=$(cat f); declare -a x; declare x=$y",
+        "y=$(cat f); x=(1); declare \"x=$y\"",
+        "y=$(cat f); mapfile -t x < g; typeset x=$y",
+        "y=$(cat f); read -rax < g; declare x=$y",
+        "y=$(cat f); : ${x[1]:=2}; declare x=$y",
+        "for i in 1 2; do y=$(cat f); declare x=$y; x=(1); done",
+        "y=$(cat f); declare x[1]=$y",
+        "y=$(cat f); declare DIRSTACK=$y",
+        "y=$(cat f); export $z x=$y",
+        "declare -a x='([a[\\$(rm a)]]=1)'",
+        "read y < f; declare -a x=([y]=1)",
+        "x='$(rm a)'; : ${x@P}",
+        "declare -n r='x[$(rm a)]'; : $r",
+    ]);
+    check_certain(&[
+        "declare -a x=(a '$(rm a)')",
+        "declare -a x=($(ls)); echo ok",
+        "declare x=a; declare y=$x",
+        "f() { local n=$1; local m=$(ls); echo $n; }; f a",
+        "export A=$(ls)",
+        "list=(a b); f() { local n=$1; echo $n; }; f a",
+    ]);
+}
+
+#[test]
 fn counting_loop_is_certain() {
     check_certain(&[
         "i=0; while [ $i -lt 5 ]; do echo $i; i=$((i+1)); done",

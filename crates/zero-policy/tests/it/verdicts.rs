@@ -1,7 +1,7 @@
 //! Verdicts on commands and file calls, rule by rule.
 
-use zero_policy::PermissionMode;
 use zero_policy::rule::RuleOwner;
+use zero_policy::{PermissionMode, Verdict};
 
 use crate::engine_harness::{
     build_engine, build_engine_for, check, check_mode, decide_command, decide_file,
@@ -506,4 +506,14 @@ fn only_person_rule_opens_protected_path_to_commands() {
     let projects =
         build_engine_for("allow Edit(.vscode/**)", PermissionMode::Ask, RuleOwner::Project);
     assert!(!projects.may_change(std::path::Path::new("/w/.vscode")));
+}
+
+#[test]
+fn reason_is_that_of_the_riskiest_effect() {
+    let engine = build_engine("allow Bash(make:*)", PermissionMode::Ask);
+    let decision = decide_command(&engine, "make | tee log; rm -rf src");
+    assert_eq!(decision.verdict, Verdict::Ask);
+    assert!(decision.reason.contains("`rm -rf src`"), "{}", decision.reason);
+    let decision = decide_command(&engine, "npm test; touch a");
+    assert!(decision.reason.contains("`npm test`"), "{}", decision.reason);
 }

@@ -20,6 +20,17 @@ pub(crate) const PROJECT_FILE: &str = ".zero/settings.json";
 pub(crate) const LOCAL_FILE: &str = ".zero/settings.local.json";
 
 #[test]
+fn adding_narrow_rule_prints_note() {
+    let zero = TestProgram::new();
+    let answer = zero.run(&["config", "add", "permissions.deny", "Read(/etc/passwd)"]);
+    assert!(answer.contains("did you mean `Read(//etc/passwd)`?"), "{answer}");
+    let answer = zero.run(&["config", "add", "permissions.ask", "Bash(rm)"]);
+    assert!(answer.contains("write `Bash(rm:*)`"), "{answer}");
+    let answer = zero.run(&["config", "add", "permissions.deny", "Bash(rm:*)"]);
+    assert!(!answer.contains("note"), "{answer}");
+}
+
+#[test]
 fn key_is_read_from_stdin_and_never_shown() {
     let zero = TestProgram::new();
     // There is no keyring in these surroundings.

@@ -172,6 +172,24 @@ fn broken_settings_are_reported_and_other_checks_run() {
 }
 
 #[test]
+fn narrow_rules_are_listed_with_location() {
+    let zero = TestProgram::new();
+    write_file(
+        &zero,
+        USER_FILE,
+        "{\"permissions\": {\"deny\": [\n\"Read(/etc/passwd)\",\n\"Bash(rm)\", \"Read(//etc/hosts)\"]}}",
+    );
+    let found = run_doctor(&zero, "rules", SYSTEM_PATH).1.join("\n");
+    for expected in [
+        "settings.json:2: deny rule `Read(/etc/passwd)`: `/` is the workspace, which has no `/etc`; did you mean `Read(//etc/passwd)`?",
+        "settings.json:3: deny rule `Bash(rm)`: it matches `rm` only without further arguments; write `Bash(rm:*)` to match it with any",
+    ] {
+        assert!(found.contains(expected), "{found}");
+    }
+    assert!(!found.contains("hosts"), "{found}");
+}
+
+#[test]
 fn risky_and_inactive_entries_are_listed_with_location() {
     let zero = TestProgram::new();
     write_file(

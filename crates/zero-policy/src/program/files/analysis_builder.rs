@@ -1,5 +1,7 @@
 //! Builds a [`CommandAnalysis`], with one method per kind of finding.
 
+use std::collections::HashSet;
+
 use crate::program::command_analysis::{
     CommandAnalysis, CommandClass, FileAccess, FileTouch, NestedExecution,
 };
@@ -22,6 +24,8 @@ pub(super) enum AccessDepth {
 #[derive(Debug, Default)]
 pub(super) struct CommandAnalysisBuilder {
     study: CommandAnalysis,
+    /// The files of the study: a command may name thousands.
+    seen: HashSet<FileTouch>,
 }
 
 impl CommandAnalysisBuilder {
@@ -83,7 +87,11 @@ impl CommandAnalysisBuilder {
 
     fn record_touch(&mut self, access: FileAccess, path: ShellArg, depth: AccessDepth) {
         let touch = FileTouch { access, path, recursive: depth == AccessDepth::Beneath };
-        if !self.study.touches.contains(&touch) {
+        self.push_touch(touch);
+    }
+
+    fn push_touch(&mut self, touch: FileTouch) {
+        if self.seen.insert(touch.clone()) {
             self.study.touches.push(touch);
         }
     }
@@ -160,9 +168,7 @@ impl CommandAnalysisBuilder {
     /// Adds the findings of another analysis, except its class.
     pub(super) fn merge(&mut self, other: CommandAnalysis) {
         for touch in other.touches {
-            if !self.study.touches.contains(&touch) {
-                self.study.touches.push(touch);
-            }
+            self.push_touch(touch);
         }
         self.study.hosts.extend(other.hosts);
         self.study.runs.extend(other.runs);

@@ -18,6 +18,14 @@ pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> 
         "cmake" if known_text(args.first()) == "-E" => analyze_cmake(args_from(args, 1)),
         "corepack" => analyze_corepack(args),
         "mpirun" | "mpiexec" => analyze_mpirun(args),
+        "npm-run-all" | "run-s" | "run-p" => analyze_npm_run_all(args),
+        "ts" | "tsp" => analyze_task_spooler(args),
+        "schedtool" => analyze_marked_command(args, &["-e"]),
+        "xterm" | "uxterm" | "lxterm" | "rxvt" | "urxvt" | "st" | "konsole" | "alacritty"
+        | "terminator" | "xfce4-terminal" | "mate-terminal" | "gnome-terminal" | "lxterminal"
+        | "qterminal" | "foot" | "wezterm" => {
+            analyze_marked_command(args, &["-e", "-x", "--execute", "--command", "--"])
+        }
         _ => return None,
     })
 }
@@ -212,6 +220,54 @@ fn analyze_corepack(args: &[ShellArg]) -> CommandAnalysis {
             CommandAnalysis::opaque().with_command(&prefix_args(&[name], rest))
         }
         _ => CommandAnalysis::opaque().mark_guess_if(first.as_known().is_none()),
+    }
+}
+
+/// Each operand is a script of the project, which may be followed by its arguments.
+fn analyze_npm_run_all(args: &[ShellArg]) -> CommandAnalysis {
+    let table = options!(
+        "-clnprsS -a: aggregate-output continue-on-error max-parallel: npm-path: parallel \
+         print-label print-name race serial sequential silent"
+    )
+    .strict();
+    let options = table.parse(args);
+    let scripts = options.operands.iter().map(|script| {
+        NestedExecution::from_script_words(&[ShellArg::known("npm run"), script.clone()])
+    });
+    scripts
+        .fold(CommandAnalysis::opaque(), CommandAnalysis::with_run)
+        .with_caution_if(options.has(&["npm-path"]), "it runs the program that is named")
+        .mark_guess_if(options.uncertain)
+}
+
+/// The task spooler runs its operands; the program that adds times to lines has the same name and a
+/// format as its operand.
+fn analyze_task_spooler(args: &[ShellArg]) -> CommandAnalysis {
+    let options =
+        options!("-nfgmdBEhVKClSqsir -tcpowkuaDLNTR:").until_operand().parse(args).operands;
+    match options.first().and_then(ShellArg::as_known) {
+        Some(format) if format.contains('%') => CommandAnalysis::opaque(),
+        _ => CommandAnalysis::opaque().with_command(&options),
+    }
+}
+
+/// A command after one of these options, which is a script if it is one word.
+fn analyze_marked_command(args: &[ShellArg], marks: &[&str]) -> CommandAnalysis {
+    let is_mark = |arg: &ShellArg| arg.as_known().is_some_and(|text| marks.contains(&text));
+    let Some(at) = args.iter().position(is_mark) else {
+        let attached = args.iter().find_map(|arg| {
+            let (option, value) = arg.as_known()?.split_once('=')?;
+            marks.contains(&option).then(|| ShellArg::known(value))
+        });
+        let open = args.iter().any(|arg| arg.as_known().is_none());
+        return CommandAnalysis::opaque().with_scripts(attached.iter()).mark_guess_if(open);
+    };
+    match args_from(args, at + 1) {
+        [text] => CommandAnalysis::opaque().with_run(NestedExecution::from_script(text)),
+        // Some run the words, others only the first one as a script.
+        argv => CommandAnalysis::opaque()
+            .with_command(argv)
+            .with_scripts(argv.first().filter(|text| text.known_prefix().contains(' '))),
     }
 }
 

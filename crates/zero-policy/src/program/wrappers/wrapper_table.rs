@@ -42,6 +42,7 @@ pub(super) static ROWS: &[WrapperRow] = wrappers! {
         "-lbaHs -iNmCp: interleave: cpunodebind: membind: physcpubind: preferred: localalloc \
          balancing all hardware show";
     Wrapper 1 "faketime" "-mf";
+    Wrapper 0 "timelimit" "-pq -SsTt:";
     Wrapper 0 "unbuffer" "-p";
     Wrapper 0 "caffeinate" "-dimsu -tw:";
     Opaque 0 "rlwrap" "-acinrRsuwA help version";
@@ -103,7 +104,7 @@ pub(super) static ROWS: &[WrapperRow] = wrappers! {
     Opaque 1 "gosu su-exec setuidgid envuidgid s6-setuidgid envdir" "";
     Opaque 1 "s6-envuidgid" "-inugB U:";
     Opaque 1 "s6-envdir" "-ILfn c:";
-    Opaque 0 "s6-env with-contenv tsocks eatmydata" "";
+    Opaque 0 "s6-env with-contenv with-env tsocks eatmydata" "";
     Wrapper 0 "s6-setsid" "-isbfgqId c:";
     Opaque 1 "s6-setlock" "-nNrw -td:";
     Wrapper 0 "s6-softlimit softlimit" "-h -acdfHlmoprst:";

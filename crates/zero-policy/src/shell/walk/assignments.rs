@@ -16,6 +16,9 @@ impl ScriptWalker<'_> {
         here: NodeContext,
         state: &mut ShellState,
     ) {
+        if assignment.subscript.is_some() || matches!(assignment.value, AssignmentValue::Array(_)) {
+            self.arrays.insert(&assignment.name);
+        }
         if let Some(subscript) = &assignment.subscript {
             self.walk_word(subscript, here, state);
             self.walk_calculation(subscript, here, state);

@@ -29,6 +29,10 @@ impl ScriptWalker<'_> {
         };
         // `command` and `builtin` skip functions.
         let direct = own.len() == argv.len();
+        if direct && is_declaration_builtin(&name) && self.functions.contains(&name) {
+            // The function may not be defined when this runs.
+            self.walk_declaration(&name, &rest, here, &mut state.clone());
+        }
         if let Some(function) = state.function(&name).filter(|_| direct).cloned() {
             let span = here.span.unwrap_or_default();
             for arg in &rest {
@@ -96,8 +100,8 @@ impl ScriptWalker<'_> {
                 self.check_shell_options(&name, &rest, here);
                 set_positional_arguments(&name, &rest, &mut state);
             }
-            "export" | "declare" | "typeset" | "local" | "readonly" => {
-                self.walk_declaration(&name, &rest, here, &mut state);
+            name if is_declaration_builtin(name) => {
+                self.walk_declaration(name, &rest, here, &mut state);
             }
             "read" | "mapfile" | "readarray" | "getopts" | "printf" | "let" | "unset" | "wait"
             | "test" | "[" => self.walk_variable_setter(&name, &rest, here, &mut state),
@@ -236,6 +240,11 @@ impl ScriptWalker<'_> {
             );
         }
     }
+}
+
+/// Whether a builtin declares variables, so that its arguments are assignments.
+pub(super) fn is_declaration_builtin(name: &str) -> bool {
+    matches!(name, "export" | "declare" | "typeset" | "local" | "readonly")
 }
 
 /// Whether an argument of `set` changes the parsing of the rest: `-k`, `-P`, `-o posix`, `+B`.

@@ -8,6 +8,7 @@ use super::super::arg::ShellArg;
 use super::super::ast::{ShellWord, WordPart};
 use super::super::shell_state::{ShellState, VariableValue};
 use super::super::variables::VariableEffect;
+use super::array_values::ValueEvaluation;
 use super::{NodeContext, ScriptWalker};
 
 /// Options of `read` without a value. `-a` is missing: it sets another variable to a list.
@@ -91,7 +92,11 @@ impl ScriptWalker<'_> {
         } else if options {
             *state = state.without_variables();
         }
-        for arg in args {
+        let evaluation = ValueEvaluation::new(builtin, args);
+        // The positions of lists count the builtin itself.
+        let lists = std::mem::take(&mut self.declared_lists);
+        for (at, arg) in args.iter().enumerate() {
+            let list = lists.iter().find(|(position, _)| *position == at + 1);
             let start = arg.known_prefix().to_owned();
             let name: String = start
                 .chars()
@@ -119,6 +124,20 @@ impl ScriptWalker<'_> {
             }
             self.check_deferred_evaluation(arg, span, here);
             self.record_declared_list(arg, state, here);
+            if list.is_some() || evaluation == ValueEvaluation::Always {
+                self.arrays.insert(&name);
+            }
+            match list {
+                // Its substitutions are known; subscripts of its elements are calculated.
+                Some((_, written)) if written.contains('[') => {
+                    self.walk_inner_script(&ShellArg::known(*written), here, &mut state.clone());
+                }
+                Some(_) => {}
+                None => {
+                    let value = arg.skip_prefix(name.len());
+                    self.walk_declared_value(&name, &value, evaluation, here, state);
+                }
+            }
             if exports || may_export {
                 self.exports |= VariableEffect::new(&name, None) == VariableEffect::Unknown;
             }
@@ -184,7 +203,11 @@ impl ScriptWalker<'_> {
             }
             _ => {}
         }
-        if let Some(names) = find_set_variables(builtin, args) {
+        let named = find_set_variables(builtin, args);
+        if named.is_none() && builtin != "unset" {
+            args.iter().for_each(|arg| self.arrays.insert_argument(arg));
+        }
+        if let Some(names) = named {
             for name in names {
                 // If it is unset, the shell uses a default.
                 let matters = matches!(name.as_str(), "HOME" | "PATH" | "PWD" | "OLDPWD");

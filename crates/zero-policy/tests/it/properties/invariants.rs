@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use zero_core::{CommandExecution, Effect, RiskLevel};
 use zero_policy::{
-    DecisionRequest, EmptyMachine, FileSearchOutcome, GrantScope, Machine, PermissionMode,
-    PolicyDecision, PolicyEngine, PolicyEngineConfig, PolicyRule, Verdict,
+    DecisionRequest, EmptyMachine, FileSearchOutcome, FolderMember, GrantScope, Machine,
+    PermissionMode, PolicyDecision, PolicyEngine, PolicyEngineConfig, PolicyRule, Verdict,
 };
 
 use super::choices::ChoiceSource;
@@ -136,6 +136,10 @@ impl Machine for FixtureMachine {
         beneath
             .find(|file| wanted(file))
             .map_or(FileSearchOutcome::NotFound, FileSearchOutcome::Found)
+    }
+
+    fn list_folder(&self, folder: &Path, most: usize) -> Option<Vec<FolderMember>> {
+        EmptyMachine.list_folder(folder, most)
     }
 }
 

@@ -34,8 +34,12 @@ pub(super) fn unset_value(app: &AppContext, args: &ConfigUnsetArgs) -> anyhow::R
 
 pub(super) fn add_item(app: &AppContext, args: &ConfigItemArgs) -> anyhow::Result<ExitOutcome> {
     let edits = parse_candidates(&args.value).into_iter().map(ValueEdit::Add).collect();
-    SettingsChange::new(app, &args.layer, &args.key)?
-        .apply(edits, ["added to", "already contains this value"])
+    let change = SettingsChange::new(app, &args.layer, &args.key)?;
+    let outcome = change.apply(edits, ["added to", "already contains this value"])?;
+    if matches!(args.key.as_str(), "permissions.deny" | "permissions.ask") {
+        change.print_narrow_rule(&args.value)?;
+    }
+    Ok(outcome)
 }
 
 pub(super) fn remove_item(app: &AppContext, args: &ConfigItemArgs) -> anyhow::Result<ExitOutcome> {
@@ -156,6 +160,18 @@ impl<'a> SettingsChange<'a> {
 
     fn to_usage_error(&self, error: &ConfigFileError) -> UsageError {
         UsageError(format!("{} {}", self.shown, describe_read_error(error)))
+    }
+
+    /// A rule that was added and matches less than it seems to protects less than its user thinks.
+    fn print_narrow_rule(&self, value: &str) -> anyhow::Result<()> {
+        let settings = self.app.load_settings(&self.workspace, &[])?;
+        for (entry, why) in settings.narrow_rules(self.workspace.cwd()) {
+            // The value is the rule, or an object with it.
+            if value.contains(&entry.text) {
+                self.app.terminal.print_note(&format!("rule `{}`: {why}", entry.text));
+            }
+        }
+        Ok(())
     }
 
     /// Who loosens a workspace's settings should know that they do not count yet.

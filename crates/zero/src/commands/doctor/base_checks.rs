@@ -48,7 +48,7 @@ pub(super) fn run_all(app: &AppContext) -> Vec<DoctorFinding> {
         if let Some(settings) = &settings {
             sessions_max = settings.gateway().max_sessions.unwrap_or(sessions_max);
             check_trust(settings, &mut findings);
-            check_rules(settings, &mut findings);
+            check_rules(folder, settings, &mut findings);
             check_mode(settings, &mut findings);
             mcp_servers::check_mcp_servers(app, folder, settings, &mut findings);
             missing_tools::check_missing_tools(app, settings, &mut findings);
@@ -186,7 +186,17 @@ fn check_trust(settings: &WorkspaceSettings, findings: &mut DoctorReport) {
     }
 }
 
-fn check_rules(settings: &WorkspaceSettings, findings: &mut DoctorReport) {
+fn check_rules(folder: &Path, settings: &WorkspaceSettings, findings: &mut DoctorReport) {
+    let narrow = settings.narrow_rules(folder);
+    for (rule, why) in narrow.iter().take(LISTED_MAX) {
+        let RuleEntry { text, source_file, line, rule, .. } = rule;
+        let verdict = rule.verdict;
+        findings.add_warning(
+            "rules",
+            format!("{source_file}:{line}: {verdict} rule `{text}`: {why}"),
+            "write the rule so that it matches what you mean; `zero policy explain` shows what it decides",
+        );
+    }
     let dangers = settings.dangerous_rules();
     for (rule, why) in dangers.iter().take(LISTED_MAX) {
         let RuleEntry { text, source_file, line, layer, .. } = rule;
@@ -208,7 +218,7 @@ fn check_rules(settings: &WorkspaceSettings, findings: &mut DoctorReport) {
         let message = format!("{} more rules are too broad", more + 1);
         findings.add_warning("rules", message, "run `zero config list` to see all rules");
     }
-    if dangers.is_empty() {
+    if dangers.is_empty() && narrow.is_empty() {
         let message = match settings.rules().count() {
             0 => "no rules; zero asks before it changes anything".to_owned(),
             1 => "1 rule applies; it allows nothing dangerous".to_owned(),
