@@ -10,9 +10,12 @@ use std::ops::Range;
 const BARE_NUMBERS_MIN: usize = 4;
 /// Fewest and most digits of an offset.
 const OFFSET_DIGITS: std::ops::RangeInclusive<usize> = 4..=16;
-/// Digits of offsets that no colon ends: `od` and `hexdump`, and `hexdump -C`.
+/// Digits of offsets that no colon ends: `od -Ax`, `od` and `hexdump`, and `hexdump -C`.
+const SHORT_OFFSET_DIGITS: usize = 6;
 const PLAIN_OFFSET_DIGITS: usize = 7;
 const CANONICAL_OFFSET_DIGITS: usize = 8;
+/// Longest name of a character that cannot be printed, of `od -a`: `nl`, `esc`.
+const NAME_CHARS_MAX: usize = 3;
 
 /// How the bytes of a line are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,6 +158,7 @@ fn read_line(line: &[u8]) -> Option<(NumberFormat, Vec<Vec<u8>>)> {
     }
     let next = words(rest).next().unwrap_or_default();
     let is_offset = match digits.len() {
+        SHORT_OFFSET_DIGITS => !next.is_empty() && next.len() != SHORT_OFFSET_DIGITS,
         PLAIN_OFFSET_DIGITS => !next.is_empty(),
         CANONICAL_OFFSET_DIGITS => next.len() == 2,
         _ => false,
@@ -162,7 +166,7 @@ fn read_line(line: &[u8]) -> Option<(NumberFormat, Vec<Vec<u8>>)> {
     if is_number && is_offset {
         let end = rest.iter().position(|byte| matches!(byte, b'|' | b'>')).unwrap_or(rest.len());
         let numbers = rest.get(..end).unwrap_or_default();
-        return read_words(numbers, 1).or_else(|| read_characters(rest));
+        return read_characters(rest).or_else(|| read_words(numbers, 1));
     }
     read_words(line, BARE_NUMBERS_MIN)
 }
@@ -210,17 +214,24 @@ fn read_number(word: &[u8], format: NumberFormat) -> Option<Vec<u8>> {
     }
 }
 
-/// The columns of `od -c`.
+/// The columns of `od -c` and `od -a`.
 fn read_characters(text: &[u8]) -> Option<(NumberFormat, Vec<Vec<u8>>)> {
+    let is_name =
+        |word: &[u8]| word.len() <= NAME_CHARS_MAX && word.iter().all(u8::is_ascii_lowercase);
     let mut characters = Vec::new();
+    let mut has_character = false;
     for word in words(text) {
         match word {
-            [byte] => characters.push(vec![*byte]),
+            [byte] => {
+                characters.push(vec![*byte]);
+                has_character = true;
+            }
             [b'\\', _] => characters.push(b"\n".to_vec()),
+            name if is_name(name) => characters.push(b" ".to_vec()),
             octal => characters.push(read_number(octal, NumberFormat::Octal(3))?),
         }
     }
-    (!characters.is_empty()).then_some((NumberFormat::Characters, characters))
+    has_character.then_some((NumberFormat::Characters, characters))
 }
 
 #[cfg(test)]
@@ -249,14 +260,24 @@ mod tests {
         check("0000000 101 102 103\n", &["ABC"]);
         check("0000000 041101 042103\n", &["BADC", "ABCD"]);
         check("0000000   A   P   I  \\n 303 251\n", &["API\n\u{e9}"]);
+        check("0000000 303 251   A   |  \\n\n", &["\u{e9}A|\n"]);
+        check("0000000   A  sp   B  nl\n", &["A B "]);
+        check("000000 41 42 43  >ABC<\n", &["ABC"]);
         check(" 41 42 43 44 45\n", &["ABCDE"]);
         check("  0x41, 0x42, 0x43, 0x44,\n", &["ABCD"]);
     }
 
     #[test]
     fn ordinary_text_is_no_dump() {
-        for text in ["", "add a face", "12:30 ok", "1234567", "deadbeef cafe\n", "2026-11-17 x y\n"]
-        {
+        for text in [
+            "",
+            "add a face",
+            "12:30 ok",
+            "1234567",
+            "deadbeef cafe\n",
+            "2026-11-17 x y\n",
+            "1234567 is a number",
+        ] {
             check(text, &[]);
         }
     }
