@@ -9,7 +9,7 @@ mod git_settings;
 mod named_secrets;
 mod secret_search;
 mod secret_shapes;
-mod secret_store;
+mod secret_value_store;
 mod secret_values;
 mod workspace_secrets;
 

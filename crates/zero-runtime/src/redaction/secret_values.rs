@@ -14,6 +14,10 @@ use zero_core::secret_mask::VALUE_CHARS_MIN;
 use super::code_words::is_code;
 use super::{is_secret_field, redact_text, snake_case};
 
+/// Most secret values.
+pub(super) const VALUES_MAX: usize = 4_096;
+/// Most bytes of all secret values.
+pub(super) const VALUE_BYTES_MAX: usize = 2 << 20;
 /// Shortest line of a key that counts as a part of it.
 const KEY_LINE_CHARS_MIN: usize = 16;
 /// Shortest value with a harmless name that is secret because it looks random.

@@ -16,8 +16,8 @@ use zero_sandbox::path_survey::{self, ChangeStamp, FileEnds};
 
 use super::git_settings;
 use super::secret_search::{FoundFiles, SecretSearch};
-use super::secret_store::{SecretStore, StoreRoom, days_since_epoch};
-use super::secret_values::{self, FileSecrets};
+use super::secret_value_store::{SecretValueStore, StoreRoom, days_since_epoch};
+use super::secret_values::{self, FileSecrets, VALUE_BYTES_MAX, VALUES_MAX};
 
 /// Longest time between two searches of the workspace.
 const SEARCH_INTERVAL: Duration = Duration::from_secs(10);
@@ -27,10 +27,6 @@ const FILES_MAX: usize = 1_024;
 const GIT_FILES_MAX: usize = 256;
 /// Largest secret file whose values are all known, and how much of a larger one is read at both ends.
 const FILE_BYTES_MAX: u64 = 1 << 20;
-/// Most secret values.
-pub(super) const VALUES_MAX: usize = 4_096;
-/// Most bytes of all secret values.
-pub(super) const VALUE_BYTES_MAX: usize = 2 << 20;
 
 /// Where a host finds secret values. Nowhere by default.
 #[derive(Clone, Debug, Default)]
@@ -60,7 +56,7 @@ struct SecretState {
     searched: Option<Instant>,
     search: SecretSearch,
     files: Vec<SecretFile>,
-    store: Option<SecretStore>,
+    store: Option<SecretValueStore>,
     /// The day on which values were stored last.
     stored: Option<u64>,
     /// Why values may be unknown to later processes.
@@ -119,7 +115,7 @@ impl WorkspaceSecrets {
     pub fn new(config: &SecretMaskConfig, roots: Vec<PathBuf>) -> Self {
         let variables = secret_values::read_variables(&config.variables);
         let store = config.store.as_ref().zip(roots.first());
-        let store = store.map(|(state, root)| SecretStore::new(state, root));
+        let store = store.map(|(state, root)| SecretValueStore::new(state, root));
         Self {
             roots,
             files: config.files.clone(),

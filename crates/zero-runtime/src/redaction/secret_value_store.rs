@@ -16,7 +16,7 @@ use zero_sandbox::journal::sha256;
 use zero_sandbox::path_survey::{self, ChangeStamp};
 use zero_sandbox::{ConfigFile, ConfigFileError, StateDir, config_file};
 
-use super::workspace_secrets::{VALUE_BYTES_MAX, VALUES_MAX};
+use super::secret_values::{VALUE_BYTES_MAX, VALUES_MAX};
 
 /// The folder in zero's state.
 const FOLDER: &str = "secrets";
@@ -33,7 +33,7 @@ const FILE_BYTES_MAX: u64 = 8 << 20;
 const WORKSPACES_MAX: usize = 1_024;
 
 /// The file with the values of one workspace.
-pub(super) struct SecretStore {
+pub(super) struct SecretValueStore {
     folder: StateDir,
     name: String,
     /// The file as it was read last.
@@ -63,7 +63,7 @@ pub(super) enum StoreRoom {
     Full,
 }
 
-impl SecretStore {
+impl SecretValueStore {
     /// The store of the workspace with this folder. Nothing is read or created yet.
     pub(super) fn new(state: &StateDir, root: &Path) -> Self {
         let key = sha256(root.as_os_str().as_encoded_bytes());
@@ -228,7 +228,7 @@ mod tests {
     fn file_is_private_and_damage_is_replaced() {
         let temp = tempfile::tempdir().unwrap();
         let state = StateDir::new(temp.path().join("state"));
-        let mut store = SecretStore::new(&state, Path::new("/w"));
+        let mut store = SecretValueStore::new(&state, Path::new("/w"));
         store.save(&[]).unwrap();
         assert!(!state.path().exists(), "nothing to keep");
         let first = value("first-9fK2mQ4x");
@@ -236,7 +236,7 @@ mod tests {
         let path = store.file().path();
         let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(&path), mode(store.folder.path())), (0o600, 0o700));
-        let mut other = SecretStore::new(&state, Path::new("/other"));
+        let mut other = SecretValueStore::new(&state, Path::new("/other"));
         assert_eq!(other.read_changed().unwrap(), None);
         std::fs::write(&path, "{").unwrap();
         assert_eq!(store.read_changed().unwrap(), Some(Vec::new()));
@@ -249,11 +249,11 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let state = StateDir::new(temp.path());
         let first = value("first-9fK2mQ4x");
-        let mut old = SecretStore::new(&state, Path::new("/old"));
+        let mut old = SecretValueStore::new(&state, Path::new("/old"));
         old.save(&[&first]).unwrap();
         let long_ago = SystemTime::now() - DAY * 40;
         std::fs::File::open(old.file().path()).unwrap().set_modified(long_ago).unwrap();
-        let mut store = SecretStore::new(&state, Path::new("/w"));
+        let mut store = SecretValueStore::new(&state, Path::new("/w"));
         store.save(&[&first]).unwrap();
         assert_eq!(
             state.child(FOLDER).list_names().unwrap(),
