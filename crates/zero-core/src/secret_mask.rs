@@ -2,7 +2,8 @@
 //!
 //! A text is compared in a view of it in which spellings of the same value are equal: white space,
 //! quotes, escapes and URL encoding are resolved. What is left are a few forms of each value: itself,
-//! base64 at three alignments, hexadecimal. All forms of all values are searched in one pass.
+//! base64 at three alignments, hexadecimal. All forms of all values are searched in one pass. Dumps such
+//! as those of `xxd` are decoded and searched in the same way.
 //!
 //! An Aho-Corasick automaton of a thousand values has a hundred thousand states and reads a megabyte
 //! in ten milliseconds. The index of four-byte fragments takes one: most positions need no look at any
@@ -10,6 +11,7 @@
 //!
 //! Not here: which values are secret, and where they come from (`zero_runtime`).
 
+mod byte_dump;
 mod fragment_index;
 mod secret_stream;
 mod text_view;
@@ -165,7 +167,7 @@ impl SecretMask {
         fields.values_mut().for_each(|field| self.mask_json(field));
     }
 
-    /// Replaces secret values in a result. Images and audio are left as they are.
+    /// Replaces secret values in a result. An image or a sound with a value in its data is withheld.
     pub fn mask_result(&self, result: &mut ToolResult) {
         if self.is_empty() {
             return;
@@ -239,7 +241,18 @@ impl SecretMask {
                 self.mask_string(uri);
                 self.mask_string(data);
             }
-            ToolResultPart::Image { .. } | ToolResultPart::Audio { .. } => {}
+            ToolResultPart::Image { mime, data } | ToolResultPart::Audio { mime, data } => {
+                self.mask_string(mime);
+                // Without a value the data would be damaged, so that nothing of it is shown.
+                if let Some((_, owner)) =
+                    self.find_ranges(data.as_bytes(), CutEdges::Excluded).first()
+                {
+                    let name = self.name(*owner);
+                    *part = ToolResultPart::Text(format!(
+                        "(withheld: the data contains {PLACEHOLDER_START}{name}{PLACEHOLDER_END})"
+                    ));
+                }
+            }
         }
     }
 
@@ -254,7 +267,9 @@ impl SecretMask {
         }
     }
 
-    fn mask_diff(&self, FileDiff { unified, old_text, new_text, .. }: &mut FileDiff) {
+    fn mask_diff(&self, diff: &mut FileDiff) {
+        let FileDiff { path, unified, old_text, new_text, partial: _ } = diff;
+        self.mask_string(path);
         self.mask_string(unified);
         self.mask_optional(old_text);
         self.mask_optional(new_text);
@@ -322,7 +337,31 @@ impl SecretMask {
         if edges == CutEdges::Included {
             found.extend(self.find_cut_values(&view, &mut budget));
         }
-        text_view::map_ranges(text, merge_overlaps(found))
+        let ranges = text_view::map_ranges(text, merge_overlaps(found));
+        let dumped = self.find_dumped_values(text);
+        if dumped.is_empty() {
+            return ranges;
+        }
+        let ranges = ranges.into_iter().map(|(range, owner)| FormMatch { range, owner });
+        let all = merge_overlaps(ranges.chain(dumped).collect());
+        all.into_iter().map(|FormMatch { range, owner }| (range, owner)).collect()
+    }
+
+    /// The lines of dumps in which a value is.
+    fn find_dumped_values(&self, text: &[u8]) -> Vec<FormMatch> {
+        let mut found = Vec::new();
+        for dump in byte_dump::find_dumps(text) {
+            for bytes in dump.byte_orders() {
+                let view = text_view::build(&bytes);
+                let mut budget = SearchBudget::for_view(&view);
+                let values = merge_overlaps(self.index.find(&view, &mut budget));
+                let lines = text_view::map_ranges(&bytes, values).into_iter();
+                found.extend(lines.filter_map(|(range, owner)| {
+                    Some(FormMatch { range: dump.lines_of(&range)?, owner })
+                }));
+            }
+        }
+        found
     }
 
     /// The beginnings of values at the end of a text, or before an ellipsis.

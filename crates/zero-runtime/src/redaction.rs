@@ -4,9 +4,12 @@
 //! name of its field or by its own format, and the secrets of the workspace by their values:
 //! [`WorkspaceSecrets`] knows them, and replaces them in everything that leaves a call.
 
+mod code_words;
+mod git_settings;
 mod named_secrets;
 mod secret_search;
 mod secret_shapes;
+mod secret_value_store;
 mod secret_values;
 mod workspace_secrets;
 

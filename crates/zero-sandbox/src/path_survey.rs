@@ -4,7 +4,7 @@
 //! device, and every result is bounded.
 
 use std::ffi::{OsStr, OsString};
-use std::io::Read as _;
+use std::io::{Read as _, Seek as _, SeekFrom};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
@@ -346,6 +346,36 @@ pub fn read_small_file(path: &Path, bytes_max: u64) -> Option<Vec<u8>> {
     let mut content = Vec::new();
     std::fs::File::from(file).take(bytes_max + 1).read_to_end(&mut content).ok()?;
     (content.len() as u64 <= bytes_max).then_some(content)
+}
+
+/// The beginning and the end of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileEnds {
+    /// The first bytes; the whole file if `tail` is `None`.
+    pub head: Vec<u8>,
+    /// The last bytes, if there are more than those of `head`.
+    pub tail: Option<Vec<u8>>,
+}
+
+/// The first and the last bytes of a regular file, at most `bytes_max` each; `None` if there is none.
+pub fn read_file_ends(path: &Path, bytes_max: u64) -> Option<FileEnds> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let file = rustix::fs::open(path, flags, Mode::empty()).ok()?;
+    let stat = rustix::fs::fstat(&file).ok()?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        return None;
+    }
+    let mut file = std::fs::File::from(file);
+    let mut head = Vec::new();
+    file.by_ref().take(bytes_max).read_to_end(&mut head).ok()?;
+    let size = file.seek(SeekFrom::End(0)).ok()?;
+    if size <= head.len() as u64 {
+        return Some(FileEnds { head, tail: None });
+    }
+    let mut tail = Vec::new();
+    file.seek(SeekFrom::Start(size.saturating_sub(bytes_max).max(head.len() as u64))).ok()?;
+    file.take(bytes_max).read_to_end(&mut tail).ok()?;
+    Some(FileEnds { head, tail: Some(tail) })
 }
 
 /// The type of what is at a path; links are followed.

@@ -99,7 +99,9 @@ fn is_extensible_list(key: &str) -> bool {
 /// Whether a key applies only in the user's own settings.
 fn is_user_only(key: &str) -> bool {
     let sections = ["gateway.", "acp.", "web.", "network."];
-    matches!(key, "sandbox.readable" | secrets::MASK_KEY | secrets::EXCEPT_KEY)
+    let secrets = [secrets::MASK_KEY, secrets::REMEMBER_KEY, secrets::EXCEPT_KEY];
+    key == "sandbox.readable"
+        || secrets.contains(&key)
         || sections.iter().any(|section| key.starts_with(section))
 }
 
@@ -118,7 +120,7 @@ fn is_atomic(key: &str) -> bool {
         "web.",
         "network.",
     ];
-    matches!(key, "model" | "agent" | secrets::MASK_KEY)
+    matches!(key, "model" | "agent" | secrets::MASK_KEY | secrets::REMEMBER_KEY)
         || sections.iter().any(|section| key.starts_with(section))
 }
 
@@ -302,7 +304,7 @@ mod tests {
             ),
             (
                 SettingsLayerKind::Project,
-                r#"{"secrets": {"mask": false, "files": ["c"], "except": ["d"]}}"#,
+                r#"{"secrets": {"mask": false, "files": ["c"], "except": ["d"], "remember": false}}"#,
             ),
         ];
         for trust in [TrustState::Never, TrustState::assumed()] {
@@ -316,6 +318,7 @@ mod tests {
                     "project:1 secrets.mask false OnlyYours",
                     "project:1 secrets.files \"c\" Active",
                     "project:1 secrets.except \"d\" OnlyYours",
+                    "project:1 secrets.remember false OnlyYours",
                 ],
             );
         }

@@ -13,6 +13,8 @@ pub const MASK_KEY: &str = "secrets.mask";
 pub const FILES_KEY: &str = "secrets.files";
 /// The list of files without secrets.
 pub const EXCEPT_KEY: &str = "secrets.except";
+/// The key that keeps values from being stored.
+pub const REMEMBER_KEY: &str = "secrets.remember";
 /// The lists of this section.
 pub const LISTS: [&str; 2] = [FILES_KEY, EXCEPT_KEY];
 
@@ -29,6 +31,9 @@ pub struct SecretsSettings {
     /// Names of files that contain no secrets although they have a usual name of such files, such
     /// as `.env.test`. Only your own settings apply here, never a project's.
     except: Vec<String>,
+    /// Whether zero keeps the values of secret files in its state folder for 30 days, so that later
+    /// runs replace them, too. On by default. Only your own settings can turn it off.
+    remember: Option<bool>,
 }
 
 /// Invalid names, by JSON pointer.

@@ -205,7 +205,7 @@ pub fn known_keys() -> Vec<SettingsKey> {
     let closed = closed
         .chain(sandbox::LISTS)
         .chain(secrets::LISTS)
-        .chain([secrets::MASK_KEY])
+        .chain([secrets::MASK_KEY, secrets::REMEMBER_KEY])
         .chain(hooks::LISTS)
         .chain(["bash.on-timeout", "mcp.toolSchemaBudget"]);
     let closed = closed.chain(COMMAND_LINES).chain(["model", "agent"]);

@@ -143,7 +143,11 @@ impl AppContext {
             true => Vec::new(),
             false => self.config.command_settings().environment,
         };
-        SecretMaskConfig { files, variables }
+        let home = self.config.home().map(|home| home.join(".gitconfig"));
+        let shared = self.config.config_home().map(|folder| folder.join("git/config"));
+        let git_settings = home.into_iter().chain(shared).chain(["/etc/gitconfig".into()]);
+        let store = settings.remembers_secrets().then(|| self.config.state_dir().ok()).flatten();
+        SecretMaskConfig { files, variables, git_settings: git_settings.collect(), store }
     }
 
     /// Host for commands that manage external tools and call none.

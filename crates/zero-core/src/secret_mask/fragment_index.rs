@@ -122,6 +122,11 @@ impl FragmentIndex {
         self.forms.is_empty()
     }
 
+    /// Bytes of the longest form.
+    pub(super) fn form_bytes_max(&self) -> usize {
+        self.form_bytes_max
+    }
+
     /// All occurrences of all forms in a view. If the budget is spent, the rest of the view counts as
     /// one.
     pub(super) fn find(&self, view: &[u8], budget: &mut SearchBudget) -> Vec<FormMatch> {

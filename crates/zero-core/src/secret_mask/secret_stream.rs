@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::fragment_index::SearchBudget;
-use super::{CutEdges, SecretMask, text_view};
+use super::{CutEdges, SecretMask, byte_dump, text_view};
 
 /// Most bytes that are held back. A value with more white space inside is replaced as far as it came.
 const HELD_BYTES_MAX: usize = 64 * 1024;
@@ -37,7 +37,8 @@ impl SecretStream {
         let mut budget = SearchBudget::for_view(&view);
         let open = self.mask.index.find_open_end(&view, 1, &mut budget);
         let open = open.map(|open| text_view::map_position(&text, open.start));
-        let mut until = open.unwrap_or(whole);
+        let dump = byte_dump::open_lines(&text, self.mask.index.form_bytes_max());
+        let mut until = open.unwrap_or(whole).min(dump.unwrap_or(whole));
         // A value that was found may be the beginning of a longer one.
         if let Some((range, _)) = ranges.iter().find(|(range, _)| range.contains(&until)) {
             until = range.start;

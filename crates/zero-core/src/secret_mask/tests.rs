@@ -98,6 +98,96 @@ fn quoted_and_escaped_value_is_replaced() {
 }
 
 #[test]
+fn unseen_characters_do_not_hide_value() {
+    for sign in
+        ["\u{200b}", "\u{ad}", "\u{202e}", "\u{a0}", "\u{2060}", "\u{fffd}", "\u{e0041}", "\\u200b"]
+    {
+        let text: String = TOKEN.chars().map(|c| format!("{c}{sign}")).collect();
+        let clean = mask().mask_text(&text).into_owned();
+        assert!(clean.starts_with("‹secret API_TOKEN›"), "{sign:?} {clean}");
+    }
+    for junk in [&b"\xff"[..], b"\x80", b"\xe2\x80", b"\xf0\x9f\x94"] {
+        let text: Vec<u8> = TOKEN.bytes().flat_map(|byte| [&[byte], junk].concat()).collect();
+        let clean = mask().mask_bytes(&text).into_owned();
+        assert!(clean.starts_with("‹secret API_TOKEN›".as_bytes()), "{junk:?} {clean:?}");
+    }
+    check("é … 🔑 a\u{200b}b", "é … 🔑 a\u{200b}b");
+}
+
+/// The text as `xxd` and `hexdump -C` print it, and as words of two bytes as `od -x` does.
+fn dump(text: &[u8]) -> [String; 3] {
+    let mut dumps = [const { String::new() }; 3];
+    for (line, bytes) in text.chunks(16).enumerate() {
+        let at = line * 16;
+        let shown: String = bytes
+            .iter()
+            .map(|byte| if byte.is_ascii_graphic() { char::from(*byte) } else { '.' })
+            .collect();
+        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let pairs: Vec<String> = bytes.chunks(2).map(hex).collect();
+        let single: Vec<String> = bytes.chunks(1).map(hex).collect();
+        let swapped: Vec<String> = bytes
+            .chunks(2)
+            .map(|pair| hex(&pair.iter().rev().copied().collect::<Vec<_>>()))
+            .collect();
+        dumps[0].push_str(&format!("{at:08x}: {:<39}  {shown}\n", pairs.join(" ")));
+        dumps[1].push_str(&format!("{at:08x}  {}  |{shown}|\n", single.join(" ")));
+        dumps[2].push_str(&format!("{at:07o} {}\n", swapped.join(" ")));
+    }
+    dumps
+}
+
+#[test]
+fn dumped_value_is_replaced_with_its_lines() {
+    let text =
+        format!("# the shop, with a comment\nAPI_TOKEN={TOKEN}\nPORT=3000 # and another comment\n");
+    for dumped in dump(text.as_bytes()) {
+        let clean = mask().mask_text(&dumped).into_owned();
+        assert!(clean.contains("‹secret API_TOKEN›"), "{dumped}{clean}");
+        let (lines, kept): (Vec<&str>, Vec<&str>) =
+            (dumped.lines().collect(), clean.lines().filter(|line| line.len() > 30).collect());
+        assert_eq!(clean.lines().count(), lines.len());
+        // Lines 2 to 4 have parts of the value.
+        assert_eq!(
+            kept,
+            [&lines[..2], &lines[4..]]
+                .concat()
+                .into_iter()
+                .filter(|line| line.len() > 30)
+                .collect::<Vec<_>>(),
+            "{clean}"
+        );
+        for size in [1, 7, 50, 500] {
+            let mut stream = SecretStream::new(Arc::new(mask()));
+            let mut shown: Vec<u8> = Vec::new();
+            for piece in dumped.as_bytes().chunks(size) {
+                shown.extend(push(&mut stream, piece));
+            }
+            shown.extend(stream.finish());
+            assert_eq!(String::from_utf8_lossy(&shown), clean, "{size}");
+        }
+    }
+}
+
+#[test]
+fn image_with_value_is_withheld() {
+    let image =
+        |bytes: &[u8]| ToolResultPart::Image { mime: "image/png".into(), data: base64(bytes) };
+    let with_value = [b"\x89PNG....IEND", TOKEN.as_bytes()].concat();
+    let content = vec![image(&with_value), image(b"\x89PNG....IEND")];
+    let mut result = ToolResult {
+        content,
+        display: ResultDisplay::Markdown { text: String::new() },
+        structured: json!(null),
+        locations: Vec::new(),
+    };
+    mask().mask_result(&mut result);
+    let ToolResultPart::Text(text) = &result.content[0] else { panic!("{:?}", result.content) };
+    assert_eq!(text, "(withheld: the data contains ‹secret API_TOKEN›)");
+    assert_eq!(result.content[1], image(b"\x89PNG....IEND"));
+}
+
+#[test]
 fn cut_value_is_replaced() {
     check("curl -H tok_8fJ2-kQ+9vLx", "curl -H ‹secret API_TOKEN›");
     check("curl tok_8fJ2-kQ+9vLx… (90 bytes)", "curl ‹secret API_TOKEN›… (90 bytes)");
@@ -122,7 +212,7 @@ fn names_are_found_without_values() {
 #[test]
 fn every_text_of_result_is_masked() {
     let diff = || FileDiff {
-        path: "a".into(),
+        path: format!("a/{TOKEN}"),
         unified: format!("+{TOKEN}"),
         old_text: Some(TOKEN.into()),
         new_text: Some(TOKEN.into()),

@@ -1,7 +1,8 @@
 //! The view of a text in which values are compared: different spellings of a value look the same.
 //!
 //! White space, quotes, backslashes, `+` and `-` are left out, `%41`, `%2541`, `\u0041` and `\x41` are
-//! decoded, terminal sequences are skipped, `_` is `/`. So a value is found if it is wrapped, indented, quoted,
+//! decoded, terminal sequences are skipped, `_` is `/`. Characters that are not seen, and bytes that are not
+//! text, are left out. So a value is found if it is wrapped, indented, quoted,
 //! part of a diff or a URL, or in either alphabet of base64. The values are compared in the same view,
 //! so leaving out more never hides one.
 
@@ -37,6 +38,12 @@ const ROLES: [u8; 256] = {
     roles[b'\\' as usize] = ByteRole::Special as u8;
     roles[b'%' as usize] = ByteRole::Special as u8;
     roles[ESCAPE as usize] = ByteRole::Special as u8;
+    // It may begin a character that is not seen, or be no character at all.
+    let mut at = 0x80;
+    while at < roles.len() {
+        roles[at] = ByteRole::Special as u8;
+        at += 1;
+    }
     roles
 };
 
@@ -162,6 +169,7 @@ pub(super) fn open_escape(text: &[u8]) -> Option<usize> {
             }
         }
         Some(&ESCAPE) => sequence_len(tail, *at).is_none(),
+        Some(byte) if !byte.is_ascii() => is_half_character(tail.get(*at..).unwrap_or_default()),
         _ => false,
     };
     (0..tail.len()).find(is_open).map(|at| from + at)
@@ -183,6 +191,9 @@ fn decode_escape(text: &[u8], at: usize) -> EscapeUnit {
             match text.get(at + run) {
                 Some(b'n' | b'r' | b't') => EscapeUnit::new(run + 1, b""),
                 Some(b'u') => match decode_character(text, at + run + 1) {
+                    Some((len, character)) if is_unseen(character) => {
+                        EscapeUnit::new(run + 1 + len, b"")
+                    }
                     Some((len, character)) => EscapeUnit::new(
                         run + 1 + len,
                         character.encode_utf8(&mut [0; 4]).as_bytes(),
@@ -196,8 +207,44 @@ fn decode_escape(text: &[u8], at: usize) -> EscapeUnit {
                 _ => EscapeUnit::new(run, b""),
             }
         }
-        _ => EscapeUnit::new(sequence_len(text, at).unwrap_or(1), b""),
+        Some(&ESCAPE) => EscapeUnit::new(sequence_len(text, at).unwrap_or(1), b""),
+        _ => match first_character(text.get(at..).unwrap_or_default()) {
+            Some(character) if is_unseen(character) => EscapeUnit::new(character.len_utf8(), b""),
+            Some(character) => {
+                EscapeUnit::new(character.len_utf8(), character.encode_utf8(&mut [0; 4]).as_bytes())
+            }
+            None => EscapeUnit::new(1, b""),
+        },
     }
+}
+
+/// The character that a text begins with; `None` if its first bytes are not UTF-8.
+fn first_character(text: &[u8]) -> Option<char> {
+    let start = text.get(..text.len().min(4))?;
+    match std::str::from_utf8(start) {
+        Ok(start) => start.chars().next(),
+        Err(error) => {
+            let valid = start.get(..error.valid_up_to())?;
+            std::str::from_utf8(valid).ok()?.chars().next()
+        }
+    }
+}
+
+/// Whether a text is the beginning of a character, without its end.
+fn is_half_character(text: &[u8]) -> bool {
+    text.len() < 4
+        && std::str::from_utf8(text)
+            .is_err_and(|error| error.valid_up_to() == 0 && error.error_len().is_none())
+}
+
+/// Whether a character takes no room, only changes the direction, or is a space or the sign for bytes
+/// that are not text.
+fn is_unseen(character: char) -> bool {
+    character.is_whitespace()
+        || matches!(character,
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}'
+            | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{fe00}'..='\u{fe0f}'
+            | '\u{feff}' | '\u{fffd}' | '\u{e0000}'..='\u{e0fff}')
 }
 
 /// The character with these hexadecimal digits, and their length. One beyond the first 65,536 takes

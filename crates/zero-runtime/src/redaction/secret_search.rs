@@ -17,10 +17,12 @@ const SEARCH_TIME_MAX: Duration = Duration::from_millis(250);
 const FOLDERS_MAX: usize = 20_000;
 /// Most entries of a folder.
 const ENTRIES_MAX: usize = 100_000;
+/// The folder of a repository.
+const GIT: &str = ".git";
 /// Folders with files of others, or that are made anew at each build.
 const SKIPPED_FOLDERS: &[&str] = &[
     ".cache",
-    ".git",
+    GIT,
     ".hg",
     ".jj",
     ".svn",
@@ -44,12 +46,16 @@ struct FolderNames {
     stamp: Option<ChangeStamp>,
     folders: Vec<OsString>,
     secret_files: Vec<OsString>,
+    /// Whether a repository is checked out here.
+    has_git: bool,
 }
 
 /// What a search found.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct FoundFiles {
     pub(super) paths: Vec<PathBuf>,
+    /// The `.git` of each repository: a folder, or a file that names one.
+    pub(super) git_paths: Vec<PathBuf>,
     /// Bounds that were reached.
     pub(super) bounds: Vec<String>,
     /// Whether there was no time for all folders.
@@ -98,6 +104,9 @@ impl SecretSearch {
                 found.bounds.push(format!("not all of `{}` could be searched", folder.display()));
             }
             found.paths.extend(names.secret_files.iter().map(|name| folder.join(name)));
+            if names.has_git {
+                found.git_paths.push(folder.join(GIT));
+            }
             open.extend(names.folders.iter().map(|name| folder.join(name)));
             self.folders.insert(folder, names);
         }
@@ -107,8 +116,10 @@ impl SecretSearch {
 
 impl FolderNames {
     fn read(folder: &Path, set: &SecretFileSet) -> Self {
-        let mut names = Self { stamp: None, folders: Vec::new(), secret_files: Vec::new() };
+        let mut names =
+            Self { stamp: None, folders: Vec::new(), secret_files: Vec::new(), has_git: false };
         let scanned = path_survey::scan_folder(folder, ENTRIES_MAX, |name, is_folder| {
+            names.has_git |= name == GIT;
             if !is_folder {
                 if set.contains(&folder.join(name)) {
                     names.secret_files.push(name.to_owned());
@@ -149,6 +160,8 @@ mod tests {
         let roots = [root.clone()];
         let found = search.find_files(&roots, &set);
         assert_eq!(found, FoundFiles { paths: vec![first.clone()], ..FoundFiles::default() });
+        write(&root, "a/.git/config");
+        assert_eq!(search.find_files(&roots, &set).git_paths, [root.join("a/.git")]);
         let second = write(&root, "a/b/key.pem");
         assert_eq!(search.find_files(&roots, &set).paths, [second.clone(), first.clone()]);
         std::fs::remove_file(&first).unwrap();

@@ -4,14 +4,20 @@
 //! a password. The rule has to be right in both directions. A secret that is missed reaches the model;
 //! an ordinary word that is masked makes results unreadable.
 
+use std::borrow::Cow;
 use std::path::Path;
 
 use serde_json::Value;
 use zero_core::SecretValue;
 use zero_core::secret_mask::VALUE_CHARS_MIN;
 
+use super::code_words::is_code;
 use super::{is_secret_field, redact_text, snake_case};
 
+/// Most secret values.
+pub(super) const VALUES_MAX: usize = 4_096;
+/// Most bytes of all secret values.
+pub(super) const VALUE_BYTES_MAX: usize = 2 << 20;
 /// Shortest line of a key that counts as a part of it.
 const KEY_LINE_CHARS_MIN: usize = 16;
 /// Shortest value with a harmless name that is secret because it looks random.
@@ -118,6 +124,8 @@ pub(super) struct FileSecrets {
     pub(super) values: Vec<SecretValue>,
     /// Names of values that are not secret.
     pub(super) left_alone: Vec<String>,
+    /// Whether all of its values are known.
+    pub(super) is_complete: bool,
 }
 
 /// How much the place of a value says about it.
@@ -129,9 +137,12 @@ enum ValueContext {
     Secrets,
 }
 
-/// The secrets of a file; `None` if it is not text or has too many, so that its values are not known.
-pub(super) fn read_file(path: &Path, content: &[u8]) -> Option<FileSecrets> {
-    let text = std::str::from_utf8(content).ok().filter(|text| !text.contains('\0'))?;
+/// The secrets of a file. Not all are known if it is not text or has too many.
+pub(super) fn read_file(path: &Path, content: &[u8]) -> FileSecrets {
+    let text = String::from_utf8_lossy(content);
+    let is_text = matches!(text, Cow::Borrowed(text) if !text.contains('\0'));
+    // A byte that is not text, among lines that are, must not hide them.
+    let text = if is_text { text } else { Cow::Owned(text.replace('\0', "\n")) };
     let text = text.trim_start_matches('\u{feff}');
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let lower = name.to_lowercase();
@@ -150,7 +161,28 @@ pub(super) fn read_file(path: &Path, content: &[u8]) -> Option<FileSecrets> {
         "pgpass" | "htpasswd" => found.add_last_fields(&name, text),
         _ => found.add_assignments(&name, text, context),
     }
-    Some(found).filter(|found| found.values.len() < FILE_VALUES_MAX)
+    if !is_text {
+        found.values.retain(|value| !value.text.contains(char::REPLACEMENT_CHARACTER));
+    }
+    match found.values.len() < FILE_VALUES_MAX {
+        true => FileSecrets { is_complete: is_text, ..found },
+        false => FileSecrets::default(),
+    }
+}
+
+/// The secrets at the beginning and the end of a file that is too large. Lines that were cut are left
+/// out.
+pub(super) fn read_file_ends(path: &Path, head: &[u8], tail: &[u8]) -> FileSecrets {
+    let is_break = |byte: &u8| *byte == b'\n';
+    let head_end = head.iter().rposition(is_break).unwrap_or(0);
+    let tail_start = tail.iter().position(is_break).unwrap_or(tail.len());
+    let mut found = read_file(path, head.get(..head_end).unwrap_or_default());
+    let end = read_file(path, tail.get(tail_start..).unwrap_or_default());
+    for value in end.values {
+        found.push(&value.name, &value.text);
+    }
+    end.left_alone.iter().for_each(|name| found.leave_alone(name));
+    FileSecrets { is_complete: false, ..found }
 }
 
 /// The secrets among environment variables.
@@ -194,7 +226,8 @@ impl FileSecrets {
         }
     }
 
-    fn push(&mut self, name: &str, text: &str) {
+    /// Adds a value that is secret, unless it is too short.
+    pub(super) fn push(&mut self, name: &str, text: &str) {
         if text.chars().count() >= VALUE_CHARS_MIN && self.values.len() < FILE_VALUES_MAX {
             let value = SecretValue { name: name.to_owned(), text: text.to_owned() };
             if !self.values.contains(&value) {
@@ -384,7 +417,7 @@ impl<'a> UrlPassword<'a> {
 }
 
 fn is_secret(name: &str, text: &str, context: ValueContext) -> bool {
-    if is_common(text) || is_reference(text) || is_path(text) {
+    if is_common(text) || is_reference(text) || is_path(text) || is_code(text) {
         return false;
     }
     let snake = snake_case(name);
@@ -411,7 +444,7 @@ fn is_secret(name: &str, text: &str, context: ValueContext) -> bool {
 }
 
 /// Whether a value is too short or too common to be searched for.
-fn is_common(text: &str) -> bool {
+pub(super) fn is_common(text: &str) -> bool {
     let lower = text.to_lowercase();
     text.chars().count() < VALUE_CHARS_MIN
         || COMMON_VALUES.contains(&lower.as_str())
@@ -419,7 +452,7 @@ fn is_common(text: &str) -> bool {
 }
 
 /// Whether a value stands for another: `${NAME}`, `<token>`, `op://vault/item`.
-fn is_reference(text: &str) -> bool {
+pub(super) fn is_reference(text: &str) -> bool {
     ["${", "$(", "{{", "%(", "op://", "vault:", "ssm:", "arn:", "file:", "data:"]
         .iter()
         .any(|start| text.starts_with(start))
@@ -452,12 +485,12 @@ fn is_ordinary(text: &str) -> bool {
 }
 
 /// Whether the format alone tells that it is a secret.
-fn has_secret_format(text: &str) -> bool {
-    matches!(redact_text(text), std::borrow::Cow::Owned(_))
+pub(super) fn has_secret_format(text: &str) -> bool {
+    matches!(redact_text(text), Cow::Owned(_))
 }
 
 /// Whether a text has no words: long, and with letters of both cases and digits.
-fn is_random(text: &str) -> bool {
+pub(super) fn is_random(text: &str) -> bool {
     let has = |kind: fn(&char) -> bool| text.chars().filter(kind).count() >= 3;
     text.chars().count() >= RANDOM_CHARS_MIN
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+/=_-".contains(&byte))
@@ -472,7 +505,7 @@ mod tests {
 
     #[track_caller]
     fn check(file: &str, text: &str, secret: &[&str]) {
-        let found = read_file(Path::new(file), text.as_bytes()).unwrap();
+        let found = read_file(Path::new(file), text.as_bytes());
         let names: Vec<&str> = found.values.iter().map(|value| &*value.name).collect();
         assert_eq!(names, secret, "{text}\n{:?}", found.left_alone);
     }
@@ -504,10 +537,20 @@ mod tests {
     fn file_with_too_many_values_is_not_known() {
         let many: String =
             (0..FILE_VALUES_MAX).map(|n| format!("K{n}_KEY=abc123def{n}\n")).collect();
-        assert_eq!(read_file(Path::new(".env"), many.as_bytes()), None);
+        assert_eq!(read_file(Path::new(".env"), many.as_bytes()), FileSecrets::default());
         let names: String = (0..100_000).map(|n| format!("A{n}=b\n")).collect();
-        let found = read_file(Path::new(".env"), names.as_bytes()).unwrap();
+        let found = read_file(Path::new(".env"), names.as_bytes());
         assert_eq!(found.left_alone.len(), LEFT_ALONE_MAX);
+    }
+
+    #[test]
+    fn bytes_that_are_not_text_hide_nothing() {
+        for junk in [&b"\0"[..], b"\xff", b"\n\xff\xfe\n\0"] {
+            let content = [b"A_TOKEN=abc123def456\n", junk, b"\nB_TOKEN=def456abc123\n"].concat();
+            let found = read_file(Path::new(".env"), &content);
+            let names: Vec<&str> = found.values.iter().map(|value| &*value.name).collect();
+            assert_eq!((names, found.is_complete), (vec!["A_TOKEN", "B_TOKEN"], false));
+        }
     }
 
     #[test]
@@ -516,6 +559,8 @@ mod tests {
             ("COMMIT_TOKEN", "ghp_0123456789abcdefghij0123"),
             ("DB_PASSWORD", "<kd8#mQ4x9fK2"),
             ("DB_PASSWORD", "correct-horse-battery"),
+            ("DB_PASSWORD", "qzxvkwpj"),
+            ("DB_PASSWORD", "import-horse-battery"),
             ("DB_PASSWORD", "83749283"),
             ("API_KEY", "k3y-with-9-parts"),
             ("STRIPE_KEY", "sk_live_51H8xYzAbCdEfGhIjKl"),
@@ -553,7 +598,7 @@ mod tests {
     #[test]
     fn value_is_what_programs_see() {
         let value = |text: &str| {
-            let found = read_file(Path::new(".env"), text.as_bytes()).unwrap();
+            let found = read_file(Path::new(".env"), text.as_bytes());
             found.values.into_iter().map(|value| value.text).collect::<Vec<_>>().join("|")
         };
         assert_eq!(value(r#"A_TOKEN="ab\"c12345" # a "note""#), r#"ab\"c12345"#);
@@ -597,6 +642,11 @@ mod tests {
             ("AWS_REGION", "eu-central-1"),
             ("VERSION", "1.24.3-beta.1"),
             ("TZ", "Europe/Berlin"),
+            ("A_SECRET", "function"),
+            ("I_TOKEN", "\"import os\""),
+            ("G_SECRET", "\"return x\""),
+            ("C_PASSWORD", "console.log"),
+            ("D_KEY", "package.json"),
         ] {
             check(".env", &format!("{name}={value}\n"), &[]);
         }
@@ -637,6 +687,7 @@ mod tests {
             "-----BEGIN CERTIFICATE-----\nMIIDdzCCAl+gAwIBAgIEAgAAuTANBg\n-----END CERTIFICATE-----\n",
             &[],
         );
-        assert_eq!(read_file(Path::new("x.p12"), b"\x00\xff"), None);
+        let binary = read_file(Path::new("x.p12"), b"\x00\xff");
+        assert_eq!((binary.values, binary.is_complete), (Vec::new(), false));
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! The workspace is searched for secret files at the first call, after calls that may have changed
 //! files, and from time to time; known files are checked at every call. A value that was known stays
-//! known, so that moving a file away does not reveal it.
+//! known, also in later processes, so that moving a file away does not reveal it.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,21 +11,22 @@ use std::time::{Duration, Instant};
 
 use zero_core::{SecretMask, SecretValue};
 use zero_policy::SecretFileSet;
-use zero_sandbox::path_survey::{self, ChangeStamp};
+use zero_sandbox::StateDir;
+use zero_sandbox::path_survey::{self, ChangeStamp, FileEnds};
 
+use super::git_settings;
 use super::secret_search::{FoundFiles, SecretSearch};
-use super::secret_values::{self, FileSecrets};
+use super::secret_value_store::{SecretValueStore, StoreRoom, days_since_epoch};
+use super::secret_values::{self, FileSecrets, VALUE_BYTES_MAX, VALUES_MAX};
 
 /// Longest time between two searches of the workspace.
 const SEARCH_INTERVAL: Duration = Duration::from_secs(10);
 /// Most secret files.
 const FILES_MAX: usize = 1_024;
-/// Largest secret file whose values are known.
+/// Most files with settings of git.
+const GIT_FILES_MAX: usize = 256;
+/// Largest secret file whose values are all known, and how much of a larger one is read at both ends.
 const FILE_BYTES_MAX: u64 = 1 << 20;
-/// Most secret values.
-const VALUES_MAX: usize = 4_096;
-/// Most bytes of all secret values.
-const VALUE_BYTES_MAX: usize = 2 << 20;
 
 /// Where a host finds secret values. Nowhere by default.
 #[derive(Clone, Debug, Default)]
@@ -34,6 +35,10 @@ pub struct SecretMaskConfig {
     pub files: SecretFileSet,
     /// Variables that may contain secrets.
     pub variables: Vec<(String, String)>,
+    /// The user's own settings of git. Those of the workspace's repositories are found.
+    pub git_settings: Vec<PathBuf>,
+    /// Zero's state folder, where values are kept for later processes; nowhere if absent.
+    pub store: Option<StateDir>,
 }
 
 /// The secret values of a workspace.
@@ -41,6 +46,7 @@ pub struct WorkspaceSecrets {
     roots: Vec<PathBuf>,
     files: SecretFileSet,
     variables: Vec<SecretValue>,
+    git_settings: Vec<PathBuf>,
     state: Mutex<SecretState>,
     is_stale: AtomicBool,
 }
@@ -50,6 +56,11 @@ struct SecretState {
     searched: Option<Instant>,
     search: SecretSearch,
     files: Vec<SecretFile>,
+    store: Option<SecretValueStore>,
+    /// The day on which values were stored last.
+    stored: Option<u64>,
+    /// Why values may be unknown to later processes.
+    store_problem: Option<String>,
     /// All values that were ever known, in the order in which they became known. Later values cannot
     /// push out earlier ones.
     known: Vec<SecretValue>,
@@ -66,8 +77,20 @@ struct SecretFile {
     /// The file behind links.
     target: PathBuf,
     stamp: Option<ChangeStamp>,
-    /// What it contains; `None` if that is not known.
-    secrets: Option<FileSecrets>,
+    format: SourceFormat,
+    secrets: FileSecrets,
+}
+
+/// How values are found in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SourceFormat {
+    /// By its name and content.
+    SecretFile,
+    /// Settings of git, in the workspace.
+    GitSettings,
+    /// Settings of git that belong to the user. Commands cannot change them, so that their values
+    /// need not be stored.
+    UserGitSettings,
 }
 
 /// What is masked, without any value.
@@ -91,11 +114,14 @@ impl WorkspaceSecrets {
     /// The secrets of a workspace with these folders. Nothing is read yet.
     pub fn new(config: &SecretMaskConfig, roots: Vec<PathBuf>) -> Self {
         let variables = secret_values::read_variables(&config.variables);
+        let store = config.store.as_ref().zip(roots.first());
+        let store = store.map(|(state, root)| SecretValueStore::new(state, root));
         Self {
             roots,
             files: config.files.clone(),
             variables,
-            state: Mutex::default(),
+            git_settings: config.git_settings.clone(),
+            state: Mutex::new(SecretState { store, ..SecretState::default() }),
             is_stale: AtomicBool::new(false),
         }
     }
@@ -148,42 +174,68 @@ impl WorkspaceSecrets {
             if state.files.len() >= FILES_MAX {
                 return false;
             }
-            state.files.push(SecretFile::read(path.to_owned()));
+            state.files.push(SecretFile::read(path.to_owned(), SourceFormat::SecretFile));
             state.is_built = false;
         }
-        self.build(&mut state);
+        if self.build(&mut state) {
+            state.save();
+        }
         let has_room = !state.is_full;
         let known = state.files.iter().find(|file| file.path == path);
-        known.is_some_and(|file| file.secrets.is_some()) && has_room
+        known.is_some_and(|file| file.secrets.is_complete) && has_room
     }
 
-    /// Brings the values up to date: blocks.
+    /// Brings the values up to date, and stores them: blocks.
     fn refresh(&self) -> Arc<SecretMask> {
-        let is_search_due = self.needs_search();
         let mut state = self.lock();
-        if is_search_due {
-            // A change from now on makes it stale again.
-            self.is_stale.store(false, Ordering::Relaxed);
-            self.search(&mut state);
+        let is_built = self.update(&mut state);
+        if is_built || state.stored != Some(days_since_epoch()) {
+            state.save();
         }
-        self.read_changed_files(&mut state);
-        self.build(&mut state);
         Arc::clone(&state.mask)
     }
 
+    /// Brings the values up to date. Returns whether they changed.
+    fn update(&self, state: &mut SecretState) -> bool {
+        let is_due = |searched: Instant| searched.elapsed() > SEARCH_INTERVAL;
+        let is_search_due =
+            self.is_stale.load(Ordering::Relaxed) || state.searched.is_none_or(is_due);
+        state.load();
+        if is_search_due {
+            // A change from now on makes it stale again.
+            self.is_stale.store(false, Ordering::Relaxed);
+            self.search(state);
+        }
+        self.read_changed_files(state);
+        self.build(state)
+    }
+
     fn search(&self, state: &mut SecretState) {
-        let FoundFiles { mut paths, mut bounds, is_late } =
+        let FoundFiles { mut paths, git_paths, mut bounds, is_late } =
             state.search.find_files(&self.roots, &self.files);
         if paths.len() > FILES_MAX {
             bounds.push(format!("only {FILES_MAX} of {} secret files were read", paths.len()));
             paths.truncate(FILES_MAX);
         }
+        let mut git_files = self.find_git_files(git_paths);
+        if git_files.len() > GIT_FILES_MAX {
+            bounds.push(format!(
+                "only {GIT_FILES_MAX} of {} git settings were read",
+                git_files.len()
+            ));
+            git_files.truncate(GIT_FILES_MAX);
+        }
+        let paths = paths.into_iter().map(|path| (path, SourceFormat::SecretFile));
+        let sources: Vec<(PathBuf, SourceFormat)> = git_files.into_iter().chain(paths).collect();
         // Files that calls named stay known wherever they are.
         let mut kept = std::mem::take(&mut state.files);
-        kept.retain(|file| paths.contains(&file.path) || path_survey::exists(&file.path));
-        for path in paths {
-            if kept.len() < FILES_MAX && !kept.iter().any(|file| file.path == path) {
-                kept.push(SecretFile::read(path));
+        kept.retain(|file| {
+            sources.iter().any(|(path, _)| *path == file.path) || path_survey::exists(&file.path)
+        });
+        for (path, format) in sources {
+            let has_room = kept.len() < FILES_MAX + GIT_FILES_MAX;
+            if has_room && !kept.iter().any(|file| file.path == path) {
+                kept.push(SecretFile::read(path, format));
                 state.is_built = false;
             }
         }
@@ -195,38 +247,56 @@ impl WorkspaceSecrets {
         state.searched = Some(Instant::now());
     }
 
+    /// The settings of git that commands in the workspace use.
+    fn find_git_files(&self, found: Vec<PathBuf>) -> Vec<(PathBuf, SourceFormat)> {
+        if self.files.is_empty() {
+            return Vec::new();
+        }
+        let above = self.roots.iter().flat_map(|root| root.ancestors().skip(1));
+        let above = above.map(|folder| folder.join(".git"));
+        let of_workspace =
+            found.into_iter().chain(above).flat_map(|path| git_settings::find_files(&path));
+        let of_user = self.git_settings.iter().filter(|path| path_survey::exists(path)).cloned();
+        let of_user = of_user.map(|path| (path, SourceFormat::UserGitSettings));
+        of_user.chain(of_workspace.map(|path| (path, SourceFormat::GitSettings))).collect()
+    }
+
     fn read_changed_files(&self, state: &mut SecretState) {
         for file in &mut state.files {
             if file.is_changed() {
-                let read = SecretFile::read(file.path.clone());
+                let read = SecretFile::read(file.path.clone(), file.format);
                 let old = std::mem::replace(file, read);
                 state.is_built &= old.secrets == file.secrets;
             }
         }
     }
 
-    fn build(&self, state: &mut SecretState) {
+    /// Prepares the values if they changed. Returns whether they did.
+    fn build(&self, state: &mut SecretState) -> bool {
         if std::mem::replace(&mut state.is_built, true) {
-            return;
+            return false;
         }
         state.learn(&self.variables);
         state.mask = Arc::new(SecretMask::new(state.known.iter().cloned()));
+        true
     }
 
-    /// What is masked now: blocks.
+    /// What is masked now: blocks. Stores nothing.
     pub fn report(&self) -> SecretReport {
         if self.is_disabled() {
             return SecretReport::default();
         }
-        self.refresh();
-        let state = self.lock();
+        let mut state = self.lock();
+        self.update(&mut state);
         let mut report = SecretReport { bounds: state.bounds.clone(), ..SecretReport::default() };
-        for SecretFile { path, secrets, .. } in &state.files {
-            report.files.push((path.clone(), secrets.is_some()));
-            let Some(secrets) = secrets else {
-                report.bounds.push(format!("the values in `{}` are not known", path.display()));
-                continue;
-            };
+        report.bounds.extend(state.store_problem.clone());
+        for SecretFile { path, secrets, format, .. } in &state.files {
+            if *format == SourceFormat::SecretFile {
+                report.files.push((path.clone(), secrets.is_complete));
+            }
+            if !secrets.is_complete {
+                report.bounds.push(format!("not all values in `{}` are known", path.display()));
+            }
             report.names.extend(secrets.values.iter().map(|value| value.name.clone()));
             report.left_alone.extend(secrets.left_alone.iter().cloned());
         }
@@ -255,8 +325,7 @@ impl SecretState {
     /// Adds the values of variables and files to those that are known. Files with few values come
     /// first, so that one with very many does not take their places.
     fn learn(&mut self, variables: &[SecretValue]) {
-        let mut files: Vec<&FileSecrets> =
-            self.files.iter().filter_map(|file| file.secrets.as_ref()).collect();
+        let mut files: Vec<&FileSecrets> = self.files.iter().map(|file| &file.secrets).collect();
         files.sort_by_key(|secrets| secrets.values.len());
         self.is_full = false;
         let mut bytes: usize = self.known.iter().map(|value| value.text.len()).sum();
@@ -272,16 +341,70 @@ impl SecretState {
             self.known.push(value.clone());
         }
     }
+
+    /// Learns the values that earlier processes knew, or others that run now.
+    fn load(&mut self) {
+        let Some(store) = &mut self.store else { return };
+        match store.read_changed() {
+            Ok(None) => {}
+            Ok(Some(values)) => {
+                for value in values {
+                    // The store has room for half as many at most.
+                    if self.known.len() < VALUES_MAX && !self.known.contains(&value) {
+                        self.known.push(value);
+                        self.is_built = false;
+                    }
+                }
+            }
+            Err(error) => self.note_store_problem("read", &error),
+        }
+    }
+
+    /// Keeps the values of files for later processes.
+    fn save(&mut self) {
+        let Some(store) = &mut self.store else { return };
+        self.stored = Some(days_since_epoch());
+        let files = self.files.iter().filter(|file| file.format != SourceFormat::UserGitSettings);
+        // Files with few values come first, as above.
+        let mut files: Vec<&FileSecrets> = files.map(|file| &file.secrets).collect();
+        files.sort_by_key(|secrets| secrets.values.len());
+        let values: Vec<&SecretValue> = files.iter().flat_map(|secrets| &secrets.values).collect();
+        match store.save(&values) {
+            Ok(StoreRoom::Enough) => self.store_problem = None,
+            Ok(StoreRoom::Full) => {
+                let problem = "there are too many secret values to keep all of them for later runs";
+                self.store_problem = Some(problem.to_owned());
+            }
+            Err(error) => self.note_store_problem("write", &error),
+        }
+    }
+
+    fn note_store_problem(&mut self, verb: &str, error: &zero_sandbox::ConfigFileError) {
+        tracing::warn!(%error, verb, "cannot use the stored secret values");
+        let problem = format!("cannot {verb} the secret values that earlier runs knew: {error}");
+        self.store_problem = Some(problem);
+    }
 }
 
 impl SecretFile {
-    fn read(path: PathBuf) -> Self {
+    fn read(path: PathBuf, format: SourceFormat) -> Self {
         let target = path_survey::canonicalize(&path).unwrap_or_else(|| path.clone());
         // Read before the content, so that a change meanwhile shows at the next check.
         let stamp = path_survey::read_stamp(&target);
-        let content = path_survey::read_small_file(&target, FILE_BYTES_MAX);
-        let secrets = content.and_then(|content| secret_values::read_file(&path, &content));
-        Self { path, target, stamp, secrets }
+        let secrets = match (path_survey::read_file_ends(&target, FILE_BYTES_MAX), format) {
+            (None, _) => FileSecrets::default(),
+            (Some(FileEnds { head, tail: None }), SourceFormat::SecretFile) => {
+                secret_values::read_file(&path, &head)
+            }
+            (Some(FileEnds { head, tail: Some(tail) }), SourceFormat::SecretFile) => {
+                secret_values::read_file_ends(&path, &head, &tail)
+            }
+            (Some(FileEnds { head, tail }), _) => {
+                let content = [head, tail.unwrap_or_default()].join(&b'\n');
+                git_settings::read_file(&content)
+            }
+        };
+        Self { path, target, stamp, format, secrets }
     }
 
     /// Whether it has to be read again. Two changes in a moment may have the same stamp.
@@ -299,6 +422,8 @@ mod tests {
 
     struct Fixture {
         temp: tempfile::TempDir,
+        root: PathBuf,
+        config: SecretMaskConfig,
         secrets: Arc<WorkspaceSecrets>,
     }
 
@@ -308,16 +433,24 @@ mod tests {
             let config = SecretMaskConfig {
                 files: SecretFileSet::standard(),
                 variables: vec![("CI_TOKEN".to_owned(), "variable-9fK2mQ4x".to_owned())],
+                git_settings: vec![temp.path().join("home/.gitconfig")],
+                store: Some(StateDir::new(temp.path().join("state"))),
             };
-            let root = temp.path().canonicalize().unwrap();
-            let fixture =
-                Self { temp, secrets: Arc::new(WorkspaceSecrets::new(&config, vec![root])) };
+            let root = temp.path().canonicalize().unwrap().join("w");
+            std::fs::create_dir(&root).unwrap();
+            let secrets = Arc::new(WorkspaceSecrets::new(&config, vec![root.clone()]));
+            let fixture = Self { temp, root, config, secrets };
             files.iter().for_each(|(path, text)| fixture.write(path, text));
             fixture
         }
 
+        /// The same workspace in another process.
+        fn restart(&mut self) {
+            self.secrets = Arc::new(WorkspaceSecrets::new(&self.config, vec![self.root.clone()]));
+        }
+
         fn write(&self, path: &str, text: &str) {
-            let path = self.temp.path().join(path);
+            let path = self.root.join(path);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, text).unwrap();
         }
@@ -347,7 +480,7 @@ mod tests {
         assert_eq!((report.values, &report.left_alone[..]), (4, &["PORT".to_owned()][..]));
         assert_eq!(report.bounds, Vec::<String>::new());
         // A file that a call names is read wherever it is.
-        let inner = f.temp.path().canonicalize().unwrap().join("node_modules/x/.env");
+        let inner = f.root.join("node_modules/x/.env");
         assert!(f.secrets.learn_file(&inner));
         f.check("fourth-9fK2mQ4x", "‹secret D_TOKEN›");
     }
@@ -358,7 +491,7 @@ mod tests {
         f.check("first-9fK2mQ4x", "‹secret A_TOKEN›");
         f.write(".env", "A_TOKEN=other-9fK2mQ4x\n");
         f.check("first-9fK2mQ4x other-9fK2mQ4x", "‹secret A_TOKEN› ‹secret A_TOKEN›");
-        std::fs::remove_file(f.temp.path().join(".env")).unwrap();
+        std::fs::remove_file(f.root.join(".env")).unwrap();
         f.secrets.mark_stale();
         f.check("first-9fK2mQ4x other-9fK2mQ4x", "‹secret A_TOKEN› ‹secret A_TOKEN›");
         f.write("sub/.env", "B_TOKEN=new-9fK2mQ4x\n");
@@ -372,7 +505,7 @@ mod tests {
         let large = "x".repeat(FILE_BYTES_MAX as usize + 1);
         let f = Fixture::new(&[(".env", &large), ("x.p12", "\0")]);
         f.secrets.refresh();
-        let root = f.temp.path().canonicalize().unwrap();
+        let root = f.root.clone();
         assert!(!f.secrets.learn_file(&root.join(".env")));
         assert!(!f.secrets.learn_file(&root.join("x.p12")));
         assert!(f.secrets.learn_file(&root.join("missing/.env")));
@@ -380,15 +513,76 @@ mod tests {
     }
 
     #[test]
+    fn ends_of_large_file_are_known() {
+        let filler = "#\n".repeat(FILE_BYTES_MAX as usize + 10);
+        let text = format!("A_TOKEN=first-9fK2mQ4x\n{filler}B_TOKEN=other-9fK2mQ4x\n");
+        let f = Fixture::new(&[(".env", &text)]);
+        f.check("first-9fK2mQ4x other-9fK2mQ4x", "‹secret A_TOKEN› ‹secret B_TOKEN›");
+        assert!(!f.secrets.learn_file(&f.root.join(".env")));
+    }
+
+    #[test]
+    fn later_process_knows_values_of_earlier_one() {
+        let mut f = Fixture::new(&[(".env", "A_TOKEN=first-9fK2mQ4x\n")]);
+        f.check("first-9fK2mQ4x", "‹secret A_TOKEN›");
+        std::fs::rename(f.root.join(".env"), f.root.join("notes.txt")).unwrap();
+        f.restart();
+        f.check("first-9fK2mQ4x", "‹secret A_TOKEN›");
+        // Another process that runs now learns what this one finds.
+        let other = Arc::clone(&f.secrets);
+        f.restart();
+        f.write(".env", "B_TOKEN=other-9fK2mQ4x\n");
+        f.check("other-9fK2mQ4x", "‹secret B_TOKEN›");
+        std::fs::remove_file(f.root.join(".env")).unwrap();
+        assert_eq!(other.refresh().mask_text("other-9fK2mQ4x"), "‹secret B_TOKEN›");
+        // Variables are not stored.
+        let stored = std::fs::read_dir(f.temp.path().join("state/secrets")).unwrap();
+        for entry in stored {
+            let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
+            assert!(!text.contains("variable-9fK2mQ4x"), "{text}");
+        }
+        f.config.store = None;
+        f.restart();
+        f.check("first-9fK2mQ4x", "first-9fK2mQ4x");
+    }
+
+    #[test]
+    fn store_that_cannot_be_written_is_reported() {
+        let f = Fixture::new(&[(".env", "A_TOKEN=first-9fK2mQ4x\n")]);
+        std::fs::write(f.temp.path().join("state"), "in the way").unwrap();
+        f.check("first-9fK2mQ4x", "‹secret A_TOKEN›");
+        let bounds = f.secrets.report().bounds;
+        assert!(bounds.len() == 1 && bounds[0].contains("earlier runs knew"), "{bounds:?}");
+    }
+
+    #[test]
+    fn values_of_git_settings_are_masked() {
+        let f = Fixture::new(&[
+            (".git/config", "[remote \"o\"]\nurl = https://me:first-9fK2mQ4x@example.com/x\n"),
+            ("a/b/.git/config", "[github]\ntoken = second-9fK2mQ4x\n"),
+        ]);
+        std::fs::create_dir(f.temp.path().join("home")).unwrap();
+        let own = "[sendemail]\nsmtppass = third-9fK2mQ4x\n";
+        std::fs::write(f.temp.path().join("home/.gitconfig"), own).unwrap();
+        f.check(
+            "https://me:first-9fK2mQ4x@example.com/x second-9fK2mQ4x third-9fK2mQ4x",
+            "https://me:‹secret remote.url›@example.com/x ‹secret github.token› ‹secret sendemail.smtppass›",
+        );
+        assert_eq!(f.secrets.report().files, []);
+        let inner = WorkspaceSecrets::new(&f.config, vec![f.root.join("a")]);
+        assert_eq!(inner.refresh().mask_text("first-9fK2mQ4x"), "‹secret remote.url›");
+    }
+
+    #[test]
     fn linked_file_is_followed() {
         let f = Fixture::new(&[("shared/conf", "A_TOKEN=first-9fK2mQ4x\n")]);
-        std::os::unix::fs::symlink("shared/conf", f.temp.path().join(".env")).unwrap();
+        std::os::unix::fs::symlink("shared/conf", f.root.join(".env")).unwrap();
         f.check("first-9fK2mQ4x", "‹secret A_TOKEN›");
         f.write("shared/conf", "A_TOKEN=other-9fK2mQ4x\n");
         f.check("other-9fK2mQ4x", "‹secret A_TOKEN›");
         f.write("shared/next", "A_TOKEN=third-9fK2mQ4x\n");
-        std::fs::remove_file(f.temp.path().join(".env")).unwrap();
-        std::os::unix::fs::symlink("shared/next", f.temp.path().join(".env")).unwrap();
+        std::fs::remove_file(f.root.join(".env")).unwrap();
+        std::os::unix::fs::symlink("shared/next", f.root.join(".env")).unwrap();
         f.check("third-9fK2mQ4x", "‹secret A_TOKEN›");
     }
 
@@ -400,7 +594,7 @@ mod tests {
         // A file with few values comes first, whatever its name is.
         let f = Fixture::new(&[(".env", "A_TOKEN=first-9fK2mQ4x\n"), (".env.a", &decoys("one"))]);
         f.check("first-9fK2mQ4x", "‹secret A_TOKEN›");
-        std::fs::rename(f.temp.path().join(".env"), f.temp.path().join("notes")).unwrap();
+        std::fs::rename(f.root.join(".env"), f.root.join("notes")).unwrap();
         for prefix in ["two", "three"] {
             f.write(".env.a", &decoys(prefix));
             f.secrets.mark_stale();
@@ -408,8 +602,11 @@ mod tests {
         }
         assert_eq!(
             f.secrets.report().bounds,
-            ["only 4096 values are masked; there is room for 4096 with 2 MiB"]
+            [
+                "there are too many secret values to keep all of them for later runs",
+                "only 4096 values are masked; there is room for 4096 with 2 MiB"
+            ]
         );
-        assert!(!f.secrets.learn_file(&f.temp.path().canonicalize().unwrap().join(".env.a")));
+        assert!(!f.secrets.learn_file(&f.root.join(".env.a")));
     }
 }

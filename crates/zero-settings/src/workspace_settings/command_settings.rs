@@ -73,6 +73,12 @@ impl WorkspaceSettings {
         files
     }
 
+    /// Whether secret values are kept for later processes.
+    pub fn remembers_secrets(&self) -> bool {
+        let mut off = self.active_entries().filter(|entry| entry.key == secrets::REMEMBER_KEY);
+        !off.any(|entry| entry.value == false)
+    }
+
     /// Hosts that commands may connect to, as written.
     pub fn network_hosts(&self) -> Vec<String> {
         self.text_values("sandbox.network")
@@ -232,6 +238,8 @@ mod tests {
         let own = r#"{"secrets": {"files": ["*.vault"], "except": [".env.test"]}}"#;
         assert!(contains(own, "/w/x.vault") && contains(own, "/w/.env"));
         assert!(!contains(own, "/w/.env.test"));
+        assert!(load_settings(own).remembers_secrets());
+        assert!(!load_settings(r#"{"secrets": {"remember": false}}"#).remembers_secrets());
         assert!(!contains(r#"{"secrets": {"mask": false, "files": ["*.vault"]}}"#, "/w/.env"));
     }
 

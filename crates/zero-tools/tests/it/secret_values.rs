@@ -69,6 +69,8 @@ impl SecretFixture {
             config.secrets = SecretMaskConfig {
                 files: SecretFileSet::standard(),
                 variables: vec![("DEPLOY_TOKEN".to_owned(), VARIABLE.to_owned())],
+                store: Some(config.state.clone()),
+                ..SecretMaskConfig::default()
             };
             config.limits = HostLimits { ..HostLimits::default() };
         };
@@ -123,8 +125,13 @@ fn list_texts(folder: &std::path::Path) -> Vec<String> {
         let path = entry.path();
         match path.is_dir() {
             true => texts.extend(list_texts(&path)),
-            // The journal keeps the earlier state of files, so that a change can be undone.
-            false if path.components().any(|part| part.as_os_str() == "journal") => {}
+            // The journal keeps the earlier state of files, so that a change can be undone, and
+            // values are kept for later processes.
+            false
+                if path
+                    .components()
+                    .any(|part| part.as_os_str() == "journal" || part.as_os_str() == "secrets") => {
+            }
             false => texts
                 .extend(std::fs::read(&path).map(|it| String::from_utf8_lossy(&it).into_owned())),
         }
@@ -143,6 +150,14 @@ async fn commands_print_no_secret() {
         "fold -w 7 .env",
         "sed 's/^/    /' .env | fold -w 9",
         "od -An -tx1 -v .env | tr -d ' \\n'",
+        "od -x .env",
+        "od -c .env",
+        "od -a .env",
+        "od -b .env",
+        "od -Ax -tx1z .env",
+        "od -tx4 .env",
+        "od .env",
+        "sed 's/./&\\xe2\\x80\\x8b/g' .env",
         "python3 -c 'import json; print(json.dumps(open(\".env\").read()))'",
         "python3 -c 'import urllib.parse as u; print(u.quote(open(\".env\").read(), safe=\"\"))'",
         "python3 -c 'raise SystemExit(open(\".env\").read())'",

@@ -52,10 +52,36 @@ fn model_never_receives_value_of_secret() {
     // Sessions, audit log and results of this run.
     let state = zero.folder().join("home/.local/state/zero");
     assert!(state.exists());
-    for path in list_files(&state) {
+    // Values are kept for later runs in a folder of their own.
+    let kept = state.join("secrets");
+    for path in list_files(&state).into_iter().filter(|path| !path.starts_with(&kept)) {
         let text = String::from_utf8_lossy(&std::fs::read(&path).unwrap()).into_owned();
         assert!(!text.contains(TOKEN), "{}", path.display());
     }
+}
+
+#[test]
+fn later_run_knows_value_of_moved_file() {
+    let (zero, model) = program_with_secrets();
+    let token = "ghp_0123456789abcdefghij0123";
+    let git = format!("[remote \"o\"]\n\turl = https://bob:{token}@github.com/x/y\n");
+    write_file(&zero, "home/.gitconfig", git);
+    let scripts = [
+        [
+            r#"call Bash {"command": "mv .env notes.txt"}"#,
+            r#"call Read {"file_path": "AGENTS.md"}"#,
+        ],
+        [r#"call Read {"file_path": "notes.txt"}"#, r#"call Bash {"command": "git config -l"}"#],
+    ];
+    for [first, second] in scripts {
+        let script = ["script:", first, "turn", second, "turn", "say Done."].join("\n");
+        let seen = zero.run(&["run", "--mode", "auto", "--yes", &script]);
+        assert!(seen.starts_with("exit 0") && !seen.contains(TOKEN), "{seen}");
+    }
+    let requests = serde_json::to_string(&model.requests()).unwrap();
+    assert!(requests.contains("API_TOKEN=‹secret API_TOKEN›"), "{requests}");
+    assert!(requests.contains("https://bob:‹secret remote.url›@github.com/x/y"), "{requests}");
+    assert!(!requests.contains(TOKEN) && !requests.contains(token), "{requests}");
 }
 
 #[test]

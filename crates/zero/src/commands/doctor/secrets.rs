@@ -40,7 +40,7 @@ pub(super) fn check_secrets(
 
 fn summarize(report: &SecretReport) -> String {
     let SecretReport { files, names, variables, values, left_alone, .. } = report;
-    if files.is_empty() && variables.is_empty() {
+    if *values == 0 && files.is_empty() && variables.is_empty() {
         return "no secret files and no secret variables found".to_owned();
     }
     let mut masked: Vec<&str> = names.iter().chain(variables).map(String::as_str).collect();
