@@ -35,6 +35,7 @@ mod shell;
 mod spill_file;
 mod spill_folder;
 mod tree_watch;
+mod watch_lease;
 mod write_failure;
 
 pub use command_policy::{CommandPolicy, DeniedChanges, DeniedFiles};

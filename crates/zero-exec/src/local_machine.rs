@@ -32,6 +32,7 @@ const FOLDER_ENTRIES_MAX: usize = 10_000;
 /// Folders that are not searched: the search would not end, or their contents change meanwhile.
 const UNSEARCHABLE_FOLDERS: &[&str] = &["/", "/proc", "/sys", "/dev"];
 
+pub(crate) use self::git_helpers::HelperValue;
 pub(crate) use self::git_index::{IndexSummary, StagedFile};
 pub(crate) use self::git_location::{
     PointerTarget, RepositoryLocation, may_be_git_folder, read_pointer,
@@ -46,6 +47,11 @@ pub(crate) fn list_git_helpers(git: &Path) -> Vec<String> {
 /// The programs that a file with settings of git runs; the file itself if it cannot be read.
 pub(crate) fn list_git_config_helpers(config: &Path) -> Vec<String> {
     git_helpers::find_config_helpers(config)
+}
+
+/// The values of the settings in a file that make git run something.
+pub(crate) fn read_git_helper_values(config: &Path) -> Vec<HelperValue> {
+    git_helpers::read_helper_values(config)
 }
 
 /// The values of a setting in a file with settings of git.

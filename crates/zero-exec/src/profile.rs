@@ -10,19 +10,22 @@ pub(crate) mod folder_scanner;
 mod forbidden_roots;
 pub(crate) mod git_repositories;
 mod hard_links;
+mod helper_programs;
 mod home_entries;
 pub(crate) mod home_folders;
 mod inaccessible_folders;
+mod link_targets;
 mod protected_settings;
 pub(crate) mod secret_paths;
 
 use std::collections::BTreeSet;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 
 use zero_core::{CommandExecution, CommandLine, ErrorReason, ErrorType, ToolError};
 use zero_policy::WriteScope;
-use zero_sandbox::{FileType, NetworkAccess, SandboxProfile, Workspace, path_survey};
+use zero_sandbox::{FileType, NetworkAccess, SandboxProfile, StateDir, Workspace, path_survey};
 
 use self::folder_scanner::WritableRoots;
 use self::git_repositories::find_repositories;
@@ -36,7 +39,8 @@ use crate::denied_changes::list_denied_changes;
 use crate::host_commands::HostCommands;
 use crate::launcher::{CommandLauncher, LaunchAccess};
 use crate::repository_contents::RepositoryContents;
-use crate::tree_watch::{TreeSnapshot, TreeWatch};
+use crate::tree_watch::{TreeSnapshot, TreeWatch, WatchedPath};
+use crate::watch_lease::WatchLease;
 
 /// Most files that rules may deny before commands are refused. Each is hidden by its own mount, and
 /// the start time grows with the square of their number: 0.3 s for this many, 4 s for 2,000. The
@@ -71,7 +75,14 @@ pub(super) fn build_profile(
             .unwrap_or_else(|| launcher.host.state.clone()),
     };
     let live = Arc::clone(&launcher.host.live);
-    let start = live.start();
+    let lease = match scope.roots.is_empty() && scope.writable.is_empty() {
+        true => None,
+        false => Some(
+            WatchLease::acquire(&StateDir::new(launcher.host.state.clone()))
+                .map_err(|e| watch_error(&e))?,
+        ),
+    };
+    let start = live.start(lease).map_err(|error| watch_error(&error))?;
     let found = live.scanner.scan(&scope);
     let git = find_repositories(&scope, &found);
     let mut own = protected_settings::find_protected_settings(
@@ -84,6 +95,10 @@ pub(super) fn build_profile(
         true => None,
         false => list_denied_changes(&*launcher.policy, workspace)?,
     };
+    let bases = [&*scope.roots, &*scope.writable, &*git.writable].concat();
+    let linking = [own.held.clone(), git.linking_paths()].concat();
+    let linked =
+        link_targets::find_link_targets(&linking, &git.programs, &bases, &git.git_folders)?;
     let mut masked = list_masked_paths(&secrets, settings, &*launcher.policy, workspace)?;
     let other_names = hard_links::find_other_names(&masked, &roots);
     masked.extend(other_names.found);
@@ -103,10 +118,17 @@ pub(super) fn build_profile(
     let writable = [changes, git.writable.clone(), own_folders].concat();
     let changeable = writable.clone();
     secrets.add_watched_paths(&writable, &mut own);
+    own.unheld.extend(linked.unheld);
+    let mut watched = own.watched;
+    watched.extend(linked.watched.iter().map(|path| {
+        let watched = WatchedPath::new(&path.folder, &path.relative, path.why);
+        let kind = watched.inspect();
+        watched.with_previous(kind)
+    }));
     let before = TreeSnapshot {
         start,
         scope,
-        watched: own.watched,
+        watched,
         held: own.held_names,
         deep: own.deep,
         unheld: own.unheld,
@@ -116,8 +138,11 @@ pub(super) fn build_profile(
     };
     let policy = Arc::clone(&launcher.policy);
     let watch = TreeWatch::new(before, &git, policy, (launcher.host.kept.clone(), live));
+    let watch = watch.map_err(|error| watch_error(&error))?;
     let denied_changes = denied_changes.map(DeniedChanges::into_protected).unwrap_or_default();
-    let folders = [&*own.held, &*git.folders, &*git.held, &*secrets.own, &*denied_changes].concat();
+    let folders =
+        [&*own.held, &*git.folders, &*git.held, &*linked.held, &*secrets.own, &*denied_changes]
+            .concat();
     let mut held = InaccessiblePaths::new(writable, folders, git.files);
     if let (LaunchAccess::AsCommands, WriteScope::Paths(paths)) = (launcher.access, judged) {
         held.narrow_to(paths, &masked);
@@ -208,6 +233,13 @@ fn list_open_folders(writable: &[PathBuf], roots: &[PathBuf]) -> Vec<PathBuf> {
     let real = writable.iter().filter_map(|path| path_survey::canonicalize(path));
     let is_folder = |path: &PathBuf| path_survey::file_type(path) == Some(FileType::Directory);
     real.filter(|path| is_folder(path) && !roots.contains(path)).collect()
+}
+
+fn watch_error(error: &io::Error) -> ToolError {
+    let message = format!(
+        "no command can run: zero cannot note in its state folder what the command may not create ({error}); make sure that this folder is writable and its disk is not full, and that not too many commands run"
+    );
+    ToolError::failed(ErrorReason::Io, message)
 }
 
 fn too_many_denied_error(rules: usize) -> ToolError {

@@ -5,8 +5,9 @@
 //! checked when no process of the command is left. New ones are moved to quarantine instead of
 //! deleted, because the user may have created them meanwhile.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,9 +23,12 @@ use crate::confined_git::ConfinedGit;
 use crate::local_machine::{self, RepositoryLocation};
 use crate::profile::UNHELD_ENTRIES_MAX;
 use crate::profile::folder_scanner::{FolderScanResult, FolderScanner, WritableRoots};
-use crate::profile::git_repositories::{GitRepositories, STAND_INS, find_repositories};
+use crate::profile::git_repositories::{
+    GitRepositories, REMOTE_FOLDERS, REMOTES, STAND_INS, find_repositories,
+};
 use crate::repository_contents::RepositoryContents;
 use crate::sequencer_steps::SequencerSteps;
+use crate::watch_lease::{QuarantineList, WatchLease};
 
 /// The description of a `.git` file or of a pointer inside a repository.
 const REPOSITORY: &str = "a file that says where the repository is";
@@ -83,14 +87,26 @@ pub(super) struct WatchStart {
     at: SystemTime,
     /// The number of paths quarantined before the start.
     taken: usize,
+    /// The folder by which watches of other processes know of this one.
+    lease: Option<WatchLease>,
+    /// What commands of other processes may not create.
+    others: HashSet<OsString>,
 }
 
 impl WatchRegistry {
-    /// Call it before inspecting any file.
-    pub(super) fn start(self: &Arc<Self>) -> WatchStart {
+    /// Call it before inspecting any file. Without a `lease`, other processes do not know of the
+    /// watch.
+    pub(super) fn start(self: &Arc<Self>, lease: Option<WatchLease>) -> io::Result<WatchStart> {
+        let others = lease.as_ref().map(WatchLease::read_others).transpose()?;
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         taken.running += 1;
-        WatchStart { live: Arc::clone(self), at: SystemTime::now(), taken: taken.paths.len() }
+        Ok(WatchStart {
+            live: Arc::clone(self),
+            at: SystemTime::now(),
+            taken: taken.paths.len(),
+            lease,
+            others: others.unwrap_or_default().paths,
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<OsString, usize>> {
@@ -104,8 +120,20 @@ impl WatchStart {
     }
 
     /// The paths quarantined since the start.
-    fn quarantined_since(&self) -> BTreeSet<PathBuf> {
-        self.lock_quarantined().paths.iter().skip(self.taken).cloned().collect()
+    fn quarantined_since(&self) -> QuarantineList {
+        let mut list = self.lease.as_ref().map(WatchLease::list_quarantined).unwrap_or_default();
+        let own = self.lock_quarantined();
+        list.paths.extend(own.paths.iter().skip(self.taken).cloned());
+        list.is_full |= own.is_full;
+        list
+    }
+
+    /// Adds what commands of other processes that were started meanwhile may not create.
+    fn read_others(&mut self) -> io::Result<()> {
+        if let Some(lease) = &self.lease {
+            self.others.extend(lease.read_others()?.paths);
+        }
+        Ok(())
     }
 }
 
@@ -280,7 +308,9 @@ impl TreeWatch {
         git: &GitRepositories,
         policy: Arc<dyn CommandPolicy>,
         (kept, live): (Quarantine, Arc<WatchRegistry>),
-    ) -> Self {
+    ) -> io::Result<Self> {
+        // After the files were inspected: a command that created one of them is known by now.
+        before.start.read_others()?;
         let in_folder = |path: &PathBuf| {
             Some(WatchedPath::new(path.parent()?, Path::new(path.file_name()?), REPOSITORY))
         };
@@ -296,10 +326,18 @@ impl TreeWatch {
         let steps = git_folders.iter().chain(&worktrees);
         let steps = steps.map(|git| (git.clone(), SequencerSteps::read(git))).collect();
         let mut missing = live.lock();
-        let is_new = |held: &WatchedPath| missing.contains_key(held.path().as_os_str());
+        let others = &before.start.others;
+        let is_new = |held: &WatchedPath| {
+            let path = held.path().as_os_str();
+            missing.contains_key(path) || others.contains(path)
+        };
         let of_git = git.held.iter().filter_map(in_folder);
         let held = std::mem::take(&mut before.held);
         let inherited: Vec<WatchedPath> = held.into_iter().chain(of_git).filter(is_new).collect();
+        if let Some(lease) = &before.start.lease {
+            let paths = before.watched.iter().map(WatchedPath::path);
+            lease.publish(paths, inherited.iter().map(WatchedPath::path))?;
+        }
         for watched in before.watched.iter().chain(&inherited) {
             match missing.get_mut(watched.path().as_os_str()) {
                 Some(count) => *count += 1,
@@ -307,7 +345,7 @@ impl TreeWatch {
             }
         }
         drop(missing);
-        Self {
+        Ok(Self {
             before,
             inherited,
             live,
@@ -321,7 +359,7 @@ impl TreeWatch {
             policy,
             kept,
             git: ConfinedGit::default(),
-        }
+        })
     }
 
     /// The same watch, which reads repositories afterwards in a sandbox like that of the command.
@@ -334,14 +372,18 @@ impl TreeWatch {
     /// Quarantines forbidden files. Call it when no process of the command is left.
     pub fn finish(&self) -> WatchReport {
         let mut report = WatchReport::default();
+        let lease = self.before.start.lease.as_ref();
+        lease.into_iter().for_each(WatchLease::begin_check);
+        // If the others are not known, nothing is left to them.
+        let others = lease.and_then(|lease| lease.read_others().ok()).unwrap_or_default();
         for watched in &self.before.watched {
             self.check_path(watched, &mut report);
         }
         for watched in &self.inherited {
             // A watch that saw the path missing at its start reports more about it.
-            let is_last =
-                self.live.lock().get(watched.path().as_os_str()).is_none_or(|count| *count <= 1);
-            if is_last {
+            let path = watched.path().as_os_str();
+            let is_last = self.live.lock().get(path).is_none_or(|count| *count <= 1);
+            if is_last && !others.unchecked.contains(path) {
                 self.check_path(watched, &mut report);
             }
         }
@@ -367,7 +409,7 @@ impl TreeWatch {
     /// Quarantines forbidden files that were created further down.
     fn quarantine_deep(&self, found: &FolderScanResult, report: &mut WatchReport) {
         let start = &self.before.start;
-        let (gone, is_full) = (start.quarantined_since(), start.lock_quarantined().is_full);
+        let QuarantineList { paths: gone, is_full } = start.quarantined_since();
         // Without the whole list, a path that was changed may have been quarantined before.
         let is_gone = |path: &Path| {
             gone.contains(path)
@@ -402,7 +444,7 @@ impl TreeWatch {
         };
         let now = self.policy.denied_changes(&workspace, DENIED_AFTER_MAX).unwrap_or_default();
         // Another command may have ended meanwhile, and quarantined a file that was there before.
-        let gone = self.before.start.quarantined_since();
+        let gone = self.before.start.quarantined_since().paths;
         for path in now.paths.iter().filter(|path| !before.contains(*path) || gone.contains(*path))
         {
             self.quarantine_path(path, DENIED_CHANGE, report);
@@ -458,6 +500,13 @@ impl TreeWatch {
         Spawner::release_shared_prewarmed();
         match self.kept.move_in(root, at) {
             Ok(kept_at) => {
+                let lease = self.before.start.lease.as_ref();
+                if let Some(Err(error)) = lease.map(|lease| lease.report_quarantined(&path)) {
+                    report.warnings.push(format!(
+                        "other zero processes could not be told that `{}` was moved to quarantine ({error}); inspect the workspace when their commands have ended",
+                        path.display()
+                    ));
+                }
                 let mut taken = self.before.start.lock_quarantined();
                 match taken.paths.len() < QUARANTINED_MAX {
                     true => taken.paths.push(path.clone()),
@@ -569,7 +618,7 @@ impl TreeWatch {
         }
         // What another command made was known at the start; if it was quarantined since, this one may
         // have made it again.
-        let gone = self.before.start.quarantined_since();
+        let gone = self.before.start.quarantined_since().paths;
         let is_known = |known: &BTreeSet<PathBuf>, git: &PathBuf| {
             known.contains(git) && !gone.iter().any(|path| path.starts_with(git))
         };
@@ -578,6 +627,7 @@ impl TreeWatch {
                 self.quarantine_hooks(&base, &below, report);
             }
             self.quarantine_configs(git, report);
+            self.quarantine_remotes(git, report);
             report.warnings.extend(helper_warning(git));
         }
         for worktree in now.worktrees.iter().filter(|git| !is_known(&self.worktrees, git)) {
@@ -636,6 +686,18 @@ impl TreeWatch {
                 let why =
                     format!("a file with settings of git that run code ({})", helpers.join(", "));
                 self.quarantine_path(&config, &why, report);
+            }
+        }
+    }
+
+    /// Quarantines the folders with URLs of remotes. Git creates only an empty one.
+    fn quarantine_remotes(&self, git: &Path, report: &mut WatchReport) {
+        for folder in REMOTE_FOLDERS.iter().map(|name| git.join(name)) {
+            if path_survey::exists(&folder)
+                && !quarantine::is_empty(&folder)
+                && self.is_new(&folder)
+            {
+                self.quarantine_path(&folder, REMOTES, report);
             }
         }
     }
@@ -709,6 +771,22 @@ mod tests {
         }
 
         fn watch_with_registry(&self, names: &[&str], live: &Arc<WatchRegistry>) -> TreeWatch {
+            self.watch_with(names, live, None)
+        }
+
+        /// A watch like that of another process.
+        fn watch_in_process(&self, names: &[&str]) -> TreeWatch {
+            let lease = WatchLease::acquire(&StateDir::new(self.path("state"))).unwrap();
+            self.watch_with(names, &Arc::default(), Some(lease))
+        }
+
+        fn watch_with(
+            &self,
+            names: &[&str],
+            live: &Arc<WatchRegistry>,
+            lease: Option<WatchLease>,
+        ) -> TreeWatch {
+            let start = live.start(lease).unwrap();
             let root = self.path("work");
             let watched = names.iter().map(|name| {
                 let watched = WatchedPath::new(&root, Path::new(name), "a setting");
@@ -719,7 +797,6 @@ mod tests {
             let held: Vec<WatchedPath> = held;
             let held = held.into_iter().map(|w| w.with_previous(EntryKind::Missing));
             let scope = WritableRoots { roots: vec![root], ..WritableRoots::default() };
-            let start = live.start();
             let found = live.scanner.scan(&scope);
             let git = find_repositories(&scope, &found);
             let kept = Quarantine::new(StateDir::new(self.path("kept")));
@@ -734,7 +811,8 @@ mod tests {
                 overlooked: found.overlooked,
                 denied_changes: None,
             };
-            TreeWatch::new(before, &git, Arc::new(ClosedPolicy), (kept, Arc::clone(live)))
+            let live = Arc::clone(live);
+            TreeWatch::new(before, &git, Arc::new(ClosedPolicy), (kept, live)).unwrap()
         }
 
         /// The paths that were quarantined.
@@ -836,6 +914,41 @@ mod tests {
         assert!(live.lock().is_empty());
     }
 
+    #[test]
+    fn path_made_by_command_of_other_process_is_quarantined_again() {
+        let fixture = WatchFixture::new();
+        let (made, names) = (fixture.path("work/.vscode"), [".vscode"]);
+        let nested = fixture.path("work/shared/.envrc");
+        let make = || {
+            fs::create_dir(&made).unwrap();
+            fs::write(&nested, "").unwrap();
+        };
+        let first = fixture.watch_in_process(&names);
+        make();
+        let second = fixture.watch_in_process(&names);
+        assert!(fixture.finish(&second).is_empty(), "the first command reports it");
+        assert_eq!(fixture.finish(&first), [made.clone(), nested.clone()]);
+        drop(first);
+        make();
+        assert_eq!(fixture.finish(&second), [made.clone(), nested.clone()]);
+        drop(second);
+        // No command runs that could have created it, so the user did.
+        make();
+        assert!(fixture.finish(&fixture.watch_in_process(&names)).is_empty());
+    }
+
+    #[test]
+    fn path_left_by_dead_process_is_quarantined() {
+        let fixture = WatchFixture::new();
+        let made = fixture.path("work/.vscode");
+        let first = fixture.watch_in_process(&[".vscode"]);
+        fs::create_dir(&made).unwrap();
+        let second = fixture.watch_in_process(&[".vscode"]);
+        // As when its process is killed: nothing was checked.
+        drop(first);
+        assert_eq!(fixture.finish(&second), [made]);
+    }
+
     impl WatchFixture {
         fn write(&self, name: &str, text: &str) {
             fs::create_dir_all(self.path(name).parent().unwrap()).unwrap();
@@ -885,6 +998,12 @@ mod tests {
         fixture.check(&[("work/evil/.git/config", MONITOR)], &taken);
         let taken = ["work/c/.git/config.worktree"];
         fixture.check(&[("work/c/.git/HEAD", HEAD), (taken[0], MONITOR)], &taken);
+        let taken = ["work/r/.git/branches", "work/r/.git/remotes"];
+        let made = [("work/r/.git/HEAD", HEAD), ("work/r/.git/remotes/origin", "URL: ../x\n")];
+        let made = [&made[..], &[("work/r/.git/branches/x", "../x\n")]].concat();
+        fixture.check(&made, &[taken[1], taken[0]]);
+        // In a repository that exists.
+        fixture.check(&[("work/r/.git/remotes/origin", "URL: ../x\n")], &[taken[1]]);
         // A bare layout, and one whose objects are elsewhere.
         let made = [("work/d/HEAD", HEAD), ("work/d/refs/x", ""), ("work/d/objects/x", "")];
         let taken = ["work/d/config"];

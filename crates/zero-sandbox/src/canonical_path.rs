@@ -62,6 +62,16 @@ pub fn canonicalize(
     below: &Path,
     last: FinalLinkMode,
 ) -> Result<CanonicalPath, CanonicalPathError> {
+    canonicalize_with(start, below, last, |_| {})
+}
+
+/// The same, and calls `follow` with the canonical path of each link that is followed.
+pub(crate) fn canonicalize_with(
+    start: &Path,
+    below: &Path,
+    last: FinalLinkMode,
+    mut follow: impl FnMut(PathBuf),
+) -> Result<CanonicalPath, CanonicalPathError> {
     let mut here = start.to_path_buf();
     let mut todo: VecDeque<OsString> = VecDeque::new();
     prepend_components(&mut here, &mut todo, below);
@@ -84,6 +94,7 @@ pub fn canonicalize(
                     return Err(CanonicalPathError::TooManyLinks);
                 }
                 let target = read_link(&here, &next)?;
+                follow(next);
                 prepend_components(&mut here, &mut todo, &target);
             }
             FileType::Directory => here = next,

@@ -52,6 +52,7 @@ pub mod running_command;
 pub mod secret_input;
 #[cfg(target_os = "linux")]
 pub mod shared_network;
+pub mod signal_disposition;
 #[cfg(target_os = "linux")]
 pub mod spawner;
 pub mod state_dir;

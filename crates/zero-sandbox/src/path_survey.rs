@@ -190,7 +190,28 @@ pub fn is_outside(path: &Path, folders: &[PathBuf]) -> bool {
 /// What an absolute path denotes, with links resolved as far as it exists. `None` if that is not
 /// known: a loop of links, a link of the kernel, no access.
 pub fn canonicalize(absolute: &Path) -> Option<PathBuf> {
-    match canonical_path::canonicalize(Path::new("/"), absolute, FinalLinkMode::Follow) {
+    trace_links(absolute).target
+}
+
+/// The way from a path to what it denotes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkTrace {
+    /// The links on the way, by their canonical paths, in the order in which they are followed.
+    pub links: Vec<PathBuf>,
+    /// What the path denotes, as [`canonicalize`] says.
+    pub target: Option<PathBuf>,
+}
+
+/// Follows the links on the way to an absolute path.
+pub fn trace_links(absolute: &Path) -> LinkTrace {
+    let mut links = Vec::new();
+    let found = canonical_path::canonicalize_with(
+        Path::new("/"),
+        absolute,
+        FinalLinkMode::Follow,
+        |link| links.push(link),
+    );
+    let target = match found {
         Ok(found) => {
             let mut path = found.existing;
             path.extend(found.missing);
@@ -198,7 +219,8 @@ pub fn canonicalize(absolute: &Path) -> Option<PathBuf> {
         }
         Err(CanonicalPathError::DotsBelowMissing) => Some(normalize_dots(absolute)),
         Err(_) => None,
-    }
+    };
+    LinkTrace { links, target }
 }
 
 /// The names in a folder, sorted; `None` if there are more than `most` or it cannot be listed.

@@ -148,6 +148,41 @@ pub(super) fn read_values(config: &Path, name: &str) -> Vec<String> {
     named.map(|setting| setting.value).collect()
 }
 
+/// The value of a setting that makes git run something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct HelperValue {
+    pub(crate) text: String,
+    /// Whether git takes it as the path of a file, and not as a command line.
+    pub(crate) is_path: bool,
+}
+
+/// The values of the settings in a file that make git run something.
+pub(super) fn read_helper_values(config: &Path) -> Vec<HelperValue> {
+    let content = path_survey::read_small_file(config, CONFIG_BYTES_MAX).unwrap_or_default();
+    let settings = git_config::parse_settings(&String::from_utf8_lossy(&content));
+    let settings = settings.into_iter().flatten();
+    let helpers = settings.filter(|setting| {
+        is_helper_setting(&setting.name, &setting.value) && !is_location(&setting.name)
+    });
+    let value = |setting: git_config::GitSetting| {
+        let last = setting.name.rsplit('.').next().unwrap_or_default();
+        let is_path = matches!(
+            last,
+            "attributesfile" | "templatedir" | "path" | "program" | "askpass" | "smtpserver"
+        );
+        HelperValue { is_path, text: setting.value }
+    };
+    helpers.map(value).collect()
+}
+
+/// Whether a setting names a place that is protected in another way, or a URL.
+fn is_location(name: &str) -> bool {
+    let last = name.rsplit('.').next().unwrap_or(name);
+    is_include(name)
+        || matches!(name, "core.hookspath" | "core.worktree")
+        || matches!(last, "insteadof" | "pushinsteadof" | "allow" | "proxy" | "vcs")
+}
+
 /// The files that a configuration includes, directly or indirectly, whatever the conditions; `None`
 /// if there are too many to list, or one cannot be read.
 pub(super) fn list_includes(config: &Path, home: Option<&Path>) -> Option<Vec<PathBuf>> {

@@ -11,8 +11,9 @@ use zero_sandbox::path_survey::{self, ChangeStamp, ScanOutcome};
 use zero_sandbox::{FileType, quarantine};
 
 use super::folder_scanner::{FolderScanResult, WritableRoots};
+use super::helper_programs::list_program_files;
 use super::protected_settings::UNHELD_ENTRIES_MAX;
-use crate::local_machine::{self, PointerTarget, RepositoryLocation};
+use crate::local_machine::{self, HelperValue, PointerTarget, RepositoryLocation};
 
 /// Folders in a repository that must not be created: an empty placeholder is mounted instead.
 const HELD_FOLDERS: &[&str] = &["hooks"];
@@ -24,6 +25,9 @@ pub(crate) const STAND_INS: &[&str] =
 /// Files that make git use another folder as the repository: read-only if they exist, watched if
 /// not.
 const POINTERS: &[&str] = &["commondir", "gitdir"];
+/// Folders in which older versions of git kept the URLs of remotes, and which all versions read:
+/// read-only if they exist, watched if not.
+pub(crate) const REMOTE_FOLDERS: &[&str] = &["remotes", "branches"];
 
 /// How deep repositories of submodules are searched, and how many names are visited for that.
 const DEPTH_MAX: usize = 8;
@@ -34,6 +38,9 @@ const OPEN_MAX: usize = 48;
 const CLOSED_MAX: usize = 80;
 const LOOKED_AT_MAX: usize = 4_096;
 
+/// Most programs that configurations name and that are protected.
+const PROGRAMS_MAX: usize = 1_000;
+
 /// The configuration of a repository, in its folder.
 const CONFIG_FILES: [&str; 2] = ["config", "config.worktree"];
 /// The user's own configuration, relative to the home folder.
@@ -42,6 +49,10 @@ const USER_CONFIGS: [&str; 2] = [".gitconfig", ".config/git/config"];
 const INCLUDED: &str = "a file with settings of git, which can run a command";
 /// The description of a `.git` file or of a pointer inside a repository.
 const REPOSITORY: &str = "a file that says where the repository is";
+/// The description of a file that git runs because a configuration names it.
+const PROGRAM: &str = "a program that a setting of git names";
+/// The description of a folder with the URLs of remotes.
+pub(crate) const REMOTES: &str = "a place for URLs that git fetches from and pushes to";
 /// The description of a file that must not be created in a repository.
 const IN_GIT: &str = "a setting or hook of git, which can run a command";
 
@@ -73,8 +84,12 @@ pub(crate) struct GitRepositories {
     pub(crate) closed: usize,
     /// Paths beyond the mount limit, with a stamp that shows later changes.
     pub(crate) unheld: Vec<(PathBuf, Option<ChangeStamp>)>,
+    /// Files that git runs because a configuration names them, as written, with descriptions.
+    pub(crate) programs: Vec<(PathBuf, &'static str)>,
     /// The hooks folders that the user's own configuration names, for every repository.
     hooks_of_user: Vec<String>,
+    /// The programs that it names, likewise.
+    helpers_of_user: Vec<HelperValue>,
     /// Submodules that are still to be inspected.
     pending: Vec<(PathBuf, usize)>,
 }
@@ -97,6 +112,7 @@ pub(crate) fn find_repositories(
     for config in scope.home.iter().flat_map(|home| USER_CONFIGS.map(|name| home.join(name))) {
         all.protect_included_files(&config, scope);
         all.hooks_of_user.extend(read_hooks_paths(&config, scope));
+        all.helpers_of_user.extend(read_helpers(&config, scope));
     }
     for root in &scope.roots {
         all.add_root(root, scope);
@@ -118,6 +134,17 @@ pub(super) fn find_linked_folder(work: &Path) -> Option<PathBuf> {
 }
 
 impl GitRepositories {
+    /// The protected paths that may contain links to files that git runs or reads.
+    pub(crate) fn linking_paths(&self) -> Vec<PathBuf> {
+        let held = self.held.iter().filter(|path| !self.uninspected.contains(*path));
+        let (whole, single): (Vec<&PathBuf>, Vec<&PathBuf>) =
+            held.partition(|path| self.git_folders.contains(*path));
+        let names = || HELD_FOLDERS.iter().chain(HELD_FILES).chain(REMOTE_FOLDERS);
+        let inner = whole.into_iter().flat_map(|git| names().map(|name| git.join(name)));
+        let own = self.folders.iter().chain(&self.files).chain(single).cloned();
+        own.chain(inner).collect()
+    }
+
     fn add_root(&mut self, root: &Path, scope: &WritableRoots) {
         let git = root.join(".git");
         if is_link(&git) {
@@ -238,11 +265,15 @@ impl GitRepositories {
         for pointer in POINTERS {
             self.hold_or_watch(git, Path::new(pointer), REPOSITORY);
         }
+        for folder in REMOTE_FOLDERS {
+            self.hold_or_watch(git, Path::new(folder), REMOTES);
+        }
         for name in CONFIG_FILES {
             self.protect_included_files(&git.join(name), scope);
         }
         if let Some(work) = work {
             self.protect_hooks_folders(git, work, scope);
+            self.protect_programs(git, work, scope);
         }
         let worktrees = list_folders(&git.join("worktrees")).unwrap_or_else(|| {
             self.held.push(git.join("worktrees"));
@@ -265,8 +296,8 @@ impl GitRepositories {
 
     /// Notes the state of a repository that cannot be protected, to notice changes.
     fn watch_changes(&mut self, git: &Path) {
-        let names = HELD_FOLDERS.iter().chain(HELD_FILES).chain(POINTERS).chain(&["modules"]);
-        for name in names {
+        let names = HELD_FOLDERS.iter().chain(HELD_FILES).chain(POINTERS).chain(REMOTE_FOLDERS);
+        for name in names.chain(&["modules"]) {
             let path = git.join(name);
             match path_survey::read_tree_stamp(&path, UNHELD_ENTRIES_MAX) {
                 None if path_survey::exists(&path) => self.held.push(path),
@@ -291,6 +322,32 @@ impl GitRepositories {
                 && let Ok(relative) = folder.strip_prefix(work)
             {
                 self.hold_or_watch(work, relative, IN_GIT);
+            }
+        }
+    }
+
+    /// Protects the files in the working folder that git runs because a configuration names them.
+    fn protect_programs(&mut self, git: &Path, work: &Path, scope: &WritableRoots) {
+        for config in CONFIG_FILES.iter().map(|name| git.join(name)) {
+            let helpers = read_helpers(&config, scope);
+            for helper in helpers.into_iter().chain(self.helpers_of_user.clone()) {
+                let files = match helper.is_path {
+                    true => vec![helper.text],
+                    false => list_program_files(&helper.text),
+                };
+                for file in files {
+                    if self.programs.len() >= PROGRAMS_MAX {
+                        return self.unread_configs.push(config);
+                    }
+                    let in_home = file
+                        .strip_prefix("~/")
+                        .and_then(|rest| Some(scope.home.as_ref()?.join(rest)));
+                    let path = in_home.unwrap_or_else(|| work.join(&file));
+                    let program = (path, PROGRAM);
+                    if !self.programs.contains(&program) {
+                        self.programs.push(program);
+                    }
+                }
             }
         }
     }
@@ -389,6 +446,14 @@ fn read_hooks_paths(config: &Path, scope: &WritableRoots) -> Vec<String> {
     let files = included.unwrap_or_default();
     let files = std::iter::once(config).chain(files.iter().map(PathBuf::as_path));
     files.flat_map(|file| local_machine::read_git_values(file, "core.hookspath")).collect()
+}
+
+/// The settings that make git run something, in a configuration and the files that it includes.
+fn read_helpers(config: &Path, scope: &WritableRoots) -> Vec<HelperValue> {
+    let included = local_machine::list_git_includes(config, scope.home.as_deref());
+    let files = included.unwrap_or_default();
+    let files = std::iter::once(config).chain(files.iter().map(PathBuf::as_path));
+    files.flat_map(local_machine::read_git_helper_values).collect()
 }
 
 /// The hooks folder that a configuration names. Not one that contains the repository itself: then
@@ -495,7 +560,7 @@ mod tests {
 
     #[test]
     fn every_protected_git_name_is_handled() {
-        let known = [HELD_FOLDERS, HELD_FILES, POINTERS, LEFT_TO_GIT].concat();
+        let known = [HELD_FOLDERS, HELD_FILES, POINTERS, REMOTE_FOLDERS, LEFT_TO_GIT].concat();
         for name in zero_policy::protected_paths::git_names() {
             assert!(known.contains(&name.name), "{}", name.name);
         }
@@ -514,6 +579,7 @@ mod tests {
         assert_eq!(found.files, HELD_FILES.join_all(&fixture.path("w/.git")));
         let missing = |name: &str| found.missing.iter().any(|m| m.relative == Path::new(name));
         assert!(missing("commondir") && missing("hooks") && missing("config"));
+        assert!(missing("remotes") && missing("branches"));
         assert!(found.writable.is_empty());
     }
 
@@ -530,6 +596,7 @@ mod tests {
             fixture.create_repository(git);
         }
         fixture.write_file("w/.git/worktrees/x/gitdir", "/elsewhere/.git\n");
+        fixture.write_file("w/.git/remotes/origin", "URL: x\n");
         fixture.write_file("w/.git/config", "[core]\nhooksPath = tools/hooks\n");
         fixture.write_file("w/tools/hooks/pre-commit", "");
         fixture.write_file("w/.git/config.worktree", "[include]\npath = ../more.ini\n");
@@ -543,6 +610,7 @@ mod tests {
         assert_eq!(found.folders.len(), folders.len(), "{:?}", found.folders);
         assert!(found.held.contains(&fixture.path("w/.git/worktrees/x/gitdir")));
         assert!(found.held.contains(&fixture.path("w/tools/hooks")));
+        assert!(found.held.contains(&fixture.path("w/.git/remotes")));
         for name in ["other", "third"] {
             assert!(found.missing.iter().any(|m| m.relative == Path::new(name)), "{name}");
         }
@@ -569,8 +637,8 @@ mod tests {
         assert_eq!((found.folders.len(), found.closed), (OPEN_MAX, CLOSED_MAX));
         let closed = |path: &PathBuf| path.ends_with(".git");
         assert_eq!(found.held.iter().filter(|path| closed(path)).count(), CLOSED_MAX);
-        let unheld = HELD_FOLDERS.len() + HELD_FILES.len() + POINTERS.len() + 1;
-        assert_eq!(found.unheld.len(), unheld);
+        let unheld = [HELD_FOLDERS, HELD_FILES, POINTERS, REMOTE_FOLDERS, &["modules"]].concat();
+        assert_eq!(found.unheld.len(), unheld.len());
     }
 
     #[test]
@@ -606,6 +674,32 @@ mod tests {
         assert!(found.held.contains(&fixture.path("w/more")));
         assert!(!found.held.contains(&fixture.path("home/x")), "no command can write to it");
         assert!(found.missing.iter().any(|m| m.relative == Path::new("none")));
+    }
+
+    #[test]
+    fn programs_that_settings_name_are_found() {
+        let fixture = RepositoryFixture::new(&["w", "home"]);
+        fixture.create_repository("w/.git");
+        fixture.create_repository("w/sub/.git");
+        let text = "[core]\nfsmonitor = ./tools/fsm.sh\nhooksPath = hooks\n[filter \"x\"]\nclean = sh tools/clean.sh %f\n[gpg]\nprogram = my tools/gpg\n[include]\npath = ../more.ini\n[url \"a/b\"]\ninsteadOf = c/d\n";
+        fixture.write_file("w/.git/config", text);
+        fixture.write_file("w/more.ini", "[alias]\nx = !tools/alias.sh\n");
+        fixture.write_file("home/.gitconfig", "[core]\neditor = ./edit.sh\n");
+        let found = fixture.find("w");
+        let mut programs: Vec<PathBuf> =
+            found.programs.into_iter().map(|(program, _)| program).collect();
+        programs.sort();
+        let names = [
+            "w/./edit.sh",
+            "w/./tools/fsm.sh",
+            "w/my tools/gpg",
+            "w/sub/./edit.sh",
+            "w/tools/alias.sh",
+            "w/tools/clean.sh",
+        ];
+        let mut expected = names.map(|name| fixture.path(name));
+        expected.sort();
+        assert_eq!(programs, expected);
     }
 
     #[test]

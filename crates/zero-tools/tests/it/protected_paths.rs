@@ -2,6 +2,7 @@
 //! be able to do.
 
 mod existing_files;
+mod links_and_programs;
 mod quarantine;
 mod repositories;
 

@@ -129,7 +129,7 @@ fn unreachable_gateway_is_session_error() {
 #[test]
 fn agent_exits_on_request_in_any_state() {
     let zero = make_program();
-    for signal in [Signal::TERM, Signal::INT] {
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT] {
         let mut agent = start_editor(&zero, &[]);
         let session = open_session(&zero, &mut agent);
         agent.send_request(

@@ -1,5 +1,6 @@
 //! Ctrl-C cancels the call, so that it ends cleanly and is recorded. A second Ctrl-C ends zero, but
-//! gives the call a grace period first.
+//! gives the call a grace period first. The other signals that ask a process to end do the same:
+//! programs end, and the files that they left are checked.
 
 use std::time::Duration;
 
@@ -7,16 +8,21 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use zero_sandbox::signal_disposition;
 
 /// Exit code after an interrupt: 128 + SIGINT.
 const INTERRUPTED_EXIT_CODE: i32 = 130;
 /// Grace period for a cancelled call to end and be recorded, even after more interrupts.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Cancels `cancel` on the first SIGINT or SIGTERM.
+/// Cancels `cancel` on the first SIGINT, SIGTERM, SIGHUP or SIGQUIT.
 pub(in crate::commands) fn cancel_on_interrupt(cancel: &CancellationToken) {
     let (arrived, signals) = mpsc::channel(1);
-    for kind in [SignalKind::interrupt(), SignalKind::terminate()] {
+    // With `nohup`, zero continues after its terminal is closed.
+    let hangup = Some(SignalKind::hangup())
+        .filter(|kind| !signal_disposition::is_ignored(kind.as_raw_value()));
+    let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::quit()];
+    for kind in kinds.into_iter().chain(hangup) {
         // Without a handler, the signal ends the process, which is its default action.
         let Ok(mut handler) = signal(kind) else { continue };
         let arrived = arrived.clone();
@@ -53,6 +59,22 @@ async fn wait_for_failed_cancel(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_signal_that_ends_a_process_cancels() {
+        use rustix::process::{Signal, getpid, kill_process};
+        for signal in [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT] {
+            // A runtime for each, because a second signal would end this process.
+            let runtime =
+                tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                let cancel = CancellationToken::new();
+                cancel_on_interrupt(&cancel);
+                kill_process(getpid(), signal).unwrap();
+                cancel.cancelled().await;
+            });
+        }
+    }
 
     #[tokio::test]
     async fn repeated_interrupt_waits_for_audit_record() {
