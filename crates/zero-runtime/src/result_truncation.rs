@@ -195,8 +195,7 @@ pub fn format_hits(hits: &[SearchHit], numbered: bool) -> String {
     let mut text = String::with_capacity(hits_len(hits));
     let grouped = hits.iter().any(|hit| !hit.is_match);
     for (index, hit) in hits.iter().enumerate() {
-        let follows = |last: &SearchHit| last.file == hit.file && last.line + 1 == hit.line;
-        if grouped && index > 0 && !follows(&hits[index - 1]) {
+        if grouped && index > 0 && !hit.follows(&hits[index - 1]) {
             text.push_str("--\n");
         }
         let mark = if hit.is_match { ':' } else { '-' };

@@ -169,8 +169,8 @@ fn render_pieces<'a>(
     let mut pieces = Vec::with_capacity(result.content.len());
     for part in &result.content {
         match (part, done) {
-            (ToolResultPart::Diff { .. }, Some(done)) => {
-                pieces.push(text_piece(done.to_owned()));
+            (ToolResultPart::Diff { diff, .. }, Some(done)) => {
+                pieces.push(text_piece(describe_done(done, &diff.path, &result.structured)));
             }
             (ToolResultPart::Diff { summary, diff }, None) => {
                 let texts = find_texts(diff, &result.display);
@@ -266,6 +266,15 @@ pub(super) fn part_content(part: RenderedPart<'_>) -> ResultContent {
     }
 }
 
+/// `File written successfully to src/app.ts (245 bytes)`
+fn describe_done(done: &str, path: &str, structured: &Value) -> String {
+    match structured.get("bytes_written").and_then(Value::as_u64) {
+        Some(1) => format!("{done} to {path} (1 byte)"),
+        Some(bytes) => format!("{done} to {path} ({bytes} bytes)"),
+        None => format!("{done} to {path}"),
+    }
+}
+
 fn describe_change(summary: &str, diff: &FileDiff) -> String {
     format!("{summary}\n{}", diff.unified)
 }
@@ -320,13 +329,24 @@ pub fn number_lines(first: u64, lines: &str) -> String {
     numbered
 }
 
-/// `path:line: text`, the text without its indentation.
+/// `path:line: text`, the text without its indentation. With lines around the hits, these are
+/// `path-line- text`, `--` separates groups, and the indentation stays.
 fn render_hits(hits: &[SearchHit]) -> String {
-    let lines: Vec<String> = hits
-        .iter()
-        .map(|hit| format!("{}:{}: {}", hit.file, hit.line, hit.text.trim_start()))
-        .collect();
-    lines.join("\n")
+    let has_context = hits.iter().any(|hit| !hit.is_match);
+    let mut text = String::new();
+    for (index, hit) in hits.iter().enumerate() {
+        if index > 0 {
+            text.push('\n');
+        }
+        if has_context && index > 0 && !hit.follows(&hits[index - 1]) {
+            text.push_str("--\n");
+        }
+        let mark = if hit.is_match { ':' } else { '-' };
+        let shown = if has_context { &hit.text } else { hit.text.trim_start() };
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{}{mark}{}{mark} {shown}", hit.file, hit.line);
+    }
+    text
 }
 
 fn with_note(text: String, note: Option<&str>) -> String {

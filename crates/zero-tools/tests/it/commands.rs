@@ -626,6 +626,8 @@ async fn every_dialect_runs_commands_in_its_format() {
         (DialectName::Acp, "run_command", json!({"command": "echo $A", "env": {"A": "1"}}), json!([{"type": "text", "text": "1\n"}])),
         (DialectName::Qwen, "run_shell_command", json!({"command": "pwd", "directory": root, "is_background": false, "description": "Where"}), json!([{"text": format!("{}\n", root.display())}])),
         (DialectName::Opencode, "bash", json!({"command": "exit 2", "workdir": ".", "description": "Fails"}), json!([{"type": "content", "content": {"type": "text", "text": "(exit code 2)"}}])),
+        (DialectName::Opencode, "bash", json!({"command": "printf '<%s>'\n", "args": ["a b", "it's $A", "; exit 3"], "env": {"A": "1"}}), json!([{"type": "content", "content": {"type": "text", "text": "<a b><it's $A><; exit 3>"}}])),
+        (DialectName::Opencode, "bash", json!({"command": "echo $A $(basename $PWD)", "args": [], "cwd": "src", "workdir": ".", "env": {"A": "1"}}), json!([{"type": "content", "content": {"type": "text", "text": "1 src\n"}}])),
         (DialectName::Opencode, "run", json!({"command": "echo", "args": ["a", "b"], "timeout": 60000}), json!([{"type": "content", "content": {"type": "text", "text": "a b\n"}}])),
     ];
     for (dialect, tool, input, expected) in rows {
