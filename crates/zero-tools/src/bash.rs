@@ -84,9 +84,8 @@ pub struct BashOutput {
     pub stdout: String,
     /// Its standard error, as plain text.
     pub stderr: String,
-    /// Its exit code; 128 plus the signal number if a signal ended it. Absent for a job that still
+    /// Its exit code; 128 plus the signal number if a signal ended it. Null for a job that still
     /// runs.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
     /// The signal that ended it, such as `SIGSEGV`.
     #[serde(skip_serializing_if = "Option::is_none")]
