@@ -437,6 +437,12 @@ fn tools_obey_deny_rules() {
     let error = &answer["error"];
     assert_eq!((code, &error["error_type"]), (3, &json!("permission_denied")));
     assert_eq!(error["details"]["matched_rule"], "Read(.env)");
+    assert_eq!(error["details"]["file"], ".env");
+    std::os::unix::fs::symlink(".env", zero.folder().join("link")).unwrap();
+    let (_, linked) =
+        run_json(&zero, &["tools", "call", "Read", r#"{"file_path":"link"}"#, "--json"]);
+    assert_eq!(linked["error"]["error_type"], "permission_denied");
+    assert_eq!(linked["error"]["details"]["file"], "link");
     assert_eq!(error["details"]["rule_source"], "~/.config/zero/settings.json:1");
     let edit = r#"{"file_path":"locked/b.txt","old_string":"hit","new_string":"x"}"#;
     let (code, answer) = run_json(&zero, &["tools", "call", "Edit", edit, "--json", "--yes"]);
