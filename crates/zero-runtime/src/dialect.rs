@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use zero_core::event::ResultContent;
-use zero_core::{SchemaViolation, ToolOutcome, ToolResult};
+use zero_core::{SchemaViolation, ToolError, ToolOutcome, ToolResult};
 
 pub use self::dialect_name::{DialectName, UnknownDialect};
 use self::result_rendering::PagingHint;
@@ -171,6 +171,15 @@ pub fn render_for_platform(
     result_rendering::render(dialect, done, paging, result)
 }
 
+/// An error of `tool` as the platform of a dialect writes it down.
+pub fn render_error_for_platform(
+    dialect: DialectName,
+    tool: &str,
+    error: &ToolError,
+) -> RenderedResult {
+    result_rendering::render_error_for_platform(dialect, tool, error)
+}
+
 /// What a model that speaks a dialect is told of the outcome of a call to `tool`.
 pub fn render_for_model(
     dialect: DialectName,
@@ -179,7 +188,7 @@ pub fn render_for_model(
 ) -> Vec<ResultContent> {
     match outcome {
         ToolOutcome::Result(result) => render_result(dialect, tool, result),
-        ToolOutcome::Error(error) => result_rendering::render_error(error),
+        ToolOutcome::Error(error) => result_rendering::render_error(tool, error),
     }
 }
 

@@ -131,23 +131,44 @@ pub(super) fn render_parts<'a>(
     render_pieces(dialect, done, paging, result).into_iter().map(to_content).collect()
 }
 
-/// An error as a model is told it: what happened, what a command had printed until then, and the
-/// facts for programs as one line of JSON.
-pub(super) fn render_error(error: &ToolError) -> Vec<ResultContent> {
-    let mut details = error.details.clone();
+/// An error as a model is told it: the error as one line of JSON, and what a command had printed
+/// until then. `tool` is the name that was called.
+pub(super) fn render_error(tool: &str, error: &ToolError) -> Vec<ResultContent> {
+    vec![text_content(model_error_text(tool, error))]
+}
+
+/// An error as the dialect's platform writes it down.
+pub(super) fn render_error_for_platform(
+    dialect: DialectName,
+    tool: &str,
+    error: &ToolError,
+) -> RenderedResult {
+    let content = vec![piece_json(dialect, text_piece(model_error_text(tool, error)))];
+    RenderedResult { content, display: json!(plain_error_text(error)) }
+}
+
+fn model_error_text(tool: &str, error: &ToolError) -> String {
+    let ToolError { tool: named, error_type, message, details } = error;
+    let mut details = details.clone();
     if details.get("output").is_some_and(Value::is_string) {
         details.remove("output");
     }
     // The places are for clients; the model named them itself.
     details.remove("locations");
-    let facts = json!({"error_type": error.error_type, "details": details});
-    vec![text_content(join_paragraphs([&error.message, error_output(error), &facts.to_string()]))]
+    let tool = if named.is_empty() { tool } else { named };
+    let fields =
+        json!({"tool": tool, "error_type": error_type, "message": message, "details": details});
+    join_paragraphs([&fields.to_string(), error_output(error)])
 }
 
 /// An error as people are told it: what happened, and what a command had printed until then.
 pub(super) fn render_plain_error(error: &ToolError) -> Vec<ResultContent> {
-    let text = join_paragraphs([&error.message, error_output(error)]);
+    let text = plain_error_text(error);
     if text.is_empty() { Vec::new() } else { vec![text_content(text)] }
+}
+
+fn plain_error_text(error: &ToolError) -> String {
+    join_paragraphs([&error.message, error_output(error)])
 }
 
 fn error_output(error: &ToolError) -> &str {
@@ -530,12 +551,13 @@ mod tests {
             .with_detail("spill_file", "/tmp/all");
         for dialect in DialectName::ALL {
             let rendered = crate::dialect::render_for_model(dialect, "Bash", &error.clone().into());
-            let expected = "too slow\n\nline 1\nline 2\n\n{\"error_type\":\"timeout\",\"details\":{\"reason\":\"deadline\",\"spill_file\":\"/tmp/all\"}}";
+            let expected = "{\"tool\":\"Bash\",\"error_type\":\"timeout\",\"message\":\"too slow\",\"details\":{\"reason\":\"deadline\",\"spill_file\":\"/tmp/all\"}}\n\nline 1\nline 2";
             assert_eq!(rendered, [text_content(expected.into())], "{dialect}");
         }
         let error = ToolError::new(ErrorType::Timeout, ErrorReason::Deadline, "too slow")
-            .with_detail("output", 7);
-        let expected = "too slow\n\n{\"error_type\":\"timeout\",\"details\":{\"reason\":\"deadline\",\"output\":7}}";
-        assert_eq!(render_error(&error), [text_content(expected.into())]);
+            .with_detail("output", 7)
+            .with_tool("Grep");
+        let expected = "{\"tool\":\"Grep\",\"error_type\":\"timeout\",\"message\":\"too slow\",\"details\":{\"reason\":\"deadline\",\"output\":7}}";
+        assert_eq!(render_error("Bash", &error), [text_content(expected.into())]);
     }
 }
