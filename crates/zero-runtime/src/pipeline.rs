@@ -325,7 +325,7 @@ impl ToolHost {
             error
         });
         let outcome = outcome
-            .and_then(|result| truncate_result(result, &call.id, &self.limits, session.spill()))
+            .map(|result| truncate_result(result, &call.id, &self.limits, session.spill()))
             .map_err(|error| truncate_error(error, &self.limits));
         let Some(hooks) = self.find_hooks(&spec.name) else { return outcome };
         let remarks = self.run_post_hooks(hooks, attempt, verdict, &outcome, ledger).await;
