@@ -108,7 +108,12 @@ impl ToolHost {
             let spare = spec.fallback.as_ref().and_then(|name| self.registry.get(name.as_str()));
             let spare = spare.filter(|_| fallbacks < FALLBACKS_MAX);
             let kept = spare.as_ref().map(|_| input.clone());
-            let attempt = HookAttempt { session, tool: &tool, call: &call, cancel };
+            // A fallback has its own deadline, not that of the name that was called.
+            let timeout_class = match fallbacks {
+                0 => dialect.timeout_class(&call.tool, &tool),
+                _ => spec.timeout_class,
+            };
+            let attempt = HookAttempt { session, tool: &tool, call: &call, cancel, timeout_class };
             let outcome = self.attempt_tool(attempt, input, ledger).await;
             match (outcome, spare, kept) {
                 (Err(error), Some(spare), Some(kept)) if needs_fallback(&error) => {
@@ -235,7 +240,7 @@ impl ToolHost {
         probe: &mut BreakerProbe<'_>,
         ledger: &mut CallRecord<'_>,
     ) -> Result<ToolResult, ToolError> {
-        let HookAttempt { session, tool, call, cancel } = attempt;
+        let HookAttempt { session, tool, call, cancel, timeout_class } = attempt;
         let spec = tool.tool.spec();
         let PipelineCall { plan, effects, .. } = planned;
         let effects_change_files =
@@ -284,7 +289,7 @@ impl ToolHost {
             .authorize(session, planned.authorization_request(spec, verdict), &cx, cancel, ledger)
             .await?;
         ledger.row.queue_depth = self.admission.waiting_calls();
-        let usual = self.limits.timeout(spec.timeout_class);
+        let usual = self.limits.timeout(timeout_class);
         let longest = plan.deadline().unwrap_or(usual);
         let permit = self.admission.admit(&session.lane, cancel, longest).await?;
         ledger.report_started();

@@ -129,6 +129,7 @@ fn is_within_limits(changed: &HostLimits, usual: &HostLimits) -> bool {
         file_timeout,
         search_timeout,
         command_timeout,
+        development_timeout,
         mcp_timeout,
         stop_grace,
         model_output_bytes_max,
@@ -148,6 +149,7 @@ fn is_within_limits(changed: &HostLimits, usual: &HostLimits) -> bool {
     *file_timeout <= usual.file_timeout
         && *search_timeout <= usual.search_timeout
         && *command_timeout <= usual.command_timeout
+        && *development_timeout <= usual.development_timeout
         && *mcp_timeout <= usual.mcp_timeout
         && *stop_grace <= usual.stop_grace
         && *model_output_bytes_max <= usual.model_output_bytes_max

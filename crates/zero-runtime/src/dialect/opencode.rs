@@ -1,5 +1,7 @@
 //! `read`, `edit`, `grep`: the names of OpenCode.
 
+use zero_core::TimeoutClass;
+
 use super::shared_fields::{
     ALLOWED_DOMAINS, BLOCKED_DOMAINS, COMMAND_ABOUT, COMMAND_ARGS, COMMAND_FOLDER,
     COMMAND_NETWORK_ACCESS, COMMAND_TIME, COMMAND_WRITE_ACCESS, FETCH_FIELDS, GLOB_FOLDER,
@@ -11,6 +13,7 @@ use super::tool_mapping::FieldShape::{
 };
 use super::tool_mapping::{
     FixedValue, ToolMapping, map_tool, optional_field, required_field, with_fixed,
+    with_timeout_class,
 };
 
 const PATH: &str = "Path to the file";
@@ -96,50 +99,56 @@ pub(super) const TOOLS: &[ToolMapping] = &[
             ],
         ),
     ),
-    map_tool(
-        "bash",
-        "Bash",
-        "Run a shell command and return its output and exit code",
-        &[
-            required_field("command", "command", Text, "The command to run"),
-            optional_field(
-                "args",
-                "command",
-                QuotedWords,
-                "Further words of the command, which the shell passes on unchanged",
-            ),
-            optional_field("cwd", "cwd", Text, COMMAND_FOLDER),
-            optional_field(
-                "workdir",
-                "cwd",
-                Text,
-                "The same as cwd, which counts if both are there",
-            ),
-            optional_field("env", "env", TextMap, "Environment variables to set for it"),
-            optional_field("timeout", "timeout", Number, COMMAND_TIME),
-            COMMAND_ABOUT,
-            COMMAND_WRITE_ACCESS,
-            COMMAND_NETWORK_ACCESS,
-        ],
+    with_timeout_class(
+        TimeoutClass::Development,
+        map_tool(
+            "bash",
+            "Bash",
+            "Run a shell command and return its output and exit code",
+            &[
+                required_field("command", "command", Text, "The command to run"),
+                optional_field(
+                    "args",
+                    "command",
+                    QuotedWords,
+                    "Further words of the command, which the shell passes on unchanged",
+                ),
+                optional_field("cwd", "cwd", Text, COMMAND_FOLDER),
+                optional_field(
+                    "workdir",
+                    "cwd",
+                    Text,
+                    "The same as cwd, which counts if both are there",
+                ),
+                optional_field("env", "env", TextMap, "Environment variables to set for it"),
+                optional_field("timeout", "timeout", Number, COMMAND_TIME),
+                COMMAND_ABOUT,
+                COMMAND_WRITE_ACCESS,
+                COMMAND_NETWORK_ACCESS,
+            ],
+        ),
     ),
-    map_tool(
-        "run",
-        "Bash",
-        "Run a program with arguments, or a shell command when there are none, and return its output and exit code",
-        &[
-            required_field(
-                "command",
-                "command",
-                Text,
-                "The program, or without args a line for a shell",
-            ),
-            COMMAND_ARGS,
-            optional_field("cwd", "cwd", Text, COMMAND_FOLDER),
-            optional_field("env", "env", TextMap, "Environment variables to set for it"),
-            optional_field("timeout", "timeout", Number, COMMAND_TIME),
-            COMMAND_WRITE_ACCESS,
-            COMMAND_NETWORK_ACCESS,
-        ],
+    with_timeout_class(
+        TimeoutClass::Development,
+        map_tool(
+            "run",
+            "Bash",
+            "Run a program with arguments, or a shell command when there are none, and return its output and exit code",
+            &[
+                required_field(
+                    "command",
+                    "command",
+                    Text,
+                    "The program, or without args a line for a shell",
+                ),
+                COMMAND_ARGS,
+                optional_field("cwd", "cwd", Text, COMMAND_FOLDER),
+                optional_field("env", "env", TextMap, "Environment variables to set for it"),
+                optional_field("timeout", "timeout", Number, COMMAND_TIME),
+                COMMAND_WRITE_ACCESS,
+                COMMAND_NETWORK_ACCESS,
+            ],
+        ),
     ),
     with_fixed(
         &[("operation", FixedValue::Text("diagnostics"))],

@@ -1,7 +1,7 @@
 //! The form of a dialect's table.
 
 use serde_json::{Map, Value, json};
-use zero_core::SchemaViolation;
+use zero_core::{SchemaViolation, TimeoutClass};
 
 /// The fields of an object.
 type JsonFields = Map<String, Value>;
@@ -21,6 +21,8 @@ pub(super) struct ToolMapping {
     pub(super) fixed: &'static [(&'static str, FixedValue)],
     /// What the platform says instead of showing a change that was made; file and size follow.
     pub(super) done: Option<&'static str>,
+    /// The deadline that the platform gives it, if that is not the tool's own.
+    pub(super) timeout_class: Option<TimeoutClass>,
 }
 
 /// A value that is set unless the caller sets the same field.
@@ -77,7 +79,7 @@ pub(super) const fn map_tool(
     about: &'static str,
     fields: &'static [FieldMapping],
 ) -> ToolMapping {
-    ToolMapping { name, canonical, about, fields, fixed: &[], done: None }
+    ToolMapping { name, canonical, about, fields, fixed: &[], done: None, timeout_class: None }
 }
 
 /// The same with canonical fields that are set unless the caller sets them.
@@ -91,6 +93,11 @@ pub(super) const fn with_fixed(
 /// The same with what the platform says instead of showing a change.
 pub(super) const fn with_done_message(done: &'static str, line: ToolMapping) -> ToolMapping {
     ToolMapping { done: Some(done), ..line }
+}
+
+/// The same with the deadline of another class.
+pub(super) const fn with_timeout_class(class: TimeoutClass, line: ToolMapping) -> ToolMapping {
+    ToolMapping { timeout_class: Some(class), ..line }
 }
 
 /// A field that must be there.

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use zero_core::{
-    CommandExecution, Effect, Effects, ErrorReason, ErrorType, SessionId, ToolCall, ToolError,
+    CommandExecution, Effect, Effects, ErrorReason, ErrorType, HostLimits, SessionId, ToolCall,
+    ToolError,
 };
 use zero_runtime::tool_host::new_call_id;
 use zero_runtime::{
@@ -635,6 +636,26 @@ async fn every_dialect_runs_commands_in_its_format() {
         assert_eq!(json!(outcome.rendered.content), expected, "{dialect} {tool}");
         let again = f.call_as(dialect, tool, json!({"command": 1})).await.unwrap_err();
         assert_eq!(again.error_type, ErrorType::InvalidInput);
+    }
+}
+
+/// A name of opencode has the time of its platform, and the tool's own name another.
+#[tokio::test]
+async fn dialect_name_has_own_deadline() {
+    let limits = HostLimits {
+        command_timeout: Duration::from_secs(1),
+        development_timeout: Duration::from_secs(10 * 60),
+        ..HostLimits::default()
+    };
+    let f = ToolFixture::with_limits(CommandSettings::default(), limits);
+    let input = json!({"command": "sleep 1.5; echo awake"});
+    for tool in ["bash", "run"] {
+        let outcome = f.call_as(DialectName::Opencode, tool, input.clone()).await.unwrap();
+        assert_eq!(outcome.result.structured["stdout"], "awake\n", "{tool}");
+    }
+    for (dialect, tool) in [(DialectName::Canonical, "Bash"), (DialectName::Acp, "run_command")] {
+        let error = f.call_as(dialect, tool, input.clone()).await.unwrap_err();
+        assert_eq!(error.reason(), Some(ErrorReason::Deadline), "{tool}");
     }
 }
 
