@@ -22,7 +22,7 @@ use crate::authorization::AuthorizationRequest;
 use crate::call_context::{CallContext, CallContextParts};
 use crate::call_record::CallRecord;
 use crate::circuit_breaker::ToolHealth;
-use crate::dialect::{Dialect, RenderedResult};
+use crate::dialect::{BUILTIN, Dialect, RenderedResult};
 use crate::execution::{self, ExecutionLimits, catch_panics};
 use crate::failed_plan::{self, FailedPlan};
 use crate::hooks::{HookAttempt, HookVerdict};
@@ -164,9 +164,13 @@ impl ToolHost {
                 format!("the input has {}, more than {most}", ByteSize::bytes(size as u64));
             return Err(ToolError::invalid(ErrorReason::TooLarge, message));
         }
-        dialect
+        let mut input = dialect
             .to_canonical(&call.tool, tool, call.input.clone())
-            .map_err(|violations| ToolError::from_violations(&violations))
+            .map_err(|violations| ToolError::from_violations(&violations))?;
+        if self.file_backup {
+            set_backup(tool, &mut input);
+        }
+        Ok(input)
     }
 
     /// Steps 3 to 9 for one tool, including its hooks.
@@ -372,6 +376,19 @@ fn executions(effects: &[Effect]) -> Arc<[CommandExecution]> {
         _ => None,
     };
     effects.iter().filter_map(execution).collect()
+}
+
+/// Asks for a backup in the input of a tool of zero's own that can make one, unless the caller
+/// decided.
+fn set_backup(tool: &RegisteredTool, input: &mut Value) {
+    const FIELD: &str = "backup";
+    let has_field = tool.input.as_value().pointer("/properties/backup").is_some();
+    if let Value::Object(fields) = input
+        && tool.source == BUILTIN
+        && has_field
+    {
+        fields.entry(FIELD).or_insert(Value::Bool(true));
+    }
 }
 
 /// Whether an effect may have changed a file with secrets.
