@@ -13,12 +13,12 @@ use std::time::Duration;
 
 use agent_client_protocol::{Error, UntypedMessage};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
 use zero_core::event::ToolCallStatus;
-use zero_core::{CallId, ErrorReason, ToolCall, ToolError};
+use zero_core::{CallId, ErrorReason, RiskLevel, ToolCall, ToolError};
 use zero_runtime::DialectName;
-use zero_runtime::tool_backend::{CatalogEntry, ToolBackend};
+use zero_runtime::tool_backend::{CatalogEntry, CatalogInfo, ToolBackend};
 
 use self::call_progress::{ClientCallObserver, outcome_json};
 pub(crate) use self::call_table::{CallGuard, CallTable};
@@ -169,10 +169,20 @@ pub(crate) async fn list_tools(target: &CallTarget, dialect: DialectName) -> Res
 }
 
 fn tool_json(tool: &CatalogEntry) -> Value {
-    json!({
-        "name": tool.name, "description": tool.description, "inputSchema": tool.input_schema,
-        "kind": tool.kind,
-    })
+    let mut fields = Map::new();
+    let mut add = |name: &str, value: Value| fields.insert(name.to_owned(), value);
+    add("name", json!(tool.name));
+    add("description", json!(tool.description));
+    add("inputSchema", tool.input_schema.clone());
+    add("kind", json!(tool.kind));
+    if let Some(CatalogInfo { display_name, output_schema, category, risk }) = &tool.info {
+        let default = if *risk == RiskLevel::Low { "allow" } else { "ask" };
+        add("displayName", json!(display_name));
+        add("outputSchema", output_schema.clone());
+        add("categories", json!([category]));
+        add("permissions", json!([{"kind": tool.kind, "risk": risk, "default": default}]));
+    }
+    Value::Object(fields)
 }
 
 /// The client calls that have not ended. Clones share the same table.

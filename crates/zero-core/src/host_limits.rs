@@ -123,6 +123,8 @@ pub struct HostLimits {
     pub search_timeout: Duration,
     /// Deadline of a command.
     pub command_timeout: Duration,
+    /// Deadline of a command under a name of a dialect whose platform allows more.
+    pub development_timeout: Duration,
     /// Deadline of a call to an MCP server.
     pub mcp_timeout: Duration,
     /// How long a call that was told to stop may take to return its outcome.
@@ -159,6 +161,7 @@ impl Default for HostLimits {
             file_timeout: Duration::from_secs(30),
             search_timeout: Duration::from_secs(60),
             command_timeout: Duration::from_secs(120),
+            development_timeout: Duration::from_secs(300),
             mcp_timeout: Duration::from_secs(120),
             stop_grace: Duration::from_millis(500),
             model_output_bytes_max: ByteSize::kilobytes(50),
@@ -219,6 +222,8 @@ impl HostLimits {
     pub const NAMES: &[&str] = &[
         "file-timeout",
         "search-timeout",
+        "command-timeout",
+        "mcp-timeout",
         "model-output",
         "result",
         "file-size",
@@ -247,6 +252,11 @@ impl HostLimits {
         match &change.0 {
             ParsedLimit::FileTimeout(time) => self.file_timeout = *time,
             ParsedLimit::SearchTimeout(time) => self.search_timeout = *time,
+            // The user's own figure applies under every name.
+            ParsedLimit::CommandTimeout(time) => {
+                (self.command_timeout, self.development_timeout) = (*time, *time);
+            }
+            ParsedLimit::McpTimeout(time) => self.mcp_timeout = *time,
             ParsedLimit::ModelOutput(size) => self.model_output_bytes_max = *size,
             ParsedLimit::Result(size) => self.result_bytes_max = *size,
             ParsedLimit::FileSize(size) => self.file_bytes_max = *size,
@@ -274,6 +284,7 @@ impl HostLimits {
             TimeoutClass::File => self.file_timeout,
             TimeoutClass::Search => self.search_timeout,
             TimeoutClass::Command => self.command_timeout,
+            TimeoutClass::Development => self.development_timeout,
             TimeoutClass::Mcp => self.mcp_timeout,
         }
     }
@@ -288,6 +299,8 @@ pub struct HostLimitChange(ParsedLimit);
 enum ParsedLimit {
     FileTimeout(Duration),
     SearchTimeout(Duration),
+    CommandTimeout(Duration),
+    McpTimeout(Duration),
     ModelOutput(ByteSize),
     Result(ByteSize),
     FileSize(ByteSize),
@@ -324,6 +337,8 @@ impl HostLimitChange {
         Ok(Self(match name {
             "file-timeout" => ParsedLimit::FileTimeout(time()?),
             "search-timeout" => ParsedLimit::SearchTimeout(time()?),
+            "command-timeout" => ParsedLimit::CommandTimeout(time()?),
+            "mcp-timeout" => ParsedLimit::McpTimeout(time()?),
             "model-output" => ParsedLimit::ModelOutput(size()?),
             "result" => ParsedLimit::Result(size()?),
             "file-size" => ParsedLimit::FileSize(size()?),
@@ -408,6 +423,12 @@ mod tests {
         let mut limits = HostLimits::default();
         limits.set("file-timeout", "250 ms").expect("a known limit");
         assert_eq!(limits.timeout(TimeoutClass::File), Duration::from_millis(250));
+        let usual = [TimeoutClass::Command, TimeoutClass::Development, TimeoutClass::Mcp];
+        let seconds = |limits: &HostLimits| usual.map(|class| limits.timeout(class).as_secs());
+        assert_eq!(seconds(&limits), [120, 300, 120]);
+        limits.set("command-timeout", "10s").expect("a known limit");
+        limits.set("mcp-timeout", "20s").expect("a known limit");
+        assert_eq!(seconds(&limits), [10, 10, 20]);
         assert!(matches!(limits.set("file-timeout", "0s"), Err(InvalidLimitError::Zero { .. })));
         assert!(matches!(limits.set("file-timeout", "soon"), Err(InvalidLimitError::Value { .. })));
         assert!(matches!(limits.set("speed", "1"), Err(InvalidLimitError::UnknownName { .. })));

@@ -95,6 +95,13 @@ pub struct SearchHit {
     pub is_match: bool,
 }
 
+impl SearchHit {
+    /// Whether it is the line after `last` in the same file.
+    pub fn follows(&self, last: &Self) -> bool {
+        last.file == self.file && last.line.checked_add(1) == Some(self.line)
+    }
+}
+
 /// A change to one file, with all that a client needs to display it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FileDiff {

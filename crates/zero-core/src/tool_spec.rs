@@ -129,6 +129,8 @@ pub enum TimeoutClass {
     Search,
     /// A command.
     Command,
+    /// A command under a name of a dialect whose platform allows more.
+    Development,
     /// A tool of an MCP server.
     Mcp,
 }

@@ -114,6 +114,7 @@ fn parse_tool(mut tool: OfferedTool) -> Result<CatalogEntry, String> {
         input_schema: tool.input_schema,
         kind: tool.kind,
         read_only: tool.read_only,
+        info: None,
     })
 }
 

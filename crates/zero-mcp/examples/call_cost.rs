@@ -25,8 +25,8 @@ use zero_mcp::client::{
     McpServerSet, McpServerSetConfig, RemoteServerAccess, SCHEMA_TOKENS_MAX, ServerPool,
 };
 use zero_mcp::server_definition::{
-    CALL_TIMEOUT, CALL_TIMEOUT_MAX, McpServerDefinition, STARTUP_TIMEOUT, ServerAlias,
-    ServerLaunch, ServerTransport,
+    CALL_TIMEOUT_MAX, McpServerDefinition, STARTUP_TIMEOUT, ServerAlias, ServerLaunch,
+    ServerTransport,
 };
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::tool_host::new_call_id;
@@ -96,7 +96,7 @@ impl BenchmarkHost {
                 writable: Vec::new(),
             }),
             startup_timeout: STARTUP_TIMEOUT,
-            call_timeout: CALL_TIMEOUT,
+            call_timeout: None,
             call_timeout_max: CALL_TIMEOUT_MAX,
             tool_timeouts: Default::default(),
             tools_allowed: None,

@@ -11,8 +11,6 @@ use zero_policy::HostPattern;
 /// Default time limit until a server has listed its tools. Servers that are downloaded and built at
 /// their first start need long.
 pub const STARTUP_TIMEOUT: Duration = Duration::from_secs(30);
-/// Default time limit of a call without an answer or progress.
-pub const CALL_TIMEOUT: Duration = Duration::from_secs(120);
 /// Default time limit of a call, however much progress it reports.
 pub const CALL_TIMEOUT_MAX: Duration = Duration::from_secs(30 * 60);
 
@@ -79,8 +77,8 @@ pub struct McpServerDefinition {
     pub reach: ServerTransport,
     /// Time limit until it has listed its tools.
     pub startup_timeout: Duration,
-    /// Time limit of a call without an answer or progress.
-    pub call_timeout: Duration,
+    /// Time limit of a call without an answer or progress; that of the host if `None`.
+    pub call_timeout: Option<Duration>,
     /// Time limit of a call, however much progress it reports.
     pub call_timeout_max: Duration,
     /// `call_timeout` of certain tools, by the server's names for them.

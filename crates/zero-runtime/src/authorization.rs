@@ -46,6 +46,13 @@ pub(crate) struct AuthorizationRequest<'a> {
     pub(crate) hooks: &'a HookVerdict,
 }
 
+impl AuthorizationRequest<'_> {
+    /// The path that decided, as the caller wrote it: the target of a link is not disclosed.
+    fn file(&self, decision: &PolicyDecision) -> Option<&str> {
+        find_decisive_path(self, decision).map(|(path, _)| path.written())
+    }
+}
+
 /// What an authorized call may do.
 pub(crate) struct CallAuthorization {
     /// Limits that rules raise for it.
@@ -95,10 +102,12 @@ impl ToolHost {
         let secrets = Arc::clone(&ledger.secrets);
         let noted = ledger.record_decision(&decision);
         if decision.verdict == Verdict::Deny {
+            let message = rule_denial_message(&asked, &decision);
             return Err(denial_error(
                 &decision,
                 ErrorReason::Denied,
-                rule_denial_message(&asked, &decision),
+                message,
+                asked.file(&decision),
             ));
         }
         let check = || catch_panics(|| asked.plan.check(cx));
@@ -126,14 +135,15 @@ impl ToolHost {
                 "{title}: the user rejected {} for this session. Do not try it again; ask how they want to proceed.",
                 format_grants(&refused)
             );
-            return Err(denial_error(&decision, ErrorReason::Rejected, message));
+            let file = asked.file(&decision);
+            return Err(denial_error(&decision, ErrorReason::Rejected, message, file));
         }
         let nobody = |how_to_allow: &str| {
             let message = format!(
                 "{title}: denied, because {} and nobody can approve it here; to allow it, {how_to_allow}",
                 decision.reason
             );
-            denial_error(&decision, ErrorReason::NoApprover, message)
+            denial_error(&decision, ErrorReason::NoApprover, message, asked.file(&decision))
         };
         let Some(approver) = &session.approver else { return Err(nobody(&self.how_to_allow)) };
         let can_stand = session.is_persistent()
@@ -170,7 +180,8 @@ impl ToolHost {
                 let again = self.decide(session, &asked, &granted, mode_now).await?;
                 if again.verdict == Verdict::Deny {
                     let message = rule_denial_message(&asked, &again);
-                    return Err(denial_error(&again, ErrorReason::Denied, message));
+                    let file = asked.file(&again);
+                    return Err(denial_error(&again, ErrorReason::Denied, message, file));
                 }
             }
             if !may_look {
@@ -179,7 +190,7 @@ impl ToolHost {
             return Ok(CallAuthorization::from_decision(decision));
         }
         let message = format!("{title}: {REJECTED_BY_USER}");
-        Err(denial_error(&decision, ErrorReason::Rejected, message))
+        Err(denial_error(&decision, ErrorReason::Rejected, message, asked.file(&decision)))
     }
 
     /// Applies the rules alone; fails if they deny the call.
@@ -193,10 +204,12 @@ impl ToolHost {
         let decision = self.decide(session, asked, &granted, session.mode()).await?;
         if decision.verdict == Verdict::Deny {
             ledger.record_decision(&decision);
+            let message = rule_denial_message(asked, &decision);
             return Err(denial_error(
                 &decision,
                 ErrorReason::Denied,
-                rule_denial_message(asked, &decision),
+                message,
+                asked.file(&decision),
             ));
         }
         Ok(decision)
@@ -248,10 +261,10 @@ impl ToolHost {
 }
 
 /// The first path whose decision equals that of the whole call.
-fn find_decisive_path<'a>(
+fn find_decisive_path<'a, 'd>(
     asked: &'a AuthorizationRequest<'_>,
-    decision: &'a PolicyDecision,
-) -> Option<(&'a TargetPath, &'a EffectDecision)> {
+    decision: &'d PolicyDecision,
+) -> Option<(&'a TargetPath, &'d EffectDecision)> {
     let judged = asked.effects.iter().zip(&decision.effects);
     judged
         .filter(|(_, judged)| judged.decision == decision.verdict)
@@ -326,6 +339,7 @@ pub(crate) fn hook_denial_error(
     decision: &PolicyDecision,
     why: &str,
 ) -> ToolError {
-    let title = format_title(asked, asked.effects.iter().find_map(Effect::path));
-    denial_error(decision, ErrorReason::Denied, format!("{title}: denied by {why}"))
+    let path = asked.effects.iter().find_map(Effect::path);
+    let message = format!("{}: denied by {why}", format_title(asked, path));
+    denial_error(decision, ErrorReason::Denied, message, path.map(TargetPath::written))
 }

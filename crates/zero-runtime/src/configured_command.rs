@@ -41,7 +41,7 @@ pub(crate) fn denial_error(what: &str, decision: &PolicyDecision) -> ToolError {
         (Some(rule), None) => format!("denied by rule `{rule}`"),
         (None, _) => format!("denied, {}", decision.reason),
     };
-    policy::denial_error(decision, ErrorReason::Denied, format!("{what}: {why}"))
+    policy::denial_error(decision, ErrorReason::Denied, format!("{what}: {why}"), None)
 }
 
 /// The tool spec for which command rules are looked up.

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use zero_core::event::ResultContent;
-use zero_core::{SchemaViolation, ToolOutcome, ToolResult};
+use zero_core::{SchemaViolation, TimeoutClass, ToolError, ToolOutcome, ToolResult};
 
 pub use self::dialect_name::{DialectName, UnknownDialect};
 use self::result_rendering::PagingHint;
@@ -40,6 +40,8 @@ pub struct DialectTool {
     pub description: String,
     /// Its input schema in the dialect.
     pub input_schema: Value,
+    /// The class of its deadline in the dialect.
+    pub timeout_class: TimeoutClass,
     /// The tool itself.
     pub registered: Arc<RegisteredTool>,
 }
@@ -98,6 +100,10 @@ impl Dialect {
                 name: entry.line.name.to_owned(),
                 description: entry.line.about.to_owned(),
                 input_schema: entry.input.as_value().clone(),
+                timeout_class: entry
+                    .line
+                    .timeout_class
+                    .unwrap_or_else(|| registered.tool.spec().timeout_class),
                 registered,
             })
         });
@@ -108,10 +114,17 @@ impl Dialect {
                     name: spec.name.to_string(),
                     description: spec.description.clone(),
                     input_schema: spec.input_schema.clone(),
+                    timeout_class: spec.timeout_class,
                     registered,
                 }
             });
         mapped.chain(kept).collect()
+    }
+
+    /// The class of the deadline of `tool` under `name`.
+    pub(crate) fn timeout_class(&self, name: &str, tool: &RegisteredTool) -> TimeoutClass {
+        let own = self.find_entry(name).and_then(|entry| entry.line.timeout_class);
+        own.unwrap_or_else(|| tool.tool.spec().timeout_class)
     }
 
     /// The schema of the inputs of `tool` under `name`.
@@ -171,6 +184,15 @@ pub fn render_for_platform(
     result_rendering::render(dialect, done, paging, result)
 }
 
+/// An error of `tool` as the platform of a dialect writes it down.
+pub fn render_error_for_platform(
+    dialect: DialectName,
+    tool: &str,
+    error: &ToolError,
+) -> RenderedResult {
+    result_rendering::render_error_for_platform(dialect, tool, error)
+}
+
 /// What a model that speaks a dialect is told of the outcome of a call to `tool`.
 pub fn render_for_model(
     dialect: DialectName,
@@ -179,7 +201,7 @@ pub fn render_for_model(
 ) -> Vec<ResultContent> {
     match outcome {
         ToolOutcome::Result(result) => render_result(dialect, tool, result),
-        ToolOutcome::Error(error) => result_rendering::render_error(error),
+        ToolOutcome::Error(error) => result_rendering::render_error(tool, error),
     }
 }
 

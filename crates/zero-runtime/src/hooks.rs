@@ -26,7 +26,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use zero_core::text_shortening::head;
 use zero_core::tool_result::ToolResult;
-use zero_core::{ToolCall, ToolError, ToolName};
+use zero_core::{TimeoutClass, ToolCall, ToolError, ToolName};
 
 pub use self::hook::{Hook, HookFailureAction};
 pub use self::hook_files::{HOOK_WORDS_MAX, HookFile, HookFileReader};
@@ -113,6 +113,8 @@ pub(crate) struct HookAttempt<'a> {
     pub(crate) tool: &'a RegisteredTool,
     pub(crate) call: &'a ToolCall,
     pub(crate) cancel: &'a CancellationToken,
+    /// The class of its deadline.
+    pub(crate) timeout_class: TimeoutClass,
 }
 
 impl HookAttempt<'_> {

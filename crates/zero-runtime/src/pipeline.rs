@@ -23,7 +23,7 @@ use crate::authorization::AuthorizationRequest;
 use crate::call_context::{CallContext, CallContextParts};
 use crate::call_record::CallRecord;
 use crate::circuit_breaker::{CircuitBreakers, ToolHealth};
-use crate::dialect::{Dialect, RenderedResult};
+use crate::dialect::{BUILTIN, Dialect, RenderedResult};
 use crate::execution::{self, ExecutionLimits, catch_panics};
 use crate::failed_plan::{self, FailedPlan};
 use crate::hooks::{HookAttempt, HookVerdict};
@@ -109,7 +109,12 @@ impl ToolHost {
             let spare = spec.fallback.as_ref().and_then(|name| self.registry.get(name.as_str()));
             let spare = spare.filter(|_| fallbacks < FALLBACKS_MAX);
             let kept = spare.as_ref().map(|_| input.clone());
-            let attempt = HookAttempt { session, tool: &tool, call: &call, cancel };
+            // A fallback has its own deadline, not that of the name that was called.
+            let timeout_class = match fallbacks {
+                0 => dialect.timeout_class(&call.tool, &tool),
+                _ => spec.timeout_class,
+            };
+            let attempt = HookAttempt { session, tool: &tool, call: &call, cancel, timeout_class };
             let outcome = self.attempt_tool(attempt, input, ledger).await;
             match (outcome, spare, kept) {
                 (Err(error), Some(spare), Some(kept)) if needs_fallback(&error) => {
@@ -160,9 +165,13 @@ impl ToolHost {
                 format!("the input has {}, more than {most}", ByteSize::bytes(size as u64));
             return Err(ToolError::invalid(ErrorReason::TooLarge, message));
         }
-        dialect
+        let mut input = dialect
             .to_canonical(&call.tool, tool, call.input.clone())
-            .map_err(|violations| ToolError::from_violations(&violations))
+            .map_err(|violations| ToolError::from_violations(&violations))?;
+        if self.file_backup {
+            set_backup(tool, &mut input);
+        }
+        Ok(input)
     }
 
     /// Steps 3 to 9 for one tool, including its hooks.
@@ -237,7 +246,7 @@ impl ToolHost {
         probe: &mut BreakerProbe<'_>,
         ledger: &mut CallRecord<'_>,
     ) -> Result<ToolResult, ToolError> {
-        let HookAttempt { session, tool, call, cancel } = attempt;
+        let HookAttempt { session, tool, call, cancel, timeout_class } = attempt;
         let spec = tool.tool.spec();
         let PipelineCall { plan, effects, .. } = planned;
         let effects_change_files =
@@ -286,7 +295,7 @@ impl ToolHost {
             .authorize(session, planned.authorization_request(spec, verdict), &cx, cancel, ledger)
             .await?;
         ledger.row.queue_depth = self.admission.waiting_calls();
-        let usual = self.limits.timeout(spec.timeout_class);
+        let usual = self.limits.timeout(timeout_class);
         let longest = plan.deadline().unwrap_or(usual);
         let permit = self.admission.admit(&session.lane, cancel, longest).await?;
         ledger.write_begin(effects).await?;
@@ -328,7 +337,7 @@ impl ToolHost {
             error
         });
         let outcome = outcome
-            .and_then(|result| truncate_result(result, &call.id, &self.limits, session.spill()))
+            .map(|result| truncate_result(result, &call.id, &self.limits, session.spill()))
             .map_err(|error| truncate_error(error, &self.limits));
         let Some(hooks) = self.find_hooks(&spec.name) else { return outcome };
         let remarks = self.run_post_hooks(hooks, attempt, verdict, &outcome, ledger).await;
@@ -370,6 +379,18 @@ fn executions(effects: &[Effect]) -> Arc<[CommandExecution]> {
         _ => None,
     };
     effects.iter().filter_map(execution).collect()
+}
+
+/// Asks for a backup in the input of a tool of zero's own that can make one, unless the caller
+/// decided.
+fn set_backup(tool: &RegisteredTool, input: &mut Value) {
+    let can_keep = tool.input.as_value().pointer("/properties/backup").is_some();
+    if let Value::Object(fields) = input
+        && tool.source == BUILTIN
+        && can_keep
+    {
+        fields.entry("backup").or_insert(Value::Bool(true));
+    }
 }
 
 /// Whether an effect may have changed a file with secrets.

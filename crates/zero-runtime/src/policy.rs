@@ -55,14 +55,17 @@ pub trait Policy: CommandPolicy {
     }
 }
 
-/// The error of a denied call, with the details of the decision.
+/// The error of a denied call, with the details of the decision. `file` is the path that decided, as
+/// the caller wrote it.
 pub(crate) fn denial_error(
     decision: &PolicyDecision,
     reason: ErrorReason,
     message: String,
+    file: Option<&str>,
 ) -> ToolError {
     let error = ToolError::new(ErrorType::PermissionDenied, reason, message);
     let facts = [
+        ("file", file),
         ("risk", Some(decision.risk.as_str())),
         ("matched_rule", decision.rule.as_deref()),
         ("rule_source", decision.source.as_deref()),

@@ -4,7 +4,7 @@
 //! names a file with the whole text. The file belongs to the session and can be read like any
 //! other.
 //!
-//! A completed change stays, so its result is shortened as far as necessary and never refused.
+//! A call that was made stays made, so its result is shortened as far as necessary and never refused.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -13,7 +13,7 @@ use serde_json::Value;
 use zero_core::text_shortening::{TextFocus, head, shorten_middle};
 use zero_core::tool_outcome::limit_depth;
 use zero_core::tool_result::{FileDiff, ResultDisplay, SearchHit, ToolResultPart};
-use zero_core::{ByteSize, CallId, ErrorReason, HostLimits, ToolError, ToolResult};
+use zero_core::{ByteSize, CallId, HostLimits, ToolError, ToolResult};
 use zero_exec::SpillFolder;
 
 /// Truncates a result to `limits`.
@@ -22,7 +22,7 @@ pub(crate) fn truncate_result(
     call: &CallId,
     limits: &HostLimits,
     spill: &SpillFolder,
-) -> Result<ToolResult, ToolError> {
+) -> ToolResult {
     let cap = limits.model_output_bytes_max.as_usize();
     let pieces = std::mem::take(&mut result.content);
     for (index, piece) in pieces.into_iter().enumerate() {
@@ -33,18 +33,101 @@ pub(crate) fn truncate_result(
     limit_depth(&mut result.structured);
     let most = limits.result_bytes_max;
     if result_len(&result) > most.as_usize() {
-        shrink(&mut result, cap);
+        shrink(&mut result, cap.min(most.as_usize() / 4));
     }
-    let is_change = result.content.iter().any(|piece| matches!(piece, ToolResultPart::Diff { .. }));
     let size = result_len(&result);
-    if size > most.as_usize() && !is_change {
-        let message = format!(
-            "the result has {}, more than the limit of {most}; request less at once",
-            ByteSize::bytes(size as u64),
+    if size > most.as_usize() {
+        leave_out_parts(&mut result, most.as_usize());
+        let size = ByteSize::bytes(size as u64);
+        let note = format!(
+            "[the result has {size}, more than the limit of {most}; parts are left out, request less at once]"
         );
-        return Err(ToolError::failed(ErrorReason::TooLarge, message));
+        result.content.push(ToolResultPart::Text(note));
+        if let Value::Object(fields) = &mut result.structured {
+            fields.insert("truncated".to_owned(), Value::Bool(true));
+        }
     }
-    Ok(result)
+    result
+}
+
+/// Leaves out what exceeds `most` bytes: media first, the largest before the others, then the rest of
+/// the structured result, then the last parts. The structured result keeps its shape.
+fn leave_out_parts(result: &mut ToolResult, most: usize) {
+    while result_len(result) > most {
+        let media = result.content.iter_mut().filter(|part| media_type(part).is_some());
+        let Some(largest) = media.max_by_key(|part| content_len(part)) else { break };
+        let (mime, bytes) = (media_type(largest).unwrap_or_default(), content_len(largest) / 4 * 3);
+        *largest = ToolResultPart::Text(format!("[about {bytes} bytes of {mime} left out]"));
+    }
+    let others = result_len(result).saturating_sub(json_len(&result.structured));
+    shorten_value(&mut result.structured, most.saturating_sub(others));
+    while result_len(result) > most && result.content.len() > 1 {
+        result.content.pop();
+    }
+    let excess = result_len(result).saturating_sub(most);
+    if let Some(part) = result.content.first_mut().filter(|_| excess > 0) {
+        shorten_part(part, content_len(part).saturating_sub(excess));
+    }
+}
+
+/// Shortens a part to `most` bytes.
+fn shorten_part(part: &mut ToolResultPart, most: usize) {
+    match part {
+        ToolResultPart::Text(text) | ToolResultPart::Lines { text, .. } => {
+            text.truncate(head(text, most).len());
+        }
+        ToolResultPart::Matches { hits, .. } => {
+            let kept = count_fitting(hits.iter().map(hit_len), most);
+            hits.truncate(kept);
+        }
+        ToolResultPart::Diff { diff, .. } => {
+            diff.unified.truncate(head(&diff.unified, most).len());
+        }
+        ToolResultPart::Image { data, .. }
+        | ToolResultPart::Audio { data, .. }
+        | ToolResultPart::Resource { data, .. } => data.clear(),
+    }
+}
+
+fn media_type(part: &ToolResultPart) -> Option<&str> {
+    match part {
+        ToolResultPart::Image { mime, .. }
+        | ToolResultPart::Audio { mime, .. }
+        | ToolResultPart::Resource { mime, .. } => Some(mime),
+        _ => None,
+    }
+}
+
+/// Shortens a value to about `most` bytes of JSON: texts and lists lose their end, and every field of
+/// an object stays, with as equal a share as the small ones leave to the large ones. Its depth was
+/// limited before.
+fn shorten_value(value: &mut Value, most: usize) {
+    if json_len(value) <= most {
+        return;
+    }
+    match value {
+        Value::String(text) => {
+            let kept = head(text, most.saturating_sub(2)).len();
+            text.truncate(kept);
+        }
+        Value::Array(items) => {
+            let sizes = items.iter().map(|item| json_len(item) + 1);
+            let kept = count_fitting(sizes, most.saturating_sub(2));
+            items.truncate(kept);
+        }
+        Value::Object(fields) => {
+            let names: usize = fields.keys().map(|name| name.len() + 4).sum();
+            let mut left = most.saturating_sub(2 + names);
+            let mut values: Vec<&mut Value> = fields.values_mut().collect();
+            values.sort_by_cached_key(|value| json_len(value));
+            let count = values.len();
+            for (index, value) in values.into_iter().enumerate() {
+                shorten_value(value, left / (count - index));
+                left = left.saturating_sub(json_len(value));
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
 }
 
 /// Truncates an error to `limits`: the message as a text of a result, each fact to a quarter of it.
@@ -149,6 +232,17 @@ fn cut_text(text: &str, cap: usize, spilled: Option<&SpillLocation>) -> String {
     shorten_middle(text, cap, TextFocus::Start, mark).into_owned()
 }
 
+/// How many sizes from the first on fit into `most` bytes.
+fn count_fitting(sizes: impl Iterator<Item = usize>, most: usize) -> usize {
+    let mut used: usize = 0;
+    sizes
+        .take_while(|size| {
+            used = used.saturating_add(*size);
+            used <= most
+        })
+        .count()
+}
+
 fn hit_len(hit: &SearchHit) -> usize {
     hit.file.len() + hit.text.len() + 10
 }
@@ -165,17 +259,9 @@ fn cut_hits(
     cap: usize,
     spilled: &SpillLocation,
 ) -> Vec<ToolResultPart> {
-    let fitting = |budget: usize, hits: &mut dyn Iterator<Item = &SearchHit>| {
-        let mut used = 0;
-        hits.take_while(|hit| {
-            used += hit_len(hit);
-            used <= budget
-        })
-        .count()
-    };
     let total = hits.len();
-    let head = fitting(cap * 2 / 3, &mut hits.iter());
-    let tail = fitting(cap / 3, &mut hits[head..].iter().rev());
+    let head = count_fitting(hits.iter().map(hit_len), cap * 2 / 3);
+    let tail = count_fitting(hits[head..].iter().rev().map(hit_len), cap / 3);
     let last = hits.split_off(total - tail);
     hits.truncate(head);
     let missing = total - head - tail;
@@ -195,8 +281,7 @@ pub fn format_hits(hits: &[SearchHit], numbered: bool) -> String {
     let mut text = String::with_capacity(hits_len(hits));
     let grouped = hits.iter().any(|hit| !hit.is_match);
     for (index, hit) in hits.iter().enumerate() {
-        let follows = |last: &SearchHit| last.file == hit.file && last.line + 1 == hit.line;
-        if grouped && index > 0 && !follows(&hits[index - 1]) {
+        if grouped && index > 0 && !hit.follows(&hits[index - 1]) {
             text.push_str("--\n");
         }
         let mark = if hit.is_match { ':' } else { '-' };
@@ -251,6 +336,7 @@ pub(crate) fn json_len(value: &Value) -> usize {
 #[cfg(test)]
 mod tests {
     #![expect(clippy::disallowed_methods, reason = "tests")]
+    use serde_json::json;
     use zero_sandbox::StateDir;
 
     use super::*;
@@ -264,7 +350,7 @@ mod tests {
         }
     }
 
-    fn truncate(content: ToolResultPart) -> (Result<ToolResult, ToolError>, tempfile::TempDir) {
+    fn truncate(content: ToolResultPart) -> (ToolResult, tempfile::TempDir) {
         let temp = tempfile::tempdir().unwrap();
         let call = CallId::new("c1").unwrap();
         (
@@ -290,7 +376,7 @@ mod tests {
     fn long_text_keeps_head_tail_and_spill_path() {
         let long = format!("START{}END", "é".repeat(1_000));
         let (result, temp) = truncate(ToolResultPart::Text(long.clone()));
-        let ToolResultPart::Text(text) = &result.unwrap().content[0] else { panic!("a text") };
+        let ToolResultPart::Text(text) = &result.content[0] else { panic!("a text") };
         assert!(text.starts_with("START") && text.ends_with("END"), "{text}");
         assert!(text.contains("of 2008 bytes left out"), "{text}");
         let file = temp.path().join("c1-0.txt");
@@ -310,7 +396,7 @@ mod tests {
         let hits = (1..=50).map(hit).collect();
         let (result, temp) =
             truncate(ToolResultPart::Matches { hits, numbered: true, note: note.clone() });
-        let content = result.unwrap().content;
+        let content = result.content;
         let [
             ToolResultPart::Matches { hits: head, note: None, .. },
             ToolResultPart::Text(mark),
@@ -354,8 +440,7 @@ mod tests {
                 &call,
                 &limits(),
                 &SpillFolder::new_permanent(StateDir::new(temp.path())),
-            )
-            .unwrap();
+            );
             assert!(result_len(&bounded) <= limits().result_bytes_max.as_usize());
             let ResultDisplay::Diff(shown) = bounded.display else { panic!("a diff") };
             let ToolResultPart::Diff { diff, .. } = bounded.content[0].clone() else {
@@ -384,16 +469,63 @@ mod tests {
             &call,
             &limits(),
             &SpillFolder::new_permanent(StateDir::new(temp.path())),
-        )
-        .unwrap();
+        );
         let ResultDisplay::Markdown { text } = bounded.display else { panic!("a text") };
         assert!(text.len() < 500 && text.contains("[… 5700 of 6000 bytes left out …]"), "{text}");
     }
 
     #[test]
     fn no_result_exceeds_hard_cap() {
-        let image = ToolResultPart::Image { mime: "image/png".into(), data: "A".repeat(6_000) };
-        let error = truncate(image).0.unwrap_err();
-        assert_eq!(error.reason(), Some(ErrorReason::TooLarge));
+        let image = |bytes: usize| ToolResultPart::Image {
+            mime: "image/png".into(),
+            data: "A".repeat(bytes),
+        };
+        let text = |part: &ToolResultPart| match part {
+            ToolResultPart::Text(text) => text.clone(),
+            other => panic!("{other:?}"),
+        };
+        let content = truncate(image(6_000)).0.content;
+        assert_eq!(text(&content[0]), "[about 4500 bytes of image/png left out]");
+        assert_eq!(
+            text(&content[1]),
+            "[the result has 6 KB, more than the limit of 5 KB; parts are left out, request less at once]"
+        );
+
+        let temp = tempfile::tempdir().unwrap();
+        let spill = SpillFolder::new_permanent(StateDir::new(temp.path()));
+        let call = CallId::new("c1").unwrap();
+        let rows: Vec<Value> = (0..2_000).map(|n| json!({"line": n})).collect();
+        let large = ToolResult {
+            content: vec![image(100), image(4_900), ToolResultPart::Text("end".into())],
+            structured: json!({"rows": rows, "text": "é".repeat(4_000), "count": 2_000, "ok": "yes"}),
+            ..result(image(1))
+        };
+        let bounded = truncate_result(large, &call, &limits(), &spill);
+        assert_eq!(bounded.content[0], image(100), "the largest is left out first");
+        assert_eq!(text(&bounded.content[2]), "end");
+        let structured = &bounded.structured;
+        assert_eq!(
+            (&structured["count"], &structured["ok"], &structured["truncated"]),
+            (&json!(2_000), &json!("yes"), &json!(true))
+        );
+        let rows = structured["rows"].as_array().unwrap();
+        assert!(rows.len() > 50 && rows[50] == json!({"line": 50}), "{}", rows.len());
+        let kept = structured["text"].as_str().unwrap();
+        assert!(kept.len() > 1_000 && kept.chars().all(|c| c == 'é'), "{}", kept.len());
+        assert!(result_len(&bounded) <= 5_000 + 200, "{}", result_len(&bounded));
+
+        let mut tiny = limits();
+        tiny.result_bytes_max = ByteSize::bytes(250);
+        let words = result(ToolResultPart::Text("x".repeat(290)));
+        let bounded = truncate_result(words, &call, &tiny, &spill);
+        assert!(result_len(&bounded) <= 250 + 200, "{}", result_len(&bounded));
+
+        let many = ToolResult {
+            content: (0..100).map(|_| ToolResultPart::Text("x".repeat(300))).collect(),
+            ..result(image(1))
+        };
+        let bounded = truncate_result(many, &call, &limits(), &spill);
+        assert!(result_len(&bounded) <= 5_000 + 200, "{}", result_len(&bounded));
+        assert!(text(bounded.content.last().unwrap()).contains("request less at once"));
     }
 }

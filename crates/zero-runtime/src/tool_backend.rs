@@ -13,7 +13,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
-use zero_core::{FileLocation, SecretMask, SessionId, ToolCall, ToolKind, ToolOutcome};
+use zero_core::{
+    FileLocation, RiskLevel, SecretMask, SessionId, ToolCall, ToolCategory, ToolKind, ToolOutcome,
+};
 use zero_policy::PermissionMode;
 
 pub use self::approval_request::{approval_request, new_question_id, question_expiry_ms};
@@ -99,6 +101,21 @@ pub struct CatalogEntry {
     pub kind: ToolKind,
     /// Whether it changes nothing, so that several may run at a time.
     pub read_only: bool,
+    /// What programs are told besides; `None` for a tool of another process, which does not say it.
+    pub info: Option<CatalogInfo>,
+}
+
+/// What a tool declares for programs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CatalogInfo {
+    /// Name for display.
+    pub display_name: String,
+    /// JSON Schema of its structured result.
+    pub output_schema: Value,
+    /// Its category.
+    pub category: ToolCategory,
+    /// Its risk before the arguments are known.
+    pub risk: RiskLevel,
 }
 
 /// A file that tells agents how to work here.

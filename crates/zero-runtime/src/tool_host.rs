@@ -58,6 +58,9 @@ pub struct ToolHostConfig {
     pub metrics: Arc<CallMetrics>,
     /// Where it finds the secret values that it masks.
     pub secrets: SecretMaskConfig,
+    /// Whether its tools keep the earlier content of a file that they change beside it, unless a call
+    /// says otherwise.
+    pub file_backup: bool,
 }
 
 impl ToolHostConfig {
@@ -78,6 +81,7 @@ impl ToolHostConfig {
             extra_roots: ExtraRootCertificates::default(),
             metrics: Arc::default(),
             secrets: SecretMaskConfig::default(),
+            file_backup: false,
         }
     }
 }
@@ -104,6 +108,7 @@ pub struct ToolHost {
     pub(crate) metrics: Arc<CallMetrics>,
     pub(crate) companions: Arc<HostExtensions>,
     pub(crate) secrets: Arc<WorkspaceSecrets>,
+    pub(crate) file_backup: bool,
     recovered: OnceLock<()>,
     swept: OnceLock<()>,
 }
@@ -126,10 +131,12 @@ impl ToolHost {
             extra_roots,
             metrics,
             secrets,
+            file_backup,
         } = config;
         let roots = workspace.roots().map(Path::to_owned).collect();
         Self {
             secrets: Arc::new(WorkspaceSecrets::new(&secrets, roots)),
+            file_backup,
             registry: Arc::default(),
             journal: Journal::new(&state, workspace.clone(), limits.file_bytes_max),
             admission: AdmissionController::new(&limits),

@@ -10,7 +10,42 @@ pub fn from_io(verb: &str, path: &str, source: &io::Error) -> ToolError {
     let errno = source.raw_os_error().map(Errno::from_raw_os_error);
     let (error_type, reason, advice) = classify(errno, source.kind());
     let message = format!("could not {verb} `{path}`: {}{advice}", plain_message(source));
-    ToolError::new(error_type, reason, message).with_detail("file", path)
+    let error = ToolError::new(error_type, reason, message).with_detail("file", path);
+    match errno.and_then(errno_name) {
+        Some(name) => error.with_detail("errno", name),
+        None => error,
+    }
+}
+
+/// The system's name of an error that file operations have.
+fn errno_name(errno: Errno) -> Option<&'static str> {
+    Some(match errno {
+        Errno::NOENT => "ENOENT",
+        Errno::ACCESS => "EACCES",
+        Errno::PERM => "EPERM",
+        Errno::ROFS => "EROFS",
+        Errno::NOSPC => "ENOSPC",
+        Errno::DQUOT => "EDQUOT",
+        Errno::EXIST => "EEXIST",
+        Errno::FBIG => "EFBIG",
+        Errno::ISDIR => "EISDIR",
+        Errno::NOTDIR => "ENOTDIR",
+        Errno::NOTEMPTY => "ENOTEMPTY",
+        Errno::LOOP => "ELOOP",
+        Errno::NAMETOOLONG => "ENAMETOOLONG",
+        Errno::INVAL => "EINVAL",
+        Errno::IO => "EIO",
+        Errno::INTR => "EINTR",
+        Errno::AGAIN => "EAGAIN",
+        Errno::BUSY => "EBUSY",
+        Errno::STALE => "ESTALE",
+        Errno::TXTBSY => "ETXTBSY",
+        Errno::MFILE => "EMFILE",
+        Errno::NFILE => "ENFILE",
+        Errno::NOMEM => "ENOMEM",
+        Errno::XDEV => "EXDEV",
+        _ => return None,
+    })
 }
 
 /// Like [`from_io`], for an error of rustix.
@@ -92,6 +127,7 @@ mod tests {
         check(Errno::ROFS, ErrorType::ExecutionFailed, ErrorReason::ReadOnly);
         check(Errno::INTR, ErrorType::ExecutionFailed, ErrorReason::Transient);
         let error = from_errno("write", "a", Errno::NOSPC);
+        assert_eq!(error.details["errno"], "ENOSPC");
         assert_eq!(
             error.message,
             "could not write `a`: no space left on device; nothing was changed, free some space and try again"

@@ -164,7 +164,9 @@ impl ResolvedPath {
     /// The error for a path that does not exist.
     pub fn not_found_error(&self) -> ToolError {
         let message = format!("`{}` does not exist", self.shown);
-        ToolError::not_found(ErrorReason::Io, message).with_detail("file", self.shown.as_str())
+        ToolError::not_found(ErrorReason::Io, message)
+            .with_detail("file", self.shown.as_str())
+            .with_detail("errno", "ENOENT")
     }
 
     pub(crate) fn folder(&self) -> BorrowedFd<'_> {

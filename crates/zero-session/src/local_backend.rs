@@ -20,8 +20,8 @@ use zero_runtime::notes::NoteStoreSet;
 use zero_runtime::session_results::ResultLifetime;
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::tool_backend::{
-    CallApprover, CallObserver, CatalogEntry, InstructionFile, PromptCommand, ToolBackend,
-    ToolBackendError, ToolCatalog, ToolList,
+    CallApprover, CallObserver, CatalogEntry, CatalogInfo, InstructionFile, PromptCommand,
+    ToolBackend, ToolBackendError, ToolCatalog, ToolList,
 };
 use zero_runtime::tool_host::new_call_id;
 use zero_runtime::{
@@ -288,13 +288,21 @@ impl Drop for LocalToolBackend {
 }
 
 fn catalog_entry(offered: DialectTool, secrets: &SecretMask) -> CatalogEntry {
-    let DialectTool { name, mut description, mut input_schema, registered } = offered;
+    let DialectTool { name, mut description, mut input_schema, registered, .. } = offered;
+    let spec = registered.tool.spec();
+    let mut info = CatalogInfo {
+        display_name: spec.display_name.clone(),
+        output_schema: spec.output_schema.clone(),
+        category: spec.category,
+        risk: spec.risk,
+    };
     // A server sees the workspace, and says what it likes about its tools.
     if registered.source != BUILTIN {
         secrets.mask_string(&mut description);
         secrets.mask_json(&mut input_schema);
+        secrets.mask_string(&mut info.display_name);
+        secrets.mask_json(&mut info.output_schema);
     }
-    let spec = registered.tool.spec();
     // A foreign tool's claim to be read-only is only a hint and does not allow parallel calls. Two
     // concurrent plan updates would overwrite each other.
     let read_only = registered.source == BUILTIN
@@ -307,6 +315,7 @@ fn catalog_entry(offered: DialectTool, secrets: &SecretMask) -> CatalogEntry {
         input_schema,
         kind: spec.kind,
         read_only,
+        info: Some(info),
     }
 }
 

@@ -33,6 +33,7 @@ pub mod acp;
 pub mod command_line;
 pub mod document;
 pub mod edit;
+pub mod files;
 pub mod gateway;
 mod hook_file_snapshots;
 pub mod hooks;

@@ -6,7 +6,7 @@ use zero_core::HostLimits;
 use zero_policy::PermissionMode;
 
 use crate::parsed_setting::ParsedSetting;
-use crate::{SettingsEntry, SettingsEntryState, hooks, sandbox, secrets};
+use crate::{SettingsEntry, SettingsEntryState, files, hooks, sandbox, secrets};
 
 /// The entries so far, and the resulting settings.
 #[derive(Debug, Default)]
@@ -120,7 +120,7 @@ fn is_atomic(key: &str) -> bool {
         "web.",
         "network.",
     ];
-    matches!(key, "model" | "agent" | secrets::MASK_KEY | secrets::REMEMBER_KEY)
+    matches!(key, "model" | "agent" | secrets::MASK_KEY | secrets::REMEMBER_KEY | files::BACKUP_KEY)
         || sections.iter().any(|section| key.starts_with(section))
 }
 
@@ -131,6 +131,7 @@ fn is_within_limits(changed: &HostLimits, usual: &HostLimits) -> bool {
         file_timeout,
         search_timeout,
         command_timeout,
+        development_timeout,
         mcp_timeout,
         stop_grace,
         model_output_bytes_max,
@@ -150,6 +151,7 @@ fn is_within_limits(changed: &HostLimits, usual: &HostLimits) -> bool {
     *file_timeout <= usual.file_timeout
         && *search_timeout <= usual.search_timeout
         && *command_timeout <= usual.command_timeout
+        && *development_timeout <= usual.development_timeout
         && *mcp_timeout <= usual.mcp_timeout
         && *stop_grace <= usual.stop_grace
         && *model_output_bytes_max <= usual.model_output_bytes_max
@@ -293,6 +295,24 @@ mod tests {
             };
             assert_eq!((small, large), (Some(true), Some(false)), "{name}");
         }
+    }
+
+    #[test]
+    fn trusted_project_may_request_backups() {
+        let files = [
+            (SettingsLayerKind::User, r#"{"files": {"backup": true}}"#),
+            (SettingsLayerKind::Project, r#"{"files": {"backup": false}}"#),
+        ];
+        check(
+            &files,
+            TrustState::Never,
+            &["user:1 files.backup true Active", "project:1 files.backup false SetAside"],
+        );
+        check(
+            &files,
+            TrustState::assumed(),
+            &["user:1 files.backup true Overridden", "project:1 files.backup false Active"],
+        );
     }
 
     #[test]

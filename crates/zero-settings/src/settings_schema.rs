@@ -18,6 +18,7 @@ use zero_wire::params::ParamsChecker;
 
 use crate::acp::{self, AcpSettings};
 use crate::document::SettingsDocument;
+use crate::files::{self, FilesSettings};
 use crate::gateway::{self, GatewaySettings};
 use crate::hooks::{self, HooksSettings};
 pub use crate::limit_setting::LimitSetting;
@@ -79,6 +80,8 @@ pub struct SettingsFile {
     secrets: SecretsSettings,
     /// Settings of the Bash tool.
     bash: BashSettings,
+    /// How tools change files.
+    files: FilesSettings,
     /// How tools use the web.
     web: WebSettings,
     /// How zero itself connects.
@@ -207,7 +210,7 @@ pub fn known_keys() -> Vec<SettingsKey> {
         .chain(secrets::LISTS)
         .chain([secrets::MASK_KEY, secrets::REMEMBER_KEY])
         .chain(hooks::LISTS)
-        .chain(["bash.on-timeout", "mcp.toolSchemaBudget"]);
+        .chain(["bash.on-timeout", files::BACKUP_KEY, "mcp.toolSchemaBudget"]);
     let closed = closed.chain(COMMAND_LINES).chain(["model", "agent"]);
     let closed =
         closed.chain(gateway::KEYS).chain(gateway::REMOTE_KEYS).chain(acp::KEYS).chain(web::KEYS);
@@ -505,7 +508,7 @@ mod tests {
                 "f:1:45: limit `command-memory`: `1KB` is not from 32 MB to 64000 GB",
                 "f:1:70: unknown key `limits.Bash.result`; remove it, or write one of `command-memory`, `command-cpu`, `command-processes`, `command-open-files`, `command-file`, `command-disk`",
                 "f:1:87: `limits.Bash.command-cpu` is null; remove it",
-                "f:1:109: unknown key `limits.Read`; remove it, or write one of `file-timeout`, `search-timeout`, `model-output`, `result`, `file-size`, `session-calls`, `host-calls`, `queue-calls`, `command-memory`, `command-cpu`, `command-processes`, `command-open-files`, `command-file`, `command-disk`, `Bash`",
+                "f:1:109: unknown key `limits.Read`; remove it, or write one of `file-timeout`, `search-timeout`, `command-timeout`, `mcp-timeout`, `model-output`, `result`, `file-size`, `session-calls`, `host-calls`, `queue-calls`, `command-memory`, `command-cpu`, `command-processes`, `command-open-files`, `command-file`, `command-disk`, `Bash`",
             ],
         );
         check_problems(

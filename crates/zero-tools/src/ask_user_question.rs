@@ -37,6 +37,9 @@ const OPTIONS_MAX: usize = 4;
 const HEADER_CHARS_MAX: usize = 12;
 const QUESTION_CHARS_MAX: usize = 1_000;
 const LABEL_CHARS_MAX: usize = 80;
+/// Most words of a label, besides the mark of the option that the agent would choose.
+const LABEL_WORDS_MAX: usize = 5;
+const RECOMMENDED: &str = "(recommended)";
 const DESCRIPTION_CHARS_MAX: usize = 500;
 /// The value that stands for a free-text answer, which every question allows.
 const OTHER: &str = "other";
@@ -167,6 +170,7 @@ impl Tool for AskUserQuestionTool {
             ToolBound::characters("`header`", HEADER_CHARS_MAX),
             ToolBound::characters("`question`", QUESTION_CHARS_MAX),
             ToolBound::characters("`label`", LABEL_CHARS_MAX),
+            ToolBound::count("words in `label`, besides `(recommended)`", LABEL_WORDS_MAX),
             ToolBound::characters("`description`", DESCRIPTION_CHARS_MAX),
             ToolBound::characters("a free-text answer", question_form::FREE_TEXT_CHARS_MAX),
             ToolBound::count("calls of a session that wait for an answer", PENDING_CALLS_MAX),
@@ -290,6 +294,12 @@ fn find_violations(questions: &[ChoiceQuestion]) -> Vec<SchemaViolation> {
         for (index, option) in question.options.iter().enumerate() {
             let pointer = format!("{at_question}/options/{index}/label");
             let label = option.label.trim();
+            let words = label.split_whitespace();
+            let words = words.filter(|word| !word.eq_ignore_ascii_case(RECOMMENDED)).count();
+            if words > LABEL_WORDS_MAX {
+                let expected = format!("at most {LABEL_WORDS_MAX} words; explain in `description`");
+                wrong.push(SchemaViolation::new(&pointer, expected, format!("{words} words")));
+            }
             let same = |other: &QuestionChoice| other.label.trim().eq_ignore_ascii_case(label);
             if label.eq_ignore_ascii_case(OTHER) {
                 let expected = "an answer: free text is always offered";

@@ -55,8 +55,8 @@ pub struct BashArgs {
     /// Environment variables to set for it.
     #[serde(default)]
     env: BTreeMap<String, String>,
-    /// Timeout in milliseconds; 120,000 when absent. A command that takes longer is killed, or
-    /// continues as a job if the settings say so.
+    /// Timeout in milliseconds; 120,000 when absent, unless the settings say otherwise. A command that
+    /// takes longer is killed, or continues as a job if the settings say so.
     #[schemars(range(min = 1, max = 600_000))]
     timeout: Option<u64>,
     /// Start it and return at once with a `job_id`; BashOutput returns its output, BashKill ends
@@ -84,9 +84,8 @@ pub struct BashOutput {
     pub stdout: String,
     /// Its standard error, as plain text.
     pub stderr: String,
-    /// Its exit code; 128 plus the signal number if a signal ended it. Absent for a job that still
+    /// Its exit code; 128 plus the signal number if a signal ended it. Null for a job that still
     /// runs.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
     /// The signal that ended it, such as `SIGSEGV`.
     #[serde(skip_serializing_if = "Option::is_none")]

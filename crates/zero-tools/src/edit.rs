@@ -21,6 +21,7 @@ use zero_sandbox::{FileSnapshot, FinalLinkMode, ResolvedPath, Workspace};
 use self::apply::{EditApplyError, EditOperation, EditResult, MATCHES_MAX};
 use crate::diff::file_diff;
 use crate::editor_change_note;
+use crate::file_backup;
 use crate::file_path::locate_file;
 use crate::lsp::{ChangedText, append_new_diagnostics, diagnostics_bounds};
 use crate::path_not_found;
@@ -48,6 +49,10 @@ pub struct EditArgs {
     replace_all: bool,
     /// Several edits instead of one, made in this order.
     edits: Option<Vec<EditItem>>,
+    /// Keep the earlier content beside it, as `NAME.bak`, or `NAME.bak1` and so on if that exists. False
+    /// when absent, unless the settings say otherwise.
+    #[serde(default)]
+    backup: bool,
 }
 
 /// One of several edits.
@@ -85,6 +90,9 @@ pub struct EditOutput {
     success: bool,
     /// Number of places changed.
     replacements: u64,
+    /// Path of the backup. Absent if none was requested.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    backup: Option<String>,
 }
 
 /// A validated call, with the resolved path.
@@ -92,6 +100,7 @@ pub struct EditOutput {
 pub struct EditPlan {
     file: ResolvedPath,
     edits: Vec<EditOperation>,
+    backup: Option<ResolvedPath>,
     previewed: PreviewFingerprint,
 }
 
@@ -119,14 +128,19 @@ impl Tool for EditTool {
     fn notes(&self) -> ToolNotes {
         let effects = "changes one file; `zero undo` reverts it";
         ToolNotes::for_file_changes(effects)
-            .with_bounds([ToolBound::count("edits in a call", EDITS_MAX)])
+            .with_bounds([
+                ToolBound::count("edits in a call", EDITS_MAX),
+                file_backup::backups_bound(),
+            ])
             .with_bounds(diagnostics_bounds())
     }
 
     fn plan(&self, args: EditArgs, workspace: &Workspace) -> Result<EditPlan, ToolError> {
         let file = locate_file(&args.file_path, workspace, FinalLinkMode::Follow)?;
+        let backup =
+            if args.backup { file_backup::find_free_path(&file, workspace)? } else { None };
         let edits = parse_operations(args).map_err(|wrong| ToolError::from_violations(&wrong))?;
-        Ok(EditPlan { file, edits, previewed: PreviewFingerprint::default() })
+        Ok(EditPlan { file, edits, backup, previewed: PreviewFingerprint::default() })
     }
 
     fn describe(&self, plan: &EditPlan) -> CallDescription {
@@ -140,7 +154,9 @@ impl Tool for EditTool {
 
     fn effects(&self, plan: &EditPlan) -> Effects {
         let target = plan.file.target();
-        vec![Effect::Read(target.clone()), Effect::Write(target.clone())]
+        let backup = plan.backup.as_ref().map(|backup| Effect::Write(backup.target().clone()));
+        let effects = [Effect::Read(target.clone()), Effect::Write(target.clone())];
+        effects.into_iter().chain(backup).collect()
     }
 
     fn path_effects(&self, path: TargetPath) -> Effects {
@@ -269,29 +285,19 @@ fn edit_file(
     cx: &CallContext,
 ) -> Result<(ToolReply<EditOutput>, Option<ChangedText>), ToolError> {
     let shown = plan.file.display_path();
+    if let Some(backup) = &plan.backup {
+        // Edits that cannot be made leave no backup.
+        let before = cx.snapshot(&plan.file)?;
+        apply_edits(plan, cx, &before)?;
+        file_backup::save(backup, before, cx)?;
+    }
     let mut done = None;
-    let mut freshness = None;
     let changed = cx.change_text(&plan.file, |before| {
-        if edits_by_line(plan) {
-            plan.previewed.check_unchanged(before, shown)?;
-        }
-        freshness = check_freshness(plan, cx, before)?;
-        let FileSnapshot::File { bytes, .. } = before else {
-            return Err(path_not_found::not_found_error(&plan.file, cx));
-        };
-        let text = EditableText::read(bytes, shown)?;
-        let edited = text.edit(plan)?;
-        let new = text.encode(&edited, shown)?;
-        if new == *bytes {
-            let message = format!("the edits do not change `{shown}`");
-            return Err(
-                ToolError::invalid(ErrorReason::NoChange, message).with_detail("file", shown)
-            );
-        }
-        done = Some((text, edited));
+        let AppliedEdits { freshness, text, edited, new } = apply_edits(plan, cx, before)?;
+        done = Some((freshness, text, edited));
         Ok(new)
     })?;
-    let (text, mut edited) =
+    let (freshness, text, mut edited) =
         done.ok_or_else(|| ToolError::failed(ErrorReason::Io, "the file was not changed"))?;
     let editor_note = editor_change_note::editor_change_note(
         &changed,
@@ -308,16 +314,51 @@ fn edit_file(
     }
     let places = if edited.replacements == 1 { "place" } else { "places" };
     let note = edited.tolerance.note().map(|note| format!("; {note}")).unwrap_or_default();
-    let editor_note = editor_note.unwrap_or_default();
-    let summary = format!("Edited {shown} in {} {places}{note}{editor_note}", edited.replacements);
+    let backup = plan.backup.as_ref().map(|backup| backup.display_path().to_owned());
+    let kept = backup.as_ref().map(|backup| format!("; the earlier content is in {backup}"));
+    let notes = [Some(note), kept, editor_note].map(Option::unwrap_or_default).concat();
+    let summary = format!("Edited {shown} in {} {places}{notes}", edited.replacements);
     let line = first_changed_line(&diff);
     let reply = ToolReply {
         content: vec![ToolResultPart::Diff { summary, diff: diff.without_texts() }],
         display: ResultDisplay::Diff(diff),
-        output: EditOutput { success: true, replacements: edited.replacements },
+        output: EditOutput { success: true, replacements: edited.replacements, backup },
         locations: vec![FileLocation { path: plan.file.path().to_owned(), line }],
     };
     Ok((reply, ChangedText::from_change(&plan.file, &changed)))
+}
+
+/// What the edits of a call make of a file.
+struct AppliedEdits {
+    freshness: Option<FileFreshness>,
+    text: EditableText,
+    edited: EditResult,
+    /// The new content, in the encoding of the file.
+    new: Vec<u8>,
+}
+
+/// Applies the edits to the state of a file, or returns why they cannot be made.
+fn apply_edits(
+    plan: &EditPlan,
+    cx: &CallContext,
+    before: &FileSnapshot,
+) -> Result<AppliedEdits, ToolError> {
+    let shown = plan.file.display_path();
+    if edits_by_line(plan) {
+        plan.previewed.check_unchanged(before, shown)?;
+    }
+    let freshness = check_freshness(plan, cx, before)?;
+    let FileSnapshot::File { bytes, .. } = before else {
+        return Err(path_not_found::not_found_error(&plan.file, cx));
+    };
+    let text = EditableText::read(bytes, shown)?;
+    let edited = text.edit(plan)?;
+    let new = text.encode(&edited, shown)?;
+    if new == *bytes {
+        let message = format!("the edits do not change `{shown}`");
+        return Err(ToolError::invalid(ErrorReason::NoChange, message).with_detail("file", shown));
+    }
+    Ok(AppliedEdits { freshness, text, edited, new })
 }
 
 /// Returns whether an edit depends on line numbers. A text that occurs exactly once proves that the

@@ -90,6 +90,9 @@ pub struct GrepArgs {
     head_limit: Option<NonZeroU64>,
     /// Globs of files and folders to leave out, such as `node_modules` or `**/*.min.js`.
     exclude: Option<Vec<String>>,
+    /// Search for the text itself if `pattern` is not a valid regular expression.
+    #[serde(default)]
+    literal_fallback: bool,
 }
 
 /// What a result lists.
@@ -134,6 +137,8 @@ pub struct GrepPlan {
     bases: SearchRoots,
     pattern: String,
     matcher: RegexMatcher,
+    /// What the reader must know if the pattern was searched as text.
+    literal_note: Option<String>,
     multiline: bool,
     mode: GrepOutputMode,
     numbered: bool,
@@ -178,7 +183,7 @@ impl Tool for GrepTool {
 
     fn plan(&self, args: GrepArgs, workspace: &Workspace) -> Result<GrepPlan, ToolError> {
         let multiline = args.multiline.unwrap_or(false);
-        let matcher = compile_pattern(&args.pattern, args.ignore_case.unwrap_or(false), multiline)?;
+        let (matcher, literal_note) = build_matcher(&args)?;
         let filter = GrepFileFilter::parse(
             args.glob.as_deref(),
             args.exclude.as_deref(),
@@ -193,6 +198,7 @@ impl Tool for GrepTool {
         Ok(GrepPlan {
             bases,
             matcher,
+            literal_note,
             multiline,
             mode,
             numbered: args.numbered.unwrap_or(true),
@@ -223,12 +229,33 @@ impl Tool for GrepTool {
     }
 }
 
+/// Returns the matcher of a call, and a note if the pattern is searched as text.
+fn build_matcher(args: &GrepArgs) -> Result<(RegexMatcher, Option<String>), ToolError> {
+    let ignore_case = args.ignore_case.unwrap_or(false);
+    let multiline = args.multiline.unwrap_or(false);
+    let kind = match compile_pattern(&args.pattern, ignore_case, multiline) {
+        Ok(matcher) => return Ok((matcher, None)),
+        Err(kind) => kind,
+    };
+    let error = bad_regex_error(&args.pattern, &kind);
+    if !args.literal_fallback || !is_syntax_error(&kind) {
+        return Err(error);
+    }
+    // A text that cannot be searched either, such as one with a line break, fails for the reason
+    // that the pattern has.
+    let text = escape_pattern(&args.pattern);
+    let matcher = compile_pattern(&text, ignore_case, multiline).map_err(|_| error)?;
+    let shown = shorten_end(&args.pattern, TITLE_CHARS_MAX);
+    let note = format!("`{shown}` is not a regular expression; it was searched as text");
+    Ok((matcher, Some(note)))
+}
+
 /// Compiles a pattern with the options of `rg`, so that it has the same meaning and cost.
 fn compile_pattern(
     pattern: &str,
     ignore_case: bool,
     multiline: bool,
-) -> Result<RegexMatcher, ToolError> {
+) -> Result<RegexMatcher, ErrorKind> {
     let mut builder = RegexMatcherBuilder::new();
     builder.multi_line(true).case_insensitive(ignore_case).size_limit(REGEX_BYTES_MAX);
     match multiline {
@@ -236,7 +263,12 @@ fn compile_pattern(
         // With the promise that no match spans lines, the searcher can skip from hit to hit.
         false => builder.line_terminator(Some(b'\n')),
     };
-    builder.build(pattern).map_err(|error| bad_regex_error(pattern, error.kind()))
+    builder.build(pattern).map_err(|error| error.kind().clone())
+}
+
+/// Whether a pattern is not an expression at all; one that is too large is.
+fn is_syntax_error(kind: &ErrorKind) -> bool {
+    matches!(kind, ErrorKind::Regex(why) if !why.contains("size limit"))
 }
 
 fn bad_regex_error(pattern: &str, kind: &ErrorKind) -> ToolError {

@@ -20,6 +20,7 @@ pub mod diff;
 pub mod edit;
 mod editor_change_note;
 pub mod examples;
+mod file_backup;
 mod file_glob;
 mod file_page;
 mod file_path;

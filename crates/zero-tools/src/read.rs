@@ -47,6 +47,9 @@ pub struct ReadOutput {
     pub content: String,
     /// Number of lines of the whole file.
     pub total_lines: u64,
+    /// True if the content of a media file was left out because of its size.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub truncated: Option<bool>,
 }
 
 /// A validated call: the file and the requested lines.
@@ -181,6 +184,7 @@ fn read_text(
         output: ReadOutput {
             content: number_page_lines(&page, first),
             total_lines: page.total_lines,
+            truncated: None,
         },
         content: vec![to_model_content(page, first, rest, note)],
         display: ResultDisplay::markdown(summary),
@@ -208,19 +212,24 @@ fn read_media(
     cx: &CallContext,
 ) -> Result<ToolReply<ReadOutput>, ToolError> {
     let encoded = document.encode(plan.file.path(), cx)?;
-    let (mime, data) = (media.mime.to_owned(), encoded.data);
+    let mime = media.mime.to_owned();
     let label = format!("[{mime}, {} bytes]", encoded.bytes);
-    let content = match media.kind {
-        MediaKind::Image => ToolResultPart::Image { mime, data },
-        MediaKind::Audio => ToolResultPart::Audio { mime, data },
-        MediaKind::Document => {
+    let truncated = encoded.data.is_err().then_some(true);
+    let content = match (media.kind, encoded.data) {
+        (_, Err(most)) => ToolResultPart::Text(format!(
+            "{label}\n({} is left out: more than the {most} that fit in a result; make it smaller first)",
+            plan.file.display_path()
+        )),
+        (MediaKind::Image, Ok(data)) => ToolResultPart::Image { mime, data },
+        (MediaKind::Audio, Ok(data)) => ToolResultPart::Audio { mime, data },
+        (MediaKind::Document, Ok(data)) => {
             ToolResultPart::Resource { uri: file_uri(plan.file.path()), mime, data }
         }
     };
     Ok(ToolReply {
         content: vec![content],
         display: ResultDisplay::markdown(format!("Read `{}` {label}", plan.file.display_path())),
-        output: ReadOutput { content: label, total_lines: 0 },
+        output: ReadOutput { content: label, total_lines: 0, truncated },
         locations: vec![plan.location()],
     })
 }
@@ -386,16 +395,19 @@ mod tests {
     }
 
     #[test]
-    fn oversized_media_is_refused_with_size() {
+    fn oversized_media_is_replaced_by_note() {
         let host = TestHost::new().with_result_max(10_000);
         let png = |size: usize| [b"\x89PNG\r\n\x1A\n".to_vec(), vec![0; size - 8]].concat();
         host.write_file("fits.png", &png(4_428));
         host.ok("Read", json!({"file_path": "fits.png"}));
         host.write_file("large.png", &png(4_500));
-        let error = host.err("Read", json!({"file_path": "large.png"}));
-        assert_eq!(error.reason(), Some(ErrorReason::TooLarge));
-        assert_eq!(error.details["size"], 4_500);
-        assert!(error.message.starts_with("`large.png` has 4.5 KB, more than the 4.4 KB"));
+        let result = host.ok("Read", json!({"file_path": "large.png"}));
+        let note = "[image/png, 4500 bytes]\n(large.png is left out: more than the 4.4 KB that fit in a result; make it smaller first)";
+        assert_eq!(result.content, [ToolResultPart::Text(note.into())]);
+        assert_eq!(
+            result.structured,
+            json!({"content": "[image/png, 4500 bytes]", "total_lines": 0, "truncated": true})
+        );
     }
 
     #[test]

@@ -97,8 +97,8 @@ pub fn image_media_type(bytes: &[u8]) -> Option<&'static str> {
 
 /// A media file, encoded for the wire.
 pub(crate) struct EncodedMedia {
-    /// The content in base64.
-    pub(crate) data: String,
+    /// The content in base64, or the largest size that fits in a result.
+    pub(crate) data: Result<String, ByteSize>,
     /// Size of the file, in bytes.
     pub(crate) bytes: u64,
 }
@@ -188,18 +188,10 @@ impl ReadableFile {
         }
         let bytes = self.facts.size.max(self.head.len() as u64);
         if bytes > bytes_max {
-            let message = format!(
-                "`{}` has {}, more than the {} that fit in a result; make it smaller first",
-                self.shown,
-                ByteSize::bytes(bytes),
-                ByteSize::bytes(bytes_max)
-            );
-            return Err(ToolError::invalid(ErrorReason::TooLarge, message)
-                .with_detail("file", self.shown.as_str())
-                .with_detail("size", bytes));
+            return Ok(EncodedMedia { data: Err(ByteSize::bytes(bytes_max)), bytes });
         }
         self.record_read(path, Some(&self.head), cx);
-        Ok(EncodedMedia { data: BASE64.encode(&self.head), bytes })
+        Ok(EncodedMedia { data: Ok(BASE64.encode(&self.head)), bytes })
     }
 
     fn record_read(&self, path: &Path, bytes: Option<&Vec<u8>>, cx: &CallContext) {

@@ -1,6 +1,5 @@
 //! The Write tool: creates a file or replaces its content.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
@@ -11,18 +10,16 @@ use zero_core::{
     TargetPath, TimeoutClass, ToolCategory, ToolError, ToolKind,
 };
 use zero_runtime::seen_files::{FileFreshness, stale_file_error};
-use zero_runtime::{CallContext, CallDescription, Tool, ToolBound, ToolInfo, ToolNotes, ToolReply};
-use zero_sandbox::{FileChange, FileSnapshot, FinalLinkMode, ResolvedPath, Workspace};
+use zero_runtime::{CallContext, CallDescription, Tool, ToolInfo, ToolNotes, ToolReply};
+use zero_sandbox::{FileSnapshot, FinalLinkMode, ResolvedPath, Workspace};
 
 use crate::diff::file_diff;
 use crate::editor_change_note;
+use crate::file_backup;
 use crate::file_path::locate_file;
 use crate::lsp::{ChangedText, append_new_diagnostics, diagnostics_bounds};
 use crate::preview_fingerprint::PreviewFingerprint;
 use crate::text_encoding::TextEncoding;
-
-/// Most backup names that are tried.
-const BACKUPS_MAX: u32 = 100;
 
 /// Creates a file, or replaces the whole content of one. Missing folders are created. An existing
 /// file must have been read before; to change part of it, use Edit.
@@ -33,7 +30,8 @@ pub struct WriteArgs {
     file_path: String,
     /// The whole new content.
     content: String,
-    /// Keep the earlier content beside it, as `NAME.bak`, or `NAME.bak1` and so on if that exists.
+    /// Keep the earlier content beside it, as `NAME.bak`, or `NAME.bak1` and so on if that exists. False
+    /// when absent, unless the settings say otherwise.
     #[serde(default)]
     backup: bool,
 }
@@ -82,13 +80,14 @@ impl Tool for WriteTool {
     fn notes(&self) -> ToolNotes {
         let effects = "creates or replaces one file, and missing folders; `zero undo` reverts it";
         ToolNotes::for_file_changes(effects)
-            .with_bounds([ToolBound::count("backups of a file", BACKUPS_MAX as usize)])
+            .with_bounds([file_backup::backups_bound()])
             .with_bounds(diagnostics_bounds())
     }
 
     fn plan(&self, args: WriteArgs, workspace: &Workspace) -> Result<WritePlan, ToolError> {
         let file = locate_file(&args.file_path, workspace, FinalLinkMode::Follow)?;
-        let backup = if args.backup { find_free_backup(&file, workspace)? } else { None };
+        let backup =
+            if args.backup { file_backup::find_free_path(&file, workspace)? } else { None };
         Ok(WritePlan {
             file,
             content: args.content,
@@ -103,7 +102,6 @@ impl Tool for WriteTool {
     }
 
     fn effects(&self, plan: &WritePlan) -> Effects {
-        // A backup discloses the content of the file to everyone who may read the backup.
         let read = plan.backup.as_ref().map(|_| Effect::Read(plan.file.target().clone()));
         let files = std::iter::once(&plan.file).chain(&plan.backup);
         read.into_iter().chain(files.map(|file| Effect::Write(file.target().clone()))).collect()
@@ -144,7 +142,9 @@ fn write_file(
 ) -> Result<(ToolReply<WriteOutput>, Option<ChangedText>), ToolError> {
     let shown = plan.file.display_path();
     if let Some(backup) = &plan.backup {
-        save_backup(plan, backup, cx)?;
+        let before = cx.snapshot(&plan.file)?;
+        check_freshness(plan, cx, &before)?;
+        file_backup::save(backup, before, cx)?;
     }
     let mut written = None;
     let changed = cx.change_text(&plan.file, |before| {
@@ -184,17 +184,6 @@ fn write_file(
         locations: vec![FileLocation { path: plan.file.path().to_owned(), line: None }],
     };
     Ok((reply, ChangedText::from_change(&plan.file, &changed)))
-}
-
-/// Saves the current content as a backup, before anything is changed.
-fn save_backup(plan: &WritePlan, backup: &ResolvedPath, cx: &CallContext) -> Result<(), ToolError> {
-    let before = cx.snapshot(&plan.file)?;
-    check_freshness(plan, cx, &before)?;
-    if let FileSnapshot::File { bytes, attributes, .. } = before {
-        let copy_content = |_: &FileSnapshot| Ok(FileChange::Copy { bytes, attributes });
-        cx.journal().change(backup, &cx.change_note(), || cx.check_cancelled(), copy_content)?;
-    }
-    Ok(())
 }
 
 /// Builds the result for the model. It omits the diff of a new file, because the model wrote its content.
@@ -265,29 +254,4 @@ fn diff_with_before(file: &ResolvedPath, before: &FileSnapshot, written: &Encode
         _ => None,
     };
     file_diff(file.display_path(), old.as_deref(), Some(&written.text))
-}
-
-/// Returns the first free name among `NAME.bak`, `NAME.bak1`, …, or `None` if there is nothing to
-/// back up.
-fn find_free_backup(
-    file: &ResolvedPath,
-    workspace: &Workspace,
-) -> Result<Option<ResolvedPath>, ToolError> {
-    if file.facts()?.is_none() {
-        return Ok(None);
-    }
-    for number in 0..BACKUPS_MAX {
-        let suffix = if number == 0 { String::new() } else { number.to_string() };
-        let mut path = file.path().as_os_str().to_owned();
-        path.push(format!(".bak{suffix}"));
-        let backup = workspace.resolve_path(Path::new(&path), FinalLinkMode::Keep)?;
-        if backup.facts()?.is_none() {
-            return Ok(Some(backup));
-        }
-    }
-    let message = format!(
-        "`{}` has {BACKUPS_MAX} backups already; remove some or write without one",
-        file.display_path()
-    );
-    Err(ToolError::invalid(ErrorReason::TooLarge, message).with_detail("file", file.display_path()))
 }

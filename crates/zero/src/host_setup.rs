@@ -133,6 +133,7 @@ impl AppContext {
         config.policy = policy;
         config.commands = commands;
         config.secrets = self.secret_mask_config(settings);
+        config.file_backup = settings.file_backup();
         Ok(config)
     }
 

@@ -9,7 +9,7 @@ use zero_core::event::ResultContent;
 use zero_core::{FileDiff, FileLocation, ResultDisplay, ToolKind, ToolOutcome};
 use zero_runtime::DialectName;
 use zero_runtime::dialect::{
-    RenderedResult, render_for_model, render_for_platform, render_plain, render_result,
+    RenderedResult, render_error_for_platform, render_for_platform, render_plain, render_result,
 };
 use zero_runtime::tool_backend::CallObserver;
 
@@ -33,7 +33,8 @@ pub(super) fn outcome_json(
         .into_iter()
         .map(|piece| match piece {
             ResultContent::Text { text } if is_error => {
-                json!({"type": "text", "text": text, "isError": true})
+                let mark = if dialect == DialectName::Acp { "Error: " } else { "" };
+                json!({"type": "text", "text": format!("{mark}{text}"), "isError": true})
             }
             ResultContent::Text { text } => json!({"type": "text", "text": text}),
             ResultContent::Image { mime, data } => json!({
@@ -61,24 +62,16 @@ pub(super) fn outcome_json(
         ToolOutcome::Error(error) => {
             fields.insert("error".to_owned(), json!(error));
             if dialect == DialectName::Qwen {
-                let model_text = join_texts(render_for_model(dialect, tool, outcome));
-                fields.insert("llmContent".to_owned(), json!([{"text": model_text}]));
-                fields.insert("returnDisplay".to_owned(), json!(join_texts(render_plain(outcome))));
+                let RenderedResult { content, display } =
+                    render_error_for_platform(dialect, tool, error);
+                fields.insert("llmContent".to_owned(), Value::Array(content));
+                fields.insert("returnDisplay".to_owned(), display);
             }
         }
     }
     fields.insert("content".to_owned(), Value::Array(content));
     fields.insert("isError".to_owned(), Value::Bool(is_error));
     fields
-}
-
-/// The texts of the content, joined by line breaks.
-fn join_texts(content: Vec<ResultContent>) -> String {
-    let texts = content.into_iter().filter_map(|piece| match piece {
-        ResultContent::Text { text } => Some(text),
-        ResultContent::Image { .. } => None,
-    });
-    texts.collect::<Vec<_>>().join("\n")
 }
 
 /// Observes a call. Progress that does not fit into the queue is dropped: the result is complete.
@@ -170,6 +163,9 @@ mod tests {
         let failed = outcome_json(called, &error.clone().into());
         assert_eq!(failed["content"], json!([{"type": "text", "text": "no", "isError": true}]));
         assert_eq!((&failed["isError"], &failed["error"]), (&json!(true), &json!(error)));
+        let acp = outcome_json((DialectName::Acp, "edit_file"), &error.clone().into());
+        let marked = json!([{"type": "text", "text": "Error: no", "isError": true}]);
+        assert_eq!((&acp["content"], &acp["error"]), (&marked, &json!(error)));
         assert!(!fields.contains_key("llmContent") && !failed.contains_key("llmContent"));
         let qwen = outcome_json((DialectName::Qwen, "edit"), &outcome);
         let parts =
@@ -183,8 +179,8 @@ mod tests {
         let error = ToolError::new(ErrorType::Timeout, ErrorReason::Deadline, "too slow")
             .with_detail("output", "half\n");
         let fields = outcome_json((DialectName::Qwen, "run_shell_command"), &error.into());
-        let facts = r#"{"error_type":"timeout","details":{"reason":"deadline"}}"#;
-        let text = format!("too slow\n\nhalf\n\n{facts}");
+        let facts = r#"{"tool":"run_shell_command","error_type":"timeout","message":"too slow","details":{"reason":"deadline"}}"#;
+        let text = format!("{facts}\n\nhalf");
         assert_eq!(fields["llmContent"], json!([{"text": text}]));
         assert_eq!(fields["returnDisplay"], "too slow\n\nhalf");
     }

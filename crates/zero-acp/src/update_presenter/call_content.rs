@@ -207,7 +207,12 @@ impl<'a> CallResultView<'a> {
                 json!({ "output": output, "metadata": metadata })
             }
             ToolOutcome::Error(error) => {
-                metadata.insert("errorCode".to_owned(), json!(error.error_type));
+                let errno = error.details.get("errno").and_then(Value::as_str);
+                metadata.insert("errorType".to_owned(), json!(error.error_type));
+                metadata.insert(
+                    "errorCode".to_owned(),
+                    errno.map_or_else(|| json!(error.error_type), |errno| json!(errno)),
+                );
                 let file = error.details.get("file").and_then(Value::as_str).map(Path::new);
                 let path = file.or(attempted).map(|path| path.display().to_string());
                 metadata.extend(path.map(|path| ("attemptedPath".to_owned(), json!(path))));
@@ -217,7 +222,10 @@ impl<'a> CallResultView<'a> {
                     metadata.insert("truncated".to_owned(), Value::Bool(true));
                 }
                 metadata.insert("details".to_owned(), shown);
-                json!({ "error": shorten_middle(&error.message, RAW_BYTES_MAX), "metadata": metadata })
+                let message = shorten_middle(&error.message, RAW_BYTES_MAX);
+                let text = errno
+                    .map_or_else(|| message.to_string(), |errno| format!("{errno}: {message}"));
+                json!({ "error": text, "metadata": metadata })
             }
         }
     }

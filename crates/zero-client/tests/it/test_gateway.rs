@@ -355,6 +355,7 @@ impl ToolBackend for RecordingToolBackend {
             input_schema: json!({"type": "object"}),
             kind: zero_core::ToolKind::Read,
             read_only: true,
+            info: None,
         };
         let catalog = ToolCatalog { tools: vec![look].into(), ..ToolCatalog::default() };
         Box::pin(async { Ok(catalog) })

@@ -16,8 +16,8 @@ use zero_mcp::client::{
     ServerPool,
 };
 use zero_mcp::server_definition::{
-    CALL_TIMEOUT, CALL_TIMEOUT_MAX, HttpEndpoint, LoginSettings, McpServerDefinition,
-    STARTUP_TIMEOUT, ServerAlias, ServerTransport,
+    CALL_TIMEOUT_MAX, HttpEndpoint, LoginSettings, McpServerDefinition, STARTUP_TIMEOUT,
+    ServerAlias, ServerTransport,
 };
 use zero_policy::rule::RuleOwner;
 use zero_policy::{PolicyEngine, PolicyEngineConfig, PolicyRule, RuleSource, Verdict};
@@ -163,7 +163,7 @@ fn server_definition(alias: &ServerAlias, endpoint: &HttpEndpoint) -> McpServerD
         alias: alias.clone(),
         reach: ServerTransport::Http(endpoint.clone()),
         startup_timeout: STARTUP_TIMEOUT,
-        call_timeout: CALL_TIMEOUT,
+        call_timeout: None,
         call_timeout_max: CALL_TIMEOUT_MAX,
         tool_timeouts: BTreeMap::new(),
         tools_allowed: None,

@@ -204,12 +204,15 @@ impl PinnedTool {
             call: Some(cx.call().clone()),
             elicitor: elicitor.clone(),
         };
+        let own_timeout = definition.tool_timeouts.get(tool).copied().or(definition.call_timeout);
+        let total_max = definition.call_timeout_max;
         let order = McpCallRequest {
             caller: &caller,
             tool,
             arguments,
-            silence_max: *definition.tool_timeouts.get(tool).unwrap_or(&definition.call_timeout),
-            total_max: definition.call_timeout_max,
+            // A configured maximum also limits the default.
+            silence_max: own_timeout.unwrap_or(cx.limits().mcp_timeout).min(total_max),
+            total_max,
             since,
             written_at: &definition.written_at,
             secrets: &server.secrets,

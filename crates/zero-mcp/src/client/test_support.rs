@@ -10,7 +10,7 @@ use rmcp::transport::Transport;
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
-use zero_core::{SessionId, ToolCall, ToolError, ToolResultPart};
+use zero_core::{HostLimits, SessionId, ToolCall, ToolError, ToolResultPart};
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::tool_host::new_call_id;
 use zero_runtime::{
@@ -29,8 +29,8 @@ use super::error::ServerUnavailableError;
 use super::http::NetworkGuard;
 use super::{McpServerSet, McpServerSetConfig};
 use crate::server_definition::{
-    CALL_TIMEOUT, CALL_TIMEOUT_MAX, McpServerDefinition, STARTUP_TIMEOUT, ServerAlias,
-    ServerLaunch, ServerTransport,
+    CALL_TIMEOUT_MAX, McpServerDefinition, STARTUP_TIMEOUT, ServerAlias, ServerLaunch,
+    ServerTransport,
 };
 
 /// A client transport over channels, for a server in the same process.
@@ -311,7 +311,7 @@ pub(crate) fn fake_definition(alias: &str) -> McpServerDefinition {
             writable: vec![],
         }),
         startup_timeout: STARTUP_TIMEOUT,
-        call_timeout: CALL_TIMEOUT,
+        call_timeout: None,
         call_timeout_max: CALL_TIMEOUT_MAX,
         tool_timeouts: Default::default(),
         tools_allowed: None,
@@ -378,6 +378,14 @@ impl McpTestHost {
         Self::with_state(Arc::new(tempfile::tempdir().unwrap()), fake, definitions, change)
     }
 
+    /// A host with limits of its own.
+    pub(crate) fn with_limits(fake: FakeServer, limits: HostLimits) -> Self {
+        let (temp, fake) = (Arc::new(tempfile::tempdir().unwrap()), Arc::new(fake));
+        let connector = Arc::new(FakeConnector(Arc::clone(&fake)));
+        let start = |config| McpServerSet::with_connector(config, connector);
+        Self::assemble((temp, limits), fake, vec![fake_definition("fake")], |_| {}, start)
+    }
+
     /// Another zero process with the same state directory.
     pub(crate) fn with_state(
         temp: Arc<tempfile::TempDir>,
@@ -387,7 +395,7 @@ impl McpTestHost {
     ) -> Self {
         let connector = Arc::new(FakeConnector(Arc::clone(&fake)));
         let start = |config| McpServerSet::with_connector(config, connector);
-        Self::assemble(temp, fake, definitions, change, start)
+        Self::assemble((temp, HostLimits::default()), fake, definitions, change, start)
     }
 
     /// Value of the variable `OWN_VALUE` of a script.
@@ -403,11 +411,12 @@ impl McpTestHost {
             launch.variables = vec![("OWN_VALUE".to_owned(), Self::OWN_VALUE.to_owned())];
             launch.folder = temp.path().join("work");
         }
-        Self::assemble(temp, Arc::default(), vec![own], |_| {}, McpServerSet::new)
+        let usual = HostLimits::default();
+        Self::assemble((temp, usual), Arc::default(), vec![own], |_| {}, McpServerSet::new)
     }
 
     fn assemble(
-        temp: Arc<tempfile::TempDir>,
+        (temp, limits): (Arc<tempfile::TempDir>, HostLimits),
         fake: Arc<FakeServer>,
         definitions: Vec<McpServerDefinition>,
         change: impl FnOnce(&mut McpServerSetConfig),
@@ -419,6 +428,7 @@ impl McpTestHost {
         let workspace = Workspace::open(&[work], None).unwrap();
         let person = Arc::new(RecordingUser::default());
         let host = ToolHost::new(ToolHostConfig {
+            limits,
             approver: Some(Arc::clone(&person) as Arc<dyn Approver>),
             observer: Some(Arc::clone(&person) as Arc<dyn CallEventObserver>),
             ..ToolHostConfig::new(workspace, state.clone())

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
-use zero_core::{Effect, ErrorReason, ResultDisplay, ToolDefinitionState};
+use zero_core::{Effect, ErrorReason, HostLimits, ResultDisplay, ToolDefinitionState};
 use zero_runtime::elicitation::ElicitationMode;
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::{ToolHost, ToolVisibility};
@@ -171,9 +171,19 @@ async fn call_timeout_is_bounded_and_cancels_at_server() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn host_limit_applies_to_server_without_timeout() {
+    let mut limits = HostLimits::default();
+    limits.set("mcp-timeout", "7s").unwrap();
+    let fixture = McpTestHost::with_limits(FakeServer::legacy(), limits);
+    fixture.servers.wait_until_ready("fake").await.unwrap();
+    let outcome = call_outcome(&fixture, "fake__hang", json!({})).await;
+    assert_contains(&outcome, &["Deadline: timed out after 7 s without an answer"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn progress_extends_call_up_to_its_maximum() {
     let mut own = fake_definition("fake");
-    own.call_timeout = Duration::from_secs(10);
+    own.call_timeout = Some(Duration::from_secs(10));
     own.call_timeout_max = Duration::from_secs(60);
     own.tool_timeouts.insert("hang".to_owned(), Duration::from_secs(20));
     let fixture = McpTestHost::build(Arc::new(FakeServer::legacy()), vec![own], |_| {});

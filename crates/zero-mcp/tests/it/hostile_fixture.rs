@@ -204,7 +204,7 @@ fn definition(mode: &str, work: &Path, mark: &SleepCommand) -> McpServerDefiniti
             writable: Vec::new(),
         }),
         startup_timeout: Duration::from_secs(60),
-        call_timeout: Duration::from_secs(60),
+        call_timeout: Some(Duration::from_secs(60)),
         call_timeout_max: Duration::from_secs(60),
         tool_timeouts: Default::default(),
         tools_allowed: None,

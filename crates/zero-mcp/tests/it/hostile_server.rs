@@ -68,7 +68,7 @@ impl ServerTimeouts {
 
     fn apply_to(self, definition: &mut McpServerDefinition) {
         definition.startup_timeout = self.startup;
-        definition.call_timeout = self.silence;
+        definition.call_timeout = Some(self.silence);
         definition.call_timeout_max = self.call;
     }
 }

@@ -60,9 +60,9 @@ fn always_critical_reason(name: &str, args: &[ShellArg]) -> Option<&'static str>
     }
     let stem = name.split('.').next().unwrap_or(name);
     Some(match stem {
-        "mkfs" | "mke2fs" | "newfs" | "wipefs" | "fdisk" | "parted" | "sfdisk" | "gdisk"
-        | "sgdisk" | "cfdisk" | "mkswap" | "blkdiscard" | "hdparm" | "cryptsetup" | "lvremove"
-        | "vgremove" | "pvremove" | "mdadm" | "nvme" => "changes a disk itself",
+        "format" | "mkfs" | "mke2fs" | "newfs" | "wipefs" | "fdisk" | "parted" | "sfdisk"
+        | "gdisk" | "sgdisk" | "cfdisk" | "mkswap" | "blkdiscard" | "hdparm" | "cryptsetup"
+        | "lvremove" | "vgremove" | "pvremove" | "mdadm" | "nvme" => "changes a disk itself",
         "shutdown" | "reboot" | "halt" | "poweroff" => "stops the machine",
         "killall" | "killall5" | "pkill" | "skill" => "ends every process of a name",
         "userdel" | "groupdel" | "deluser" | "delgroup" | "passwd" | "chpasswd" | "usermod"
@@ -186,6 +186,9 @@ mod tests {
         check("systemctl status x", "read-only");
         check("init 0", "program critical");
         check("mkfs.ext4 /dev/sda", "program critical");
+        check("format /dev/sda", "program critical");
+        check("format.com C:", "program critical");
+        check("format --help", "program");
         check("fdisk /dev/sda", "program critical");
         check("fdisk -l", "program");
     }

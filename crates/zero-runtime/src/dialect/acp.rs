@@ -1,12 +1,13 @@
 //! `read_file`, `write_file`, `edit_file`: the names of editors' agents.
 
 use super::shared_fields::{
-    COMMAND_ARGS, COMMAND_NETWORK_ACCESS, COMMAND_TIME, COMMAND_WRITE_ACCESS, MATCHING_LINES,
-    WEB_QUERY,
+    COMMAND_ARGS, COMMAND_NETWORK_ACCESS, COMMAND_TIME, COMMAND_WRITE_ACCESS, GREP_CONTEXT,
+    LINE_NUMBERS, MATCHING_LINES, WEB_QUERY,
 };
 use super::tool_mapping::FieldShape::{Count, Edits, Text, TextMap};
 use super::tool_mapping::{
-    ToolMapping, map_tool, optional_field, required_field, with_done_message, with_fixed,
+    FixedValue, ToolMapping, map_tool, optional_field, required_field, with_done_message,
+    with_fixed,
 };
 
 const PATH: &str = "Path to the file relative to workspace root";
@@ -41,13 +42,18 @@ pub(super) const TOOLS: &[ToolMapping] = &[
         &[required_field("path", "path", Text, "Path to the folder relative to workspace root")],
     ),
     with_fixed(
-        MATCHING_LINES,
+        &[MATCHING_LINES, LINE_NUMBERS, ("literal_fallback", FixedValue::True)],
         map_tool(
             "search_files",
             "Grep",
-            "Search file contents with a regular expression; returns path:line: text for each match",
+            "Search file contents for a text or a regular expression; returns path:line: text for each match",
             &[
-                required_field("query", "pattern", Text, "Regular expression to search for"),
+                required_field(
+                    "query",
+                    "pattern",
+                    Text,
+                    "Text or regular expression to search for; what is no valid expression is searched as text",
+                ),
                 optional_field(
                     "path",
                     "path",
@@ -60,6 +66,7 @@ pub(super) const TOOLS: &[ToolMapping] = &[
                     Text,
                     "Only search files whose name matches this glob, such as *.ts",
                 ),
+                GREP_CONTEXT,
             ],
         ),
     ),

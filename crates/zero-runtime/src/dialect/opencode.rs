@@ -1,14 +1,19 @@
 //! `read`, `edit`, `grep`: the names of OpenCode.
 
+use zero_core::TimeoutClass;
+
 use super::shared_fields::{
     ALLOWED_DOMAINS, BLOCKED_DOMAINS, COMMAND_ABOUT, COMMAND_ARGS, COMMAND_FOLDER,
     COMMAND_NETWORK_ACCESS, COMMAND_TIME, COMMAND_WRITE_ACCESS, FETCH_FIELDS, GLOB_FOLDER,
-    GREP_PATH, GREP_PATTERN, IGNORED_NAMES, MATCHING_LINES, QUESTIONS, QUESTIONS_ABOUT, TODOS,
-    TODOS_ABOUT, WEB_QUERY,
+    GREP_PATH, GREP_PATTERN, IGNORED_NAMES, LINE_NUMBERS, MATCHING_LINES, QUESTIONS,
+    QUESTIONS_ABOUT, TODOS, TODOS_ABOUT, WEB_QUERY,
 };
-use super::tool_mapping::FieldShape::{Flag, Number, Steps, Text, TextMap, Texts};
+use super::tool_mapping::FieldShape::{
+    Flag, LineCount, Number, QuotedWords, Steps, Text, TextMap, Texts,
+};
 use super::tool_mapping::{
     FixedValue, ToolMapping, map_tool, optional_field, required_field, with_fixed,
+    with_timeout_class,
 };
 
 const PATH: &str = "Path to the file";
@@ -65,7 +70,7 @@ pub(super) const TOOLS: &[ToolMapping] = &[
         &[required_field("pattern", "pattern", Text, "The glob to match"), GLOB_FOLDER],
     ),
     with_fixed(
-        MATCHING_LINES,
+        &[MATCHING_LINES, LINE_NUMBERS, ("-C", FixedValue::Number(2))],
         map_tool(
             "grep",
             "Grep",
@@ -85,40 +90,65 @@ pub(super) const TOOLS: &[ToolMapping] = &[
                     Texts,
                     "Leave out files that match any of these globs",
                 ),
+                optional_field(
+                    "context",
+                    "-C",
+                    LineCount,
+                    "Lines to show before and after each match, at most 1000; 2 when absent",
+                ),
             ],
         ),
     ),
-    map_tool(
-        "bash",
-        "Bash",
-        "Run a shell command and return its output and exit code",
-        &[
-            required_field("command", "command", Text, "The command to run"),
-            optional_field("timeout", "timeout", Number, COMMAND_TIME),
-            optional_field("workdir", "cwd", Text, COMMAND_FOLDER),
-            COMMAND_ABOUT,
-            COMMAND_WRITE_ACCESS,
-            COMMAND_NETWORK_ACCESS,
-        ],
+    with_timeout_class(
+        TimeoutClass::Development,
+        map_tool(
+            "bash",
+            "Bash",
+            "Run a shell command and return its output and exit code",
+            &[
+                required_field("command", "command", Text, "The command to run"),
+                optional_field(
+                    "args",
+                    "command",
+                    QuotedWords,
+                    "Further words of the command, which the shell passes on unchanged",
+                ),
+                optional_field("cwd", "cwd", Text, COMMAND_FOLDER),
+                optional_field(
+                    "workdir",
+                    "cwd",
+                    Text,
+                    "The same as cwd, which counts if both are there",
+                ),
+                optional_field("env", "env", TextMap, "Environment variables to set for it"),
+                optional_field("timeout", "timeout", Number, COMMAND_TIME),
+                COMMAND_ABOUT,
+                COMMAND_WRITE_ACCESS,
+                COMMAND_NETWORK_ACCESS,
+            ],
+        ),
     ),
-    map_tool(
-        "run",
-        "Bash",
-        "Run a program with arguments, or a shell command when there are none, and return its output and exit code",
-        &[
-            required_field(
-                "command",
-                "command",
-                Text,
-                "The program, or without args a line for a shell",
-            ),
-            COMMAND_ARGS,
-            optional_field("cwd", "cwd", Text, COMMAND_FOLDER),
-            optional_field("env", "env", TextMap, "Environment variables to set for it"),
-            optional_field("timeout", "timeout", Number, COMMAND_TIME),
-            COMMAND_WRITE_ACCESS,
-            COMMAND_NETWORK_ACCESS,
-        ],
+    with_timeout_class(
+        TimeoutClass::Development,
+        map_tool(
+            "run",
+            "Bash",
+            "Run a program with arguments, or a shell command when there are none, and return its output and exit code",
+            &[
+                required_field(
+                    "command",
+                    "command",
+                    Text,
+                    "The program, or without args a line for a shell",
+                ),
+                COMMAND_ARGS,
+                optional_field("cwd", "cwd", Text, COMMAND_FOLDER),
+                optional_field("env", "env", TextMap, "Environment variables to set for it"),
+                optional_field("timeout", "timeout", Number, COMMAND_TIME),
+                COMMAND_WRITE_ACCESS,
+                COMMAND_NETWORK_ACCESS,
+            ],
+        ),
     ),
     with_fixed(
         &[("operation", FixedValue::Text("diagnostics"))],

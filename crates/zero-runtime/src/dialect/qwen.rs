@@ -2,8 +2,9 @@
 
 use super::shared_fields::{
     ALLOWED_DOMAINS, BLOCKED_DOMAINS, COMMAND_ABOUT, COMMAND_FOLDER, COMMAND_NETWORK_ACCESS,
-    COMMAND_TIME, COMMAND_WRITE_ACCESS, FETCH_FIELDS, GLOB_FOLDER, GREP_PATH, GREP_PATTERN,
-    IGNORED_NAMES, MATCHING_LINES, QUESTIONS, QUESTIONS_ABOUT, TODOS, TODOS_ABOUT, WEB_QUERY,
+    COMMAND_TIME, COMMAND_WRITE_ACCESS, FETCH_FIELDS, GLOB_FOLDER, GREP_CONTEXT, GREP_PATH,
+    GREP_PATTERN, IGNORED_NAMES, LINE_NUMBERS, MATCHING_LINES, QUESTIONS, QUESTIONS_ABOUT, TODOS,
+    TODOS_ABOUT, WEB_QUERY,
 };
 use super::tool_mapping::FieldShape::{Count, Flag, LineFromZero, NoteScope, Text, Texts};
 use super::tool_mapping::{
@@ -83,7 +84,7 @@ pub(super) const TOOLS: &[ToolMapping] = &[
         &[required_field("pattern", "pattern", Text, "The glob to match against"), GLOB_FOLDER],
     ),
     with_fixed(
-        MATCHING_LINES,
+        &[MATCHING_LINES, LINE_NUMBERS],
         map_tool(
             "grep_search",
             "Grep",
@@ -98,6 +99,7 @@ pub(super) const TOOLS: &[ToolMapping] = &[
                     "Only search files that match this glob, such as *.js",
                 ),
                 optional_field("limit", "head_limit", Count, "Show only the first so many matches"),
+                GREP_CONTEXT,
             ],
         ),
     ),

@@ -131,23 +131,44 @@ pub(super) fn render_parts<'a>(
     render_pieces(dialect, done, paging, result).into_iter().map(to_content).collect()
 }
 
-/// An error as a model is told it: what happened, what a command had printed until then, and the
-/// facts for programs as one line of JSON.
-pub(super) fn render_error(error: &ToolError) -> Vec<ResultContent> {
-    let mut details = error.details.clone();
+/// An error as a model is told it: the error as one line of JSON, and what a command had printed
+/// until then. `tool` is the name that was called.
+pub(super) fn render_error(tool: &str, error: &ToolError) -> Vec<ResultContent> {
+    vec![text_content(model_error_text(tool, error))]
+}
+
+/// An error as the dialect's platform writes it down.
+pub(super) fn render_error_for_platform(
+    dialect: DialectName,
+    tool: &str,
+    error: &ToolError,
+) -> RenderedResult {
+    let content = vec![piece_json(dialect, text_piece(model_error_text(tool, error)))];
+    RenderedResult { content, display: json!(plain_error_text(error)) }
+}
+
+fn model_error_text(tool: &str, error: &ToolError) -> String {
+    let ToolError { tool: named, error_type, message, details } = error;
+    let mut details = details.clone();
     if details.get("output").is_some_and(Value::is_string) {
         details.remove("output");
     }
     // The places are for clients; the model named them itself.
     details.remove("locations");
-    let facts = json!({"error_type": error.error_type, "details": details});
-    vec![text_content(join_paragraphs([&error.message, error_output(error), &facts.to_string()]))]
+    let tool = if named.is_empty() { tool } else { named };
+    let fields =
+        json!({"tool": tool, "error_type": error_type, "message": message, "details": details});
+    join_paragraphs([&fields.to_string(), error_output(error)])
 }
 
 /// An error as people are told it: what happened, and what a command had printed until then.
 pub(super) fn render_plain_error(error: &ToolError) -> Vec<ResultContent> {
-    let text = join_paragraphs([&error.message, error_output(error)]);
+    let text = plain_error_text(error);
     if text.is_empty() { Vec::new() } else { vec![text_content(text)] }
+}
+
+fn plain_error_text(error: &ToolError) -> String {
+    join_paragraphs([&error.message, error_output(error)])
 }
 
 fn error_output(error: &ToolError) -> &str {
@@ -169,8 +190,8 @@ fn render_pieces<'a>(
     let mut pieces = Vec::with_capacity(result.content.len());
     for part in &result.content {
         match (part, done) {
-            (ToolResultPart::Diff { .. }, Some(done)) => {
-                pieces.push(text_piece(done.to_owned()));
+            (ToolResultPart::Diff { diff, .. }, Some(done)) => {
+                pieces.push(text_piece(describe_done(done, &diff.path, &result.structured)));
             }
             (ToolResultPart::Diff { summary, diff }, None) => {
                 let texts = find_texts(diff, &result.display);
@@ -266,6 +287,15 @@ pub(super) fn part_content(part: RenderedPart<'_>) -> ResultContent {
     }
 }
 
+/// `File written successfully to src/app.ts (245 bytes)`
+fn describe_done(done: &str, path: &str, structured: &Value) -> String {
+    match structured.get("bytes_written").and_then(Value::as_u64) {
+        Some(1) => format!("{done} to {path} (1 byte)"),
+        Some(bytes) => format!("{done} to {path} ({bytes} bytes)"),
+        None => format!("{done} to {path}"),
+    }
+}
+
 fn describe_change(summary: &str, diff: &FileDiff) -> String {
     format!("{summary}\n{}", diff.unified)
 }
@@ -320,13 +350,24 @@ pub fn number_lines(first: u64, lines: &str) -> String {
     numbered
 }
 
-/// `path:line: text`, the text without its indentation.
+/// `path:line: text`, the text without its indentation. With lines around the hits, these are
+/// `path-line- text`, `--` separates groups, and the indentation stays.
 fn render_hits(hits: &[SearchHit]) -> String {
-    let lines: Vec<String> = hits
-        .iter()
-        .map(|hit| format!("{}:{}: {}", hit.file, hit.line, hit.text.trim_start()))
-        .collect();
-    lines.join("\n")
+    let has_context = hits.iter().any(|hit| !hit.is_match);
+    let mut text = String::new();
+    for (index, hit) in hits.iter().enumerate() {
+        if index > 0 {
+            text.push('\n');
+        }
+        if has_context && index > 0 && !hit.follows(&hits[index - 1]) {
+            text.push_str("--\n");
+        }
+        let mark = if hit.is_match { ':' } else { '-' };
+        let shown = if has_context { &hit.text } else { hit.text.trim_start() };
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{}{mark}{}{mark} {shown}", hit.file, hit.line);
+    }
+    text
 }
 
 fn with_note(text: String, note: Option<&str>) -> String {
@@ -510,12 +551,13 @@ mod tests {
             .with_detail("spill_file", "/tmp/all");
         for dialect in DialectName::ALL {
             let rendered = crate::dialect::render_for_model(dialect, "Bash", &error.clone().into());
-            let expected = "too slow\n\nline 1\nline 2\n\n{\"error_type\":\"timeout\",\"details\":{\"reason\":\"deadline\",\"spill_file\":\"/tmp/all\"}}";
+            let expected = "{\"tool\":\"Bash\",\"error_type\":\"timeout\",\"message\":\"too slow\",\"details\":{\"reason\":\"deadline\",\"spill_file\":\"/tmp/all\"}}\n\nline 1\nline 2";
             assert_eq!(rendered, [text_content(expected.into())], "{dialect}");
         }
         let error = ToolError::new(ErrorType::Timeout, ErrorReason::Deadline, "too slow")
-            .with_detail("output", 7);
-        let expected = "too slow\n\n{\"error_type\":\"timeout\",\"details\":{\"reason\":\"deadline\",\"output\":7}}";
-        assert_eq!(render_error(&error), [text_content(expected.into())]);
+            .with_detail("output", 7)
+            .with_tool("Grep");
+        let expected = "{\"tool\":\"Grep\",\"error_type\":\"timeout\",\"message\":\"too slow\",\"details\":{\"reason\":\"deadline\",\"output\":7}}";
+        assert_eq!(render_error("Bash", &error), [text_content(expected.into())]);
     }
 }

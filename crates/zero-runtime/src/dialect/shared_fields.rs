@@ -1,6 +1,6 @@
 //! What several dialects say in the same words.
 
-use super::tool_mapping::FieldShape::{Flag, Questions, Text, Texts, Todos};
+use super::tool_mapping::FieldShape::{Flag, LineCount, Questions, Text, Texts, Todos};
 use super::tool_mapping::{FieldMapping, FixedValue, optional_field, required_field};
 
 /// How long a command may take.
@@ -47,9 +47,17 @@ pub(super) const GREP_PATH: FieldMapping = optional_field(
     Text,
     "File or folder to search in; the whole workspace when absent",
 );
-/// A search that always shows matching lines with their numbers.
-pub(super) const MATCHING_LINES: &[(&str, FixedValue)] =
-    &[("output_mode", FixedValue::Text("content")), ("-n", FixedValue::True)];
+/// A search that shows matching lines.
+pub(super) const MATCHING_LINES: (&str, FixedValue) = ("output_mode", FixedValue::Text("content"));
+/// It numbers them.
+pub(super) const LINE_NUMBERS: (&str, FixedValue) = ("-n", FixedValue::True);
+/// Lines around each match of a search.
+pub(super) const GREP_CONTEXT: FieldMapping = optional_field(
+    "context",
+    "-C",
+    LineCount,
+    "Lines to show before and after each match, at most 1000; none when absent",
+);
 /// What is searched for in the web.
 pub(super) const WEB_QUERY: FieldMapping =
     required_field("query", "query", Text, "What to search for");

@@ -1,7 +1,7 @@
 //! The form of a dialect's table.
 
 use serde_json::{Map, Value, json};
-use zero_core::SchemaViolation;
+use zero_core::{SchemaViolation, TimeoutClass};
 
 /// The fields of an object.
 type JsonFields = Map<String, Value>;
@@ -17,16 +17,19 @@ pub(super) struct ToolMapping {
     pub(super) about: &'static str,
     /// The fields that a caller may set, with their canonical counterparts.
     pub(super) fields: &'static [FieldMapping],
-    /// Canonical fields that are always set.
+    /// Canonical fields that are set unless the caller can set them and does.
     pub(super) fixed: &'static [(&'static str, FixedValue)],
-    /// What the platform says instead of showing a change that was made.
+    /// What the platform says instead of showing a change that was made; file and size follow.
     pub(super) done: Option<&'static str>,
+    /// The deadline that the platform gives it, if that is not the tool's own.
+    pub(super) timeout_class: Option<TimeoutClass>,
 }
 
-/// A value that is always set.
+/// A value that is set unless the caller sets the same field.
 #[derive(Debug)]
 pub(super) enum FixedValue {
     Text(&'static str),
+    Number(u64),
     True,
 }
 
@@ -49,9 +52,13 @@ pub(super) enum FieldShape {
     Count,
     /// A count, declared as `number`.
     Number,
+    /// A number of lines, which may be zero.
+    LineCount,
     /// A line number that the platform counts from zero.
     LineFromZero,
     Texts,
+    /// Words that are quoted and appended to the text that another field has set.
+    QuotedWords,
     /// An object of texts.
     TextMap,
     Edits,
@@ -72,10 +79,10 @@ pub(super) const fn map_tool(
     about: &'static str,
     fields: &'static [FieldMapping],
 ) -> ToolMapping {
-    ToolMapping { name, canonical, about, fields, fixed: &[], done: None }
+    ToolMapping { name, canonical, about, fields, fixed: &[], done: None, timeout_class: None }
 }
 
-/// The same with canonical fields that are always set.
+/// The same with canonical fields that are set unless the caller sets them.
 pub(super) const fn with_fixed(
     fixed: &'static [(&'static str, FixedValue)],
     line: ToolMapping,
@@ -86,6 +93,11 @@ pub(super) const fn with_fixed(
 /// The same with what the platform says instead of showing a change.
 pub(super) const fn with_done_message(done: &'static str, line: ToolMapping) -> ToolMapping {
     ToolMapping { done: Some(done), ..line }
+}
+
+/// The same with the deadline of another class.
+pub(super) const fn with_timeout_class(class: TimeoutClass, line: ToolMapping) -> ToolMapping {
+    ToolMapping { timeout_class: Some(class), ..line }
 }
 
 /// A field that must be there.
@@ -133,16 +145,25 @@ impl ToolMapping {
     pub(super) fn to_canonical(&self, mut theirs: JsonFields) -> JsonFields {
         let mut ours = JsonFields::new();
         for field in self.fields {
-            if let Some(value) = theirs.remove(field.theirs) {
-                ours.insert(field.ours.to_owned(), field.shape.to_canonical(value));
+            let Some(value) = theirs.remove(field.theirs) else { continue };
+            match (field.shape, ours.get_mut(field.ours)) {
+                (FieldShape::QuotedWords, Some(Value::String(line))) => {
+                    append_words(line, &value);
+                }
+                // Of two names for one field, the first in the table counts.
+                (_, Some(_)) => {}
+                (shape, None) => {
+                    ours.insert(field.ours.to_owned(), shape.to_canonical(value));
+                }
             }
         }
         for (name, value) in self.fixed {
             let value = match value {
                 FixedValue::Text(text) => Value::from(*text),
+                FixedValue::Number(number) => Value::from(*number),
                 FixedValue::True => Value::from(true),
             };
-            ours.insert((*name).to_owned(), value);
+            ours.entry(*name).or_insert(value);
         }
         ours
     }
@@ -185,8 +206,10 @@ impl FieldShape {
             Self::Flag => json!({"type": "boolean"}),
             Self::Count => json!({"type": "integer", "minimum": 1}),
             Self::Number => json!({"type": "number", "minimum": 1}),
-            Self::LineFromZero => json!({"type": "integer", "minimum": 0}),
-            Self::Texts => json!({"type": "array", "items": {"type": "string"}}),
+            Self::LineFromZero | Self::LineCount => json!({"type": "integer", "minimum": 0}),
+            Self::Texts | Self::QuotedWords => {
+                json!({"type": "array", "items": {"type": "string"}})
+            }
             Self::TextMap => {
                 json!({"type": "object", "additionalProperties": {"type": "string"}})
             }
@@ -259,10 +282,23 @@ impl FieldShape {
             | Self::Flag
             | Self::Count
             | Self::Number
+            | Self::LineCount
             | Self::Texts
+            | Self::QuotedWords
             | Self::TextMap
             | Self::Edits => value,
         }
+    }
+}
+
+/// Appends words to a line for a shell, each in quotes, so that the shell passes them on unchanged.
+fn append_words(line: &mut String, words: &Value) {
+    // After a line break, the first word would be a command of its own.
+    line.truncate(line.trim_end().len());
+    for word in words.as_array().into_iter().flatten().filter_map(Value::as_str) {
+        line.push_str(" '");
+        line.push_str(&word.replace('\'', r"'\''"));
+        line.push('\'');
     }
 }
 

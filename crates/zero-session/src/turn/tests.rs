@@ -38,6 +38,7 @@ fn context() -> RequestContext {
         input_schema: json!({}),
         kind: ToolKind::Other,
         read_only,
+        info: None,
     };
     RequestContext {
         system: "sys".to_owned(),

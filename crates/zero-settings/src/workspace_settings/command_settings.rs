@@ -11,6 +11,7 @@ use zero_runtime::{CommandNetwork, CommandSettings, TimeoutAction};
 use zero_sandbox::SandboxProperty;
 
 use super::WorkspaceSettings;
+use crate::files;
 use crate::sandbox::PathSetting;
 use crate::secrets;
 use crate::user_paths::canonical_folder;
@@ -59,6 +60,12 @@ impl WorkspaceSettings {
         // If commands may use the machine's network, they also reach its loopback.
         let is_enforced = !self.weaker_properties().contains(&SandboxProperty::Network);
         CommandHosts { listed, own_loopback: localhost && is_enforced }
+    }
+
+    /// Whether Write and Edit keep the earlier content beside a file.
+    pub fn file_backup(&self) -> bool {
+        let mut set = self.active_entries().filter(|entry| entry.key == files::BACKUP_KEY);
+        set.any(|entry| entry.value == true)
     }
 
     /// The files whose values are masked; none if masking is turned off.

@@ -277,6 +277,15 @@ fn violations_name_their_field() {
         "at least 1",
     );
     check_rejected(
+        |input| input["questions"][0]["options"][1]["label"] = json!("one two three four five six"),
+        "/questions/0/options/1/label",
+        "at most 5 words; explain in `description`, found 6 words",
+    );
+    let mut fitting = json!({"questions": [question("Which?", false)]});
+    fitting["questions"][0]["options"][1]["label"] = json!("one two three four five (recommended)");
+    let args: AskUserQuestionArgs = serde_json::from_value(fitting).unwrap();
+    assert!(find_violations(&args.questions).is_empty());
+    check_rejected(
         |input| input["questions"][0]["options"][0]["label"] = json!("x".repeat(81)),
         "/questions/0/options/0/label",
         "at most 80",

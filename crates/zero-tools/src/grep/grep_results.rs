@@ -114,8 +114,11 @@ impl GrepResults {
         left_out: Option<String>,
         denied: &DeniedEntries,
     ) -> ToolReply<GrepOutput> {
-        let missed: Vec<String> =
-            unreadable_note(totals).into_iter().chain(left_out).chain(denied.note()).collect();
+        let missed: Vec<String> = (plan.literal_note.clone().into_iter())
+            .chain(unreadable_note(totals))
+            .chain(left_out)
+            .chain(denied.note())
+            .collect();
         let note = truncation_note(plan.mode, self.matches.len() as u64, totals, &missed);
         let lines = |line: &dyn Fn(&GrepMatch) -> String| {
             let lines: Vec<String> = self.matches.iter().map(line).collect();

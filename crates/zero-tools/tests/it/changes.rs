@@ -4,6 +4,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use zero_runtime::DialectName;
 
 use crate::fixture::{ToolFixture, result_text};
 
@@ -81,6 +82,43 @@ async fn backup_is_stored_beside_the_file() {
         let newest = if backup == "one" { "a.txt.bak" } else { "a.txt.bak1" };
         assert_eq!(f.read_text(newest), backup);
     }
+}
+
+#[tokio::test]
+async fn edit_keeps_backup_of_successful_change() {
+    let f = ToolFixture::one_shot();
+    f.write_file("a.txt", "one");
+    let edit = |old: &str| json!({"file_path": "a.txt", "old_string": old, "new_string": "two", "backup": true});
+    f.call("Edit", edit("absent")).await.unwrap_err();
+    assert!(!f.path("a.txt.bak").exists());
+    let done = f.call("Edit", edit("one")).await.unwrap();
+    assert_eq!(
+        done.result.structured,
+        json!({"success": true, "replacements": 1, "backup": "a.txt.bak"})
+    );
+    assert!(result_text(&done).contains("the earlier content is in a.txt.bak"));
+    assert_eq!((f.read_text("a.txt.bak"), f.read_text("a.txt")), ("one".into(), "two".into()));
+}
+
+/// In every dialect, also in those whose tools have no field for it.
+#[tokio::test]
+async fn host_can_keep_backups_unless_call_declines() {
+    let f = ToolFixture::session_opened_with(
+        |config| config.file_backup = true,
+        |host| host.open_one_shot_session(),
+    );
+    f.write_file("a.txt", "one").write_file("b.txt", "one").write_file("c.txt", "one");
+    let write = json!({"path": "a.txt", "content": "two"});
+    f.call_as(DialectName::Opencode, "write", write).await.unwrap();
+    let edits = json!([{"type": "replace", "oldText": "one", "newText": "two"}]);
+    let edit = json!({"path": "b.txt", "edits": edits});
+    f.call_as(DialectName::Acp, "edit_file", edit).await.unwrap();
+    let write = json!({"file_path": "c.txt", "content": "two", "backup": false});
+    f.call("Write", write).await.unwrap();
+    assert_eq!((f.read_text("a.txt.bak"), f.read_text("b.txt.bak")), ("one".into(), "one".into()));
+    assert!(!f.path("c.txt.bak").exists());
+    let new = json!({"file_path": "new.txt", "content": "x"});
+    assert_eq!(f.call("Write", new).await.unwrap().result.structured.get("backup"), None);
 }
 
 #[tokio::test]

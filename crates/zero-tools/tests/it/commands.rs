@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use zero_core::{
-    CommandExecution, Effect, Effects, ErrorReason, ErrorType, SessionId, ToolCall, ToolError,
+    CommandExecution, Effect, Effects, ErrorReason, ErrorType, HostLimits, SessionId, ToolCall,
+    ToolError,
 };
 use zero_runtime::tool_host::new_call_id;
 use zero_runtime::{
@@ -364,7 +365,7 @@ async fn timed_out_command_can_continue_as_job() {
         let Ok(outcome) = f.call("Bash", input).await else { continue };
         let facts = &outcome.result.structured;
         assert_eq!(facts["job_id"], "job_1");
-        assert!(facts.get("exit_code").is_none(), "{facts}");
+        assert_eq!(facts.get("exit_code"), Some(&Value::Null), "{facts}");
         assert!(
             result_text(&outcome).contains("continues as job `job_1`"),
             "{}",
@@ -536,7 +537,7 @@ async fn job_runs_beside_calls() {
     let command = "echo one; echo two >&2; while read line; do echo got $line; done; exit 5";
     let started = f.run_structured(json!({"command": command, "run_in_background": true})).await;
     assert_eq!(started["job_id"], "job_1");
-    assert!(started.get("exit_code").is_none());
+    assert_eq!(started, json!({"stdout": "", "stderr": "", "exit_code": null, "job_id": "job_1"}));
     let job = async |more: Value| {
         let mut input = json!({"job_id": "job_1"});
         input.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -672,6 +673,8 @@ async fn every_dialect_runs_commands_in_its_format() {
         (DialectName::Acp, "run_command", json!({"command": "echo $A", "env": {"A": "1"}}), json!([{"type": "text", "text": "1\n"}])),
         (DialectName::Qwen, "run_shell_command", json!({"command": "pwd", "directory": root, "is_background": false, "description": "Where"}), json!([{"text": format!("{}\n", root.display())}])),
         (DialectName::Opencode, "bash", json!({"command": "exit 2", "workdir": ".", "description": "Fails"}), json!([{"type": "content", "content": {"type": "text", "text": "(exit code 2)"}}])),
+        (DialectName::Opencode, "bash", json!({"command": "printf '<%s>'\n", "args": ["a b", "it's $A", "; exit 3"], "env": {"A": "1"}}), json!([{"type": "content", "content": {"type": "text", "text": "<a b><it's $A><; exit 3>"}}])),
+        (DialectName::Opencode, "bash", json!({"command": "echo $A $(basename $PWD)", "args": [], "cwd": "src", "workdir": ".", "env": {"A": "1"}}), json!([{"type": "content", "content": {"type": "text", "text": "1 src\n"}}])),
         (DialectName::Opencode, "run", json!({"command": "echo", "args": ["a", "b"], "timeout": 60000}), json!([{"type": "content", "content": {"type": "text", "text": "a b\n"}}])),
     ];
     for (dialect, tool, input, expected) in rows {
@@ -679,6 +682,26 @@ async fn every_dialect_runs_commands_in_its_format() {
         assert_eq!(json!(outcome.rendered.content), expected, "{dialect} {tool}");
         let again = f.call_as(dialect, tool, json!({"command": 1})).await.unwrap_err();
         assert_eq!(again.error_type, ErrorType::InvalidInput);
+    }
+}
+
+/// A name of opencode has the time of its platform, and the tool's own name another.
+#[tokio::test]
+async fn dialect_name_has_own_deadline() {
+    let limits = HostLimits {
+        command_timeout: Duration::from_secs(1),
+        development_timeout: Duration::from_secs(10 * 60),
+        ..HostLimits::default()
+    };
+    let f = ToolFixture::with_limits(CommandSettings::default(), limits);
+    let input = json!({"command": "sleep 1.5; echo awake"});
+    for tool in ["bash", "run"] {
+        let outcome = f.call_as(DialectName::Opencode, tool, input.clone()).await.unwrap();
+        assert_eq!(outcome.result.structured["stdout"], "awake\n", "{tool}");
+    }
+    for (dialect, tool) in [(DialectName::Canonical, "Bash"), (DialectName::Acp, "run_command")] {
+        let error = f.call_as(dialect, tool, input.clone()).await.unwrap_err();
+        assert_eq!(error.reason(), Some(ErrorReason::Deadline), "{tool}");
     }
 }
 

@@ -1,6 +1,7 @@
 //! The result shapes that each dialect's platform documents, compared with real results.
 
 use serde_json::{Value, json};
+use zero_core::ErrorReason;
 use zero_runtime::DialectName::{self, Acp, Canonical, Opencode, Qwen};
 use zero_runtime::{CallOutcome, Dialect};
 
@@ -95,7 +96,10 @@ async fn acp_contract_holds() {
         json!({"type": "text", "text": "File written successfully"}),
     )
     .await;
-    assert_eq!(written["text"], "File written successfully");
+    assert_eq!(written["text"], "File written successfully to src/new-file.ts (29 bytes)");
+    let one = json!({"path": "one", "content": "1"});
+    let written = call_in_dialect(&f, Acp, "write_file", one).await.rendered.content;
+    assert_eq!(written[0]["text"], "File written successfully to one (1 byte)");
     let listed = check(
         &f,
         Acp,
@@ -144,6 +148,60 @@ async fn acp_contract_holds() {
     let found = check(&f, Acp, "read_file", json!({"path": "dot.png"}), image).await;
     assert_eq!(found["source"]["mediaType"], "image/png");
     assert!(found["source"]["data"].as_str().unwrap().starts_with("iVBORw0KGgo"));
+}
+
+/// A query is a text: what is no regular expression is searched as it is, and the result says so.
+#[tokio::test]
+async fn search_query_may_be_plain_text() {
+    let f = sample_project();
+    f.write_file("src/call.ts", "foo(1)\nfoo[1]\nfoobar\n");
+    let search = async |query: &str| {
+        let outcome = call_in_dialect(&f, Acp, "search_files", json!({"query": query})).await;
+        outcome.rendered.content[0]["text"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(
+        search("foo(").await,
+        "src/call.ts:1: foo(1)\n\n(`foo(` is not a regular expression; it was searched as text)"
+    );
+    assert_eq!(
+        search("foo[").await,
+        "src/call.ts:2: foo[1]\n\n(`foo[` is not a regular expression; it was searched as text)"
+    );
+    assert_eq!(search("foo[b-d]").await, "src/call.ts:3: foobar");
+    let nothing = search("absent(").await;
+    assert!(nothing.starts_with("No matches found for `absent(`"), "{nothing}");
+    assert!(nothing.contains("is not a regular expression; it was searched as text"), "{nothing}");
+    for (dialect, tool) in [(Canonical, "Grep"), (Qwen, "grep_search"), (Opencode, "grep")] {
+        let error = f.call_as(dialect, tool, json!({"pattern": "foo("})).await.unwrap_err();
+        assert_eq!(error.reason(), Some(ErrorReason::BadPattern), "{dialect}");
+    }
+    let lines = json!({"query": "a\nb("});
+    let error = f.call_as(Acp, "search_files", lines).await.unwrap_err();
+    assert_eq!(error.reason(), Some(ErrorReason::BadPattern));
+}
+
+#[tokio::test]
+async fn searches_show_lines_around_matches() {
+    let f = sample_project();
+    f.write_file("list.txt", "1\n2\n  3\n4 hit\n5\n6\n7\n8\n9\n10 hit\n");
+    #[rustfmt::skip]
+    let rows = [
+        (Acp, "search_files", json!({"query": "hit", "path": "list.txt"}), "list.txt:4: 4 hit\nlist.txt:10: 10 hit"),
+        (Acp, "search_files", json!({"query": "hit", "path": "list.txt", "context": 1}), "list.txt-3-   3\nlist.txt:4: 4 hit\nlist.txt-5- 5\n--\nlist.txt-9- 9\nlist.txt:10: 10 hit"),
+        (Qwen, "grep_search", json!({"pattern": "hit", "path": "list.txt"}), "list.txt:4:4 hit\nlist.txt:10:10 hit"),
+        (Qwen, "grep_search", json!({"pattern": "4 hit", "context": 1}), "list.txt-3-  3\nlist.txt:4:4 hit\nlist.txt-5-5"),
+        (Opencode, "grep", json!({"pattern": "4 hit"}), "list.txt-2-2\nlist.txt-3-  3\nlist.txt:4:4 hit\nlist.txt-5-5\nlist.txt-6-6"),
+        (Opencode, "grep", json!({"pattern": "4 hit", "context": 0}), "list.txt:4:4 hit"),
+    ];
+    for (dialect, tool, input, expected) in rows {
+        let shown = input.to_string();
+        let content = call_in_dialect(&f, dialect, tool, input).await.rendered.content;
+        let part = if dialect == Opencode { &content[0]["content"] } else { &content[0] };
+        assert_eq!(part["text"], expected, "{dialect} {shown}");
+    }
+    let input = json!({"query": "hit", "context": 5000});
+    let error = f.call_as(Acp, "search_files", input).await.unwrap_err();
+    assert!(error.message.contains("/context: expected"), "{error}");
 }
 
 #[test]

@@ -167,7 +167,7 @@ fn print_refusal(
         let error = ToolError::invalid(ErrorReason::SchemaViolation, message.clone())
             .with_detail("usage", true)
             .with_tool(&args.name);
-        output::print_error(&app.terminal.out, &error)?;
+        output::print_error(&app.terminal.out, args, &error)?;
     }
     Err(error)
 }
@@ -275,6 +275,21 @@ mod tests {
                 (&error_type.into(), &reason.into())
             );
             assert_eq!(error.as_object().unwrap().len(), 4);
+        }
+    }
+
+    /// Both a failed call and a wrong command line have the names of Qwen Code in its dialect.
+    #[test]
+    fn qwen_error_has_model_and_display_text() {
+        for input in ["{}", "{"] {
+            let (_, out, _) = run_call(&["nope", input, "--json", "--dialect", "qwen"]);
+            let answer: Value = serde_json::from_str(&out).unwrap();
+            let error = &answer["error"];
+            assert_eq!(answer["returnDisplay"], error["message"], "{out}");
+            let text = answer["llmContent"][0]["text"].as_str().unwrap();
+            assert_eq!(&serde_json::from_str::<Value>(text).unwrap(), error, "{out}");
+            let (_, out, _) = run_call(&["nope", input, "--json"]);
+            assert!(!out.contains("llmContent") && !out.contains("returnDisplay"), "{out}");
         }
     }
 

@@ -203,6 +203,7 @@ fn describe_entry(entry: &SettingsEntry) -> String {
         ("sandbox", "readable") => "let commands read:".to_owned(),
         ("sandbox", "weaker") => "run commands even if this is not enforced:".to_owned(),
         ("bash", "on-timeout") => "when a command times out, turn it into a:".to_owned(),
+        ("files", "backup") => "keep earlier content beside changed files:".to_owned(),
         (section, name) => format!("{section} {name}:"),
     };
     match section {

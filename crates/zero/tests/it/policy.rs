@@ -437,6 +437,12 @@ fn tools_obey_deny_rules() {
     let error = &answer["error"];
     assert_eq!((code, &error["error_type"]), (3, &json!("permission_denied")));
     assert_eq!(error["details"]["matched_rule"], "Read(.env)");
+    assert_eq!(error["details"]["file"], ".env");
+    std::os::unix::fs::symlink(".env", zero.folder().join("link")).unwrap();
+    let (_, linked) =
+        run_json(&zero, &["tools", "call", "Read", r#"{"file_path":"link"}"#, "--json"]);
+    assert_eq!(linked["error"]["error_type"], "permission_denied");
+    assert_eq!(linked["error"]["details"]["file"], "link");
     assert_eq!(error["details"]["rule_source"], "~/.config/zero/settings.json:1");
     let edit = r#"{"file_path":"locked/b.txt","old_string":"hit","new_string":"x"}"#;
     let (code, answer) = run_json(&zero, &["tools", "call", "Edit", edit, "--json", "--yes"]);
@@ -449,6 +455,89 @@ fn tools_obey_deny_rules() {
     let glob = zero.stdout(&["tools", "call", "ReadMany", r#"{"paths":["src/*",".en*"]}"#]);
     assert!(!glob.contains("TOKEN"), "{glob}");
     assert!(glob.contains("(1 file left out: reading it is denied or needs approval)"), "{glob}");
+}
+
+/// The permissions that the canonical tools' specification gives as an example, word for word.
+const EXAMPLE_RULES: &str = r#"{
+  "permissions": {
+    "allow": [
+      "Bash(git:*)", "Bash(npm:*)", "Bash(go:*)", "Bash(make:*)",
+      "Read(**/*.go)", "Read(**/*.md)", "Read(src/**)",
+      "Edit(src/**)", "Edit(**/*.go)",
+      "WebFetch(domain:github.com)", "WebFetch(domain:go.dev)"
+    ],
+    "deny": [
+      "Read(.env)", "Read(.env.*)", "Read(secrets/**)", "Read(**/*.pem)", "Read(**/*.key)",
+      "Read(**/*secret*)",
+      "Bash(rm -rf:*)", "Bash(sudo:*)", "Write(.env)"
+    ]
+  }
+}"#;
+
+#[test]
+fn example_rules_of_canonical_tools_apply() {
+    let zero = TestProgram::new();
+    write_file(&zero, "rules.json", EXAMPLE_RULES);
+    let settings = ["--settings", "rules.json"];
+    let edit = |file: &str| json!({"file_path": file, "old_string": "a", "new_string": "b"});
+    let read = |file: &str| json!({"file_path": file});
+    let write = |file: &str| json!({"file_path": file, "content": "x"});
+    let fetch = |url: &str| json!({"url": url, "prompt": "all"});
+    #[rustfmt::skip]
+    let mut rows = vec![
+        ("Bash", bash_input("git commit -m x"), "0 allow by Bash(git:*)"),
+        ("Bash", bash_input("npm install"), "0 allow by Bash(npm:*)"),
+        ("Bash", bash_input("go build ./..."), "0 allow by Bash(go:*)"),
+        ("Bash", bash_input("make all"), "0 allow by Bash(make:*)"),
+        ("Bash", bash_input("touch x"), "10 ask"),
+        ("Bash", bash_input("rm -rf build"), "20 deny by Bash(rm -rf:*)"),
+        ("Bash", bash_input("git status && rm -rf build"), "20 deny by Bash(rm -rf:*)"),
+        ("Bash", bash_input("sudo make install"), "20 deny by Bash(sudo:*)"),
+        ("Bash", bash_input("cat .env"), "20 deny by Read(.env)"),
+        ("Read", read("cmd/main.go"), "0 allow by Read(**/*.go)"),
+        ("Read", read("docs/a.md"), "0 allow by Read(**/*.md)"),
+        ("Read", read("src/a.ts"), "0 allow by Read(src/**)"),
+        ("Read", read(".env"), "20 deny by Read(.env)"),
+        ("Read", read(".env.local"), "20 deny by Read(.env.*)"),
+        ("Read", read("secrets/a"), "20 deny by Read(secrets/**)"),
+        ("Read", read("src/a.pem"), "20 deny by Read(**/*.pem)"),
+        ("Read", read("src/a.key"), "20 deny by Read(**/*.key)"),
+        ("Read", read("src/my-secret.go"), "20 deny by Read(**/*secret*)"),
+        ("Edit", edit("src/a.ts"), "0 allow by Edit(src/**)"),
+        ("Edit", edit("cmd/main.go"), "0 allow by Edit(**/*.go)"),
+        ("Edit", edit("docs/a.md"), "10 ask"),
+        ("Write", write("src/new.ts"), "0 allow by Edit(src/**)"),
+        ("Write", write(".env"), "20 deny by Write(.env)"),
+    ];
+    if cfg!(feature = "web") {
+        let allowed = "0 allow by WebFetch(domain:github.com)";
+        rows.push(("WebFetch", fetch("https://github.com/a/b"), allowed));
+        let allowed = "0 allow by WebFetch(domain:go.dev)";
+        rows.push(("WebFetch", fetch("https://go.dev/doc/effective_go"), allowed));
+        rows.push(("WebFetch", fetch("https://example.com/"), "10 ask"));
+    }
+    let found: Vec<String> = rows
+        .iter()
+        .map(|(tool, input, _)| check_verdict(&zero, tool, input.clone(), &settings))
+        .collect();
+    let expected: Vec<&str> = rows.iter().map(|(_, _, expected)| *expected).collect();
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn setting_keeps_backups() {
+    let zero = TestProgram::new();
+    write_file(&zero, USER_FILE, r#"{"files": {"backup": true}}"#);
+    write_file(&zero, "a.txt", "one\n");
+    let edit = r#"{"file_path":"a.txt","old_string":"one","new_string":"two"}"#;
+    let (code, answer) = run_json(&zero, &["tools", "call", "Edit", edit, "--json", "--yes"]);
+    assert_eq!((code, &answer["result"]["structured"]["backup"]), (0, &json!("a.txt.bak")));
+    let write = r#"{"path":"a.txt","content":"three\n"}"#;
+    let call = ["tools", "call", "write_file", write, "--dialect", "acp", "--json", "--yes"];
+    let (code, answer) = run_json(&zero, &call);
+    assert_eq!((code, &answer["result"]["structured"]["backup"]), (0, &json!("a.txt.bak1")));
+    let kept = |name: &str| std::fs::read_to_string(zero.folder().join(name)).unwrap();
+    assert_eq!((kept("a.txt.bak"), kept("a.txt.bak1")), ("one\n".into(), "two\n".into()));
 }
 
 #[test]

@@ -24,7 +24,17 @@ fn program_can_call_tools() {
     let (_zero, mut tools) = start_serving(&[]);
     let listed = tools.request_ok("tools/list", json!({}));
     let read = listed["tools"].as_array().unwrap().iter().find(|tool| tool["name"] == "read_file");
-    assert_eq!(read.unwrap()["inputSchema"]["type"], "object");
+    let read = read.unwrap();
+    assert_eq!((&read["inputSchema"]["type"], &read["kind"]), (&json!("object"), &json!("read")));
+    assert_eq!(read["displayName"], "Read file");
+    assert_eq!(read["outputSchema"]["properties"]["total_lines"]["type"], "integer");
+    assert_eq!(read["categories"], json!(["file"]));
+    let allowed = json!([{"kind": "read", "risk": "low", "default": "allow"}]);
+    assert_eq!(read["permissions"], allowed);
+    let write =
+        listed["tools"].as_array().unwrap().iter().find(|tool| tool["name"] == "write_file");
+    let asked = json!([{"kind": "edit", "risk": "medium", "default": "ask"}]);
+    assert_eq!(write.unwrap()["permissions"], asked);
     let listed = tools.request_ok("_zero/tools/list", json!({"dialect": "canonical"}));
     assert!(listed["tools"].as_array().unwrap().iter().any(|tool| tool["name"] == "Read"));
 

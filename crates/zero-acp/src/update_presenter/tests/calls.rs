@@ -146,16 +146,21 @@ fn error_shows_every_field() {
     presenter.present_live(call_started("c1", "Read", ToolKind::Read, json!({"path": "b"})));
     presenter.present_live(call_started("c2", "Read", ToolKind::Read, json!({"path": "b"})));
     let error = ToolError::not_found(ErrorReason::Io, "no such file");
-    let named = error.clone().with_detail("file", "/w/x").with_detail("nearest", json!(["y"]));
+    let named = (error.clone().with_detail("file", "/w/x"))
+        .with_detail("nearest", json!(["y"]))
+        .with_detail("errno", "ENOENT");
     let updates = presenter.present_live(EventKind::tool_ended("c1", named.into()));
     assert_eq!(
         updates[0]["rawOutput"],
-        json!({"error": "no such file", "metadata": {
-            "status": "failed", "errorCode": "not_found", "attemptedPath": "/w/x",
-            "details": {"reason": "io", "file": "/w/x", "nearest": ["y"]},
+        json!({"error": "ENOENT: no such file", "metadata": {
+            "status": "failed", "errorType": "not_found", "errorCode": "ENOENT",
+            "attemptedPath": "/w/x",
+            "details": {"reason": "io", "file": "/w/x", "nearest": ["y"], "errno": "ENOENT"},
         }})
     );
     let updates = presenter.present_live(EventKind::tool_ended("c2", error.into()));
+    assert_eq!(updates[0]["rawOutput"]["error"], "no such file");
+    assert_eq!(updates[0]["rawOutput"]["metadata"]["errorCode"], "not_found");
     assert_eq!(updates[0]["rawOutput"]["metadata"]["attemptedPath"], "/w/b");
 }
 

@@ -215,6 +215,7 @@ impl ToolBackend for ScriptedToolBackend {
             input_schema: json!({ "type": "object" }),
             kind: ToolKind::Other,
             read_only: name == "Read",
+            info: None,
         };
         let names =
             ["Read", "Write", "Ask", "Hang", "Stuck", "Panic", "Tell", "Settle", "Explain", "Todo"];

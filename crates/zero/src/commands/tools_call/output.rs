@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::Value;
 use zero_core::event::ResultContent;
 use zero_core::{FileLocation, ResultDisplay, ToolError, ToolResult, ToolResultPart};
-use zero_runtime::dialect::{RenderedResult, render_result};
+use zero_runtime::dialect::{RenderedResult, render_error_for_platform, render_result};
 use zero_runtime::{CallOutcome, DialectName};
 
 use crate::AppContext;
@@ -22,6 +22,11 @@ struct JsonAnswer<'a> {
     result: Option<JsonAnswerResult<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<&'a ToolError>,
+    /// An error as Qwen Code writes it; a result has these inside.
+    #[serde(rename = "llmContent", skip_serializing_if = "Option::is_none")]
+    llm_content: Option<Vec<Value>>,
+    #[serde(rename = "returnDisplay", skip_serializing_if = "Option::is_none")]
+    return_display: Option<Value>,
 }
 
 #[derive(Serialize)]
@@ -56,7 +61,13 @@ pub(super) fn print(
                 structured: &outcome.result.structured,
                 locations: &outcome.result.locations,
             };
-            out.write_json_line(&JsonAnswer { ok: true, result: Some(result), error: None })?;
+            out.write_json_line(&JsonAnswer {
+                ok: true,
+                result: Some(result),
+                error: None,
+                llm_content: None,
+                return_display: None,
+            })?;
             Ok(ExitOutcome::Ok)
         }
         Ok(outcome) => {
@@ -70,7 +81,7 @@ pub(super) fn print(
         }
         Err(error) => {
             if args.json {
-                print_error(out, &error)?;
+                print_error(out, args, &error)?;
             } else {
                 app.terminal.print_error(&error_for_user(&error.message));
             }
@@ -80,8 +91,24 @@ pub(super) fn print(
 }
 
 /// Prints an error as JSON.
-pub(super) fn print_error(out: &TerminalStream, error: &ToolError) -> std::io::Result<()> {
-    out.write_json_line(&JsonAnswer { ok: false, result: None, error: Some(error) })
+pub(super) fn print_error(
+    out: &TerminalStream,
+    args: &ToolsCallArgs,
+    error: &ToolError,
+) -> std::io::Result<()> {
+    let rendered = (args.dialect == DialectName::Qwen)
+        .then(|| render_error_for_platform(args.dialect, &args.name, error));
+    let (llm_content, return_display) = match rendered {
+        Some(RenderedResult { content, display }) => (Some(content), Some(display)),
+        None => (None, None),
+    };
+    out.write_json_line(&JsonAnswer {
+        ok: false,
+        result: None,
+        error: Some(error),
+        llm_content,
+        return_display,
+    })
 }
 
 /// Result as text: what the model gets, with a colored diff.

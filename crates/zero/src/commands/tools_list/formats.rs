@@ -17,7 +17,7 @@ pub(in crate::commands) fn deadline(tool: &DialectTool, workspace: Option<&Works
         let input = serde_json::from_str(input).ok()?;
         tool.registered.tool.plan(input, workspace).ok()?.deadline()
     });
-    own.unwrap_or_else(|| HostLimits::default().timeout(spec.timeout_class))
+    own.unwrap_or_else(|| HostLimits::default().timeout(tool.timeout_class))
 }
 
 /// All details of a tool as JSON.

@@ -121,7 +121,13 @@ fn render_bounds() -> String {
     };
     row("time for work on a file or folder", "`file-timeout`", seconds(limits.file_timeout));
     row("time for a search", "`search-timeout`", seconds(limits.search_timeout));
-    row("time for a command", "", seconds(limits.command_timeout));
+    row("time for a command", "`command-timeout`", seconds(limits.command_timeout));
+    row(
+        "time for a command under a name of opencode",
+        "`command-timeout`",
+        seconds(limits.development_timeout),
+    );
+    row("time for an MCP call without progress", "`mcp-timeout`", seconds(limits.mcp_timeout));
     row("size of an input", "", limits.input_bytes_max.to_string());
     row(
         "size of the text for the model; the rest goes to a file",

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use zero_acp::SessionMcpServer;
 use zero_core::text_shortening::excerpt;
 use zero_mcp::server_definition::{
-    CALL_TIMEOUT, CALL_TIMEOUT_MAX, HttpEndpoint, LoginSettings, McpServerDefinition,
-    STARTUP_TIMEOUT, ServerAlias, ServerLaunch, ServerTransport,
+    CALL_TIMEOUT_MAX, HttpEndpoint, LoginSettings, McpServerDefinition, STARTUP_TIMEOUT,
+    ServerAlias, ServerLaunch, ServerTransport,
 };
 use zero_policy::{HostPattern, PolicyEngine, PolicyEngineConfig, Verdict};
 use zero_settings::mcp_servers::server_setting::{
@@ -417,14 +417,12 @@ fn assemble_definition(
     written_at: String,
 ) -> Result<McpServerDefinition, String> {
     let times = setting.timeouts()?;
-    let call_timeout = times.call.unwrap_or(CALL_TIMEOUT);
     let longest = times.of_calls().max().unwrap_or_default();
     Ok(McpServerDefinition {
         alias,
         reach: transport,
         startup_timeout: times.startup.unwrap_or(STARTUP_TIMEOUT),
-        // A configured maximum also limits the default.
-        call_timeout: times.longest.map_or(call_timeout, |most| call_timeout.min(most)),
+        call_timeout: times.call,
         call_timeout_max: times.longest.unwrap_or(CALL_TIMEOUT_MAX.max(longest)),
         tool_timeouts: times.of_tools,
         tools_allowed: setting.tools_allowed(),

@@ -142,7 +142,7 @@ fn every_server_field_is_carried_over() {
         json!({"command": "x", "timeout": 5000, "startupTimeout": "2m", "maxTimeout": "1h",
         "toolTimeouts": {"slow": "10m"}, "includeTools": ["a"], "excludeTools": ["b"]}),
     );
-    assert_eq!(found.call_timeout, Duration::from_secs(5));
+    assert_eq!(found.call_timeout, Some(Duration::from_secs(5)));
     assert_eq!(found.startup_timeout, Duration::from_secs(120));
     assert_eq!(found.call_timeout_max, Duration::from_secs(3600));
     assert_eq!(found.tool_timeouts["slow"], Duration::from_secs(600));
@@ -158,12 +158,12 @@ fn every_server_field_is_carried_over() {
         );
     }
     let usual = parse_server(json!({"command": "x"}));
-    assert_eq!(usual.call_timeout, zero_mcp::server_definition::CALL_TIMEOUT);
+    assert_eq!(usual.call_timeout, None);
     assert_eq!((usual.tools_allowed, usual.tools_denied.len()), (None, 0));
     let patient = parse_server(json!({"command": "x", "timeout": "2h"}));
     assert_eq!(patient.call_timeout_max, Duration::from_secs(7200), "no shorter than the timeout");
     let hasty = parse_server(json!({"command": "x", "maxTimeout": "10s"}));
-    assert_eq!(hasty.call_timeout, Duration::from_secs(10), "no longer than the maximum");
+    assert_eq!((hasty.call_timeout, hasty.call_timeout_max), (None, Duration::from_secs(10)));
 }
 
 #[test]

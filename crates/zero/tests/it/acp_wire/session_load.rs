@@ -214,6 +214,7 @@ impl ToolBackend for PlanToolBackend {
             input_schema: json!({"type": "object"}),
             kind: ToolKind::Think,
             read_only: true,
+            info: None,
         };
         let cwd = PathBuf::from("/elsewhere");
         let catalog = ToolCatalog { cwd, tools: vec![tool].into(), ..ToolCatalog::default() };
