@@ -33,7 +33,7 @@ pub(crate) fn truncate_result(
     limit_depth(&mut result.structured);
     let most = limits.result_bytes_max;
     if result_len(&result) > most.as_usize() {
-        shrink(&mut result, cap);
+        shrink(&mut result, cap.min(most.as_usize() / 4));
     }
     let size = result_len(&result);
     if size > most.as_usize() {
@@ -50,19 +50,45 @@ pub(crate) fn truncate_result(
     result
 }
 
-/// Leaves out what exceeds `most` bytes: media first, the largest before the others, then the rest of
-/// the structured result, then the last parts. The structured result keeps its shape.
+/// Leaves out what exceeds `most` bytes: media that leave the structured result less than half, the
+/// largest before the others, then the rest of the structured result, then the last parts. The
+/// structured result keeps its shape.
 fn leave_out_parts(result: &mut ToolResult, most: usize) {
-    while result_len(result) > most {
+    let structured = json_len(&result.structured);
+    let most_beside = most.saturating_sub(structured.min(most / 2));
+    while result_len(result).saturating_sub(structured) > most_beside {
         let media = result.content.iter_mut().filter(|part| media_type(part).is_some());
         let Some(largest) = media.max_by_key(|part| content_len(part)) else { break };
         let (mime, bytes) = (media_type(largest).unwrap_or_default(), content_len(largest) / 4 * 3);
         *largest = ToolResultPart::Text(format!("[about {bytes} bytes of {mime} left out]"));
     }
-    let others = result_len(result).saturating_sub(json_len(&result.structured));
+    let others = result_len(result).saturating_sub(structured);
     shorten_value(&mut result.structured, most.saturating_sub(others));
     while result_len(result) > most && result.content.len() > 1 {
         result.content.pop();
+    }
+    let excess = result_len(result).saturating_sub(most);
+    if let Some(part) = result.content.first_mut().filter(|_| excess > 0) {
+        shorten_part(part, content_len(part).saturating_sub(excess));
+    }
+}
+
+/// Shortens a part to `most` bytes.
+fn shorten_part(part: &mut ToolResultPart, most: usize) {
+    match part {
+        ToolResultPart::Text(text) | ToolResultPart::Lines { text, .. } => {
+            text.truncate(head(text, most).len());
+        }
+        ToolResultPart::Matches { hits, .. } => {
+            let kept = count_fitting(hits.iter().map(hit_len), most);
+            hits.truncate(kept);
+        }
+        ToolResultPart::Diff { diff, .. } => {
+            diff.unified.truncate(head(&diff.unified, most).len());
+        }
+        ToolResultPart::Image { data, .. }
+        | ToolResultPart::Audio { data, .. }
+        | ToolResultPart::Resource { data, .. } => data.clear(),
     }
 }
 
@@ -88,13 +114,8 @@ fn shorten_value(value: &mut Value, most: usize) {
             text.truncate(kept);
         }
         Value::Array(items) => {
-            let mut left = most.saturating_sub(2);
-            let fitting = items.iter().take_while(|item| {
-                let room = left.checked_sub(json_len(item) + 1);
-                left = room.unwrap_or(left);
-                room.is_some()
-            });
-            let kept = fitting.count();
+            let sizes = items.iter().map(|item| json_len(item) + 1);
+            let kept = count_fitting(sizes, most.saturating_sub(2));
             items.truncate(kept);
         }
         Value::Object(fields) => {
@@ -214,6 +235,17 @@ fn cut_text(text: &str, cap: usize, spilled: Option<&SpillLocation>) -> String {
     shorten_middle(text, cap, TextFocus::Start, mark).into_owned()
 }
 
+/// How many sizes from the first on fit into `most` bytes.
+fn count_fitting(sizes: impl Iterator<Item = usize>, most: usize) -> usize {
+    let mut used: usize = 0;
+    sizes
+        .take_while(|size| {
+            used = used.saturating_add(*size);
+            used <= most
+        })
+        .count()
+}
+
 fn hit_len(hit: &SearchHit) -> usize {
     hit.file.len() + hit.text.len() + 10
 }
@@ -230,17 +262,9 @@ fn cut_hits(
     cap: usize,
     spilled: &SpillLocation,
 ) -> Vec<ToolResultPart> {
-    let fitting = |budget: usize, hits: &mut dyn Iterator<Item = &SearchHit>| {
-        let mut used = 0;
-        hits.take_while(|hit| {
-            used += hit_len(hit);
-            used <= budget
-        })
-        .count()
-    };
     let total = hits.len();
-    let head = fitting(cap * 2 / 3, &mut hits.iter());
-    let tail = fitting(cap / 3, &mut hits[head..].iter().rev());
+    let head = count_fitting(hits.iter().map(hit_len), cap * 2 / 3);
+    let tail = count_fitting(hits[head..].iter().rev().map(hit_len), cap / 3);
     let last = hits.split_off(total - tail);
     hits.truncate(head);
     let missing = total - head - tail;
@@ -492,6 +516,12 @@ mod tests {
         let kept = structured["text"].as_str().unwrap();
         assert!(kept.len() > 1_000 && kept.chars().all(|c| c == 'é'), "{}", kept.len());
         assert!(result_len(&bounded) <= 5_000 + 200, "{}", result_len(&bounded));
+
+        let mut tiny = limits();
+        tiny.result_bytes_max = ByteSize::bytes(250);
+        let words = result(ToolResultPart::Text("x".repeat(290)));
+        let bounded = truncate_result(words, &call, &tiny, &spill);
+        assert!(result_len(&bounded) <= 250 + 200, "{}", result_len(&bounded));
 
         let many = ToolResult {
             content: (0..100).map(|_| ToolResultPart::Text("x".repeat(300))).collect(),
