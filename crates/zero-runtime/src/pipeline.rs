@@ -381,13 +381,12 @@ fn executions(effects: &[Effect]) -> Arc<[CommandExecution]> {
 /// Asks for a backup in the input of a tool of zero's own that can make one, unless the caller
 /// decided.
 fn set_backup(tool: &RegisteredTool, input: &mut Value) {
-    const FIELD: &str = "backup";
-    let has_field = tool.input.as_value().pointer("/properties/backup").is_some();
+    let can_keep = tool.input.as_value().pointer("/properties/backup").is_some();
     if let Value::Object(fields) = input
         && tool.source == BUILTIN
-        && has_field
+        && can_keep
     {
-        fields.entry(FIELD).or_insert(Value::Bool(true));
+        fields.entry("backup").or_insert(Value::Bool(true));
     }
 }
 

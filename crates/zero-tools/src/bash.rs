@@ -55,8 +55,8 @@ pub struct BashArgs {
     /// Environment variables to set for it.
     #[serde(default)]
     env: BTreeMap<String, String>,
-    /// Timeout in milliseconds; 120,000 when absent. A command that takes longer is killed, or
-    /// continues as a job if the settings say so.
+    /// Timeout in milliseconds; 120,000 when absent, unless the settings say otherwise. A command that
+    /// takes longer is killed, or continues as a job if the settings say so.
     #[schemars(range(min = 1, max = 600_000))]
     timeout: Option<u64>,
     /// Start it and return at once with a `job_id`; BashOutput returns its output, BashKill ends
