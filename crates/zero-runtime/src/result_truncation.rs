@@ -50,16 +50,19 @@ pub(crate) fn truncate_result(
     result
 }
 
-/// Leaves out what exceeds `most` bytes: media first, the largest before the others, then the rest of
-/// the structured result, then the last parts. The structured result keeps its shape.
+/// Leaves out what exceeds `most` bytes: media that leave the structured result less than half, the
+/// largest before the others, then the rest of the structured result, then the last parts. The
+/// structured result keeps its shape.
 fn leave_out_parts(result: &mut ToolResult, most: usize) {
-    while result_len(result) > most {
+    let structured = json_len(&result.structured);
+    let most_beside = most.saturating_sub(structured.min(most / 2));
+    while result_len(result).saturating_sub(structured) > most_beside {
         let media = result.content.iter_mut().filter(|part| media_type(part).is_some());
         let Some(largest) = media.max_by_key(|part| content_len(part)) else { break };
         let (mime, bytes) = (media_type(largest).unwrap_or_default(), content_len(largest) / 4 * 3);
         *largest = ToolResultPart::Text(format!("[about {bytes} bytes of {mime} left out]"));
     }
-    let others = result_len(result).saturating_sub(json_len(&result.structured));
+    let others = result_len(result).saturating_sub(structured);
     shorten_value(&mut result.structured, most.saturating_sub(others));
     while result_len(result) > most && result.content.len() > 1 {
         result.content.pop();

@@ -503,11 +503,13 @@ fn example_rules_of_canonical_tools_apply() {
         ("Read", read("src/a.pem"), "20 deny by Read(**/*.pem)"),
         ("Read", read("src/a.key"), "20 deny by Read(**/*.key)"),
         ("Read", read("src/my-secret.go"), "20 deny by Read(**/*secret*)"),
-        ("Edit", edit("src/a.ts"), "0 allow by Edit(src/**)"),
-        ("Edit", edit("cmd/main.go"), "0 allow by Edit(**/*.go)"),
+        // Edit reads, too, and the rule of its first effect is named.
+        ("Edit", edit("src/a.ts"), "0 allow by Read(src/**)"),
+        ("Edit", edit("cmd/main.go"), "0 allow by Read(**/*.go)"),
         ("Edit", edit("docs/a.md"), "10 ask"),
         ("Write", write("src/new.ts"), "0 allow by Edit(src/**)"),
-        ("Write", write(".env"), "20 deny by Write(.env)"),
+        ("Write", write("cmd/new.go"), "0 allow by Edit(**/*.go)"),
+        ("Write", write(".env"), "20 deny by Read(.env)"),
     ];
     if cfg!(feature = "web") {
         let allowed = "0 allow by WebFetch(domain:github.com)";
