@@ -369,7 +369,7 @@ pub(super) fn is_code(text: &str) -> bool {
         word.len() <= SHORT_CHARS_MAX && word.bytes().all(|byte| byte.is_ascii_alphabetic())
     };
     words.len() <= CODE_WORDS_MAX
-        && words.iter().any(|word| is_listed(word))
+        && words.iter().any(&is_listed)
         && words.iter().all(|word| is_listed(word) || is_short(word))
 }
 
