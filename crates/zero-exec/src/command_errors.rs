@@ -123,7 +123,9 @@ pub(super) fn end_error(
     match ended.why {
         ExitCause::Finished if is_file_too_large(ended, written) => {
             let allowed = allowance.limits.file_max;
-            let shown = format!("it wrote a file larger than {allowed}");
+            let shown = format!(
+                "it wrote a file larger than {allowed}, or than a smaller limit that it set itself with `ulimit -f`"
+            );
             of_command(CommandLimit::File, allowed.get(), None, shown)
         }
         ExitCause::Finished => None,
@@ -314,6 +316,7 @@ mod tests {
             let error = error.unwrap();
             assert_eq!(error.reason(), Some(ErrorReason::ResourceExhausted));
             assert!(error.message.contains("limits.Bash.command-file 200MB"), "{error:?}");
+            assert!(error.message.contains("`ulimit -f`"), "{error:?}");
         }
         assert!(shell_error(153, "").is_none() && shell_error(1, output).is_none());
     }

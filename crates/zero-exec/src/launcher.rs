@@ -5,7 +5,7 @@
 //! further writable folders.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,6 +23,7 @@ use crate::session_commands::{SessionCommands, StartGuard};
 use crate::session_network::{NetworkAssignment, NetworkUseGuard};
 use crate::shell::{self, LastFolderFile};
 use crate::tree_watch::TreeWatch;
+use crate::write_failure::CommandLocation;
 use crate::{command_errors, profile};
 
 /// Size of a command's terminal.
@@ -144,6 +145,9 @@ impl CommandLauncher {
             }
         };
         let (profile, watch, home) = profile::build_profile(self, workspace, given.network)?;
+        let roots = workspace.roots().map(Path::to_owned).chain(self.writable.iter().cloned());
+        let location = CommandLocation { roots: roots.collect(), folder: folder.to_owned() };
+        let watch = watch.with_location(location);
         let hidden = HiddenHome {
             hidden: home.hidden,
             readable: profile.readable.clone(),

@@ -14,6 +14,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use zero_core::text_shortening::excerpt;
+use zero_sandbox::path_survey::{self, ChangeStamp};
+
 use crate::confined_git::ConfinedGit;
 use crate::local_machine::{GitRefs, IndexSummary, StagedFile};
 use crate::profile::folder_scanner::{IndexedRepository, describe_setting};
@@ -30,6 +33,15 @@ const REMOTE_NAMES: &str = "refs/remotes/";
 /// Digits of a commit in a message.
 const SHORT_DIGITS: usize = 12;
 
+/// The file in a git folder that lists files which `git status` does not show.
+const EXCLUDE: &str = "info/exclude";
+/// Most bytes of it that are compared.
+const EXCLUDE_BYTES_MAX: u64 = 256 * 1024;
+/// Most files named in one warning.
+const CONCEALED_SHOWN_MAX: usize = 5;
+/// Longest path in such a warning, in characters.
+const PATH_CHARS_MAX: usize = 200;
+
 /// What the repositories of a workspace hold.
 #[derive(Debug, Default)]
 pub(crate) struct RepositoryContents(BTreeMap<PathBuf, RepositoryState>);
@@ -40,6 +52,24 @@ struct RepositoryState {
     folder: PathBuf,
     index: Arc<IndexSummary>,
     refs: GitRefs,
+    exclude: ExcludeFile,
+}
+
+/// The list of files that `git status` does not show, which is in no commit.
+#[derive(Debug, PartialEq, Eq)]
+struct ExcludeFile {
+    content: Option<Vec<u8>>,
+    /// Of a file that is too large to compare.
+    stamp: Option<ChangeStamp>,
+}
+
+impl ExcludeFile {
+    fn read(git: &Path) -> Self {
+        let path = git.join(EXCLUDE);
+        let content = path_survey::read_small_file(&path, EXCLUDE_BYTES_MAX);
+        let stamp = content.is_none().then(|| path_survey::read_stamp(&path)).flatten();
+        Self { content, stamp }
+    }
 }
 
 /// A setting in a repository.
@@ -65,7 +95,8 @@ impl RepositoryContents {
         let state = |found: &IndexedRepository| {
             let IndexedRepository { folder, git, index } = found;
             let (folder, refs) = (folder.clone(), GitRefs::read(git));
-            (git.clone(), RepositoryState { folder, index: Arc::clone(index), refs })
+            let (index, exclude) = (Arc::clone(index), ExcludeFile::read(git));
+            (git.clone(), RepositoryState { folder, index, refs, exclude })
         };
         Self(found.iter().map(state).collect())
     }
@@ -85,6 +116,13 @@ impl RepositoryContents {
             // A new repository brings what its origin has.
             let Some(known) = before.0.get(path) else { continue };
             settings.extend(state.find_staged(path, known));
+            warnings.extend(state.concealment_warning(path, known));
+            if state.exclude != known.exclude {
+                warnings.push(format!(
+                    "`{}` was changed, so `git status` may not show new files; inspect it",
+                    path.join(EXCLUDE).display()
+                ));
+            }
             warnings.extend(state.find_committed(path, known, git, &mut settings));
         }
         settings.retain(|setting| {
@@ -102,6 +140,29 @@ impl RepositoryContents {
 }
 
 impl RepositoryState {
+    /// The warning about files whose changes git was told not to show.
+    fn concealment_warning(&self, git: &Path, before: &Self) -> Option<String> {
+        let (now, known) = (&self.index, &before.index);
+        let new: Vec<&PathBuf> = now.concealed.difference(&known.concealed).collect();
+        let added = now.concealed_count.saturating_sub(known.concealed_count).max(new.len());
+        if added == 0 {
+            return None;
+        }
+        let shown = new.iter().take(CONCEALED_SHOWN_MAX);
+        let mut shown: Vec<String> = shown
+            .map(|path| format!("`{}`", excerpt(&path.display().to_string(), PATH_CHARS_MAX)))
+            .collect();
+        let more = added - shown.len();
+        if more > 0 {
+            shown.push(format!("{more} more files"));
+        }
+        Some(format!(
+            "`git status` in `{}` no longer shows changes of {} (`assume-unchanged` or `skip-worktree`); `git ls-files -v` lists these files",
+            excerpt(&git.display().to_string(), PATH_CHARS_MAX),
+            shown.join(", ")
+        ))
+    }
+
     /// The settings in the index that were not there before, or have another content.
     fn find_staged<'a>(
         &'a self,

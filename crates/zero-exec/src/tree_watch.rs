@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
+use zero_core::text_shortening::excerpt;
 use zero_sandbox::path_survey::{self, ChangeStamp};
 use zero_sandbox::quarantine::{self, EntryKind, Quarantine};
 use zero_sandbox::spawner::Spawner;
@@ -29,6 +30,7 @@ use crate::profile::git_repositories::{
 use crate::repository_contents::RepositoryContents;
 use crate::sequencer_steps::SequencerSteps;
 use crate::watch_lease::{QuarantineList, WatchLease};
+use crate::write_failure::CommandLocation;
 
 /// The description of a `.git` file or of a pointer inside a repository.
 const REPOSITORY: &str = "a file that says where the repository is";
@@ -55,6 +57,8 @@ const UNINSPECTED: &str =
 const CHANGED: &str = "a file that decides what runs later, which was changed";
 /// Most files reported per command; further ones are only counted.
 const REPORTED_MAX: usize = 100;
+/// Longest path in a warning, in characters.
+const PATH_CHARS_MAX: usize = 200;
 /// Most quarantined paths remembered while other commands run.
 const QUARANTINED_MAX: usize = 10_000;
 
@@ -190,6 +194,7 @@ pub struct TreeWatch {
     kept: Quarantine,
     /// Reads the repositories afterwards.
     git: ConfinedGit,
+    location: CommandLocation,
 }
 
 /// A path that commands may not create.
@@ -243,6 +248,13 @@ pub struct QuarantinedFile {
     pub why: String,
     /// Whether a rule of the user can let commands create it.
     pub opens_by_rule: bool,
+}
+
+impl QuarantinedFile {
+    /// Whether a rule of the user denies every change of it, by any tool.
+    pub fn is_denied_by_rule(&self) -> bool {
+        self.why == DENIED_CHANGE
+    }
 }
 
 impl WatchedPath {
@@ -359,7 +371,19 @@ impl TreeWatch {
             policy,
             kept,
             git: ConfinedGit::default(),
+            location: CommandLocation::default(),
         })
+    }
+
+    /// The same watch, of a command that runs here.
+    pub(super) fn with_location(mut self, location: CommandLocation) -> Self {
+        self.location = location;
+        self
+    }
+
+    /// Where the command runs.
+    pub(crate) fn location(&self) -> &CommandLocation {
+        &self.location
     }
 
     /// The same watch, which reads repositories afterwards in a sandbox like that of the command.
@@ -549,7 +573,7 @@ impl TreeWatch {
             self.before.overlooked.iter().chain(&found.overlooked).collect();
         if !overlooked.is_empty() {
             let mut shown: Vec<String> =
-                overlooked.iter().map(|path| format!("`{}`", path.display())).collect();
+                overlooked.iter().map(|path| format!("`{}`", show_path(path))).collect();
             let more = found.overlooked_count.saturating_sub(overlooked.len());
             if more > 0 {
                 shown.push(format!("{more} more folders"));
@@ -562,7 +586,7 @@ impl TreeWatch {
         for index in &found.unread_indexes {
             gaps.push(format!(
                 "`{}` could not be read, so repositories that it lists may not be protected",
-                index.display()
+                show_path(index)
             ));
         }
         if self.closed > 0 {
@@ -637,7 +661,7 @@ impl TreeWatch {
             self.quarantine_path(folder, UNINSPECTED, report);
         }
         report.warnings.extend(now.unread_configs.iter().map(|config| {
-            format!("`{}` cannot be read or includes too many files, so not all of its settings could be protected; inspect it before you run git there", config.display())
+            format!("`{}` cannot be read or includes too many files, so not all of its settings could be protected; inspect it before you run git there", show_path(config))
         }));
         let none = SequencerSteps::default();
         for git in now.git_folders.iter().chain(&now.worktrees) {
@@ -722,6 +746,11 @@ impl TreeWatch {
     }
 }
 
+/// A path in a warning that every later result repeats. The end of a long one is left out.
+fn show_path(path: &Path) -> String {
+    excerpt(&path.display().to_string(), PATH_CHARS_MAX)
+}
+
 /// Whether an empty placeholder may be at such a path while commands run.
 fn is_placeholder(relative: &Path) -> bool {
     STAND_INS.iter().any(|name| relative == Path::new(name))
@@ -741,387 +770,4 @@ fn helper_warning(git: &Path) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests {
-    #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
-    use super::*;
-    use crate::command_policy::ClosedPolicy;
-    use std::fs;
-    use std::os::unix::fs::symlink;
-    use zero_sandbox::StateDir;
-
-    struct WatchFixture {
-        temp: tempfile::TempDir,
-    }
-
-    impl WatchFixture {
-        fn new() -> Self {
-            let temp = tempfile::tempdir().unwrap();
-            for folder in ["work/shared", "outside/workflows"] {
-                fs::create_dir_all(temp.path().join(folder)).unwrap();
-            }
-            Self { temp }
-        }
-
-        fn path(&self, name: &str) -> PathBuf {
-            self.temp.path().canonicalize().unwrap().join(name)
-        }
-
-        fn watch(&self, names: &[&str]) -> TreeWatch {
-            self.watch_with_registry(names, &Arc::default())
-        }
-
-        fn watch_with_registry(&self, names: &[&str], live: &Arc<WatchRegistry>) -> TreeWatch {
-            self.watch_with(names, live, None)
-        }
-
-        /// A watch like that of another process.
-        fn watch_in_process(&self, names: &[&str]) -> TreeWatch {
-            let lease = WatchLease::acquire(&StateDir::new(self.path("state"))).unwrap();
-            self.watch_with(names, &Arc::default(), Some(lease))
-        }
-
-        fn watch_with(
-            &self,
-            names: &[&str],
-            live: &Arc<WatchRegistry>,
-            lease: Option<WatchLease>,
-        ) -> TreeWatch {
-            let start = live.start(lease).unwrap();
-            let root = self.path("work");
-            let watched = names.iter().map(|name| {
-                let watched = WatchedPath::new(&root, Path::new(name), "a setting");
-                let before = watched.inspect();
-                watched.with_previous(before)
-            });
-            let (held, watched) = watched.partition(|w| w.before == EntryKind::Present);
-            let held: Vec<WatchedPath> = held;
-            let held = held.into_iter().map(|w| w.with_previous(EntryKind::Missing));
-            let scope = WritableRoots { roots: vec![root], ..WritableRoots::default() };
-            let found = live.scanner.scan(&scope);
-            let git = find_repositories(&scope, &found);
-            let kept = Quarantine::new(StateDir::new(self.path("kept")));
-            let before = TreeSnapshot {
-                start,
-                scope,
-                watched,
-                held: held.collect(),
-                deep: found.settings.iter().map(|setting| setting.path()).collect(),
-                unheld: Vec::new(),
-                contents: RepositoryContents::read(&found.indexed),
-                overlooked: found.overlooked,
-                denied_changes: None,
-            };
-            let live = Arc::clone(live);
-            TreeWatch::new(before, &git, Arc::new(ClosedPolicy), (kept, live)).unwrap()
-        }
-
-        /// The paths that were quarantined.
-        fn finish(&self, watch: &TreeWatch) -> Vec<PathBuf> {
-            watch.finish().quarantined.into_iter().map(|taken| taken.path).collect()
-        }
-    }
-
-    #[test]
-    fn created_path_is_quarantined() {
-        let fixture = WatchFixture::new();
-        let watch = fixture.watch(&[".vscode", ".npmrc"]);
-        assert_eq!(watch.finish(), WatchReport::default());
-        fs::create_dir(fixture.path("work/.vscode")).unwrap();
-        fs::write(fixture.path("work/.vscode/tasks.json"), "made").unwrap();
-        let report = watch.finish();
-        let [taken] = &report.quarantined[..] else { panic!("{report:?}") };
-        assert_eq!((&taken.path, &*taken.why), (&fixture.path("work/.vscode"), "a setting"));
-        assert_eq!(fs::read_to_string(taken.kept_at.join("tasks.json")).unwrap(), "made");
-        assert_eq!(watch.finish(), WatchReport::default());
-    }
-
-    #[test]
-    fn unsearched_folders_are_named_and_counted() {
-        let fixture = WatchFixture::new();
-        let watch = fixture.watch(&[]);
-        let overlooked = vec![fixture.path("work/a"), fixture.path("work/b")];
-        let found = FolderScanResult { overlooked, overlooked_count: 7, ..Default::default() };
-        let gaps = watch.list_gaps(&found);
-        let [gap] = &gaps[..] else { panic!("{gaps:?}") };
-        let named = format!(
-            "in `{}`, `{}`, 5 more folders; ",
-            fixture.path("work/a").display(),
-            fixture.path("work/b").display()
-        );
-        assert!(gap.contains(&named) && gap.contains("inspect these folders"), "{gap}");
-    }
-
-    #[test]
-    fn unsearchable_workspace_is_reported() {
-        let fixture = WatchFixture::new();
-        let mut watch = fixture.watch(&[]);
-        watch.before.denied_changes = Some(BTreeSet::new());
-        fs::remove_dir_all(fixture.path("work")).unwrap();
-        let mut report = WatchReport::default();
-        watch.quarantine_denied(&mut report);
-        let [warning] = &report.warnings[..] else { panic!("{report:?}") };
-        assert!(warning.contains(&fixture.path("work").display().to_string()), "{warning}");
-    }
-
-    #[test]
-    fn link_on_path_is_quarantined_without_its_target() {
-        let fixture = WatchFixture::new();
-        let watch = fixture.watch(&[".github/workflows", ".config/fish"]);
-        symlink(fixture.path("outside"), fixture.path("work/.github")).unwrap();
-        symlink(fixture.path("outside"), fixture.path("work/.config")).unwrap();
-        assert_eq!(fixture.finish(&watch), [fixture.path("work/.github")]);
-        assert!(fixture.path("outside/workflows").exists());
-        assert!(fixture.path("work/.config").exists(), "its target has no file of that name");
-    }
-
-    #[test]
-    fn replaced_link_is_restored() {
-        let fixture = WatchFixture::new();
-        let link = fixture.path("work/.vscode");
-        symlink("shared", &link).unwrap();
-        let watch = fixture.watch(&[".vscode"]);
-        assert_eq!(watch.finish(), WatchReport::default());
-        fs::remove_file(&link).unwrap();
-        fs::create_dir(&link).unwrap();
-        assert_eq!(fixture.finish(&watch), std::slice::from_ref(&link));
-        assert_eq!(fs::read_link(&link).unwrap(), Path::new("shared"));
-        fs::remove_file(&link).unwrap();
-        symlink("elsewhere", &link).unwrap();
-        assert_eq!(fixture.finish(&watch), std::slice::from_ref(&link));
-        fs::remove_file(&link).unwrap();
-        let report = watch.finish();
-        assert!(report.quarantined.is_empty() && report.warnings.len() == 1, "{report:?}");
-        assert_eq!(fs::read_link(&link).unwrap(), Path::new("shared"));
-    }
-
-    #[test]
-    fn path_made_by_other_command_is_reported_once() {
-        let fixture = WatchFixture::new();
-        let live = Arc::default();
-        let made = fixture.path("work/.vscode");
-        let first = fixture.watch_with_registry(&[".vscode"], &live);
-        fs::create_dir(&made).unwrap();
-        let second = fixture.watch_with_registry(&[".vscode"], &live);
-        assert!(fixture.finish(&second).is_empty(), "the first command reports it");
-        assert_eq!(fixture.finish(&first), std::slice::from_ref(&made));
-        drop(first);
-        fs::create_dir(&made).unwrap();
-        assert_eq!(fixture.finish(&second), std::slice::from_ref(&made));
-        drop(second);
-        // No command runs that could have created it, so the user did.
-        fs::create_dir(&made).unwrap();
-        assert!(fixture.finish(&fixture.watch_with_registry(&[".vscode"], &live)).is_empty());
-        assert!(live.lock().is_empty());
-    }
-
-    #[test]
-    fn path_made_by_command_of_other_process_is_quarantined_again() {
-        let fixture = WatchFixture::new();
-        let (made, names) = (fixture.path("work/.vscode"), [".vscode"]);
-        let nested = fixture.path("work/shared/.envrc");
-        let make = || {
-            fs::create_dir(&made).unwrap();
-            fs::write(&nested, "").unwrap();
-        };
-        let first = fixture.watch_in_process(&names);
-        make();
-        let second = fixture.watch_in_process(&names);
-        assert!(fixture.finish(&second).is_empty(), "the first command reports it");
-        assert_eq!(fixture.finish(&first), [made.clone(), nested.clone()]);
-        drop(first);
-        make();
-        assert_eq!(fixture.finish(&second), [made.clone(), nested.clone()]);
-        drop(second);
-        // No command runs that could have created it, so the user did.
-        make();
-        assert!(fixture.finish(&fixture.watch_in_process(&names)).is_empty());
-    }
-
-    #[test]
-    fn path_left_by_dead_process_is_quarantined() {
-        let fixture = WatchFixture::new();
-        let made = fixture.path("work/.vscode");
-        let first = fixture.watch_in_process(&[".vscode"]);
-        fs::create_dir(&made).unwrap();
-        let second = fixture.watch_in_process(&[".vscode"]);
-        // As when its process is killed: nothing was checked.
-        drop(first);
-        assert_eq!(fixture.finish(&second), [made]);
-    }
-
-    impl WatchFixture {
-        fn write(&self, name: &str, text: &str) {
-            fs::create_dir_all(self.path(name).parent().unwrap()).unwrap();
-            fs::write(self.path(name), text).unwrap();
-        }
-
-        /// Creates a folder with the contents of a git folder.
-        fn create_repository(&self, name: &str) {
-            for folder in ["objects", "refs"] {
-                fs::create_dir_all(self.path(name).join(folder)).unwrap();
-            }
-            self.write(&format!("{name}/HEAD"), "ref: refs/heads/main\n");
-        }
-
-        /// Writes the files while a watch runs, and returns what was quarantined.
-        #[track_caller]
-        fn check(&self, made: &[(&str, &str)], expected: &[&str]) {
-            let watch = self.watch(&[]);
-            for (name, text) in made {
-                self.write(name, text);
-            }
-            let report = watch.finish();
-            let taken: Vec<PathBuf> =
-                report.quarantined.iter().map(|taken| taken.path.clone()).collect();
-            let expected: Vec<PathBuf> = expected.iter().map(|name| self.path(name)).collect();
-            assert_eq!(taken, expected, "{made:?}: {report:?}");
-            assert!(taken.iter().all(|path| !path.exists()));
-            assert_eq!(report.warnings, Vec::<String>::new());
-        }
-    }
-
-    const HEAD: &str = "ref: refs/heads/main\n";
-    const MONITOR: &str = "[core]\nfsmonitor = ./x\n";
-    const EXEC: &str = "pick 1234 x\nexec ./x\n";
-
-    #[test]
-    fn new_repository_is_checked() {
-        let fixture = WatchFixture::new();
-        let watch = fixture.watch(&[]);
-        for folder in ["work/a/.git/hooks", "work/b/.git/hooks"] {
-            fs::create_dir_all(fixture.path(folder)).unwrap();
-        }
-        assert_eq!(watch.finish(), WatchReport::default());
-        drop(watch);
-        fixture.check(&[("work/new/.git/config", "[core]\nbare = false\n")], &[]);
-        let taken = ["work/evil/.git/config"];
-        fixture.check(&[("work/evil/.git/config", MONITOR)], &taken);
-        let taken = ["work/c/.git/config.worktree"];
-        fixture.check(&[("work/c/.git/HEAD", HEAD), (taken[0], MONITOR)], &taken);
-        let taken = ["work/r/.git/branches", "work/r/.git/remotes"];
-        let made = [("work/r/.git/HEAD", HEAD), ("work/r/.git/remotes/origin", "URL: ../x\n")];
-        let made = [&made[..], &[("work/r/.git/branches/x", "../x\n")]].concat();
-        fixture.check(&made, &[taken[1], taken[0]]);
-        // In a repository that exists.
-        fixture.check(&[("work/r/.git/remotes/origin", "URL: ../x\n")], &[taken[1]]);
-        // A bare layout, and one whose objects are elsewhere.
-        let made = [("work/d/HEAD", HEAD), ("work/d/refs/x", ""), ("work/d/objects/x", "")];
-        let taken = ["work/d/config"];
-        fixture.check(&[&made[..], &[(taken[0], MONITOR)]].concat(), &taken);
-        let made = [("work/e/HEAD", HEAD), ("work/e/commondir", "../a/.git\n")];
-        let taken = ["work/e/config.worktree"];
-        fixture.check(&[&made[..], &[(taken[0], MONITOR)]].concat(), &taken);
-    }
-
-    #[test]
-    fn submodules_and_worktrees_are_checked() {
-        let fixture = WatchFixture::new();
-        fixture.create_repository("work/.git");
-        let module = "work/.git/modules/lib";
-        let made = [
-            (format!("{module}/HEAD"), HEAD),
-            (format!("{module}/config"), "[core]\nworktree = ../../../lib\n"),
-        ];
-        let made = made.each_ref().map(|(name, text)| (name.as_str(), *text));
-        fixture.check(&made, &[]);
-        let made =
-            [("work/.git/modules/a/b/HEAD", HEAD), ("work/.git/modules/a/b/config", MONITOR)];
-        fixture.check(&made, &["work/.git/modules/a/b/config"]);
-        let tree = "work/.git/worktrees/t";
-        let made = [(format!("{tree}/HEAD"), HEAD), (format!("{tree}/config.worktree"), MONITOR)];
-        let made = made.each_ref().map(|(name, text)| (name.as_str(), *text));
-        fixture.check(&made, &["work/.git/worktrees/t/config.worktree"]);
-        let deep: String = (0..20).map(|number| format!("{number}/")).collect();
-        let deep = format!("work/.git/modules/{deep}HEAD");
-        fixture.check(&[(&deep, HEAD)], &["work/.git/modules"]);
-    }
-
-    #[test]
-    fn pointer_to_repository_is_checked() {
-        let fixture = WatchFixture::new();
-        // Where folders are not scanned.
-        fixture.create_repository("work/node_modules/x/git");
-        fixture.check(&[("work/a/.git", "gitdir: ../node_modules/x/git\n")], &[]);
-        fixture.check(
-            &[("work/node_modules/x/git/hooks/pre-commit", "")],
-            &["work/node_modules/x/git/hooks"],
-        );
-        fixture.create_repository("work/node_modules/y/git");
-        let config = "work/node_modules/y/git/config";
-        fixture.check(
-            &[("work/b/.git", "gitdir: ../node_modules/y/git\n"), (config, MONITOR)],
-            &[config],
-        );
-        let long = format!("gitdir: ../node_modules/y/git{}", "\n".repeat(1 << 20));
-        fixture.check(&[("work/c/.git", &long)], &["work/c/.git"]);
-        // A repository elsewhere is the user's, so only the pointer is quarantined.
-        fixture.create_repository("outside/git");
-        fixture.write("outside/git/config", MONITOR);
-        let watch = fixture.watch(&[]);
-        fixture.write("work/d/.git", "gitdir: ../../outside/git\n");
-        assert_eq!(fixture.finish(&watch), [fixture.path("work/d/.git")]);
-        assert!(fixture.path("outside/git/config").exists());
-    }
-
-    #[test]
-    fn new_program_steps_of_rebase_are_quarantined() {
-        let fixture = WatchFixture::new();
-        fixture.create_repository("work/.git");
-        fixture.create_repository("work/.git/worktrees/t");
-        let todo = "work/.git/rebase-merge/git-rebase-todo";
-        fixture.check(&[(todo, "pick 1234 x\nedit 4567 y\n")], &[]);
-        fixture.check(&[(todo, EXEC)], &[todo]);
-        let other = "work/.git/worktrees/t/rebase-merge/git-rebase-todo";
-        fixture.check(&[(other, EXEC)], &[other]);
-        // The user's own step stays.
-        fixture.write(todo, EXEC);
-        fixture.check(&[(todo, "pick 5678 y\nexec ./x\n")], &[]);
-        // A link on the way is quarantined instead of the file behind it.
-        let watch = fixture.watch(&[]);
-        fixture.write("work/steps/todo", EXEC);
-        symlink("../steps", fixture.path("work/.git/sequencer")).unwrap();
-        assert_eq!(fixture.finish(&watch), [fixture.path("work/.git/sequencer")]);
-        assert!(fixture.path("work/steps/todo").exists());
-        drop(watch);
-        let new = "work/new/.git";
-        fixture.create_repository(new);
-        let todo = format!("{new}/sequencer/todo");
-        fixture.check(&[(&todo, EXEC)], &[&todo]);
-    }
-
-    #[test]
-    fn concurrent_commands_cannot_configure_new_repository() {
-        let fixture = WatchFixture::new();
-        let live = Arc::default();
-        let first = fixture.watch_with_registry(&[], &live);
-        fixture.create_repository("work/a/.git");
-        let config = "work/a/.git/config";
-        fixture.write(config, MONITOR);
-        // To the second command it looks as if the repository had always been there.
-        let second = fixture.watch_with_registry(&[], &live);
-        assert_eq!(fixture.finish(&first), [fixture.path(config)]);
-        fixture.write(config, MONITOR);
-        assert_eq!(fixture.finish(&second), [fixture.path(config)]);
-    }
-
-    #[test]
-    fn changes_beyond_mount_limit_are_quarantined() {
-        let fixture = WatchFixture::new();
-        for number in 100..230 {
-            fixture.create_repository(&format!("work/{number}/.git"));
-            fixture.write(&format!("work/{number}/.git/config"), "");
-            fixture.write(&format!("work/{number}/.git/hooks/pre-commit"), "");
-        }
-        let watch = fixture.watch(&[]);
-        assert!(watch.finish().quarantined.is_empty());
-        for name in ["work/229/.git/config", "work/229/.git/hooks/pre-commit"] {
-            // Change times are coarse, so the change is repeated until it has another time.
-            let before = path_survey::read_stamp(&fixture.path(name));
-            while path_survey::read_stamp(&fixture.path(name)) == before {
-                fixture.write(name, "x");
-            }
-        }
-        let expected = ["work/229/.git/hooks", "work/229/.git/config"];
-        assert_eq!(fixture.finish(&watch), expected.map(|name| fixture.path(name)));
-    }
-}
+mod tests;

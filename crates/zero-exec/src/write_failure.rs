@@ -4,10 +4,15 @@
 //! for the cause in the wrong place. A command whose output has that message gets a note that says
 //! what to do.
 
+use std::path::{Path, PathBuf};
+
 use zero_core::ansi_filter;
 use zero_core::text_shortening::excerpt;
 use zero_policy::WriteScope;
 use zero_sandbox::output_collector::CollectedOutput;
+use zero_sandbox::path_survey;
+
+use crate::profile::folder_scanner::describe_setting;
 
 /// What the C library says about EROFS, in lower case.
 const MESSAGE: &str = "read-only file system";
@@ -16,8 +21,21 @@ const LINK_MESSAGE: &str = "invalid cross-device link";
 /// Longest path in a note, in characters.
 const PATH_CHARS_MAX: usize = 200;
 
+/// Where a command runs.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CommandLocation {
+    /// The folders of the workspace, and those that settings open in addition.
+    pub(crate) roots: Vec<PathBuf>,
+    /// The folder in which it starts.
+    pub(crate) folder: PathBuf,
+}
+
 /// The note for a command that tried to change more than it may.
-pub(crate) fn refused_write_note(output: &CollectedOutput, writes: &WriteScope) -> Option<String> {
+pub(crate) fn refused_write_note(
+    output: &CollectedOutput,
+    writes: &WriteScope,
+    location: &CommandLocation,
+) -> Option<String> {
     let judged = match writes {
         WriteScope::Nothing => "judged as read-only",
         WriteScope::Paths(_) => "judged to change only the files that the command line names",
@@ -28,13 +46,38 @@ pub(crate) fn refused_write_note(output: &CollectedOutput, writes: &WriteScope) 
     let find_line = |message: &str| text.lines().find(|line| line.to_lowercase().contains(message));
     let tried = match (find_line(MESSAGE), find_line(LINK_MESSAGE)) {
         (Some(line), _) => match find_path(line) {
-            Some(path) => format!("tried to write `{}`", excerpt(path, PATH_CHARS_MAX)),
+            Some(path) => {
+                let tried = format!("tried to write `{}`", excerpt(path, PATH_CHARS_MAX));
+                if let Some(advice) = location.advise(Path::new(path)) {
+                    return Some(format!("{tried}; {advice}"));
+                }
+                tried
+            }
             None => "tried to write".to_owned(),
         },
         (None, Some(_)) => "tried to link files of two folders".to_owned(),
         (None, None) => return None,
     };
     Some(format!("{judged}, {tried}; request it with write access (`\"write_access\": true`)"))
+}
+
+impl CommandLocation {
+    /// What to do instead, for a path that no command can write to.
+    fn advise(&self, path: &Path) -> Option<String> {
+        let path = path_survey::canonicalize(&self.folder.join(path))?;
+        if self.roots.is_empty() {
+            return None;
+        }
+        let Some(below) = self.roots.iter().find_map(|root| path.strip_prefix(root).ok()) else {
+            let advice = "commands cannot write outside the workspace: use Write, or ask the user to add the folder to `sandbox.writable`";
+            return Some(advice.to_owned());
+        };
+        describe_setting(below).map(|why| {
+            format!(
+                "commands cannot change it, because it is {why}: use Write or Edit, which ask the user"
+            )
+        })
+    }
 }
 
 /// The path that an error message is about: in quotes, or before the message.
@@ -59,6 +102,26 @@ fn find_path(line: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn advice_depends_on_the_place() {
+        let temp = tempfile::tempdir().unwrap();
+        let root = temp.path().canonicalize().unwrap();
+        let location = CommandLocation { roots: vec![root.clone()], folder: root.clone() };
+        let advise = |path: &Path| location.advise(path).unwrap_or_default();
+        assert_eq!(advise(Path::new("src/new")), "");
+        assert_eq!(advise(&root.join("new")), "");
+        for path in ["/outside/o2.txt", "../o2.txt"] {
+            let advice = advise(Path::new(path));
+            assert!(
+                advice.contains("outside the workspace") && advice.contains("`sandbox.writable`")
+            );
+        }
+        for path in [".envrc", "sub/.vscode/tasks.json"] {
+            assert!(advise(Path::new(path)).contains("use Write or Edit"), "{path}");
+        }
+        assert_eq!(CommandLocation::default().advise(Path::new("/x")), None);
+    }
 
     #[test]
     fn path_is_found_in_messages_of_programs() {

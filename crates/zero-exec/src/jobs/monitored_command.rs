@@ -22,7 +22,7 @@ use crate::network_failure;
 use crate::read_failure::HiddenHome;
 use crate::session_network::NetworkUseGuard;
 use crate::tree_watch::{TreeWatch, WatchReport};
-use crate::write_failure;
+use crate::write_failure::{self, CommandLocation};
 
 /// Most inputs that wait until the command reads them.
 const INPUTS_MAX: usize = 16;
@@ -170,7 +170,7 @@ impl MonitoredCommand {
             drop(running);
             let watch_report = catch_unwind(AssertUnwindSafe(|| watch.finish()))
                 .unwrap_or_else(|_| WatchReport::new_unfinished());
-            watcher.finish(collected, watch_report, &writes, &hidden);
+            watcher.finish(collected, watch_report, (&writes, watch.location()), &hidden);
         })?;
         Ok(watched)
     }
@@ -179,7 +179,7 @@ impl MonitoredCommand {
         &self,
         collected: io::Result<(CollectedOutput, CommandExit)>,
         watch_report: WatchReport,
-        writes: &WriteScope,
+        (writes, location): (&WriteScope, &CommandLocation),
         hidden: &HiddenHome,
     ) {
         let ended = collected.as_ref().ok().map(|(_, ended)| ended.clone());
@@ -188,7 +188,7 @@ impl MonitoredCommand {
             catch_unwind(AssertUnwindSafe(recognize)).unwrap_or(false)
         });
         let refused_write = collected.as_ref().ok().and_then(|(output, _)| {
-            let recognize = || write_failure::refused_write_note(output, writes);
+            let recognize = || write_failure::refused_write_note(output, writes, location);
             catch_unwind(AssertUnwindSafe(recognize)).unwrap_or_default()
         });
         let hidden_path = collected.as_ref().ok().and_then(|(output, ended)| {

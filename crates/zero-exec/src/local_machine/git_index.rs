@@ -21,6 +21,13 @@ const TYPE_BITS: u32 = 0o170_000;
 /// The sizes of object names: of SHA-1 and of SHA-256, which the index itself does not tell.
 const OBJECT_NAME_SIZES: &[usize] = &[20, 32];
 
+/// Flags in the first byte of an entry's flags, and in the first byte of those that extend them.
+const ASSUME_UNCHANGED_FLAG: u8 = 0x80;
+const EXTENDED_FLAG: u8 = 0x40;
+const SKIP_WORKTREE_FLAG: u8 = 0x40;
+/// Most files that are kept whose changes `git status` does not show.
+const CONCEALED_MAX: usize = 1_000;
+
 /// What matters in the index of a git folder. Paths are relative to the working folder.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct IndexSummary {
@@ -28,6 +35,10 @@ pub(crate) struct IndexSummary {
     pub(crate) links: Vec<PathBuf>,
     /// The settings that it lists.
     pub(crate) settings: BTreeSet<StagedFile>,
+    /// The files whose changes `git status` does not show, up to a bound.
+    pub(crate) concealed: BTreeSet<PathBuf>,
+    /// The number of all such files.
+    pub(crate) concealed_count: usize,
 }
 
 /// A file that a repository holds.
@@ -54,6 +65,8 @@ pub(super) fn read_index(git: &Path, is_setting: fn(&Path) -> bool) -> Option<In
         let shared = parse_index(&content, is_setting)?.summary;
         summary.links.extend(shared.links);
         summary.settings.extend(shared.settings);
+        summary.concealed.extend(shared.concealed);
+        summary.concealed_count += shared.concealed_count;
     }
     Some(summary)
 }
@@ -93,8 +106,11 @@ fn parse_sized_index(
         // Owner, group and size.
         reader.take(12)?;
         let object = reader.take(name_size)?;
-        let is_extended = reader.take(2)?.first()? & 0x40 != 0;
-        reader.take(if is_extended { 2 } else { 0 })?;
+        let flags = *reader.take(2)?.first()?;
+        let is_extended = flags & EXTENDED_FLAG != 0;
+        let more_flags = reader.take(if is_extended { 2 } else { 0 })?.first().copied();
+        let is_concealed = flags & ASSUME_UNCHANGED_FLAG != 0
+            || more_flags.unwrap_or_default() & SKIP_WORKTREE_FLAG != 0;
         if version == 4 {
             let kept = name.len().checked_sub(reader.read_varint()?)?;
             name.truncate(kept);
@@ -110,6 +126,12 @@ fn parse_sized_index(
         let path = Path::new(OsStr::from_bytes(&name));
         if mode & TYPE_BITS == GITLINK_MODE && !name.is_empty() {
             index.summary.links.push(path.to_owned());
+        }
+        if is_concealed {
+            index.summary.concealed_count += 1;
+            if index.summary.concealed.len() < CONCEALED_MAX {
+                index.summary.concealed.insert(path.to_owned());
+            }
         }
         if is_setting(path) {
             let object = to_hex(object);

@@ -150,7 +150,7 @@ mod tests {
         }
         // A folder that cannot be listed does not end the search, and neither do many hidden files.
         std::fs::create_dir_all(at("work/aa")).unwrap();
-        std::fs::set_permissions(at("work/aa"), PermissionsExt::from_mode(0)).unwrap();
+        std::fs::set_permissions(at("work/aa"), PermissionsExt::from_mode(0o000)).unwrap();
         for number in 0..HIDDEN_NAMES_MAX {
             std::fs::write(at(&format!("work/secrets/{number}")), "").unwrap();
         }

@@ -34,13 +34,44 @@ pub(crate) fn quarantine_notes(report: &WatchReport, workspace: &Workspace) -> V
     let notices = quarantine_notices(report, workspace).into_iter().zip(&report.quarantined);
     let taken = notices.map(|(QuarantineNotice { path, kept_at, why }, taken)| {
         // No rule can allow changes to a repository's own settings.
-        let rule = match taken.opens_by_rule && !path.split('/').any(|part| part == ".git") {
-            true => format!("; a user rule that allows `Edit({path})` lets commands create it"),
-            false => String::new(),
+        let opens_by_rule = taken.opens_by_rule && !path.split('/').any(|part| part == ".git");
+        let advice = match (taken.is_denied_by_rule(), opens_by_rule) {
+            (true, _) => {
+                "The rule applies to all tools: ask the user how to proceed".to_owned()
+            }
+            (false, true) => format!(
+                "Create it with Write instead, which asks the user; a user rule that allows `Edit({path})` lets commands create it"
+            ),
+            (false, false) => "Create it with Write instead, which asks the user".to_owned(),
         };
         format!(
-            "`{path}` was moved to quarantine: it is {why}, which commands may not create; it is now in `{kept_at}`. Create it with Write instead, which asks the user{rule}"
+            "`{path}` was moved to quarantine: it is {why}, which commands may not create; it is now in `{kept_at}`. {advice}"
         )
     });
     taken.chain(report.warnings.iter().cloned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zero_runtime::QuarantinedFile;
+
+    #[test]
+    fn advice_does_not_name_a_tool_that_is_denied() {
+        let temp = tempfile::tempdir().unwrap();
+        let workspace = Workspace::open(&[temp.path().to_owned()], None).unwrap();
+        let note = |why: &str| {
+            let file = QuarantinedFile {
+                path: temp.path().join("x"),
+                kept_at: "/kept/x".into(),
+                why: why.to_owned(),
+                opens_by_rule: false,
+            };
+            let report = WatchReport { quarantined: vec![file], warnings: Vec::new() };
+            quarantine_notes(&report, &workspace).concat()
+        };
+        assert!(note("a setting").contains("Create it with Write"));
+        let denied = note("a path that a deny rule names");
+        assert!(!denied.contains("Write") && denied.contains("ask the user"), "{denied}");
+    }
 }

@@ -5,6 +5,7 @@
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::test_program::TestProgram;
@@ -102,6 +103,48 @@ fn killed_zero_leaves_no_processes() {
     assert!(folders() > 0, "a killed zero takes nothing away");
     zero.stdout(&["tools", "call", "LS", "{}"]);
     assert_eq!(folders(), 0);
+}
+
+#[test]
+fn signal_that_ends_zero_leaves_no_forbidden_file() {
+    let zero = TestProgram::new();
+    let made = zero.folder().join(".envrc");
+    let signals = [Signal::TERM, Signal::HUP, Signal::QUIT];
+    for (number, signal) in signals.into_iter().enumerate() {
+        let seconds = unique_seconds(20 + number);
+        let command = "echo x > \"$(echo .envrc)\"; SLEEP & SLEEP";
+        let mut child = start_command(&zero, command, seconds, ProcessState::Other);
+        assert!(made.exists(), "{signal:?}");
+        let pid = Pid::from_raw(child.0.id().cast_signed()).unwrap();
+        kill_process(pid, signal).unwrap();
+        child.0.wait().unwrap();
+        assert!(!made.exists(), "{signal:?}");
+    }
+}
+
+#[test]
+fn quarantine_holds_across_processes() {
+    let zero = TestProgram::new();
+    let path = |name: &str| zero.folder().join(name);
+    let start = |command: &str| {
+        let input = json!({"command": command}).to_string();
+        let mut child = zero.command(&["tools", "call", "Bash", &input, "--yes"]);
+        KillOnDrop(child.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+    };
+    let begin = "echo x > \"$(echo .envrc)\" && echo x > \"$(echo $N)\"; until test -e go$N; do sleep 0.02; done";
+    let mut first = start(&format!("N=1; {begin}"));
+    wait_for(CLEANUP_TIME_MAX, "the first command", || path("1").exists());
+    // To the second command it looks as if the file had always been there.
+    let again = "N=2; echo x > \"$(echo $N)\"; until test -e go$N; do sleep 0.02; done; echo x > \"$(echo .envrc)\" && echo x > again";
+    let mut second = start(again);
+    wait_for(CLEANUP_TIME_MAX, "the second command", || path("2").exists());
+    std::fs::write(path("go1"), "").unwrap();
+    first.0.wait().unwrap();
+    assert!(!path(".envrc").exists());
+    std::fs::write(path("go2"), "").unwrap();
+    second.0.wait().unwrap();
+    assert!(path("again").exists(), "it could create the file");
+    assert!(!path(".envrc").exists());
 }
 
 #[test]

@@ -431,6 +431,29 @@ async fn settings_in_index_and_commits_are_reported() {
 }
 
 #[tokio::test]
+async fn concealed_changes_are_reported() {
+    let place = ProtectedPathSetup {
+        before: &|base| create_repository(&base.join("work")),
+        ..ProtectedPathSetup::default()
+    }
+    .open();
+    for (command, expected) in [
+        ("git update-index --assume-unchanged file", "no longer shows changes of `file`"),
+        ("git update-index --no-assume-unchanged file; git status --short", ""),
+        ("git update-index --skip-worktree file", "no longer shows changes of `file`"),
+        ("git update-index --no-skip-worktree file", ""),
+        ("mkdir -p .git/info; echo x >> .git/info/exclude", "info/exclude` was changed"),
+    ] {
+        let facts = place.run_structured(command).await;
+        let notes = facts["notes"].to_string();
+        match expected {
+            "" => assert_eq!(facts["notes"], Value::Null, "{command}: {facts}"),
+            expected => assert!(notes.contains(expected), "{command}: {facts}"),
+        }
+    }
+}
+
+#[tokio::test]
 async fn everyday_git_is_not_reported() {
     let before = |base: &Path| {
         let work = base.join("work");
