@@ -32,11 +32,12 @@ struct ProtectedLink {
 
 impl RequestEvaluator<'_> {
     /// Why a file of the workspace must not be changed without asking: a protected name in one of
-    /// the folders above it leads to it.
+    /// the folders above it, or in the home folder, leads to it.
     pub(super) fn find_protected_link(&self, canonical: &Path) -> Option<String> {
         let root = self.engine.places.roots.iter().find(|root| canonical.starts_with(root))?;
         let folders = canonical.ancestors().skip(1).take_while(|folder| folder.starts_with(root));
-        for folder in folders {
+        let home = self.engine.places.home.as_deref();
+        for folder in folders.chain(home) {
             let known = self.protected_links.borrow().get(folder).cloned();
             let found = known.unwrap_or_else(|| {
                 let found = Rc::new(self.collect_protected_links(folder));
