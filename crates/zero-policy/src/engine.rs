@@ -9,6 +9,7 @@ mod connect_request;
 mod files;
 mod grant_offers;
 mod hosts;
+mod link_targets;
 mod operands;
 mod protected_links;
 mod recursive_access;
@@ -26,7 +27,7 @@ use zero_core::{
 };
 
 pub use self::connect_request::{ConnectDeniedError, ConnectPermission, ConnectRequest};
-use self::protected_links::ProtectedLinks;
+use self::link_targets::ProtectedLinks;
 use self::recursive_access::ContentsFinding;
 pub use self::verdict_tree::{VerdictNode, VerdictTree};
 use crate::command_access::{ChangeScope, CommandAccess};

@@ -1,10 +1,11 @@
 //! Files that a protected name leads to: with `.envrc -> conf/envrc`, a change of `conf/envrc` is a
 //! change of `.envrc`.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::rc::Rc;
 
 use super::RequestEvaluator;
+use super::link_targets::{ProtectedLink, ProtectedLinks};
 use crate::machine::FolderMember;
 use crate::protected_paths;
 
@@ -15,28 +16,14 @@ const INNER_ENTRIES_MAX: usize = 4_096;
 /// Deepest folder within a protected one that is searched: no setting lies deeper.
 const INNER_DEPTH_MAX: usize = 3;
 
-/// Where the protected names of one folder lead.
-#[derive(Debug, Default)]
-pub(super) struct ProtectedLinks {
-    links: Vec<ProtectedLink>,
-    /// Whether a bound was reached, so that a link may be missing.
-    incomplete: bool,
-}
-
-#[derive(Debug)]
-struct ProtectedLink {
-    name: PathBuf,
-    target: PathBuf,
-    why: &'static str,
-}
-
 impl RequestEvaluator<'_> {
     /// Why a file of the workspace must not be changed without asking: a protected name in one of
-    /// the folders above it leads to it.
+    /// the folders above it, or in the home folder, leads to it.
     pub(super) fn find_protected_link(&self, canonical: &Path) -> Option<String> {
         let root = self.engine.places.roots.iter().find(|root| canonical.starts_with(root))?;
         let folders = canonical.ancestors().skip(1).take_while(|folder| folder.starts_with(root));
-        for folder in folders {
+        let home = self.engine.places.home.as_deref();
+        for folder in folders.chain(home) {
             let known = self.protected_links.borrow().get(folder).cloned();
             let found = known.unwrap_or_else(|| {
                 let found = Rc::new(self.collect_protected_links(folder));

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use super::analysis::WorkingFolders;
+use super::arg::ShellArg;
 use crate::word_list::words;
 
 /// Most variables that are tracked; with more, none is known.
@@ -34,6 +35,13 @@ pub(crate) enum VariableValue {
 }
 
 impl VariableValue {
+    /// The elements of a list, if all are known: a guess, because elements are not tracked.
+    pub(crate) fn from_elements(elements: &[ShellArg]) -> Self {
+        let texts: Option<Vec<String>> =
+            elements.iter().map(|element| element.as_known().map(str::to_owned)).collect();
+        texts.filter(|texts| !texts.is_empty()).map_or(Self::Unknown, Self::Guess)
+    }
+
     /// The same, after the variable may have changed.
     fn to_uncertain(&self) -> Self {
         match self {

@@ -34,7 +34,6 @@ use super::shell_state::{ShellState, VariableValue};
 use super::variables::VariableEffect;
 use crate::program::FileAccess;
 use array_values::{ArrayNames, is_list_word};
-use assignments::guess_elements;
 use shell_dialect::ShellDialect;
 use words::{arithmetic_words, may_expand_to_nothing};
 

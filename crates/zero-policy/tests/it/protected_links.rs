@@ -21,6 +21,8 @@ const LINKS: &[(&str, &str)] = &[
     ("/w/conf/vscode/tasks.json", "/w/conf/tasks.json"),
     ("/w/pkg/a/.npmrc", "/w/pkg/a/conf/npmrc"),
     ("/w/my.code-workspace", "/w/conf/space"),
+    ("/home/me/.bashrc", "/w/shell/bashrc"),
+    ("/home/me/.config/nvim", "/w/shell/nvim"),
     ("/w/harmless", "/w/docs"),
 ];
 /// Folders without links.
@@ -106,6 +108,8 @@ fn target_of_protected_name_is_protected() {
         "conf/space",
         "pkg/a/conf/npmrc",
         "conf",
+        "shell/bashrc",
+        "shell/nvim/init.lua",
     ] {
         check("", path, Verdict::Ask);
         check("allow Write; allow Edit", path, Verdict::Ask);
@@ -121,7 +125,9 @@ fn target_of_link_in_protected_folder_is_protected() {
 
 #[test]
 fn other_files_are_not_affected_by_links() {
-    for path in ["src/a.rs", "docs/a.md", "conf/other", "scripts/other", "pkg/a/conf/x", "new/a"] {
+    for path in
+        ["src/a.rs", "docs/a.md", "conf/other", "scripts/other", "pkg/a/conf/x", "shell/x", "new/a"]
+    {
         check("", path, Verdict::Allow);
     }
 }

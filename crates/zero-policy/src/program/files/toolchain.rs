@@ -138,14 +138,9 @@ fn analyze_editor(args: &[ShellArg]) -> CommandAnalysis {
         notes.record_write(file, AccessDepth::Itself);
     }
     // `-c '!command'`, `+!command`: the text after the `!` is for a shell.
-    for arg in args {
-        let Some((before, script)) = arg.as_known().and_then(|text| text.split_once('!')) else {
-            continue;
-        };
-        let is_file = before.contains('/') || before.ends_with(|char: char| char == '.');
-        if !is_file {
-            notes.record_script(&ShellArg::known(script));
-        }
+    let scripts = args.iter().filter_map(|arg| arg.as_known()?.split_once('!'));
+    for (_, script) in scripts.filter(|(_, script)| !script.is_empty()) {
+        notes.record_script(&ShellArg::known(script));
     }
     notes.build_incomplete()
 }

@@ -47,7 +47,7 @@ impl ScriptWalker<'_> {
                     elements.extend(self.walk_word(word, here, state));
                 }
                 self.record_listed_folders(&elements, state, here);
-                guess_elements(&elements)
+                VariableValue::from_elements(&elements)
             }
         };
         let plain = assignment.subscript.is_none() && !assignment.append;
@@ -113,11 +113,4 @@ impl ScriptWalker<'_> {
             self.record_uncertainty(here, span, UncertaintyKind::Altered, reason);
         }
     }
-}
-
-/// The elements of a list, if all are known: a guess, because elements are not tracked.
-pub(super) fn guess_elements(elements: &[ShellArg]) -> VariableValue {
-    let texts: Option<Vec<String>> =
-        elements.iter().map(|element| element.as_known().map(str::to_owned)).collect();
-    texts.filter(|texts| !texts.is_empty()).map_or(VariableValue::Unknown, VariableValue::Guess)
 }

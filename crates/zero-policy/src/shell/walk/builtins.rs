@@ -3,7 +3,7 @@
 use super::super::analysis::{AnalysisNodeKind, UncertaintyKind, WorkingFolders};
 use super::super::arg::ShellArg;
 use super::super::ast::SourceSpan;
-use super::super::shell_state::ShellState;
+use super::super::shell_state::{ShellState, VariableValue};
 use super::{ExitStates, NodeContext, ScriptWalker, StdinSource, TrapHandler};
 use crate::program::CommandClass;
 use crate::word_list::words;
@@ -266,7 +266,7 @@ fn set_positional_arguments(builtin: &str, args: &[ShellArg], state: &mut ShellS
         None if args.first().is_some_and(ShellArg::may_be_option) => return,
         None => args,
     };
-    state.set("@", super::guess_elements(operands));
+    state.set("@", VariableValue::from_elements(operands));
 }
 
 /// Whether a path enters a folder and leaves it again.

@@ -3,7 +3,7 @@
 use super::super::analysis::{AnalysisNodeKind, CommandInvocation, UncertaintyKind};
 use super::super::arg::ShellArg;
 use super::super::ast::{ShellCommandKind, SourceSpan, WordPart};
-use super::super::shell_state::ShellState;
+use super::super::shell_state::{ShellState, VariableValue};
 use super::super::variables::VariableEffect;
 use super::shell_dialect::ShellDialect;
 use super::{DEPTH_MAX, NODES_MAX, NodeContext, PipedOutput, ScriptWalker, StdinSource, WORDS_MAX};
@@ -343,8 +343,8 @@ fn set_script_arguments(script: &ShellArg, argv: &[ShellArg], state: &ShellState
     let mut state = state.clone();
     let at = argv.iter().position(|arg| arg == script);
     if let Some([name, arguments @ ..]) = at.and_then(|at| argv.get(at + 1..)) {
-        state.set("0", super::guess_elements(std::slice::from_ref(name)));
-        state.set("@", super::guess_elements(arguments));
+        state.set("0", VariableValue::from_elements(std::slice::from_ref(name)));
+        state.set("@", VariableValue::from_elements(arguments));
     }
     state
 }
