@@ -570,6 +570,7 @@ impl Store for MemStore {
     ) -> BoxFuture<'_, Result<(), StoreError>> {
         let session = session.clone();
         self.write("change grants", move |state| {
+            state.require(&session)?;
             let stored = state.grants.remove(&session).unwrap_or_default();
             state.grants.insert(session, crate::store::merge_grants(stored, &before, &after));
             Ok(())
