@@ -11,7 +11,7 @@ use crate::word_list::words;
 /// Files with secrets.
 const STANDARD_NAMES: &[&str] = words!(
     ".env .env.* .env-* .env_* .env~ *.env env.prod env.production env.local env.dev \
-     env.development env.staging env.live env.secret env.secrets .envrc .flaskenv .dev.vars .secret .secrets *.pem *.key *.p12 *.pfx \
+     env.development env.staging env.live env.secret env.secrets .envrc .envrc.* .flaskenv .dev.vars .secret .secrets *.pem *.key *.p12 *.pfx \
      *.jks *.keystore *.ppk id_rsa* id_dsa* id_ecdsa* id_ed25519* .npmrc .yarnrc.yml .netrc _netrc \
      .pypirc .pgpass .my.cnf .git-credentials .htpasswd .dockercfg .docker/config.json \
      .vault-token .vault_pass .vault_pass.* kubeconfig kubeconfig.* *.kubeconfig .kube/config \

@@ -26,6 +26,8 @@ pub struct CallPermit {
 struct PermitSlots {
     _session: OwnedSemaphorePermit,
     _place: HostPlace,
+    /// Kept until the call ends, so that closing a session does not give its owner a new share.
+    _owner: Arc<OwnerQuota>,
     running: Arc<AtomicUsize>,
 }
 
@@ -145,6 +147,10 @@ impl AdmissionController {
         longest: Duration,
     ) -> Result<CallPermit, ToolError> {
         let owner = &lane.owner;
+        // Calls that need not wait take no place in the queue, which others may have filled.
+        if let Some((session, place)) = self.find_free_place(lane) {
+            return Ok(self.start_call(session, place, owner));
+        }
         let _waiting = enter_queue(&self.waiting, self.limits.queue_calls_max)?;
         let _of_owner = enter_queue(&owner.waiting, owner.queue_calls_max)?;
         let places = async {
@@ -158,10 +164,31 @@ impl AdmissionController {
             () = tokio::time::sleep(longest) => return Err(queue_timeout_error(longest)),
         };
         let (session, place) = places.ok_or_else(ToolError::cancelled)?;
+        Ok(self.start_call(session, place, owner))
+    }
+
+    fn start_call(
+        &self,
+        session: OwnedSemaphorePermit,
+        place: HostPlace,
+        owner: &Arc<OwnerQuota>,
+    ) -> CallPermit {
         self.running.fetch_add(1, Ordering::Relaxed);
-        let held =
-            PermitSlots { _session: session, _place: place, running: Arc::clone(&self.running) };
-        Ok(CallPermit { _held: Arc::new(held) })
+        let (owner, running) = (Arc::clone(owner), Arc::clone(&self.running));
+        let held = PermitSlots { _session: session, _place: place, _owner: owner, running };
+        CallPermit { _held: Arc::new(held) }
+    }
+
+    /// The slots of a session and of the host, if both are free now.
+    fn find_free_place(&self, lane: &SessionQuota) -> Option<(OwnedSemaphorePermit, HostPlace)> {
+        let take = |places: &Arc<Semaphore>| Arc::clone(places).try_acquire_owned().ok();
+        let session = take(&lane.places)?;
+        let shared = take(&lane.owner.share).and_then(|share| Some((share, take(&self.places)?)));
+        let place = match shared {
+            Some((share, place)) => HostPlace::Shared { _share: share, _place: place },
+            None => HostPlace::Own { _place: take(&lane.owner.own)? },
+        };
+        Some((session, place))
     }
 
     /// Waits for the owner's own slot or one of the host's, whichever is free first.

@@ -298,6 +298,8 @@ impl ToolHost {
         let usual = self.limits.timeout(timeout_class);
         let longest = plan.deadline().unwrap_or(usual);
         let permit = self.admission.admit(&session.lane, cancel, longest).await?;
+        // The row is permanent, so it has no value that became known while the call waited.
+        ledger.add_learned_secrets();
         ledger.write_begin(effects).await?;
         ledger.report_started();
         let terms = ExecutionLimits {
@@ -311,7 +313,6 @@ impl ToolHost {
         let limits = commands.launcher.limits.with_raised(&leave.limits);
         let (hosts, judged) = (leave.hosts.into(), leave.access);
         let launcher = CommandLauncher { limits, hosts, judged, ..commands.launcher };
-        ledger.add_learned_secrets();
         let secrets = Arc::clone(&ledger.secrets);
         let cx = context(Some(permit), CallCommands { launcher, secrets, ..commands });
         let (outcome, attempts) = execution::run(&**plan, &cx, cancel, &stop, terms).await;

@@ -89,6 +89,10 @@ impl LinkSearch<'_> {
             if leads_up || self.bases.iter().chain(self.open).any(contains) {
                 return Ok(());
             }
+            // Commands cannot change what is outside, however much that is.
+            if !self.bases.iter().any(|base| real.starts_with(base)) {
+                return Ok(());
+            }
             self.protect(&real, why);
         }
         if !self.visited.insert(real.clone()) {
@@ -206,6 +210,8 @@ mod tests {
         fixture.check(("x", absolute.to_str().unwrap()), &["w/scripts"], &[]);
         fixture.check(("x", "../../scripts/none.sh"), &[], &["w/scripts/none.sh"]);
         fixture.check(("x", "../../../outside/c.sh"), &[], &[]);
+        // A large folder outside is not searched.
+        fixture.check(("x", "/usr"), &[], &[]);
         // What is read-only already, what contains it, and a loop.
         fixture.check(("x", "deep"), &[], &[]);
         fixture.check(("x", "../.."), &[], &[]);

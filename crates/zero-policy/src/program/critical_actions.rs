@@ -60,6 +60,10 @@ fn always_critical_reason(name: &str, args: &[ShellArg]) -> Option<&'static str>
     }
     let stem = name.split('.').next().unwrap_or(name);
     Some(match stem {
+        // Scripts that format source code have this name, too.
+        "format" if !matches!(name, "format" | "format.com") || !args.iter().any(may_be_disk) => {
+            return None;
+        }
         "format" | "mkfs" | "mke2fs" | "newfs" | "wipefs" | "fdisk" | "parted" | "sfdisk"
         | "gdisk" | "sgdisk" | "cfdisk" | "mkswap" | "blkdiscard" | "hdparm" | "cryptsetup"
         | "lvremove" | "vgremove" | "pvremove" | "mdadm" | "nvme" => "changes a disk itself",
@@ -72,6 +76,13 @@ fn always_critical_reason(name: &str, args: &[ShellArg]) -> Option<&'static str>
         "rimraf" | "trash-empty" | "bleachbit" => "removes files recursively",
         _ => return None,
     })
+}
+
+/// Whether an argument is a drive or a device.
+fn may_be_disk(arg: &ShellArg) -> bool {
+    let is_disk =
+        |text: &str| text.starts_with("/dev/") || (text.len() == 2 && text.ends_with(':'));
+    arg.as_known().is_none_or(is_disk)
 }
 
 /// Critical with an option, given as a letter in a cluster or by its long name.
@@ -189,6 +200,9 @@ mod tests {
         check("format /dev/sda", "program critical");
         check("format.com C:", "program critical");
         check("format --help", "program");
+        check("format", "program");
+        check("./scripts/format.sh src", "program");
+        check("format src/a.rs", "program");
         check("fdisk /dev/sda", "program critical");
         check("fdisk -l", "program");
     }

@@ -146,6 +146,20 @@ fn declared_array_cannot_hide_commands() {
     check_stopped(&engine_in_plan_mode(), &lines);
     let denied = build_engine("deny Bash(git push:*)", PermissionMode::Auto);
     check_denied(&denied, &lines[..3]);
+    // A calculation makes the array.
+    let lines = [
+        "read v < f; let 'x[0]=1'; typeset x=\"$v\"",
+        "read v < f; let \"x\"\"[0]=1\"; typeset x=\"$v\"",
+        "read v < f; n=x; let \"${n}[0]=1\"; typeset x=\"$v\"",
+        "read v < f; let $'x\\x5b0]=1'; typeset x=\"$v\"",
+        "read v < f; builtin let 'x[0]=1'; typeset x=\"$v\"",
+        "read v e < f; let \"$e\"; typeset x=\"$v\"",
+        "read v < f; (( x\"[\"0]=1 )); typeset x=\"$v\"",
+        "read v < f; echo $((x\"[\"0]=1)); typeset x=\"$v\"",
+        "read v < f; [[ x\"[\"0]=1 -eq 1 ]]; typeset x=\"$v\"",
+        "read v < f; for ((x\"[\"0]=1;0;)); do :; done; typeset x=\"$v\"",
+    ];
+    check_stopped(&engine_without_rules(), &lines);
 }
 
 #[test]

@@ -8,7 +8,10 @@ use std::path::{Path, PathBuf};
 use base64::Engine as _;
 use zero_sandbox::path_survey;
 
-use super::secret_values::{FileSecrets, has_secret_format, is_common, is_random, is_reference};
+use super::code_words::is_code;
+use super::secret_values::{
+    FileSecrets, has_secret_format, is_common, is_path, is_random, is_reference,
+};
 
 /// Largest file that names another folder.
 const LINK_BYTES_MAX: u64 = 4_096;
@@ -108,7 +111,8 @@ impl FileSecrets {
             self.add_certain(name, printed.get(..end).unwrap_or_default());
         }
         let is_named = SECRET_KEY_ENDS.iter().any(|end| key.ends_with(end));
-        if is_named && !value.starts_with('!') && !value.contains("://") {
+        let is_program = name.starts_with("alias.") || key == "askpass";
+        if is_named && !is_program && !value.starts_with('!') && !value.contains("://") {
             self.add_certain(name, value);
         }
         for word in value.split([' ', '\t', '"', '\'', ';']) {
@@ -120,7 +124,7 @@ impl FileSecrets {
     }
 
     fn add_certain(&mut self, name: &str, value: &str) {
-        if !is_common(value) && !is_reference(value) {
+        if !is_common(value) && !is_reference(value) && !is_path(value) && !is_code(value) {
             self.push(name, value);
         }
     }
@@ -141,7 +145,7 @@ impl FileSecrets {
                 true => {}
                 // Too short to be found alone.
                 false if is_common(password) => self.push(name, &format!("{login}@{host}")),
-                false => self.push(name, password),
+                false => self.add_certain(name, password),
             }
         }
     }
@@ -214,6 +218,13 @@ mod tests {
              \turl = https://somebody@dev.example.com/x\n\turl = ssh://git@github.com:22/x/y\n\
              \tfetch = +refs/heads/*:refs/remotes/origin/*\n[credential]\n\thelper = store --file ~/.git-x\n\
              [url \"git@github.com:\"]\n\tinsteadOf = https://github.com/\n[branch \"main\"]\n\tmerge = refs/heads/main\n",
+            &[],
+        );
+        check(
+            "[credential]\n\thelper = \"!f() { echo username=x; echo password=$GITHUB_TOKEN; }; f\"\n\
+             [core]\n\taskPass = /usr/bin/ksshaskpass\n[alias]\n\tbypass = push --no-verify\n\
+             [a]\n\ttoken = function\n\tbpass = import React\n[remote \"o\"]\n\
+             \turl = https://u:${SOME_TOKEN}@example.com/x\n",
             &[],
         );
     }

@@ -159,6 +159,9 @@ fn merge(
     let mut bytes: usize = entries.iter().map(|entry| entry.text.len()).sum();
     let mut places: HashMap<String, usize> =
         entries.iter().enumerate().map(|(at, entry)| (entry.text.clone(), at)).collect();
+    // One with very much text does not take the places of others.
+    let mut current = current.to_vec();
+    current.sort_by_key(|value| value.text.len());
     for value in current {
         if let Some(entry) = places.get(&value.text).and_then(|at| entries.get_mut(*at)) {
             entry.seen = today;

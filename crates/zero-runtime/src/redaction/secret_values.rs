@@ -451,12 +451,18 @@ pub(super) fn is_common(text: &str) -> bool {
         || lower.chars().all(|c| lower.starts_with(c))
 }
 
-/// Whether a value stands for another: `${NAME}`, `<token>`, `op://vault/item`.
+/// Whether a value stands for another: `${NAME}`, `$NAME`, `<token>`, `op://vault/item`.
 pub(super) fn is_reference(text: &str) -> bool {
     ["${", "$(", "{{", "%(", "op://", "vault:", "ssm:", "arn:", "file:", "data:"]
         .iter()
         .any(|start| text.starts_with(start))
         || text.starts_with('<') && text.ends_with('>')
+        || text.strip_prefix('$').is_some_and(is_variable_name)
+}
+
+fn is_variable_name(text: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && text.chars().all(is_part)
 }
 
 fn is_placeholder(text: &str) -> bool {
@@ -464,7 +470,7 @@ fn is_placeholder(text: &str) -> bool {
     is_ordinary(text) && PLACEHOLDER_WORDS.iter().any(|word| lower.contains(word))
 }
 
-fn is_path(text: &str) -> bool {
+pub(super) fn is_path(text: &str) -> bool {
     let is_rooted = ["/", "./", "../", "~/"].iter().any(|start| text.starts_with(start));
     is_rooted && (is_ordinary(text.trim_start_matches(['~', '.'])) || text.contains(". "))
         || text.get(1..3) == Some(":\\")

@@ -28,6 +28,9 @@ const GIT_FILES_MAX: usize = 256;
 /// Largest secret file whose values are all known, and how much of a larger one is read at both ends.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
+/// What a value counts besides its text when files are compared by size.
+const VALUE_COST_BYTES: usize = 64;
+
 /// Where a host finds secret values. Nowhere by default.
 #[derive(Clone, Debug, Default)]
 pub struct SecretMaskConfig {
@@ -323,22 +326,25 @@ impl WorkspaceSecrets {
 }
 
 impl SecretState {
-    /// Adds the values of variables and files to those that are known. Files with few values come
-    /// first, so that one with very many does not take their places.
+    /// Adds the values of variables and files to those that are known. Files with little content come
+    /// first, so that one with very much does not take their places.
     fn learn(&mut self, variables: &[SecretValue]) {
         let mut files: Vec<&FileSecrets> = self.files.iter().map(|file| &file.secrets).collect();
-        files.sort_by_key(|secrets| secrets.values.len());
+        let size = |secrets: &&FileSecrets| -> usize {
+            secrets.values.iter().map(|value| value.text.len() + VALUE_COST_BYTES).sum()
+        };
+        files.sort_by_key(size);
         self.is_full = false;
         let mut bytes: usize = self.known.iter().map(|value| value.text.len()).sum();
         for value in variables.iter().chain(files.iter().flat_map(|secrets| &secrets.values)) {
             if self.known.contains(value) {
                 continue;
             }
-            bytes += value.text.len();
-            if self.known.len() >= VALUES_MAX || bytes > VALUE_BYTES_MAX {
+            if self.known.len() >= VALUES_MAX || bytes + value.text.len() > VALUE_BYTES_MAX {
                 self.is_full = true;
-                break;
+                continue;
             }
+            bytes += value.text.len();
             self.known.push(value.clone());
         }
     }
@@ -585,6 +591,18 @@ mod tests {
         std::fs::remove_file(f.root.join(".env")).unwrap();
         std::os::unix::fs::symlink("shared/next", f.root.join(".env")).unwrap();
         f.check("third-9fK2mQ4x", "‹secret A_TOKEN›");
+    }
+
+    #[test]
+    fn huge_values_leave_room_for_others() {
+        let huge = format!("A_TOKEN={}\n", "aB3x".repeat(262_000));
+        let f = Fixture::new(&[
+            (".env", "A_TOKEN=first-9fK2mQ4x\nB_TOKEN=other-9fK2mQ4x\n"),
+            (".env.a", &huge),
+            (".env.b", &huge.replace("aB3x", "cB3x")),
+            (".env.c", &huge.replace("aB3x", "dB3x")),
+        ]);
+        f.check("first-9fK2mQ4x other-9fK2mQ4x", "‹secret A_TOKEN› ‹secret B_TOKEN›");
     }
 
     #[test]

@@ -96,6 +96,20 @@ async fn queue_is_shared_between_owners() {
     let refused = fixture.call(&session, "work").await.unwrap_err();
     assert_eq!(refused.reason(), Some(ErrorReason::QueueFull));
     fixture.call(&fixture.open("b", 0), "work").await.unwrap();
+    // Another owner takes the last place. A call that need not wait runs all the same.
+    let other = fixture.open("c", 0);
+    for count in 6..=7_usize {
+        let (fixture, session) = (Arc::clone(&fixture), Arc::clone(&other));
+        let host = Arc::clone(&fixture.host);
+        blocked.spawn(async move {
+            fixture.call(&session, "hang").await.unwrap_err();
+        });
+        while host.host.in_flight() + host.host.queue_depth() < count {
+            tokio::task::yield_now().await;
+        }
+    }
+    assert_eq!(fixture.host.host.queue_depth(), 4);
+    fixture.call(&fixture.open("b", 1), "work").await.unwrap();
     fixture.stop.cancel();
     blocked.join_all().await;
 }

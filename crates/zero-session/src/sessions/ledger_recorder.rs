@@ -98,6 +98,14 @@ impl LedgerRecorder {
         run_detached(self.clone().write_in_task(entries))
     }
 
+    /// Like [`Self::write`], for entries that must survive a power cut.
+    pub(crate) fn write_durable(
+        &self,
+        entries: Vec<NewEvent>,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send + use<> {
+        run_detached(self.clone().write_durable_in_task(entries))
+    }
+
     /// Like [`Self::write`], for callers that already run in their own task and are never dropped.
     pub(super) fn write_in_task(
         self,

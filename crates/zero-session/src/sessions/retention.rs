@@ -61,6 +61,10 @@ impl SessionManagerInner {
             updated_before_ms: ms_before_now(idle),
             limit: PASS_MAX,
         };
+        if mode == PruneMode::Remove {
+            // The space of sessions that are already deleted counts as free.
+            self.reclaim_space().await;
+        }
         let mut left = store.usage().await?.bytes;
         let mut removed = Vec::new();
         if let Some(idle) = rules.idle_max {
@@ -79,9 +83,16 @@ impl SessionManagerInner {
             }
         }
         if mode == PruneMode::Remove {
-            store.reclaim().await?;
+            self.reclaim_space().await;
         }
         Ok(removed)
+    }
+
+    /// Removes what is left of deleted sessions. It goes on at the next start if it fails.
+    async fn reclaim_space(&self) {
+        if let Err(error) = self.config.store.reclaim().await {
+            tracing::warn!(%error, "the space of deleted sessions could not be given back");
+        }
     }
 
     async fn prune_session(
@@ -133,7 +144,10 @@ impl SessionManagerInner {
                 Err(error) => return Err(error),
             };
             match store.delete(&listed.id, claim).await {
-                Ok(()) => Ok(true),
+                Ok(()) => {
+                    self.config.backend_factory.remove_results(&listed.id).await;
+                    Ok(true)
+                }
                 Err(StoreError::NoSession(_) | StoreError::ClaimLost(_)) => Ok(false),
                 Err(error) => Err(error.into()),
             }

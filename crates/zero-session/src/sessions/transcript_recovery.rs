@@ -69,6 +69,10 @@ impl<'a> LedgerReplies<'a> {
             EventKind::Compacted { .. } => {
                 self.text.clear();
                 self.is_present = true;
+                // Ids are unique in one transcript only, and a summary begins a new one.
+                self.calls.clear();
+                self.outcomes.clear();
+                self.has_unknown_ids = false;
             }
             EventKind::ToolStarted { call, transcript_id, .. } => match transcript_id {
                 Some(id) => drop(self.calls.insert(id, call)),
@@ -244,6 +248,9 @@ mod tests {
         check(&answered, &with(&[text("and")]), &["and"]);
         let (summary, tokens_before, tokens_after) = ("hm".to_owned(), 2, 1);
         let compacted = EventKind::Compacted { summary, tokens_before, tokens_after };
-        check(&[user("summary")], &with(&[compacted]), &[]);
+        check(&[user("summary")], &with(std::slice::from_ref(&compacted)), &[]);
+        // The new transcript uses an id again, for a call that was not announced yet.
+        let again = [user("summary"), assistant("", &["a"])];
+        check(&again, &with(&[compacted]), &[&format!("a! {NOT_RUN}")]);
     }
 }

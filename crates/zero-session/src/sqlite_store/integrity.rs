@@ -37,6 +37,8 @@ pub struct StoreCheck {
 /// A session of which something cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DamagedSession {
+    /// The owner of the session.
+    pub owner: String,
     /// The key of the session.
     pub key: String,
     /// Entries of its ledger that cannot be read.
@@ -104,15 +106,20 @@ fn check_all(
             Err(error) => return Err(error),
         }
     }
-    let mut sessions = db.prepare("SELECT row, key FROM sessions ORDER BY row")?;
+    let mut sessions = db.prepare("SELECT row, owner, key FROM live_sessions ORDER BY row")?;
     let mut rows = sessions.query([])?;
     while let Some(row) = rows.next()? {
         // Many small queries may all end before they are interrupted.
         if until.is_some_and(|until| Instant::now() >= until) {
             return Ok(false);
         }
-        let mut session =
-            DamagedSession { key: row.get(1)?, entries: 0, messages: 0, has_damaged_pages: false };
+        let mut session = DamagedSession {
+            owner: row.get(1)?,
+            key: row.get(2)?,
+            entries: 0,
+            messages: 0,
+            has_damaged_pages: false,
+        };
         match check_session(db, row.get(0)?, &mut session) {
             Err(error) if is_damage(&error) => session.has_damaged_pages = true,
             checked => checked?,

@@ -84,6 +84,7 @@ async fn unreadable_entry_is_reported_in_its_place() {
     assert!(store.events(&two.id, 0, ALL).await.unwrap().iter().all(|e| opaque_kind(e).is_none()));
     let found = store.check(TIME_MAX).unwrap();
     let damaged = DamagedSession {
+        owner: one.owner.clone(),
         key: one.key.to_string(),
         entries: 2,
         messages: 0,

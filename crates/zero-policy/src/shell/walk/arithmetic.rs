@@ -35,7 +35,17 @@ impl ScriptWalker<'_> {
         if !assigns_variables(word) {
             return;
         }
+        // A name that is put together here may get a subscript.
+        let texts = word.parts.iter().filter_map(|part| match part {
+            WordPart::Text { text, .. } => Some(text.as_str()),
+            _ => None,
+        });
+        let texts: Vec<&str> = texts.collect();
+        if texts.len() < word.parts.len() && texts.iter().any(|text| text.contains('[')) {
+            self.arrays.insert_any();
+        }
         for name in collect_names(word) {
+            self.arrays.insert(&name);
             self.check_assigned_variable(&name, word.span, here);
             // Any text in it would have been reported, so the value is a number now.
             state.set(&name, VariableValue::Number);

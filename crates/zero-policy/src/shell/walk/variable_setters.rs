@@ -275,6 +275,7 @@ impl ScriptWalker<'_> {
             if arg.as_known().is_some() {
                 self.walk_arithmetic(&word, here, state);
             } else {
+                self.arrays.insert_any();
                 *state = state.without_variables();
             }
         }

@@ -106,6 +106,8 @@ async fn full_owner_gets_room_where_retention_allows() {
     fixture.store.set_age(&first.id, TEN_DAYS);
     fixture.sessions.open(third).await.expect("the oldest idle one makes room");
     assert_eq!(fixture.sessions.get(&first.address()).await, Ok(None));
+    let removed = fixture.backend.removed.lock().unwrap().clone();
+    assert_eq!(removed, [first.id], "its results are removed, too");
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
+use zero_core::session_key::{SessionAddress, SessionKey};
 use zero_core::shell_quoting::quote_shell_word;
 use zero_sandbox::StateDir;
 use zero_session::agent::DIRECT;
@@ -17,6 +18,7 @@ use super::findings::DoctorReport;
 use crate::AppContext;
 use crate::host_setup::small_runtime;
 use crate::session_engine::STORE_FILE;
+use crate::token_holder::LOCAL_OWNER;
 
 const CHECK: &str = "sessions";
 /// Longest search for damage.
@@ -78,7 +80,11 @@ fn check_damage(store: &SqliteStore, path: &str, size: String, findings: &mut Do
         findings.add_error(CHECK, message, RESTORE_FIX);
     }
     for session in found.sessions.iter().take(LISTED_MAX) {
-        let key = &session.key;
+        // Another owner may have a session with the same key.
+        let key = match SessionKey::try_from(session.key.clone()) {
+            Ok(key) => SessionAddress::new(&session.owner, key).to_text(LOCAL_OWNER),
+            Err(_) => session.key.clone(),
+        };
         let what = match session.has_damaged_pages {
             true => "part of it is on damaged pages".to_owned(),
             false => {
@@ -90,7 +96,7 @@ fn check_damage(store: &SqliteStore, path: &str, size: String, findings: &mut Do
             format!("session `{key}` is damaged: {what}; the other sessions can be used"),
             format!(
                 "zero sessions delete {}, or put a copy of the file from before in its place",
-                quote_shell_word(key)
+                quote_shell_word(&key)
             ),
         );
     }
