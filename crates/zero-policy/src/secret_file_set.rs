@@ -3,6 +3,9 @@
 //! Programs need these files, so the sandbox does not hide them. The model needs none of the values:
 //! zero asks before a tool reads such a file, and replaces the values in everything that tools return.
 
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::hash::{Hash, Hasher};
 use std::path::Path;
 
 use crate::rule::NameGlob;
@@ -33,11 +36,21 @@ const STANDARD_EXCEPTIONS: &[&str] = words!(
 pub struct SecretFileSet {
     names: Vec<NamePattern>,
     exceptions: Vec<NamePattern>,
+    index: NameIndex,
 }
 
 /// One or more components at the end of a path.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Hash, PartialEq, Eq)]
 struct NamePattern(Vec<NameGlob>);
+
+/// Positions of patterns by what a name has to begin or end with, because a search of a workspace asks
+/// about every file in it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct NameIndex {
+    by_last_letter: HashMap<char, Vec<usize>>,
+    by_first_letter: HashMap<char, Vec<usize>>,
+    others: Vec<usize>,
+}
 
 impl SecretFileSet {
     /// The usual names.
@@ -55,7 +68,9 @@ impl SecretFileSet {
 
     /// Adds the files with a name. One that [`SecretFileSet::check_pattern`] refuses matches nothing.
     pub fn add(&mut self, pattern: &str) {
-        self.names.extend(NamePattern::parse(pattern).ok());
+        let Ok(pattern) = NamePattern::parse(pattern) else { return };
+        self.index.add(self.names.len(), pattern.0.first());
+        self.names.push(pattern);
     }
 
     /// Adds files that contain no secrets although they have such a name.
@@ -68,18 +83,56 @@ impl SecretFileSet {
         self.names.is_empty()
     }
 
+    /// Whether the file with a name in a folder contains secrets.
+    pub fn contains_entry(&self, folder: &Path, name: &OsStr) -> bool {
+        self.has_name(name) && self.contains(&folder.join(name))
+    }
+
     /// Whether the file at a path contains secrets.
     pub fn contains(&self, path: &Path) -> bool {
         // Nearly every path is that of an ordinary file.
-        let last = path.iter().next_back().map(|name| name.to_string_lossy().to_lowercase());
-        let has_name = |last: &String| self.names.iter().any(|pattern| pattern.ends_with(last));
-        if !last.as_ref().is_some_and(has_name) {
+        if !path.iter().next_back().is_some_and(|name| self.has_name(name)) {
             return false;
         }
         let names: Vec<String> =
             path.iter().rev().map(|name| name.to_string_lossy().to_lowercase()).collect();
         let has = |patterns: &[NamePattern]| patterns.iter().any(|pattern| pattern.matches(&names));
         has(&self.names) && !has(&self.exceptions)
+    }
+
+    /// Whether a pattern ends with this name.
+    fn has_name(&self, name: &OsStr) -> bool {
+        let name = name.to_string_lossy().to_lowercase();
+        let mut patterns = self.index.candidates(&name).filter_map(|at| self.names.get(at));
+        patterns.any(|pattern| pattern.ends_with(&name))
+    }
+}
+
+impl Hash for SecretFileSet {
+    /// The patterns say everything: the index follows from them.
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.names.hash(state);
+        self.exceptions.hash(state);
+    }
+}
+
+impl NameIndex {
+    fn add(&mut self, position: usize, glob: Option<&NameGlob>) {
+        let last = glob.and_then(NameGlob::last_letter);
+        let first = glob.and_then(NameGlob::first_letter);
+        let positions = match (last, first) {
+            (Some(last), _) => self.by_last_letter.entry(last).or_default(),
+            (None, Some(first)) => self.by_first_letter.entry(first).or_default(),
+            (None, None) => &mut self.others,
+        };
+        positions.push(position);
+    }
+
+    /// The positions of all patterns that may match a name.
+    fn candidates(&self, name: &str) -> impl Iterator<Item = usize> {
+        let last = name.chars().next_back().and_then(|letter| self.by_last_letter.get(&letter));
+        let first = name.chars().next().and_then(|letter| self.by_first_letter.get(&letter));
+        last.into_iter().chain(first).chain([&self.others]).flatten().copied()
     }
 }
 

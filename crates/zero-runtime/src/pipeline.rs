@@ -310,6 +310,10 @@ impl ToolHost {
         if effects_change_files {
             self.recover();
         }
+        let may_change_secrets = effects.iter().any(may_change_files);
+        if may_change_secrets {
+            self.secrets.remove_record();
+        }
         let limits = commands.launcher.limits.with_raised(&leave.limits);
         let (hosts, judged) = (leave.hosts.into(), leave.access);
         let launcher = CommandLauncher { limits, hosts, judged, ..commands.launcher };
@@ -325,7 +329,7 @@ impl ToolHost {
         }
         // Releases the slot while hooks run.
         drop(cx);
-        if effects.iter().any(may_change_files) {
+        if may_change_secrets {
             self.secrets.mark_stale();
         }
         ledger.secrets = self.secrets.current_mask().await;

@@ -7,10 +7,12 @@
 mod code_words;
 mod git_settings;
 mod named_secrets;
+mod search_record;
 mod secret_search;
 mod secret_shapes;
 mod secret_value_store;
 mod secret_values;
+mod workspace_key;
 mod workspace_secrets;
 
 use std::borrow::Cow;

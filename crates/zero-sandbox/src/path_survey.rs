@@ -73,6 +73,11 @@ pub fn read_stamp(path: &Path) -> Option<ChangeStamp> {
     rustix::fs::lstat(path).ok().map(|stat| ChangeStamp::from_stat(&stat))
 }
 
+/// The stamp of what is at a path, behind all links: another one if a link was changed.
+pub fn read_target_stamp(path: &Path) -> Option<ChangeStamp> {
+    rustix::fs::stat(path).ok().map(|stat| ChangeStamp::from_stat(&stat))
+}
+
 /// The latest stamp of a path and everything beneath it; links are not followed. `None` if it does
 /// not exist, has more than `most` entries, or cannot be read.
 pub fn read_tree_stamp(path: &Path, most: usize) -> Option<ChangeStamp> {

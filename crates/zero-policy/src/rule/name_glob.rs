@@ -9,10 +9,10 @@ use std::str::Chars;
 const IGNORE_CASE: bool = cfg!(any(target_os = "macos", target_os = "windows"));
 
 /// A glob for one path component, which never contains a `/`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Hash, PartialEq, Eq)]
 pub(crate) struct NameGlob(Vec<GlobToken>);
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Hash, PartialEq, Eq)]
 enum GlobToken {
     Letter(char),
     One,
@@ -44,19 +44,23 @@ impl NameGlob {
     pub(crate) fn longest_literal(&self) -> String {
         let letters = self.0.split(|token| !matches!(token, GlobToken::Letter(_)));
         let longest = letters.max_by_key(|letters| letters.len()).unwrap_or_default();
-        let letter = |token: &GlobToken| match token {
-            GlobToken::Letter(letter) => Some(*letter),
-            _ => None,
-        };
-        longest.iter().filter_map(letter).collect()
+        longest.iter().filter_map(GlobToken::letter).collect()
+    }
+
+    /// The letter that every matching name begins with, if there is one.
+    pub(crate) fn first_letter(&self) -> Option<char> {
+        self.0.first().and_then(GlobToken::letter)
+    }
+
+    /// The letter that every matching name ends with, if there is one.
+    pub(crate) fn last_letter(&self) -> Option<char> {
+        self.0.last().and_then(GlobToken::letter)
     }
 
     /// Whether a name matches. It must be folded by [`fold_case`] first.
     pub(crate) fn matches(&self, name: &str) -> bool {
         // Most globs are like `*.rs`, and most names end differently.
-        if let Some(GlobToken::Letter(last)) = self.0.last()
-            && !name.ends_with(*last)
-        {
+        if self.last_letter().is_some_and(|last| !name.ends_with(last)) {
             return false;
         }
         let mut token = 0;
@@ -91,6 +95,13 @@ impl NameGlob {
 }
 
 impl GlobToken {
+    fn letter(&self) -> Option<char> {
+        match self {
+            Self::Letter(letter) => Some(*letter),
+            Self::One | Self::Any | Self::Class { .. } => None,
+        }
+    }
+
     fn matches_letter(&self, letter: char) -> bool {
         match self {
             Self::Letter(own) => *own == letter,

@@ -121,7 +121,7 @@ impl FolderNames {
         let scanned = path_survey::scan_folder(folder, ENTRIES_MAX, |name, is_folder| {
             names.has_git |= name == GIT;
             if !is_folder {
-                if set.contains(&folder.join(name)) {
+                if set.contains_entry(folder, name) {
                     names.secret_files.push(name.to_owned());
                 }
             } else if !SKIPPED_FOLDERS.iter().any(|skipped| name == *skipped) {

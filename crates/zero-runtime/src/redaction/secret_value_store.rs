@@ -12,14 +12,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use zero_core::SecretValue;
-use zero_sandbox::journal::sha256;
 use zero_sandbox::path_survey::{self, ChangeStamp};
 use zero_sandbox::{ConfigFile, ConfigFileError, StateDir, config_file};
 
 use super::secret_values::{VALUE_BYTES_MAX, VALUES_MAX};
+use super::workspace_key::{STATE_FOLDER, workspace_key};
 
-/// The folder in zero's state.
-const FOLDER: &str = "secrets";
 const LOCK: &str = "lock";
 /// How many days a value is kept that no secret file has any more.
 const DAYS_MAX: u64 = 30;
@@ -29,8 +27,8 @@ const STORED_VALUES_MAX: usize = VALUES_MAX / 2;
 const STORED_BYTES_MAX: usize = VALUE_BYTES_MAX / 2;
 /// Largest file: JSON may need six bytes for one.
 const FILE_BYTES_MAX: u64 = 8 << 20;
-/// Most workspaces.
-const WORKSPACES_MAX: usize = 1_024;
+/// Most files: the values of a workspace, and the record of its last search.
+const FILES_MAX: usize = 2_048;
 
 /// The file with the values of one workspace.
 pub(super) struct SecretValueStore {
@@ -66,9 +64,8 @@ pub(super) enum StoreRoom {
 impl SecretValueStore {
     /// The store of the workspace with this folder. Nothing is read or created yet.
     pub(super) fn new(state: &StateDir, root: &Path) -> Self {
-        let key = sha256(root.as_os_str().as_encoded_bytes());
-        let name = format!("{}.json", key.get(..32).unwrap_or(&key));
-        Self { folder: state.child(FOLDER), name, stamp: None, is_swept: false }
+        let name = format!("{}.json", workspace_key(root));
+        Self { folder: state.child(STATE_FOLDER), name, stamp: None, is_swept: false }
     }
 
     /// The values, if the file may have changed since they were read last.
@@ -131,7 +128,7 @@ impl SecretValueStore {
             .collect();
         aged.sort();
         let is_over = |(at, (age, _)): &(usize, (Duration, String))| {
-            *at >= WORKSPACES_MAX - 1 || age.as_secs() / DAY.as_secs() > DAYS_MAX
+            *at >= FILES_MAX - 1 || age.as_secs() / DAY.as_secs() > DAYS_MAX
         };
         for (_, (_, name)) in aged.into_iter().enumerate().filter(is_over) {
             if let Err(error) = self.folder.remove(&name) {
@@ -259,7 +256,7 @@ mod tests {
         let mut store = SecretValueStore::new(&state, Path::new("/w"));
         store.save(&[&first]).unwrap();
         assert_eq!(
-            state.child(FOLDER).list_names().unwrap(),
+            state.child(STATE_FOLDER).list_names().unwrap(),
             [store.name.clone(), LOCK.to_owned()]
         );
     }

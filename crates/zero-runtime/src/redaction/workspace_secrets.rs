@@ -15,12 +15,15 @@ use zero_sandbox::StateDir;
 use zero_sandbox::path_survey::{self, ChangeStamp, FileEnds};
 
 use super::git_settings;
+use super::search_record::SearchRecord;
 use super::secret_search::{FoundFiles, SecretSearch};
 use super::secret_value_store::{SecretValueStore, StoreRoom, days_since_epoch};
 use super::secret_values::{self, FileSecrets, VALUE_BYTES_MAX, VALUES_MAX};
 
 /// Longest time between two searches of the workspace.
 const SEARCH_INTERVAL: Duration = Duration::from_secs(10);
+/// Shortest time between two records of a process that searches often.
+const RECORD_INTERVAL: Duration = Duration::from_secs(5);
 /// Most secret files.
 const FILES_MAX: usize = 1_024;
 /// Most files with settings of git.
@@ -52,11 +55,13 @@ pub struct WorkspaceSecrets {
     git_settings: Vec<PathBuf>,
     state: Mutex<SecretState>,
     is_stale: AtomicBool,
+    record: Option<SearchRecord>,
 }
 
 #[derive(Default)]
 struct SecretState {
     searched: Option<Instant>,
+    recorded: Option<Instant>,
     search: SecretSearch,
     files: Vec<SecretFile>,
     store: Option<SecretValueStore>,
@@ -77,8 +82,7 @@ struct SecretState {
 /// A secret file as it was read.
 struct SecretFile {
     path: PathBuf,
-    /// The file behind links.
-    target: PathBuf,
+    /// The stamp of the file behind links.
     stamp: Option<ChangeStamp>,
     format: SourceFormat,
     secrets: FileSecrets,
@@ -119,7 +123,10 @@ impl WorkspaceSecrets {
         let variables = secret_values::read_variables(&config.variables);
         let store = config.store.as_ref().zip(roots.first());
         let store = store.map(|(state, root)| SecretValueStore::new(state, root));
+        let record = config.store.as_ref();
+        let record = record.and_then(|state| SearchRecord::new(state, &roots, &config.files));
         Self {
+            record,
             roots,
             files: config.files.clone(),
             variables,
@@ -154,7 +161,13 @@ impl WorkspaceSecrets {
 
     /// Has the workspace searched at the next call: files may have changed.
     pub(crate) fn mark_stale(&self) {
+        self.remove_record();
         self.is_stale.store(true, Ordering::Relaxed);
+    }
+
+    /// Has the next process search the workspace: files are about to change.
+    pub(crate) fn remove_record(&self) {
+        self.record.iter().for_each(SearchRecord::remove);
     }
 
     fn needs_search(&self) -> bool {
@@ -207,16 +220,23 @@ impl WorkspaceSecrets {
         state.load();
         if is_search_due {
             // A change from now on makes it stale again.
-            self.is_stale.store(false, Ordering::Relaxed);
-            self.search(state);
+            let is_stale = self.is_stale.swap(false, Ordering::Relaxed);
+            self.search(state, is_stale);
         }
         self.read_changed_files(state);
         self.build(state)
     }
 
-    fn search(&self, state: &mut SecretState) {
-        let FoundFiles { mut paths, git_paths, mut bounds, is_late } =
-            state.search.find_files(&self.roots, &self.files);
+    /// Finds the secret files. A search of another process counts unless files changed since.
+    fn search(&self, state: &mut SecretState, is_stale: bool) {
+        let record = self.record.as_ref().filter(|_| !is_stale);
+        let (found, age) =
+            record.and_then(|record| record.read(SEARCH_INTERVAL)).unwrap_or_else(|| {
+                let found = state.search.find_files(&self.roots, &self.files);
+                self.write_record(state, &found);
+                (found, Duration::ZERO)
+            });
+        let FoundFiles { mut paths, git_paths, mut bounds, is_late } = found;
         if paths.len() > FILES_MAX {
             bounds.push(format!("only {FILES_MAX} of {} secret files were read", paths.len()));
             paths.truncate(FILES_MAX);
@@ -246,9 +266,19 @@ impl WorkspaceSecrets {
         state.files = kept;
         state.bounds = bounds;
         if is_late {
-            self.mark_stale();
+            self.is_stale.store(true, Ordering::Relaxed);
         }
-        state.searched = Some(Instant::now());
+        let now = Instant::now();
+        state.searched = Some(now.checked_sub(age).unwrap_or(now));
+    }
+
+    fn write_record(&self, state: &mut SecretState, found: &FoundFiles) {
+        let is_recent = |recorded: Instant| recorded.elapsed() < RECORD_INTERVAL;
+        let Some(record) = self.record.as_ref() else { return };
+        if !state.recorded.is_some_and(is_recent) {
+            record.write(found);
+            state.recorded = Some(Instant::now());
+        }
     }
 
     /// The settings of git that commands in the workspace use.
@@ -395,9 +425,9 @@ impl SecretState {
 
 impl SecretFile {
     fn read(path: PathBuf, format: SourceFormat) -> Self {
-        let target = path_survey::canonicalize(&path).unwrap_or_else(|| path.clone());
         // Read before the content, so that a change meanwhile shows at the next check.
-        let stamp = path_survey::read_stamp(&target);
+        let stamp = path_survey::read_target_stamp(&path);
+        let target = path_survey::canonicalize(&path).unwrap_or_else(|| path.clone());
         let secrets = match (path_survey::read_file_ends(&target, FILE_BYTES_MAX), format) {
             (None, _) => FileSecrets::default(),
             (Some(FileEnds { head, tail: None }), SourceFormat::SecretFile) => {
@@ -411,14 +441,13 @@ impl SecretFile {
                 git_settings::read_file(&content)
             }
         };
-        Self { path, target, stamp, format, secrets }
+        Self { path, stamp, format, secrets }
     }
 
     /// Whether it has to be read again. Two changes in a moment may have the same stamp.
     fn is_changed(&self) -> bool {
-        let now = path_survey::read_stamp(&self.target);
-        let is_moved = path_survey::canonicalize(&self.path).is_some_and(|to| to != self.target);
-        is_moved || now != self.stamp || now.is_some_and(|stamp| !stamp.is_stable())
+        let now = path_survey::read_target_stamp(&self.path);
+        now != self.stamp || now.is_some_and(|stamp| !stamp.is_stable())
     }
 }
 
@@ -537,6 +566,7 @@ mod tests {
         f.check("first-9fK2mQ4x", "‹secret A_TOKEN›");
         // Another process that runs now learns what this one finds.
         let other = Arc::clone(&f.secrets);
+        other.mark_stale();
         f.restart();
         f.write(".env", "B_TOKEN=other-9fK2mQ4x\n");
         f.check("other-9fK2mQ4x", "‹secret B_TOKEN›");
@@ -551,6 +581,24 @@ mod tests {
         f.config.store = None;
         f.restart();
         f.check("first-9fK2mQ4x", "first-9fK2mQ4x");
+    }
+
+    #[test]
+    fn process_that_starts_soon_after_a_search_uses_it_unless_files_may_have_changed() {
+        let mut f = Fixture::new(&[("sub/.env", "A_TOKEN=first-9fK2mQ4x\n")]);
+        f.check("first-9fK2mQ4x", "‹secret A_TOKEN›");
+        f.restart();
+        f.write("new/.env", "B_TOKEN=other-9fK2mQ4x\n");
+        f.write("sub/.env", "A_TOKEN=third-9fK2mQ4x\n");
+        // Known files are read again, and nobody searched for others.
+        f.check("third-9fK2mQ4x other-9fK2mQ4x", "‹secret A_TOKEN› other-9fK2mQ4x");
+        f.secrets.remove_record();
+        f.restart();
+        f.check("other-9fK2mQ4x", "‹secret B_TOKEN›");
+        f.write("next/.env", "C_TOKEN=fourth-9fK2mQ4x\n");
+        f.secrets.mark_stale();
+        f.restart();
+        f.check("fourth-9fK2mQ4x", "‹secret C_TOKEN›");
     }
 
     #[test]
