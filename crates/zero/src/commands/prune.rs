@@ -4,9 +4,9 @@ use anyhow::Context as _;
 use serde_json::json;
 use zero_core::host_limits::ByteSize;
 use zero_gateway::AuthConfig;
-use zero_session::sessions::{PruneMode, RetentionRules};
+use zero_session::sessions::{PruneMode, PruneReport, RetentionRules};
 use zero_session::sqlite_store::SqliteStore;
-use zero_session::store::{IdleSession, StoreUsage};
+use zero_session::store::{IdleSession, StoreUsage, UnremovedSession};
 
 use crate::AppContext;
 use crate::cli::PruneArgs;
@@ -14,7 +14,7 @@ use crate::exit::ExitOutcome;
 use crate::gateway_lock::GatewayLock;
 use crate::host_setup::small_runtime;
 use crate::session_engine::{STORE_FILE, days, retention_rules};
-use crate::terminal::{FAINT, TableCell, TextTable};
+use crate::terminal::{FAINT, TableCell, TextTable, escape_line};
 use crate::token_holder::LOCAL_OWNER;
 
 pub(super) fn run(app: &AppContext, args: &PruneArgs) -> anyhow::Result<ExitOutcome> {
@@ -32,25 +32,27 @@ pub(super) fn run(app: &AppContext, args: &PruneArgs) -> anyhow::Result<ExitOutc
     let cwd = workspace.cwd().to_owned();
     let pruned = runtime.block_on(async {
         let config = app.gateway_config(&settings, &[], cwd, AuthConfig::deny_all()).await?;
-        let removed = config.sessions.prune(rules, mode).await?;
+        let report = config.sessions.prune(rules, mode).await?;
         let usage = config.sessions.store().usage().await.context("could not measure the store")?;
-        anyhow::Ok((removed, usage))
+        anyhow::Ok((report, usage))
     });
     runtime.shutdown_background();
-    let (removed, usage) = pruned?;
+    let (report, usage) = pruned?;
     match args.json {
-        true => print_json(app, args, &removed, usage)?,
-        false => print_text(app, args, &rules, &removed, usage)?,
+        true => print_json(app, args, &report, usage)?,
+        false => print_text(app, args, &rules, &report, usage)?,
     }
-    Ok(ExitOutcome::Ok)
+    Ok(if report.failed.is_empty() { ExitOutcome::Ok } else { ExitOutcome::Error })
 }
 
 fn print_json(
     app: &AppContext,
     args: &PruneArgs,
-    removed: &[IdleSession],
+    pruned: &PruneReport,
     usage: StoreUsage,
 ) -> anyhow::Result<()> {
+    let failed = |(session, why): &(IdleSession, String)| json!({"sessionKey": session.address.to_text(LOCAL_OWNER), "problem": why});
+    let unremoved = |session: &UnremovedSession| json!({"owner": session.owner, "key": session.key, "problem": session.problem});
     let session = |session: &IdleSession| {
         json!({
             "sessionKey": session.address.to_text(LOCAL_OWNER),
@@ -60,8 +62,10 @@ fn print_json(
     };
     let report = json!({
         "dryRun": args.dry_run,
-        "removed": removed.iter().map(session).collect::<Vec<_>>(),
-        "bytes": total_bytes(removed),
+        "removed": pruned.removed.iter().map(session).collect::<Vec<_>>(),
+        "bytes": total_bytes(&pruned.removed),
+        "failed": pruned.failed.iter().map(failed).collect::<Vec<_>>(),
+        "damaged": pruned.unremoved.iter().map(unremoved).collect::<Vec<_>>(),
         "store": {
             "sessions": usage.sessions, "bytes": usage.bytes, "freeBytes": usage.free_bytes,
         },
@@ -73,10 +77,11 @@ fn print_text(
     app: &AppContext,
     args: &PruneArgs,
     rules: &RetentionRules,
-    removed: &[IdleSession],
+    pruned: &PruneReport,
     usage: StoreUsage,
 ) -> anyhow::Result<()> {
     let out = &app.terminal.out;
+    let removed = &pruned.removed;
     if !removed.is_empty() {
         let mut table = TextTable::new(["SESSION", "LAST ACTIVE", "SIZE"]);
         for session in removed {
@@ -91,6 +96,15 @@ fn print_text(
     let verb = if args.dry_run { "would remove" } else { "removed" };
     let (count, bytes) = (removed.len(), ByteSize::bytes(total_bytes(removed)));
     app.terminal.print_note(&format!("{verb} {count} sessions, {bytes}"));
+    for (session, why) in &pruned.failed {
+        let key = session.address.to_text(LOCAL_OWNER);
+        app.terminal.print_note(&format!("`{}` is not removed: {why}", escape_line(&key)));
+    }
+    for UnremovedSession { key, problem, .. } in &pruned.unremoved {
+        let key = escape_line(key);
+        app.terminal
+            .print_note(&format!("the deleted session `{key}` stays in the file: {problem}"));
+    }
     if *rules == RetentionRules::default() {
         let text = "no rule says which sessions are old; pass --days, or set `gateway.retention`";
         app.terminal.print_note(text);
