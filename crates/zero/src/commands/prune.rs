@@ -1,15 +1,17 @@
-//! `zero prune`: removes old sessions of this machine and gives free space back.
+//! `zero prune`: removes old sessions and other data of this machine, and gives free space back.
 
 use anyhow::Context as _;
-use serde_json::json;
+use serde_json::{Value, json};
 use zero_core::host_limits::ByteSize;
 use zero_gateway::AuthConfig;
+use zero_sandbox::expiry::{ExpiryMode, ExpiryReport};
 use zero_session::sessions::{PruneMode, PruneReport, RetentionRules};
 use zero_session::sqlite_store::SqliteStore;
 use zero_session::store::{IdleSession, StoreUsage, UnremovedSession};
 
 use crate::AppContext;
 use crate::cli::PruneArgs;
+use crate::data_retention::{DataKind, DataRetention};
 use crate::exit::ExitOutcome;
 use crate::gateway_lock::GatewayLock;
 use crate::host_setup::small_runtime;
@@ -38,17 +40,73 @@ pub(super) fn run(app: &AppContext, args: &PruneArgs) -> anyhow::Result<ExitOutc
     });
     runtime.shutdown_background();
     let (report, usage) = pruned?;
+    let data = expire_data(app, &DataRetention::from_settings(&settings), args)?;
     match args.json {
-        true => print_json(app, args, &report, usage)?,
-        false => print_text(app, args, &rules, &report, usage)?,
+        true => print_json(app, args, &report, &data, usage)?,
+        false => print_text(app, args, &rules, &report, &data, usage)?,
     }
-    Ok(if report.failed.is_empty() { ExitOutcome::Ok } else { ExitOutcome::Error })
+    let is_done =
+        |(_, expired): &DataReport| expired.as_ref().is_ok_and(|expired| expired.failed == 0);
+    let is_complete = report.failed.is_empty() && data.iter().all(is_done);
+    Ok(if is_complete { ExitOutcome::Ok } else { ExitOutcome::Error })
+}
+
+/// What was removed of a kind, or why nothing was.
+type DataReport = (DataKind, Result<ExpiryReport, String>);
+
+/// Removes other data that is no longer kept. One kind does not stop the others.
+fn expire_data(
+    app: &AppContext,
+    rules: &DataRetention,
+    args: &PruneArgs,
+) -> anyhow::Result<Vec<DataReport>> {
+    let state = app.config.state_dir()?;
+    let mode = if args.dry_run { ExpiryMode::DryRun } else { ExpiryMode::Remove };
+    let expire = |kind| (kind, rules.expire(kind, &state, mode).map_err(|error| error.to_string()));
+    Ok(DataKind::ALL.map(expire).into())
+}
+
+fn data_to_json((kind, expired): &DataReport) -> Value {
+    match expired {
+        Ok(expired) => json!({
+            "kind": kind.as_str(),
+            "removed": expired.removed.count,
+            "removedBytes": expired.removed.bytes,
+            "kept": expired.kept.count,
+            "keptBytes": expired.kept.bytes,
+            "failed": expired.failed,
+            "problem": expired.problem,
+        }),
+        Err(problem) => json!({"kind": kind.as_str(), "problem": problem}),
+    }
+}
+
+/// One line for each kind of which something is removed or could not be.
+fn describe_data(args: &PruneArgs, (kind, expired): &DataReport) -> Option<String> {
+    let items = kind.items();
+    let expired = match expired {
+        Ok(expired) => expired,
+        Err(problem) => return Some(format!("the {items} cannot be pruned: {problem}")),
+    };
+    let verb = if args.dry_run { "would remove" } else { "removed" };
+    let (count, bytes) = (expired.removed.count, ByteSize::bytes(expired.removed.bytes));
+    let (kept, held) = (expired.kept.count, ByteSize::bytes(expired.kept.bytes));
+    let failed = match expired.failed {
+        0 => String::new(),
+        failed => format!(
+            "; {failed} could not be removed: {}",
+            expired.problem.as_deref().unwrap_or_default()
+        ),
+    };
+    let is_empty = count == 0 && kept == 0;
+    (!is_empty).then(|| format!("{verb} {count} {items}, {bytes}; {kept} are kept, {held}{failed}"))
 }
 
 fn print_json(
     app: &AppContext,
     args: &PruneArgs,
     pruned: &PruneReport,
+    data: &[DataReport],
     usage: StoreUsage,
 ) -> anyhow::Result<()> {
     let failed = |(session, why): &(IdleSession, String)| json!({"sessionKey": session.address.to_text(LOCAL_OWNER), "problem": why});
@@ -66,6 +124,7 @@ fn print_json(
         "bytes": total_bytes(&pruned.removed),
         "failed": pruned.failed.iter().map(failed).collect::<Vec<_>>(),
         "damaged": pruned.unremoved.iter().map(unremoved).collect::<Vec<_>>(),
+        "data": data.iter().map(data_to_json).collect::<Vec<_>>(),
         "store": {
             "sessions": usage.sessions, "bytes": usage.bytes, "freeBytes": usage.free_bytes,
         },
@@ -78,6 +137,7 @@ fn print_text(
     args: &PruneArgs,
     rules: &RetentionRules,
     pruned: &PruneReport,
+    data: &[DataReport],
     usage: StoreUsage,
 ) -> anyhow::Result<()> {
     let out = &app.terminal.out;
@@ -108,6 +168,9 @@ fn print_text(
     if *rules == RetentionRules::default() {
         let text = "no rule says which sessions are old; pass --days, or set `gateway.retention`";
         app.terminal.print_note(text);
+    }
+    for line in data.iter().filter_map(|data| describe_data(args, data)) {
+        app.terminal.print_note(&line);
     }
     let (held, free) = (ByteSize::bytes(usage.bytes), ByteSize::bytes(usage.free_bytes));
     let sessions = usage.sessions;
