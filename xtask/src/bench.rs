@@ -72,7 +72,7 @@ const PARTS: [BenchSuite; 8] = [
     BenchSuite {
         name: "store",
         measure: store::measure,
-        examples: &[("zero-session", &["prune_delay"])],
+        examples: &[("zero-session", &["begin_cost", "prune_delay"])],
     },
     BenchSuite {
         name: "gateway",

@@ -207,6 +207,12 @@ impl OpaqueEvent {
         self.kind() == UNREADABLE
     }
 
+    /// Whether its stored text cannot be read, or is not what entries of its kind are. A newer
+    /// version may have written the latter, too, if it changed that kind.
+    pub fn is_damaged(&self) -> bool {
+        self.is_unreadable() || KNOWN_KINDS.contains(&self.kind())
+    }
+
     /// What the entry says that it is, or `unreadable`.
     pub fn kind(&self) -> &str {
         self.fields.get("type").and_then(Value::as_str).unwrap_or(UNREADABLE)
@@ -219,11 +225,38 @@ impl OpaqueEvent {
             Some(problem) if self.is_unreadable() => {
                 format!("an entry is damaged: {}", one_line(problem, PROBLEM_CHARS_MAX))
             }
+            _ if self.is_unreadable() => {
+                "an entry is damaged: it does not say what it is".to_owned()
+            }
+            _ if self.is_damaged() => {
+                format!("an entry of kind `{kind}` is damaged, or was written by a newer zero")
+            }
             _ => format!("an entry of kind `{kind}`, which this version of zero cannot show"),
         }
     }
 }
 
+/// The kinds of entries that this version knows.
+const KNOWN_KINDS: &[&str] = &[
+    "prompt",
+    "run_started",
+    "text",
+    "thought",
+    "tool_started",
+    "tool_updated",
+    "tool_ended",
+    "plan",
+    "approval_requested",
+    "approval_resolved",
+    "question_asked",
+    "question_answered",
+    "usage_reported",
+    "notice",
+    "compacted",
+    "reset",
+    "changed",
+    "run_ended",
+];
 /// Kind of an entry whose stored text cannot be read.
 const UNREADABLE: &str = "unreadable";
 /// Most characters of the kind of an entry, and of what is wrong with it, that are shown.
@@ -501,6 +534,36 @@ mod tests {
         let opaque: Event = serde_json::from_value(written.clone()).unwrap();
         assert!(matches!(&opaque.what, EventKind::Opaque(event) if event.kind() == "tool_ended"));
         assert_eq!(serde_json::to_value(&opaque).unwrap(), written);
+    }
+
+    #[test]
+    fn known_kinds_are_all_kinds() {
+        let schema = serde_json::to_value(schemars::schema_for!(EventKind)).unwrap();
+        let kinds = schema.pointer("/oneOf").or(schema.pointer("/anyOf")).unwrap();
+        let kinds = kinds.as_array().unwrap().iter();
+        let mut kinds: Vec<&str> = kinds
+            .filter_map(|kind| kind.pointer("/properties/type/const").and_then(Value::as_str))
+            .collect();
+        kinds.sort_unstable();
+        let mut known = KNOWN_KINDS.to_vec();
+        known.sort_unstable();
+        assert_eq!(known, kinds);
+    }
+
+    #[test]
+    fn entry_of_known_kind_that_cannot_be_read_is_damaged() {
+        #[track_caller]
+        fn check(entry: Value, is_damaged: bool) {
+            let EventKind::Opaque(opaque) = serde_json::from_value(entry).unwrap() else {
+                panic!()
+            };
+            assert_eq!(opaque.is_damaged(), is_damaged, "{opaque:?}");
+            assert_eq!(opaque.describe().contains("damaged"), is_damaged);
+        }
+        check(json!({"type": "text"}), true);
+        check(json!({"type": "run_ended", "end": {"how": "completed"}}), true);
+        check(json!({"no": "type"}), true);
+        check(json!({"type": "hologram"}), false);
     }
 
     #[test]

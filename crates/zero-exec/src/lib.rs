@@ -34,6 +34,7 @@ mod session_network;
 mod shell;
 mod spill_file;
 mod spill_folder;
+pub mod spill_quota;
 mod tree_watch;
 mod watch_lease;
 mod write_failure;

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use zero_sandbox::output_collector::OutputSpill;
 
 use crate::spill_folder::SpillFolder;
+use crate::spill_quota;
 
 /// Bytes that are buffered before the file is created.
 const HELD_BYTES_MAX: usize = 8 * 1024;
@@ -26,7 +27,8 @@ pub(super) struct SpillFile {
 enum SpillState {
     /// Not created yet; these bytes belong in it.
     Buffered(Vec<u8>),
-    Created(File),
+    /// Created, with room for so many more bytes.
+    Created { file: File, room: u64 },
     /// It could not be created, and why. The command runs anyway.
     Failed(io::ErrorKind, String),
 }
@@ -67,7 +69,7 @@ impl SpillFile {
         if omitted_bytes > 0 {
             return self.create().map(Some);
         }
-        if matches!(*lock(&self.state), SpillState::Created(_)) {
+        if matches!(*lock(&self.state), SpillState::Created { .. }) {
             let _ = self.folder.remove(&self.name);
         }
         Ok(None)
@@ -75,21 +77,23 @@ impl SpillFile {
 }
 
 impl SpillState {
-    /// Creates the file if necessary and writes the buffered bytes to it.
-    fn create(&mut self, folder: &SpillFolder, name: &str) -> io::Result<&mut File> {
+    /// Creates the file if necessary and writes the buffered bytes to it. Returns it and how many
+    /// more bytes it may have.
+    fn create(&mut self, folder: &SpillFolder, name: &str) -> io::Result<(&mut File, &mut u64)> {
         if let Self::Buffered(held) = self {
-            let made = folder.create_new(name).and_then(|mut file| {
+            let made = folder.create_bounded(name).and_then(|(mut file, room)| {
                 let written = file.write_all(held);
+                let room = room.saturating_sub(held.len() as u64);
                 // An incomplete file is useless; remove it.
-                written.inspect_err(|_| drop(folder.remove(name))).map(|()| file)
+                written.inspect_err(|_| drop(folder.remove(name))).map(|()| (file, room))
             });
             *self = match made {
-                Ok(file) => Self::Created(file),
+                Ok((file, room)) => Self::Created { file, room },
                 Err(error) => Self::Failed(error.kind(), error.to_string()),
             };
         }
         match self {
-            Self::Created(file) => Ok(file),
+            Self::Created { file, room } => Ok((file, room)),
             Self::Failed(kind, why) => Err(io::Error::new(*kind, why.clone())),
             Self::Buffered(_) => Err(io::Error::other("it was not created")),
         }
@@ -112,7 +116,14 @@ impl Write for SpillWriter {
             held.extend_from_slice(bytes);
             return Ok(bytes.len());
         }
-        state.create(&self.folder, &self.name)?.write(bytes)
+        let (file, room) = state.create(&self.folder, &self.name)?;
+        let fitting = usize::try_from(*room).unwrap_or(usize::MAX).min(bytes.len());
+        if fitting == 0 && !bytes.is_empty() {
+            return Err(spill_quota::full_error());
+        }
+        let written = file.write(&bytes[..fitting])?;
+        *room = room.saturating_sub(written as u64);
+        Ok(written)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -168,6 +179,24 @@ mod tests {
         let path = spill.path.clone();
         assert_eq!(spill.finish(0).unwrap(), None);
         assert!(!std::path::Path::new(&path).exists());
+    }
+
+    #[test]
+    fn output_beyond_quota_is_not_stored() {
+        use crate::spill_quota::SpillQuota;
+        let temp = tempfile::tempdir().unwrap();
+        let folder = SpillFolder::new_permanent(StateDir::new(temp.path().join("spill")));
+        let quota = SpillQuota::default().with_session_bytes(10_000);
+        let folder = Arc::new(folder.with_quota(quota));
+        let spill = SpillFile::new(&folder, "x".to_owned(), 1 << 20);
+        let mut writer = spill.writer().file;
+        writer.write_all(&vec![b'x'; 9_000]).unwrap();
+        let error = writer.write_all(&vec![b'x'; 9_000]).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::QuotaExceeded);
+        let path = spill.finish(1).unwrap().unwrap();
+        assert_eq!(std::fs::read(path).unwrap().len(), 10_000);
+        let next = SpillFile::new(&folder, "y".to_owned(), 1 << 20);
+        assert_eq!(next.create().unwrap_err().kind(), io::ErrorKind::QuotaExceeded);
     }
 
     #[test]

@@ -11,11 +11,14 @@ use std::time::Duration;
 use zero_sandbox::folder_lease::FolderLease;
 use zero_sandbox::{StateDir, path_survey};
 
+use crate::spill_quota::{self, SpillQuota};
+
 /// A folder for results that are too large to be shown; created with its first file.
 #[derive(Debug)]
 pub struct SpillFolder {
     folder: StateDir,
     hold: Mutex<SpillRetention>,
+    quota: SpillQuota,
 }
 
 /// How long the folder exists.
@@ -34,7 +37,14 @@ enum SpillRetention {
 impl SpillFolder {
     /// A folder that is never removed.
     pub fn new_permanent(folder: StateDir) -> Self {
-        Self { folder, hold: Mutex::new(SpillRetention::Permanent) }
+        let hold = Mutex::new(SpillRetention::Permanent);
+        Self { folder, hold, quota: SpillQuota::default() }
+    }
+
+    /// Limits the size of its files together.
+    #[must_use]
+    pub fn with_quota(self, quota: SpillQuota) -> Self {
+        Self { quota, ..self }
     }
 
     /// The folder `name` on a shelf of the state folder, which is removed when its last user ends.
@@ -47,7 +57,7 @@ impl SpillFolder {
                 SpillRetention::Uncreated { state: state.clone(), shelf, name: name.to_owned() }
             }
         };
-        Ok(Self { folder, hold: Mutex::new(hold) })
+        Ok(Self { folder, hold: Mutex::new(hold), quota: SpillQuota::default() })
     }
 
     /// Where the folder is, or will be.
@@ -55,8 +65,23 @@ impl SpillFolder {
         self.folder.path()
     }
 
-    /// Creates a new file; fails if it exists.
+    /// Bytes that a new file may have. Files that are written at the same time have the same room.
+    pub fn room(&self) -> u64 {
+        self.quota.room(&self.folder)
+    }
+
+    /// Creates a new file; fails if it exists, or if there is no [room](Self::room).
     pub fn create_new(&self, name: &str) -> io::Result<File> {
+        self.create_bounded(name).map(|(file, _)| file)
+    }
+
+    /// Like [`Self::create_new`], with the number of bytes that the file may have.
+    pub(crate) fn create_bounded(&self, name: &str) -> io::Result<(File, u64)> {
+        let room = self.room();
+        if room == 0 {
+            return Err(spill_quota::full_error());
+        }
+        self.quota.note_results()?;
         let mut hold = self.lock_retention();
         match &*hold {
             SpillRetention::Permanent | SpillRetention::Leased { .. } => {}
@@ -69,7 +94,7 @@ impl SpillFolder {
             }
         }
         // The lock is still held, so a concurrent `end` removes this file too.
-        self.folder.create_new(name)
+        Ok((self.folder.create_new(name)?, room))
     }
 
     /// Removes a file.
@@ -126,6 +151,35 @@ mod tests {
         other.end();
         assert!(!folder.path().exists());
         SpillFolder::new_leased(&state, "spill", "sess_2").unwrap().end();
+    }
+
+    #[test]
+    fn results_of_session_and_owner_are_bounded() {
+        use crate::spill_quota::OwnerSpace;
+        let (_temp, state) = state();
+        let open = |owner: &str, session: &str| {
+            let (results, sessions) = (state.child("spill-sessions"), state.child(owner));
+            let space = OwnerSpace::new(results.clone(), sessions, session).with_bytes(25);
+            let quota = SpillQuota::default().with_session_bytes(20).with_owner(space);
+            SpillFolder::new_permanent(results.child(session)).with_quota(quota)
+        };
+        let write = |folder: &SpillFolder, name: &str, bytes: usize| {
+            folder.create_new(name)?.write_all(&vec![b'x'; bytes])
+        };
+        let first = open("ann", "one");
+        assert_eq!(first.room(), 20);
+        write(&first, "a", 15).unwrap();
+        // A folder measures its own files each time, and those of the owner when it is opened.
+        assert_eq!(open("ann", "one").room(), 5);
+        assert_eq!(open("ann", "two").room(), 10, "the owner's other session counts");
+        write(&open("ann", "two"), "a", 10).unwrap();
+        let error = write(&open("ann", "one"), "b", 1).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::QuotaExceeded);
+        assert!(error.to_string().contains("`zero prune`"), "{error}");
+        assert_eq!(open("bob", "three").room(), 20, "another owner is not concerned");
+        // What is deleted does not count.
+        state.child("spill-sessions").child("one").remove_all().unwrap();
+        assert_eq!(open("ann", "two").room(), 10);
     }
 
     #[test]

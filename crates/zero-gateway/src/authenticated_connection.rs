@@ -12,7 +12,7 @@ use zero_runtime::tool_backend::FolderAccess;
 use zero_runtime::tool_backend::ToolList;
 use zero_session::key::{SessionAddress, SessionKey};
 use zero_session::sessions::{AttachmentGuard, OpenSessionOptions, SessionError, SessionManager};
-use zero_session::store::SessionRecord;
+use zero_session::store::{SessionRecord, StoreError};
 use zero_wire::ErrorPayload;
 use zero_wire::handshake::ClientInfo;
 use zero_wire::method::TokenScope;
@@ -51,6 +51,16 @@ pub(crate) struct HandshakeOutcome {
     pub(crate) client: ClientInfo,
     /// Id of the connection.
     pub(crate) conn_id: String,
+}
+
+/// A session as far as the store can read it.
+pub(crate) enum StoredSession {
+    /// There is none, or the client may not see it.
+    Missing,
+    /// It can be read.
+    Readable(Box<SessionRecord>),
+    /// It is there and damaged; the error says what to do.
+    Damaged(ErrorPayload),
 }
 
 /// A connection that completed the handshake.
@@ -153,7 +163,11 @@ impl AuthenticatedConnection {
 
     /// Whether the client may see a session.
     pub(crate) fn can_see(&self, session: &SessionRecord) -> bool {
-        self.visible_owner().is_none_or(|name| name == session.owner)
+        self.can_see_owner(&session.owner)
+    }
+
+    fn can_see_owner(&self, owner: &str) -> bool {
+        self.visible_owner().is_none_or(|name| name == owner)
     }
 
     /// Resolves a session key to a session of the client, or of the owner that is written before it.
@@ -188,6 +202,24 @@ impl AuthenticatedConnection {
     ) -> Result<Option<SessionRecord>, ErrorPayload> {
         let found = self.sessions().get(address).await.map_err(to_error_shape)?;
         Ok(found.filter(|session| self.can_see(session)))
+    }
+
+    /// Like [`Self::find_session`], for what can also be done to a damaged session.
+    pub(crate) async fn find_stored_session(
+        &self,
+        address: &SessionAddress,
+    ) -> Result<StoredSession, ErrorPayload> {
+        if !self.can_see_owner(&address.owner) {
+            return Ok(StoredSession::Missing);
+        }
+        match self.sessions().get(address).await {
+            Ok(Some(record)) => Ok(StoredSession::Readable(Box::new(record))),
+            Ok(None) => Ok(StoredSession::Missing),
+            Err(error @ SessionError::Store(StoreError::Damaged { .. })) => {
+                Ok(StoredSession::Damaged(to_error_shape(error)))
+            }
+            Err(error) => Err(to_error_shape(error)),
+        }
     }
 
     /// Returns the session with an id if it exists and the client may see it.

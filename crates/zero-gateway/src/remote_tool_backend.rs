@@ -42,7 +42,8 @@ const OFFER_WAIT: Duration = Duration::from_secs(15);
 const CANCEL_GRACE: Duration = Duration::from_secs(5);
 /// Added to the deadline of a call, for its way to the host and back.
 const DEADLINE_MARGIN: Duration = Duration::from_secs(60);
-/// A host is asked to report each call this often within the time that it may be silent.
+/// A host is asked to report each call this often within the shortest time that it may be silent:
+/// [`DEADLINE_MARGIN`], about a call with the shortest deadline.
 const REPORTS_PER_SILENCE: u32 = 3;
 /// Maximum number of concurrent calls per host and session.
 const CALLS_MAX: usize = 64;
@@ -248,8 +249,19 @@ impl RemoteToolBackend {
             dialect: terms.dialect.as_str().to_owned(),
             mode: terms.mode.map(|mode| mode.as_str().to_owned()),
             outcome: true,
-            report_ms: u64::try_from((self.silence_max / REPORTS_PER_SILENCE).as_millis()).ok(),
+            report_ms: u64::try_from(self.report_interval().as_millis()).ok(),
         }
+    }
+
+    fn report_interval(&self) -> Duration {
+        self.silence_max.min(DEADLINE_MARGIN) / REPORTS_PER_SILENCE
+    }
+
+    /// How long the host may say nothing about a call.
+    fn silence_limit(&self, timeout: Option<Duration>) -> Duration {
+        timeout.map_or(self.silence_max, |timeout| {
+            timeout.saturating_add(DEADLINE_MARGIN).min(self.silence_max)
+        })
     }
 
     /// Changes the settings and notifies the host if they differ from the ones it knows.
@@ -326,9 +338,7 @@ impl RemoteToolBackend {
         };
         let (answer, mut answered) = oneshot::channel();
         let heard = Arc::new(Mutex::new(Instant::now()));
-        let silence_max = timeout.map_or(self.silence_max, |timeout| {
-            timeout.saturating_add(DEADLINE_MARGIN).min(self.silence_max)
-        });
+        let silence_max = self.silence_limit(timeout);
         {
             let mut calls = self.lock_calls();
             if calls.len() >= CALLS_MAX {

@@ -41,6 +41,7 @@ mod tool_pins;
 mod tool_search;
 
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
@@ -49,6 +50,7 @@ use serde_json::json;
 use zero_core::sanitize;
 use zero_runtime::{Elicitor, ServiceLauncher, ToolRegistry, ToolVisibility, erase};
 use zero_sandbox::StateDir;
+use zero_sandbox::expiry::{ExpiryMode, ExpiryReport, ExpiryRules};
 
 pub use connector::RemoteServerAccess;
 pub use error::ServerUnavailableError;
@@ -64,6 +66,18 @@ use managed_server::ManagedServer;
 use server_binding::ServerBinding;
 use server_cache::ServerCache;
 use tool_search::ToolSearch;
+
+/// Where the data about servers is, in zero's own folder.
+const MCP: &str = "mcp";
+
+/// Removes the approved tool definitions that the rules no longer keep.
+pub fn expire_pins(
+    state: &StateDir,
+    rules: &ExpiryRules,
+    mode: ExpiryMode,
+) -> io::Result<ExpiryReport> {
+    tool_pins::expire(&state.child(MCP), rules, mode)
+}
 
 /// Default limit for the cost of all tool schemas together, in tokens. Above it, the tools are
 /// hidden and the model finds them with `ToolSearch`.
@@ -136,7 +150,7 @@ impl McpServerSet {
             pool,
             ..
         } = config;
-        let state = state.child("mcp");
+        let state = state.child(MCP);
         let elicits = elicitor.is_some();
         let mut members = BTreeMap::new();
         for definition in definitions {

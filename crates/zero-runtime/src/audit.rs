@@ -14,6 +14,7 @@ mod chain_writer;
 mod connection_rows;
 mod day_reader;
 mod decision_fields;
+mod log_expiry;
 mod log_head;
 pub mod open_calls;
 pub mod verification;

@@ -20,15 +20,12 @@ use crate::elicitation::Elicitor;
 use crate::grants::{GrantDecision, GrantStore, GrantTable, SavedGrant, SessionGrant};
 use crate::observer::CallEventObserver;
 use crate::seen_files::SeenFiles;
-use crate::session_results::{self, ResultLifetime};
+use crate::session_results::{self, CALL_RESULTS, ResultLifetime};
 use crate::text_reader::TextReaderProvider;
 use crate::tool_host::ToolHost;
 
 /// How long oversized results of calls without a session are kept.
 const ONE_SHOT_SPILL_AGE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
-/// Folder for oversized results of calls without a session, one folder per workspace. Separate from
-/// those of sessions, whose ids are chosen by clients.
-const ONE_SHOT: &str = "spill-calls";
 /// Folder for oversized results of sessions, one folder per session.
 const SPILL: &str = "spill";
 
@@ -87,7 +84,9 @@ impl ToolHostSession {
     ) -> Result<Self, ToolError> {
         let spill = match config.result_lifetime {
             ResultLifetime::Session => {
-                SpillFolder::new_permanent(session_results::folder(&host.state, &id))
+                let folder = session_results::folder(&host.state, &id);
+                let quota = session_results::quota(&host.state, &id, config.owner.as_deref());
+                SpillFolder::new_permanent(folder).with_quota(quota)
             }
             ResultLifetime::Process => SpillFolder::new_leased(&host.state, SPILL, id.as_str())
                 .map_err(|error| {
@@ -102,7 +101,7 @@ impl ToolHostSession {
     /// A session for single calls: it keeps no state, and its results outlive it.
     pub(crate) fn open_one_shot(host: &ToolHost) -> Result<Self, ToolError> {
         let key = sha256(host.workspace.cwd().as_os_str().as_encoded_bytes());
-        let spill = SpillFolder::new_permanent(host.state.child(ONE_SHOT).child(&key[..16]));
+        let spill = SpillFolder::new_permanent(host.state.child(CALL_RESULTS).child(&key[..16]));
         let name = format!("calls-{:016x}", fastrand::u64(..));
         let session = Self::with_spill(None, spill, name, host, ToolHostSessionConfig::default())?;
         session.spill.remove_older(ONE_SHOT_SPILL_AGE_MAX);

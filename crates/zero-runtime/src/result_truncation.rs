@@ -206,7 +206,8 @@ struct SpillLocation(Option<(String, bool)>);
 impl SpillLocation {
     fn write(spill: &SpillFolder, call: &CallId, index: usize, text: &str, max: ByteSize) -> Self {
         let name = format!("{call}-{index}.txt");
-        let kept = head(text, max.as_usize());
+        let room = usize::try_from(spill.room()).unwrap_or(usize::MAX);
+        let kept = head(text, max.as_usize().min(room));
         let written = spill.create_new(&name).and_then(|mut file| file.write_all(kept.as_bytes()));
         if let Err(error) = &written {
             tracing::warn!(%error, "cannot store an oversized result");

@@ -2,14 +2,24 @@
 //!
 //! A transcript names these files, so they live as long as it: a session that continues after a
 //! restart, or weeks later, can read them. Whoever deletes or resets the session removes them.
+//! Rules of the user may remove old ones earlier.
 
 use std::io;
 
 use zero_core::SessionId;
+use zero_exec::spill_quota::{OwnerSpace, SpillQuota};
 use zero_sandbox::StateDir;
+use zero_sandbox::expiry::{self, ExpiryMode, ExpiryReport, ExpiryRules, StoredItem};
+use zero_sandbox::journal::sha256;
 
 /// Where they are, in zero's own folder, by session.
 pub(crate) const SESSION_RESULTS: &str = "spill-sessions";
+
+/// Where results of calls without a session are, one folder per workspace. Separate from those of
+/// sessions, whose ids are chosen by clients.
+pub(crate) const CALL_RESULTS: &str = "spill-calls";
+/// Which sessions of an owner have results, in zero's own folder, by the hash of the owner's name.
+const OWNERS: &str = "spill-owners";
 
 /// How long the oversized results of a session exist.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,6 +36,15 @@ pub(crate) fn folder(state: &StateDir, session: &SessionId) -> StateDir {
     state.child(SESSION_RESULTS).child(session.as_str())
 }
 
+/// The room for a session's results, which it shares with the other sessions of its owner.
+pub(crate) fn quota(state: &StateDir, session: &SessionId, owner: Option<&str>) -> SpillQuota {
+    let Some(owner) = owner else { return SpillQuota::default() };
+    let owner = sha256(owner.as_bytes());
+    let sessions = state.child(OWNERS).child(&owner[..16]);
+    let results = state.child(SESSION_RESULTS);
+    SpillQuota::default().with_owner(OwnerSpace::new(results, sessions, session.as_str()))
+}
+
 /// Removes the results of a session, if there are any.
 pub fn remove(state: &StateDir, session: &SessionId) -> io::Result<()> {
     folder(state, session).remove_all()
@@ -35,4 +54,26 @@ pub fn remove(state: &StateDir, session: &SessionId) -> io::Result<()> {
 pub fn list(state: &StateDir) -> io::Result<Vec<SessionId>> {
     let names = state.child(SESSION_RESULTS).list_names()?;
     Ok(names.into_iter().filter_map(|name| SessionId::new(name).ok()).collect())
+}
+
+/// Removes the results that the rules no longer keep, of sessions and of single calls. Those of
+/// single calls are kept for a day in any case.
+pub fn expire(state: &StateDir, rules: &ExpiryRules, mode: ExpiryMode) -> io::Result<ExpiryReport> {
+    let mut items = Vec::new();
+    for (shelf, is_useless) in [(SESSION_RESULTS, false), (CALL_RESULTS, true)] {
+        let shelf = state.child(shelf);
+        for name in shelf.list_names()? {
+            let folder = shelf.child(&name);
+            if !folder.path().is_dir() {
+                continue;
+            }
+            for name in folder.list_names()? {
+                // Another process may have removed it meanwhile.
+                if let (Ok(age), Ok(bytes)) = (folder.age(&name), folder.size(&name)) {
+                    items.push(StoredItem { key: (folder.clone(), name), age, bytes, is_useless });
+                }
+            }
+        }
+    }
+    Ok(expiry::expire(items, rules, mode, |(folder, name)| folder.remove(name)))
 }

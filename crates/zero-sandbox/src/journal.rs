@@ -10,6 +10,7 @@
 //! program wrote and records it as it is.
 
 mod change_record;
+pub mod journal_expiry;
 mod journal_store;
 
 use std::ffi::OsStr;
@@ -39,6 +40,8 @@ use crate::workspace::Workspace;
 
 pub use self::change_record::sha256;
 
+/// Where the journals are, in zero's own folder, by workspace.
+const JOURNAL: &str = "journal";
 /// Number of lock files. Two files that share one only wait for each other now and then.
 const LOCK_SHARDS: usize = 64;
 /// How long an external writer may take until the new state is on disk.
@@ -203,7 +206,7 @@ impl Journal {
     /// `file_bytes_max` are neither read nor changed.
     pub fn new(state: &StateDir, workspace: Workspace, file_bytes_max: ByteSize) -> Self {
         let key = sha256(workspace.cwd().as_os_str().as_bytes());
-        let store = JournalStore::new(state.child("journal").child(&key[..16]));
+        let store = JournalStore::new(state.child(JOURNAL).child(&key[..16]), workspace.cwd());
         Self { workspace, store, locks: state.child("locks"), file_bytes_max }
     }
 

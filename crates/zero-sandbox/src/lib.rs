@@ -19,6 +19,7 @@ pub mod canonical_path;
 mod cgroup;
 pub mod config_file;
 pub mod confinement;
+pub mod expiry;
 pub mod file_attributes;
 pub mod file_error;
 mod file_facts;

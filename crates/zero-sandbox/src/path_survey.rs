@@ -422,6 +422,11 @@ pub fn exists(path: &Path) -> bool {
     rustix::fs::lstat(path).is_ok()
 }
 
+/// Whether nothing exists at a path. What cannot be examined may exist.
+pub fn is_absent(path: &Path) -> bool {
+    matches!(rustix::fs::lstat(path), Err(Errno::NOENT | Errno::NOTDIR))
+}
+
 /// Whether a path leads to a file that may be executed.
 pub fn is_program(path: &Path) -> bool {
     file_type(path) == Some(crate::FileType::File)

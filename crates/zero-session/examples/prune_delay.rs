@@ -12,9 +12,7 @@ use zero_core::SessionId;
 use zero_session::event::EventKind;
 use zero_session::key::SessionKey;
 use zero_session::sqlite_store::SqliteStore;
-use zero_session::store::{
-    ClaimOutcome, IdleSessionQuery, NewEvent, NewSession, Store, ToolHostLocation,
-};
+use zero_session::store::{IdleSessionQuery, NewEvent, NewSession, Store, ToolHostLocation};
 
 const SESSIONS: usize = 10_000;
 /// Sessions that are created at the same time.
@@ -112,8 +110,7 @@ async fn prune(store: &SqliteStore) {
         limit: SESSIONS,
     };
     for session in store.idle_sessions(query).await.unwrap() {
-        let claim = store.claim(&session.id, "here", None).await.unwrap();
-        let ClaimOutcome::Claimed(claim) = claim else { continue };
-        store.delete(&session.id, claim).await.unwrap();
+        assert!(store.delete_idle(&session).await.unwrap());
     }
+    store.reclaim().await.unwrap();
 }

@@ -36,7 +36,7 @@ use tokio_util::sync::CancellationToken;
 use zero_core::{RunId, SessionId};
 use zero_policy::PermissionMode;
 
-pub use self::retention::{PruneMode, RetentionRules};
+pub use self::retention::{PruneMode, PruneReport, RetentionRules};
 
 use self::ledger_recorder::LedgerRecorder;
 use self::run_limiter::RunLimiter;
@@ -50,8 +50,8 @@ use crate::model::catalog::ModelCatalog;
 use crate::model::{ModelError, ThinkingEffort};
 use crate::node_membership::NodeMembership;
 use crate::store::{
-    LedgerReadLimit, RunRecord, SessionPage, SessionPatch, SessionQuery, SessionRecord, Store,
-    StoreError, ToolHostLocation, Transcript,
+    LedgerReadLimit, OwnerUsage, RunRecord, SessionPage, SessionPatch, SessionQuery, SessionRecord,
+    Store, StoreError, ToolHostLocation, Transcript,
 };
 use zero_runtime::tool_backend::FolderAccess;
 use zero_runtime::tool_backend::{
@@ -578,20 +578,21 @@ impl SessionManagerInner {
         }
     }
 
-    /// Removes what a killed process left of deleted sessions, and warns of a limit that is near.
+    /// Removes what is left of deleted sessions, and warns of owners that are near their limit.
     fn reclaim_in_background(&self) {
         let (store, most) = (Arc::clone(&self.config.store), self.config.limits.sessions_max);
         tokio::spawn(async move {
             if let Err(error) = store.reclaim().await {
                 tracing::warn!(%error, "what is left of deleted sessions could not be removed");
             }
-            match store.usage().await {
-                Ok(usage) if usage.is_near(most) => tracing::warn!(
-                    sessions = usage.sessions,
+            let near = store.large_owners(OwnerUsage::near(most)).await;
+            for OwnerUsage { owner, sessions } in near.unwrap_or_default() {
+                tracing::warn!(
+                    owner,
+                    sessions,
                     sessions_max = most,
-                    "the limit of sessions is near; see `zero prune`"
-                ),
-                _ => {}
+                    "the limit of sessions of an owner is near; see `zero prune`"
+                );
             }
         });
     }

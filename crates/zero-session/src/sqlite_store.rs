@@ -41,9 +41,9 @@ use crate::key::SessionAddress;
 use crate::message::ModelMessage;
 use crate::store::{
     BeginRunOutcome, ClaimEpoch, ClaimOutcome, GrantRecord, IdleSession, IdleSessionQuery,
-    LedgerReadLimit, NewEvent, NewRun, NewSession, RunRecord, SessionPage, SessionPatch,
-    SessionQuery, SessionRecord, Store, StoreError, StoreUsage, Transcript, TranscriptStart,
-    merge_grants,
+    LedgerReadLimit, NewEvent, NewRun, NewSession, OwnerUsage, RunRecord, SessionPage,
+    SessionPatch, SessionQuery, SessionRecord, Store, StoreError, StoreUsage, Transcript,
+    TranscriptStart, UnremovedSession, merge_grants,
 };
 
 /// Stores sessions in a SQLite file. Dropping it waits for queued writes and closes the file.
@@ -115,6 +115,29 @@ impl SqliteStore {
         }
     }
 
+    /// Removes the rows of a session whose deletion has begun, in pieces.
+    async fn remove_deleted(&self, session: i64, pieces: &mut u32) -> Result<(), StoreError> {
+        let remove = move |db: &_| removal::remove_piece(db, session);
+        while self.writer.write("remove a session", 0, remove).await? {
+            self.note_piece(pieces).await?;
+        }
+        self.note_piece(pieces).await
+    }
+
+    async fn describe_unremoved(
+        &self,
+        session: i64,
+        problem: String,
+    ) -> Result<UnremovedSession, StoreError> {
+        let read = move |db: &_| removal::name(db, session);
+        let (owner, key) = match self.readers.read("look up a session", read).await {
+            Err(StoreError::Damaged { .. }) => Default::default(),
+            name => name?,
+        };
+        tracing::error!(owner, key, problem, "a deleted session is damaged and stays in the file");
+        Ok(UnremovedSession { owner, key, problem })
+    }
+
     /// Converts a database error into a store error that names the file.
     fn map_database_error<T>(
         &self,
@@ -146,6 +169,15 @@ impl Store for SqliteStore {
     ) -> BoxFuture<'_, Result<Option<SessionRecord>, StoreError>> {
         let id = id.clone();
         Box::pin(self.readers.read("look up a session", move |db| sessions::find_by_id(db, &id)))
+    }
+
+    fn session_id(
+        &self,
+        address: &SessionAddress,
+    ) -> BoxFuture<'_, Result<Option<SessionId>, StoreError>> {
+        let address = address.clone();
+        let find = move |db: &_| sessions::find_id(db, &address);
+        Box::pin(self.readers.read("look up a session", find))
     }
 
     fn create(&self, session: NewSession) -> BoxFuture<'_, Result<SessionRecord, StoreError>> {
@@ -199,16 +231,60 @@ impl Store for SqliteStore {
         })
     }
 
-    fn reclaim(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn delete_idle(&self, session: &IdleSession) -> BoxFuture<'_, Result<bool, StoreError>> {
+        let session = session.clone();
+        Box::pin(self.writer.write("remove a session", SMALL_CHANGE_BYTES, move |db| {
+            removal::mark_idle(db, &session)
+        }))
+    }
+
+    fn delete_unreadable(
+        &self,
+        address: &SessionAddress,
+    ) -> BoxFuture<'_, Result<bool, StoreError>> {
+        let address = address.clone();
+        Box::pin(self.writer.write("remove a session", SMALL_CHANGE_BYTES, move |db| {
+            match sessions::find_id(db, &address) {
+                Ok(_) => Ok(false),
+                Err(DatabaseError::InvalidData(_)) => {
+                    removal::mark_by_key(db, &address.owner, address.key.as_str())
+                }
+                Err(error) => Err(error),
+            }
+        }))
+    }
+
+    fn reclaim(&self) -> BoxFuture<'_, Result<Vec<UnremovedSession>, StoreError>> {
         Box::pin(async move {
-            let mut pieces = 0_u32;
-            while self.writer.write("remove a session", 0, removal::remove_piece).await? {
-                self.note_piece(&mut pieces).await?;
+            let (mut pieces, mut after, mut unremoved) = (0_u32, 0, Vec::new());
+            loop {
+                let list = move |db: &_| removal::list(db, after);
+                let sessions = self.readers.read("list deleted sessions", list).await?;
+                let Some(last) = sessions.last() else { break };
+                after = *last;
+                for session in sessions {
+                    match self.remove_deleted(session, &mut pieces).await {
+                        // The others are removed nevertheless.
+                        Err(StoreError::Damaged { why, .. }) => {
+                            unremoved.push(self.describe_unremoved(session, why).await?);
+                        }
+                        removed => removed?,
+                    }
+                }
             }
-            while self.writer.write("shrink", 0, removal::vacuum_piece).await? {
-                self.note_piece(&mut pieces).await?;
+            loop {
+                match self.writer.write("shrink", 0, removal::vacuum_piece).await {
+                    Ok(true) => self.note_piece(&mut pieces).await?,
+                    Ok(false) => break,
+                    // The space is used for new content.
+                    Err(error @ StoreError::Damaged { .. }) => {
+                        tracing::warn!(%error, "free space cannot be given back");
+                        break;
+                    }
+                    Err(error) => return Err(error),
+                }
             }
-            Ok(())
+            Ok(unremoved)
         })
     }
 
@@ -221,6 +297,14 @@ impl Store for SqliteStore {
 
     fn usage(&self) -> BoxFuture<'_, Result<StoreUsage, StoreError>> {
         Box::pin(self.readers.read("measure the store", sessions::usage))
+    }
+
+    fn large_owners(
+        &self,
+        sessions_min: u64,
+    ) -> BoxFuture<'_, Result<Vec<OwnerUsage>, StoreError>> {
+        let list = move |db: &_| sessions::large_owners(db, sessions_min);
+        Box::pin(self.readers.read("count sessions", list))
     }
 
     fn append(

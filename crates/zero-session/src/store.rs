@@ -32,6 +32,15 @@ pub trait Store: Send + Sync {
         id: &SessionId,
     ) -> BoxFuture<'_, Result<Option<SessionRecord>, StoreError>>;
 
+    /// Returns the id of the session at an address, also if nothing else of it can be read.
+    fn session_id(
+        &self,
+        address: &SessionAddress,
+    ) -> BoxFuture<'_, Result<Option<SessionId>, StoreError>> {
+        let address = address.clone();
+        Box::pin(async move { Ok(self.session(&address).await?.map(|record| record.id)) })
+    }
+
     /// Creates a session; returns the existing one unchanged if the owner has one with that key.
     /// Fails with [`StoreError::TooMany`] if the owner has reached their limit.
     fn create(&self, session: NewSession) -> BoxFuture<'_, Result<SessionRecord, StoreError>>;
@@ -66,15 +75,32 @@ pub trait Store: Send + Sync {
         claim: ClaimEpoch,
     ) -> BoxFuture<'_, Result<(), StoreError>>;
 
+    /// Deletes an idle session, unless since it was listed it was given a label, claimed or used; all
+    /// of that is checked in the transaction that deletes it. Its space is reclaimed later.
+    fn delete_idle(&self, session: &IdleSession) -> BoxFuture<'_, Result<bool, StoreError>>;
+
+    /// Deletes a session whose id cannot be read, so that no process can hold it. Returns whether it
+    /// was there. Its space is reclaimed later.
+    fn delete_unreadable(
+        &self,
+        address: &SessionAddress,
+    ) -> BoxFuture<'_, Result<bool, StoreError>>;
+
     /// Removes what is left of deleted sessions, for example after a crash, and gives free space
-    /// back, in steps between which others write.
-    fn reclaim(&self) -> BoxFuture<'_, Result<(), StoreError>>;
+    /// back, in steps between which others write. Returns the deleted sessions that damage keeps
+    /// from being removed.
+    fn reclaim(&self) -> BoxFuture<'_, Result<Vec<UnremovedSession>, StoreError>>;
 
     /// Sessions without a label and without unfinished runs, the least recently active first.
     fn idle_sessions(
         &self,
         query: IdleSessionQuery,
     ) -> BoxFuture<'_, Result<Vec<IdleSession>, StoreError>>;
+
+    /// Owners with at least that many sessions, those with most first; at most
+    /// [`OwnerUsage::LIST_MAX`].
+    fn large_owners(&self, sessions_min: u64)
+    -> BoxFuture<'_, Result<Vec<OwnerUsage>, StoreError>>;
 
     /// How much the store holds.
     fn usage(&self) -> BoxFuture<'_, Result<StoreUsage, StoreError>>;
@@ -368,6 +394,19 @@ pub struct IdleSession {
     pub updated_ms: i64,
     /// Its size, as [`Store::size`] counts it.
     pub bytes: u64,
+    /// Number of its claim.
+    pub claim: ClaimEpoch,
+}
+
+/// A deleted session of which something is still stored, because it is damaged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnremovedSession {
+    /// The owner it had, as far as that can be read.
+    pub owner: String,
+    /// The key it had, as far as that can be read.
+    pub key: String,
+    /// What is damaged and what to do.
+    pub problem: String,
 }
 
 /// How much a store holds.
@@ -381,10 +420,22 @@ pub struct StoreUsage {
     pub free_bytes: u64,
 }
 
-impl StoreUsage {
-    /// Whether nine tenths of a number of sessions are reached.
-    pub fn is_near(&self, sessions_max: u64) -> bool {
-        self.sessions >= sessions_max.saturating_sub(sessions_max / 10)
+/// How much an owner has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnerUsage {
+    /// The owner, by the name of their token.
+    pub owner: String,
+    /// Number of their sessions.
+    pub sessions: u64,
+}
+
+impl OwnerUsage {
+    /// Maximum number of owners that are listed.
+    pub const LIST_MAX: usize = 100;
+
+    /// Number of sessions from which an owner with that limit is near it: nine tenths.
+    pub fn near(sessions_max: u64) -> u64 {
+        sessions_max.saturating_sub(sessions_max / 10)
     }
 }
 

@@ -50,6 +50,7 @@ pub mod network;
 pub mod parsed_setting;
 pub mod problem;
 mod program_path;
+pub mod retention;
 pub mod rule_entry;
 pub mod rule_examples;
 pub mod sandbox;

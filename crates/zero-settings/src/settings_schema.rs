@@ -28,6 +28,7 @@ use crate::mcp_servers::{self, McpSettings};
 use crate::models::{self, AgentSetting, ModelSetting};
 use crate::network::{self, NetworkSettings};
 use crate::problem::SettingsProblem;
+use crate::retention::{self, DataRetentionSettings};
 use crate::sandbox::{self, BashSettings, SandboxSettings};
 use crate::secrets::{self, SecretsSettings};
 use crate::semantic_checks;
@@ -86,6 +87,8 @@ pub struct SettingsFile {
     web: WebSettings,
     /// How zero itself connects.
     network: NetworkSettings,
+    /// How long zero keeps its own data.
+    retention: DataRetentionSettings,
 }
 
 /// What runs without asking, what needs your approval, and what never runs. Deny overrides ask, and
@@ -214,7 +217,7 @@ pub fn known_keys() -> Vec<SettingsKey> {
     let closed = closed.chain(COMMAND_LINES).chain(["model", "agent"]);
     let closed =
         closed.chain(gateway::KEYS).chain(gateway::REMOTE_KEYS).chain(acp::KEYS).chain(web::KEYS);
-    let closed = closed.chain(network::KEYS);
+    let closed = closed.chain(network::KEYS).chain(retention::KEYS);
     closed.map(|name| key(name, false)).chain(open.map(|name| key(name, true))).collect()
 }
 
@@ -344,6 +347,7 @@ fn find_nulls(value: &Value) -> impl Iterator<Item = String> {
         .chain(fields("/acp"))
         .chain(fields("/web"))
         .chain(fields("/network"))
+        .chain(fields("/retention"))
         .filter(|(_, field)| field.is_null())
         .map(|(pointer, _)| pointer)
 }
@@ -440,7 +444,7 @@ mod tests {
                 r#"f:3:45: `permissions.deny` is "Bash"; write an array"#,
                 "f:4:12: unknown key `limits.file-timout`; did you mean `file-timeout`?",
                 "f:4:33: `limits.result` is true; write a string or a whole number at least 1",
-                "f:4:50: unknown key `zzz`; remove it, or write one of `$schema`, `permissions`, `limits`, `mcpServers`, `mcp`, `lspServers`, `tools`, `hooks`, `models`, `model`, `agents`, `agent`, `gateway`, `acp`, `sandbox`, `secrets`, `bash`, `files`, `web`, `network`",
+                "f:4:50: unknown key `zzz`; remove it, or write one of `$schema`, `permissions`, `limits`, `mcpServers`, `mcp`, `lspServers`, `tools`, `hooks`, `models`, `model`, `agents`, `agent`, `gateway`, `acp`, `sandbox`, `secrets`, `bash`, `files`, `web`, `network`, `retention`",
             ],
         );
         check_problems(

@@ -81,7 +81,7 @@ pub struct ToolsTerms {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub outcome: bool,
     /// How often the host reports each running call, in milliseconds, with `tools/progress`. A call
-    /// about which it says nothing three times as long ends.
+    /// about which it says nothing for at least three times as long may end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report_ms: Option<u64>,
 }

@@ -110,7 +110,7 @@ pub enum CliCommand {
         #[command(subcommand)]
         command: SessionsCommand,
     },
-    /// Remove old sessions and give free space back
+    /// Remove old sessions and other data, and give free space back
     Prune(PruneArgs),
     /// Run the gateway, which stores sessions and runs agents for clients
     Gateway(GatewayArgs),

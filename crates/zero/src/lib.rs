@@ -7,6 +7,7 @@ mod app_context;
 mod approval;
 pub mod cli;
 mod commands;
+mod data_retention;
 mod device_key;
 mod editor_tool_hosts;
 mod environment;

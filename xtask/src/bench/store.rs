@@ -1,4 +1,5 @@
-//! Measures how long the writes of a turn wait while many sessions are deleted.
+//! Measures how long the writes of a turn wait while many sessions are deleted, and what the begin of a
+//! run costs that survives a power cut.
 
 use std::process::Command;
 use std::time::Duration;
@@ -13,6 +14,16 @@ use super::policy::timed_row;
 /// The longest write of a turn while 10,000 sessions are deleted.
 const DELAY_MAX: Duration = Duration::from_millis(50);
 
+/// How much longer a durable begin may take than a flushed write of the same size.
+const BEGIN_MAX: Duration = Duration::from_millis(1);
+
+/// The output of the example that begins runs.
+#[derive(Deserialize)]
+struct BeginFigures {
+    begin_ns: u64,
+    floor_ns: u64,
+}
+
 /// The output of the example that deletes sessions.
 #[derive(Deserialize)]
 struct PruneFigures {
@@ -25,5 +36,10 @@ pub(super) fn measure(bench: &BenchContext, table: &mut BenchTable) -> Result<()
             .context("could not read what the example printed")?;
     let longest = Duration::from_nanos(figures.busy_ns);
     table.add(timed_row("store, longest write while 10,000 sessions go", longest, DELAY_MAX));
+    let figures: BeginFigures =
+        serde_json::from_slice(&run_for_output(Command::new(bench.example_path("begin_cost")))?)
+            .context("could not read what the example printed")?;
+    let more = Duration::from_nanos(figures.begin_ns.saturating_sub(figures.floor_ns));
+    table.add(timed_row("store, durable begin beyond a flushed write", more, BEGIN_MAX));
     Ok(())
 }

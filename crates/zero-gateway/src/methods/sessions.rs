@@ -18,7 +18,7 @@ use zero_wire::sessions::{
 };
 
 use super::parse_thinking;
-use crate::authenticated_connection::AuthenticatedConnection;
+use crate::authenticated_connection::{AuthenticatedConnection, StoredSession};
 use crate::error_payloads::{forbidden_error, shorten, to_error_shape};
 use crate::history;
 use crate::ledger_tail::READ_BYTES_MAX;
@@ -158,7 +158,17 @@ pub(super) async fn resolve(
     let (found, missing) = match parse_selector(params)? {
         SessionSelector::Key(written) => {
             let key = peer.resolve_key(&written, agent.as_deref())?;
-            (peer.find_session(&key).await?, SessionError::NotFound(written))
+            let found = match peer.find_stored_session(&key).await? {
+                StoredSession::Readable(session) => Some(*session),
+                StoredSession::Missing => None,
+                // Its key is known, which is enough to delete it.
+                StoredSession::Damaged(_) => {
+                    let agent_id = Some(key.key.agent().to_owned());
+                    let key = Some(peer.key_text(&key));
+                    return Ok(SessionsResolveResult { ok: true, key, agent_id });
+                }
+            };
+            (found, SessionError::NotFound(written))
         }
         SessionSelector::Id(written) => {
             let found = match SessionId::new(strip_transcript(&written)) {
@@ -359,26 +369,52 @@ pub(super) async fn delete(
     params: SessionsDeleteParams,
 ) -> Result<SessionsDeleteResult, ErrorPayload> {
     let key = peer.resolve_key(&params.key, params.agent_id.as_deref())?;
+    let is_there = match peer.find_stored_session(&key).await? {
+        StoredSession::Missing => false,
+        StoredSession::Readable(session) => {
+            check_delete_conditions(&session, &params)?;
+            true
+        }
+        // Conditions cannot be checked; without any, a damaged session can be deleted.
+        StoredSession::Damaged(error) if has_delete_conditions(&params) => return Err(error),
+        StoredSession::Damaged(_) => true,
+    };
     let mut deleted = false;
-    if let Some(session) = peer.find_session(&key).await? {
-        if let Some(expected) = &params.expected_session_id {
-            check_session_id(&session, expected)?;
-        }
-        let is_newer = |known: f64| session.updated_ms as f64 > known;
-        if params.expected_session_updated_at.is_some_and(is_newer) {
-            let why = format!("the session {} has changed since; read it again", key.key);
-            return Err(ErrorPayload::invalid(why));
-        }
-        if params.archived_only == Some(true) {
-            let why = format!("the session {} is not archived; zero archives none", key.key);
-            return Err(ErrorPayload::invalid(why));
-        }
+    if is_there {
+        let id = peer.sessions().store().session_id(&key).await.ok().flatten();
         deleted = peer.sessions().delete(&key).await.map_err(to_error_shape)?;
-        peer.stop_hosting(&session.id);
-        peer.unwatch_session(&session.id).await;
+        if let Some(id) = id {
+            peer.stop_hosting(&id);
+            peer.unwatch_session(&id).await;
+        }
     }
     let archived = Vec::new();
     Ok(SessionsDeleteResult { ok: true, key: peer.key_text(&key), deleted, archived })
+}
+
+fn has_delete_conditions(params: &SessionsDeleteParams) -> bool {
+    params.expected_session_id.is_some()
+        || params.expected_session_updated_at.is_some()
+        || params.archived_only == Some(true)
+}
+
+fn check_delete_conditions(
+    session: &SessionRecord,
+    params: &SessionsDeleteParams,
+) -> Result<(), ErrorPayload> {
+    if let Some(expected) = &params.expected_session_id {
+        check_session_id(session, expected)?;
+    }
+    let is_newer = |known: f64| session.updated_ms as f64 > known;
+    if params.expected_session_updated_at.is_some_and(is_newer) {
+        let why = format!("the session {} has changed since; read it again", session.key);
+        return Err(ErrorPayload::invalid(why));
+    }
+    if params.archived_only == Some(true) {
+        let why = format!("the session {} is not archived; zero archives none", session.key);
+        return Err(ErrorPayload::invalid(why));
+    }
+    Ok(())
 }
 
 pub(super) async fn preview(

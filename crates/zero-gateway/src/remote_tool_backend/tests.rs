@@ -294,6 +294,33 @@ async fn silent_host_does_not_hold_call() {
     assert_eq!(end.error().unwrap().reason(), Some(ErrorReason::Deadline), "{end:?}");
 }
 
+#[tokio::test(start_paused = true)]
+async fn host_that_reports_as_asked_is_never_given_up() {
+    let rig = RemoteBackendFixture::with_offer();
+    let interval = rig.backend.set_initial_terms(None, None).report_ms.unwrap();
+    for (number, timeout) in [None, Some(0), Some(2), Some(120), Some(3_600)].iter().enumerate() {
+        let id = format!("c{number}");
+        let timeout = timeout.map(Duration::from_secs);
+        let call = ToolCall { timeout, ..call(&id, "read") };
+        let (backend, watch) = (Arc::clone(&rig.backend), Arc::clone(&rig.log));
+        let cancel = rig.cancel.clone();
+        let asked =
+            tokio::spawn(async move { backend.call(call, DialectName::Acp, cancel, watch).await });
+        // A call may wait for an approval at the host for long, whatever its own deadline.
+        for _ in 0..100 {
+            tokio::time::sleep(Duration::from_millis(interval)).await;
+            let report = ToolsProgressParams {
+                session_id: "sess_1".to_owned(),
+                tool_call_id: id.clone(),
+                ..ToolsProgressParams::default()
+            };
+            rig.backend.handle_progress(report).unwrap();
+        }
+        rig.backend.handle_result(result(&id, "done", false)).unwrap();
+        assert_eq!(result_text(&asked.await.unwrap()), (ToolCallStatus::Completed, "done"));
+    }
+}
+
 #[tokio::test]
 async fn abandoned_call_is_cancelled_at_host() {
     let mut rig = RemoteBackendFixture::with_offer();
@@ -341,7 +368,7 @@ async fn offer_is_requested_in_dialect_and_awaited() {
     let terms = rig.backend.set_initial_terms(None, Some(PermissionMode::Plan));
     assert_eq!((terms.dialect.as_str(), terms.mode.as_deref()), ("canonical", Some("plan")));
     assert!(terms.outcome);
-    assert_eq!(terms.report_ms, Some(300_000));
+    assert_eq!(terms.report_ms, Some(20_000));
     let backend = Arc::clone(&rig.backend);
     let catalog = tokio::spawn(async move { backend.load_catalog(DialectName::Acp).await });
     let (name, payload) = rig.next_event().await;

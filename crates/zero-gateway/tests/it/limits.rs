@@ -85,13 +85,16 @@ async fn silent_client_times_out() {
     assert_eq!((code, reason.starts_with("handshake timeout")), (1008, true), "{reason}");
     // Pings do not extend the time limit.
     let mut pinging = rig.client().await;
-    let closed = loop {
-        let _ = pinging.websocket.send(Message::Ping("x".into())).await;
-        let soon = tokio::time::timeout(Duration::from_millis(20), pinging.wait_closed()).await;
-        if let Ok((code, _)) = soon {
-            break code;
+    let pinging = async {
+        loop {
+            let _ = pinging.websocket.send(Message::Ping("x".into())).await;
+            let soon = tokio::time::timeout(Duration::from_millis(20), pinging.wait_closed()).await;
+            if let Ok((code, _)) = soon {
+                break code;
+            }
         }
     };
+    let closed = tokio::time::timeout(PATIENCE, pinging).await.expect("pings extend the time");
     assert!([1008, 1006].contains(&closed), "{closed}");
     // A client that sends no request at all.
     let rig = RawGateway::with_config(|config| config.limits.head_time = short).await;

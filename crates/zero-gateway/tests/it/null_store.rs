@@ -17,8 +17,9 @@ use zero_session::model::catalog::ModelCatalog;
 use zero_session::sessions::{SessionLimits, SessionManager, SessionManagerConfig};
 use zero_session::store::{
     BeginRunOutcome, ClaimEpoch, ClaimOutcome, GrantRecord, IdleSession, IdleSessionQuery,
-    LedgerReadLimit, NewEvent, NewRun, NewSession, RunRecord, SessionPage, SessionPatch,
-    SessionQuery, SessionRecord, Store, StoreError, StoreUsage, Transcript, TranscriptStart,
+    LedgerReadLimit, NewEvent, NewRun, NewSession, OwnerUsage, RunRecord, SessionPage,
+    SessionPatch, SessionQuery, SessionRecord, Store, StoreError, StoreUsage, Transcript,
+    TranscriptStart, UnremovedSession,
 };
 
 pub(crate) async fn sessions() -> SessionManager {
@@ -98,8 +99,20 @@ impl Store for NullServices {
         unsupported()
     }
 
-    fn reclaim(&self) -> StoreFuture<'_, ()> {
-        ready_future(Ok(()))
+    fn delete_idle(&self, _: &IdleSession) -> StoreFuture<'_, bool> {
+        unsupported()
+    }
+
+    fn delete_unreadable(&self, _: &SessionAddress) -> StoreFuture<'_, bool> {
+        unsupported()
+    }
+
+    fn reclaim(&self) -> StoreFuture<'_, Vec<UnremovedSession>> {
+        ready_future(Ok(Vec::new()))
+    }
+
+    fn large_owners(&self, _: u64) -> StoreFuture<'_, Vec<OwnerUsage>> {
+        ready_future(Ok(Vec::new()))
     }
 
     fn idle_sessions(&self, _: IdleSessionQuery) -> StoreFuture<'_, Vec<IdleSession>> {

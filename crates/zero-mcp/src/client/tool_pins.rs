@@ -7,9 +7,12 @@
 //! otherwise a malicious server would only have to wait for such a change.
 
 use std::collections::BTreeMap;
+use std::io;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use zero_sandbox::expiry::{self, ExpiryMode, ExpiryReport, ExpiryRules, StoredItem};
 use zero_sandbox::journal::sha256;
 use zero_sandbox::{ConfigFile, ConfigFileError, StateDir, config_file};
 
@@ -28,11 +31,19 @@ const DEFINITION_BYTES_MAX: usize = 64 * 1024;
 const DEFINITIONS_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Locked while a file changes.
 const LOCK: &str = "pins.lock";
+/// Where the pins are, in the folder for MCP servers, two files for each server.
+const PINS: &str = "pins";
+const HASHES_SUFFIX: &str = ".json";
+const SEEN_SUFFIX: &str = ".seen.json";
+/// How often the use of pins is noted.
+const USE_NOTE_INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The pins of one server.
 #[derive(Clone, Debug)]
 pub(crate) struct ToolPins {
     state: StateDir,
+    /// Name of the file of hashes.
+    name: String,
     /// The hashes, which decide.
     file: ConfigFile,
     /// The definitions, which are used only to show changes. A stored definition counts only if it
@@ -87,18 +98,31 @@ pub(crate) enum PinError {
 impl ToolPins {
     /// Opens the pins of a server under this alias. They do not depend on its folder or secrets.
     pub(crate) fn new(state: &StateDir, alias: &ServerAlias, reach: &ServerTransport) -> Self {
-        let state = state.child("pins");
+        let state = state.child(PINS);
         let key = json!([alias.as_str(), ServerIdentity::from_target(reach).as_str()]).to_string();
         let mut name = sha256(key.as_bytes());
         name.truncate(32);
-        let file = ConfigFile::Own(state.path().join(format!("{name}.json")));
-        let seen = ConfigFile::Own(state.path().join(format!("{name}.seen.json")));
-        Self { state, file, seen }
+        let seen = ConfigFile::Own(state.path().join(format!("{name}{SEEN_SUFFIX}")));
+        let name = format!("{name}{HASHES_SUFFIX}");
+        let file = ConfigFile::Own(state.path().join(&name));
+        Self { state, name, file, seen }
     }
 
-    /// Compares the definition of a tool with its pin.
+    /// Compares the definition of a tool with its pin, and notes that the pins are in use.
     pub(crate) fn pin_state(&self, tool: &str, hash: &str) -> PinState {
-        self.snapshot().pin_state(tool, hash)
+        let pin_state = self.snapshot().pin_state(tool, hash);
+        if pin_state == PinState::Same {
+            self.note_use();
+        }
+        pin_state
+    }
+
+    /// Renews the age of the file, at most once a day: pins expire by their last use.
+    fn note_use(&self) {
+        let is_due = self.state.age(&self.name).is_ok_and(|age| age > USE_NOTE_INTERVAL);
+        if is_due && let Err(error) = self.state.touch(&self.name) {
+            tracing::debug!(%error, "the use of approved tool definitions is not noted");
+        }
     }
 
     /// Returns all current pins.
@@ -170,6 +194,36 @@ impl ToolPins {
     fn display_path(&self) -> String {
         self.file.path().display().to_string()
     }
+}
+
+/// Removes the pins of servers that were not used for longer than the rules keep them. Their tools
+/// count as new then, as if the server was never used.
+pub(super) fn expire(
+    state: &StateDir,
+    rules: &ExpiryRules,
+    mode: ExpiryMode,
+) -> io::Result<ExpiryReport> {
+    let folder = state.child(PINS);
+    let names = folder.list_names()?;
+    let stem = |name: &String| {
+        let is_seen = name.ends_with(SEEN_SUFFIX);
+        name.strip_suffix(HASHES_SUFFIX).filter(|_| !is_seen).map(str::to_owned)
+    };
+    let item = |server: String| {
+        let [hashes, seen] = [HASHES_SUFFIX, SEEN_SUFFIX].map(|suffix| format!("{server}{suffix}"));
+        let bytes = folder.size(&hashes).ok()?.saturating_add(folder.size(&seen).unwrap_or(0));
+        let age = folder.age(&hashes).ok()?;
+        Some(StoredItem { key: (hashes, seen), age, bytes, is_useless: false })
+    };
+    let items: Vec<_> = names.iter().filter_map(stem).filter_map(item).collect();
+    let _lock = match items.is_empty() {
+        true => None,
+        false => Some(config_file::lock(&folder, LOCK).map_err(io::Error::other)?),
+    };
+    Ok(expiry::expire(items, rules, mode, |(hashes, seen)| {
+        folder.remove(hashes)?;
+        folder.remove(seen)
+    }))
 }
 
 /// A server's name for a tool may be any text; its hash is short and safe.
@@ -301,6 +355,33 @@ mod tests {
         let kept =
             many.iter().filter(|tool| pins.approved_definition(&tool.name).is_some()).count();
         assert!((50..100).contains(&kept), "{kept}");
+    }
+
+    #[test]
+    fn unused_pins_expire_and_use_renews_them() {
+        const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+        let temp = tempfile::tempdir().unwrap();
+        let state = StateDir::new(temp.path());
+        let definition = tool("t", "1");
+        let open = |alias: &str| open_pins(&state, alias, "https://a.b/");
+        for alias in ["used", "unused"] {
+            let pins = open(alias);
+            pins.pin([&definition]).unwrap();
+            let file = std::fs::File::options().write(true).open(pins.file.path()).unwrap();
+            file.set_modified(std::time::SystemTime::now() - DAY * 100).unwrap();
+        }
+        let rules = ExpiryRules { age_max: Some(DAY * 90), bytes_max: None };
+        let dry = expire(&state, &rules, ExpiryMode::DryRun).unwrap();
+        assert_eq!((dry.removed.count, dry.kept.count), (2, 0));
+        assert_eq!(open("used").pin_state("t", &tool("t", "2").hash()), PinState::Changed);
+        let dry = expire(&state, &rules, ExpiryMode::DryRun).unwrap();
+        assert_eq!(dry.removed.count, 2, "a changed tool is no use");
+        assert_eq!(open("used").pin_state("t", &definition.hash()), PinState::Same);
+        let done = expire(&state, &rules, ExpiryMode::Remove).unwrap();
+        assert_eq!((done.removed.count, done.kept.count), (1, 1));
+        assert_eq!(open("used").pin_state("t", &definition.hash()), PinState::Same);
+        assert_eq!(open("unused").pin_state("t", &definition.hash()), PinState::New);
+        assert_eq!(open("unused").approved_definition("t"), None);
     }
 
     #[test]

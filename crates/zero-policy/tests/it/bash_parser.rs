@@ -129,7 +129,9 @@ fn bash_accepts_what_parser_accepts() {
     let scripts = build_scripts();
     assert!(scripts.len() > 500, "{}", scripts.len());
     let mut wrong = Vec::new();
-    for (script, bash_reads) in scripts.iter().zip(ask_bash(&scripts)) {
+    let answers = ask_bash(&scripts);
+    assert_eq!(answers.len(), scripts.len(), "bash reads each of them");
+    for (script, bash_reads) in scripts.iter().zip(answers) {
         let error = parse(script).error.map(|error| error.message);
         match (&error, bash_reads) {
             (None, true) | (Some(_), false) => {}

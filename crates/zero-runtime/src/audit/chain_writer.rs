@@ -132,7 +132,14 @@ fn open_day<'a>(
 ) -> io::Result<&'a mut CurrentDayFile> {
     let open = match today.take() {
         Some(open) if open.day == day => open,
-        _ => CurrentDayFile { day, file: dir.open_append(&day_file_name(day))? },
+        _ => {
+            let file = dir.open_append(&day_file_name(day))?;
+            // A row that is flushed before its call runs would be lost with the file's name.
+            if file.size()? == Some(0) {
+                dir.sync()?;
+            }
+            CurrentDayFile { day, file }
+        }
     };
     Ok(today.insert(open))
 }
@@ -167,6 +174,18 @@ fn find_last_row(
         _ => found,
     };
     Ok((before, start))
+}
+
+/// The position of the last row of a file; `None` if it has no place in the chain.
+pub(super) fn find_last_position(
+    file: &AppendFile,
+    size: u64,
+) -> io::Result<Option<ChainPosition>> {
+    let (last, _) = file.find_last_line(size, SEARCH_BYTES_MAX, parse_last_row)?;
+    Ok(match last {
+        Some(LastRow::Linked(pin)) => Some(pin),
+        Some(LastRow::Unlinked) | None => None,
+    })
 }
 
 fn parse_last_row(line: &[u8]) -> Option<LastRow> {

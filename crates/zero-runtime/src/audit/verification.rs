@@ -56,6 +56,9 @@ pub struct VerificationReport {
     pub days: usize,
     /// Sequence number of the first row.
     pub first: Option<u64>,
+    /// The last row before the first one, if it was removed with its day because it was no longer
+    /// kept.
+    pub pruned: Option<PrunedRow>,
     /// Position of the last row.
     pub head: Option<ChainPosition>,
     /// Faults, in the order of the log.
@@ -76,6 +79,15 @@ impl VerificationReport {
     pub fn is_intact(&self) -> bool {
         self.findings.is_empty()
     }
+}
+
+/// The last row that was removed because it was no longer kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PrunedRow {
+    /// Its position in the chain, which the next row continues.
+    pub position: ChainPosition,
+    /// The day of its file.
+    pub day: Date,
 }
 
 /// A fault and its position.
@@ -242,6 +254,9 @@ impl AuditLog {
         if let LogHeadState::Known(head) = &snapshot.head {
             chain.expect_row(&head.pin);
         }
+        if let Some(LogHead { pin: position, day, .. }) = snapshot.pruned {
+            chain.expect_start(PrunedRow { position, day });
+        }
         let mut open_calls = OpenCalls::default();
         for (index, (day, size)) in days.iter().enumerate() {
             let name = day.to_string();
@@ -299,7 +314,7 @@ impl AuditLog {
         // its first row is written.
         let with_size = |day| Ok((day, self.dir.size(&day_file_name(day))?));
         let days = list_days(&self.dir)?.into_iter().map(with_size).collect::<io::Result<_>>()?;
-        Ok(LogSnapshot { head, days })
+        Ok(LogSnapshot { head, days, pruned: self.last_pruned_row()? })
     }
 }
 
@@ -318,6 +333,8 @@ struct LogSnapshot {
     head: LogHeadState,
     /// The days, oldest first, each with the size of its file.
     days: Vec<(Date, u64)>,
+    /// The last row that was removed.
+    pruned: Option<LogHead>,
 }
 
 /// The file of one day, while it is read.

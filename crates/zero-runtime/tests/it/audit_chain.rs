@@ -11,6 +11,7 @@ use proptest::prelude::*;
 use zero_runtime::audit::verification::{LogStart, VerificationReport, VerifyOptions};
 use zero_runtime::audit::{AuditLog, AuditRow, ChainLink, ChainPosition};
 use zero_runtime::tool_host::new_call_id;
+use zero_sandbox::expiry::{ExpiryMode, ExpiryRules};
 use zero_sandbox::locked_line::LockedLine;
 use zero_sandbox::{StateDir, Workspace};
 
@@ -76,6 +77,62 @@ fn row(folder: &Path, day: &str) -> AuditRow {
     let workspace = Workspace::open(&[folder.to_owned()], None).unwrap();
     let time: Timestamp = format!("{day}T12:00:00Z").parse().unwrap();
     AuditRow::new(time, &new_call_id(), &workspace, "Read")
+}
+
+fn expire(log: &LogFixture, days: u64, mode: ExpiryMode) -> (u64, u64) {
+    let age_max = Some(std::time::Duration::from_secs(days * 24 * 60 * 60));
+    let rules = ExpiryRules { age_max, bytes_max: None };
+    let now: Timestamp = "2026-01-08T00:00:00Z".parse().unwrap();
+    let report = log.audit.expire(&rules, now, mode).unwrap();
+    (report.removed.count, report.kept.count)
+}
+
+#[test]
+fn pruned_days_leave_verifiable_chain() {
+    let log = LogFixture::new();
+    // The days ended six, five and four days before.
+    assert_eq!(expire(&log, 6, ExpiryMode::Remove), (0, 3));
+    assert_eq!(expire(&log, 5, ExpiryMode::DryRun), (1, 2));
+    assert_eq!(expire(&log, 5, ExpiryMode::Remove), (1, 2));
+    assert!(!log.day_path(0).exists() && log.day_path(1).exists());
+    let check = |first: u64, day: &str| {
+        let verified = log.verify(&VerifyOptions::default());
+        assert_eq!((format_findings(&verified).as_str(), verified.first), ("", Some(first)));
+        let pruned = verified.pruned.unwrap();
+        assert_eq!((pruned.position.seq, pruned.day.to_string().as_str()), (first - 1, day));
+    };
+    check(4, DAYS[0]);
+    let from_start = VerifyOptions { begin: LogStart::FirstRow, ..VerifyOptions::default() };
+    assert_eq!(format_findings(&log.verify(&from_start)), "2026-01-02:1 removed 1-3");
+    // The newest day stays, and the chain goes on from it.
+    assert_eq!(expire(&log, 1, ExpiryMode::Remove), (1, 1));
+    log.add(DAYS[2]);
+    check(7, DAYS[1]);
+    // Whoever removes more, or replaces the first row, is found out.
+    log.edit_lines(2, |lines| drop(lines.remove(0)));
+    let verified = log.verify(&VerifyOptions::default());
+    assert_eq!((verified.first, verified.pruned), (Some(8), None));
+    let log = LogFixture::new();
+    expire(&log, 5, ExpiryMode::Remove);
+    let other = LogFixture::new();
+    fs::copy(other.day_path(1), log.day_path(1)).unwrap();
+    fs::copy(other.day_path(2), log.day_path(2)).unwrap();
+    fs::copy(other.path("head"), log.path("head")).unwrap();
+    assert_eq!(format_findings(&log.verify(&VerifyOptions::default())), "2026-01-02:1 replaced 4");
+}
+
+#[test]
+fn largest_log_loses_oldest_days_only() {
+    let log = LogFixture::new();
+    let rules = ExpiryRules { age_max: None, bytes_max: Some(1) };
+    let now: Timestamp = "2026-01-08T00:00:00Z".parse().unwrap();
+    let report = log.audit.expire(&rules, now, ExpiryMode::Remove).unwrap();
+    assert_eq!((report.removed.count, report.kept.count), (2, 1), "the newest day stays");
+    assert!(log.verify(&VerifyOptions::default()).is_intact());
+    // Without a log there is nothing to do, and nothing is created.
+    let empty = LogFixture::empty();
+    assert_eq!(expire(&empty, 1, ExpiryMode::Remove), (0, 0));
+    assert!(!empty.path("head").exists());
 }
 
 /// The findings, one per line: location, kind and rows.

@@ -15,6 +15,7 @@ use zero_runtime::{
     PendingAnswer, RulePolicy, SavedGrant, ToolHost, ToolHostConfig, ToolHostSession,
     ToolHostSessionConfig, Verdict, erase,
 };
+use zero_sandbox::expiry::{ExpiryMode, ExpiryRules};
 use zero_sandbox::{StateDir, Workspace};
 
 use crate::fixture::{FixedApprover, HostFixture, PuppetTool, StatusRecorder};
@@ -267,4 +268,35 @@ async fn results_of_stored_session_outlive_its_tool_host() {
         session_results::remove(&state, &id).unwrap();
         assert!(!path.exists(), "{lifetime:?}");
     }
+}
+
+#[test]
+fn old_results_expire_and_new_ones_stay() {
+    const DAY: std::time::Duration = std::time::Duration::from_secs(24 * 60 * 60);
+    let temp = tempfile::tempdir().unwrap();
+    let state = StateDir::new(temp.path());
+    for (folder, name, days) in [
+        ("spill-sessions/one", "old", 9),
+        ("spill-sessions/one", "new", 0),
+        ("spill-sessions/two", "old", 5),
+        ("spill-calls/x", "old", 2),
+        ("spill-calls/x", "new", 0),
+    ] {
+        let path = temp.path().join(folder);
+        std::fs::create_dir_all(&path).unwrap();
+        std::fs::write(path.join(name), "0123456789").unwrap();
+        let file = std::fs::File::options().write(true).open(path.join(name)).unwrap();
+        file.set_modified(std::time::SystemTime::now() - DAY * days).unwrap();
+    }
+    let check = |age_max: Option<u32>, bytes_max: Option<u64>, expected: (u64, u64)| {
+        let rules = ExpiryRules { age_max: age_max.map(|days| DAY * days), bytes_max };
+        let dry = session_results::expire(&state, &rules, ExpiryMode::DryRun).unwrap();
+        let done = session_results::expire(&state, &rules, ExpiryMode::Remove).unwrap();
+        assert_eq!(dry, done);
+        assert_eq!((done.removed.count, done.kept.count), expected);
+    };
+    check(None, None, (1, 4));
+    check(Some(7), None, (1, 3));
+    check(None, Some(1), (1, 2));
+    assert!(temp.path().join("spill-sessions/one/new").exists());
 }

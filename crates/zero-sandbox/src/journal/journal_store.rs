@@ -7,14 +7,17 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use zero_core::{ByteSize, ErrorReason, ToolError};
 
 use super::change_record::{ChangeRecord, sha256};
 use crate::file_error;
-use crate::locked_line::LockedLine;
+use crate::locked_line::{LockedLine, LockedLineGuard};
+use crate::path_survey;
 use crate::state_dir::StateDir;
 
 /// Most changes per workspace.
@@ -39,6 +42,14 @@ const REWRITE: &str = "anew";
 /// Suffix of the file that marks a change as undone.
 const UNDONE: &str = "undone";
 
+/// Locked while a number is claimed, and the counter.
+const LOCK: &str = "lock";
+/// How often the lock is opened again if it was removed meanwhile.
+const LOCK_TRIES_MAX: u32 = 8;
+/// The file with the path of the workspace's first folder, and its longest content.
+const FOLDER: &str = "folder";
+const FOLDER_BYTES_MAX: u64 = 64 * 1024;
+
 /// A claimed number, and the file of its change, which is still empty.
 #[derive(Debug)]
 pub(super) struct ChangeClaim {
@@ -50,11 +61,74 @@ pub(super) struct ChangeClaim {
 #[derive(Clone, Debug)]
 pub(super) struct JournalStore {
     dir: StateDir,
+    /// The workspace's first folder, if it is known.
+    folder: Option<PathBuf>,
 }
 
 impl JournalStore {
-    pub(super) fn new(dir: StateDir) -> Self {
-        Self { dir }
+    /// The journal of a workspace, given its first folder.
+    pub(super) fn new(dir: StateDir, folder: &Path) -> Self {
+        Self { dir, folder: Some(folder.to_owned()) }
+    }
+
+    /// The journal in a folder of zero's own, whatever its workspace.
+    pub(super) fn open(dir: StateDir) -> Self {
+        Self { dir, folder: None }
+    }
+
+    /// Number, age and size of the committed changes.
+    pub(super) fn stored_changes(&self) -> io::Result<Vec<(u64, Duration, u64)>> {
+        let facts = |id: u64| {
+            let name = file_name(id, DONE);
+            // Another process may have removed it meanwhile.
+            Some((id, self.dir.age(&name).ok()?, self.dir.size(&name).ok()?))
+        };
+        Ok(self.ids_in_state(DONE)?.into_iter().filter_map(facts).collect())
+    }
+
+    /// Whether the workspace's first folder is known, and does not exist.
+    pub(super) fn has_vanished_folder(&self) -> bool {
+        let mut path = Vec::new();
+        let read = self
+            .dir
+            .open(FOLDER)
+            .and_then(|file| file.take(FOLDER_BYTES_MAX).read_to_end(&mut path));
+        read.is_ok()
+            && !path.is_empty()
+            && path_survey::is_absent(Path::new(std::ffi::OsStr::from_bytes(&path)))
+    }
+
+    /// Removes a committed change.
+    pub(super) fn remove_stored(&self, id: u64) -> io::Result<()> {
+        let lock = LockedLine::open(&self.dir, LOCK)?;
+        let _held = lock.lock()?;
+        self.dir.remove(&file_name(id, DONE))?;
+        self.dir.remove(&file_name(id, UNDONE))
+    }
+
+    /// Removes the folder of the journal if nothing is recorded in it.
+    pub(super) fn remove_if_empty(&self) -> io::Result<()> {
+        let lock = LockedLine::open(&self.dir, LOCK)?;
+        // A process that waits for the lock makes the folder again.
+        let _held = lock.lock()?;
+        let is_empty = [PENDING, DONE]
+            .iter()
+            .map(|state| self.ids_in_state(state))
+            .try_fold(true, |is_empty, ids| ids.map(|ids| is_empty && ids.is_empty()))?;
+        if is_empty { self.dir.remove_all() } else { Ok(()) }
+    }
+
+    /// Notes the workspace's folder, so that its journal can be removed when it is gone.
+    fn note_folder(&self) {
+        let Some(folder) = &self.folder else { return };
+        if self.dir.age(FOLDER).is_ok() {
+            return;
+        }
+        // If this fails, the journal is kept as long as that of an existing folder.
+        let _ = self
+            .dir
+            .create_new(FOLDER)
+            .and_then(|mut file| file.write_all(folder.as_os_str().as_bytes()));
     }
 
     /// The numbers of all recorded changes, oldest first, including those that were never
@@ -85,13 +159,30 @@ impl JournalStore {
     }
 
     fn try_claim_next(&self, before_bytes: u64) -> io::Result<ChangeClaim> {
-        let lock = LockedLine::open(&self.dir, "lock")?;
-        let held = lock.lock()?;
-        let line = held.read()?.unwrap_or_default();
-        let count = match ClaimCounter::parse(&line).filter(|count| self.is_free(count.last + 1)) {
+        for _ in 0..LOCK_TRIES_MAX {
+            let lock = LockedLine::open(&self.dir, LOCK)?;
+            let held = lock.lock()?;
+            // Otherwise the journal was removed while this process waited; others use a new lock.
+            if let Some(line) = held.read()? {
+                return self.claim_locked(&held, &line, before_bytes);
+            }
+        }
+        Err(io::Error::other("its folder is removed again and again"))
+    }
+
+    fn claim_locked(
+        &self,
+        held: &LockedLineGuard<'_>,
+        line: &[u8],
+        before_bytes: u64,
+    ) -> io::Result<ChangeClaim> {
+        let count = match ClaimCounter::parse(line).filter(|count| self.is_free(count.last + 1)) {
             Some(count) if count.is_below_tidy_limit(before_bytes) => count,
             // The counter is missing, or it is time to check the limits.
-            _ => ClaimCounter { last: self.prune()?, claims: 0, bytes: 0 },
+            _ => {
+                self.note_folder();
+                ClaimCounter { last: self.prune()?, claims: 0, bytes: 0 }
+            }
         };
         let count = ClaimCounter {
             last: count.last + 1,
@@ -343,7 +434,7 @@ mod tests {
 
     fn open_store() -> (tempfile::TempDir, JournalStore) {
         let temp = tempfile::tempdir().unwrap();
-        let store = JournalStore::new(StateDir::new(temp.path().join("journal")));
+        let store = JournalStore::new(StateDir::new(temp.path().join("journal")), temp.path());
         (temp, store)
     }
 
@@ -435,7 +526,7 @@ mod tests {
         assert_eq!(store.read_before(record.id, &sha256(b"old")).unwrap(), b"old");
         assert_eq!(
             store.dir.list_names().unwrap(),
-            [file_name(record.id, PENDING), "lock".to_owned()]
+            [file_name(record.id, PENDING), FOLDER.to_owned(), LOCK.to_owned()]
         );
     }
 

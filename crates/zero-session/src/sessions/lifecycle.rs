@@ -248,18 +248,25 @@ impl SessionManagerInner {
         self: &Arc<Self>,
         address: &SessionAddress,
     ) -> Result<bool, SessionError> {
-        let Some(record) = self.config.store.session(address).await? else { return Ok(false) };
-        let state = self.session_state(&record.id);
+        // The rest of its record may be damaged; that must not keep it from being deleted.
+        let id = match self.config.store.session_id(address).await {
+            Err(StoreError::Damaged { .. }) => {
+                return Ok(self.config.store.delete_unreadable(address).await?);
+            }
+            id => id?,
+        };
+        let Some(id) = id else { return Ok(false) };
+        let state = self.session_state(&id);
         let deleted = async {
             let _nothing_new = state.sending.lock().await;
-            let claim = self.claim_session(&state.recorder).await?;
+            let claim = self.claim_for_deletion(&state.recorder).await?;
             self.stop_and_wait(&state, "delete").await?;
             state.drop_backend().await;
-            match self.config.store.delete(&record.id, claim).await {
+            match self.config.store.delete(&id, claim).await {
                 Err(StoreError::NoSession(_)) => Ok(false),
                 deleted => {
                     deleted?;
-                    self.config.backend_factory.remove_results(&record.id).await;
+                    self.config.backend_factory.remove_results(&id).await;
                     Ok(true)
                 }
             }

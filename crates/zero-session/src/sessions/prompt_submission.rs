@@ -26,6 +26,7 @@ use crate::sessions::{
 use crate::slash_commands;
 use crate::store::{
     BeginRunOutcome, ClaimEpoch, ClaimOutcome, NewRun, RunRecord, SessionPatch, SessionRecord,
+    StoreError,
 };
 
 /// Time limit for stopped runs to be recorded during shutdown.
@@ -145,19 +146,30 @@ impl SessionManagerInner {
         &self,
         recorder: &LedgerRecorder,
     ) -> Result<ClaimEpoch, SessionError> {
-        let (store, nodes) = (&self.config.store, &self.config.nodes);
+        let claim = self.take_claim(recorder).await?;
+        self.finish_interrupted_runs(recorder, claim).await?;
+        Ok(claim)
+    }
+
+    /// Like [`Self::claim_session`], for a session that is deleted next: its runs may be damaged.
+    pub(super) async fn claim_for_deletion(
+        &self,
+        recorder: &LedgerRecorder,
+    ) -> Result<ClaimEpoch, SessionError> {
+        let claim = self.take_claim(recorder).await?;
+        match self.finish_interrupted_runs(recorder, claim).await {
+            Err(SessionError::Store(StoreError::Damaged { .. })) => Ok(claim),
+            finished => finished.map(|()| claim),
+        }
+    }
+
+    async fn take_claim(&self, recorder: &LedgerRecorder) -> Result<ClaimEpoch, SessionError> {
+        let nodes = &self.config.nodes;
         let mut dead = None;
         // Another process may be faster each time.
         for _ in 0..CLAIM_ATTEMPTS_MAX {
             let holder = match recorder.claim(nodes.local_name(), dead).await? {
-                ClaimOutcome::Claimed(claim) => {
-                    let of_others = |run: &RunRecord| run.node != nodes.local_name();
-                    let unfinished = store.unfinished_runs(Some(recorder.session())).await?;
-                    for run in unfinished.into_iter().filter(of_others) {
-                        self.finish_interrupted_run(recorder, claim, &run).await?;
-                    }
-                    return Ok(claim);
-                }
+                ClaimOutcome::Claimed(claim) => return Ok(claim),
                 ClaimOutcome::Held(holder) => holder,
             };
             if nodes.is_alive(&holder.node) {
@@ -166,6 +178,20 @@ impl SessionManagerInner {
             dead = Some(holder.epoch);
         }
         Err(held_error())
+    }
+
+    /// Ends the runs that dead processes left in a session.
+    async fn finish_interrupted_runs(
+        &self,
+        recorder: &LedgerRecorder,
+        claim: ClaimEpoch,
+    ) -> Result<(), SessionError> {
+        let of_others = |run: &RunRecord| run.node != self.config.nodes.local_name();
+        let unfinished = self.config.store.unfinished_runs(Some(recorder.session())).await?;
+        for run in unfinished.into_iter().filter(of_others) {
+            self.finish_interrupted_run(recorder, claim, &run).await?;
+        }
+        Ok(())
     }
 
     /// Registers a run; `None` if it is already registered. Shutdown waits for registered runs.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use zero_runtime::clock::now_ms;
 
 use crate::sessions::{SessionError, SessionManager, SessionManagerInner, run_detached};
-use crate::store::{IdleSession, IdleSessionQuery, StoreError};
+use crate::store::{IdleSession, IdleSessionQuery, UnremovedSession};
 
 /// Sessions that were active within this time are kept, whatever the rules say.
 const RECENT_MAX: Duration = Duration::from_secs(24 * 60 * 60);
@@ -27,6 +27,17 @@ pub struct RetentionRules {
     pub store_bytes_max: Option<u64>,
 }
 
+/// What a pass removed, or would remove.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PruneReport {
+    /// The sessions that are removed; at most 10,000.
+    pub removed: Vec<IdleSession>,
+    /// Sessions that could not be removed, and why. They do not stop the others.
+    pub failed: Vec<(IdleSession, String)>,
+    /// Sessions that were deleted earlier, and of which damage keeps something in the store.
+    pub unremoved: Vec<UnremovedSession>,
+}
+
 /// Whether a pass removes what it finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PruneMode {
@@ -38,12 +49,12 @@ pub enum PruneMode {
 
 impl SessionManager {
     /// Removes the sessions that the rules no longer keep, and gives free space back. Other sessions
-    /// go on meanwhile. Returns what was removed, or would be; at most 10,000 sessions.
+    /// go on meanwhile. One that cannot be removed does not stop the others.
     pub async fn prune(
         &self,
         rules: RetentionRules,
         mode: PruneMode,
-    ) -> Result<Vec<IdleSession>, SessionError> {
+    ) -> Result<PruneReport, SessionError> {
         let inner = Arc::clone(&self.inner);
         run_detached(async move { inner.prune(rules, mode).await }).await
     }
@@ -54,7 +65,7 @@ impl SessionManagerInner {
         self: &Arc<Self>,
         rules: RetentionRules,
         mode: PruneMode,
-    ) -> Result<Vec<IdleSession>, SessionError> {
+    ) -> Result<PruneReport, SessionError> {
         let store = &self.config.store;
         let query = |idle: Duration| IdleSessionQuery {
             owner: None,
@@ -63,36 +74,29 @@ impl SessionManagerInner {
         };
         if mode == PruneMode::Remove {
             // The space of sessions that are already deleted counts as free.
-            self.reclaim_space().await;
+            store.reclaim().await?;
         }
         let mut left = store.usage().await?.bytes;
-        let mut removed = Vec::new();
+        let mut report = PruneReport::default();
         if let Some(idle) = rules.idle_max {
             for session in store.idle_sessions(query(idle.max(RECENT_MAX))).await? {
-                self.prune_session(session, mode, &mut left, &mut removed).await?;
+                self.prune_session(session, mode, &mut left, &mut report).await;
             }
         }
         if let Some(most) = rules.store_bytes_max.filter(|most| left > *most) {
             for session in store.idle_sessions(query(RECENT_MAX)).await? {
-                if left <= most || removed.len() >= PASS_MAX {
+                if left <= most || report.removed.len() >= PASS_MAX {
                     break;
                 }
-                if !removed.iter().any(|removed: &IdleSession| removed.id == session.id) {
-                    self.prune_session(session, mode, &mut left, &mut removed).await?;
+                if !report.has_tried(&session) {
+                    self.prune_session(session, mode, &mut left, &mut report).await;
                 }
             }
         }
         if mode == PruneMode::Remove {
-            self.reclaim_space().await;
+            report.unremoved = store.reclaim().await?;
         }
-        Ok(removed)
-    }
-
-    /// Removes what is left of deleted sessions. It goes on at the next start if it fails.
-    async fn reclaim_space(&self) {
-        if let Err(error) = self.config.store.reclaim().await {
-            tracing::warn!(%error, "the space of deleted sessions could not be given back");
-        }
+        Ok(report)
     }
 
     async fn prune_session(
@@ -100,13 +104,23 @@ impl SessionManagerInner {
         session: IdleSession,
         mode: PruneMode,
         left: &mut u64,
-        removed: &mut Vec<IdleSession>,
-    ) -> Result<(), SessionError> {
-        if mode == PruneMode::DryRun || self.remove_idle(&session).await? {
-            *left = left.saturating_sub(session.bytes);
-            removed.push(session);
+        report: &mut PruneReport,
+    ) {
+        let removed = match mode {
+            PruneMode::DryRun => Ok(true),
+            PruneMode::Remove => self.remove_idle(&session).await,
+        };
+        match removed {
+            Ok(true) => {
+                *left = left.saturating_sub(session.bytes);
+                report.removed.push(session);
+            }
+            Ok(false) => {}
+            Err(error) => {
+                tracing::warn!(session = %session.address.key, %error, "a session is not removed");
+                report.failed.push((session, error.to_string()));
+            }
         }
-        Ok(())
     }
 
     /// Makes room for a new session of an owner that has reached the limit. Returns whether there is
@@ -118,43 +132,37 @@ impl SessionManagerInner {
             updated_before_ms: ms_before_now(idle.max(RECENT_MAX)),
             limit: ROOM,
         };
-        let mut has_room = false;
+        let mut report = PruneReport::default();
         for session in self.config.store.idle_sessions(query).await? {
-            has_room |= self.remove_idle(&session).await?;
+            self.prune_session(session, PruneMode::Remove, &mut 0, &mut report).await;
         }
-        Ok(has_room)
+        if !report.removed.is_empty() {
+            self.reclaim_in_background();
+        }
+        Ok(!report.removed.is_empty())
     }
 
     /// Deletes a session unless something has happened in it since it was listed, or it is in use.
     async fn remove_idle(self: &Arc<Self>, listed: &IdleSession) -> Result<bool, SessionError> {
-        let store = &self.config.store;
         let state = self.session_state(&listed.id);
         let removed = async {
             let _nothing_new = state.sending.lock().await;
-            let now = store.session_by_id(&listed.id).await?;
-            let is_same =
-                now.is_some_and(|now| now.updated_ms == listed.updated_ms && now.label.is_none());
-            if !is_same || !state.is_empty() {
+            if !state.is_empty() || !self.config.store.delete_idle(listed).await? {
                 return Ok(false);
             }
-            // A process that begins a run meanwhile takes the claim.
-            let claim = match self.claim_session(&state.recorder).await {
-                Ok(claim) => claim,
-                Err(SessionError::Busy(_)) => return Ok(false),
-                Err(error) => return Err(error),
-            };
-            match store.delete(&listed.id, claim).await {
-                Ok(()) => {
-                    self.config.backend_factory.remove_results(&listed.id).await;
-                    Ok(true)
-                }
-                Err(StoreError::NoSession(_) | StoreError::ClaimLost(_)) => Ok(false),
-                Err(error) => Err(error.into()),
-            }
+            self.config.backend_factory.remove_results(&listed.id).await;
+            Ok(true)
         };
         let removed = removed.await;
         self.evict_state(&state);
         removed
+    }
+}
+
+impl PruneReport {
+    fn has_tried(&self, session: &IdleSession) -> bool {
+        let failed = self.failed.iter().map(|(session, _)| session);
+        self.removed.iter().chain(failed).any(|tried| tried.id == session.id)
     }
 }
 

@@ -38,6 +38,11 @@ impl DatabaseError {
         )
     }
 
+    /// Whether a page of the file is damaged.
+    pub(super) fn is_damaged_page(&self) -> bool {
+        matches!(self, Self::Sqlite { code: ErrorCode::DatabaseCorrupt, .. })
+    }
+
     /// Converts the error for a caller that tried to `verb`.
     pub(super) fn into_store_error(self, verb: &'static str, path: &Path) -> StoreError {
         if self.is_busy() {

@@ -1,7 +1,8 @@
 //! Checks a session store for damage, within a time limit.
 //!
 //! Two kinds of damage: pages that SQLite cannot read, which concern every session with rows on
-//! them, and rows whose text zero cannot read, which concern one session.
+//! them, and rows whose text zero cannot read, which concern one session. A session whose deletion
+//! has begun is checked too: damage keeps it in the file.
 
 use std::path::Path;
 use std::sync::mpsc;
@@ -12,6 +13,7 @@ use rusqlite::{Connection, ErrorCode, InterruptHandle};
 use super::database_error::DatabaseError;
 use super::database_file::{self, ConnectionAccess};
 use super::ledger;
+use super::sessions::{self, readable_text};
 use crate::event::EventKind;
 use crate::message::ModelMessage;
 use crate::store::StoreError;
@@ -35,7 +37,7 @@ pub struct StoreCheck {
 }
 
 /// A session of which something cannot be read.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DamagedSession {
     /// The owner of the session.
     pub owner: String,
@@ -47,6 +49,19 @@ pub struct DamagedSession {
     pub messages: u64,
     /// Whether rows of it are on damaged pages.
     pub has_damaged_pages: bool,
+    /// Whether its name, settings or usage cannot be read.
+    pub has_unreadable_settings: bool,
+    /// Whether it is deleted already, and what is left of it cannot be removed.
+    pub is_deleted: bool,
+}
+
+impl DamagedSession {
+    fn is_damaged(&self) -> bool {
+        let is_content_damaged = self.entries > 0 || self.messages > 0;
+        // Of a deleted session only pages matter: rows are removed without being read.
+        let is_in_use = !self.is_deleted;
+        self.has_damaged_pages || is_in_use && (is_content_damaged || self.has_unreadable_settings)
+    }
 }
 
 /// Checks a file that is already set up. Changes nothing.
@@ -99,37 +114,44 @@ fn check_all(
         match problem.map_err(DatabaseError::from) {
             Ok(problem) if problem == "ok" => {}
             Ok(problem) => found.problems.push(problem),
-            Err(error) if is_damage(&error) => {
+            Err(error) if error.is_damaged_page() => {
                 found.problems.push("the check itself meets a damaged page".to_owned());
                 break;
             }
             Err(error) => return Err(error),
         }
     }
-    let mut sessions = db.prepare("SELECT row, owner, key FROM live_sessions ORDER BY row")?;
+    let mut sessions = db.prepare("SELECT * FROM sessions ORDER BY row")?;
     let mut rows = sessions.query([])?;
-    while let Some(row) = rows.next()? {
+    loop {
+        let row = match rows.next().map_err(DatabaseError::from) {
+            // Which sessions follow cannot be read.
+            Err(error) if error.is_damaged_page() => {
+                found.problems.push("the list of sessions is on damaged pages".to_owned());
+                return Ok(true);
+            }
+            row => row?,
+        };
+        let Some(row) = row else { return Ok(true) };
         // Many small queries may all end before they are interrupted.
         if until.is_some_and(|until| Instant::now() >= until) {
             return Ok(false);
         }
         let mut session = DamagedSession {
-            owner: row.get(1)?,
-            key: row.get(2)?,
-            entries: 0,
-            messages: 0,
-            has_damaged_pages: false,
+            owner: readable_text(row.get_ref("owner")?),
+            key: readable_text(row.get_ref("key")?),
+            is_deleted: row.get::<_, i64>("removed")? != 0,
+            has_unreadable_settings: sessions::read_record(row).is_err(),
+            ..DamagedSession::default()
         };
-        match check_session(db, row.get(0)?, &mut session) {
-            Err(error) if is_damage(&error) => session.has_damaged_pages = true,
+        match check_session(db, row.get("row")?, &mut session) {
+            Err(error) if error.is_damaged_page() => session.has_damaged_pages = true,
             checked => checked?,
         }
-        let is_damaged = session.entries > 0 || session.messages > 0 || session.has_damaged_pages;
-        if is_damaged && found.sessions.len() < SESSIONS_MAX {
+        if session.is_damaged() && found.sessions.len() < SESSIONS_MAX {
             found.sessions.push(session);
         }
     }
-    Ok(true)
 }
 
 fn check_session(
@@ -142,7 +164,7 @@ fn check_session(
     let mut rows = entries.query([row])?;
     while let Some(row) = rows.next()? {
         let what = ledger::read_body(row.get_ref(0)?);
-        if matches!(what, EventKind::Opaque(opaque) if opaque.is_unreadable()) {
+        if matches!(what, EventKind::Opaque(opaque) if opaque.is_damaged()) {
             found.entries += 1;
         }
     }
@@ -157,10 +179,6 @@ fn check_session(
         }
     }
     Ok(())
-}
-
-fn is_damage(error: &DatabaseError) -> bool {
-    matches!(error, DatabaseError::Sqlite { code: ErrorCode::DatabaseCorrupt, .. })
 }
 
 fn is_interrupt(error: &DatabaseError) -> bool {

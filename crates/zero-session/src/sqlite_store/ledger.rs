@@ -1,7 +1,7 @@
 //! Ledger entries with their sequence numbers.
 
 use rusqlite::types::ValueRef;
-use rusqlite::{Connection, OptionalExtension, Params};
+use rusqlite::{Connection, ErrorCode, OptionalExtension, Params, Row};
 use zero_core::{RunId, SessionId};
 
 use super::claims;
@@ -89,13 +89,22 @@ pub(super) fn read_after(
     most: LedgerReadLimit,
 ) -> Result<Vec<Event>, DatabaseError> {
     let row = find_row(db, session)?;
-    // The size is in the row header, so long entries are not read to determine it.
-    let weights = "SELECT seq, octet_length(body) FROM events WHERE session = ? AND seq > ?
-                   ORDER BY seq";
-    let Some(last) = find_last_fitting(db, weights, (row, to_sql_int(after)), most)? else {
-        return Ok(Vec::new());
+    let read = || {
+        // The size is in the row header, so long entries are not read to determine it.
+        let weights = "SELECT seq, octet_length(body) FROM events WHERE session = ? AND seq > ?
+                       ORDER BY seq";
+        let Some(last) = find_last_fitting(db, weights, (row, to_sql_int(after)), most)? else {
+            return Ok(Vec::new());
+        };
+        read_range(db, row, to_sql_int(after).saturating_add(1), last)
     };
-    read_range(db, row, to_sql_int(after).saturating_add(1), last)
+    match read() {
+        Err(error) if error.is_damaged_page() => {
+            let seqs = after.saturating_add(1)..=last_seq(db, session)?;
+            read_singly(db, row, seqs, most)
+        }
+        events => events,
+    }
 }
 
 pub(super) fn read_before(
@@ -105,12 +114,74 @@ pub(super) fn read_before(
     most: LedgerReadLimit,
 ) -> Result<Vec<Event>, DatabaseError> {
     let row = find_row(db, session)?;
-    let weights = "SELECT seq, octet_length(body) FROM events WHERE session = ? AND seq < ?
-                   ORDER BY seq DESC";
-    let Some(first) = find_last_fitting(db, weights, (row, to_sql_int(before)), most)? else {
-        return Ok(Vec::new());
+    let read = || {
+        let weights = "SELECT seq, octet_length(body) FROM events WHERE session = ? AND seq < ?
+                       ORDER BY seq DESC";
+        let Some(first) = find_last_fitting(db, weights, (row, to_sql_int(before)), most)? else {
+            return Ok(Vec::new());
+        };
+        read_range(db, row, first, to_sql_int(before).saturating_sub(1))
     };
-    read_range(db, row, first, to_sql_int(before).saturating_sub(1))
+    match read() {
+        Err(error) if error.is_damaged_page() => {
+            let last = last_seq(db, session)?.min(before.saturating_sub(1));
+            let mut events = read_singly(db, row, (1..=last).rev(), most)?;
+            events.reverse();
+            Ok(events)
+        }
+        events => events,
+    }
+}
+
+/// Reads entries one by one, so that those on damaged pages do not stop the others. Each of them is
+/// reported in its place: a reader that goes on after the last entry gets past them.
+fn read_singly(
+    db: &Connection,
+    session: i64,
+    seqs: impl Iterator<Item = u64>,
+    most: LedgerReadLimit,
+) -> Result<Vec<Event>, DatabaseError> {
+    let mut events: Vec<Event> = Vec::new();
+    let mut bytes = 0_usize;
+    for seq in seqs.take(most.entries) {
+        // The time of a damaged entry is not known; it is close to that of its neighbour.
+        let time_ms = events.last().map_or(0, |event| event.time_ms);
+        let (event, weight) = read_single(db, session, seq, time_ms)?;
+        bytes = bytes.saturating_add(weight);
+        if !events.is_empty() && bytes > most.bytes {
+            break;
+        }
+        events.push(event);
+    }
+    Ok(events)
+}
+
+/// An entry and its size. One that is on a damaged page, or lost with it, is reported as such.
+fn read_single(
+    db: &Connection,
+    session: i64,
+    seq: u64,
+    time_ms: i64,
+) -> Result<(Event, usize), DatabaseError> {
+    let damaged = |problem: &str| {
+        let what = EventKind::Opaque(OpaqueEvent::unreadable(problem));
+        (Event { seq, run: None, time_ms, what }, problem.len())
+    };
+    let read = || {
+        let mut statement = db.prepare_cached(
+            "SELECT seq, run, time_ms, body FROM events WHERE session = ? AND seq = ?",
+        )?;
+        let mut rows = statement.query((session, to_sql_int(seq)))?;
+        let Some(row) = rows.next()? else { return Ok(damaged("it is missing from the file")) };
+        let weight = row.get_ref(3)?.as_bytes().map_or(0, <[u8]>::len);
+        Ok((read_event(row)?, weight))
+    };
+    match read() {
+        Err(DatabaseError::Sqlite { code: ErrorCode::DatabaseCorrupt, message, .. }) => {
+            Ok(damaged(&format!("it is on a damaged page ({message})")))
+        }
+        event => event,
+    }
 }
 
 /// The last row that fits together with all rows before it; each row is a sequence number and a
@@ -172,15 +243,19 @@ fn read_range(
     let mut rows = statement.query((session, first, last))?;
     let mut events = Vec::new();
     while let Some(row) = rows.next()? {
-        // An invalid id belongs to no run that zero knows.
-        let run: Option<String> = row.get(1)?;
-        let run = run.and_then(|run| RunId::new(run).ok());
-        events.push(Event {
-            seq: from_sql_int(row.get(0)?),
-            run,
-            time_ms: row.get(2)?,
-            what: read_body(row.get_ref(3)?),
-        });
+        events.push(read_event(row)?);
     }
     Ok(events)
+}
+
+/// The entry in a row of sequence number, run, time and content.
+fn read_event(row: &Row<'_>) -> Result<Event, DatabaseError> {
+    // An invalid id belongs to no run that zero knows.
+    let run = row.get_ref(1)?.as_str().ok().and_then(|run| RunId::new(run).ok());
+    Ok(Event {
+        seq: from_sql_int(row.get(0)?),
+        run,
+        time_ms: row.get(2)?,
+        what: read_body(row.get_ref(3)?),
+    })
 }

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
+use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Params, Row, named_params};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -13,8 +14,8 @@ use super::database_error::DatabaseError;
 use crate::event::TokenUsage;
 use crate::key::{SessionAddress, SessionKey};
 use crate::store::{
-    GrantRecord, IdleSession, IdleSessionQuery, NewSession, SessionPage, SessionPatch,
-    SessionQuery, SessionRecord, StoreError, StoreUsage, TranscriptStart,
+    ClaimEpoch, GrantRecord, IdleSession, IdleSessionQuery, NewSession, OwnerUsage, SessionPage,
+    SessionPatch, SessionQuery, SessionRecord, StoreError, StoreUsage, TranscriptStart,
 };
 
 /// Returns the session at an address.
@@ -32,6 +33,20 @@ pub(super) fn find_by_id(
     id: &SessionId,
 ) -> Result<Option<SessionRecord>, DatabaseError> {
     query_one(db, "SELECT * FROM live_sessions WHERE id = ?", [id.as_str()])
+}
+
+/// Returns the id of the session at an address, and reads nothing else of it.
+pub(super) fn find_id(
+    db: &Connection,
+    address: &SessionAddress,
+) -> Result<Option<SessionId>, DatabaseError> {
+    let mut find = db.prepare_cached("SELECT id FROM live_sessions WHERE owner = ? AND key = ?")?;
+    let mut rows = find.query((&address.owner, address.key.as_str()))?;
+    rows.next()?.map(|row| read_id(row.get(0)?)).transpose()
+}
+
+fn read_id(id: String) -> Result<SessionId, DatabaseError> {
+    SessionId::new(id).map_err(|error| DatabaseError::invalid_data("the id of a session", error))
 }
 
 /// Row id of a session, used by the other tables.
@@ -181,27 +196,59 @@ pub(super) fn list_idle(
     query: &IdleSessionQuery,
 ) -> Result<Vec<IdleSession>, DatabaseError> {
     let mut list = db.prepare_cached(
-        "SELECT id, owner, key, updated_ms, bytes FROM live_sessions
+        "SELECT id, owner, key, updated_ms, bytes, epoch FROM live_sessions
          WHERE label IS NULL AND updated_ms < ?1 AND (?2 IS NULL OR owner = ?2)
              AND NOT EXISTS (SELECT 1 FROM runs
                  WHERE runs.session = live_sessions.row AND runs.end IS NULL)
-         ORDER BY updated_ms, row LIMIT ?3",
+         ORDER BY updated_ms, row",
     )?;
-    let limit = to_sql_int(query.limit as u64);
-    let mut rows = list.query((query.updated_before_ms, query.owner.as_deref(), limit))?;
+    let mut rows = list.query((query.updated_before_ms, query.owner.as_deref()))?;
     let mut sessions = Vec::new();
-    while let Some(row) = rows.next()? {
-        let key = SessionKey::try_from(row.get::<_, String>(2)?)
-            .map_err(|error| DatabaseError::invalid_data("the key of a session", error))?;
-        sessions.push(IdleSession {
-            id: SessionId::new(row.get::<_, String>(0)?)
-                .map_err(|error| DatabaseError::invalid_data("the id of a session", error))?,
-            address: SessionAddress::new(row.get::<_, String>(1)?, key),
-            updated_ms: row.get(3)?,
-            bytes: from_sql_int(row.get(4)?),
-        });
+    // Counted here, since sessions that cannot be read take no part of the limit.
+    while sessions.len() < query.limit
+        && let Some(row) = rows.next()?
+    {
+        match read_idle(row) {
+            // The others are listed without it; `zero doctor` names it.
+            Err(error @ DatabaseError::InvalidData(_)) => {
+                tracing::error!(?error, "an idle session cannot be listed");
+            }
+            session => sessions.push(session?),
+        }
     }
     Ok(sessions)
+}
+
+fn read_idle(row: &Row<'_>) -> Result<IdleSession, DatabaseError> {
+    Ok(IdleSession {
+        id: read_id(row.get(0)?)?,
+        address: SessionAddress::new(row.get::<_, String>(1)?, read_key(row.get(2)?)?),
+        updated_ms: row.get(3)?,
+        bytes: from_sql_int(row.get(4)?),
+        claim: ClaimEpoch(from_sql_int(row.get(5)?)),
+    })
+}
+
+fn read_key(key: String) -> Result<SessionKey, DatabaseError> {
+    SessionKey::try_from(key)
+        .map_err(|error| DatabaseError::invalid_data("the key of a session", error))
+}
+
+/// Owners with at least that many sessions.
+pub(super) fn large_owners(
+    db: &Connection,
+    sessions_min: u64,
+) -> Result<Vec<OwnerUsage>, DatabaseError> {
+    let mut list = db.prepare_cached(
+        "SELECT owner, count(*) AS sessions FROM live_sessions GROUP BY owner
+         HAVING sessions >= ? ORDER BY sessions DESC, owner LIMIT ?",
+    )?;
+    let limit = to_sql_int(OwnerUsage::LIST_MAX as u64);
+    let owners = list.query_map((to_sql_int(sessions_min), limit), |row| {
+        let owner = readable_text(row.get_ref(0)?);
+        Ok(OwnerUsage { owner, sessions: from_sql_int(row.get(1)?) })
+    })?;
+    Ok(owners.collect::<Result<_, _>>()?)
 }
 
 pub(super) fn usage(db: &Connection) -> Result<StoreUsage, DatabaseError> {
@@ -328,17 +375,15 @@ fn query_one(
     rows.next()?.map(read_record).transpose()
 }
 
-fn read_record(row: &Row<'_>) -> Result<SessionRecord, DatabaseError> {
+pub(super) fn read_record(row: &Row<'_>) -> Result<SessionRecord, DatabaseError> {
     let id: String = row.get("id")?;
     let key: String = row.get("key")?;
     let mode: Option<String> = row.get("mode")?;
     let cwd: Option<Vec<u8>> = row.get("cwd")?;
     let mode = mode.map(|mode| mode.parse()).transpose();
     Ok(SessionRecord {
-        id: SessionId::new(id)
-            .map_err(|error| DatabaseError::invalid_data("the id of a session", error))?,
-        key: SessionKey::try_from(key)
-            .map_err(|error| DatabaseError::invalid_data("the key of a session", error))?,
+        id: read_id(id)?,
+        key: read_key(key)?,
         label: row.get("label")?,
         title: row.get("title")?,
         agent: row.get("agent")?,
@@ -375,6 +420,11 @@ pub(super) fn to_json(value: &impl Serialize) -> Result<String, DatabaseError> {
 
 pub(super) fn from_json<T: DeserializeOwned>(what: &str, text: &str) -> Result<T, DatabaseError> {
     serde_json::from_str(text).map_err(|error| DatabaseError::invalid_data(what, error))
+}
+
+/// A text as far as it can be read.
+pub(super) fn readable_text(value: ValueRef<'_>) -> String {
+    value.as_bytes().map(String::from_utf8_lossy).unwrap_or_default().into_owned()
 }
 
 /// Converts a number for SQLite, which stores signed integers.

@@ -9,7 +9,8 @@ use zero_session::event::{Event, EventKind};
 use zero_session::key::{SessionAddress, SessionKey};
 use zero_session::sqlite_store::{DamagedSession, SqliteStore};
 use zero_session::store::{
-    LedgerReadLimit, NewSession, SessionQuery, SessionRecord, Store, StoreError, ToolHostLocation,
+    IdleSessionQuery, LedgerReadLimit, NewSession, SessionQuery, SessionRecord, Store, StoreError,
+    ToolHostLocation,
 };
 
 use crate::store::text_event;
@@ -70,6 +71,15 @@ async fn unreadable_entry_is_reported_in_its_place() {
         &path,
         &format!("UPDATE events SET body = '{newer}', run = '' WHERE {of_one} AND seq = 5"),
     );
+    // Of a kind that is known, and without what it needs.
+    change(
+        &path,
+        &format!("UPDATE events SET body = '{{\"type\":\"text\"}}' WHERE {of_one} AND seq = 9"),
+    );
+    change(
+        &path,
+        &format!("UPDATE events SET run = CAST(x'ff' AS TEXT) WHERE {of_one} AND seq = 10"),
+    );
     let store = SqliteStore::open(&path).unwrap();
     let events = store.events(&one.id, 0, ALL).await.unwrap();
     assert_eq!(events.len(), 100);
@@ -86,9 +96,8 @@ async fn unreadable_entry_is_reported_in_its_place() {
     let damaged = DamagedSession {
         owner: one.owner.clone(),
         key: one.key.to_string(),
-        entries: 2,
-        messages: 0,
-        has_damaged_pages: false,
+        entries: 3,
+        ..DamagedSession::default()
     };
     assert_eq!((found.problems, found.sessions, found.is_complete), (vec![], vec![damaged], true));
 }
@@ -105,18 +114,45 @@ async fn unreadable_session_is_not_listed_and_others_are() {
     assert!(error.to_string().contains("`zero doctor`"), "{error}");
 }
 
-#[tokio::test]
-async fn damaged_page_concerns_only_its_session() {
-    let (_temp, path, [one, two]) = two_sessions().await;
-    let mut bytes = std::fs::read(&path).unwrap();
+/// Damages a page in the middle of the entries of the first session.
+fn damage_page(path: &Path) {
+    let mut bytes = std::fs::read(path).unwrap();
     let has = |page: &[u8], text: &str| page.windows(text.len()).any(|at| at == text.as_bytes());
     let pages = bytes.chunks_mut(PAGE_BYTES).skip(1);
     let mut pages = pages.filter(|page| has(page, "entry of one") && !has(page, "entry of two"));
-    pages.next().expect("a page with entries of one session only")[..8].fill(0xff);
-    std::fs::write(&path, &bytes).unwrap();
+    pages.nth(1).expect("a page with entries of one session only")[..8].fill(0xff);
+    std::fs::write(path, &bytes).unwrap();
+}
+
+#[tokio::test]
+async fn damaged_page_concerns_only_its_entries() {
+    let (_temp, path, [one, two]) = two_sessions().await;
+    damage_page(&path);
     let store = SqliteStore::open(&path).unwrap();
-    let error = store.events(&one.id, 0, ALL).await.unwrap_err();
-    assert!(matches!(error, StoreError::Damaged { verb: "read the ledger", .. }), "{error}");
+    // Forwards, by pages.
+    let most = LedgerReadLimit::with_entries(7);
+    let mut read: Vec<Event> = Vec::new();
+    for _ in 0..100 {
+        let after = read.last().map_or(0, |event| event.seq);
+        let page = store.events(&one.id, after, most).await.unwrap();
+        if page.is_empty() {
+            break;
+        }
+        read.extend(page);
+    }
+    let seqs: Vec<u64> = read.iter().map(|event| event.seq).collect();
+    assert_eq!(seqs, (1..=100).collect::<Vec<_>>(), "each once, in order");
+    let is_damaged = |event: &&Event| opaque_kind(event) == Some("unreadable");
+    let damaged = read.iter().filter(is_damaged).count();
+    assert!((1..50).contains(&damaged), "{damaged}");
+    assert!(opaque_kind(&read[0]).is_none() && opaque_kind(&read[99]).is_none(), "{read:?}");
+    // Backwards, and within a number of bytes.
+    let all = store.last_events(&one.id, u64::MAX, ALL).await.unwrap();
+    assert_eq!(all.iter().filter(is_damaged).count(), damaged);
+    assert_eq!(all.iter().map(|event| event.seq).collect::<Vec<_>>(), seqs);
+    let few = LedgerReadLimit { entries: 100, bytes: 1_000 };
+    let first = store.events(&one.id, 0, few).await.unwrap().len();
+    assert!((1..10).contains(&first), "{first}");
     assert_eq!(store.events(&two.id, 0, ALL).await.unwrap().len(), 100);
     store.append(&two.id, None, vec![text_event("goes on")]).await.unwrap();
     let found = store.check(TIME_MAX).unwrap();
@@ -124,6 +160,58 @@ async fn damaged_page_concerns_only_its_session() {
     let keys: Vec<_> = found.sessions.iter().map(|session| session.key.as_str()).collect();
     assert_eq!(keys, [one.key.as_str()], "{found:?}");
     assert!(found.sessions[0].has_damaged_pages);
+}
+
+#[tokio::test]
+async fn damaged_deleted_session_stays_alone() {
+    let (_temp, path, [one, two]) = two_sessions().await;
+    damage_page(&path);
+    Connection::open(&path).unwrap().execute("UPDATE sessions SET removed = 1", []).unwrap();
+    let store = SqliteStore::open(&path).unwrap();
+    for _ in 0..2 {
+        let unremoved = store.reclaim().await.unwrap();
+        let named: Vec<_> = unremoved.iter().map(|it| (&*it.owner, &*it.key)).collect();
+        assert_eq!(named, [(&*one.owner, one.key.as_str())]);
+        assert!(unremoved[0].problem.contains("is damaged"), "{unremoved:?}");
+    }
+    let left = Connection::open(&path).unwrap();
+    let left = left.query_row("SELECT count(*), min(id) FROM sessions", [], |row| {
+        Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?))
+    });
+    assert_eq!(left.unwrap(), (1, one.id.to_string()), "{} is removed", two.key);
+    let found = store.check(TIME_MAX).unwrap();
+    assert!(found.sessions[0].is_deleted && found.sessions[0].has_damaged_pages, "{found:?}");
+}
+
+#[tokio::test]
+async fn unreadable_session_is_named_and_stops_no_list() {
+    for (column, has_id) in [("usage", true), ("tool_host", true), ("id", false)] {
+        let (_temp, path, [one, two]) = two_sessions().await;
+        change(&path, &format!("UPDATE sessions SET {column} = '' WHERE key LIKE '%one'"));
+        let store = SqliteStore::open(&path).unwrap();
+        let found = store.check(TIME_MAX).unwrap();
+        let damaged = DamagedSession {
+            owner: one.owner.clone(),
+            key: one.key.to_string(),
+            has_unreadable_settings: true,
+            ..DamagedSession::default()
+        };
+        assert_eq!((found.problems, found.sessions), (vec![], vec![damaged]), "{column}");
+        let query = IdleSessionQuery { owner: None, updated_before_ms: i64::MAX, limit: 2 };
+        let idle = store.idle_sessions(query).await.unwrap();
+        let expected = if has_id { vec![&one.id, &two.id] } else { vec![&two.id] };
+        assert_eq!(idle.iter().map(|idle| &idle.id).collect::<Vec<_>>(), expected, "{column}");
+        let address = one.address();
+        assert_eq!(store.session_id(&address).await.is_ok(), has_id, "{column}");
+        assert_eq!(store.delete_unreadable(&address).await.unwrap(), !has_id, "{column}");
+        if has_id {
+            let claim = crate::store_conformance::claim(&store, &one.id).await;
+            store.delete(&one.id, claim).await.unwrap();
+        }
+        assert_eq!(store.reclaim().await.unwrap(), [], "{column}");
+        assert_eq!(store.session(&address).await.unwrap(), None, "{column}");
+        assert_eq!(store.check(TIME_MAX).unwrap().sessions, [], "{column}");
+    }
 }
 
 #[tokio::test]

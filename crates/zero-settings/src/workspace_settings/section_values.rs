@@ -12,6 +12,7 @@ use crate::lsp_servers::ConfiguredLspServers;
 use crate::mcp_servers::TOOL_SCHEMA_BUDGET;
 use crate::models::{AgentSetting, ModelSetting, SecretSetting};
 use crate::network::EXTRA_CA_KEY;
+use crate::retention::DataRetentionSettings;
 use crate::tool_commands::{COMMAND_LINES, ToolCommands};
 use crate::web::SearchEngineSetting;
 use crate::{ParsedSetting, SettingsLayerKind};
@@ -33,6 +34,13 @@ impl WorkspaceSettings {
             _ => None,
         });
         fields.fold(GatewaySettings::default(), GatewaySettings::with_field)
+    }
+
+    /// Which data the user's own file no longer keeps.
+    pub fn retention(&self) -> DataRetentionSettings {
+        DataRetentionSettings::from_values(|key| {
+            self.active_entries().find(|entry| entry.key == key)?.value.as_u64()
+        })
     }
 
     /// The active hooks: those of the workspace first, then the user's own, so that the latter see

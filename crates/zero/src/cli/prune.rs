@@ -9,6 +9,10 @@ use clap::Args;
 removed; without that, none are. A session is kept if it has a label, if a run is active in it, or if
 it was active in the last day.
 
+`retention` in your settings says which days of the audit log, recorded changes, stored results and
+approved tools of MCP servers are removed, by age and size; without it, none are. Results of single
+calls are kept for a day.
+
 Examples:
   zero prune --days 90 --dry-run    list the sessions that were idle for 90 days
   zero prune --days 90              remove them

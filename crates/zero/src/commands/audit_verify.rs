@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use zero_runtime::audit::open_calls::OpenCall;
 use zero_runtime::audit::verification::{
-    IntegrityFinding, LogStart, VerificationReport, VerifyOptions,
+    IntegrityFinding, LogStart, PrunedRow, VerificationReport, VerifyOptions,
 };
 use zero_runtime::audit::{AuditLog, ChainPosition};
 
@@ -69,7 +69,12 @@ fn collect_notes(args: &AuditVerifyArgs, verified: &VerificationReport) -> Vec<S
         && args.since.is_none()
         && !args.from_start
     {
-        notes.push(format!("the log starts at row {first}; earlier rows are missing"));
+        notes.push(match &verified.pruned {
+            Some(PrunedRow { day, .. }) => format!(
+                "the log starts at row {first}; `zero prune` removed the earlier rows, up to those of {day}"
+            ),
+            None => format!("the log starts at row {first}; earlier rows are missing"),
+        });
     }
     if verified.untied > 0 {
         let rows = count_noun(verified.untied, "row");
@@ -115,6 +120,9 @@ fn to_json(verified: &VerificationReport) -> Value {
         "not_chained": verified.untied,
         "days": verified.days,
         "first": verified.first,
+        "pruned": verified.pruned.as_ref().map(|pruned| {
+            json!({"seq": pruned.position.seq, "hash": pruned.position.hash, "day": pruned.day.to_string()})
+        }),
         "head": verified.head.as_ref().map(pin),
         "findings": verified.findings.iter().map(finding_to_json).collect::<Vec<_>>(),
         "findings_left_out": verified.findings_left_out,

@@ -14,6 +14,7 @@ mod missing_tools;
 mod sandbox;
 mod secrets;
 mod sessions;
+mod stored_data;
 
 use serde_json::json;
 

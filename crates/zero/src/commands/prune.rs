@@ -1,20 +1,22 @@
-//! `zero prune`: removes old sessions of this machine and gives free space back.
+//! `zero prune`: removes old sessions and other data of this machine, and gives free space back.
 
 use anyhow::Context as _;
-use serde_json::json;
+use serde_json::{Value, json};
 use zero_core::host_limits::ByteSize;
 use zero_gateway::AuthConfig;
-use zero_session::sessions::{PruneMode, RetentionRules};
+use zero_sandbox::expiry::{ExpiryMode, ExpiryReport};
+use zero_session::sessions::{PruneMode, PruneReport, RetentionRules};
 use zero_session::sqlite_store::SqliteStore;
-use zero_session::store::{IdleSession, StoreUsage};
+use zero_session::store::{IdleSession, StoreUsage, UnremovedSession};
 
 use crate::AppContext;
 use crate::cli::PruneArgs;
+use crate::data_retention::{DataKind, DataRetention};
 use crate::exit::ExitOutcome;
 use crate::gateway_lock::GatewayLock;
 use crate::host_setup::small_runtime;
 use crate::session_engine::{STORE_FILE, days, retention_rules};
-use crate::terminal::{FAINT, TableCell, TextTable};
+use crate::terminal::{FAINT, TableCell, TextTable, escape_line};
 use crate::token_holder::LOCAL_OWNER;
 
 pub(super) fn run(app: &AppContext, args: &PruneArgs) -> anyhow::Result<ExitOutcome> {
@@ -32,25 +34,83 @@ pub(super) fn run(app: &AppContext, args: &PruneArgs) -> anyhow::Result<ExitOutc
     let cwd = workspace.cwd().to_owned();
     let pruned = runtime.block_on(async {
         let config = app.gateway_config(&settings, &[], cwd, AuthConfig::deny_all()).await?;
-        let removed = config.sessions.prune(rules, mode).await?;
+        let report = config.sessions.prune(rules, mode).await?;
         let usage = config.sessions.store().usage().await.context("could not measure the store")?;
-        anyhow::Ok((removed, usage))
+        anyhow::Ok((report, usage))
     });
     runtime.shutdown_background();
-    let (removed, usage) = pruned?;
+    let (report, usage) = pruned?;
+    let data = expire_data(app, &DataRetention::from_settings(&settings), args)?;
     match args.json {
-        true => print_json(app, args, &removed, usage)?,
-        false => print_text(app, args, &rules, &removed, usage)?,
+        true => print_json(app, args, &report, &data, usage)?,
+        false => print_text(app, args, &rules, &report, &data, usage)?,
     }
-    Ok(ExitOutcome::Ok)
+    let is_done =
+        |(_, expired): &DataReport| expired.as_ref().is_ok_and(|expired| expired.failed == 0);
+    let is_complete = report.failed.is_empty() && data.iter().all(is_done);
+    Ok(if is_complete { ExitOutcome::Ok } else { ExitOutcome::Error })
+}
+
+/// What was removed of a kind, or why nothing was.
+type DataReport = (DataKind, Result<ExpiryReport, String>);
+
+/// Removes other data that is no longer kept. One kind does not stop the others.
+fn expire_data(
+    app: &AppContext,
+    rules: &DataRetention,
+    args: &PruneArgs,
+) -> anyhow::Result<Vec<DataReport>> {
+    let state = app.config.state_dir()?;
+    let mode = if args.dry_run { ExpiryMode::DryRun } else { ExpiryMode::Remove };
+    let expire = |kind| (kind, rules.expire(kind, &state, mode).map_err(|error| error.to_string()));
+    Ok(DataKind::ALL.map(expire).into())
+}
+
+fn data_to_json((kind, expired): &DataReport) -> Value {
+    match expired {
+        Ok(expired) => json!({
+            "kind": kind.as_str(),
+            "removed": expired.removed.count,
+            "removedBytes": expired.removed.bytes,
+            "kept": expired.kept.count,
+            "keptBytes": expired.kept.bytes,
+            "failed": expired.failed,
+            "problem": expired.problem,
+        }),
+        Err(problem) => json!({"kind": kind.as_str(), "problem": problem}),
+    }
+}
+
+/// One line for each kind of which something is removed or could not be.
+fn describe_data(args: &PruneArgs, (kind, expired): &DataReport) -> Option<String> {
+    let items = kind.items();
+    let expired = match expired {
+        Ok(expired) => expired,
+        Err(problem) => return Some(format!("the {items} cannot be pruned: {problem}")),
+    };
+    let verb = if args.dry_run { "would remove" } else { "removed" };
+    let (count, bytes) = (expired.removed.count, ByteSize::bytes(expired.removed.bytes));
+    let (kept, held) = (expired.kept.count, ByteSize::bytes(expired.kept.bytes));
+    let failed = match expired.failed {
+        0 => String::new(),
+        failed => format!(
+            "; {failed} could not be removed: {}",
+            expired.problem.as_deref().unwrap_or_default()
+        ),
+    };
+    let is_empty = count == 0 && kept == 0;
+    (!is_empty).then(|| format!("{verb} {count} {items}, {bytes}; {kept} are kept, {held}{failed}"))
 }
 
 fn print_json(
     app: &AppContext,
     args: &PruneArgs,
-    removed: &[IdleSession],
+    pruned: &PruneReport,
+    data: &[DataReport],
     usage: StoreUsage,
 ) -> anyhow::Result<()> {
+    let failed = |(session, why): &(IdleSession, String)| json!({"sessionKey": session.address.to_text(LOCAL_OWNER), "problem": why});
+    let unremoved = |session: &UnremovedSession| json!({"owner": session.owner, "key": session.key, "problem": session.problem});
     let session = |session: &IdleSession| {
         json!({
             "sessionKey": session.address.to_text(LOCAL_OWNER),
@@ -60,8 +120,11 @@ fn print_json(
     };
     let report = json!({
         "dryRun": args.dry_run,
-        "removed": removed.iter().map(session).collect::<Vec<_>>(),
-        "bytes": total_bytes(removed),
+        "removed": pruned.removed.iter().map(session).collect::<Vec<_>>(),
+        "bytes": total_bytes(&pruned.removed),
+        "failed": pruned.failed.iter().map(failed).collect::<Vec<_>>(),
+        "damaged": pruned.unremoved.iter().map(unremoved).collect::<Vec<_>>(),
+        "data": data.iter().map(data_to_json).collect::<Vec<_>>(),
         "store": {
             "sessions": usage.sessions, "bytes": usage.bytes, "freeBytes": usage.free_bytes,
         },
@@ -73,10 +136,12 @@ fn print_text(
     app: &AppContext,
     args: &PruneArgs,
     rules: &RetentionRules,
-    removed: &[IdleSession],
+    pruned: &PruneReport,
+    data: &[DataReport],
     usage: StoreUsage,
 ) -> anyhow::Result<()> {
     let out = &app.terminal.out;
+    let removed = &pruned.removed;
     if !removed.is_empty() {
         let mut table = TextTable::new(["SESSION", "LAST ACTIVE", "SIZE"]);
         for session in removed {
@@ -91,9 +156,21 @@ fn print_text(
     let verb = if args.dry_run { "would remove" } else { "removed" };
     let (count, bytes) = (removed.len(), ByteSize::bytes(total_bytes(removed)));
     app.terminal.print_note(&format!("{verb} {count} sessions, {bytes}"));
+    for (session, why) in &pruned.failed {
+        let key = session.address.to_text(LOCAL_OWNER);
+        app.terminal.print_note(&format!("`{}` is not removed: {why}", escape_line(&key)));
+    }
+    for UnremovedSession { key, problem, .. } in &pruned.unremoved {
+        let key = escape_line(key);
+        app.terminal
+            .print_note(&format!("the deleted session `{key}` stays in the file: {problem}"));
+    }
     if *rules == RetentionRules::default() {
         let text = "no rule says which sessions are old; pass --days, or set `gateway.retention`";
         app.terminal.print_note(text);
+    }
+    for line in data.iter().filter_map(|data| describe_data(args, data)) {
+        app.terminal.print_note(&line);
     }
     let (held, free) = (ByteSize::bytes(usage.bytes), ByteSize::bytes(usage.free_bytes));
     let sessions = usage.sessions;

@@ -193,8 +193,8 @@ async fn delete_session(
     args: &SessionsDeleteArgs,
     gateway: &CliGatewayConnection,
 ) -> anyhow::Result<ExitOutcome> {
-    let session = find_session(gateway, &args.session).await?;
-    let key = session.session_key;
+    // Nothing else of it is needed, and it may be damaged.
+    let key = find_key(gateway, &args.session).await?;
     if !args.yes {
         let Some(answers) = app.terminal.answer_source() else {
             let what =
@@ -219,29 +219,29 @@ async fn delete_session(
 
 /// Finds a session by its key or label.
 async fn find_session(gateway: &CliGatewayConnection, named: &str) -> anyhow::Result<SessionInfo> {
+    let session_key = find_key(gateway, named).await?;
+    Ok(gateway.client.request::<ZeroSessionsShow>(SessionKeyParams { session_key }).await?)
+}
+
+/// Finds the key of a session by its key or label.
+async fn find_key(gateway: &CliGatewayConnection, named: &str) -> anyhow::Result<String> {
     let by_key = SessionsResolveParams {
         key: Some(named.to_owned()),
         allow_missing: Some(true),
         ..SessionsResolveParams::default()
     };
-    let key = match resolved_key(gateway.client.request::<SessionsResolve>(by_key).await)? {
-        Some(key) => key,
-        None => {
-            let by_label = SessionsResolveParams {
-                label: Some(named.to_owned()),
-                ..SessionsResolveParams::default()
-            };
-            let by_label = gateway.client.request::<SessionsResolve>(by_label).await;
-            resolved_key(by_label)?.ok_or_else(|| {
-                UsageError(format!(
-                    "there is no session with the key or label `{named}`; run `zero sessions list` to see all"
-                ))
-            })?
-        }
+    if let Some(key) = resolved_key(gateway.client.request::<SessionsResolve>(by_key).await)? {
+        return Ok(key);
+    }
+    let by_label =
+        SessionsResolveParams { label: Some(named.to_owned()), ..SessionsResolveParams::default() };
+    let by_label = gateway.client.request::<SessionsResolve>(by_label).await;
+    let missing = || {
+        UsageError(format!(
+            "there is no session with the key or label `{named}`; run `zero sessions list` to see all"
+        ))
     };
-    let shown =
-        gateway.client.request::<ZeroSessionsShow>(SessionKeyParams { session_key: key }).await?;
-    Ok(shown)
+    Ok(resolved_key(by_label)?.ok_or_else(missing)?)
 }
 
 /// Key of the session that was found. An invalid name means that there is no such session; other

@@ -329,6 +329,33 @@ fn damaged_session_is_named_and_others_can_be_used() {
 }
 
 #[test]
+fn session_with_unreadable_settings_is_named_and_deleted() {
+    const STORE_FILE: &str = "home/.local/state/zero/sessions.sqlite";
+    let zero = TestProgram::new();
+    for name in ["one", "two"] {
+        zero.stdout(&["run", "--session", name, "/help"]);
+    }
+    let path = zero.folder().join(STORE_FILE);
+    let mut bytes = std::fs::read(&path).unwrap();
+    let find = |bytes: &[u8], from: usize, text: &[u8]| {
+        (from..bytes.len()).find(|at| bytes[*at..].starts_with(text)).unwrap()
+    };
+    // The key, and the key for searches after it, begin the row.
+    let row = find(&bytes, 0, b"agent:main:oneagent:main:one");
+    let settings = find(&bytes, row, br#"{"at":"#);
+    bytes[settings] = b'x';
+    std::fs::write(&path, bytes).unwrap();
+    let (code, found) = run_doctor(&zero, "sessions", SYSTEM_PATH);
+    assert_eq!((code, found.len()), (1, 1), "{found:?}");
+    let expected =
+        "error session `agent:main:one` is damaged: its settings cannot be read; the other";
+    assert!(found[0].starts_with(expected), "{found:?}");
+    zero.stdout(&["sessions", "delete", "one", "--yes"]);
+    assert_eq!(run_doctor(&zero, "sessions", SYSTEM_PATH).0, 0);
+    assert!(zero.stdout(&["sessions", "list"]).contains("agent:main:two"));
+}
+
+#[test]
 fn models_are_counted_and_missing_keys_named() {
     let zero = TestProgram::new();
     write_file(

@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use zero_core::event::Event;
@@ -96,6 +96,9 @@ fn interrupt_reaches_model_and_ledger() {
     assert_eq!(last["end"], json!({"how": "aborted", "by": "rpc"}), "{ledger}");
 }
 
+/// How long a run with some thousand events may take on a busy machine.
+const EVENTS_TIMEOUT: Duration = Duration::from_secs(120);
+
 #[test]
 fn interrupt_is_handled_while_many_events_wait() {
     let (zero, model) = program_with_model();
@@ -106,8 +109,13 @@ fn interrupt_is_handled_while_many_events_wait() {
     let args = ["run", "--json", "--url", &gateway.url, &prompt];
     let mut command = zero.command(&args);
     let mut run = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let by = Instant::now() + EVENTS_TIMEOUT;
     while model.requests().len() < 7 {
         assert_eq!(run.try_wait().unwrap(), None, "it ended early");
+        if Instant::now() >= by {
+            run.kill().unwrap();
+            panic!("the model was asked {} of 7 times", model.requests().len());
+        }
         std::thread::sleep(Duration::from_millis(20));
     }
     send_signal(&zero, "INT", run.id());

@@ -112,6 +112,23 @@ fn prune_says_what_it_removes() {
     assert_eq!(report["dryRun"], true);
     assert_eq!((&report["removed"], &report["bytes"]), (&json!([]), &json!(0)), "it is not old");
     assert_eq!(report["store"]["sessions"], 1);
+    // Other data has rules of its own.
+    let audit = zero.folder().join("home/.local/state/zero/audit");
+    let old = audit.join("2020-01-01.jsonl");
+    std::fs::create_dir_all(&audit).unwrap();
+    for path in [&old, &audit.join("2020-01-02.jsonl")] {
+        std::fs::write(path, "").unwrap();
+    }
+    write_file(&zero, USER_FILE, r#"{"retention": {"auditDays": 30, "auditBytes": 1}}"#);
+    let seen = zero.run(&["prune", "--dry-run"]);
+    assert!(seen.contains("would remove 1 days of the audit log, 0 B; 1 are kept, 0 B"), "{seen}");
+    assert!(old.exists());
+    let seen = zero.run(&["prune", "--json"]);
+    let report: Value = serde_json::from_str(seen.split_once('\n').unwrap().1).unwrap();
+    assert_eq!(report["data"][0]["kind"], "audit");
+    assert_eq!((&report["data"][0]["removed"], old.exists()), (&json!(1), false), "{report}");
+    let seen = zero.run(&["doctor"]);
+    assert!(seen.contains("(`retention.auditBytes`)"), "{seen}");
     // Rewriting the file would hold up a gateway.
     let gateway = GatewayProcess::start(&zero);
     let seen = zero.run(&["prune", "--compact"]);

@@ -5,8 +5,8 @@
 //! a break is classified only when the next row is known.
 
 use super::{
-    FINDINGS_MAX, IntegrityFault, IntegrityFinding, LogHeadState, LogStart, VerificationReport,
-    VerifyOptions,
+    FINDINGS_MAX, IntegrityFault, IntegrityFinding, LogHeadState, LogStart, PrunedRow,
+    VerificationReport, VerifyOptions,
 };
 use crate::audit::chain_link::{ChainLink, ChainPosition};
 use crate::audit::log_head::HEAD;
@@ -94,6 +94,11 @@ impl ChainVerifier {
             chain.expect_row(pin);
         }
         chain
+    }
+
+    /// Names the row that the first one continues, if they follow each other.
+    pub(super) fn expect_start(&mut self, last_pruned: PrunedRow) {
+        self.verified.pruned = Some(last_pruned);
     }
 
     /// Records whether this row occurs.
@@ -188,6 +193,14 @@ impl ChainVerifier {
         self.verified.first = Some(seq);
         if seq == 1 && *prev != ChainPosition::origin().hash {
             self.report_fault(row.place, IntegrityFault::Replaced(1));
+        }
+        // Otherwise more was removed by other means, or nothing after all.
+        self.verified.pruned =
+            self.verified.pruned.take().filter(|pruned| pruned.position.seq + 1 == seq);
+        if let Some(pruned) = &self.verified.pruned
+            && pruned.position.hash != *prev
+        {
+            self.report_fault(row.place, IntegrityFault::Replaced(seq));
         }
         // Old days are removed first: if unchained rows are still there, no chained row was removed
         // on purpose.

@@ -7,9 +7,9 @@ use tokio::time::Instant;
 use super::fixture::{ScriptedToolBackend, SessionTestBed, run_id};
 use crate::event::{PromptAttachment, RunOutcome};
 use crate::sessions::{
-    OpenSessionOptions, Prompt, PruneMode, RetentionRules, SessionError, SessionLimits,
+    OpenSessionOptions, Prompt, PruneMode, PruneReport, RetentionRules, SessionError, SessionLimits,
 };
-use crate::store::{IdleSession, SessionPatch, Store as _};
+use crate::store::{SessionPatch, Store as _};
 use zero_runtime::tool_backend::FolderAccess;
 
 #[tokio::test]
@@ -74,8 +74,8 @@ async fn prune_removes_only_what_rules_no_longer_keep() {
     let attached = fixture.address("attached");
     let lease = fixture.sessions.attach_backend(&attached, "laptop", Arc::new(backend));
     let lease = lease.await.unwrap();
-    let names = |removed: Vec<IdleSession>| {
-        let names = removed.iter().map(|session| session.address.key.name().to_owned());
+    let names = |report: PruneReport| {
+        let names = report.removed.iter().map(|session| session.address.key.name().to_owned());
         names.collect::<Vec<_>>().join(" ")
     };
     let prune = async |rules, mode| names(fixture.sessions.prune(rules, mode).await.unwrap());

@@ -124,6 +124,33 @@ impl MemStoreState {
         u64::try_from(entries.chain(messages).sum::<usize>()).unwrap()
     }
 
+    /// Sessions without a label and without unfinished runs.
+    fn idle(&self) -> impl Iterator<Item = &SessionRecord> {
+        let is_busy = |record: &SessionRecord| {
+            self.runs.iter().any(|run| run.session == record.id && run.end.is_none())
+        };
+        self.sessions.iter().filter(move |record| record.label.is_none() && !is_busy(record))
+    }
+
+    fn describe_idle(&self, record: &SessionRecord) -> IdleSession {
+        IdleSession {
+            id: record.id.clone(),
+            address: record.address(),
+            updated_ms: record.updated_ms,
+            bytes: self.size(&record.id),
+            claim: self.claims.get(&record.id).map_or(ClaimEpoch(0), |claim| claim.epoch),
+        }
+    }
+
+    fn delete(&mut self, session: &SessionId) {
+        self.sessions.retain(|record| record.id != *session);
+        self.runs.retain(|run| run.session != *session);
+        self.ledgers.remove(session);
+        self.transcripts.remove(session);
+        self.grants.remove(session);
+        self.claims.remove(session);
+    }
+
     /// Refuses a label that another session of the owner has.
     fn check_label(
         &self,
@@ -319,18 +346,28 @@ impl Store for MemStore {
         let session = session.clone();
         self.write("delete", move |state| {
             state.check(&session, claim)?;
-            state.sessions.retain(|record| record.id != session);
-            state.runs.retain(|run| run.session != session);
-            state.ledgers.remove(&session);
-            state.transcripts.remove(&session);
-            state.grants.remove(&session);
-            state.claims.remove(&session);
+            state.delete(&session);
             Ok(())
         })
     }
 
-    fn reclaim(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.read(|_| ())
+    fn delete_idle(&self, listed: &IdleSession) -> BoxFuture<'_, Result<bool, StoreError>> {
+        let listed = listed.clone();
+        self.write("delete", move |state| {
+            let is_same = state.idle().any(|now| state.describe_idle(now) == listed);
+            if is_same {
+                state.delete(&listed.id);
+            }
+            Ok(is_same)
+        })
+    }
+
+    fn delete_unreadable(&self, _: &SessionAddress) -> BoxFuture<'_, Result<bool, StoreError>> {
+        self.read(|_| false)
+    }
+
+    fn reclaim(&self) -> BoxFuture<'_, Result<Vec<UnremovedSession>, StoreError>> {
+        self.read(|_| Vec::new())
     }
 
     fn idle_sessions(
@@ -338,24 +375,34 @@ impl Store for MemStore {
         query: IdleSessionQuery,
     ) -> BoxFuture<'_, Result<Vec<IdleSession>, StoreError>> {
         self.read(move |state| {
-            let is_busy = |record: &SessionRecord| {
-                state.runs.iter().any(|run| run.session == record.id && run.end.is_none())
-            };
             let fits = |record: &&SessionRecord| {
-                record.label.is_none()
-                    && record.updated_ms < query.updated_before_ms
+                record.updated_ms < query.updated_before_ms
                     && query.owner.as_ref().is_none_or(|owner| record.owner == *owner)
-                    && !is_busy(record)
             };
-            let mut idle: Vec<_> = state.sessions.iter().filter(fits).collect();
+            let mut idle: Vec<_> = state.idle().filter(fits).collect();
             idle.sort_by_key(|record| record.updated_ms);
-            let describe = |record: &SessionRecord| IdleSession {
-                id: record.id.clone(),
-                address: record.address(),
-                updated_ms: record.updated_ms,
-                bytes: state.size(&record.id),
-            };
-            idle.into_iter().take(query.limit).map(describe).collect()
+            let idle = idle.into_iter().take(query.limit);
+            idle.map(|record| state.describe_idle(record)).collect()
+        })
+    }
+
+    fn large_owners(
+        &self,
+        sessions_min: u64,
+    ) -> BoxFuture<'_, Result<Vec<OwnerUsage>, StoreError>> {
+        self.read(move |state| {
+            let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+            for record in &state.sessions {
+                *counts.entry(&record.owner).or_default() += 1;
+            }
+            let mut owners: Vec<OwnerUsage> = counts
+                .into_iter()
+                .filter(|(_, sessions)| *sessions >= sessions_min)
+                .map(|(owner, sessions)| OwnerUsage { owner: owner.to_owned(), sessions })
+                .collect();
+            owners.sort_by_key(|owner| std::cmp::Reverse(owner.sessions));
+            owners.truncate(OwnerUsage::LIST_MAX);
+            owners
         })
     }
 

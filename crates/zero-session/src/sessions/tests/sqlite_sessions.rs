@@ -257,3 +257,36 @@ async fn process_that_was_taken_for_dead_writes_nothing() {
     let run = there.wait_for_run(&theirs, Duration::ZERO).await.unwrap().unwrap();
     assert_eq!(run.end, Some(RunOutcome::Interrupted));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn unreadable_session_is_deleted_and_does_not_stop_prune() {
+    const DAY_MS: i64 = 24 * 60 * 60 * 1000;
+    let (folder, bus) = (tempfile::tempdir().unwrap(), Arc::new(LocalEventBus::default()));
+    let sessions = start(folder.path(), &bus, &[]).await;
+    let mut records = Vec::new();
+    for key in ["usage", "id", "prunable"] {
+        records.push(open(&sessions, key).await);
+    }
+    assert_eq!(run(&sessions, &records[0].address(), "/help").await, RunOutcome::Completed);
+    let file = rusqlite::Connection::open(folder.path().join("sessions.db")).unwrap();
+    for sql in [
+        "UPDATE sessions SET usage = 'x' WHERE key LIKE '%usage'",
+        "UPDATE sessions SET id = '' WHERE key LIKE '%:id'",
+        // As a run that a killed process left; its row is damaged, too.
+        "UPDATE runs SET usage = 'x', end = NULL, node = 'dead'",
+    ] {
+        assert_eq!(file.execute(sql, []).unwrap(), 1, "{sql}");
+    }
+    file.execute("UPDATE sessions SET updated_ms = updated_ms - ?", [9 * DAY_MS]).unwrap();
+    let idle_max = Some(std::time::Duration::from_secs(5 * 24 * 60 * 60));
+    let rules = RetentionRules { idle_max, store_bytes_max: None };
+    let report = sessions.prune(rules, PruneMode::Remove).await.unwrap();
+    let removed: Vec<_> = report.removed.iter().map(|idle| &idle.id).collect();
+    assert_eq!((removed, report.failed, report.unremoved), (vec![&records[2].id], vec![], vec![]));
+    for record in &records[..2] {
+        let address = record.address();
+        sessions.get(&address).await.unwrap_err();
+        assert!(sessions.delete(&address).await.unwrap(), "{address:?}");
+        assert_eq!(sessions.get(&address).await, Ok(None));
+    }
+}

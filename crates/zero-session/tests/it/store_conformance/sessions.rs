@@ -39,6 +39,10 @@ pub(super) const CHECKS: &[StoreConformanceCheck] = &[
         Box::pin(grants_of_two_processes_are_merged(store))
     }),
     ("idle sessions are listed oldest first", |store| Box::pin(idle_sessions_are_listed(store))),
+    ("an idle session is deleted only as it was listed", |store| {
+        Box::pin(idle_session_is_deleted_only_unchanged(store))
+    }),
+    ("sessions are counted by owner", |store| Box::pin(owners_are_counted_singly(store))),
     ("it says that it is ready", |store| Box::pin(store_reports_ready(store))),
 ];
 
@@ -530,6 +534,57 @@ async fn idle_sessions_are_listed(store: Arc<dyn Store>) {
     }
     assert_eq!(store.session_by_id(&theirs.id).await.unwrap(), Some(theirs));
     assert_eq!(store.usage().await.unwrap().sessions, 7);
+}
+
+/// What happens between listing and deletion keeps a session.
+async fn idle_session_is_deleted_only_unchanged(store: Arc<dyn Store>) {
+    for name in ["plain", "named", "used", "busy", "claimed", "deleted"] {
+        create_session(&store, name).await;
+    }
+    let query = IdleSessionQuery { owner: None, updated_before_ms: i64::MAX, limit: 9 };
+    let listed = store.idle_sessions(query).await.unwrap();
+    assert_eq!(listed.len(), 6);
+    store.patch(&address("named"), label_patch("kept")).await.unwrap();
+    let used = read_session(&store, "used").await;
+    let later = NewEvent { time_ms: used.updated_ms + 1, ..text_event("x") };
+    store.append(&used.id, None, vec![later]).await.unwrap();
+    let busy = read_session(&store, "busy").await.id;
+    store.begin_run(new_run("r", &busy, Vec::new())).await.unwrap();
+    claim(&*store, &read_session(&store, "claimed").await.id).await;
+    delete(&store, &read_session(&store, "deleted").await.id).await;
+    let mut removed = Vec::new();
+    for session in &listed {
+        if store.delete_idle(session).await.unwrap() {
+            removed.push(session.address.key.name());
+        }
+    }
+    assert_eq!(removed, ["plain"]);
+    assert_eq!(store.usage().await.unwrap().sessions, 4);
+    assert_eq!(store.session(&address("plain")).await.unwrap(), None);
+    assert_eq!(store.reclaim().await.unwrap(), [], "nothing is damaged");
+}
+
+async fn owners_are_counted_singly(store: Arc<dyn Store>) {
+    for (owner, count) in [("ann", 3), ("bob", 2), ("eve", 1)] {
+        for number in 0..count {
+            let new = new_session(&format!("s{number}"));
+            store.create(NewSession { owner: owner.to_owned(), ..new }).await.unwrap();
+        }
+    }
+    let counts = |least: u64| {
+        let store = Arc::clone(&store);
+        async move {
+            let owners = store.large_owners(least).await.unwrap();
+            let owners = owners.iter().map(|usage| format!("{} {}", usage.owner, usage.sessions));
+            owners.collect::<Vec<_>>().join(", ")
+        }
+    };
+    assert_eq!(counts(2).await, "ann 3, bob 2");
+    assert_eq!(counts(4).await, "", "six sessions of all owners are not four of one");
+    let of_bob = SessionAddress::new("bob", key("s0"));
+    let id = store.session_id(&of_bob).await.unwrap();
+    assert_eq!(id, store.session(&of_bob).await.unwrap().map(|record| record.id));
+    assert_eq!(store.session_id(&address("nobody")).await.unwrap(), None);
 }
 
 async fn store_reports_ready(store: Arc<dyn Store>) {

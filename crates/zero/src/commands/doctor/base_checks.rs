@@ -19,7 +19,7 @@ use zero_settings::{TrustState, TrustStore};
 use super::findings::{DoctorFinding, DoctorReport};
 use super::{
     editor, gateway, hooks, language_servers, mcp_servers, missing_tools, sandbox, secrets,
-    sessions,
+    sessions, stored_data,
 };
 use crate::AppContext;
 use crate::terminal::format_short_time;
@@ -58,6 +58,9 @@ pub(super) fn run_all(app: &AppContext) -> Vec<DoctorFinding> {
             sessions::check_models(app, settings, &mut findings);
             gateway::check_gateway(app, settings, &mut findings);
             editor::check_editor(settings, &mut findings);
+            if let Ok(state) = &state {
+                stored_data::check_stored_data(state, settings, &mut findings);
+            }
         }
         sandbox::check_sandbox(app, settings.as_ref(), &mut findings);
     }

@@ -8,8 +8,8 @@ use zero_core::shell_quoting::quote_shell_word;
 use zero_sandbox::StateDir;
 use zero_session::agent::DIRECT;
 use zero_session::model::catalog::{self, ModelCatalog};
-use zero_session::sqlite_store::SqliteStore;
-use zero_session::store::Store as _;
+use zero_session::sqlite_store::{DamagedSession, SqliteStore};
+use zero_session::store::{OwnerUsage, Store as _};
 use zero_settings::WorkspaceSettings;
 use zero_settings::layer::display_path;
 
@@ -48,21 +48,27 @@ pub(super) fn check_store(
     match SqliteStore::open(&file) {
         Ok(store) => {
             check_damage(&store, &path, format_size(metadata.len()), findings);
-            let usage = small_runtime().ok().and_then(|run| run.block_on(store.usage()).ok());
-            if let Some(usage) = usage.filter(|usage| usage.is_near(sessions_max)) {
-                let sessions = usage.sessions;
-                findings.add_warning(
-                    CHECK,
-                    format!("{sessions} sessions are stored, and an owner can have {sessions_max}"),
-                    "remove old ones: `zero prune --days 90 --dry-run` lists them",
-                );
-            }
+            check_room(&store, sessions_max, findings);
         }
         Err(error) => findings.add_error(
             CHECK,
             error.to_string(),
             "until then, `zero run` and `zero gateway` do not start; to start with an empty store, move the file away",
         ),
+    }
+}
+
+/// Warns of owners that can soon have no more sessions.
+fn check_room(store: &SqliteStore, sessions_max: u64, findings: &mut DoctorReport) {
+    let near = store.large_owners(OwnerUsage::near(sessions_max));
+    let near = small_runtime().ok().and_then(|runtime| runtime.block_on(near).ok());
+    for OwnerUsage { owner, sessions } in near.unwrap_or_default().iter().take(LISTED_MAX) {
+        let owner = owner.escape_debug();
+        findings.add_warning(
+            CHECK,
+            format!("`{owner}` has {sessions} of at most {sessions_max} sessions"),
+            "remove old ones: `zero prune --days 90 --dry-run` lists them",
+        );
     }
 }
 
@@ -85,15 +91,21 @@ fn check_damage(store: &SqliteStore, path: &str, size: String, findings: &mut Do
             Ok(key) => SessionAddress::new(&session.owner, key).to_text(LOCAL_OWNER),
             Err(_) => session.key.clone(),
         };
-        let what = match session.has_damaged_pages {
-            true => "part of it is on damaged pages".to_owned(),
-            false => {
-                format!("unreadable entries: {}, messages: {}", session.entries, session.messages)
-            }
-        };
+        let key = key.escape_debug().to_string();
+        if session.is_deleted {
+            findings.add_warning(
+                CHECK,
+                format!("the deleted session `{key}` is on damaged pages and stays in the file"),
+                RESTORE_FIX,
+            );
+            continue;
+        }
         findings.add_error(
             CHECK,
-            format!("session `{key}` is damaged: {what}; the other sessions can be used"),
+            format!(
+                "session `{key}` is damaged: {}; the other sessions can be used",
+                describe_damage(session)
+            ),
             format!(
                 "zero sessions delete {}, or put a copy of the file from before in its place",
                 quote_shell_word(&key)
@@ -111,6 +123,20 @@ fn check_damage(store: &SqliteStore, path: &str, size: String, findings: &mut Do
     }
     if found.problems.is_empty() && found.sessions.is_empty() {
         findings.add_ok(CHECK, format!("{path} is readable; size {size}"));
+    }
+}
+
+fn describe_damage(session: &DamagedSession) -> String {
+    if session.has_damaged_pages {
+        return "part of it is on damaged pages".to_owned();
+    }
+    let settings = "its settings cannot be read";
+    let content =
+        format!("entries that cannot be read: {}, messages: {}", session.entries, session.messages);
+    match (session.has_unreadable_settings, session.entries > 0 || session.messages > 0) {
+        (true, false) => settings.to_owned(),
+        (true, true) => format!("{settings}; {content}"),
+        (false, _) => content,
     }
 }
 

@@ -157,9 +157,18 @@ async fn damaged_list_is_replaced_by_login_and_removed_by_logout() {
 async fn concurrent_renewals_wait_for_each_other() {
     let (vault, _, _folder) = open_vault(FakeKeyring::default());
     let held = vault.lock(HERE).await.unwrap();
-    let other = tokio::time::timeout(Duration::from_millis(200), vault.lock(HERE)).await;
-    assert!(other.is_err());
-    vault.lock("https://mcp.example/other").await.unwrap();
-    drop(held);
-    vault.lock(HERE).await.unwrap();
+    let is_released = std::sync::atomic::AtomicBool::new(false);
+    let other = async {
+        let _held = vault.lock(HERE).await.unwrap();
+        assert!(is_released.load(std::sync::atomic::Ordering::SeqCst), "both have the lock");
+    };
+    let first = async {
+        // Each of these waits for a thread, so that the other one gets its turn.
+        for _ in 0..20 {
+            vault.lock("https://mcp.example/other").await.unwrap();
+        }
+        is_released.store(true, std::sync::atomic::Ordering::SeqCst);
+        drop(held);
+    };
+    tokio::join!(other, first);
 }

@@ -1,0 +1,122 @@
+//! Removes recorded changes that are no longer kept, of all workspaces.
+
+use std::io;
+use std::time::Duration;
+
+use super::JOURNAL;
+use super::journal_store::JournalStore;
+use crate::expiry::{self, ExpiryMode, ExpiryReport, ExpiryRules, StoredItem};
+use crate::state_dir::StateDir;
+
+/// Which recorded changes are no longer kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct JournalExpiryRules {
+    /// Changes of all workspaces.
+    pub changes: ExpiryRules,
+    /// How long the changes of a folder that does not exist any more are kept after the last of
+    /// them. A folder may be on a disk that is not mounted now.
+    pub vanished_age_max: Option<Duration>,
+}
+
+/// Removes the changes that the rules no longer keep. They cannot be undone then.
+pub fn expire(
+    state: &StateDir,
+    rules: &JournalExpiryRules,
+    mode: ExpiryMode,
+) -> io::Result<ExpiryReport> {
+    let journal = state.child(JOURNAL);
+    let mut items = Vec::new();
+    for name in list_journals(&journal)? {
+        let store = JournalStore::open(journal.child(&name));
+        let changes = store.stored_changes()?;
+        let newest = changes.iter().map(|(_, age, _)| *age).min();
+        let is_useless = rules.vanished_age_max.is_some_and(|most| {
+            newest.is_some_and(|newest| newest > most) && store.has_vanished_folder()
+        });
+        items.extend(changes.into_iter().map(|(id, age, bytes)| StoredItem {
+            key: (name.clone(), id),
+            age,
+            bytes,
+            is_useless,
+        }));
+    }
+    let report = expiry::expire(items, &rules.changes, mode, |(name, id)| {
+        JournalStore::open(journal.child(name)).remove_stored(*id)
+    });
+    if mode == ExpiryMode::Remove && report.removed.count > 0 {
+        for name in list_journals(&journal)? {
+            JournalStore::open(journal.child(&name)).remove_if_empty()?;
+        }
+    }
+    Ok(report)
+}
+
+fn list_journals(journal: &StateDir) -> io::Result<Vec<String>> {
+    let mut names = journal.list_names()?;
+    names.retain(|name| journal.child(name).path().is_dir());
+    Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::path::Path;
+    use std::time::SystemTime;
+
+    use super::*;
+
+    const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+    /// Records changes of a folder with these ages in days.
+    fn record(state: &StateDir, key: &str, folder: &Path, ages: &[u32]) {
+        let store = JournalStore::new(state.child(JOURNAL).child(key), folder);
+        for days in ages {
+            let id = store.claim(10).unwrap().id;
+            store.commit(id);
+            let path = state.path().join(format!("{JOURNAL}/{key}/{id}.change"));
+            let file = File::options().write(true).open(path).unwrap();
+            file.set_len(10).unwrap();
+            file.set_modified(SystemTime::now() - DAY * *days).unwrap();
+        }
+    }
+
+    fn left(state: &StateDir) -> Vec<(String, usize)> {
+        let names = state.child(JOURNAL).list_names().unwrap();
+        let count = |name: &String| {
+            let store = JournalStore::open(state.child(JOURNAL).child(name));
+            (name.clone(), store.stored_changes().unwrap().len())
+        };
+        names.iter().map(count).collect()
+    }
+
+    #[test]
+    fn old_changes_and_those_of_vanished_folders_expire() {
+        let temp = tempfile::tempdir().unwrap();
+        let state = StateDir::new(temp.path().join("state"));
+        let gone = temp.path().join("gone");
+        record(&state, "here", temp.path(), &[50, 20, 2]);
+        record(&state, "gone", &gone, &[50, 20]);
+        record(&state, "gone-lately", &gone, &[50, 5]);
+        let nothing = JournalExpiryRules::default();
+        let report = expire(&state, &nothing, ExpiryMode::Remove).unwrap();
+        assert_eq!((report.removed.count, report.kept.count), (0, 7));
+        let vanished = JournalExpiryRules { vanished_age_max: Some(DAY * 10), ..nothing };
+        let dry = expire(&state, &vanished, ExpiryMode::DryRun).unwrap();
+        assert_eq!((dry.removed.count, dry.removed.bytes), (2, 20));
+        assert_eq!(expire(&state, &vanished, ExpiryMode::Remove).unwrap(), dry);
+        let expected = [("gone-lately".to_owned(), 2), ("here".to_owned(), 3)];
+        assert_eq!(left(&state), expected, "the folder of an empty journal is removed");
+        let changes = ExpiryRules { age_max: Some(DAY * 30), bytes_max: None };
+        let old = JournalExpiryRules { changes, ..nothing };
+        expire(&state, &old, ExpiryMode::Remove).unwrap();
+        assert_eq!(left(&state), [("gone-lately".to_owned(), 1), ("here".to_owned(), 2)]);
+        let changes = ExpiryRules { age_max: None, bytes_max: Some(20) };
+        let large = JournalExpiryRules { changes, ..nothing };
+        expire(&state, &large, ExpiryMode::Remove).unwrap();
+        assert_eq!(left(&state), [("gone-lately".to_owned(), 1), ("here".to_owned(), 1)]);
+        // Recording goes on.
+        record(&state, "here", temp.path(), &[0]);
+        record(&state, "gone", &gone, &[0]);
+        assert_eq!(left(&state).len(), 3);
+    }
+}
