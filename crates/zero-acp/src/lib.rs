@@ -14,6 +14,7 @@ mod client_features;
 mod client_handle;
 mod client_questions;
 mod client_tool_methods;
+mod command_watcher;
 pub mod config;
 mod elicitation_dialog;
 mod handshake;

@@ -256,6 +256,7 @@ impl PreparedSession {
             first
         };
         let sender = active.sender.clone();
+        tokio::spawn(command_watcher::watch(Arc::downgrade(&active)));
         drop(active);
         tokio::spawn(actor.run(messages));
         tokio::spawn(async move {

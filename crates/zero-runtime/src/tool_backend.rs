@@ -38,6 +38,11 @@ pub trait ToolBackend: Send + Sync {
         dialect: DialectName,
     ) -> BoxFuture<'_, Result<ToolCatalog, ToolBackendError>>;
 
+    /// The commands that the user defined, as in the catalog.
+    fn list_commands(&self) -> BoxFuture<'_, Result<Vec<PromptCommand>, ToolBackendError>> {
+        Box::pin(async { Ok(self.load_catalog(DialectName::Canonical).await?.commands) })
+    }
+
     /// Makes a call, whose tool and input are written in a dialect. `watch` hears of it until the
     /// future ends; when `cancel` is cancelled it ends soon, with
     /// [`ErrorReason::Cancelled`](zero_core::ErrorReason::Cancelled).

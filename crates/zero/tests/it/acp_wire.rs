@@ -10,6 +10,7 @@ mod acp_client;
 mod bad_input;
 mod cancel;
 mod client_tool_calls;
+mod command_updates;
 mod config_options;
 mod cuttable_proxy;
 mod disconnects;
