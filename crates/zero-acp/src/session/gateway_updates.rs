@@ -90,7 +90,7 @@ impl SessionActor {
                 self.questions.withdraw(id);
                 self.show_answer(id, "cancelled").await;
             }
-            EventKind::RunEnded { end, .. } => {
+            EventKind::RunEnded { end, usage } => {
                 let remark = self.unheeded.take();
                 let remark = remark
                     .map(|text| self.presenter.present_closing_remark(event.run.as_ref(), &text));
@@ -99,7 +99,8 @@ impl SessionActor {
                 self.send_updates(updates).await;
                 if let Some(run) = &event.run {
                     let locality = self.active.handle.locality();
-                    let answer = update_presenter::build_response(end, run.as_str(), locality);
+                    let answer =
+                        update_presenter::build_response(end, *usage, run.as_str(), locality);
                     self.finish_prompt(run.as_str(), answer);
                 }
             }
