@@ -188,7 +188,7 @@ impl AcpAgent {
 
     /// An open session of this connection, by its id.
     pub(crate) fn find_session(&self, id: &str) -> Result<Arc<ActiveSession>, Error> {
-        self.sessions().get(id).cloned().ok_or_else(|| rpc_error::session_not_found(id))
+        self.sessions().get(id).cloned().ok_or_else(|| rpc_error::session_not_open(id))
     }
 
     /// May be called more than once; the last call applies.

@@ -187,7 +187,7 @@ pub(crate) async fn close_session(
 ) -> Result<MethodResponse, Error> {
     let request: CloseSessionRequest = rpc_error::parse_params("session/close", params)?;
     let id = &*request.session_id.0;
-    let active = agent.sessions().remove(id).ok_or_else(|| rpc_error::session_not_found(id))?;
+    let active = agent.sessions().remove(id).ok_or_else(|| rpc_error::session_not_open(id))?;
     close_and_wait(&active, DisconnectPolicy::Abort).await;
     MethodResponse::new(CloseSessionResponse::new())
 }

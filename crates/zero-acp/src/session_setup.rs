@@ -130,8 +130,8 @@ impl AcpAgent {
     ) -> Result<(SessionHandle, SessionUpdates), Error> {
         let opened = self.config.link.open(opening).await;
         opened.map_err(|error| match (id, rpc_error::from_link_error(&error)) {
-            (Some(id), error) if error.code == rpc_error::session_not_found(id).code => {
-                rpc_error::session_not_found(id)
+            (Some(id), error) if error.code == rpc_error::no_session(id).code => {
+                rpc_error::no_session(id)
             }
             (_, error) => error,
         })

@@ -81,9 +81,23 @@ fn failure_error(kind: &str, message: &str, run: &str) -> Error {
     Error::new(ErrorCode::INTERNAL_ERROR, one_line(message, MESSAGE_CHARS_MAX)).data(json!({
         "kind": kind,
         "retryable": retryable,
+        "advice": failure_advice(kind),
         "runId": run,
         "state": "error",
     }))
+}
+
+/// What to do about a run that failed in this way.
+fn failure_advice(kind: &str) -> &'static str {
+    match kind {
+        "rate_limit" => "wait a minute, then send the prompt again",
+        "network" | "timeout" | "server" => {
+            "check the connection to the model, then send the prompt again"
+        }
+        "auth" => "give the model's key: `zero acp --login`, or `zero config set-key`",
+        "interrupted" => "review the changes of the run before you continue",
+        _ => "read the message, change what it names, and send the prompt again",
+    }
 }
 
 fn stop_response(
@@ -151,7 +165,8 @@ mod tests {
         };
         let error = |kind: &str, retryable: bool, message: &str| {
             json!({"code": -32603, "message": message,
-                   "data": {"kind": kind, "retryable": retryable, "runId": "r1", "state": "error"}})
+                   "data": {"kind": kind, "retryable": retryable, "advice": failure_advice(kind),
+                            "runId": "r1", "state": "error"}})
         };
         check(RunOutcome::Completed, stop("end_turn", "complete", None));
         check(RunOutcome::MaxTokens, stop("max_tokens", "complete", None));
