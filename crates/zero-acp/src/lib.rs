@@ -23,6 +23,7 @@ mod local_mode;
 mod login;
 mod observed_backend;
 mod output_buffer;
+mod own_runs;
 mod pending_servers;
 mod prompt_content;
 mod prompt_sender;

@@ -33,6 +33,7 @@ mod session_load;
 mod session_takeover;
 mod sessions;
 mod settings;
+mod shared_sessions;
 mod stop_reasons;
 mod terminal_output;
 mod transport;
