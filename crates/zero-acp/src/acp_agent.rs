@@ -70,7 +70,12 @@ pub(crate) struct AcpAgent {
     pub(crate) opening: tokio::sync::Mutex<()>,
     /// Ids of the sessions whose history is being sent.
     loading: Mutex<HashSet<String>>,
+    /// Keys and labels of the sessions that were reset by default.
+    reset_done: Mutex<HashSet<SessionName>>,
 }
+
+/// Key and label that a session is opened by.
+pub(crate) type SessionName = (Option<String>, Option<String>);
 
 /// The id of a session whose history is being sent; it is free again when this is dropped.
 pub(crate) struct LoadReservation {
@@ -108,6 +113,9 @@ impl ConnectionHandler for AcpAgent {
             }
             "session/resume" => {
                 spawn_response(responder, session_methods::resume_session(agent, params))
+            }
+            "session/fork" => {
+                spawn_response(responder, session_methods::fork_session(agent, params))
             }
             "session/list" => {
                 spawn_response(responder, session_methods::list_sessions(agent, params))
@@ -170,6 +178,11 @@ impl AcpAgent {
     /// Ids of the sessions whose history is being sent.
     pub(crate) fn loading(&self) -> MutexGuard<'_, HashSet<String>> {
         self.loading.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keys and labels of the sessions that were reset by default.
+    pub(crate) fn reset_done(&self) -> MutexGuard<'_, HashSet<SessionName>> {
+        self.reset_done.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn sessions(&self) -> MutexGuard<'_, HashMap<String, Arc<ActiveSession>>> {

@@ -41,6 +41,8 @@ const SESSIONS_MAX: usize = 256;
 const SERVERS_MAX: usize = 64;
 /// Most additional folders of a session.
 const FOLDERS_MAX: usize = 64;
+/// Sessions that `--reset-session` resets; it leaves further ones as they are.
+const RESETS_MAX: usize = 4_096;
 /// Most entries of a replay; a ledger that never ends is an error.
 const ENTRIES_MAX: usize = 1_000_000;
 
@@ -109,6 +111,9 @@ impl AcpAgent {
             let (opened, _ready) = tokio::try_join!(open, ready)?;
             opened
         };
+        if let Some(opening) = resets {
+            self.mark_reset_done(&opening);
+        }
         let mut updates = UpdateBuffer::new(updates);
         let environment =
             SessionEnvironment { id, cwd, additional, servers, prefix_cwd: chosen.prefix_cwd };
@@ -222,6 +227,20 @@ impl AcpAgent {
         let actor =
             SessionActor::new(Arc::clone(&active), to_client.clone(), presenter, questions, 0);
         Ok(SessionParts { active, actor, messages, to_client })
+    }
+
+    /// Whether `--reset-session` has reset the session that is asked for. It does so once, before
+    /// the first use in this process.
+    fn is_reset_done(&self, opening: &OpenRequest) -> bool {
+        let done = self.reset_done();
+        done.len() >= RESETS_MAX || done.contains(&(opening.key.clone(), opening.label.clone()))
+    }
+
+    fn mark_reset_done(&self, opening: &OpenRequest) {
+        let mut done = self.reset_done();
+        if done.len() < RESETS_MAX {
+            done.insert((opening.key.clone(), opening.label.clone()));
+        }
     }
 
     /// The client's id for a session: the id it asked for, or the key, so that another process can
@@ -359,6 +378,8 @@ struct SessionEnvironment {
 struct SessionSelection {
     opening: OpenRequest,
     prefix_cwd: bool,
+    /// Whether the flag, not the client, asks for a reset.
+    is_reset_default: bool,
 }
 
 fn select_session(
@@ -369,14 +390,9 @@ fn select_session(
     let fields = SessionMeta { meta };
     let prefix_cwd = fields.bool_field(&["prefixCwd"])?.unwrap_or(defaults.prefix_cwd);
     if let Some(id) = id {
-        // A session that is opened twice on a connection has a number after its key.
-        let key = match id.rsplit_once('#') {
-            Some((key, number)) if number.bytes().all(|byte| byte.is_ascii_digit()) => key,
-            _ => id,
-        };
-        let key = Some(key.to_owned());
+        let key = Some(key_of_id(id).to_owned());
         let opening = OpenRequest { key, require_existing: true, ..OpenRequest::default() };
-        return Ok(SessionSelection { opening, prefix_cwd });
+        return Ok(SessionSelection { opening, prefix_cwd, is_reset_default: false });
     }
     let label = fields.text_field(&["sessionLabel", "label"])?;
     let key = fields.text_field(&["sessionKey", "session", "key"])?;
@@ -387,15 +403,31 @@ fn select_session(
     // A label selects a session on its own; a key would select another one.
     let key = match &label {
         Some(_) => None,
-        None => Some(key.unwrap_or_else(|| format!("acp:{}", random_uuid()))),
+        None => Some(key.unwrap_or_else(new_session_key)),
     };
-    let reset = fields.bool_field(&["resetSession", "reset"])?.unwrap_or(defaults.reset);
+    let asked_reset = fields.bool_field(&["resetSession", "reset"])?;
+    let reset = asked_reset.unwrap_or(defaults.reset);
     let existing = fields.bool_field(&["requireExisting", "requireExistingSession"])?;
     let require_existing = existing.unwrap_or(defaults.require_existing);
     let agent = defaults.agent.clone();
     let opening =
         OpenRequest { key, label, agent, reset, require_existing, ..OpenRequest::default() };
-    Ok(SessionSelection { opening, prefix_cwd })
+    let is_reset_default = asked_reset.is_none() && defaults.reset;
+    Ok(SessionSelection { opening, prefix_cwd, is_reset_default })
+}
+
+/// The key of a session, given its id. A session that is opened twice on a connection has a number
+/// after its key.
+pub(crate) fn key_of_id(id: &str) -> &str {
+    match id.rsplit_once('#') {
+        Some((key, number)) if number.bytes().all(|byte| byte.is_ascii_digit()) => key,
+        _ => id,
+    }
+}
+
+/// A key that no session has.
+pub(crate) fn new_session_key() -> String {
+    format!("acp:{}", random_uuid())
 }
 
 /// Options of the client in `_meta` or `_meta.zero`.

@@ -192,6 +192,16 @@ pub trait ToolBackendFactory: Send + Sync {
         order: ToolBackendRequest,
     ) -> BoxFuture<'_, Result<Arc<dyn ToolBackend>, ToolBackendError>>;
 
+    /// Copies the results of a session that were too large for its transcript, for a copy of the
+    /// session.
+    fn copy_results(
+        &self,
+        _from: &SessionId,
+        _to: &SessionId,
+    ) -> BoxFuture<'_, Result<(), ToolBackendError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
     /// Removes the results of a session that were too large for its transcript, when the session
     /// is reset or deleted. What cannot be removed is logged.
     fn remove_results(&self, _session: &SessionId) -> BoxFuture<'_, ()> {

@@ -266,6 +266,26 @@ impl ToolBackendFactory for LocalToolBackendFactory {
         })
     }
 
+    fn copy_results(
+        &self,
+        from: &SessionId,
+        to: &SessionId,
+    ) -> BoxFuture<'_, Result<(), ToolBackendError>> {
+        let (app, from, to) = (self.0.app.clone(), from.clone(), to.clone());
+        let copying = tokio::task::spawn_blocking(move || {
+            let state = app.config.state_dir()?;
+            Ok(session_results::copy(&state, &from, &to)?)
+        });
+        Box::pin(async move {
+            let copied = copying.await.map_err(anyhow::Error::from).flatten();
+            copied.map_err(|error| {
+                ToolBackendError::Workspace(format!(
+                    "the stored results of the session could not be copied: {error:#}; check the disk"
+                ))
+            })
+        })
+    }
+
     fn remove_results(&self, session: &SessionId) -> BoxFuture<'_, ()> {
         let (app, session) = (self.0.app.clone(), session.clone());
         let removing = tokio::task::spawn_blocking(move || {
