@@ -22,7 +22,10 @@ use crate::client_approver::ClientApprover;
 use crate::client_buffers::ClientBuffers;
 use crate::client_handle::ClientHandle;
 use crate::client_questions::{ClientQuestions, QuestionCanceller};
-use crate::config::SessionOpenDefaults;
+use crate::client_terminal::{self, TerminalCaller};
+use crate::client_tools::ClientToolSet;
+use crate::command_watcher;
+use crate::config::{SessionOpenDefaults, TerminalPolicy};
 use crate::local_mode::LocalMode;
 use crate::observed_backend::ObservedToolBackend;
 use crate::pending_servers::PendingServers;
@@ -85,7 +88,13 @@ impl AcpAgent {
         let SessionSpec { id, cwd, additional, servers, meta } = spec;
         let servers = parse_servers(servers)?;
         check_folders(&cwd, &additional)?;
-        let chosen = select_session(&self.config.defaults, id.as_deref(), meta.as_ref())?;
+        let meta_json = meta.clone().map(Value::Object);
+        let tools = self.client_tools().with_session_tools(meta_json.as_ref());
+        let has_terminal = self.client_features().runs_terminals
+            && self.config.preferences().terminal == TerminalPolicy::Ask;
+        let mut chosen = select_session(&self.config.defaults, id.as_deref(), meta.as_ref())?;
+        chosen.opening.reset &= !chosen.is_reset_default || !self.is_reset_done(&chosen.opening);
+        let resets = chosen.is_reset_default.then(|| chosen.opening.clone());
         let opening = OpenRequest { cwd: Some(cwd.display().to_string()), ..chosen.opening };
         if self.sessions().len() + self.loading().len() >= SESSIONS_MAX {
             let message = format!("{SESSIONS_MAX} sessions are open; close one first");
@@ -96,8 +105,8 @@ impl AcpAgent {
             let fits = self.check_session_folders(&cwd, &additional).shared();
             let ready = async {
                 fits.clone().await?;
-                // A session with servers of its own has a tool host of its own.
-                Ok(match servers.is_empty() {
+                // A session with servers or tools of its own has a tool host of its own.
+                Ok(match servers.is_empty() && tools.is_empty() && !has_terminal {
                     true => Some(self.config.tool_hosts.prepare(&cwd, &additional).await),
                     false => None,
                 })
@@ -115,8 +124,8 @@ impl AcpAgent {
             self.mark_reset_done(&opening);
         }
         let mut updates = UpdateBuffer::new(updates);
-        let environment =
-            SessionEnvironment { id, cwd, additional, servers, prefix_cwd: chosen.prefix_cwd };
+        let prefix_cwd = chosen.prefix_cwd;
+        let environment = SessionEnvironment { id, cwd, additional, servers, tools, prefix_cwd };
         match updates.buffer_during(self.build_session(handle.clone(), environment)).await {
             Ok(SessionParts { active, actor, messages, to_client }) => {
                 Ok(PreparedSession { active, actor, messages, updates, to_client })
@@ -147,7 +156,11 @@ impl AcpAgent {
         handle: SessionHandle,
         environment: SessionEnvironment,
     ) -> Result<SessionParts, Error> {
-        let SessionEnvironment { id: asked_id, cwd, additional, servers, prefix_cwd } = environment;
+        // Settings are known once the gateway is connected.
+        let has_terminal = self.client_features().runs_terminals
+            && self.config.preferences().terminal == TerminalPolicy::Ask;
+        let SessionEnvironment { id: asked_id, cwd, additional, servers, mut tools, prefix_cwd } =
+            environment;
         let info = handle.info();
         let id = self.assign_id(asked_id.as_deref().unwrap_or(&info.session_key));
         let Some(to_client) = self.client_handle() else {
@@ -169,6 +182,19 @@ impl AcpAgent {
         let session = SessionId::new(info.session_id.clone()).map_err(|error| {
             rpc_error::operation_failed("gateway_refused", error.to_string(), false)
         })?;
+        // Nobody reads the messages yet, and there are few.
+        for problem in std::mem::take(&mut tools.problems) {
+            let _ = sender.try_send(SessionMessage::Remark(problem));
+        }
+        let mut tools = tools.into_tools(&id, &to_client, &self.tool_calls);
+        if has_terminal {
+            let caller = TerminalCaller {
+                session: id.clone(),
+                to_client: to_client.clone(),
+                cwd: cwd.clone(),
+            };
+            tools.extend(client_terminal::terminal_tool(caller));
+        }
         let order = ToolHostRequest {
             session,
             cwd: cwd.clone(),
@@ -180,6 +206,7 @@ impl AcpAgent {
             elicitor: asker,
             editor: editor.map(|editor| Arc::new(editor) as _),
             servers,
+            tools,
             result_lifetime: result_lifetime(handle.locality()),
         };
         let tool_host = self
@@ -371,6 +398,7 @@ struct SessionEnvironment {
     cwd: PathBuf,
     additional: Vec<PathBuf>,
     servers: Vec<SessionMcpServer>,
+    tools: ClientToolSet,
     prefix_cwd: bool,
 }
 

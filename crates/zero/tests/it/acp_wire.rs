@@ -9,7 +9,9 @@
 mod acp_client;
 mod bad_input;
 mod cancel;
+mod client_terminals;
 mod client_tool_calls;
+mod client_tools;
 mod command_updates;
 mod config_options;
 mod cuttable_proxy;
