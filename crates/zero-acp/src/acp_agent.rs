@@ -22,6 +22,7 @@ use crate::client_calls::{CallTable, ToolMethod};
 use crate::client_features::ClientFeatures;
 use crate::client_handle::ClientHandle;
 use crate::client_tool_methods;
+use crate::client_tools::{ClientToolSet, PendingToolCalls};
 use crate::config::{AcpConfig, DisconnectPolicy};
 use crate::handshake;
 use crate::line_transport::WriteBacklog;
@@ -63,6 +64,10 @@ pub(crate) struct AcpAgent {
     /// The client's capabilities, set by `initialize`.
     caps: Mutex<Option<ClientFeatures>>,
     sessions: Mutex<HashMap<String, Arc<ActiveSession>>>,
+    /// The tools that the client provides, set by `initialize`.
+    client_tools: Mutex<Arc<ClientToolSet>>,
+    /// Calls of these tools that wait for their result.
+    pub(crate) tool_calls: PendingToolCalls,
     /// Tool calls that the client makes itself.
     pub(crate) own_calls: Arc<CallTable>,
     /// Held while a session is opened, so that two sessions with the same key get different ids. Not
@@ -70,7 +75,12 @@ pub(crate) struct AcpAgent {
     pub(crate) opening: tokio::sync::Mutex<()>,
     /// Ids of the sessions whose history is being sent.
     loading: Mutex<HashSet<String>>,
+    /// Keys and labels of the sessions that were reset by default.
+    reset_done: Mutex<HashSet<SessionName>>,
 }
+
+/// Key and label that a session is opened by.
+pub(crate) type SessionName = (Option<String>, Option<String>);
 
 /// The id of a session whose history is being sent; it is free again when this is dropped.
 pub(crate) struct LoadReservation {
@@ -108,6 +118,9 @@ impl ConnectionHandler for AcpAgent {
             }
             "session/resume" => {
                 spawn_response(responder, session_methods::resume_session(agent, params))
+            }
+            "session/fork" => {
+                spawn_response(responder, session_methods::fork_session(agent, params))
             }
             "session/list" => {
                 spawn_response(responder, session_methods::list_sessions(agent, params))
@@ -157,8 +170,19 @@ impl ConnectionHandler for AcpAgent {
 
 impl AcpAgent {
     fn new(config: AcpConfig, gauge: WriteBacklog) -> Self {
-        let (to_client, caps, sessions, own_calls, opening, loading) = Default::default();
-        Self { config, gauge, to_client, caps, sessions, own_calls, opening, loading }
+        Self {
+            config,
+            gauge,
+            to_client: OnceLock::new(),
+            caps: Mutex::default(),
+            sessions: Mutex::default(),
+            client_tools: Mutex::default(),
+            tool_calls: PendingToolCalls::default(),
+            own_calls: Arc::default(),
+            opening: tokio::sync::Mutex::default(),
+            loading: Mutex::default(),
+            reset_done: Mutex::default(),
+        }
     }
 
     /// Marks a session as one whose history is being sent.
@@ -170,6 +194,11 @@ impl AcpAgent {
     /// Ids of the sessions whose history is being sent.
     pub(crate) fn loading(&self) -> MutexGuard<'_, HashSet<String>> {
         self.loading.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keys and labels of the sessions that were reset by default.
+    pub(crate) fn reset_done(&self) -> MutexGuard<'_, HashSet<SessionName>> {
+        self.reset_done.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn sessions(&self) -> MutexGuard<'_, HashMap<String, Arc<ActiveSession>>> {
@@ -186,17 +215,24 @@ impl AcpAgent {
         self.caps.lock().unwrap_or_else(PoisonError::into_inner).clone().unwrap_or_default()
     }
 
+    /// The tools that the client provides in every session.
+    pub(crate) fn client_tools(&self) -> Arc<ClientToolSet> {
+        Arc::clone(&self.client_tools.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// An open session of this connection, by its id.
     pub(crate) fn find_session(&self, id: &str) -> Result<Arc<ActiveSession>, Error> {
-        self.sessions().get(id).cloned().ok_or_else(|| rpc_error::session_not_found(id))
+        self.sessions().get(id).cloned().ok_or_else(|| rpc_error::session_not_open(id))
     }
 
     /// May be called more than once; the last call applies.
     fn initialize(&self, params: Value) -> Result<MethodResponse, Error> {
+        let tools = ClientToolSet::from_initialize(&params);
         let request: InitializeRequest = rpc_error::parse_params("initialize", params)?;
         let caps = ClientFeatures::from_capabilities(&request.client_capabilities);
         let ways = login::auth_methods(self.config.login.as_ref(), &caps);
         *self.caps.lock().unwrap_or_else(PoisonError::into_inner) = Some(caps);
+        *self.client_tools.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(tools);
         MethodResponse::new(handshake::initialize_response().auth_methods(ways))
     }
 

@@ -40,7 +40,7 @@ pub(crate) enum ToolMethod {
     List,
     /// Call one tool with the given arguments.
     Use,
-    /// Acknowledge the result of a call that was made by notification.
+    /// The result of a call of a tool that the client provides.
     Result,
     /// Cancel a call.
     Cancel,

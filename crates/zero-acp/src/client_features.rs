@@ -20,6 +20,8 @@ pub(crate) struct ClientFeatures {
     pub(crate) shows_forms: bool,
     /// Opens elicitation URLs; without it, such questions are cancelled.
     pub(crate) opens_pages: bool,
+    /// Runs commands in terminals; see [`crate::client_terminal`].
+    pub(crate) runs_terminals: bool,
     /// Can run zero in a terminal for login.
     pub(crate) logs_in_at_terminal: bool,
     /// The same capability in its older form (`_meta.terminal-auth`).
@@ -43,6 +45,7 @@ impl ClientFeatures {
             takes_compaction: session.is_some_and(|session| session.compaction.is_some()),
             shows_forms: elicitation.is_some_and(|elicitation| elicitation.form.is_some()),
             opens_pages: elicitation.is_some_and(|elicitation| elicitation.url.is_some()),
+            runs_terminals: capabilities.terminal,
             logs_in_at_terminal: capabilities.auth.terminal,
             starts_terminals: meta("terminal-auth"),
         }
@@ -65,7 +68,7 @@ mod tests {
     fn features_default_to_unsupported() {
         check(json!({}), ClientFeatures::default());
         check(
-            json!({"_meta": {"terminal_output": "yes"}, "terminal": true}),
+            json!({"_meta": {"terminal_output": "yes"}, "terminal": false}),
             ClientFeatures::default(),
         );
         check(
@@ -100,6 +103,7 @@ mod tests {
         );
         check(json!({"elicitation": {"form": {}}}), ClientFeatures { shows_forms: true, ..none() });
         check(json!({"elicitation": {"url": {}}}), ClientFeatures { opens_pages: true, ..none() });
+        check(json!({"terminal": true}), ClientFeatures { runs_terminals: true, ..none() });
         check(
             json!({"auth": {"terminal": true}}),
             ClientFeatures { logs_in_at_terminal: true, ..none() },

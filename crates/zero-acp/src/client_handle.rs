@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use agent_client_protocol::v1::ConnectionTo;
-use agent_client_protocol::v1::schema::{SessionId, SessionNotification, SessionUpdate};
+use agent_client_protocol::v1::schema::{Meta, SessionId, SessionNotification, SessionUpdate};
 use agent_client_protocol::{Client, Error, JsonRpcRequest, UntypedMessage};
 use serde_json::{Value, json};
 use tokio::time::timeout;
+use zero_core::RunId;
 
 use crate::line_transport::WriteBacklog;
 use crate::rpc_error;
@@ -26,8 +27,11 @@ impl ClientHandle {
     /// Sends a session update; waits while the client does not read. A disconnect is detected
     /// elsewhere.
     pub(crate) async fn send_update(&self, session: &SessionId, update: SessionUpdate) {
+        self.notify(SessionNotification::new(session.clone(), update)).await;
+    }
+
+    async fn notify(&self, notification: SessionNotification) {
         self.gauge.admit_update().await;
-        let notification = SessionNotification::new(session.clone(), update);
         if let Ok(message) = to_message(&notification) {
             let _ = self.connection.send_notification(message);
         }
@@ -37,6 +41,21 @@ impl ClientHandle {
     pub(crate) async fn send_updates(&self, session: &SessionId, updates: Vec<SessionUpdate>) {
         for update in updates {
             self.send_update(session, update).await;
+        }
+    }
+
+    /// Sends updates about a run that another client started, in order. `_meta.zero.observedRun`
+    /// tells them from those of the client's own turns.
+    pub(crate) async fn send_observed_updates(
+        &self,
+        session: &SessionId,
+        run: &RunId,
+        updates: Vec<SessionUpdate>,
+    ) {
+        for update in updates {
+            let observed = json!({"observedRun": run.as_str()});
+            let meta = Meta::from_iter([("zero".to_owned(), observed)]);
+            self.notify(SessionNotification::new(session.clone(), update).meta(meta)).await;
         }
     }
 

@@ -45,6 +45,7 @@ pub(crate) fn handle_request(
             }
         },
         ToolMethod::Result => {
+            agent.tool_calls.resolve(params);
             let _ = responder.respond(json!({}));
         }
         ToolMethod::Cancel => {
@@ -81,7 +82,8 @@ pub(crate) fn handle_notification(agent: &Arc<AcpAgent>, method: &str, params: V
                 agent.own_calls.cancel(&target.session_id, &target.tool_call_id);
             }
         }
-        Some((ToolMethod::List | ToolMethod::Result, _)) | None => {}
+        Some((ToolMethod::Result, _)) => agent.tool_calls.resolve(params),
+        Some((ToolMethod::List, _)) | None => {}
     }
 }
 

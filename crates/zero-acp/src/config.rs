@@ -37,6 +37,8 @@ pub struct ClientPreferences {
     pub overlap: OverlapPolicy,
     /// What happens to runs when the editor disconnects.
     pub on_eof: DisconnectPolicy,
+    /// Whether the agent can run commands in a terminal of the editor.
+    pub terminal: TerminalPolicy,
 }
 
 /// Defaults for opening sessions; the client can override them per session.
@@ -77,6 +79,16 @@ pub enum DisconnectPolicy {
     Abort,
     /// Let a remote gateway continue its runs; stop those in this process.
     Detach,
+}
+
+/// Whether the agent can run commands in a terminal of the editor, outside the sandbox.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TerminalPolicy {
+    /// It cannot.
+    #[default]
+    Never,
+    /// It can; the user is asked before each command.
+    Ask,
 }
 
 /// How the user enters a model key.

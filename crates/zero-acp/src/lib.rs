@@ -13,7 +13,10 @@ mod client_calls;
 mod client_features;
 mod client_handle;
 mod client_questions;
+mod client_terminal;
 mod client_tool_methods;
+mod client_tools;
+mod command_watcher;
 pub mod config;
 mod elicitation_dialog;
 mod handshake;
@@ -22,6 +25,7 @@ mod local_mode;
 mod login;
 mod observed_backend;
 mod output_buffer;
+mod own_runs;
 mod pending_servers;
 mod prompt_content;
 mod prompt_sender;
@@ -41,10 +45,11 @@ pub use acp_agent::serve;
 pub use acp_server::AcpServeError;
 pub use config::{
     AcpConfig, ClientPreferences, DisconnectPolicy, ModelKeyChecker, ModelKeyError,
-    SessionOpenDefaults, TerminalLogin,
+    SessionOpenDefaults, TerminalLogin, TerminalPolicy,
 };
 pub use tool_host_factory::{
-    ServerStartup, SessionMcpServer, SessionServerTransport, SessionToolHost, ToolHostFactory,
-    ToolHostOpenError, ToolHostRequest, UnavailableServer,
+    ClientTool, ClientToolCaller, ClientToolDefinition, ClientToolKind, ServerStartup,
+    SessionMcpServer, SessionServerTransport, SessionToolHost, ToolHostFactory, ToolHostOpenError,
+    ToolHostRequest, UnavailableServer,
 };
 pub use tool_server::{ToolServerApproval, ToolServerConfig, serve_tools};

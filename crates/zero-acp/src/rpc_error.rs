@@ -27,19 +27,32 @@ pub(crate) fn parse_params<T: DeserializeOwned>(method: &str, params: Value) -> 
 /// The parameters are invalid.
 pub(crate) fn invalid_params(message: impl Into<String>) -> Error {
     Error::new(Error::invalid_params().code, message)
+        .data(json!({"kind": "invalid_params", "advice": "correct the request and send it again"}))
 }
 
 /// The request is not possible now, or at all.
 pub(crate) fn bad_request(message: impl Into<String>) -> Error {
+    let advice = "do what the message says, then send the request again";
     Error::new(Error::invalid_request().code, message)
+        .data(json!({"kind": "invalid_request", "advice": advice}))
 }
 
-/// There is no such session on this connection.
-pub(crate) fn session_not_found(id: &str) -> Error {
-    let message =
-        "no such session is open; open it by `session/load` or `session/resume`, or make a new one";
-    Error::new(agent_client_protocol::ErrorCode::RESOURCE_NOT_FOUND, message)
-        .data(json!({"sessionId": id}))
+/// The session is not open on this connection.
+pub(crate) fn session_not_open(id: &str) -> Error {
+    let advice =
+        "open it with `session/load` or `session/resume`, or start another with `session/new`";
+    session_error("session_not_open", "this session is not open here", advice, id)
+}
+
+/// There is no such session.
+pub(crate) fn no_session(id: &str) -> Error {
+    let advice = "list the sessions with `session/list`, or start another with `session/new`";
+    session_error("no_session", "there is no such session", advice, id)
+}
+
+fn session_error(kind: &str, what: &str, advice: &str, id: &str) -> Error {
+    Error::new(agent_client_protocol::ErrorCode::RESOURCE_NOT_FOUND, format!("{what}; {advice}"))
+        .data(json!({"kind": kind, "advice": advice, "sessionId": id}))
 }
 
 /// An operation failed, and the request was not the cause.
@@ -49,7 +62,26 @@ pub(crate) fn operation_failed(
     is_retryable: bool,
 ) -> Error {
     Error::new(Error::internal_error().code, one_line(&message.into()))
-        .data(json!({"kind": kind, "retryable": is_retryable}))
+        .data(json!({"kind": kind, "retryable": is_retryable, "advice": advice(kind)}))
+}
+
+/// What to do about an error of this kind.
+fn advice(kind: &str) -> &'static str {
+    match kind {
+        "settings" => "correct the settings that the message names, then try again",
+        "auth" => "give the model's key: `zero acp --login`, or `zero config set-key`",
+        "gateway_refused" => "do what the message says, or check what the gateway's token may do",
+        "gateway_unreachable" => {
+            "start the gateway, or correct `--url` or `gateway.remote` in settings, then try again"
+        }
+        "gateway_lost" => {
+            "open the session again; check what the run did before you send its prompt again"
+        }
+        "tool_host" => "open the session again, so that its tools are here",
+        "unsupported" => "use a gateway of zero for this",
+        "timeout" => "try again; if the client does not answer, restart it",
+        _ => "try again; run `zero doctor` if it happens again",
+    }
 }
 
 /// The error is in a settings file or on the command line.
@@ -60,7 +92,7 @@ pub(crate) fn settings_error(message: &str) -> Error {
 /// Converts an error of the gateway link.
 pub(crate) fn from_link_error(error: &GatewayLinkError) -> Error {
     match error {
-        GatewayLinkError::NoSession { key } => session_not_found(key),
+        GatewayLinkError::NoSession { key } => no_session(key),
         GatewayLinkError::Refused { code, message } if code.is_callers_fault() => {
             invalid_params(one_line(message))
         }
@@ -136,7 +168,7 @@ mod tests {
                 error.message,
                 format!("the parameters of `session/new` do not fit: {expected}")
             );
-            assert_eq!(error.data, None);
+            assert!(!error.data.unwrap().to_string().contains("hunter2"));
         }
     }
 }

@@ -16,6 +16,7 @@ use agent_client_protocol::v1::schema::{self, SessionUpdate, ToolCallUpdate};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::sleep_until;
 use zero_client::{OverlapPolicy, SessionHandle};
+use zero_core::RunId;
 use zero_runtime::tool_backend::ToolBackend;
 
 use self::prompts::PendingPrompt;
@@ -27,6 +28,7 @@ use crate::client_questions::{
 };
 use crate::config::DisconnectPolicy;
 use crate::local_mode::LocalMode;
+use crate::own_runs::OwnRuns;
 use crate::pending_servers::PendingServers;
 use crate::session_message::{ApprovalMessage, SessionMessage, SessionSender};
 use crate::session_options::SessionOptions;
@@ -73,6 +75,9 @@ pub(crate) struct SessionActor {
     /// Entries up to this number were sent by a replay.
     pub(crate) sent_until: u64,
     waiting: HashMap<String, PendingPrompt>,
+    own_runs: OwnRuns,
+    /// The run of another client that is active, as far as its entries were received.
+    observed_run: Option<RunId>,
     stopped: CancelledRuns,
     /// Remark for the end of the run that chose a mode which does not apply.
     unheeded: Option<String>,
@@ -88,7 +93,7 @@ impl SessionActor {
         questions: ClientQuestions,
         sent_until: u64,
     ) -> Self {
-        let (waiting, stopped, unheeded, unsent) = Default::default();
+        let (waiting, own_runs, observed_run, stopped, unheeded, unsent) = Default::default();
         Self {
             active,
             to_client,
@@ -96,6 +101,8 @@ impl SessionActor {
             questions,
             sent_until,
             waiting,
+            own_runs,
+            observed_run,
             stopped,
             unheeded,
             unsent,
@@ -118,7 +125,7 @@ impl SessionActor {
                 message = messages.recv() => message,
                 () = pause => {
                     let updates = self.presenter.present_held_output(Instant::now());
-                    self.send_updates(updates).await;
+                    self.send_call_updates(None, updates).await;
                     continue;
                 }
             };
@@ -138,16 +145,16 @@ impl SessionActor {
                 SessionMessage::CallDescribed { call, title, kind, locations } => {
                     let updates =
                         self.presenter.present_description(&call, &title, kind, &locations);
-                    self.send_updates(updates).await;
+                    self.send_call_updates(Some(&call), updates).await;
                 }
                 SessionMessage::CallStarted { call } => {
                     let updates = self.presenter.present_call_start(&call);
-                    self.send_updates(updates).await;
+                    self.send_call_updates(Some(&call), updates).await;
                 }
                 SessionMessage::OutputAvailable { call, printed } => {
                     let updates =
                         self.presenter.present_output(&call, &printed.take(), Instant::now());
-                    self.send_updates(updates).await;
+                    self.send_call_updates(Some(&call), updates).await;
                 }
                 SessionMessage::RequestApproval(approval) => {
                     self.ask_local_approval(*approval).await
@@ -185,6 +192,27 @@ impl SessionActor {
 
     async fn send_updates(&mut self, updates: Vec<SessionUpdate>) {
         self.to_client.send_updates(&self.active.id, updates).await;
+    }
+
+    /// Sends updates about a call of the tools here. The tools also run the calls of other clients of
+    /// the session; these updates say so.
+    async fn send_call_updates(&mut self, call: Option<&str>, updates: Vec<SessionUpdate>) {
+        match self.observed_run_of(call) {
+            Some(run) => {
+                self.to_client.send_observed_updates(&self.active.id, &run, updates).await;
+            }
+            None => self.send_updates(updates).await,
+        }
+    }
+
+    /// The run of another client that a call belongs to. A call whose run is not known yet belongs
+    /// to the active one, unless this client has something to do.
+    fn observed_run_of(&self, call: Option<&str>) -> Option<RunId> {
+        let known = call.and_then(|call| self.presenter.call_run(call)).cloned();
+        let is_own = |call: &str| self.active.own_calls.contains(&self.active.id.0, call);
+        let may_be_others = self.waiting.is_empty() && !call.is_some_and(is_own);
+        let active = || self.observed_run.clone().filter(|_| may_be_others);
+        known.or_else(active).filter(|run| !self.own_runs.contains(run))
     }
 
     /// Sends a remark of zero. Without support for notices it belongs to a turn, so it waits for
@@ -239,7 +267,7 @@ impl SessionActor {
     /// Shows that a question was answered or withdrawn.
     async fn show_answer(&mut self, question: &str, answer: &str) {
         let updates = self.presenter.resolve_question(question, answer);
-        self.send_updates(updates).await;
+        self.send_call_updates(None, updates).await;
     }
 
     async fn show_choice(
@@ -258,7 +286,8 @@ impl SessionActor {
 
     async fn ask_local_approval(&mut self, approval: ApprovalMessage) {
         let (updates, call) = self.presenter.present_approval(&approval.request);
-        self.send_updates(updates).await;
+        let shown = approval.request.call.clone();
+        self.send_call_updates(Some(&shown), updates).await;
         self.questions.ask_local_permission(approval, call);
         self.withdraw_stopped_questions().await;
     }

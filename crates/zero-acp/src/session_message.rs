@@ -107,6 +107,11 @@ impl SessionSender {
         (Self { messages }, received)
     }
 
+    /// Whether the session's task receives messages.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.messages.is_closed()
+    }
+
     /// Sends a message; waits while the queue is full.
     pub(crate) async fn send(&self, message: SessionMessage) {
         let _ = self.messages.send(message).await;

@@ -6,20 +6,21 @@ use std::sync::Arc;
 use agent_client_protocol::Error;
 use agent_client_protocol::v1::schema::{
     CloseSessionRequest, CloseSessionResponse, DeleteSessionRequest, DeleteSessionResponse,
-    ListSessionsRequest, ListSessionsResponse, LoadSessionRequest, LoadSessionResponse, Meta,
-    NewSessionRequest, NewSessionResponse, ResumeSessionRequest, ResumeSessionResponse,
-    SessionConfigOptionValue, SessionInfo, SetSessionConfigOptionRequest,
-    SetSessionConfigOptionResponse, SetSessionModeRequest, SetSessionModeResponse,
+    ForkSessionRequest, ForkSessionResponse, ListSessionsRequest, ListSessionsResponse,
+    LoadSessionRequest, LoadSessionResponse, Meta, NewSessionRequest, NewSessionResponse,
+    ResumeSessionRequest, ResumeSessionResponse, SessionConfigOptionValue, SessionInfo,
+    SetSessionConfigOptionRequest, SetSessionConfigOptionResponse, SetSessionModeRequest,
+    SetSessionModeResponse,
 };
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use zero_client::{ListRequest, SessionChange};
+use zero_client::{GatewayLinkError, ListRequest, SessionChange};
 
 use crate::acp_agent::{AcpAgent, MethodResponse, close_and_wait};
 use crate::config::DisconnectPolicy;
 use crate::rpc_error;
 use crate::session::ActiveSession;
-use crate::session_setup::{PreparedSession, SessionSpec};
+use crate::session_setup::{self, PreparedSession, SessionSpec};
 
 /// Sessions per page, unless the client asks for fewer.
 const PAGE_SIZE_DEFAULT: u64 = 50;
@@ -101,6 +102,53 @@ pub(crate) async fn resume_session(
     let response = {
         let choices = opened.active.options();
         ResumeSessionResponse::new().modes(choices.modes()).config_options(choices.options())
+    };
+    Ok(MethodResponse::new(response)?.with_session(register_session(&agent, opened)))
+}
+
+/// Copies a session up to now and opens the copy, which has an id of its own.
+pub(crate) async fn fork_session(
+    agent: Arc<AcpAgent>,
+    params: Value,
+) -> Result<MethodResponse, Error> {
+    let request: ForkSessionRequest = rpc_error::parse_params("session/fork", params)?;
+    let id = request.session_id.0.to_string();
+    let mut spec = SessionSpec {
+        id: None,
+        cwd: request.cwd,
+        additional: request.additional_directories,
+        servers: request.mcp_servers,
+        meta: request.meta,
+    };
+    // Check first: a session that cannot be opened is not copied.
+    agent.check_spec(&spec).await?;
+    let source = match agent.sessions().get(&id) {
+        Some(active) => active.handle.info().session_key,
+        None => session_setup::key_of_id(&id).to_owned(),
+    };
+    let copy = session_setup::new_session_key();
+    let key = agent.config.link.fork(&source, &copy).await;
+    let key = key.map_err(|error| match error {
+        GatewayLinkError::NoSession { .. } => rpc_error::no_session(&id),
+        error => rpc_error::from_link_error(&error),
+    })?;
+    spec.id = Some(key.clone());
+    let _alone = agent.opening.lock().await;
+    let opened = match agent.open_session(spec).await {
+        Ok(opened) => opened,
+        Err(error) => {
+            // The client does not know its id, so nobody would use it.
+            if let Err(error) = agent.config.link.delete(&key).await {
+                tracing::warn!(%error, session = key, "a copy that could not be opened is left");
+            }
+            return Err(error);
+        }
+    };
+    let response = {
+        let choices = opened.active.options();
+        ForkSessionResponse::new(opened.active.id.clone())
+            .modes(choices.modes())
+            .config_options(choices.options())
     };
     Ok(MethodResponse::new(response)?.with_session(register_session(&agent, opened)))
 }
@@ -187,7 +235,7 @@ pub(crate) async fn close_session(
 ) -> Result<MethodResponse, Error> {
     let request: CloseSessionRequest = rpc_error::parse_params("session/close", params)?;
     let id = &*request.session_id.0;
-    let active = agent.sessions().remove(id).ok_or_else(|| rpc_error::session_not_found(id))?;
+    let active = agent.sessions().remove(id).ok_or_else(|| rpc_error::session_not_open(id))?;
     close_and_wait(&active, DisconnectPolicy::Abort).await;
     MethodResponse::new(CloseSessionResponse::new())
 }

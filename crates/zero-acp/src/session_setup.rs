@@ -22,7 +22,10 @@ use crate::client_approver::ClientApprover;
 use crate::client_buffers::ClientBuffers;
 use crate::client_handle::ClientHandle;
 use crate::client_questions::{ClientQuestions, QuestionCanceller};
-use crate::config::SessionOpenDefaults;
+use crate::client_terminal::{self, TerminalCaller};
+use crate::client_tools::ClientToolSet;
+use crate::command_watcher;
+use crate::config::{SessionOpenDefaults, TerminalPolicy};
 use crate::local_mode::LocalMode;
 use crate::observed_backend::ObservedToolBackend;
 use crate::pending_servers::PendingServers;
@@ -41,6 +44,8 @@ const SESSIONS_MAX: usize = 256;
 const SERVERS_MAX: usize = 64;
 /// Most additional folders of a session.
 const FOLDERS_MAX: usize = 64;
+/// Sessions that `--reset-session` resets; it leaves further ones as they are.
+const RESETS_MAX: usize = 4_096;
 /// Most entries of a replay; a ledger that never ends is an error.
 const ENTRIES_MAX: usize = 1_000_000;
 
@@ -83,7 +88,13 @@ impl AcpAgent {
         let SessionSpec { id, cwd, additional, servers, meta } = spec;
         let servers = parse_servers(servers)?;
         check_folders(&cwd, &additional)?;
-        let chosen = select_session(&self.config.defaults, id.as_deref(), meta.as_ref())?;
+        let meta_json = meta.clone().map(Value::Object);
+        let tools = self.client_tools().with_session_tools(meta_json.as_ref());
+        let has_terminal = self.client_features().runs_terminals
+            && self.config.preferences().terminal == TerminalPolicy::Ask;
+        let mut chosen = select_session(&self.config.defaults, id.as_deref(), meta.as_ref())?;
+        chosen.opening.reset &= !chosen.is_reset_default || !self.is_reset_done(&chosen.opening);
+        let resets = chosen.is_reset_default.then(|| chosen.opening.clone());
         let opening = OpenRequest { cwd: Some(cwd.display().to_string()), ..chosen.opening };
         if self.sessions().len() + self.loading().len() >= SESSIONS_MAX {
             let message = format!("{SESSIONS_MAX} sessions are open; close one first");
@@ -94,8 +105,8 @@ impl AcpAgent {
             let fits = self.check_session_folders(&cwd, &additional).shared();
             let ready = async {
                 fits.clone().await?;
-                // A session with servers of its own has a tool host of its own.
-                Ok(match servers.is_empty() {
+                // A session with servers or tools of its own has a tool host of its own.
+                Ok(match servers.is_empty() && tools.is_empty() && !has_terminal {
                     true => Some(self.config.tool_hosts.prepare(&cwd, &additional).await),
                     false => None,
                 })
@@ -109,9 +120,12 @@ impl AcpAgent {
             let (opened, _ready) = tokio::try_join!(open, ready)?;
             opened
         };
+        if let Some(opening) = resets {
+            self.mark_reset_done(&opening);
+        }
         let mut updates = UpdateBuffer::new(updates);
-        let environment =
-            SessionEnvironment { id, cwd, additional, servers, prefix_cwd: chosen.prefix_cwd };
+        let prefix_cwd = chosen.prefix_cwd;
+        let environment = SessionEnvironment { id, cwd, additional, servers, tools, prefix_cwd };
         match updates.buffer_during(self.build_session(handle.clone(), environment)).await {
             Ok(SessionParts { active, actor, messages, to_client }) => {
                 Ok(PreparedSession { active, actor, messages, updates, to_client })
@@ -130,8 +144,8 @@ impl AcpAgent {
     ) -> Result<(SessionHandle, SessionUpdates), Error> {
         let opened = self.config.link.open(opening).await;
         opened.map_err(|error| match (id, rpc_error::from_link_error(&error)) {
-            (Some(id), error) if error.code == rpc_error::session_not_found(id).code => {
-                rpc_error::session_not_found(id)
+            (Some(id), error) if error.code == rpc_error::no_session(id).code => {
+                rpc_error::no_session(id)
             }
             (_, error) => error,
         })
@@ -142,7 +156,11 @@ impl AcpAgent {
         handle: SessionHandle,
         environment: SessionEnvironment,
     ) -> Result<SessionParts, Error> {
-        let SessionEnvironment { id: asked_id, cwd, additional, servers, prefix_cwd } = environment;
+        // Settings are known once the gateway is connected.
+        let has_terminal = self.client_features().runs_terminals
+            && self.config.preferences().terminal == TerminalPolicy::Ask;
+        let SessionEnvironment { id: asked_id, cwd, additional, servers, mut tools, prefix_cwd } =
+            environment;
         let info = handle.info();
         let id = self.assign_id(asked_id.as_deref().unwrap_or(&info.session_key));
         let Some(to_client) = self.client_handle() else {
@@ -164,6 +182,19 @@ impl AcpAgent {
         let session = SessionId::new(info.session_id.clone()).map_err(|error| {
             rpc_error::operation_failed("gateway_refused", error.to_string(), false)
         })?;
+        // Nobody reads the messages yet, and there are few.
+        for problem in std::mem::take(&mut tools.problems) {
+            let _ = sender.try_send(SessionMessage::Remark(problem));
+        }
+        let mut tools = tools.into_tools(&id, &to_client, &self.tool_calls);
+        if has_terminal {
+            let caller = TerminalCaller {
+                session: id.clone(),
+                to_client: to_client.clone(),
+                cwd: cwd.clone(),
+            };
+            tools.extend(client_terminal::terminal_tool(caller));
+        }
         let order = ToolHostRequest {
             session,
             cwd: cwd.clone(),
@@ -175,6 +206,7 @@ impl AcpAgent {
             elicitor: asker,
             editor: editor.map(|editor| Arc::new(editor) as _),
             servers,
+            tools,
             result_lifetime: result_lifetime(handle.locality()),
         };
         let tool_host = self
@@ -224,6 +256,20 @@ impl AcpAgent {
         Ok(SessionParts { active, actor, messages, to_client })
     }
 
+    /// Whether `--reset-session` has reset the session that is asked for. It does so once, before
+    /// the first use in this process.
+    fn is_reset_done(&self, opening: &OpenRequest) -> bool {
+        let done = self.reset_done();
+        done.len() >= RESETS_MAX || done.contains(&(opening.key.clone(), opening.label.clone()))
+    }
+
+    fn mark_reset_done(&self, opening: &OpenRequest) {
+        let mut done = self.reset_done();
+        if done.len() < RESETS_MAX {
+            done.insert((opening.key.clone(), opening.label.clone()));
+        }
+    }
+
     /// The client's id for a session: the id it asked for, or the key, so that another process can
     /// find the session by it.
     fn assign_id(&self, key: &str) -> schema::SessionId {
@@ -256,6 +302,7 @@ impl PreparedSession {
             first
         };
         let sender = active.sender.clone();
+        tokio::spawn(command_watcher::watch(Arc::downgrade(&active)));
         drop(active);
         tokio::spawn(actor.run(messages));
         tokio::spawn(async move {
@@ -351,6 +398,7 @@ struct SessionEnvironment {
     cwd: PathBuf,
     additional: Vec<PathBuf>,
     servers: Vec<SessionMcpServer>,
+    tools: ClientToolSet,
     prefix_cwd: bool,
 }
 
@@ -358,6 +406,8 @@ struct SessionEnvironment {
 struct SessionSelection {
     opening: OpenRequest,
     prefix_cwd: bool,
+    /// Whether the flag, not the client, asks for a reset.
+    is_reset_default: bool,
 }
 
 fn select_session(
@@ -368,14 +418,9 @@ fn select_session(
     let fields = SessionMeta { meta };
     let prefix_cwd = fields.bool_field(&["prefixCwd"])?.unwrap_or(defaults.prefix_cwd);
     if let Some(id) = id {
-        // A session that is opened twice on a connection has a number after its key.
-        let key = match id.rsplit_once('#') {
-            Some((key, number)) if number.bytes().all(|byte| byte.is_ascii_digit()) => key,
-            _ => id,
-        };
-        let key = Some(key.to_owned());
+        let key = Some(key_of_id(id).to_owned());
         let opening = OpenRequest { key, require_existing: true, ..OpenRequest::default() };
-        return Ok(SessionSelection { opening, prefix_cwd });
+        return Ok(SessionSelection { opening, prefix_cwd, is_reset_default: false });
     }
     let label = fields.text_field(&["sessionLabel", "label"])?;
     let key = fields.text_field(&["sessionKey", "session", "key"])?;
@@ -386,15 +431,31 @@ fn select_session(
     // A label selects a session on its own; a key would select another one.
     let key = match &label {
         Some(_) => None,
-        None => Some(key.unwrap_or_else(|| format!("acp:{}", random_uuid()))),
+        None => Some(key.unwrap_or_else(new_session_key)),
     };
-    let reset = fields.bool_field(&["resetSession", "reset"])?.unwrap_or(defaults.reset);
+    let asked_reset = fields.bool_field(&["resetSession", "reset"])?;
+    let reset = asked_reset.unwrap_or(defaults.reset);
     let existing = fields.bool_field(&["requireExisting", "requireExistingSession"])?;
     let require_existing = existing.unwrap_or(defaults.require_existing);
     let agent = defaults.agent.clone();
     let opening =
         OpenRequest { key, label, agent, reset, require_existing, ..OpenRequest::default() };
-    Ok(SessionSelection { opening, prefix_cwd })
+    let is_reset_default = asked_reset.is_none() && defaults.reset;
+    Ok(SessionSelection { opening, prefix_cwd, is_reset_default })
+}
+
+/// The key of a session, given its id. A session that is opened twice on a connection has a number
+/// after its key.
+pub(crate) fn key_of_id(id: &str) -> &str {
+    match id.rsplit_once('#') {
+        Some((key, number)) if number.bytes().all(|byte| byte.is_ascii_digit()) => key,
+        _ => id,
+    }
+}
+
+/// A key that no session has.
+pub(crate) fn new_session_key() -> String {
+    format!("acp:{}", random_uuid())
 }
 
 /// Options of the client in `_meta` or `_meta.zero`.

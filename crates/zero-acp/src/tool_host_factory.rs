@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use zero_core::SessionId;
+use serde_json::Value;
+use zero_core::{CallId, SessionId, ToolError, ToolName, ToolResult};
 use zero_policy::PermissionMode;
 use zero_runtime::session_results::ResultLifetime;
 use zero_runtime::tool::BoxFuture;
@@ -87,8 +88,55 @@ pub struct ToolHostRequest {
     pub editor: Option<Arc<dyn Editor>>,
     /// The MCP servers that the editor names for this session.
     pub servers: Vec<SessionMcpServer>,
+    /// The tools that the editor provides in this session.
+    pub tools: Vec<ClientTool>,
     /// How long the session's oversized results exist.
     pub result_lifetime: ResultLifetime,
+}
+
+/// A tool that the client provides.
+pub struct ClientTool {
+    /// How the client defines it.
+    pub definition: ClientToolDefinition,
+    /// Has the client run its calls.
+    pub caller: Arc<dyn ClientToolCaller>,
+}
+
+/// The definition of a client's tool, checked and bounded.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClientToolDefinition {
+    /// Its name among the tools of the session: `acp__NAME`.
+    pub registered: ToolName,
+    /// The client's name for it.
+    pub name: String,
+    /// What it does, for the model.
+    pub description: String,
+    /// JSON Schema of its input, an object.
+    pub input_schema: Value,
+    /// What its calls do.
+    pub kind: ClientToolKind,
+}
+
+/// What the calls of a client's tool do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientToolKind {
+    /// Whatever the client does with them.
+    Other,
+    /// They run the command in the field `command`, in a terminal of the client.
+    Terminal,
+}
+
+/// Has the client run calls of its tools.
+pub trait ClientToolCaller: Send + Sync {
+    /// Has a call run, and waits for its result for `most` at most. Dropping the future tells the
+    /// client that nobody waits any more.
+    fn call<'a>(
+        &'a self,
+        tool: &'a str,
+        call: &'a CallId,
+        input: Value,
+        most: Duration,
+    ) -> BoxFuture<'a, Result<ToolResult, ToolError>>;
 }
 
 /// An open tool host.

@@ -309,6 +309,7 @@ impl ToolServer {
             elicitor: asker,
             editor: None,
             servers: Vec::new(),
+            tools: Vec::new(),
             result_lifetime: ResultLifetime::Process,
         };
         let opened = tool_hosts

@@ -52,6 +52,8 @@ const SUMMARY_BYTES_MAX: usize = 256 * 1024;
 pub(crate) enum DeliveryMode {
     /// It happens now; the client knows its own prompts.
     Live,
+    /// It happens now, in a run that another client started.
+    Observed,
     /// It is replayed to a client that knows nothing yet.
     Replay,
 }
@@ -127,9 +129,9 @@ impl UpdatePresenter {
         moment: DeliveryMode,
     ) -> Vec<SessionUpdate> {
         let run = event.run.as_ref();
-        let is_live = moment == DeliveryMode::Live;
+        let is_live = moment != DeliveryMode::Replay;
         match &event.what {
-            EventKind::Prompt { text, attachments } if !is_live => {
+            EventKind::Prompt { text, attachments } if moment != DeliveryMode::Live => {
                 user_message_updates(run, event.seq, text, attachments)
             }
             EventKind::Text { text } => self.present_text(run, MessageKind::Answer, text),
@@ -576,7 +578,7 @@ impl UpdatePresenter {
             }
             None => Vec::new(),
         };
-        if moment == DeliveryMode::Live {
+        if moment != DeliveryMode::Replay {
             self.spent = add_costs(self.spent, usage.cost_usd);
             let update =
                 format_rfc3339(event.time_ms).map(|time| SessionInfoUpdate::new().updated_at(time));

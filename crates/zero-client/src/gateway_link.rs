@@ -69,6 +69,14 @@ impl GatewayLink {
         }
     }
 
+    /// Creates a copy of a session under another key, and returns that key.
+    pub async fn fork(&self, key: &str, copy: &str) -> Result<String, GatewayLinkError> {
+        match self.shared.ensure_connected(ReconnectWait::Now).await?.side {
+            GatewayKind::Native => native_gateway::fork_session(&self.shared, key, copy).await,
+            GatewayKind::OpenClaw => Err(GatewayLinkError::Unsupported { what: "copy sessions" }),
+        }
+    }
+
     /// Deletes a session; succeeds if there is none.
     pub async fn delete(&self, key: &str) -> Result<(), GatewayLinkError> {
         let params = json!({"key": key});

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use zero_wire::ErrorCode;
 use zero_wire::zero_sessions::{
-    SessionEventsParams, SessionInfo, SessionKeyParams, SessionOpenParams, ZeroSessionsEvents,
-    ZeroSessionsList, ZeroSessionsListParams, ZeroSessionsOpen, ZeroSessionsUnsubscribe,
+    SessionEventsParams, SessionForkParams, SessionInfo, SessionKeyParams, SessionOpenParams,
+    ZeroSessionsEvents, ZeroSessionsFork, ZeroSessionsList, ZeroSessionsListParams,
+    ZeroSessionsOpen, ZeroSessionsUnsubscribe,
 };
 
 use crate::gateway_link::{ReconnectWait, RequestRetry, SharedLink};
@@ -90,6 +91,18 @@ pub(crate) async fn send_folder(
     let opened = shared.request::<ZeroSessionsOpen>(params, RequestRetry::Once).await;
     slot.update_info(opened.map_err(|unanswered| unanswered.error.for_session(&key))?.result);
     Ok(())
+}
+
+/// Copies a session. Not repeated: the first request may have made the copy.
+pub(crate) async fn fork_session(
+    shared: &Arc<SharedLink>,
+    key: &str,
+    copy: &str,
+) -> Result<String, GatewayLinkError> {
+    let params = SessionForkParams { session_key: key.to_owned(), key: Some(copy.to_owned()) };
+    let forked = shared.request::<ZeroSessionsFork>(params, RequestRetry::Never).await;
+    let forked = forked.map_err(|unanswered| unanswered.error.for_session(key))?;
+    Ok(forked.result.session_key)
 }
 
 pub(crate) async fn list_sessions(

@@ -41,7 +41,7 @@ pub use thinking_effort::ThinkingEffort;
 pub use tool_arguments::ToolArguments;
 pub use tool_call::ToolCall;
 pub use tool_error::{ErrorReason, ErrorType, ToolError};
-pub use tool_name::ToolName;
+pub use tool_name::{CLIENT_TERMINAL, CLIENT_TOOL_SOURCE, ToolName};
 pub use tool_outcome::ToolOutcome;
 pub use tool_result::{FileDiff, FileLocation, ResultDisplay, ToolResult, ToolResultPart};
 pub use tool_spec::{RiskLevel, TimeoutClass, ToolCategory, ToolKind, ToolSpec};

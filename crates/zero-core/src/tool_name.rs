@@ -55,6 +55,14 @@ impl ToolName {
     }
 }
 
+/// Source of the tools that a client of the Agent Client Protocol provides: `acp__NAME`. No server
+/// can have this name.
+pub const CLIENT_TOOL_SOURCE: &str = "acp";
+
+/// The client's terminal among the tools of [`CLIENT_TOOL_SOURCE`]. No rule or grant allows it
+/// without a question, because its commands run outside the sandbox.
+pub const CLIENT_TERMINAL: &str = "terminal";
+
 /// Separates the source of a tool from its own name.
 const SEPARATOR: &str = "__";
 

@@ -57,6 +57,9 @@ pub(crate) fn to_error_shape(error: SessionError) -> ErrorPayload {
             ErrorPayload::invalid(format!("No session found: {session}"))
         }
         // The owner of the label is not disclosed.
+        SessionError::Store(error @ StoreError::KeyTaken(_)) => {
+            ErrorPayload::invalid(error.to_string())
+        }
         SessionError::Store(StoreError::LabelTaken { label, .. }) => ErrorPayload::invalid(
             format!("the label `{}` is taken; choose another", shorten(label)),
         ),

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use url::Url;
+use zero_core::CLIENT_TOOL_SOURCE;
 use zero_policy::HostPattern;
 
 /// Default time limit until a server has listed its tools. Servers that are downloaded and built at
@@ -39,7 +40,7 @@ impl ServerAlias {
     /// Maximum length, in bytes; the other half of a tool's name is for the tool.
     pub const LEN_MAX: usize = 32;
     /// Names that have another meaning before `__`, in any case.
-    const RESERVED: [&str; 2] = ["mcp", "cmd"];
+    const RESERVED: [&str; 3] = ["mcp", "cmd", CLIENT_TOOL_SOURCE];
 
     /// Validates an alias.
     pub fn new(name: impl Into<String>) -> Result<Self, ServerAliasError> {
@@ -186,7 +187,7 @@ mod tests {
 
     #[test]
     fn reserved_alias_is_refused_in_any_case() {
-        for taken in ["mcp", "cmd", "MCP", "Cmd"] {
+        for taken in ["mcp", "cmd", "acp", "MCP", "Cmd"] {
             assert_eq!(ServerAlias::new(taken), Err(ServerAliasError::Reserved(taken.to_owned())));
         }
         check("mcp2", true);

@@ -22,8 +22,8 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use zero_core::{
-    CommandExecution, CommandLimitChange, CommandLine, Effect, RiskLevel, TargetPath,
-    ToolArguments, ToolDefinitionState, ToolName,
+    CLIENT_TERMINAL, CLIENT_TOOL_SOURCE, CommandExecution, CommandLimitChange, CommandLine, Effect,
+    RiskLevel, TargetPath, ToolArguments, ToolDefinitionState, ToolName,
 };
 
 pub use self::connect_request::{ConnectDeniedError, ConnectPermission, ConnectRequest};
@@ -304,6 +304,11 @@ fn opens_protected(rule: &PolicyRule) -> bool {
     rule.verdict == Verdict::Allow && rule.source.owner == RuleOwner::User && rule.names_protected()
 }
 
+/// Whether a call runs a command in a terminal of the editor.
+fn is_client_terminal(server: &str, tool: &str) -> bool {
+    server == CLIENT_TOOL_SOURCE && tool == CLIENT_TERMINAL
+}
+
 /// Whether it is an exact allow rule of the user, the strongest permission there is.
 fn is_exact_person_allow(rule: &PolicyRule) -> bool {
     rule.verdict == Verdict::Allow && rule.is_exact() && rule.source.owner == RuleOwner::User
@@ -489,6 +494,10 @@ impl<'a> RequestEvaluator<'a> {
             Some((verdict @ (Verdict::Deny | Verdict::Ask), rule)) => {
                 EffectAssessment::from_rule("mcp", target, verdict, rule)
             }
+            _ if is_client_terminal(server, tool) => {
+                let reason = "the command runs in a terminal of the editor, outside the sandbox; no rule can allow that without a question".to_owned();
+                EffectAssessment::new("mcp", target, Verdict::Ask, reason)
+            }
             // The approval was for another definition of the tool.
             _ if definition == ToolDefinitionState::Changed => {
                 let reason = format!(
@@ -498,7 +507,10 @@ impl<'a> RequestEvaluator<'a> {
             }
             Some((verdict, rule)) => EffectAssessment::from_rule("mcp", target, verdict, rule),
             None => {
-                let reason = format!("no rule allows `{tool}` of MCP server `{server}`");
+                let reason = match server {
+                    CLIENT_TOOL_SOURCE => format!("no rule allows `{tool}` of the editor"),
+                    _ => format!("no rule allows `{tool}` of MCP server `{server}`"),
+                };
                 // The server's tool name can be anything, such as `*`, which would mean more as a
                 // rule.
                 let name = ToolName::from_namespaced(server, tool).ok();
@@ -510,7 +522,11 @@ impl<'a> RequestEvaluator<'a> {
                 }
             }
         };
-        EffectAssessment { risk: RiskLevel::High, changes: ChangeScope::Unknown, ..judged }
+        let risk = match is_client_terminal(server, tool) {
+            true => RiskLevel::Critical,
+            false => RiskLevel::High,
+        };
+        EffectAssessment { risk, changes: ChangeScope::Unknown, ..judged }
     }
 
     /// The strictest matching rule.

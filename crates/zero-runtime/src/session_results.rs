@@ -5,6 +5,7 @@
 //! Rules of the user may remove old ones earlier.
 
 use std::io;
+use std::time::Duration;
 
 use zero_core::SessionId;
 use zero_exec::spill_quota::{OwnerSpace, SpillQuota};
@@ -48,6 +49,26 @@ pub(crate) fn quota(state: &StateDir, session: &SessionId, owner: Option<&str>) 
 /// Removes the results of a session, if there are any.
 pub fn remove(state: &StateDir, session: &SessionId) -> io::Result<()> {
     folder(state, session).remove_all()
+}
+
+/// Copies the results of a session to another one, under the same names. Results that the other one
+/// has are kept.
+pub fn copy(state: &StateDir, from: &SessionId, to: &SessionId) -> io::Result<()> {
+    let (from, to) = (folder(state, from), folder(state, to));
+    for name in from.list_names()? {
+        let mut content = from.open(&name)?;
+        match to.create_new(&name) {
+            Ok(mut copy) => drop(io::copy(&mut content, &mut copy)?),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// How long ago the folder of a session's results last changed.
+pub fn age(state: &StateDir, session: &SessionId) -> io::Result<Duration> {
+    state.child(SESSION_RESULTS).age(session.as_str())
 }
 
 /// The sessions that have results.

@@ -38,6 +38,11 @@ pub trait ToolBackend: Send + Sync {
         dialect: DialectName,
     ) -> BoxFuture<'_, Result<ToolCatalog, ToolBackendError>>;
 
+    /// The commands that the user defined, as in the catalog.
+    fn list_commands(&self) -> BoxFuture<'_, Result<Vec<PromptCommand>, ToolBackendError>> {
+        Box::pin(async { Ok(self.load_catalog(DialectName::Canonical).await?.commands) })
+    }
+
     /// Makes a call, whose tool and input are written in a dialect. `watch` hears of it until the
     /// future ends; when `cancel` is cancelled it ends soon, with
     /// [`ErrorReason::Cancelled`](zero_core::ErrorReason::Cancelled).
@@ -186,6 +191,16 @@ pub trait ToolBackendFactory: Send + Sync {
         &self,
         order: ToolBackendRequest,
     ) -> BoxFuture<'_, Result<Arc<dyn ToolBackend>, ToolBackendError>>;
+
+    /// Copies the results of a session that were too large for its transcript, for a copy of the
+    /// session.
+    fn copy_results(
+        &self,
+        _from: &SessionId,
+        _to: &SessionId,
+    ) -> BoxFuture<'_, Result<(), ToolBackendError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
 
     /// Removes the results of a session that were too large for its transcript, when the session
     /// is reset or deleted. What cannot be removed is logged.

@@ -221,6 +221,23 @@ impl LocalToolBackend {
         })
     }
 
+    /// The commands alone: reading them needs no tools and no instructions.
+    async fn read_commands(&self) -> Result<Vec<PromptCommand>, ToolBackendError> {
+        let (workspace, policy) = (self.host.workspace().clone(), Arc::clone(self.host.policy()));
+        let own = self.own_folder.as_ref().map(|folder| folder.join(USER_COMMANDS));
+        let read = tokio::task::spawn_blocking(move || {
+            prompt_commands::read(&workspace, own.as_deref(), &*policy)
+        });
+        let mut commands = read
+            .await
+            .map_err(|_| ToolBackendError::Workspace("zero is shutting down".to_owned()))?;
+        if !commands.is_empty() {
+            let secrets = self.host.secrets().current_mask().await;
+            commands.iter_mut().for_each(|command| secrets.mask_string(&mut command.prompt));
+        }
+        Ok(commands)
+    }
+
     async fn run_call(
         &self,
         call: ToolCall,
@@ -244,6 +261,10 @@ impl ToolBackend for LocalToolBackend {
         dialect: DialectName,
     ) -> BoxFuture<'_, Result<ToolCatalog, ToolBackendError>> {
         Box::pin(self.read_catalog(dialect))
+    }
+
+    fn list_commands(&self) -> BoxFuture<'_, Result<Vec<PromptCommand>, ToolBackendError>> {
+        Box::pin(self.read_commands())
     }
 
     fn call(

@@ -39,6 +39,7 @@ use zero_policy::PermissionMode;
 pub use self::retention::{PruneMode, PruneReport, RetentionRules};
 
 use self::ledger_recorder::LedgerRecorder;
+use self::lifecycle::ActiveRunPolicy;
 use self::run_limiter::RunLimiter;
 use self::session_state::{ActiveRun, SessionState};
 use crate::agent::AgentRegistry;
@@ -397,7 +398,19 @@ impl SessionManager {
     /// Stops all runs and starts a new transcript; the old one remains readable.
     pub async fn reset(&self, address: &SessionAddress) -> Result<SessionRecord, SessionError> {
         let (inner, address) = (Arc::clone(&self.inner), address.clone());
-        run_detached(async move { inner.reset(&address).await }).await
+        run_detached(async move { inner.reset(&address, ActiveRunPolicy::Stop).await }).await
+    }
+
+    /// Creates a copy of a session, with its transcript and ledger, under a key; under one like its
+    /// own if none is given. Refused while a run is active.
+    pub async fn fork(
+        &self,
+        address: &SessionAddress,
+        key: Option<&str>,
+    ) -> Result<SessionRecord, SessionError> {
+        let (inner, address) = (Arc::clone(&self.inner), address.clone());
+        let key = key.map(str::to_owned);
+        run_detached(async move { inner.fork(&address, key.as_deref()).await }).await
     }
 
     /// Stops all runs and deletes the session.

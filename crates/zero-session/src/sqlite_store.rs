@@ -12,6 +12,7 @@ mod checkpoint;
 mod claims;
 mod database_error;
 mod database_file;
+mod forks;
 mod integrity;
 mod ledger;
 mod reader_pool;
@@ -41,7 +42,7 @@ use crate::key::SessionAddress;
 use crate::message::ModelMessage;
 use crate::store::{
     BeginRunOutcome, ClaimEpoch, ClaimOutcome, GrantRecord, IdleSession, IdleSessionQuery,
-    LedgerReadLimit, NewEvent, NewRun, NewSession, OwnerUsage, RunRecord, SessionPage,
+    LedgerReadLimit, NewEvent, NewFork, NewRun, NewSession, OwnerUsage, RunRecord, SessionPage,
     SessionPatch, SessionQuery, SessionRecord, Store, StoreError, StoreUsage, Transcript,
     TranscriptStart, UnremovedSession, merge_grants,
 };
@@ -185,6 +186,22 @@ impl Store for SqliteStore {
         Box::pin(self.writer.write("make a session", SMALL_CHANGE_BYTES, move |db| {
             sessions::create(db, &id, &session, now_ms())
         }))
+    }
+
+    fn fork(
+        &self,
+        session: &SessionId,
+        claim: ClaimEpoch,
+        fork: NewFork,
+        last: NewEvent,
+    ) -> BoxFuture<'_, Result<SessionRecord, StoreError>> {
+        const VERB: &str = "copy a session";
+        let session = session.clone();
+        Box::pin(async move {
+            let last = self.map_database_error(VERB, EncodedEvents::from_events(&[last]))?;
+            let copy = move |db: &_| forks::fork(db, &session, claim, &fork, &last, now_ms());
+            self.writer.write_with(WriteDurability::Machine, VERB, SMALL_CHANGE_BYTES, copy).await
+        })
     }
 
     fn list(&self, query: SessionQuery) -> BoxFuture<'_, Result<SessionPage, StoreError>> {

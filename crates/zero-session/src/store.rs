@@ -45,6 +45,21 @@ pub trait Store: Send + Sync {
     /// Fails with [`StoreError::TooMany`] if the owner has reached their limit.
     fn create(&self, session: NewSession) -> BoxFuture<'_, Result<SessionRecord, StoreError>>;
 
+    /// Creates a copy of a session, in one transaction: its settings, its current transcript and the
+    /// ledger since the last reset, renumbered from 1. It has no label, grants or runs, and its
+    /// usage starts anew. Where the copied texts name the session's id, such as in paths of stored
+    /// results, they name the id of the copy. `last` is its last entry.
+    ///
+    /// Fails unless the claim is the current one, and with [`StoreError::KeyTaken`] or
+    /// [`StoreError::TooMany`].
+    fn fork(
+        &self,
+        session: &SessionId,
+        claim: ClaimEpoch,
+        fork: NewFork,
+        last: NewEvent,
+    ) -> BoxFuture<'_, Result<SessionRecord, StoreError>>;
+
     /// Returns the sessions that match and their total number. The most recently active session
     /// comes first; of two with the same time, the one created later.
     fn list(&self, query: SessionQuery) -> BoxFuture<'_, Result<SessionPage, StoreError>>;
@@ -309,6 +324,19 @@ pub struct NewSession {
     pub owned_max: u64,
     /// Where its tools run.
     pub tool_host: ToolHostLocation,
+}
+
+/// A copy of a session to be created.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewFork {
+    /// Its id, which no session has.
+    pub id: SessionId,
+    /// Its key, which no session of the owner may have.
+    pub key: SessionKey,
+    /// Short description of its topic.
+    pub title: Option<String>,
+    /// Maximum number of sessions of the owner, including this one.
+    pub owned_max: u64,
 }
 
 /// Changes to a session: `None` keeps a field, `Some(None)` clears it.
@@ -599,6 +627,9 @@ pub enum StoreError {
         /// The session that has it.
         key: SessionKey,
     },
+    /// The owner has a session with that key.
+    #[error("there is a session `{0}` already; choose another key")]
+    KeyTaken(SessionKey),
     /// The owner has reached the maximum number of sessions.
     #[error("there are {0} sessions of yours, and no more are kept; remove some first")]
     TooMany(u64),

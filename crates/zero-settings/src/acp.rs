@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 /// The keys below `acp`.
-pub const KEYS: [&str; 2] = ["acp.overlap", "acp.onExit"];
+pub const KEYS: [&str; 3] = ["acp.overlap", "acp.onExit", "acp.terminal"];
 
 /// How zero serves editors. Only your own settings apply here, never a project's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -14,6 +14,9 @@ pub struct AcpSettings {
     pub overlap: PromptOverlapSetting,
     /// What happens to running agents when the editor disconnects; `abort` when absent.
     pub on_exit: EditorExitSetting,
+    /// Whether the agent can run commands in a terminal of the editor, outside the sandbox; `never`
+    /// when absent.
+    pub terminal: EditorTerminalSetting,
 }
 
 /// What a second prompt does while a run is active.
@@ -38,14 +41,26 @@ pub enum EditorExitSetting {
     Detach,
 }
 
+/// Whether the agent can run commands in a terminal of the editor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum EditorTerminalSetting {
+    /// It cannot. All commands run in the sandbox.
+    #[default]
+    Never,
+    /// It can, and you are asked before each command.
+    Ask,
+}
+
 impl AcpSettings {
     /// Returns these settings with the one field that `field` sets.
     pub(crate) fn with_field(self, field: Self) -> Self {
-        let Self { overlap, on_exit } = field;
+        let Self { overlap, on_exit, terminal } = field;
         let usual = Self::default();
         Self {
             overlap: if overlap == usual.overlap { self.overlap } else { overlap },
             on_exit: if on_exit == usual.on_exit { self.on_exit } else { on_exit },
+            terminal: if terminal == usual.terminal { self.terminal } else { terminal },
         }
     }
 }

@@ -38,6 +38,9 @@ methods! {
     ZeroSessionsEvents "zero.sessions.events" Read SessionEventsParams => SessionEventsResult;
     /// Changes mode, model, thinking, agent, label or title of a session.
     ZeroSessionsSet "zero.sessions.set" Write SessionSetParams => SessionInfo;
+    /// Creates a copy of a session, with its transcript and its ledger since the last reset, under
+    /// another key. Refused while a run is active.
+    ZeroSessionsFork "zero.sessions.fork" Write SessionForkParams => SessionInfo;
     /// Returns the values that can be chosen: agents, models, modes, commands.
     ZeroSessionsChoices "zero.sessions.choices" Read SessionChoicesParams => SessionChoicesResult;
     /// Lists pending approvals, with diffs and the exact grant of each answer, and pending
@@ -49,6 +52,19 @@ methods! {
     ZeroQuestionsResolve "zero.questions.resolve" Questions QuestionsResolveParams => Acknowledgement;
     /// Lists what was allowed or rejected for the rest of a session.
     ZeroGrantsList "zero.grants.list" Approvals SessionKeyParams => GrantsListResult;
+}
+
+/// Parameters of `zero.sessions.fork`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SessionForkParams {
+    /// Key of the session to copy, in any spelling.
+    #[schemars(length(min = 1, max = 512))]
+    pub session_key: String,
+    /// Key of the copy, which no session has; one like that of the session if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 512))]
+    pub key: Option<String>,
 }
 
 /// Parameters of methods that take only a session.

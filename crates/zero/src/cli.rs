@@ -104,7 +104,7 @@ pub enum CliCommand {
     Run(RunArgs),
     /// Run as an agent for editors (Agent Client Protocol over stdio)
     Acp(AcpArgs),
-    /// List, show, export, reset and delete sessions
+    /// List, show, export, fork, reset and delete sessions
     Sessions {
         /// Action to perform.
         #[command(subcommand)]

@@ -3,6 +3,8 @@
 //! The user starts the editor and zero, so folders and servers that the editor names need no trust.
 //! Rules, sandbox and audit log apply as for every other client.
 
+pub(crate) mod client_tool;
+
 use std::any::Any;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -74,6 +76,7 @@ impl EditorToolHostFactory {
             elicitor,
             editor,
             servers,
+            tools,
             result_lifetime,
         } = order;
         self.check_blocking(&cwd, &additional)?;
@@ -93,7 +96,7 @@ impl EditorToolHostFactory {
             result_lifetime,
         };
         let opened =
-            self.workshop.open_backend(order, EditorExtras { additional, editor, servers });
+            self.workshop.open_backend(order, EditorExtras { additional, editor, servers, tools });
         let ConfiguredToolBackend { backend, own_mode, servers } = opened.map_err(to_error)??;
         Ok(SessionToolHost {
             backend: Arc::new(backend),

@@ -109,20 +109,22 @@ impl AppContext {
     }
 }
 
+/// Results that changed within this time are kept: a session may be about to be stored with them.
+const ORPHAN_AGE_MIN: Duration = Duration::from_secs(60 * 60);
 /// Most sessions whose results one start looks up.
 const ORPHANS_CHECKED_MAX: usize = 32;
 
 /// Removes results of sessions that do not exist: a process was killed while it deleted them. Each
 /// start examines some, from a random one on.
 async fn remove_orphan_results(state: &StateDir, store: &SqliteStore) {
-    // Listed first: a session is stored before it has results.
     let mut sessions = session_results::list(state).unwrap_or_default();
     if !sessions.is_empty() {
         let first = fastrand::usize(..sessions.len());
         sessions.rotate_left(first);
     }
     for session in sessions.into_iter().take(ORPHANS_CHECKED_MAX) {
-        if let Ok(None) = store.session_by_id(&session).await
+        if session_results::age(state, &session).is_ok_and(|age| age >= ORPHAN_AGE_MIN)
+            && let Ok(None) = store.session_by_id(&session).await
             && let Err(error) = session_results::remove(state, &session)
         {
             tracing::warn!(%session, %error, "results of a deleted session could not be removed");

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use zero_acp::SessionMcpServer;
-use zero_core::SessionId;
+use zero_acp::{ClientTool, SessionMcpServer};
 use zero_core::event::ApprovalRequest;
+use zero_core::{CLIENT_TOOL_SOURCE, SessionId};
 use zero_gateway::MetricsSource;
 use zero_lsp::LanguageServers;
 use zero_mcp::client::McpServerSet;
@@ -30,6 +30,7 @@ use zero_wire::zero_sessions::SessionInfo;
 
 use crate::AppContext;
 use crate::approval::{AutoApprover, DenyAllApprover, TerminalApprover, elicitation};
+use crate::editor_tool_hosts::client_tool::EditorTool;
 use crate::exit::UsageError;
 use crate::external_tools::ExternalTools;
 use crate::terminal::{AnswerSource, ElapsedCounter, escape_line};
@@ -59,6 +60,8 @@ pub(crate) struct EditorExtras {
     pub(crate) editor: Option<Arc<dyn Editor>>,
     /// MCP servers that it configures for the session.
     pub(crate) servers: Vec<SessionMcpServer>,
+    /// Tools that it provides in the session.
+    pub(crate) tools: Vec<ClientTool>,
 }
 
 /// A tool backend, and the permission mode from the settings of its folder.
@@ -144,14 +147,14 @@ impl LocalToolHostFactory {
         order: ToolBackendRequest,
         extras: EditorExtras,
     ) -> anyhow::Result<Result<ConfiguredToolBackend, ToolBackendError>> {
-        let EditorExtras { additional, editor, servers } = extras;
+        let EditorExtras { additional, editor, servers, tools } = extras;
         let workspace = self.open_workspace(&order.cwd, &additional)?;
         if let Err(error) = order.reach.check_folder(workspace.cwd()) {
             return Ok(Err(error.into()));
         }
         let settings = self.app.load_settings(&workspace, &self.settings_files)?;
         let elicitor = Arc::clone(&order.elicitor);
-        let fitted = self.configured_host(workspace, &settings, &servers, elicitor)?;
+        let fitted = self.configured_host(workspace, &settings, &servers, tools, elicitor)?;
         let servers = Arc::clone(&fitted.outside.servers);
         let own_folder = self.app.config.settings_file().ok();
         let backend = LocalToolBackend::new(LocalToolBackendConfig {
@@ -187,7 +190,8 @@ impl LocalToolHostFactory {
         if settings.has_external_tools() {
             return Ok(None);
         }
-        self.configured_host(workspace, &settings, &[], Arc::new(UnavailableElicitor)).map(Some)
+        let elicitor = Arc::new(UnavailableElicitor);
+        self.configured_host(workspace, &settings, &[], Vec::new(), elicitor).map(Some)
     }
 
     /// Opens a folder and additional ones; those inside an earlier one are skipped.
@@ -215,9 +219,11 @@ impl LocalToolHostFactory {
         workspace: Workspace,
         settings: &WorkspaceSettings,
         servers: &[SessionMcpServer],
+        tools: Vec<ClientTool>,
         elicitor: Arc<dyn Elicitor>,
     ) -> anyhow::Result<Arc<ConfiguredHost>> {
-        let brings_tools = settings.has_external_tools() || !servers.is_empty();
+        let brings_tools =
+            settings.has_external_tools() || !servers.is_empty() || !tools.is_empty();
         let folders: Vec<PathBuf> = workspace.roots().map(Path::to_owned).collect();
         // The secret files may change while the settings stay the same.
         let secret_files = self.app.secret_files(settings);
@@ -236,6 +242,8 @@ impl LocalToolHostFactory {
         let outside = self.app.external_tools_with(&host, settings, servers, Some(elicitor));
         outside.register_known();
         outside.start_unknown();
+        let tools = tools.into_iter().map(|tool| Arc::new(EditorTool::new(tool)) as _).collect();
+        host.registry().add(CLIENT_TOOL_SOURCE, tools)?;
         let fitted = Arc::new(ConfiguredHost { host, outside, settings: made_by });
         self.lock().add(folders, &fitted, brings_tools);
         Ok(fitted)
@@ -263,6 +271,26 @@ impl ToolBackendFactory for LocalToolBackendFactory {
             let opened = opened
                 .unwrap_or_else(|error| Err(ToolBackendError::Workspace(format!("{error:#}"))));
             opened.map(|opened| Arc::new(opened.backend) as Arc<dyn ToolBackend>)
+        })
+    }
+
+    fn copy_results(
+        &self,
+        from: &SessionId,
+        to: &SessionId,
+    ) -> BoxFuture<'_, Result<(), ToolBackendError>> {
+        let (app, from, to) = (self.0.app.clone(), from.clone(), to.clone());
+        let copying = tokio::task::spawn_blocking(move || {
+            let state = app.config.state_dir()?;
+            Ok(session_results::copy(&state, &from, &to)?)
+        });
+        Box::pin(async move {
+            let copied = copying.await.map_err(anyhow::Error::from).flatten();
+            copied.map_err(|error| {
+                ToolBackendError::Workspace(format!(
+                    "the stored results of the session could not be copied: {error:#}; check the disk"
+                ))
+            })
         })
     }
 
@@ -469,7 +497,9 @@ mod tests {
     fn open_host(workshop: &LocalToolHostFactory, folder: &Path) -> Arc<ConfiguredHost> {
         let workspace = workshop.open_workspace(folder, &[]).unwrap();
         let settings = workshop.app.load_settings(&workspace, &[]).unwrap();
-        workshop.configured_host(workspace, &settings, &[], Arc::new(UnavailableElicitor)).unwrap()
+        workshop
+            .configured_host(workspace, &settings, &[], Vec::new(), Arc::new(UnavailableElicitor))
+            .unwrap()
     }
 
     #[cfg(feature = "lsp")]

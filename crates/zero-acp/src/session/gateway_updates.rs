@@ -56,8 +56,12 @@ impl SessionActor {
         }
         self.sent_until = self.sent_until.max(event.seq);
         let ours = event.run.as_ref().is_some_and(|run| self.waiting.contains_key(run.as_str()));
+        let is_observed = event.run.as_ref().is_some_and(|run| !self.own_runs.contains(run));
         match (&event.run, &event.what) {
-            (Some(run), EventKind::RunEnded { .. }) => self.stopped.remove(run.as_str()),
+            (Some(run), EventKind::RunEnded { .. }) => {
+                self.stopped.remove(run.as_str());
+                self.own_runs.remove(run);
+            }
             (Some(run), _) => self.stopped.stop_again(run.as_str(), &self.active.handle),
             (None, _) => {}
         }
@@ -65,7 +69,10 @@ impl SessionActor {
             self.handle_change(&event).await;
             return;
         }
-        // Of other clients' runs, only the ends of calls that were made and shown here are sent.
+        if is_observed {
+            return self.present_observed(&event).await;
+        }
+        // Of an own run whose prompt is answered, only the ends of calls that were shown are sent.
         let is_shown = matches!(&event.what, EventKind::ToolEnded { call, .. } if self.presenter.has_shown(call));
         if !ours && !is_shown {
             return;
@@ -90,7 +97,7 @@ impl SessionActor {
                 self.questions.withdraw(id);
                 self.show_answer(id, "cancelled").await;
             }
-            EventKind::RunEnded { end, .. } => {
+            EventKind::RunEnded { end, usage } => {
                 let remark = self.unheeded.take();
                 let remark = remark
                     .map(|text| self.presenter.present_closing_remark(event.run.as_ref(), &text));
@@ -99,7 +106,8 @@ impl SessionActor {
                 self.send_updates(updates).await;
                 if let Some(run) = &event.run {
                     let locality = self.active.handle.locality();
-                    let answer = update_presenter::build_response(end, run.as_str(), locality);
+                    let answer =
+                        update_presenter::build_response(end, *usage, run.as_str(), locality);
                     self.finish_prompt(run.as_str(), answer);
                 }
             }
@@ -108,6 +116,16 @@ impl SessionActor {
                 self.send_updates(updates).await;
             }
         }
+    }
+
+    /// Shows an entry of a run that another client of this session started. Its questions are not
+    /// asked here: that client, or the host of the tools, asks them.
+    async fn present_observed(&mut self, event: &Event) {
+        let updates = self.presenter.present_entry(event, DeliveryMode::Observed);
+        let Some(run) = &event.run else { return };
+        let is_over = matches!(event.what, EventKind::RunEnded { .. });
+        self.observed_run = Some(run.clone()).filter(|_| !is_over);
+        self.to_client.send_observed_updates(&self.active.id, run, updates).await;
     }
 
     /// Handles a change of mode, model or title by any client.

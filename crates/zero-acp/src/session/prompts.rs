@@ -75,6 +75,7 @@ impl SessionActor {
             carrying.await;
             drop(carried);
         });
+        self.own_runs.add(&run);
         self.waiting.insert(run, PendingPrompt { responder, cancel, carrier, delivered });
         for text in std::mem::take(&mut self.unsent) {
             self.send_remark(text).await;

@@ -1,10 +1,10 @@
 //! The end of a run, as the response to its prompt.
 
-use agent_client_protocol::v1::schema::{Meta, PromptResponse, StopReason};
+use agent_client_protocol::v1::schema::{Meta, PromptResponse, StopReason, Usage};
 use agent_client_protocol::{Error, ErrorCode};
 use serde_json::{Value, json};
 use zero_client::GatewayLocality;
-use zero_core::event::RunOutcome;
+use zero_core::event::{RunOutcome, TokenUsage};
 
 use crate::text_sanitizer::one_line;
 
@@ -13,8 +13,31 @@ const MESSAGE_CHARS_MAX: usize = 500;
 
 /// The response to the prompt of a run. The gateway's state is in `_meta.zero.state`: `complete`,
 /// `aborted` or `error`. A missing or rejected key is an authentication error if the model is
-/// called from here; the user cannot supply the key of a remote gateway.
+/// called from here; the user cannot supply the key of a remote gateway. `usage` is that of the run;
+/// a run that asked no model has none.
 pub(crate) fn build_response(
+    end: &RunOutcome,
+    usage: TokenUsage,
+    run: &str,
+    locality: GatewayLocality,
+) -> Result<PromptResponse, Error> {
+    let response = outcome_response(end, run, locality)?;
+    Ok(response.usage(turn_usage(usage)))
+}
+
+fn turn_usage(usage: TokenUsage) -> Option<Usage> {
+    let TokenUsage { input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, .. } =
+        usage;
+    let total = input_tokens.saturating_add(output_tokens);
+    let known = |tokens: u64| (tokens > 0).then_some(tokens);
+    (total > 0).then(|| {
+        Usage::new(total, input_tokens, output_tokens)
+            .cached_read_tokens(known(cache_read_tokens))
+            .cached_write_tokens(known(cache_write_tokens))
+    })
+}
+
+fn outcome_response(
     end: &RunOutcome,
     run: &str,
     locality: GatewayLocality,
@@ -58,9 +81,23 @@ fn failure_error(kind: &str, message: &str, run: &str) -> Error {
     Error::new(ErrorCode::INTERNAL_ERROR, one_line(message, MESSAGE_CHARS_MAX)).data(json!({
         "kind": kind,
         "retryable": retryable,
+        "advice": failure_advice(kind),
         "runId": run,
         "state": "error",
     }))
+}
+
+/// What to do about a run that failed in this way.
+fn failure_advice(kind: &str) -> &'static str {
+    match kind {
+        "rate_limit" => "wait a minute, then send the prompt again",
+        "network" | "timeout" | "server" => {
+            "check the connection to the model, then send the prompt again"
+        }
+        "auth" => "give the model's key: `zero acp --login`, or `zero config set-key`",
+        "interrupted" => "review the changes of the run before you continue",
+        _ => "read the message, change what it names, and send the prompt again",
+    }
 }
 
 fn stop_response(
@@ -90,11 +127,27 @@ mod tests {
 
     #[track_caller]
     fn check_at(locality: GatewayLocality, end: RunOutcome, expected: Value) {
-        let response = match build_response(&end, "r1", locality) {
+        let response = match build_response(&end, TokenUsage::default(), "r1", locality) {
             Ok(response) => serde_json::to_value(response),
             Err(error) => serde_json::to_value(error),
         };
         assert_eq!(response.unwrap(), expected, "{end:?}");
+    }
+
+    #[test]
+    fn response_has_the_usage_of_its_turn() {
+        let usage = TokenUsage {
+            input_tokens: 12,
+            output_tokens: 3,
+            cache_read_tokens: 10,
+            ..TokenUsage::default()
+        };
+        let response =
+            build_response(&RunOutcome::Completed, usage, "r1", GatewayLocality::Remote).unwrap();
+        assert_eq!(
+            serde_json::to_value(response).unwrap()["usage"],
+            json!({"totalTokens": 15, "inputTokens": 12, "outputTokens": 3, "cachedReadTokens": 10})
+        );
     }
 
     #[test]
@@ -112,7 +165,8 @@ mod tests {
         };
         let error = |kind: &str, retryable: bool, message: &str| {
             json!({"code": -32603, "message": message,
-                   "data": {"kind": kind, "retryable": retryable, "runId": "r1", "state": "error"}})
+                   "data": {"kind": kind, "retryable": retryable, "advice": failure_advice(kind),
+                            "runId": "r1", "state": "error"}})
         };
         check(RunOutcome::Completed, stop("end_turn", "complete", None));
         check(RunOutcome::MaxTokens, stop("max_tokens", "complete", None));

@@ -20,8 +20,8 @@ use zero_wire::approvals::Acknowledgement;
 use zero_wire::method::TokenScope;
 use zero_wire::zero_sessions::{
     SessionChoicesParams, SessionChoicesResult, SessionEventsParams, SessionEventsResult,
-    SessionInfo, SessionKeyParams, SessionOpenParams, SessionSetParams, SessionSubscribeResult,
-    SlashCommandInfo, ZeroSessionsListParams, ZeroSessionsListResult,
+    SessionForkParams, SessionInfo, SessionKeyParams, SessionOpenParams, SessionSetParams,
+    SessionSubscribeResult, SlashCommandInfo, ZeroSessionsListParams, ZeroSessionsListResult,
 };
 
 use super::parse_thinking;
@@ -307,6 +307,26 @@ fn check_title(title: String) -> Result<String, ErrorPayload> {
         return Err(ErrorPayload::invalid(why));
     }
     Ok(title.to_owned())
+}
+
+pub(super) async fn fork(
+    peer: &Arc<AuthenticatedConnection>,
+    params: SessionForkParams,
+) -> Result<SessionInfo, ErrorPayload> {
+    let address = peer.resolve_key(&params.session_key, None)?;
+    let source = peer.require_session(&address).await?;
+    // The copy belongs to the owner of the session, whoever makes it.
+    let names_other =
+        |key: &str| SessionAddress::split_text(key).is_some_and(|(owner, _)| owner != source.owner);
+    if params.key.as_deref().is_some_and(names_other) {
+        let why = "a copy belongs to the owner of its session; give a key without another owner";
+        return Err(ErrorPayload::invalid(why));
+    }
+    let key = params.key.map(|written| peer.resolve_key(&written, None)).transpose()?;
+    let key = key.map(|copy| copy.key.to_string());
+    let forked = peer.sessions().fork(&address, key.as_deref()).await.map_err(to_error_shape)?;
+    let last = last_seq(peer, &forked).await?;
+    Ok(session_info(peer, forked, last))
 }
 
 pub(super) async fn choices(

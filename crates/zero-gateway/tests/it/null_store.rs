@@ -17,7 +17,7 @@ use zero_session::model::catalog::ModelCatalog;
 use zero_session::sessions::{SessionLimits, SessionManager, SessionManagerConfig};
 use zero_session::store::{
     BeginRunOutcome, ClaimEpoch, ClaimOutcome, GrantRecord, IdleSession, IdleSessionQuery,
-    LedgerReadLimit, NewEvent, NewRun, NewSession, OwnerUsage, RunRecord, SessionPage,
+    LedgerReadLimit, NewEvent, NewFork, NewRun, NewSession, OwnerUsage, RunRecord, SessionPage,
     SessionPatch, SessionQuery, SessionRecord, Store, StoreError, StoreUsage, Transcript,
     TranscriptStart, UnremovedSession,
 };
@@ -75,6 +75,16 @@ impl Store for NullServices {
     }
 
     fn create(&self, _: NewSession) -> StoreFuture<'_, SessionRecord> {
+        unsupported()
+    }
+
+    fn fork(
+        &self,
+        _: &SessionId,
+        _: ClaimEpoch,
+        _: NewFork,
+        _: NewEvent,
+    ) -> StoreFuture<'_, SessionRecord> {
         unsupported()
     }
 

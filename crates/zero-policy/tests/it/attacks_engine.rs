@@ -6,7 +6,8 @@
 use std::path::{Path, PathBuf};
 
 use zero_core::{
-    CommandExecution, Effect, PathZone, RiskLevel, TargetPath, ToolDefinitionState, ToolName,
+    CLIENT_TERMINAL, CLIENT_TOOL_SOURCE, CommandExecution, Effect, PathZone, RiskLevel, TargetPath,
+    ToolDefinitionState, ToolName,
 };
 use zero_policy::rule::{RuleOwner, RuleSource};
 use zero_policy::{
@@ -549,4 +550,37 @@ fn grant_for_missing_program_does_not_cover_new_one() {
     assert_eq!(decide_command(&engine, "npm test", &grants, &gone).verdict, Verdict::Allow);
     let come = FakeMachine { npm: Some("/tmp/npm") };
     assert_eq!(decide_command(&engine, "npm test", &grants, &come).verdict, Verdict::Ask);
+}
+
+/// A command in a terminal of the editor is outside the sandbox, so nothing answers in the user's
+/// place.
+#[test]
+fn no_rule_mode_or_grant_allows_the_editor_terminal() {
+    let effects = [Effect::Mcp {
+        server: CLIENT_TOOL_SOURCE.to_owned(),
+        tool: CLIENT_TERMINAL.to_owned(),
+        definition: ToolDefinitionState::Steady,
+    }];
+    let rule = "acp__terminal".to_owned();
+    let grants = [GrantScope { rule, folder: None, program: None }];
+    for (rules, mode, expected) in [
+        ("allow *; allow acp__terminal; allow acp__*", PermissionMode::Auto, "ask"),
+        ("", PermissionMode::AcceptEdits, "ask"),
+        ("ask acp__terminal", PermissionMode::Auto, "ask"),
+        ("deny acp__terminal", PermissionMode::Auto, "deny"),
+        ("deny acp__*", PermissionMode::Auto, "deny"),
+        ("allow *", PermissionMode::Plan, "deny"),
+    ] {
+        let decision = build_engine(rules, mode).decide(DecisionRequest {
+            tool: "acp__terminal",
+            risk: RiskLevel::Critical,
+            effects: &effects,
+            arguments: None,
+            grants: &grants,
+            mode: None,
+            world: &EmptyMachine,
+        });
+        assert_eq!(decision.verdict.as_str(), expected, "{rules} in {mode}");
+        assert!(decision.grants.is_empty(), "{rules}");
+    }
 }

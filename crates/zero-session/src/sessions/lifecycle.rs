@@ -14,14 +14,23 @@ use crate::sessions::ledger_recorder::new_event;
 use crate::sessions::session_state::{ActiveBackend, SessionState, wait_until_finished};
 use crate::sessions::{AttachmentGuard, OpenSessionOptions, SessionError, SessionManagerInner};
 use crate::store::{
-    NewSession, SessionPatch, SessionQuery, SessionRecord, StoreError, ToolHostLocation,
-    TranscriptStart,
+    ClaimEpoch, NewFork, NewSession, SessionPatch, SessionQuery, SessionRecord, StoreError,
+    ToolHostLocation, TranscriptStart,
 };
 use zero_runtime::tool_backend::FolderAccess;
 use zero_runtime::tool_backend::{ToolBackend, ToolBackendError};
 
 /// Time limit for a stopped run to end.
 const END_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// What a reset does about the runs of the session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ActiveRunPolicy {
+    /// It stops them.
+    Stop,
+    /// It fails: they belong to another client.
+    Refuse,
+}
 
 impl SessionManagerInner {
     pub(super) async fn open(
@@ -72,7 +81,10 @@ impl SessionManagerInner {
                 if wanted.leave_as_is { made } else { self.apply_options(made, &wanted).await? }
             }
         };
-        if wanted.reset { self.reset(&record.address()).await } else { Ok(record) }
+        match wanted.reset {
+            true => self.reset(&record.address(), ActiveRunPolicy::Refuse).await,
+            false => Ok(record),
+        }
     }
 
     async fn create_session(
@@ -100,9 +112,7 @@ impl SessionManagerInner {
             created => created,
         };
         created.map_err(|error| match error {
-            StoreError::TooMany(_) => SessionError::Full(format!(
-                "there are {most} sessions of yours, and no more are kept; remove old ones with `zero prune --days 90`, single ones with `zero sessions delete`, or raise `gateway.maxSessions` in the settings"
-            )),
+            StoreError::TooMany(_) => full_error(most),
             error => error.into(),
         })
     }
@@ -220,11 +230,18 @@ impl SessionManagerInner {
     pub(super) async fn reset(
         self: &Arc<Self>,
         address: &SessionAddress,
+        runs: ActiveRunPolicy,
     ) -> Result<SessionRecord, SessionError> {
         let record = self.require_session(address).await?;
         let state = self.session_state(&record.id);
         let reset = async {
             let _nothing_new = state.sending.lock().await;
+            if runs == ActiveRunPolicy::Refuse && !self.active_runs_in(&record.id).is_empty() {
+                return Err(SessionError::Busy(
+                    "a run is at work in this session, and a reset would stop it; wait for its end, or open the session without a reset"
+                        .to_owned(),
+                ));
+            }
             let claim = self.claim_session(&state.recorder).await?;
             self.stop_and_wait(&state, "reset").await?;
             let store = &self.config.store;
@@ -242,6 +259,75 @@ impl SessionManagerInner {
         let record = reset.await;
         self.evict_state(&state);
         record
+    }
+
+    pub(super) async fn fork(
+        self: &Arc<Self>,
+        address: &SessionAddress,
+        key: Option<&str>,
+    ) -> Result<SessionRecord, SessionError> {
+        let record = self.require_session(address).await?;
+        let key = match key {
+            Some(written) => SessionKey::resolve(written, self.config.agents.default_id())?,
+            None => derive_fork_key(&record.key)?,
+        };
+        self.check_agent(&key, &record.agent)?;
+        let state = self.session_state(&record.id);
+        let forked = async {
+            // Between two runs: a copy in the middle of one would have calls that never end.
+            let _nothing_new = state.sending.lock().await;
+            let claim = self.claim_session(&state.recorder).await?;
+            if !self.active_runs_in(&record.id).is_empty() {
+                return Err(SessionError::Busy(
+                    "a run is at work in this session; fork it when the run has ended, or stop the run first"
+                        .to_owned(),
+                ));
+            }
+            self.fork_idle(record.clone(), key, claim).await
+        };
+        let forked = forked.await;
+        self.evict_state(&state);
+        forked
+    }
+
+    /// Copies a session that has no run. Its results are copied first, so that the copy never names
+    /// one that is missing.
+    async fn fork_idle(
+        self: &Arc<Self>,
+        record: SessionRecord,
+        key: SessionKey,
+        claim: ClaimEpoch,
+    ) -> Result<SessionRecord, SessionError> {
+        let (store, factory) = (&self.config.store, &self.config.backend_factory);
+        let fork = NewFork {
+            id: SessionId::from_bits(fastrand::u128(..)),
+            key,
+            title: record.title.as_deref().map(fork_title),
+            owned_max: self.config.limits.sessions_max,
+        };
+        let text = format!("forked from `{}`", record.key);
+        let notice = EventKind::Notice { topic: "forked".to_owned(), text };
+        let last = new_event(None, notice);
+        let forked = async {
+            factory.copy_results(&record.id, &fork.id).await?;
+            let forked = store.fork(&record.id, claim, fork.clone(), last.clone()).await;
+            match forked {
+                Err(StoreError::TooMany(_)) if self.make_room(&record.owner).await? => {
+                    Ok(store.fork(&record.id, claim, fork.clone(), last).await?)
+                }
+                forked => Ok(forked?),
+            }
+        };
+        let forked: Result<SessionRecord, SessionError> = forked.await;
+        if forked.is_err() {
+            factory.remove_results(&fork.id).await;
+        }
+        forked.map_err(|error| match error {
+            SessionError::Store(StoreError::TooMany(_)) => {
+                full_error(self.config.limits.sessions_max)
+            }
+            error => error,
+        })
     }
 
     pub(super) async fn delete(
@@ -383,6 +469,27 @@ impl SessionManagerInner {
             None => Ok(()),
         }
     }
+}
+
+fn full_error(most: u64) -> SessionError {
+    SessionError::Full(format!(
+        "there are {most} sessions of yours, and no more are kept; remove old ones with `zero prune --days 90`, single ones with `zero sessions delete`, or raise `gateway.maxSessions` in the settings"
+    ))
+}
+
+/// A key for the copy of a session: the same agent and name, and some digits.
+fn derive_fork_key(key: &SessionKey) -> Result<SessionKey, SessionError> {
+    const DIGITS: usize = 8;
+    let most = SessionKey::LEN_MAX.saturating_sub(DIGITS + 1);
+    let start: String = key.as_str().chars().take(most).collect();
+    let digits = fastrand::u32(..);
+    Ok(SessionKey::resolve(&format!("{start}-{digits:08x}"), key.agent())?)
+}
+
+/// The title of a copy.
+fn fork_title(title: &str) -> String {
+    const SUFFIX: &str = " (fork)";
+    format!("{}{SUFFIX}", title.strip_suffix(SUFFIX).unwrap_or(title))
 }
 
 fn check_cwd(cwd: Option<&std::path::Path>) -> Result<(), SessionError> {

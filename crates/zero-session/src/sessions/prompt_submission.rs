@@ -244,7 +244,7 @@ impl SessionManagerInner {
         )))
     }
 
-    /// Checks that the selected model exists and accepts the attachments.
+    /// Checks that the selected model exists, and that there is one for the attachments.
     fn check_prompt_model(
         &self,
         chosen: Option<&str>,
@@ -257,13 +257,14 @@ impl SessionManagerInner {
             return Ok(());
         }
         let model = self.config.models.get(chosen.or(agent.model.as_deref()))?;
-        let info = model.info();
-        if prompt.attachments.is_empty() || info.takes_images {
+        // A model that sees no images gets a text in their place, and the user a notice. Without a
+        // model, nobody would look at the prompt.
+        if prompt.attachments.is_empty() || !is_direct(&*model) {
             return Ok(());
         }
         Err(SessionError::Invalid(format!(
             "the model `{}` does not accept images; send the message without them, or choose another model",
-            info.name
+            model.info().name
         )))
     }
 

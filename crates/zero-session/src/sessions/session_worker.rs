@@ -236,6 +236,16 @@ impl SessionManagerInner {
                 (answer(&text), Arc::new(DirectModel::new()) as _, DialectName::Canonical)
             }
         };
+        let is_answer = matches!(goal, TurnGoal::Answer(_));
+        if is_answer && !prompt.attachments.is_empty() && !model.info().takes_images {
+            outbox.push(EventKind::Notice {
+                topic: "images".to_owned(),
+                text: format!(
+                    "the model `{}` does not accept images and gets only the text of this prompt; choose another model to have them seen",
+                    model.info().name
+                ),
+            });
+        }
         let messages =
             transcript_repair::repair(store.transcript(&record.id, None).await?.messages);
         let thinking = prompt.thinking.or_else(|| session_thinking(&record));

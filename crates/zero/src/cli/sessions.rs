@@ -20,6 +20,8 @@ pub enum SessionsCommand {
     Show(SessionsShowArgs),
     /// Export a session as Markdown or JSON
     Export(SessionsExportArgs),
+    /// Copy a session with its conversation, to continue it in another direction
+    Fork(SessionsForkArgs),
     /// Start a new transcript in a session; the old one is kept
     Reset(SessionsKeyArgs),
     /// Delete a session and its history
@@ -86,6 +88,21 @@ pub enum SessionExportFormat {
     Markdown,
     /// Every ledger entry, one JSON object per line
     Jsonl,
+}
+
+/// `zero sessions fork`
+#[derive(Debug, Args)]
+pub struct SessionsForkArgs {
+    /// Key or label of the session
+    pub session: String,
+    /// Key of the copy [default: the key of the session and some digits]
+    pub key: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Remote gateway to use.
+    #[command(flatten)]
+    pub remote: RemoteGatewayArgs,
 }
 
 /// `zero sessions reset`

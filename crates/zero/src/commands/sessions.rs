@@ -1,4 +1,4 @@
-//! `zero sessions`: lists, shows, exports, resets and deletes sessions, local or remote.
+//! `zero sessions`: lists, shows, exports, copies, resets and deletes sessions, local or remote.
 
 mod export;
 
@@ -15,15 +15,16 @@ use zero_wire::sessions::{
     SessionsResetParams, SessionsResolve, SessionsResolveParams, SessionsResolveResult,
 };
 use zero_wire::zero_sessions::{
-    SessionEventsParams, SessionInfo, SessionKeyParams, ZeroSessionsEvents, ZeroSessionsShow,
+    SessionEventsParams, SessionForkParams, SessionInfo, SessionKeyParams, ZeroSessionsEvents,
+    ZeroSessionsFork, ZeroSessionsShow,
 };
 
 use self::export::{render_markdown, render_plain};
 use crate::AppContext;
 use crate::cli::RemoteGatewayArgs;
 use crate::cli::sessions::{
-    SessionExportFormat, SessionsCommand, SessionsDeleteArgs, SessionsExportArgs, SessionsKeyArgs,
-    SessionsListArgs, SessionsShowArgs,
+    SessionExportFormat, SessionsCommand, SessionsDeleteArgs, SessionsExportArgs, SessionsForkArgs,
+    SessionsKeyArgs, SessionsListArgs, SessionsShowArgs,
 };
 use crate::exit::{ExitOutcome, UsageError};
 use crate::gateway_connection::CliGatewayConnection;
@@ -40,6 +41,7 @@ pub(super) fn run(app: &AppContext, command: &SessionsCommand) -> anyhow::Result
         SessionsCommand::List(args) => &args.remote,
         SessionsCommand::Show(args) => &args.remote,
         SessionsCommand::Export(args) => &args.remote,
+        SessionsCommand::Fork(args) => &args.remote,
         SessionsCommand::Reset(args) => &args.remote,
         SessionsCommand::Delete(args) => &args.remote,
     };
@@ -50,6 +52,7 @@ pub(super) fn run(app: &AppContext, command: &SessionsCommand) -> anyhow::Result
             SessionsCommand::List(args) => list_sessions(app, args, &connection).await,
             SessionsCommand::Show(args) => show_session(app, args, &connection).await,
             SessionsCommand::Export(args) => export_session(app, args, &connection).await,
+            SessionsCommand::Fork(args) => fork_session(app, args, &connection).await,
             SessionsCommand::Reset(args) => reset_session(app, args, &connection).await,
             SessionsCommand::Delete(args) => delete_session(app, args, &connection).await,
         };
@@ -166,6 +169,24 @@ async fn export_session(
                 format!("could not write `{shown}`; choose a file in a writable folder")
             })?;
         }
+    }
+    Ok(ExitOutcome::Ok)
+}
+
+async fn fork_session(
+    app: &AppContext,
+    args: &SessionsForkArgs,
+    gateway: &CliGatewayConnection,
+) -> anyhow::Result<ExitOutcome> {
+    let session = find_session(gateway, &args.session).await?;
+    let wanted = SessionForkParams { session_key: session.session_key, key: args.key.clone() };
+    let forked = gateway.client.request::<ZeroSessionsFork>(wanted).await?;
+    let out = &app.terminal.out;
+    if args.json {
+        out.write_pretty_json(&forked)?;
+    } else {
+        let key = escape_line(&forked.session_key);
+        out.write(&format!("created `{key}`; continue it with `zero run --session {key}`\n"))?;
     }
     Ok(ExitOutcome::Ok)
 }

@@ -70,6 +70,7 @@ impl EditorFixture {
             elicitor: Arc::new(PermissiveEditor),
             editor: None,
             servers: Vec::new(),
+            tools: Vec::new(),
             result_lifetime: ResultLifetime::Session,
         }
     }

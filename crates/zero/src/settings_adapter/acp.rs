@@ -1,9 +1,9 @@
 //! Converts the settings for editors.
 
-use zero_acp::{ClientPreferences, DisconnectPolicy};
+use zero_acp::{ClientPreferences, DisconnectPolicy, TerminalPolicy};
 use zero_client::OverlapPolicy;
 use zero_settings::WorkspaceSettings;
-use zero_settings::acp::{EditorExitSetting, PromptOverlapSetting};
+use zero_settings::acp::{EditorExitSetting, EditorTerminalSetting, PromptOverlapSetting};
 
 /// Returns the preferences for editors in the user's own settings.
 pub(crate) fn client_preferences(settings: &WorkspaceSettings) -> ClientPreferences {
@@ -16,6 +16,10 @@ pub(crate) fn client_preferences(settings: &WorkspaceSettings) -> ClientPreferen
         on_eof: match acp.on_exit {
             EditorExitSetting::Abort => DisconnectPolicy::Abort,
             EditorExitSetting::Detach => DisconnectPolicy::Detach,
+        },
+        terminal: match acp.terminal {
+            EditorTerminalSetting::Never => TerminalPolicy::Never,
+            EditorTerminalSetting::Ask => TerminalPolicy::Ask,
         },
     }
 }
@@ -36,11 +40,14 @@ mod tests {
 
     #[test]
     fn acp_settings_count_only_in_user_file() {
-        let both = r#"{"acp": {"overlap": "replace", "onExit": "detach"}}"#;
-        let preferences =
-            ClientPreferences { overlap: OverlapPolicy::Replace, on_eof: DisconnectPolicy::Detach };
-        check(SettingsLayerKind::User, both, preferences);
-        check(SettingsLayerKind::Project, both, ClientPreferences::default());
+        let all = r#"{"acp": {"overlap": "replace", "onExit": "detach", "terminal": "ask"}}"#;
+        let preferences = ClientPreferences {
+            overlap: OverlapPolicy::Replace,
+            on_eof: DisconnectPolicy::Detach,
+            terminal: TerminalPolicy::Ask,
+        };
+        check(SettingsLayerKind::User, all, preferences);
+        check(SettingsLayerKind::Project, all, ClientPreferences::default());
         check(SettingsLayerKind::User, "{}", ClientPreferences::default());
         let one =
             ClientPreferences { overlap: OverlapPolicy::Replace, ..ClientPreferences::default() };

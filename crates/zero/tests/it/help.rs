@@ -40,7 +40,7 @@ fn help_lists_commands() {
     Commands:
       run          Send a prompt to the agent
       acp          Run as an agent for editors (Agent Client Protocol over stdio)
-      sessions     List, show, export, reset and delete sessions
+      sessions     List, show, export, fork, reset and delete sessions
       prune        Remove old sessions and other data, and give free space back
       gateway      Run the gateway, which stores sessions and runs agents for clients
       tools        List, describe, call, serve and check tools

@@ -56,6 +56,29 @@ fn session_can_be_listed_shown_exported_reset_and_deleted() {
 }
 
 #[test]
+fn session_can_be_forked() {
+    let (zero, model) = (TestProgram::new(), ModelServer::start());
+    write_file(&zero, USER_FILE, model.settings_json(json!({})));
+    zero.stdout(&["run", "--session", "bug-42", "first words"]);
+    let seen = zero.stdout(&["sessions", "fork", "bug-42", "other-way"]);
+    assert!(seen.contains("zero run --session agent:main:other-way"), "{seen}");
+    zero.stdout(&["run", "--session", "other-way", "second words"]);
+    let request = model.requests().pop().unwrap().to_string();
+    assert!(request.contains("first words") && request.contains("second words"), "{request}");
+    assert!(!zero.stdout(&["sessions", "show", "bug-42"]).contains("second words"));
+    let forked: Value =
+        serde_json::from_str(&zero.stdout(&["sessions", "fork", "bug-42", "--json"])).unwrap();
+    let key = forked["sessionKey"].as_str().unwrap();
+    assert!(key.starts_with("agent:main:bug-42-"), "{forked}");
+    assert_eq!(forked["title"], "first words (fork)");
+    let seen = zero.run(&["sessions", "fork", "bug-42", "other-way"]);
+    assert!(seen.starts_with("exit ") && !seen.starts_with("exit 0"), "{seen}");
+    assert!(seen.contains("there is a session `agent:main:other-way` already"), "{seen}");
+    let seen = zero.run(&["sessions", "fork", "nobody"]);
+    assert!(seen.starts_with("exit 2") && seen.contains("no session"), "{seen}");
+}
+
+#[test]
 fn refused_request_leaves_no_session() {
     let (zero, model) = (TestProgram::new(), ModelServer::start());
     write_file(&zero, USER_FILE, model.settings_json(json!({})));

@@ -272,6 +272,58 @@ impl Store for MemStore {
         })
     }
 
+    fn fork(
+        &self,
+        session: &SessionId,
+        claim: ClaimEpoch,
+        fork: NewFork,
+        last: NewEvent,
+    ) -> BoxFuture<'_, Result<SessionRecord, StoreError>> {
+        let session = session.clone();
+        self.write("fork", move |state| {
+            state.check(&session, claim)?;
+            let source = state.require(&session)?.clone();
+            let address = SessionAddress::new(&source.owner, fork.key.clone());
+            if state.at(&address).is_some() {
+                return Err(StoreError::KeyTaken(fork.key));
+            }
+            let owned = state.sessions.iter().filter(|record| record.owner == source.owner);
+            if u64::try_from(owned.count()).unwrap() >= fork.owned_max {
+                return Err(StoreError::TooMany(fork.owned_max));
+            }
+            let (old, new) = (session.as_str().to_owned(), fork.id.as_str().to_owned());
+            let messages = state.transcripts.get(&session).and_then(|all| all.last());
+            let messages = messages.cloned().unwrap_or_default();
+            let messages = messages.iter().map(|message| rename(message, &old, &new)).collect();
+            let ledger = state.ledgers.get(&session).cloned().unwrap_or_default();
+            let is_reset = |event: &Event| matches!(event.what, EventKind::Reset { .. });
+            let kept = ledger.iter().rposition(is_reset).map_or(0, |at| at + 1);
+            let kept = ledger.into_iter().skip(kept).zip(1..);
+            let kept = kept.map(|(event, seq)| Event {
+                seq,
+                what: rename(&event.what, &old, &new),
+                ..event
+            });
+            let now = now_ms();
+            let record = SessionRecord {
+                id: fork.id.clone(),
+                key: fork.key,
+                label: None,
+                title: fork.title,
+                created_ms: now,
+                updated_ms: now,
+                transcript: 1,
+                usage: TokenUsage::default(),
+                ..source
+            };
+            state.ledgers.insert(fork.id.clone(), kept.collect());
+            state.transcripts.insert(fork.id.clone(), vec![messages]);
+            state.sessions.push(record);
+            state.append(&fork.id, vec![last]);
+            state.require(&fork.id).cloned()
+        })
+    }
+
     fn list(&self, query: SessionQuery) -> BoxFuture<'_, Result<SessionPage, StoreError>> {
         self.read(move |state| {
             let fits = |record: &&SessionRecord| is_match(record, &query);
@@ -653,6 +705,11 @@ fn is_match(record: &SessionRecord, query: &SessionQuery) -> bool {
         && query.owner.as_ref().is_none_or(|owner| record.owner == *owner)
         && query.updated_since_ms.is_none_or(|since| record.updated_ms >= since)
         && query.cwd.as_ref().is_none_or(|cwd| record.cwd.as_ref() == Some(cwd))
+}
+
+/// The same with another id in its texts.
+fn rename<T: serde::Serialize + serde::de::DeserializeOwned>(value: &T, old: &str, new: &str) -> T {
+    serde_json::from_str(&serde_json::to_string(value).unwrap().replace(old, new)).unwrap()
 }
 
 /// Size of an entry in a ledger.

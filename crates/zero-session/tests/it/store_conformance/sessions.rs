@@ -7,14 +7,16 @@ use tokio::task::JoinSet;
 use zero_policy::{GrantScope, PermissionMode};
 
 use super::{
-    StoreConformanceCheck, address, assert_no_session, claim, create_session, delete, key, new_run,
-    new_session, read_session, text_event, unknown_session,
+    StoreConformanceCheck, address, assert_no_session, claim, create_session, delete, event_text,
+    key, new_run, new_session, read_session, text_event, unknown_session,
 };
+use zero_core::SessionId;
+use zero_session::event::EventKind;
 use zero_session::key::SessionAddress;
 use zero_session::message::ModelMessage;
 use zero_session::store::{
-    ClaimEpoch, GrantRecord, IdleSessionQuery, LedgerReadLimit, NewEvent, NewSession, SessionPatch,
-    SessionQuery, Store, StoreError, ToolHostLocation, TranscriptStart,
+    ClaimEpoch, GrantRecord, IdleSessionQuery, LedgerReadLimit, NewEvent, NewFork, NewSession,
+    SessionPatch, SessionQuery, Store, StoreError, ToolHostLocation, TranscriptStart,
 };
 
 pub(super) const CHECKS: &[StoreConformanceCheck] = &[
@@ -43,6 +45,11 @@ pub(super) const CHECKS: &[StoreConformanceCheck] = &[
         Box::pin(idle_session_is_deleted_only_unchanged(store))
     }),
     ("sessions are counted by owner", |store| Box::pin(owners_are_counted_singly(store))),
+    ("a copy has the conversation of its session", |store| Box::pin(fork_copies_session(store))),
+    ("a copy begins after the last reset", |store| Box::pin(fork_begins_after_reset(store))),
+    ("a copy that cannot be made leaves nothing", |store| {
+        Box::pin(refused_fork_leaves_nothing(store))
+    }),
     ("it says that it is ready", |store| Box::pin(store_reports_ready(store))),
 ];
 
@@ -590,4 +597,94 @@ async fn owners_are_counted_singly(store: Arc<dyn Store>) {
 async fn store_reports_ready(store: Arc<dyn Store>) {
     store.check_ready().await.unwrap();
     assert_eq!(store.count().await.unwrap(), 0);
+}
+
+fn new_fork(name: &str) -> NewFork {
+    NewFork {
+        id: SessionId::new("sess_copy").unwrap(),
+        key: key(name),
+        title: Some("a copy".to_owned()),
+        owned_max: u64::MAX,
+    }
+}
+
+async fn event_texts(store: &Arc<dyn Store>, session: &SessionId) -> Vec<(u64, String)> {
+    let events = store.events(session, 0, LedgerReadLimit::with_entries(100)).await.unwrap();
+    events.iter().map(|event| (event.seq, event_text(event).to_owned())).collect()
+}
+
+async fn fork_copies_session(store: Arc<dyn Store>) {
+    let wanted = NewSession {
+        label: Some("mine".to_owned()),
+        cwd: Some(PathBuf::from("/w")),
+        mode: Some(PermissionMode::Plan),
+        model: Some("big".to_owned()),
+        ..new_session("a")
+    };
+    let source = store.create(wanted).await.unwrap();
+    let claim = claim(&*store, &source.id).await;
+    let named = format!("see /state/{}/x.txt", source.id);
+    store.append(&source.id, None, vec![text_event("one"), text_event(&*named)]).await.unwrap();
+    let messages = vec![Arc::new(ModelMessage::user("one")), ModelMessage::user(&*named).into()];
+    store.add_messages(&source.id, claim, messages).await.unwrap();
+    let more = SessionPatch {
+        thinking: Some(Some("high".to_owned())),
+        context_tokens: Some(7),
+        ..SessionPatch::default()
+    };
+    store.patch(&address("a"), more).await.unwrap();
+    let copy = store.fork(&source.id, claim, new_fork("b"), text_event("end")).await.unwrap();
+    assert_eq!(store.session(&address("b")).await.unwrap(), Some(copy.clone()));
+    assert_eq!((copy.label, copy.title.as_deref()), (None, Some("a copy")));
+    assert_eq!((copy.cwd, copy.mode, copy.model), (source.cwd, source.mode, source.model));
+    assert_eq!((copy.thinking.as_deref(), copy.context_tokens), (Some("high"), Some(7)));
+    assert_eq!((copy.transcript, copy.usage), (1, Default::default()));
+    let renamed = "see /state/sess_copy/x.txt".to_owned();
+    let expected = [(1, "one".to_owned()), (2, renamed.clone()), (3, "end".to_owned())];
+    assert_eq!(event_texts(&store, &copy.id).await, expected);
+    assert_eq!(store.last_seq(&copy.id).await.unwrap(), 3);
+    let transcript = store.transcript(&copy.id, None).await.unwrap().messages;
+    assert_eq!(transcript, [ModelMessage::user("one"), ModelMessage::user(&*renamed)]);
+    // Each goes on alone, and the copy stays when its session goes.
+    store.append(&copy.id, None, vec![text_event("four")]).await.unwrap();
+    assert_eq!(store.last_seq(&source.id).await.unwrap(), 2);
+    delete(&store, &source.id).await;
+    assert_eq!(event_texts(&store, &copy.id).await.len(), 4);
+    assert_eq!(store.transcript(&copy.id, None).await.unwrap().messages.len(), 2);
+    let alone = store.create(new_session("c")).await.unwrap();
+    assert!(store.size(&copy.id).await.unwrap() > store.size(&alone.id).await.unwrap());
+}
+
+async fn fork_begins_after_reset(store: Arc<dyn Store>) {
+    let source = create_session(&store, "a").await;
+    let claim = claim(&*store, &source.id).await;
+    let reset = NewEvent { what: EventKind::Reset { transcript: 1 }, ..text_event("") };
+    // A text about a reset is none.
+    let about = text_event(r#"{"type":"reset"}"#);
+    store.append(&source.id, None, vec![text_event("old"), reset, about]).await.unwrap();
+    let old = vec![Arc::new(ModelMessage::user("old"))];
+    store.add_messages(&source.id, claim, old).await.unwrap();
+    let new = vec![Arc::new(ModelMessage::user("new"))];
+    store.start_transcript(&source.id, claim, TranscriptStart::Reset, new).await.unwrap();
+    let copy = store.fork(&source.id, claim, new_fork("b"), text_event("end")).await.unwrap();
+    let expected = [(1, r#"{"type":"reset"}"#.to_owned()), (2, "end".to_owned())];
+    assert_eq!(event_texts(&store, &copy.id).await, expected);
+    let transcript = store.transcript(&copy.id, None).await.unwrap();
+    assert_eq!((transcript.number, transcript.messages), (1, vec![ModelMessage::user("new")]));
+}
+
+async fn refused_fork_leaves_nothing(store: Arc<dyn Store>) {
+    let source = create_session(&store, "a").await;
+    let claim = claim(&*store, &source.id).await;
+    let fork = |fork: NewFork, claim: ClaimEpoch| {
+        let (store, id) = (Arc::clone(&store), source.id.clone());
+        async move { store.fork(&id, claim, fork, text_event("end")).await }
+    };
+    assert_eq!(fork(new_fork("a"), claim).await, Err(StoreError::KeyTaken(key("a"))));
+    let few = NewFork { owned_max: 1, ..new_fork("b") };
+    assert_eq!(fork(few, claim).await, Err(StoreError::TooMany(1)));
+    let lost = StoreError::ClaimLost(source.id.to_string());
+    assert_eq!(fork(new_fork("b"), ClaimEpoch(claim.0 + 1)).await, Err(lost));
+    assert_eq!(store.count().await.unwrap(), 1);
+    assert_no_session(store.fork(&unknown_session(), claim, new_fork("b"), text_event("x")).await);
 }

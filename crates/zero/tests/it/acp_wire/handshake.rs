@@ -22,7 +22,7 @@ fn init_001_agent_reports_capabilities() {
     assert_ne!(can["promptCapabilities"]["audio"], true);
     assert_eq!(can["mcpCapabilities"]["http"], true);
     assert_ne!(can["mcpCapabilities"]["sse"], true);
-    for name in ["list", "resume", "close", "delete", "additionalDirectories"] {
+    for name in ["list", "resume", "close", "delete", "fork", "additionalDirectories"] {
         assert!(can["sessionCapabilities"][name].is_object(), "{name}: {can}");
     }
     assert!(can.get("auth").is_none_or(|auth| auth.get("logout").is_none()), "{can}");

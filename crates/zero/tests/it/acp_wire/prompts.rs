@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::acp_client::{AcpClient, ClientReply, selected_outcome};
 use super::{AcpFixture, prompt_params};
+use crate::config::{USER_FILE, write_file};
 
 /// One pixel.
 const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
@@ -87,6 +88,27 @@ fn promptcap_001_images_are_accepted() {
         );
         assert!(error["message"].as_str().unwrap().contains(what), "{what}: {error}");
     }
+    acp.close();
+}
+
+#[test]
+fn image_for_model_without_sight_becomes_a_note() {
+    let fixture = AcpFixture::new();
+    let mut settings: Value =
+        serde_json::from_str(&fixture.model.settings_json(json!({}))).unwrap();
+    settings["models"]["scripted"]["images"] = json!(false);
+    write_file(&fixture.zero, USER_FILE, settings.to_string());
+    let (mut acp, session) = open_client(&fixture);
+    let words = json!({"type": "text", "text": "What is it?"});
+    let picture = json!({"type": "image", "data": PNG, "mimeType": "image/png"});
+    let from = acp.log_position();
+    let end = acp.call_ok("session/prompt", prompt_with_blocks(&session, json!([words, picture])));
+    assert_eq!(end["stopReason"], "end_turn");
+    assert_eq!(acp.message_text(from, &session), "Hello from the model.");
+    let notes = super::chunk_text(&acp.updates(from, &session), "agent_thought_chunk");
+    assert!(notes.contains("the model `scripted` does not accept images"), "{notes}");
+    let heard = last_model_message(&fixture);
+    assert!(heard.contains("What is it?") && !heard.contains("image_url"), "{heard}");
     acp.close();
 }
 

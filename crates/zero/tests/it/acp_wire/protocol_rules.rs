@@ -226,7 +226,10 @@ impl ConversationState {
         let update = &message["params"]["update"];
         let session = to_key(&message["params"]["sessionId"]);
         let what = to_key(&update["sessionUpdate"]);
-        if TURN_UPDATES.contains(&what.as_str()) && !self.is_turn_running(&session) {
+        // What another client of the session does is told whenever it happens, and says so.
+        let is_observed = message["params"]["_meta"]["zero"]["observedRun"].is_string();
+        let is_due = is_observed || self.is_turn_running(&session);
+        if TURN_UPDATES.contains(&what.as_str()) && !is_due {
             self.add_violation(message, "told when nothing was at work");
         }
         let key = (session, to_key(&update["toolCallId"]));

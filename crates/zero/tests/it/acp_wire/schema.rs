@@ -6,10 +6,34 @@ use std::sync::{LazyLock, Mutex};
 use jsonschema::Validator;
 use serde_json::{Value, json};
 
-static SCHEMA: LazyLock<Value> =
-    LazyLock::new(|| serde_json::from_str(include_str!("../../fixtures/acp/schema.json")).unwrap());
+static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
+    let text = include_str!("../../fixtures/acp/schema.json");
+    with_unstable_parts(serde_json::from_str(text).unwrap())
+});
 
 static VALIDATORS: LazyLock<Mutex<HashMap<String, Validator>>> = LazyLock::new(Mutex::default);
+
+/// The schema with those parts of version 1 that are not stable yet and that zero speaks, as its SDK
+/// has them: `session/fork`, and the usage of a turn.
+fn with_unstable_parts(mut schema: Value) -> Value {
+    let definitions = &mut schema["$defs"];
+    for (like, name) in [
+        ("ResumeSessionRequest", "ForkSessionRequest"),
+        ("NewSessionResponse", "ForkSessionResponse"),
+    ] {
+        let mut definition = definitions[like].clone();
+        definition["x-method"] = json!("session/fork");
+        definitions[name] = definition;
+    }
+    let tokens = json!({"type": "integer", "minimum": 0});
+    let fields = ["totalTokens", "inputTokens", "outputTokens"];
+    let further = ["thoughtTokens", "cachedReadTokens", "cachedWriteTokens"];
+    let properties: serde_json::Map<String, Value> =
+        fields.iter().chain(&further).map(|name| ((*name).to_owned(), tokens.clone())).collect();
+    definitions["PromptResponse"]["properties"]["usage"] = json!({"type": "object",
+        "properties": properties, "required": fields, "additionalProperties": false});
+    schema
+}
 
 /// What a message is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

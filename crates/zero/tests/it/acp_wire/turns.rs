@@ -56,6 +56,25 @@ fn clientcap_003_forms_not_requested_without_capability() {
 }
 
 #[test]
+fn answer_has_the_usage_of_its_turn() {
+    let fixture = AcpFixture::new();
+    let (mut acp, session) = open_client(&fixture);
+    let read = call_step("Read", json!({"file_path": "hello.txt"}));
+    let two_requests = make_script(&[&read, "turn", "say Ok."]);
+    let turn = |tokens: [u64; 3]| json!({"totalTokens": tokens[0], "inputTokens": tokens[1], "outputTokens": tokens[2]});
+    for (prompt, expected) in
+        [(two_requests.as_str(), turn([30, 20, 10])), ("hi", turn([15, 10, 5]))]
+    {
+        let end = acp.prompt(&session, prompt).unwrap();
+        assert_eq!(end["usage"], expected, "{end}");
+    }
+    // No model was asked.
+    let end = acp.prompt(&session, "/help").unwrap();
+    assert_eq!(end.get("usage"), None, "{end}");
+    acp.close();
+}
+
+#[test]
 fn commands_run_sandboxed_despite_client_terminals() {
     let fixture = AcpFixture::new();
     let mut acp = fixture.start_client_with(&[], json!({"terminal": true}));
