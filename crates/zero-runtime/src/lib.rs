@@ -56,7 +56,8 @@ mod tool_notes;
 pub mod web;
 
 pub use approver::{
-    AnswerOption, ApprovalAnswer, ApprovalQuestion, Approver, PendingAnswer, REJECTED_BY_USER,
+    AnswerOption, ApprovalAnswer, ApprovalQuestion, ApprovalReply, Approver, PendingAnswer,
+    REJECTED_BY_USER, REJECTED_WITH_MESSAGE, REJECTION_CHARS_MAX,
     USER_APPROVER,
 };
 pub use call_context::CallContext;

@@ -27,6 +27,7 @@ mod secret;
 mod secret_files;
 mod session_engine;
 mod settings_adapter;
+mod settings_file_edit;
 mod telemetry;
 mod terminal;
 #[cfg(test)]

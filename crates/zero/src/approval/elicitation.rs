@@ -14,9 +14,8 @@ use zero_runtime::tool::BoxFuture;
 use zero_runtime::{Elicitation, ElicitationAnswer, ElicitationMode, Elicitor};
 
 use self::form_field::ElicitationField;
-use super::PromptLineGuard;
 use crate::terminal::{
-    AnswerSource, ElapsedCounter, FAINT, NOTABLE, STRONG, Terminal, TerminalStream, escape_line,
+    AnswerSource, FAINT, NOTABLE, PromptTurn, STRONG, Terminal, TerminalStream, escape_line,
 };
 
 /// Largest number of fields in a form.
@@ -31,17 +30,16 @@ const TRIES_MAX: usize = 5;
 struct TerminalElicitor {
     terminal: Terminal,
     answers: AnswerSource,
-    /// Elapsed counter of the call, paused while asking.
-    counter: ElapsedCounter,
+    turn: PromptTurn,
 }
 
 /// Creates an elicitor for this terminal.
 pub(crate) fn terminal_elicitor(
     terminal: &Terminal,
     answers: AnswerSource,
-    counter: ElapsedCounter,
+    turn: PromptTurn,
 ) -> Arc<dyn Elicitor> {
-    Arc::new(TerminalElicitor { terminal: terminal.clone(), answers, counter })
+    Arc::new(TerminalElicitor { terminal: terminal.clone(), answers, turn })
 }
 
 impl TerminalElicitor {
@@ -132,13 +130,27 @@ impl Elicitor for TerminalElicitor {
         let (form, elicitation) = (self.clone(), elicitation.clone());
         Box::pin(async move {
             // Reading blocks until the user answers; the asker can cancel in the meantime.
-            let _pause = self.counter.pause();
+            let _turn = self.turn.begin().await;
             let mut line = PromptLineGuard { stream: self.terminal.err.clone(), open: true };
             let asked = tokio::task::spawn_blocking(move || form.ask(&elicitation));
             let answer = asked.await.ok().flatten();
             line.open = answer.is_none();
             answer.unwrap_or(ElicitationAnswer::Cancel)
         })
+    }
+}
+
+/// Ends the line of a question that was cancelled before the user pressed Enter.
+struct PromptLineGuard {
+    stream: TerminalStream,
+    open: bool,
+}
+
+impl Drop for PromptLineGuard {
+    fn drop(&mut self) {
+        if self.open {
+            let _ = self.stream.write("\n");
+        }
     }
 }
 

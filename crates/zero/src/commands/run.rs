@@ -41,7 +41,7 @@ use crate::commands::tools_call::signals;
 use crate::exit::{ExitOutcome, UsageError};
 use crate::gateway_connection::CliGatewayConnection;
 use crate::host_setup::small_runtime;
-use crate::terminal::ElapsedCounter;
+use crate::terminal::{ElapsedCounter, PromptTurn};
 use crate::tool_host_factory::TerminalPromptOptions;
 
 /// Largest prompt read from stdin, in bytes.
@@ -117,12 +117,12 @@ async fn run_turn(
     folder: RunFolder,
     cancel: CancellationToken,
 ) -> anyhow::Result<ExitOutcome> {
-    let counter = ElapsedCounter::new(&app.terminal.err);
+    let turn = PromptTurn::new(ElapsedCounter::new(&app.terminal.err));
     let mut session = open_session(args, &connection).await?;
     let asking = TerminalPromptOptions {
         yes: args.yes,
         takes_stdin: args.prompt == "-",
-        counter: counter.clone(),
+        turn: turn.clone(),
         continued: Arc::default(),
     };
     let lifetime = connection.result_lifetime();
@@ -162,12 +162,24 @@ async fn run_turn(
         }
     };
     let form = if args.json { RunFormat::Json } else { RunFormat::Text };
+    let counter = turn.counter().clone();
     let mut show = RunPrinter::new(&app.terminal, form, args.thoughts, counter);
+    // Nothing is written over a question. What a script reads from stdout goes on.
+    let waits_for_answers = form == RunFormat::Text || app.terminal.out.is_terminal();
+    let mut held: VecDeque<Event> = VecDeque::new();
     let mut stopping = false;
     let mut aborts = JoinSet::new();
     let exit = loop {
         let event = tokio::select! {
-            event = next_event(&mut early, &mut connection.events) => event,
+            () = turn.wait_until_closed(), if !held.is_empty() => {
+                let Some(event) = held.pop_front() else { continue };
+                match show.print_event(&event)? {
+                    Some(exit) => break exit,
+                    None => continue,
+                }
+            }
+            event = next_event(&mut early, &mut connection.events),
+                if held.len() < EARLY_EVENTS_MAX => event,
             () = cancel.cancelled(), if !stopping => {
                 stopping = true;
                 let key = session.session_key.clone();
@@ -183,6 +195,9 @@ async fn run_turn(
             }
         };
         let Some(event) = event else {
+            for event in &held {
+                show.print_event(event)?;
+            }
             show.finish_interrupted()?;
             let sessions = follow_up_command(args, "sessions show", &session.session_key);
             anyhow::bail!(
@@ -215,7 +230,10 @@ async fn run_turn(
                 request.clone(),
             ));
         }
-        if let Some(exit) = show.print_event(&update.event)? {
+        // Those that wait come first.
+        if !held.is_empty() || (waits_for_answers && turn.is_open()) {
+            held.push_back(update.event);
+        } else if let Some(exit) = show.print_event(&update.event)? {
             break exit;
         }
     };
@@ -348,8 +366,7 @@ async fn resolve_approval(
     app: AppContext,
     request: ApprovalRequest,
 ) {
-    let answer = tokio::task::spawn_blocking(move || asking.resolve_approval(&app, &request));
-    let Ok((id, answer)) = answer.await else { return };
+    let (id, answer) = asking.resolve_approval(&app, &request).await;
     let answer = ApprovalsResolveParams { id, answer: answer.id().to_owned() };
     if let Err(error) = client.request::<ZeroApprovalsResolve>(answer).await {
         tracing::warn!(%error, "could not send the answer to the gateway");

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::terminal::ElapsedCounter;
 
 /// Puts a form to somebody who types these lines; gives the answer and what they saw.
 fn ask_with_lines(wanted: ElicitationMode, lines: &[&str]) -> (ElicitationAnswer, String) {
@@ -17,8 +18,9 @@ fn ask_with_lines(wanted: ElicitationMode, lines: &[&str]) -> (ElicitationAnswer
 
 fn run_elicitation(elicitation: &Elicitation, lines: &[&str]) -> (ElicitationAnswer, String) {
     let terminal = Terminal::for_test();
-    let (counter, answers) = (ElapsedCounter::new(&terminal.err), AnswerSource::from_script(lines));
-    let form = TerminalElicitor { terminal: terminal.clone(), answers, counter };
+    let turn = PromptTurn::new(ElapsedCounter::new(&terminal.err));
+    let answers = AnswerSource::from_script(lines);
+    let form = TerminalElicitor { terminal: terminal.clone(), answers, turn };
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let answer = runtime.block_on(form.elicit(elicitation));
     (answer, terminal.err.written_text())
