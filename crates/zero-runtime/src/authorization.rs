@@ -3,6 +3,7 @@
 //! The decision is stored in the call's record before anything else happens; the user's answer is
 //! added to it once.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
@@ -165,6 +166,11 @@ impl ToolHost {
         if may_look {
             check()?;
         }
+        self.refuse_unwritable(session, &title, &decision)?;
+        cx.prefetch_buffers(asked.effects).await;
+        if may_look {
+            catch_panics(|| asked.plan.rehearse(cx))?;
+        }
         let offered = &decision.grants;
         let is_rejected =
             |grant: &GrantScope| rejected.iter().any(|rejection| rejection.grant == *grant);
@@ -196,7 +202,6 @@ impl ToolHost {
             true => self.find_rule_owners(session, &asked, offered, mode).await?,
             false => Vec::new(),
         };
-        cx.prefetch_buffers(asked.effects).await;
         let shown = mask_decision(&secrets, &decision);
         let mut question = ApprovalQuestion {
             call: cx.call().clone(),
@@ -283,6 +288,33 @@ impl ToolHost {
             ));
         }
         Ok(decision)
+    }
+
+    /// Fails if a command of the call would change a file that the sandbox keeps it from changing,
+    /// whatever the user answers.
+    fn refuse_unwritable(
+        &self,
+        session: &ToolHostSession,
+        title: &str,
+        decision: &PolicyDecision,
+    ) -> Result<(), ToolError> {
+        // Only decisions about commands have it.
+        if decision.access.is_none() {
+            return Ok(());
+        }
+        let changes = decision.effects.iter().filter(|effect| {
+            matches!(effect.kind, "write" | "delete") && effect.decision == Verdict::Ask
+        });
+        let roots: Vec<&Path> = session.workspace().roots().collect();
+        let closed = changes
+            .map(|effect| Path::new(&effect.target))
+            .find(|path| !self.commands.may_write(path, &roots));
+        let Some(path) = closed else { return Ok(()) };
+        let message = format!(
+            "{title}: commands cannot write to `{}`, which is outside the workspace; use Write, or ask the user to add the folder to `sandbox.writable`",
+            path.display()
+        );
+        Err(denial_error(decision, ErrorReason::ReadOnly, message, None))
     }
 
     async fn decide(
