@@ -4,10 +4,13 @@
 //! are used only on a terminal. Untrusted text (file contents, paths, names) is escaped before it
 //! reaches a terminal: control and bidirectional characters could otherwise repaint the screen.
 
+pub(crate) mod choice_list;
 pub(crate) mod dialog;
 mod elapsed_counter;
+pub(crate) mod filter_list;
 pub(crate) mod key;
 pub(crate) mod key_reader;
+mod line_wrap;
 pub(crate) mod live_area;
 pub(crate) mod pager;
 mod prompt_turn;
@@ -26,10 +29,11 @@ use anstyle::{AnsiColor, Style};
 
 pub(crate) use self::elapsed_counter::ElapsedCounter;
 use self::key_reader::{KeyReader, KeySource};
+pub(crate) use self::line_wrap::{wrap_chars, wrap_words};
 pub(crate) use self::prompt_turn::PromptTurn;
 pub(crate) use self::table::{TableCell, TextTable};
 pub(crate) use self::text_width::{text_columns, truncate_to_columns};
-pub(crate) use self::time_format::{format_short_duration, format_short_time};
+pub(crate) use self::time_format::{format_age, format_short_duration, format_short_time};
 pub(crate) use zero_core::sanitize::escape_line;
 use zero_core::sanitize::{escape_chars_with, escape_lines, escape_prose, is_safe_char};
 use zero_core::text_shortening::shorten_to_fit;

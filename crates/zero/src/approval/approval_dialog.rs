@@ -12,19 +12,17 @@ use zero_runtime::{ApprovalAnswer, ApprovalQuestion, ApprovalReply, REJECTION_CH
 
 use super::prompt_text::{self, PromptText};
 use super::rule_file::RuleFile;
-use crate::terminal::dialog::{KeyChoice, render_legend};
+use crate::terminal::dialog::{KeyChoice, TextOutcome, edit_text, render_legend};
 use crate::terminal::key::Key;
 use crate::terminal::key_reader::KeyReader;
-use crate::terminal::live_area::{CursorPosition, LiveArea};
+use crate::terminal::live_area::LiveArea;
 use crate::terminal::pager::show_pages;
-use crate::terminal::text_field::{FieldEvent, FieldLines, TextField};
+use crate::terminal::text_field::{FieldLines, TextField};
 use crate::terminal::{FAINT, STRONG, TerminalStream, escape_line};
 
 const QUESTION: &str = "Allow?";
 /// Longest command that can be edited, in characters.
 const COMMAND_CHARS_MAX: usize = 16_000;
-/// Most rows of a text that is typed.
-const FIELD_ROWS_MAX: usize = 6;
 
 /// What a key does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -282,29 +280,11 @@ impl ApprovalDialog {
         label: &str,
         mut field: TextField,
     ) -> io::Result<Option<String>> {
-        let label_columns = label.chars().count() + 1;
-        loop {
-            let size = self.stream.window_size();
-            let room = size.columns.saturating_sub(label_columns + 1);
-            let (lines, cursor) = field.layout(room, FIELD_ROWS_MAX);
-            let mut rows = vec![self.stream.paint(FAINT, "Enter: done; Esc: back").into_owned()];
-            for (at, line) in lines.iter().enumerate() {
-                let before = match at {
-                    0 => format!("{} ", self.stream.paint(STRONG, label)),
-                    _ => " ".repeat(label_columns),
-                };
-                rows.push(format!("{before}{line}"));
-            }
-            let cursor =
-                CursorPosition { row: cursor.row + 1, column: cursor.column + label_columns };
-            area.paint(&rows, Some(cursor))?;
-            let Some(key) = keys.next_key()? else { return Ok(None) };
-            match field.apply_key(key) {
-                FieldEvent::Edited => {}
-                FieldEvent::Submitted => return Ok(Some(field.text())),
-                FieldEvent::Cancelled => return Ok(None),
-            }
-        }
+        let hint = "Enter: done; Esc: back";
+        Ok(match edit_text(area, &self.stream, keys, label, hint, &mut field)? {
+            TextOutcome::Submitted => Some(field.text()),
+            TextOutcome::Cancelled | TextOutcome::Ended => None,
+        })
     }
 }
 

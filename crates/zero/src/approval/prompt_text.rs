@@ -6,8 +6,6 @@
 //! into the window, rows are folded, and a key shows all of them. Each line of a command or preview
 //! has a bar in front, so that no line can imitate zero's own output.
 
-mod line_wrap;
-
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -18,7 +16,10 @@ use zero_core::{CommandExecution, CommandLine, ResultDisplay};
 use zero_runtime::{ApprovalQuestion, EffectDecision, Verdict};
 
 use super::risk_style;
-use crate::terminal::{FAINT, STRONG, TerminalStream, diff_line_style, escape_line, verdict_style};
+use crate::terminal::{
+    FAINT, STRONG, TerminalStream, diff_line_style, escape_line, verdict_style, wrap_chars,
+    wrap_words,
+};
 
 /// Fewest rows of a command that are shown, however small the window is.
 const COMMAND_ROWS_MIN: usize = 4;
@@ -146,8 +147,7 @@ impl PromptText {
             + (self.place.len() - place.len())
             + (self.effects.len() - effects.len())
             + (self.preview.len() - preview.len());
-        let parts =
-            [&self.title, &risk, &command, &place, &self.scope, &effects, &preview];
+        let parts = [&self.title, &risk, &command, &place, &self.scope, &effects, &preview];
         let mut rows: Vec<String> = parts.into_iter().flatten().cloned().collect();
         rows.push(format!("  … {folded} more rows; v shows all"));
         FittedPrompt { rows, folded, folds_command }
@@ -208,7 +208,7 @@ impl PromptTextBuilder<'_> {
 
     /// Adds a name and a wrapped value.
     fn push_fact(&mut self, name: &str, value: &str, style: Style) {
-        let lines = line_wrap::wrap_words(value, self.stream.remaining_columns(NAME_COLUMNS));
+        let lines = wrap_words(value, self.stream.remaining_columns(NAME_COLUMNS));
         for (at, line) in lines.iter().enumerate() {
             self.push_name_column(if at == 0 { name } else { "" });
             let shown = self.stream.paint(style, line).into_owned();
@@ -229,7 +229,7 @@ impl PromptTextBuilder<'_> {
         for line in command.split('\n') {
             // A wrapped row has a different bar than the first row of a line.
             let mut bar = "│";
-            for row in line_wrap::wrap_chars(&escape_line(line), room) {
+            for row in wrap_chars(&escape_line(line), room) {
                 self.push_name_column(name);
                 let line = format!("{} {row}", self.stream.paint(FAINT, bar));
                 self.push_line(&line);
@@ -255,7 +255,7 @@ impl PromptTextBuilder<'_> {
             let style = (preview.line_style)(line);
             // A wrapped row has a different bar than the first row of a line.
             let mut bar = "│";
-            for row in line_wrap::wrap_chars(&self.stream.escape_exactly(line), room) {
+            for row in wrap_chars(&self.stream.escape_exactly(line), room) {
                 let line = format!(
                     "  {} {}",
                     self.stream.paint(FAINT, bar),
@@ -275,14 +275,14 @@ impl PromptTextBuilder<'_> {
             let verdict = format!("{:<VERDICT_COLUMNS$}", row.verdict.as_str());
             let verdict = self.stream.paint(verdict_style(row.verdict), &verdict).into_owned();
             let target = escape_line(&row.target);
-            for (at, line) in line_wrap::wrap_chars(&target, room).iter().enumerate() {
+            for (at, line) in wrap_chars(&target, room).iter().enumerate() {
                 self.push_name_column(name);
                 let before = if at == 0 { verdict.as_str() } else { "       " };
                 let _ = writeln!(self.text, "{before}{line}");
                 name = "";
             }
             for reason in &row.reasons {
-                for line in line_wrap::wrap_words(&escape_line(reason), room.saturating_sub(2)) {
+                for line in wrap_words(&escape_line(reason), room.saturating_sub(2)) {
                     self.push_name_column("");
                     let line = self.stream.paint(FAINT, &line).into_owned();
                     let _ = writeln!(self.text, "{:VERDICT_COLUMNS$}  {line}", "");

@@ -9,11 +9,16 @@ use zero_sandbox::typed_input::SignalKeys;
 
 use super::key::Key;
 use super::key_reader::KeyReader;
-use super::live_area::LiveArea;
-use super::{AnswerSource, STRONG, TerminalStream, escape_line, text_columns, truncate_to_columns};
+use super::live_area::{CursorPosition, LiveArea};
+use super::text_field::{FieldEvent, TextField};
+use super::{
+    AnswerSource, FAINT, STRONG, TerminalStream, escape_line, text_columns, truncate_to_columns,
+};
 
 /// How long a dialog that is cancelled may take to restore the screen.
 const RESTORE_WAIT: Duration = Duration::from_millis(500);
+/// Most rows of a text that is edited.
+const FIELD_ROWS_MAX: usize = 6;
 /// Blank columns between the answers of a legend.
 const LEGEND_GAP: usize = 3;
 
@@ -104,7 +109,50 @@ pub(crate) fn render_legend(
     (0..rows).map(row).collect()
 }
 
-/// Asks a question below `rows` and waits for one of the keys; other keys do nothing. Returns `None`
+/// How the editing of a text ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TextOutcome {
+    Submitted,
+    Cancelled,
+    /// The terminal is gone.
+    Ended,
+}
+
+/// Lets the user edit a text after a label, below a line with a hint.
+pub(crate) fn edit_text(
+    area: &mut LiveArea<'_>,
+    stream: &TerminalStream,
+    keys: &KeyReader,
+    label: &str,
+    hint: &str,
+    field: &mut TextField,
+) -> io::Result<TextOutcome> {
+    let label_columns = text_columns(label) + 1;
+    loop {
+        let size = stream.window_size();
+        let room = size.columns.saturating_sub(label_columns + 1);
+        let (lines, cursor) = field.layout(room, FIELD_ROWS_MAX);
+        let hint = truncate_to_columns(&escape_line(hint), size.columns - 3);
+        let mut rows = vec![format!("  {}", stream.paint(FAINT, &hint))];
+        for (at, line) in lines.iter().enumerate() {
+            let before = match at {
+                0 => format!("{} ", stream.paint(STRONG, label)),
+                _ => " ".repeat(label_columns),
+            };
+            rows.push(format!("{before}{line}"));
+        }
+        let cursor = CursorPosition { row: cursor.row + 1, column: cursor.column + label_columns };
+        area.paint(&rows, Some(cursor))?;
+        let Some(key) = keys.next_key()? else { return Ok(TextOutcome::Ended) };
+        match field.apply_key(key) {
+            FieldEvent::Edited => {}
+            FieldEvent::Submitted => return Ok(TextOutcome::Submitted),
+            FieldEvent::Cancelled => return Ok(TextOutcome::Cancelled),
+        }
+    }
+}
+
+/// Asks a question with its keys above it and waits for one of the keys; other keys do nothing. Returns `None`
 /// if the user pressed Ctrl-D or is gone.
 pub(crate) fn ask_for_key(
     stream: &TerminalStream,
@@ -124,7 +172,7 @@ pub(crate) fn ask_for_key(
                 let key = key.to_ascii_lowercase();
                 choices.iter().find(|choice| choice.key == key)
             }
-            Some(Key::Ctrl('d')) | None => {
+            Some(Key::Ctrl('c' | 'd')) | None => {
                 area.finish(&question)?;
                 return Ok(None);
             }
