@@ -93,10 +93,7 @@ impl Approver for TerminalApprover {
         })
     }
 
-    fn ask_for_reply<'a>(
-        &'a self,
-        question: &'a ApprovalQuestion,
-    ) -> BoxFuture<'a, ApprovalReply> {
+    fn ask_for_reply<'a>(&'a self, question: &'a ApprovalQuestion) -> BoxFuture<'a, ApprovalReply> {
         let stream = self.terminal.err.clone();
         Box::pin(async move {
             let _turn = self.turn.begin().await;

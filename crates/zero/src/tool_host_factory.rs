@@ -35,6 +35,7 @@ use crate::AppContext;
 use crate::approval::{AutoApprover, DenyAllApprover, RuleFile, TerminalApprover, elicitation};
 use crate::exit::UsageError;
 use crate::external_tools::ExternalTools;
+use crate::session_grants::SessionGrants;
 use crate::terminal::dialog::{KeyChoice, ask_for_key, run_dialog};
 use crate::terminal::{AnswerSource, PromptTurn, escape_line};
 
@@ -301,6 +302,20 @@ impl MetricsSource for LocalToolHostFactory {
     }
 }
 
+/// What the tool backend of a session at this terminal is opened with.
+pub(crate) struct TerminalBackendRequest<'a> {
+    pub(crate) session: &'a SessionInfo,
+    pub(crate) cwd: &'a Path,
+    /// Settings files to use instead of the usual ones.
+    pub(crate) settings_files: &'a [PathBuf],
+    pub(crate) mode: Option<PermissionMode>,
+    pub(crate) result_lifetime: ResultLifetime,
+    /// The grants that it starts with.
+    pub(crate) grants: Vec<GrantRecord>,
+    /// Stores later grants; without it they last as long as the process.
+    pub(crate) grant_store: Option<Arc<SessionGrants>>,
+}
+
 /// How to ask for approval on this terminal.
 #[derive(Clone)]
 pub(crate) struct TerminalPromptOptions {
@@ -315,7 +330,7 @@ pub(crate) struct TerminalPromptOptions {
 }
 
 impl TerminalPromptOptions {
-    fn answer_source(&self, app: &AppContext) -> Option<AnswerSource> {
+    pub(crate) fn answer_source(&self, app: &AppContext) -> Option<AnswerSource> {
         match self.takes_stdin {
             true => app.terminal.tty_answer_source(),
             false => app.terminal.answer_source(),
@@ -369,13 +384,18 @@ impl AppContext {
     /// Tool backend for a session that asks for approval on this terminal.
     pub(crate) fn local_backend(
         &self,
-        session: &SessionInfo,
-        cwd: &Path,
-        settings_files: &[PathBuf],
-        mode: Option<PermissionMode>,
-        result_lifetime: ResultLifetime,
+        request: TerminalBackendRequest<'_>,
         asking: &TerminalPromptOptions,
     ) -> anyhow::Result<Arc<dyn ToolBackend>> {
+        let TerminalBackendRequest {
+            session,
+            cwd,
+            settings_files,
+            mode,
+            result_lifetime,
+            grants,
+            grant_store,
+        } = request;
         let workshop = LocalToolHostFactory::new(self.clone(), settings_files.to_vec());
         let approver = self.terminal_approver(asking, self.rule_files(cwd, settings_files)?);
         let order = ToolBackendRequest {
@@ -384,11 +404,9 @@ impl AppContext {
             cwd: cwd.to_owned(),
             reach: FolderAccess::Anywhere,
             mode,
-            approver: Arc::new(TerminalCallApprover {
-                approver,
-            }),
+            approver: Arc::new(TerminalCallApprover { approver, grants: grant_store }),
             elicitor: asking.elicitor(self),
-            grants: Vec::new(),
+            grants,
             result_lifetime,
         };
         Ok(Arc::new(workshop.open_backend(order, EditorExtras::default())??.backend))
@@ -425,6 +443,8 @@ impl AppContext {
 /// Asks on this terminal.
 struct TerminalCallApprover {
     approver: Arc<dyn Approver>,
+    /// Where grants are stored; without it they last as long as the process.
+    grants: Option<Arc<SessionGrants>>,
 }
 
 impl CallApprover for TerminalCallApprover {
@@ -452,8 +472,10 @@ impl CallApprover for TerminalCallApprover {
         self.approver.ask_for_reply(question)
     }
 
-    fn store_grants(&self, _grants: Vec<GrantRecord>) {
-        // Grants of `zero run` last as long as the process.
+    fn store_grants(&self, grants: Vec<GrantRecord>) {
+        if let Some(stored) = &self.grants {
+            stored.replace(grants);
+        }
     }
 }
 

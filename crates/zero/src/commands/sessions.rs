@@ -1,6 +1,7 @@
 //! `zero sessions`: lists, shows, exports, resets and deletes sessions, local or remote.
 
 mod export;
+mod session_grants;
 
 use std::path::PathBuf;
 
@@ -8,11 +9,9 @@ use anyhow::Context;
 use jiff::Timestamp;
 use serde_json::json;
 use zero_core::event::Event;
-use zero_wire::ErrorCode;
-use zero_wire::client::GatewayClientError;
 use zero_wire::sessions::{
     SessionsDelete, SessionsDeleteParams, SessionsList, SessionsListParams, SessionsReset,
-    SessionsResetParams, SessionsResolve, SessionsResolveParams, SessionsResolveResult,
+    SessionsResetParams,
 };
 use zero_wire::zero_sessions::{
     SessionEventsParams, SessionInfo, SessionKeyParams, ZeroSessionsEvents, ZeroSessionsShow,
@@ -28,6 +27,7 @@ use crate::cli::sessions::{
 use crate::exit::{ExitOutcome, UsageError};
 use crate::gateway_connection::CliGatewayConnection;
 use crate::host_setup::small_runtime;
+use crate::session_lookup::find_session_key;
 use crate::terminal::{FAINT, TableCell, TextTable, escape_line};
 
 /// Ledger entries requested per page.
@@ -40,6 +40,7 @@ pub(super) fn run(app: &AppContext, command: &SessionsCommand) -> anyhow::Result
         SessionsCommand::List(args) => &args.remote,
         SessionsCommand::Show(args) => &args.remote,
         SessionsCommand::Export(args) => &args.remote,
+        SessionsCommand::Grants(args) => &args.remote,
         SessionsCommand::Reset(args) => &args.remote,
         SessionsCommand::Delete(args) => &args.remote,
     };
@@ -50,6 +51,7 @@ pub(super) fn run(app: &AppContext, command: &SessionsCommand) -> anyhow::Result
             SessionsCommand::List(args) => list_sessions(app, args, &connection).await,
             SessionsCommand::Show(args) => show_session(app, args, &connection).await,
             SessionsCommand::Export(args) => export_session(app, args, &connection).await,
+            SessionsCommand::Grants(args) => session_grants::run(app, args, &connection).await,
             SessionsCommand::Reset(args) => reset_session(app, args, &connection).await,
             SessionsCommand::Delete(args) => delete_session(app, args, &connection).await,
         };
@@ -217,45 +219,16 @@ async fn delete_session(
     Ok(ExitOutcome::Ok)
 }
 
-/// Finds a session by its key or label.
+/// Finds a session by its key or name.
 async fn find_session(gateway: &CliGatewayConnection, named: &str) -> anyhow::Result<SessionInfo> {
-    let by_key = SessionsResolveParams {
-        key: Some(named.to_owned()),
-        allow_missing: Some(true),
-        ..SessionsResolveParams::default()
-    };
-    let key = match resolved_key(gateway.client.request::<SessionsResolve>(by_key).await)? {
-        Some(key) => key,
-        None => {
-            let by_label = SessionsResolveParams {
-                label: Some(named.to_owned()),
-                ..SessionsResolveParams::default()
-            };
-            let by_label = gateway.client.request::<SessionsResolve>(by_label).await;
-            resolved_key(by_label)?.ok_or_else(|| {
-                UsageError(format!(
-                    "there is no session with the key or label `{named}`; run `zero sessions list` to see all"
-                ))
-            })?
-        }
-    };
+    let key = find_session_key(gateway, named).await?.ok_or_else(|| {
+        UsageError(format!(
+            "there is no session with the key or name `{named}`; run `zero sessions list` to see all"
+        ))
+    })?;
     let shown =
         gateway.client.request::<ZeroSessionsShow>(SessionKeyParams { session_key: key }).await?;
     Ok(shown)
-}
-
-/// Key of the session that was found. An invalid name means that there is no such session; other
-/// errors, such as a lost connection, are returned.
-fn resolved_key(
-    answer: Result<SessionsResolveResult, GatewayClientError>,
-) -> Result<Option<String>, GatewayClientError> {
-    match answer {
-        Ok(found) => Ok(found.key),
-        Err(GatewayClientError::Refused { error }) if error.code == ErrorCode::InvalidRequest => {
-            Ok(None)
-        }
-        Err(error) => Err(error),
-    }
 }
 
 /// Reads the ledger of a session, page by page.

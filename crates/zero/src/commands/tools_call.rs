@@ -104,11 +104,7 @@ fn build_host(
     app.build_host(config, settings)
 }
 
-fn choose_approver(
-    app: &AppContext,
-    args: &ToolsCallArgs,
-    turn: &PromptTurn,
-) -> Arc<dyn Approver> {
+fn choose_approver(app: &AppContext, args: &ToolsCallArgs, turn: &PromptTurn) -> Arc<dyn Approver> {
     if args.yes {
         return Arc::new(AutoApprover { name: "--yes" });
     }

@@ -49,7 +49,7 @@ fn permission_answer_at_terminal_is_applied() {
         let (code, seen) = terminal.wait_for_exit();
         assert_eq!((code, zero.folder().join("made.txt").exists()), (exit, is_made), "{seen}");
         assert!(seen.contains(line), "{keys:?}: {seen}");
-        assert!(seen.contains("to continue this session, run `zero run --session agent:main:run-"));
+        assert!(seen.contains("to continue this session, run `zero run --session "), "{seen}");
     }
 }
 
@@ -149,6 +149,142 @@ fn rule_added_from_a_question_allows_later_calls() {
     assert!(listed.contains("Edit(/made.txt)"), "{listed}");
     let seen = zero.run(&["run", &prompt]);
     assert!(seen.starts_with("exit 0"), "{seen}");
+}
+
+#[test]
+fn session_grant_holds_in_the_next_run_until_it_is_revoked() {
+    let (zero, _model) = program_with_model();
+    let prompt = command_prompt("touch made.txt");
+    let mut terminal = start_on_terminal(&zero, &["run", "--session", "s", &prompt]);
+    terminal.wait_for_text("Allow? ");
+    terminal.type_keys("s");
+    let (code, seen) = terminal.wait_for_exit();
+    assert_eq!(code, 0, "{seen}");
+    let again = zero.run(&["run", "--session", "s", &prompt]);
+    assert!(again.starts_with("exit 0"), "{again}");
+    // Not in another session, and not in another folder.
+    let other = zero.run(&["run", "--session", "t", &prompt]);
+    assert!(other.starts_with("exit 3"), "{other}");
+    let listed = zero.stdout(&["sessions", "grants", "s"]);
+    assert!(listed.contains("Edit(/made.txt)"), "{listed}");
+    let unknown = zero.run(&["sessions", "grants", "s", "--revoke", "Bash(x)"]);
+    assert!(unknown.starts_with("exit 2") && unknown.contains("nothing was revoked"), "{unknown}");
+    zero.stdout(&["sessions", "grants", "s", "--revoke", "Edit(/made.txt)"]);
+    let after = zero.run(&["run", "--session", "s", &prompt]);
+    assert!(after.starts_with("exit 3"), "{after}");
+}
+
+#[test]
+fn stored_mode_applies_to_later_runs_of_the_session() {
+    let (zero, _model) = program_with_model();
+    for first in [
+        &["run", "--session", "a", "--mode", "accept-edits", "hello"][..],
+        &["run", "--session", "b", "/mode accept-edits"],
+    ] {
+        let seen = zero.run(first);
+        assert!(seen.starts_with("exit 0"), "{seen}");
+        let session = first[2];
+        let seen = zero.run(&["run", "--session", session, "[write]"]);
+        assert!(seen.starts_with("exit 0"), "{session}: {seen}");
+        std::fs::remove_file(zero.folder().join("made.txt")).unwrap();
+    }
+    let seen = zero.run(&["run", "--session", "c", "[write]"]);
+    assert!(seen.starts_with("exit 3"), "{seen}");
+}
+
+/// A prompt that makes the model ask the user.
+fn question_prompt() -> String {
+    let option = |label: &str| json!({"label": label, "description": format!("take {label}")});
+    let question = json!({"question": "Which milk?", "header": "Milk",
+        "options": [option("oat"), option("soy")], "multiSelect": false});
+    let input = json!({"questions": [question]});
+    format!("script:\ncall AskUserQuestion {input}\nturn\nsay Well.")
+}
+
+#[test]
+fn option_key_answers_the_agent_at_once() {
+    for (keys, expected) in [
+        ("2", r"Which milk?\n  soy"),
+        ("\u{1b}[B\r", r"Which milk?\n  soy"),
+        ("3almond\r", r"Which milk?\n  almond"),
+        ("\u{3}", "the user chose not to answer"),
+    ] {
+        let (zero, model) = program_with_model();
+        let mut terminal = start_on_terminal(&zero, &["run", &question_prompt()]);
+        terminal.wait_for_text("Esc: no answer");
+        terminal.type_keys(keys);
+        let (_, seen) = terminal.wait_for_exit();
+        let told = tool_message(&model);
+        assert!(told.contains(expected), "{keys:?}: {told}: {seen}");
+        assert!(!seen.contains("Send this"), "{seen}");
+    }
+}
+
+#[test]
+fn call_that_cannot_succeed_fails_before_it_asks() {
+    let (zero, model) = program_with_model();
+    std::fs::write(zero.folder().join("a.txt"), "one\n").unwrap();
+    let call = |tool: &str, input: Value| format!("script:\ncall {tool} {input}\nturn\nsay Well.");
+    for (prompt, expected) in [
+        (
+            call("Edit", json!({"file_path": "a.txt", "old_string": "two", "new_string": "x"})),
+            "is not in `a.txt`",
+        ),
+        (call("Write", json!({"file_path": "a.txt", "content": "x"})), "read"),
+        (command_prompt("touch /opt/zero-test"), "`sandbox.writable`"),
+    ] {
+        let seen = zero.run(&["run", &prompt]);
+        let told = tool_message(&model);
+        assert!(told.contains(expected) && !told.contains("nobody can approve"), "{told}: {seen}");
+    }
+}
+
+#[test]
+fn last_session_of_the_folder_is_continued() {
+    let (zero, model) = program_with_model();
+    let none = zero.run(&["run", "-c", "go on"]);
+    assert!(none.starts_with("exit 2") && none.contains("there is no session in"), "{none}");
+    let first = zero.run(&["remember the milk"]);
+    assert!(first.starts_with("exit 0"), "{first}");
+    for args in [&["run", "-c", "go on"][..], &["go on now", "--continue"]] {
+        let seen = zero.run(args);
+        assert!(seen.starts_with("exit 0"), "{seen}");
+        let request = model.requests().pop().unwrap().to_string();
+        assert!(request.contains("remember the milk"), "{request}");
+    }
+    let rows: Value = serde_json::from_str(&zero.stdout(&["sessions", "list", "--json"])).unwrap();
+    let name = rows[0]["key"].as_str().unwrap().rsplit(':').next().unwrap().to_owned();
+    assert_eq!((rows.as_array().unwrap().len(), name.split('-').count()), (1, 2), "{rows}");
+    for args in [
+        vec!["run", "--session", &name, "more"],
+        vec!["run", &format!("--resume={name}"), "more"],
+        vec!["sessions", "show", &name],
+    ] {
+        let seen = zero.run(&args);
+        assert!(seen.starts_with("exit 0"), "{args:?}: {seen}");
+    }
+    let listed = zero.run(&["run", "--resume", "more"]);
+    assert!(listed.starts_with("exit 2") && listed.contains(&name), "{listed}");
+    let unknown = zero.run(&["run", "--resume=none", "more"]);
+    assert!(unknown.starts_with("exit 2"), "{unknown}");
+}
+
+#[test]
+fn session_is_picked_from_a_list() {
+    let (zero, model) = program_with_model();
+    for prompt in ["about apples", "about pears"] {
+        let seen = zero.run(&["run", prompt]);
+        assert!(seen.starts_with("exit 0"), "{seen}");
+    }
+    let mut terminal = start_on_terminal(&zero, &["run", "--resume", "go on"]);
+    terminal.wait_for_text("2 of 2");
+    terminal.type_keys("apples");
+    terminal.wait_for_text("1 of 2");
+    terminal.type_keys("\r");
+    let (code, seen) = terminal.wait_for_exit();
+    let request = model.requests().pop().unwrap().to_string();
+    assert!(code == 0 && request.contains("about apples"), "{request}: {seen}");
+    assert!(!request.contains("about pears"), "{request}");
 }
 
 #[test]
