@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
+use zero_sandbox::path_survey;
 use zero_sandbox::quarantine::Quarantine;
 use zero_sandbox::{StateDir, Workspace};
 
@@ -26,7 +27,26 @@ pub struct HostCommands {
     pub(crate) secrets: Mutex<Option<(PathBuf, Arc<SecretPaths>)>>,
 }
 
+/// Folders that commands have of their own, whatever the machine has there.
+const OWN_FOLDERS: [&str; 3] = ["/tmp", "/dev", "/proc"];
+/// Folder of a repository, whose place the sandbox finds out itself.
+const GIT_FOLDER: &str = ".git";
+
 impl HostCommands {
+    /// Whether the sandbox could let a command change this canonical path: in the workspace, in a
+    /// folder that settings open, or in one of the command's own.
+    pub fn may_write(&self, path: &Path, roots: &[&Path]) -> bool {
+        let opened =
+            self.settings.writable.iter().filter_map(|path| path_survey::canonicalize(path));
+        // Without a sandbox that is complete, a command may reach more.
+        !path.is_absolute()
+            || !self.settings.weaknesses.is_empty()
+            || roots.iter().any(|root| path.starts_with(root))
+            || OWN_FOLDERS.iter().any(|folder| path.starts_with(folder))
+            || path.components().any(|part| part.as_os_str() == GIT_FOLDER)
+            || opened.into_iter().any(|folder| path.starts_with(folder))
+    }
+
     /// Builds the shared state from settings and zero's state folder.
     pub fn new(settings: CommandSettings, state: &StateDir) -> Self {
         let environment =

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use zero_session::store::Store;
 use zero_wire::pipe::ServerPipeEnd;
 
 use crate::auth::Principal;
@@ -35,6 +36,11 @@ impl Gateway {
     /// and closes every connection. Further calls wait for the same shutdown.
     pub async fn shut_down(&self, grace: Duration) {
         self.inner.shut_down(grace).await;
+    }
+
+    /// The store of its sessions, for the program that runs it.
+    pub fn store(&self) -> Arc<dyn Store> {
+        Arc::clone(self.inner.sessions.store())
     }
 
     /// Collects the current value of every metric.

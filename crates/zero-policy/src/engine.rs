@@ -37,7 +37,7 @@ use crate::machine::Machine;
 use crate::permission_mode::PermissionMode;
 use crate::program::FileAccess;
 use crate::protected_paths::{self, ProtectedPaths};
-use crate::rule::{PolicyRule, RuleOwner};
+use crate::rule::{PolicyRule, RuleOwner, RuleSource};
 use crate::rule_set::{PathViews, PatternRoots, RuleSet};
 use crate::secret_file_set::SecretFileSet;
 use crate::shell::analysis::ScriptAnalysis;
@@ -146,6 +146,26 @@ impl PolicyEngine {
         let opens_protected = rules.iter().any(opens_protected);
         let rules = RuleSet::new(rules, places.clone());
         Self { rules, mode, places, protected, network, masked_files, opens_protected }
+    }
+
+    /// The same engine with allow rules of `owner` besides its own; `None` if one is not a rule.
+    pub fn with_allow_rules(&self, rules: &[GrantScope], owner: RuleOwner) -> Option<Self> {
+        let source = RuleSource { name: "settings".to_owned(), line: None, owner };
+        let more = rules
+            .iter()
+            .map(|grant| PolicyRule::parse(&grant.rule, Verdict::Allow, source.clone()).ok());
+        let more = more.collect::<Option<Vec<_>>>()?;
+        let mut rules: Vec<PolicyRule> = self.rules.iter().cloned().chain(more).collect();
+        rules.sort_by_key(|rule| !is_exact_person_allow(rule));
+        Some(Self {
+            mode: self.mode,
+            places: self.places.clone(),
+            protected: self.protected.clone(),
+            network: self.network.clone(),
+            masked_files: self.masked_files.clone(),
+            opens_protected: rules.iter().any(opens_protected),
+            rules: RuleSet::new(rules, self.places.clone()),
+        })
     }
 
     /// The rules of the engine.

@@ -31,5 +31,5 @@ pub use engine::{
 pub use host::{HostName, HostPattern};
 pub use machine::{EmptyMachine, FileSearchOutcome, FolderMember, Machine};
 pub use permission_mode::PermissionMode;
-pub use rule::{PolicyRule, RuleSource};
+pub use rule::{PolicyRule, RuleOwner, RuleSource};
 pub use secret_file_set::SecretFileSet;

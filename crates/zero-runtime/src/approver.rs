@@ -10,7 +10,7 @@ use zero_core::sanitize::escape_line;
 use zero_core::{
     CallId, CommandExecution, Effect, Effects, ResultDisplay, RiskLevel, SecretMask, ToolName,
 };
-use zero_policy::{EffectDecision, GrantScope};
+use zero_policy::{EffectDecision, GrantScope, RuleOwner};
 
 use crate::tool::BoxFuture;
 
@@ -33,6 +33,11 @@ pub struct ApprovalQuestion {
     pub judged: Vec<EffectDecision>,
     /// The grants that "for this session" would create; empty if only this call can be approved.
     pub grants: Vec<GrantScope>,
+    /// Whose settings would allow the call if they had the rules of the grants. Empty if a rule
+    /// does not help.
+    pub rule_owners: Vec<RuleOwner>,
+    /// Whether the user may change the command before it is judged again.
+    pub can_edit_command: bool,
     /// The change that the call would make, if it can be shown.
     pub preview: Option<ResultDisplay>,
     /// The input as it would run, if hooks rewrote it.
@@ -100,9 +105,38 @@ impl ApprovalAnswer {
     }
 }
 
+/// What the user decided about a call: one of the answers, or more than an answer can carry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ApprovalReply {
+    /// One of the answers.
+    Answer(ApprovalAnswer),
+    /// The call may run, and the rules of its grants were added to a settings file.
+    AllowAlways {
+        /// The file, as shown to the user.
+        file: String,
+    },
+    /// The call may not run, and the model is to know why.
+    RejectWithMessage(String),
+    /// Another command is to be judged instead, as if the model had called the tool with it.
+    EditCommand(String),
+}
+
+impl From<ApprovalAnswer> for ApprovalReply {
+    fn from(answer: ApprovalAnswer) -> Self {
+        Self::Answer(answer)
+    }
+}
+
+/// Longest message of the user about a rejected call, in characters.
+pub const REJECTION_CHARS_MAX: usize = 2_000;
+
 /// End of the message to the model about a call that the user rejected. Front ends that show the error
 /// to the user replace it.
 pub const REJECTED_BY_USER: &str = "the user rejected this call. Ask how they want to proceed.";
+
+/// What precedes the user's own words in the message to the model about a call that they rejected.
+/// Front ends that show the error to the user replace it.
+pub const REJECTED_WITH_MESSAGE: &str = "the user rejected this call and says: ";
 
 /// An answer that the user can choose.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -138,6 +172,14 @@ impl ApprovalQuestion {
             .filter(|answer| self.has_option(*answer))
             .map(option)
             .collect()
+    }
+
+    /// Whether the rules of the grants can be added to settings of this owner. Calls with critical
+    /// risk need approval every time.
+    pub fn can_allow_always(&self, owner: RuleOwner) -> bool {
+        self.rule_owners.contains(&owner)
+            && !self.grants.is_empty()
+            && self.risk != RiskLevel::Critical
     }
 
     /// Whether this answer is offered. Calls with critical risk need approval every time.
@@ -223,6 +265,12 @@ pub trait Approver: Send + Sync {
     /// Asks the question. May take as long as the user needs; the call can be cancelled meanwhile.
     /// An answer that the question does not offer applies to this call only.
     fn ask<'a>(&'a self, question: &'a ApprovalQuestion) -> BoxFuture<'a, ApprovalAnswer>;
+
+    /// Asks the question of a user who may reply with more than an answer. A reply that the question
+    /// does not offer counts as a rejection.
+    fn ask_for_reply<'a>(&'a self, question: &'a ApprovalQuestion) -> BoxFuture<'a, ApprovalReply> {
+        Box::pin(async move { self.ask(question).await.into() })
+    }
 }
 
 /// A question that several clients of a session can answer. The first answer applies; later ones
@@ -266,6 +314,8 @@ mod tests {
             effects: vec![],
             judged: vec![],
             grants: rules.iter().map(|text| rule_grant(text)).collect(),
+            rule_owners: Vec::new(),
+            can_edit_command: false,
             preview: None,
             rewritten: None,
             workspace: PathBuf::new(),

@@ -3,9 +3,11 @@
 //! The decision is stored in the call's record before anything else happens; the user's answer is
 //! added to it once.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
+use zero_core::text_shortening::shorten_end;
 use zero_core::{
     CommandLimitChange, Effect, Effects, ErrorReason, PathZone, TargetPath, ToolError, ToolSpec,
 };
@@ -13,7 +15,8 @@ use zero_core::{
 use zero_policy::{CommandAccess, HostName, PermissionMode};
 
 use crate::approver::{
-    ApprovalAnswer, ApprovalQuestion, Approver, REJECTED_BY_USER, format_grants,
+    ApprovalAnswer, ApprovalQuestion, ApprovalReply, Approver, REJECTED_BY_USER,
+    REJECTED_WITH_MESSAGE, REJECTION_CHARS_MAX, USER_APPROVER, format_grants,
 };
 use crate::audit::AuditDecision;
 use crate::call_context::CallContext;
@@ -24,7 +27,8 @@ use crate::grants::GrantDecision;
 use crate::hooks::HookVerdict;
 use crate::host_session::ToolHostSession;
 use crate::policy::{
-    EffectDecision, GrantScope, PolicyDecision, PolicyRequest, Verdict, denial_error,
+    EffectDecision, GrantScope, Policy, PolicyDecision, PolicyRequest, RuleOwner, Verdict,
+    denial_error,
 };
 use crate::redaction;
 use crate::secret_guard::mask_decision;
@@ -44,6 +48,39 @@ pub(crate) struct AuthorizationRequest<'a> {
     pub(crate) carried: &'a [String],
     /// The verdict of the hooks.
     pub(crate) hooks: &'a HookVerdict,
+    /// What the user may do, or has done, to its command.
+    pub(crate) command_edit: CommandEdit,
+}
+
+/// What the user may do, or has done, to the command of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CommandEdit {
+    /// It cannot be edited.
+    Unavailable,
+    /// It can be edited.
+    Offered,
+    /// It was edited before, and can be again.
+    Repeated,
+    /// It was edited as often as possible.
+    Exhausted,
+}
+
+impl CommandEdit {
+    fn is_offered(self) -> bool {
+        matches!(self, Self::Offered | Self::Repeated)
+    }
+
+    fn is_edited(self) -> bool {
+        matches!(self, Self::Repeated | Self::Exhausted)
+    }
+}
+
+/// How the question whether a call may run ended, if nothing denied it.
+pub(crate) enum AuthorizationOutcome {
+    /// The call may run.
+    Authorized(CallAuthorization),
+    /// The user wants this command to be judged instead.
+    CommandEdited(String),
 }
 
 impl AuthorizationRequest<'_> {
@@ -90,17 +127,24 @@ impl ToolHost {
         cx: &CallContext,
         cancel: &CancellationToken,
         ledger: &mut CallRecord<'_>,
-    ) -> Result<CallAuthorization, ToolError> {
+    ) -> Result<AuthorizationOutcome, ToolError> {
+        use AuthorizationOutcome::{Authorized, CommandEdited};
         let rejected = session.rejections();
         let granted = session.grants.list_grants(GrantDecision::Allowed);
         let mode = session.mode();
         let decision = self.decide(session, &asked, &granted, mode).await?;
+        // Only what policy itself asks about can be answered by a rule.
+        let is_policy_question =
+            decision.verdict == Verdict::Ask && !asked.hooks.asks() && asked.carried.is_empty();
         let decision = asked.hooks.apply_to(decision);
         let decision = self.secrets.tighten(decision, asked.carried);
         // What the user is shown has no value of a file that is changed, either.
         ledger.add_learned_secrets();
         let secrets = Arc::clone(&ledger.secrets);
         let noted = ledger.record_decision(&decision);
+        if asked.command_edit.is_edited() {
+            noted.answered = Some(format!("{USER_APPROVER}: edit the command"));
+        }
         if decision.verdict == Verdict::Deny {
             let message = rule_denial_message(&asked, &decision);
             return Err(denial_error(
@@ -112,7 +156,7 @@ impl ToolHost {
         }
         let check = || catch_panics(|| asked.plan.check(cx));
         if decision.verdict == Verdict::Allow {
-            return check().map(|()| CallAuthorization::from_decision(decision));
+            return check().map(|()| Authorized(CallAuthorization::from_decision(decision)));
         }
         let title =
             format_title(&asked, find_decisive_path(&asked, &decision).map(|(path, _)| path));
@@ -121,6 +165,11 @@ impl ToolHost {
         let may_look = self.can_read_paths(session, &asked);
         if may_look {
             check()?;
+        }
+        self.refuse_unwritable(session, &title, &decision)?;
+        cx.prefetch_buffers(asked.effects).await;
+        if may_look {
+            catch_panics(|| asked.plan.rehearse(cx))?;
         }
         let offered = &decision.grants;
         let is_rejected =
@@ -149,7 +198,10 @@ impl ToolHost {
         let can_stand = session.is_persistent()
             && offered.len() <= GRANTS_PER_ANSWER_MAX
             && session.grants.has_room(offered.len());
-        cx.prefetch_buffers(asked.effects).await;
+        let rule_owners = match can_stand && is_policy_question {
+            true => self.find_rule_owners(session, &asked, offered, mode).await?,
+            false => Vec::new(),
+        };
         let shown = mask_decision(&secrets, &decision);
         let mut question = ApprovalQuestion {
             call: cx.call().clone(),
@@ -160,6 +212,8 @@ impl ToolHost {
             effects: asked.effects.clone(),
             judged: shown.effects,
             grants: if can_stand { offered.clone() } else { Vec::new() },
+            rule_owners,
+            can_edit_command: asked.command_edit.is_offered(),
             preview: catch_panics(|| Ok(asked.plan.preview(cx)))?,
             rewritten: asked.hooks.rewritten_input().cloned(),
             workspace: session.workspace().cwd().to_owned(),
@@ -168,12 +222,30 @@ impl ToolHost {
         if let Some(how_to_allow) = approver.unreachable_hint(&question) {
             return Err(nobody(&how_to_allow));
         }
-        let answer = tokio::select! {
+        let reply = tokio::select! {
             biased;
             () = cancel.cancelled() => return Err(ToolError::cancelled()),
-            answer = approver.ask(&question) => answer,
+            reply = approver.ask_for_reply(&question) => reply,
         };
-        if record_answer(session, &question, answer, &**approver, noted).is_allow() {
+        let mut rejection = None;
+        let answer = match reply {
+            ApprovalReply::Answer(answer) => answer,
+            ApprovalReply::AllowAlways { .. } => ApprovalAnswer::AllowSession,
+            ApprovalReply::RejectWithMessage(ref message) => {
+                rejection = Some(shorten_end(message.trim(), REJECTION_CHARS_MAX));
+                ApprovalAnswer::RejectOnce
+            }
+            ApprovalReply::EditCommand(command) if question.can_edit_command => {
+                noted.answered = Some(format!("{}: edit the command", approver.name()));
+                return Ok(CommandEdited(command));
+            }
+            ApprovalReply::EditCommand(_) => ApprovalAnswer::RejectOnce,
+        };
+        let counts = record_answer(session, &question, answer, &**approver, noted);
+        if let ApprovalReply::AllowAlways { file } = &reply {
+            noted.answered = Some(format!("{}: allow always, by {file}", approver.name()));
+        }
+        if counts.is_allow() {
             // The mode may have become stricter while the user was asked.
             let mode_now = session.mode();
             if mode_now != mode {
@@ -187,9 +259,12 @@ impl ToolHost {
             if !may_look {
                 check()?;
             }
-            return Ok(CallAuthorization::from_decision(decision));
+            return Ok(Authorized(CallAuthorization::from_decision(decision)));
         }
-        let message = format!("{title}: {REJECTED_BY_USER}");
+        let message = match rejection.filter(|message| !message.is_empty()) {
+            Some(said) => format!("{title}: {REJECTED_WITH_MESSAGE}{said}"),
+            None => format!("{title}: {REJECTED_BY_USER}"),
+        };
         Err(denial_error(&decision, ErrorReason::Rejected, message, asked.file(&decision)))
     }
 
@@ -215,10 +290,33 @@ impl ToolHost {
         Ok(decision)
     }
 
-    /// Rules match arbitrary model input; if the engine panics, nothing is allowed.
-    ///
-    /// Commands are judged on a thread of their own, because searching the folders that a line names
-    /// takes time in which other sessions must go on.
+    /// Fails if a command of the call would change a file that the sandbox keeps it from changing,
+    /// whatever the user answers.
+    fn refuse_unwritable(
+        &self,
+        session: &ToolHostSession,
+        title: &str,
+        decision: &PolicyDecision,
+    ) -> Result<(), ToolError> {
+        // Only decisions about commands have it.
+        if decision.access.is_none() {
+            return Ok(());
+        }
+        let changes = decision.effects.iter().filter(|effect| {
+            matches!(effect.kind, "write" | "delete") && effect.decision == Verdict::Ask
+        });
+        let roots: Vec<&Path> = session.workspace().roots().collect();
+        let closed = changes
+            .map(|effect| Path::new(&effect.target))
+            .find(|path| !self.commands.may_write(path, &roots));
+        let Some(path) = closed else { return Ok(()) };
+        let message = format!(
+            "{title}: commands cannot write to `{}`, which is outside the workspace; use Write, or ask the user to add the folder to `sandbox.writable`",
+            path.display()
+        );
+        Err(denial_error(decision, ErrorReason::ReadOnly, message, None))
+    }
+
     async fn decide(
         &self,
         session: &ToolHostSession,
@@ -226,11 +324,43 @@ impl ToolHost {
         grants: &[GrantScope],
         mode: Option<PermissionMode>,
     ) -> Result<PolicyDecision, ToolError> {
+        self.consult_policy(session, asked, grants, mode, |policy, request| policy.decide(request))
+            .await
+    }
+
+    /// Whose settings would allow the call with the rules of these grants.
+    async fn find_rule_owners(
+        &self,
+        session: &ToolHostSession,
+        asked: &AuthorizationRequest<'_>,
+        offered: &[GrantScope],
+        mode: Option<PermissionMode>,
+    ) -> Result<Vec<RuleOwner>, ToolError> {
+        let rules = offered.to_vec();
+        self.consult_policy(session, asked, &[], mode, move |policy, request| {
+            let helps = |owner: &RuleOwner| policy.would_allow(request, &rules, *owner);
+            [RuleOwner::User, RuleOwner::Project].into_iter().filter(helps).collect()
+        })
+        .await
+    }
+
+    /// Rules match arbitrary model input; if the engine panics, nothing is allowed.
+    ///
+    /// Commands are judged on a thread of their own, because searching the folders that a line names
+    /// takes time in which other sessions must go on.
+    async fn consult_policy<T: Send + 'static>(
+        &self,
+        session: &ToolHostSession,
+        asked: &AuthorizationRequest<'_>,
+        grants: &[GrantScope],
+        mode: Option<PermissionMode>,
+        question: impl FnOnce(&dyn Policy, PolicyRequest<'_>) -> T + Send + 'static,
+    ) -> Result<T, ToolError> {
         let (spec, effects, workspace) = (asked.spec, asked.effects, session.workspace());
         if !effects.iter().any(|effect| matches!(effect, Effect::Exec(_))) {
             let arguments = asked.plan.arguments();
             let request = PolicyRequest { spec, effects, arguments, workspace, grants, mode };
-            return catch_panics(|| Ok(self.policy.decide(request)));
+            return catch_panics(|| Ok(question(&*self.policy, request)));
         }
         let (spec, effects, workspace) = (spec.clone(), effects.clone(), workspace.clone());
         let (policy, grants) = (Arc::clone(&self.policy), grants.to_vec());
@@ -244,7 +374,7 @@ impl ToolHost {
                 grants: &grants,
                 mode,
             };
-            catch_panics(|| Ok(policy.decide(request)))
+            catch_panics(|| Ok(question(&*policy, request)))
         });
         judged.await.unwrap_or_else(|_| Err(ToolError::cancelled()))
     }

@@ -11,6 +11,9 @@ use zero_core::sanitize::{escape_line, escape_lines};
 
 use crate::tool::BoxFuture;
 
+/// The origin of questions that the agent itself asks.
+pub const AGENT_ORIGIN: &str = "the agent";
+
 /// A question for the user.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Elicitation {

@@ -56,14 +56,14 @@ mod tool_notes;
 pub mod web;
 
 pub use approver::{
-    AnswerOption, ApprovalAnswer, ApprovalQuestion, Approver, PendingAnswer, REJECTED_BY_USER,
-    USER_APPROVER,
+    AnswerOption, ApprovalAnswer, ApprovalQuestion, ApprovalReply, Approver, PendingAnswer,
+    REJECTED_BY_USER, REJECTED_WITH_MESSAGE, REJECTION_CHARS_MAX, USER_APPROVER,
 };
 pub use call_context::CallContext;
 pub use dialect::{Dialect, DialectName};
 pub use editor::{Editor, EditorWriteOutcome};
 pub use editor_buffers::TextChange;
-pub use elicitation::{Elicitation, ElicitationAnswer, ElicitationMode, Elicitor};
+pub use elicitation::{AGENT_ORIGIN, Elicitation, ElicitationAnswer, ElicitationMode, Elicitor};
 pub use grants::{GrantDecision, GrantRecord, GrantStore, SavedGrant, SessionGrant};
 pub use hooks::{
     HOOK_WORDS_MAX, Hook, HookFailureAction, HookFile, HookFileReader, HookSettings, ToolPattern,

@@ -13,13 +13,13 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 use zero_core::text_shortening::excerpt;
 use zero_core::{
-    ByteSize, CommandExecution, Effect, Effects, ErrorReason, ErrorType, TimeoutClass, ToolCall,
-    ToolError, ToolName, ToolResult, ToolSpec,
+    ByteSize, CommandExecution, CommandLine, Effect, Effects, ErrorReason, ErrorType, TimeoutClass,
+    ToolCall, ToolError, ToolName, ToolResult, ToolResultPart, ToolSpec,
 };
 use zero_exec::{CallCommands, CommandLauncher};
 
 use crate::audit;
-use crate::authorization::AuthorizationRequest;
+use crate::authorization::{AuthorizationOutcome, AuthorizationRequest, CommandEdit};
 use crate::call_context::{CallContext, CallContextParts};
 use crate::call_record::CallRecord;
 use crate::circuit_breaker::{CircuitBreakers, ToolHealth};
@@ -36,6 +36,10 @@ use crate::tool_host::ToolHost;
 
 /// Most fallback tools tried one after another.
 const FALLBACKS_MAX: usize = 2;
+/// Most times that the user edits the command of a call.
+const EDITS_MAX: usize = 10;
+/// The argument with the command of a tool that runs one.
+const COMMAND_FIELD: &str = "command";
 
 /// A result in the caller's dialect, and the canonical result it was made from.
 #[derive(Debug)]
@@ -174,19 +178,61 @@ impl ToolHost {
         Ok(input)
     }
 
-    /// Steps 3 to 9 for one tool, including its hooks.
+    /// Steps 3 to 9 for one tool. A command that the user edits starts again with step 3; the model
+    /// is told what it ran as.
     async fn attempt_tool(
         &self,
         attempt: HookAttempt<'_>,
-        input: Value,
+        mut input: Value,
         ledger: &mut CallRecord<'_>,
     ) -> Result<ToolResult, ToolError> {
+        let mut edited = None;
+        for edits in 0..=EDITS_MAX {
+            let edit = match edits {
+                _ if !has_command(&input) => CommandEdit::Unavailable,
+                0 => CommandEdit::Offered,
+                EDITS_MAX => CommandEdit::Exhausted,
+                _ => CommandEdit::Repeated,
+            };
+            let kept = (edit != CommandEdit::Unavailable).then(|| input.clone());
+            let step = self.attempt_input(attempt, input, edit, ledger).await;
+            let (command, mut again) = match (step, kept) {
+                (Ok(CallStep::CommandEdited { command, input }), Some(kept)) => {
+                    (command, input.unwrap_or(kept))
+                }
+                // Nothing else is edited.
+                (Ok(CallStep::CommandEdited { .. }), None) => return Err(ToolError::cancelled()),
+                (Ok(CallStep::Finished(result)), _) => return note_edit(Ok(result), edited),
+                (Err(error), _) => return note_edit(Err(error), edited),
+            };
+            edited = Some(ledger.secrets.mask_text(&command).into_owned());
+            if let Value::Object(fields) = &mut again {
+                fields.insert(COMMAND_FIELD.to_owned(), Value::String(command));
+            }
+            let checked = attempt.tool.input.check(again);
+            input = match checked {
+                Ok(input) => input,
+                Err(wrong) => return note_edit(Err(ToolError::from_violations(&wrong)), edited),
+            };
+        }
+        // The last round offers no edit.
+        Err(ToolError::cancelled())
+    }
+
+    /// Steps 3 to 9 for one input, including its hooks.
+    async fn attempt_input(
+        &self,
+        attempt: HookAttempt<'_>,
+        input: Value,
+        edit: CommandEdit,
+        ledger: &mut CallRecord<'_>,
+    ) -> Result<CallStep, ToolError> {
         let spec = attempt.tool.tool.spec();
         let breakers = attempt.session.lane.breakers();
         breakers.check(&spec.name)?;
         let mut probe = BreakerProbe { breakers, tool: &spec.name, health: ToolHealth::Unknown };
         let hooks = self.find_hooks(&spec.name).map(|hooks| (hooks, input.clone()));
-        let planned = self.plan(attempt, input, &mut probe, ledger)?;
+        let planned = self.plan(attempt, input, edit, &mut probe, ledger)?;
         let Some((hooks, input)) = hooks else {
             return self
                 .authorize_and_run(attempt, &planned, &HookVerdict::default(), &mut probe, ledger)
@@ -197,7 +243,7 @@ impl ToolHost {
         let verdict = self.run_pre_hooks(hooks, attempt, &asked, input, ledger).await?;
         // An input that a hook wrote is planned and authorized like any other.
         let planned = match verdict.is_rewritten() {
-            true => self.plan(attempt, verdict.input.clone(), &mut probe, ledger),
+            true => self.plan(attempt, verdict.input.clone(), edit, &mut probe, ledger),
             false => Ok(planned),
         };
         let outcome = match planned {
@@ -206,7 +252,16 @@ impl ToolHost {
             }
             Err(error) => Err(error),
         };
-        verdict.annotate_outcome(outcome, &attempt.call.id)
+        let outcome = match outcome {
+            Ok(CallStep::Finished(result)) => Ok(result),
+            // What the user saw and edited is what the hooks made of it.
+            Ok(CallStep::CommandEdited { command, .. }) => {
+                let input = verdict.rewritten_input().cloned();
+                return Ok(CallStep::CommandEdited { command, input });
+            }
+            Err(error) => Err(error),
+        };
+        verdict.annotate_outcome(outcome, &attempt.call.id).map(CallStep::Finished)
     }
 
     /// Steps 3 and 4: describes the call and its effects before it is authorized.
@@ -214,12 +269,14 @@ impl ToolHost {
         &self,
         attempt: HookAttempt<'_>,
         input: Value,
+        edit: CommandEdit,
         probe: &mut BreakerProbe<'_>,
         ledger: &mut CallRecord<'_>,
     ) -> Result<PipelineCall, ToolError> {
         let HookAttempt { session, tool, .. } = attempt;
         let secrets = InputSecrets::find(&ledger.secrets, &input);
         let written = failed_plan::path_argument(&input);
+        let command = input.get(COMMAND_FIELD).and_then(Value::as_str).map(str::to_owned);
         let folder = session.commands.folder();
         let planned =
             catch_panics(|| tool.tool.plan_in(input, session.workspace(), folder.as_deref()));
@@ -234,7 +291,14 @@ impl ToolHost {
         ledger.record_description(tool, &description, &effects);
         secrets.refuse_placeholder(&effects)?;
         let carried = secrets.carried_out(&effects);
-        Ok(PipelineCall { plan, description, effects, carried })
+        // Only a call that is one command of the shell can be edited as text.
+        let is_one_line = matches!(
+            &executions(&effects)[..],
+            [CommandExecution { command: CommandLine::Shell(line), .. }]
+                if command.as_deref() == Some(line.as_str())
+        );
+        let command_edit = if is_one_line { edit } else { CommandEdit::Unavailable };
+        Ok(PipelineCall { plan, description, effects, carried, command_edit })
     }
 
     /// Steps 5 to 9: authorize, admit, execute, mask, bound.
@@ -245,7 +309,7 @@ impl ToolHost {
         verdict: &HookVerdict,
         probe: &mut BreakerProbe<'_>,
         ledger: &mut CallRecord<'_>,
-    ) -> Result<ToolResult, ToolError> {
+    ) -> Result<CallStep, ToolError> {
         let HookAttempt { session, tool, call, cancel, timeout_class } = attempt;
         let spec = tool.tool.spec();
         let PipelineCall { plan, effects, .. } = planned;
@@ -291,9 +355,13 @@ impl ToolHost {
             })
         };
         let cx = context(None, commands.clone());
-        let leave = self
-            .authorize(session, planned.authorization_request(spec, verdict), &cx, cancel, ledger)
-            .await?;
+        let asked = planned.authorization_request(spec, verdict);
+        let leave = match self.authorize(session, asked, &cx, cancel, ledger).await? {
+            AuthorizationOutcome::Authorized(leave) => leave,
+            AuthorizationOutcome::CommandEdited(command) => {
+                return Ok(CallStep::CommandEdited { command, input: None });
+            }
+        };
         ledger.row.queue_depth = self.admission.waiting_calls();
         let usual = self.limits.timeout(timeout_class);
         let longest = plan.deadline().unwrap_or(usual);
@@ -344,9 +412,11 @@ impl ToolHost {
         let outcome = outcome
             .map(|result| truncate_result(result, &call.id, &self.limits, session.spill()))
             .map_err(|error| truncate_error(error, &self.limits));
-        let Some(hooks) = self.find_hooks(&spec.name) else { return outcome };
+        let Some(hooks) = self.find_hooks(&spec.name) else {
+            return outcome.map(CallStep::Finished);
+        };
         let remarks = self.run_post_hooks(hooks, attempt, verdict, &outcome, ledger).await;
-        remarks.append_to(outcome)
+        remarks.append_to(outcome).map(CallStep::Finished)
     }
 }
 
@@ -357,6 +427,19 @@ struct PipelineCall {
     effects: Effects,
     /// The secrets whose values it would send out.
     carried: Vec<String>,
+    command_edit: CommandEdit,
+}
+
+/// How one round of a call ended.
+enum CallStep {
+    /// The call ran.
+    Finished(ToolResult),
+    /// The user wants another command.
+    CommandEdited {
+        command: String,
+        /// The input in which it replaces the command, if hooks rewrote it.
+        input: Option<Value>,
+    },
 }
 
 impl PipelineCall {
@@ -365,7 +448,7 @@ impl PipelineCall {
         spec: &'a ToolSpec,
         verdict: &'a HookVerdict,
     ) -> AuthorizationRequest<'a> {
-        let Self { plan, description, effects, carried } = self;
+        let Self { plan, description, effects, carried, command_edit } = self;
         AuthorizationRequest {
             spec,
             plan: &**plan,
@@ -373,8 +456,28 @@ impl PipelineCall {
             effects,
             carried,
             hooks: verdict,
+            command_edit: *command_edit,
         }
     }
+}
+
+/// Whether an input has a command that the user could edit.
+fn has_command(input: &Value) -> bool {
+    input.get(COMMAND_FIELD).is_some_and(Value::is_string)
+}
+
+/// Tells the model that the user edited its command, whatever became of it.
+fn note_edit(
+    mut outcome: Result<ToolResult, ToolError>,
+    edited: Option<String>,
+) -> Result<ToolResult, ToolError> {
+    let Some(command) = edited else { return outcome };
+    let note = format!("The user edited the command of this call. It was changed to:\n{command}");
+    match &mut outcome {
+        Ok(result) => result.content.push(ToolResultPart::Text(note)),
+        Err(error) => error.message.push_str(&format!("\n\n{note}")),
+    }
+    outcome
 }
 
 /// The commands among the effects of a call: the only ones it may run.

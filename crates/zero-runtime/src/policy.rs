@@ -12,7 +12,7 @@ use zero_sandbox::Workspace;
 pub use zero_exec::{CommandPolicy, DeniedChanges, DeniedFiles};
 pub use zero_policy::{
     ConnectDeniedError, ConnectPermission, ConnectRequest, EffectDecision, GrantScope,
-    PolicyDecision, Verdict,
+    PolicyDecision, RuleOwner, Verdict,
 };
 
 /// What a policy decides about.
@@ -37,6 +37,16 @@ pub struct PolicyRequest<'a> {
 pub trait Policy: CommandPolicy {
     /// Decides about one call.
     fn decide(&self, request: PolicyRequest<'_>) -> PolicyDecision;
+
+    /// Whether the call would be allowed, without grants, if settings of `owner` had these rules.
+    fn would_allow(
+        &self,
+        _request: PolicyRequest<'_>,
+        _rules: &[GrantScope],
+        _owner: RuleOwner,
+    ) -> bool {
+        false
+    }
 
     /// Whether `tool` may read a path found in a search or listing: true unless a rule denies it.
     /// `written` is the path as the caller would write it, `canonical` the resolved path.

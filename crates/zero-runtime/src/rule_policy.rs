@@ -9,7 +9,7 @@ use zero_core::Effect;
 use zero_exec::LocalMachine;
 use zero_policy::{
     ConnectDeniedError, ConnectPermission, ConnectRequest, DecisionRequest, GrantScope,
-    PolicyDecision, PolicyEngine, Verdict,
+    PolicyDecision, PolicyEngine, RuleOwner, Verdict,
 };
 use zero_sandbox::Workspace;
 use zero_sandbox::path_survey::{self, HardLinks};
@@ -37,6 +37,18 @@ impl RulePolicy {
 }
 
 impl RulePolicy {
+    fn decide_with(&self, engine: &PolicyEngine, request: &PolicyRequest<'_>) -> PolicyDecision {
+        engine.decide(DecisionRequest {
+            tool: request.spec.name.as_str(),
+            risk: request.spec.risk,
+            effects: request.effects,
+            arguments: request.arguments,
+            grants: request.grants,
+            mode: request.mode,
+            world: &LocalMachine::new(&self.search_path),
+        })
+    }
+
     /// Why a file that a tool names may not be used: it is a denied file by another name.
     fn find_denied_name(
         &self,
@@ -100,15 +112,7 @@ pub(crate) fn find_linked_denied_files(
 
 impl Policy for RulePolicy {
     fn decide(&self, request: PolicyRequest<'_>) -> PolicyDecision {
-        let decision = self.engine.decide(DecisionRequest {
-            tool: request.spec.name.as_str(),
-            risk: request.spec.risk,
-            effects: request.effects,
-            arguments: request.arguments,
-            grants: request.grants,
-            mode: request.mode,
-            world: &LocalMachine::new(&self.search_path),
-        });
+        let decision = self.decide_with(&self.engine, &request);
         match self.find_denied_name(&request, &decision) {
             Some(reason) => PolicyDecision {
                 verdict: Verdict::Deny,
@@ -120,6 +124,17 @@ impl Policy for RulePolicy {
             },
             None => decision,
         }
+    }
+
+    fn would_allow(
+        &self,
+        request: PolicyRequest<'_>,
+        rules: &[GrantScope],
+        owner: RuleOwner,
+    ) -> bool {
+        let request = PolicyRequest { grants: &[], ..request };
+        let engine = self.engine.with_allow_rules(rules, owner);
+        engine.is_some_and(|engine| self.decide_with(&engine, &request).verdict == Verdict::Allow)
     }
 
     fn may_read(&self, tool: &str, written: &Path, canonical: &Path) -> bool {

@@ -155,6 +155,13 @@ pub trait Tool: Send + Sync + 'static {
         Ok(())
     }
 
+    /// Fails if the call would fail although the user allowed it, for example because the text to
+    /// replace is not in the file. Only called before the user is asked, and only if it reveals
+    /// nothing: it may read as much as the call itself.
+    fn rehearse(&self, _plan: &Self::Plan, _cx: &CallContext) -> Result<(), ToolError> {
+        Ok(())
+    }
+
     /// What the user should see before they answer; only called if they are asked.
     fn preview(&self, _plan: &Self::Plan, _cx: &CallContext) -> Option<ResultDisplay> {
         None
@@ -224,6 +231,11 @@ pub trait AnyPlan: Send + Sync {
 
     /// Fails if the call can only fail; called after authorization.
     fn check(&self, _cx: &CallContext) -> Result<(), ToolError> {
+        Ok(())
+    }
+
+    /// Fails if the call would fail although the user allowed it.
+    fn rehearse(&self, _cx: &CallContext) -> Result<(), ToolError> {
         Ok(())
     }
 
@@ -320,6 +332,10 @@ impl<T: Tool> AnyPlan for ErasedPlan<T> {
 
     fn check(&self, cx: &CallContext) -> Result<(), ToolError> {
         self.tool.check(&self.plan, cx)
+    }
+
+    fn rehearse(&self, cx: &CallContext) -> Result<(), ToolError> {
+        self.tool.rehearse(&self.plan, cx)
     }
 
     fn preview(&self, cx: &CallContext) -> Option<ResultDisplay> {

@@ -21,7 +21,7 @@ use zero_policy::PermissionMode;
 pub use self::approval_request::{approval_request, new_question_id, question_expiry_ms};
 pub use self::folder_access::{FolderAccess, FolderAccessError};
 pub use self::tool_list::{ModelToolDefinition, ToolList};
-use crate::approver::{ApprovalAnswer, ApprovalQuestion};
+use crate::approver::{ApprovalAnswer, ApprovalQuestion, ApprovalReply};
 use crate::dialect::DialectName;
 use crate::elicitation::Elicitor;
 use crate::grants::GrantRecord;
@@ -249,6 +249,15 @@ pub trait CallApprover: Send + Sync {
         call: &'a str,
         question: &'a ApprovalQuestion,
     ) -> BoxFuture<'a, ApprovalAnswer>;
+
+    /// Asks a user who may reply with more than an answer.
+    fn ask_for_reply<'a>(
+        &'a self,
+        call: &'a str,
+        question: &'a ApprovalQuestion,
+    ) -> BoxFuture<'a, ApprovalReply> {
+        Box::pin(async move { self.ask(call, question).await.into() })
+    }
 
     /// Receives all grants of the session after they changed.
     fn store_grants(&self, grants: Vec<GrantRecord>);

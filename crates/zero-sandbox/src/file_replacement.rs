@@ -121,24 +121,6 @@ pub(crate) fn remove(target: &ResolvedPath) -> Result<(), ToolError> {
     Ok(())
 }
 
-/// Refuses a file that the user may not write, even if permission on its folder would let us
-/// replace it.
-pub(crate) fn check_writable(target: &ResolvedPath) -> Result<(), ToolError> {
-    let access = rustix::fs::accessat(
-        target.folder(),
-        &target.name,
-        rustix::fs::Access::WRITE_OK,
-        AtFlags::EACCESS,
-    );
-    match access {
-        Err(errno @ (Errno::ACCESS | Errno::PERM | Errno::ROFS)) => {
-            Err(file_error::from_errno("write", target.display_path(), errno))
-        }
-        // Other errors say nothing about permission; the write itself will report them.
-        _ => Ok(()),
-    }
-}
-
 /// Removes a folder if it is empty. One that is in use stays, which is not an error.
 pub(crate) fn remove_empty_folder(target: &ResolvedPath) {
     let _ = rustix::fs::unlinkat(target.folder(), &target.name, AtFlags::REMOVEDIR);

@@ -31,9 +31,7 @@ use crate::file_attributes::FileAttributes;
 use crate::file_error;
 use crate::file_facts::{FileFacts, FileType};
 use crate::file_lock::{self, LockError};
-use crate::file_replacement::{
-    FileReplacement, check_unchanged, check_writable, remove, remove_empty_folder,
-};
+use crate::file_replacement::{FileReplacement, check_unchanged, remove, remove_empty_folder};
 use crate::resolved_path::ResolvedPath;
 use crate::state_dir::StateDir;
 use crate::workspace::Workspace;
@@ -413,7 +411,7 @@ impl Journal {
             NewFileState::Nothing => RecordedState::Absent,
         };
         if pending.stat.is_some() && !matches!(new, NewFileState::Nothing) {
-            check_writable(pending.target)?;
+            pending.target.check_writable()?;
         }
         let record = self.write_record(&pending, after)?;
         let id = record.id;

@@ -74,6 +74,23 @@ impl ResolvedPath {
         Ok(self.stat()?.map(|stat| FileFacts::from_stat(&stat)))
     }
 
+    /// Refuses a file that the user may not write, even if permission on its folder would let us
+    /// replace it, and a new file in a folder that they may not write.
+    pub fn check_writable(&self) -> Result<(), ToolError> {
+        let name = match self.stat()? {
+            Some(_) => self.name.as_os_str(),
+            None => OsStr::new("."),
+        };
+        let access = rustix::fs::Access::WRITE_OK;
+        match rustix::fs::accessat(&self.folder, name, access, AtFlags::EACCESS) {
+            Err(errno @ (Errno::ACCESS | Errno::PERM | Errno::ROFS)) => {
+                Err(file_error::from_errno("write", &self.shown, errno))
+            }
+            // Other errors say nothing about permission; the write itself will report them.
+            _ => Ok(()),
+        }
+    }
+
     pub(crate) fn stat(&self) -> Result<Option<Stat>, ToolError> {
         if !self.missing_folders.is_empty() {
             return Ok(None);

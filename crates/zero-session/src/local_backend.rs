@@ -25,9 +25,9 @@ use zero_runtime::tool_backend::{
 };
 use zero_runtime::tool_host::new_call_id;
 use zero_runtime::{
-    ApprovalAnswer, ApprovalQuestion, Approver, CallEvent, CallEventObserver, Dialect, DialectName,
-    Editor, Elicitor, GrantRecord, GrantStore, SavedGrant, TextReader, TextReaderProvider,
-    ToolHost, ToolHostSession, ToolHostSessionConfig,
+    ApprovalAnswer, ApprovalQuestion, ApprovalReply, Approver, CallEvent, CallEventObserver,
+    Dialect, DialectName, Editor, Elicitor, GrantRecord, GrantStore, SavedGrant, TextReader,
+    TextReaderProvider, ToolHost, ToolHostSession, ToolHostSessionConfig,
 };
 
 /// Name of the user's instruction file in their settings folder.
@@ -441,6 +441,16 @@ impl Approver for RoutedApprover {
                 Some(far) => self.approver.ask(far.id.as_str(), question).await,
                 // The call has already ended.
                 None => ApprovalAnswer::RejectOnce,
+            }
+        })
+    }
+
+    fn ask_for_reply<'a>(&'a self, question: &'a ApprovalQuestion) -> BoxFuture<'a, ApprovalReply> {
+        Box::pin(async move {
+            match self.switchboard.route(&question.call) {
+                Some(far) => self.approver.ask_for_reply(far.id.as_str(), question).await,
+                // The call has already ended.
+                None => ApprovalAnswer::RejectOnce.into(),
             }
         })
     }

@@ -16,8 +16,8 @@ use zero_core::{
     ToolCategory, ToolError, ToolKind,
 };
 use zero_runtime::{
-    CallContext, CallDescription, ElicitationAnswer, ElicitationMode, Tool, ToolBound, ToolInfo,
-    ToolNotes, ToolReply,
+    AGENT_ORIGIN, CallContext, CallDescription, ElicitationAnswer, ElicitationMode, Tool,
+    ToolBound, ToolInfo, ToolNotes, ToolReply,
 };
 use zero_sandbox::Workspace;
 
@@ -43,8 +43,6 @@ const RECOMMENDED: &str = "(recommended)";
 const DESCRIPTION_CHARS_MAX: usize = 500;
 /// The value that stands for a free-text answer, which every question allows.
 const OTHER: &str = "other";
-/// Who asks, as shown to the user.
-const ORIGIN: &str = "the agent";
 
 /// Asks the user to choose, and waits for the answer. Use it when you cannot continue well without
 /// something that only the user knows or decides: a preference, which of several approaches to
@@ -208,7 +206,7 @@ impl Tool for AskUserQuestionTool {
     ) -> Result<ToolReply<AskUserQuestionOutput>, ToolError> {
         let _waiting = self.register_call(cx.session().cloned())?;
         let wanted = ElicitationMode::Form(form.schema());
-        let values = match cx.elicit(ORIGIN, form.message(), wanted).await? {
+        let values = match cx.elicit(AGENT_ORIGIN, form.message(), wanted).await? {
             ElicitationAnswer::Accept(values) => values,
             ElicitationAnswer::Decline => {
                 return Err(unanswered_error(ErrorReason::Rejected, DECLINED));

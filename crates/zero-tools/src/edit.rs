@@ -170,6 +170,11 @@ impl Tool for EditTool {
         }
     }
 
+    fn rehearse(&self, plan: &EditPlan, cx: &CallContext) -> Result<(), ToolError> {
+        plan.file.check_writable()?;
+        apply_edits(plan, cx, &cx.snapshot(&plan.file)?).map(drop)
+    }
+
     fn preview(&self, plan: &EditPlan, cx: &CallContext) -> Option<ResultDisplay> {
         let before = cx.snapshot(&plan.file).ok()?;
         plan.previewed.record(&before);

@@ -111,6 +111,13 @@ impl Tool for WriteTool {
         vec![Effect::Write(path)]
     }
 
+    fn rehearse(&self, plan: &WritePlan, cx: &CallContext) -> Result<(), ToolError> {
+        plan.file.check_writable()?;
+        let before = cx.snapshot(&plan.file)?;
+        check_freshness(plan, cx, &before)?;
+        encode_text(&before, &plan.content, plan.file.display_path()).map(drop)
+    }
+
     fn preview(&self, plan: &WritePlan, cx: &CallContext) -> Option<ResultDisplay> {
         let before = cx.snapshot(&plan.file).ok()?;
         plan.previewed.record(&before);

@@ -1,20 +1,25 @@
 //! Approvers: answer the approval questions of tool calls.
 
+mod approval_dialog;
 pub(crate) mod elicitation;
 mod prompt_text;
+mod rule_file;
 
 use std::borrow::Cow;
-use std::fmt::Write as _;
 
-use self::prompt_text::PromptText;
 use anstyle::Style;
 use zero_core::{Effect, RiskLevel, ToolDefinitionState};
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::{
-    AnswerOption, ApprovalAnswer, ApprovalQuestion, Approver, REJECTED_BY_USER, USER_APPROVER,
+    ApprovalAnswer, ApprovalQuestion, ApprovalReply, Approver, REJECTED_BY_USER,
+    REJECTED_WITH_MESSAGE, USER_APPROVER,
 };
+use zero_sandbox::typed_input::SignalKeys;
 
-use crate::terminal::{AnswerSource, BAD, NOTABLE, STRONG, Terminal, TerminalStream, escape_line};
+use self::approval_dialog::ApprovalDialog;
+pub(crate) use self::rule_file::RuleFile;
+use crate::terminal::dialog::run_dialog;
+use crate::terminal::{AnswerSource, BAD, NOTABLE, PromptTurn, Terminal};
 
 /// Approves every question, because the user passed `--yes`.
 pub(crate) struct AutoApprover {
@@ -66,6 +71,9 @@ impl Approver for DenyAllApprover {
 pub(crate) struct TerminalApprover {
     pub(crate) terminal: Terminal,
     pub(crate) answers: AnswerSource,
+    pub(crate) turn: PromptTurn,
+    /// Settings files that rules can be added to.
+    pub(crate) rule_files: Vec<RuleFile>,
 }
 
 impl Approver for TerminalApprover {
@@ -74,104 +82,38 @@ impl Approver for TerminalApprover {
     }
 
     fn ask<'a>(&'a self, question: &'a ApprovalQuestion) -> BoxFuture<'a, ApprovalAnswer> {
-        let PromptText { text, whole_preview } = prompt_text::render(&self.terminal.err, question);
-        let choices =
-            AnswerChoices { options: question.options(), can_view: whole_preview.is_some() };
-        let explanations = choices.render_explanations(&self.terminal.err);
-        let (terminal, answers) = (self.terminal.clone(), self.answers.clone());
         Box::pin(async move {
-            // Reading blocks until the user answers; the call can be cancelled in the meantime.
-            let mut line = PromptLineGuard { stream: self.terminal.err.clone(), open: true };
-            let asked = tokio::task::spawn_blocking(move || {
-                terminal.err.write(&(text + &explanations)).ok()?;
-                loop {
-                    let typed = terminal.ask(&answers, "Allow?", &choices.key_hint())?;
-                    match &whole_preview {
-                        Some(preview) if matches!(typed.as_str(), "v" | "view") => {
-                            terminal.err.write(&format!("{preview}{explanations}")).ok()?;
-                        }
-                        _ => return Some(choices.parse_answer(&typed)),
-                    }
+            match self.ask_for_reply(question).await {
+                ApprovalReply::Answer(answer) => answer,
+                ApprovalReply::AllowAlways { .. } => ApprovalAnswer::AllowOnce,
+                ApprovalReply::RejectWithMessage(_) | ApprovalReply::EditCommand(_) => {
+                    ApprovalAnswer::RejectOnce
                 }
-            });
-            let answer = asked.await.ok().flatten();
-            line.open = false;
-            answer.unwrap_or(ApprovalAnswer::RejectOnce)
+            }
         })
     }
-}
 
-/// The answers that the user can type, each with its key.
-struct AnswerChoices {
-    options: Vec<AnswerOption>,
-    /// Whether a key shows the rest of the preview.
-    can_view: bool,
-}
-
-impl AnswerChoices {
-    /// `y/N`, or `y/s/N/d/v`. The capital letter is the default for Enter.
-    fn key_hint(&self) -> String {
-        let answers = self.options.iter().map(|option| answer_key(option.kind));
-        answers.chain(self.can_view.then_some("v")).collect::<Vec<_>>().join("/")
-    }
-
-    /// Parses an answer; everything that is not offered means reject.
-    fn parse_answer(&self, typed: &str) -> ApprovalAnswer {
-        let answer = match typed {
-            "y" | "yes" => ApprovalAnswer::AllowOnce,
-            "s" | "session" => ApprovalAnswer::AllowSession,
-            "d" | "don't" | "dont" => ApprovalAnswer::RejectSession,
-            _ => ApprovalAnswer::RejectOnce,
-        };
-        let offered = self.options.iter().any(|option| option.kind == answer);
-        if offered { answer } else { ApprovalAnswer::RejectOnce }
-    }
-
-    /// One line per key, if there are more answers than yes and no.
-    fn render_explanations(&self, stream: &TerminalStream) -> String {
-        let mut text = String::new();
-        if self.options.len() > 2 {
-            for option in &self.options {
-                let key = answer_key(option.kind).to_ascii_lowercase();
-                let name = escape_line(&option.name);
-                let _ = writeln!(text, "  {}  {name}", stream.paint(STRONG, &key));
-            }
-            if self.can_view {
-                let _ = writeln!(text, "  {}  Show all lines", stream.paint(STRONG, "v"));
-            }
-        }
-        text
-    }
-}
-
-fn answer_key(answer: ApprovalAnswer) -> &'static str {
-    match answer {
-        ApprovalAnswer::AllowOnce => "y",
-        ApprovalAnswer::AllowSession => "s",
-        ApprovalAnswer::RejectOnce => "N",
-        ApprovalAnswer::RejectSession => "d",
-    }
-}
-
-/// Ends the line of a question that was cancelled before the user pressed Enter.
-struct PromptLineGuard {
-    stream: TerminalStream,
-    open: bool,
-}
-
-impl Drop for PromptLineGuard {
-    fn drop(&mut self) {
-        if self.open {
-            let _ = self.stream.write("\n");
-        }
+    fn ask_for_reply<'a>(&'a self, question: &'a ApprovalQuestion) -> BoxFuture<'a, ApprovalReply> {
+        let stream = self.terminal.err.clone();
+        Box::pin(async move {
+            let _turn = self.turn.begin().await;
+            let dialog = ApprovalDialog::new(&stream, question.clone(), self.rule_files.clone());
+            let signals = SignalKeys::SendSignals;
+            let shown =
+                run_dialog(&stream, &self.answers, signals, move |keys| dialog.run(keys)).await;
+            shown.unwrap_or(ApprovalAnswer::RejectOnce.into())
+        })
     }
 }
 
 /// Text of a call error for the user. The advice to the model about a rejected call becomes
 /// `rejected`, since the user has just rejected it.
 pub(crate) fn error_for_user(message: &str) -> Cow<'_, str> {
-    match message.strip_suffix(REJECTED_BY_USER) {
-        Some(title) => Cow::Owned(format!("{title}rejected")),
+    if let Some(title) = message.strip_suffix(REJECTED_BY_USER) {
+        return Cow::Owned(format!("{title}rejected"));
+    }
+    match message.split_once(REJECTED_WITH_MESSAGE) {
+        Some((title, said)) => Cow::Owned(format!("{title}rejected: {said}")),
         None => Cow::Borrowed(message),
     }
 }
@@ -205,24 +147,11 @@ mod tests {
             effects: vec![],
             judged: vec![],
             grants: rules.iter().map(grant).collect(),
+            rule_owners: Vec::new(),
+            can_edit_command: false,
             preview: None,
             rewritten: None,
             workspace: std::path::PathBuf::new(),
-        }
-    }
-
-    #[track_caller]
-    fn check_choices(
-        risk: RiskLevel,
-        rules: &[&str],
-        keys: &str,
-        typed: &[(&str, ApprovalAnswer)],
-    ) {
-        let question = build_question(risk, rules);
-        let choices = AnswerChoices { options: question.options(), can_view: false };
-        assert_eq!(choices.key_hint(), keys);
-        for (typed, answer) in typed {
-            assert_eq!(choices.parse_answer(typed), *answer, "{typed}");
         }
     }
 
@@ -239,24 +168,8 @@ mod tests {
     fn rejection_is_short_for_user() {
         let message = format!("Write `a`: {REJECTED_BY_USER}");
         assert_eq!(error_for_user(&message), "Write `a`: rejected");
+        let message = format!("Write `a`: {REJECTED_WITH_MESSAGE}use b");
+        assert_eq!(error_for_user(&message), "Write `a`: rejected: use b");
         assert_eq!(error_for_user("`a` does not exist"), "`a` does not exist");
-    }
-
-    #[test]
-    fn prompt_accepts_only_offered_answers() {
-        use ApprovalAnswer::{AllowOnce, AllowSession, RejectOnce, RejectSession};
-        let plain = [("y", AllowOnce), ("s", RejectOnce), ("d", RejectOnce), ("", RejectOnce)];
-        check_choices(RiskLevel::Medium, &[], "y/N", &plain);
-        let all = [
-            ("yes", AllowOnce),
-            ("s", AllowSession),
-            ("session", AllowSession),
-            ("n", RejectOnce),
-            ("d", RejectSession),
-            ("x", RejectOnce),
-        ];
-        check_choices(RiskLevel::Medium, &["Bash(ls)"], "y/s/N/d", &all);
-        let critical = [("y", AllowOnce), ("s", RejectOnce), ("d", RejectSession)];
-        check_choices(RiskLevel::Critical, &["Bash(ls)"], "y/N/d", &critical);
     }
 }

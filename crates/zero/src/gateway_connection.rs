@@ -9,6 +9,7 @@ use anyhow::Context;
 use zero_client::url_dialer::{UrlDialer, with_client_capabilities};
 use zero_gateway::{AuthConfig, Gateway, Principal};
 use zero_sandbox::ConfigFile;
+use zero_session::store::Store;
 use zero_settings::WorkspaceSettings;
 use zero_settings::gateway::RemoteGatewaySetting;
 use zero_wire::client::{
@@ -192,6 +193,12 @@ impl CliGatewayConnection {
             Some(_) => ResultLifetime::Session,
             None => ResultLifetime::Process,
         }
+    }
+
+    /// The sessions of this machine, if the connection is local. What a gateway elsewhere stores is
+    /// not the local user's word.
+    pub(crate) fn local_store(&self) -> Option<Arc<dyn Store>> {
+        self.embedded.as_ref().map(Gateway::store)
     }
 
     /// Closes the connection; a gateway in this process gets a grace period.

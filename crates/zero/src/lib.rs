@@ -27,7 +27,11 @@ mod policy;
 mod secret;
 mod secret_files;
 mod session_engine;
+mod session_grants;
+mod session_lookup;
+mod session_name;
 mod settings_adapter;
+mod settings_file_edit;
 mod telemetry;
 mod terminal;
 #[cfg(test)]
@@ -72,7 +76,7 @@ fn run_app(app: &AppContext, args: impl IntoIterator<Item = OsString>) -> ExitOu
 }
 
 fn parse_and_run(app: &AppContext, args: impl IntoIterator<Item = OsString>) -> ExitOutcome {
-    match Cli::try_parse_from(args) {
+    match Cli::try_parse_from(insert_run(args.into_iter().collect())) {
         Ok(cli) => {
             // A gateway starts logging later: its settings may name a trace collector.
             if !cli.is_server() {
@@ -86,6 +90,18 @@ fn parse_and_run(app: &AppContext, args: impl IntoIterator<Item = OsString>) -> 
             if error.use_stderr() { ExitOutcome::Usage } else { ExitOutcome::Ok }
         }
     }
+}
+
+/// Makes `zero "fix the tests"` and `zero -- PROMPT` mean `zero run`. A first argument with a blank
+/// is a prompt, since no command has one.
+fn insert_run(mut args: Vec<OsString>) -> Vec<OsString> {
+    let is_prompt = args.get(1).and_then(|first| first.to_str()).is_some_and(|first| {
+        first == "--" || (!first.starts_with('-') && first.trim().contains(char::is_whitespace))
+    });
+    if is_prompt {
+        args.insert(1, "run".into());
+    }
+    args
 }
 
 /// Prints the error chain of a failed command and returns the exit code.
@@ -105,6 +121,25 @@ fn report(app: &AppContext, error: &anyhow::Error) -> ExitOutcome {
 mod tests {
     use super::*;
     use crate::environment::EnvironmentConfig;
+
+    #[test]
+    fn prompt_needs_no_command() {
+        #[track_caller]
+        fn check(args: &[&str], expected: &[&str]) {
+            let args = ["zero"].iter().chain(args).map(OsString::from).collect();
+            let expected: Vec<OsString> =
+                ["zero"].iter().chain(expected).map(OsString::from).collect();
+            assert_eq!(insert_run(args), expected);
+        }
+        check(&["fix the tests"], &["run", "fix the tests"]);
+        check(&["fix the tests", "-c"], &["run", "fix the tests", "-c"]);
+        check(&["--", "fix"], &["run", "--", "fix"]);
+        check(&["sessions", "list"], &["sessions", "list"]);
+        check(&["sesions"], &["sesions"]);
+        check(&["--help"], &["--help"]);
+        check(&[" run "], &[" run "]);
+        check(&[], &[]);
+    }
 
     #[test]
     fn panic_is_reported_in_one_line() {

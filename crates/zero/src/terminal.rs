@@ -4,8 +4,19 @@
 //! are used only on a terminal. Untrusted text (file contents, paths, names) is escaped before it
 //! reaches a terminal: control and bidirectional characters could otherwise repaint the screen.
 
+pub(crate) mod choice_list;
+pub(crate) mod dialog;
 mod elapsed_counter;
+pub(crate) mod filter_list;
+pub(crate) mod key;
+pub(crate) mod key_reader;
+mod line_wrap;
+pub(crate) mod live_area;
+pub(crate) mod pager;
+mod prompt_turn;
 mod table;
+pub(crate) mod text_field;
+mod text_width;
 mod time_format;
 
 use std::borrow::Cow;
@@ -17,13 +28,17 @@ use std::sync::Arc;
 use anstyle::{AnsiColor, Style};
 
 pub(crate) use self::elapsed_counter::ElapsedCounter;
+use self::key_reader::{KeyReader, KeySource};
+pub(crate) use self::line_wrap::{wrap_chars, wrap_words};
+pub(crate) use self::prompt_turn::PromptTurn;
 pub(crate) use self::table::{TableCell, TextTable};
-pub(crate) use self::time_format::{format_short_duration, format_short_time};
+pub(crate) use self::text_width::{text_columns, truncate_to_columns};
+pub(crate) use self::time_format::{format_age, format_short_duration, format_short_time};
 pub(crate) use zero_core::sanitize::escape_line;
 use zero_core::sanitize::{escape_chars_with, escape_lines, escape_prose, is_safe_char};
 use zero_core::text_shortening::shorten_to_fit;
 use zero_policy::Verdict;
-use zero_sandbox::typed_input::discard_typed_input;
+use zero_sandbox::typed_input::{RawInput, SignalKeys, discard_typed_input};
 
 use crate::environment::StandardStreams;
 
@@ -148,6 +163,18 @@ impl AnswerSource {
         self.read_line().ok()?.strip_suffix('\n').map(str::to_owned)
     }
 
+    /// Takes over the keyboard until the reader is closed or dropped. What was typed before is
+    /// discarded.
+    pub(crate) fn open_keys(&self, signal_keys: SignalKeys) -> io::Result<KeyReader> {
+        let source = match self {
+            Self::Stdin => KeySource::Terminal(RawInput::open(io::stdin(), signal_keys)?),
+            Self::Tty(tty) => KeySource::Terminal(RawInput::open(&**tty, signal_keys)?),
+            #[cfg(test)]
+            Self::Script(lines) => KeySource::Script(Arc::clone(lines)),
+        };
+        Ok(KeyReader::new(source))
+    }
+
     /// Discards what was typed and not read yet. A terminal passes on one line at a time, so
     /// nothing of it is in a buffer of this process.
     fn discard_typed(&self) -> io::Result<()> {
@@ -186,6 +213,20 @@ pub(crate) struct TerminalStream {
     is_terminal: bool,
     colours: bool,
     columns: Option<usize>,
+}
+
+/// Size of the terminal's window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct WindowSize {
+    pub(crate) rows: usize,
+    pub(crate) columns: usize,
+}
+
+impl WindowSize {
+    /// The size of a terminal that does not know its own.
+    const USUAL: Self = Self { rows: 24, columns: 80 };
+    /// The smallest size that anything is fitted into.
+    const SMALLEST: Self = Self { rows: 10, columns: 24 };
 }
 
 #[derive(Clone, Debug)]
@@ -227,6 +268,30 @@ impl TerminalStream {
             true => self.write(&escape_json(text)),
             false => self.write(text),
         }
+    }
+
+    /// The present size of the window.
+    pub(crate) fn window_size(&self) -> WindowSize {
+        let known = match &self.target {
+            StreamTarget::Stdout | StreamTarget::Stderr => terminal_size::terminal_size(),
+            #[cfg(test)]
+            StreamTarget::Memory(_) => None,
+        };
+        let size = match (known, self.columns) {
+            (Some((columns, rows)), _) => {
+                WindowSize { rows: usize::from(rows.0), columns: usize::from(columns.0) }
+            }
+            (None, Some(columns)) => WindowSize { columns, ..WindowSize::USUAL },
+            (None, None) => WindowSize::USUAL,
+        };
+        let WindowSize { rows, columns } = WindowSize::SMALLEST;
+        WindowSize { rows: size.rows.max(rows), columns: size.columns.max(columns) }
+    }
+
+    /// The same stream, with text fitted to the present size of the window.
+    #[must_use]
+    pub(crate) fn fitted_to_window(&self) -> Self {
+        Self { columns: Some(self.window_size().columns), ..self.clone() }
     }
 
     /// Whether this stream is a terminal.
@@ -340,6 +405,17 @@ impl AnswerSource {
     pub(crate) fn from_script(lines: &[&str]) -> Self {
         let lines = lines.iter().map(|line| format!("{line}\n")).collect();
         Self::Script(Arc::new(std::sync::Mutex::new(lines)))
+    }
+
+    /// Presses these keys, then ends the input.
+    pub(crate) fn from_keys(keys: &str) -> Self {
+        let keys = std::iter::once(keys.to_owned()).filter(|keys| !keys.is_empty()).collect();
+        Self::Script(Arc::new(std::sync::Mutex::new(keys)))
+    }
+
+    /// The keys of the prepared lines.
+    pub(crate) fn open_keys_for_test(&self) -> KeyReader {
+        self.open_keys(SignalKeys::AreRead).unwrap()
     }
 }
 

@@ -21,19 +21,24 @@ use zero_runtime::tool_backend::{
     CallApprover, FolderAccess, ToolBackend, ToolBackendError, ToolBackendFactory,
     ToolBackendRequest,
 };
-use zero_runtime::{ApprovalAnswer, ApprovalQuestion, Approver, Editor, Elicitor, ToolHost};
+use zero_runtime::{
+    ApprovalAnswer, ApprovalQuestion, ApprovalReply, Approver, Editor, Elicitor, ToolHost,
+};
 use zero_sandbox::Workspace;
+use zero_sandbox::typed_input::SignalKeys;
 use zero_session::local_backend::{DialectCache, LocalToolBackend, LocalToolBackendConfig};
 use zero_session::store::GrantRecord;
 use zero_settings::WorkspaceSettings;
 use zero_wire::zero_sessions::SessionInfo;
 
 use crate::AppContext;
-use crate::approval::{AutoApprover, DenyAllApprover, TerminalApprover, elicitation};
+use crate::approval::{AutoApprover, DenyAllApprover, RuleFile, TerminalApprover, elicitation};
 use crate::editor_tool_hosts::client_tool::EditorTool;
 use crate::exit::UsageError;
 use crate::external_tools::ExternalTools;
-use crate::terminal::{AnswerSource, ElapsedCounter, escape_line};
+use crate::session_grants::SessionGrants;
+use crate::terminal::dialog::{KeyChoice, ask_for_key, run_dialog};
+use crate::terminal::{AnswerSource, PromptTurn, escape_line};
 
 /// Advice for calls denied because the client cannot ask its user.
 const HOW_TO_ALLOW: &str = "use a client that can ask for approval, choose another mode, or add an allow rule to your settings";
@@ -325,6 +330,20 @@ impl MetricsSource for LocalToolHostFactory {
     }
 }
 
+/// What the tool backend of a session at this terminal is opened with.
+pub(crate) struct TerminalBackendRequest<'a> {
+    pub(crate) session: &'a SessionInfo,
+    pub(crate) cwd: &'a Path,
+    /// Settings files to use instead of the usual ones.
+    pub(crate) settings_files: &'a [PathBuf],
+    pub(crate) mode: Option<PermissionMode>,
+    pub(crate) result_lifetime: ResultLifetime,
+    /// The grants that it starts with.
+    pub(crate) grants: Vec<GrantRecord>,
+    /// Stores later grants; without it they last as long as the process.
+    pub(crate) grant_store: Option<Arc<SessionGrants>>,
+}
+
 /// How to ask for approval on this terminal.
 #[derive(Clone)]
 pub(crate) struct TerminalPromptOptions {
@@ -332,14 +351,14 @@ pub(crate) struct TerminalPromptOptions {
     pub(crate) yes: bool,
     /// Whether stdin carries the prompt, so that answers are read from the terminal.
     pub(crate) takes_stdin: bool,
-    /// Elapsed counter, paused while asking.
-    pub(crate) counter: ElapsedCounter,
+    /// Lets one question at a time use the terminal.
+    pub(crate) turn: PromptTurn,
     /// Whether `--yes` has let a run that repeats itself continue.
     pub(crate) continued: Arc<AtomicBool>,
 }
 
 impl TerminalPromptOptions {
-    fn answer_source(&self, app: &AppContext) -> Option<AnswerSource> {
+    pub(crate) fn answer_source(&self, app: &AppContext) -> Option<AnswerSource> {
         match self.takes_stdin {
             true => app.terminal.tty_answer_source(),
             false => app.terminal.answer_source(),
@@ -348,7 +367,7 @@ impl TerminalPromptOptions {
 
     /// Asks a yes/no question of the gateway. Without a terminal, the answer is no. `--yes` answers
     /// yes once: nobody sees what repeats, so the run must not go on until its last turn.
-    pub(crate) fn resolve_approval(
+    pub(crate) async fn resolve_approval(
         &self,
         app: &AppContext,
         request: &ApprovalRequest,
@@ -363,11 +382,17 @@ impl TerminalPromptOptions {
         let Some(answers) = self.answer_source(app) else {
             return (id, ApprovalAnswer::RejectOnce);
         };
-        let _pause = self.counter.pause();
+        let _turn = self.turn.begin().await;
         app.terminal.print_note(&request.reason);
         let question = format!("{}?", escape_line(&request.title));
-        match app.terminal.ask(&answers, &question, "y/N").as_deref() {
-            Some("y" | "yes") => (id, ApprovalAnswer::AllowOnce),
+        let stream = app.terminal.err.clone();
+        let signals = SignalKeys::SendSignals;
+        let asked = run_dialog(&app.terminal.err, &answers, signals, move |keys| {
+            let choices = [KeyChoice::new('y', "yes"), KeyChoice::new('n', "no")];
+            ask_for_key(&stream, keys, &question, &choices)
+        });
+        match asked.await.flatten() {
+            Some('y') => (id, ApprovalAnswer::AllowOnce),
             _ => (id, ApprovalAnswer::RejectOnce),
         }
     }
@@ -376,7 +401,7 @@ impl TerminalPromptOptions {
     pub(crate) fn elicitor(&self, app: &AppContext) -> Arc<dyn Elicitor> {
         match self.answer_source(app) {
             Some(answers) => {
-                elicitation::terminal_elicitor(&app.terminal, answers, self.counter.clone())
+                elicitation::terminal_elicitor(&app.terminal, answers, self.turn.clone())
             }
             None => Arc::new(UnavailableElicitor),
         }
@@ -387,49 +412,67 @@ impl AppContext {
     /// Tool backend for a session that asks for approval on this terminal.
     pub(crate) fn local_backend(
         &self,
-        session: &SessionInfo,
-        cwd: &Path,
-        settings_files: &[PathBuf],
-        mode: Option<PermissionMode>,
-        result_lifetime: ResultLifetime,
+        request: TerminalBackendRequest<'_>,
         asking: &TerminalPromptOptions,
     ) -> anyhow::Result<Arc<dyn ToolBackend>> {
+        let TerminalBackendRequest {
+            session,
+            cwd,
+            settings_files,
+            mode,
+            result_lifetime,
+            grants,
+            grant_store,
+        } = request;
         let workshop = LocalToolHostFactory::new(self.clone(), settings_files.to_vec());
-        let approver = self.terminal_approver(asking.yes, asking.answer_source(self));
+        let approver = self.terminal_approver(asking, self.rule_files(cwd, settings_files)?);
         let order = ToolBackendRequest {
             session: SessionId::new(session.session_id.clone())?,
             owner: None,
             cwd: cwd.to_owned(),
             reach: FolderAccess::Anywhere,
             mode,
-            approver: Arc::new(TerminalCallApprover {
-                approver,
-                counter: asking.counter.clone(),
-                turn: tokio::sync::Mutex::default(),
-            }),
+            approver: Arc::new(TerminalCallApprover { approver, grants: grant_store }),
             elicitor: asking.elicitor(self),
-            grants: Vec::new(),
+            grants,
             result_lifetime,
         };
         Ok(Arc::new(workshop.open_backend(order, EditorExtras::default())??.backend))
     }
 
-    fn terminal_approver(&self, yes: bool, answers: Option<AnswerSource>) -> Arc<dyn Approver> {
-        match answers {
-            _ if yes => Arc::new(AutoApprover { name: "--yes" }),
-            Some(answers) => {
-                Arc::new(TerminalApprover { terminal: self.terminal.clone(), answers })
-            }
+    /// The settings files that rules can be added to; none if other files replace them.
+    fn rule_files(&self, cwd: &Path, settings_files: &[PathBuf]) -> anyhow::Result<Vec<RuleFile>> {
+        if !settings_files.is_empty() {
+            return Ok(Vec::new());
+        }
+        let workspace = self.config.open_workspace(&[cwd.to_owned()])?;
+        let settings = self.load_settings(&workspace, &[])?;
+        Ok(RuleFile::list(self, &workspace, &settings))
+    }
+
+    fn terminal_approver(
+        &self,
+        asking: &TerminalPromptOptions,
+        rule_files: Vec<RuleFile>,
+    ) -> Arc<dyn Approver> {
+        match asking.answer_source(self) {
+            _ if asking.yes => Arc::new(AutoApprover { name: "--yes" }),
+            Some(answers) => Arc::new(TerminalApprover {
+                terminal: self.terminal.clone(),
+                answers,
+                turn: asking.turn.clone(),
+                rule_files,
+            }),
             None => Arc::new(DenyAllApprover { how_to_allow: HOW_TO_ALLOW_IN_RUN.to_owned() }),
         }
     }
 }
 
-/// Asks on this terminal, one question at a time.
+/// Asks on this terminal.
 struct TerminalCallApprover {
     approver: Arc<dyn Approver>,
-    counter: ElapsedCounter,
-    turn: tokio::sync::Mutex<()>,
+    /// Where grants are stored; without it they last as long as the process.
+    grants: Option<Arc<SessionGrants>>,
 }
 
 impl CallApprover for TerminalCallApprover {
@@ -446,16 +489,21 @@ impl CallApprover for TerminalCallApprover {
         _call: &'a str,
         question: &'a ApprovalQuestion,
     ) -> BoxFuture<'a, ApprovalAnswer> {
-        Box::pin(async move {
-            let _turn = self.turn.lock().await;
-            // Events go on while the user thinks; nothing may be drawn over the question.
-            let _pause = self.counter.pause();
-            self.approver.ask(question).await
-        })
+        self.approver.ask(question)
     }
 
-    fn store_grants(&self, _grants: Vec<GrantRecord>) {
-        // Grants of `zero run` last as long as the process.
+    fn ask_for_reply<'a>(
+        &'a self,
+        _call: &'a str,
+        question: &'a ApprovalQuestion,
+    ) -> BoxFuture<'a, ApprovalReply> {
+        self.approver.ask_for_reply(question)
+    }
+
+    fn store_grants(&self, grants: Vec<GrantRecord>) {
+        if let Some(stored) = &self.grants {
+            stored.replace(grants);
+        }
     }
 }
 

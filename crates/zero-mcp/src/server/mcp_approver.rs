@@ -223,6 +223,8 @@ mod tests {
             effects: vec![Effect::Exec(CommandExecution::from_shell("make\nrm x\u{202E}"))],
             judged: vec![],
             grants: rules.iter().map(grant).collect(),
+            rule_owners: Vec::new(),
+            can_edit_command: false,
             preview: None,
             rewritten: None,
             workspace: "/w".into(),

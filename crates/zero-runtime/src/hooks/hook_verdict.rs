@@ -61,6 +61,11 @@ impl HookVerdict {
         });
     }
 
+    /// Whether a hook requires approval.
+    pub(crate) fn asks(&self) -> bool {
+        !self.wishes.is_empty()
+    }
+
     /// Whether the input differs from the caller's.
     pub(crate) fn is_rewritten(&self) -> bool {
         !self.rewriters.is_empty()

@@ -21,6 +21,8 @@ fn question() -> ApprovalQuestion {
         risk: RiskLevel::High,
         effects: Vec::new(),
         judged: Vec::new(),
+        rule_owners: Vec::new(),
+        can_edit_command: false,
         grants: vec![zero_policy::GrantScope {
             rule: "Bash(x)".to_owned(),
             folder: None,

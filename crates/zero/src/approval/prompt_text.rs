@@ -1,11 +1,10 @@
 //! Text of an approval prompt: everything the user needs to decide, the most important first.
 //!
-//! A command is shown completely, however long it is, and invisible characters are escaped. After
-//! the command comes the result of the policy check: its parts, the files and hosts it uses, and the
-//! reasons. Then comes the preview of the call, shortened at first. Each line of a command or preview
+//! Invisible characters are escaped, and no row of a command is dropped. After the command come the
+//! rules that an answer can add, and the result of the policy check: the parts of the command, the
+//! files and hosts it uses, and the reasons. Then comes the preview of the call. If that does not fit
+//! into the window, rows are folded, and a key shows all of them. Each line of a command or preview
 //! has a bar in front, so that no line can imitate zero's own output.
-
-mod line_wrap;
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -17,14 +16,18 @@ use zero_core::{CommandExecution, CommandLine, ResultDisplay};
 use zero_runtime::{ApprovalQuestion, EffectDecision, Verdict};
 
 use super::risk_style;
-use crate::terminal::{FAINT, STRONG, TerminalStream, diff_line_style, escape_line, verdict_style};
+use crate::terminal::{
+    FAINT, STRONG, TerminalStream, diff_line_style, escape_line, verdict_style, wrap_chars,
+    wrap_words,
+};
 
-/// Lines of a preview that are shown at first.
-const PREVIEW_LINES_MAX: usize = 200;
+/// Fewest rows of a command that are shown, however small the window is.
+const COMMAND_ROWS_MIN: usize = 4;
+/// Rows of the reason, and of the folder and variables of a command, that are shown if not all rows
+/// fit.
+const FACT_ROWS_MAX: usize = 4;
 /// Rows shown per kind of effect; those that ask come first.
 const ROWS_MAX: usize = 50;
-/// Rows after which the risk is repeated, because the first one has scrolled away.
-const SCREEN_ROWS: usize = 40;
 /// Width of the name column.
 const NAME_COLUMNS: usize = 10;
 /// Width of the verdict column.
@@ -44,48 +47,124 @@ const KINDS: &[(&str, &str)] = &[
     ("state", "changes"),
 ];
 
-/// The text of a prompt.
+/// The parts of a prompt as rows that fit into the width of the terminal.
 pub(super) struct PromptText {
-    /// Everything but the possible answers.
-    pub(super) text: String,
-    /// All lines of the preview, if `text` has only the first of them.
-    pub(super) whole_preview: Option<String>,
+    /// The title.
+    title: Vec<String>,
+    /// The risk, and why approval is needed.
+    risk: Vec<String>,
+    /// The command.
+    command: Vec<String>,
+    /// Its folder and variables.
+    place: Vec<String>,
+    /// What the answers for a session and for always cover.
+    scope: Vec<String>,
+    /// The effects of the call, with their verdicts.
+    effects: Vec<String>,
+    /// The preview.
+    preview: Vec<String>,
+}
+
+/// A prompt that fits into a number of rows.
+pub(super) struct FittedPrompt {
+    pub(super) rows: Vec<String>,
+    /// Number of rows that are folded.
+    pub(super) folded: usize,
+    /// Whether rows of the command are among them.
+    pub(super) folds_command: bool,
 }
 
 /// Renders the prompt without the possible answers.
 pub(super) fn render(stream: &TerminalStream, question: &ApprovalQuestion) -> PromptText {
-    let mut page = PromptTextBuilder { stream, text: String::new() };
-    let title = stream.truncate_line(&escape_line(&question.title), 0);
-    page.push_line(&format!("\n{}", stream.paint(STRONG, &title)));
-    page.push_risk(question);
-    let commands: Vec<&CommandExecution> = question.commands().collect();
-    for command in &commands {
-        page.push_command(command, &question.workspace);
-    }
-    for (kind, name) in KINDS {
-        page.push_judged_rows(name, &collect_rows(question, kind));
-    }
-    let preview = CallPreview::new(question);
-    if let Some(preview) = &preview {
-        page.push_line("");
-        page.push_preview(preview, PREVIEW_LINES_MAX);
-    }
-    page.push_line("");
-    if page.text.lines().count() > SCREEN_ROWS {
-        page.push_risk(question);
-        page.push_line("");
-    }
-    let is_cut = |preview: &&CallPreview| preview.text.lines().count() > PREVIEW_LINES_MAX;
-    let whole_preview = preview.as_ref().filter(is_cut).map(|preview| {
+    let build = |fill: &dyn Fn(&mut PromptTextBuilder<'_>)| {
         let mut page = PromptTextBuilder { stream, text: String::new() };
-        page.push_line("");
-        page.push_preview(preview, usize::MAX);
-        page.push_line("");
-        page.push_risk(question);
-        page.push_line("");
-        page.text
-    });
-    PromptText { text: page.text, whole_preview }
+        fill(&mut page);
+        page.text.lines().map(str::to_owned).collect::<Vec<String>>()
+    };
+    let preview = CallPreview::new(question);
+    PromptText {
+        title: build(&|page| {
+            let title = stream.truncate_line(&escape_line(&question.title), 0);
+            page.push_line(&format!("\n{}", stream.paint(STRONG, &title)));
+        }),
+        risk: build(&|page| page.push_risk(question)),
+        command: build(&|page| {
+            question.commands().for_each(|command| page.push_command(command));
+        }),
+        place: build(&|page| {
+            let commands = question.commands();
+            commands.for_each(|command| page.push_place(command, &question.workspace));
+        }),
+        scope: build(&|page| {
+            if !question.grants.is_empty() {
+                let rules: Vec<&str> =
+                    question.grants.iter().map(|grant| grant.rule.as_str()).collect();
+                page.push_fact("rules", &escape_line(&rules.join(", ")), Style::new());
+            }
+        }),
+        effects: build(&|page| {
+            for (kind, name) in KINDS {
+                page.push_judged_rows(name, &collect_rows(question, kind));
+            }
+        }),
+        preview: build(&|page| preview.iter().for_each(|preview| page.push_preview(preview))),
+    }
+}
+
+impl PromptText {
+    /// All rows.
+    pub(super) fn all_rows(&self) -> Vec<String> {
+        let blank = (!self.preview.is_empty()).then(String::new);
+        let Self { title, risk, command, place, scope, effects, preview } = self;
+        let before = [title, risk, command, place, scope, effects].into_iter().flatten().cloned();
+        before.chain(blank).chain(preview.iter().cloned()).collect()
+    }
+
+    /// The prompt in at most `rows_max` rows. The title, the risk, the rules and as much of the
+    /// command as possible are in it, whatever else is folded; the rows are more only if these
+    /// alone are.
+    pub(super) fn fit(&self, rows_max: usize) -> FittedPrompt {
+        let all = self.all_rows();
+        if all.len() <= rows_max {
+            return FittedPrompt { rows: all, folded: 0, folds_command: false };
+        }
+        let risk: Vec<String> = self.risk.iter().take(FACT_ROWS_MAX).cloned().collect();
+        let place: Vec<String> = self.place.iter().take(FACT_ROWS_MAX).cloned().collect();
+        let fixed = self.title.len() + risk.len() + place.len() + self.scope.len();
+        // One row says how much is folded.
+        let mut room = rows_max.saturating_sub(fixed + 1);
+        let command = fold_middle(&self.command, room.max(COMMAND_ROWS_MIN));
+        let folds_command = command.len() < self.command.len();
+        room = room.saturating_sub(command.len());
+        // The preview says more than the effects do, if there are both.
+        let effects_max = if self.preview.is_empty() { room } else { room / 2 };
+        let effects: Vec<String> = self.effects.iter().take(effects_max).cloned().collect();
+        room = room.saturating_sub(effects.len());
+        let preview: Vec<String> = self.preview.iter().take(room).cloned().collect();
+        let shown_command = command.len() - usize::from(folds_command);
+        let folded = (self.command.len() - shown_command)
+            + (self.risk.len() - risk.len())
+            + (self.place.len() - place.len())
+            + (self.effects.len() - effects.len())
+            + (self.preview.len() - preview.len());
+        let parts = [&self.title, &risk, &command, &place, &self.scope, &effects, &preview];
+        let mut rows: Vec<String> = parts.into_iter().flatten().cloned().collect();
+        rows.push(format!("  … {folded} more rows; v shows all"));
+        FittedPrompt { rows, folded, folds_command }
+    }
+}
+
+/// The first and last rows, with a mark between them if they are more than `rows_max`.
+fn fold_middle(rows: &[String], rows_max: usize) -> Vec<String> {
+    if rows.len() <= rows_max {
+        return rows.to_vec();
+    }
+    let kept = rows_max.saturating_sub(1);
+    let first = kept - kept / 2;
+    let last = rows.len() - kept / 2;
+    let mark = format!("{:NAME_COLUMNS$}┆ … {} rows …", "", last - first);
+    let before = rows.iter().take(first).cloned();
+    before.chain([mark]).chain(rows.iter().skip(last).cloned()).collect()
 }
 
 /// What the tool shows of its call.
@@ -129,7 +208,7 @@ impl PromptTextBuilder<'_> {
 
     /// Adds a name and a wrapped value.
     fn push_fact(&mut self, name: &str, value: &str, style: Style) {
-        let lines = line_wrap::wrap_words(value, self.stream.remaining_columns(NAME_COLUMNS));
+        let lines = wrap_words(value, self.stream.remaining_columns(NAME_COLUMNS));
         for (at, line) in lines.iter().enumerate() {
             self.push_name_column(if at == 0 { name } else { "" });
             let shown = self.stream.paint(style, line).into_owned();
@@ -142,21 +221,25 @@ impl PromptTextBuilder<'_> {
         let _ = write!(self.text, "  {}", self.stream.paint(FAINT, &name));
     }
 
-    /// Adds a command with its folder and variables.
-    fn push_command(&mut self, execution: &CommandExecution, workspace: &Path) {
+    /// Adds a command.
+    fn push_command(&mut self, execution: &CommandExecution) {
         let command = spell_out_words(execution);
         let room = self.stream.remaining_columns(NAME_COLUMNS + 2);
         let mut name = "run";
         for line in command.split('\n') {
             // A wrapped row has a different bar than the first row of a line.
             let mut bar = "│";
-            for row in line_wrap::wrap_chars(&escape_line(line), room) {
+            for row in wrap_chars(&escape_line(line), room) {
                 self.push_name_column(name);
                 let line = format!("{} {row}", self.stream.paint(FAINT, bar));
                 self.push_line(&line);
                 (name, bar) = ("", "┆");
             }
         }
+    }
+
+    /// Adds the folder and variables of a command.
+    fn push_place(&mut self, execution: &CommandExecution, workspace: &Path) {
         let folder = execution.folder.as_ref().map_or(workspace, |folder| folder.canonical());
         self.push_fact("in", &escape_line(&folder.display().to_string()), Style::new());
         for (variable, value) in &execution.variables {
@@ -165,14 +248,14 @@ impl PromptTextBuilder<'_> {
         }
     }
 
-    /// Adds the first lines of a preview, each with a bar in front.
-    fn push_preview(&mut self, preview: &CallPreview, lines_max: usize) {
+    /// Adds the lines of a preview, each with a bar in front.
+    fn push_preview(&mut self, preview: &CallPreview) {
         let room = self.stream.remaining_columns(4);
-        for line in preview.text.lines().take(lines_max) {
+        for line in preview.text.lines() {
             let style = (preview.line_style)(line);
             // A wrapped row has a different bar than the first row of a line.
             let mut bar = "│";
-            for row in line_wrap::wrap_chars(&self.stream.escape_exactly(line), room) {
+            for row in wrap_chars(&self.stream.escape_exactly(line), room) {
                 let line = format!(
                     "  {} {}",
                     self.stream.paint(FAINT, bar),
@@ -181,10 +264,6 @@ impl PromptTextBuilder<'_> {
                 self.push_line(line.trim_end());
                 bar = "┆";
             }
-        }
-        let more = preview.text.lines().count().saturating_sub(lines_max);
-        if more > 0 {
-            self.push_line(&format!("  … and {more} more lines; `v` shows all"));
         }
     }
 
@@ -196,14 +275,14 @@ impl PromptTextBuilder<'_> {
             let verdict = format!("{:<VERDICT_COLUMNS$}", row.verdict.as_str());
             let verdict = self.stream.paint(verdict_style(row.verdict), &verdict).into_owned();
             let target = escape_line(&row.target);
-            for (at, line) in line_wrap::wrap_chars(&target, room).iter().enumerate() {
+            for (at, line) in wrap_chars(&target, room).iter().enumerate() {
                 self.push_name_column(name);
                 let before = if at == 0 { verdict.as_str() } else { "       " };
                 let _ = writeln!(self.text, "{before}{line}");
                 name = "";
             }
             for reason in &row.reasons {
-                for line in line_wrap::wrap_words(&escape_line(reason), room.saturating_sub(2)) {
+                for line in wrap_words(&escape_line(reason), room.saturating_sub(2)) {
                     self.push_name_column("");
                     let line = self.stream.paint(FAINT, &line).into_owned();
                     let _ = writeln!(self.text, "{:VERDICT_COLUMNS$}  {line}", "");

@@ -14,7 +14,9 @@ use super::gateway::RemoteGatewayArgs;
   zero run \"why does the build fail?\"         needs a model: see below
   zero run --mode accept-edits --yes \"fix the typos in docs/\"
   git diff | zero run -                       read the prompt from stdin
-  zero run --session bug-42 \"go on\"           continue a session
+  zero run -c \"go on\"                         continue the last session of this folder
+  zero run --resume \"go on\"                   pick a session of this folder
+  zero run --session bug-42 \"go on\"           continue a session, or start one with this name
   zero run --json \"…\" | jq .                  print one JSON object per line
 
 Configure a model in settings (`models`), or set OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY
@@ -45,9 +47,15 @@ pub struct RunArgs {
     /// Print each event as one JSON object per line
     #[arg(long)]
     pub json: bool,
-    /// Key of the session to continue [default: a new session]
-    #[arg(long, value_name = "KEY")]
+    /// Key or name of the session to continue [default: a new session]
+    #[arg(long, value_name = "KEY", conflicts_with_all = ["continue_last", "resume"])]
     pub session: Option<String>,
+    /// Continue the last session of this folder
+    #[arg(short, long = "continue", conflicts_with = "resume")]
+    pub continue_last: bool,
+    /// Continue a session of this folder: this one, or one that you pick from a list
+    #[arg(long, value_name = "KEY", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    pub resume: Option<String>,
     /// Folder to work in [default: current folder]
     #[arg(long, value_name = "DIR")]
     pub cwd: Option<PathBuf>,
@@ -57,6 +65,9 @@ pub struct RunArgs {
     /// Image to send with the prompt; can be repeated
     #[arg(long = "image", value_name = "FILE")]
     pub images: Vec<PathBuf>,
+    /// Show all output of commands, not only its last lines
+    #[arg(short, long)]
+    pub verbose: bool,
     /// Show the model's thinking
     #[arg(long)]
     pub thoughts: bool,

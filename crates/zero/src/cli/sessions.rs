@@ -22,6 +22,8 @@ pub enum SessionsCommand {
     Export(SessionsExportArgs),
     /// Copy a session with its conversation, to continue it in another direction
     Fork(SessionsForkArgs),
+    /// List or revoke what you allowed or rejected for the rest of a session
+    Grants(SessionsGrantsArgs),
     /// Start a new transcript in a session; the old one is kept
     Reset(SessionsKeyArgs),
     /// Delete a session and its history
@@ -40,6 +42,32 @@ pub struct SessionsListArgs {
     /// List at most this many sessions
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub limit: u64,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Remote gateway to use.
+    #[command(flatten)]
+    pub remote: RemoteGatewayArgs,
+}
+
+/// `zero sessions grants`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  zero sessions grants bug-42
+  zero sessions grants bug-42 --revoke 'Bash(git push:*)'
+  zero sessions grants bug-42 --revoke-all
+
+A `zero run` or gateway that is working in the session keeps the grants that it has loaded until it
+ends.")]
+pub struct SessionsGrantsArgs {
+    /// Key or label of the session
+    pub session: String,
+    /// Revoke the grants with this rule; can be repeated
+    #[arg(long, value_name = "RULE", conflicts_with = "revoke_all")]
+    pub revoke: Vec<String>,
+    /// Revoke all grants of the session
+    #[arg(long)]
+    pub revoke_all: bool,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

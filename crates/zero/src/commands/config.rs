@@ -6,8 +6,7 @@ mod settings_view;
 
 use std::path::PathBuf;
 
-use zero_sandbox::{ConfigFile, Workspace};
-use zero_settings::layer::workspace_file;
+use zero_sandbox::Workspace;
 use zero_settings::{SettingsLayerKind, settings_schema};
 
 use crate::AppContext;
@@ -53,16 +52,4 @@ fn open_workspace_folder(
     folder: Option<&PathBuf>,
 ) -> Result<Workspace, UsageError> {
     app.config.open_workspace(folder.map(std::slice::from_ref).unwrap_or_default())
-}
-
-/// Settings file of a layer for this workspace.
-fn settings_file(
-    app: &AppContext,
-    workspace: &Workspace,
-    kind: SettingsLayerKind,
-) -> Result<ConfigFile, UsageError> {
-    if kind.is_in_workspace() {
-        return Ok(workspace_file(workspace.cwd(), kind));
-    }
-    app.config.settings_file().map(ConfigFile::Own)
 }

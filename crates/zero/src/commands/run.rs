@@ -4,10 +4,11 @@
 //! this terminal.
 
 mod run_printer;
+mod session_choice;
 
 use std::collections::VecDeque;
 use std::io::Read as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context;
@@ -16,14 +17,14 @@ use serde_json::{Map, json};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use zero_client::tool_service::ToolService;
-use zero_core::SecretMask;
 use zero_core::event::{ApprovalRequest, Event, EventKind, UserQuestion};
 use zero_core::shell_quoting::quote_shell_word;
+use zero_core::{SecretMask, SessionId};
 use zero_policy::PermissionMode;
 use zero_runtime::session_results::ResultLifetime;
 use zero_runtime::{Elicitation, ElicitationAnswer, ElicitationMode, Elicitor};
 use zero_sandbox::ConfigFile;
-use zero_session::agent::DIRECT;
+use zero_session::store::GrantRecord;
 use zero_wire::chat::{ChatAbort, ChatAbortParams, ChatAttachment, ChatSend, ChatSendParams};
 use zero_wire::client::{GatewayClient, GatewayClientError, GatewayEvents};
 use zero_wire::sessions::{SessionsDelete, SessionsDeleteParams};
@@ -34,15 +35,17 @@ use zero_wire::zero_sessions::{
 };
 use zero_wire::{ErrorCode, EventFrame};
 
-use self::run_printer::{RunFormat, RunPrinter};
+use self::run_printer::{RunDetails, RunFormat, RunPrinter};
+use self::session_choice::{is_new_session, open_session, short_name};
 use crate::AppContext;
 use crate::cli::RunArgs;
 use crate::commands::tools_call::signals;
 use crate::exit::{ExitOutcome, UsageError};
 use crate::gateway_connection::CliGatewayConnection;
 use crate::host_setup::small_runtime;
-use crate::terminal::ElapsedCounter;
-use crate::tool_host_factory::TerminalPromptOptions;
+use crate::session_grants::SessionGrants;
+use crate::terminal::{ElapsedCounter, PromptTurn};
+use crate::tool_host_factory::{TerminalBackendRequest, TerminalPromptOptions};
 
 /// Largest prompt read from stdin, in bytes.
 const PROMPT_BYTES_MAX: u64 = 2 * 1024 * 1024;
@@ -79,8 +82,12 @@ pub(super) fn run(app: &AppContext, args: &RunArgs) -> anyhow::Result<ExitOutcom
             connection = app.connect(&args.remote, &settings, &args.settings, &cwd) => connection?,
             () = cancel.cancelled() => return Ok(ExitOutcome::Interrupted),
         };
-        let own_mode = args.mode.unwrap_or_else(|| settings.mode());
-        let folder = RunFolder { cwd, own_mode };
+        let folder = RunFolder {
+            cwd,
+            settings_mode: settings.mode(),
+            result_lifetime: connection.result_lifetime(),
+            stored: None,
+        };
         run_turn(app, args, connection, prompt, images, folder, cancel)
             .await
             .map_err(to_usage_error)
@@ -102,10 +109,13 @@ fn to_usage_error(error: anyhow::Error) -> anyhow::Error {
     }
 }
 
-/// Folder and permission mode of the tools.
+/// Folder of the tools, and the permission mode of its settings.
 struct RunFolder {
     cwd: PathBuf,
-    own_mode: PermissionMode,
+    settings_mode: PermissionMode,
+    result_lifetime: ResultLifetime,
+    /// What the user chose earlier in the session.
+    stored: Option<StoredChoices>,
 }
 
 async fn run_turn(
@@ -114,18 +124,21 @@ async fn run_turn(
     mut connection: CliGatewayConnection,
     prompt: String,
     images: Vec<ChatAttachment>,
-    folder: RunFolder,
+    mut folder: RunFolder,
     cancel: CancellationToken,
 ) -> anyhow::Result<ExitOutcome> {
-    let counter = ElapsedCounter::new(&app.terminal.err);
-    let mut session = open_session(args, &connection).await?;
+    let turn = PromptTurn::new(ElapsedCounter::new(&app.terminal.err));
     let asking = TerminalPromptOptions {
         yes: args.yes,
         takes_stdin: args.prompt == "-",
-        counter: counter.clone(),
+        turn: turn.clone(),
         continued: Arc::default(),
     };
-    let lifetime = connection.result_lifetime();
+    let opened = open_session(app, args, &connection, &asking, &folder.cwd).await?;
+    let Some(mut session) = opened else {
+        connection.close().await;
+        return Ok(ExitOutcome::Interrupted);
+    };
     let client = connection.client.clone();
     let run_id = format!("run_{:032x}", fastrand::u128(..));
     let mut send = ChatSendParams {
@@ -138,9 +151,11 @@ async fn run_turn(
     // While a request is not answered, events are read: the client reads no answers while its queue
     // of events is full.
     let mut early = VecDeque::new();
+    folder.stored = StoredChoices::load(&connection, &session, &folder.cwd).await?;
+    let grants = folder.stored.as_ref().map(|stored| Arc::clone(&stored.grants));
     let begin = async {
         let (tools, secrets) =
-            host_tools(app, args, &client, &mut session, lifetime, &asking, folder).await?;
+            host_tools(app, args, &client, &mut session, &asking, folder).await?;
         secrets.mask_string(&mut send.message);
         if cancel.is_cancelled() {
             tools.stop_all_calls();
@@ -154,7 +169,7 @@ async fn run_turn(
         Ok(Some(tools)) => tools,
         unbegun => {
             // Keep a session that the user named: another client may use it, even if it is new.
-            if args.session.is_none() && unbegun.as_ref().map_or_else(is_refusal, |_| true) {
+            if is_new_session(args) && unbegun.as_ref().map_or_else(is_refusal, |_| true) {
                 delete_session(&client, session).await;
             }
             connection.close().await;
@@ -162,12 +177,25 @@ async fn run_turn(
         }
     };
     let form = if args.json { RunFormat::Json } else { RunFormat::Text };
-    let mut show = RunPrinter::new(&app.terminal, form, args.thoughts, counter);
+    let counter = turn.counter().clone();
+    let details = RunDetails { thoughts: args.thoughts, whole_output: args.verbose };
+    let mut show = RunPrinter::new(&app.terminal, form, details, counter);
+    // Nothing is written over a question. What a script reads from stdout goes on.
+    let waits_for_answers = form == RunFormat::Text || app.terminal.out.is_terminal();
+    let mut held: VecDeque<Event> = VecDeque::new();
     let mut stopping = false;
     let mut aborts = JoinSet::new();
     let exit = loop {
         let event = tokio::select! {
-            event = next_event(&mut early, &mut connection.events) => event,
+            () = turn.wait_until_closed(), if !held.is_empty() => {
+                let Some(event) = held.pop_front() else { continue };
+                match show.print_event(&event)? {
+                    Some(exit) => break exit,
+                    None => continue,
+                }
+            }
+            event = next_event(&mut early, &mut connection.events),
+                if held.len() < EARLY_EVENTS_MAX => event,
             () = cancel.cancelled(), if !stopping => {
                 stopping = true;
                 let key = session.session_key.clone();
@@ -183,6 +211,9 @@ async fn run_turn(
             }
         };
         let Some(event) = event else {
+            for event in &held {
+                show.print_event(event)?;
+            }
             show.finish_interrupted()?;
             let sessions = follow_up_command(args, "sessions show", &session.session_key);
             anyhow::bail!(
@@ -215,17 +246,23 @@ async fn run_turn(
                 request.clone(),
             ));
         }
-        if let Some(exit) = show.print_event(&update.event)? {
+        // Those that wait come first.
+        if !held.is_empty() || (waits_for_answers && turn.is_open()) {
+            held.push_back(update.event);
+        } else if let Some(exit) = show.print_event(&update.event)? {
             break exit;
         }
     };
     // Not needed if the user named the session, or if a script reads stderr and the run succeeded.
     let is_needed = app.terminal.err.is_terminal() || args.json || exit != ExitOutcome::Ok;
-    if args.session.is_none() && is_needed {
-        let again = follow_up_command(args, "run --session", &session.session_key);
+    if is_new_session(args) && is_needed {
+        let again = follow_up_command(args, "run --session", short_name(&session.session_key));
         app.terminal.print_note(&format!("to continue this session, run `{again} PROMPT`"));
     }
     tools.stop_all_calls();
+    if let Some(grants) = grants {
+        grants.store_latest().await;
+    }
     connection.close().await;
     Ok(exit)
 }
@@ -260,6 +297,39 @@ async fn next_event(
     }
 }
 
+/// What the user chose earlier in a session of this machine.
+struct StoredChoices {
+    /// The mode, if the session has one of its own.
+    mode: Option<PermissionMode>,
+    /// What was granted.
+    given: Vec<GrantRecord>,
+    /// Stores what is granted from now on.
+    grants: Arc<SessionGrants>,
+}
+
+impl StoredChoices {
+    /// Reads them; `None` if the session is at a gateway elsewhere, which must not loosen anything
+    /// here. They apply to the folder that they were made for.
+    async fn load(
+        connection: &CliGatewayConnection,
+        session: &SessionInfo,
+        cwd: &Path,
+    ) -> anyhow::Result<Option<Self>> {
+        let Some(store) = connection.local_store() else { return Ok(None) };
+        let id = SessionId::new(session.session_id.clone())?;
+        let is_here = session.cwd.as_deref().is_some_and(|folder| Path::new(folder) == cwd);
+        let (mode, given) = match is_here {
+            true => {
+                let mode = session.mode.as_deref().and_then(|mode| mode.parse().ok());
+                (mode, store.grants(&id).await?)
+            }
+            false => (None, Vec::new()),
+        };
+        let grants = SessionGrants::new(store, id, given.clone());
+        Ok(Some(Self { mode, given, grants }))
+    }
+}
+
 /// Attaches this process as the tool host of the session and sets the session's folder. Returns the
 /// secret values of the folder, too, which no prompt contains.
 async fn host_tools(
@@ -267,12 +337,26 @@ async fn host_tools(
     args: &RunArgs,
     client: &GatewayClient,
     session: &mut SessionInfo,
-    lifetime: ResultLifetime,
     asking: &TerminalPromptOptions,
     folder: RunFolder,
 ) -> anyhow::Result<(Arc<ToolService>, Arc<SecretMask>)> {
-    let RunFolder { cwd, own_mode } = folder;
-    let backend = app.local_backend(session, &cwd, &args.settings, args.mode, lifetime, asking)?;
+    let RunFolder { cwd, settings_mode, result_lifetime, stored } = folder;
+    let mode = args.mode.or_else(|| stored.as_ref().and_then(|stored| stored.mode));
+    let own_mode = mode.unwrap_or(settings_mode);
+    let (grants, grant_store) = match stored {
+        Some(stored) => (stored.given, Some(stored.grants)),
+        None => (Vec::new(), None),
+    };
+    let request = TerminalBackendRequest {
+        session,
+        cwd: &cwd,
+        settings_files: &args.settings,
+        mode,
+        result_lifetime,
+        grants,
+        grant_store,
+    };
+    let backend = app.local_backend(request, asking)?;
     let secrets = backend.secret_mask().await;
     let wish = ToolsAttachParams {
         session_key: session.session_key.clone(),
@@ -348,8 +432,7 @@ async fn resolve_approval(
     app: AppContext,
     request: ApprovalRequest,
 ) {
-    let answer = tokio::task::spawn_blocking(move || asking.resolve_approval(&app, &request));
-    let Ok((id, answer)) = answer.await else { return };
+    let (id, answer) = asking.resolve_approval(&app, &request).await;
     let answer = ApprovalsResolveParams { id, answer: answer.id().to_owned() };
     if let Err(error) = client.request::<ZeroApprovalsResolve>(answer).await {
         tracing::warn!(%error, "could not send the answer to the gateway");
@@ -367,43 +450,6 @@ fn follow_up_command(args: &RunArgs, command: &str, key: &str) -> String {
 
 fn belongs_to_run(event: &Event, run_id: &str) -> bool {
     event.run.as_ref().is_some_and(|run| run.as_str() == run_id)
-}
-
-/// Opens the named session, or a new one.
-async fn open_session(
-    args: &RunArgs,
-    connection: &CliGatewayConnection,
-) -> anyhow::Result<SessionInfo> {
-    let name = match &args.session {
-        Some(key) if key.trim().is_empty() => {
-            let what = "`--session` is empty; pass the key of a session (`zero sessions list`), a new name, or omit it";
-            return Err(UsageError(what.to_owned()).into());
-        }
-        Some(key) => key.clone(),
-        None => format!("run-{:016x}", fastrand::u64(..)),
-    };
-    let agent = match (&args.agent, &args.model) {
-        (Some(agent), _) => Some(agent.as_str()),
-        (None, Some(model)) if model == DIRECT => Some(DIRECT),
-        _ => None,
-    };
-    let key = match agent {
-        Some(agent) if !name.starts_with("agent:") => format!("agent:{agent}:{name}"),
-        Some(agent) if !name.starts_with(&format!("agent:{agent}:")) => {
-            let what = format!(
-                "session `{name}` belongs to another agent than `{agent}`; omit `--session` or `--agent`"
-            );
-            return Err(UsageError(what).into());
-        }
-        _ => name,
-    };
-    let wanted = SessionOpenParams {
-        session_key: Some(key),
-        model: args.model.clone(),
-        mode: args.mode.map(|mode| mode.to_string()),
-        ..SessionOpenParams::default()
-    };
-    Ok(connection.client.request::<ZeroSessionsOpen>(wanted).await?)
 }
 
 /// Returns the prompt, from the command line or stdin.

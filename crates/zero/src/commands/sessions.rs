@@ -1,6 +1,7 @@
 //! `zero sessions`: lists, shows, exports, copies, resets and deletes sessions, local or remote.
 
 mod export;
+mod session_grants;
 
 use std::path::PathBuf;
 
@@ -8,11 +9,9 @@ use anyhow::Context;
 use jiff::Timestamp;
 use serde_json::json;
 use zero_core::event::Event;
-use zero_wire::ErrorCode;
-use zero_wire::client::GatewayClientError;
 use zero_wire::sessions::{
     SessionsDelete, SessionsDeleteParams, SessionsList, SessionsListParams, SessionsReset,
-    SessionsResetParams, SessionsResolve, SessionsResolveParams, SessionsResolveResult,
+    SessionsResetParams,
 };
 use zero_wire::zero_sessions::{
     SessionEventsParams, SessionForkParams, SessionInfo, SessionKeyParams, ZeroSessionsEvents,
@@ -29,6 +28,7 @@ use crate::cli::sessions::{
 use crate::exit::{ExitOutcome, UsageError};
 use crate::gateway_connection::CliGatewayConnection;
 use crate::host_setup::small_runtime;
+use crate::session_lookup::find_session_key;
 use crate::terminal::{FAINT, TableCell, TextTable, escape_line};
 
 /// Ledger entries requested per page.
@@ -42,6 +42,7 @@ pub(super) fn run(app: &AppContext, command: &SessionsCommand) -> anyhow::Result
         SessionsCommand::Show(args) => &args.remote,
         SessionsCommand::Export(args) => &args.remote,
         SessionsCommand::Fork(args) => &args.remote,
+        SessionsCommand::Grants(args) => &args.remote,
         SessionsCommand::Reset(args) => &args.remote,
         SessionsCommand::Delete(args) => &args.remote,
     };
@@ -53,6 +54,7 @@ pub(super) fn run(app: &AppContext, command: &SessionsCommand) -> anyhow::Result
             SessionsCommand::Show(args) => show_session(app, args, &connection).await,
             SessionsCommand::Export(args) => export_session(app, args, &connection).await,
             SessionsCommand::Fork(args) => fork_session(app, args, &connection).await,
+            SessionsCommand::Grants(args) => session_grants::run(app, args, &connection).await,
             SessionsCommand::Reset(args) => reset_session(app, args, &connection).await,
             SessionsCommand::Delete(args) => delete_session(app, args, &connection).await,
         };
@@ -238,45 +240,20 @@ async fn delete_session(
     Ok(ExitOutcome::Ok)
 }
 
-/// Finds a session by its key or label.
+/// Finds a session by its key or name.
 async fn find_session(gateway: &CliGatewayConnection, named: &str) -> anyhow::Result<SessionInfo> {
     let session_key = find_key(gateway, named).await?;
     Ok(gateway.client.request::<ZeroSessionsShow>(SessionKeyParams { session_key }).await?)
 }
 
-/// Finds the key of a session by its key or label.
+/// Finds the key of a session by its key or name.
 async fn find_key(gateway: &CliGatewayConnection, named: &str) -> anyhow::Result<String> {
-    let by_key = SessionsResolveParams {
-        key: Some(named.to_owned()),
-        allow_missing: Some(true),
-        ..SessionsResolveParams::default()
-    };
-    if let Some(key) = resolved_key(gateway.client.request::<SessionsResolve>(by_key).await)? {
-        return Ok(key);
-    }
-    let by_label =
-        SessionsResolveParams { label: Some(named.to_owned()), ..SessionsResolveParams::default() };
-    let by_label = gateway.client.request::<SessionsResolve>(by_label).await;
     let missing = || {
         UsageError(format!(
-            "there is no session with the key or label `{named}`; run `zero sessions list` to see all"
+            "there is no session with the key or name `{named}`; run `zero sessions list` to see all"
         ))
     };
-    Ok(resolved_key(by_label)?.ok_or_else(missing)?)
-}
-
-/// Key of the session that was found. An invalid name means that there is no such session; other
-/// errors, such as a lost connection, are returned.
-fn resolved_key(
-    answer: Result<SessionsResolveResult, GatewayClientError>,
-) -> Result<Option<String>, GatewayClientError> {
-    match answer {
-        Ok(found) => Ok(found.key),
-        Err(GatewayClientError::Refused { error }) if error.code == ErrorCode::InvalidRequest => {
-            Ok(None)
-        }
-        Err(error) => Err(error),
-    }
+    Ok(find_session_key(gateway, named).await?.ok_or_else(missing)?)
 }
 
 /// Reads the ledger of a session, page by page.

@@ -22,7 +22,7 @@ use crate::exit::{ExitOutcome, UsageError};
 use crate::external_tools::ExternalTools;
 use crate::host_setup::small_runtime;
 use crate::json_input;
-use crate::terminal::{AnswerSource, ElapsedCounter};
+use crate::terminal::{AnswerSource, ElapsedCounter, PromptTurn};
 
 /// Advice for calls denied because there is no terminal to ask on.
 const HOW_TO_ALLOW: &str = "pass `--yes`, or run it in a terminal to be asked";
@@ -67,9 +67,9 @@ fn prepare(app: &AppContext, args: &ToolsCallArgs) -> anyhow::Result<PreparedToo
     if let Some(warning) = settings.warning() {
         app.terminal.print_note(&warning);
     }
-    let counter = ElapsedCounter::new(&app.terminal.err);
-    let elicitor = choose_elicitor(app, args, &counter);
-    let reached = TerminalInteraction { elicitor: elicitor.clone(), counter };
+    let turn = PromptTurn::new(ElapsedCounter::new(&app.terminal.err));
+    let elicitor = choose_elicitor(app, args, &turn);
+    let reached = TerminalInteraction { elicitor: elicitor.clone(), turn };
     let host = Arc::new(build_host(app, args, workspace, &settings, limits, reached)?);
     let outside = app.external_tools(&host, &settings, elicitor);
     outside.register_known();
@@ -83,7 +83,7 @@ fn prepare(app: &AppContext, args: &ToolsCallArgs) -> anyhow::Result<PreparedToo
 /// Approver, elicitor and observer of a call on the terminal.
 struct TerminalInteraction {
     elicitor: Option<Arc<dyn Elicitor>>,
-    counter: ElapsedCounter,
+    turn: PromptTurn,
 }
 
 fn build_host(
@@ -96,19 +96,26 @@ fn build_host(
 ) -> anyhow::Result<ToolHost> {
     let mut config = app.host_config(workspace, settings, args.mode)?;
     config.limits = limits;
-    config.approver = Some(choose_approver(app, args));
-    let TerminalInteraction { elicitor, counter } = reached;
+    let TerminalInteraction { elicitor, turn } = reached;
+    config.approver = Some(choose_approver(app, args, &turn));
     config.elicitor = elicitor;
+    let counter = turn.counter().clone();
     config.observer = Some(Arc::new(CounterObserver { counter, title: Mutex::default() }));
     app.build_host(config, settings)
 }
 
-fn choose_approver(app: &AppContext, args: &ToolsCallArgs) -> Arc<dyn Approver> {
+fn choose_approver(app: &AppContext, args: &ToolsCallArgs, turn: &PromptTurn) -> Arc<dyn Approver> {
     if args.yes {
         return Arc::new(AutoApprover { name: "--yes" });
     }
     match answer_source(app, args) {
-        Some(answers) => Arc::new(TerminalApprover { terminal: app.terminal.clone(), answers }),
+        // One call offers no rules.
+        Some(answers) => Arc::new(TerminalApprover {
+            terminal: app.terminal.clone(),
+            answers,
+            turn: turn.clone(),
+            rule_files: Vec::new(),
+        }),
         None => Arc::new(DenyAllApprover { how_to_allow: how_to_allow(args) }),
     }
 }
@@ -117,9 +124,9 @@ fn choose_approver(app: &AppContext, args: &ToolsCallArgs) -> Arc<dyn Approver> 
 fn choose_elicitor(
     app: &AppContext,
     args: &ToolsCallArgs,
-    counter: &ElapsedCounter,
+    turn: &PromptTurn,
 ) -> Option<Arc<dyn Elicitor>> {
-    Some(elicitation::terminal_elicitor(&app.terminal, answer_source(app, args)?, counter.clone()))
+    Some(elicitation::terminal_elicitor(&app.terminal, answer_source(app, args)?, turn.clone()))
 }
 
 fn answer_source(app: &AppContext, args: &ToolsCallArgs) -> Option<AnswerSource> {

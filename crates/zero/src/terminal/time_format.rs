@@ -19,9 +19,36 @@ pub(crate) fn format_short_duration(time: Duration) -> String {
     }
 }
 
+/// Time since something happened, in its largest unit.
+pub(crate) fn format_age(age: Duration) -> String {
+    const MINUTE: u64 = 60;
+    const HOUR: u64 = 60 * MINUTE;
+    const DAY: u64 = 24 * HOUR;
+    match age.as_secs() {
+        secs @ ..MINUTE => format!("{secs} s"),
+        secs @ ..HOUR => format!("{} min", secs / MINUTE),
+        secs @ ..DAY => format!("{} h", secs / HOUR),
+        secs => format!("{} d", secs / DAY),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn age_has_one_unit() {
+        for (secs, shown) in [
+            (0, "0 s"),
+            (59, "59 s"),
+            (60, "1 min"),
+            (7_199, "1 h"),
+            (86_400, "1 d"),
+            (9_999_999, "115 d"),
+        ] {
+            assert_eq!(format_age(Duration::from_secs(secs)), shown);
+        }
+    }
 
     #[test]
     fn durations_use_fitting_unit() {

@@ -159,7 +159,7 @@ fn resume_command_is_printed_when_useful() {
     let request = model.requests().pop().unwrap()["messages"].to_string();
     assert!(request.contains("[long] words") && request.contains("go on"), "{request}");
     let seen = zero.run(&["run", "--json", "hi"]);
-    assert!(seen.contains("--session agent:main:run-"), "{seen}");
+    assert!(seen.contains("run `zero run --session "), "{seen}");
     check_run(&zero, &["--session", " ", "hi"], "2", &["`--session` is empty"]);
 }
 
@@ -224,7 +224,7 @@ fn refusing_or_lost_gateway_error_says_what_to_do() {
     let told = String::from_utf8(output.stderr).unwrap();
     assert!(told.starts_with("error: lost the connection to the gateway during the run"), "{told}");
     let show = told.split('`').nth(1).unwrap();
-    assert!(show.starts_with("zero sessions show agent:main:run-"), "{told}");
+    assert!(show.starts_with("zero sessions show agent:main:"), "{told}");
     assert!(show.ends_with(&format!(" --url {url}")), "{told}");
     check_run(&zero, &["--url", &url, "hi"], "1", &["start it with `zero gateway`"]);
 }

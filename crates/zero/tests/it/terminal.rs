@@ -19,22 +19,37 @@ fn start_on_terminal(zero: &TestProgram, args: &[&str]) -> TerminalProcess {
     TerminalProcess::start(command)
 }
 
+/// A prompt that makes the model run a command, and then say what it was told.
+fn command_prompt(command: &str) -> String {
+    format!("script:\ncall Bash {}\nturn\nsay Well.", json!({"command": command}))
+}
+
+/// What the model was told last about its call.
+fn tool_message(model: &ModelServer) -> String {
+    let requests = model.requests();
+    let messages = requests.last().unwrap()["messages"].as_array().unwrap();
+    let told = messages.iter().rfind(|message| message["role"] == "tool").unwrap();
+    told["content"].to_string()
+}
+
 #[test]
 fn permission_answer_at_terminal_is_applied() {
     for (keys, exit, is_made, line) in [
-        ("y\n", 0, true, "[y/s/N/d] y\r\n● Write"),
-        ("\n", 3, false, "[y/s/N/d] \r\n⊘ Write"),
+        ("y", 0, true, "Allow? allowed once\r\n● Write"),
+        ("n", 3, false, "Allow? rejected\r\n⊘ Write"),
+        // Keys without a meaning do nothing.
+        ("\n \u{1b}[A?xy", 0, true, "Allow? allowed once\r\n● Write"),
         // Who goes away says no, and what comes next has a line of its own.
-        ("\u{4}", 3, false, "[y/s/N/d] \r\n⊘ Write"),
+        ("\u{4}", 3, false, "Allow? rejected\r\n⊘ Write"),
     ] {
         let (zero, _model) = program_with_model();
         let mut terminal = start_on_terminal(&zero, &["run", "[write]"]);
-        terminal.wait_for_text("Allow? [y/s/N/d] ");
+        terminal.wait_for_text("Allow? ");
         terminal.type_keys(keys);
         let (code, seen) = terminal.wait_for_exit();
         assert_eq!((code, zero.folder().join("made.txt").exists()), (exit, is_made), "{seen}");
         assert!(seen.contains(line), "{keys:?}: {seen}");
-        assert!(seen.contains("to continue this session, run `zero run --session agent:main:run-"));
+        assert!(seen.contains("to continue this session, run `zero run --session "), "{seen}");
     }
 }
 
@@ -44,12 +59,22 @@ fn keys_typed_before_the_question_do_not_answer_it() {
         let (zero, _model) = program_with_model();
         let mut terminal = start_on_terminal(&zero, &["run", "[write]"]);
         terminal.type_keys(early);
-        terminal.wait_for_text("Allow? [y/s/N/d] ");
-        terminal.type_keys("\n");
+        terminal.wait_for_text("Allow? ");
+        terminal.type_keys("n");
         let (code, seen) = terminal.wait_for_exit();
         let is_made = zero.folder().join("made.txt").exists();
         assert_eq!((code, is_made), (3, false), "{early:?}: {seen}");
     }
+}
+
+#[test]
+fn interrupt_at_a_question_ends_the_run_and_restores_the_terminal() {
+    let (zero, _model) = program_with_model();
+    let mut terminal = start_on_terminal(&zero, &["run", "[write]"]);
+    terminal.wait_for_text("Allow? ");
+    terminal.interrupt();
+    let (code, seen) = terminal.wait_for_exit();
+    assert_eq!((code, zero.folder().join("made.txt").exists()), (130, false), "{seen}");
 }
 
 #[test]
@@ -58,15 +83,208 @@ fn long_change_can_be_viewed_before_the_answer() {
     let content: String = (1..=250).map(|line| format!("line {line}\n")).collect();
     let input = json!({"file_path": "long.txt", "content": content}).to_string();
     let mut terminal = start_on_terminal(&zero, &["tools", "call", "Write", &input]);
-    terminal.wait_for_text("more lines; `v` shows all");
-    terminal.wait_for_text("Allow? [y/N/v] ");
-    terminal.type_keys("v\n");
+    terminal.wait_for_text("more rows; v shows all");
+    terminal.wait_for_text("v show all");
+    terminal.wait_for_text("Allow? ");
+    assert!(!terminal.seen().contains("line 30"), "the question fits: {}", terminal.seen());
+    terminal.type_keys("vG");
     terminal.wait_for_text("+line 250");
-    terminal.wait_for_repeated_text("Allow? [y/N/v] ", 2);
-    terminal.type_keys("y\n");
+    terminal.type_keys("q");
+    terminal.wait_for_repeated_text("Allow? ", 2);
+    terminal.type_keys("y");
     let (code, seen) = terminal.wait_for_exit();
     assert_eq!(code, 0, "{seen}");
     assert!(zero.folder().join("long.txt").exists(), "{seen}");
+}
+
+#[test]
+fn reason_of_a_rejection_reaches_the_model() {
+    let (zero, model) = program_with_model();
+    let mut terminal = start_on_terminal(&zero, &["run", &command_prompt("touch made.txt")]);
+    terminal.wait_for_text("Allow? ");
+    terminal.type_keys("r");
+    terminal.wait_for_text("Why? ");
+    terminal.type_keys("use b.txt instead\r");
+    let (code, seen) = terminal.wait_for_exit();
+    assert_eq!((code, zero.folder().join("made.txt").exists()), (3, false), "{seen}");
+    let told = tool_message(&model);
+    assert!(told.contains("the user rejected this call and says: use b.txt instead"), "{told}");
+    assert!(seen.contains("rejected: use b.txt instead"), "{seen}");
+    assert!(!seen.contains("the user rejected"), "{seen}");
+}
+
+#[test]
+fn edited_command_is_judged_again_and_the_model_is_told() {
+    let (zero, model) = program_with_model();
+    let mut terminal = start_on_terminal(&zero, &["run", &command_prompt("touch made.txt")]);
+    terminal.wait_for_text("Allow? ");
+    terminal.type_keys("e");
+    terminal.wait_for_text("Enter: done");
+    terminal.type_keys("\u{17}other.txt\r");
+    // The edited command asks like any other.
+    terminal.wait_for_text("run     │ touch other.txt");
+    terminal.wait_for_repeated_text("Allow? ", 2);
+    terminal.type_keys("y");
+    let (code, seen) = terminal.wait_for_exit();
+    let exists = |name: &str| zero.folder().join(name).exists();
+    assert_eq!((code, exists("made.txt"), exists("other.txt")), (0, false, true), "{seen}");
+    let told = tool_message(&model);
+    assert!(told.contains("The user edited the command of this call"), "{told}");
+    assert!(told.contains("touch other.txt"), "{told}");
+}
+
+#[test]
+fn rule_added_from_a_question_allows_later_calls() {
+    let (zero, _model) = program_with_model();
+    let prompt = command_prompt("touch made.txt");
+    let mut terminal = start_on_terminal(&zero, &["run", &prompt]);
+    terminal.wait_for_text("rules   Edit(/made.txt)");
+    terminal.wait_for_text("Allow? ");
+    terminal.type_keys("a");
+    terminal.wait_for_text("Add the rule to? ");
+    terminal.type_keys("u");
+    let (code, seen) = terminal.wait_for_exit();
+    assert_eq!(code, 0, "{seen}");
+    let listed = zero.stdout(&["config", "get", "permissions.allow"]);
+    assert!(listed.contains("Edit(/made.txt)"), "{listed}");
+    let seen = zero.run(&["run", &prompt]);
+    assert!(seen.starts_with("exit 0"), "{seen}");
+}
+
+#[test]
+fn session_grant_holds_in_the_next_run_until_it_is_revoked() {
+    let (zero, _model) = program_with_model();
+    let prompt = command_prompt("touch made.txt");
+    let mut terminal = start_on_terminal(&zero, &["run", "--session", "s", &prompt]);
+    terminal.wait_for_text("Allow? ");
+    terminal.type_keys("s");
+    let (code, seen) = terminal.wait_for_exit();
+    assert_eq!(code, 0, "{seen}");
+    let again = zero.run(&["run", "--session", "s", &prompt]);
+    assert!(again.starts_with("exit 0"), "{again}");
+    // Not in another session, and not in another folder.
+    let other = zero.run(&["run", "--session", "t", &prompt]);
+    assert!(other.starts_with("exit 3"), "{other}");
+    let listed = zero.stdout(&["sessions", "grants", "s"]);
+    assert!(listed.contains("Edit(/made.txt)"), "{listed}");
+    let unknown = zero.run(&["sessions", "grants", "s", "--revoke", "Bash(x)"]);
+    assert!(unknown.starts_with("exit 2") && unknown.contains("nothing was revoked"), "{unknown}");
+    zero.stdout(&["sessions", "grants", "s", "--revoke", "Edit(/made.txt)"]);
+    let after = zero.run(&["run", "--session", "s", &prompt]);
+    assert!(after.starts_with("exit 3"), "{after}");
+}
+
+#[test]
+fn stored_mode_applies_to_later_runs_of_the_session() {
+    let (zero, _model) = program_with_model();
+    for first in [
+        &["run", "--session", "a", "--mode", "accept-edits", "hello"][..],
+        &["run", "--session", "b", "/mode accept-edits"],
+    ] {
+        let seen = zero.run(first);
+        assert!(seen.starts_with("exit 0"), "{seen}");
+        let session = first[2];
+        let seen = zero.run(&["run", "--session", session, "[write]"]);
+        assert!(seen.starts_with("exit 0"), "{session}: {seen}");
+        std::fs::remove_file(zero.folder().join("made.txt")).unwrap();
+    }
+    let seen = zero.run(&["run", "--session", "c", "[write]"]);
+    assert!(seen.starts_with("exit 3"), "{seen}");
+}
+
+/// A prompt that makes the model ask the user.
+fn question_prompt() -> String {
+    let option = |label: &str| json!({"label": label, "description": format!("take {label}")});
+    let question = json!({"question": "Which milk?", "header": "Milk",
+        "options": [option("oat"), option("soy")], "multiSelect": false});
+    let input = json!({"questions": [question]});
+    format!("script:\ncall AskUserQuestion {input}\nturn\nsay Well.")
+}
+
+#[test]
+fn option_key_answers_the_agent_at_once() {
+    for (keys, expected) in [
+        ("2", r"Which milk?\n  soy"),
+        ("\u{1b}[B\r", r"Which milk?\n  soy"),
+        ("3almond\r", r"Which milk?\n  almond"),
+        ("\u{3}", "the user chose not to answer"),
+    ] {
+        let (zero, model) = program_with_model();
+        let mut terminal = start_on_terminal(&zero, &["run", &question_prompt()]);
+        terminal.wait_for_text("Esc: no answer");
+        terminal.type_keys(keys);
+        let (_, seen) = terminal.wait_for_exit();
+        let told = tool_message(&model);
+        assert!(told.contains(expected), "{keys:?}: {told}: {seen}");
+        assert!(!seen.contains("Send this"), "{seen}");
+    }
+}
+
+#[test]
+fn call_that_cannot_succeed_fails_before_it_asks() {
+    let (zero, model) = program_with_model();
+    std::fs::write(zero.folder().join("a.txt"), "one\n").unwrap();
+    let call = |tool: &str, input: Value| format!("script:\ncall {tool} {input}\nturn\nsay Well.");
+    for (prompt, expected) in [
+        (
+            call("Edit", json!({"file_path": "a.txt", "old_string": "two", "new_string": "x"})),
+            "is not in `a.txt`",
+        ),
+        (call("Write", json!({"file_path": "a.txt", "content": "x"})), "read"),
+        (command_prompt("touch /opt/zero-test"), "`sandbox.writable`"),
+    ] {
+        let seen = zero.run(&["run", &prompt]);
+        let told = tool_message(&model);
+        assert!(told.contains(expected) && !told.contains("nobody can approve"), "{told}: {seen}");
+    }
+}
+
+#[test]
+fn last_session_of_the_folder_is_continued() {
+    let (zero, model) = program_with_model();
+    let none = zero.run(&["run", "-c", "go on"]);
+    assert!(none.starts_with("exit 2") && none.contains("there is no session in"), "{none}");
+    let first = zero.run(&["remember the milk"]);
+    assert!(first.starts_with("exit 0"), "{first}");
+    for args in [&["run", "-c", "go on"][..], &["go on now", "--continue"]] {
+        let seen = zero.run(args);
+        assert!(seen.starts_with("exit 0"), "{seen}");
+        let request = model.requests().pop().unwrap().to_string();
+        assert!(request.contains("remember the milk"), "{request}");
+    }
+    let rows: Value = serde_json::from_str(&zero.stdout(&["sessions", "list", "--json"])).unwrap();
+    let name = rows[0]["key"].as_str().unwrap().rsplit(':').next().unwrap().to_owned();
+    assert_eq!((rows.as_array().unwrap().len(), name.split('-').count()), (1, 2), "{rows}");
+    for args in [
+        vec!["run", "--session", &name, "more"],
+        vec!["run", &format!("--resume={name}"), "more"],
+        vec!["sessions", "show", &name],
+    ] {
+        let seen = zero.run(&args);
+        assert!(seen.starts_with("exit 0"), "{args:?}: {seen}");
+    }
+    let listed = zero.run(&["run", "--resume", "more"]);
+    assert!(listed.starts_with("exit 2") && listed.contains(&name), "{listed}");
+    let unknown = zero.run(&["run", "--resume=none", "more"]);
+    assert!(unknown.starts_with("exit 2"), "{unknown}");
+}
+
+#[test]
+fn session_is_picked_from_a_list() {
+    let (zero, model) = program_with_model();
+    for prompt in ["about apples", "about pears"] {
+        let seen = zero.run(&["run", prompt]);
+        assert!(seen.starts_with("exit 0"), "{seen}");
+    }
+    let mut terminal = start_on_terminal(&zero, &["run", "--resume", "go on"]);
+    terminal.wait_for_text("2 of 2");
+    terminal.type_keys("apples");
+    terminal.wait_for_text("1 of 2");
+    terminal.type_keys("\r");
+    let (code, seen) = terminal.wait_for_exit();
+    let request = model.requests().pop().unwrap().to_string();
+    assert!(code == 0 && request.contains("about apples"), "{request}: {seen}");
+    assert!(!request.contains("about pears"), "{request}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::process::{Child, Command};
 use std::sync::mpsc::{Receiver, sync_channel};
 
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{LocalModes, tcgetattr};
+use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 
 use crate::gateway_process::{TIMEOUT, wait_for_child};
 
@@ -23,6 +23,8 @@ impl TerminalProcess {
         let near = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&near).unwrap();
         unlockpt(&near).unwrap();
+        let size = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
+        tcsetwinsize(&near, size).unwrap();
         let name = ptsname(&near, Vec::new()).unwrap().into_string().unwrap();
         let far = || File::options().read(true).write(true).open(&name).unwrap();
         let child = command.stdin(far()).stdout(far()).stderr(far()).spawn().unwrap();
@@ -58,6 +60,17 @@ impl TerminalProcess {
                 Err(_) => panic!("no `{text}` in {:?}", self.seen),
             }
         }
+    }
+
+    /// What is on the screen so far.
+    pub(crate) fn seen(&self) -> &str {
+        &self.seen
+    }
+
+    /// Interrupts the program as Ctrl-C does; it does not control this terminal.
+    pub(crate) fn interrupt(&self) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     }
 
     pub(crate) fn type_keys(&mut self, keys: &str) {

@@ -341,6 +341,8 @@ fn question() -> ApprovalQuestion {
         effects: Vec::new(),
         judged: Vec::new(),
         grants: Vec::new(),
+        rule_owners: Vec::new(),
+        can_edit_command: false,
         preview: None,
         rewritten: None,
         workspace: PathBuf::from("/w"),

@@ -8,6 +8,7 @@ use serde_json::Value;
 use zero_core::text_shortening::shorten_end;
 use zero_runtime::schema::InputSchema;
 
+use crate::terminal::choice_list::ChoiceCount;
 use crate::terminal::{FAINT, STRONG, TerminalStream, escape_line};
 
 /// Largest number of choices.
@@ -85,14 +86,7 @@ impl ElicitationField {
 
     /// Formats a value for display: a choice by its title, other values as typed.
     pub(super) fn format_value(&self, value: &Value) -> String {
-        let choices = match &self.kind {
-            ElicitationFieldKind::SingleChoice(choices)
-            | ElicitationFieldKind::MultiChoice(choices) => &choices[..],
-            ElicitationFieldKind::Text
-            | ElicitationFieldKind::Number
-            | ElicitationFieldKind::Integer
-            | ElicitationFieldKind::YesNo => &[],
-        };
+        let choices = self.choices();
         let named = |value: &Value| {
             let meant = choices.iter().find(|choice| value == choice.value.as_str());
             meant.map_or_else(|| to_plain_text(value), |choice| choice.title.clone())
@@ -112,40 +106,99 @@ impl ElicitationField {
             let _ = write!(text, "  {}", stream.paint(FAINT, &escape_line(&description)));
         }
         text.push('\n');
-        if let ElicitationFieldKind::SingleChoice(choices)
-        | ElicitationFieldKind::MultiChoice(choices) = &self.kind
-        {
-            for (index, choice) in choices.iter().enumerate() {
-                let _ = writeln!(text, "  {:>3}  {}", index + 1, escape_line(&choice.title));
-            }
-        }
         text
     }
 
-    /// Renders the prompt at the start of the input line.
-    pub(super) fn render_prompt(&self, stream: &TerminalStream) -> String {
-        let wanted = match (&self.kind, self.format.as_deref()) {
-            (ElicitationFieldKind::Text, Some("email")) => "an email address",
-            (ElicitationFieldKind::Text, Some("uri")) => "a URL such as https://example.com",
-            (ElicitationFieldKind::Text, Some("date")) => "a day such as 2026-01-31",
-            (ElicitationFieldKind::Text, Some("date-time")) => {
-                "a time such as 2026-01-31T12:00:00Z"
+    /// Whether a text without given values is wanted.
+    pub(super) fn is_text(&self) -> bool {
+        matches!(self.kind, ElicitationFieldKind::Text)
+    }
+
+    /// Whether the value is one of the choices.
+    pub(super) fn has_choice(&self, value: &str) -> bool {
+        self.choices().iter().any(|choice| choice.value == value)
+    }
+
+    fn choices(&self) -> &[FieldChoice] {
+        match &self.kind {
+            ElicitationFieldKind::SingleChoice(choices)
+            | ElicitationFieldKind::MultiChoice(choices) => choices,
+            ElicitationFieldKind::Text
+            | ElicitationFieldKind::Number
+            | ElicitationFieldKind::Integer
+            | ElicitationFieldKind::YesNo => &[],
+        }
+    }
+
+    /// The options to choose from; `None` if a value is typed. A field that may be left out has an
+    /// option for that, unless the form `can_be_declined` as a whole.
+    pub(super) fn options(&self, can_be_declined: bool) -> Option<FieldOptions> {
+        let values: Vec<Value> = match &self.kind {
+            ElicitationFieldKind::YesNo => vec![Value::Bool(true), Value::Bool(false)],
+            ElicitationFieldKind::SingleChoice(choices)
+            | ElicitationFieldKind::MultiChoice(choices) => {
+                choices.iter().map(|choice| Value::from(choice.value.as_str())).collect()
             }
-            (ElicitationFieldKind::Text, _) => "text",
+            ElicitationFieldKind::Text
+            | ElicitationFieldKind::Number
+            | ElicitationFieldKind::Integer => return None,
+        };
+        let is_many = matches!(self.kind, ElicitationFieldKind::MultiChoice(_));
+        let mut titles: Vec<String> = match &self.kind {
+            ElicitationFieldKind::YesNo => vec!["yes".to_owned(), "no".to_owned()],
+            _ => self.choices().iter().map(|choice| choice.title.clone()).collect(),
+        };
+        let preset = match &self.default {
+            Some(Value::Array(chosen)) => {
+                values.iter().enumerate().filter(|(_, value)| chosen.contains(value)).collect()
+            }
+            Some(one) => values.iter().enumerate().filter(|(_, value)| *value == one).collect(),
+            None => Vec::new(),
+        };
+        let preset: Vec<usize> = preset.into_iter().map(|(at, _)| at).collect();
+        let count = if is_many { ChoiceCount::Many } else { ChoiceCount::One };
+        if !is_many && !self.is_required && !can_be_declined {
+            // It has no value.
+            titles.push("(skip)".to_owned());
+        }
+        Some(FieldOptions { titles, values, count, preset })
+    }
+
+    /// The value that the chosen options stand for; `None` if the field is left out.
+    pub(super) fn value_of_options(
+        &self,
+        options: &FieldOptions,
+        chosen: &[usize],
+    ) -> Result<Option<Value>, String> {
+        let mut values: Vec<Value> =
+            chosen.iter().filter_map(|at| options.values.get(*at).cloned()).collect();
+        let value = match options.count {
+            ChoiceCount::Many if values.is_empty() && !self.is_required => return Ok(None),
+            ChoiceCount::Many => Value::Array(values),
+            ChoiceCount::One => match values.pop() {
+                Some(value) => value,
+                None => return Ok(None),
+            },
+        };
+        self.check_value(value)
+    }
+
+    /// What can be typed, for the line above the input.
+    pub(super) fn describe_input(&self) -> String {
+        let wanted = match (&self.kind, self.format.as_deref()) {
             (ElicitationFieldKind::Number, _) => "a number",
             (ElicitationFieldKind::Integer, _) => "a whole number",
-            (ElicitationFieldKind::YesNo, _) => "yes or no",
-            (ElicitationFieldKind::SingleChoice(_), _) => "a number from the list",
-            (ElicitationFieldKind::MultiChoice(_), _) => {
-                "numbers from the list, separated by commas"
-            }
+            (_, Some("email")) => "an email address",
+            (_, Some("uri")) => "a URL such as https://example.com",
+            (_, Some("date")) => "a day such as 2026-01-31",
+            (_, Some("date-time")) => "a time such as 2026-01-31T12:00:00Z",
+            _ => "text",
         };
-        let rest = match (&self.default, self.is_required) {
-            (Some(default), _) => format!("; Enter for {}", escape_line(&to_plain_text(default))),
-            (None, true) => String::new(),
-            (None, false) => "; Enter to skip".to_owned(),
-        };
-        format!("  {} ", stream.paint(FAINT, &format!("({wanted}{rest})")))
+        match (&self.default, self.is_required) {
+            (Some(default), _) => format!("{wanted}; Enter for {}", to_plain_text(default)),
+            (None, true) => wanted.to_owned(),
+            (None, false) => format!("{wanted}; Enter to skip"),
+        }
     }
 
     /// Parses an input line; `None` if the field is omitted.
@@ -156,11 +209,15 @@ impl ElicitationField {
                 (Some(default), _) => Ok(Some(default.clone())),
                 (None, false) => Ok(None),
                 (None, true) => {
-                    Err("a value is required; enter one, or press Ctrl-D to cancel".to_owned())
+                    Err("a value is required; enter one, or press Esc to decline".to_owned())
                 }
             };
         }
         let value = self.parse_value(typed)?;
+        self.check_value(value)
+    }
+
+    fn check_value(&self, value: Value) -> Result<Option<Value>, String> {
         self.schema.check(value).map(Some).map_err(|violations| {
             let first = violations.first();
             first.map_or_else(String::new, |found| format!("enter {}", found.expected))
@@ -180,27 +237,21 @@ impl ElicitationField {
                 .parse::<i64>()
                 .map(Value::from)
                 .map_err(|_| format!("`{typed}` is not a whole number")),
-            ElicitationFieldKind::YesNo => match typed.to_ascii_lowercase().as_str() {
-                "y" | "yes" | "true" => Ok(Value::Bool(true)),
-                "n" | "no" | "false" => Ok(Value::Bool(false)),
-                _ => Err("enter yes or no".to_owned()),
-            },
-            ElicitationFieldKind::SingleChoice(choices) => {
-                find_choice(choices, typed).map(Value::from)
-            }
-            ElicitationFieldKind::MultiChoice(choices) => {
-                let parts = typed.split(',').map(str::trim).filter(|part| !part.is_empty());
-                let mut values: Vec<Value> = Vec::new();
-                for part in parts {
-                    let value = Value::from(find_choice(choices, part)?);
-                    if !values.contains(&value) {
-                        values.push(value);
-                    }
-                }
-                Ok(Value::Array(values))
-            }
+            ElicitationFieldKind::YesNo
+            | ElicitationFieldKind::SingleChoice(_)
+            | ElicitationFieldKind::MultiChoice(_) => Err("choose one of the options".to_owned()),
         }
     }
+}
+
+/// Options of a field, as a list shows them.
+pub(super) struct FieldOptions {
+    pub(super) titles: Vec<String>,
+    /// The values of the titles, in the same order.
+    values: Vec<Value>,
+    pub(super) count: ChoiceCount,
+    /// The options that are chosen at first.
+    pub(super) preset: Vec<usize>,
 }
 
 /// Type of value that a schema describes.
@@ -238,15 +289,6 @@ fn parse_choices(schema: &Value) -> Option<Vec<FieldChoice>> {
         Some(FieldChoice { value, title })
     };
     titled.iter().map(choice).collect()
-}
-
-/// Finds a choice by its number, value or title.
-fn find_choice(choices: &[FieldChoice], typed: &str) -> Result<String, String> {
-    let by_number = || choices.get(typed.parse::<usize>().ok()?.checked_sub(1)?);
-    let by_value = choices.iter().find(|choice| choice.value == typed || choice.title == typed);
-    by_value.or_else(by_number).map(|choice| choice.value.clone()).ok_or_else(|| {
-        format!("`{typed}` is not in the list; enter a number from 1 to {}", choices.len())
-    })
 }
 
 /// Checks a text against a JSON Schema format.

@@ -2,6 +2,8 @@
 
 use zero_core::{CallId, Effect, FileDiff, PathZone, RiskLevel, TargetPath, ToolName};
 
+use zero_policy::GrantScope;
+
 use super::*;
 use crate::terminal::Terminal;
 
@@ -15,6 +17,8 @@ fn make_question(title: &str, reason: &str, effects: Vec<Effect>) -> ApprovalQue
         effects,
         judged: vec![],
         grants: vec![],
+        rule_owners: Vec::new(),
+        can_edit_command: false,
         preview: None,
         rewritten: None,
         workspace: "/w".into(),
@@ -40,7 +44,7 @@ fn make_judged_effect(
 
 /// The question in a window of 60 columns, without colours.
 fn render_plain(question: &ApprovalQuestion) -> String {
-    render_prompt(question).text
+    render_prompt(question).all_rows().join("\n") + "\n"
 }
 
 fn render_prompt(question: &ApprovalQuestion) -> PromptText {
@@ -199,10 +203,49 @@ fn command_prompt_never_truncates_or_hides() {
 }
 
 #[test]
-fn long_prompt_repeats_risk() {
-    let effects = vec![Effect::Exec(CommandExecution::from_shell("true\n".repeat(100)))];
-    let seen = render_plain(&make_question("Run", "why", effects));
-    assert_eq!(seen.matches("risk    high").count(), 2, "{seen}");
+fn folded_prompt_keeps_command_risk_and_rules() {
+    let rule = GrantScope { rule: "Bash(make:*)".to_owned(), folder: None, program: None };
+    let judged = |number: usize| {
+        make_judged_effect("read", &format!("/w/{number}"), Verdict::Ask, "it is there")
+    };
+    let question = ApprovalQuestion {
+        judged: (0..40).map(judged).collect(),
+        grants: vec![rule],
+        preview: Some(ResultDisplay::markdown("line\n".repeat(300))),
+        ..make_question(
+            "Run `make`",
+            "why",
+            vec![Effect::Exec(CommandExecution::from_shell("make"))],
+        )
+    };
+    let prompt = render_prompt(&question);
+    for rows_max in [12, 20, 36] {
+        let fitted = prompt.fit(rows_max);
+        let seen = fitted.rows.join("\n");
+        assert_eq!(fitted.rows.len(), rows_max, "{seen}");
+        for part in ["Run `make`", "risk    high", "run     │ make", "rules   Bash(make:*)"] {
+            assert!(seen.contains(part), "{part}: {seen}");
+        }
+        let folded = prompt.all_rows().len() - (fitted.rows.len() - 1) - 1;
+        assert!(seen.ends_with(&format!("  … {folded} more rows; v shows all")), "{seen}");
+        assert_eq!((fitted.folded, fitted.folds_command), (folded, false));
+    }
+    let all = prompt.fit(1_000);
+    assert_eq!((all.rows.len(), all.folded), (prompt.all_rows().len(), 0));
+}
+
+#[test]
+fn long_command_shows_its_start_and_end() {
+    let command: String = (1..=100).map(|line| format!("step {line}\n")).collect();
+    let effects = vec![Effect::Exec(CommandExecution::from_shell(&command))];
+    let prompt = render_prompt(&make_question("Run", "why", effects));
+    let fitted = prompt.fit(16);
+    let seen = fitted.rows.join("\n");
+    assert!(fitted.folds_command && fitted.rows.len() <= 16, "{seen}");
+    assert!(seen.contains("run     │ step 1\n") && seen.contains("│ step 100\n"), "{seen}");
+    let hidden = 100 - seen.matches("│ step ").count();
+    assert!(seen.contains(&format!("┆ … {hidden} rows …")), "{seen}");
+    assert!(prompt.all_rows().iter().any(|row| row.contains("│ step 50")));
 }
 
 #[test]
@@ -216,21 +259,6 @@ fn many_rows_are_truncated() {
     assert!(seen.contains("… and 6 more"), "{seen}");
     let first = seen.find("/etc/passwd").unwrap();
     assert!(first < seen.find("/w/0").unwrap(), "what asks comes first: {seen}");
-}
-
-#[test]
-fn long_preview_is_cut_and_can_be_shown_whole() {
-    let text: String = (1..=PREVIEW_LINES_MAX + 5).map(|line| format!("line {line}\n")).collect();
-    let preview = Some(ResultDisplay::markdown(text));
-    let prompt =
-        render_prompt(&ApprovalQuestion { preview, ..make_question("Write", "why", vec![]) });
-    assert!(prompt.text.contains("│ line 200\n  … and 5 more lines; `v` shows all\n"));
-    let whole = prompt.whole_preview.unwrap();
-    assert!(whole.contains("│ line 1\n") && whole.contains("│ line 205\n\n  risk    high\n"));
-    let preview = Some(ResultDisplay::markdown("x\n".repeat(PREVIEW_LINES_MAX)));
-    let prompt =
-        render_prompt(&ApprovalQuestion { preview, ..make_question("Write", "why", vec![]) });
-    assert!(prompt.whole_preview.is_none() && !prompt.text.contains("more lines"));
 }
 
 #[test]

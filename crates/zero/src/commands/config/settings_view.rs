@@ -8,10 +8,11 @@ use zero_settings::{
     WorkspaceSettings, collect_value, settings_schema,
 };
 
-use super::{open_workspace_folder, settings_file};
+use super::open_workspace_folder;
 use crate::AppContext;
 use crate::cli::config::{ConfigGetArgs, ConfigListArgs, ConfigPathArgs};
 use crate::exit::{ExitOutcome, UsageError};
+use crate::settings_file_edit::settings_file;
 use crate::terminal::{FAINT, NOTABLE, TableCell, TextTable};
 
 pub(super) fn print_paths(app: &AppContext, args: &ConfigPathArgs) -> anyhow::Result<ExitOutcome> {

@@ -26,8 +26,8 @@ use crate::terminal::{
 const ERROR_LINES_MAX: usize = 8;
 /// Notes shown about a command.
 const NOTES_MAX: usize = 20;
-/// Most lines that are shown of a command that failed.
-const FAILURE_LINES_MAX: usize = 5;
+/// Last lines that are shown of what a command printed, unless all are wanted.
+const OUTPUT_LINES_MAX: usize = 5;
 /// Lines shown of a diff.
 const DIFF_LINES_MAX: usize = 60;
 /// Lines shown of a web request; the tool's own limit.
@@ -42,11 +42,20 @@ pub(super) enum RunFormat {
     Json,
 }
 
+/// What is shown besides the usual.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct RunDetails {
+    /// The model's thinking.
+    pub(super) thoughts: bool,
+    /// All output of commands, not only its last lines.
+    pub(super) whole_output: bool,
+}
+
 /// Prints the events of one run and determines the exit code.
 pub(super) struct RunPrinter {
     terminal: Terminal,
     form: RunFormat,
-    thoughts: bool,
+    details: RunDetails,
     counter: ElapsedCounter,
     /// Whether the last output did not end with a line break.
     line_is_open: bool,
@@ -96,13 +105,13 @@ impl RunPrinter {
     pub(super) fn new(
         terminal: &Terminal,
         form: RunFormat,
-        thoughts: bool,
+        details: RunDetails,
         counter: ElapsedCounter,
     ) -> Self {
         Self {
             terminal: terminal.clone(),
             form,
-            thoughts,
+            details,
             counter,
             line_is_open: false,
             was_thinking: false,
@@ -160,7 +169,7 @@ impl RunPrinter {
                 }
                 self.write_text(&self.terminal.out.clone(), text, Style::new())?;
             }
-            EventKind::Thought { text } if self.thoughts => {
+            EventKind::Thought { text } if self.details.thoughts => {
                 self.counter.stop();
                 self.was_thinking = true;
                 self.write_text(&self.terminal.err.clone(), text, FAINT)?;
@@ -267,8 +276,18 @@ impl RunPrinter {
                 text.push_str(&format!("  {}\n", err.paint(NOTABLE, &escape_line(note))));
             }
         }
-        if exit_code.is_some() && !self.is_direct {
-            for line in last_output_lines(outcome, FAILURE_LINES_MAX) {
+        // The answer to a slash command is the output itself.
+        if call.kind == ToolKind::Execute && !self.is_direct {
+            let printed = output_text(outcome, exit_code.is_some());
+            let lines: Vec<&str> = printed.trim_end().lines().collect();
+            let most = if self.details.whole_output { usize::MAX } else { OUTPUT_LINES_MAX };
+            let before = lines.len().saturating_sub(most);
+            if before > 0 {
+                let unit = if before == 1 { "line" } else { "lines" };
+                let note = format!("  … {before} {unit} before; --verbose shows all\n");
+                text.push_str(&err.paint(FAINT, &note));
+            }
+            for line in lines.iter().skip(before) {
                 text.push_str(&format!("  {}\n", err.paint(FAINT, &escape_line(line))));
             }
         }
@@ -370,13 +389,15 @@ fn failed_exit_code(outcome: &ToolOutcome) -> Option<i64> {
     (code != 0).then_some(code)
 }
 
-/// The last lines that a command printed: its errors, or else its output.
-fn last_output_lines(outcome: &ToolOutcome, most: usize) -> Vec<&str> {
+/// What a command printed: its errors if it failed and has any, or else its output.
+fn output_text(outcome: &ToolOutcome, has_failed: bool) -> &str {
     let facts = outcome.result().map(|result| &result.structured);
-    let text = |name: &str| facts.and_then(|facts| facts.get(name)).and_then(Value::as_str);
-    let printed = text("stderr").filter(|text| !text.trim().is_empty()).or_else(|| text("stdout"));
-    let lines: Vec<&str> = printed.unwrap_or_default().trim_end().lines().collect();
-    lines.get(lines.len().saturating_sub(most)..).unwrap_or_default().to_vec()
+    let text = |name: &str| {
+        let text = facts.and_then(|facts| facts.get(name)).and_then(Value::as_str);
+        text.filter(|text| !text.trim().is_empty())
+    };
+    let [first, second] = if has_failed { ["stderr", "stdout"] } else { ["stdout", "stderr"] };
+    text(first).or_else(|| text(second)).unwrap_or_default()
 }
 
 fn is_error(status: ToolCallStatus) -> bool {
@@ -411,9 +432,24 @@ mod tests {
 
     #[track_caller]
     fn check_events(events: Vec<EventKind>, exit: ExitOutcome, out: &str, err: &str) {
+        check_detailed_events(RunDetails::default(), events, exit, out, err);
+    }
+
+    #[track_caller]
+    fn check_detailed_events(
+        details: RunDetails,
+        events: Vec<EventKind>,
+        exit: ExitOutcome,
+        out: &str,
+        err: &str,
+    ) {
         let terminal = Terminal::for_test();
-        let mut show =
-            RunPrinter::new(&terminal, RunFormat::Text, false, ElapsedCounter::new(&terminal.err));
+        let mut show = RunPrinter::new(
+            &terminal,
+            RunFormat::Text,
+            details,
+            ElapsedCounter::new(&terminal.err),
+        );
         let mut ended = None;
         for what in events {
             ended = show.print_event(&make_event(what)).unwrap();
@@ -527,14 +563,20 @@ mod tests {
         };
         let note = "`.vscode` was moved to quarantine";
         let noted = format!("● make\n  {note}\n");
-        let long = "line\n".repeat(FAILURE_LINES_MAX + 1);
+        let long = "line\n".repeat(OUTPUT_LINES_MAX + 1);
         let failed = serde_json::json!({"exit_code": 2, "stdout": long, "stderr": " "});
-        let shown = format!("✗ make (exit code 2)\n{}", "  line\n".repeat(FAILURE_LINES_MAX));
+        let cut = "  … 1 line before; --verbose shows all\n";
+        let lines = "  line\n".repeat(OUTPUT_LINES_MAX);
+        let shown = format!("✗ make (exit code 2)\n{cut}{lines}");
+        let both = serde_json::json!({"exit_code": 0, "stdout": "out\n\n", "stderr": "err"});
+        let errors = serde_json::json!({"exit_code": 1, "stdout": "out", "stderr": "err\x1b[2J"});
         for (structured, kind, expected) in [
             (serde_json::json!({"notes": [note]}), ToolKind::Execute, noted.as_str()),
             (serde_json::json!({"jobs": [{"notes": [note]}]}), ToolKind::Execute, noted.as_str()),
             (serde_json::json!({"notes": [note]}), ToolKind::Other, "● make\n"),
-            (serde_json::json!({"exit_code": 0, "stdout": "x"}), ToolKind::Execute, "● make\n"),
+            (serde_json::json!({"exit_code": 0, "stdout": "x"}), ToolKind::Read, "● make\n"),
+            (both, ToolKind::Execute, "● make\n  out\n"),
+            (errors, ToolKind::Execute, "✗ make (exit code 1)\n  err\\u{1b}[2J\n"),
             (failed, ToolKind::Execute, shown.as_str()),
         ] {
             let mut outcome =
@@ -546,6 +588,35 @@ mod tests {
             let events = vec![make_begun(kind), done, make_run_end(RunOutcome::Completed)];
             check_events(events, ExitOutcome::Ok, "", expected);
         }
+    }
+
+    #[test]
+    fn whole_output_is_shown_on_request() {
+        let make_events = || {
+            let mut outcome =
+                ToolOutcome::from_content(ToolCallStatus::Completed, vec![], None, vec![]);
+            if let ToolOutcome::Result(result) = &mut outcome {
+                let stdout = (1..=20).map(|line| format!("{line}\n")).collect::<String>();
+                result.structured = serde_json::json!({"exit_code": 0, "stdout": stdout});
+            }
+            let begun = EventKind::ToolStarted {
+                call: "c".to_owned(),
+                name: "Bash".to_owned(),
+                title: "seq".to_owned(),
+                kind: ToolKind::Execute,
+                input: serde_json::Value::Null,
+                locations: vec![],
+                waits: false,
+                transcript_id: None,
+            };
+            vec![begun, EventKind::tool_ended("c", outcome), make_run_end(RunOutcome::Completed)]
+        };
+        let lines = |from: usize| (from..=20).map(|line| format!("  {line}\n")).collect::<String>();
+        let cut = format!("● seq\n  … 15 lines before; --verbose shows all\n{}", lines(16));
+        check_events(make_events(), ExitOutcome::Ok, "", &cut);
+        let details = RunDetails { whole_output: true, ..RunDetails::default() };
+        let whole = format!("● seq\n{}", lines(1));
+        check_detailed_events(details, make_events(), ExitOutcome::Ok, "", &whole);
     }
 
     #[test]

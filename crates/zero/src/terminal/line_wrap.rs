@@ -4,7 +4,7 @@
 const COLUMNS_MIN: usize = 20;
 
 /// Splits into rows that fit into `room` columns; the rows joined are exactly the text.
-pub(super) fn wrap_chars(text: &str, room: usize) -> Vec<String> {
+pub(crate) fn wrap_chars(text: &str, room: usize) -> Vec<String> {
     let room = room.max(COLUMNS_MIN);
     let mut rows = vec![String::new()];
     let mut used = 0;
@@ -33,7 +33,7 @@ fn columns_max(letter: char) -> usize {
 }
 
 /// Splits into rows of at most `room` characters, between words if possible.
-pub(super) fn wrap_words(text: &str, room: usize) -> Vec<String> {
+pub(crate) fn wrap_words(text: &str, room: usize) -> Vec<String> {
     let room = room.max(COLUMNS_MIN);
     let mut rows = Vec::new();
     let mut row = String::new();

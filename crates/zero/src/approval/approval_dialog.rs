@@ -1,0 +1,307 @@
+//! The question whether a call may run, and what the user can answer.
+//!
+//! The question fits into the window; a key shows what is folded. One key answers, and keys without
+//! a meaning do nothing. If rows of the command are folded, the keys that allow the call show all of
+//! it first.
+
+use std::io;
+
+use zero_core::{CommandExecution, CommandLine};
+use zero_policy::RuleOwner;
+use zero_runtime::{ApprovalAnswer, ApprovalQuestion, ApprovalReply, REJECTION_CHARS_MAX};
+
+use super::prompt_text::{self, PromptText};
+use super::rule_file::RuleFile;
+use crate::terminal::dialog::{KeyChoice, TextOutcome, edit_text, render_legend};
+use crate::terminal::key::Key;
+use crate::terminal::key_reader::KeyReader;
+use crate::terminal::live_area::LiveArea;
+use crate::terminal::pager::show_pages;
+use crate::terminal::text_field::{FieldLines, TextField};
+use crate::terminal::{FAINT, STRONG, TerminalStream, escape_line};
+
+const QUESTION: &str = "Allow?";
+/// Longest command that can be edited, in characters.
+const COMMAND_CHARS_MAX: usize = 16_000;
+
+/// What a key does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum DialogAction {
+    Answer(ApprovalAnswer),
+    AllowAlways,
+    RejectWithMessage,
+    EditCommand,
+    ShowAll,
+}
+
+impl DialogAction {
+    /// All actions, in the order in which they are offered.
+    const ALL: [Self; 8] = [
+        Self::Answer(ApprovalAnswer::AllowOnce),
+        Self::Answer(ApprovalAnswer::AllowSession),
+        Self::AllowAlways,
+        Self::EditCommand,
+        Self::Answer(ApprovalAnswer::RejectOnce),
+        Self::Answer(ApprovalAnswer::RejectSession),
+        Self::RejectWithMessage,
+        Self::ShowAll,
+    ];
+
+    fn key(self) -> char {
+        match self {
+            Self::Answer(ApprovalAnswer::AllowOnce) => 'y',
+            Self::Answer(ApprovalAnswer::AllowSession) => 's',
+            Self::AllowAlways => 'a',
+            Self::EditCommand => 'e',
+            Self::Answer(ApprovalAnswer::RejectOnce) => 'n',
+            Self::Answer(ApprovalAnswer::RejectSession) => 'd',
+            Self::RejectWithMessage => 'r',
+            Self::ShowAll => 'v',
+        }
+    }
+
+    fn label(self) -> &'static str {
+        match self {
+            Self::Answer(ApprovalAnswer::AllowOnce) => "allow once",
+            Self::Answer(ApprovalAnswer::AllowSession) => "allow in this session",
+            Self::AllowAlways => "allow always",
+            Self::EditCommand => "edit the command",
+            Self::Answer(ApprovalAnswer::RejectOnce) => "reject",
+            Self::Answer(ApprovalAnswer::RejectSession) => "reject in this session",
+            Self::RejectWithMessage => "reject and say why",
+            Self::ShowAll => "show all",
+        }
+    }
+
+    /// Whether the call may run after it.
+    fn is_allow(self) -> bool {
+        match self {
+            Self::Answer(answer) => answer.is_allow(),
+            Self::AllowAlways => true,
+            Self::EditCommand | Self::RejectWithMessage | Self::ShowAll => false,
+        }
+    }
+}
+
+/// One question to the user.
+pub(super) struct ApprovalDialog {
+    stream: TerminalStream,
+    question: ApprovalQuestion,
+    text: PromptText,
+    rule_files: Vec<RuleFile>,
+}
+
+impl ApprovalDialog {
+    pub(super) fn new(
+        stream: &TerminalStream,
+        question: ApprovalQuestion,
+        rule_files: Vec<RuleFile>,
+    ) -> Self {
+        let stream = stream.fitted_to_window();
+        let text = prompt_text::render(&stream, &question);
+        let is_possible = |file: &RuleFile| question.can_allow_always(file.owner());
+        let rule_files = rule_files.into_iter().filter(is_possible).collect();
+        Self { stream, question, text, rule_files }
+    }
+
+    /// Shows the question and waits for the answer. A user who is gone rejects the call.
+    pub(super) fn run(&self, keys: &KeyReader) -> io::Result<ApprovalReply> {
+        let size = self.stream.window_size();
+        // Whether a row is folded depends on the rows of the legend, which has one more key then.
+        let legend = |choices: &[DialogAction]| {
+            let choices: Vec<KeyChoice> =
+                choices.iter().map(|one| KeyChoice::new(one.key(), one.label())).collect();
+            render_legend(&self.stream, &choices, size.columns)
+        };
+        let mut actions = self.offered_actions();
+        let mut legend_rows = legend(&actions);
+        let room = |rows: &[String]| size.rows.saturating_sub(rows.len() + 1);
+        let mut fitted = self.text.fit(room(&legend_rows));
+        if fitted.folded > 0 {
+            actions.push(DialogAction::ShowAll);
+            legend_rows = legend(&actions);
+            fitted = self.text.fit(room(&legend_rows));
+        }
+        let mut is_read = !fitted.folds_command;
+        self.stream.write(&format!("{}\n", fitted.rows.join("\n")))?;
+        let mut area = LiveArea::new(&self.stream);
+        let prompt = self.stream.paint(STRONG, QUESTION).into_owned();
+        let mut note = String::new();
+        // Keys that were pressed before the question can be read do not answer it.
+        keys.discard()?;
+        self.paint_question(&mut area, &legend_rows, &prompt, &note)?;
+        loop {
+            let chosen = match keys.next_key()? {
+                Some(Key::Char(key)) => {
+                    let key = key.to_ascii_lowercase();
+                    actions.iter().copied().find(|action| action.key() == key)
+                }
+                Some(Key::Ctrl('d')) | None => {
+                    area.finish(&format!("{prompt} rejected"))?;
+                    return Ok(ApprovalAnswer::RejectOnce.into());
+                }
+                Some(_) => None,
+            };
+            let Some(action) = chosen else { continue };
+            note.clear();
+            let reply = match action {
+                action if action.is_allow() && !is_read => {
+                    note = "this is the whole command; answer again".to_owned();
+                    is_read = true;
+                    show_pages(&self.stream, keys, &self.text.all_rows())?;
+                    None
+                }
+                DialogAction::Answer(answer) => Some(answer.into()),
+                DialogAction::ShowAll => {
+                    is_read = true;
+                    show_pages(&self.stream, keys, &self.text.all_rows())?;
+                    None
+                }
+                DialogAction::AllowAlways => self.ask_rule_file(&mut area, keys, &mut note)?,
+                DialogAction::RejectWithMessage => {
+                    let field = TextField::new("", REJECTION_CHARS_MAX, FieldLines::One);
+                    let said = self.ask_text(&mut area, keys, "Why?", field)?;
+                    said.map(|said| match said.trim() {
+                        "" => ApprovalAnswer::RejectOnce.into(),
+                        said => ApprovalReply::RejectWithMessage(said.to_owned()),
+                    })
+                }
+                DialogAction::EditCommand => {
+                    let command = self.editable_command().unwrap_or_default();
+                    let field = TextField::new(command, COMMAND_CHARS_MAX, FieldLines::Many);
+                    let edited = self.ask_text(&mut area, keys, "Run", field)?;
+                    match edited.filter(|edited| !edited.trim().is_empty()) {
+                        Some(edited) if edited == command => {
+                            note = "the command is unchanged".to_owned();
+                            None
+                        }
+                        edited => edited.map(ApprovalReply::EditCommand),
+                    }
+                }
+            };
+            if let Some(reply) = reply {
+                let done = escape_line(&describe_reply(&reply)).into_owned();
+                area.finish(&format!("{prompt} {done}"))?;
+                return Ok(reply);
+            }
+            self.paint_question(&mut area, &legend_rows, &prompt, &note)?;
+        }
+    }
+
+    /// What the user can do, without the key that shows all.
+    fn offered_actions(&self) -> Vec<DialogAction> {
+        let is_offered = |action: &DialogAction| match action {
+            DialogAction::Answer(answer) => self.question.has_option(*answer),
+            DialogAction::AllowAlways => !self.rule_files.is_empty(),
+            DialogAction::EditCommand => self.editable_command().is_some(),
+            DialogAction::RejectWithMessage => true,
+            DialogAction::ShowAll => false,
+        };
+        DialogAction::ALL.into_iter().filter(is_offered).collect()
+    }
+
+    fn editable_command(&self) -> Option<&str> {
+        let command = self.question.commands().next().filter(|_| self.question.can_edit_command);
+        match command {
+            Some(CommandExecution { command: CommandLine::Shell(line), .. })
+                if line.chars().count() <= COMMAND_CHARS_MAX =>
+            {
+                Some(line)
+            }
+            _ => None,
+        }
+    }
+
+    fn paint_question(
+        &self,
+        area: &mut LiveArea<'_>,
+        legend: &[String],
+        prompt: &str,
+        note: &str,
+    ) -> io::Result<()> {
+        let note = escape_line(note);
+        let last = match note.is_empty() {
+            true => format!("{prompt} "),
+            false => format!("{prompt} {} ", self.stream.paint(FAINT, &format!("({note})"))),
+        };
+        let rows: Vec<String> = legend.iter().cloned().chain([last]).collect();
+        area.paint(&rows, None)
+    }
+
+    /// Asks which settings file the rules are for, and adds them. `None` if the user goes back, or
+    /// if the file cannot be changed.
+    fn ask_rule_file(
+        &self,
+        area: &mut LiveArea<'_>,
+        keys: &KeyReader,
+        note: &mut String,
+    ) -> io::Result<Option<ApprovalReply>> {
+        let key = |file: &RuleFile| match file.owner() {
+            RuleOwner::User => 'u',
+            RuleOwner::Project => 'p',
+        };
+        let choices: Vec<KeyChoice> = self
+            .rule_files
+            .iter()
+            .map(|file| KeyChoice::new(key(file), file.describe()))
+            .chain([KeyChoice::new('q', "back")])
+            .collect();
+        let size = self.stream.window_size();
+        let mut rows = render_legend(&self.stream, &choices, size.columns);
+        let count = self.question.grants.len();
+        let what = if count == 1 { "Add the rule to?" } else { "Add the rules to?" };
+        rows.push(format!("{} ", self.stream.paint(STRONG, what)));
+        area.paint(&rows, None)?;
+        loop {
+            let pressed = match keys.next_key()? {
+                None | Some(Key::Escape | Key::Char('q') | Key::Ctrl('d')) => return Ok(None),
+                Some(Key::Char(pressed)) => pressed.to_ascii_lowercase(),
+                Some(_) => continue,
+            };
+            let Some(file) = self.rule_files.iter().find(|file| key(file) == pressed) else {
+                continue;
+            };
+            let rules = self.question.grants.iter().map(|grant| grant.rule.clone());
+            return Ok(match file.add_rules(rules.collect()) {
+                Ok(()) => Some(ApprovalReply::AllowAlways { file: file.shown().to_owned() }),
+                Err(why) => {
+                    *note = why;
+                    None
+                }
+            });
+        }
+    }
+
+    /// Lets the user type a text; `None` if they go back.
+    fn ask_text(
+        &self,
+        area: &mut LiveArea<'_>,
+        keys: &KeyReader,
+        label: &str,
+        mut field: TextField,
+    ) -> io::Result<Option<String>> {
+        let hint = "Enter: done; Esc: back";
+        Ok(match edit_text(area, &self.stream, keys, label, hint, &mut field)? {
+            TextOutcome::Submitted => Some(field.text()),
+            TextOutcome::Cancelled | TextOutcome::Ended => None,
+        })
+    }
+}
+
+/// The reply in the words of the user.
+fn describe_reply(reply: &ApprovalReply) -> String {
+    match reply {
+        ApprovalReply::Answer(ApprovalAnswer::AllowOnce) => "allowed once".to_owned(),
+        ApprovalReply::Answer(ApprovalAnswer::AllowSession) => "allowed in this session".to_owned(),
+        ApprovalReply::Answer(ApprovalAnswer::RejectOnce) => "rejected".to_owned(),
+        ApprovalReply::Answer(ApprovalAnswer::RejectSession) => {
+            "rejected in this session".to_owned()
+        }
+        ApprovalReply::AllowAlways { file } => format!("allowed always, by {file}"),
+        ApprovalReply::RejectWithMessage(message) => format!("rejected: {message}"),
+        ApprovalReply::EditCommand(_) => "edited; zero checks the new command".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

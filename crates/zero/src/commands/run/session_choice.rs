@@ -1,0 +1,206 @@
+//! Which session a prompt goes to: a new one, a named one, the last one of the folder, or one that
+//! the user picks.
+
+use std::path::Path;
+
+use jiff::Timestamp;
+use zero_sandbox::typed_input::SignalKeys;
+use zero_session::agent::DIRECT;
+use zero_wire::sessions::{SessionsList, SessionsListParams};
+use zero_wire::zero_sessions::{SessionInfo, SessionOpenParams, ZeroSessionsOpen};
+
+use crate::AppContext;
+use crate::cli::RunArgs;
+use crate::exit::UsageError;
+use crate::gateway_connection::CliGatewayConnection;
+use crate::session_lookup::find_session_key;
+use crate::session_name::{name_count, session_name};
+use crate::terminal::dialog::run_dialog;
+use crate::terminal::filter_list::choose_row;
+use crate::terminal::{PromptTurn, escape_line, format_age};
+use crate::tool_host_factory::TerminalPromptOptions;
+
+/// Sessions that are looked through for those of a folder.
+const SESSIONS_MAX: u64 = 1_000;
+/// Sessions that an error lists.
+const LISTED_MAX: usize = 10;
+/// Names that are tried for a new session.
+const NAME_TRIES_MAX: usize = 8;
+/// What the keys of sessions begin with if nobody chose an agent.
+const USUAL_AGENT_PREFIX: &str = "agent:main:";
+
+/// A session of the folder.
+struct FolderSession {
+    key: String,
+    name: Option<String>,
+    /// First words of the conversation.
+    title: Option<String>,
+    updated_ms: i64,
+}
+
+/// Opens the session that the arguments choose. `None` if the user picks none.
+pub(super) async fn open_session(
+    app: &AppContext,
+    args: &RunArgs,
+    connection: &CliGatewayConnection,
+    asking: &TerminalPromptOptions,
+    cwd: &Path,
+) -> anyhow::Result<Option<SessionInfo>> {
+    let key = match (&args.session, &args.resume) {
+        (Some(named), _) => Some(named.clone()),
+        (None, Some(named)) if !named.is_empty() => Some(named.clone()),
+        (None, Some(_)) => match pick_session(app, connection, asking, cwd).await? {
+            Some(key) => Some(key),
+            None => return Ok(None),
+        },
+        (None, None) if args.continue_last => Some(find_last_session(connection, cwd).await?),
+        (None, None) => None,
+    };
+    let Some(named) = key else {
+        let new = choose_new_key(connection).await?;
+        return open_by_key(args, connection, new).await.map(Some);
+    };
+    if named.trim().is_empty() {
+        let what = "`--session` is empty; pass the key or name of a session (`zero sessions list`), a new name, or omit it";
+        return Err(UsageError(what.to_owned()).into());
+    }
+    let key = find_session_key(connection, &named).await?;
+    if key.is_none() && args.resume.is_some() {
+        let what = format!("there is no session `{named}`; run `zero sessions list` to see all");
+        return Err(UsageError(what).into());
+    }
+    open_by_key(args, connection, key.unwrap_or(named)).await.map(Some)
+}
+
+/// Whether the session is the run's own: new, and named by nobody.
+pub(super) fn is_new_session(args: &RunArgs) -> bool {
+    args.session.is_none() && args.resume.is_none() && !args.continue_last
+}
+
+async fn open_by_key(
+    args: &RunArgs,
+    connection: &CliGatewayConnection,
+    name: String,
+) -> anyhow::Result<SessionInfo> {
+    let agent = match (&args.agent, &args.model) {
+        (Some(agent), _) => Some(agent.as_str()),
+        (None, Some(model)) if model == DIRECT => Some(DIRECT),
+        _ => None,
+    };
+    let key = match agent {
+        Some(agent) if !name.starts_with("agent:") => format!("agent:{agent}:{name}"),
+        Some(agent) if !name.starts_with(&format!("agent:{agent}:")) => {
+            let what = format!(
+                "session `{name}` belongs to another agent than `{agent}`; omit `--session` or `--agent`"
+            );
+            return Err(UsageError(what).into());
+        }
+        _ => name,
+    };
+    let wanted = SessionOpenParams {
+        session_key: Some(key),
+        model: args.model.clone(),
+        mode: args.mode.map(|mode| mode.to_string()),
+        ..SessionOpenParams::default()
+    };
+    Ok(connection.client.request::<ZeroSessionsOpen>(wanted).await?)
+}
+
+/// A short name that no session has, as the key of a new one.
+async fn choose_new_key(connection: &CliGatewayConnection) -> anyhow::Result<String> {
+    for _ in 0..NAME_TRIES_MAX {
+        let name = session_name(fastrand::usize(..name_count()));
+        if find_session_key(connection, &name).await?.is_none() {
+            return Ok(name);
+        }
+    }
+    Ok(format!("run-{:016x}", fastrand::u64(..)))
+}
+
+/// The name by which a session of the usual agent can be continued, or its key.
+pub(super) fn short_name(key: &str) -> &str {
+    key.strip_prefix(USUAL_AGENT_PREFIX).unwrap_or(key)
+}
+
+/// The sessions that worked in a folder, newest first.
+async fn list_folder_sessions(
+    connection: &CliGatewayConnection,
+    cwd: &Path,
+) -> anyhow::Result<Vec<FolderSession>> {
+    let wanted = SessionsListParams {
+        limit: Some(SESSIONS_MAX),
+        include_derived_titles: Some(true),
+        ..SessionsListParams::default()
+    };
+    let found = connection.client.request::<SessionsList>(wanted).await?;
+    let here = found
+        .sessions
+        .into_iter()
+        .filter(|row| row.spawned_cwd.as_deref().is_some_and(|folder| Path::new(folder) == cwd));
+    let session = here.map(|row| FolderSession {
+        key: row.key,
+        name: row.label,
+        title: row.derived_title,
+        updated_ms: row.updated_at,
+    });
+    let mut sessions: Vec<FolderSession> = session.collect();
+    sessions.sort_by_key(|session| std::cmp::Reverse(session.updated_ms));
+    Ok(sessions)
+}
+
+async fn find_last_session(
+    connection: &CliGatewayConnection,
+    cwd: &Path,
+) -> anyhow::Result<String> {
+    let last = list_folder_sessions(connection, cwd).await?.into_iter().next();
+    last.map(|session| session.key).ok_or_else(|| no_session_error(cwd).into())
+}
+
+fn no_session_error(cwd: &Path) -> UsageError {
+    let folder = cwd.display();
+    UsageError(format!("there is no session in {folder} yet; omit `--continue` or `--resume`"))
+}
+
+/// Lets the user pick a session of the folder.
+async fn pick_session(
+    app: &AppContext,
+    connection: &CliGatewayConnection,
+    asking: &TerminalPromptOptions,
+    cwd: &Path,
+) -> anyhow::Result<Option<String>> {
+    let sessions = list_folder_sessions(connection, cwd).await?;
+    if sessions.is_empty() {
+        return Err(no_session_error(cwd).into());
+    }
+    let now = Timestamp::now().as_millisecond();
+    let rows: Vec<String> = sessions.iter().map(|session| session.describe(now)).collect();
+    let Some(answers) = asking.answer_source(app) else {
+        let shown: Vec<String> =
+            rows.iter().take(LISTED_MAX).map(|row| format!("  {row}")).collect();
+        let what = format!(
+            "cannot ask which session to resume without a terminal; pass `--resume=NAME`:\n{}",
+            shown.join("\n")
+        );
+        return Err(UsageError(what).into());
+    };
+    let turn: &PromptTurn = &asking.turn;
+    let _turn = turn.begin().await;
+    let stream = app.terminal.err.clone();
+    let signals = SignalKeys::AreRead;
+    let picked = run_dialog(&app.terminal.err, &answers, signals, move |keys| {
+        choose_row(&stream, keys, &rows)
+    });
+    let picked = picked.await.flatten();
+    Ok(picked.and_then(|at| sessions.into_iter().nth(at)).map(|session| session.key))
+}
+
+impl FolderSession {
+    /// One line: age, name or key, and first words.
+    fn describe(&self, now_ms: i64) -> String {
+        let age = now_ms.saturating_sub(self.updated_ms).max(0);
+        let age = format_age(std::time::Duration::from_millis(age.unsigned_abs()));
+        let name = self.name.as_deref().unwrap_or_else(|| short_name(&self.key));
+        let title = self.title.as_deref().unwrap_or_default();
+        escape_line(&format!("{age:>6} ago  {name:<20}  {title}")).trim_end().to_owned()
+    }
+}

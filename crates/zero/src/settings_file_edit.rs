@@ -1,0 +1,164 @@
+//! Changes one value of a settings file. The result is checked as a whole before a byte is written.
+
+use zero_sandbox::{ConfigFile, ConfigFileError, Workspace, config_file};
+use zero_settings::document::FILE_BYTES_MAX;
+use zero_settings::edit::{self, ValueEdit};
+use zero_settings::layer::{describe_read_error, display_path, workspace_file};
+use zero_settings::{
+    SettingsError, SettingsLayer, SettingsLayerKind, SettingsProblem, WorkspaceSettings,
+};
+
+use crate::AppContext;
+use crate::exit::UsageError;
+
+/// Name of the lock that is held while a settings file changes.
+const LOCK: &str = "settings.lock";
+/// Initial text of a new settings file.
+const NEW_FILE_TEXT: &str = "{}\n";
+
+/// A settings file whose values can be changed.
+pub(crate) struct EditableSettingsFile<'a> {
+    app: &'a AppContext,
+    pub(crate) kind: SettingsLayerKind,
+    pub(crate) workspace: &'a Workspace,
+    file: ConfigFile,
+    /// The file as shown to the user.
+    pub(crate) shown: String,
+}
+
+/// Whether an edit changed the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SettingsEditOutcome {
+    /// The file was written.
+    Changed,
+    /// It already had the value.
+    Unchanged,
+}
+
+impl<'a> EditableSettingsFile<'a> {
+    /// The file of a layer for this workspace.
+    pub(crate) fn new(
+        app: &'a AppContext,
+        workspace: &'a Workspace,
+        kind: SettingsLayerKind,
+    ) -> Result<Self, UsageError> {
+        let file = settings_file(app, workspace, kind)?;
+        let shown = display_path(&file.path(), app.config.home());
+        Ok(Self { app, kind, workspace, file, shown })
+    }
+
+    /// Tries the edits of a key in order and writes the first one that gives a valid file.
+    pub(crate) fn apply_first_valid(
+        &self,
+        key: &str,
+        edits: &[ValueEdit],
+    ) -> Result<SettingsEditOutcome, UsageError> {
+        self.change(|old| self.first_valid_edit(old, key, edits))
+    }
+
+    /// Applies all edits of a key, or none.
+    pub(crate) fn apply_all(
+        &self,
+        key: &str,
+        edits: &[ValueEdit],
+    ) -> Result<SettingsEditOutcome, UsageError> {
+        self.change(|old| {
+            let mut text = None;
+            for edit in edits {
+                let current = text.as_deref().unwrap_or(old);
+                if let Some(new) =
+                    self.first_valid_edit(current, key, std::slice::from_ref(edit))?
+                {
+                    text = Some(new);
+                }
+            }
+            Ok(text)
+        })
+    }
+
+    /// Writes the text that `edit` makes of the current one, if it changes it.
+    fn change(
+        &self,
+        edit: impl FnOnce(&str) -> Result<Option<String>, UsageError>,
+    ) -> Result<SettingsEditOutcome, UsageError> {
+        let state = self.app.config.state_dir()?;
+        let _lock = config_file::lock(&state, LOCK).map_err(|error| self.to_usage_error(&error))?;
+        let old = self.file.read(FILE_BYTES_MAX).map_err(|error| self.to_usage_error(&error))?;
+        let old = match old {
+            Some(bytes) => {
+                self.parse_layer(&bytes)?;
+                String::from_utf8(bytes).unwrap_or_default()
+            }
+            None => NEW_FILE_TEXT.to_owned(),
+        };
+        let Some(new) = edit(&old)? else { return Ok(SettingsEditOutcome::Unchanged) };
+        self.file.write(new.as_bytes()).map_err(|error| self.to_usage_error(&error))?;
+        Ok(SettingsEditOutcome::Changed)
+    }
+
+    /// The text after the first edit that gives a sound file; `None` when there is nothing to do.
+    fn first_valid_edit(
+        &self,
+        old: &str,
+        key: &str,
+        edits: &[ValueEdit],
+    ) -> Result<Option<String>, UsageError> {
+        let mut failure = None;
+        let mut idle = false;
+        for edit in edits {
+            let key: Vec<&str> = key.split('.').collect();
+            let tried = edit::apply(old, &key, edit).map_err(|error| UsageError(error.to_string()));
+            let checked = tried.and_then(|new| match new {
+                Some(new) => self.check_result(new.as_bytes()).map(|()| Some(new)),
+                None => Ok(None),
+            });
+            match checked {
+                Ok(Some(new)) => return Ok(Some(new)),
+                Ok(None) => idle = true,
+                // The plain text is tried last; what JSON would be wrong with says more.
+                Err(error) => failure = failure.or(Some(error)),
+            }
+        }
+        match failure {
+            Some(error) if !idle => {
+                let UsageError(message) = error;
+                Err(UsageError(format!("{message}\nnothing was written")))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Whether a file could be used, its rules' examples included: it must not stop every command.
+    fn check_result(&self, bytes: &[u8]) -> Result<(), UsageError> {
+        let (config, root) = (&self.app.config, self.workspace.cwd());
+        WorkspaceSettings::check_layer(self.parse_layer(bytes)?, &config.user_paths(), root)
+            .map_err(UsageError::from)
+    }
+
+    fn parse_layer(&self, bytes: &[u8]) -> Result<SettingsLayer, UsageError> {
+        let checked = if bytes.len() as u64 > FILE_BYTES_MAX {
+            let what =
+                describe_read_error(&ConfigFileError::TooLarge { bytes_max: FILE_BYTES_MAX });
+            Err(vec![SettingsProblem { file: self.shown.clone(), place: None, what }])
+        } else {
+            SettingsLayer::parse(self.kind, self.shown.clone(), bytes)
+        };
+        checked.map_err(|problems| UsageError::from(SettingsError::Invalid(problems)))
+    }
+
+    fn to_usage_error(&self, error: &ConfigFileError) -> UsageError {
+        UsageError(format!("{} {}", self.shown, describe_read_error(error)))
+    }
+}
+
+/// Settings file of a layer for this workspace.
+pub(crate) fn settings_file(
+    app: &AppContext,
+    workspace: &Workspace,
+    kind: SettingsLayerKind,
+) -> Result<ConfigFile, UsageError> {
+    if kind.is_in_workspace() {
+        return Ok(workspace_file(workspace.cwd(), kind));
+    }
+    app.config.settings_file().map(ConfigFile::Own)
+}

@@ -1,0 +1,232 @@
+//! A dialog with the user: it takes over the keyboard, and gives it back however it ends.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::time::Duration;
+
+use zero_sandbox::typed_input::SignalKeys;
+
+use super::key::Key;
+use super::key_reader::KeyReader;
+use super::live_area::{CursorPosition, LiveArea};
+use super::text_field::{FieldEvent, TextField};
+use super::{
+    AnswerSource, FAINT, STRONG, TerminalStream, escape_line, text_columns, truncate_to_columns,
+};
+
+/// How long a dialog that is cancelled may take to restore the screen.
+const RESTORE_WAIT: Duration = Duration::from_millis(500);
+/// Most rows of a text that is edited.
+const FIELD_ROWS_MAX: usize = 6;
+/// Blank columns between the answers of a legend.
+const LEGEND_GAP: usize = 3;
+
+/// Runs a dialog on a thread of its own, because reading keys blocks. If the returned future is
+/// dropped, the dialog ends: it reads no more keys. `None` if it could not be shown.
+pub(crate) async fn run_dialog<T: Send + 'static>(
+    stream: &TerminalStream,
+    answers: &AnswerSource,
+    signal_keys: SignalKeys,
+    dialog: impl FnOnce(&KeyReader) -> io::Result<T> + Send + 'static,
+) -> Option<T> {
+    let keys = Arc::new(answers.open_keys(signal_keys).ok()?);
+    let (alive, ended) = sync_channel(1);
+    let mut guard =
+        DialogGuard { keys: Arc::clone(&keys), stream: stream.clone(), ended, is_cut_off: true };
+    let shown = tokio::task::spawn_blocking(move || {
+        // Dropped at the end of the dialog.
+        let _alive = alive;
+        dialog(&keys)
+    });
+    let outcome = shown.await.ok()?;
+    guard.is_cut_off = outcome.is_err();
+    outcome.ok()
+}
+
+/// Restores the terminal at the end of a dialog.
+struct DialogGuard {
+    keys: Arc<KeyReader>,
+    stream: TerminalStream,
+    /// Disconnected once the dialog has ended.
+    ended: Receiver<()>,
+    /// Whether the dialog has not finished its line.
+    is_cut_off: bool,
+}
+
+impl Drop for DialogGuard {
+    fn drop(&mut self) {
+        self.keys.close();
+        if self.is_cut_off {
+            // A dialog without keys ends at once; its screen must be restored before zero exits.
+            let _ = self.ended.recv_timeout(RESTORE_WAIT);
+            let _ = self.stream.write("\n");
+        }
+    }
+}
+
+/// An answer that a key gives.
+pub(crate) struct KeyChoice {
+    pub(crate) key: char,
+    pub(crate) label: String,
+}
+
+impl KeyChoice {
+    pub(crate) fn new(key: char, label: impl Into<String>) -> Self {
+        Self { key, label: label.into() }
+    }
+}
+
+/// The keys and what they do, side by side as far as they fit.
+pub(crate) fn render_legend(
+    stream: &TerminalStream,
+    choices: &[KeyChoice],
+    columns: usize,
+) -> Vec<String> {
+    let room = columns.saturating_sub(1);
+    let labels: Vec<String> = choices
+        .iter()
+        .map(|choice| truncate_to_columns(&escape_line(&choice.label), room.saturating_sub(4)))
+        .collect();
+    let widest = labels.iter().map(|label| text_columns(label)).max().unwrap_or(0);
+    let cell = widest + 3 + LEGEND_GAP;
+    let per_row = ((room + LEGEND_GAP) / cell).max(1);
+    // Filled by columns, so that related answers are below each other.
+    let rows = choices.len().div_ceil(per_row);
+    let row = |row: usize| {
+        let mut text = String::from(" ");
+        let cells: Vec<_> = choices.iter().zip(&labels).skip(row).step_by(rows.max(1)).collect();
+        for (at, (choice, label)) in cells.iter().enumerate() {
+            let key = stream.paint(STRONG, choice.key.encode_utf8(&mut [0; 4])).into_owned();
+            text.push_str(&format!(" {key} {label}"));
+            if at + 1 < cells.len() {
+                let fill = widest - text_columns(label) + LEGEND_GAP - 1;
+                text.push_str(&" ".repeat(fill));
+            }
+        }
+        text
+    };
+    (0..rows).map(row).collect()
+}
+
+/// How the editing of a text ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TextOutcome {
+    Submitted,
+    Cancelled,
+    /// The terminal is gone.
+    Ended,
+}
+
+/// Lets the user edit a text after a label, below a line with a hint.
+pub(crate) fn edit_text(
+    area: &mut LiveArea<'_>,
+    stream: &TerminalStream,
+    keys: &KeyReader,
+    label: &str,
+    hint: &str,
+    field: &mut TextField,
+) -> io::Result<TextOutcome> {
+    let label_columns = text_columns(label) + 1;
+    loop {
+        let size = stream.window_size();
+        let room = size.columns.saturating_sub(label_columns + 1);
+        let (lines, cursor) = field.layout(room, FIELD_ROWS_MAX);
+        let hint = truncate_to_columns(&escape_line(hint), size.columns - 3);
+        let mut rows = vec![format!("  {}", stream.paint(FAINT, &hint))];
+        for (at, line) in lines.iter().enumerate() {
+            let before = match at {
+                0 => format!("{} ", stream.paint(STRONG, label)),
+                _ => " ".repeat(label_columns),
+            };
+            rows.push(format!("{before}{line}"));
+        }
+        let cursor = CursorPosition { row: cursor.row + 1, column: cursor.column + label_columns };
+        area.paint(&rows, Some(cursor))?;
+        let Some(key) = keys.next_key()? else { return Ok(TextOutcome::Ended) };
+        match field.apply_key(key) {
+            FieldEvent::Edited => {}
+            FieldEvent::Submitted => return Ok(TextOutcome::Submitted),
+            FieldEvent::Cancelled => return Ok(TextOutcome::Cancelled),
+        }
+    }
+}
+
+/// Asks a question with its keys above it and waits for one of the keys; other keys do nothing. Returns `None`
+/// if the user pressed Ctrl-D or is gone.
+pub(crate) fn ask_for_key(
+    stream: &TerminalStream,
+    keys: &KeyReader,
+    question: &str,
+    choices: &[KeyChoice],
+) -> io::Result<Option<char>> {
+    let mut area = LiveArea::new(stream);
+    let mut rows = render_legend(stream, choices, stream.window_size().columns);
+    let question = stream.paint(STRONG, question).into_owned();
+    rows.push(format!("{question} "));
+    keys.discard()?;
+    area.paint(&rows, None)?;
+    loop {
+        let chosen = match keys.next_key()? {
+            Some(Key::Char(key)) => {
+                let key = key.to_ascii_lowercase();
+                choices.iter().find(|choice| choice.key == key)
+            }
+            Some(Key::Ctrl('c' | 'd')) | None => {
+                area.finish(&question)?;
+                return Ok(None);
+            }
+            Some(_) => None,
+        };
+        if let Some(choice) = chosen {
+            area.finish(&format!("{question} {}", escape_line(&choice.label)))?;
+            return Ok(Some(choice.key));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::terminal::Terminal;
+
+    fn choices(labels: &[(char, &str)]) -> Vec<KeyChoice> {
+        labels.iter().map(|(key, label)| KeyChoice::new(*key, *label)).collect()
+    }
+
+    #[test]
+    fn legend_uses_the_width() {
+        let stream = Terminal::for_test().err.with_columns(80).without_colours();
+        let choices = choices(&[('y', "once"), ('s', "in this session"), ('n', "no")]);
+        assert_eq!(
+            render_legend(&stream, &choices, 80),
+            ["  y once              s in this session   n no"]
+        );
+        assert_eq!(
+            render_legend(&stream, &choices, 40),
+            ["  y once              n no", "  s in this session"]
+        );
+        let narrow = render_legend(&stream, &choices, 24);
+        assert_eq!(narrow, ["  y once", "  s in this session", "  n no"]);
+    }
+
+    #[test]
+    fn only_offered_keys_answer() {
+        #[track_caller]
+        fn check(typed: &str, expected: Option<char>, last_line: &str) {
+            let terminal = Terminal::for_test();
+            let stream = terminal.err.with_columns(80).without_colours();
+            let keys = AnswerSource::from_keys(typed).open_keys_for_test();
+            let choices = choices(&[('y', "Yes"), ('n', "No")]);
+            let answer = ask_for_key(&stream, &keys, "Go on?", &choices).unwrap();
+            assert_eq!(answer, expected, "{typed:?}");
+            let text = stream.written_text();
+            assert!(text.ends_with(last_line), "{text:?}");
+        }
+        check("y", Some('y'), "Go on? Yes\n");
+        check("N", Some('n'), "Go on? No\n");
+        check("xq\r\x1b[1;2yz\x1by n", Some('n'), "Go on? No\n");
+        check("\x04y", None, "Go on?\n");
+        check("x", None, "Go on?\n");
+    }
+}

@@ -1,0 +1,89 @@
+//! Who may ask on the terminal: one question at a time, and nothing else is written meanwhile.
+
+use std::sync::Arc;
+
+use tokio::sync::{Mutex, OwnedMutexGuard, watch};
+
+use super::elapsed_counter::{CounterPauseGuard, ElapsedCounter};
+
+/// Lets one question after another use the terminal.
+#[derive(Clone)]
+pub(crate) struct PromptTurn {
+    counter: ElapsedCounter,
+    lock: Arc<Mutex<()>>,
+    /// Number of questions that are on the screen or wait for it.
+    open: Arc<watch::Sender<usize>>,
+}
+
+/// The terminal belongs to one question until this is dropped.
+pub(crate) struct PromptTurnGuard {
+    _turn: OwnedMutexGuard<()>,
+    _pause: CounterPauseGuard,
+    _count: OpenPromptGuard,
+}
+
+/// Counts a question until it is dropped.
+struct OpenPromptGuard(Arc<watch::Sender<usize>>);
+
+impl Drop for OpenPromptGuard {
+    fn drop(&mut self) {
+        self.0.send_modify(|open| *open -= 1);
+    }
+}
+
+impl PromptTurn {
+    /// Questions pause this counter.
+    pub(crate) fn new(counter: ElapsedCounter) -> Self {
+        let (open, _) = watch::channel(0);
+        Self { counter, lock: Arc::default(), open: Arc::new(open) }
+    }
+
+    /// The counter that questions pause.
+    pub(crate) fn counter(&self) -> &ElapsedCounter {
+        &self.counter
+    }
+
+    /// Waits until no other question is on the screen.
+    pub(crate) async fn begin(&self) -> PromptTurnGuard {
+        self.open.send_modify(|open| *open += 1);
+        let count = OpenPromptGuard(Arc::clone(&self.open));
+        let turn = Arc::clone(&self.lock).lock_owned().await;
+        PromptTurnGuard { _turn: turn, _pause: self.counter.pause(), _count: count }
+    }
+
+    /// Whether a question is on the screen or about to be.
+    pub(crate) fn is_open(&self) -> bool {
+        *self.open.borrow() > 0
+    }
+
+    /// Completes when no question is on the screen.
+    pub(crate) async fn wait_until_closed(&self) {
+        // The sender lives as long as this value.
+        let _ = self.open.subscribe().wait_for(|open| *open == 0).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::terminal::Terminal;
+
+    #[tokio::test]
+    async fn second_question_waits_for_the_first() {
+        let turn = PromptTurn::new(ElapsedCounter::new(&Terminal::for_test().err));
+        assert!(!turn.is_open());
+        let first = turn.begin().await;
+        let second = {
+            let turn = turn.clone();
+            tokio::spawn(async move { turn.begin().await })
+        };
+        tokio::task::yield_now().await;
+        assert!(turn.is_open() && !second.is_finished());
+        drop(first);
+        let second = second.await.unwrap();
+        assert!(turn.is_open());
+        drop(second);
+        turn.wait_until_closed().await;
+        assert!(!turn.is_open());
+    }
+}
