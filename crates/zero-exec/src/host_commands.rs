@@ -1,5 +1,6 @@
 //! The state that all commands of a host share.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -24,6 +25,12 @@ pub struct HostCommands {
     pub(crate) live: Arc<WatchRegistry>,
     /// The secret paths of the last workspace folder that was asked for.
     pub(crate) secrets: Mutex<Option<(PathBuf, Arc<SecretPaths>)>>,
+}
+
+impl fmt::Debug for HostCommands {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HostCommands").field("state", &self.state).finish_non_exhaustive()
+    }
 }
 
 impl HostCommands {

@@ -236,8 +236,8 @@ impl ToolHost {
 
     /// Rules match arbitrary model input; if the engine panics, nothing is allowed.
     ///
-    /// Commands are judged on a thread of their own, because searching the folders that a line names
-    /// takes time in which other sessions must go on.
+    /// Commands and changes are judged on a thread of their own, because searching folders takes time in
+    /// which other sessions must go on.
     async fn decide(
         &self,
         session: &ToolHostSession,
@@ -246,13 +246,18 @@ impl ToolHost {
         mode: Option<PermissionMode>,
     ) -> Result<PolicyDecision, ToolError> {
         let (spec, effects, workspace) = (asked.spec, asked.effects, session.workspace());
-        if !effects.iter().any(|effect| matches!(effect, Effect::Exec(_))) {
-            let arguments = asked.plan.arguments();
-            let request = PolicyRequest { spec, effects, arguments, workspace, grants, mode };
+        let searches = |effect: &Effect| {
+            matches!(effect, Effect::Exec(_) | Effect::Write(_) | Effect::Delete(_))
+        };
+        if !effects.iter().any(searches) {
+            let (arguments, commands) = (asked.plan.arguments(), Some(&*self.commands));
+            let request =
+                PolicyRequest { spec, effects, arguments, workspace, grants, mode, commands };
             return catch_panics(|| Ok(self.policy.decide(request)));
         }
         let (spec, effects, workspace) = (spec.clone(), effects.clone(), workspace.clone());
         let (policy, grants) = (Arc::clone(&self.policy), grants.to_vec());
+        let commands = Arc::clone(&self.commands);
         let arguments = asked.plan.arguments().cloned();
         let judged = tokio::task::spawn_blocking(move || {
             let request = PolicyRequest {
@@ -262,6 +267,7 @@ impl ToolHost {
                 workspace: &workspace,
                 grants: &grants,
                 mode,
+                commands: Some(&commands),
             };
             catch_panics(|| Ok(policy.decide(request)))
         });

@@ -107,7 +107,7 @@ impl Policy for RulePolicy {
             arguments: request.arguments,
             grants: request.grants,
             mode: request.mode,
-            world: &LocalMachine::new(&self.search_path),
+            world: &LocalMachine::new(&self.search_path).with_commands(request.commands),
         });
         match self.find_denied_name(&request, &decision) {
             Some(reason) => PolicyDecision {
