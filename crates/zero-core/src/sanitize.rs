@@ -117,8 +117,8 @@ fn is_hidden_char(c: char) -> bool {
             | '\u{FEFF}' | '\u{FFF0}'..='\u{FFFB}'
             // The Braille pattern without dots.
             | '\u{2800}'
-            // Formatting of shorthand and of music.
-            | '\u{1BCA0}'..='\u{1BCA3}' | '\u{1D173}'..='\u{1D17A}'
+            // Formatting of shorthand, of music and of hieroglyphs.
+            | '\u{1BCA0}'..='\u{1BCA3}' | '\u{1D173}'..='\u{1D17A}' | '\u{13430}'..='\u{1343F}'
             // Tags, and further selectors of variants.
             | '\u{E0000}'..='\u{E0FFF}'
     )

@@ -2,7 +2,7 @@
 //!
 //! A text is compared in a view of it in which spellings of the same value are equal: white space,
 //! quotes, escapes and URL encoding are resolved. What is left are a few forms of each value: itself,
-//! base64 at three alignments, hexadecimal. All forms of all values are searched in one pass. Dumps such
+//! reversed, base64 at three alignments, hexadecimal. All forms of all values are searched in one pass. Dumps such
 //! as those of `xxd` are decoded and searched in the same way.
 //!
 //! An Aho-Corasick automaton of a thousand values has a hundred thousand states and reads a megabyte
@@ -175,6 +175,11 @@ impl SecretMask {
         result.content.iter_mut().for_each(|part| self.mask_part(part));
         self.mask_display(&mut result.display);
         self.mask_json(&mut result.structured);
+        for location in &mut result.locations {
+            if let Cow::Owned(clean) = self.mask_text(&location.path.to_string_lossy()) {
+                location.path = clean.into();
+            }
+        }
     }
 
     /// Replaces secret values in an error.
@@ -258,6 +263,11 @@ impl SecretMask {
 
     /// Hits are lines of a file: a value may go over several of them.
     fn mask_hits(&self, hits: &mut [SearchHit]) {
+        for same in hits.chunk_by_mut(|a, b| a.file == b.file) {
+            let clean = same.first().map(|hit| self.mask_text(&hit.file));
+            let Some(Cow::Owned(clean)) = clean else { continue };
+            same.iter_mut().for_each(|hit| hit.file.clone_from(&clean));
+        }
         let joined = hits.iter().map(|hit| hit.text.as_str()).collect::<Vec<_>>().join("\n");
         let Cow::Owned(clean) = self.mask_text(&joined) else { return };
         let mut lines = clean.split('\n');
@@ -354,8 +364,14 @@ impl SecretMask {
             for bytes in dump.byte_orders() {
                 let view = text_view::build(&bytes);
                 let mut budget = SearchBudget::for_view(&view);
-                let values = merge_overlaps(self.index.find(&view, &mut budget));
-                let lines = text_view::map_ranges(&bytes, values).into_iter();
+                let mut values = self.index.find(&view, &mut budget);
+                // Whoever prints only the first lines of a dump cuts it in the middle of a value.
+                let open = self.index.find_open_end(&view, CUT_BYTES_MIN, &mut budget);
+                values.extend(
+                    open.filter(|open| open.can_be_cut)
+                        .map(|open| FormMatch { range: open.start..view.len(), owner: open.owner }),
+                );
+                let lines = text_view::map_ranges(&bytes, merge_overlaps(values)).into_iter();
                 found.extend(lines.filter_map(|(range, owner)| {
                     Some(FormMatch { range: dump.lines_of(&range)?, owner })
                 }));
@@ -457,7 +473,9 @@ fn encoded_forms(value: &[u8]) -> impl Iterator<Item = Vec<u8>> {
     };
     let hex = [hex(b"0123456789abcdef"), hex(b"0123456789ABCDEF")];
     let base64 = (0..3).map(|offset| base64_at(value, offset));
-    std::iter::once(value.to_vec()).chain(base64).chain(hex)
+    // As `rev` prints it.
+    let reversed = String::from_utf8_lossy(value).chars().rev().collect::<String>();
+    [value.to_vec(), reversed.into_bytes()].into_iter().chain(base64).chain(hex)
 }
 
 /// The characters of base64 that depend on the value alone if `offset` bytes precede it.

@@ -93,8 +93,6 @@ pub enum DeniedFiles {
 }
 
 /// Denies every change and connection, and hides no files.
-#[cfg(test)]
-pub(crate) struct ClosedPolicy;
+pub(crate) struct StrictestPolicy;
 
-#[cfg(test)]
-impl CommandPolicy for ClosedPolicy {}
+impl CommandPolicy for StrictestPolicy {}

@@ -16,7 +16,7 @@ use zero_sandbox::running_command::KillReason;
 use zero_sandbox::spawner::{CommandStdio, SpawnSpec, Spawner};
 use zero_sandbox::{CommandSpec, FileType, NetworkAccess, SandboxProfile, path_survey};
 
-use crate::local_machine::StagedFile;
+use crate::git_facts::StagedFile;
 
 /// How long git may take.
 const TIME_MAX: Duration = Duration::from_secs(10);

@@ -1,5 +1,6 @@
 //! The state that all commands of a host share.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -31,6 +32,12 @@ pub struct HostCommands {
 const OWN_FOLDERS: [&str; 3] = ["/tmp", "/dev", "/proc"];
 /// Folder of a repository, whose place the sandbox finds out itself.
 const GIT_FOLDER: &str = ".git";
+
+impl fmt::Debug for HostCommands {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HostCommands").field("state", &self.state).finish_non_exhaustive()
+    }
+}
 
 impl HostCommands {
     /// Whether the sandbox could let a command change this canonical path: in the workspace, in a

@@ -16,6 +16,7 @@ pub mod detached_thread;
 pub mod egress;
 mod environment;
 mod foreground_command;
+mod git_facts;
 mod host_commands;
 pub mod jobs;
 mod launcher;

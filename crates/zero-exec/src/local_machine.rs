@@ -3,20 +3,21 @@
 //! The policy engine is pure; this module answers its questions with bounded lookups of names and
 //! small files. It opens nothing that could block and changes nothing.
 
-mod git_config;
-mod git_helpers;
-mod git_index;
-mod git_location;
-mod git_refs;
 mod glob_expansion;
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use zero_policy::{FileSearchOutcome, FolderMember, Machine};
+use zero_policy::{FileSearchOutcome, Machine, TargetProtection};
 use zero_sandbox::{FileType, path_survey};
+
+use crate::git_facts;
+use crate::host_commands::HostCommands;
+use crate::profile::folder_scanner::{FolderScanner, WritableRoots};
+use crate::profile::target_protection::ProtectedTargets;
 
 /// Most files and folders visited by all searches of one decision.
 const SEARCHED_MAX: usize = 100_000;
@@ -32,50 +33,6 @@ const FOLDER_ENTRIES_MAX: usize = 10_000;
 /// Folders that are not searched: the search would not end, or their contents change meanwhile.
 const UNSEARCHABLE_FOLDERS: &[&str] = &["/", "/proc", "/sys", "/dev"];
 
-pub(crate) use self::git_helpers::HelperValue;
-pub(crate) use self::git_index::{IndexSummary, StagedFile};
-pub(crate) use self::git_location::{
-    PointerTarget, RepositoryLocation, may_be_git_folder, read_pointer,
-};
-pub(crate) use self::git_refs::GitRefs;
-
-/// The programs that a repository's configuration and hooks run, by its git folder.
-pub(crate) fn list_git_helpers(git: &Path) -> Vec<String> {
-    git_helpers::find_repository_helpers(git)
-}
-
-/// The programs that a file with settings of git runs; the file itself if it cannot be read.
-pub(crate) fn list_git_config_helpers(config: &Path) -> Vec<String> {
-    git_helpers::find_config_helpers(config)
-}
-
-/// The values of the settings in a file that make git run something.
-pub(crate) fn read_git_helper_values(config: &Path) -> Vec<HelperValue> {
-    git_helpers::read_helper_values(config)
-}
-
-/// The values of a setting in a file with settings of git.
-pub(crate) fn read_git_values(config: &Path, name: &str) -> Vec<String> {
-    git_helpers::read_values(config, name)
-}
-
-/// The last value of a setting in a text with settings of git; `None` if the text is malformed.
-pub(crate) fn read_git_text(content: &[u8], name: &str) -> Option<Option<String>> {
-    let settings = git_config::parse_settings(&String::from_utf8_lossy(content))?;
-    Some(settings.into_iter().rev().find(|setting| setting.name == name).map(|found| found.value))
-}
-
-/// The files that a git configuration includes; `None` if there are too many, or one cannot be read.
-pub(crate) fn list_git_includes(config: &Path, home: Option<&Path>) -> Option<Vec<PathBuf>> {
-    git_helpers::list_includes(config, home)
-}
-
-/// What matters in the index of a git folder; `None` if the index cannot be read. `is_setting` tells
-/// which files count as settings.
-pub(crate) fn read_git_index(git: &Path, is_setting: fn(&Path) -> bool) -> Option<IndexSummary> {
-    git_index::read_index(git, is_setting)
-}
-
 /// This machine, for the duration of one decision: lookups are cached.
 pub struct LocalMachine<'a> {
     /// Folders in which programs are searched, in order.
@@ -83,6 +40,12 @@ pub struct LocalMachine<'a> {
     programs: RefCell<HashMap<String, Option<PathBuf>>>,
     helpers: RefCell<HashMap<PathBuf, Vec<String>>>,
     budget: LookupBudget,
+    /// The commands of the host, which have scanned the workspace already.
+    commands: Option<&'a HostCommands>,
+    /// Scans the workspace if there is no host.
+    scanner: FolderScanner,
+    /// The files that something protected leads to, by the folders of the workspace.
+    targets: RefCell<HashMap<Vec<PathBuf>, Rc<ProtectedTargets>>>,
 }
 
 /// What all lookups of one decision may use.
@@ -110,7 +73,35 @@ impl<'a> LocalMachine<'a> {
             programs: RefCell::default(),
             helpers: RefCell::default(),
             budget: LookupBudget::new(SEARCHED_MAX, LOOKUP_TIME_MAX),
+            commands: None,
+            scanner: FolderScanner::default(),
+            targets: RefCell::default(),
         }
+    }
+
+    /// The same machine, with what the commands of a host know about the workspace.
+    pub fn with_commands(mut self, commands: Option<&'a HostCommands>) -> Self {
+        self.commands = commands;
+        self
+    }
+
+    fn find_targets(&self, roots: &[PathBuf], home: Option<&Path>) -> Rc<ProtectedTargets> {
+        if let Some(known) = self.targets.borrow().get(roots) {
+            return Rc::clone(known);
+        }
+        let scope = WritableRoots {
+            roots: roots.to_vec(),
+            writable: Vec::new(),
+            home: home.map(Path::to_owned),
+            state: self.commands.map(|commands| commands.state.clone()).unwrap_or_default(),
+        };
+        let found = Rc::new(ProtectedTargets::find(self.scanner(), scope));
+        self.targets.borrow_mut().insert(roots.to_vec(), Rc::clone(&found));
+        found
+    }
+
+    fn scanner(&self) -> &FolderScanner {
+        self.commands.map_or(&self.scanner, |commands| &commands.live.scanner)
     }
 }
 
@@ -132,7 +123,7 @@ impl Machine for LocalMachine<'_> {
         }
         let found = match self.budget.is_spent() {
             true => vec![NOT_LOOKED_UP.to_owned()],
-            false => git_helpers::find_helpers(folder),
+            false => git_facts::find_git_helpers(folder),
         };
         self.helpers.borrow_mut().insert(folder.to_owned(), found.clone());
         found
@@ -166,23 +157,13 @@ impl Machine for LocalMachine<'_> {
         }
     }
 
-    fn list_folder(&self, folder: &Path, most: usize) -> Option<Vec<FolderMember>> {
-        if self.budget.is_spent() {
-            return None;
-        }
-        match path_survey::list_sorted(folder, most.min(self.budget.names.get())) {
-            Some(entries) => {
-                self.budget.names.set(self.budget.names.get().saturating_sub(entries.len()));
-                let entry = |seen: path_survey::ScanEntry| FolderMember {
-                    path: seen.path,
-                    is_folder: seen.is_folder,
-                    is_link: seen.is_link,
-                };
-                Some(entries.into_iter().map(entry).collect())
-            }
-            None if path_survey::file_type(folder) == Some(FileType::Directory) => None,
-            None => Some(Vec::new()),
-        }
+    fn target_protection(
+        &self,
+        roots: &[PathBuf],
+        home: Option<&Path>,
+        canonical: &Path,
+    ) -> TargetProtection {
+        self.find_targets(roots, home).check(self.scanner(), canonical)
     }
 }
 
@@ -256,27 +237,6 @@ mod tests {
                 "{endless}"
             );
         }
-    }
-
-    #[test]
-    fn listing_tells_links_from_folders() {
-        let temp = tempfile::tempdir().unwrap();
-        let root = temp.path().canonicalize().unwrap();
-        fs::create_dir(root.join("a")).unwrap();
-        fs::write(root.join("b"), "").unwrap();
-        symlink("a", root.join("c")).unwrap();
-        let machine = LocalMachine::new(&[]);
-        let member = |name: &str, is_folder, is_link| FolderMember {
-            path: root.join(name),
-            is_folder,
-            is_link,
-        };
-        let all =
-            vec![member("a", true, false), member("b", false, false), member("c", false, true)];
-        assert_eq!(machine.list_folder(&root, 3), Some(all));
-        assert_eq!(machine.list_folder(&root, 2), None);
-        assert_eq!(machine.list_folder(&root.join("b"), 3), Some(Vec::new()));
-        assert_eq!(machine.list_folder(&root.join("none"), 3), Some(Vec::new()));
     }
 
     #[test]

@@ -7,6 +7,7 @@
 
 mod existing_entries;
 pub(crate) mod folder_scanner;
+pub(crate) mod forbidden_path;
 mod forbidden_roots;
 pub(crate) mod git_repositories;
 mod hard_links;
@@ -16,7 +17,11 @@ pub(crate) mod home_folders;
 mod inaccessible_folders;
 mod link_targets;
 mod protected_settings;
+mod protection_limit;
+mod protection_scan;
 pub(crate) mod secret_paths;
+mod stamped_cache;
+pub(crate) mod target_protection;
 
 use std::collections::BTreeSet;
 use std::io;
@@ -25,13 +30,13 @@ use std::sync::{Arc, PoisonError};
 
 use zero_core::{CommandExecution, CommandLine, ErrorReason, ErrorType, ToolError};
 use zero_policy::WriteScope;
-use zero_sandbox::{FileType, NetworkAccess, SandboxProfile, StateDir, Workspace, path_survey};
+use zero_sandbox::{FileType, NetworkAccess, SandboxProfile, Workspace, path_survey};
 
 use self::folder_scanner::WritableRoots;
-use self::git_repositories::find_repositories;
 use self::home_folders::{HomeNeeds, HomeView};
 use self::inaccessible_folders::InaccessiblePaths;
-pub(crate) use self::protected_settings::UNHELD_ENTRIES_MAX;
+pub(crate) use self::protected_settings::CONFIGURED;
+use self::protection_scan::ProtectionScan;
 use self::secret_paths::SecretPaths;
 use crate::command_policy::{CommandPolicy, DeniedChanges, DeniedFiles};
 use crate::command_settings::CommandSettings;
@@ -40,7 +45,6 @@ use crate::host_commands::HostCommands;
 use crate::launcher::{CommandLauncher, LaunchAccess};
 use crate::repository_contents::RepositoryContents;
 use crate::tree_watch::{TreeSnapshot, TreeWatch, WatchedPath};
-use crate::watch_lease::WatchLease;
 
 /// Most files that rules may deny before commands are refused. Each is hidden by its own mount, and
 /// the start time grows with the square of their number: 0.3 s for this many, 4 s for 2,000. The
@@ -77,28 +81,16 @@ pub(super) fn build_profile(
     let live = Arc::clone(&launcher.host.live);
     let lease = match scope.roots.is_empty() && scope.writable.is_empty() {
         true => None,
-        false => Some(
-            WatchLease::acquire(&StateDir::new(launcher.host.state.clone()))
-                .map_err(|e| watch_error(&e))?,
-        ),
+        false => Some(live.begin_lease(&launcher.host.state).map_err(|error| watch_error(&error))?),
     };
     let start = live.start(lease).map_err(|error| watch_error(&error))?;
-    let found = live.scanner.scan(&scope);
-    let git = find_repositories(&scope, &found);
-    let mut own = protected_settings::find_protected_settings(
-        &scope,
-        &found,
-        &settings.protected,
-        &*launcher.policy,
-    );
+    let scan = ProtectionScan::run(&live.scanner, &scope, &settings.protected, &*launcher.policy)
+        .map_err(|limit| limit.to_error())?;
+    let ProtectionScan { found, git, settings: mut own, linked, home: home_linked } = scan;
     let denied_changes = match changes.is_empty() {
         true => None,
         false => list_denied_changes(&*launcher.policy, workspace)?,
     };
-    let bases = [&*scope.roots, &*scope.writable, &*git.writable].concat();
-    let linking = [own.held.clone(), git.linking_paths()].concat();
-    let linked =
-        link_targets::find_link_targets(&linking, &git.programs, &bases, &git.git_folders)?;
     let mut masked = list_masked_paths(&secrets, settings, &*launcher.policy, workspace)?;
     let other_names = hard_links::find_other_names(&masked, &roots);
     masked.extend(other_names.found);
@@ -118,10 +110,10 @@ pub(super) fn build_profile(
     let writable = [changes, git.writable.clone(), own_folders].concat();
     let changeable = writable.clone();
     secrets.add_watched_paths(&writable, &mut own);
-    own.unheld.extend(linked.unheld);
+    own.unheld.extend(linked.unheld.iter().chain(&home_linked.unheld).cloned());
     let mut watched = own.watched;
-    watched.extend(linked.watched.iter().map(|path| {
-        let watched = WatchedPath::new(&path.folder, &path.relative, path.why);
+    watched.extend(linked.watched.iter().chain(&home_linked.watched).map(|path| {
+        let watched = WatchedPath::new(&path.folder, &path.relative, path.why).closed_to_rules();
         let kind = watched.inspect();
         watched.with_previous(kind)
     }));
@@ -140,8 +132,9 @@ pub(super) fn build_profile(
     let watch = TreeWatch::new(before, &git, policy, (launcher.host.kept.clone(), live));
     let watch = watch.map_err(|error| watch_error(&error))?;
     let denied_changes = denied_changes.map(DeniedChanges::into_protected).unwrap_or_default();
+    let targets = [&*linked.held, &*home_linked.held].concat();
     let folders =
-        [&*own.held, &*git.folders, &*git.held, &*linked.held, &*secrets.own, &*denied_changes]
+        [&*own.held, &*git.folders, &*git.held, &*targets, &*secrets.own, &*denied_changes]
             .concat();
     let mut held = InaccessiblePaths::new(writable, folders, git.files);
     if let (LaunchAccess::AsCommands, WriteScope::Paths(paths)) = (launcher.access, judged) {

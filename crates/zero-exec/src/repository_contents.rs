@@ -18,7 +18,7 @@ use zero_core::text_shortening::excerpt;
 use zero_sandbox::path_survey::{self, ChangeStamp};
 
 use crate::confined_git::ConfinedGit;
-use crate::local_machine::{GitRefs, IndexSummary, StagedFile};
+use crate::git_facts::{self, ConcealedFiles, GitRefs, IndexSummary, PointerTarget, StagedFile};
 use crate::profile::folder_scanner::{IndexedRepository, describe_setting};
 
 /// Most names of a repository that are inspected after a command.
@@ -37,6 +37,8 @@ const SHORT_DIGITS: usize = 12;
 const EXCLUDE: &str = "info/exclude";
 /// Most bytes of it that are compared.
 const EXCLUDE_BYTES_MAX: u64 = 256 * 1024;
+/// The setting that makes git leave files out of the working folder.
+const SPARSE_SETTING: &str = "core.sparsecheckout";
 /// Most files named in one warning.
 const CONCEALED_SHOWN_MAX: usize = 5;
 /// Longest path in such a warning, in characters.
@@ -139,12 +141,51 @@ impl RepositoryContents {
     }
 }
 
+/// The files that were concealed since `known` was read, and how many they are at least.
+fn find_concealed<'a>(
+    now: &'a ConcealedFiles,
+    known: &'a ConcealedFiles,
+) -> (Vec<&'a PathBuf>, usize) {
+    // Of two lists that were cut off, the difference says nothing.
+    let is_complete = now.is_complete() && known.is_complete();
+    let new: Vec<&PathBuf> = now.paths.difference(&known.paths).filter(|_| is_complete).collect();
+    let added = now.count.saturating_sub(known.count).max(new.len());
+    (new, added)
+}
+
+/// Whether a repository leaves files out of its working folder. No command can change this setting.
+fn is_sparse(git: &Path) -> bool {
+    let common = match git_facts::read_pointer(&git.join("commondir"), b"") {
+        PointerTarget::Folder(common) => common,
+        PointerTarget::Missing | PointerTarget::Unknown => git.to_owned(),
+    };
+    let files = [common.join("config"), git.join("config.worktree")];
+    let values = files.iter().flat_map(|file| git_facts::read_git_values(file, SPARSE_SETTING));
+    values.last().is_some_and(|value| {
+        matches!(value.to_ascii_lowercase().as_str(), "true" | "yes" | "on" | "1")
+    })
+}
+
 impl RepositoryState {
     /// The warning about files whose changes git was told not to show.
     fn concealment_warning(&self, git: &Path, before: &Self) -> Option<String> {
         let (now, known) = (&self.index, &before.index);
-        let new: Vec<&PathBuf> = now.concealed.difference(&known.concealed).collect();
-        let added = now.concealed_count.saturating_sub(known.concealed_count).max(new.len());
+        let (mut new, mut added) = find_concealed(&now.assumed_unchanged, &known.assumed_unchanged);
+        let (skipped, skipped_count) = find_concealed(&now.skipped, &known.skipped);
+        match is_sparse(git) {
+            false => {
+                added += skipped_count;
+                new.extend(skipped);
+            }
+            // Git itself leaves files out of a sparse checkout. One that is there nevertheless may
+            // have changes.
+            true => {
+                let is_there = |path: &&PathBuf| path_survey::exists(&self.folder.join(path));
+                let there: Vec<&PathBuf> = skipped.into_iter().filter(is_there).collect();
+                added += there.len();
+                new.extend(there);
+            }
+        }
         if added == 0 {
             return None;
         }

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use zero_sandbox::path_survey;
 
-use crate::local_machine;
+use crate::git_facts;
 
 /// Lists of steps, relative to the folder of a repository or worktree.
 const STEP_LISTS: &[&str] = &["rebase-merge/git-rebase-todo", "sequencer/todo"];
@@ -40,7 +40,7 @@ impl SequencerSteps {
         }
         steps.add(git, STRATEGY, |content| find_strategy(content.trim_ascii()));
         steps.add(git, OPTIONS, |content| {
-            let strategy = local_machine::read_git_text(content, "options.strategy");
+            let strategy = git_facts::read_git_text(content, "options.strategy");
             strategy.map_or_else(
                 || BTreeSet::from([content.to_vec()]),
                 |strategy| {

@@ -17,19 +17,20 @@ use zero_core::text_shortening::excerpt;
 use zero_sandbox::path_survey::{self, ChangeStamp};
 use zero_sandbox::quarantine::{self, EntryKind, Quarantine};
 use zero_sandbox::spawner::Spawner;
-use zero_sandbox::{FileType, SandboxProfile, Workspace};
+use zero_sandbox::{FileType, SandboxProfile, StateDir, Workspace};
 
 use crate::command_policy::CommandPolicy;
 use crate::confined_git::ConfinedGit;
-use crate::local_machine::{self, RepositoryLocation};
-use crate::profile::UNHELD_ENTRIES_MAX;
+use crate::git_facts::{self, RepositoryLocation};
+use crate::profile::CONFIGURED;
 use crate::profile::folder_scanner::{FolderScanResult, FolderScanner, WritableRoots};
+use crate::profile::forbidden_path::UNHELD_ENTRIES_MAX;
 use crate::profile::git_repositories::{
     GitRepositories, REMOTE_FOLDERS, REMOTES, STAND_INS, find_repositories,
 };
 use crate::repository_contents::RepositoryContents;
 use crate::sequencer_steps::SequencerSteps;
-use crate::watch_lease::{QuarantineList, WatchLease};
+use crate::watch_lease::{QuarantineList, WatchFolder, WatchLease};
 use crate::write_failure::CommandLocation;
 
 /// The description of a `.git` file or of a pointer inside a repository.
@@ -72,6 +73,8 @@ pub(super) struct WatchRegistry {
     /// Keyed by bytes: comparing paths by component takes longer than inspecting the file.
     missing: Mutex<HashMap<OsString, usize>>,
     taken: Mutex<QuarantinedPaths>,
+    /// Where other processes find the watches of this one.
+    folder: Mutex<Option<Arc<WatchFolder>>>,
     pub(super) scanner: FolderScanner,
 }
 
@@ -98,6 +101,21 @@ pub(super) struct WatchStart {
 }
 
 impl WatchRegistry {
+    /// Begins a watch that other processes know of.
+    pub(super) fn begin_lease(&self, state: &Path) -> io::Result<WatchLease> {
+        let mut folder = self.folder.lock().unwrap_or_else(PoisonError::into_inner);
+        // The user may have removed zero's state meanwhile.
+        folder.take_if(|folder| !folder.is_intact());
+        let folder = match folder.as_ref() {
+            Some(folder) => folder,
+            None => {
+                let new = WatchFolder::acquire(&StateDir::new(state.to_owned()))?;
+                folder.insert(Arc::new(new))
+            }
+        };
+        WatchLease::begin(folder)
+    }
+
     /// Call it before inspecting any file. Without a `lease`, other processes do not know of the
     /// watch.
     pub(super) fn start(self: &Arc<Self>, lease: Option<WatchLease>) -> io::Result<WatchStart> {
@@ -206,6 +224,8 @@ pub(super) struct WatchedPath {
     pub(super) why: &'static str,
     /// What was there before: nothing, or a link.
     before: EntryKind,
+    /// Whether a rule of the user can let commands create it.
+    opens_by_rule: bool,
 }
 
 /// The findings after a command.
@@ -255,13 +275,23 @@ impl QuarantinedFile {
     pub fn is_denied_by_rule(&self) -> bool {
         self.why == DENIED_CHANGE
     }
+
+    /// Whether only a setting of the host closes it, and that to commands alone.
+    pub fn is_closed_by_setting(&self) -> bool {
+        self.why == CONFIGURED
+    }
 }
 
 impl WatchedPath {
     /// A missing path, relative to a base folder.
     pub(super) fn new(root: &Path, relative: &Path, why: &'static str) -> Self {
         let (path, root_len) = (root.join(relative), root.as_os_str().len());
-        Self { path, root_len, why, before: EntryKind::Missing }
+        Self { path, root_len, why, before: EntryKind::Missing, opens_by_rule: true }
+    }
+
+    /// The same path, which no rule lets commands create.
+    pub(super) fn closed_to_rules(self) -> Self {
+        Self { opens_by_rule: false, ..self }
     }
 
     /// The same path with its previous state.
@@ -324,10 +354,14 @@ impl TreeWatch {
         // After the files were inspected: a command that created one of them is known by now.
         before.start.read_others()?;
         let in_folder = |path: &PathBuf| {
-            Some(WatchedPath::new(path.parent()?, Path::new(path.file_name()?), REPOSITORY))
+            let watched =
+                WatchedPath::new(path.parent()?, Path::new(path.file_name()?), REPOSITORY);
+            Some(watched.closed_to_rules())
         };
         let links = git.links.iter().filter_map(in_folder);
-        let of_git = git.missing.iter().map(|m| WatchedPath::new(&m.folder, &m.relative, m.why));
+        let of_git = git.missing.iter();
+        let of_git = of_git.map(|path| WatchedPath::new(&path.folder, &path.relative, path.why));
+        let of_git = of_git.map(WatchedPath::closed_to_rules);
         before.watched.extend(of_git.chain(links).map(|watched| {
             let kind = watched.inspect_ignoring_placeholders();
             watched.with_previous(kind)
@@ -621,8 +655,12 @@ impl TreeWatch {
             }
             _ => return,
         };
+        let first = report.quarantined.len();
         if path_survey::exists(&root.join(at)) && !self.quarantine(root, at, watched.why, report) {
             return;
+        }
+        for taken in report.quarantined.iter_mut().skip(first) {
+            taken.opens_by_rule = watched.opens_by_rule;
         }
         if let EntryKind::Link { at, target } = before {
             let shown = root.join(at);
@@ -636,7 +674,7 @@ impl TreeWatch {
 
     /// Quarantines what would run code in new repositories, and new steps of unfinished rebases.
     fn check_repositories(&self, found: &FolderScanResult, report: &mut WatchReport) {
-        let now = find_repositories(&self.before.scope, found);
+        let now = find_repositories(&self.before.scope, found, &self.live.scanner);
         for folder in now.work_folders.difference(&self.work_folders) {
             self.check_new_pointers(folder, report);
         }
@@ -660,8 +698,9 @@ impl TreeWatch {
         for folder in now.uninspected.difference(&self.uninspected) {
             self.quarantine_path(folder, UNINSPECTED, report);
         }
-        report.warnings.extend(now.unread_configs.iter().map(|config| {
-            format!("`{}` cannot be read or includes too many files, so not all of its settings could be protected; inspect it before you run git there", show_path(config))
+        let unread = now.unread_configs.iter().chain(&now.unbounded_configs);
+        report.warnings.extend(unread.map(|config| {
+            format!("`{}` cannot be read or has too many settings, so not all of its settings could be protected; inspect it before you run git there", show_path(config))
         }));
         let none = SequencerSteps::default();
         for git in now.git_folders.iter().chain(&now.worktrees) {
@@ -683,7 +722,7 @@ impl TreeWatch {
         let outside = location.git_folders.iter().filter_map(|git| path_survey::canonicalize(git));
         let mut outside = outside.filter(|git| self.find_base(&git.join("config")).is_none());
         let mut pointers = location.unknown_pointers.clone();
-        if let Some(git) = outside.find(|git| !local_machine::list_git_helpers(git).is_empty()) {
+        if let Some(git) = outside.find(|git| !git_facts::list_git_helpers(git).is_empty()) {
             report.warnings.extend(helper_warning(&git));
             let own = location.git_folders.first().map(|own| own.join("commondir"));
             let is_own = own.as_ref().is_some_and(|own| own.starts_with(folder));
@@ -704,7 +743,7 @@ impl TreeWatch {
     /// Quarantines the files with settings of a repository that run code.
     fn quarantine_configs(&self, git: &Path, report: &mut WatchReport) {
         for config in CONFIG_FILES.iter().map(|name| git.join(name)) {
-            let mut helpers = local_machine::list_git_config_helpers(&config);
+            let mut helpers = git_facts::list_git_config_helpers(&config);
             helpers.retain(|helper| helper != SUBMODULE_SETTING);
             if !helpers.is_empty() && self.is_new(&config) {
                 let why =
@@ -757,7 +796,7 @@ fn is_placeholder(relative: &Path) -> bool {
 }
 
 fn helper_warning(git: &Path) -> Option<String> {
-    let mut helpers = local_machine::list_git_helpers(git);
+    let mut helpers = git_facts::list_git_helpers(git);
     let is_submodule = git.components().any(|part| part.as_os_str() == "modules");
     helpers.retain(|helper| !(is_submodule && helper == SUBMODULE_SETTING));
     (!helpers.is_empty()).then(|| {

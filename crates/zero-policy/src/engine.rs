@@ -9,7 +9,6 @@ mod connect_request;
 mod files;
 mod grant_offers;
 mod hosts;
-mod link_targets;
 mod operands;
 mod protected_links;
 mod recursive_access;
@@ -19,7 +18,6 @@ mod verdict_tree;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
 
 use zero_core::{
     CLIENT_TERMINAL, CLIENT_TOOL_SOURCE, CommandExecution, CommandLimitChange, CommandLine, Effect,
@@ -27,7 +25,6 @@ use zero_core::{
 };
 
 pub use self::connect_request::{ConnectDeniedError, ConnectPermission, ConnectRequest};
-use self::link_targets::ProtectedLinks;
 use self::recursive_access::ContentsFinding;
 pub use self::verdict_tree::{VerdictNode, VerdictTree};
 use crate::command_access::{ChangeScope, CommandAccess};
@@ -297,12 +294,7 @@ impl PolicyEngine {
     }
 
     fn evaluate(&self, request: DecisionRequest<'_>) -> CallAssessment {
-        let case = RequestEvaluator {
-            engine: self,
-            request,
-            contents: RefCell::default(),
-            protected_links: RefCell::default(),
-        };
+        let case = RequestEvaluator { engine: self, request, contents: RefCell::default() };
         let mut judged = Vec::new();
         let mut analyses = Vec::new();
         for effect in request.effects {
@@ -340,8 +332,6 @@ struct RequestEvaluator<'a> {
     request: DecisionRequest<'a>,
     /// What was found in folders: a line may name the same one many times.
     contents: RefCell<HashMap<(FileAccess, PathViews), ContentsFinding<'a>>>,
-    /// Where the protected names of a folder lead, by the folder.
-    protected_links: RefCell<HashMap<PathBuf, Rc<ProtectedLinks>>>,
 }
 
 impl<'a> RequestEvaluator<'a> {

@@ -29,7 +29,7 @@ pub use engine::{
     PolicyEngine, PolicyEngineConfig,
 };
 pub use host::{HostName, HostPattern};
-pub use machine::{EmptyMachine, FileSearchOutcome, FolderMember, Machine};
+pub use machine::{EmptyMachine, FileSearchOutcome, Machine, TargetProtection};
 pub use permission_mode::PermissionMode;
 pub use rule::{PolicyRule, RuleOwner, RuleSource};
 pub use secret_file_set::SecretFileSet;

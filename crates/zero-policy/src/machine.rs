@@ -23,20 +23,25 @@ pub trait Machine {
     /// and returns `Unfinished` if there are more.
     fn find_file(&self, folder: &Path, wanted: &dyn Fn(&Path) -> bool) -> FileSearchOutcome;
 
-    /// What is directly in a folder, at most `most` entries; `None` if there are more or it cannot
-    /// be listed. A missing folder and a file have no entries.
-    fn list_folder(&self, folder: &Path, most: usize) -> Option<Vec<FolderMember>>;
+    /// Whether a file in the workspace folders `roots` decides what runs later although its name does
+    /// not say so: a protected name is a link to it, or a setting of git names it.
+    fn target_protection(
+        &self,
+        roots: &[PathBuf],
+        home: Option<&Path>,
+        canonical: &Path,
+    ) -> TargetProtection;
 }
 
-/// An entry of a folder.
+/// Whether something with a protected name leads to a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FolderMember {
-    /// The path of the folder with the name of the entry.
-    pub path: PathBuf,
-    /// Whether it is a folder; a link to one is not.
-    pub is_folder: bool,
-    /// Whether it is a symlink.
-    pub is_link: bool,
+pub enum TargetProtection {
+    /// Nothing does.
+    Unprotected,
+    /// Something does: a clause such as "`/w/.envrc` leads to it".
+    Protected(String),
+    /// It cannot be checked, with the reason as a clause.
+    Unknown(String),
 }
 
 /// The result of a file search.
@@ -75,7 +80,7 @@ impl Machine for EmptyMachine {
         FileSearchOutcome::NotFound
     }
 
-    fn list_folder(&self, _folder: &Path, _most: usize) -> Option<Vec<FolderMember>> {
-        Some(Vec::new())
+    fn target_protection(&self, _: &[PathBuf], _: Option<&Path>, _: &Path) -> TargetProtection {
+        TargetProtection::Unprotected
     }
 }

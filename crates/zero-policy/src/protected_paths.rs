@@ -149,21 +149,6 @@ pub fn settings_endings() -> impl Iterator<Item = ProtectedName> {
     ANYWHERE.endings()
 }
 
-/// The protected paths that an entry of a folder is, or is the first component of, each with the
-/// reason. For `.git` they are the parts that make git run something.
-pub(crate) fn protected_entries_at(entry: &Path) -> Vec<(PathBuf, &'static str)> {
-    let Some(name) = entry.file_name() else { return Vec::new() };
-    let name = fold_file_name(&name.to_string_lossy());
-    if is_git_folder(&name) {
-        return IN_GIT.names().map(|inner| (entry.join(inner.name), inner.why)).collect();
-    }
-    let path = |rest: &str| match rest {
-        "" => entry.to_owned(),
-        rest => entry.join(rest),
-    };
-    ANYWHERE.entries_of(&name).map(|(rest, why)| (path(&rest), why)).collect()
-}
-
 /// Names that must not be changed in the folder of a repository, relative to it.
 pub fn git_names() -> impl Iterator<Item = ProtectedName> {
     IN_GIT.names()

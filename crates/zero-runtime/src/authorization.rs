@@ -9,7 +9,8 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use zero_core::text_shortening::shorten_end;
 use zero_core::{
-    CommandLimitChange, Effect, Effects, ErrorReason, PathZone, TargetPath, ToolError, ToolSpec,
+    CommandLimitChange, Effect, Effects, ErrorReason, PathZone, RiskLevel, TargetPath, ToolError,
+    ToolSpec,
 };
 
 use zero_policy::{CommandAccess, HostName, PermissionMode};
@@ -87,6 +88,23 @@ impl AuthorizationRequest<'_> {
     /// The path that decided, as the caller wrote it: the target of a link is not disclosed.
     fn file(&self, decision: &PolicyDecision) -> Option<&str> {
         find_decisive_path(self, decision).map(|(path, _)| path.written())
+    }
+}
+
+/// Adds the rules that would allow a call to an advice, unless it names them already.
+fn add_rule_advice(how_to_allow: &str, decision: &PolicyDecision) -> String {
+    let rules: Vec<String> = decision.grants.iter().map(|it| format!("`{}`", it.rule)).collect();
+    let is_named = decision.grants.iter().all(|grant| how_to_allow.contains(&grant.rule));
+    // No rule that can be offered covers a critical action: zero asks every time.
+    match &rules[..] {
+        _ if is_named || decision.risk == RiskLevel::Critical => how_to_allow.to_owned(),
+        [rule] => {
+            format!("{how_to_allow}, or add the rule {rule} to `permissions.allow` in the settings")
+        }
+        rules => format!(
+            "{how_to_allow}, or add the rules {} to `permissions.allow` in the settings",
+            rules.join(", ")
+        ),
     }
 }
 
@@ -189,8 +207,9 @@ impl ToolHost {
         }
         let nobody = |how_to_allow: &str| {
             let message = format!(
-                "{title}: denied, because {} and nobody can approve it here; to allow it, {how_to_allow}",
-                decision.reason
+                "{title}: denied, because {} and nobody can approve it here; to allow it, {}",
+                decision.reason,
+                add_rule_advice(how_to_allow, &decision)
             );
             denial_error(&decision, ErrorReason::NoApprover, message, asked.file(&decision))
         };
@@ -346,8 +365,8 @@ impl ToolHost {
 
     /// Rules match arbitrary model input; if the engine panics, nothing is allowed.
     ///
-    /// Commands are judged on a thread of their own, because searching the folders that a line names
-    /// takes time in which other sessions must go on.
+    /// Commands and changes are judged on a thread of their own, because searching folders takes time in
+    /// which other sessions must go on.
     async fn consult_policy<T: Send + 'static>(
         &self,
         session: &ToolHostSession,
@@ -357,13 +376,18 @@ impl ToolHost {
         question: impl FnOnce(&dyn Policy, PolicyRequest<'_>) -> T + Send + 'static,
     ) -> Result<T, ToolError> {
         let (spec, effects, workspace) = (asked.spec, asked.effects, session.workspace());
-        if !effects.iter().any(|effect| matches!(effect, Effect::Exec(_))) {
-            let arguments = asked.plan.arguments();
-            let request = PolicyRequest { spec, effects, arguments, workspace, grants, mode };
+        let searches = |effect: &Effect| {
+            matches!(effect, Effect::Exec(_) | Effect::Write(_) | Effect::Delete(_))
+        };
+        if !effects.iter().any(searches) {
+            let (arguments, commands) = (asked.plan.arguments(), Some(&*self.commands));
+            let request =
+                PolicyRequest { spec, effects, arguments, workspace, grants, mode, commands };
             return catch_panics(|| Ok(question(&*self.policy, request)));
         }
         let (spec, effects, workspace) = (spec.clone(), effects.clone(), workspace.clone());
         let (policy, grants) = (Arc::clone(&self.policy), grants.to_vec());
+        let commands = Arc::clone(&self.commands);
         let arguments = asked.plan.arguments().cloned();
         let judged = tokio::task::spawn_blocking(move || {
             let request = PolicyRequest {
@@ -373,6 +397,7 @@ impl ToolHost {
                 workspace: &workspace,
                 grants: &grants,
                 mode,
+                commands: Some(&commands),
             };
             catch_panics(|| Ok(question(&*policy, request)))
         });
@@ -472,4 +497,41 @@ pub(crate) fn hook_denial_error(
     let path = asked.effects.iter().find_map(Effect::path);
     let message = format!("{}: denied by {why}", format_title(asked, path));
     denial_error(decision, ErrorReason::Denied, message, path.map(TargetPath::written))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn advice_names_the_rules_that_help() {
+        let decision = |risk, rules: &[&str]| PolicyDecision {
+            verdict: Verdict::Ask,
+            reason: String::new(),
+            rule: None,
+            source: None,
+            risk,
+            effects: Vec::new(),
+            grants: rules
+                .iter()
+                .map(|rule| GrantScope { rule: (*rule).to_owned(), folder: None, program: None })
+                .collect(),
+            limits: CommandLimitChange::default(),
+            access: None,
+        };
+        let check = |risk, rules: &[&str], expected: &str| {
+            assert_eq!(add_rule_advice("pass `--yes`", &decision(risk, rules)), expected);
+        };
+        check(RiskLevel::High, &[], "pass `--yes`");
+        check(RiskLevel::Critical, &["Bash(rm x)"], "pass `--yes`");
+        check(
+            RiskLevel::High,
+            &["Bash(make)"],
+            "pass `--yes`, or add the rule `Bash(make)` to `permissions.allow` in the settings",
+        );
+        let two = add_rule_advice("x", &decision(RiskLevel::High, &["Bash(a)", "Bash(b)"]));
+        assert!(two.contains("the rules `Bash(a)`, `Bash(b)`"), "{two}");
+        let named = "add the rule \"Bash(make)\"";
+        assert_eq!(add_rule_advice(named, &decision(RiskLevel::High, &["Bash(make)"])), named);
+    }
 }

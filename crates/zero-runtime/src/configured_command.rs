@@ -29,6 +29,7 @@ pub(crate) fn decide_configured_command(
         workspace,
         grants: &[],
         mode,
+        commands: None,
     }))
 }
 

@@ -6,6 +6,7 @@ use zero_core::{
     CommandLimitChange, Effect, ErrorReason, ErrorType, RiskLevel, ToolArguments, ToolError,
     ToolSpec,
 };
+use zero_exec::HostCommands;
 use zero_policy::PermissionMode;
 use zero_sandbox::Workspace;
 
@@ -30,6 +31,8 @@ pub struct PolicyRequest<'a> {
     pub grants: &'a [GrantScope],
     /// The session's own mode, if it has one.
     pub mode: Option<PermissionMode>,
+    /// The commands of the host, whose scan of the workspace the policy shares.
+    pub commands: Option<&'a HostCommands>,
 }
 
 /// Decides about calls by their effects. [`CommandPolicy`] decides what commands may use while they

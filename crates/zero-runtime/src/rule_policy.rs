@@ -45,7 +45,7 @@ impl RulePolicy {
             arguments: request.arguments,
             grants: request.grants,
             mode: request.mode,
-            world: &LocalMachine::new(&self.search_path),
+            world: &LocalMachine::new(&self.search_path).with_commands(request.commands),
         })
     }
 

@@ -62,11 +62,20 @@ impl FolderLease {
         if !state.child(shelf).child(name).path().is_dir() {
             return false;
         }
-        match state.child(LOCKS).lock_file(&lock_name(shelf, name)) {
+        match state.child(LOCKS).existing_lock_file(&lock_name(shelf, name)) {
             // Released when the file is closed.
-            Ok(lock) => lock.try_lock().is_err(),
+            Ok(Some(lock)) => lock.try_lock().is_err(),
+            // It is created before the folder.
+            Ok(None) => false,
             Err(_) => true,
         }
+    }
+
+    /// Whether the folder and its lock still exist. Without them, other processes do not know of it.
+    pub fn is_intact(&self) -> bool {
+        let lock = lock_name(self.shelf, &self.name);
+        self.folder().path().is_dir()
+            && is_current_lock(&self.state.child(LOCKS), &lock, &self.lock)
     }
 
     /// The leased folder.
@@ -159,6 +168,7 @@ mod tests {
         std::fs::write(one.folder().path().join("file"), "x").unwrap();
         let two = FolderLease::acquire(&state, SHELF, "a").unwrap();
         let other = FolderLease::acquire(&state, SHELF, "b").unwrap();
+        assert!(one.is_intact());
         drop(one);
         check(&state, &["a", "b"]);
         assert_eq!(sweep(&state, &[SHELF]), 0, "all are in use");
@@ -184,6 +194,8 @@ mod tests {
         for unused in ["killed", "old", "never"] {
             assert!(!FolderLease::is_held(&state, SHELF, unused), "{unused}");
         }
+        let locks = ["killed", "used"].map(|name| lock_name(SHELF, name));
+        assert_eq!(state.child(LOCKS).list_names().unwrap(), locks, "the question creates none");
         assert_eq!(sweep(&state, &[SHELF, "none"]), 2);
         assert_eq!(state.child(SHELF).list_names().unwrap(), ["killed.record", "used"]);
         assert_eq!(state.child(LOCKS).list_names().unwrap(), [lock_name(SHELF, "used")]);
@@ -196,6 +208,7 @@ mod tests {
         let lease = FolderLease::acquire(&state, SHELF, "a").unwrap();
         let path = lease.folder().path().to_owned();
         std::fs::remove_dir(&path).unwrap();
+        assert!(!lease.is_intact());
         std::fs::write(&path, "in the way").unwrap();
         drop(lease);
         check(&state, &["a"]);

@@ -375,6 +375,14 @@ pub fn read_small_file(path: &Path, bytes_max: u64) -> Option<Vec<u8>> {
     (content.len() as u64 <= bytes_max).then_some(content)
 }
 
+/// Whether a regular file has more than `bytes` bytes; links are followed.
+pub fn is_larger_than(path: &Path, bytes: u64) -> bool {
+    rustix::fs::stat(path).is_ok_and(|stat| {
+        FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
+            && u64::try_from(stat.st_size).is_ok_and(|size| size > bytes)
+    })
+}
+
 /// The beginning and the end of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileEnds {
@@ -494,6 +502,8 @@ mod tests {
         assert_eq!(list_sorted(&root, 2), None, "more than asked for");
         assert_eq!(read_small_file(&root.join("program"), 100).unwrap(), b"#!/bin/sh\n");
         assert_eq!(read_small_file(&root.join("program"), 3), None);
+        assert!(is_larger_than(&root.join("program"), 9) && !is_larger_than(&root.join("none"), 0));
+        assert!(!is_larger_than(&root.join("program"), 10) && !is_larger_than(&root, 0));
         assert_eq!(read_small_file(Path::new("/dev/zero"), 3), None);
         assert!(!is_program(&root.join("program")));
         let mode = std::fs::Permissions::from_mode(0o755);

@@ -50,6 +50,25 @@ impl StateDir {
         Ok(AppendFile::new(self.open_to_write(name, &options)?))
     }
 
+    /// Opens an existing file of lines for appending; `None` if there is none.
+    pub fn open_existing_append(&self, name: &str) -> io::Result<Option<AppendFile>> {
+        let mut options = OpenOptions::new();
+        options.read(true).append(true).custom_flags(NO_LINK);
+        self.open_existing(name, &options).map(|file| file.map(AppendFile::new))
+    }
+
+    /// Opens an existing file for locking; `None` if there is none.
+    pub fn existing_lock_file(&self, name: &str) -> io::Result<Option<File>> {
+        self.open_existing(name, OpenOptions::new().write(true).custom_flags(NO_LINK))
+    }
+
+    fn open_existing(&self, name: &str, options: &OpenOptions) -> io::Result<Option<File>> {
+        match options.open(self.path.join(name)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            opened => opened.map(Some),
+        }
+    }
+
     /// Creates a file that must not exist yet.
     pub fn create_new(&self, name: &str) -> io::Result<File> {
         self.open_to_write(name, OpenOptions::new().write(true).create_new(true).mode(0o600))

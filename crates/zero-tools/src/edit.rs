@@ -128,10 +128,7 @@ impl Tool for EditTool {
     fn notes(&self) -> ToolNotes {
         let effects = "changes one file; `zero undo` reverts it";
         ToolNotes::for_file_changes(effects)
-            .with_bounds([
-                ToolBound::count("edits in a call", EDITS_MAX),
-                file_backup::backups_bound(),
-            ])
+            .with_bounds([ToolBound::count("edits in a call", EDITS_MAX)])
             .with_bounds(diagnostics_bounds())
     }
 

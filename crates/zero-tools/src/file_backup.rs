@@ -6,16 +6,12 @@
 use std::path::Path;
 
 use zero_core::{ErrorReason, ToolError};
-use zero_runtime::{CallContext, ToolBound};
+use zero_runtime::CallContext;
 use zero_sandbox::{FileChange, FileSnapshot, FinalLinkMode, ResolvedPath, Workspace};
 
-/// Most backup names that are tried.
-const BACKUPS_MAX: u32 = 100;
-
-/// The limit of a tool that makes backups.
-pub(crate) fn backups_bound() -> ToolBound {
-    ToolBound::count("backups of a file", BACKUPS_MAX as usize)
-}
+/// Numbers that are tried one after the other, so that the first free one is found. From there on the
+/// number doubles, so that a file may have any number of backups.
+const CONSECUTIVE_MAX: u32 = 100;
 
 /// Saves the content of a file as a backup; does nothing if there was no file.
 pub(crate) fn save(
@@ -30,8 +26,7 @@ pub(crate) fn save(
     Ok(())
 }
 
-/// Returns the first free name among `NAME.bak`, `NAME.bak1`, …, or `None` if there is nothing to
-/// back up.
+/// Returns a free name among `NAME.bak`, `NAME.bak1`, …, or `None` if there is nothing to back up.
 pub(crate) fn find_free_path(
     file: &ResolvedPath,
     workspace: &Workspace,
@@ -39,18 +34,42 @@ pub(crate) fn find_free_path(
     if file.facts()?.is_none() {
         return Ok(None);
     }
-    for number in 0..BACKUPS_MAX {
+    let find = |number: u32| -> Result<Option<ResolvedPath>, ToolError> {
         let suffix = if number == 0 { String::new() } else { number.to_string() };
         let mut path = file.path().as_os_str().to_owned();
         path.push(format!(".bak{suffix}"));
         let backup = workspace.resolve_path(Path::new(&path), FinalLinkMode::Keep)?;
-        if backup.facts()?.is_none() {
-            return Ok(Some(backup));
+        Ok(backup.facts()?.is_none().then_some(backup))
+    };
+    for number in 0..CONSECUTIVE_MAX {
+        if let Some(free) = find(number)? {
+            return Ok(Some(free));
         }
     }
-    let message = format!(
-        "`{}` has {BACKUPS_MAX} backups already; remove some or write without one",
-        file.display_path()
-    );
-    Err(ToolError::invalid(ErrorReason::TooLarge, message).with_detail("file", file.display_path()))
+    let mut used = CONSECUTIVE_MAX - 1;
+    let mut next = CONSECUTIVE_MAX;
+    let mut found = None;
+    // A free number above a used one, then the free number nearest to a used one.
+    while found.is_none() && next > used {
+        match find(next)? {
+            None => (used, next) = (next, next.saturating_mul(2)),
+            free => found = free,
+        }
+    }
+    while found.is_some() && next - used > 1 {
+        let middle = used + (next - used) / 2;
+        match find(middle)? {
+            None => used = middle,
+            free => (found, next) = (free, middle),
+        }
+    }
+    match found {
+        Some(free) => Ok(Some(free)),
+        None => {
+            let shown = file.display_path();
+            let message =
+                format!("no name is free for a backup of `{shown}`; remove files `{shown}.bak…`");
+            Err(ToolError::invalid(ErrorReason::TooLarge, message).with_detail("file", shown))
+        }
+    }
 }

@@ -79,9 +79,7 @@ impl Tool for WriteTool {
 
     fn notes(&self) -> ToolNotes {
         let effects = "creates or replaces one file, and missing folders; `zero undo` reverts it";
-        ToolNotes::for_file_changes(effects)
-            .with_bounds([file_backup::backups_bound()])
-            .with_bounds(diagnostics_bounds())
+        ToolNotes::for_file_changes(effects).with_bounds(diagnostics_bounds())
     }
 
     fn plan(&self, args: WriteArgs, workspace: &Workspace) -> Result<WritePlan, ToolError> {

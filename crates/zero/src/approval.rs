@@ -58,7 +58,8 @@ impl Approver for DenyAllApprover {
             // No rule that can be offered here covers it: zero asks every time.
             _ if question.risk == RiskLevel::Critical => how.clone(),
             true => format!("{how}, or add the allow rule `{}`", question.tool),
-            false => format!("{how}, or add an allow rule to your settings"),
+            // The host adds the rules that would allow it.
+            false => how.clone(),
         })
     }
 
@@ -159,8 +160,7 @@ mod tests {
     fn advice_names_rule_only_if_one_helps() {
         let approver = DenyAllApprover { how_to_allow: "pass `--yes`".to_owned() };
         let advice = |risk| approver.unreachable_hint(&build_question(risk, &[])).unwrap();
-        let with_rule = "pass `--yes`, or add an allow rule to your settings";
-        assert_eq!(advice(RiskLevel::High), with_rule);
+        assert_eq!(advice(RiskLevel::High), "pass `--yes`");
         assert_eq!(advice(RiskLevel::Critical), "pass `--yes`");
     }
 

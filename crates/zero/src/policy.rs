@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use zero_core::{CommandLimits, Effects, HostLimits, ToolName};
-use zero_exec::LocalMachine;
+use zero_exec::{CommandSettings, HostCommands, LocalMachine};
 use zero_policy::engine::VerdictTree;
 use zero_policy::{
     CommandHosts, GrantScope, PermissionMode, PolicyDecision, PolicyEngine, PolicyEngineConfig,
@@ -13,7 +13,7 @@ use zero_policy::{
 };
 use zero_runtime::simulated_call::{CallSimulator, SimulatedCall};
 use zero_runtime::{DialectName, HookSettings, Policy, RulePolicy};
-use zero_sandbox::Workspace;
+use zero_sandbox::{StateDir, Workspace};
 use zero_settings::TrustStore;
 use zero_settings::WorkspaceSettings;
 use zero_settings::user_paths::canonical_folder;
@@ -76,6 +76,8 @@ pub(crate) struct PolicyEvaluator {
     hooks: HookSettings,
     /// Limits of calls, before rules raise them.
     limits: HostLimits,
+    /// Scans the workspace once for all calls that are evaluated. Runs nothing.
+    commands: HostCommands,
 }
 
 impl PolicyEvaluator {
@@ -90,7 +92,9 @@ impl PolicyEvaluator {
             .map_err(|error| UsageError(error.message))?;
         let engine = context.build_engine(rules, mode);
         let (hooks, limits) = (HookSettings::default(), HostLimits::default());
-        Ok(Self { engine, context, workspace, simulator, hooks, limits })
+        let state = StateDir::new(context.state_dir.clone().unwrap_or_default());
+        let commands = HostCommands::new(CommandSettings::default(), &state);
+        Ok(Self { engine, context, workspace, simulator, hooks, limits, commands })
     }
 
     /// Descriptions of the hooks that run before calls of a tool.
@@ -152,13 +156,15 @@ impl PolicyEvaluator {
         subject: &SimulatedCall,
         grants: &[GrantScope],
     ) -> PolicyDecision {
-        let machine = LocalMachine::new(&self.context.search_path);
+        let machine =
+            LocalMachine::new(&self.context.search_path).with_commands(Some(&self.commands));
         self.engine.decide(subject.to_request(grants, &machine))
     }
 
     /// Evaluates a call and returns its command as a tree of verdicts.
     pub(crate) fn explain(&self, subject: &SimulatedCall) -> (PolicyDecision, Vec<VerdictTree>) {
-        let machine = LocalMachine::new(&self.context.search_path);
+        let machine =
+            LocalMachine::new(&self.context.search_path).with_commands(Some(&self.commands));
         self.engine.explain(subject.to_request(&[], &machine))
     }
 }

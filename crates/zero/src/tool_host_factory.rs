@@ -41,7 +41,7 @@ use crate::terminal::dialog::{KeyChoice, ask_for_key, run_dialog};
 use crate::terminal::{AnswerSource, PromptTurn, escape_line};
 
 /// Advice for calls denied because the client cannot ask its user.
-const HOW_TO_ALLOW: &str = "use a client that can ask for approval, choose another mode, or add an allow rule to your settings";
+const HOW_TO_ALLOW: &str = "use a client that can ask for approval, or choose another mode";
 /// Advice for calls denied because `zero run` has no terminal to ask on.
 const HOW_TO_ALLOW_IN_RUN: &str = "pass `--yes`, or run it in a terminal to be asked";
 

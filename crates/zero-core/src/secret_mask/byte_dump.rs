@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-/// Fewest numbers in a line without an offset.
+/// Fewest numbers without an offset: in a line of which more follows, and in all lines of a dump.
 const BARE_NUMBERS_MIN: usize = 4;
 /// Fewest and most digits of an offset.
 const OFFSET_DIGITS: std::ops::RangeInclusive<usize> = 4..=16;
@@ -14,6 +14,10 @@ const OFFSET_DIGITS: std::ops::RangeInclusive<usize> = 4..=16;
 const SHORT_OFFSET_DIGITS: usize = 6;
 const PLAIN_OFFSET_DIGITS: usize = 7;
 const CANONICAL_OFFSET_DIGITS: usize = 8;
+/// Digits of a byte as a binary number, of `xxd -b`.
+const BINARY_DIGITS: usize = 8;
+/// Most digits of a byte as a decimal number.
+const DECIMAL_DIGITS_MAX: usize = 3;
 /// Longest name of a character that cannot be printed, of `od -a`: `nl`, `esc`.
 const NAME_CHARS_MAX: usize = 3;
 
@@ -24,35 +28,59 @@ enum NumberFormat {
     Hexadecimal(usize),
     /// Words with this many octal digits.
     Octal(usize),
+    /// Bytes with up to three decimal digits, maybe negative.
+    Decimal,
+    /// Bytes with eight binary digits.
+    Binary,
     /// Characters, and escapes for those that cannot be printed.
     Characters,
+}
+
+/// The numbers of a line.
+struct LineNumbers {
+    format: NumberFormat,
+    /// The bytes, word by word.
+    words: Vec<Vec<u8>>,
+    /// Whether no offset precedes them.
+    is_bare: bool,
 }
 
 /// A line of numbers.
 struct DumpLine {
     /// Where it is in the text, without its line break.
     range: Range<usize>,
-    format: NumberFormat,
-    /// Its bytes, word by word.
-    words: Vec<Vec<u8>>,
-}
-
-impl DumpLine {
-    fn len(&self) -> usize {
-        self.words.iter().map(Vec::len).sum()
-    }
+    numbers: LineNumbers,
 }
 
 /// Consecutive lines of one format.
+#[derive(Default)]
 pub(super) struct ByteDump {
     lines: Vec<DumpLine>,
+    /// For each line, the number of bytes in it and in all lines above.
+    ends: Vec<usize>,
 }
 
 impl ByteDump {
+    fn push(&mut self, line: DumpLine) {
+        let bytes: usize = line.numbers.words.iter().map(Vec::len).sum();
+        self.ends.push(self.ends.last().copied().unwrap_or(0) + bytes);
+        self.lines.push(line);
+    }
+
+    fn format(&self) -> Option<NumberFormat> {
+        self.lines.last().map(|line| line.numbers.format)
+    }
+
+    /// Whether there are enough numbers: a few of them without an offset are anything.
+    fn is_certain(&self) -> bool {
+        let numbers = self.lines.iter().map(|line| line.numbers.words.len()).sum::<usize>();
+        numbers >= BARE_NUMBERS_MIN || self.lines.iter().any(|line| !line.numbers.is_bare)
+    }
+
     /// The bytes in the order in which they are printed and, if words have several bytes, in that of
     /// machines that begin with the lowest.
     pub(super) fn byte_orders(&self) -> Vec<Vec<u8>> {
-        let words = || self.lines.iter().flat_map(|line| &line.words);
+        let words = || self.lines.iter().flat_map(|line| &line.numbers.words);
         let printed: Vec<u8> = words().flatten().copied().collect();
         let swapped: Vec<u8> = words().flat_map(|word| word.iter().rev()).copied().collect();
         if printed == swapped { vec![printed] } else { vec![printed, swapped] }
@@ -60,46 +88,69 @@ impl ByteDump {
 
     /// The lines of the text in which these bytes are.
     pub(super) fn lines_of(&self, bytes: &Range<usize>) -> Option<Range<usize>> {
-        let mut end = 0;
-        let spans = self.lines.iter().map(|line| {
-            let start = end;
-            end += line.len();
-            (start..end, &line.range)
-        });
-        let mut hit = spans.filter(|(span, _)| span.start < bytes.end && bytes.start < span.end);
-        let (_, first) = hit.next()?;
-        let last = hit.last().map_or(first, |(_, range)| range);
-        Some(first.start..last.end)
+        let first = self.ends.partition_point(|end| *end <= bytes.start);
+        let last = self.ends.partition_point(|end| *end < bytes.end);
+        let last = self.lines.get(last).or(self.lines.last())?;
+        Some(self.lines.get(first)?.range.start..last.range.end)
     }
 }
 
-/// All dumps in a text.
+/// All dumps in a text. A line of decimal numbers may be one of others, too, so that it may be in two.
 pub(super) fn find_dumps(text: &[u8]) -> Vec<ByteDump> {
-    let mut dumps: Vec<ByteDump> = Vec::new();
-    let mut is_open = false;
+    let mut usual = DumpCollector::new(read_line);
+    let mut decimal = DumpCollector::new(read_decimal_line);
     for range in line_ranges(text) {
-        let line = text.get(range.clone()).unwrap_or_default();
-        // A star stands for lines that are like the one above.
-        if is_open && line.trim_ascii() == b"*" {
-            continue;
+        let line = text.get(range.clone()).unwrap_or_default().trim_ascii();
+        // Nearly every line ends here.
+        let is_candidate = |byte: &u8| byte.is_ascii_hexdigit() || matches!(byte, b'-' | b'*');
+        match line.first().is_some_and(is_candidate) {
+            true => {
+                usual.push(line, range.clone());
+                decimal.push(line, range);
+            }
+            false => {
+                usual.close();
+                decimal.close();
+            }
         }
-        let Some((format, words)) = read_line(line) else {
-            is_open = false;
-            continue;
-        };
-        let line = DumpLine { range, format, words };
-        match dumps.last_mut().filter(|dump| is_open && dump.has_format(format)) {
-            Some(dump) => dump.lines.push(line),
-            None => dumps.push(ByteDump { lines: vec![line] }),
-        }
-        is_open = true;
     }
+    let mut dumps = usual.finish();
+    dumps.extend(decimal.finish());
     dumps
 }
 
-impl ByteDump {
-    fn has_format(&self, format: NumberFormat) -> bool {
-        self.lines.last().is_some_and(|line| line.format == format)
+/// Collects consecutive lines.
+struct DumpCollector {
+    read: fn(&[u8], Option<NumberFormat>) -> Option<LineNumbers>,
+    dumps: Vec<ByteDump>,
+    open: Option<ByteDump>,
+}
+
+impl DumpCollector {
+    fn new(read: fn(&[u8], Option<NumberFormat>) -> Option<LineNumbers>) -> Self {
+        Self { read, dumps: Vec::new(), open: None }
+    }
+
+    fn push(&mut self, line: &[u8], range: Range<usize>) {
+        // A star stands for lines that are like the one above.
+        if self.open.is_some() && line == b"*" {
+            return;
+        }
+        let format = self.open.as_ref().and_then(ByteDump::format);
+        let Some(numbers) = (self.read)(line, format) else { return self.close() };
+        if format != Some(numbers.format) {
+            self.close();
+        }
+        self.open.get_or_insert_default().push(DumpLine { range, numbers });
+    }
+
+    fn close(&mut self) {
+        self.dumps.extend(self.open.take().filter(ByteDump::is_certain));
+    }
+
+    fn finish(mut self) -> Vec<ByteDump> {
+        self.close();
+        self.dumps
     }
 }
 
@@ -121,8 +172,11 @@ pub(super) fn open_lines(text: &[u8], bytes_max: usize) -> Option<usize> {
         let from = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         let line = before.get(from..).unwrap_or_default();
         if line.trim_ascii() != b"*" {
-            let Some((_, words)) = read_line(line) else { break };
-            bytes += words.iter().map(Vec::len).sum::<usize>();
+            let numbers = read_line(line, None).or_else(|| read_decimal_line(line, None));
+            // A line with a few numbers is anything, and must not be held back.
+            let is_dump = |it: &LineNumbers| !it.is_bare || it.words.len() >= BARE_NUMBERS_MIN;
+            let Some(numbers) = numbers.filter(is_dump) else { break };
+            bytes += numbers.words.iter().map(Vec::len).sum::<usize>();
             start = Some(from);
         }
         end = from;
@@ -139,11 +193,18 @@ fn line_ranges(text: &[u8]) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
-/// The numbers of a line, as bytes.
-fn read_line(line: &[u8]) -> Option<(NumberFormat, Vec<Vec<u8>>)> {
+/// The part of a line with numbers.
+struct NumberColumns<'a> {
+    numbers: &'a [u8],
+    /// The numbers and what follows them; `None` if characters cannot stand in place of numbers.
+    characters: Option<&'a [u8]>,
+    is_bare: bool,
+}
+
+/// Finds the numbers of a line, after its offset.
+fn split_line(line: &[u8]) -> Option<NumberColumns<'_>> {
     let line = line.trim_ascii();
-    // Nearly every line ends here.
-    if !line.first().is_some_and(u8::is_ascii_hexdigit) {
+    if !line.first().is_some_and(|byte| byte.is_ascii_hexdigit() || *byte == b'-') {
         return None;
     }
     let first = words(line).next()?;
@@ -154,7 +215,8 @@ fn read_line(line: &[u8]) -> Option<(NumberFormat, Vec<Vec<u8>>)> {
         // The characters follow two spaces.
         let numbers = rest.trim_ascii_start();
         let end = numbers.windows(2).position(|pair| pair == b"  ").unwrap_or(numbers.len());
-        return read_words(numbers.get(..end).unwrap_or_default(), 1);
+        let numbers = numbers.get(..end).unwrap_or_default();
+        return Some(NumberColumns { numbers, characters: None, is_bare: false });
     }
     let next = words(rest).next().unwrap_or_default();
     let is_offset = match digits.len() {
@@ -166,49 +228,91 @@ fn read_line(line: &[u8]) -> Option<(NumberFormat, Vec<Vec<u8>>)> {
     if is_number && is_offset {
         let end = rest.iter().position(|byte| matches!(byte, b'|' | b'>')).unwrap_or(rest.len());
         let numbers = rest.get(..end).unwrap_or_default();
-        return read_characters(rest).or_else(|| read_words(numbers, 1));
+        return Some(NumberColumns { numbers, characters: Some(rest), is_bare: false });
     }
-    read_words(line, BARE_NUMBERS_MIN)
+    Some(NumberColumns { numbers: line, characters: None, is_bare: true })
+}
+
+/// The numbers of a line, as bytes. `expected` is the format of the line above: the last line of a dump
+/// may be shorter than a word.
+fn read_line(line: &[u8], expected: Option<NumberFormat>) -> Option<LineNumbers> {
+    let NumberColumns { numbers, characters, is_bare } = split_line(line)?;
+    let characters = characters.and_then(read_characters);
+    let (format, words) = characters.or_else(|| read_words(numbers, expected))?;
+    let is_whole = || words.len() == self::words(numbers).count();
+    // A single number continues a dump, but does not begin one.
+    let count_min = if expected == Some(format) { 1 } else { 2 };
+    let is_dump =
+        !is_bare || words.len() >= BARE_NUMBERS_MIN || words.len() >= count_min && is_whole();
+    is_dump.then_some(LineNumbers { format, words, is_bare })
+}
+
+/// The same for a line of decimal numbers, which has nothing else in it.
+fn read_decimal_line(line: &[u8], _: Option<NumberFormat>) -> Option<LineNumbers> {
+    let NumberColumns { numbers, is_bare, .. } = split_line(line)?;
+    let mut bytes = Vec::new();
+    for word in words(numbers) {
+        bytes.push(read_number(word, NumberFormat::Decimal)?);
+    }
+    let is_dump = bytes.len() > usize::from(is_bare);
+    is_dump.then_some(LineNumbers { format: NumberFormat::Decimal, words: bytes, is_bare })
 }
 
 fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty())
 }
 
-/// Numbers of the same length, at least `count_min`. The last may be shorter, and what follows them is
-/// left out.
-fn read_words(text: &[u8], count_min: usize) -> Option<(NumberFormat, Vec<Vec<u8>>)> {
-    let digits = words(text).map(|word| {
-        let word = word.strip_suffix(b",").unwrap_or(word);
-        word.strip_prefix(b"0x").unwrap_or(word)
-    });
-    let mut digits = digits.peekable();
-    let format = match digits.peek()?.len() {
-        len @ (2 | 4 | 8 | 16) => NumberFormat::Hexadecimal(len),
-        len @ (3 | 6) => NumberFormat::Octal(len),
+/// Numbers of the same length. The last may be shorter, and what follows them is left out.
+fn read_words(text: &[u8], expected: Option<NumberFormat>) -> Option<(NumberFormat, Vec<Vec<u8>>)> {
+    let digits = || {
+        words(text).map(|word| {
+            let word = word.strip_suffix(b",").unwrap_or(word);
+            word.strip_prefix(b"0x").unwrap_or(word)
+        })
+    };
+    let first = digits().next()?;
+    let is_binary = |word: &[u8]| word.iter().all(|digit| matches!(digit, b'0' | b'1'));
+    let format = match (first.len(), expected) {
+        // A line with a single word that is shorter than those above.
+        (len, Some(NumberFormat::Hexadecimal(whole)))
+            if len == whole || len < whole && digits().count() == 1 =>
+        {
+            NumberFormat::Hexadecimal(whole)
+        }
+        (BINARY_DIGITS, _) if digits().all(is_binary) => NumberFormat::Binary,
+        (len @ (2 | 4 | 8 | 16), _) => NumberFormat::Hexadecimal(len),
+        (len @ (3 | 6), _) => NumberFormat::Octal(len),
         _ => return None,
     };
     let mut numbers: Vec<Vec<u8>> = Vec::new();
-    for word in digits {
+    for word in digits() {
         let Some(number) = read_number(word, format) else { break };
         numbers.push(number);
     }
-    (numbers.len() >= count_min).then_some((format, numbers))
+    (!numbers.is_empty()).then_some((format, numbers))
 }
 
 fn read_number(word: &[u8], format: NumberFormat) -> Option<Vec<u8>> {
     let read = |digits: &[u8], radix: u32| {
         digits.iter().try_fold(0_u32, |number, digit| {
-            Some(number * radix + char::from(*digit).to_digit(radix)?)
+            number.checked_mul(radix)?.checked_add(char::from(*digit).to_digit(radix)?)
         })
     };
+    let byte = |digits: &[u8], radix: u32| u8::try_from(read(digits, radix)?).ok();
     match format {
         NumberFormat::Hexadecimal(len) if word.len() <= len && word.len().is_multiple_of(2) => {
-            word.chunks(2).map(|pair| u8::try_from(read(pair, 16)?).ok()).collect()
+            word.chunks(2).map(|pair| byte(pair, 16)).collect()
         }
-        NumberFormat::Octal(3) if word.len() == 3 => Some(vec![u8::try_from(read(word, 8)?).ok()?]),
+        NumberFormat::Octal(3) if word.len() == 3 => Some(vec![byte(word, 8)?]),
         NumberFormat::Octal(6) if word.len() == 6 => {
             Some(u16::try_from(read(word, 8)?).ok()?.to_be_bytes().to_vec())
+        }
+        NumberFormat::Binary if word.len() == BINARY_DIGITS => Some(vec![byte(word, 2)?]),
+        NumberFormat::Decimal => {
+            let digits = word.strip_prefix(b"-").unwrap_or(word);
+            let is_short = (1..=DECIMAL_DIGITS_MAX).contains(&digits.len());
+            let byte = byte(digits, 10).filter(|_| is_short)?;
+            Some(vec![if digits.len() < word.len() { byte.wrapping_neg() } else { byte }])
         }
         _ => None,
     }
@@ -238,9 +342,18 @@ fn read_characters(text: &[u8]) -> Option<(NumberFormat, Vec<Vec<u8>>)> {
 mod tests {
     use super::*;
 
+    fn collect_dumps(
+        text: &[u8],
+        read: fn(&[u8], Option<NumberFormat>) -> Option<LineNumbers>,
+    ) -> Vec<ByteDump> {
+        let mut collector = DumpCollector::new(read);
+        line_ranges(text).for_each(|range| collector.push(text[range.clone()].trim_ascii(), range));
+        collector.finish()
+    }
+
     #[track_caller]
     fn check(text: &str, expected: &[&str]) {
-        let dumps = find_dumps(text.as_bytes());
+        let dumps = collect_dumps(text.as_bytes(), read_line);
         let orders = dumps.iter().flat_map(ByteDump::byte_orders);
         let shown: Vec<String> =
             orders.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).collect();
@@ -268,6 +381,48 @@ mod tests {
     }
 
     #[test]
+    fn short_last_line_belongs_to_the_dump() {
+        check("00000000: 4142 4344  ABCD\n00000004: 45  E\n", &["ABCDE", "BADCE"]);
+        check("00000000: 41424344  ABCD\n00000004: 454647  EFG\n", &["ABCDEFG", "DCBAGFE"]);
+        check("4142 4344 4546 4748\n494a\n", &["ABCDEFGHIJ", "BADCFEHGJI"]);
+    }
+
+    #[test]
+    fn narrow_lines_without_offsets_are_decoded_together() {
+        check("4241 4443\n4645 4847\n", &["BADCFEHG", "ABCDEFGH"]);
+        check("4241 4443\n", &[]);
+    }
+
+    #[test]
+    fn decimal_and_binary_numbers_are_decoded() {
+        let decimal = |text: &str, expected: &[u8]| {
+            let dumps = collect_dumps(text.as_bytes(), read_decimal_line);
+            let bytes: Vec<u8> = dumps.iter().flat_map(ByteDump::byte_orders).flatten().collect();
+            assert_eq!(bytes, expected, "{text}");
+        };
+        decimal("0000000  65  80 116   9\n0000004  65\n0000005\n", b"APt\tA");
+        decimal("   65   80  -61  -87\n", "AP\u{e9}".as_bytes());
+        decimal("  65  80\n  66  67\n", b"APBC");
+        decimal("  65  80\n", b"");
+        decimal("0000000 65 300\n", b"");
+        check("00000000: 01000001 01010000  AP\n00000002: 01001001  I\n", &["API"]);
+    }
+
+    #[test]
+    fn lines_of_bytes_are_found() {
+        let text = b"00000000: 4142  AB\n*\n00000002: 4344  CD\n00000004: 45  E\n";
+        let dumps = find_dumps(text);
+        let shown = |bytes: Range<usize>| {
+            let range = dumps[0].lines_of(&bytes).unwrap();
+            String::from_utf8_lossy(&text[range]).into_owned()
+        };
+        assert_eq!(shown(0..2), "00000000: 4142  AB");
+        assert_eq!(shown(2..3), "00000002: 4344  CD");
+        assert_eq!(shown(3..5), "00000002: 4344  CD\n00000004: 45  E");
+        assert_eq!(dumps[0].lines_of(&(9..10)), None);
+    }
+
+    #[test]
     fn ordinary_text_is_no_dump() {
         for text in [
             "",
@@ -277,8 +432,10 @@ mod tests {
             "deadbeef cafe\n",
             "2026-11-17 x y\n",
             "1234567 is a number",
+            "7 8",
+            "12345678901234567890",
         ] {
-            check(text, &[]);
+            assert!(find_dumps(text.as_bytes()).is_empty(), "{text}");
         }
     }
 

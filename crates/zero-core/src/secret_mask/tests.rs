@@ -99,9 +99,28 @@ fn quoted_and_escaped_value_is_replaced() {
 
 #[test]
 fn unseen_characters_do_not_hide_value() {
-    for sign in
-        ["\u{200b}", "\u{ad}", "\u{202e}", "\u{a0}", "\u{2060}", "\u{fffd}", "\u{e0041}", "\\u200b"]
-    {
+    for sign in [
+        "\u{200b}",
+        "\u{ad}",
+        "\u{202e}",
+        "\u{a0}",
+        "\u{2060}",
+        "\u{fffd}",
+        "\u{e0041}",
+        "\\u200b",
+        "\u{3164}",
+        "\u{115f}",
+        "\u{1160}",
+        "\u{ffa0}",
+        "\u{2800}",
+        "\u{fff9}",
+        "\u{fffb}",
+        "\u{1}",
+        "\u{8}",
+        "\u{7f}",
+        "\u{85}",
+        "\u{13430}",
+    ] {
         let text: String = TOKEN.chars().map(|c| format!("{c}{sign}")).collect();
         let clean = mask().mask_text(&text).into_owned();
         assert!(clean.starts_with("‹secret API_TOKEN›"), "{sign:?} {clean}");
@@ -167,6 +186,74 @@ fn dumped_value_is_replaced_with_its_lines() {
             assert_eq!(String::from_utf8_lossy(&shown), clean, "{size}");
         }
     }
+}
+
+/// What `xxd`, `xxd -b`, `od -tu1` and `od -x -w4` print of a file, as these programs do.
+const DUMPS: [&str; 4] = [
+    "00000000: 4150 495f 544f 4b45 4e3d 746f 6b5f 3866  API_TOKEN=tok_8f\n\
+     00000010: 4a32 2d6b 512b 3976 4c78 2f5a 7733 5274  J2-kQ+9vLx/Zw3Rt\n\
+     00000020: 3d3d                                     ==\n",
+    "00000000: 01000001 01010000 01001001 01011111 01010100 01001111  API_TO\n\
+     00000006: 01001011 01000101 01001110 00111101 01110100 01101111  KEN=to\n\
+     0000000c: 01101011 01011111 00111000 01100110 01001010 00110010  k_8fJ2\n\
+     00000012: 00101101 01101011 01010001 00101011 00111001 01110110  -kQ+9v\n\
+     00000018: 01001100 01111000 00101111 01011010 01110111 00110011  Lx/Zw3\n\
+     0000001e: 01010010 01110100 00111101 00111101 00001010 01000001  Rt==.A\n",
+    "0000000  65  80  73  95  84  79  75  69  78  61 116 111 107  95  56 102\n\
+     0000020  74  50  45 107  81  43  57 118  76 120  47  90 119  51  82 116\n\
+     0000040  61  61\n0000042\n",
+    "0000000 5041 5f49\n0000004 4f54 454b\n0000010 3d4e 6f74\n0000014 5f6b 6638\n\
+     0000020 324a 6b2d\n0000024 2b51 7639\n0000030 784c 5a2f\n0000034 3377 7452\n\
+     0000040 3d3d 410a\n0000044\n",
+];
+
+#[test]
+fn printed_numbers_of_value_are_replaced_whole_and_cut() {
+    for dump in DUMPS {
+        let clean = mask().mask_text(dump).into_owned();
+        assert!(clean.contains("‹secret API_TOKEN›"), "{dump}{clean}");
+        let kept = clean.lines().filter(|line| line.contains(' ') && !line.contains('‹')).count();
+        let lines = dump.lines().count();
+        // The first lines have only the name of the variable.
+        assert!(kept <= lines / 3, "{clean}");
+        // Without its last lines, and with a text after it.
+        let half = dump.lines().take(lines.div_ceil(2) + 1).collect::<Vec<_>>().join("\n");
+        for cut in [half.clone(), format!("{half}\n(more)\n")] {
+            let clean = mask().mask_text(&cut).into_owned();
+            assert!(clean.contains("‹secret API_TOKEN›"), "{cut}\n{clean}");
+        }
+    }
+    let without_offsets: String =
+        DUMPS[3].lines().map(|line| format!("{}\n", &line[7..])).collect();
+    assert!(mask().mask_text(&without_offsets).contains("‹secret API_TOKEN›"));
+}
+
+#[test]
+fn reversed_value_is_replaced() {
+    let reversed: String = TOKEN.chars().rev().collect();
+    check(&format!("{reversed}=NEKOT_IPA"), "‹secret API_TOKEN›=NEKOT_IPA");
+    let picture: String = "key-\u{1f511}-\u{1f512}-of-door".chars().rev().collect();
+    check(&picture, "‹secret PICTURE›");
+}
+
+#[test]
+fn paths_of_hits_and_locations_are_masked() {
+    let hit =
+        |line| SearchHit { file: format!("keys/{TOKEN}"), line, text: "x".into(), is_match: true };
+    let location = crate::FileLocation { path: format!("/w/{TOKEN}").into(), line: None };
+    let mut result = ToolResult {
+        content: vec![ToolResultPart::Matches {
+            hits: vec![hit(1), hit(2)],
+            numbered: true,
+            note: None,
+        }],
+        locations: vec![location],
+        ..ToolResult::text("")
+    };
+    mask().mask_result(&mut result);
+    let ToolResultPart::Matches { hits, .. } = &result.content[0] else { panic!("hits") };
+    assert!(hits.iter().all(|hit| hit.file == "keys/‹secret API_TOKEN›"), "{hits:?}");
+    assert_eq!(result.locations[0].path, std::path::Path::new("/w/‹secret API_TOKEN›"));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The view of a text in which values are compared: different spellings of a value look the same.
 //!
-//! White space, quotes, backslashes, `+` and `-` are left out, `%41`, `%2541`, `\u0041` and `\x41` are
+//! White space, control characters, quotes, backslashes, `+` and `-` are left out, `%41`, `%2541`, `\u0041` and `\x41` are
 //! decoded, terminal sequences are skipped, `_` is `/`. Characters that are not seen, and bytes that are not
 //! text, are left out. So a value is found if it is wrapped, indented, quoted,
 //! part of a diff or a URL, or in either alphabet of base64. The values are compared in the same view,
@@ -9,6 +9,7 @@
 use std::ops::Range;
 
 use super::FormMatch;
+use crate::sanitize;
 
 /// Longest terminal sequence.
 const SEQUENCE_BYTES_MAX: usize = 64;
@@ -29,10 +30,16 @@ enum ByteRole {
 
 const ROLES: [u8; 256] = {
     let mut roles = [ByteRole::Shown as u8; 256];
-    let left_out = b" \t\r\n\x0b\x0c\0+-\"'";
+    let left_out = b" \x7f+-\"'";
     let mut at = 0;
     while at < left_out.len() {
         roles[left_out[at] as usize] = ByteRole::LeftOut as u8;
+        at += 1;
+    }
+    // Line breaks, tabs and other control characters.
+    let mut at = 0;
+    while at < b' ' as usize {
+        roles[at] = ByteRole::LeftOut as u8;
         at += 1;
     }
     roles[b'\\' as usize] = ByteRole::Special as u8;
@@ -237,14 +244,9 @@ fn is_half_character(text: &[u8]) -> bool {
             .is_err_and(|error| error.valid_up_to() == 0 && error.error_len().is_none())
 }
 
-/// Whether a character takes no room, only changes the direction, or is a space or the sign for bytes
-/// that are not text.
+/// Whether a character is not seen, is a space or is the sign for bytes that are not text.
 fn is_unseen(character: char) -> bool {
-    character.is_whitespace()
-        || matches!(character,
-            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}'
-            | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{fe00}'..='\u{fe0f}'
-            | '\u{feff}' | '\u{fffd}' | '\u{e0000}'..='\u{e0fff}')
+    character.is_whitespace() || !sanitize::is_safe_char(character) || character == '\u{fffd}'
 }
 
 /// The character with these hexadecimal digits, and their length. One beyond the first 65,536 takes

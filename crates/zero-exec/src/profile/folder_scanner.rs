@@ -1,19 +1,26 @@
 //! Scans the writable folders for files that run code later.
 //!
-//! The scan runs before and after each command, so it must be fast: a folder whose modification
-//! time has not changed is not read again. And it must resist attacks: filling folders until a
+//! The scan runs before and after each command, so it must be fast: a folder or a file with settings
+//! whose change time has not changed is not read again, and links are not followed again as long as
+//! no folder on the way has changed. And it must resist attacks: filling folders until a
 //! bound is reached hides nothing that was known before, and reaching the bound is reported.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use zero_policy::protected_paths;
-use zero_sandbox::path_survey::{self, ChangeStamp, ScanOutcome};
+use zero_sandbox::path_survey::{self, ScanOutcome};
 use zero_sandbox::quarantine;
 
-use crate::local_machine::{self, IndexSummary, RepositoryLocation};
+use super::helper_programs::{self, ProgramList};
+use super::link_targets::{LinkQuery, LinkTargetCache, LinkTargets};
+use super::protection_limit::ProtectionLimit;
+use super::stamped_cache::StampedCache;
+use crate::git_facts::{
+    self, ConfigError, ConfigSummary, HelperValue, IndexSummary, RepositoryLocation,
+};
 
 /// Most folders visited, and most names read.
 const FOLDERS_MAX: usize = 20_000;
@@ -22,6 +29,8 @@ const NAMES_MAX: usize = 400_000;
 const REMEMBERED_MAX: usize = 2 * FOLDERS_MAX;
 /// Most repositories that are remembered.
 const KNOWN_MAX: usize = 4_096;
+/// Most settings of git whose programs are remembered.
+const PROGRAM_LISTS_MAX: usize = 4_096;
 /// Most folders named when the scan was incomplete.
 const OVERLOOKED_MAX: usize = 3;
 
@@ -106,9 +115,15 @@ pub(crate) struct FolderScanner {
 
 #[derive(Debug, Default)]
 struct ScanCache {
-    folders: HashMap<PathBuf, (ChangeStamp, Arc<FolderSummary>)>,
+    folders: StampedCache<Arc<FolderSummary>, REMEMBERED_MAX>,
     /// What an index lists, by the path of the index.
-    indexes: HashMap<PathBuf, (ChangeStamp, Arc<IndexSummary>)>,
+    indexes: StampedCache<Arc<IndexSummary>, KNOWN_MAX>,
+    /// Files with settings of git.
+    configs: StampedCache<Result<Arc<ConfigSummary>, ConfigError>, KNOWN_MAX>,
+    /// The programs that a value of such a setting names in a working folder.
+    programs: HashMap<(HelperValue, PathBuf), ProgramList>,
+    /// Where links in protected paths lead.
+    links: LinkTargetCache,
     /// Repositories, in the order in which they were found.
     known: Vec<PathBuf>,
 }
@@ -153,7 +168,7 @@ fn match_ending(name: &OsStr) -> Option<&'static str> {
 impl FolderScanner {
     /// Scans all writable folders.
     pub(crate) fn scan(&self, scope: &WritableRoots) -> FolderScanResult {
-        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut memory = self.lock();
         let mut walk =
             FolderScan { memory: &mut memory, found: FolderScanResult::default(), names: 0 };
         let bases: Vec<&Path> =
@@ -169,6 +184,65 @@ impl FolderScanner {
         let mut found = walk.found;
         memory.merge_known(&mut found, &bases);
         found
+    }
+
+    /// Scans only the folders above a path, up to the writable folder that contains it.
+    pub(super) fn scan_above(&self, path: &Path, base: &Path) -> FolderScanResult {
+        let mut memory = self.lock();
+        let mut walk =
+            FolderScan { memory: &mut memory, found: FolderScanResult::default(), names: 0 };
+        for folder in path.ancestors().skip(1).take_while(|folder| folder.starts_with(base)) {
+            let inside = walk.summarize_folder(folder);
+            let settings = inside.names.iter().filter_map(|name| match_setting(base, folder, name));
+            walk.found.settings.extend(settings);
+        }
+        walk.found
+    }
+
+    /// Reads a file with settings of git.
+    pub(super) fn read_config(&self, config: &Path) -> Result<Arc<ConfigSummary>, ConfigError> {
+        // Before the file is read: a change in between shows the next time.
+        let Some(stamp) = path_survey::read_target_stamp(config) else {
+            return git_facts::read_git_config(config).map(Arc::new);
+        };
+        if let Some(known) = self.lock().configs.get(config, stamp) {
+            return known;
+        }
+        let read = git_facts::read_git_config(config).map(Arc::new);
+        self.lock().configs.insert(config, stamp, read.clone());
+        read
+    }
+
+    /// The programs that the value of a setting of git names in a working folder.
+    pub(super) fn list_programs(
+        &self,
+        helper: &HelperValue,
+        work: &Path,
+        home: Option<&Path>,
+    ) -> ProgramList {
+        let key = (helper.clone(), work.to_owned());
+        if let Some(known) = self.lock().programs.get(&key) {
+            return known.clone();
+        }
+        let programs = helper_programs::list_programs(helper, work, home);
+        let mut memory = self.lock();
+        if memory.programs.len() >= PROGRAM_LISTS_MAX {
+            memory.programs.clear();
+        }
+        memory.programs.insert(key, programs.clone());
+        programs
+    }
+
+    /// Finds what links in protected paths lead to.
+    pub(super) fn find_link_targets(
+        &self,
+        query: LinkQuery,
+    ) -> Result<Arc<LinkTargets>, ProtectionLimit> {
+        self.lock().links.find(query)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, ScanCache> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -245,10 +319,9 @@ impl FolderScan<'_> {
     }
 
     fn summarize_folder(&mut self, folder: &Path) -> Arc<FolderSummary> {
-        if let Some((stamp, inside)) = self.memory.folders.get(folder)
-            && path_survey::read_stamp(folder) == Some(*stamp)
-        {
-            return Arc::clone(inside);
+        let stamp = path_survey::read_stamp(folder);
+        if let Some(inside) = stamp.and_then(|stamp| self.memory.folders.get(folder, stamp)) {
+            return inside;
         }
         let mut inside = FolderSummary::default();
         let mut bare = [false; BARE_REPOSITORY_NAMES.len()];
@@ -273,13 +346,10 @@ impl FolderScan<'_> {
         inside.folders.sort();
         let inside = Arc::new(inside);
         match scanned {
-            ScanOutcome::Whole(stamp) if stamp.is_stable() => {
-                if self.memory.folders.len() >= REMEMBERED_MAX {
-                    self.memory.folders.clear();
-                }
-                self.memory.folders.insert(folder.to_owned(), (stamp, Arc::clone(&inside)));
+            ScanOutcome::Whole(stamp) => {
+                self.memory.folders.insert(folder, stamp, Arc::clone(&inside));
             }
-            ScanOutcome::Whole(_) | ScanOutcome::Nothing => {}
+            ScanOutcome::Nothing => {}
             ScanOutcome::Part => self.record_overlooked(folder),
         }
         inside
@@ -314,25 +384,18 @@ impl FolderScan<'_> {
     fn read_index(&mut self, git: &Path) -> Arc<IndexSummary> {
         let index = git.join("index");
         let Some(stamp) = path_survey::read_stamp(&index) else { return Arc::default() };
-        if let Some((known, summary)) = self.memory.indexes.get(&index)
-            && *known == stamp
-        {
-            return Arc::clone(summary);
+        if let Some(summary) = self.memory.indexes.get(&index, stamp) {
+            return summary;
         }
         let is_setting = |path: &Path| describe_setting(path).is_some();
-        let Some(summary) = local_machine::read_git_index(git, is_setting) else {
+        let Some(summary) = git_facts::read_git_index(git, is_setting) else {
             if self.found.unread_indexes.len() < OVERLOOKED_MAX {
                 self.found.unread_indexes.push(index);
             }
             return Arc::default();
         };
         let summary = Arc::new(summary);
-        if stamp.is_stable() {
-            if self.memory.indexes.len() >= KNOWN_MAX {
-                self.memory.indexes.clear();
-            }
-            self.memory.indexes.insert(index, (stamp, Arc::clone(&summary)));
-        }
+        self.memory.indexes.insert(&index, stamp, Arc::clone(&summary));
         summary
     }
 
@@ -381,7 +444,7 @@ fn match_setting(base: &Path, folder: &Path, name: &OsStr) -> Option<SettingPath
 }
 
 fn is_repository(folder: &Path) -> bool {
-    path_survey::exists(&folder.join(".git")) || local_machine::may_be_git_folder(folder)
+    path_survey::exists(&folder.join(".git")) || git_facts::may_be_git_folder(folder)
 }
 
 #[cfg(test)]
@@ -490,9 +553,9 @@ mod tests {
         fixture.check(&fixture.scan(&["w"], &[]), &[], &[]);
         std::thread::sleep(std::time::Duration::from_millis(1_100));
         fixture.check(&fixture.scan(&["w"], &[]), &[], &[]);
-        assert!(
-            fixture.scanner.memory.lock().unwrap().folders.contains_key(&fixture.path("w/a/b"))
-        );
+        let folder = fixture.path("w/a/b");
+        let stamp = path_survey::read_stamp(&folder).unwrap();
+        assert!(fixture.scanner.lock().folders.get(&folder, stamp).is_some());
         fixture.create_file("w/a/b/.envrc");
         fixture.create_file("w/a/b/.git/HEAD");
         fixture.check(&fixture.scan(&["w"], &[]), &["w/a/b"], &["w/a/b/.envrc"]);

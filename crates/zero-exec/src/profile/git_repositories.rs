@@ -10,10 +10,11 @@ use std::path::{Path, PathBuf};
 use zero_sandbox::path_survey::{self, ChangeStamp, ScanOutcome};
 use zero_sandbox::{FileType, quarantine};
 
-use super::folder_scanner::{FolderScanResult, WritableRoots};
-use super::helper_programs::list_program_files;
-use super::protected_settings::UNHELD_ENTRIES_MAX;
-use crate::local_machine::{self, HelperValue, PointerTarget, RepositoryLocation};
+use super::folder_scanner::{FolderScanResult, FolderScanner, WritableRoots};
+use super::forbidden_path::{ForbiddenPath, UNHELD_ENTRIES_MAX};
+use crate::git_facts::{
+    self, ConfigChain, ConfigError, HelperValue, PointerTarget, RepositoryLocation,
+};
 
 /// Folders in a repository that must not be created: an empty placeholder is mounted instead.
 const HELD_FOLDERS: &[&str] = &["hooks"];
@@ -78,14 +79,25 @@ pub(crate) struct GitRepositories {
     pub(crate) worktrees: BTreeSet<PathBuf>,
     /// Folders in git folders with more repositories than are inspected.
     pub(crate) uninspected: BTreeSet<PathBuf>,
-    /// Files with settings of git that cannot be read, or that include too many others.
+    /// Files with settings of git that cannot be read.
     pub(crate) unread_configs: Vec<PathBuf>,
+    /// Files with settings of git that are too large to tell what they make git run.
+    pub(crate) unbounded_configs: Vec<PathBuf>,
     /// The number of repositories that are read-only.
     pub(crate) closed: usize,
     /// Paths beyond the mount limit, with a stamp that shows later changes.
     pub(crate) unheld: Vec<(PathBuf, Option<ChangeStamp>)>,
-    /// Files that git runs because a configuration names them, as written, with descriptions.
-    pub(crate) programs: Vec<(PathBuf, &'static str)>,
+    /// Files that git runs because a configuration names them, as written.
+    programs: BTreeSet<PathBuf>,
+    /// Files and folders that configurations name for other purposes: more settings and hooks.
+    pub(super) named: Vec<(PathBuf, &'static str)>,
+}
+
+/// A search for what must be protected.
+struct RepositorySearch<'a> {
+    scope: &'a WritableRoots,
+    scanner: &'a FolderScanner,
+    all: GitRepositories,
     /// The hooks folders that the user's own configuration names, for every repository.
     hooks_of_user: Vec<String>,
     /// The programs that it names, likewise.
@@ -94,38 +106,40 @@ pub(crate) struct GitRepositories {
     pending: Vec<(PathBuf, usize)>,
 }
 
-/// A path that must not be created beneath a folder.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ForbiddenPath {
-    pub(crate) folder: PathBuf,
-    pub(crate) relative: PathBuf,
-    pub(crate) why: &'static str,
-}
-
 /// Lists what must be protected in the repositories that were found.
 pub(crate) fn find_repositories(
     scope: &WritableRoots,
     found: &FolderScanResult,
+    scanner: &FolderScanner,
 ) -> GitRepositories {
-    let mut all = GitRepositories::default();
+    let mut search = RepositorySearch {
+        scope,
+        scanner,
+        all: GitRepositories::default(),
+        hooks_of_user: Vec::new(),
+        helpers_of_user: Vec::new(),
+        pending: Vec::new(),
+    };
     // The user's own configuration may name files of the workspace.
     for config in scope.home.iter().flat_map(|home| USER_CONFIGS.map(|name| home.join(name))) {
-        all.protect_included_files(&config, scope);
-        all.hooks_of_user.extend(read_hooks_paths(&config, scope));
-        all.helpers_of_user.extend(read_helpers(&config, scope));
+        let chain = search.read_config(&config);
+        for summary in &chain.summaries {
+            search.hooks_of_user.extend(summary.hooks_folders.iter().cloned());
+            search.helpers_of_user.extend(summary.helpers.iter().cloned());
+        }
     }
     for root in &scope.roots {
-        all.add_root(root, scope);
+        search.add_root(root);
     }
     for folder in &found.repositories {
-        all.add_nested(folder, scope);
+        search.add_nested(folder);
     }
     // Last, so that a repository with many submodules displaces no other one. The loop ends because
     // each nested repository has a smaller depth limit.
-    while let Some((module, depth)) = all.pending.pop() {
-        all.protect_git_folder(&module, None, scope, depth);
+    while let Some((module, depth)) = search.pending.pop() {
+        search.protect_git_folder(&module, None, depth);
     }
-    all
+    search.all
 }
 
 /// The git folder that the `.git` file of a working folder names, if it points back.
@@ -145,67 +159,74 @@ impl GitRepositories {
         own.chain(inner).collect()
     }
 
-    fn add_root(&mut self, root: &Path, scope: &WritableRoots) {
+    /// The files that git runs because a configuration names them, as written, with descriptions.
+    pub(crate) fn programs(&self) -> impl Iterator<Item = (PathBuf, &'static str)> {
+        self.programs.iter().map(|path| (path.clone(), PROGRAM))
+    }
+}
+
+impl RepositorySearch<'_> {
+    fn add_root(&mut self, root: &Path) {
         let git = root.join(".git");
         if is_link(&git) {
-            self.links.push(git.clone());
+            self.all.links.push(git.clone());
         }
         if path_survey::exists(&git) {
-            self.work_folders.insert(root.to_owned());
+            self.all.work_folders.insert(root.to_owned());
         }
         match path_survey::file_type(&git) {
             Some(FileType::Directory) => {
                 if let Some(git) = path_survey::canonicalize(&git) {
-                    self.protect_git_folder(&git, Some(root), scope, DEPTH_MAX);
+                    self.protect_git_folder(&git, Some(root), DEPTH_MAX);
                 }
             }
             Some(FileType::File) if !is_link(&git) => {
-                self.held.push(git.clone());
+                self.all.held.push(git.clone());
                 if let Some(linked) = LinkedGitFolders::find(root) {
                     let folder = linked.outermost_folder();
-                    if !scope.roots.iter().any(|root| folder.starts_with(root)) {
-                        self.writable.push(folder.to_owned());
+                    if !self.scope.roots.iter().any(|root| folder.starts_with(root)) {
+                        self.all.writable.push(folder.to_owned());
                     }
-                    self.protect_git_folder(folder, Some(root), scope, DEPTH_MAX);
+                    self.protect_git_folder(folder, Some(root), DEPTH_MAX);
                 }
             }
             _ => {}
         }
         // Where its files lead, or the workspace itself, such as a bare repository.
-        self.protect_location(root, scope);
+        self.protect_location(root);
     }
 
-    fn add_nested(&mut self, folder: &Path, scope: &WritableRoots) {
+    fn add_nested(&mut self, folder: &Path) {
         let git = folder.join(".git");
         if is_link(&git) {
-            self.links.push(git);
+            self.all.links.push(git);
         } else {
             match path_survey::file_type(&git) {
                 // Not a repository yet for git; if it becomes one, it counts as new.
                 Some(FileType::Directory)
-                    if !is_initialized(&git) && !local_machine::may_be_git_folder(folder) =>
+                    if !is_initialized(&git) && !git_facts::may_be_git_folder(folder) =>
                 {
                     return;
                 }
                 Some(FileType::Directory) | None => {}
                 // Wherever it points: it must not change.
-                Some(_) => self.held.push(git),
+                Some(_) => self.all.held.push(git),
             }
         }
-        self.work_folders.insert(folder.to_owned());
-        self.protect_location(folder, scope);
+        self.all.work_folders.insert(folder.to_owned());
+        self.protect_location(folder);
     }
 
     /// Protects every folder that git may use for a working folder, as far as commands can write to
     /// it.
-    fn protect_location(&mut self, folder: &Path, scope: &WritableRoots) {
+    fn protect_location(&mut self, folder: &Path) {
         let Some(found) = RepositoryLocation::find(folder) else { return };
         for git in found.git_folders.iter().filter_map(|git| path_survey::canonicalize(git)) {
             let is_there = path_survey::file_type(&git) == Some(FileType::Directory);
-            if is_there && self.find_writable_base(&git, scope).is_some() {
+            if is_there && self.find_writable_base(&git).is_some() {
                 match path_survey::exists(&git.join("commondir")) {
                     true => self.protect_worktree(&git),
-                    false => self.protect_git_folder(&git, Some(folder), scope, DEPTH_MAX),
+                    false => self.protect_git_folder(&git, Some(folder), DEPTH_MAX),
                 }
             }
         }
@@ -213,34 +234,29 @@ impl GitRepositories {
 
     /// Protects the folder of a worktree, whose hooks and most settings are in the common folder.
     fn protect_worktree(&mut self, git: &Path) {
-        if self.worktrees.insert(git.to_owned()) {
-            self.files.push(git.join("config.worktree"));
+        if self.all.worktrees.insert(git.to_owned()) {
+            self.all.files.push(git.join("config.worktree"));
             for pointer in POINTERS {
                 self.hold_or_watch(git, Path::new(pointer), REPOSITORY);
             }
         }
     }
 
-    fn find_writable_base(&self, path: &Path, scope: &WritableRoots) -> Option<PathBuf> {
-        let writable = scope.roots.iter().chain(&scope.writable).chain(&self.writable);
+    fn find_writable_base(&self, path: &Path) -> Option<PathBuf> {
+        let writable =
+            self.scope.roots.iter().chain(&self.scope.writable).chain(&self.all.writable);
         writable.into_iter().find(|base| path.starts_with(base)).cloned()
     }
 
     /// Protects the files in a git folder that git runs or that configure it.
-    fn protect_git_folder(
-        &mut self,
-        git: &Path,
-        work: Option<&Path>,
-        scope: &WritableRoots,
-        depth: usize,
-    ) {
-        if self.git_folders.contains(git) {
+    fn protect_git_folder(&mut self, git: &Path, work: Option<&Path>, depth: usize) {
+        if self.all.git_folders.contains(git) {
             return;
         }
-        if self.git_folders.len() >= LOOKED_AT_MAX {
+        if self.all.git_folders.len() >= LOOKED_AT_MAX {
             return self.watch_changes(git);
         }
-        self.git_folders.insert(git.to_owned());
+        self.all.git_folders.insert(git.to_owned());
         match list_submodules(&git.join("modules")) {
             Some(found) if depth > 0 || found.is_empty() => {
                 self.pending.extend(found.into_iter().map(|at| (at, depth.saturating_sub(1))));
@@ -248,15 +264,15 @@ impl GitRepositories {
             // Too many submodules to inspect: the whole folder becomes read-only, so that none can
             // be hidden in it.
             _ => {
-                self.held.push(git.join("modules"));
-                self.uninspected.insert(git.join("modules"));
+                self.all.held.push(git.join("modules"));
+                self.all.uninspected.insert(git.join("modules"));
             }
         }
-        if self.git_folders.len() > OPEN_MAX {
+        if self.all.git_folders.len() > OPEN_MAX {
             return self.make_read_only(git);
         }
-        self.folders.extend(HELD_FOLDERS.iter().map(|name| git.join(name)));
-        self.files.extend(HELD_FILES.iter().map(|name| git.join(name)));
+        self.all.folders.extend(HELD_FOLDERS.iter().map(|name| git.join(name)));
+        self.all.files.extend(HELD_FILES.iter().map(|name| git.join(name)));
         for name in
             HELD_FOLDERS.iter().chain(HELD_FILES).filter(|name| is_missing_or_empty(git, name))
         {
@@ -268,16 +284,16 @@ impl GitRepositories {
         for folder in REMOTE_FOLDERS {
             self.hold_or_watch(git, Path::new(folder), REMOTES);
         }
-        for name in CONFIG_FILES {
-            self.protect_included_files(&git.join(name), scope);
-        }
-        if let Some(work) = work {
-            self.protect_hooks_folders(git, work, scope);
-            self.protect_programs(git, work, scope);
+        for config in CONFIG_FILES.map(|name| git.join(name)) {
+            let chain = self.read_config(&config);
+            if let Some(work) = work {
+                self.protect_hooks_folders(git, work, &chain);
+                self.add_programs(&config, work, &chain);
+            }
         }
         let worktrees = list_folders(&git.join("worktrees")).unwrap_or_else(|| {
-            self.held.push(git.join("worktrees"));
-            self.uninspected.insert(git.join("worktrees"));
+            self.all.held.push(git.join("worktrees"));
+            self.all.uninspected.insert(git.join("worktrees"));
             Vec::new()
         });
         for worktree in worktrees {
@@ -287,9 +303,9 @@ impl GitRepositories {
 
     /// Makes a repository read-only, up to the limit.
     fn make_read_only(&mut self, git: &Path) {
-        if self.closed < CLOSED_MAX {
-            self.closed += 1;
-            return self.held.push(git.to_owned());
+        if self.all.closed < CLOSED_MAX {
+            self.all.closed += 1;
+            return self.all.held.push(git.to_owned());
         }
         self.watch_changes(git);
     }
@@ -300,76 +316,95 @@ impl GitRepositories {
         for name in names.chain(&["modules"]) {
             let path = git.join(name);
             match path_survey::read_tree_stamp(&path, UNHELD_ENTRIES_MAX) {
-                None if path_survey::exists(&path) => self.held.push(path),
-                stamp => self.unheld.push((path, stamp)),
+                None if path_survey::exists(&path) => self.all.held.push(path),
+                stamp => self.all.unheld.push((path, stamp)),
             }
         }
     }
 
-    /// Protects the files that a configuration includes.
-    fn protect_included_files(&mut self, config: &Path, scope: &WritableRoots) {
-        match local_machine::list_git_includes(config, scope.home.as_deref()) {
-            Some(files) => files.iter().for_each(|file| self.protect_included_file(file, scope)),
-            None => self.unread_configs.push(config.to_owned()),
+    /// Reads a configuration, and protects the files that it includes.
+    fn read_config(&mut self, config: &Path) -> ConfigChain {
+        let home = self.scope.home.as_deref();
+        let read = |file: &Path| self.scanner.read_config(file);
+        let chain = git_facts::read_git_config_chain(config, home, read);
+        for (file, error) in &chain.errors {
+            match error {
+                ConfigError::Malformed => self.all.unread_configs.push(file.clone()),
+                ConfigError::TooLarge => self.all.unbounded_configs.push(file.clone()),
+            }
         }
+        chain.included.iter().for_each(|file| self.protect_included_file(file));
+        chain
     }
 
-    /// Protects the hooks folders in the working folder that a configuration names.
-    fn protect_hooks_folders(&mut self, git: &Path, work: &Path, scope: &WritableRoots) {
-        let own = CONFIG_FILES.iter().flat_map(|name| read_hooks_paths(&git.join(name), scope));
-        for named in own.chain(self.hooks_of_user.clone()) {
-            if let Some(folder) = find_hooks_folder(git, work, &named)
-                && let Ok(relative) = folder.strip_prefix(work)
+    /// Protects the folders of hooks that a configuration names.
+    fn protect_hooks_folders(&mut self, git: &Path, work: &Path, chain: &ConfigChain) {
+        let own = chain.summaries.iter().flat_map(|summary| &summary.hooks_folders);
+        let named: Vec<String> = own.chain(&self.hooks_of_user).cloned().collect();
+        for named in named {
+            if let Some(folder) = self.find_hooks_folder(git, work, &named)
+                && let Some(base) = self.find_writable_base(&folder)
+                && let Ok(relative) = folder.strip_prefix(&base)
             {
-                self.hold_or_watch(work, relative, IN_GIT);
+                self.hold_or_watch(&base, relative, IN_GIT);
+                self.all.named.push((folder, IN_GIT));
             }
         }
     }
 
-    /// Protects the files in the working folder that git runs because a configuration names them.
-    fn protect_programs(&mut self, git: &Path, work: &Path, scope: &WritableRoots) {
-        for config in CONFIG_FILES.iter().map(|name| git.join(name)) {
-            let helpers = read_helpers(&config, scope);
-            for helper in helpers.into_iter().chain(self.helpers_of_user.clone()) {
-                let files = match helper.is_path {
-                    true => vec![helper.text],
-                    false => list_program_files(&helper.text),
-                };
-                for file in files {
-                    if self.programs.len() >= PROGRAMS_MAX {
-                        return self.unread_configs.push(config);
-                    }
-                    let in_home = file
-                        .strip_prefix("~/")
-                        .and_then(|rest| Some(scope.home.as_ref()?.join(rest)));
-                    let path = in_home.unwrap_or_else(|| work.join(&file));
-                    let program = (path, PROGRAM);
-                    if !self.programs.contains(&program) {
-                        self.programs.push(program);
-                    }
+    /// The hooks folder that a configuration names. Not one that contains a repository or a folder of
+    /// the workspace: then nothing could be changed.
+    fn find_hooks_folder(&self, git: &Path, work: &Path, named: &str) -> Option<PathBuf> {
+        let in_home =
+            named.strip_prefix("~/").and_then(|rest| Some(self.scope.home.as_ref()?.join(rest)));
+        let path = path_survey::canonicalize(&in_home.unwrap_or_else(|| work.join(named)))?;
+        let contains = |inner: &Path| inner.starts_with(&path);
+        let WritableRoots { roots, writable, .. } = self.scope;
+        let mut bases = roots.iter().chain(writable).chain(&self.all.writable);
+        let is_above = contains(git) || contains(work) || bases.any(|base| contains(base));
+        (!is_above).then_some(path)
+    }
+
+    /// Collects the files that git runs in a working folder because a configuration names them.
+    fn add_programs(&mut self, config: &Path, work: &Path, chain: &ConfigChain) {
+        let home = self.scope.home.as_deref();
+        let own = chain.summaries.iter().flat_map(|summary| &summary.helpers);
+        for helper in own.chain(&self.helpers_of_user) {
+            let Some(programs) = self.scanner.list_programs(helper, work, home) else {
+                return self.all.unbounded_configs.push(config.to_owned());
+            };
+            for program in programs.iter() {
+                let is_file = || path_survey::file_type(&program.path) == Some(FileType::File);
+                if program.needs_file && !is_file() || self.all.programs.contains(&program.path) {
+                    continue;
                 }
+                if self.all.programs.len() >= PROGRAMS_MAX {
+                    return self.all.unbounded_configs.push(config.to_owned());
+                }
+                self.all.programs.insert(program.path.clone());
             }
         }
     }
 
-    fn protect_included_file(&mut self, file: &Path, scope: &WritableRoots) {
-        if let Some(base) = self.find_writable_base(file, scope)
+    fn protect_included_file(&mut self, file: &Path) {
+        if let Some(base) = self.find_writable_base(file)
             && let Ok(relative) = file.strip_prefix(&base)
         {
             self.hold_or_watch(&base, relative, INCLUDED);
+            self.all.named.push((file.to_owned(), INCLUDED));
         }
     }
 
     fn hold_or_watch(&mut self, folder: &Path, relative: &Path, why: &'static str) {
         match path_survey::exists(&folder.join(relative)) {
-            true => self.held.push(folder.join(relative)),
+            true => self.all.held.push(folder.join(relative)),
             false => self.watch(folder, relative, why),
         }
     }
 
     fn watch(&mut self, folder: &Path, relative: &Path, why: &'static str) {
         let (folder, relative) = (folder.to_owned(), relative.to_owned());
-        self.missing.push(ForbiddenPath { folder, relative, why });
+        self.all.missing.push(ForbiddenPath { folder, relative, why });
     }
 }
 
@@ -400,29 +435,27 @@ impl LinkedGitFolders {
         if is_link(&git_file) {
             return None;
         }
-        let PointerTarget::Folder(named) = local_machine::read_pointer(&git_file, b"gitdir: ")
-        else {
+        let PointerTarget::Folder(named) = git_facts::read_pointer(&git_file, b"gitdir: ") else {
             return None;
         };
         let own = path_survey::canonicalize(&named)?;
-        match local_machine::read_pointer(&own.join("commondir"), b"") {
+        match git_facts::read_pointer(&own.join("commondir"), b"") {
             PointerTarget::Folder(common) => {
                 let common = path_survey::canonicalize(&common)?;
-                let PointerTarget::Folder(back) =
-                    local_machine::read_pointer(&own.join("gitdir"), b"")
+                let PointerTarget::Folder(back) = git_facts::read_pointer(&own.join("gitdir"), b"")
                 else {
                     return None;
                 };
                 let is_ours = path_survey::canonicalize(&back)? == git_file
                     && own.parent() == Some(&common.join("worktrees"))
-                    && local_machine::may_be_git_folder(&common);
+                    && git_facts::may_be_git_folder(&common);
                 is_ours.then_some(Self { own, common: Some(common) })
             }
             PointerTarget::Missing => {
-                let back = local_machine::read_git_values(&own.join("config"), "core.worktree");
+                let back = git_facts::read_git_values(&own.join("config"), "core.worktree");
                 let back = back.last()?;
                 let is_ours = path_survey::canonicalize(&own.join(back))?.as_path() == root
-                    && local_machine::may_be_git_folder(&own);
+                    && git_facts::may_be_git_folder(&own);
                 is_ours.then_some(Self { own, common: None })
             }
             PointerTarget::Unknown => None,
@@ -438,29 +471,6 @@ impl LinkedGitFolders {
 fn is_link(path: &Path) -> bool {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return false };
     matches!(quarantine::inspect(parent, &parent.join(name)), quarantine::EntryKind::Link { .. })
-}
-
-/// The hooks folders that a configuration and the files that it includes name.
-fn read_hooks_paths(config: &Path, scope: &WritableRoots) -> Vec<String> {
-    let included = local_machine::list_git_includes(config, scope.home.as_deref());
-    let files = included.unwrap_or_default();
-    let files = std::iter::once(config).chain(files.iter().map(PathBuf::as_path));
-    files.flat_map(|file| local_machine::read_git_values(file, "core.hookspath")).collect()
-}
-
-/// The settings that make git run something, in a configuration and the files that it includes.
-fn read_helpers(config: &Path, scope: &WritableRoots) -> Vec<HelperValue> {
-    let included = local_machine::list_git_includes(config, scope.home.as_deref());
-    let files = included.unwrap_or_default();
-    let files = std::iter::once(config).chain(files.iter().map(PathBuf::as_path));
-    files.flat_map(local_machine::read_git_helper_values).collect()
-}
-
-/// The hooks folder that a configuration names. Not one that contains the repository itself: then
-/// nothing could be changed.
-fn find_hooks_folder(git: &Path, work: &Path, named: &str) -> Option<PathBuf> {
-    let path = path_survey::canonicalize(&work.join(named))?;
-    (path != work && !git.starts_with(&path)).then_some(path)
 }
 
 /// The repositories of submodules, whose names may have several components; `None` if there are too
@@ -554,7 +564,7 @@ mod tests {
             let home = Some(self.path("home"));
             let scope =
                 WritableRoots { roots: vec![self.path(root)], home, ..WritableRoots::default() };
-            find_repositories(&scope, &scanner.scan(&scope))
+            find_repositories(&scope, &scanner.scan(&scope), scanner)
         }
     }
 
@@ -686,9 +696,7 @@ mod tests {
         fixture.write_file("w/more.ini", "[alias]\nx = !tools/alias.sh\n");
         fixture.write_file("home/.gitconfig", "[core]\neditor = ./edit.sh\n");
         let found = fixture.find("w");
-        let mut programs: Vec<PathBuf> =
-            found.programs.into_iter().map(|(program, _)| program).collect();
-        programs.sort();
+        let programs: Vec<PathBuf> = found.programs.into_iter().collect();
         let names = [
             "w/./edit.sh",
             "w/./tools/fsm.sh",
@@ -697,9 +705,52 @@ mod tests {
             "w/tools/alias.sh",
             "w/tools/clean.sh",
         ];
-        let mut expected = names.map(|name| fixture.path(name));
-        expected.sort();
-        assert_eq!(programs, expected);
+        let expected: BTreeSet<PathBuf> = names.map(|name| fixture.path(name)).into();
+        assert_eq!(programs, expected.into_iter().collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn file_that_a_setting_names_counts_if_it_exists() {
+        let fixture = RepositoryFixture::new(&["w"]);
+        fixture.create_repository("w/.git");
+        fixture.write_file("w/.git/config", "[alias]\nx = !make -f build.mk out src\n");
+        fixture.write_file("w/src/main.rs", "");
+        assert!(fixture.find("w").programs.is_empty());
+        fixture.write_file("w/build.mk", "");
+        assert_eq!(fixture.find("w").programs, BTreeSet::from([fixture.path("w/build.mk")]));
+    }
+
+    #[test]
+    fn hooks_folder_beside_a_nested_repository_is_held() {
+        let fixture = RepositoryFixture::new(&["w/hooks", "home"]);
+        fixture.create_repository("w/sub/.git");
+        fixture.write_file("w/sub/.git/config", "[core]\nhooksPath = ../hooks\n");
+        let found = fixture.find("w");
+        assert!(found.held.contains(&fixture.path("w/hooks")));
+        // Not one that contains the repository.
+        fixture.write_file("w/sub/.git/config", "[core]\nhooksPath = ..\n");
+        assert!(!fixture.find("w").held.contains(&fixture.path("w")));
+    }
+
+    #[test]
+    fn configuration_that_is_too_large_is_reported() {
+        let fixture = RepositoryFixture::new(&["w"]);
+        fixture.create_repository("w/.git");
+        let branch = "[branch \"x\"]\nremote = origin\n";
+        fixture.write_file("w/.git/config", &branch.repeat(10_000));
+        assert!(fixture.find("w").unbounded_configs.is_empty());
+        fixture.write_file("w/.git/config", &branch.repeat(50_000));
+        assert_eq!(fixture.find("w").unbounded_configs, [fixture.path("w/.git/config")]);
+        // Git does not run with a malformed one.
+        fixture.write_file("w/.git/config", "[core");
+        let found = fixture.find("w");
+        assert_eq!(found.unread_configs, [fixture.path("w/.git/config")]);
+        assert!(found.unbounded_configs.is_empty());
+        // Each program counts.
+        let alias = |number: usize| format!("a{number} = !./tool{number}\n");
+        let text: String = (0..=PROGRAMS_MAX).map(alias).collect();
+        fixture.write_file("w/.git/config", &format!("[alias]\n{text}"));
+        assert_eq!(fixture.find("w").unbounded_configs, [fixture.path("w/.git/config")]);
     }
 
     #[test]

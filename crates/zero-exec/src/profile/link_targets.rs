@@ -5,21 +5,38 @@
 //! the targets are protected as well, and the links on the way to them. Programs that settings name
 //! are protected in the same way.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
 
-use zero_core::{ErrorReason, ErrorType, ToolError};
 use zero_sandbox::path_survey::{self, ChangeStamp, FolderListing, PathReachability};
 
-use super::git_repositories::ForbiddenPath;
-use super::protected_settings::UNHELD_ENTRIES_MAX;
+use super::forbidden_path::{ForbiddenPath, UNHELD_ENTRIES_MAX};
+use super::protection_limit::ProtectionLimit;
 
 /// Most entries of protected folders that are inspected. Commands cannot add any.
 const ENTRIES_MAX: usize = 100_000;
 /// Most targets that are made read-only: a sandbox with many hundred mounts takes seconds to build.
 const HELD_MAX: usize = 200;
+/// Most searches whose results are remembered: two for each workspace.
+const SEARCHES_MAX: usize = 16;
 /// The description of a target or link.
 const TARGET: &str = "a path to which a link in a protected folder leads";
+
+/// What to search.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct LinkQuery {
+    /// Protected paths, whose links are followed.
+    pub(super) protected: Vec<PathBuf>,
+    /// Further paths that are protected if they are in a writable folder, with descriptions.
+    pub(super) named: Vec<(PathBuf, &'static str)>,
+    /// The writable folders: nothing else is protected.
+    pub(super) bases: Vec<PathBuf>,
+    /// Folders that commands have to change. A folder that contains one is not protected: then nothing
+    /// could be changed.
+    pub(super) open: BTreeSet<PathBuf>,
+}
 
 /// What links in protected paths lead to, by mechanism.
 #[derive(Debug, Default)]
@@ -30,32 +47,89 @@ pub(super) struct LinkTargets {
     pub(super) watched: Vec<ForbiddenPath>,
     /// Targets beyond the mount limit, with a stamp that shows later changes.
     pub(super) unheld: Vec<(PathBuf, Option<ChangeStamp>)>,
+    /// For each of these paths, the protected path that leads to it, and the description.
+    pub(super) sources: BTreeMap<PathBuf, (PathBuf, &'static str)>,
 }
 
-/// Finds what links in these protected paths and `named` files lead to, as far as it is in the writable folders
-/// `bases`. A folder that contains one of the folders `open` is not protected: then nothing could be
-/// changed. Fails if there are too many entries to inspect: then no command may change files.
-pub(super) fn find_link_targets(
-    protected: &[PathBuf],
-    named: &[(PathBuf, &'static str)],
-    bases: &[PathBuf],
-    open: &BTreeSet<PathBuf>,
-) -> Result<LinkTargets, ToolError> {
+/// The results of the last searches.
+#[derive(Debug, Default)]
+pub(super) struct LinkTargetCache {
+    searches: Vec<LinkSearchRecord>,
+}
+
+/// The result of a search, and the folders on the way to everything that it inspected. As long as these
+/// do not change, every name in them means the same.
+#[derive(Debug)]
+struct LinkSearchRecord {
+    query: LinkQuery,
+    folders: Vec<(PathBuf, Option<ChangeStamp>)>,
+    found: Arc<LinkTargets>,
+}
+
+impl LinkTargetCache {
+    /// Finds what links in protected paths lead to, as far as it is in the writable folders. Fails if
+    /// there are too many entries to inspect: then no command may change files.
+    pub(super) fn find(&mut self, query: LinkQuery) -> Result<Arc<LinkTargets>, ProtectionLimit> {
+        let known = self.searches.iter().position(|search| search.query == query);
+        if let Some(at) = known {
+            let search = self.searches.swap_remove(at);
+            let is_same = |(folder, stamp): &(PathBuf, Option<ChangeStamp>)| {
+                path_survey::read_stamp(folder) == *stamp
+            };
+            if search.folders.iter().all(is_same) {
+                let found = Arc::clone(&search.found);
+                self.searches.push(search);
+                return Ok(found);
+            }
+        }
+        let started = SystemTime::now();
+        let (found, folders) = find_link_targets(&query)?;
+        let found = Arc::new(found);
+        let stamped = |folder: PathBuf| {
+            let stamp = path_survey::read_stamp(&folder);
+            (folder, stamp)
+        };
+        let folders: Vec<_> = folders.into_iter().map(stamped).collect();
+        // A folder that may have changed during the search has another meaning than was found.
+        let is_settled =
+            folders.iter().all(|(_, stamp)| stamp.is_none_or(|it| !it.is_changed_since(started)));
+        // The stamps of these targets are those of now.
+        if is_settled && found.unheld.is_empty() {
+            if self.searches.len() >= SEARCHES_MAX {
+                self.searches.remove(0);
+            }
+            self.searches.push(LinkSearchRecord { query, folders, found: Arc::clone(&found) });
+        }
+        Ok(found)
+    }
+}
+
+/// The targets, and the folders on the way to everything that was inspected.
+fn find_link_targets(
+    query: &LinkQuery,
+) -> Result<(LinkTargets, BTreeSet<PathBuf>), ProtectionLimit> {
+    let LinkQuery { protected, named, bases, open } = query;
     let mut search = LinkSearch {
-        protected: protected.iter().filter_map(|path| path_survey::canonicalize(path)).collect(),
+        protected: BTreeSet::new(),
         bases,
         open,
         pending: protected.iter().map(|path| (path.clone(), TARGET)).collect(),
         visited: BTreeSet::new(),
+        watched: HashSet::new(),
+        folders: BTreeSet::new(),
         entries_left: ENTRIES_MAX,
         found: LinkTargets::default(),
     };
+    for path in protected {
+        let real = path_survey::canonicalize(path);
+        search.protected.extend(real);
+    }
     search.pending.extend(named.iter().cloned());
     while let Some((path, why)) = search.pending.pop() {
         search.inspect(&path, why)?;
     }
     search.found.held.sort();
-    Ok(search.found)
+    Ok((search.found, search.folders))
 }
 
 struct LinkSearch<'a> {
@@ -68,16 +142,24 @@ struct LinkSearch<'a> {
     pending: Vec<(PathBuf, &'static str)>,
     /// Real paths that were inspected.
     visited: BTreeSet<PathBuf>,
+    /// Paths that are watched already.
+    watched: HashSet<PathBuf>,
+    /// The folders on the way to what was inspected.
+    folders: BTreeSet<PathBuf>,
     entries_left: usize,
     found: LinkTargets,
 }
 
 impl LinkSearch<'_> {
-    fn inspect(&mut self, path: &Path, why: &'static str) -> Result<(), ToolError> {
+    fn inspect(&mut self, path: &Path, why: &'static str) -> Result<(), ProtectionLimit> {
         let trace = path_survey::trace_links(path);
+        let way = trace.links.iter().chain(&trace.target).map(PathBuf::as_path);
+        for step in std::iter::once(path).chain(way) {
+            add_folders(&mut self.folders, step.parent());
+        }
         for link in &trace.links {
             if !self.is_protected(link) {
-                self.watch(link, why);
+                self.watch(link, path, why);
             }
         }
         // Nobody can follow a loop of links either, and what is in a closed folder is protected with
@@ -93,20 +175,25 @@ impl LinkSearch<'_> {
             if !self.bases.iter().any(|base| real.starts_with(base)) {
                 return Ok(());
             }
-            self.protect(&real, why);
+            self.protect(&real, path, why);
         }
         if !self.visited.insert(real.clone()) {
             return Ok(());
         }
         match path_survey::list_folder(&real, self.entries_left) {
             FolderListing::Names(entries) => {
+                add_folders(&mut self.folders, Some(&real));
                 self.entries_left -= entries.len();
                 let inner = entries.into_iter().filter(|entry| entry.is_folder || entry.is_link);
                 self.pending.extend(inner.map(|entry| (real.join(entry.name), TARGET)));
                 Ok(())
             }
-            FolderListing::TooMany => Err(too_many_error(&real)),
-            FolderListing::NoFolder | FolderListing::Closed => Ok(()),
+            FolderListing::TooMany => Err(too_many_entries(&real)),
+            FolderListing::Closed => {
+                add_folders(&mut self.folders, Some(&real));
+                Ok(())
+            }
+            FolderListing::NoFolder => Ok(()),
         }
     }
 
@@ -114,12 +201,12 @@ impl LinkSearch<'_> {
         path.ancestors().any(|above| self.protected.contains(above))
     }
 
-    fn protect(&mut self, real: &Path, why: &'static str) {
+    fn protect(&mut self, real: &Path, from: &Path, why: &'static str) {
         if !self.bases.iter().any(|base| real.starts_with(base)) {
             return;
         }
         if path_survey::check_reachability(real) == PathReachability::Missing {
-            return self.watch(real, why);
+            return self.watch(real, from, why);
         }
         let stamp = match self.found.held.len() < HELD_MAX {
             true => None,
@@ -129,27 +216,40 @@ impl LinkSearch<'_> {
             Some(_) => self.found.unheld.push((real.to_owned(), stamp)),
             None => self.found.held.push(real.to_owned()),
         }
+        self.found.sources.insert(real.to_owned(), (from.to_owned(), why));
         self.protected.insert(real.to_owned());
     }
 
-    fn watch(&mut self, path: &Path, why: &'static str) {
+    fn watch(&mut self, path: &Path, from: &Path, why: &'static str) {
         let inside = self.bases.iter().find_map(|base| Some((base, path.strip_prefix(base).ok()?)));
-        if let Some((base, relative)) = inside {
+        if let Some((base, relative)) = inside
+            && self.watched.insert(path.to_owned())
+        {
             let (folder, relative) = (base.clone(), relative.to_owned());
-            let new = ForbiddenPath { folder, relative, why };
-            if !self.found.watched.contains(&new) {
-                self.found.watched.push(new);
-            }
+            self.found.watched.push(ForbiddenPath { folder, relative, why });
+            self.found.sources.insert(path.to_owned(), (from.to_owned(), why));
         }
     }
 }
 
-fn too_many_error(folder: &Path) -> ToolError {
-    let message = format!(
-        "no command can change files here: `{}` is protected, and protected folders here have more than {ENTRIES_MAX} entries, too many to look for links that lead to unprotected files; remove files from it, or work in a smaller folder",
-        folder.display()
-    );
-    ToolError::new(ErrorType::PermissionDenied, ErrorReason::AccessDenied, message)
+/// Adds a folder and all folders above it.
+fn add_folders(folders: &mut BTreeSet<PathBuf>, folder: Option<&Path>) {
+    for above in folder.into_iter().flat_map(Path::ancestors) {
+        if folders.contains(above) {
+            return;
+        }
+        folders.insert(above.to_owned());
+    }
+}
+
+fn too_many_entries(folder: &Path) -> ProtectionLimit {
+    ProtectionLimit {
+        reason: format!(
+            "`{}` is protected, and protected folders here have more than {ENTRIES_MAX} entries, too many to look for links that lead to unprotected files",
+            folder.display()
+        ),
+        advice: "remove files from it, or work in a smaller folder",
+    }
 }
 
 #[cfg(test)]
@@ -180,9 +280,16 @@ mod tests {
         }
 
         fn find(&self) -> LinkTargets {
-            let open = BTreeSet::from([self.path("w/.git")]);
-            let hooks = [self.path("w/.git/hooks")];
-            find_link_targets(&hooks, &[], &[self.path("w")], &open).unwrap()
+            find_link_targets(&self.query()).unwrap().0
+        }
+
+        fn query(&self) -> LinkQuery {
+            LinkQuery {
+                protected: vec![self.path("w/.git/hooks")],
+                named: Vec::new(),
+                bases: vec![self.path("w")],
+                open: BTreeSet::from([self.path("w/.git")]),
+            }
         }
 
         /// Checks which paths of the workspace become read-only, and which are watched.
@@ -241,5 +348,39 @@ mod tests {
         }
         let found = fixture.find();
         assert_eq!((found.held.len(), found.unheld.len()), (HELD_MAX, 1));
+    }
+
+    /// Repeats a search until its result is remembered: change times are coarse.
+    fn find_remembered(cache: &mut LinkTargetCache, query: &LinkQuery) -> Arc<LinkTargets> {
+        for _ in 0..10_000 {
+            let found = cache.find(query.clone()).unwrap();
+            if Arc::ptr_eq(&found, &cache.find(query.clone()).unwrap()) {
+                return found;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        panic!("the result is never remembered");
+    }
+
+    #[test]
+    fn unchanged_folders_are_not_searched_again() {
+        let fixture = LinkFixture::new();
+        let mut cache = LinkTargetCache::default();
+        symlink("../../scripts/a.sh", fixture.path("w/.git/hooks/x")).unwrap();
+        let query = fixture.query();
+        let first = find_remembered(&mut cache, &query);
+        assert_eq!(first.held, [fixture.path("w/scripts/a.sh")]);
+        // The contents of a file do not matter.
+        fs::write(fixture.path("w/scripts/a.sh"), "more").unwrap();
+        assert!(Arc::ptr_eq(&first, &cache.find(query.clone()).unwrap()));
+        // A link in a folder that was searched, and one on the way to a target.
+        symlink("../../../real/b.sh", fixture.path("w/.git/hooks/deep/y")).unwrap();
+        let second = find_remembered(&mut cache, &query);
+        assert_eq!(second.held, ["w/real/b.sh", "w/scripts/a.sh"].map(|name| fixture.path(name)));
+        fs::rename(fixture.path("w/scripts"), fixture.path("w/moved")).unwrap();
+        symlink("moved", fixture.path("w/scripts")).unwrap();
+        let third = cache.find(query).unwrap();
+        assert_eq!(third.held, ["w/moved/a.sh", "w/real/b.sh"].map(|name| fixture.path(name)));
+        assert_eq!(third.watched.len(), 1, "the link on the way");
     }
 }

@@ -9,6 +9,7 @@ use zero_sandbox::path_survey::{self, ChangeStamp};
 use zero_sandbox::quarantine::{self, EntryKind};
 
 use super::folder_scanner::{FolderScanResult, WritableRoots};
+use super::forbidden_path::UNHELD_ENTRIES_MAX;
 use crate::command_policy::CommandPolicy;
 use crate::tree_watch::WatchedPath;
 
@@ -16,14 +17,11 @@ use crate::tree_watch::WatchedPath;
 /// settings hold permissions.
 const ZERO_SETTINGS: &str = ".zero";
 /// The description of a path that the user's own setting protects.
-const CONFIGURED: &str = "protected by a setting";
+pub(crate) const CONFIGURED: &str = "protected by a setting";
 
 /// Most matches further down that are made read-only: a sandbox with many hundred mounts takes
 /// seconds to build.
 const DEEP_MAX: usize = 200;
-/// Most entries of a folder beyond that limit that is checked afterwards; a larger one is made
-/// read-only as well.
-pub(crate) const UNHELD_ENTRIES_MAX: usize = 1_000;
 
 /// The protected paths, by mechanism.
 #[derive(Debug, Default)]
@@ -34,6 +32,8 @@ pub(super) struct ProtectedSettings {
     pub(super) watched: Vec<WatchedPath>,
     /// The read-only paths, as they would be watched if another command had created them.
     pub(super) held_names: Vec<WatchedPath>,
+    /// What names that are links lead to, each with the name.
+    pub(super) link_targets: Vec<(PathBuf, PathBuf)>,
     /// Matches that the scan found further down.
     pub(super) deep: BTreeSet<PathBuf>,
     /// Paths beyond the mount limit, with a stamp that shows later changes.
@@ -59,7 +59,7 @@ pub(super) fn find_protected_settings(
         }
         for path in configured {
             if let Ok(relative) = path.strip_prefix(base) {
-                all.add(WatchedPath::new(base, relative, CONFIGURED), &bases);
+                all.add(WatchedPath::new(base, relative, CONFIGURED).closed_to_rules(), &bases);
             }
         }
     }
@@ -85,11 +85,10 @@ impl ProtectedSettings {
         let is_there = path_survey::exists(&path);
         // Also watched: then nothing is lost if the placeholder is removed too early.
         if !is_there || quarantine::is_empty(&path) {
-            self.watched.push(WatchedPath::new(
-                base,
-                Path::new(ZERO_SETTINGS),
-                "zero's own settings",
-            ));
+            self.watched.push(
+                WatchedPath::new(base, Path::new(ZERO_SETTINGS), "zero's own settings")
+                    .closed_to_rules(),
+            );
         }
         // No placeholder in a folder that is writable but not part of the workspace.
         if is_there || scope.roots.iter().any(|root| root == base) {
@@ -100,7 +99,7 @@ impl ProtectedSettings {
     fn watch_target(&mut self, real: &Path, roots: &[PathBuf], why: &'static str) {
         let inside = roots.iter().find_map(|root| Some((root, real.strip_prefix(root).ok()?)));
         if let Some((root, relative)) = inside {
-            self.watched.push(WatchedPath::new(root, relative, why));
+            self.watched.push(WatchedPath::new(root, relative, why).closed_to_rules());
         }
     }
 
@@ -114,6 +113,8 @@ impl ProtectedSettings {
             // The target is made read-only; a link itself cannot be.
             EntryKind::Link { .. } => {
                 let real = path_survey::canonicalize(watched.path());
+                let named = |real: &PathBuf| (real.clone(), watched.path().to_owned());
+                self.link_targets.extend(real.as_ref().map(named));
                 match real {
                     Some(real) if path_survey::exists(&real) => self.held.push(real),
                     // The target does not exist yet, and must not be created.
@@ -131,7 +132,7 @@ impl ProtectedSettings {
 mod tests {
     #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
     use super::*;
-    use crate::command_policy::ClosedPolicy;
+    use crate::command_policy::StrictestPolicy;
 
     #[test]
     fn existing_settings_are_held_and_missing_are_watched() {
@@ -149,7 +150,7 @@ mod tests {
             &scope,
             &FolderScanResult::default(),
             &configured,
-            &ClosedPolicy,
+            &StrictestPolicy,
         );
         let names = [".zero", ".vscode", "shared/idea", "mine"];
         assert_eq!(found.held, names.map(|name| root.join(name)));
@@ -179,7 +180,7 @@ mod tests {
         }
         let scope = WritableRoots { roots: vec![root.clone()], ..WritableRoots::default() };
         let found = super::super::folder_scanner::FolderScanner::default().scan(&scope);
-        let found = find_protected_settings(&scope, &found, &[], &ClosedPolicy);
+        let found = find_protected_settings(&scope, &found, &[], &StrictestPolicy);
         assert_eq!(found.held.len(), 1 + DEEP_MAX);
         assert_eq!((found.unheld.len(), found.deep.len()), (1, DEEP_MAX + 1));
     }

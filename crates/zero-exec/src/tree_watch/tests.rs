@@ -2,10 +2,9 @@
 
 #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
 use super::*;
-use crate::command_policy::ClosedPolicy;
+use crate::command_policy::StrictestPolicy;
 use std::fs;
 use std::os::unix::fs::symlink;
-use zero_sandbox::StateDir;
 
 struct WatchFixture {
     temp: tempfile::TempDir,
@@ -34,7 +33,8 @@ impl WatchFixture {
 
     /// A watch like that of another process.
     fn watch_in_process(&self, names: &[&str]) -> TreeWatch {
-        let lease = WatchLease::acquire(&StateDir::new(self.path("state"))).unwrap();
+        let folder = WatchFolder::acquire(&StateDir::new(self.path("state"))).unwrap();
+        let lease = WatchLease::begin(&Arc::new(folder)).unwrap();
         self.watch_with(names, &Arc::default(), Some(lease))
     }
 
@@ -56,7 +56,7 @@ impl WatchFixture {
         let held = held.into_iter().map(|w| w.with_previous(EntryKind::Missing));
         let scope = WritableRoots { roots: vec![root], ..WritableRoots::default() };
         let found = live.scanner.scan(&scope);
-        let git = find_repositories(&scope, &found);
+        let git = find_repositories(&scope, &found, &live.scanner);
         let kept = Quarantine::new(StateDir::new(self.path("kept")));
         let before = TreeSnapshot {
             start,
@@ -70,7 +70,7 @@ impl WatchFixture {
             denied_changes: None,
         };
         let live = Arc::clone(live);
-        TreeWatch::new(before, &git, Arc::new(ClosedPolicy), (kept, live)).unwrap()
+        TreeWatch::new(before, &git, Arc::new(StrictestPolicy), (kept, live)).unwrap()
     }
 
     /// The paths that were quarantined.

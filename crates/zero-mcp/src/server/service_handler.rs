@@ -21,6 +21,7 @@ use super::mcp_format::{self, StructuredContentMode};
 use super::parked_calls::{ParkedRequest, ResumeOutcome};
 use super::progress::ProgressReporter;
 use super::running_call::{CallSetup, CallStep, RunningCall, send_question};
+use super::tool_list::mask_tools;
 
 /// How long a client may cache the tool list, in milliseconds. Subscribers are notified of changes
 /// immediately.
@@ -248,8 +249,9 @@ impl ServerHandler for McpServiceHandler {
                 "there is no such page: all tools are on the first one; list without a cursor";
             return Err(ErrorData::invalid_params(message, None));
         }
-        let mut result =
-            ListToolsResult::with_all_items(self.server.listing.snapshot().tools.clone());
+        let mask = self.server.host.secrets().current_mask().await;
+        let tools = mask_tools(&self.server.listing.snapshot().tools, &mask);
+        let mut result = ListToolsResult::with_all_items(tools);
         if ProtocolStyle::detect(&cx) == ProtocolStyle::Stateless {
             result.meta = Some(self.server.whose.clone());
             result = result.with_ttl_ms(LIST_TTL_MS).with_cache_scope(CacheScope::Private);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use rmcp::model::Tool;
 use tokio::sync::{broadcast, watch};
 use tokio_util::sync::CancellationToken;
-use zero_core::ToolName;
+use zero_core::{SecretMask, ToolName};
 use zero_runtime::dialect::DialectTool;
 use zero_runtime::{Dialect, RegistryChange, ToolRegistry};
 
@@ -101,6 +101,21 @@ pub fn sort_tools(offered: &mut [DialectTool], order: &[ToolName]) {
     offered.sort_by_key(index);
 }
 
+/// The tools with secret values replaced in all their texts: descriptions come from other servers and
+/// from commands of a project. A tool that cannot be shown without a value is left out.
+pub(super) fn mask_tools(tools: &[Tool], mask: &SecretMask) -> Vec<Tool> {
+    let masked = |tool: &Tool| {
+        let written = serde_json::to_value(tool).ok()?;
+        let mut clean = written.clone();
+        mask.mask_json(&mut clean);
+        if clean == written { Some(tool.clone()) } else { serde_json::from_value(clean).ok() }
+    };
+    match mask.is_empty() {
+        true => tools.to_vec(),
+        false => tools.iter().filter_map(masked).collect(),
+    }
+}
+
 /// Increments `announced` whenever clients should list the tools again, until `stop`.
 pub(super) async fn watch_changes(
     listing: Arc<McpToolListCache>,
@@ -125,5 +140,28 @@ pub(super) async fn watch_changes(
         if listing.has_unannounced_change() {
             announced.send_modify(|count| *count += 1);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use zero_core::SecretValue;
+
+    #[test]
+    fn secret_values_are_masked_in_every_text_of_a_tool() {
+        const TOKEN: &str = "tok_8fJ2kQ9vLxZw3Rt";
+        let tool: Tool = serde_json::from_value(json!({
+            "name": "x__deploy",
+            "description": format!("Deploys with {TOKEN}"),
+            "inputSchema": {"type": "object", "properties": {"key": {"default": TOKEN}}},
+        }))
+        .unwrap();
+        let value = SecretValue { name: "API_TOKEN".to_owned(), text: TOKEN.to_owned() };
+        let clean = mask_tools(&[tool.clone()], &SecretMask::new([value]));
+        let shown = serde_json::to_string(&clean).unwrap();
+        assert!(!shown.contains("8fJ2") && shown.contains("‹secret API_TOKEN›"), "{shown}");
+        assert_eq!(mask_tools(&[tool.clone()], &SecretMask::default()), [tool]);
     }
 }

@@ -87,15 +87,6 @@ impl NameTable {
         })
     }
 
-    /// The rest of each entry whose first component is this name, or whose ending fits it, with the
-    /// reason.
-    pub(super) fn entries_of(&self, first: &str) -> impl Iterator<Item = (String, &'static str)> {
-        let endings = self.index().endings.iter().filter(|(ending, _)| first.ends_with(ending));
-        let endings: Vec<_> = endings.map(|(_, why)| (String::new(), *why)).collect();
-        let named = self.entries(first).iter().map(|entry| (entry.rest.join("/"), entry.why));
-        named.chain(endings)
-    }
-
     fn entries(&self, first: &str) -> &[NameEntry] {
         self.index().by_first.get(first).map_or(&[], Vec::as_slice)
     }

@@ -11,8 +11,8 @@ use zero_core::{
 };
 use zero_policy::rule::{RuleOwner, RuleSource};
 use zero_policy::{
-    DecisionRequest, EmptyMachine, FileSearchOutcome, FolderMember, GrantScope, Machine,
-    PermissionMode, PolicyDecision, PolicyEngine, PolicyEngineConfig, PolicyRule, Verdict,
+    DecisionRequest, EmptyMachine, FileSearchOutcome, GrantScope, Machine, PermissionMode,
+    PolicyDecision, PolicyEngine, PolicyEngineConfig, PolicyRule, TargetProtection, Verdict,
 };
 
 use crate::engine_harness::build_engine;
@@ -76,8 +76,8 @@ impl Machine for FakeMachine {
             .map_or(FileSearchOutcome::NotFound, FileSearchOutcome::Found)
     }
 
-    fn list_folder(&self, folder: &Path, most: usize) -> Option<Vec<FolderMember>> {
-        EmptyMachine.list_folder(folder, most)
+    fn target_protection(&self, _: &[PathBuf], _: Option<&Path>, _: &Path) -> TargetProtection {
+        TargetProtection::Unprotected
     }
 }
 

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use zero_core::{CommandExecution, Effect, RiskLevel};
 use zero_policy::{
-    CommandAccess, DecisionRequest, EmptyMachine, FileSearchOutcome, FolderMember, HostName,
-    Machine, NetworkScope, PermissionMode, Verdict, WriteScope,
+    CommandAccess, DecisionRequest, EmptyMachine, FileSearchOutcome, HostName, Machine,
+    NetworkScope, PermissionMode, TargetProtection, Verdict, WriteScope,
 };
 
 use crate::engine_harness::{build_engine, decide_command, decide_effects};
@@ -142,8 +142,8 @@ impl Machine for CountingMachine {
         FileSearchOutcome::NotFound
     }
 
-    fn list_folder(&self, folder: &Path, most: usize) -> Option<Vec<FolderMember>> {
-        EmptyMachine.list_folder(folder, most)
+    fn target_protection(&self, _: &[PathBuf], _: Option<&Path>, _: &Path) -> TargetProtection {
+        TargetProtection::Unprotected
     }
 }
 

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use zero_core::{CommandExecution, Effect, RiskLevel};
 use zero_policy::{
-    DecisionRequest, EmptyMachine, FileSearchOutcome, FolderMember, GrantScope, Machine,
-    PermissionMode, PolicyDecision,
+    DecisionRequest, EmptyMachine, FileSearchOutcome, GrantScope, Machine, PermissionMode,
+    PolicyDecision, TargetProtection,
 };
 
 use crate::engine_harness::build_engine;
@@ -61,8 +61,8 @@ impl Machine for StubMachine {
             .map_or(FileSearchOutcome::NotFound, FileSearchOutcome::Found)
     }
 
-    fn list_folder(&self, folder: &Path, most: usize) -> Option<Vec<FolderMember>> {
-        EmptyMachine.list_folder(folder, most)
+    fn target_protection(&self, _: &[PathBuf], _: Option<&Path>, _: &Path) -> TargetProtection {
+        TargetProtection::Unprotected
     }
 }
 

@@ -33,16 +33,17 @@ pub(crate) fn quarantine_notices(
 pub(crate) fn quarantine_notes(report: &WatchReport, workspace: &Workspace) -> Vec<String> {
     let notices = quarantine_notices(report, workspace).into_iter().zip(&report.quarantined);
     let taken = notices.map(|(QuarantineNotice { path, kept_at, why }, taken)| {
-        // No rule can allow changes to a repository's own settings.
-        let opens_by_rule = taken.opens_by_rule && !path.split('/').any(|part| part == ".git");
-        let advice = match (taken.is_denied_by_rule(), opens_by_rule) {
-            (true, _) => {
+        let advice = match taken {
+            taken if taken.is_denied_by_rule() => {
                 "The rule applies to all tools: ask the user how to proceed".to_owned()
             }
-            (false, true) => format!(
+            taken if taken.is_closed_by_setting() => {
+                "Create it with Write instead; only commands are closed out".to_owned()
+            }
+            taken if taken.opens_by_rule => format!(
                 "Create it with Write instead, which asks the user; a user rule that allows `Edit({path})` lets commands create it"
             ),
-            (false, false) => "Create it with Write instead, which asks the user".to_owned(),
+            _ => "Create it with Write instead, which asks the user".to_owned(),
         };
         format!(
             "`{path}` was moved to quarantine: it is {why}, which commands may not create; it is now in `{kept_at}`. {advice}"
@@ -60,18 +61,22 @@ mod tests {
     fn advice_does_not_name_a_tool_that_is_denied() {
         let temp = tempfile::tempdir().unwrap();
         let workspace = Workspace::open(&[temp.path().to_owned()], None).unwrap();
-        let note = |why: &str| {
+        let note = |why: &str, opens_by_rule: bool| {
             let file = QuarantinedFile {
                 path: temp.path().join("x"),
                 kept_at: "/kept/x".into(),
                 why: why.to_owned(),
-                opens_by_rule: false,
+                opens_by_rule,
             };
             let report = WatchReport { quarantined: vec![file], warnings: Vec::new() };
             quarantine_notes(&report, &workspace).concat()
         };
-        assert!(note("a setting").contains("Create it with Write"));
-        let denied = note("a path that a deny rule names");
+        let asked = note("a setting", false);
+        assert!(asked.ends_with("Create it with Write instead, which asks the user"), "{asked}");
+        assert!(note("a setting", true).contains("a user rule that allows `Edit(x)`"));
+        let configured = note("protected by a setting", false);
+        assert!(configured.contains("Write") && !configured.contains("asks"), "{configured}");
+        let denied = note("a path that a deny rule names", false);
         assert!(!denied.contains("Write") && denied.contains("ask the user"), "{denied}");
     }
 }

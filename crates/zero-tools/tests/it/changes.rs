@@ -85,6 +85,23 @@ async fn backup_is_stored_beside_the_file() {
 }
 
 #[tokio::test]
+async fn backup_of_file_with_many_backups_gets_a_free_name() {
+    let f = ToolFixture::one_shot();
+    f.write_file("a.txt", "one");
+    f.write_file("a.txt.bak", "");
+    for number in 1..250 {
+        f.write_file(&format!("a.txt.bak{number}"), "");
+    }
+    for (content, name) in [("two", "a.txt.bak250"), ("three", "a.txt.bak251")] {
+        let before = f.read_text("a.txt");
+        let input = json!({"file_path": "a.txt", "content": content, "backup": true});
+        let done = f.call("Write", input).await.unwrap();
+        assert_eq!(done.result.structured["backup"], name);
+        assert_eq!(f.read_text(name), before);
+    }
+}
+
+#[tokio::test]
 async fn edit_keeps_backup_of_successful_change() {
     let f = ToolFixture::one_shot();
     f.write_file("a.txt", "one");

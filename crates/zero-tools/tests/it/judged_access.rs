@@ -137,6 +137,27 @@ const WRITES: &[&str] = &[
 ];
 
 #[tokio::test]
+async fn file_tool_asks_about_program_that_a_git_setting_names() {
+    let f = ToolFixture::session_with_host(|config: &mut ToolHostConfig| {
+        let roots = config.workspace.roots().map(Path::to_owned).collect();
+        let engine = PolicyEngineConfig {
+            roots,
+            mode: PermissionMode::Auto,
+            ..PolicyEngineConfig::default()
+        };
+        config.policy = Arc::new(RulePolicy::new(PolicyEngine::new(engine), Vec::new()));
+        config.approver = None;
+    });
+    f.write_file(".git/HEAD", "ref: refs/heads/main\n").write_file(".git/objects/x", "");
+    f.write_file(".git/refs/x", "");
+    f.write_file(".git/config", "[core]\nfsmonitor = timeout 5 ./tools/fsm.sh\n");
+    let write = |path: &str| json!({"file_path": path, "content": "x"});
+    let error = f.call("Write", write("tools/fsm.sh")).await.unwrap_err();
+    assert!(error.message.contains("a program that a setting of git names"), "{error}");
+    f.call("Write", write("tools/other.sh")).await.unwrap();
+}
+
+#[tokio::test]
 async fn command_judged_as_reading_changes_nothing() {
     let f = deceived_fixture("ls");
     let before = list_files(&f);

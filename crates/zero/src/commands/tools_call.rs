@@ -255,7 +255,7 @@ mod tests {
             &["Smash", "{}"],
             ExitOutcome::Denied,
             "",
-            "error: Smash: denied, because its risk is medium and nobody can approve it here; to allow it, pass `--yes`, or run it in a terminal to be asked, or add an allow rule to your settings\n",
+            "error: Smash: denied, because its risk is medium and nobody can approve it here; to allow it, pass `--yes`, or run it in a terminal to be asked\n",
         );
     }
 

@@ -19,10 +19,10 @@ pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> 
         return Some(CommandAnalysisBuilder::default().build_complete());
     }
     Some(match kind {
-        ToolchainKind::Interpreter => analyze_interpreter(args),
+        ToolchainKind::Interpreter => analyze_interpreter(name, args),
         ToolchainKind::Perl => analyze_perl(args),
         ToolchainKind::Compiler => analyze_compiler(args),
-        ToolchainKind::Editor => analyze_editor(args),
+        ToolchainKind::Editor => analyze_editor(name, args),
         ToolchainKind::OpenSsl => analyze_openssl(args),
         ToolchainKind::Strip => analyze_strip(args),
     })
@@ -75,12 +75,19 @@ fn classify_program(name: &str) -> Option<ToolchainKind> {
     })
 }
 
-/// The first operand is the script; a text after `-c` or `-e` is not a file.
-fn analyze_interpreter(args: &[ShellArg]) -> CommandAnalysis {
+/// The first operand is the script, or that after the verb `run`; a text after `-c` or `-e` is not a
+/// file.
+fn analyze_interpreter(name: &str, args: &[ShellArg]) -> CommandAnalysis {
     const INTERPRETER: OptionTable =
         options!("-cemWXrpI: eval: print: require: import: loader: check: version help")
             .until_operand();
-    let options = INTERPRETER.parse(args);
+    let outer = INTERPRETER.parse(args);
+    let options = match outer.operands.as_slice() {
+        [ShellArg::Known(verb), rest @ ..] if verb == "run" && matches!(name, "deno" | "bun") => {
+            INTERPRETER.parse(rest)
+        }
+        _ => INTERPRETER.parse(args),
+    };
     let mut notes = CommandAnalysisBuilder::default();
     if !options.has(&["c", "e", "m", "r", "p", "eval", "print"]) {
         notes.record_reads(options.operands.first());
@@ -131,14 +138,16 @@ fn analyze_compiler(args: &[ShellArg]) -> CommandAnalysis {
     notes.build_incomplete()
 }
 
-fn analyze_editor(args: &[ShellArg]) -> CommandAnalysis {
+fn analyze_editor(name: &str, args: &[ShellArg]) -> CommandAnalysis {
     let mut notes = CommandAnalysisBuilder::default();
     for file in args.iter().filter(|arg| !arg.known_prefix().starts_with(['-', '+'])) {
         notes.record_read(file, AccessDepth::Itself);
         notes.record_write(file, AccessDepth::Itself);
     }
-    // `-c '!command'`, `+!command`: the text after the `!` is for a shell.
+    // `-c '!command'`, `+!command`: the text after the `!` is for a shell. To ed, whose arguments are
+    // files, only a `!` at the beginning means that.
     let scripts = args.iter().filter_map(|arg| arg.as_known()?.split_once('!'));
+    let scripts = scripts.filter(|(before, _)| name != "ed" || before.is_empty());
     for (_, script) in scripts.filter(|(_, script)| !script.is_empty()) {
         notes.record_script(&ShellArg::known(script));
     }
@@ -206,6 +215,8 @@ mod tests {
         check("python3 -c 'print(1)' a", "program");
         check("python3 -m json.tool f", "program");
         check("node -e 1", "program");
+        check("deno run -A x.ts a", "program: read x.ts");
+        check("bun x.ts", "program: read x.ts");
         check("perl -ne print f", "program: read f");
         check("perl -pi -e s/a/b/ f", "program: read f, write f");
         check("perl -i.bak -pe s/a/b/ f", "program: read f, write f");
@@ -217,6 +228,7 @@ mod tests {
         check("gcc -O2 -o out a.c", "program: read a.c, write out");
         check("gcc @args", "program: read args, caution");
         check("vim +1 f", "program: read f, write f");
+        check("ed -s a!b", "program: read a!b, write a!b");
         check("strip a", "program: read a, write a");
         check("openssl enc -in a -out b", "program: read a, write b");
     }

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use zero_core::{CommandExecution, Effect, RiskLevel};
 use zero_policy::{
-    DecisionRequest, EmptyMachine, FileSearchOutcome, FolderMember, GrantScope, Machine,
-    PermissionMode, PolicyDecision, PolicyEngine, PolicyEngineConfig, PolicyRule, Verdict,
+    DecisionRequest, EmptyMachine, FileSearchOutcome, GrantScope, Machine, PermissionMode,
+    PolicyDecision, PolicyEngine, PolicyEngineConfig, PolicyRule, TargetProtection, Verdict,
 };
 
 use super::choices::ChoiceSource;
@@ -138,8 +138,8 @@ impl Machine for FixtureMachine {
             .map_or(FileSearchOutcome::NotFound, FileSearchOutcome::Found)
     }
 
-    fn list_folder(&self, folder: &Path, most: usize) -> Option<Vec<FolderMember>> {
-        EmptyMachine.list_folder(folder, most)
+    fn target_protection(&self, _: &[PathBuf], _: Option<&Path>, _: &Path) -> TargetProtection {
+        TargetProtection::Unprotected
     }
 }
 

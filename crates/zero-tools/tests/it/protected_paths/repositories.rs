@@ -454,6 +454,27 @@ async fn concealed_changes_are_reported() {
 }
 
 #[tokio::test]
+async fn files_that_a_sparse_checkout_leaves_out_are_not_reported() {
+    let before = |base: &Path| {
+        let work = base.join("work");
+        create_repository(&work);
+        for name in ["a/x", "b/y"] {
+            std::fs::create_dir(work.join(name).parent().unwrap()).unwrap();
+            std::fs::write(work.join(name), "one\n").unwrap();
+        }
+        run_git(&work, &["add", "-A"]);
+        run_git(&work, &["commit", "-qm", "folders"]);
+        run_git(&work, &["sparse-checkout", "set", "a"]);
+    };
+    let place = ProtectedPathSetup { before: &before, ..ProtectedPathSetup::default() }.open();
+    let left_out = "git update-index --add --cacheinfo 100644,$(git rev-parse HEAD:file),b/z && git update-index --skip-worktree b/z";
+    let facts = place.run_structured(left_out).await;
+    assert_eq!(facts["notes"], Value::Null, "{facts}");
+    let facts = place.run_structured("git update-index --skip-worktree a/x").await;
+    assert!(facts["notes"].to_string().contains("no longer shows changes of `a/x`"), "{facts}");
+}
+
+#[tokio::test]
 async fn everyday_git_is_not_reported() {
     let before = |base: &Path| {
         let work = base.join("work");

@@ -29,7 +29,7 @@ use crate::secret;
 const SHUTDOWN_TIME_MAX: Duration = Duration::from_millis(400);
 
 /// Advice for calls denied because the client cannot ask its user.
-const HOW_TO_ALLOW: &str = "this client cannot ask you; add an allow rule to your settings, or start `zero mcp` with `--yes`";
+const HOW_TO_ALLOW: &str = "use a client that can ask you, or start `zero mcp` with `--yes`";
 
 pub(super) fn run(app: &AppContext, args: &McpServeArgs) -> anyhow::Result<ExitOutcome> {
     let app = &app.with_secret_files(&args.token_file);

@@ -63,7 +63,10 @@ mod tests {
     #[test]
     fn every_signal_that_ends_a_process_cancels() {
         use rustix::process::{Signal, getpid, kill_process};
-        for signal in [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT] {
+        // With `nohup`, this process ignores SIGHUP like any other.
+        let is_ignored = signal_disposition::is_ignored(Signal::HUP.as_raw());
+        let hangup = Some(Signal::HUP).filter(|_| !is_ignored);
+        for signal in [Signal::INT, Signal::TERM, Signal::QUIT].into_iter().chain(hangup) {
             // A runtime for each, because a second signal would end this process.
             let runtime =
                 tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -3,8 +3,9 @@
 //! A repository's settings and hooks can name programs. They are as trustworthy as the author of
 //! the repository, so git must not run there before the user has seen them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use zero_sandbox::path_survey::{self, FolderListing, ScanOutcome};
 
@@ -12,8 +13,9 @@ use super::git_config;
 use super::git_index;
 use super::git_location::RepositoryLocation;
 
-/// Most bytes of a git configuration that are read; a larger file counts as a helper itself.
-const CONFIG_BYTES_MAX: u64 = 256 * 1024;
+/// Most bytes of a git configuration that are read; a larger file counts as a helper itself. Each
+/// local branch takes a hundred.
+const CONFIG_BYTES_MAX: u64 = 1 << 20;
 /// Most included files that are read.
 const INCLUDES_MAX: usize = 1_000;
 /// Most hooks that are listed; a folder with more counts as a helper itself.
@@ -148,31 +150,81 @@ pub(super) fn read_values(config: &Path, name: &str) -> Vec<String> {
     named.map(|setting| setting.value).collect()
 }
 
-/// The value of a setting that makes git run something.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct HelperValue {
-    pub(crate) text: String,
-    /// Whether git takes it as the path of a file, and not as a command line.
-    pub(crate) is_path: bool,
+/// How git uses a setting that makes it run something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum HelperUse {
+    /// As the path of a file.
+    Path,
+    /// As a script for a shell; a `!` may precede it.
+    Script,
+    /// As a command of git with its arguments; as a script for a shell after a `!`.
+    Alias,
 }
 
-/// The values of the settings in a file that make git run something.
-pub(super) fn read_helper_values(config: &Path) -> Vec<HelperValue> {
-    let content = path_survey::read_small_file(config, CONFIG_BYTES_MAX).unwrap_or_default();
-    let settings = git_config::parse_settings(&String::from_utf8_lossy(&content));
-    let settings = settings.into_iter().flatten();
-    let helpers = settings.filter(|setting| {
-        is_helper_setting(&setting.name, &setting.value) && !is_location(&setting.name)
-    });
-    let value = |setting: git_config::GitSetting| {
-        let last = setting.name.rsplit('.').next().unwrap_or_default();
-        let is_path = matches!(
-            last,
-            "attributesfile" | "templatedir" | "path" | "program" | "askpass" | "smtpserver"
-        );
-        HelperValue { is_path, text: setting.value }
+/// The value of a setting that makes git run something.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct HelperValue {
+    pub(crate) text: String,
+    pub(crate) used_as: HelperUse,
+}
+
+/// What matters in a file with settings of git.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct ConfigSummary {
+    /// The files that it includes, as written, whatever the conditions.
+    includes: Vec<String>,
+    /// The folders of hooks that it names.
+    pub(crate) hooks_folders: Vec<String>,
+    /// The values of its settings that make git run something.
+    pub(crate) helpers: Vec<HelperValue>,
+}
+
+/// Why the settings in a file are not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ConfigError {
+    /// Git itself cannot read it and does not run.
+    Malformed,
+    /// Git reads it, but it is too large to be checked here, or includes too many files.
+    TooLarge,
+}
+
+/// Reads a file with settings of git. A missing file has none.
+pub(super) fn read_config(config: &Path) -> Result<ConfigSummary, ConfigError> {
+    if !path_survey::exists(config) {
+        return Ok(ConfigSummary::default());
+    }
+    let Some(content) = path_survey::read_small_file(config, CONFIG_BYTES_MAX) else {
+        return Err(match path_survey::is_larger_than(config, CONFIG_BYTES_MAX) {
+            true => ConfigError::TooLarge,
+            false => ConfigError::Malformed,
+        });
     };
-    helpers.map(value).collect()
+    let settings = git_config::parse_settings(&String::from_utf8_lossy(&content));
+    let mut summary = ConfigSummary::default();
+    for setting in settings.ok_or(ConfigError::Malformed)? {
+        let name = setting.name.as_str();
+        match name {
+            "core.hookspath" => summary.hooks_folders.push(setting.value),
+            _ if is_include(name) => summary.includes.push(setting.value),
+            _ if is_helper_setting(name, &setting.value) && !is_location(name) => {
+                let used_as = find_helper_use(name);
+                summary.helpers.push(HelperValue { used_as, text: setting.value });
+            }
+            _ => {}
+        }
+    }
+    Ok(summary)
+}
+
+fn find_helper_use(name: &str) -> HelperUse {
+    let last = name.rsplit('.').next().unwrap_or_default();
+    match last {
+        _ if name.starts_with("alias.") => HelperUse::Alias,
+        "attributesfile" | "templatedir" | "path" | "program" | "askpass" | "smtpserver" => {
+            HelperUse::Path
+        }
+        _ => HelperUse::Script,
+    }
 }
 
 /// Whether a setting names a place that is protected in another way, or a URL.
@@ -183,31 +235,49 @@ fn is_location(name: &str) -> bool {
         || matches!(last, "insteadof" | "pushinsteadof" | "allow" | "proxy" | "vcs")
 }
 
-/// The files that a configuration includes, directly or indirectly, whatever the conditions; `None`
-/// if there are too many to list, or one cannot be read.
-pub(super) fn list_includes(config: &Path, home: Option<&Path>) -> Option<Vec<PathBuf>> {
-    let mut found: Vec<PathBuf> = Vec::new();
+/// A file with settings of git, with all files that it includes, directly or indirectly.
+#[derive(Debug, Default)]
+pub(crate) struct ConfigChain {
+    /// The included files, whether or not they exist.
+    pub(crate) included: Vec<PathBuf>,
+    pub(crate) summaries: Vec<Arc<ConfigSummary>>,
+    /// The files whose settings are not known.
+    pub(crate) errors: Vec<(PathBuf, ConfigError)>,
+}
+
+/// Reads a configuration and the files that it includes by `read`.
+pub(super) fn read_config_chain(
+    config: &Path,
+    home: Option<&Path>,
+    mut read: impl FnMut(&Path) -> Result<Arc<ConfigSummary>, ConfigError>,
+) -> ConfigChain {
+    let mut chain = ConfigChain::default();
+    let mut known = HashSet::from([config.to_owned()]);
     let mut open = vec![config.to_owned()];
     while let Some(file) = open.pop() {
-        if !path_survey::exists(&file) {
-            continue;
-        }
-        let content = path_survey::read_small_file(&file, CONFIG_BYTES_MAX)?;
-        let settings = git_config::parse_settings(&String::from_utf8_lossy(&content))?;
-        for setting in settings.into_iter().filter(|setting| is_include(&setting.name)) {
-            let in_home = setting.value.strip_prefix("~/").and_then(|rest| Some(home?.join(rest)));
-            let beside = || file.parent().map(|folder| folder.join(&setting.value));
-            let path = in_home.or_else(beside).and_then(|path| path_survey::canonicalize(&path));
-            if let Some(path) = path.filter(|path| path != config && !found.contains(path)) {
-                if found.len() >= INCLUDES_MAX {
-                    return None;
-                }
-                open.push(path.clone());
-                found.push(path);
+        let summary = match read(&file) {
+            Ok(summary) => summary,
+            Err(error) => {
+                chain.errors.push((file, error));
+                continue;
             }
+        };
+        for written in &summary.includes {
+            let in_home = written.strip_prefix("~/").and_then(|rest| Some(home?.join(rest)));
+            let beside = || file.parent().map(|folder| folder.join(written));
+            let path = in_home.or_else(beside).and_then(|path| path_survey::canonicalize(&path));
+            let Some(path) = path.filter(|path| !known.contains(path)) else { continue };
+            if known.len() > INCLUDES_MAX {
+                chain.errors.push((config.to_owned(), ConfigError::TooLarge));
+                return chain;
+            }
+            known.insert(path.clone());
+            open.push(path.clone());
+            chain.included.push(path);
         }
+        chain.summaries.push(summary);
     }
-    Some(found)
+    chain
 }
 
 fn is_include(name: &str) -> bool {
@@ -371,13 +441,20 @@ mod tests {
         put("config", "[include]\npath = a\npath = ~/h\n[includeIf \"onbranch:x\"]\npath = c\n");
         put("a", "[include] path = b");
         put("b", "[include] path = config\npath = a");
-        let mut found = list_includes(&root.join("config"), Some(&root.join("home"))).unwrap();
+        let read = |home: Option<&Path>| {
+            let read = |file: &Path| read_config(file).map(Arc::new);
+            read_config_chain(&root.join("config"), home, read)
+        };
+        let mut found = read(Some(&root.join("home"))).included;
         found.sort();
         assert_eq!(found, ["a", "b", "c", "home/h"].map(|name| root.join(name)));
         put("b", "[core");
-        assert_eq!(list_includes(&root.join("config"), None), None);
-        put("b", &"[include] path = config\n".repeat(20_000));
-        assert_eq!(list_includes(&root.join("config"), None), None);
+        assert_eq!(read(None).errors, [(root.join("b"), ConfigError::Malformed)]);
+        put("b", &"[include] path = config\n".repeat(50_000));
+        assert_eq!(read(None).errors, [(root.join("b"), ConfigError::TooLarge)]);
+        let many: String = (0..=INCLUDES_MAX).map(|n| format!("[include] path = n{n}\n")).collect();
+        put("b", &many);
+        assert_eq!(read(None).errors, [(root.join("config"), ConfigError::TooLarge)]);
     }
 
     #[test]

@@ -25,8 +25,8 @@ const OBJECT_NAME_SIZES: &[usize] = &[20, 32];
 const ASSUME_UNCHANGED_FLAG: u8 = 0x80;
 const EXTENDED_FLAG: u8 = 0x40;
 const SKIP_WORKTREE_FLAG: u8 = 0x40;
-/// Most files that are kept whose changes `git status` does not show.
-const CONCEALED_MAX: usize = 1_000;
+/// Most files that are kept whose changes `git status` does not show. A sparse checkout has that many.
+const CONCEALED_MAX: usize = 100_000;
 
 /// What matters in the index of a git folder. Paths are relative to the working folder.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -35,10 +35,38 @@ pub(crate) struct IndexSummary {
     pub(crate) links: Vec<PathBuf>,
     /// The settings that it lists.
     pub(crate) settings: BTreeSet<StagedFile>,
-    /// The files whose changes `git status` does not show, up to a bound.
-    pub(crate) concealed: BTreeSet<PathBuf>,
+    /// The files that git assumes to be unchanged.
+    pub(crate) assumed_unchanged: ConcealedFiles,
+    /// The files that git leaves out of the working folder, as a sparse checkout does.
+    pub(crate) skipped: ConcealedFiles,
+}
+
+/// Files whose changes `git status` does not show.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct ConcealedFiles {
+    /// The files, up to a bound.
+    pub(crate) paths: BTreeSet<PathBuf>,
     /// The number of all such files.
-    pub(crate) concealed_count: usize,
+    pub(crate) count: usize,
+}
+
+impl ConcealedFiles {
+    fn insert(&mut self, path: &Path) {
+        self.count += 1;
+        if self.paths.len() < CONCEALED_MAX {
+            self.paths.insert(path.to_owned());
+        }
+    }
+
+    fn extend(&mut self, other: Self) {
+        self.paths.extend(other.paths);
+        self.count += other.count;
+    }
+
+    /// Whether all of them are in `paths`.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.count == self.paths.len()
+    }
 }
 
 /// A file that a repository holds.
@@ -65,8 +93,8 @@ pub(super) fn read_index(git: &Path, is_setting: fn(&Path) -> bool) -> Option<In
         let shared = parse_index(&content, is_setting)?.summary;
         summary.links.extend(shared.links);
         summary.settings.extend(shared.settings);
-        summary.concealed.extend(shared.concealed);
-        summary.concealed_count += shared.concealed_count;
+        summary.assumed_unchanged.extend(shared.assumed_unchanged);
+        summary.skipped.extend(shared.skipped);
     }
     Some(summary)
 }
@@ -109,8 +137,7 @@ fn parse_sized_index(
         let flags = *reader.take(2)?.first()?;
         let is_extended = flags & EXTENDED_FLAG != 0;
         let more_flags = reader.take(if is_extended { 2 } else { 0 })?.first().copied();
-        let is_concealed = flags & ASSUME_UNCHANGED_FLAG != 0
-            || more_flags.unwrap_or_default() & SKIP_WORKTREE_FLAG != 0;
+        let is_skipped = more_flags.unwrap_or_default() & SKIP_WORKTREE_FLAG != 0;
         if version == 4 {
             let kept = name.len().checked_sub(reader.read_varint()?)?;
             name.truncate(kept);
@@ -127,11 +154,10 @@ fn parse_sized_index(
         if mode & TYPE_BITS == GITLINK_MODE && !name.is_empty() {
             index.summary.links.push(path.to_owned());
         }
-        if is_concealed {
-            index.summary.concealed_count += 1;
-            if index.summary.concealed.len() < CONCEALED_MAX {
-                index.summary.concealed.insert(path.to_owned());
-            }
+        if flags & ASSUME_UNCHANGED_FLAG != 0 {
+            index.summary.assumed_unchanged.insert(path);
+        } else if is_skipped {
+            index.summary.skipped.insert(path);
         }
         if is_setting(path) {
             let object = to_hex(object);

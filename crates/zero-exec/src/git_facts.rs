@@ -1,0 +1,67 @@
+//! What the files of a repository say: its settings, helpers, index, branches and place.
+//!
+//! They are read as git reads them, without running git, with bounded lookups of names and files.
+
+mod git_config;
+mod git_helpers;
+mod git_index;
+mod git_location;
+mod git_refs;
+
+use std::path::Path;
+use std::sync::Arc;
+
+pub(crate) use self::git_helpers::{
+    ConfigChain, ConfigError, ConfigSummary, HelperUse, HelperValue,
+};
+pub(crate) use self::git_index::{ConcealedFiles, IndexSummary, StagedFile};
+pub(crate) use self::git_location::{
+    PointerTarget, RepositoryLocation, may_be_git_folder, read_pointer,
+};
+pub(crate) use self::git_refs::GitRefs;
+
+/// What git would run when used in a folder: names of settings and hooks.
+pub(crate) fn find_git_helpers(folder: &Path) -> Vec<String> {
+    git_helpers::find_helpers(folder)
+}
+
+/// The programs that a repository's configuration and hooks run, by its git folder.
+pub(crate) fn list_git_helpers(git: &Path) -> Vec<String> {
+    git_helpers::find_repository_helpers(git)
+}
+
+/// The programs that a file with settings of git runs; the file itself if it cannot be read.
+pub(crate) fn list_git_config_helpers(config: &Path) -> Vec<String> {
+    git_helpers::find_config_helpers(config)
+}
+
+/// What matters in a file with settings of git. A missing file has no settings.
+pub(crate) fn read_git_config(config: &Path) -> Result<ConfigSummary, ConfigError> {
+    git_helpers::read_config(config)
+}
+
+/// Reads a file with settings of git and those that it includes, each by `read`.
+pub(crate) fn read_git_config_chain(
+    config: &Path,
+    home: Option<&Path>,
+    read: impl FnMut(&Path) -> Result<Arc<ConfigSummary>, ConfigError>,
+) -> ConfigChain {
+    git_helpers::read_config_chain(config, home, read)
+}
+
+/// The values of a setting in a file with settings of git.
+pub(crate) fn read_git_values(config: &Path, name: &str) -> Vec<String> {
+    git_helpers::read_values(config, name)
+}
+
+/// The last value of a setting in a text with settings of git; `None` if the text is malformed.
+pub(crate) fn read_git_text(content: &[u8], name: &str) -> Option<Option<String>> {
+    let settings = git_config::parse_settings(&String::from_utf8_lossy(content))?;
+    Some(settings.into_iter().rev().find(|setting| setting.name == name).map(|found| found.value))
+}
+
+/// What matters in the index of a git folder; `None` if the index cannot be read. `is_setting` tells
+/// which files count as settings.
+pub(crate) fn read_git_index(git: &Path, is_setting: fn(&Path) -> bool) -> Option<IndexSummary> {
+    git_index::read_index(git, is_setting)
+}
