@@ -131,7 +131,7 @@ impl CallCommands {
         timeout: Option<Duration>,
     ) -> Result<Arc<Job>, ToolError> {
         let session = &self.launcher.session;
-        if !session.remembers {
+        if !session.can_keep_jobs() {
             let message = "background jobs need a session; run the command in the foreground";
             return Err(ToolError::invalid(ErrorReason::SchemaViolation, message));
         }
@@ -161,8 +161,11 @@ impl CallCommands {
         let watched = MonitoredCommand::start(running, options)
             .map_err(|error| command_errors::monitor_error(&error))?;
         session.add(&watched);
+        let command = request.execution.to_string();
         Ok(slot.add_job(JobCandidate {
-            command: request.execution.to_string(),
+            shown_command: self.mask_command(&command),
+            call: self.launcher.call.clone(),
+            command,
             spill_file: spill.create_if_possible(),
             allowed: self.tool_limits(),
             missing,
@@ -186,6 +189,12 @@ impl CallCommands {
 
     fn may_become_job(&self) -> bool {
         self.launcher.session.remembers && self.timeout_action() == TimeoutAction::Job
+    }
+
+    fn mask_command(&self, command: &str) -> String {
+        let mut shown = command.to_owned();
+        self.secrets.mask_string(&mut shown);
+        shown
     }
 
     fn new_spill_file(&self) -> SpillFile {
@@ -271,6 +280,8 @@ impl ForegroundCommand {
         let slot = self.commands.launcher.session.jobs.reserve().ok()?;
         self.is_job = true;
         Some(slot.add_job(JobCandidate {
+            shown_command: self.commands.mask_command(&self.command),
+            call: self.commands.launcher.call.clone(),
             command: std::mem::take(&mut self.command),
             spill_file: self.spill.as_ref().and_then(SpillFile::create_if_possible),
             allowed: self.commands.tool_limits(),

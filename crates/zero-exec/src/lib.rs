@@ -60,6 +60,25 @@ pub use session_network::{GrantProvider, NetworkPolicy, NetworkUseGuard, Session
 pub use spill_folder::SpillFolder;
 pub use tree_watch::{QuarantinedFile, TreeWatch, WatchReport};
 
+/// Holds the jobs that run: ends all other programs of this process, calls `detach` with the ids of
+/// the jobs, and returns when they have ended. Does nothing without such jobs, and ends at once if
+/// `detach` fails; [`end_all_programs`] then ends them.
+pub fn hold_jobs(detach: impl FnOnce(&[String]) -> std::io::Result<()>) {
+    if !zero_sandbox::detachable_process::can_detach() {
+        return;
+    }
+    let jobs = session_commands::end_all_but_jobs();
+    if jobs.is_empty() {
+        return;
+    }
+    services::end_all_services();
+    let ids: Vec<String> = jobs.iter().map(|job| job.id().to_owned()).collect();
+    match detach(&ids) {
+        Ok(()) => session_commands::wait_for_jobs(&jobs),
+        Err(error) => tracing::warn!(%error, "this process cannot hold its jobs"),
+    }
+}
+
 /// Ends every command and service of this process, and waits until what they left behind is checked.
 /// Call it before the process exits: a task that holds a session or service may never be dropped.
 pub fn end_all_programs() {

@@ -7,16 +7,18 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use zero_sandbox::folder_lease::FolderLease;
-use zero_sandbox::{FileType, StateDir, Workspace, path_survey};
+use zero_sandbox::{FileType, StateDir, Workspace, detachable_process, path_survey};
 
-use crate::jobs::JobTable;
 use crate::jobs::monitored_command::MonitoredCommand;
+use crate::jobs::{Job, JobTable};
 use crate::session_network::SessionNetwork;
 
 /// Subfolder of the state folder for temporary files, one folder per session.
 pub const TMP_SHELF: &str = "tmp";
 /// How long the start and the end of all commands are waited for.
 const END_MAX: Duration = Duration::from_secs(10);
+/// How long a process holds jobs after its own end.
+const HELD_TIME_MAX: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// The state that the commands of a session share.
 pub struct SessionCommands {
@@ -72,13 +74,36 @@ struct SessionResources {
 /// The sessions of this process that have started a command.
 static LIVE_SESSIONS: Mutex<Vec<Weak<SessionCommands>>> = Mutex::new(Vec::new());
 
+/// Sessions that are over, and whose jobs go on.
+static HELD_SESSIONS: Mutex<Vec<Arc<SessionCommands>>> = Mutex::new(Vec::new());
+
 /// Ends the commands of every session of this process; see [`crate::end_all_programs`].
 pub(crate) fn end_all_sessions() {
     let live = std::mem::take(&mut *LIVE_SESSIONS.lock().unwrap_or_else(PoisonError::into_inner));
     let live: Vec<Arc<SessionCommands>> = live.iter().filter_map(Weak::upgrade).collect();
     // First all of them, so that none goes on while another is waited for.
     live.iter().for_each(|session| session.kill_commands());
-    live.iter().for_each(|session| session.end());
+    live.iter().for_each(|session| session.end_now());
+    HELD_SESSIONS.lock().unwrap_or_else(PoisonError::into_inner).clear();
+}
+
+/// Ends every command of this process but the jobs that run, and returns these. No command starts
+/// afterwards.
+pub(crate) fn end_all_but_jobs() -> Vec<Arc<Job>> {
+    let live = LIVE_SESSIONS.lock().unwrap_or_else(PoisonError::into_inner);
+    let live: Vec<Arc<SessionCommands>> = live.iter().filter_map(Weak::upgrade).collect();
+    live.iter().for_each(SessionCommands::end);
+    live.iter().flat_map(|session| session.jobs.list_running()).collect()
+}
+
+/// Waits until these jobs have ended. Those that take longer than a week are killed.
+pub(crate) fn wait_for_jobs(jobs: &[Arc<Job>]) {
+    let until = Instant::now() + HELD_TIME_MAX;
+    for job in jobs {
+        if !job.wait(until.saturating_duration_since(Instant::now())) {
+            job.kill();
+        }
+    }
 }
 
 impl SessionCommands {
@@ -96,6 +121,18 @@ impl SessionCommands {
             started: Condvar::new(),
             jobs: JobTable::default(),
         }
+    }
+
+    /// The same commands, which can become these jobs.
+    #[must_use]
+    pub fn with_jobs(self, jobs: JobTable) -> Self {
+        Self { jobs, ..self }
+    }
+
+    /// Whether a job can outlive the call that starts it: its session continues, or this process
+    /// can hold it.
+    pub(crate) fn can_keep_jobs(&self) -> bool {
+        self.remembers || detachable_process::can_detach()
     }
 
     /// Where the next command starts, if not in the workspace's first folder.
@@ -158,9 +195,47 @@ impl SessionCommands {
         }
     }
 
+    /// Ends the session: every command, those that are about to start among them, and its jobs. If
+    /// this process can go on without its caller, jobs that run are held instead. Returns when what
+    /// ends has ended.
+    pub fn end(self: &Arc<Self>) {
+        let held = match detachable_process::can_detach() {
+            true => self.jobs.list_running(),
+            false => Vec::new(),
+        };
+        if held.is_empty() {
+            return self.end_now();
+        }
+        let mut sessions = HELD_SESSIONS.lock().unwrap_or_else(PoisonError::into_inner);
+        if !sessions.iter().any(|session| Arc::ptr_eq(session, self)) {
+            sessions.push(Arc::clone(self));
+        }
+        drop(sessions);
+        let mut open = self.lock_resources();
+        open.is_over = true;
+        let others: Vec<Arc<MonitoredCommand>> = open
+            .commands
+            .iter()
+            .filter_map(Weak::upgrade)
+            .filter(|command| !held.iter().any(|job| job.is_command(command)))
+            .collect();
+        drop(open);
+        others.iter().for_each(|command| command.kill());
+        let until = Instant::now() + END_MAX;
+        for command in others {
+            command.wait(until.saturating_duration_since(Instant::now()));
+        }
+    }
+
+    /// Whether the session is over and its jobs go on.
+    pub fn is_held(self: &Arc<Self>) -> bool {
+        let sessions = HELD_SESSIONS.lock().unwrap_or_else(PoisonError::into_inner);
+        sessions.iter().any(|session| Arc::ptr_eq(session, self))
+    }
+
     /// Ends every command, jobs and others, those that are about to start among them, waits until
     /// they have ended, and takes the temporary files away: the session is over.
-    pub fn end(&self) {
+    fn end_now(&self) {
         self.kill_commands();
         let open = self.lock_resources();
         // `add` kills whatever starts from now on.

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
+use serde::{Deserialize, Serialize};
 use zero_core::text_shortening::excerpt;
 use zero_sandbox::path_survey::{self, ChangeStamp};
 use zero_sandbox::quarantine::{self, EntryKind, Quarantine};
@@ -229,7 +230,7 @@ pub(super) struct WatchedPath {
 }
 
 /// The findings after a command.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WatchReport {
     /// The quarantined files.
     pub quarantined: Vec<QuarantinedFile>,
@@ -258,7 +259,7 @@ impl WatchReport {
 }
 
 /// A forbidden file that a command created.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QuarantinedFile {
     /// Where it was.
     pub path: PathBuf,

@@ -14,6 +14,7 @@ mod chain_writer;
 mod connection_rows;
 mod day_reader;
 mod decision_fields;
+mod job_rows;
 mod log_expiry;
 mod log_head;
 pub mod open_calls;
@@ -37,6 +38,7 @@ use self::chain_writer::{AppendOutcome, ChainWriter};
 pub use self::connection_rows::ConnectionAuditLog;
 pub use self::day_reader::{DayLogLine, DayReader};
 pub(crate) use self::decision_fields::EFFECTS_MAX;
+pub(crate) use self::job_rows::JobAuditLog;
 use crate::dialect::DialectName;
 use crate::metrics::CallStatus;
 use crate::redaction;
@@ -114,6 +116,10 @@ pub struct AuditRow {
     /// `service`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service: Option<AuditService>,
+    /// The end of the background job that the row describes; then the row is not a call, and `tool`
+    /// is `job`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<AuditJob>,
     /// The process that makes the call; only in a row with status `started`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process: Option<String>,
@@ -145,6 +151,7 @@ impl AuditRow {
             fallback: None,
             connection: None,
             service: None,
+            job: None,
             process: None,
         }
     }
@@ -154,9 +161,9 @@ impl AuditRow {
         self.status == STARTED
     }
 
-    /// Whether the row describes a call, and not a connection or service.
+    /// Whether the row describes a call, and not a connection, a service or a job.
     pub fn is_call(&self) -> bool {
-        self.connection.is_none() && self.service.is_none()
+        self.connection.is_none() && self.service.is_none() && self.job.is_none()
     }
 
     /// The input that ran: rewritten by hooks, if they did that.
@@ -217,6 +224,20 @@ pub struct AuditConnection {
 /// run time.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct AuditService {
+    /// Exit code of its main process, if it exited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// Signal that killed its main process, if one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signal: Option<i32>,
+}
+
+/// The end of a background job. The row's title and input describe the job; the row's duration is
+/// its run time.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct AuditJob {
+    /// The call that started it.
+    pub of_call: String,
     /// Exit code of its main process, if it exited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use zero_core::{SessionId, ToolError};
+use zero_exec::jobs::{JobOwner, JobRegistry, JobTable};
 use zero_exec::{
     GrantProvider, NetworkPolicy, SessionCommands, SessionNetwork, SpillFolder, TMP_SHELF,
 };
@@ -13,7 +14,7 @@ use zero_sandbox::{StateDir, Workspace, file_error, folder_lease};
 
 use crate::admission::SessionQuota;
 use crate::approver::Approver;
-use crate::audit::{self, ConnectionAuditLog};
+use crate::audit::{self, ConnectionAuditLog, JobAuditLog};
 use crate::editor::Editor;
 use crate::editor_buffers::EditorBuffers;
 use crate::elicitation::Elicitor;
@@ -54,8 +55,8 @@ pub struct ToolHostSessionConfig {
     pub result_lifetime: ResultLifetime,
 }
 
-/// The state of a session. When it ends, its jobs are killed and its oversized results are removed,
-/// unless they belong to a stored session.
+/// The state of a session. When it ends, its jobs are killed, unless this process can hold them, and
+/// its oversized results are removed, unless they belong to a stored session.
 pub struct ToolHostSession {
     id: Option<SessionId>,
     seen: Option<Arc<SeenFiles>>,
@@ -151,7 +152,20 @@ impl ToolHostSession {
         });
         let allowed = Arc::clone(&grants);
         let network = network(Arc::new(move || allowed.list_grants(GrantDecision::Allowed)));
-        let commands = SessionCommands::new(&host.state, name, id.is_some(), network);
+        let folder = workspace.cwd().display().to_string();
+        let job_owner = JobOwner {
+            // Single calls in a folder reach each other's jobs.
+            scope: match &id {
+                Some(_) => name.clone(),
+                None => format!("calls {folder}"),
+            },
+            session: id.as_ref().map(ToString::to_string),
+            workspace: folder,
+        };
+        let log = JobAuditLog::new(&host.state, workspace.clone(), id.clone());
+        let jobs = JobTable::new(JobRegistry::open(&host.state), job_owner, Arc::new(log));
+        let commands =
+            SessionCommands::new(&host.state, name, id.is_some(), network).with_jobs(jobs);
         commands.sweep();
         Ok(Self {
             seen: id.is_some().then(Arc::default),
@@ -255,6 +269,9 @@ impl ToolHostSession {
 impl Drop for ToolHostSession {
     fn drop(&mut self) {
         self.end();
-        self.spill.end();
+        // A job that goes on still writes its output there.
+        if !self.commands.is_held() {
+            self.spill.end();
+        }
     }
 }

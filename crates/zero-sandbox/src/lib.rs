@@ -19,6 +19,8 @@ pub mod canonical_path;
 mod cgroup;
 pub mod config_file;
 pub mod confinement;
+#[cfg(target_os = "linux")]
+pub mod detachable_process;
 pub mod expiry;
 pub mod file_attributes;
 pub mod file_error;
@@ -43,6 +45,8 @@ pub mod open_file_limit;
 #[cfg(target_os = "linux")]
 pub mod output_collector;
 pub mod path_survey;
+#[cfg(target_os = "linux")]
+pub mod private_socket;
 pub mod process_memory;
 #[cfg(target_os = "linux")]
 mod process_tree;

@@ -5,6 +5,7 @@
 pub mod acp;
 pub mod config;
 pub mod gateway;
+pub mod jobs;
 pub mod mcp;
 pub mod memory;
 pub mod policy;
@@ -28,6 +29,7 @@ use zero_runtime::audit::ChainPosition;
 pub use self::acp::AcpArgs;
 pub use self::config::{ConfigCommand, SettingsLayerArgs};
 pub use self::gateway::{GatewayArgs, GatewayCommand, GatewayServeArgs, RemoteGatewayArgs};
+pub use self::jobs::{JobsCommand, JobsKillArgs, JobsListArgs, JobsOutputArgs, JobsShowArgs};
 pub use self::mcp::{
     McpApproveArgs, McpArgs, McpClientProgram, McpCommand, McpInstallArgs, McpLoginArgs,
     McpLogoutArgs, McpReconnectArgs, McpServeArgs, McpStatusArgs,
@@ -109,6 +111,12 @@ pub enum CliCommand {
         /// Action to perform.
         #[command(subcommand)]
         command: SessionsCommand,
+    },
+    /// List, show and kill background jobs
+    Jobs {
+        /// Action to perform.
+        #[command(subcommand)]
+        command: JobsCommand,
     },
     /// Remove old sessions and other data, and give free space back
     Prune(PruneArgs),

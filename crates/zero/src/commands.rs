@@ -10,6 +10,7 @@ mod config;
 mod conformance;
 mod doctor;
 mod gateway;
+mod jobs;
 mod man;
 mod mcp;
 mod memory;
@@ -59,6 +60,7 @@ pub(crate) fn run(app: &AppContext, cli: Cli) -> anyhow::Result<ExitOutcome> {
         Some(CliCommand::Acp(args)) => acp::run(app, &args),
         Some(CliCommand::Run(args)) => run::run(app, &args),
         Some(CliCommand::Sessions { command }) => sessions::run(app, &command),
+        Some(CliCommand::Jobs { command }) => jobs::run(app, &command),
         Some(CliCommand::Prune(args)) => prune::run(app, &args),
         Some(CliCommand::Gateway(args)) => gateway::run(app, &args),
         Some(CliCommand::Mcp(args)) => mcp::run(app, &args),

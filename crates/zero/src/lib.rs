@@ -19,6 +19,7 @@ mod gateway_dialer;
 mod gateway_lock;
 mod host_setup;
 mod idle_trim;
+mod job_holding;
 mod json_input;
 mod logging;
 mod model_key;
@@ -56,11 +57,15 @@ use crate::terminal::Terminal;
 
 /// Runs `zero` with command-line arguments; the first one is the program name.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let args: Vec<OsString> = args.into_iter().collect();
+    job_holding::prepare(&args);
     let config = EnvironmentConfig::from_env();
     let terminal = Terminal::new(config.streams);
     logging::report_panics();
     let tools = Arc::new(LazyLock::new(zero_tools::builtin_tools as _));
-    let outcome = run_app(&AppContext { config, terminal, tools }, args);
+    let app = AppContext { config, terminal, tools };
+    let outcome = run_app(&app, args);
+    job_holding::hold_jobs(&app, outcome);
     zero_exec::end_all_programs();
     outcome.into()
 }

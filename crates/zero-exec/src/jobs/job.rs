@@ -1,26 +1,48 @@
-//! A job: a monitored command with an id.
+//! A job: a command that goes on after the call that started it.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use zero_core::{ErrorReason, ToolError};
+use zero_core::{CallId, ErrorReason, ToolError};
 use zero_sandbox::ConfinementGap;
 use zero_sandbox::running_command::{CommandExit, ExitCause};
 
+use super::held_job::HeldJob;
+use super::job_record::{JobRecord, JobState};
+use super::job_registry::JobRegistry;
 use super::monitored_command::{MonitoredCommand, SendInputError};
 use super::unread_output::OutputChunk;
 use crate::command_errors::ToolCommandLimits;
 use crate::tree_watch::WatchReport;
 
-/// A background command of a session.
+/// How long one request to the holder of a job waits for output.
+const HELD_WAIT: Duration = Duration::from_secs(2);
+
+/// A background command of a session, in this process or another.
 #[derive(Debug)]
 pub struct Job {
     id: String,
     command: String,
     spill_file: Option<String>,
-    allowed: ToolCommandLimits,
     missing: Vec<ConfinementGap>,
+    source: JobSource,
+}
+
+/// Where a job runs.
+#[derive(Debug)]
+enum JobSource {
+    /// In this process.
+    Local(Box<LocalJob>),
+    /// In another process, which may have ended.
+    Held(Arc<HeldJob>),
+}
+
+/// A job of this process.
+#[derive(Debug)]
+struct LocalJob {
+    allowed: ToolCommandLimits,
     watched: Arc<MonitoredCommand>,
+    registry: Arc<JobRegistry>,
 }
 
 /// Whether a job runs.
@@ -35,6 +57,10 @@ pub enum JobStatus {
 /// A started command that is to become a job.
 pub(crate) struct JobCandidate {
     pub(crate) command: String,
+    /// The command line without secret values.
+    pub(crate) shown_command: String,
+    /// The call that started it.
+    pub(crate) call: CallId,
     pub(crate) spill_file: Option<String>,
     pub(crate) allowed: ToolCommandLimits,
     /// Sandbox properties that are not enforced, as settings allow.
@@ -43,10 +69,17 @@ pub(crate) struct JobCandidate {
 }
 
 impl Job {
-    pub(super) fn new(id: String, candidate: JobCandidate) -> Self {
-        let JobCandidate { command, spill_file, allowed, missing, watched } = candidate;
+    pub(super) fn new(id: String, candidate: JobCandidate, registry: Arc<JobRegistry>) -> Self {
+        let JobCandidate { command, spill_file, allowed, missing, watched, .. } = candidate;
         watched.release_permit();
-        Self { id, command, spill_file, allowed, missing, watched }
+        let source = JobSource::Local(Box::new(LocalJob { allowed, watched, registry }));
+        Self { id, command, spill_file, missing, source }
+    }
+
+    pub(super) fn from_record(record: JobRecord, held: HeldJob) -> Self {
+        let JobRecord { id, command, output_file, gaps, .. } = record;
+        let source = JobSource::Held(Arc::new(held));
+        Self { id, command, spill_file: output_file, missing: gaps, source }
     }
 
     /// The id by which tools refer to the job.
@@ -66,16 +99,25 @@ impl Job {
 
     /// Whether the job runs, and how it ended.
     pub fn status(&self) -> JobStatus {
-        self.watched.end_status().map_or(JobStatus::Running, JobStatus::Ended)
+        match &self.source {
+            JobSource::Local(local) => {
+                local.watched.end_status().map_or(JobStatus::Running, JobStatus::Ended)
+            }
+            JobSource::Held(held) => match held.state() {
+                JobState { has_ended: false, .. } => JobStatus::Running,
+                JobState { exit, .. } => JobStatus::Ended(exit),
+            },
+        }
     }
 
     /// Why the job was stopped: a limit or its timeout. `None` if it ended by itself, still runs or
     /// was killed on request.
     pub fn stop_error(&self) -> Option<ToolError> {
-        let ended = self.watched.end_status()??;
-        match ended.why {
-            ExitCause::Killed => None,
-            _ => self.allowed.job_error(&ended),
+        match &self.source {
+            JobSource::Local(local) => {
+                find_stop_error(local.watched.end_status()??, &local.allowed)
+            }
+            JobSource::Held(held) => held.state().error,
         }
     }
 
@@ -86,22 +128,42 @@ impl Job {
 
     /// Files that it created although it may not; empty until it has ended.
     pub fn watch_report(&self) -> WatchReport {
-        self.watched.watch_report()
+        match &self.source {
+            JobSource::Local(local) => local.watched.watch_report(),
+            JobSource::Held(held) => held.state().report,
+        }
     }
 
     /// Network notes since its start, such as refused connections.
     pub fn sandbox_notes(&self) -> Vec<String> {
-        self.watched.sandbox_notes()
+        match &self.source {
+            JobSource::Local(local) => local.watched.sandbox_notes(),
+            JobSource::Held(held) => held.state().notes,
+        }
     }
 
     /// Bytes of output that were not read.
     pub fn unread_bytes(&self) -> usize {
-        self.watched.unread_bytes()
+        match &self.source {
+            JobSource::Local(local) => local.watched.unread_bytes(),
+            JobSource::Held(held) => {
+                usize::try_from(held.state().unread_bytes).unwrap_or(usize::MAX)
+            }
+        }
     }
 
     /// The output since the last call, and the number of bytes before it that were dropped.
     pub fn take_output(&self) -> (Vec<OutputChunk>, u64) {
-        self.watched.take_unread()
+        match &self.source {
+            JobSource::Local(local) => {
+                let (taken, is_rest) = local.watched.take_unread();
+                if is_rest {
+                    local.registry.take_stored_output(&self.id);
+                }
+                taken
+            }
+            JobSource::Held(held) => held.take_output(),
+        }
     }
 
     /// Writes a text to the job's standard input.
@@ -112,7 +174,11 @@ impl Job {
         if self.status() != JobStatus::Running {
             return failed("has ended");
         }
-        match self.watched.send(text) {
+        let local = match &self.source {
+            JobSource::Local(local) => local,
+            JobSource::Held(held) => return held.send(text),
+        };
+        match local.watched.send(text) {
             Ok(()) => Ok(()),
             Err(SendInputError::Full) => failed("has not read its earlier input yet"),
             Err(SendInputError::Closed) => failed("has closed its input"),
@@ -124,21 +190,88 @@ impl Job {
 
     /// Kills the job. Does nothing if it has ended already.
     pub fn kill(&self) {
-        self.watched.kill();
+        match &self.source {
+            JobSource::Local(local) => local.watched.kill(),
+            JobSource::Held(held) => held.kill(),
+        }
     }
 
     /// Time that the command has run, or ran.
     pub fn run_time(&self) -> Duration {
-        self.watched.run_time()
+        match &self.source {
+            JobSource::Local(local) => local.watched.run_time(),
+            JobSource::Held(held) => Duration::from_millis(held.state().run_ms),
+        }
     }
 
     /// Completes when the job has written something that was not read, or has ended.
     pub async fn wait_progress(&self) {
-        self.watched.wait_progress().await;
+        let held = match &self.source {
+            JobSource::Local(local) => return local.watched.wait_progress().await,
+            JobSource::Held(held) => held,
+        };
+        loop {
+            let asked = Arc::clone(held);
+            let wait = tokio::task::spawn_blocking(move || asked.wait_output(HELD_WAIT));
+            // Fails only when the program ends.
+            let is_over = wait.await.is_err();
+            let state = held.state();
+            if is_over || state.has_ended || state.unread_bytes > 0 {
+                return;
+            }
+        }
+    }
+
+    /// Like [`Job::wait_progress`], for a thread that may wait, up to `limit`.
+    pub fn wait_output(&self, limit: Duration) {
+        match &self.source {
+            JobSource::Local(local) => local.watched.wait_output(limit),
+            JobSource::Held(held) => held.wait_output(limit),
+        }
     }
 
     /// Waits up to `limit` for the end of the job. Returns whether it has ended.
     pub fn wait(&self, limit: Duration) -> bool {
-        self.watched.wait(limit)
+        match &self.source {
+            JobSource::Local(local) => local.watched.wait(limit),
+            JobSource::Held(held) => held.wait(limit),
+        }
     }
+
+    /// Whether this command of this process is the job.
+    pub(crate) fn is_command(&self, command: &Arc<MonitoredCommand>) -> bool {
+        matches!(&self.source, JobSource::Local(local) if Arc::ptr_eq(&local.watched, command))
+    }
+
+    /// Everything that other processes are told of it.
+    pub(super) fn state(&self) -> JobState {
+        let (has_ended, exit) = match self.status() {
+            JobStatus::Running => (false, None),
+            JobStatus::Ended(exit) => (true, exit),
+        };
+        JobState {
+            has_ended,
+            exit,
+            error: self.stop_error(),
+            run_ms: to_millis(self.run_time()),
+            report: self.watch_report(),
+            notes: self.sandbox_notes(),
+            unread_bytes: self.unread_bytes() as u64,
+        }
+    }
+}
+
+/// Why a job was stopped: a limit or its timeout.
+pub(super) fn find_stop_error(
+    ended: CommandExit,
+    allowed: &ToolCommandLimits,
+) -> Option<ToolError> {
+    match ended.why {
+        ExitCause::Killed => None,
+        _ => allowed.job_error(&ended),
+    }
+}
+
+pub(super) fn to_millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

@@ -30,6 +30,24 @@ const INPUTS_MAX: usize = 16;
 /// Receives everything that a command writes.
 pub type OutputSink = Box<dyn FnMut(OutputStream, &[u8]) + Send>;
 
+/// Told of the end of a command before anybody else is.
+pub type EndHook = Box<dyn FnOnce(&EndedCommand<'_>) + Send>;
+
+/// A command that has ended, and the output that nobody has read.
+#[derive(Clone, Copy, Debug)]
+pub struct EndedCommand<'a> {
+    /// How it ended, if that is known.
+    pub exit: Option<&'a CommandExit>,
+    /// Time from its start to its end.
+    pub run_time: Duration,
+    /// Files that it created although it may not.
+    pub watch_report: &'a WatchReport,
+    /// Notes about what the sandbox refused.
+    pub notes: &'a [String],
+    /// The unread output, and the number of bytes before it that were dropped.
+    pub unread: &'a (Vec<OutputChunk>, u64),
+}
+
 /// A value that is only held until it is dropped, such as a permit.
 pub type HeldPermit = Box<dyn Send>;
 
@@ -95,6 +113,7 @@ struct MonitorState {
     unread: UnreadOutput,
     permit: Option<HeldPermit>,
     network: NetworkUseGuard,
+    end_hook: Option<EndHook>,
     finish: Option<CommandEnding>,
 }
 
@@ -171,6 +190,7 @@ impl MonitoredCommand {
                     if unread == UnreadRetention::Yes {
                         watcher.lock().unread.push(came.stream, came.bytes);
                         watcher.progress.notify_waiters();
+                        watcher.ended.notify_all();
                     }
                     output_sink(came.stream, came.bytes);
                     ControlFlow::Continue(())
@@ -215,18 +235,45 @@ impl MonitoredCommand {
         let mut state = self.lock();
         // The hosts of this call are closed before anybody learns of its end.
         drop(network_use);
-        state.finish = Some(CommandEnding {
-            at: Instant::now(),
-            ended,
-            collected: Some(collected),
-            watch_report,
-            notes,
-        });
+        let at = Instant::now();
+        let ending = CommandEnding { at, ended, collected: Some(collected), watch_report, notes };
+        if let Some(hook) = state.end_hook.take() {
+            // Under the lock: output that is read now is not told to the hook, and what the hook is
+            // told is read later.
+            self.run_end_hook(hook, &state, &ending);
+        }
+        state.finish = Some(ending);
         state.permit = None;
         drop(state);
         self.ended.notify_all();
         self.ended_later.notify_one();
         self.progress.notify_waiters();
+    }
+
+    /// Calls `hook` when the command ends, before anybody who waits for the end learns of it; at once
+    /// if it has ended. The hook must not use the command.
+    pub fn on_end(&self, hook: EndHook) {
+        let mut state = self.lock();
+        match state.finish.take() {
+            Some(ending) => {
+                self.run_end_hook(hook, &state, &ending);
+                state.finish = Some(ending);
+            }
+            None => state.end_hook = Some(hook),
+        }
+    }
+
+    fn run_end_hook(&self, hook: EndHook, state: &MonitorState, ending: &CommandEnding) {
+        let ended = EndedCommand {
+            exit: ending.ended.as_ref(),
+            run_time: ending.at.saturating_duration_since(self.started),
+            watch_report: &ending.watch_report,
+            notes: &ending.notes,
+            unread: &state.unread.snapshot(),
+        };
+        if catch_unwind(AssertUnwindSafe(|| hook(&ended))).is_err() {
+            tracing::error!("recording the end of a command failed");
+        }
     }
 
     /// Kills the command. Does nothing if it has ended already.
@@ -258,6 +305,13 @@ impl MonitoredCommand {
         let still_runs = |state: &mut MonitorState| state.finish.is_none();
         let waited = self.ended.wait_timeout_while(self.lock(), limit, still_runs);
         waited.unwrap_or_else(PoisonError::into_inner).0.finish.is_some()
+    }
+
+    /// Waits up to `limit` for unread output or the end.
+    pub fn wait_output(&self, limit: Duration) {
+        let is_idle =
+            |state: &mut MonitorState| state.finish.is_none() && state.unread.readable_len() == 0;
+        drop(self.ended.wait_timeout_while(self.lock(), limit, is_idle));
     }
 
     /// Completes when it has ended. For a single waiter.
@@ -306,12 +360,13 @@ impl MonitoredCommand {
     }
 
     /// The output since the last call, and the number of bytes before it that were dropped. An
-    /// incomplete character is held back while the rest of it may still arrive.
-    pub fn take_unread(&self) -> (Vec<OutputChunk>, u64) {
+    /// incomplete character is held back while the rest of it may still arrive. Also returns whether
+    /// the command had ended, so that this is the rest.
+    pub fn take_unread(&self) -> ((Vec<OutputChunk>, u64), bool) {
         let mut state = self.lock();
-        let rest =
-            if state.finish.is_some() { UnreadRemainder::Never } else { UnreadRemainder::MayCome };
-        state.unread.take(rest)
+        let has_ended = state.finish.is_some();
+        let rest = if has_ended { UnreadRemainder::Never } else { UnreadRemainder::MayCome };
+        (state.unread.take(rest), has_ended)
     }
 
     /// Writes a text to the command's standard input.

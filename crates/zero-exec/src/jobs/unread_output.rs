@@ -64,6 +64,12 @@ impl UnreadOutput {
         (taken.into(), std::mem::take(&mut self.lost))
     }
 
+    /// A copy of the unread output, and the number of bytes before it that were dropped.
+    pub(super) fn snapshot(&self) -> (Vec<OutputChunk>, u64) {
+        let mut copy = Self { pieces: self.pieces.clone(), len: self.len, lost: self.lost };
+        copy.take(UnreadRemainder::Never)
+    }
+
     /// Bytes that were not read.
     pub(super) fn len(&self) -> usize {
         self.len

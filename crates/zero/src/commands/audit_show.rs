@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use zero_runtime::audit::{
-    AuditConnection, AuditHook, AuditLog, AuditRow, AuditService, ChainLink, DayLogLine,
+    AuditConnection, AuditHook, AuditJob, AuditLog, AuditRow, AuditService, ChainLink, DayLogLine,
 };
 use zero_runtime::name_suggestions::suggest_names;
 
@@ -196,7 +196,13 @@ fn render_record(out: &TerminalStream, audit: &AuditLog, record: &RecordHit) -> 
     if let Some(service) = &row.service {
         self::render_service(&mut page, service);
     }
-    render_decision(&mut page, record.value.get("decision").and_then(Value::as_object));
+    if let Some(job) = &row.job {
+        self::render_job(&mut page, job);
+    }
+    // The decision on a job is that on the call which started it.
+    if row.job.is_none() {
+        render_decision(&mut page, record.value.get("decision").and_then(Value::as_object));
+    }
     render_hooks(&mut page, &row.hooks);
     match row.is_begin() {
         true => render_begin(&mut page, audit, row),
@@ -222,6 +228,14 @@ fn render_service(page: &mut RecordText<'_>, service: &AuditService) {
     let shown = |number: &Option<i32>| number.map(|number| number.to_string()).unwrap_or_default();
     page.push_text("exit code", &shown(exit_code));
     page.push_text("signal", &shown(signal));
+}
+
+/// Origin and exit status of a background job.
+fn render_job(page: &mut RecordText<'_>, job: &AuditJob) {
+    let AuditJob { of_call, exit_code, signal } = job;
+    page.push_text("of call", of_call);
+    let (exit_code, signal) = (*exit_code, *signal);
+    render_service(page, &AuditService { exit_code, signal });
 }
 
 /// Policy decision, including fields that this build does not know.

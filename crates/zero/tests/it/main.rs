@@ -18,6 +18,7 @@ mod gateway_process;
 mod help;
 mod hooks;
 mod hostile_disk;
+mod jobs;
 #[cfg(feature = "lsp")]
 mod language_servers;
 mod mcp;
