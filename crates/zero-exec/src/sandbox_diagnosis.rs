@@ -42,7 +42,7 @@ pub struct LaunchFacts {
 }
 
 /// A command that has ended, and what its sandbox allowed.
-pub(crate) struct EndedCommand<'a> {
+pub(crate) struct DiagnosisInput<'a> {
     pub(crate) exit: &'a CommandExit,
     pub(crate) run_time: Duration,
     pub(crate) facts: &'a LaunchFacts,
@@ -59,7 +59,7 @@ struct Symptom {
     /// What programs say about it, in lower case. A line with one of these is explained.
     messages: &'static [&'static str],
     /// Explains a line with such a message. `None` if the sandbox is not the cause.
-    explain: fn(&EndedCommand<'_>, &str) -> Option<String>,
+    explain: fn(&DiagnosisInput<'_>, &str) -> Option<String>,
 }
 
 /// The causes, the most specific first.
@@ -147,12 +147,12 @@ const PRIVILEGED_WORK: &[&str] = &[
 ];
 
 /// The explanations of why a command failed, or was slow, because of its sandbox.
-pub(crate) fn diagnose(command: &EndedCommand<'_>, output: &CollectedOutput) -> Vec<String> {
+pub(crate) fn diagnose(command: &DiagnosisInput<'_>, output: &CollectedOutput) -> Vec<String> {
     let runs = || output.mixed.head().chain(output.mixed.tail());
     diagnose_text(command, || ansi_filter::strip_pieces(runs().map(|run| run.bytes)))
 }
 
-fn diagnose_text(command: &EndedCommand<'_>, text: impl FnOnce() -> String) -> Vec<String> {
+fn diagnose_text(command: &DiagnosisInput<'_>, text: impl FnOnce() -> String) -> Vec<String> {
     let mut notes: Vec<String> = command.explain_speed().into_iter().collect();
     if command.exit.exit_code.is_none_or(|code| code == 0) {
         return notes;
@@ -164,7 +164,7 @@ fn diagnose_text(command: &EndedCommand<'_>, text: impl FnOnce() -> String) -> V
     notes
 }
 
-fn explain_text(command: &EndedCommand<'_>, text: &str) -> Vec<String> {
+fn explain_text(command: &DiagnosisInput<'_>, text: &str) -> Vec<String> {
     let lines: Vec<(&str, String)> = text
         .lines()
         .filter(|line| line.len() <= LINE_BYTES_MAX)
@@ -181,13 +181,13 @@ fn explain_text(command: &EndedCommand<'_>, text: &str) -> Vec<String> {
     notes
 }
 
-fn explain_network(command: &EndedCommand<'_>, line: &str) -> Option<String> {
+fn explain_network(command: &DiagnosisInput<'_>, line: &str) -> Option<String> {
     // A refused connection says more.
     (!command.has_refusals).then(|| network_failure::explain(command.reach, line))
 }
 
 /// Programs expect the services of this machine at `localhost`.
-fn explain_loopback(_: &EndedCommand<'_>, line: &str) -> Option<String> {
+fn explain_loopback(_: &DiagnosisInput<'_>, line: &str) -> Option<String> {
     let names_loopback = ["localhost", "127.0.0.1", "::1"].iter().any(|name| line.contains(name));
     names_loopback.then(|| {
         "network: `localhost` is the session's own network, in which nothing listens there; start the server as a background job of this session, because commands do not reach services of this machine"
@@ -195,17 +195,17 @@ fn explain_loopback(_: &EndedCommand<'_>, line: &str) -> Option<String> {
     })
 }
 
-fn explain_write(command: &EndedCommand<'_>, line: &str) -> Option<String> {
+fn explain_write(command: &DiagnosisInput<'_>, line: &str) -> Option<String> {
     write_failure::explain(command.writes, command.location, line)
 }
 
 /// A file that is mounted cannot be replaced, which is how git and editors change files.
-fn explain_busy(command: &EndedCommand<'_>, line: &str) -> Option<String> {
+fn explain_busy(command: &DiagnosisInput<'_>, line: &str) -> Option<String> {
     write_failure::explain_busy(command.location, line)
 }
 
 /// An allocation that fails without a kill: of more than all memory, or beside the limit.
-fn explain_memory(command: &EndedCommand<'_>, line: &str) -> Option<String> {
+fn explain_memory(command: &DiagnosisInput<'_>, line: &str) -> Option<String> {
     // A shell that cannot fork says so with the same words.
     let limit = match line.contains("fork") {
         true => CommandLimit::Processes,
@@ -217,7 +217,7 @@ fn explain_memory(command: &EndedCommand<'_>, line: &str) -> Option<String> {
     is_near.then(|| command.explain_limit(limit))
 }
 
-fn explain_privilege(_: &EndedCommand<'_>, line: &str) -> Option<String> {
+fn explain_privilege(_: &DiagnosisInput<'_>, line: &str) -> Option<String> {
     let lower = line.to_lowercase();
     let is_privileged = lower.contains("privileges") || lower.contains("setuid root");
     let work = PRIVILEGED_WORK.iter().find(|work| lower.contains(**work));
@@ -227,14 +227,14 @@ fn explain_privilege(_: &EndedCommand<'_>, line: &str) -> Option<String> {
     })
 }
 
-fn explain_terminal(command: &EndedCommand<'_>, _: &str) -> Option<String> {
+fn explain_terminal(command: &DiagnosisInput<'_>, _: &str) -> Option<String> {
     (command.facts.streams == StreamMode::Pipes).then(|| {
         "terminal: the command has none; request one with `\"tty\": true`, or use an option of the program that needs none"
             .to_owned()
     })
 }
 
-impl EndedCommand<'_> {
+impl DiagnosisInput<'_> {
     /// Which limit was reached, its value, and how to raise it.
     fn explain_limit(&self, limit: CommandLimit) -> String {
         let value = self.facts.limits.get(limit);
@@ -295,7 +295,7 @@ mod tests {
             streams,
             tool: ToolName::new("Bash").ok(),
         };
-        let command = EndedCommand {
+        let command = DiagnosisInput {
             exit: &exit,
             run_time: Duration::from_secs(seconds),
             facts: &facts,

@@ -19,7 +19,7 @@ use zero_sandbox::running_command::{CommandExit, KillHandle, KillReason, Running
 
 use super::unread_output::{OutputChunk, UnreadOutput, UnreadRemainder};
 use crate::read_failure::HiddenHome;
-use crate::sandbox_diagnosis::{self, EndedCommand, LaunchFacts};
+use crate::sandbox_diagnosis::{self, DiagnosisInput, LaunchFacts};
 use crate::session_network::NetworkUseGuard;
 use crate::tree_watch::{TreeWatch, WatchReport};
 use crate::write_failure::CommandLocation;
@@ -218,7 +218,7 @@ impl MonitoredCommand {
         let network_use = std::mem::take(&mut self.lock().network);
         let mut notes = network_use.notes();
         if let Ok((output, exit)) = &collected {
-            let command = EndedCommand {
+            let command = DiagnosisInput {
                 exit,
                 run_time: self.started.elapsed(),
                 facts: &sandbox.facts,
