@@ -149,8 +149,9 @@ impl SqliteStore {
     }
 }
 
-/// Number of pieces of a deletion after which the log is moved into the file.
-const CHECKPOINT_PIECES: u32 = 16;
+/// Number of pieces of a deletion after which the log is moved into the file. Few, since a commit
+/// waits for the disk while much of the log is flushed.
+const CHECKPOINT_PIECES: u32 = 4;
 /// Size charged to the queue for a small change, in bytes, besides its texts.
 const SMALL_CHANGE_BYTES: usize = 1024;
 
