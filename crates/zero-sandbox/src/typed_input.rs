@@ -78,7 +78,7 @@ impl RawInput {
     pub fn read(&self, bytes: &mut [u8], wait: Option<Duration>) -> io::Result<RawRead> {
         let wait = wait.map(|wait| Timespec {
             tv_sec: i64::try_from(wait.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: i64::from(wait.subsec_nanos()).into(),
+            tv_nsec: i64::from(wait.subsec_nanos()),
         });
         let mut ready =
             [PollFd::new(&self.terminal, PollFlags::IN), PollFd::new(&self.closed, PollFlags::IN)];

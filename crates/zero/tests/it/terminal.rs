@@ -175,6 +175,7 @@ fn session_grant_holds_in_the_next_run_until_it_is_revoked() {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "the test removes what a run made")]
 fn stored_mode_applies_to_later_runs_of_the_session() {
     let (zero, _model) = program_with_model();
     for first in [
@@ -223,7 +224,7 @@ fn option_key_answers_the_agent_at_once() {
 #[test]
 fn call_that_cannot_succeed_fails_before_it_asks() {
     let (zero, model) = program_with_model();
-    std::fs::write(zero.folder().join("a.txt"), "one\n").unwrap();
+    write_file(&zero, "a.txt", "one\n");
     let call = |tool: &str, input: Value| format!("script:\ncall {tool} {input}\nturn\nsay Well.");
     for (prompt, expected) in [
         (

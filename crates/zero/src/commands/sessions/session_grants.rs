@@ -38,7 +38,7 @@ pub(super) async fn run(
     for GrantInfo { allowed, rule, folder, time_ms, .. } in grants {
         let (word, style) = if allowed { ("allow", GOOD) } else { ("reject", BAD) };
         table.add_row([
-            TableCell::styled(word.to_owned(), style),
+            TableCell::styled(word, style),
             rule.into(),
             folder.unwrap_or_default().into(),
             TableCell::styled(format_time(time_ms), FAINT),
