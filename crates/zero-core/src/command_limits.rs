@@ -6,8 +6,45 @@ use serde::Serialize;
 
 use crate::host_limits::{ByteSize, InvalidAmountError, InvalidLimitError};
 
+/// What a machine has for commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MachineResources {
+    /// Memory that the programs of the user may use together.
+    pub memory: ByteSize,
+    /// Processors that they may use at once.
+    pub processors: u64,
+}
+
+/// Where the limits of commands come from that nothing sets by name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LimitProfile {
+    /// A fair share of the machine, so that builds finish.
+    #[default]
+    Fair,
+    /// Small fixed figures, the same on every machine.
+    Strict,
+}
+
+impl LimitProfile {
+    /// All profiles.
+    pub const ALL: [Self; 2] = [Self::Fair, Self::Strict];
+
+    /// The name in settings and flags.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Fair => "fair",
+            Self::Strict => "strict",
+        }
+    }
+
+    /// The profile with this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|profile| profile.name() == name)
+    }
+}
+
 /// Resource limits of a command and all its child processes. [`CommandLimits::default`] has the
-/// documented values.
+/// values of [`LimitProfile::Strict`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommandLimits {
     /// Memory of all its processes.
@@ -33,6 +70,24 @@ impl Default for CommandLimits {
             open_files_max: 1024,
             file_max: ByteSize::megabytes(100),
             disk_max: ByteSize::megabytes(20_000),
+        }
+    }
+}
+
+impl CommandLimits {
+    /// The limits of [`LimitProfile::Fair`] on a machine: half of its memory, all its processors. No
+    /// figure is smaller than that of [`LimitProfile::Strict`].
+    ///
+    /// A file may be as large as all that a command may add to a disk; the sandbox lowers that to
+    /// the space that is free.
+    pub fn fair(machine: MachineResources) -> Self {
+        let strict = Self::default();
+        let memory = ByteSize::bytes(machine.memory.get() / 2);
+        Self {
+            memory_max: memory.max(strict.memory_max),
+            cpu_percent_max: machine.processors.saturating_mul(100).max(strict.cpu_percent_max),
+            file_max: strict.disk_max,
+            ..strict
         }
     }
 }
@@ -187,6 +242,11 @@ impl CommandLimitChange {
         })
     }
 
+    /// Whether it changes this limit.
+    pub fn has(&self, limit: CommandLimit) -> bool {
+        self.0.contains_key(&limit)
+    }
+
     /// Whether nothing is changed.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -279,6 +339,22 @@ mod tests {
         let mut one = change(&[(CommandLimit::Memory, "4GB")]);
         one.merge_larger(&change(&[(CommandLimit::Memory, "1GB"), (CommandLimit::Cpu, "400%")]));
         assert_eq!(one, change(&[(CommandLimit::Memory, "4GB"), (CommandLimit::Cpu, "400%")]));
+    }
+
+    #[test]
+    fn fair_limits_are_a_share_of_the_machine_and_never_below_strict() {
+        let fair = |gigabytes: u64, processors| {
+            let memory = ByteSize::megabytes(gigabytes * 1000);
+            CommandLimits::fair(MachineResources { memory, processors })
+        };
+        let strict = CommandLimits::default();
+        let large = fair(32, 8);
+        assert_eq!((large.memory_max, large.cpu_percent_max), (ByteSize::megabytes(16_000), 800));
+        assert_eq!((large.file_max, large.disk_max), (strict.disk_max, strict.disk_max));
+        assert_eq!((large.processes_max, large.open_files_max), (512, 1024));
+        for limits in [large, fair(0, 1), fair(1, 0)] {
+            assert!(strict.is_within(&limits), "{limits:?}");
+        }
     }
 
     #[test]

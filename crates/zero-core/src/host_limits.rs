@@ -5,7 +5,9 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::command_limits::{CommandLimit, CommandLimitChange, CommandLimits};
+use crate::command_limits::{
+    CommandLimit, CommandLimitChange, CommandLimits, LimitProfile, MachineResources,
+};
 use crate::{TimeoutClass, ToolName};
 
 /// A number of bytes that prints and parses with its unit. Units are decimal: 1 MB is 1,000,000.
@@ -149,8 +151,13 @@ pub struct HostLimits {
     pub breaker_failures_max: u32,
     /// How long an open circuit stays open before one call may try again.
     pub breaker_pause: Duration,
-    /// Resource limits of commands.
-    pub command: CommandLimits,
+    /// What the machine has for commands. Where nobody measured it, the profile `fair` has the
+    /// figures of `strict`.
+    pub machine: Option<MachineResources>,
+    /// Where the limits of commands come from that nothing sets by name.
+    pub profile: LimitProfile,
+    /// Limits of commands that were set by name, whatever the profile is.
+    pub command: CommandLimitChange,
     /// Changed limits for the commands of one tool.
     pub tool_commands: BTreeMap<ToolName, CommandLimitChange>,
 }
@@ -174,7 +181,9 @@ impl Default for HostLimits {
             attempts_max: 3,
             breaker_failures_max: 5,
             breaker_pause: Duration::from_secs(30),
-            command: CommandLimits::default(),
+            machine: None,
+            profile: LimitProfile::Fair,
+            command: CommandLimitChange::default(),
             tool_commands: BTreeMap::new(),
         }
     }
@@ -217,7 +226,15 @@ pub enum InvalidLimitError {
     },
 }
 
+/// The limit that selects a [`LimitProfile`].
+const PROFILE_NAME: &str = "profile";
+
 impl HostLimits {
+    /// The default limits on a machine with these resources.
+    pub fn for_machine(machine: MachineResources) -> Self {
+        Self { machine: Some(machine), ..Self::default() }
+    }
+
     /// Names that [`HostLimits::set`] accepts.
     pub const NAMES: &[&str] = &[
         "file-timeout",
@@ -230,6 +247,7 @@ impl HostLimits {
         "session-calls",
         "host-calls",
         "queue-calls",
+        PROFILE_NAME,
         CommandLimit::Memory.name(),
         CommandLimit::Cpu.name(),
         CommandLimit::Processes.name(),
@@ -263,7 +281,8 @@ impl HostLimits {
             ParsedLimit::SessionCalls(count) => self.session_calls_max = *count,
             ParsedLimit::HostCalls(count) => self.host_calls_max = *count,
             ParsedLimit::QueueCalls(count) => self.queue_calls_max = *count,
-            ParsedLimit::Command(change) => self.command = self.command.with_change(change),
+            ParsedLimit::Profile(profile) => self.profile = *profile,
+            ParsedLimit::Command(change) => self.command.merge_later(change),
             ParsedLimit::ToolCommand(tool, change) => {
                 self.tool_commands.entry(tool.clone()).or_default().merge_later(change);
             }
@@ -273,9 +292,30 @@ impl HostLimits {
     /// The resource limits for the commands of a tool.
     pub fn command_limits_for(&self, tool: &ToolName) -> CommandLimits {
         match self.tool_commands.get(tool) {
-            Some(change) => self.command.with_change(change),
-            None => self.command,
+            Some(of_tool) => {
+                let mut change = self.command.clone();
+                change.merge_later(of_tool);
+                self.resolve_command_limits(&change)
+            }
+            None => self.command_limits(),
         }
+    }
+
+    /// The resource limits for commands of no tool.
+    pub fn command_limits(&self) -> CommandLimits {
+        self.resolve_command_limits(&self.command)
+    }
+
+    fn resolve_command_limits(&self, change: &CommandLimitChange) -> CommandLimits {
+        let machine = self.machine.filter(|_| self.profile == LimitProfile::Fair);
+        let Some(machine) = machine else { return CommandLimits::default().with_change(change) };
+        let mut limits = CommandLimits::fair(machine).with_change(change);
+        // The profile limits what a command writes in total. Somebody who raises that does not want
+        // a smaller limit for each file.
+        if !change.has(CommandLimit::File) {
+            limits.file_max = limits.file_max.max(limits.disk_max);
+        }
+        limits
     }
 
     /// The deadline of a class of tools.
@@ -307,6 +347,7 @@ enum ParsedLimit {
     SessionCalls(usize),
     HostCalls(usize),
     QueueCalls(usize),
+    Profile(LimitProfile),
     Command(CommandLimitChange),
     ToolCommand(ToolName, CommandLimitChange),
 }
@@ -345,6 +386,13 @@ impl HostLimitChange {
             "session-calls" => ParsedLimit::SessionCalls(count()?),
             "host-calls" => ParsedLimit::HostCalls(count()?),
             "queue-calls" => ParsedLimit::QueueCalls(count()?),
+            PROFILE_NAME => {
+                let profile = LimitProfile::from_name(value.trim());
+                let expected = "one of the profiles `fair` and `strict`";
+                ParsedLimit::Profile(
+                    profile.ok_or_else(|| wrong(InvalidAmountError::new(value, expected)))?,
+                )
+            }
             _ => return Err(InvalidLimitError::UnknownName { name: name.to_owned() }),
         }))
     }
@@ -416,6 +464,33 @@ mod tests {
             let done = limits.set(name, "1GB");
             assert!(matches!(done, Err(InvalidLimitError::UnknownName { .. })), "{name}");
         }
+    }
+
+    #[test]
+    fn profile_decides_what_is_not_set_by_name() {
+        let machine = MachineResources { memory: ByteSize::megabytes(16_000), processors: 4 };
+        let bash = ToolName::new("Bash").unwrap();
+        let mut limits = HostLimits::for_machine(machine);
+        assert_eq!(limits.command_limits_for(&bash), CommandLimits::fair(machine));
+        // What is set by name applies under both profiles, whichever was set first.
+        limits.set("command-memory", "3GB").unwrap();
+        limits.set("Bash.command-cpu", "70%").unwrap();
+        limits.set("profile", "strict").unwrap();
+        let strict = limits.command_limits_for(&bash);
+        assert_eq!((strict.memory_max, strict.cpu_percent_max), (ByteSize::megabytes(3000), 70));
+        assert_eq!(strict.file_max, ByteSize::megabytes(100));
+        limits.set("profile", "fair").unwrap();
+        let fair = limits.command_limits_for(&bash);
+        assert_eq!((fair.memory_max, fair.cpu_percent_max), (ByteSize::megabytes(3000), 70));
+        // A file may be as large as all that a command may add to a disk.
+        limits.set("command-disk", "90GB").unwrap();
+        assert_eq!(limits.command_limits().file_max, ByteSize::megabytes(90_000));
+        limits.set("command-file", "1GB").unwrap();
+        assert_eq!(limits.command_limits().file_max, ByteSize::megabytes(1000));
+        let error = limits.set("profile", "lax").unwrap_err().to_string();
+        assert_eq!(error, "limit `profile`: `lax` is not one of the profiles `fair` and `strict`");
+        // Nothing is opened on a machine that nobody measured.
+        assert_eq!(HostLimits::default().command_limits(), CommandLimits::default());
     }
 
     #[test]

@@ -26,7 +26,9 @@ pub mod tool_outcome;
 pub mod tool_result;
 pub mod tool_spec;
 
-pub use command_limits::{CommandLimit, CommandLimitChange, CommandLimits};
+pub use command_limits::{
+    CommandLimit, CommandLimitChange, CommandLimits, LimitProfile, MachineResources,
+};
 pub use effect::{
     CommandExecution, CommandLine, Effect, Effects, NoteChange, PathZone, TargetPath,
     ToolDefinitionState,

@@ -124,7 +124,7 @@ pub(super) fn end_error(
         ExitCause::Finished if is_file_too_large(ended, written) => {
             let allowed = allowance.limits.file_max;
             let shown = format!(
-                "it wrote a file larger than {allowed}, or than a smaller limit that it set itself with `ulimit -f`"
+                "it wrote a file larger than {allowed}, than the disk has space left for, or than a smaller limit that it set itself with `ulimit -f`"
             );
             of_command(CommandLimit::File, allowed.get(), None, shown)
         }

@@ -196,7 +196,7 @@ impl ToolHost {
             internet: self.internet.clone(),
             state: self.state.clone(),
             workspace,
-            limits: self.limits.command,
+            limits: self.limits.command_limits(),
         })
     }
 

@@ -22,13 +22,19 @@ use crate::kernel_file;
 use crate::process_tree::ProcessInfo;
 use crate::profile::ProcessLimits;
 use crate::running_command::{ExitCause, LimitEnforcer, LimitsReport};
-pub(crate) use cgroup_parents::{CgroupParents, CgroupVersion};
+pub(crate) use cgroup_parents::{CgroupParents, CgroupVersion, own_memory_limit};
 
 /// How often to try to remove a group: its last process may be just exiting.
 const REMOVE_TRIES_MAX: u32 = 100;
 const REMOVE_PAUSE: Duration = Duration::from_millis(2);
 /// The period for which a share of processor time is granted, in microseconds.
 const CPU_PERIOD_US: u64 = 100_000;
+
+/// The usual weight of a group, and that of a command without a quota: it uses processors that nobody
+/// else needs, and half of what another program gets where they compete.
+const CPU_WEIGHTS: [u64; 2] = [100, 50];
+/// The usual weight in the unit of version 1.
+const CPU_SHARES: u64 = 1024;
 
 /// Memory that may remain in the groups for the next command: what the sandbox itself uses, and
 /// what the kernel allocates for it.
@@ -390,11 +396,20 @@ impl ControlGroup {
 
     fn limit_cpu(&self, limits: &ProcessLimits) -> io::Result<()> {
         let quota = CPU_PERIOD_US * u64::from(limits.cpu_percent.max(1)) / 100;
+        let quota = limits.has_cpu_quota().then(|| quota.to_string());
+        let [usual, low] = CPU_WEIGHTS;
+        let weight = if quota.is_some() { usual } else { low };
         match self.version {
-            CgroupVersion::V2 => self.write_value("cpu.max", &format!("{quota} {CPU_PERIOD_US}")),
+            CgroupVersion::V2 => {
+                // A courtesy to other programs; the limit does not depend on it.
+                let _ = self.write_value("cpu.weight", &weight.to_string());
+                let quota = quota.as_deref().unwrap_or("max");
+                self.write_value("cpu.max", &format!("{quota} {CPU_PERIOD_US}"))
+            }
             CgroupVersion::V1 => {
+                let _ = self.write_value("cpu.shares", &(CPU_SHARES * weight / usual).to_string());
                 self.write_value("cpu.cfs_period_us", &CPU_PERIOD_US.to_string())?;
-                self.write_value("cpu.cfs_quota_us", &quota.to_string())
+                self.write_value("cpu.cfs_quota_us", quota.as_deref().unwrap_or("-1"))
             }
         }
     }
@@ -524,6 +539,35 @@ mod tests {
         groups.limits = Some(ProcessLimits::default());
         groups.inside = vec![folder];
         assert_eq!(groups.find_exceeded_limit(), None);
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "tests set up files that look like a group")]
+    fn share_of_all_processors_has_a_weight_and_no_quota() {
+        let all = u32::try_from(crate::machine_resources::processor_count() * 100).unwrap();
+        for (percent, v2, v1) in [
+            (all, ["max 100000", "50"], ["-1", "512"]),
+            (50, ["50000 100000", "100"], ["50000", "1024"]),
+        ] {
+            let limits = ProcessLimits { cpu_percent: percent, ..ProcessLimits::default() };
+            for (version, expected) in [
+                (CgroupVersion::V2, [("cpu.max", v2[0]), ("cpu.weight", v2[1])]),
+                (CgroupVersion::V1, [("cpu.cfs_quota_us", v1[0]), ("cpu.shares", v1[1])]),
+            ] {
+                let temp = tempfile::tempdir().unwrap();
+                for file in
+                    ["cpu.max", "cpu.weight", "cpu.cfs_quota_us", "cpu.shares", "cpu.cfs_period_us"]
+                {
+                    std::fs::write(temp.path().join(file), "").unwrap();
+                }
+                let group = ControlGroup { version, folder: temp.path().to_owned() };
+                group.limit_cpu(&limits).unwrap();
+                for (file, text) in expected {
+                    let seen = std::fs::read_to_string(temp.path().join(file)).unwrap();
+                    assert_eq!(seen, text, "{version:?} {file} with {percent}%");
+                }
+            }
+        }
     }
 
     #[test]

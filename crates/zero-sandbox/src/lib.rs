@@ -36,6 +36,7 @@ pub mod layer_probe;
 #[cfg(target_os = "linux")]
 mod limit_watchdog;
 pub mod locked_line;
+pub mod machine_resources;
 pub mod open_beneath;
 pub mod open_file_limit;
 #[cfg(target_os = "linux")]

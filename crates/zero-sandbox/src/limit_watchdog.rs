@@ -31,6 +31,8 @@ pub(crate) struct LimitWatchdog {
     root: i32,
     limits: ProcessLimits,
     by: LimitsReport,
+    /// Whether the processes are stopped when they use too much processor time.
+    watches_cpu: bool,
     budget: CpuBudget,
     /// Processes that the watchdog stopped, with their start times: only those are continued.
     stopped: BTreeMap<i32, u64>,
@@ -47,10 +49,12 @@ impl LimitWatchdog {
         by: LimitsReport,
         used_before: Duration,
     ) -> Self {
+        let watches_cpu = by.cpu == LimitEnforcer::Watchdog && limits.has_cpu_quota();
         Self {
             root,
             limits: *limits,
             by,
+            watches_cpu,
             budget: CpuBudget {
                 used: used_before,
                 ..CpuBudget::new(limits.cpu_percent, Instant::now())
@@ -62,8 +66,8 @@ impl LimitWatchdog {
 
     /// Whether there is a limit to watch.
     pub(crate) fn is_needed(&self) -> bool {
-        let LimitsReport { memory, cpu, processes } = self.by;
-        [memory, cpu, processes].contains(&LimitEnforcer::Watchdog)
+        let LimitsReport { memory, processes, .. } = self.by;
+        self.watches_cpu || [memory, processes].contains(&LimitEnforcer::Watchdog)
     }
 
     /// Checks the tree, and returns the limit that it exceeds.
@@ -81,7 +85,7 @@ impl LimitWatchdog {
                 return Some(ExitCause::MemoryLimit { limit, used });
             }
         }
-        if self.by.cpu == LimitEnforcer::Watchdog {
+        if self.watches_cpu {
             self.throttle(&tree);
         }
         None

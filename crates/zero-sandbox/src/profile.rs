@@ -17,6 +17,8 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use zero_core::CommandLimits;
 
+use crate::machine_resources;
+
 /// What a command may do.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -86,6 +88,14 @@ pub struct ProcessLimits {
     pub file_bytes: u64,
     /// What it may add to a disk, in bytes.
     pub disk_bytes: u64,
+}
+
+impl ProcessLimits {
+    /// Whether processor time is limited at all. A share of all processors needs no quota, which
+    /// would cost time.
+    pub fn has_cpu_quota(&self) -> bool {
+        u64::from(self.cpu_percent) < machine_resources::processor_count().saturating_mul(100)
+    }
 }
 
 impl From<CommandLimits> for ProcessLimits {

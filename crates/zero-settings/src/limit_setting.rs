@@ -6,7 +6,7 @@ use schemars::{Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use zero_core::host_limits::InvalidLimitError;
-use zero_core::{CommandLimit, CommandLimitChange};
+use zero_core::{CommandLimit, CommandLimitChange, LimitProfile};
 
 /// A limit: a string with a unit, or a plain number.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -47,6 +47,10 @@ pub(crate) fn command_limits_schema(_: &mut SchemaGenerator) -> Schema {
     let limits = CommandLimit::ALL.map(|limit| (limit.name().to_owned(), limit_schema()));
     let properties: serde_json::Map<String, Value> = limits.into_iter().collect();
     json_schema!({"type": "object", "properties": properties, "additionalProperties": false})
+}
+
+pub(crate) fn profile_schema() -> Value {
+    json!({"type": "string", "enum": LimitProfile::ALL.map(LimitProfile::name)})
 }
 
 pub(crate) fn limit_schema() -> Value {

@@ -8,8 +8,11 @@ use zero_policy::PermissionMode;
 use crate::parsed_setting::ParsedSetting;
 use crate::{SettingsEntry, SettingsEntryState, files, hooks, sandbox, secrets};
 
+/// Selects the limits of commands that nothing sets by name.
+const PROFILE_KEY: &str = "limits.profile";
+
 /// The entries so far, and the resulting settings.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct SettingsMerger {
     pub(crate) entries: Vec<SettingsEntry>,
     mode: Option<PermissionMode>,
@@ -17,6 +20,11 @@ pub(crate) struct SettingsMerger {
 }
 
 impl SettingsMerger {
+    /// No entries yet. `limits` are those that apply without any settings.
+    pub(crate) fn new(limits: HostLimits) -> Self {
+        Self { entries: Vec::new(), mode: None, limits }
+    }
+
     /// Adds an entry and determines whether it applies.
     pub(crate) fn add(&mut self, mut entry: SettingsEntry, trusted: bool) {
         entry.state = match entry.key.as_str() {
@@ -33,6 +41,10 @@ impl SettingsMerger {
                 self.mode = entry.mode();
                 self.override_earlier(&entry.key);
                 SettingsEntryState::Active
+            }
+            // A project may have its commands limited more than the user does, but never less.
+            PROFILE_KEY if entry.layer.is_in_workspace() && !self.tightens_limit(&entry) => {
+                SettingsEntryState::OnlyYours
             }
             key if key.starts_with("limits.") && (trusted || self.tightens_limit(&entry)) => {
                 if let ParsedSetting::Limit(change) = &entry.parsed {
@@ -144,7 +156,9 @@ fn is_within_limits(changed: &HostLimits, usual: &HostLimits) -> bool {
         attempts_max,
         breaker_failures_max,
         breaker_pause,
-        command,
+        machine: _,
+        profile: _,
+        command: _,
         tool_commands,
     } = changed;
     let mut tools = tool_commands.keys().chain(usual.tool_commands.keys());
@@ -164,7 +178,7 @@ fn is_within_limits(changed: &HostLimits, usual: &HostLimits) -> bool {
         && *attempts_max <= usual.attempts_max
         && *breaker_failures_max <= usual.breaker_failures_max
         && *breaker_pause <= usual.breaker_pause
-        && command.is_within(&usual.command)
+        && changed.command_limits().is_within(&usual.command_limits())
         && tools
             .all(|tool| changed.command_limits_for(tool).is_within(&usual.command_limits_for(tool)))
 }
@@ -193,6 +207,11 @@ mod tests {
     use crate::trust::TrustState;
     use crate::workspace_settings::tests::{USER_SETTINGS, parse_layers};
     use crate::{SettingsLayerKind, WorkspaceSettings};
+
+    const MACHINE: zero_core::MachineResources = zero_core::MachineResources {
+        memory: zero_core::ByteSize::megabytes(16_000),
+        processors: 4,
+    };
 
     /// Checks the state of each entry, one line per entry.
     #[track_caller]
@@ -279,7 +298,8 @@ mod tests {
     #[test]
     fn every_limit_compares_smaller_and_larger() {
         for name in HostLimits::NAMES {
-            let usual = HostLimits::default();
+            let mut usual = HostLimits::for_machine(MACHINE);
+            usual.set("profile", "strict").unwrap();
             let tried = |value: &str| {
                 let mut changed = usual.clone();
                 changed.set(name, value).map(|()| is_within_limits(&changed, &usual)).ok()
@@ -291,9 +311,34 @@ mod tests {
                 }
                 "command-cpu" => [tried("1%"), tried("900%")],
                 "command-processes" | "command-open-files" => [tried("40"), tried("9000")],
+                "profile" => [tried("strict"), tried("fair")],
                 _ => [tried("1"), tried("999999999999")],
             };
             assert_eq!((small, large), (Some(true), Some(false)), "{name}");
+        }
+    }
+
+    #[test]
+    fn project_only_chooses_the_stricter_profile() {
+        for trust in [TrustState::Never, TrustState::assumed()] {
+            let strict = r#"{"limits": {"profile": "strict"}}"#;
+            let fair = r#"{"limits": {"profile": "fair"}}"#;
+            check(
+                &[(SettingsLayerKind::User, strict), (SettingsLayerKind::Project, fair)],
+                trust.clone(),
+                &[
+                    "user:1 limits.profile \"strict\" Active",
+                    "project:1 limits.profile \"fair\" OnlyYours",
+                ],
+            );
+            check(
+                &[(SettingsLayerKind::Project, strict), (SettingsLayerKind::Local, fair)],
+                trust,
+                &[
+                    "project:1 limits.profile \"strict\" Active",
+                    "local:1 limits.profile \"fair\" OnlyYours",
+                ],
+            );
         }
     }
 
@@ -346,8 +391,7 @@ mod tests {
 
     #[test]
     fn untrusted_folder_grants_commands_nothing() {
-        let user =
-            r#"{"sandbox": {"network": ["a.org"]}, "limits": {"Bash": {"command-memory": "1GB"}}}"#;
+        let user = r#"{"sandbox": {"network": ["a.org"]}, "limits": {"profile": "strict", "Bash": {"command-memory": "1GB"}}}"#;
         let project = r#"{"sandbox": {"network": ["b.org"], "environment": ["X"], "writable": ["/x"], "readable": ["/z"], "masked": ["y"], "weaker": ["network"]},
             "bash": {"on-timeout": "job"}, "limits": {"command-memory": "400MB", "command-cpu": "100%", "Bash": {"command-memory": "900MB", "command-file": "1GB"}},
             "permissions": {"ask": [{"rule": "Bash(make:*)", "limits": {"command-memory": "9GB"}}]}}"#;
@@ -363,6 +407,7 @@ mod tests {
             TrustState::Never,
             &[
                 "user:1 sandbox.network \"a.org\" Active",
+                "user:1 limits.profile \"strict\" Active",
                 "user:1 limits.Bash.command-memory \"1GB\" Overridden",
                 "project:1 sandbox.network \"b.org\" SetAside",
                 "project:1 sandbox.environment \"X\" SetAside",

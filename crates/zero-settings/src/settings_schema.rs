@@ -22,7 +22,9 @@ use crate::files::{self, FilesSettings};
 use crate::gateway::{self, GatewaySettings};
 use crate::hooks::{self, HooksSettings};
 pub use crate::limit_setting::LimitSetting;
-use crate::limit_setting::{command_limits_schema, limit_schema, parse_command_limits};
+use crate::limit_setting::{
+    command_limits_schema, limit_schema, parse_command_limits, profile_schema,
+};
 use crate::lsp_servers::{self, LspServerSetting};
 use crate::mcp_servers::{self, McpSettings};
 use crate::models::{self, AgentSetting, ModelSetting};
@@ -44,7 +46,7 @@ pub struct SettingsFile {
     /// What runs without asking, what needs your approval, and what never runs.
     pub permissions: PermissionSettings,
     /// Limits that differ from the defaults, by name: times such as "5s", sizes such as "10mb",
-    /// counts such as 4, shares of a processor such as "50%". Limits of commands may also be in an
+    /// counts such as 4, the `profile` "fair" or "strict" of commands, shares of a processor such as "50%". Limits of commands may also be in an
     /// object under the name of a tool, for the commands of that tool.
     #[schemars(schema_with = "limits_schema")]
     limits: BTreeMap<String, Value>,
@@ -227,7 +229,10 @@ pub fn is_list(key: &str) -> bool {
 }
 
 fn limits_schema(generator: &mut SchemaGenerator) -> Schema {
-    let limits = HostLimits::NAMES.iter().map(|name| ((*name).to_owned(), limit_schema()));
+    let limits = HostLimits::NAMES.iter().map(|name| {
+        let schema = if *name == "profile" { profile_schema() } else { limit_schema() };
+        ((*name).to_owned(), schema)
+    });
     let of_tool = command_limits_schema(generator).to_value();
     let tools = HostLimits::COMMAND_TOOLS.iter().map(|tool| ((*tool).to_owned(), of_tool.clone()));
     let properties: serde_json::Map<String, Value> = limits.chain(tools).collect();
@@ -508,7 +513,7 @@ mod tests {
                 "f:1:45: limit `command-memory`: `1KB` is not from 32 MB to 64000 GB",
                 "f:1:70: unknown key `limits.Bash.result`; remove it, or write one of `command-memory`, `command-cpu`, `command-processes`, `command-open-files`, `command-file`, `command-disk`",
                 "f:1:87: `limits.Bash.command-cpu` is null; remove it",
-                "f:1:109: unknown key `limits.Read`; remove it, or write one of `file-timeout`, `search-timeout`, `command-timeout`, `mcp-timeout`, `model-output`, `result`, `file-size`, `session-calls`, `host-calls`, `queue-calls`, `command-memory`, `command-cpu`, `command-processes`, `command-open-files`, `command-file`, `command-disk`, `Bash`",
+                "f:1:109: unknown key `limits.Read`; remove it, or write one of `file-timeout`, `search-timeout`, `command-timeout`, `mcp-timeout`, `model-output`, `result`, `file-size`, `session-calls`, `host-calls`, `queue-calls`, `profile`, `command-memory`, `command-cpu`, `command-processes`, `command-open-files`, `command-file`, `command-disk`, `Bash`",
             ],
         );
         check_problems(

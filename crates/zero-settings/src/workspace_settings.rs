@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value, json};
 use zero_core::HostLimits;
 use zero_policy::{PermissionMode, PolicyRule};
-use zero_sandbox::{ConfigFile, path_survey};
+use zero_sandbox::{ConfigFile, machine_resources, path_survey};
 
 use crate::hook_file_snapshots::HookFileSnapshots;
 use crate::layer;
@@ -170,7 +170,7 @@ impl WorkspaceSettings {
     /// Merges layers that were read already, weakest first. Checks neither the examples of rules
     /// nor the writable folders.
     pub fn merge(layers: &[SettingsLayer], trust_state: TrustState) -> Self {
-        let mut merged = SettingsMerger::default();
+        let mut merged = SettingsMerger::new(HostLimits::for_machine(machine_resources::read()));
         for layer in layers {
             let trusted = !layer.kind.is_in_workspace() || trust_state.is_trusted();
             for entry in layer.entries() {

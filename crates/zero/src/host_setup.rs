@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context;
-use zero_core::{ToolError, ToolName};
+use zero_core::{HostLimits, ToolError, ToolName};
 use zero_lsp::{FolderTrustCheck, LanguageServerLimits, LanguageServersConfig};
 use zero_policy::PermissionMode;
 use zero_runtime::dialect::{BUILTIN, DialectTool};
@@ -12,7 +12,7 @@ use zero_runtime::notes::NoteStoreSet;
 use zero_runtime::{
     Dialect, DialectName, SecretMaskConfig, ToolHost, ToolHostConfig, ToolRegistry,
 };
-use zero_sandbox::{StateDir, Workspace};
+use zero_sandbox::{StateDir, Workspace, machine_resources};
 use zero_settings::TrustStore;
 use zero_settings::WorkspaceSettings;
 
@@ -129,6 +129,7 @@ impl AppContext {
         let policy = self.build_policy(&workspace, settings, mode)?;
         let commands = self.command_settings(settings, workspace.cwd());
         let mut config = ToolHostConfig::new(workspace, self.config.state_dir()?);
+        config.limits = HostLimits::for_machine(machine_resources::read());
         settings.apply_limits(&mut config.limits);
         config.policy = policy;
         config.commands = commands;

@@ -13,7 +13,7 @@ use zero_policy::{
 };
 use zero_runtime::simulated_call::{CallSimulator, SimulatedCall};
 use zero_runtime::{DialectName, HookSettings, Policy, RulePolicy};
-use zero_sandbox::Workspace;
+use zero_sandbox::{Workspace, machine_resources};
 use zero_settings::TrustStore;
 use zero_settings::WorkspaceSettings;
 use zero_settings::user_paths::canonical_folder;
@@ -193,7 +193,7 @@ impl AppContext {
         };
         let simulator = self.call_simulator(&context, &settings)?;
         let evaluator = PolicyEvaluator::new(settings.policy_rules(), mode, context, simulator)?;
-        let mut limits = HostLimits::default();
+        let mut limits = HostLimits::for_machine(machine_resources::read());
         settings.apply_limits(&mut limits);
         Ok(PolicyEvaluator { hooks: settings.hooks(self.config.home()), limits, ..evaluator })
     }

@@ -84,7 +84,7 @@ impl ToolHost {
             place: Arc::clone(place),
             policy: Arc::clone(&self.policy),
             workspace: self.workspace.clone(),
-            limits: self.limits.command,
+            limits: self.limits.command_limits(),
             mode: session.mode(),
             call: call.id.clone(),
             hook: Arc::clone(hook),
@@ -176,6 +176,7 @@ impl HookLaunch {
             network: ready.network,
             writes: WriteScope::default(),
             hidden: ready.hidden,
+            facts: ready.facts,
         };
         let watched = MonitoredCommand::start(running, watching).map_err(|error| {
             ToolError::failed(ErrorReason::Io, format!("could not supervise it: {error}"))

@@ -116,6 +116,35 @@ fn read_limit(folder: &Path, file: &str) -> Option<u64> {
     kernel_file::read_number(&folder.join(file))
 }
 
+/// The memory that the groups of this process allow it, in bytes; `None` without a limit.
+pub(crate) fn own_memory_limit() -> Option<u64> {
+    let read = |path| kernel_file::read(Path::new(path)).unwrap_or_default();
+    find_memory_limit(&read("/proc/self/mountinfo"), &read("/proc/self/cgroup"))
+}
+
+fn find_memory_limit(mounts: &str, memberships: &str) -> Option<u64> {
+    let mount = |is_wanted: &dyn Fn(&CgroupMount<'_>) -> bool| {
+        mounts.lines().filter_map(CgroupMount::parse).find(|mount| is_wanted(mount))
+    };
+    let v2 = memberships.lines().find_map(|line| line.strip_prefix("0::")).and_then(|own| {
+        let mount = mount(&|mount| mount.kind == "cgroup2")?;
+        let folder = mount.resolve_group_path(own)?;
+        let groups = folder.ancestors().take_while(|folder| folder.starts_with(mount.point()));
+        groups.filter_map(|folder| read_limit(folder, "memory.max")).min()
+    });
+    let is_memory = |list: &str| list.split(',').any(|name| name == "memory");
+    let own = memberships.lines().find_map(|line| {
+        let mut parts = line.splitn(3, ':').skip(1);
+        parts.next().filter(|list| is_memory(list)).and(parts.next())
+    });
+    let v1 = own.and_then(|own| {
+        let mount = mount(&|mount| mount.kind == "cgroup" && is_memory(mount.options))?;
+        let stat = mount.resolve_group_path(own)?.join("memory.stat");
+        kernel_file::read_counter(&stat, "hierarchical_memory_limit")
+    });
+    [v2, v1].into_iter().flatten().min()
+}
+
 /// Our own group of version 1 for a controller, if groups may be created in it.
 fn find_v1_parent(mounts: &str, memberships: &str, controller: &str) -> Option<CgroupParent> {
     let names = |list: &str| list.split(',').any(|name| name == controller);
@@ -280,6 +309,29 @@ mod tests {
         tree.check("cgroup", "/", "4:memory:/flat", None);
         tree.check("cgroup", "/", "4:cpu:/job", None);
         tree.check("cgroup", "/", "0::/job", None);
+    }
+
+    #[test]
+    fn memory_limit_is_the_tightest_above() {
+        let tree = CgroupTreeFixture::with_files(&[
+            ("memory.max", "max\n"),
+            ("slice/memory.max", "700\n"),
+            ("slice/shell/memory.max", "900\n"),
+            ("job/memory.stat", "cache 1\nhierarchical_memory_limit 800\n"),
+        ]);
+        let top = tree.0.path().display();
+        let mounts = format!(
+            "41 31 0:38 / {top} rw - cgroup2 none rw\n42 31 0:39 / {top} rw - cgroup none rw,memory"
+        );
+        for (membership, expected) in [
+            ("0::/slice/shell", Some(700)),
+            ("0::/", None),
+            ("4:memory:/job\n0::/", Some(800)),
+            ("4:cpu:/job\n0::/", None),
+            ("0::/../elsewhere", None),
+        ] {
+            assert_eq!(find_memory_limit(&mounts, membership), expected, "{membership}");
+        }
     }
 
     #[test]

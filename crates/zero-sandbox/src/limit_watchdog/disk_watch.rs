@@ -21,6 +21,13 @@ const RESERVE_BYTES_MIN: u64 = 1_000_000_000;
 /// The least share of a disk that stays free, as a divisor: 5 %.
 const RESERVE_DIVISOR: u64 = 20;
 
+/// The least size of a file that a command can write, in bytes. On a disk that is nearly full, small
+/// files are left to the check of its free space, which says what is wrong.
+const FILE_BYTES_MIN: u64 = 10_000_000;
+
+/// Bits of the free space after the first one that count: steps of an eighth at most.
+const ROOM_BITS: u32 = 3;
+
 /// The disks that a command can fill.
 #[derive(Debug)]
 pub(crate) struct DiskWatch {
@@ -40,6 +47,12 @@ struct WatchedDisk {
 struct DiskSpace {
     free: u64,
     size: u64,
+}
+
+/// The largest file that a command can write now without using the space that stays free: the disks
+/// are checked a few times a second, and one file can grow faster than that.
+pub(crate) fn free_bytes_for_file(profile: &SandboxProfile) -> u64 {
+    DiskWatch::start(profile).largest_file()
 }
 
 impl DiskWatch {
@@ -62,6 +75,16 @@ impl DiskWatch {
             }
         }
         Self { disks, growth_max }
+    }
+
+    /// The largest file that leaves the reserve of some disk free, rounded down: a sandbox is reused
+    /// only for the same limits, and the free space changes all the time.
+    fn largest_file(&self) -> u64 {
+        let room = |disk: &WatchedDisk| disk.space.free.saturating_sub(disk.space.reserve());
+        // A disk that does not say how large it is has no reserve.
+        let largest = self.disks.iter().map(room).max().unwrap_or(u64::MAX).max(FILE_BYTES_MIN);
+        let dropped_bits = largest.ilog2().saturating_sub(ROOM_BITS);
+        largest >> dropped_bits << dropped_bits
     }
 
     /// Whether there is a disk to watch.
@@ -130,6 +153,26 @@ mod tests {
         check(1000 * GB, 8 * GB, 7 * GB, None);
         check(1000 * GB, 8 * GB, 3 * GB, full(4 * GB, 3 * GB));
         check(1000 * GB, 0, 0, None);
+    }
+
+    #[test]
+    fn one_file_leaves_the_reserve_free() {
+        let temp = tempfile::tempdir().unwrap();
+        let largest = |free, size| {
+            let mut watch = DiskWatch::for_folders([temp.path()].into_iter(), 0);
+            watch.disks[0].space = DiskSpace { free, size };
+            watch.largest_file()
+        };
+        for (free, size, room) in
+            [(50 * GB, 100 * GB, 45 * GB), (4 * GB, 1000 * GB, 2 * GB), (0, GB, FILE_BYTES_MIN)]
+        {
+            let largest = largest(free, size);
+            assert!(largest <= room && largest > room - room / 8, "{largest} of {room}");
+        }
+        // It is the same after a command that wrote a little.
+        assert_eq!(largest(50 * GB, 100 * GB), largest(50 * GB - 1_000_000, 100 * GB));
+        let nowhere = DiskWatch::for_folders([Path::new("/nowhere")].into_iter(), 0);
+        assert!(nowhere.largest_file() > u64::MAX / 2);
     }
 
     #[test]

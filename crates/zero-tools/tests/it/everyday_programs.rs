@@ -7,7 +7,7 @@
 use std::path::PathBuf;
 
 use serde_json::json;
-use zero_core::{CommandLimits, HostLimits};
+use zero_core::HostLimits;
 use zero_runtime::CommandSettings;
 
 use crate::fixture::ToolFixture;
@@ -15,8 +15,9 @@ use crate::fixture::ToolFixture;
 /// Creates a workspace as users have it: with their environment, their home folder and zero's
 /// default limits. Only the CPU limit is higher, so that the tests take half as long.
 fn user_workspace() -> ToolFixture {
-    let command = CommandLimits { cpu_percent_max: 200, ..CommandLimits::default() };
-    workspace_with_limits(HostLimits { command, ..HostLimits::default() })
+    let mut limits = HostLimits::default();
+    limits.set("command-cpu", "200%").unwrap();
+    workspace_with_limits(limits)
 }
 
 fn workspace_with_limits(limits: HostLimits) -> ToolFixture {

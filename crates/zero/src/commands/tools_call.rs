@@ -12,7 +12,7 @@ use zero_runtime::{
     Approver, CallEvent, CallEventObserver, CallOutcome, Dialect, Elicitor, ToolHost,
     ToolHostSession,
 };
-use zero_sandbox::Workspace;
+use zero_sandbox::{Workspace, machine_resources};
 use zero_settings::WorkspaceSettings;
 
 use crate::AppContext;
@@ -51,7 +51,7 @@ struct PreparedToolCall {
 fn prepare(app: &AppContext, args: &ToolsCallArgs) -> anyhow::Result<PreparedToolCall> {
     let workspace = app.config.open_workspace(&args.workspace)?;
     let settings = app.load_settings(&workspace, &args.settings)?;
-    let mut limits = HostLimits::default();
+    let mut limits = HostLimits::for_machine(machine_resources::read());
     settings.apply_limits(&mut limits);
     args.set_limits(&mut limits);
     let call = ToolCall {

@@ -318,7 +318,7 @@ mod tests {
             (&["Read"], "Output\n     1\tbuy milk\n"),
             (&["BashOutput"], "acp        BashOutput, not listed  "),
             (&["Bash"], "critical if one destroys or discloses something irreversibly"),
-            (&["Bash"], "command-memory 500 MB\n"),
+            (&["Bash"], "command-memory half of the memory (500 MB with profile `strict`)\n"),
         ] {
             check_page(words, expected);
         }

@@ -5,7 +5,9 @@ use std::time::Duration;
 use zero_core::{CommandLimit, CommandLimits, HostLimits, ToolName};
 use zero_runtime::SandboxProbeReport;
 use zero_sandbox::layer_probe::KernelInfo;
-use zero_sandbox::{ConfinementGap, LayerReport, SandboxLayers, SandboxProperty};
+use zero_sandbox::{
+    ConfinementGap, LayerReport, SandboxLayers, SandboxProperty, machine_resources,
+};
 use zero_settings::WorkspaceSettings;
 use zero_settings::sandbox::LOCALHOST;
 
@@ -30,7 +32,7 @@ pub(super) fn check_sandbox(
     let usual = WorkspaceSettings::empty();
     let settings = settings.unwrap_or(&usual);
     report_layers(&KernelInfo::read().report(), &SandboxLayers::probe().report(), findings);
-    let mut limits = HostLimits::default();
+    let mut limits = HostLimits::for_machine(machine_resources::read());
     settings.apply_limits(&mut limits);
     match run_trial(app, settings, &limits) {
         Ok(trial) => {
@@ -55,7 +57,14 @@ pub(super) fn check_sandbox(
         ),
     }
     if let Ok(tool) = ToolName::new(COMMAND_TOOL) {
-        findings.add_ok(LIMITS, format_limits(&limits.command_limits_for(&tool)));
+        findings.add_ok(
+            LIMITS,
+            format!(
+                "profile {}: {}",
+                limits.profile.name(),
+                format_limits(&limits.command_limits_for(&tool))
+            ),
+        );
     }
     report_network(&settings.network_hosts(), has_host_rules(app, settings), findings);
 }

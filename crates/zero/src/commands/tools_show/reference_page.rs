@@ -140,7 +140,7 @@ fn render_bounds() -> String {
     row("concurrent calls in total", "`host-calls`", limits.host_calls_max.to_string());
     row("queued calls", "`queue-calls`", limits.queue_calls_max.to_string());
     for limit in CommandLimit::ALL {
-        let usual = limit.format_value(limits.command.get(limit));
+        let usual = tool_facts::describe_command_limit(limit);
         row("per command", &format!("`{}`", limit.name()), usual);
     }
     text

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use zero_core::{CommandLimit, HostLimits, RiskLevel, ToolKind};
+use zero_core::{CommandLimit, CommandLimits, HostLimits, RiskLevel, ToolKind};
 use zero_runtime::dialect::DialectTool;
 use zero_runtime::{Dialect, DialectName, ToolBound, ToolNotes, ToolRegistry};
 use zero_sandbox::Workspace;
@@ -119,11 +119,10 @@ impl<'a> ToolFacts<'a> {
             facts.push(("file-size".to_owned(), limits.file_bytes_max.to_string()));
         }
         if HostLimits::COMMAND_TOOLS.contains(&spec.name.as_str()) {
-            let command = limits.command_limits_for(&spec.name);
-            facts
-                .extend(CommandLimit::ALL.map(|limit| {
-                    (limit.name().to_owned(), limit.format_value(command.get(limit)))
-                }));
+            let limits = CommandLimit::ALL;
+            facts.extend(
+                limits.map(|limit| (limit.name().to_owned(), describe_command_limit(limit))),
+            );
         }
         facts
     }
@@ -142,6 +141,22 @@ impl<'a> ToolFacts<'a> {
         let before = example.files.iter().filter_map(|file| creation_command(file)).collect();
         let output = recorded_answer(self.dialect, &self.tool.name);
         Some(RunnableExample { input, before, needs: describe_needs(example), command, output })
+    }
+}
+
+/// The default of a limit of commands, the same text on every machine: under the profile `fair`, and
+/// under `strict` if that differs.
+pub(super) fn describe_command_limit(limit: CommandLimit) -> String {
+    let strict = limit.format_value(CommandLimits::default().get(limit));
+    match limit {
+        CommandLimit::Memory => format!("half of the memory ({strict} with profile `strict`)"),
+        CommandLimit::Cpu => format!("all processors ({strict} with profile `strict`)"),
+        CommandLimit::File => {
+            format!(
+                "the space that is free, at most `command-disk` ({strict} with profile `strict`)"
+            )
+        }
+        CommandLimit::Processes | CommandLimit::OpenFiles | CommandLimit::Disk => strict,
     }
 }
 
