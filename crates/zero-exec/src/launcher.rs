@@ -19,8 +19,9 @@ use crate::command_policy::CommandPolicy;
 use crate::command_request::StreamMode;
 use crate::host_commands::HostCommands;
 use crate::read_failure::HiddenHome;
+use crate::sandbox_diagnosis::LaunchFacts;
 use crate::session_commands::{SessionCommands, StartGuard};
-use crate::session_network::{NetworkAssignment, NetworkUseGuard};
+use crate::session_network::{NetworkAssignment, NetworkSharing, NetworkUseGuard};
 use crate::shell::{self, LastFolderFile};
 use crate::tree_watch::TreeWatch;
 use crate::write_failure::CommandLocation;
@@ -131,6 +132,10 @@ impl CommandLauncher {
                 &self.call,
                 &self.hosts,
                 &self.judged.network,
+                match self.session.remembers {
+                    true => NetworkSharing::Session,
+                    false => NetworkSharing::None,
+                },
                 &self.weaknesses,
             )?,
             LaunchAccess::ReadOnly => NetworkAssignment::none(),
@@ -166,7 +171,8 @@ impl CommandLauncher {
         };
         let network = given.network_use;
         let folder = folder.to_owned();
-        Ok(PreparedLaunch { order, folder, end_note, watch, hidden, network, start })
+        let facts = LaunchFacts { limits: self.limits, streams, tool: None };
+        Ok(PreparedLaunch { order, folder, end_note, watch, hidden, network, facts, start })
     }
 }
 
@@ -182,6 +188,8 @@ pub struct PreparedLaunch {
     pub hidden: HiddenHome,
     /// Its use of the session's network.
     pub network: NetworkUseGuard,
+    /// What it is started with.
+    pub facts: LaunchFacts,
     /// Keeps the session from ending meanwhile.
     pub(crate) start: StartGuard,
 }

@@ -1,9 +1,10 @@
 //! The network that the commands of a session share, and the hosts it leads to.
 //!
-//! Commands without any allowed host have no network. The others share the network of their
-//! session, so that a server started by one command is reachable for the next. It is created when
-//! the first command needs it and ends with the session. Its only exit is one port, at which the
-//! session's proxy authorizes every connection: see [`crate::egress`].
+//! Commands that were judged to need no network have none. The others share the network of their
+//! session, a loopback device on which a server started by one command is reachable for the next. It
+//! is created when the first command needs it and ends with the session. Its only exit is one port,
+//! at which the session's proxy authorizes every connection: see [`crate::egress`]. Where commands
+//! share nothing, and no host is allowed, each has a loopback device of its own.
 //!
 //! Other code that runs programs for a session uses the same network, and holds its
 //! [`NetworkUseGuard`] while these programs may be alive.
@@ -24,7 +25,7 @@ use crate::egress::{
     AttributionGuard, ConnectionLog, EgressConfig, EgressProxy, PolicyAuthorizer, RefusalCursor,
     RefusalSummary, ResolverConfig,
 };
-use crate::network_failure;
+use crate::network_failure::HostReach;
 
 /// The variables that point programs to the proxy. Most programs read the lower-case names, some
 /// the upper-case ones, and Node neither unless it is told to.
@@ -90,20 +91,6 @@ pub struct NetworkUseGuard {
     reach: HostReach,
 }
 
-/// Whether the network of a program leads to any host.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum HostReach {
-    /// It does.
-    Hosts,
-    /// It does not: no host is allowed to commands.
-    #[default]
-    NoneAllowed,
-    /// It does not: the program was judged to need no network. Others of the session have one.
-    NoneJudged,
-    /// Both.
-    NoneJudgedOrAllowed,
-}
-
 struct ProxyUse {
     proxy: Arc<EgressProxy>,
     call: CallId,
@@ -120,14 +107,9 @@ impl NetworkUseGuard {
         self.without.iter().cloned().chain(refused.notes()).collect()
     }
 
-    /// The note for a program that failed to connect because of the network that it has.
-    pub(crate) fn failure_note(&self) -> Option<&'static str> {
-        match self.reach {
-            HostReach::Hosts => None,
-            HostReach::NoneAllowed => Some(network_failure::NO_NETWORK_NOTE),
-            HostReach::NoneJudged => Some(network_failure::NOT_JUDGED_NOTE),
-            HostReach::NoneJudgedOrAllowed => Some(network_failure::NOT_JUDGED_OR_ALLOWED_NOTE),
-        }
+    /// Whether the network leads to any host.
+    pub(crate) fn reach(&self) -> HostReach {
+        self.reach
     }
 }
 
@@ -161,9 +143,10 @@ impl SessionNetwork {
         Self { terms, made: Mutex::new(NetworkState::Uncreated) }
     }
 
-    /// Assigns a network to the next command of this call. Creates the shared network if the
-    /// command may connect to any host: `call_hosts` are the hosts that were allowed for the call,
-    /// `scope` those that its commands were judged to use.
+    /// Assigns a network to the next command of this call. Creates the shared network unless the
+    /// command was judged to need none: `call_hosts` are the hosts that were allowed for the call,
+    /// `scope` those that its commands were judged to use, `sharing` tells whether other commands
+    /// share the network.
     ///
     /// On a machine where no network can be created, a command is refused if settings demand one,
     /// unless settings accept that weakness. Then it uses the host's network, and its confinement
@@ -174,31 +157,39 @@ impl SessionNetwork {
         call: &CallId,
         call_hosts: &[HostName],
         scope: &NetworkScope,
+        sharing: NetworkSharing,
         weaknesses: &[AcceptedWeakness],
     ) -> Result<NetworkAssignment, ToolError> {
         let allowed = &self.terms.allowed;
         let reaches_hosts = !call_hosts.is_empty() || self.allows_hosts();
         if *scope == NetworkScope::Nothing {
-            let reach = match reaches_hosts || allowed.localhost {
+            let reach = match reaches_hosts {
                 true => HostReach::NoneJudged,
                 false => HostReach::NoneJudgedOrAllowed,
             };
             let network_use = NetworkUseGuard { reach, ..NetworkUseGuard::default() };
             return Ok(NetworkAssignment::new_unshared(NetworkAccess::Nothing, network_use));
         }
-        if !reaches_hosts && !allowed.localhost {
-            return Ok(NetworkAssignment::none());
+        let demand = match (*allowed != CommandNetwork::default(), call_hosts.is_empty()) {
+            (true, _) => NetworkDemand::Settings,
+            (false, false) => NetworkDemand::Call,
+            (false, true) if reaches_hosts => NetworkDemand::Rules,
+            (false, true) => NetworkDemand::Loopback,
+        };
+        if demand == NetworkDemand::Loopback {
+            match sharing {
+                _ if !can_create_networks() => return Ok(NetworkAssignment::none()),
+                NetworkSharing::None => {
+                    let network_use = NetworkUseGuard::default();
+                    let own = NetworkAccess::Loopback;
+                    return Ok(NetworkAssignment::new_unshared(own, network_use));
+                }
+                NetworkSharing::Session => {}
+            }
         }
         let (net, proxy) = match self.get_or_create() {
             Ok(shared) => shared,
-            Err(why) => {
-                let demand = match (*allowed != CommandNetwork::default(), call_hosts.is_empty()) {
-                    (true, _) => NetworkDemand::Settings,
-                    (false, false) => NetworkDemand::Call,
-                    (false, true) => NetworkDemand::Rules,
-                };
-                return assign_fallback(why, demand, weaknesses);
-            }
+            Err(why) => return assign_fallback(why, demand, weaknesses),
         };
         let used = ProxyUse {
             call: call.clone(),
@@ -282,6 +273,20 @@ impl fmt::Debug for SessionNetwork {
     }
 }
 
+/// Whether commands share a network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NetworkSharing {
+    /// Those of a session do.
+    Session,
+    /// They do not, unless hosts are allowed to them.
+    None,
+}
+
+/// Whether this machine can give commands a network that is not its own.
+fn can_create_networks() -> bool {
+    zero_sandbox::SandboxLayers::probe().has_namespaces()
+}
+
 /// Why a command needs a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NetworkDemand {
@@ -291,6 +296,8 @@ enum NetworkDemand {
     Call,
     /// Rules allow some host.
     Rules,
+    /// No host is allowed: for servers that commands of the session start.
+    Loopback,
 }
 
 /// The network of a command if the shared one could not be created.
@@ -311,7 +318,7 @@ fn assign_fallback(
             Err(command_errors::start_error(&error))
         }
         (NetworkSetupError::Other(error), NetworkDemand::Settings) => Err(error),
-        (why, NetworkDemand::Call | NetworkDemand::Rules) => {
+        (why, NetworkDemand::Call | NetworkDemand::Rules | NetworkDemand::Loopback) => {
             let why = match why {
                 NetworkSetupError::Spawn(SpawnError::Refused { why, .. }) => why,
                 NetworkSetupError::Spawn(error) => error.to_string(),
@@ -416,7 +423,9 @@ mod tests {
             &[SandboxProperty::Network],
             Ok((NetworkAccess::Loopback, &[])),
         );
-        check(NetworkDemand::Rules, &[SandboxProperty::Network], Ok((NetworkAccess::Nothing, &[])));
+        for demand in [NetworkDemand::Rules, NetworkDemand::Loopback] {
+            check(demand, &[SandboxProperty::Network], Ok((NetworkAccess::Nothing, &[])));
+        }
         let note = "network: not available: there is no bubblewrap";
         check(
             NetworkDemand::Call,

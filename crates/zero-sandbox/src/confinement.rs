@@ -50,8 +50,10 @@ use self::restrictions::{PreparedRestrictions, ProcessRestrictions, RestrictionE
 use self::sandbox_init::ExecImage;
 use self::syscall_filter::SocketAccess;
 use crate::layer_probe::SandboxLayers;
+use crate::limit_watchdog::disk_watch;
 use crate::profile::{CommandSpec, NetworkAccess, SandboxProfile, SandboxProperty};
 use crate::running_command::ConfinementReport;
+use crate::shared_network::NetworkIdentity;
 
 /// Most Landlock rules about files for one command.
 const RULES_MAX: usize = 8192;
@@ -67,6 +69,13 @@ pub(crate) enum NetworkOwner {
     Own,
     /// The network namespace in which it is started.
     Session,
+}
+
+impl NetworkOwner {
+    /// The owner for a command that joins this network, or none.
+    pub(crate) fn for_network(network: Option<NetworkIdentity>) -> Self {
+        if network.is_some() { Self::Session } else { Self::Own }
+    }
 }
 
 /// Why a command cannot be confined as its profile demands.
@@ -188,6 +197,7 @@ impl PreparedCommand {
         profile: &SandboxProfile,
         layers: &SandboxLayers,
         folder: &Path,
+        network_owner: NetworkOwner,
         may_stand_in: &[PathBuf],
     ) -> Result<Option<Self>, ConfineError> {
         let Ok(bubblewrap) = &layers.bubblewrap else { return Ok(None) };
@@ -197,7 +207,7 @@ impl PreparedCommand {
         {
             return Ok(None);
         }
-        let (layout, terminal, network_owner) = (&plan.layout, None, NetworkOwner::Own);
+        let (layout, terminal) = (&plan.layout, None);
         let sockets = &HostSockets::for_command(profile, folder);
         let purpose =
             SandboxSpec { bubblewrap, profile, layout, folder, terminal, network_owner, sockets };
@@ -224,17 +234,18 @@ impl PreparedCommand {
     }
 
     /// Starts a command in a sandbox that is ready, if it is the sandbox that the command would get
-    /// now, with its own network. If this returns false, the sandbox cannot be used any more.
+    /// now. If this returns false, the sandbox cannot be used any more.
     pub(crate) fn assign_command(
         &mut self,
         profile: &SandboxProfile,
         layers: &SandboxLayers,
         command: &CommandSpec,
+        network_owner: NetworkOwner,
         streams: [&OwnedFd; 3],
     ) -> bool {
         let terminal = bubblewrap_sandbox::find_terminal_name(streams[0]);
         let folder = command.folder.as_path();
-        let plan = self.plan_if_valid(profile, layers, folder, terminal.as_deref());
+        let plan = self.plan_if_valid(profile, layers, folder, network_owner, terminal.as_deref());
         let (Some(plan), ConfinementMethod::Bubblewrap(inside)) = (plan, &mut self.method) else {
             return false;
         };
@@ -265,6 +276,7 @@ impl PreparedCommand {
         profile: &SandboxProfile,
         layers: &SandboxLayers,
         folder: &Path,
+        network_owner: NetworkOwner,
         terminal: Option<&Path>,
     ) -> Option<ConfinementPlan> {
         let (ConfinementMethod::Bubblewrap(inside), Ok(bubblewrap)) =
@@ -275,8 +287,7 @@ impl PreparedCommand {
         let plan =
             ConfinementPlan::new(profile, layers, folder, &|path| inside.is_placeholder(path))
                 .ok()?;
-        let (layout, network_owner, sockets) =
-            (&plan.layout, NetworkOwner::Own, &HostSockets::for_command(profile, folder));
+        let (layout, sockets) = (&plan.layout, &HostSockets::for_command(profile, folder));
         let purpose =
             SandboxSpec { bubblewrap, profile, layout, folder, terminal, network_owner, sockets };
         inside.is_still_valid(&purpose).then_some(plan)
@@ -520,7 +531,7 @@ fn build_restrictions(
         sockets: layers.seccomp.is_ok().then_some(sockets),
         filter: Vec::new(),
         open_files: profile.limits.open_files,
-        file_bytes: profile.limits.file_bytes,
+        file_bytes: profile.limits.file_bytes.min(disk_watch::free_bytes_for_file(profile)),
     }
 }
 

@@ -58,6 +58,11 @@ impl SandboxLayers {
         }
     }
 
+    /// Whether commands can have namespaces of their own, networks among them.
+    pub fn has_namespaces(&self) -> bool {
+        self.bubblewrap.is_ok()
+    }
+
     /// The same layers without bubblewrap.
     #[must_use]
     pub fn without_bubblewrap(mut self) -> Self {

@@ -228,7 +228,21 @@ pub(crate) struct NetworkEntryHandles {
     net: OwnedFd,
 }
 
+/// Which network namespace something is in. Valid as long as a process or a handle keeps the
+/// namespace: the kernel may use the number again afterwards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NetworkIdentity {
+    device: u64,
+    inode: u64,
+}
+
 impl NetworkEntryHandles {
+    /// The network that they lead to.
+    pub(crate) fn identity(&self) -> io::Result<NetworkIdentity> {
+        let facts = rustix::fs::fstat(&self.net)?;
+        Ok(NetworkIdentity { device: facts.st_dev, inode: facts.st_ino })
+    }
+
     pub(crate) fn new(net: OwnedFd) -> io::Result<Self> {
         let users = namespace_ioctl(&net, NS_GET_USERNS)?;
         let users = (!is_same_namespace(&users, "/proc/self/ns/user")?).then_some(users);

@@ -218,7 +218,7 @@ impl Spawner {
     /// Starts a command and returns once its program runs.
     pub fn spawn(&self, order: SpawnSpec) -> Result<RunningCommand, SpawnError> {
         self.spawn_with_request(
-            |like| SpawnerRequest::Command { like },
+            |like, joins| SpawnerRequest::Command { like, joins },
             self.settings.ready_for,
             order,
         )
@@ -227,12 +227,12 @@ impl Spawner {
     /// Starts a command that is the only one of its kind: the next prewarmed sandbox is for the
     /// kind of the commands before it.
     pub fn spawn_one_off(&self, order: SpawnSpec) -> Result<RunningCommand, SpawnError> {
-        self.spawn_with_request(|like| SpawnerRequest::Single { like }, Duration::ZERO, order)
+        self.spawn_with_request(|like, _| SpawnerRequest::Single { like }, Duration::ZERO, order)
     }
 
     fn spawn_with_request(
         &self,
-        request: impl FnOnce(u64) -> SpawnerRequest,
+        request: impl FnOnce(u64, bool) -> SpawnerRequest,
         ready_for: Duration,
         order: SpawnSpec,
     ) -> Result<RunningCommand, SpawnError> {
@@ -240,8 +240,8 @@ impl Spawner {
         let net = net.filter(|_| profile.network == NetworkAccess::Loopback);
         let command = program_lookup::resolve_program(command)?;
         let SpawnerSettings { limits_by, layers, .. } = self.settings;
-        let request = &request(sandbox_key(&profile, limits_by, layers));
         let joins = net.is_some();
+        let request = &request(sandbox_key(&profile, limits_by, layers), joins);
         let stood_in = Vec::new();
         let text = SpawnSpecMessage {
             command,

@@ -55,8 +55,9 @@ pub(super) struct SpawnSpecMessage {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum SpawnerRequest {
-    /// Start a command; its spec is attached. Commands with equal `like` need the same sandbox.
-    Command { like: u64 },
+    /// Start a command; its spec is attached. Commands with equal `like` need the same sandbox. If
+    /// it `joins` a network, the last descriptor is the network.
+    Command { like: u64, joins: bool },
     /// The same, but do not prewarm a sandbox for the next command of this kind.
     Single { like: u64 },
     /// Remove all prewarmed sandboxes. An attached handle is closed once they are gone.
@@ -67,7 +68,8 @@ pub(super) enum SpawnerRequest {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum WorkerTask {
-    /// Prewarm a sandbox like that of the last command, whose spec is attached.
+    /// Prewarm a sandbox like that of the last command, whose spec is attached, and its network if
+    /// it joined one.
     PutUp,
     /// Remove the prewarmed sandbox. An attached handle is closed once it is gone.
     TakeDown,

@@ -21,8 +21,9 @@ use super::supervisor::{self, KILL_MAX};
 use super::syscalls::{self, ReapOutcome};
 use super::{LimitEnforcerChoice, server};
 use crate::cgroup::CommandCgroups;
-use crate::confinement::PreparedCommand;
+use crate::confinement::{NetworkOwner, PreparedCommand};
 use crate::layer_probe::SandboxLayers;
+use crate::shared_network::{NetworkEntryHandles, NetworkIdentity};
 
 /// How long prewarming may take. Nothing waits for it, but a command may arrive meanwhile and would
 /// take as long to set up its own.
@@ -46,13 +47,19 @@ pub(super) struct Namespaces {
     pub(super) commands: u32,
     /// Processor time that these commands used.
     pub(super) used_before: Duration,
+    /// The network of a session that they joined, which its processes keep alive.
+    pub(super) network: Option<NetworkIdentity>,
 }
 
 impl Namespaces {
     /// Namespaces that have just been created.
-    pub(super) fn new(main: i32, prepared: PreparedCommand) -> Self {
+    pub(super) fn new(
+        main: i32,
+        prepared: PreparedCommand,
+        network: Option<NetworkIdentity>,
+    ) -> Self {
         let used_before = syscalls::children_usage().cpu_time;
-        Self { main, prepared, commands: 0, used_before }
+        Self { main, prepared, commands: 0, used_before, network }
     }
 }
 
@@ -88,8 +95,10 @@ pub(super) fn wait_for_command(
         match message::receive::<WorkerTask>(orders) {
             Ok(Some((WorkerTask::Keep, fds))) => return Some((fds, sandbox)),
             Ok(Some((WorkerTask::PutUp, handles))) => {
-                if let (None, Some(like)) = (&sandbox, handles.first()) {
-                    sandbox = match PrewarmedSandbox::prepare(like, groups, spare, signals) {
+                let mut handles = handles.into_iter();
+                if let (None, Some(like)) = (&sandbox, handles.next()) {
+                    let net = handles.next();
+                    sandbox = match PrewarmedSandbox::prepare(&like, net, groups, spare, signals) {
                         Ok(sandbox) => sandbox,
                         Err(SupervisorShutdown) => return None,
                     };
@@ -131,11 +140,14 @@ impl PrewarmedSandbox {
     /// `None` if nothing has to be set up or if it fails: the next command then reports why.
     fn prepare(
         like: &OwnedFd,
+        net: Option<OwnedFd>,
         groups: &mut CommandCgroups,
         spare: &server::HostCapabilities<'_>,
         signals: &OwnedFd,
     ) -> Result<Option<Self>, SupervisorShutdown> {
-        let Some(mut sandbox) = Self::start_preparing(like, groups, spare) else { return Ok(None) };
+        let Some(mut sandbox) = Self::start_preparing(like, net, groups, spare) else {
+            return Ok(None);
+        };
         let Some(Namespaces { prepared, .. }) = &mut sandbox.namespaces else { return Ok(None) };
         let until = Instant::now() + PREPARE_MAX;
         while let Some(init_channel) = prepared.init_channel() {
@@ -156,29 +168,43 @@ impl PrewarmedSandbox {
         Ok(None)
     }
 
-    /// Starts to set up a sandbox.
+    /// Starts to set up a sandbox, in the network `net` if the last command joined one.
     fn start_preparing(
         like: &OwnedFd,
+        net: Option<OwnedFd>,
         groups: &mut CommandCgroups,
         spare: &server::HostCapabilities<'_>,
     ) -> Option<Self> {
         let like = SpawnSpecMessage::from_memfd(like).ok()?;
-        // A shared network is one of the descriptors of a request, which are not available here.
-        if like.joins || like.ready_for.is_zero() {
+        if like.joins != net.is_some() || like.ready_for.is_zero() {
             return None;
         }
+        let net = match net {
+            Some(net) => Some(NetworkEntryHandles::new(net).ok()?),
+            None => None,
+        };
+        let network = match &net {
+            Some(net) => Some(net.identity().ok()?),
+            None => None,
+        };
         let layers = like.layers.apply(spare.layers.clone());
         let folder = &like.command.folder;
+        let owner = NetworkOwner::for_network(network);
         let prepared =
-            PreparedCommand::prewarm(&like.profile, &layers, folder, &like.stood_in).ok()??;
+            PreparedCommand::prewarm(&like.profile, &layers, folder, owner, &like.stood_in)
+                .ok()??;
         if like.limits_by == LimitEnforcerChoice::Best {
             groups.set_limits(spare.places, &supervisor::limits_with_sandbox(&like, &prepared));
         }
-        let launch =
-            LaunchContext { prepared: &prepared, folder: "/".as_ref(), stdio: &[], net: None };
+        let launch = LaunchContext {
+            prepared: &prepared,
+            folder: "/".as_ref(),
+            stdio: &[],
+            net: net.as_ref(),
+        };
         let main = launch.start_in_cgroups(groups).ok()?;
         let until = Instant::now().checked_add(like.ready_for)?;
-        let mut namespaces = Namespaces::new(main, prepared);
+        let mut namespaces = Namespaces::new(main, prepared, network);
         namespaces.prepared.release_launch_handles();
         Some(Self { like, namespaces: Some(namespaces), until })
     }
@@ -188,16 +214,22 @@ impl PrewarmedSandbox {
         mut self,
         order: &SpawnSpecMessage,
         layers: &SandboxLayers,
+        network: Option<NetworkIdentity>,
         stdio: &[OwnedFd],
     ) -> Option<Namespaces> {
-        let SpawnSpecMessage { command, profile, limits_by, layers: used, joins, .. } = order;
+        let SpawnSpecMessage { command, profile, limits_by, layers: used, .. } = order;
         let like = &self.like;
-        if *joins || (profile, limits_by, used) != (&like.profile, &like.limits_by, &like.layers) {
+        if (profile, limits_by, used) != (&like.profile, &like.limits_by, &like.layers) {
             return None;
         }
         let streams = launch::split_streams(stdio)?;
-        let prepared = &mut self.namespaces.as_mut()?.prepared;
-        if prepared.assign_command(profile, layers, command, streams) {
+        let namespaces = self.namespaces.as_mut()?;
+        // A process cannot move from one network to another after it was confined.
+        if namespaces.network != network {
+            return None;
+        }
+        let owner = NetworkOwner::for_network(network);
+        if namespaces.prepared.assign_command(profile, layers, command, owner, streams) {
             self.namespaces.take()
         } else {
             None

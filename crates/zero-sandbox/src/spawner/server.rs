@@ -56,8 +56,8 @@ struct SpawnerServer {
     /// The names of the control groups of the workers, by process ID.
     groups: BTreeMap<i32, String>,
     pool: WorkerPool,
-    /// The spec of the last command and the key of its sandbox, to prewarm another one.
-    last: Option<(u64, OwnedFd)>,
+    /// The spec of the last command, the network that it joined, and the key of its sandbox, to prewarm another one.
+    last: Option<(u64, Vec<OwnedFd>)>,
     /// Whether to prewarm a sandbox when idle.
     is_due: bool,
     places: CgroupParents,
@@ -69,6 +69,8 @@ struct SpawnerServer {
 enum NextCommandHint {
     /// The same sandbox as this command.
     Same,
+    /// The same, in the network that this command joined.
+    SameNetwork,
     /// Another sandbox, like the commands before this one.
     Other,
 }
@@ -144,8 +146,11 @@ impl SpawnerServer {
             }
             if order {
                 match message::receive::<SpawnerRequest>(&self.orders) {
-                    Ok(Some((SpawnerRequest::Command { like }, fds))) => {
+                    Ok(Some((SpawnerRequest::Command { like, joins: false }, fds))) => {
                         self.assign_command(&fds, like, NextCommandHint::Same);
+                    }
+                    Ok(Some((SpawnerRequest::Command { like, joins: true }, fds))) => {
+                        self.assign_command(&fds, like, NextCommandHint::SameNetwork);
                     }
                     Ok(Some((SpawnerRequest::Single { like }, fds))) => {
                         self.assign_command(&fds, like, NextCommandHint::Other)
@@ -189,8 +194,14 @@ impl SpawnerServer {
             }
             match self.pool.offer(like, &passed) {
                 Some(Ok(())) => {
-                    if next == NextCommandHint::Same {
-                        self.last = order.try_clone().ok().map(|order| (like, order));
+                    let kept = match next {
+                        NextCommandHint::Same => Some(vec![order]),
+                        NextCommandHint::SameNetwork => fds.last().map(|net| vec![order, net]),
+                        NextCommandHint::Other => None,
+                    };
+                    if let Some(kept) = kept {
+                        let copies = kept.into_iter().map(OwnedFd::try_clone);
+                        self.last = copies.collect::<Result<_, _>>().ok().map(|kept| (like, kept));
                     }
                     return;
                 }

@@ -40,7 +40,7 @@ use crate::limit_watchdog::{self, LimitWatchdog};
 use crate::process_tree::{self, LEFTOVER_GRACE};
 use crate::profile::{NetworkAccess, ProcessLimits};
 use crate::running_command::{CommandExit, ExitCause, SandboxReuse};
-use crate::shared_network::NetworkEntryHandles;
+use crate::shared_network::{NetworkEntryHandles, NetworkIdentity};
 
 /// How often to set up a sandbox that fails because the host changed meanwhile.
 const SANDBOX_TRIES_MAX: u32 = 8;
@@ -118,9 +118,10 @@ pub(super) fn supervise(
             // The spawner first: zero may request the next command as soon as it knows of the end.
             let is_free = message::send(spawner, &WorkerEvent::WithWalls, &[]);
             let _ = message::send(channel, &SpawnerReply::Ended(ended), &[]);
-            let Supervisor { main, prepared, mut groups, commands, .. } = supervisor;
+            let Supervisor { main, prepared, mut groups, commands, network, .. } = supervisor;
             groups.reset_counters();
-            let namespaces = Namespaces { main, prepared, commands: commands + 1, used_before };
+            let commands = commands + 1;
+            let namespaces = Namespaces { main, prepared, commands, used_before, network };
             let sandbox = PrewarmedSandbox::from_finished(text, namespaces, until);
             return is_free.is_ok().then_some((groups, sandbox));
         }
@@ -152,6 +153,8 @@ struct Supervisor<'a> {
     commands: u32,
     /// Processor time that the process tree had used before this command.
     used_before: Duration,
+    /// The network of a session that it joined.
+    network: Option<NetworkIdentity>,
     /// Whether the sandbox may be reused for another command of the same kind.
     may_stay: bool,
     /// Processor time of the process tree, if the command left nothing and the sandbox is kept.
@@ -190,17 +193,21 @@ impl<'a> Supervisor<'a> {
             }
         };
         let net = net.as_ref();
-        let start = CommandStart { order: &order, channel, signals, stdio: &stdio, layers, net };
+        let network = net.map(NetworkEntryHandles::identity).transpose();
+        let network = network.map_err(at(LaunchStep::Network))?;
+        let start =
+            CommandStart { order: &order, channel, signals, stdio: &stdio, layers, net, network };
         let disks = DiskWatch::start(&order.profile);
         let StartedCommand { namespaces, groups, when } =
             start.start_in_sandbox(prewarmed, groups, spare.places)?;
-        let Namespaces { main, prepared, commands, used_before } = namespaces;
+        let Namespaces { main, prepared, commands, used_before, network: _ } = namespaces;
         let own = rustix::process::getpid().as_raw_nonzero().get();
         let limits = limits_with_sandbox(&order, &prepared);
         let watch = LimitWatchdog::new(own, &limits, groups.report(), used_before);
         // A private network may keep state of the command: see
-        // [`residue`](crate::confinement::residue).
-        let has_no_own_network = !order.joins && order.profile.network != NetworkAccess::Loopback;
+        // [`residue`](crate::confinement::residue). That of a session is shared by its commands.
+        let has_no_own_network =
+            network.is_some() || order.profile.network != NetworkAccess::Loopback;
         let may_wait =
             !order.ready_for.is_zero() && Instant::now().checked_add(order.ready_for).is_some();
         let may_stay = has_no_own_network && may_wait && commands + 1 < COMMANDS_MAX;
@@ -223,6 +230,7 @@ impl<'a> Supervisor<'a> {
             reaped: ResourceUsage::default(),
             commands,
             used_before,
+            network,
             may_stay,
             stays_for_another: None,
         };
@@ -537,6 +545,7 @@ struct CommandStart<'a> {
     stdio: &'a [OwnedFd],
     layers: SandboxLayers,
     net: Option<&'a NetworkEntryHandles>,
+    network: Option<NetworkIdentity>,
 }
 
 /// Why a command does not run in its sandbox.
@@ -574,8 +583,9 @@ impl CommandStart<'_> {
         places: &CgroupParents,
     ) -> Result<StartedCommand, LaunchFailure> {
         let SpawnSpecMessage { command, profile, limits_by, .. } = self.order;
-        let ready = prewarmed
-            .and_then(|prewarmed| prewarmed.assign_command(self.order, &self.layers, self.stdio));
+        let ready = prewarmed.and_then(|prewarmed| {
+            prewarmed.assign_command(self.order, &self.layers, self.network, self.stdio)
+        });
         if let Some(namespaces) = ready {
             match self.wait_until_started(&namespaces.prepared) {
                 Ok(()) => {
@@ -589,8 +599,7 @@ impl CommandStart<'_> {
         let streams = launch::split_streams(self.stdio).ok_or(io::ErrorKind::InvalidInput.into());
         let streams =
             streams.map_err(|error| LaunchFailure::from_io_error(LaunchStep::Stdio, &error))?;
-        let network_owner =
-            if self.net.is_some() { NetworkOwner::Session } else { NetworkOwner::Own };
+        let network_owner = NetworkOwner::for_network(self.network);
         // Listed once. A socket that appears later is treated like one that appears while the
         // command runs; sockets that come and go could never all be hidden.
         let sockets = HostSockets::for_command(profile, &command.folder);
@@ -620,7 +629,7 @@ impl CommandStart<'_> {
             prepared.release_launch_handles();
             match self.wait_until_started(&prepared) {
                 Ok(()) => {
-                    let namespaces = Namespaces::new(main, prepared);
+                    let namespaces = Namespaces::new(main, prepared, self.network);
                     return Ok(StartedCommand { namespaces, groups, when: SandboxReuse::PutUp });
                 }
                 Err(StartError::Failed(failure)) => return Err(failure),

@@ -5,7 +5,7 @@
 //! for a while, it removes the sandbox and is bare again. One bare worker is enough.
 
 use std::io;
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use super::message::{self, WorkerEvent, WorkerTask};
 
@@ -181,7 +181,7 @@ impl WorkerPool {
 
     /// Has a worker prewarm a sandbox for this spec, unless one with the same key exists or will be
     /// free when its command ends.
-    pub(super) fn prewarm(&mut self, like: u64, order: &OwnedFd) {
+    pub(super) fn prewarm(&mut self, like: u64, order: &[OwnedFd]) {
         let with = [
             WorkerState::Waiting { like },
             WorkerState::Busy { like, then: SandboxRetention::Keep },
@@ -193,7 +193,8 @@ impl WorkerPool {
             return;
         };
         // A worker that has exited is noticed soon.
-        if message::send(&bare.channel, &WorkerTask::PutUp, &[order.as_fd()]).is_ok() {
+        let order: Vec<BorrowedFd<'_>> = order.iter().map(AsFd::as_fd).collect();
+        if message::send(&bare.channel, &WorkerTask::PutUp, &order).is_ok() {
             bare.state = WorkerState::Waiting { like };
         }
     }

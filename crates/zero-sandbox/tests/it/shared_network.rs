@@ -7,7 +7,7 @@ use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::sync::Arc;
 
 use rustix::process::Signal;
-use zero_sandbox::running_command::RunningCommand;
+use zero_sandbox::running_command::{RunningCommand, SandboxReuse};
 use zero_sandbox::shared_network::{PROXY_PORT, SharedNetwork};
 use zero_sandbox::spawner::{
     CommandStdio, LayerSelection, SpawnError, SpawnSpec, Spawner, SpawnerSettings,
@@ -104,6 +104,30 @@ fn nothing_outside_shared_network_is_reachable() {
         check(&spawner, Some(&net), &["tcp", outside], "ENETUNREACH");
     }
     check(&spawner, Some(&net), &["udp", "8.8.8.8:53"], "ENETUNREACH");
+}
+
+/// A sandbox is reused in the network of its session, and never in another one.
+#[test]
+fn sandbox_is_reused_only_in_same_network() {
+    let spawner = start_spawner();
+    let (one, other) = (create_network(&spawner), create_network(&spawner));
+    let show = |net: &Arc<SharedNetwork>| {
+        let mut order = program_spec("readlink", &["/proc/self/ns/net"]);
+        order.profile.network = NetworkAccess::Loopback;
+        order.net = Some(Arc::clone(net));
+        let mut running = spawner.spawn(order).unwrap();
+        let output = read_text(running.stdout.take().unwrap());
+        wait_for_exit(&running);
+        assert_eq!(output.trim(), format!("net:[{}]", namespace_inode(net)));
+        running.sandbox_reuse
+    };
+    // Other tests create sockets, which make a new sandbox necessary.
+    let is_reused = (0..20).any(|_| {
+        show(&one);
+        show(&one) == SandboxReuse::Ready
+    });
+    assert!(is_reused, "no sandbox was reused");
+    assert_eq!(show(&other), SandboxReuse::PutUp);
 }
 
 #[test]

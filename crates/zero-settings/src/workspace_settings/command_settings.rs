@@ -56,10 +56,10 @@ impl WorkspaceSettings {
 
     /// The hosts that commands may use by these settings, for policy.
     pub fn command_hosts(&self) -> CommandHosts {
-        let (localhost, listed) = self.listed_hosts();
+        let (_, listed) = self.listed_hosts();
         // If commands may use the machine's network, they also reach its loopback.
-        let is_enforced = !self.weaker_properties().contains(&SandboxProperty::Network);
-        CommandHosts { listed, own_loopback: localhost && is_enforced }
+        let own_loopback = !self.weaker_properties().contains(&SandboxProperty::Network);
+        CommandHosts { listed, own_loopback }
     }
 
     /// Whether Write and Edit keep the earlier content beside a file.

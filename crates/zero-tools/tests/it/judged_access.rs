@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use zero_core::{CommandExecution, Effect};
 use zero_policy::rule::RuleOwner;
 use zero_policy::{
-    CommandAccess, NetworkScope, PermissionMode, PolicyEngine, PolicyEngineConfig, PolicyRule,
-    RuleSource, Verdict, WriteScope,
+    CommandAccess, HostPattern, NetworkScope, PermissionMode, PolicyEngine, PolicyEngineConfig,
+    PolicyRule, RuleSource, Verdict, WriteScope,
 };
 use zero_runtime::{
     CommandNetwork, CommandPolicy, CommandSettings, Policy, PolicyDecision, PolicyRequest,
@@ -158,7 +158,7 @@ async fn command_judged_as_reading_has_no_network() {
     for (judged_as, connects) in [("ls", false), ("make", true)] {
         let f = ToolFixture::session_with_host(|config: &mut ToolHostConfig| {
             config.policy = Arc::new(DeceivedPolicy { judged_as });
-            let network = CommandNetwork { hosts: Vec::new(), localhost: true };
+            let network = CommandNetwork::default();
             config.commands = CommandSettings { network, ..CommandSettings::default() };
         });
         let answer =
@@ -171,11 +171,12 @@ async fn command_judged_as_reading_has_no_network() {
 async fn refused_connection_is_explained_and_can_be_requested() {
     let line = "exec 3<>/dev/tcp/127.0.0.1/9";
     let judged = "network: judged as needing no network; request it with network access (`\"network_access\": true`)";
-    let neither = "network: judged as needing no network, and no host is allowed to commands; to allow one: zero config add sandbox.network HOST, then request it with network access (`\"network_access\": true`)";
-    for (localhost, note) in [(true, judged), (false, neither)] {
+    let neither = "network: judged as needing no network, and no host is allowed to commands; to allow a host: zero config add sandbox.network HOST, then request it with network access (`\"network_access\": true`)";
+    for (hosts, note) in [(&["a.test"][..], judged), (&[], neither)] {
         let f = ToolFixture::session_with_host(|config: &mut ToolHostConfig| {
             config.policy = Arc::new(DeceivedPolicy { judged_as: "ls" });
-            let network = CommandNetwork { hosts: Vec::new(), localhost };
+            let hosts = hosts.iter().map(|host| HostPattern::parse(host).unwrap()).collect();
+            let network = CommandNetwork { hosts, localhost: false };
             config.commands = CommandSettings { network, ..CommandSettings::default() };
         });
         let answer = run(&f, line).await;
@@ -183,7 +184,7 @@ async fn refused_connection_is_explained_and_can_be_requested() {
         let input = json!({"command": line, "network_access": true});
         let answer = f.call("Bash", input).await.unwrap().result.structured;
         let said = answer["stderr"].as_str().unwrap();
-        assert_eq!(said.contains("Connection refused"), localhost, "{answer}");
+        assert!(said.contains("Connection refused"), "{answer}");
     }
 }
 
