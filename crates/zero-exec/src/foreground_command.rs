@@ -30,6 +30,7 @@ use crate::jobs::monitored_command::{
 use crate::launcher::{CommandLauncher, PreparedLaunch};
 use crate::output_feed::{self, FeedRemainder, OutputFeed};
 use crate::output_tail::{self, OutputTail};
+use crate::sandbox_diagnosis::LaunchFacts;
 use crate::session_commands::ShellEndFolder;
 use crate::shell::LastFolderFile;
 use crate::spill_file::SpillFile;
@@ -103,6 +104,7 @@ impl CallCommands {
             network: ready.network,
             writes: self.launcher.judged.writes.clone(),
             hidden: ready.hidden.clone(),
+            facts: LaunchFacts { tool: Some(self.tool.clone()), ..ready.facts.clone() },
         };
         let watched = MonitoredCommand::start(running, options)
             .map_err(|error| command_errors::monitor_error(&error))?;
@@ -154,6 +156,7 @@ impl CallCommands {
             network: ready.network,
             writes: self.launcher.judged.writes.clone(),
             hidden: ready.hidden.clone(),
+            facts: LaunchFacts { tool: Some(self.tool.clone()), ..ready.facts.clone() },
         };
         let watched = MonitoredCommand::start(running, options)
             .map_err(|error| command_errors::monitor_error(&error))?;

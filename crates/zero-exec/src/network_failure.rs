@@ -1,22 +1,9 @@
-//! Recognizes commands that failed because they have no network.
-//!
-//! Programs report a missing network in their own words, often as a failed name lookup, and a model
-//! then searches for the cause in the wrong place. A failed command without network access whose
-//! output has one of these messages gets a note that says so.
+//! Explains commands that failed because they cannot connect to a host.
 
-use zero_core::ansi_filter;
-use zero_sandbox::output_collector::CollectedOutput;
-use zero_sandbox::running_command::CommandExit;
-
-/// The note for a command that failed because it has no network.
-pub(crate) const NO_NETWORK_NOTE: &str = "network: commands have no network access; to allow a host: zero config add sandbox.network HOST";
-/// The note for a command that failed because it was judged to need no network.
-pub(crate) const NOT_JUDGED_NOTE: &str = "network: judged as needing no network; request it with network access (`\"network_access\": true`)";
-/// The same if no host is allowed to commands either.
-pub(crate) const NOT_JUDGED_OR_ALLOWED_NOTE: &str = "network: judged as needing no network, and no host is allowed to commands; to allow one: zero config add sandbox.network HOST, then request it with network access (`\"network_access\": true`)";
+use zero_policy::HostName;
 
 /// Messages of a failed name lookup or connection, in lower case.
-const MESSAGES: &[&str] = &[
+pub(crate) const MESSAGES: &[&str] = &[
     "could not resolve",
     "couldn't resolve",
     "unable to resolve host",
@@ -29,22 +16,83 @@ const MESSAGES: &[&str] = &[
     "unknownhostexception",
     "getaddrinfo",
     "eai_again",
+    "enotfound",
     "enetunreach",
     "network is unreachable",
     "connect: operation not permitted",
     "socket: operation not permitted",
 ];
 
-/// Whether a command failed and its output reports a failed lookup or connection.
-pub(crate) fn is_network_failure(output: &CollectedOutput, ended: &CommandExit) -> bool {
-    let runs = || output.mixed.head().chain(output.mixed.tail());
-    ended.exit_code.is_some_and(|code| code != 0)
-        && has_failure_message(&ansi_filter::strip_pieces(runs().map(|run| run.bytes)))
+/// Words before the name of a host, in lower case.
+const HOST_MARKS: &[&str] = &[
+    "resolve host:",
+    "resolve host",
+    "resolving",
+    "could not resolve:",
+    "lookup",
+    "eai_again",
+    "enotfound",
+    "unknownhostexception:",
+    "host=",
+];
+
+/// Whether the network of a program leads to any host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum HostReach {
+    /// It does.
+    Hosts,
+    /// It does not: no host is allowed to commands.
+    #[default]
+    NoneAllowed,
+    /// It does not: the program was judged to need no network. Others of the session have one.
+    NoneJudged,
+    /// Both.
+    NoneJudgedOrAllowed,
 }
 
-fn has_failure_message(text: &str) -> bool {
-    let text = text.to_lowercase();
-    MESSAGES.iter().any(|message| text.contains(message))
+/// Explains a message of a program whose network leads to these hosts.
+pub(crate) fn explain(reach: HostReach, line: &str) -> String {
+    let host = find_host(line);
+    let (host, named) = match &host {
+        Some(host) => (host.to_string(), host.to_string()),
+        None => ("HOST".to_owned(), "a host".to_owned()),
+    };
+    let allow = format!("to allow {named}: zero config add sandbox.network {host}");
+    let request = "request it with network access (`\"network_access\": true`)";
+    match reach {
+        HostReach::NoneAllowed => format!("network: commands have no network access; {allow}"),
+        HostReach::NoneJudged => format!("network: judged as needing no network; {request}"),
+        HostReach::NoneJudgedOrAllowed => format!(
+            "network: judged as needing no network, and no host is allowed to commands; {allow}, then {request}"
+        ),
+        HostReach::Hosts => "network: commands look up no names and connect only through the proxy that `HTTPS_PROXY` and `ALL_PROXY` name, which this program did not use; configure it to use the proxy"
+            .to_owned(),
+    }
+}
+
+/// The host that a message is about: a name after one of the marks, or that of an address.
+fn find_host(line: &str) -> Option<HostName> {
+    let is_edge = |letter: char| letter.is_whitespace() || "'\"`()[]<>,;".contains(letter);
+    let lower = line.to_lowercase();
+    let after_mark = HOST_MARKS.iter().find_map(|mark| {
+        let rest = lower.get(lower.find(mark)? + mark.len()..)?;
+        rest.split(is_edge).find(|word| !word.is_empty()).and_then(parse_host)
+    });
+    after_mark.or_else(|| {
+        let rest = lower.split_once("://")?.1;
+        rest.split(is_edge).next().and_then(parse_host)
+    })
+}
+
+/// A host with a dot in its name, without user, port and path. Other words are not likely hosts.
+fn parse_host(word: &str) -> Option<HostName> {
+    let word = word.split(['/', '?', '#']).next()?;
+    let word = word.rsplit('@').next()?;
+    let name = word.split(':').next()?.trim_end_matches('.');
+    let is_name = name.contains('.')
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-.".contains(&byte))
+        && name.bytes().any(|byte| byte.is_ascii_alphabetic());
+    if is_name { HostName::from_host(name).ok() } else { None }
 }
 
 #[cfg(test)]
@@ -52,19 +100,36 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lookup_and_connection_failures_are_recognized() {
-        for text in [
-            "curl: (6) Could not resolve host: example.com",
-            "npm error code EAI_AGAIN",
-            "dial tcp: lookup proxy.golang.org: no such host",
-            "fatal: unable to access 'https://a.com/': Could not resolve host: a.com",
-            "[Errno -3] Temporary failure in name resolution",
-            "bash: connect: Operation not permitted",
+    fn host_is_found_in_messages_of_programs() {
+        for (line, expected) in [
+            ("curl: (6) Could not resolve host: example.com", Some("example.com")),
+            ("npm error getaddrinfo EAI_AGAIN packages.example.com", Some("packages.example.com")),
+            (
+                "dial tcp: lookup mirror.example.org on 127.0.0.53:53: no such host",
+                Some("mirror.example.org"),
+            ),
+            (
+                "fatal: unable to access 'https://a.com/x.git/': Could not resolve host: a.com",
+                Some("a.com"),
+            ),
+            (
+                "java.net.UnknownHostException: maven.example.com: Name or service not known",
+                Some("maven.example.com"),
+            ),
+            (
+                "HTTPSConnectionPool(host='pip.example.com', port=443): [Errno -3] Temporary failure in name resolution",
+                Some("pip.example.com"),
+            ),
+            ("ssh: Could not resolve hostname git.example.com: Temporary failure", None),
+            (
+                "failed to fetch `https://me@index.example.com:8443/x`: dns: failed to lookup address information",
+                Some("index.example.com"),
+            ),
+            ("[Errno -3] Temporary failure in name resolution", None),
+            ("bash: /dev/tcp/192.0.2.1/9: Network is unreachable", None),
         ] {
-            assert!(has_failure_message(text), "{text}");
-        }
-        for text in ["", "error[E0308]: mismatched types", "rm: Operation not permitted"] {
-            assert!(!has_failure_message(text), "{text}");
+            let host = find_host(line).map(|host| host.to_string());
+            assert_eq!(host.as_deref(), expected, "{line}");
         }
     }
 }

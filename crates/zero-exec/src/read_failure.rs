@@ -7,11 +7,8 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use zero_core::ansi_filter;
 use zero_core::text_shortening::excerpt;
 use zero_policy::protected_paths::{ProtectedPaths, sensitive_reason};
-use zero_sandbox::output_collector::CollectedOutput;
-use zero_sandbox::running_command::CommandExit;
 
 /// Messages about a file that is missing or closed, in lower case.
 const MESSAGES: &[&str] = &[
@@ -54,16 +51,11 @@ impl HiddenHome {
         ))
     }
 
-    /// The note for a command that failed because it did not see a file.
-    pub(crate) fn note(&self, output: &CollectedOutput, ended: &CommandExit) -> Option<String> {
-        if self.hidden.is_empty() || ended.exit_code.is_none_or(|code| code == 0) {
+    /// The note for a command that failed, with this output, because it did not see a file.
+    pub(crate) fn note_for_text(&self, text: &str) -> Option<String> {
+        if self.hidden.is_empty() {
             return None;
         }
-        let runs = output.mixed.head().chain(output.mixed.tail());
-        self.note_for_text(&ansi_filter::strip_pieces(runs.map(|run| run.bytes)))
-    }
-
-    fn note_for_text(&self, text: &str) -> Option<String> {
         let lower = text.to_lowercase();
         if !MESSAGES.iter().any(|message| lower.contains(message)) {
             return None;

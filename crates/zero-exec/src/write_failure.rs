@@ -1,15 +1,12 @@
-//! Recognizes commands that failed because they were judged to change less than they tried to.
+//! Explains commands that failed because they tried to change more than they may.
 //!
-//! The kernel refuses such a change as if the file system were read-only, and a model would search
-//! for the cause in the wrong place. A command whose output has that message gets a note that says
-//! what to do.
+//! The kernel refuses such a change as if the file system were read-only, or as if the file were
+//! busy if it is protected by a mount of its own.
 
 use std::path::{Path, PathBuf};
 
-use zero_core::ansi_filter;
 use zero_core::text_shortening::excerpt;
 use zero_policy::WriteScope;
-use zero_sandbox::output_collector::CollectedOutput;
 use zero_sandbox::path_survey;
 
 use crate::profile::folder_scanner::describe_setting;
@@ -18,6 +15,10 @@ use crate::profile::folder_scanner::describe_setting;
 const MESSAGE: &str = "read-only file system";
 /// What it says about EXDEV: a link between two folders that are writable one by one.
 const LINK_MESSAGE: &str = "invalid cross-device link";
+/// What it says about EBUSY.
+const BUSY_MESSAGE: &str = "device or resource busy";
+/// The messages that [`explain`] explains.
+pub(crate) const MESSAGES: &[&str] = &[MESSAGE, LINK_MESSAGE, "erofs"];
 /// Longest path in a note, in characters.
 const PATH_CHARS_MAX: usize = 200;
 
@@ -30,38 +31,59 @@ pub(crate) struct CommandLocation {
     pub(crate) folder: PathBuf,
 }
 
-/// The note for a command that tried to change more than it may.
-pub(crate) fn refused_write_note(
-    output: &CollectedOutput,
+/// Explains a message about a file that the command may not change.
+pub(crate) fn explain(
     writes: &WriteScope,
     location: &CommandLocation,
+    line: &str,
 ) -> Option<String> {
+    let path = find_path(line, MESSAGE);
+    let is_link = line.to_lowercase().contains(LINK_MESSAGE);
+    let advice = path.filter(|_| !is_link).and_then(|path| location.advise(Path::new(path)));
+    let tried = match path {
+        _ if is_link => "tried to link files of two folders".to_owned(),
+        Some(path) => format!("tried to write `{}`", excerpt(path, PATH_CHARS_MAX)),
+        None => "tried to write".to_owned(),
+    };
+    if let Some(advice) = advice {
+        return Some(format!("{tried}; {advice}"));
+    }
     let judged = match writes {
         WriteScope::Nothing => "judged as read-only",
         WriteScope::Paths(_) => "judged to change only the files that the command line names",
+        // Nothing is known of a path that is not in the message.
         WriteScope::Workspace => return None,
-    };
-    let runs = output.mixed.head().chain(output.mixed.tail());
-    let text = ansi_filter::strip_pieces(runs.map(|run| run.bytes));
-    let find_line = |message: &str| text.lines().find(|line| line.to_lowercase().contains(message));
-    let tried = match (find_line(MESSAGE), find_line(LINK_MESSAGE)) {
-        (Some(line), _) => match find_path(line) {
-            Some(path) => {
-                let tried = format!("tried to write `{}`", excerpt(path, PATH_CHARS_MAX));
-                if let Some(advice) = location.advise(Path::new(path)) {
-                    return Some(format!("{tried}; {advice}"));
-                }
-                tried
-            }
-            None => "tried to write".to_owned(),
-        },
-        (None, Some(_)) => "tried to link files of two folders".to_owned(),
-        (None, None) => return None,
     };
     Some(format!("{judged}, {tried}; request it with write access (`\"write_access\": true`)"))
 }
 
+/// Explains a message about a file that is busy: one that is protected, or a folder with such a
+/// file.
+pub(crate) fn explain_busy(location: &CommandLocation, line: &str) -> Option<String> {
+    let path = find_path(line, BUSY_MESSAGE)?;
+    let shown = excerpt(path, PATH_CHARS_MAX);
+    if let Some(advice) = location.advise(Path::new(path)) {
+        return Some(format!("tried to change `{shown}`; {advice}"));
+    }
+    if Path::new(path).ends_with(".git/config") {
+        return Some(format!(
+            "tried to change `{shown}`; commands cannot change it, because it decides what git runs: use Edit, which asks the user"
+        ));
+    }
+    location.is_inside(Path::new(path)).then(|| {
+        format!(
+            "`{shown}` is protected, or a folder that contains a protected file: commands can neither replace, rename nor remove it; change what is beside it, or ask the user to do it"
+        )
+    })
+}
+
 impl CommandLocation {
+    /// Whether a path is in the workspace, or in a folder that settings open.
+    fn is_inside(&self, path: &Path) -> bool {
+        let path = path_survey::canonicalize(&self.folder.join(path));
+        path.is_some_and(|path| self.roots.iter().any(|root| path.starts_with(root)))
+    }
+
     /// What to do instead, for a path that no command can write to.
     fn advise(&self, path: &Path) -> Option<String> {
         let path = path_survey::canonicalize(&self.folder.join(path))?;
@@ -80,8 +102,8 @@ impl CommandLocation {
     }
 }
 
-/// The path that an error message is about: in quotes, or before the message.
-fn find_path(line: &str) -> Option<&str> {
+/// The path that an error is about: in quotes, or before its message.
+fn find_path<'a>(line: &'a str, message: &str) -> Option<&'a str> {
     let quoted = ['\'', '"', '`', '‘', '“'].into_iter().find_map(|open| {
         let close = match open {
             '‘' => '’',
@@ -92,9 +114,11 @@ fn find_path(line: &str) -> Option<&str> {
         rest.split_once(close).map(|(path, _)| path)
     });
     let before = || {
-        let at = line.to_lowercase().find(MESSAGE)?;
+        let at = line.to_lowercase().find(message)?;
         let before = line.get(..at)?.trim_end().strip_suffix(':')?;
-        Some(before.rsplit(": ").next().unwrap_or(before).trim())
+        let last = before.rsplit(": ").next().unwrap_or(before).trim();
+        // Git writes `could not write config file .git/config`.
+        Some(last.strip_prefix("could not write config file ").unwrap_or(last))
     };
     quoted.or_else(before).filter(|path| !path.is_empty())
 }
@@ -134,7 +158,7 @@ mod tests {
             ("Error: EROFS: read-only file system, open '/w/x'", Some("/w/x")),
             ("Read-only file system", None),
         ] {
-            assert_eq!(find_path(line), expected, "{line}");
+            assert_eq!(find_path(line, MESSAGE), expected, "{line}");
         }
     }
 }

@@ -18,11 +18,11 @@ use zero_sandbox::output_collector::{CollectedOutput, OutputCollector, OutputStr
 use zero_sandbox::running_command::{CommandExit, KillHandle, KillReason, RunningCommand};
 
 use super::unread_output::{OutputChunk, UnreadOutput, UnreadRemainder};
-use crate::network_failure;
 use crate::read_failure::HiddenHome;
+use crate::sandbox_diagnosis::{self, EndedCommand, LaunchFacts};
 use crate::session_network::NetworkUseGuard;
 use crate::tree_watch::{TreeWatch, WatchReport};
-use crate::write_failure::{self, CommandLocation};
+use crate::write_failure::CommandLocation;
 
 /// Most inputs that wait until the command reads them.
 const INPUTS_MAX: usize = 16;
@@ -53,6 +53,8 @@ pub struct MonitorOptions {
     pub writes: WriteScope,
     /// What it does not see.
     pub hidden: HiddenHome,
+    /// What it was started with.
+    pub facts: LaunchFacts,
 }
 
 /// Whether unread output is kept.
@@ -96,6 +98,14 @@ struct MonitorState {
     finish: Option<CommandEnding>,
 }
 
+/// What the sandbox of a command allowed.
+struct SandboxFacts {
+    writes: WriteScope,
+    location: CommandLocation,
+    hidden: HiddenHome,
+    facts: LaunchFacts,
+}
+
 /// How a monitored command ended.
 struct CommandEnding {
     at: Instant,
@@ -133,6 +143,7 @@ impl MonitoredCommand {
             network,
             writes,
             hidden,
+            facts,
         } = options;
         let input = match input {
             CommandInput::Texts => Some(start_input_thread(&mut running)?),
@@ -170,7 +181,9 @@ impl MonitoredCommand {
             drop(running);
             let watch_report = catch_unwind(AssertUnwindSafe(|| watch.finish()))
                 .unwrap_or_else(|_| WatchReport::new_unfinished());
-            watcher.finish(collected, watch_report, (&writes, watch.location()), &hidden);
+            let sandbox =
+                SandboxFacts { writes, location: watch.location().clone(), hidden, facts };
+            watcher.finish(collected, watch_report, &sandbox);
         })?;
         Ok(watched)
     }
@@ -179,31 +192,27 @@ impl MonitoredCommand {
         &self,
         collected: io::Result<(CollectedOutput, CommandExit)>,
         watch_report: WatchReport,
-        (writes, location): (&WriteScope, &CommandLocation),
-        hidden: &HiddenHome,
+        sandbox: &SandboxFacts,
     ) {
         let ended = collected.as_ref().ok().map(|(_, ended)| ended.clone());
-        let is_network_failure = collected.as_ref().is_ok_and(|(output, ended)| {
-            let recognize = || network_failure::is_network_failure(output, ended);
-            catch_unwind(AssertUnwindSafe(recognize)).unwrap_or(false)
-        });
-        let refused_write = collected.as_ref().ok().and_then(|(output, _)| {
-            let recognize = || write_failure::refused_write_note(output, writes, location);
-            catch_unwind(AssertUnwindSafe(recognize)).unwrap_or_default()
-        });
-        let hidden_path = collected.as_ref().ok().and_then(|(output, ended)| {
-            let recognize = || hidden.note(output, ended);
-            catch_unwind(AssertUnwindSafe(recognize)).unwrap_or_default()
-        });
-        let mut state = self.lock();
-        let network_use = std::mem::take(&mut state.network);
+        let network_use = std::mem::take(&mut self.lock().network);
         let mut notes = network_use.notes();
-        if is_network_failure && notes.is_empty() {
-            notes.extend(network_use.failure_note().map(str::to_owned));
+        if let Ok((output, exit)) = &collected {
+            let command = EndedCommand {
+                exit,
+                run_time: self.started.elapsed(),
+                facts: &sandbox.facts,
+                reach: network_use.reach(),
+                has_refusals: !notes.is_empty(),
+                writes: &sandbox.writes,
+                location: &sandbox.location,
+                hidden: &sandbox.hidden,
+            };
+            let diagnose = || sandbox_diagnosis::diagnose(&command, output);
+            notes.extend(catch_unwind(AssertUnwindSafe(diagnose)).unwrap_or_default());
         }
-        notes.extend(refused_write);
-        notes.extend(hidden_path);
-        notes.extend(hidden.exposed_file_note());
+        notes.extend(sandbox.hidden.exposed_file_note());
+        let mut state = self.lock();
         // The hosts of this call are closed before anybody learns of its end.
         drop(network_use);
         state.finish = Some(CommandEnding {

@@ -1,0 +1,457 @@
+//! Explains in one line why the sandbox made a command fail, and what to do about it.
+//!
+//! Programs report what the kernel answered, such as a read-only file system or a name that cannot
+//! be resolved, and a model then searches for the cause in the wrong place. The [table](SYMPTOMS)
+//! has one row for each cause: the messages by which programs report it, and how to explain it.
+//!
+//! Only a command that failed is explained: one that merely prints such words has no problem. A row
+//! that cannot tell whether the sandbox is the cause gives no explanation.
+
+use std::time::Duration;
+
+use zero_core::ansi_filter;
+use zero_core::{CommandLimit, CommandLimits, ToolName};
+use zero_policy::WriteScope;
+use zero_sandbox::ProcessLimits;
+use zero_sandbox::output_collector::CollectedOutput;
+use zero_sandbox::running_command::CommandExit;
+
+use crate::command_request::StreamMode;
+use crate::network_failure::{self, HostReach};
+use crate::read_failure::HiddenHome;
+use crate::write_failure::{self, CommandLocation};
+
+/// Most lines of the output that are compared with each row.
+const LINES_MAX: usize = 5_000;
+/// Longest line that is inspected, in bytes. Longer ones are data, not messages.
+const LINE_BYTES_MAX: usize = 4_000;
+/// Most explanations of one command.
+const NOTES_MAX: usize = 4;
+/// A command that ran for less was not slowed down noticeably.
+const SLOW_AFTER: Duration = Duration::from_secs(5);
+
+/// What a program was started with, as far as it explains failures.
+#[derive(Clone, Debug)]
+pub struct LaunchFacts {
+    /// Its resource limits.
+    pub limits: CommandLimits,
+    /// How its standard streams are connected.
+    pub streams: StreamMode,
+    /// The tool under whose name settings change its limits.
+    pub tool: Option<ToolName>,
+}
+
+/// A command that has ended, and what its sandbox allowed.
+pub(crate) struct EndedCommand<'a> {
+    pub(crate) exit: &'a CommandExit,
+    pub(crate) run_time: Duration,
+    pub(crate) facts: &'a LaunchFacts,
+    pub(crate) reach: HostReach,
+    /// Whether the proxy refused a connection, which has a note of its own.
+    pub(crate) has_refusals: bool,
+    pub(crate) writes: &'a WriteScope,
+    pub(crate) location: &'a CommandLocation,
+    pub(crate) hidden: &'a HiddenHome,
+}
+
+/// A cause of failures.
+struct Symptom {
+    /// What programs say about it, in lower case. A line with one of these is explained.
+    messages: &'static [&'static str],
+    /// Explains a line with such a message. `None` if the sandbox is not the cause.
+    explain: fn(&EndedCommand<'_>, &str) -> Option<String>,
+}
+
+/// The causes, the most specific first.
+const SYMPTOMS: &[Symptom] = &[
+    Symptom { messages: network_failure::MESSAGES, explain: explain_network },
+    Symptom { messages: &["connection refused", "econnrefused"], explain: explain_loopback },
+    Symptom { messages: write_failure::MESSAGES, explain: explain_write },
+    Symptom { messages: &["resource busy", "ebusy"], explain: explain_busy },
+    Symptom {
+        messages: &["too many open files", "emfile"],
+        explain: |command, _| Some(command.explain_limit(CommandLimit::OpenFiles)),
+    },
+    Symptom {
+        messages: &["file too large", "efbig", "file size limit exceeded"],
+        explain: |command, _| Some(command.explain_limit(CommandLimit::File)),
+    },
+    Symptom {
+        messages: &["fork: retry", "fork: resource temporarily", "can't fork", "cannot fork"],
+        explain: |command, _| Some(command.explain_limit(CommandLimit::Processes)),
+    },
+    Symptom {
+        messages: &[
+            "cannot allocate memory",
+            "can't allocate memory",
+            "enomem",
+            "out of memory",
+            "memoryerror",
+            "bad_alloc",
+        ],
+        explain: explain_memory,
+    },
+    Symptom { messages: PRIVILEGE_MESSAGES, explain: explain_privilege },
+    Symptom { messages: TERMINAL_MESSAGES, explain: explain_terminal },
+];
+
+/// Messages of programs that want a terminal.
+const TERMINAL_MESSAGES: &[&str] = &[
+    "not a tty",
+    "not a terminal",
+    "no tty present",
+    "inappropriate ioctl for device",
+    "term environment variable not set",
+    "term environment variable needs",
+    "error opening terminal",
+    "requires a terminal",
+    "must be run from a terminal",
+    "must be run in a terminal",
+    "no such device or address: '/dev/tty'",
+    "/dev/tty: no such device or address",
+];
+
+/// Messages of programs that want privileges.
+const PRIVILEGE_MESSAGES: &[&str] =
+    &["operation not permitted", "eperm", "no new privileges", "must be setuid root"];
+
+/// What a program did that needs privileges, as words of its messages.
+const PRIVILEGED_WORK: &[&str] = &[
+    "sudo",
+    "su:",
+    "mount",
+    "chown",
+    "chgrp",
+    "chroot",
+    "mknod",
+    "setns",
+    "unshare",
+    "clone",
+    "ptrace",
+    "strace",
+    "perf",
+    "bpf",
+    "setcap",
+    "setuid",
+    "setgid",
+    "setgroups",
+    "namespace",
+    "iptables",
+    "ip:",
+    "ping",
+    "capabilit",
+    "swapon",
+    "keyctl",
+    "io_uring",
+    "personality",
+];
+
+/// The explanations of why a command failed, or was slow, because of its sandbox.
+pub(crate) fn diagnose(command: &EndedCommand<'_>, output: &CollectedOutput) -> Vec<String> {
+    let runs = || output.mixed.head().chain(output.mixed.tail());
+    diagnose_text(command, || ansi_filter::strip_pieces(runs().map(|run| run.bytes)))
+}
+
+fn diagnose_text(command: &EndedCommand<'_>, text: impl FnOnce() -> String) -> Vec<String> {
+    let mut notes: Vec<String> = command.explain_speed().into_iter().collect();
+    if command.exit.exit_code.is_none_or(|code| code == 0) {
+        return notes;
+    }
+    let text = text();
+    notes.extend(explain_text(command, &text));
+    notes.extend(command.hidden.note_for_text(&text));
+    notes.truncate(NOTES_MAX);
+    notes
+}
+
+fn explain_text(command: &EndedCommand<'_>, text: &str) -> Vec<String> {
+    let lines: Vec<(&str, String)> = text
+        .lines()
+        .filter(|line| line.len() <= LINE_BYTES_MAX)
+        .take(LINES_MAX)
+        .map(|line| (line, line.to_lowercase()))
+        .collect();
+    let explain_row = |row: &Symptom| {
+        let is_about = |lower: &str| row.messages.iter().any(|message| lower.contains(message));
+        let mut about = lines.iter().filter(|(_, lower)| is_about(lower));
+        about.find_map(|(line, _)| (row.explain)(command, line))
+    };
+    let mut notes: Vec<String> = SYMPTOMS.iter().filter_map(explain_row).collect();
+    notes.dedup();
+    notes
+}
+
+fn explain_network(command: &EndedCommand<'_>, line: &str) -> Option<String> {
+    // A refused connection says more.
+    (!command.has_refusals).then(|| network_failure::explain(command.reach, line))
+}
+
+/// Programs expect the services of this machine at `localhost`.
+fn explain_loopback(_: &EndedCommand<'_>, line: &str) -> Option<String> {
+    let names_loopback = ["localhost", "127.0.0.1", "::1"].iter().any(|name| line.contains(name));
+    names_loopback.then(|| {
+        "network: `localhost` is the session's own network, in which nothing listens there; start the server as a background job of this session, because commands do not reach services of this machine"
+            .to_owned()
+    })
+}
+
+fn explain_write(command: &EndedCommand<'_>, line: &str) -> Option<String> {
+    write_failure::explain(command.writes, command.location, line)
+}
+
+/// A file that is mounted cannot be replaced, which is how git and editors change files.
+fn explain_busy(command: &EndedCommand<'_>, line: &str) -> Option<String> {
+    write_failure::explain_busy(command.location, line)
+}
+
+/// An allocation that fails without a kill: of more than all memory, or beside the limit.
+fn explain_memory(command: &EndedCommand<'_>, line: &str) -> Option<String> {
+    // A shell that cannot fork says so with the same words.
+    let limit = match line.contains("fork") {
+        true => CommandLimit::Processes,
+        false => CommandLimit::Memory,
+    };
+    let limits = &command.facts.limits;
+    let is_near = limit != CommandLimit::Memory
+        || command.exit.max_memory_bytes >= limits.memory_max.get() / 2;
+    is_near.then(|| command.explain_limit(limit))
+}
+
+fn explain_privilege(_: &EndedCommand<'_>, line: &str) -> Option<String> {
+    let lower = line.to_lowercase();
+    let is_privileged = lower.contains("privileges") || lower.contains("setuid root");
+    let work = PRIVILEGED_WORK.iter().find(|work| lower.contains(**work));
+    (is_privileged || work.is_some()).then(|| {
+        "sandbox: commands have no privileges: no `sudo`, no change of owners, no mounts, no namespaces, no tracing; no setting gives them, so do without, or ask the user to run it"
+            .to_owned()
+    })
+}
+
+fn explain_terminal(command: &EndedCommand<'_>, _: &str) -> Option<String> {
+    (command.facts.streams == StreamMode::Pipes).then(|| {
+        "terminal: the command has none; request one with `\"tty\": true`, or use an option of the program that needs none"
+            .to_owned()
+    })
+}
+
+impl EndedCommand<'_> {
+    /// Which limit was reached, its value, and how to raise it.
+    fn explain_limit(&self, limit: CommandLimit) -> String {
+        let value = self.facts.limits.get(limit);
+        let more = limit.format_value(value.saturating_mul(2)).replace(' ', "");
+        let (name, allowed) = (limit.name(), limit.format_value(value));
+        let setting = match &self.facts.tool {
+            Some(tool) => format!("limits.{tool}.{name}"),
+            None => format!("limits.{name}"),
+        };
+        format!(
+            "limits: the command seems to need more than `{name}` {allowed}; to raise it: zero config set {setting} {more}"
+        )
+    }
+
+    /// Whether the processor limit slowed the command down: it used nearly all that it may.
+    fn explain_speed(&self) -> Option<String> {
+        let limits = &self.facts.limits;
+        if self.run_time < SLOW_AFTER || !ProcessLimits::from(*limits).has_cpu_quota() {
+            return None;
+        }
+        let allowed = self.run_time.as_secs_f64() * limits.cpu_percent_max as f64 / 100.0;
+        let is_throttled = self.exit.cpu_time.as_secs_f64() >= allowed * 0.9;
+        is_throttled.then(|| {
+            let note = self.explain_limit(CommandLimit::Cpu);
+            let note = note.strip_prefix("limits: the command seems to need more than ");
+            format!("limits: the command was slowed down to {}", note.unwrap_or_default())
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use zero_core::ByteSize;
+    use zero_sandbox::running_command::ExitCause;
+
+    use super::*;
+
+    /// The notes of a command in `/w` with this exit code, memory use and output.
+    fn diagnose_with(change: impl FnOnce(&mut CommandCase), text: &str) -> Vec<String> {
+        let mut case = CommandCase::default();
+        change(&mut case);
+        let CommandCase { exit_code, memory, streams, reach, has_refusals, seconds, cpu, writes } =
+            case;
+        let exit = CommandExit {
+            exit_code: Some(exit_code),
+            signal: None,
+            why: ExitCause::Finished,
+            cpu_time: Duration::from_secs(cpu),
+            max_memory_bytes: memory,
+            leftover_processes: 0,
+        };
+        let root = PathBuf::from("/var/tmp");
+        let location = CommandLocation { roots: vec![root.clone()], folder: root.clone() };
+        let facts = LaunchFacts {
+            limits: CommandLimits::default(),
+            streams,
+            tool: ToolName::new("Bash").ok(),
+        };
+        let command = EndedCommand {
+            exit: &exit,
+            run_time: Duration::from_secs(seconds),
+            facts: &facts,
+            reach,
+            has_refusals,
+            writes: &writes,
+            location: &location,
+            hidden: &HiddenHome::default(),
+        };
+        diagnose_text(&command, || text.to_owned())
+    }
+
+    struct CommandCase {
+        exit_code: i32,
+        memory: u64,
+        streams: StreamMode,
+        reach: HostReach,
+        has_refusals: bool,
+        seconds: u64,
+        cpu: u64,
+        writes: WriteScope,
+    }
+
+    impl Default for CommandCase {
+        fn default() -> Self {
+            Self {
+                exit_code: 1,
+                memory: 0,
+                streams: StreamMode::Pipes,
+                reach: HostReach::NoneAllowed,
+                has_refusals: false,
+                seconds: 1,
+                cpu: 0,
+                writes: WriteScope::Workspace,
+            }
+        }
+    }
+
+    /// One message of each cause, and the beginning of its explanation.
+    const FAILURES: &[(&str, &str)] = &[
+        (
+            "curl: (6) Could not resolve host: a.com",
+            "network: commands have no network access; to allow a.com: zero config add sandbox.network a.com",
+        ),
+        (
+            "psql: connection to server at \"localhost\" (127.0.0.1), port 5432 failed: Connection refused",
+            "network: `localhost` is the session's own network",
+        ),
+        (
+            "touch: cannot touch '/usr/x': Read-only file system",
+            "tried to write `/usr/x`; commands cannot write outside the workspace",
+        ),
+        (
+            "error: could not write config file .git/config: Device or resource busy",
+            "tried to change `.git/config`; commands cannot change it, because it decides what git runs",
+        ),
+        (
+            "mv: cannot move 'src' to 'lib': Device or resource busy",
+            "`src` is protected, or a folder that contains a protected file",
+        ),
+        (
+            "Error: EMFILE: too many open files, open 'x'",
+            "limits: the command seems to need more than `command-open-files` 1024; to raise it: zero config set limits.Bash.command-open-files 2048",
+        ),
+        (
+            "dd: error writing 'x': File too large",
+            "limits: the command seems to need more than `command-file` 100 MB; to raise it: zero config set limits.Bash.command-file 200MB",
+        ),
+        (
+            "bash: fork: retry: Resource temporarily unavailable",
+            "limits: the command seems to need more than `command-processes` 512",
+        ),
+        (
+            "chown: changing ownership of 'x': Operation not permitted",
+            "sandbox: commands have no privileges",
+        ),
+        (
+            "sudo: The \"no new privileges\" flag is set, which prevents sudo from running as root.",
+            "sandbox: commands have no privileges",
+        ),
+        (
+            "the input device is not a TTY",
+            "terminal: the command has none; request one with `\"tty\": true`",
+        ),
+        ("TERM environment variable not set.", "terminal: the command has none"),
+    ];
+
+    #[test]
+    fn each_failure_is_explained_in_one_line_with_a_way_out() {
+        for (text, expected) in FAILURES {
+            let notes = diagnose_with(|_| {}, text);
+            let [note] = notes.as_slice() else { panic!("{text}: {notes:?}") };
+            assert!(note.starts_with(expected) && !note.contains('\n'), "{text}: {note}");
+        }
+    }
+
+    #[test]
+    fn successful_command_is_not_explained() {
+        for (text, _) in FAILURES {
+            let notes = diagnose_with(|case| case.exit_code = 0, text);
+            assert!(notes.is_empty(), "{text}: {notes:?}");
+        }
+    }
+
+    #[test]
+    fn failure_that_is_not_of_the_sandbox_is_not_explained() {
+        for text in [
+            "error[E0308]: mismatched types",
+            "curl: (7) Failed to connect to a.com port 443: Connection refused",
+            "rm: cannot remove 'x': Operation not permitted",
+            "MemoryError",
+            "umount: /mnt/usb: device busy",
+        ] {
+            let notes = diagnose_with(|_| {}, text);
+            assert!(notes.is_empty(), "{text}: {notes:?}");
+        }
+        let terminal = diagnose_with(|case| case.streams = StreamMode::Terminal, "not a tty");
+        assert!(terminal.is_empty(), "{terminal:?}");
+        let lookup = "curl: (6) Could not resolve host: a.com";
+        let refused = diagnose_with(|case| case.has_refusals = true, lookup);
+        assert!(refused.is_empty(), "{refused:?}");
+    }
+
+    #[test]
+    fn program_that_ignores_the_proxy_is_told_of_it() {
+        let lookup = "ping: a.com: Temporary failure in name resolution";
+        let notes = diagnose_with(|case| case.reach = HostReach::Hosts, lookup);
+        assert!(notes.len() == 1 && notes[0].contains("`HTTPS_PROXY`"), "{notes:?}");
+    }
+
+    #[test]
+    fn failed_allocation_near_the_limit_names_it() {
+        let notes = diagnose_with(|case| case.memory = 400_000_000, "MemoryError");
+        assert!(notes.len() == 1 && notes[0].contains("`command-memory` 500 MB"), "{notes:?}");
+        assert_eq!(CommandLimits::default().memory_max, ByteSize::megabytes(500));
+    }
+
+    #[test]
+    fn throttled_command_is_told_of_the_processor_limit() {
+        let notes = |seconds, cpu| {
+            diagnose_with(
+                |case| (case.exit_code, case.seconds, case.cpu) = (0, seconds, cpu),
+                "done",
+            )
+        };
+        let expected = "limits: the command was slowed down to `command-cpu` 50%; to raise it: zero config set limits.Bash.command-cpu 100%";
+        assert_eq!(notes(60, 30), [expected]);
+        // It waited for something else, or was over soon.
+        assert!(notes(60, 10).is_empty() && notes(2, 1).is_empty());
+    }
+
+    #[test]
+    fn write_beyond_the_verdict_can_be_requested() {
+        let text = "touch: cannot touch 'new': Read-only file system";
+        let notes = diagnose_with(|case| case.writes = WriteScope::Nothing, text);
+        let expected = "judged as read-only, tried to write `new`; request it with write access (`\"write_access\": true`)";
+        assert_eq!(notes, [expected]);
+    }
+}
