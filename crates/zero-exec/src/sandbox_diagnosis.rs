@@ -350,7 +350,7 @@ mod tests {
         ),
         (
             "error: could not write config file .git/config: Device or resource busy",
-            "tried to change `.git/config`; commands cannot change it, because it is ",
+            "tried to change `.git/config`; commands cannot change it, because it decides what git runs",
         ),
         (
             "mv: cannot move 'src' to 'lib': Device or resource busy",

@@ -192,7 +192,7 @@ async fn command_judged_as_reading_has_no_network() {
 async fn refused_connection_is_explained_and_can_be_requested() {
     let line = "exec 3<>/dev/tcp/127.0.0.1/9";
     let judged = "network: judged as needing no network; request it with network access (`\"network_access\": true`)";
-    let neither = "network: judged as needing no network, and no host is allowed to commands; to allow one: zero config add sandbox.network HOST, then request it with network access (`\"network_access\": true`)";
+    let neither = "network: judged as needing no network, and no host is allowed to commands; to allow a host: zero config add sandbox.network HOST, then request it with network access (`\"network_access\": true`)";
     for (hosts, note) in [(&["a.test"][..], judged), (&[], neither)] {
         let f = ToolFixture::session_with_host(|config: &mut ToolHostConfig| {
             config.policy = Arc::new(DeceivedPolicy { judged_as: "ls" });

@@ -70,7 +70,8 @@ fn healthy_setup_is_reported_ok() {
         assert!(all.contains(name), "{name} is missing:\n{all}");
     }
     assert!(all.contains("`true` ran in the sandbox in "), "{all}");
-    assert!(all.contains("command-memory 500 MB, command-cpu 50%, command-processes 512"), "{all}");
+    assert!(all.contains("limits   profile fair: command-memory "), "{all}");
+    assert!(all.contains("%, command-processes 512, "), "{all}");
 }
 
 #[cfg(feature = "lsp")]

@@ -34,7 +34,8 @@ const RULES: &str = r#"{
     "allow": ["Bash(npm test:*)"],
     "ask": ["Bash(git log:*)"],
     "deny": ["Bash(git push:*)", "Read(.env)"]
-  }
+  },
+  "limits": {"profile": "strict"}
 }"#;
 
 #[test]

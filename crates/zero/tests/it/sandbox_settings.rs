@@ -34,11 +34,30 @@ fn exceeded_limit(answer: &Value) -> &str {
 const HOG_PROGRAM: &str = "held = bytearray(700_000_000)\nprint(len(held))\n";
 const RUN_HOG_COMMAND: &str = "python3 hog.py";
 
+/// A program that needs 700 MB, with these settings and the limits of the profile `strict`.
 fn program_with_hog(settings: &str) -> TestProgram {
+    let mut settings: Value = serde_json::from_str(settings).unwrap();
+    settings["limits"]["profile"] = "strict".into();
     let zero = TestProgram::new();
     write_file(&zero, "hog.py", HOG_PROGRAM);
-    write_file(&zero, USER_FILE, settings);
+    write_file(&zero, USER_FILE, settings.to_string());
     zero
+}
+
+#[test]
+fn fair_profile_is_the_default_and_strict_can_be_chosen() {
+    let zero = TestProgram::new();
+    write_file(&zero, "hog.py", HOG_PROGRAM);
+    assert_eq!(stdout_text(&run_bash(&zero, RUN_HOG_COMMAND, &["--yes"])), "700000000\n");
+    let strict = run_bash(&zero, RUN_HOG_COMMAND, &["--yes", "--limit", "profile=strict"]);
+    assert_eq!(strict["error"]["details"]["allowed"], 500_000_000, "{strict}");
+    // A project needs no trust to choose it, and cannot choose the other one.
+    write_file(&zero, PROJECT_FILE, r#"{"limits": {"profile": "strict"}}"#);
+    assert_eq!(exceeded_limit(&run_bash(&zero, RUN_HOG_COMMAND, &["--yes"])), "command-memory");
+    write_file(&zero, PROJECT_FILE, r#"{"limits": {"profile": "fair"}}"#);
+    write_file(&zero, USER_FILE, r#"{"limits": {"profile": "strict"}}"#);
+    zero.run(&["trust", "--yes"]);
+    assert_eq!(exceeded_limit(&run_bash(&zero, RUN_HOG_COMMAND, &["--yes"])), "command-memory");
 }
 
 #[test]
