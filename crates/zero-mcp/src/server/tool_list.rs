@@ -159,9 +159,10 @@ mod tests {
         }))
         .unwrap();
         let value = SecretValue { name: "API_TOKEN".to_owned(), text: TOKEN.to_owned() };
-        let clean = mask_tools(&[tool.clone()], &SecretMask::new([value]));
+        let clean = mask_tools(std::slice::from_ref(&tool), &SecretMask::new([value]));
         let shown = serde_json::to_string(&clean).unwrap();
         assert!(!shown.contains("8fJ2") && shown.contains("‹secret API_TOKEN›"), "{shown}");
-        assert_eq!(mask_tools(&[tool.clone()], &SecretMask::default()), [tool]);
+        let plain = mask_tools(std::slice::from_ref(&tool), &SecretMask::default());
+        assert_eq!(plain, [tool]);
     }
 }
