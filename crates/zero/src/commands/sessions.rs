@@ -25,6 +25,7 @@ use crate::cli::sessions::{
     SessionExportFormat, SessionsCommand, SessionsDeleteArgs, SessionsExportArgs, SessionsKeyArgs,
     SessionsListArgs, SessionsShowArgs,
 };
+use crate::commands::jobs;
 use crate::exit::{ExitOutcome, UsageError};
 use crate::gateway_connection::CliGatewayConnection;
 use crate::host_setup::small_runtime;
@@ -178,6 +179,7 @@ async fn reset_session(
     let session = find_session(gateway, &args.session).await?;
     let wanted = SessionsResetParams { key: session.session_key, ..SessionsResetParams::default() };
     let done = gateway.client.request::<SessionsReset>(wanted).await?;
+    kill_jobs(app, session.session_id).await?;
     let out = &app.terminal.out;
     if args.json {
         out.write_pretty_json(&done)?;
@@ -194,7 +196,7 @@ async fn delete_session(
     gateway: &CliGatewayConnection,
 ) -> anyhow::Result<ExitOutcome> {
     let session = find_session(gateway, &args.session).await?;
-    let key = session.session_key;
+    let key = session.session_key.clone();
     if !args.yes {
         let Some(answers) = app.terminal.answer_source() else {
             let what =
@@ -208,6 +210,7 @@ async fn delete_session(
     }
     let wanted = SessionsDeleteParams { key, ..SessionsDeleteParams::default() };
     let done = gateway.client.request::<SessionsDelete>(wanted).await?;
+    kill_jobs(app, session.session_id).await?;
     let out = &app.terminal.out;
     if args.json {
         out.write_pretty_json(&done)?;
@@ -215,6 +218,13 @@ async fn delete_session(
         out.write(&format!("deleted `{}`\n", escape_line(&done.key)))?;
     }
     Ok(ExitOutcome::Ok)
+}
+
+/// Kills the jobs that processes on this machine hold for a session.
+async fn kill_jobs(app: &AppContext, session: String) -> anyhow::Result<()> {
+    let app = app.clone();
+    let killing = tokio::task::spawn_blocking(move || jobs::kill_jobs_of_session(&app, &session));
+    killing.await.context("zero is shutting down")
 }
 
 /// Finds a session by its key or label.
