@@ -52,6 +52,10 @@ pub trait ToolBackend: Send + Sync {
     /// Changes how much may be done without asking.
     fn set_mode(&self, mode: PermissionMode) -> BoxFuture<'_, Result<(), ToolBackendError>>;
 
+    /// Revokes what the user allowed or rejected for the session under this rule, or everything
+    /// without one. Does nothing if a client hosts the tools: its user answers there.
+    fn revoke_grants(&self, _rule: Option<&str>) {}
+
     /// Where they are, for people: `this machine`, or a client's name.
     fn location(&self) -> String;
 

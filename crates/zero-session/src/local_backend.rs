@@ -261,6 +261,13 @@ impl ToolBackend for LocalToolBackend {
         Box::pin(std::future::ready(Ok(())))
     }
 
+    fn revoke_grants(&self, rule: Option<&str>) {
+        match rule {
+            Some(rule) => self.alive.session.revoke_rule(rule),
+            None => self.alive.session.revoke_all(),
+        };
+    }
+
     fn location(&self) -> String {
         "this machine".to_owned()
     }

@@ -394,6 +394,18 @@ impl SessionManager {
         run_detached(async move { inner.patch(&address, patch).await }).await
     }
 
+    /// Revokes what the user allowed or rejected for a session under this rule, or everything
+    /// without one. Returns how many answers were revoked. Answers that a client holds stay.
+    pub async fn revoke_grants(
+        &self,
+        address: &SessionAddress,
+        rule: Option<&str>,
+    ) -> Result<usize, SessionError> {
+        let (inner, address) = (Arc::clone(&self.inner), address.clone());
+        let rule = rule.map(str::to_owned);
+        run_detached(async move { inner.revoke_grants(&address, rule.as_deref()).await }).await
+    }
+
     /// Stops all runs and starts a new transcript; the old one remains readable.
     pub async fn reset(&self, address: &SessionAddress) -> Result<SessionRecord, SessionError> {
         let (inner, address) = (Arc::clone(&self.inner), address.clone());

@@ -109,7 +109,7 @@ struct AnswerChoices {
 }
 
 impl AnswerChoices {
-    /// `y/N`, or `y/s/N/d/v`. The capital letter is the default for Enter.
+    /// `y/N`, or `y/s/N/d/t/v`. The capital letter is the default for Enter.
     fn key_hint(&self) -> String {
         let answers = self.options.iter().map(|option| answer_key(option.kind));
         answers.chain(self.can_view.then_some("v")).collect::<Vec<_>>().join("/")
@@ -121,6 +121,7 @@ impl AnswerChoices {
             "y" | "yes" => ApprovalAnswer::AllowOnce,
             "s" | "session" => ApprovalAnswer::AllowSession,
             "d" | "don't" | "dont" => ApprovalAnswer::RejectSession,
+            "t" | "tool" => ApprovalAnswer::RejectTool,
             _ => ApprovalAnswer::RejectOnce,
         };
         let offered = self.options.iter().any(|option| option.kind == answer);
@@ -150,6 +151,7 @@ fn answer_key(answer: ApprovalAnswer) -> &'static str {
         ApprovalAnswer::AllowSession => "s",
         ApprovalAnswer::RejectOnce => "N",
         ApprovalAnswer::RejectSession => "d",
+        ApprovalAnswer::RejectTool => "t",
     }
 }
 
@@ -205,6 +207,7 @@ mod tests {
             effects: vec![],
             judged: vec![],
             grants: rules.iter().map(grant).collect(),
+            can_reject_tool: !rules.is_empty(),
             preview: None,
             rewritten: None,
             workspace: std::path::PathBuf::new(),
@@ -244,8 +247,14 @@ mod tests {
 
     #[test]
     fn prompt_accepts_only_offered_answers() {
-        use ApprovalAnswer::{AllowOnce, AllowSession, RejectOnce, RejectSession};
-        let plain = [("y", AllowOnce), ("s", RejectOnce), ("d", RejectOnce), ("", RejectOnce)];
+        use ApprovalAnswer::{AllowOnce, AllowSession, RejectOnce, RejectSession, RejectTool};
+        let plain = [
+            ("y", AllowOnce),
+            ("s", RejectOnce),
+            ("d", RejectOnce),
+            ("t", RejectOnce),
+            ("", RejectOnce),
+        ];
         check_choices(RiskLevel::Medium, &[], "y/N", &plain);
         let all = [
             ("yes", AllowOnce),
@@ -253,10 +262,12 @@ mod tests {
             ("session", AllowSession),
             ("n", RejectOnce),
             ("d", RejectSession),
+            ("t", RejectTool),
             ("x", RejectOnce),
         ];
-        check_choices(RiskLevel::Medium, &["Bash(ls)"], "y/s/N/d", &all);
-        let critical = [("y", AllowOnce), ("s", RejectOnce), ("d", RejectSession)];
-        check_choices(RiskLevel::Critical, &["Bash(ls)"], "y/N/d", &critical);
+        check_choices(RiskLevel::Medium, &["Bash(ls)"], "y/s/N/d/t", &all);
+        let critical =
+            [("y", AllowOnce), ("s", RejectOnce), ("d", RejectSession), ("t", RejectTool)];
+        check_choices(RiskLevel::Critical, &["Bash(ls)"], "y/N/d/t", &critical);
     }
 }

@@ -21,6 +21,7 @@ fn question() -> ApprovalQuestion {
         risk: RiskLevel::High,
         effects: Vec::new(),
         judged: Vec::new(),
+        can_reject_tool: false,
         grants: vec![zero_policy::GrantScope {
             rule: "Bash(x)".to_owned(),
             folder: None,

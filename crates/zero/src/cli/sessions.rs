@@ -24,6 +24,36 @@ pub enum SessionsCommand {
     Reset(SessionsKeyArgs),
     /// Delete a session and its history
     Delete(SessionsDeleteArgs),
+    /// List what was allowed or rejected for the rest of a session, and revoke it
+    Grants(SessionsGrantsArgs),
+}
+
+/// `zero sessions grants`
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Lists answers that are stored with the session: those to tools that run in the gateway. In
+`zero run` and in editors with tools of their own, answers end with the program.
+
+Examples:
+  zero sessions grants bug-42
+  zero sessions grants bug-42 --revoke 'Bash(git push:*)'
+  zero sessions grants bug-42 --revoke-all"
+)]
+pub struct SessionsGrantsArgs {
+    /// Key or label of the session
+    pub session: String,
+    /// Revoke the answers with this rule, as listed; can be repeated
+    #[arg(long, value_name = "RULE")]
+    pub revoke: Vec<String>,
+    /// Revoke all answers
+    #[arg(long, conflicts_with = "revoke")]
+    pub revoke_all: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Remote gateway to use.
+    #[command(flatten)]
+    pub remote: RemoteGatewayArgs,
 }
 
 /// `zero sessions list`

@@ -1,4 +1,5 @@
-//! `zero sessions`: lists, shows, exports, resets and deletes sessions, local or remote.
+//! `zero sessions`: lists, shows, exports, resets and deletes sessions, local or remote, and manages
+//! what was allowed or rejected in them.
 
 mod export;
 
@@ -15,15 +16,16 @@ use zero_wire::sessions::{
     SessionsResetParams, SessionsResolve, SessionsResolveParams, SessionsResolveResult,
 };
 use zero_wire::zero_sessions::{
-    SessionEventsParams, SessionInfo, SessionKeyParams, ZeroSessionsEvents, ZeroSessionsShow,
+    GrantsRevokeParams, SessionEventsParams, SessionInfo, SessionKeyParams, ZeroGrantsList,
+    ZeroGrantsRevoke, ZeroSessionsEvents, ZeroSessionsShow,
 };
 
 use self::export::{render_markdown, render_plain};
 use crate::AppContext;
 use crate::cli::RemoteGatewayArgs;
 use crate::cli::sessions::{
-    SessionExportFormat, SessionsCommand, SessionsDeleteArgs, SessionsExportArgs, SessionsKeyArgs,
-    SessionsListArgs, SessionsShowArgs,
+    SessionExportFormat, SessionsCommand, SessionsDeleteArgs, SessionsExportArgs,
+    SessionsGrantsArgs, SessionsKeyArgs, SessionsListArgs, SessionsShowArgs,
 };
 use crate::commands::jobs;
 use crate::exit::{ExitOutcome, UsageError};
@@ -43,6 +45,7 @@ pub(super) fn run(app: &AppContext, command: &SessionsCommand) -> anyhow::Result
         SessionsCommand::Export(args) => &args.remote,
         SessionsCommand::Reset(args) => &args.remote,
         SessionsCommand::Delete(args) => &args.remote,
+        SessionsCommand::Grants(args) => &args.remote,
     };
     let runtime = small_runtime()?;
     let done = runtime.block_on(async {
@@ -53,6 +56,7 @@ pub(super) fn run(app: &AppContext, command: &SessionsCommand) -> anyhow::Result
             SessionsCommand::Export(args) => export_session(app, args, &connection).await,
             SessionsCommand::Reset(args) => reset_session(app, args, &connection).await,
             SessionsCommand::Delete(args) => delete_session(app, args, &connection).await,
+            SessionsCommand::Grants(args) => manage_grants(app, args, &connection).await,
         };
         connection.close().await;
         done
@@ -225,6 +229,57 @@ async fn kill_jobs(app: &AppContext, session: String) -> anyhow::Result<()> {
     let app = app.clone();
     let killing = tokio::task::spawn_blocking(move || jobs::kill_jobs_of_session(&app, &session));
     killing.await.context("zero is shutting down")
+}
+
+/// Revokes grants of a session if requested, and lists the others.
+async fn manage_grants(
+    app: &AppContext,
+    args: &SessionsGrantsArgs,
+    gateway: &CliGatewayConnection,
+) -> anyhow::Result<ExitOutcome> {
+    let key = find_session(gateway, &args.session).await?.session_key;
+    let rules = args.revoke.iter().map(|rule| Some(rule.clone()));
+    let rules: Vec<Option<String>> = rules.chain(args.revoke_all.then_some(None)).collect();
+    let mut revoked = 0;
+    for rule in rules {
+        let named = rule.clone();
+        let wanted = GrantsRevokeParams { session_key: key.clone(), rule };
+        let count = gateway.client.request::<ZeroGrantsRevoke>(wanted).await?.revoked;
+        if let Some(rule) = named.filter(|_| count == 0) {
+            return Err(UsageError(format!(
+                "no answer of this session has the rule `{}`; omit --revoke to list them",
+                escape_line(&rule)
+            ))
+            .into());
+        }
+        revoked += count;
+    }
+    let listed = SessionKeyParams { session_key: key };
+    let listed = gateway.client.request::<ZeroGrantsList>(listed).await?;
+    let out = &app.terminal.out;
+    if args.json {
+        out.write_pretty_json(&json!({"revoked": revoked, "grants": listed.grants}))?;
+        return Ok(ExitOutcome::Ok);
+    }
+    if revoked > 0 {
+        app.terminal.print_note(&format!("revoked {revoked}"));
+    }
+    if listed.grants.is_empty() {
+        out.write("nothing is allowed or rejected for the rest of this session\n")?;
+        return Ok(ExitOutcome::Ok);
+    }
+    let mut table = TextTable::new(["ANSWER", "RULE", "WHEN", "BY", "FOLDER"]);
+    for grant in &listed.grants {
+        table.add_row([
+            if grant.allowed { "allowed" } else { "rejected" }.into(),
+            (&grant.rule).into(),
+            TableCell::styled(format_time(grant.time_ms), FAINT),
+            (&grant.by).into(),
+            TableCell::styled(grant.folder.clone().unwrap_or_default(), FAINT),
+        ]);
+    }
+    out.write(&table.render(out))?;
+    Ok(ExitOutcome::Ok)
 }
 
 /// Finds a session by its key or label.

@@ -340,6 +340,7 @@ fn question() -> ApprovalQuestion {
         risk: RiskLevel::Medium,
         effects: Vec::new(),
         judged: Vec::new(),
+        can_reject_tool: false,
         grants: Vec::new(),
         preview: None,
         rewritten: None,

@@ -481,6 +481,26 @@ async fn reset_or_folder_change_clears_grants() {
 }
 
 #[tokio::test]
+async fn grants_are_revoked_by_rule_or_all() {
+    let fixture = SessionTestBed::new(&[]).await;
+    let id = fixture.record().await.id;
+    let grant = |rule: &str, allowed: bool| {
+        let grant = zero_policy::GrantScope { rule: rule.to_owned(), folder: None, program: None };
+        GrantRecord { allowed, grant, time_ms: 1, by: "me".to_owned() }
+    };
+    let kept = vec![grant("Edit(/a)", true), grant("Bash", false), grant("Read(/b)", true)];
+    fixture.store.set_grants(&id, kept.clone()).await.unwrap();
+    let revoke = async |rule: Option<&str>| {
+        fixture.sessions.revoke_grants(&fixture.key, rule).await.unwrap()
+    };
+    assert_eq!(revoke(Some("Bash(ls)")).await, 0);
+    assert_eq!(revoke(Some("Bash")).await, 1);
+    assert_eq!(fixture.store.grants(&id).await.unwrap(), [kept[0].clone(), kept[2].clone()]);
+    assert_eq!(revoke(None).await, 2);
+    assert_eq!(fixture.store.grants(&id).await.unwrap(), []);
+}
+
+#[tokio::test]
 async fn permissive_mode_applies_only_to_its_folder() {
     let fixture = SessionTestBed::new(&[]).await;
     let open = async |cwd: Option<&str>, mode: Option<PermissionMode>| {

@@ -15,6 +15,7 @@ fn make_question(title: &str, reason: &str, effects: Vec<Effect>) -> ApprovalQue
         effects,
         judged: vec![],
         grants: vec![],
+        can_reject_tool: false,
         preview: None,
         rewritten: None,
         workspace: "/w".into(),
