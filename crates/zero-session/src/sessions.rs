@@ -12,6 +12,7 @@ mod ledger_outbox;
 pub(crate) mod ledger_recorder;
 mod lifecycle;
 mod model_reader;
+mod prompt_attachments;
 mod prompt_resolution;
 mod prompt_submission;
 mod prompts;

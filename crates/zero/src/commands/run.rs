@@ -16,12 +16,14 @@ use serde_json::{Map, json};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use zero_client::tool_service::ToolService;
-use zero_core::SecretMask;
 use zero_core::event::{ApprovalRequest, Event, EventKind, UserQuestion};
 use zero_core::shell_quoting::quote_shell_word;
+use zero_core::{FileLocation, SecretMask, ToolKind};
 use zero_policy::PermissionMode;
+use zero_runtime::prompt_mentions::{MentionContents, find_mentions, mention_call};
 use zero_runtime::session_results::ResultLifetime;
-use zero_runtime::{Elicitation, ElicitationAnswer, ElicitationMode, Elicitor};
+use zero_runtime::tool_backend::{CallObserver, ToolBackend};
+use zero_runtime::{DialectName, Elicitation, ElicitationAnswer, ElicitationMode, Elicitor};
 use zero_sandbox::ConfigFile;
 use zero_session::agent::DIRECT;
 use zero_wire::chat::{ChatAbort, ChatAbortParams, ChatAttachment, ChatSend, ChatSendParams};
@@ -41,7 +43,7 @@ use crate::commands::tools_call::signals;
 use crate::exit::{ExitOutcome, UsageError};
 use crate::gateway_connection::CliGatewayConnection;
 use crate::host_setup::small_runtime;
-use crate::terminal::ElapsedCounter;
+use crate::terminal::{ElapsedCounter, escape_line};
 use crate::tool_host_factory::TerminalPromptOptions;
 
 /// Largest prompt read from stdin, in bytes.
@@ -139,9 +141,10 @@ async fn run_turn(
     // of events is full.
     let mut early = VecDeque::new();
     let begin = async {
-        let (tools, secrets) =
+        let HostedTools { service: tools, backend, secrets } =
             host_tools(app, args, &client, &mut session, lifetime, &asking, folder).await?;
         secrets.mask_string(&mut send.message);
+        attach_mentions(app, &*backend, &mut send, &cancel).await;
         if cancel.is_cancelled() {
             tools.stop_all_calls();
             return Ok(None);
@@ -260,8 +263,56 @@ async fn next_event(
     }
 }
 
-/// Attaches this process as the tool host of the session and sets the session's folder. Returns the
-/// secret values of the folder, too, which no prompt contains.
+/// The tools that this process hosts.
+struct HostedTools {
+    service: Arc<ToolService>,
+    backend: Arc<dyn ToolBackend>,
+    /// The secret values of the folder, which no prompt contains.
+    secrets: Arc<SecretMask>,
+}
+
+/// Attaches the files and folders that the prompt mentions as `@path`, read with the tools and under
+/// their rules. A slash command is sent as it is.
+async fn attach_mentions(
+    app: &AppContext,
+    backend: &dyn ToolBackend,
+    send: &mut ChatSendParams,
+    cancel: &CancellationToken,
+) {
+    if send.message.starts_with('/') {
+        return;
+    }
+    let mut contents = MentionContents::default();
+    for path in find_mentions(&send.message) {
+        let Some(target) = backend.inspect_mention(&path).await else { continue };
+        let (call, dialect) = (mention_call(&path, target), DialectName::Canonical);
+        let outcome = backend.call(call, dialect, cancel.clone(), Arc::new(SilentObserver)).await;
+        let shown = escape_line(&path).into_owned();
+        app.terminal.print_note(&match contents.add(&path, &outcome) {
+            Ok(()) => format!("attached `{shown}`"),
+            Err(why) => format!("`@{shown}` was not attached: {}", escape_line(&why)),
+        });
+    }
+    contents.append_to(&mut send.message);
+    let images = contents.images.into_iter().map(|(mime, data, path)| ChatAttachment {
+        kind: Some("image".to_owned()),
+        mime_type: Some(mime),
+        file_name: Some(path),
+        content: Some(data),
+    });
+    send.attachments.extend(images);
+}
+
+/// A read of a mentioned file is reported by a note.
+struct SilentObserver;
+
+impl CallObserver for SilentObserver {
+    fn on_described(&self, _title: String, _kind: ToolKind, _locations: Vec<FileLocation>) {}
+
+    fn on_progress(&self, _message: String) {}
+}
+
+/// Attaches this process as the tool host of the session and sets the session's folder.
 async fn host_tools(
     app: &AppContext,
     args: &RunArgs,
@@ -270,7 +321,7 @@ async fn host_tools(
     lifetime: ResultLifetime,
     asking: &TerminalPromptOptions,
     folder: RunFolder,
-) -> anyhow::Result<(Arc<ToolService>, Arc<SecretMask>)> {
+) -> anyhow::Result<HostedTools> {
     let RunFolder { cwd, own_mode } = folder;
     let backend = app.local_backend(session, &cwd, &args.settings, args.mode, lifetime, asking)?;
     let secrets = backend.secret_mask().await;
@@ -280,7 +331,7 @@ async fn host_tools(
         take_over: args.take_over,
         return_ms: None,
     };
-    let tools = ToolService::attach(client, wish, backend, own_mode).await?;
+    let service = ToolService::attach(client, wish, Arc::clone(&backend), own_mode).await?;
     // Set the folder only after attaching: it may exist only on this machine, not at the gateway.
     let here = SessionOpenParams {
         session_key: Some(session.session_key.clone()),
@@ -289,7 +340,7 @@ async fn host_tools(
         ..SessionOpenParams::default()
     };
     *session = client.request::<ZeroSessionsOpen>(here).await?;
-    Ok((tools, secrets))
+    Ok(HostedTools { service, backend, secrets })
 }
 
 /// Whether the gateway refused the request, so that no run was started. Without an answer, the run may

@@ -481,6 +481,37 @@ async fn reset_or_folder_change_clears_grants() {
 }
 
 #[tokio::test]
+async fn mentioned_files_are_read_on_record_and_attached() {
+    let fixture = SessionTestBed::new(&["Seen"]).await;
+    let text = "look at @there.txt, @folder/ and @nowhere, me@there.txt";
+    let lines = fixture.run(text).await;
+    let reads = "started / tool Read / completed / tool LS / completed / text Seen";
+    assert!(lines.contains(reads), "{lines}");
+    let requests = fixture.model.requests.lock().unwrap();
+    let sent = requests[0].messages.last().unwrap().text();
+    assert_eq!(
+        sent,
+        format!(
+            "{text}\n\n<attached path=\"there.txt\">\ndone\n</attached>\n\n<attached path=\"folder/\">\ndone\n</attached>"
+        )
+    );
+}
+
+#[tokio::test]
+async fn question_about_mentioned_file_can_be_answered() {
+    let fixture = SessionTestBed::new(&["Seen"]).await;
+    fixture.send("look at @asked.txt").await;
+    let asked = fixture.wait_for_line("approval").await;
+    let EventKind::ApprovalRequested(request) = &asked.what else { panic!("{asked:?}") };
+    let answer = ApprovalAnswer::RejectOnce;
+    assert!(fixture.sessions.approvals().resolve(&request.id, answer, "me"));
+    fixture.wait_for_run("look at @asked.txt").await;
+    let requests = fixture.model.requests.lock().unwrap();
+    let sent = requests[0].messages.last().unwrap().text();
+    assert!(sent.contains("(`@asked.txt` was not attached: denied"), "{sent}");
+}
+
+#[tokio::test]
 async fn grants_are_revoked_by_rule_or_all() {
     let fixture = SessionTestBed::new(&[]).await;
     let id = fixture.record().await.id;
