@@ -22,8 +22,8 @@ const REASON_CHARS_MAX: usize = 2000;
 /// The answer that rejects every call of a tool.
 const REJECT_TOOL: &str = "reject_tool";
 
-/// The answers that the user can choose: one of each kind, the rejection of a whole tool besides, and
-/// always a rejection.
+/// The answers that the user can choose: one of each kind, and always a rejection. The rejection of a
+/// whole tool is offered where there is no narrower one.
 pub(crate) fn permission_options(request: &ApprovalRequest) -> Vec<PermissionOption> {
     let mut options: Vec<PermissionOption> = Vec::new();
     for option in &request.options {
@@ -35,11 +35,7 @@ pub(crate) fn permission_options(request: &ApprovalRequest) -> Vec<PermissionOpt
             // The effect of an unknown option is not known, so it is not offered.
             _ => continue,
         };
-        let is_same = |other: &PermissionOption| match option.id == REJECT_TOOL {
-            true => *other.option_id.0 == *REJECT_TOOL,
-            false => other.kind == kind,
-        };
-        if !options.iter().any(is_same) {
+        if options.iter().all(|other| other.kind != kind) {
             options.push(PermissionOption::new(option.id.clone(), escape_line(&option.name), kind));
         }
     }
@@ -274,14 +270,19 @@ mod tests {
                 ("reject_once", "Reject"),
                 ("reject_always", "Reject `git *` in this session"),
                 ("reject_tool", "Reject every call of `Bash` in this session"),
-                ("reject_tool", "Again"),
             ],
             json!([
                 {"optionId": "allow_once", "name": "Allow once", "kind": "allow_once"},
                 {"optionId": "allow_always", "name": "Allow `git *\\n` in this session", "kind": "allow_always"},
                 no,
                 {"optionId": "reject_always", "name": "Reject `git *` in this session", "kind": "reject_always"},
-                {"optionId": "reject_tool", "name": "Reject every call of `Bash` in this session", "kind": "reject_always"},
+            ]),
+        );
+        check(
+            &[("reject_once", "Reject"), ("reject_tool", "Reject every call of `Bash`")],
+            json!([
+                no,
+                {"optionId": "reject_tool", "name": "Reject every call of `Bash`", "kind": "reject_always"},
             ]),
         );
         check(&[], json!([no]));

@@ -147,31 +147,14 @@ fn each_option_kind_appears_once_and_names_its_grant() {
     acp.run_turn(&session, &make_script(&[&write_step("new.txt")]), "end_turn");
     let asked = acp.requests(0, "session/request_permission");
     let options = asked[0]["params"]["options"].as_array().unwrap();
-    // The rejection of a whole tool is offered besides.
-    let (whole_tool, options): (Vec<Value>, Vec<Value>) =
-        options.iter().cloned().partition(|option| option["optionId"] == "reject_tool");
     let of = |kind: &str| {
         let of_kind: Vec<&Value> = options.iter().filter(|it| it["kind"] == kind).collect();
         assert!(of_kind.len() <= 1, "{options:?}");
         of_kind.first().map(|option| option["name"].as_str().unwrap())
     };
     assert!(of("allow_once").is_some() && of("reject_once").is_some(), "{options:?}");
-    assert_eq!(whole_tool.len(), 1, "{options:?}");
     let always = of("allow_always").unwrap();
     assert!(always.contains("new.txt") || always.contains('`'), "{always}");
-    acp.close();
-}
-
-#[test]
-fn rejected_tool_is_not_asked_about_again() {
-    let fixture = AcpFixture::new();
-    let (mut acp, session) = open_client(&fixture);
-    acp.always_select("reject_tool");
-    for name in ["one.txt", "two.txt"] {
-        acp.run_turn(&session, &make_script(&[&write_step(name)]), "end_turn");
-        assert!(fixture.read_project_file(name).is_none(), "{name}");
-    }
-    assert_eq!(acp.requests(0, "session/request_permission").len(), 1);
     acp.close();
 }
 
