@@ -313,7 +313,9 @@ pub(crate) async fn resolve_approval(
     let decision = match answer {
         ApprovalAnswer::AllowOnce => ExecApprovalDecision::AllowOnce,
         ApprovalAnswer::AllowSession => ExecApprovalDecision::AllowAlways,
-        ApprovalAnswer::RejectOnce | ApprovalAnswer::RejectSession => ExecApprovalDecision::Deny,
+        ApprovalAnswer::RejectOnce | ApprovalAnswer::RejectSession | ApprovalAnswer::RejectTool => {
+            ExecApprovalDecision::Deny
+        }
     };
     let params = ExecApprovalResolveParams {
         id: id.to_owned(),

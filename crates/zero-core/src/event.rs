@@ -121,8 +121,8 @@ pub enum EventKind {
     ApprovalResolved {
         /// Id of the approval request.
         id: String,
-        /// The answer: `allow_once`, `allow_always`, `reject_once`, `reject_always`, `expired` or
-        /// `cancelled`.
+        /// The answer: `allow_once`, `allow_always`, `reject_once`, `reject_always`, `reject_tool`,
+        /// `expired` or `cancelled`.
         answer: String,
         /// Who or what answered.
         by: String,
@@ -437,7 +437,7 @@ pub struct ApprovalEffect {
 /// One possible answer to an approval request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ApprovalOption {
-    /// `allow_once`, `allow_always`, `reject_once` or `reject_always`.
+    /// `allow_once`, `allow_always`, `reject_once`, `reject_always` or `reject_tool`.
     pub id: String,
     /// Label for a button or a menu line.
     pub name: String,

@@ -104,6 +104,7 @@ declare_methods! {
     zero_wire::zero_sessions::ZeroApprovalsResolve => Now approvals::resolve_exactly,
     zero_wire::zero_sessions::ZeroQuestionsResolve => Now approvals::answer_question,
     zero_wire::zero_sessions::ZeroGrantsList => Now approvals::list_grants,
+    zero_wire::zero_sessions::ZeroGrantsRevoke => Now approvals::revoke_grants,
     zero_wire::tools::ToolsAttach => Now tools::attach,
     zero_wire::tools::ToolsOffer => Now tools::offer,
     zero_wire::tools::ToolsProgress => Now tools::progress,

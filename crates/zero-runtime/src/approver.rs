@@ -38,6 +38,8 @@ pub struct ApprovalQuestion {
     pub rule_owners: Vec<RuleOwner>,
     /// Whether the user may change the command before it is judged again.
     pub can_edit_command: bool,
+    /// Whether every call of the tool can be rejected for the session.
+    pub can_reject_tool: bool,
     /// The change that the call would make, if it can be shown.
     pub preview: Option<ResultDisplay>,
     /// The input as it would run, if hooks rewrote it.
@@ -61,12 +63,20 @@ pub enum ApprovalAnswer {
     /// session.
     #[serde(rename = "reject_always")]
     RejectSession,
+    /// This call may not run, and every call of its tool is rejected without asking, until that is
+    /// revoked or the session ends.
+    RejectTool,
 }
 
 impl ApprovalAnswer {
     /// All answers, in the order in which they are offered.
-    pub const ALL: [Self; 4] =
-        [Self::AllowOnce, Self::AllowSession, Self::RejectOnce, Self::RejectSession];
+    pub const ALL: [Self; 5] = [
+        Self::AllowOnce,
+        Self::AllowSession,
+        Self::RejectOnce,
+        Self::RejectSession,
+        Self::RejectTool,
+    ];
 
     /// Stable word for protocols.
     pub fn id(self) -> &'static str {
@@ -75,6 +85,7 @@ impl ApprovalAnswer {
             Self::AllowSession => "allow_always",
             Self::RejectOnce => "reject_once",
             Self::RejectSession => "reject_always",
+            Self::RejectTool => "reject_tool",
         }
     }
 
@@ -101,6 +112,7 @@ impl ApprovalAnswer {
             Self::AllowSession => "allow in this session",
             Self::RejectOnce => "reject",
             Self::RejectSession => "reject in this session",
+            Self::RejectTool => "reject the tool in this session",
         }
     }
 }
@@ -190,6 +202,16 @@ impl ApprovalQuestion {
                 !self.grants.is_empty() && self.risk != RiskLevel::Critical
             }
             ApprovalAnswer::RejectSession => !self.grants.is_empty(),
+            ApprovalAnswer::RejectTool => self.can_reject_tool,
+        }
+    }
+
+    /// What this answer stores for the session.
+    pub(crate) fn answer_scopes(&self, answer: ApprovalAnswer) -> Vec<GrantScope> {
+        match answer {
+            ApprovalAnswer::AllowOnce | ApprovalAnswer::RejectOnce => Vec::new(),
+            ApprovalAnswer::AllowSession | ApprovalAnswer::RejectSession => self.grants.clone(),
+            ApprovalAnswer::RejectTool => vec![tool_scope(&self.tool)],
         }
     }
 
@@ -225,8 +247,19 @@ impl ApprovalQuestion {
             ApprovalAnswer::RejectSession => {
                 format!("Reject {} in this session", format_grants(&self.grants))
             }
+            ApprovalAnswer::RejectTool => {
+                format!(
+                    "Reject every call of `{}` in this session",
+                    escape_line(self.tool.as_str())
+                )
+            }
         }
     }
+}
+
+/// The scope of every call of a tool.
+pub(crate) fn tool_scope(tool: &ToolName) -> GrantScope {
+    GrantScope { rule: tool.to_string(), folder: None, program: None }
 }
 
 /// Grants for display: a command by its pattern, anything else by its rule.
@@ -313,6 +346,7 @@ mod tests {
             risk,
             effects: vec![],
             judged: vec![],
+            can_reject_tool: false,
             grants: rules.iter().map(|text| rule_grant(text)).collect(),
             rule_owners: Vec::new(),
             can_edit_command: false,
@@ -337,6 +371,12 @@ mod tests {
     #[test]
     fn session_option_names_exact_grants() {
         check(RiskLevel::Medium, &[], &["allow_once: Allow once", "reject_once: Reject"]);
+        let persistent =
+            ApprovalQuestion { can_reject_tool: true, ..question(RiskLevel::Low, &[]) };
+        let last = persistent.options().pop().unwrap();
+        assert_eq!(last.name, "Reject every call of `Bash` in this session");
+        assert_eq!(ApprovalAnswer::from_id(last.id), Some(ApprovalAnswer::RejectTool));
+        assert_eq!(serde_json::to_value(last.kind).unwrap(), last.id);
         check(
             RiskLevel::High,
             &["Bash(git push:*)"],

@@ -17,7 +17,7 @@ use zero_policy::{CommandAccess, HostName, PermissionMode};
 
 use crate::approver::{
     ApprovalAnswer, ApprovalQuestion, ApprovalReply, Approver, REJECTED_BY_USER,
-    REJECTED_WITH_MESSAGE, REJECTION_CHARS_MAX, USER_APPROVER, format_grants,
+    REJECTED_WITH_MESSAGE, REJECTION_CHARS_MAX, USER_APPROVER, format_grants, tool_scope,
 };
 use crate::audit::AuditDecision;
 use crate::call_context::CallContext;
@@ -172,6 +172,18 @@ impl ToolHost {
                 asked.file(&decision),
             ));
         }
+        let whole_tool = tool_scope(&asked.spec.name);
+        if let Some(rejection) = rejected.iter().find(|rejection| rejection.grant == whole_tool) {
+            noted.answered =
+                Some(format!("{}: reject the tool, earlier in this session", rejection.by));
+            let message = format!(
+                "{}: the user rejected every call of `{}` for this session. Do not try it again; ask how they want to proceed.",
+                format_title(&asked, find_decisive_path(&asked, &decision).map(|(path, _)| path)),
+                asked.spec.name
+            );
+            let file = asked.file(&decision);
+            return Err(denial_error(&decision, ErrorReason::Rejected, message, file));
+        }
         let check = || catch_panics(|| asked.plan.check(cx));
         if decision.verdict == Verdict::Allow {
             return check().map(|()| Authorized(CallAuthorization::from_decision(decision)));
@@ -233,6 +245,7 @@ impl ToolHost {
             grants: if can_stand { offered.clone() } else { Vec::new() },
             rule_owners,
             can_edit_command: asked.command_edit.is_offered(),
+            can_reject_tool: session.is_persistent() && session.grants.has_room(1),
             preview: catch_panics(|| Ok(asked.plan.preview(cx)))?,
             rewritten: asked.hooks.rewritten_input().cloned(),
             workspace: session.workspace().cwd().to_owned(),
@@ -444,24 +457,16 @@ fn record_answer(
     noted: &mut AuditDecision,
 ) -> ApprovalAnswer {
     let by = approver.name();
+    let scopes = question.answer_scopes(answer);
+    let decision = if answer.is_allow() { GrantDecision::Allowed } else { GrantDecision::Rejected };
     let stands = question.has_option(answer)
-        && match answer {
-            ApprovalAnswer::AllowSession => {
-                session.grants.record(GrantDecision::Allowed, &question.grants, by)
-            }
-            ApprovalAnswer::RejectSession => {
-                session.grants.record(GrantDecision::Rejected, &question.grants, by)
-            }
-            ApprovalAnswer::AllowOnce | ApprovalAnswer::RejectOnce => false,
-        };
+        && !scopes.is_empty()
+        && session.grants.record(decision, &scopes, by);
     let counts = if stands { answer } else { answer.to_once() };
     noted.answered = Some(format!("{by}: {}", counts.audit_label()));
     if stands {
-        noted.grants = question
-            .grants
-            .iter()
-            .map(|grant| redaction::redact_and_shorten(&grant.rule))
-            .collect();
+        noted.grants =
+            scopes.iter().map(|grant| redaction::redact_and_shorten(&grant.rule)).collect();
     }
     counts
 }

@@ -165,6 +165,19 @@ impl GrantTable {
         is_gone
     }
 
+    /// Revokes the grants with this rule; returns how many there were.
+    pub(crate) fn revoke_rule(&self, rule: &str) -> usize {
+        let mut kept = self.lock_state();
+        let before = kept.answers.len();
+        kept.answers.retain(|(_, answer)| answer.grant.rule != rule);
+        let revoked = before - kept.answers.len();
+        drop(kept);
+        if revoked > 0 {
+            self.notify_store();
+        }
+        revoked
+    }
+
     /// Revokes all grants; returns how many there were.
     pub(crate) fn revoke_all(&self) -> usize {
         let revoked = std::mem::take(&mut self.lock_state().answers).len();

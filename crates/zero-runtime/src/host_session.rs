@@ -250,6 +250,11 @@ impl ToolHostSession {
         self.grants.revoke(id)
     }
 
+    /// Revokes those with this rule; returns how many there were.
+    pub fn revoke_rule(&self, rule: &str) -> usize {
+        self.grants.revoke_rule(rule)
+    }
+
     /// Revokes all of them; returns how many there were.
     pub fn revoke_all(&self) -> usize {
         self.grants.revoke_all()

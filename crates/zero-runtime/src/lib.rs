@@ -37,6 +37,7 @@ pub mod observer;
 pub mod ordered_lock;
 pub mod pipeline;
 pub mod policy;
+pub mod prompt_mentions;
 pub mod redaction;
 pub mod registry;
 pub mod result_truncation;

@@ -25,6 +25,7 @@ use crate::approver::{ApprovalAnswer, ApprovalQuestion, ApprovalReply};
 use crate::dialect::DialectName;
 use crate::elicitation::Elicitor;
 use crate::grants::GrantRecord;
+use crate::prompt_mentions::MentionTarget;
 use crate::session_results::ResultLifetime;
 use crate::text_reader::TextReader;
 use crate::tool::BoxFuture;
@@ -56,6 +57,16 @@ pub trait ToolBackend: Send + Sync {
 
     /// Changes how much may be done without asking.
     fn set_mode(&self, mode: PermissionMode) -> BoxFuture<'_, Result<(), ToolBackendError>>;
+
+    /// Revokes what the user allowed or rejected for the session under this rule, or everything
+    /// without one. Does nothing if a client hosts the tools: its user answers there.
+    fn revoke_grants(&self, _rule: Option<&str>) {}
+
+    /// What a path that a prompt mentions names, if these tools are on this machine. Nothing if it
+    /// does not exist.
+    fn inspect_mention<'a>(&'a self, _path: &'a str) -> BoxFuture<'a, Option<MentionTarget>> {
+        Box::pin(std::future::ready(None))
+    }
 
     /// Where they are, for people: `this machine`, or a client's name.
     fn location(&self) -> String;

@@ -17,6 +17,7 @@ use zero_core::{CallId, RiskLevel, SecretMask, SessionId, ToolCall, ToolKind, To
 use zero_policy::PermissionMode;
 use zero_runtime::dialect::{BUILTIN, DialectTool};
 use zero_runtime::notes::NoteStoreSet;
+use zero_runtime::prompt_mentions::MentionTarget;
 use zero_runtime::session_results::ResultLifetime;
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::tool_backend::{
@@ -29,6 +30,7 @@ use zero_runtime::{
     Dialect, DialectName, Editor, Elicitor, GrantRecord, GrantStore, SavedGrant, TextReader,
     TextReaderProvider, ToolHost, ToolHostSession, ToolHostSessionConfig,
 };
+use zero_sandbox::{FileType, FinalLinkMode};
 
 /// Name of the user's instruction file in their settings folder.
 const USER_INSTRUCTIONS: &str = "AGENTS.md";
@@ -280,6 +282,25 @@ impl ToolBackend for LocalToolBackend {
     fn set_mode(&self, mode: PermissionMode) -> BoxFuture<'_, Result<(), ToolBackendError>> {
         self.alive.session.set_mode(Some(mode));
         Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn revoke_grants(&self, rule: Option<&str>) {
+        match rule {
+            Some(rule) => self.alive.session.revoke_rule(rule),
+            None => self.alive.session.revoke_all(),
+        };
+    }
+
+    fn inspect_mention<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Option<MentionTarget>> {
+        let (workspace, path) = (self.alive.session.workspace().clone(), path.to_owned());
+        let inspect = move || {
+            let found = workspace.resolve(&path, FinalLinkMode::Follow).ok()?.facts().ok()??;
+            Some(match found.file_type {
+                FileType::Directory => MentionTarget::Folder,
+                _ => MentionTarget::File,
+            })
+        };
+        Box::pin(async move { tokio::task::spawn_blocking(inspect).await.ok().flatten() })
     }
 
     fn location(&self) -> String {

@@ -12,6 +12,7 @@ mod ledger_outbox;
 pub(crate) mod ledger_recorder;
 mod lifecycle;
 mod model_reader;
+mod prompt_attachments;
 mod prompt_resolution;
 mod prompt_submission;
 mod prompts;
@@ -393,6 +394,18 @@ impl SessionManager {
     ) -> Result<SessionRecord, SessionError> {
         let (inner, address) = (Arc::clone(&self.inner), address.clone());
         run_detached(async move { inner.patch(&address, patch).await }).await
+    }
+
+    /// Revokes what the user allowed or rejected for a session under this rule, or everything
+    /// without one. Returns how many answers were revoked. Answers that a client holds stay.
+    pub async fn revoke_grants(
+        &self,
+        address: &SessionAddress,
+        rule: Option<&str>,
+    ) -> Result<usize, SessionError> {
+        let (inner, address) = (Arc::clone(&self.inner), address.clone());
+        let rule = rule.map(str::to_owned);
+        run_detached(async move { inner.revoke_grants(&address, rule.as_deref()).await }).await
     }
 
     /// Stops all runs and starts a new transcript; the old one remains readable.

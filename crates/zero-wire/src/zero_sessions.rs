@@ -52,6 +52,8 @@ methods! {
     ZeroQuestionsResolve "zero.questions.resolve" Questions QuestionsResolveParams => Acknowledgement;
     /// Lists what was allowed or rejected for the rest of a session.
     ZeroGrantsList "zero.grants.list" Approvals SessionKeyParams => GrantsListResult;
+    /// Revokes what was allowed or rejected for the rest of a session.
+    ZeroGrantsRevoke "zero.grants.revoke" Approvals GrantsRevokeParams => GrantsRevokeResult;
 }
 
 /// Parameters of `zero.sessions.fork`.
@@ -354,7 +356,7 @@ pub struct ApprovalsResolveParams {
     /// Id of the approval.
     #[schemars(length(min = 1))]
     pub id: String,
-    /// `allow_once`, `allow_always`, `reject_once` or `reject_always`.
+    /// `allow_once`, `allow_always`, `reject_once`, `reject_always` or `reject_tool`.
     pub answer: String,
 }
 
@@ -393,6 +395,25 @@ pub struct GrantInfo {
     pub time_ms: i64,
     /// Who gave it.
     pub by: String,
+}
+
+/// Parameters of `zero.grants.revoke`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct GrantsRevokeParams {
+    /// Key of the session, in any spelling.
+    #[schemars(length(min = 1, max = 512))]
+    pub session_key: String,
+    /// The rule of the grants to revoke, as `zero.grants.list` has it; all grants if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
+}
+
+/// Result of `zero.grants.revoke`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct GrantsRevokeResult {
+    /// How many grants were revoked.
+    pub revoked: u64,
 }
 
 #[cfg(test)]

@@ -150,6 +150,7 @@ mod tests {
             grants: rules.iter().map(grant).collect(),
             rule_owners: Vec::new(),
             can_edit_command: false,
+            can_reject_tool: !rules.is_empty(),
             preview: None,
             rewritten: None,
             workspace: std::path::PathBuf::new(),

@@ -136,7 +136,8 @@ impl AppContext {
         let (url, from) = match (&args.url, &configured.url) {
             (Some(url), _) => (parse_url(url, "--url")?, named),
             (None, Some(url)) => {
-                (parse_url(url, "gateway.remote.url")?, with_fallback(named, configured))
+                let password = args.password.as_deref();
+                (parse_url(url, "gateway.remote.url")?, with_fallback(named, password, configured))
             }
             (None, None) => {
                 return args.unused_flag_error().map_or(Ok(None), |error| Err(error.into()));
@@ -229,14 +230,20 @@ impl RemoteGatewayArgs {
     }
 }
 
-/// Completes the fields of `named` with those of `other`.
-fn with_fallback(named: RemoteGatewaySetting, other: RemoteGatewaySetting) -> RemoteGatewaySetting {
-    let has_secret = named.token.is_some() || named.token_file.is_some();
+/// Completes the fields of `named` with those of `other`. A credential on the command line, such as
+/// this password, replaces those of the settings, whatever their kind.
+fn with_fallback(
+    named: RemoteGatewaySetting,
+    password: Option<&str>,
+    other: RemoteGatewaySetting,
+) -> RemoteGatewaySetting {
+    let has_secret = password.is_some()
+        || [&named.token, &named.token_file, &named.password_file].iter().any(|it| it.is_some());
     RemoteGatewaySetting {
         url: named.url.or(other.url),
         token: named.token.or(other.token.filter(|_| !has_secret)),
         token_file: named.token_file.or(other.token_file.filter(|_| !has_secret)),
-        password_file: named.password_file.or(other.password_file),
+        password_file: named.password_file.or(other.password_file.filter(|_| !has_secret)),
         tls_fingerprint: named.tls_fingerprint.or(other.tls_fingerprint),
         allow_plaintext: named.allow_plaintext || other.allow_plaintext,
     }
@@ -250,4 +257,36 @@ pub(crate) fn local_principal() -> Principal {
 /// Principal with all scopes and access to all folders.
 pub(crate) fn admin_principal(name: &str) -> Principal {
     Principal::new(name, vec![TokenScope::Admin])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credential_flag_replaces_credentials_of_settings() {
+        let text = |text: &str| Some(text.to_owned());
+        let configured = || RemoteGatewaySetting {
+            url: text("wss://g"),
+            token: text("old"),
+            token_file: text("old-file"),
+            password_file: text("old-password"),
+            ..RemoteGatewaySetting::default()
+        };
+        let none = RemoteGatewaySetting::default;
+        let secrets = |used: RemoteGatewaySetting| {
+            [used.token, used.token_file, used.password_file].map(Option::unwrap_or_default)
+        };
+        let kept = with_fallback(none(), None, configured());
+        assert_eq!(secrets(kept), ["old", "old-file", "old-password"]);
+        let by_password = with_fallback(none(), Some("new"), configured());
+        assert_eq!(by_password.url, text("wss://g"));
+        assert_eq!(secrets(by_password), ["", "", ""]);
+        let named = RemoteGatewaySetting { password_file: text("new"), ..none() };
+        assert_eq!(secrets(with_fallback(named, None, configured())), ["", "", "new"]);
+        let named = RemoteGatewaySetting { token: text("new"), ..none() };
+        assert_eq!(secrets(with_fallback(named, None, configured())), ["new", "", ""]);
+        let named = RemoteGatewaySetting { token_file: text("new"), ..none() };
+        assert_eq!(secrets(with_fallback(named, None, configured())), ["", "new", ""]);
+    }
 }

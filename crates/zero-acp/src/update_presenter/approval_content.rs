@@ -19,7 +19,11 @@ const EFFECTS_MAX: usize = 100;
 /// Longest reason, in characters.
 const REASON_CHARS_MAX: usize = 2000;
 
-/// The answers that the user can choose: one of each kind, and always a rejection.
+/// The answer that rejects every call of a tool.
+const REJECT_TOOL: &str = "reject_tool";
+
+/// The answers that the user can choose: one of each kind, and always a rejection. The rejection of a
+/// whole tool is offered where there is no narrower one.
 pub(crate) fn permission_options(request: &ApprovalRequest) -> Vec<PermissionOption> {
     let mut options: Vec<PermissionOption> = Vec::new();
     for option in &request.options {
@@ -27,7 +31,7 @@ pub(crate) fn permission_options(request: &ApprovalRequest) -> Vec<PermissionOpt
             "allow_once" => PermissionOptionKind::AllowOnce,
             "allow_always" => PermissionOptionKind::AllowAlways,
             "reject_once" => PermissionOptionKind::RejectOnce,
-            "reject_always" => PermissionOptionKind::RejectAlways,
+            "reject_always" | REJECT_TOOL => PermissionOptionKind::RejectAlways,
             // The effect of an unknown option is not known, so it is not offered.
             _ => continue,
         };
@@ -265,12 +269,20 @@ mod tests {
                 ("sudo", "Everything"),
                 ("reject_once", "Reject"),
                 ("reject_always", "Reject `git *` in this session"),
+                ("reject_tool", "Reject every call of `Bash` in this session"),
             ],
             json!([
                 {"optionId": "allow_once", "name": "Allow once", "kind": "allow_once"},
                 {"optionId": "allow_always", "name": "Allow `git *\\n` in this session", "kind": "allow_always"},
                 no,
                 {"optionId": "reject_always", "name": "Reject `git *` in this session", "kind": "reject_always"},
+            ]),
+        );
+        check(
+            &[("reject_once", "Reject"), ("reject_tool", "Reject every call of `Bash`")],
+            json!([
+                no,
+                {"optionId": "reject_tool", "name": "Reject every call of `Bash`", "kind": "reject_always"},
             ]),
         );
         check(&[], json!([no]));

@@ -14,7 +14,8 @@ use zero_wire::approvals::{
 };
 use zero_wire::zero_sessions::{
     ApprovalsListParams, ApprovalsListResult, ApprovalsResolveParams, GrantInfo, GrantsListResult,
-    PendingApprovalInfo, PendingQuestionInfo, QuestionsResolveParams, SessionKeyParams,
+    GrantsRevokeParams, GrantsRevokeResult, PendingApprovalInfo, PendingQuestionInfo,
+    QuestionsResolveParams, SessionKeyParams,
 };
 use zero_wire::{ErrorCode, ErrorPayload};
 
@@ -219,6 +220,16 @@ pub(super) async fn list_grants(
         by: grants.by,
     };
     Ok(GrantsListResult { grants: grants.into_iter().map(grant).collect() })
+}
+
+pub(super) async fn revoke_grants(
+    peer: &Arc<AuthenticatedConnection>,
+    params: GrantsRevokeParams,
+) -> Result<GrantsRevokeResult, ErrorPayload> {
+    let session = peer.require_session(&peer.resolve_key(&params.session_key, None)?).await?;
+    let revoked = peer.sessions().revoke_grants(&session.address(), params.rule.as_deref()).await;
+    let revoked = revoked.map_err(to_error_shape)?;
+    Ok(GrantsRevokeResult { revoked: revoked as u64 })
 }
 
 #[cfg(test)]

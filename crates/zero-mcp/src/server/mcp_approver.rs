@@ -222,6 +222,7 @@ mod tests {
             risk,
             effects: vec![Effect::Exec(CommandExecution::from_shell("make\nrm x\u{202E}"))],
             judged: vec![],
+            can_reject_tool: false,
             grants: rules.iter().map(grant).collect(),
             rule_owners: Vec::new(),
             can_edit_command: false,

@@ -9,8 +9,9 @@ use zero_core::{
 };
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::{
-    ApprovalAnswer, ApprovalQuestion, Approver, CommandPolicy, EffectDecision, GrantScope,
-    PendingAnswer, Policy, PolicyDecision, PolicyRequest, Verdict, erase,
+    ApprovalAnswer, ApprovalQuestion, Approver, CommandPolicy, EffectDecision, GrantDecision,
+    GrantScope, PendingAnswer, Policy, PolicyDecision, PolicyRequest, SavedGrant,
+    ToolHostSessionConfig, Verdict, erase,
 };
 
 use crate::fixture::{FixedApprover, HostFixture, PuppetTool};
@@ -152,6 +153,52 @@ async fn session_grant_is_not_asked_again_until_revoked() {
     call_puppet(&fixture).await.unwrap();
     assert_eq!(count_questions(&yes), 2);
     assert_eq!(fixture.session.revoke_all(), 1);
+}
+
+#[tokio::test]
+async fn rejected_tool_is_denied_until_revoked() {
+    let no = fixed_approver(ApprovalAnswer::RejectTool);
+    let fixture =
+        fixture(ScriptedPolicy::new(Verdict::Ask), Some(Arc::clone(&no) as Arc<dyn Approver>));
+    for _ in 0..2 {
+        let error = call_puppet(&fixture).await.unwrap_err();
+        assert_eq!(error.reason(), Some(ErrorReason::Rejected));
+    }
+    assert_eq!(count_questions(&no), 1);
+    let rejections = fixture.session.rejections();
+    assert_eq!((rules(&rejections), &rejections[0].grant.folder), (vec!["Puppet"], &None));
+    let rows = fixture.rows();
+    let decision = |row: usize| rows[row].decision.as_ref().unwrap();
+    assert_eq!(decision(0).answered.as_deref(), Some("test: reject the tool in this session"));
+    assert_eq!(decision(0).grants, ["Puppet"]);
+    let later = Some("test: reject the tool, earlier in this session");
+    assert_eq!(decision(1).answered.as_deref(), later);
+    // A call that a later answer allows is one of the tool, too.
+    let error = call_puppet(&fixture).await.unwrap_err();
+    assert!(error.message.contains("rejected every call of `Puppet` for this session"), "{error}");
+    assert_eq!(fixture.session.revoke_rule("Other"), 0);
+    assert_eq!(fixture.session.revoke_rule("Puppet"), 1);
+    call_puppet(&fixture).await.unwrap_err();
+    assert_eq!(count_questions(&no), 2, "it is asked about again");
+}
+
+#[tokio::test]
+async fn rejected_tool_is_denied_even_if_rules_allow_it() {
+    let no = fixed_approver(ApprovalAnswer::RejectTool);
+    let fixture = fixture(ScriptedPolicy::new(Verdict::Allow), Some(no));
+    call_puppet(&fixture).await.unwrap();
+    let rejected = SavedGrant {
+        stand: GrantDecision::Rejected,
+        grant: GrantScope { rule: "Puppet".to_owned(), folder: None, program: None },
+        time: jiff::Timestamp::UNIX_EPOCH,
+        by: "me".to_owned(),
+    };
+    let config = ToolHostSessionConfig { grants: vec![rejected], ..Default::default() };
+    let id = SessionId::new("s2").unwrap();
+    let session = fixture.host.open_session_with(id, config).unwrap();
+    let fixture = HostFixture { session, ..fixture };
+    let error = call_puppet(&fixture).await.unwrap_err();
+    assert_eq!(error.reason(), Some(ErrorReason::Rejected));
 }
 
 #[tokio::test]

@@ -159,6 +159,26 @@ impl BackendFixture {
     }
 }
 
+#[tokio::test]
+async fn mention_is_file_folder_or_nothing() {
+    let fixture = BackendFixture::new(&[]);
+    std::fs::write(fixture.path("here.txt"), "x").unwrap();
+    std::fs::create_dir(fixture.path("folder")).unwrap();
+    let backend = fixture.backend("s", &FixedApprover::new(ApprovalAnswer::RejectOnce));
+    for (path, expected) in [
+        ("here.txt", Some(MentionTarget::File)),
+        ("./folder/../here.txt", Some(MentionTarget::File)),
+        ("folder", Some(MentionTarget::Folder)),
+        ("folder/", Some(MentionTarget::Folder)),
+        (".", Some(MentionTarget::Folder)),
+        ("nowhere", None),
+        ("here.txt/x", None),
+        ("bad\0", None),
+    ] {
+        assert_eq!(backend.inspect_mention(path).await, expected, "{path:?}");
+    }
+}
+
 fn backend_call(id: &str, tool: &str, input: Value) -> ToolCall {
     let (id, tool) = (CallId::new(id).unwrap(), tool.to_owned());
     ToolCall { id, session: None, tool, input, timeout: None }

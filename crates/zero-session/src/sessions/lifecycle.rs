@@ -14,7 +14,7 @@ use crate::sessions::ledger_recorder::new_event;
 use crate::sessions::session_state::{ActiveBackend, SessionState, wait_until_finished};
 use crate::sessions::{AttachmentGuard, OpenSessionOptions, SessionError, SessionManagerInner};
 use crate::store::{
-    ClaimEpoch, NewFork, NewSession, SessionPatch, SessionQuery, SessionRecord, StoreError,
+    ClaimEpoch, GrantRecord, NewFork, NewSession, SessionPatch, SessionQuery, SessionRecord, StoreError,
     ToolHostLocation, TranscriptStart,
 };
 use zero_runtime::tool_backend::FolderAccess;
@@ -212,6 +212,28 @@ impl SessionManagerInner {
                 Ok(())
             }
         }
+    }
+
+    /// Revokes what the user allowed or rejected for a session under this rule, or everything
+    /// without one. Returns how many answers were revoked.
+    pub(super) async fn revoke_grants(
+        &self,
+        address: &SessionAddress,
+        rule: Option<&str>,
+    ) -> Result<usize, SessionError> {
+        let record = self.require_session(address).await?;
+        let state = self.session_state(&record.id);
+        if let Some(backend) = state.current_backend(&record).await {
+            backend.revoke_grants(rule);
+        }
+        self.evict_state(&state);
+        let store = &self.config.store;
+        let before = store.grants(&record.id).await?;
+        let is_kept = |grant: &&GrantRecord| rule.is_some_and(|rule| grant.grant.rule != rule);
+        let after: Vec<GrantRecord> = before.iter().filter(is_kept).cloned().collect();
+        let revoked = before.len() - after.len();
+        store.change_grants(&record.id, before, after).await?;
+        Ok(revoked)
     }
 
     /// Changes a session given its id.

@@ -19,13 +19,14 @@ use crate::direct_model::{DirectModel, is_direct};
 use crate::event::{EventKind, RunOutcome, TokenUsage};
 use crate::model::known_models::dialect_for;
 use crate::model::{ModelClient, ModelInfo, ThinkingEffort};
+use crate::sessions::call_updates::CallUpdateBuffer;
 use crate::sessions::ledger_outbox::LedgerOutbox;
 use crate::sessions::ledger_recorder::new_event;
 use crate::sessions::prompt_resolution::PromptResolution;
 use crate::sessions::run_driver::{RunCompletion, RunDriver};
 use crate::sessions::run_limiter::RunPermit;
-use crate::sessions::session_state::{ActiveRun, QueuedPrompt, SessionState};
-use crate::sessions::{Prompt, SessionError, SessionManagerInner, prompts};
+use crate::sessions::session_state::{ActiveBackend, ActiveRun, QueuedPrompt, SessionState};
+use crate::sessions::{Prompt, SessionError, SessionManagerInner, prompt_attachments, prompts};
 use crate::store::{SessionRecord, StoreError};
 use crate::turn::{Turn, TurnConfig, TurnGoal, transcript_repair};
 
@@ -157,7 +158,7 @@ impl SessionManagerInner {
     ) -> RunCompletion {
         let reach = prompt.reach.clone();
         let deadline = prompt.timeout.and_then(|most| Instant::now().checked_add(most));
-        match self.prepare(state, active, prompt, outbox).await {
+        match self.prepare(state, active, prompt, outbox, &asking.news).await {
             Ok(PreparedRun::Turn { turn, agent, model, dialect }) => {
                 let shell = RunDriver {
                     inner: self,
@@ -188,6 +189,7 @@ impl SessionManagerInner {
         active: &ActiveRun,
         prompt: Prompt,
         outbox: &mut LedgerOutbox,
+        news: &CallUpdateBuffer,
     ) -> Result<PreparedRun, SessionError> {
         let store = &self.config.store;
         let record = store.session_by_id(&active.session).await?;
@@ -209,12 +211,23 @@ impl SessionManagerInner {
             end = active.wait_for_stop() => return Ok(PreparedRun::Ended(end)),
             slashed = self.resolve_prompt(state, &record, &agent, model.as_ref().ok(), dialect, &prompt) => slashed,
         };
+        let mut attachments = prompt.attachments.clone();
+        let is_command = matches!(&model, Ok(model) if is_direct(&**model));
         let slashed = match slashed {
             PromptResolution::Prompt(text) => tokio::select! {
                 biased;
                 end = active.wait_for_stop() => return Ok(PreparedRun::Ended(end)),
                 text = self.mask_prompt(state, &agent, &prompt.reach, text) => match text {
-                    Ok(text) => PromptResolution::Prompt(text),
+                    Ok((text, _)) if is_command => PromptResolution::Prompt(text),
+                    Ok((text, backend)) => tokio::select! {
+                        biased;
+                        end = active.wait_for_stop() => return Ok(PreparedRun::Ended(end)),
+                        attached = prompt_attachments::attach_mentions(&backend, text, outbox, news) => {
+                            let (text, images) = attached?;
+                            attachments.extend(images);
+                            PromptResolution::Prompt(text)
+                        }
+                    },
                     Err(error) => {
                         let (kind, message) = ("tool_host".to_owned(), error.to_string());
                         return Ok(PreparedRun::Ended(RunOutcome::Failed { kind, message }));
@@ -223,8 +236,7 @@ impl SessionManagerInner {
             },
             slashed => slashed,
         };
-        let answer =
-            |text: &str| TurnGoal::Answer(prompts::build_message(text, &prompt.attachments));
+        let answer = |text: &str| TurnGoal::Answer(prompts::build_message(text, &attachments));
         let (goal, model, dialect) = match slashed {
             PromptResolution::Answer(text) => {
                 outbox.push(EventKind::Text { text });
@@ -266,18 +278,18 @@ impl SessionManagerInner {
         Ok(PreparedRun::Turn { turn, agent, model, dialect })
     }
 
-    /// A prompt for a model, without the values of secrets that the tools know. If it cannot ask them,
-    /// no model gets the prompt.
+    /// A prompt for a model, without the values of secrets that the tools know, and these tools. If it
+    /// cannot ask them, no model gets the prompt.
     async fn mask_prompt(
         &self,
         state: &SessionState,
         agent: &AgentProfile,
         reach: &FolderAccess,
         mut text: String,
-    ) -> Result<String, ToolBackendError> {
+    ) -> Result<(String, ActiveBackend), ToolBackendError> {
         let now = self.backend_for(state, agent, reach).await?;
         now.backend.secret_mask().await.mask_string(&mut text);
-        Ok(text)
+        Ok((text, now))
     }
 
     /// Records the end of a run and notifies waiters. If the store fails, it retries until the store

@@ -36,13 +36,14 @@ enum DialogAction {
 
 impl DialogAction {
     /// All actions, in the order in which they are offered.
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Answer(ApprovalAnswer::AllowOnce),
         Self::Answer(ApprovalAnswer::AllowSession),
         Self::AllowAlways,
         Self::EditCommand,
         Self::Answer(ApprovalAnswer::RejectOnce),
         Self::Answer(ApprovalAnswer::RejectSession),
+        Self::Answer(ApprovalAnswer::RejectTool),
         Self::RejectWithMessage,
         Self::ShowAll,
     ];
@@ -55,6 +56,7 @@ impl DialogAction {
             Self::EditCommand => 'e',
             Self::Answer(ApprovalAnswer::RejectOnce) => 'n',
             Self::Answer(ApprovalAnswer::RejectSession) => 'd',
+            Self::Answer(ApprovalAnswer::RejectTool) => 't',
             Self::RejectWithMessage => 'r',
             Self::ShowAll => 'v',
         }
@@ -68,6 +70,7 @@ impl DialogAction {
             Self::EditCommand => "edit the command",
             Self::Answer(ApprovalAnswer::RejectOnce) => "reject",
             Self::Answer(ApprovalAnswer::RejectSession) => "reject in this session",
+            Self::Answer(ApprovalAnswer::RejectTool) => "reject this tool",
             Self::RejectWithMessage => "reject and say why",
             Self::ShowAll => "show all",
         }
@@ -296,6 +299,9 @@ fn describe_reply(reply: &ApprovalReply) -> String {
         ApprovalReply::Answer(ApprovalAnswer::RejectOnce) => "rejected".to_owned(),
         ApprovalReply::Answer(ApprovalAnswer::RejectSession) => {
             "rejected in this session".to_owned()
+        }
+        ApprovalReply::Answer(ApprovalAnswer::RejectTool) => {
+            "rejected, and every call of this tool".to_owned()
         }
         ApprovalReply::AllowAlways { file } => format!("allowed always, by {file}"),
         ApprovalReply::RejectWithMessage(message) => format!("rejected: {message}"),

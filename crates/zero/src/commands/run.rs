@@ -19,10 +19,12 @@ use tokio_util::sync::CancellationToken;
 use zero_client::tool_service::ToolService;
 use zero_core::event::{ApprovalRequest, Event, EventKind, UserQuestion};
 use zero_core::shell_quoting::quote_shell_word;
-use zero_core::{SecretMask, SessionId};
+use zero_core::{FileLocation, SecretMask, SessionId, ToolKind};
 use zero_policy::PermissionMode;
+use zero_runtime::prompt_mentions::{MentionContents, find_mentions, mention_call};
 use zero_runtime::session_results::ResultLifetime;
-use zero_runtime::{Elicitation, ElicitationAnswer, ElicitationMode, Elicitor};
+use zero_runtime::tool_backend::{CallObserver, ToolBackend};
+use zero_runtime::{DialectName, Elicitation, ElicitationAnswer, ElicitationMode, Elicitor};
 use zero_sandbox::ConfigFile;
 use zero_session::store::GrantRecord;
 use zero_wire::chat::{ChatAbort, ChatAbortParams, ChatAttachment, ChatSend, ChatSendParams};
@@ -44,7 +46,7 @@ use crate::exit::{ExitOutcome, UsageError};
 use crate::gateway_connection::CliGatewayConnection;
 use crate::host_setup::small_runtime;
 use crate::session_grants::SessionGrants;
-use crate::terminal::{ElapsedCounter, PromptTurn};
+use crate::terminal::{ElapsedCounter, PromptTurn, escape_line};
 use crate::tool_host_factory::{TerminalBackendRequest, TerminalPromptOptions};
 
 /// Largest prompt read from stdin, in bytes.
@@ -154,9 +156,10 @@ async fn run_turn(
     folder.stored = StoredChoices::load(&connection, &session, &folder.cwd).await?;
     let grants = folder.stored.as_ref().map(|stored| Arc::clone(&stored.grants));
     let begin = async {
-        let (tools, secrets) =
+        let HostedTools { service: tools, backend, secrets } =
             host_tools(app, args, &client, &mut session, &asking, folder).await?;
         secrets.mask_string(&mut send.message);
+        attach_mentions(app, &*backend, &mut send, &cancel).await;
         if cancel.is_cancelled() {
             tools.stop_all_calls();
             return Ok(None);
@@ -330,8 +333,56 @@ impl StoredChoices {
     }
 }
 
-/// Attaches this process as the tool host of the session and sets the session's folder. Returns the
-/// secret values of the folder, too, which no prompt contains.
+/// The tools that this process hosts.
+struct HostedTools {
+    service: Arc<ToolService>,
+    backend: Arc<dyn ToolBackend>,
+    /// The secret values of the folder, which no prompt contains.
+    secrets: Arc<SecretMask>,
+}
+
+/// Attaches the files and folders that the prompt mentions as `@path`, read with the tools and under
+/// their rules. A slash command is sent as it is.
+async fn attach_mentions(
+    app: &AppContext,
+    backend: &dyn ToolBackend,
+    send: &mut ChatSendParams,
+    cancel: &CancellationToken,
+) {
+    if send.message.starts_with('/') {
+        return;
+    }
+    let mut contents = MentionContents::default();
+    for path in find_mentions(&send.message) {
+        let Some(target) = backend.inspect_mention(&path).await else { continue };
+        let (call, dialect) = (mention_call(&path, target), DialectName::Canonical);
+        let outcome = backend.call(call, dialect, cancel.clone(), Arc::new(SilentObserver)).await;
+        let shown = escape_line(&path).into_owned();
+        app.terminal.print_note(&match contents.add(&path, &outcome) {
+            Ok(()) => format!("attached `{shown}`"),
+            Err(why) => format!("`@{shown}` was not attached: {}", escape_line(&why)),
+        });
+    }
+    contents.append_to(&mut send.message);
+    let images = contents.images.into_iter().map(|(mime, data, path)| ChatAttachment {
+        kind: Some("image".to_owned()),
+        mime_type: Some(mime),
+        file_name: Some(path),
+        content: Some(data),
+    });
+    send.attachments.extend(images);
+}
+
+/// A read of a mentioned file is reported by a note.
+struct SilentObserver;
+
+impl CallObserver for SilentObserver {
+    fn on_described(&self, _title: String, _kind: ToolKind, _locations: Vec<FileLocation>) {}
+
+    fn on_progress(&self, _message: String) {}
+}
+
+/// Attaches this process as the tool host of the session and sets the session's folder.
 async fn host_tools(
     app: &AppContext,
     args: &RunArgs,
@@ -339,7 +390,7 @@ async fn host_tools(
     session: &mut SessionInfo,
     asking: &TerminalPromptOptions,
     folder: RunFolder,
-) -> anyhow::Result<(Arc<ToolService>, Arc<SecretMask>)> {
+) -> anyhow::Result<HostedTools> {
     let RunFolder { cwd, settings_mode, result_lifetime, stored } = folder;
     let mode = args.mode.or_else(|| stored.as_ref().and_then(|stored| stored.mode));
     let own_mode = mode.unwrap_or(settings_mode);
@@ -364,7 +415,7 @@ async fn host_tools(
         take_over: args.take_over,
         return_ms: None,
     };
-    let tools = ToolService::attach(client, wish, backend, own_mode).await?;
+    let service = ToolService::attach(client, wish, Arc::clone(&backend), own_mode).await?;
     // Set the folder only after attaching: it may exist only on this machine, not at the gateway.
     let here = SessionOpenParams {
         session_key: Some(session.session_key.clone()),
@@ -373,7 +424,7 @@ async fn host_tools(
         ..SessionOpenParams::default()
     };
     *session = client.request::<ZeroSessionsOpen>(here).await?;
-    Ok((tools, secrets))
+    Ok(HostedTools { service, backend, secrets })
 }
 
 /// Whether the gateway refused the request, so that no run was started. Without an answer, the run may

@@ -1,4 +1,5 @@
-//! `zero sessions`: lists, shows, exports, copies, resets and deletes sessions, local or remote.
+//! `zero sessions`: lists, shows, exports, copies, resets and deletes sessions, local or remote, and
+//! manages what was allowed or rejected in them.
 
 mod export;
 mod session_grants;
@@ -25,6 +26,7 @@ use crate::cli::sessions::{
     SessionExportFormat, SessionsCommand, SessionsDeleteArgs, SessionsExportArgs, SessionsForkArgs,
     SessionsKeyArgs, SessionsListArgs, SessionsShowArgs,
 };
+use crate::commands::jobs;
 use crate::exit::{ExitOutcome, UsageError};
 use crate::gateway_connection::CliGatewayConnection;
 use crate::host_setup::small_runtime;
@@ -201,6 +203,7 @@ async fn reset_session(
     let session = find_session(gateway, &args.session).await?;
     let wanted = SessionsResetParams { key: session.session_key, ..SessionsResetParams::default() };
     let done = gateway.client.request::<SessionsReset>(wanted).await?;
+    kill_jobs(app, session.session_id).await?;
     let out = &app.terminal.out;
     if args.json {
         out.write_pretty_json(&done)?;
@@ -231,6 +234,7 @@ async fn delete_session(
     }
     let wanted = SessionsDeleteParams { key, ..SessionsDeleteParams::default() };
     let done = gateway.client.request::<SessionsDelete>(wanted).await?;
+    kill_jobs(app, session.session_id).await?;
     let out = &app.terminal.out;
     if args.json {
         out.write_pretty_json(&done)?;
@@ -238,6 +242,13 @@ async fn delete_session(
         out.write(&format!("deleted `{}`\n", escape_line(&done.key)))?;
     }
     Ok(ExitOutcome::Ok)
+}
+
+/// Kills the jobs that processes on this machine hold for a session.
+async fn kill_jobs(app: &AppContext, session: String) -> anyhow::Result<()> {
+    let app = app.clone();
+    let killing = tokio::task::spawn_blocking(move || jobs::kill_jobs_of_session(&app, &session));
+    killing.await.context("zero is shutting down")
 }
 
 /// Finds a session by its key or name.

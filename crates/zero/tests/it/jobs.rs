@@ -171,8 +171,10 @@ fn job_of_session_is_reached_in_next_turn() {
     let seen = run("s", r#"/BashKill {"job_id":"job_1"}"#);
     assert!(seen.contains("Ended `job_1`"), "{seen}");
     wait_for("one sleeper", || find_sleepers(seconds).len() == 1);
-    zero.stdout(&["jobs", "kill", "job_2"]);
-    wait_for("nothing is left", || find_sleepers(seconds).is_empty() && holders(&zero) == 0);
+    // A session takes its jobs with it.
+    zero.stdout(&["sessions", "delete", "s", "--yes"]);
+    assert!(find_sleepers(seconds).is_empty());
+    wait_for("the holders end with their last job", || holders(&zero) == 0);
 }
 
 #[test]

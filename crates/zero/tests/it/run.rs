@@ -78,6 +78,36 @@ fn killed_job_leaves_nothing_that_runs_later() {
 }
 
 #[test]
+fn mentioned_files_are_attached_under_rules() {
+    let (zero, model) = program_with_model();
+    let settings = model.settings_json(json!({"permissions": {"deny": ["Read(denied.txt)"]}}));
+    write_file(&zero, USER_FILE, settings);
+    write_file(&zero, "my file.txt", "with a blank\n");
+    write_file(&zero, "denied.txt", "nobody reads this\n");
+    write_file(&zero, "docs/page.md", "a page\n");
+    let prompt =
+        "Look at @hello.txt, @\"my file.txt\", @docs/, @denied.txt, @nope and me@hello.txt";
+    let notes = ["attached `hello.txt`", "attached `docs/`", "`@denied.txt` was not attached"];
+    check_run(&zero, &[prompt], "0", &notes);
+    let asked = model.requests().pop().unwrap();
+    let asked = asked["messages"].as_array().unwrap().last().unwrap()["content"].to_string();
+    let text: String = asked.replace("\\n", "\n").replace("\\t", "\t").replace("\\\"", "\"");
+    for part in [
+        "<attached path=\"hello.txt\">\n     1\thello\n</attached>",
+        "<attached path=\"my file.txt\">\n     1\twith a blank\n</attached>",
+        "<attached path=\"docs/\">",
+        "page.md",
+        "(`@denied.txt` was not attached: ",
+    ] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    assert!(!text.contains("nobody reads this"), "{text}");
+    assert_eq!(text.matches("<attached").count(), 3, "{text}");
+    // A slash command is sent as it is.
+    check_run(&zero, &["/read hello.txt @denied.txt"], "0", &[]);
+}
+
+#[test]
 fn interrupt_reaches_model_and_ledger() {
     let (zero, model) = program_with_model();
     let mut run = zero

@@ -14,6 +14,7 @@ use zero_core::{
     ToolResult,
 };
 use zero_policy::{GrantScope, PermissionMode};
+use zero_runtime::prompt_mentions::MentionTarget;
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::{ApprovalQuestion, DialectName};
 
@@ -184,9 +185,14 @@ impl ScriptedToolBackend {
     fn is_on_record(&self, call: &str) -> bool {
         let (Some(order), Some(store)) = (&self.order, &self.store) else { return true };
         let ledger = store.ledger(&order.session);
-        let shown = ledger.iter().any(
-            |event| matches!(&event.what, EventKind::ToolStarted { call: started, .. } if started == call),
-        );
+        let is_it = |event: &&Event| matches!(&event.what, EventKind::ToolStarted { call: started, .. } if started == call);
+        let shown = ledger.iter().find(is_it);
+        // A file that a prompt mentions is read for the user, and not for a message of the model.
+        let is_mention = |event: &Event| matches!(&event.what, EventKind::ToolStarted { transcript_id: Some(id), .. } if id == call);
+        if shown.is_some_and(is_mention) {
+            return true;
+        }
+        let shown = shown.is_some();
         let message = store.last_message(&order.session);
         let wants = |block: &MessageBlock| matches!(block, MessageBlock::ToolUse { .. });
         shown && message.is_some_and(|message| message.blocks.iter().any(wants))
@@ -266,7 +272,16 @@ impl ToolBackend for ScriptedToolBackend {
                     return words(ToolCallStatus::Cancelled, "cancelled");
                 }
             }
+            let is_asked = call.input["file_path"] == "asked.txt";
             match call.tool.as_str() {
+                _ if is_asked => {
+                    let order = self.order.as_ref().unwrap();
+                    let answer = order.approver.ask(call.id.as_str(), &question()).await;
+                    match answer.is_allow() {
+                        true => words(ToolCallStatus::Completed, "allowed"),
+                        false => words(ToolCallStatus::Denied, "denied"),
+                    }
+                }
                 "Ask" | "Explain" => {
                     if call.tool == "Explain" {
                         watch.on_described("What it is".to_owned(), ToolKind::Edit, Vec::new());
@@ -322,6 +337,15 @@ impl ToolBackend for ScriptedToolBackend {
         Box::pin(async { Ok(()) })
     }
 
+    fn inspect_mention<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Option<MentionTarget>> {
+        let target = match path {
+            "there.txt" | "asked.txt" => Some(MentionTarget::File),
+            "folder/" => Some(MentionTarget::Folder),
+            _ => None,
+        };
+        Box::pin(std::future::ready(target))
+    }
+
     fn location(&self) -> String {
         self.name.clone()
     }
@@ -340,6 +364,7 @@ fn question() -> ApprovalQuestion {
         risk: RiskLevel::Medium,
         effects: Vec::new(),
         judged: Vec::new(),
+        can_reject_tool: false,
         grants: Vec::new(),
         rule_owners: Vec::new(),
         can_edit_command: false,

@@ -481,6 +481,57 @@ async fn reset_or_folder_change_clears_grants() {
 }
 
 #[tokio::test]
+async fn mentioned_files_are_read_on_record_and_attached() {
+    let fixture = SessionTestBed::new(&["Seen"]).await;
+    let text = "look at @there.txt, @folder/ and @nowhere, me@there.txt";
+    let lines = fixture.run(text).await;
+    let reads = "started / tool Read / completed / tool LS / completed / text Seen";
+    assert!(lines.contains(reads), "{lines}");
+    let requests = fixture.model.requests.lock().unwrap();
+    let sent = requests[0].messages.last().unwrap().text();
+    assert_eq!(
+        sent,
+        format!(
+            "{text}\n\n<attached path=\"there.txt\">\ndone\n</attached>\n\n<attached path=\"folder/\">\ndone\n</attached>"
+        )
+    );
+}
+
+#[tokio::test]
+async fn question_about_mentioned_file_can_be_answered() {
+    let fixture = SessionTestBed::new(&["Seen"]).await;
+    fixture.send("look at @asked.txt").await;
+    let asked = fixture.wait_for_line("approval").await;
+    let EventKind::ApprovalRequested(request) = &asked.what else { panic!("{asked:?}") };
+    let answer = ApprovalAnswer::RejectOnce;
+    assert!(fixture.sessions.approvals().resolve(&request.id, answer, "me"));
+    fixture.wait_for_run("look at @asked.txt").await;
+    let requests = fixture.model.requests.lock().unwrap();
+    let sent = requests[0].messages.last().unwrap().text();
+    assert!(sent.contains("(`@asked.txt` was not attached: denied"), "{sent}");
+}
+
+#[tokio::test]
+async fn grants_are_revoked_by_rule_or_all() {
+    let fixture = SessionTestBed::new(&[]).await;
+    let id = fixture.record().await.id;
+    let grant = |rule: &str, allowed: bool| {
+        let grant = zero_policy::GrantScope { rule: rule.to_owned(), folder: None, program: None };
+        GrantRecord { allowed, grant, time_ms: 1, by: "me".to_owned() }
+    };
+    let kept = vec![grant("Edit(/a)", true), grant("Bash", false), grant("Read(/b)", true)];
+    fixture.store.set_grants(&id, kept.clone()).await.unwrap();
+    let revoke = async |rule: Option<&str>| {
+        fixture.sessions.revoke_grants(&fixture.key, rule).await.unwrap()
+    };
+    assert_eq!(revoke(Some("Bash(ls)")).await, 0);
+    assert_eq!(revoke(Some("Bash")).await, 1);
+    assert_eq!(fixture.store.grants(&id).await.unwrap(), [kept[0].clone(), kept[2].clone()]);
+    assert_eq!(revoke(None).await, 2);
+    assert_eq!(fixture.store.grants(&id).await.unwrap(), []);
+}
+
+#[tokio::test]
 async fn permissive_mode_applies_only_to_its_folder() {
     let fixture = SessionTestBed::new(&[]).await;
     let open = async |cwd: Option<&str>, mode: Option<PermissionMode>| {

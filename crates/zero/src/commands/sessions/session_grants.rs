@@ -1,15 +1,16 @@
 //! `zero sessions grants`: what the user allowed or rejected for the rest of a session.
 
 use serde_json::json;
-use zero_core::SessionId;
-use zero_wire::zero_sessions::{GrantInfo, SessionInfo, SessionKeyParams, ZeroGrantsList};
+use zero_wire::zero_sessions::{
+    GrantInfo, GrantsRevokeParams, SessionKeyParams, ZeroGrantsList, ZeroGrantsRevoke,
+};
 
 use super::{find_session, format_time};
 use crate::AppContext;
 use crate::cli::sessions::SessionsGrantsArgs;
 use crate::exit::{ExitOutcome, UsageError};
 use crate::gateway_connection::CliGatewayConnection;
-use crate::terminal::{BAD, FAINT, GOOD, TableCell, TextTable};
+use crate::terminal::{BAD, FAINT, GOOD, TableCell, TextTable, escape_line};
 
 pub(super) async fn run(
     app: &AppContext,
@@ -18,7 +19,7 @@ pub(super) async fn run(
 ) -> anyhow::Result<ExitOutcome> {
     let session = find_session(gateway, &args.session).await?;
     if args.revoke_all || !args.revoke.is_empty() {
-        let count = revoke(args, gateway, session).await?;
+        let count = revoke(args, gateway, &session.session_key).await?;
         let what = if count == 1 { "grant" } else { "grants" };
         app.terminal.out.write(&format!("revoked {count} {what}\n"))?;
         return Ok(ExitOutcome::Ok);
@@ -48,29 +49,27 @@ pub(super) async fn run(
     Ok(ExitOutcome::Ok)
 }
 
-/// Revokes grants and returns how many there were.
+/// Revokes grants and returns how many there were. An unknown rule revokes nothing.
 async fn revoke(
     args: &SessionsGrantsArgs,
     gateway: &CliGatewayConnection,
-    session: SessionInfo,
-) -> anyhow::Result<usize> {
-    let Some(store) = gateway.local_store() else {
-        let what = "grants can be revoked only on the machine that stores the session; `zero sessions reset` ends all of them";
-        return Err(UsageError(what.to_owned()).into());
-    };
-    let session = SessionId::new(session.session_id)?;
-    let before = store.grants(&session).await?;
-    let unknown =
-        args.revoke.iter().find(|rule| !before.iter().any(|one| one.grant.rule == **rule));
+    session_key: &str,
+) -> anyhow::Result<u64> {
+    let listed = SessionKeyParams { session_key: session_key.to_owned() };
+    let listed = gateway.client.request::<ZeroGrantsList>(listed).await?.grants;
+    let unknown = args.revoke.iter().find(|rule| !listed.iter().any(|one| one.rule == **rule));
     if let Some(rule) = unknown {
         let what = format!(
-            "this session has no grant `{rule}`; `zero sessions grants` lists them; nothing was revoked"
+            "this session has no grant `{}`; `zero sessions grants` lists them; nothing was revoked",
+            escape_line(rule)
         );
         return Err(UsageError(what).into());
     }
-    let is_kept = |rule: &String| !args.revoke_all && !args.revoke.contains(rule);
-    let after: Vec<_> = before.iter().filter(|one| is_kept(&one.grant.rule)).cloned().collect();
-    let count = before.len() - after.len();
-    store.change_grants(&session, before, after).await?;
-    Ok(count)
+    let rules = args.revoke.iter().cloned().map(Some).chain(args.revoke_all.then_some(None));
+    let mut revoked = 0;
+    for rule in rules {
+        let wanted = GrantsRevokeParams { session_key: session_key.to_owned(), rule };
+        revoked += gateway.client.request::<ZeroGrantsRevoke>(wanted).await?.revoked;
+    }
+    Ok(revoked)
 }

@@ -1,0 +1,234 @@
+//! Files and folders that a prompt mentions as `@path`, to be attached to it.
+//!
+//! A mention is read with the tools, so that the same rules, masks and limits apply as to a call of
+//! the model. What does not exist is not a mention: prompts contain `@Override` and user names, too.
+//!
+//! Not here: who makes the calls. A session does it for tools on its own machine, a client for those
+//! that it hosts.
+
+use serde_json::json;
+use zero_core::event::ResultContent;
+use zero_core::text_shortening::excerpt;
+use zero_core::{CallId, ToolCall, ToolOutcome};
+
+use crate::dialect::render_plain;
+
+/// Most mentions of a prompt that are examined; further ones stay text.
+pub const MENTIONS_MAX: usize = 20;
+/// Most bytes of text that are attached to a prompt. Each file also has the limit of a result.
+const TEXT_BYTES_MAX: usize = 512 * 1024;
+/// Longest path, in bytes.
+const PATH_BYTES_MAX: usize = 4_096;
+/// Longest message about a file that was not attached, in characters.
+const REASON_CHARS_MAX: usize = 500;
+
+/// What a mention names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MentionTarget {
+    /// A file, which is read.
+    File,
+    /// A folder, which is listed.
+    Folder,
+}
+
+/// The paths that a prompt mentions, each once, in their order.
+///
+/// A mention begins at the start of the text, after white space or after an opening bracket or
+/// quote, so that `a@b.c` is none. Its path ends at white space, and loses punctuation at its end. A
+/// path with blanks is quoted, as in `@"my file"`, or has a backslash before each, as in `@my\ file`.
+pub fn find_mentions(text: &str) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    let mut before = None;
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let after = &rest[c.len_utf8()..];
+        let may_begin = before.is_none_or(|c: char| c.is_whitespace() || "([{<\"'`".contains(c));
+        if c == '@'
+            && may_begin
+            && let Some((path, len)) = read_path(after)
+        {
+            if !found.contains(&path) {
+                found.push(path);
+            }
+            if found.len() == MENTIONS_MAX {
+                break;
+            }
+            before = Some(' ');
+            rest = &after[len..];
+            continue;
+        }
+        before = Some(c);
+        rest = after;
+    }
+    found
+}
+
+/// The path at the beginning of a text, and the length of what was read.
+fn read_path(text: &str) -> Option<(String, usize)> {
+    if let Some(quote) = text.chars().next().filter(|c| "\"'".contains(*c)) {
+        let (path, _) = text[1..].split_once(quote)?;
+        let is_path = !path.is_empty() && !path.contains('\n') && path.len() <= PATH_BYTES_MAX;
+        return is_path.then(|| (path.to_owned(), path.len() + 2));
+    }
+    let mut path = String::new();
+    let mut len = 0;
+    let mut chars = text.char_indices();
+    while let Some((at, c)) = chars.next() {
+        if c == '\\'
+            && let Some((_, escaped)) = chars.clone().next().filter(|(_, c)| c.is_whitespace())
+        {
+            chars.next();
+            path.push(escaped);
+            len = at + 1 + escaped.len_utf8();
+            continue;
+        }
+        if c.is_whitespace() || c.is_control() {
+            break;
+        }
+        path.push(c);
+        len = at + c.len_utf8();
+    }
+    // The end of a sentence or of a bracket is not part of the name.
+    let trimmed = path.trim_end_matches(|c: char| ".,;:!?)]}>\"'`".contains(c));
+    // `.` and `..` are names themselves.
+    let kept = if trimmed.is_empty() { path.trim_end_matches(',') } else { trimmed };
+    let is_path = !kept.is_empty() && !kept.starts_with('@') && kept.len() <= PATH_BYTES_MAX;
+    is_path.then(|| (kept.to_owned(), len))
+}
+
+/// The call that reads a mention, in the canonical dialect.
+pub fn mention_call(path: &str, target: MentionTarget) -> ToolCall {
+    let (tool, input) = match target {
+        MentionTarget::File => ("Read", json!({"file_path": path})),
+        MentionTarget::Folder => ("LS", json!({"path": path})),
+    };
+    ToolCall {
+        id: CallId::from_bits(fastrand::u128(..)),
+        session: None,
+        tool: tool.to_owned(),
+        input,
+        timeout: None,
+    }
+}
+
+/// What the mentions of a prompt add to it.
+#[derive(Debug, Default)]
+pub struct MentionContents {
+    text: String,
+    /// Images, each with its type, its data in base64 and its path.
+    pub images: Vec<(String, String, String)>,
+}
+
+impl MentionContents {
+    /// Adds what a call returned for a mention. Returns why nothing was attached, if so; the prompt
+    /// then says that, too.
+    pub fn add(&mut self, path: &str, outcome: &ToolOutcome) -> Result<(), String> {
+        let added = match outcome {
+            ToolOutcome::Error(error) => Err(excerpt(&error.message, REASON_CHARS_MAX)),
+            ToolOutcome::Result(_) => self.add_parts(path, render_plain(outcome)),
+        };
+        if let Err(why) = &added {
+            self.text.push_str(&format!("\n\n(`@{path}` was not attached: {why})"));
+        }
+        added
+    }
+
+    fn add_parts(&mut self, path: &str, parts: Vec<ResultContent>) -> Result<(), String> {
+        for part in parts {
+            match part {
+                ResultContent::Text { text } => {
+                    if self.text.len() + text.len() > TEXT_BYTES_MAX {
+                        return Err(format!(
+                            "the files mentioned have more than {TEXT_BYTES_MAX} bytes; read it with Read"
+                        ));
+                    }
+                    self.text.push_str(&format!(
+                        "\n\n<attached path=\"{}\">\n{}\n</attached>",
+                        path.replace('"', "&quot;"),
+                        text.trim_end_matches('\n')
+                    ));
+                }
+                ResultContent::Image { mime, data } => {
+                    self.images.push((mime, data, path.to_owned()));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The text of the prompt, followed by the contents.
+    pub fn append_to(&self, prompt: &mut String) {
+        prompt.push_str(&self.text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zero_core::event::ToolCallStatus;
+    use zero_core::{ErrorReason, ToolError};
+
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, expected: &[&str]) {
+        assert_eq!(find_mentions(text), expected, "{text:?}");
+    }
+
+    #[test]
+    fn mentions_are_paths_after_an_at_sign() {
+        check("look at @src/main.rs", &["src/main.rs"]);
+        check("@a and @b/, (@c.txt) then @d.", &["a", "b/", "c.txt", "d"]);
+        check("twice: @a @a", &["a"]);
+        check("@../x @./y @~/z @/etc/hosts", &["../x", "./y", "~/z", "/etc/hosts"]);
+        check("@. @..", &[".", ".."]);
+        check("ends @ä.txt!", &["ä.txt"]);
+        check("`@quoted`", &["quoted"]);
+    }
+
+    #[test]
+    fn addresses_and_hunks_are_not_mentions() {
+        check("mail a@b.c or x.y@z", &[]);
+        check("@@ -1,3 +1,3 @@", &[]);
+        check("alone @ or @, or\n@", &[]);
+        check("@\"\" @'' @\"open", &[]);
+    }
+
+    #[test]
+    fn blanks_are_quoted_or_escaped() {
+        check(
+            "@\"my file.txt\" @'other one' @my\\ third\\ file.",
+            &["my file.txt", "other one", "my third file"],
+        );
+        check("@\"a\nb\"", &[]);
+    }
+
+    #[test]
+    fn number_of_mentions_is_bounded() {
+        let text: String = (0..50).map(|number| format!("@f{number} ")).collect();
+        assert_eq!(find_mentions(&text).len(), MENTIONS_MAX);
+        check(&format!("@{}", "x".repeat(PATH_BYTES_MAX + 1)), &[]);
+    }
+
+    #[test]
+    fn contents_follow_prompt_and_failures_are_named() {
+        let result = |text: &str| {
+            let content = vec![ResultContent::Text { text: text.to_owned() }];
+            ToolOutcome::from_content(ToolCallStatus::Completed, content, None, Vec::new())
+        };
+        let mut contents = MentionContents::default();
+        contents.add("a\"b", &result("     1\tx\n")).unwrap();
+        let denied = ToolError::failed(ErrorReason::Denied, "denied by rule");
+        contents.add("c", &ToolOutcome::Error(denied)).unwrap_err();
+        contents.add("d", &result(&"x".repeat(TEXT_BYTES_MAX))).unwrap_err();
+        let mut prompt = "look at @c".to_owned();
+        contents.append_to(&mut prompt);
+        assert_eq!(
+            prompt,
+            format!(
+                "look at @c\n\n<attached path=\"a&quot;b\">\n     1\tx\n</attached>\n\n\
+                 (`@c` was not attached: denied by rule)\n\n(`@d` was not attached: the files \
+                 mentioned have more than {TEXT_BYTES_MAX} bytes; read it with Read)"
+            )
+        );
+    }
+}
