@@ -100,6 +100,7 @@ impl ToolHost {
         // What the user is shown has no value of a file that is changed, either.
         ledger.add_learned_secrets();
         let secrets = Arc::clone(&ledger.secrets);
+        let user_wait = Arc::clone(&ledger.user_wait);
         let noted = ledger.record_decision(&decision);
         if decision.verdict == Verdict::Deny {
             let message = rule_denial_message(&asked, &decision);
@@ -168,11 +169,13 @@ impl ToolHost {
         if let Some(how_to_allow) = approver.unreachable_hint(&question) {
             return Err(nobody(&how_to_allow));
         }
+        let waiting = user_wait.start();
         let answer = tokio::select! {
             biased;
             () = cancel.cancelled() => return Err(ToolError::cancelled()),
             answer = approver.ask(&question) => answer,
         };
+        drop(waiting);
         if record_answer(session, &question, answer, &**approver, noted).is_allow() {
             // The mode may have become stricter while the user was asked.
             let mode_now = session.mode();
