@@ -24,6 +24,7 @@ use zero_runtime::session_results::ResultLifetime;
 use zero_runtime::{Elicitation, ElicitationAnswer, ElicitationMode, Elicitor};
 use zero_sandbox::ConfigFile;
 use zero_session::agent::DIRECT;
+use zero_session::model::catalog::NO_MODEL_HELP;
 use zero_wire::chat::{ChatAbort, ChatAbortParams, ChatAttachment, ChatSend, ChatSendParams};
 use zero_wire::client::{GatewayClient, GatewayClientError, GatewayEvents};
 use zero_wire::sessions::{SessionsDelete, SessionsDeleteParams};
@@ -119,6 +120,14 @@ async fn run_turn(
 ) -> anyhow::Result<ExitOutcome> {
     let counter = ElapsedCounter::new(&app.terminal.err);
     let mut session = open_session(args, &connection).await?;
+    let needs_model = session.model == DIRECT && session.agent != DIRECT;
+    if needs_model && !prompt.trim_start().starts_with('/') {
+        if args.session.is_none() {
+            delete_session(&connection.client, session).await;
+        }
+        connection.close().await;
+        anyhow::bail!(NO_MODEL_HELP);
+    }
     let asking = TerminalPromptOptions {
         yes: args.yes,
         takes_stdin: args.prompt == "-",

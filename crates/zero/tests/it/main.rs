@@ -20,6 +20,7 @@ mod hooks;
 mod hostile_disk;
 #[cfg(feature = "lsp")]
 mod language_servers;
+mod login;
 mod mcp;
 mod mcp_fixture;
 mod mcp_servers;
