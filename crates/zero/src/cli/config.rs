@@ -72,8 +72,8 @@ pub struct ConfigPathArgs {
 /// `zero config edit`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The editor is VISUAL or EDITOR. It gets a copy of the file. When it ends, zero checks the whole text; if
-anything is wrong, the settings stay as they are, and the message says where your text is.
+    after_help = "The editor is VISUAL or EDITOR. It gets a copy of the file. When it ends, zero checks the whole
+text; if anything is wrong, the settings stay as they are, and the message says where your text is.
 
 Examples:
   zero config edit

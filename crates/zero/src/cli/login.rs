@@ -58,8 +58,8 @@ pub struct LogoutArgs {
 /// `zero models`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Lists the models of settings and environment, and the model servers that run on this machine: Ollama,
-llama.cpp, LM Studio and vLLM at their usual ports.
+    after_help = "Lists the models of settings and environment, and the model servers that run on this machine:
+Ollama, llama.cpp, LM Studio and vLLM at their usual ports.
 
 Examples:
   zero models

@@ -108,8 +108,8 @@ pub enum McpCommand {
 /// `zero mcp add`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Everything after `--` is the command and its arguments. A secret does not belong on a command line: name
-a variable of zero's own environment with --env-from, or log in with `zero mcp login`.
+    after_help = "Everything after `--` is the command and its arguments. A secret does not belong on a command line:
+name a variable of zero's own environment with --env-from, or log in with `zero mcp login`.
 
 Examples:
   zero mcp add files -- npx -y @modelcontextprotocol/server-filesystem .

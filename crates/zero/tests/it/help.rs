@@ -126,8 +126,8 @@ fn call_help_shows_examples() {
     On a terminal, zero asks before a call that changes something. Without a terminal, pass --yes.
     `zero undo` reverts file changes.
 
-    Exit codes: 0 the tool returned a result, 1 it returned an error or its command failed (`exit_code` in
-    the JSON is the command's own), 2 wrong usage, 3 denied.
+    Exit codes: 0 the tool returned a result, 1 it returned an error or its command failed
+    (`exit_code` in the JSON is the command's own), 2 wrong usage, 3 denied.
     "#);
 }
 
