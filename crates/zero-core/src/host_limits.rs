@@ -260,6 +260,35 @@ impl HostLimits {
     /// `Bash.command-memory`.
     pub const COMMAND_TOOLS: &[&str] = &["Bash"];
 
+    /// A limit by its name, as it is written in settings and flags; `None` if no limit has it.
+    pub fn format_value(&self, name: &str) -> Option<String> {
+        let time = |time: Duration| match time.subsec_millis() {
+            0 => format!("{}s", time.as_secs()),
+            _ => format!("{}ms", time.as_millis()),
+        };
+        Some(match name {
+            "file-timeout" => time(self.file_timeout),
+            "search-timeout" => time(self.search_timeout),
+            "command-timeout" => time(self.command_timeout),
+            "mcp-timeout" => time(self.mcp_timeout),
+            "model-output" => self.model_output_bytes_max.to_string(),
+            "result" => self.result_bytes_max.to_string(),
+            "file-size" => self.file_bytes_max.to_string(),
+            "session-calls" => self.session_calls_max.to_string(),
+            "host-calls" => self.host_calls_max.to_string(),
+            "queue-calls" => self.queue_calls_max.to_string(),
+            name => {
+                let (tool, limit) = match name.split_once('.') {
+                    Some((tool, limit)) => (Some(ToolName::new(tool).ok()?), limit),
+                    None => (None, name),
+                };
+                let limit = CommandLimit::from_name(limit)?;
+                let limits = tool.map_or(self.command, |tool| self.command_limits_for(&tool));
+                limit.format_value(limits.get(limit))
+            }
+        })
+    }
+
     /// Sets one limit from its name and a value with its unit, as in settings and flags.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), InvalidLimitError> {
         HostLimitChange::parse(name, value).map(|change| self.apply(&change))

@@ -5,8 +5,10 @@
 //! depend on the outside.
 
 pub mod ansi_filter;
+pub mod call_usage;
 pub mod command_limits;
 pub mod effect;
+pub mod error_severity;
 pub mod event;
 pub mod extra_root_certificates;
 pub mod host_limits;
@@ -26,6 +28,7 @@ pub mod tool_outcome;
 pub mod tool_result;
 pub mod tool_spec;
 
+pub use call_usage::CallUsage;
 pub use command_limits::{
     CommandLimit, CommandLimitChange, CommandLimits, LimitProfile, MachineResources,
 };
@@ -33,6 +36,7 @@ pub use effect::{
     CommandExecution, CommandLine, Effect, Effects, NoteChange, PathZone, TargetPath,
     ToolDefinitionState,
 };
+pub use error_severity::ErrorSeverity;
 pub use extra_root_certificates::ExtraRootCertificates;
 pub use host_limits::{ByteSize, HostLimitChange, HostLimits};
 pub use id::{CallId, RunId, SessionId};

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -203,6 +204,31 @@ impl ToolError {
     /// The reason in `details.reason`.
     pub fn reason(&self) -> Option<ErrorReason> {
         serde_json::from_value(self.details.get("reason")?.clone()).ok()
+    }
+
+    /// Marks a failure as temporary, so that a call without side effects is made again: after
+    /// `retry_after`, if the other side named a time.
+    #[must_use]
+    pub fn into_transient(self, retry_after: Option<Duration>) -> Self {
+        let marked = self.with_detail("transient", true);
+        match retry_after {
+            Some(after) => {
+                let after_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
+                marked.with_detail("retry_after_ms", after_ms)
+            }
+            None => marked,
+        }
+    }
+
+    /// Whether another attempt may succeed.
+    pub fn is_transient(&self) -> bool {
+        self.reason() == Some(ErrorReason::Transient)
+            || self.details.get("transient") == Some(&Value::Bool(true))
+    }
+
+    /// The time to wait before another attempt, if the other side named one.
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.details.get("retry_after_ms")?.as_u64().map(Duration::from_millis)
     }
 
     /// Combines all schema violations into one error: the message lists them, `details` contains

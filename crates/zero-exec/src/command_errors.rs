@@ -241,6 +241,8 @@ mod tests {
             why,
             cpu_time: Duration::ZERO,
             max_memory_bytes: 0,
+            read_bytes: 0,
+            written_bytes: 0,
             leftover_processes: 0,
         }
     }

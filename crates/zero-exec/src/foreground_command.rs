@@ -20,6 +20,7 @@ use zero_sandbox::output_collector::{CollectedOutput, OutputCollector};
 use zero_sandbox::running_command::{CommandExit, ExitCause, RunningCommand};
 use zero_sandbox::{ConfinementGap, Workspace};
 
+use crate::call_usage_meter::CallUsageMeter;
 use crate::command_errors::{self, ToolCommandLimits};
 use crate::command_request::{CommandRequest, StreamMode};
 use crate::command_settings::TimeoutAction;
@@ -59,6 +60,8 @@ pub struct CallCommands {
     pub tool: ToolName,
     /// Secret values that are replaced in everything that the commands print.
     pub secrets: Arc<SecretMask>,
+    /// The resources that its commands use.
+    pub usage: CallUsageMeter,
 }
 
 impl CallCommands {
@@ -303,6 +306,7 @@ impl ForegroundCommand {
         let collected = self.watched.take_collected().unwrap_or_else(|| Err(output_taken_error()));
         let (mut output, mut ended) =
             collected.map_err(|error| command_errors::output_error(&error))?;
+        self.commands.usage.add_exit(&ended);
         if ended.why == ExitCause::Killed && self.is_timed_out {
             ended.why = ExitCause::TimedOut;
         }

@@ -6,6 +6,7 @@
 //! the records of its connections, and a [`services::ServiceSupervisor`] for services.
 //! `zero_sandbox` builds the sandbox.
 
+mod call_usage_meter;
 mod command_errors;
 mod command_policy;
 mod command_request;
@@ -41,6 +42,7 @@ mod tree_watch;
 mod watch_lease;
 mod write_failure;
 
+pub use call_usage_meter::CallUsageMeter;
 pub use command_policy::{CommandPolicy, DeniedChanges, DeniedFiles};
 pub use command_request::{CommandRequest, StreamMode};
 pub use command_settings::{CommandNetwork, CommandSettings, TimeoutAction};

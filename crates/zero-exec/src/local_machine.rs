@@ -7,7 +7,7 @@ mod glob_expansion;
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -107,7 +107,7 @@ impl<'a> LocalMachine<'a> {
 
 impl Machine for LocalMachine<'_> {
     fn canonicalize(&self, absolute: &Path) -> Option<PathBuf> {
-        path_survey::canonicalize(absolute)
+        path_survey::canonicalize(absolute).or_else(|| canonicalize_below_file(absolute))
     }
 
     fn expand_glob(&self, pattern: &str, most: usize) -> Option<Vec<PathBuf>> {
@@ -201,6 +201,19 @@ fn search_folder(
     FileSearchOutcome::NotFound
 }
 
+/// The canonical path of what would be beneath a file. Nothing can be there, so its place is as
+/// certain as that of a path that does not exist; programs such as `diff` try it.
+fn canonicalize_below_file(absolute: &Path) -> Option<PathBuf> {
+    let mut above = absolute.ancestors().skip(1);
+    let file = above.find(|path| path_survey::file_type(path).is_some())?;
+    if path_survey::file_type(file) != Some(FileType::File) {
+        return None;
+    }
+    let rest = absolute.strip_prefix(file).ok()?;
+    let is_plain = rest.components().all(|part| matches!(part, Component::Normal(_)));
+    is_plain.then(|| path_survey::canonicalize(file).map(|file| file.join(rest)))?
+}
+
 #[cfg(test)]
 mod tests {
     #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
@@ -237,6 +250,23 @@ mod tests {
                 "{endless}"
             );
         }
+    }
+
+    #[test]
+    fn path_below_file_has_its_place() {
+        let temp = tempfile::tempdir().unwrap();
+        let root = temp.path().canonicalize().unwrap();
+        fs::write(root.join("a"), "").unwrap();
+        fs::create_dir(root.join("d")).unwrap();
+        symlink("a", root.join("link")).unwrap();
+        symlink("loop", root.join("loop")).unwrap();
+        let machine = LocalMachine::new(&[]);
+        let canonicalize = |path: &str| machine.canonicalize(&root.join(path));
+        assert_eq!(canonicalize("a/b"), Some(root.join("a/b")));
+        assert_eq!(canonicalize("link/b/c"), Some(root.join("a/b/c")));
+        assert_eq!(canonicalize("d/b"), Some(root.join("d/b")));
+        assert_eq!(canonicalize("loop/b"), None);
+        assert_eq!(canonicalize("a/../b/../../x"), None);
     }
 
     #[test]

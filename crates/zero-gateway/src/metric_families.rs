@@ -6,14 +6,17 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use zero_core::text_shortening::head_chars;
-use zero_runtime::metrics::{CallStatus, ToolStats};
+use zero_core::{CallUsage, ErrorSeverity};
+use zero_runtime::metrics::{CallStatus, SessionCallStats, ToolStats};
 use zero_session::sessions::SessionStats;
 
 use crate::gateway_inner::GatewayInner;
 
 /// Maximum number of tools reported by name; the rest is reported together.
 const TOOLS_MAX: usize = 200;
-/// Label for the remaining tools.
+/// Maximum number of sessions reported by id; the rest is reported together.
+const SESSIONS_MAX: usize = 100;
+/// Label for the remaining tools and sessions.
 const OTHER: &str = "(other)";
 /// Maximum length of a tool's name, in characters.
 const NAME_LEN_MAX: usize = 100;
@@ -32,6 +35,9 @@ const STATUSES: [CallStatus; 6] = [
 pub trait MetricsSource: Send + Sync {
     /// Statistics of each tool, by name.
     fn tools(&self) -> BTreeMap<String, ToolStats>;
+
+    /// Calls of each session, by its id.
+    fn sessions(&self) -> BTreeMap<String, SessionCallStats>;
 
     /// Calls that are waiting for admission.
     fn queue_depth(&self) -> u64;
@@ -132,6 +138,7 @@ pub(crate) fn build_families(facts: &MetricInputs<'_>) -> Vec<MetricFamily> {
     let uptime = MetricValue::Amount(facts.uptime.as_secs_f64());
     let mut families = tool_families(&tool_counters(facts.tools.tools()));
     families.extend([
+        session_family(facts.tools.sessions()),
         count(
             "zero_tool_queue_depth",
             Gauge,
@@ -161,10 +168,35 @@ pub(crate) fn build_families(facts: &MetricInputs<'_>) -> Vec<MetricFamily> {
             kind: Counter,
             points: tokens.into(),
         },
+        count(
+            "zero_model_retries_total",
+            Counter,
+            "Requests to models that were repeated after a temporary failure.",
+            stats.model_retries,
+        ),
         count("zero_connections", Gauge, "Client connections.", facts.connections),
         one("zero_gateway_uptime_seconds", Gauge, "Uptime of the gateway.", uptime),
     ]);
     families
+}
+
+/// The calls of sessions. A session keeps its label once it has one, so that no count falls.
+fn session_family(sessions: BTreeMap<String, SessionCallStats>) -> MetricFamily {
+    let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+    for (session, stats) in sessions {
+        let is_own = counts.len() < SESSIONS_MAX && session != OTHER;
+        *counts.entry(if is_own { session } else { OTHER.to_owned() }).or_default() += stats.calls;
+    }
+    let points = counts.into_iter().map(|(session, count)| MetricPoint {
+        labels: vec![("session", session)],
+        value: MetricValue::Count(count),
+    });
+    MetricFamily {
+        name: "zero_session_tool_calls_total",
+        help: "Tool calls of each session.",
+        kind: MetricKind::Counter,
+        points: points.collect(),
+    }
 }
 
 fn tool_families(rows: &BTreeMap<String, ToolCounters>) -> Vec<MetricFamily> {
@@ -189,6 +221,25 @@ fn tool_families(rows: &BTreeMap<String, ToolCounters>) -> Vec<MetricFamily> {
     });
     let timeouts =
         rows.iter().map(|(tool, row)| point(tool, None, MetricValue::Count(row.timeouts)));
+    let per_tool = |name, kind, help, value: &dyn Fn(&ToolCounters) -> MetricValue| MetricFamily {
+        name,
+        help,
+        kind,
+        points: rows.iter().map(|(tool, row)| point(tool, None, value(row))).collect(),
+    };
+    let severities = rows.iter().flat_map(|(tool, row)| {
+        ErrorSeverity::ALL.iter().map(move |severity| {
+            let count = row.severities.get(severity.as_str()).copied().unwrap_or_default();
+            point(tool, Some(("severity", severity.as_str())), MetricValue::Count(count))
+        })
+    });
+    let transfers = rows.iter().flat_map(|(tool, row)| {
+        let CallUsage { read_bytes, written_bytes, .. } = row.usage;
+        [("read", read_bytes), ("write", written_bytes)].map(|(direction, bytes)| {
+            point(tool, Some(("direction", direction)), MetricValue::Count(bytes))
+        })
+    });
+    let to_seconds = |micros: u128| MetricValue::Amount(micros as f64 / 1e6);
     vec![
         MetricFamily {
             name: "zero_tool_executions_total",
@@ -198,7 +249,7 @@ fn tool_families(rows: &BTreeMap<String, ToolCounters>) -> Vec<MetricFamily> {
         },
         MetricFamily {
             name: "zero_tool_duration_seconds",
-            help: "How long tool calls took, waiting included.",
+            help: "How long tool calls took, with the time in the queue and without questions to the user.",
             kind: MetricKind::Histogram,
             points: durations.collect(),
         },
@@ -214,6 +265,60 @@ fn tool_families(rows: &BTreeMap<String, ToolCounters>) -> Vec<MetricFamily> {
             kind: MetricKind::Counter,
             points: timeouts.collect(),
         },
+        MetricFamily {
+            name: "zero_tool_errors_by_severity_total",
+            help: "Errors of tool calls, by severity.",
+            kind: MetricKind::Counter,
+            points: severities.collect(),
+        },
+        per_tool(
+            "zero_tool_user_errors_total",
+            MetricKind::Counter,
+            "Errors that no other input would have avoided.",
+            &|row| MetricValue::Count(row.user_errors),
+        ),
+        per_tool(
+            "zero_tool_failures_total",
+            MetricKind::Counter,
+            "Failures of tool calls, also those that a further attempt made good.",
+            &|row| MetricValue::Count(row.failures),
+        ),
+        per_tool(
+            "zero_tool_recoveries_total",
+            MetricKind::Counter,
+            "Failures made good by a further attempt, another tool or a later call of the session.",
+            &|row| MetricValue::Count(row.recovered),
+        ),
+        per_tool(
+            "zero_tool_retries_total",
+            MetricKind::Counter,
+            "Attempts after the first one.",
+            &|row| MetricValue::Count(row.retries),
+        ),
+        per_tool(
+            "zero_tool_user_wait_seconds_total",
+            MetricKind::Counter,
+            "How long tool calls waited for the user.",
+            &|row| to_seconds(row.user_wait_micros),
+        ),
+        per_tool(
+            "zero_tool_cpu_seconds_total",
+            MetricKind::Counter,
+            "Processor time of the commands of tool calls.",
+            &|row| to_seconds(u128::from(row.usage.cpu_us)),
+        ),
+        per_tool(
+            "zero_tool_memory_peak_bytes",
+            MetricKind::Gauge,
+            "Largest memory use of a command of a tool call.",
+            &|row| MetricValue::Count(row.usage.memory_bytes),
+        ),
+        MetricFamily {
+            name: "zero_tool_io_bytes_total",
+            help: "Bytes that commands of tool calls read from and wrote to disks.",
+            kind: MetricKind::Counter,
+            points: transfers.collect(),
+        },
     ]
 }
 
@@ -226,6 +331,13 @@ struct ToolCounters {
     micros: u128,
     timeouts: u64,
     errors: BTreeMap<&'static str, u64>,
+    severities: BTreeMap<&'static str, u64>,
+    user_errors: u64,
+    failures: u64,
+    recovered: u64,
+    retries: u64,
+    user_wait_micros: u128,
+    usage: CallUsage,
 }
 
 impl ToolCounters {
@@ -243,6 +355,15 @@ impl ToolCounters {
         for (kind, count) in &stats.errors {
             *self.errors.entry(kind).or_default() += count;
         }
+        for (severity, count) in &stats.severities {
+            *self.severities.entry(severity).or_default() += count;
+        }
+        self.user_errors += stats.user_errors;
+        self.failures += stats.failures;
+        self.recovered += stats.recovered;
+        self.retries += stats.retries;
+        self.user_wait_micros += stats.user_wait_us_total;
+        self.usage.add(&stats.usage);
         self.calls += stats.calls;
         self.micros += stats.duration_us_total;
         self.timeouts += stats.timeouts;
@@ -276,8 +397,21 @@ mod tests {
     use zero_runtime::metrics::{CallMetrics, CallSample};
 
     fn record_call(metrics: &CallMetrics, tool: &str) {
-        let (status, duration) = (CallStatus::Ok, Duration::from_millis(1));
-        metrics.record(&CallSample { tool, status, error_type: None, duration, queue_depth: 0 });
+        metrics.record(&CallSample::new(tool, CallStatus::Ok, Duration::from_millis(1)));
+    }
+
+    #[test]
+    fn sessions_beyond_maximum_share_one_count() {
+        let metrics = CallMetrics::default();
+        for n in 0..SESSIONS_MAX + 20 {
+            let session = format!("s{n:04}");
+            let sample = CallSample::new("Read", CallStatus::Ok, Duration::ZERO);
+            metrics.record(&CallSample { session: Some(&session), ..sample });
+        }
+        let family = session_family(metrics.sessions());
+        assert_eq!(family.points.len(), SESSIONS_MAX + 1);
+        let other = family.points.iter().find(|point| point.labels[0].1 == OTHER).unwrap();
+        assert_eq!(other.value, MetricValue::Count(20));
     }
 
     #[test]

@@ -77,8 +77,8 @@ mod tests {
     use std::time::Duration;
 
     use crate::metric_families::{MetricInputs, MetricsSource, build_families};
-    use zero_core::ErrorType;
-    use zero_runtime::metrics::{CallMetrics, CallSample, CallStatus, ToolStats};
+    use zero_core::{CallUsage, ErrorType};
+    use zero_runtime::metrics::{CallMetrics, CallSample, CallStatus, SessionCallStats, ToolStats};
     use zero_session::sessions::SessionStats;
 
     struct FixedMetrics(CallMetrics);
@@ -86,6 +86,10 @@ mod tests {
     impl MetricsSource for FixedMetrics {
         fn tools(&self) -> BTreeMap<String, ToolStats> {
             self.0.tools()
+        }
+
+        fn sessions(&self) -> BTreeMap<String, SessionCallStats> {
+            self.0.sessions()
         }
 
         fn queue_depth(&self) -> u64 {
@@ -107,6 +111,7 @@ mod tests {
             failed: 1,
             input_tokens: 1_000,
             output_tokens: 50,
+            model_retries: 6,
         };
         let uptime = Duration::from_millis(1_500);
         super::render_page(&build_families(&MetricInputs {
@@ -124,8 +129,19 @@ mod tests {
         error_type: Option<ErrorType>,
         ms: u64,
     ) {
-        let duration = Duration::from_millis(ms);
-        metrics.record(&CallSample { tool, status, error_type, duration, queue_depth: 0 });
+        metrics.record(&CallSample {
+            session: Some("5f0c"),
+            error: error_type.map(|error_type| (error_type, None)),
+            usage: CallUsage {
+                commands: 1,
+                cpu_us: 250_000,
+                memory_bytes: 3_000_000,
+                read_bytes: 512,
+                written_bytes: 4096,
+            },
+            user_wait: Duration::from_millis(1_500),
+            ..CallSample::new(tool, status, Duration::from_millis(ms))
+        });
     }
 
     #[test]

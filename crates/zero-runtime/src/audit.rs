@@ -29,7 +29,7 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use zero_core::{CallId, ErrorReason, ToolError};
+use zero_core::{CallId, CallUsage, ErrorReason, ToolError};
 use zero_sandbox::folder_lease::FolderLease;
 use zero_sandbox::{StateDir, Workspace};
 
@@ -105,6 +105,13 @@ pub struct AuditRow {
     /// Number of attempts, if more than one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempts: Option<u32>,
+    /// The part of the duration in which the call waited for the user's answers, in microseconds;
+    /// absent if there was none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub user_wait_us: u64,
+    /// The resources that its commands used, if it ran any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<CallUsage>,
     /// The fallback tool that ran instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fallback: Option<String>,
@@ -148,6 +155,8 @@ impl AuditRow {
             duration_us: 0,
             queue_depth: 0,
             attempts: None,
+            user_wait_us: 0,
+            usage: None,
             fallback: None,
             connection: None,
             service: None,
@@ -186,6 +195,11 @@ impl AuditRow {
         let first = error.message.lines().next().unwrap_or_default();
         self.message = Some(redaction::redact_and_shorten(first));
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// The error for an action that was refused because its row could not be written.

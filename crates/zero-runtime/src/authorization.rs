@@ -159,6 +159,7 @@ impl ToolHost {
         // What the user is shown has no value of a file that is changed, either.
         ledger.add_learned_secrets();
         let secrets = Arc::clone(&ledger.secrets);
+        let user_wait = Arc::clone(&ledger.user_wait);
         let noted = ledger.record_decision(&decision);
         if asked.command_edit.is_edited() {
             noted.answered = Some(format!("{USER_APPROVER}: edit the command"));
@@ -254,11 +255,13 @@ impl ToolHost {
         if let Some(how_to_allow) = approver.unreachable_hint(&question) {
             return Err(nobody(&how_to_allow));
         }
+        let waiting = user_wait.start();
         let reply = tokio::select! {
             biased;
             () = cancel.cancelled() => return Err(ToolError::cancelled()),
             reply = approver.ask_for_reply(&question) => reply,
         };
+        drop(waiting);
         let mut rejection = None;
         let answer = match reply {
             ApprovalReply::Answer(answer) => answer,

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use tokio_util::sync::CancellationToken;
@@ -21,6 +22,7 @@ use crate::policy::Policy;
 use crate::rule_policy;
 use crate::seen_files::SeenFiles;
 use crate::text_reader::{TextReader, TextReaderProvider};
+use crate::user_wait::UserWaitClock;
 use crate::web::{CallWebAccess, NetworkGuard};
 
 /// What a running tool may use. Cheap to clone.
@@ -53,6 +55,10 @@ pub(crate) struct CallContextParts {
     pub(crate) readers: Option<Arc<dyn TextReaderProvider>>,
     /// The editor's text of files whose changes the user is about to see, once it was requested.
     pub(crate) foreseen: OnceLock<HashMap<PathBuf, EditorBuffer>>,
+    /// The time spent on questions to the user.
+    pub(crate) user_wait: Arc<UserWaitClock>,
+    /// Attempts after the first one.
+    pub(crate) retries: Arc<AtomicU32>,
 }
 
 impl CallContext {
@@ -121,6 +127,7 @@ impl CallContext {
         let call = Some(self.inner.call.clone());
         let message = self.secrets().mask_text(&message).into_owned();
         let elicitation = Elicitation { origin: origin.to_owned(), call, message, wanted };
+        let _waiting = self.inner.user_wait.start();
         tokio::select! {
             biased;
             () = self.cancelled() => Err(ToolError::cancelled()),
@@ -213,6 +220,17 @@ impl CallContext {
             self.secrets().mask_string(&mut message);
             observer.on_event(&CallEvent::Progress { call: self.inner.call.clone(), message });
         }
+    }
+
+    /// Counts another attempt of something that failed for a temporary reason, for the audit row
+    /// and statistics.
+    pub fn record_retry(&self) {
+        self.inner.retries.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The number of attempts of this call so far.
+    pub fn attempts(&self) -> u32 {
+        self.inner.retries.load(Ordering::Relaxed).saturating_add(1)
     }
 
     /// The secret values that were known when the call began to run.

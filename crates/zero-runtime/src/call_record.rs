@@ -2,11 +2,13 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::Instant;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use serde_json::Value;
 use zero_core::{CallId, Effect, SecretMask, ToolCall, ToolError, ToolName};
+use zero_exec::CallUsageMeter;
 
 use crate::audit::{self, AuditDecision, AuditEffect, AuditHook, AuditRow, EFFECTS_MAX};
 use crate::dialect::Dialect;
@@ -20,9 +22,13 @@ use crate::result_truncation::json_len;
 use crate::secret_guard::mask_decision;
 use crate::tool::CallDescription;
 use crate::tool_host::ToolHost;
+use crate::user_wait::UserWaitClock;
 
 /// Most bytes of hook texts and rewritten inputs in a row; of later ones only the size is recorded.
 const HOOKS_BYTES_MAX: usize = 64 * 1024;
+
+/// Name of the event that is logged and exported at the end of each call.
+const TOOL_USED: &str = "tool_used";
 
 /// The record of one call: filled while it runs, written exactly once.
 pub(crate) struct CallRecord<'a> {
@@ -35,6 +41,12 @@ pub(crate) struct CallRecord<'a> {
     pub(crate) tool: Option<ToolName>,
     /// The values that no record and no event contains.
     pub(crate) secrets: Arc<SecretMask>,
+    /// The resources that its commands use.
+    pub(crate) usage: CallUsageMeter,
+    /// The time in which it waits for the user.
+    pub(crate) user_wait: Arc<UserWaitClock>,
+    /// Attempts after the first one.
+    pub(crate) retries: Arc<AtomicU32>,
     settled: bool,
 }
 
@@ -62,7 +74,20 @@ impl<'a> CallRecord<'a> {
         );
         let (call, began) = (call.id.clone(), Instant::now());
         let observer = session.observer.clone();
-        Self { host, observer, call, span, began, row, tool: None, secrets, settled: false }
+        Self {
+            host,
+            observer,
+            call,
+            span,
+            began,
+            row,
+            tool: None,
+            secrets,
+            usage: CallUsageMeter::default(),
+            user_wait: Arc::default(),
+            retries: Arc::default(),
+            settled: false,
+        }
     }
 
     /// Brings the secret values up to date, and removes them from the recorded input.
@@ -175,7 +200,12 @@ impl<'a> CallRecord<'a> {
         let duration = self.began.elapsed();
         let row = &mut self.row;
         status.as_str().clone_into(&mut row.status);
-        row.duration_us = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
+        row.duration_us = to_micros(duration);
+        let user_wait = self.user_wait.total().min(duration);
+        row.user_wait_us = to_micros(user_wait);
+        row.usage = self.usage.usage();
+        let attempts = self.retries.load(Ordering::Relaxed).saturating_add(1);
+        row.attempts = (attempts > 1).then_some(attempts);
         if let Some(error) = error {
             row.record_error(error);
         }
@@ -184,12 +214,33 @@ impl<'a> CallRecord<'a> {
         }
         // An unknown name is the caller's text and gets no counter of its own.
         let tool = self.tool.as_ref().map_or("(unknown)", ToolName::as_str);
-        let error_type = error.map(|error| error.error_type);
-        let queue_depth = self.row.queue_depth;
-        self.host.metrics.record(&CallSample { tool, status, error_type, duration, queue_depth });
-        tracing::info!(status = status.as_str(), duration_us = self.row.duration_us, "call ended");
+        let worked = duration - user_wait;
+        self.host.metrics.record(&CallSample {
+            session: self.row.session.as_deref(),
+            error: error.map(|error| (error.error_type, error.reason())),
+            user_wait,
+            queue_depth: self.row.queue_depth,
+            attempts,
+            fell_back: self.row.fallback.is_some(),
+            usage: self.row.usage.unwrap_or_default(),
+            ..CallSample::new(tool, status, worked)
+        });
+        // The name and the first three fields are what telemetry exports, and do not change.
+        tracing::info!(
+            name: TOOL_USED,
+            tool,
+            // Collectors know no unsigned numbers.
+            duration_ms = i64::try_from(worked.as_millis()).unwrap_or(i64::MAX),
+            success = status == CallStatus::Ok,
+            status = status.as_str(),
+            "tool_used"
+        );
         self.send_event(|call| CallEvent::Ended { call, status: status.as_str() });
     }
+}
+
+fn to_micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// Whether an effect is more than a look at something.

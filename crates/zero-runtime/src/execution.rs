@@ -14,6 +14,8 @@ use crate::tool::AnyPlan;
 
 /// First pause between two attempts; it doubles each time and is jittered.
 const RETRY_PAUSE: Duration = Duration::from_millis(50);
+/// Longest pause that the other side may ask for. Beyond that the caller decides.
+const ASKED_PAUSE_MAX: Duration = Duration::from_secs(10);
 
 /// The deadline and the number of attempts of a plan.
 #[derive(Clone, Copy, Debug)]
@@ -24,31 +26,46 @@ pub(crate) struct ExecutionLimits {
 }
 
 /// Runs a plan to its outcome. `stop` is the tool's cancellation token: it is cancelled with the
-/// caller's, and when the deadline passes. Returns the number of attempts.
+/// caller's, and when the deadline passes. The context counts the attempts.
 pub(crate) async fn run(
     plan: &dyn AnyPlan,
     cx: &CallContext,
     caller: &CancellationToken,
     stop: &CancellationToken,
     terms: ExecutionLimits,
-) -> (Result<ToolResult, ToolError>, u32) {
+) -> Result<ToolResult, ToolError> {
     let deadline = Instant::now() + terms.deadline;
     let mut attempt = 1;
     loop {
-        let outcome = run_once(plan, cx, caller, stop, deadline, terms).await;
-        let transient =
-            outcome.as_ref().is_err_and(|error| error.reason() == Some(ErrorReason::Transient));
-        if !transient || attempt >= terms.attempts_max {
-            return (outcome, attempt);
-        }
-        let pause = RETRY_PAUSE * 2_u32.pow(attempt - 1).min(32);
-        let pause = pause.mul_f64(0.5 + fastrand::f64());
-        if Instant::now() + pause >= deadline {
-            return (outcome, attempt);
-        }
+        let error = match run_once(plan, cx, caller, stop, deadline, terms).await {
+            Ok(result) => return Ok(result),
+            Err(error) => error,
+        };
+        let pause = retry_pause(&error, attempt);
+        let pause = pause.filter(|pause| Instant::now() + *pause < deadline);
+        let Some(pause) = pause.filter(|_| attempt < terms.attempts_max) else {
+            let attempts = cx.attempts();
+            return Err(if attempts > 1 { error.with_detail("attempts", attempts) } else { error });
+        };
         tokio::select! {
             () = tokio::time::sleep(pause) => attempt += 1,
-            () = caller.cancelled() => return (Err(ToolError::cancelled()), attempt),
+            () = caller.cancelled() => return Err(ToolError::cancelled()),
+        }
+        cx.record_retry();
+    }
+}
+
+/// The pause before another attempt after this error; `None` if there should be none.
+fn retry_pause(error: &ToolError, attempt: u32) -> Option<Duration> {
+    if !error.is_transient() || error.reason() == Some(ErrorReason::Cancelled) {
+        return None;
+    }
+    match error.retry_after() {
+        Some(asked) if asked > ASKED_PAUSE_MAX => None,
+        Some(asked) => Some(crate::web::add_jitter(asked)),
+        None => {
+            let pause = RETRY_PAUSE * 2_u32.saturating_pow(attempt - 1).min(32);
+            Some(pause.mul_f64(0.5 + fastrand::f64()))
         }
     }
 }

@@ -54,6 +54,7 @@ pub mod tool;
 pub mod tool_backend;
 pub mod tool_host;
 mod tool_notes;
+mod user_wait;
 pub mod web;
 
 pub use approver::{

@@ -1,14 +1,23 @@
-//! Counters of calls per tool, in constant memory.
+//! Counters of calls per tool and per session, in constant memory.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use serde::Serialize;
-use zero_core::{ErrorReason, ErrorType, ToolError};
+use zero_core::{CallUsage, ErrorReason, ErrorSeverity, ErrorType, ToolError};
 
 /// Most tools with their own counters; further ones are counted together as `(other)`.
 const TOOLS_MAX: usize = 1_000;
+/// Most sessions with their own counters; further ones are counted together as `(other)`.
+const SESSIONS_MAX: usize = 1_000;
+/// Most tools with their own counter in a session; further ones are counted as `(other)`.
+const SESSION_TOOLS_MAX: usize = 50;
+/// Most pairs of session and tool whose last call failed that are remembered. Failures beyond that
+/// count as not recovered.
+const FAILING_MAX: usize = 10_000;
+/// Name under which those beyond a maximum are counted.
+const OTHER: &str = "(other)";
 /// Buckets per power of two of the duration histogram, so a bucket is at most an eighth as wide as
 /// the durations in it.
 const SUB_BUCKETS: usize = 1 << SUB_BITS;
@@ -70,14 +79,52 @@ impl CallStatus {
 pub struct CallSample<'a> {
     /// The tool's canonical name, if known.
     pub tool: &'a str,
+    /// The session, if there was one.
+    pub session: Option<&'a str>,
     /// How it ended.
     pub status: CallStatus,
-    /// The type of its error, if it had one.
-    pub error_type: Option<ErrorType>,
-    /// Duration, including waiting time.
+    /// The type and reason of its error, if it had one.
+    pub error: Option<(ErrorType, Option<ErrorReason>)>,
+    /// Duration, including the time in the queue, without the time in which the user was asked.
     pub duration: Duration,
+    /// How long it waited for the user.
+    pub user_wait: Duration,
     /// Calls that were waiting when it was admitted.
     pub queue_depth: usize,
+    /// Number of attempts, the first one included.
+    pub attempts: u32,
+    /// Whether another tool ran instead.
+    pub fell_back: bool,
+    /// The resources that its commands used.
+    pub usage: CallUsage,
+}
+
+impl<'a> CallSample<'a> {
+    /// A call without session, error, commands and further attempts.
+    pub fn new(tool: &'a str, status: CallStatus, duration: Duration) -> Self {
+        Self {
+            tool,
+            session: None,
+            status,
+            error: None,
+            duration,
+            user_wait: Duration::ZERO,
+            queue_depth: 0,
+            attempts: 1,
+            fell_back: false,
+            usage: CallUsage::default(),
+        }
+    }
+
+    /// Whether zero itself found a way after a failure.
+    fn is_rescued(&self) -> bool {
+        self.status == CallStatus::Ok && (self.attempts > 1 || self.fell_back)
+    }
+
+    /// Whether it failed by itself: nobody denied or cancelled it.
+    fn is_failure(&self) -> bool {
+        matches!(self.status, CallStatus::Error | CallStatus::Timeout | CallStatus::Panic)
+    }
 }
 
 /// The counters of one tool.
@@ -97,8 +144,24 @@ pub struct ToolStats {
     pub panics: u64,
     /// Errors by type.
     pub errors: BTreeMap<&'static str, u64>,
+    /// Errors by severity: `low`, `medium`, `high`, `critical`.
+    pub severities: BTreeMap<&'static str, u64>,
+    /// Errors that no other input would have avoided: those of severity `high` and `critical`.
+    pub user_errors: u64,
+    /// Failures: calls that ended with an error, a timeout or a panic, and calls that succeeded only
+    /// at a further attempt or with another tool.
+    pub failures: u64,
+    /// Failures after which zero itself found a way, or after which the tool succeeded in the same
+    /// session.
+    pub recovered: u64,
+    /// Attempts after the first one.
+    pub retries: u64,
     /// Most calls that were waiting when one of these was admitted.
     pub queue_depth_max: usize,
+    /// Total time in which calls waited for the user, in microseconds; not part of their duration.
+    pub user_wait_us_total: u128,
+    /// Resources that their commands used.
+    pub usage: CallUsage,
     /// Total duration, in microseconds.
     pub duration_us_total: u128,
     /// The fastest call, in microseconds.
@@ -149,9 +212,17 @@ impl ToolStats {
             CallStatus::Timeout => self.timeouts += 1,
             CallStatus::Panic => self.panics += 1,
         }
-        if let Some(error_type) = sample.error_type {
+        if let Some((error_type, reason)) = sample.error {
             *self.errors.entry(error_type.as_str()).or_default() += 1;
+            let severity = ErrorSeverity::of(error_type, reason);
+            *self.severities.entry(severity.as_str()).or_default() += 1;
+            self.user_errors += u64::from(severity.affects_user());
         }
+        self.failures += u64::from(sample.is_failure() || sample.is_rescued());
+        self.recovered += u64::from(sample.is_rescued());
+        self.retries += u64::from(sample.attempts.saturating_sub(1));
+        self.user_wait_us_total += sample.user_wait.as_micros();
+        self.usage.add(&sample.usage);
         self.queue_depth_max = self.queue_depth_max.max(sample.queue_depth);
         let micros = u64::try_from(sample.duration.as_micros()).unwrap_or(u64::MAX);
         self.duration_us_total += u128::from(micros);
@@ -164,6 +235,11 @@ impl ToolStats {
     /// Share of calls with a result, from 0 to 1.
     pub fn success_rate(&self) -> f64 {
         if self.calls == 0 { 1.0 } else { self.ok as f64 / self.calls as f64 }
+    }
+
+    /// Share of failures that were recovered, from 0 to 1; `None` without failures.
+    pub fn recovery_rate(&self) -> Option<f64> {
+        (self.failures > 0).then(|| self.recovered as f64 / self.failures as f64)
     }
 
     /// Average duration.
@@ -203,21 +279,85 @@ impl ToolStats {
     }
 }
 
+/// The calls of one session.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct SessionCallStats {
+    /// Calls that ended, whatever their status.
+    pub calls: u64,
+    /// Calls with a result.
+    pub ok: u64,
+    /// Calls by tool.
+    pub tools: BTreeMap<String, u64>,
+}
+
+impl SessionCallStats {
+    fn add(&mut self, sample: &CallSample<'_>) {
+        self.calls += 1;
+        self.ok += u64::from(sample.status == CallStatus::Ok);
+        let is_known = self.tools.contains_key(sample.tool);
+        let own = is_known || self.tools.len() < SESSION_TOOLS_MAX;
+        *self.tools.entry(if own { sample.tool } else { OTHER }.to_owned()).or_default() += 1;
+    }
+}
+
 /// The counters of a host.
 #[derive(Debug, Default)]
 pub struct CallMetrics {
     tools: Mutex<BTreeMap<String, ToolStats>>,
+    sessions: Mutex<BTreeMap<String, SessionCallStats>>,
+    failing: Mutex<FailingTools>,
+}
+
+/// Failures after which the tool has not succeeded yet, by session and tool.
+#[derive(Debug, Default)]
+struct FailingTools(HashMap<(String, String), u64>);
+
+impl FailingTools {
+    /// Takes a call into account. Returns the number of earlier failures that it recovers.
+    fn update(&mut self, sample: &CallSample<'_>) -> u64 {
+        let Some(session) = sample.session else { return 0 };
+        if sample.status == CallStatus::Ok {
+            // Most calls find nothing to forget, and must not copy their names for it.
+            if self.0.is_empty() {
+                return 0;
+            }
+            return self.0.remove(&(session.to_owned(), sample.tool.to_owned())).unwrap_or(0);
+        }
+        if sample.is_failure() {
+            let key = (session.to_owned(), sample.tool.to_owned());
+            let has_room = self.0.len() < FAILING_MAX;
+            match self.0.get_mut(&key) {
+                Some(count) => *count += 1,
+                None if has_room => drop(self.0.insert(key, 1)),
+                None => {}
+            }
+        }
+        0
+    }
 }
 
 impl CallMetrics {
     /// Counts a finished call.
     pub fn record(&self, sample: &CallSample<'_>) {
-        let mut tools = self.tools.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(stats) = tools.get_mut(sample.tool) {
-            return stats.add(sample);
+        let recovered = self.failing.lock().unwrap_or_else(PoisonError::into_inner).update(sample);
+        if let Some(session) = sample.session {
+            let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+            let is_own = sessions.contains_key(session) || sessions.len() < SESSIONS_MAX;
+            sessions
+                .entry(if is_own { session } else { OTHER }.to_owned())
+                .or_default()
+                .add(sample);
         }
-        let name = if tools.len() < TOOLS_MAX { sample.tool } else { "(other)" };
-        tools.entry(name.to_owned()).or_default().add(sample);
+        let mut tools = self.tools.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_own = tools.contains_key(sample.tool) || tools.len() < TOOLS_MAX;
+        let stats = tools.entry(if is_own { sample.tool } else { OTHER }.to_owned()).or_default();
+        stats.add(sample);
+        stats.recovered += recovered;
+    }
+
+    /// The calls of each session, by its id.
+    pub fn sessions(&self) -> BTreeMap<String, SessionCallStats> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The counters of each tool, by name.
@@ -230,6 +370,93 @@ impl CallMetrics {
 mod tests {
     use super::*;
 
+    fn ok_call(tool: &str, micros: u64) -> CallSample<'_> {
+        CallSample::new(tool, CallStatus::Ok, Duration::from_micros(micros))
+    }
+
+    fn failed_call(tool: &str, error: (ErrorType, Option<ErrorReason>)) -> CallSample<'_> {
+        let sample = CallSample::new(tool, CallStatus::Error, Duration::ZERO);
+        CallSample { error: Some(error), ..sample }
+    }
+
+    #[test]
+    fn failures_are_recovered_by_retry_fallback_or_later_success() {
+        let metrics = CallMetrics::default();
+        let failed = (ErrorType::ExecutionFailed, None);
+        let in_session = |session, sample| metrics.record(&CallSample { session, ..sample });
+        // Two failures, of which a success of the same tool in the same session makes up.
+        in_session(Some("a"), failed_call("Edit", failed));
+        in_session(Some("a"), failed_call("Edit", failed));
+        in_session(Some("a"), ok_call("Edit", 1));
+        // A success elsewhere, or of another tool, recovers nothing; nor does one without session.
+        in_session(Some("b"), failed_call("Edit", failed));
+        in_session(Some("a"), ok_call("Edit", 1));
+        in_session(Some("b"), ok_call("Read", 1));
+        in_session(None, failed_call("Read", failed));
+        in_session(None, ok_call("Read", 1));
+        metrics.record(&CallSample { attempts: 3, ..ok_call("WebFetch", 1) });
+        metrics.record(&CallSample { fell_back: true, ..ok_call("WebFetch", 1) });
+        let tools = metrics.tools();
+        let counts = |tool: &str| (tools[tool].failures, tools[tool].recovered);
+        assert_eq!([counts("Edit"), counts("Read"), counts("WebFetch")], [(3, 2), (1, 0), (2, 2)]);
+        assert_eq!(tools["WebFetch"].retries, 2);
+        assert_eq!(tools["WebFetch"].recovery_rate(), Some(1.0));
+    }
+
+    #[test]
+    fn denied_and_cancelled_calls_are_no_failures() {
+        let metrics = CallMetrics::default();
+        for (status, error) in [
+            (CallStatus::Denied, (ErrorType::PermissionDenied, Some(ErrorReason::Denied))),
+            (CallStatus::Cancelled, (ErrorType::ExecutionFailed, Some(ErrorReason::Cancelled))),
+        ] {
+            metrics.record(&CallSample { status, ..failed_call("Bash", error) });
+        }
+        let stats = &metrics.tools()["Bash"];
+        assert_eq!((stats.failures, stats.recovery_rate(), stats.user_errors), (0, None, 0));
+        assert_eq!(stats.severities, BTreeMap::from([("low", 1), ("medium", 1)]));
+    }
+
+    #[test]
+    fn resources_and_waits_are_summed_and_peaks_kept() {
+        let metrics = CallMetrics::default();
+        for (memory_bytes, cpu_us) in [(10, 5), (30, 7), (20, 1)] {
+            let (read_bytes, written_bytes) = (512, 1024);
+            let usage = CallUsage { commands: 1, cpu_us, memory_bytes, read_bytes, written_bytes };
+            let user_wait = Duration::from_micros(4);
+            metrics.record(&CallSample { usage, user_wait, ..ok_call("Bash", 100) });
+        }
+        let stats = &metrics.tools()["Bash"];
+        let expected = CallUsage {
+            commands: 3,
+            cpu_us: 13,
+            memory_bytes: 30,
+            read_bytes: 1536,
+            written_bytes: 3072,
+        };
+        assert_eq!((stats.usage, stats.user_wait_us_total), (expected, 12));
+        assert_eq!(stats.duration_us_total, 300, "waits are not part of durations");
+    }
+
+    #[test]
+    fn sessions_count_their_tools_within_bounds() {
+        let metrics = CallMetrics::default();
+        for n in 0..SESSION_TOOLS_MAX + 5 {
+            let tool = format!("t{n}");
+            metrics.record(&CallSample { session: Some("s"), ..ok_call(&tool, 0) });
+        }
+        for n in 0..SESSIONS_MAX + 5 {
+            let session = format!("x{n}");
+            let error = (ErrorType::NotFound, None);
+            let session = Some(session.as_str());
+            metrics.record(&CallSample { session, ..failed_call("Read", error) });
+        }
+        let sessions = metrics.sessions();
+        assert_eq!(sessions["s"].tools.len(), SESSION_TOOLS_MAX + 1);
+        assert_eq!((sessions["s"].tools[OTHER], sessions["s"].ok), (5, 55));
+        assert_eq!((sessions.len(), sessions[OTHER].calls, sessions[OTHER].ok), (1_001, 6, 0));
+    }
+
     #[test]
     fn calls_are_counted_by_status() {
         let metrics = CallMetrics::default();
@@ -239,13 +466,10 @@ mod tests {
             (CallStatus::Timeout, Some(ErrorType::Timeout), 30_000_000),
             (CallStatus::Denied, Some(ErrorType::PermissionDenied), 1),
         ] {
-            let duration = Duration::from_micros(micros);
             metrics.record(&CallSample {
-                tool: "Read",
-                status,
-                error_type,
-                duration,
+                error: error_type.map(|error_type| (error_type, None)),
                 queue_depth: 2,
+                ..CallSample::new("Read", status, Duration::from_micros(micros))
             });
         }
         let stats = &metrics.tools()["Read"];
@@ -261,9 +485,7 @@ mod tests {
     fn check_quantile(micros: &[u64], share: f64, expected: u64, tolerance: u64) {
         let metrics = CallMetrics::default();
         for micros in micros {
-            let duration = Duration::from_micros(*micros);
-            let (status, error_type, queue_depth) = (CallStatus::Ok, None, 0);
-            metrics.record(&CallSample { tool: "t", status, error_type, duration, queue_depth });
+            metrics.record(&ok_call("t", *micros));
         }
         let measured = metrics.tools()["t"].quantile(share).as_micros() as u64;
         assert!(measured.abs_diff(expected) <= tolerance, "{measured} is not near {expected}");
@@ -286,9 +508,7 @@ mod tests {
     fn calls_within_a_limit_are_counted_by_whole_buckets() {
         let metrics = CallMetrics::default();
         for micros in [3, 900, 30_000_000] {
-            let duration = Duration::from_micros(micros);
-            let (status, error_type, queue_depth) = (CallStatus::Ok, None, 0);
-            metrics.record(&CallSample { tool: "t", status, error_type, duration, queue_depth });
+            metrics.record(&ok_call("t", micros));
         }
         let stats = &metrics.tools()["t"];
         let within = |micros| stats.count_within(Duration::from_micros(micros));
@@ -310,14 +530,7 @@ mod tests {
         let metrics = CallMetrics::default();
         for n in 0..TOOLS_MAX + 50 {
             let tool = format!("t{n}");
-            let duration = Duration::ZERO;
-            metrics.record(&CallSample {
-                tool: &tool,
-                status: CallStatus::Ok,
-                error_type: None,
-                duration,
-                queue_depth: 0,
-            });
+            metrics.record(&ok_call(&tool, 0));
         }
         let tools = metrics.tools();
         assert_eq!((tools.len(), tools["(other)"].calls), (TOOLS_MAX + 1, 50));

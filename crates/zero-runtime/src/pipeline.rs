@@ -329,8 +329,10 @@ impl ToolHost {
             spill: session.spill().clone(),
             tool: spec.name.clone(),
             secrets: Arc::clone(&ledger.secrets),
+            usage: ledger.usage.clone(),
         };
         let stop = cancel.child_token();
+        let (user_wait, retries) = (Arc::clone(&ledger.user_wait), Arc::clone(&ledger.retries));
         let context = |permit, commands| {
             CallContext::new(CallContextParts {
                 call: call.id.clone(),
@@ -352,6 +354,8 @@ impl ToolHost {
                 guard: self.guard.clone(),
                 readers: session.readers.clone(),
                 foreseen: OnceLock::new(),
+                user_wait: Arc::clone(&user_wait),
+                retries: Arc::clone(&retries),
             })
         };
         let cx = context(None, commands.clone());
@@ -387,8 +391,7 @@ impl ToolHost {
         let launcher = CommandLauncher { limits, hosts, judged, ..commands.launcher };
         let secrets = Arc::clone(&ledger.secrets);
         let cx = context(Some(permit), CallCommands { launcher, secrets, ..commands });
-        let (outcome, attempts) = execution::run(&**plan, &cx, cancel, &stop, terms).await;
-        ledger.row.attempts = (attempts > 1).then_some(attempts);
+        let outcome = execution::run(&**plan, &cx, cancel, &stop, terms).await;
         match &outcome {
             Ok(_) => probe.health = ToolHealth::Healthy,
             // A slow command says nothing about the tool's health.

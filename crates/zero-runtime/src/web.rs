@@ -10,6 +10,7 @@
 
 mod network_guard;
 mod response_body;
+mod retry_after;
 mod sse_parser;
 mod web_client;
 mod web_error;
@@ -24,6 +25,7 @@ pub use self::network_guard::{
     ConnectionGate, NetworkGuard, UnreachableError, format_origin, is_public_url,
 };
 pub use self::response_body::{BodyLimits, BodyRemainder, read, read_start};
+pub use self::retry_after::{add_jitter, retry_after_header};
 pub use self::sse_parser::{SseEvent, SseEventTooLongError, SseParser};
 pub use self::web_client::{
     OutgoingRequest, RedirectPolicy, WebClient, WebResponse, client_builder,

@@ -160,6 +160,7 @@ struct RunCounters {
     failed: AtomicU64,
     input_tokens: AtomicU64,
     output_tokens: AtomicU64,
+    model_retries: AtomicU64,
 }
 
 /// Selects a session and its settings.
@@ -260,6 +261,8 @@ pub struct SessionStats {
     pub input_tokens: u64,
     /// Output tokens since the start of the process.
     pub output_tokens: u64,
+    /// Requests to models that were repeated since the start of the process.
+    pub model_retries: u64,
 }
 
 impl SessionStats {
@@ -553,6 +556,7 @@ impl SessionManager {
             failed: count(&counted.failed),
             input_tokens: count(&counted.input_tokens),
             output_tokens: count(&counted.output_tokens),
+            model_retries: count(&counted.model_retries),
         }
     }
 

@@ -31,6 +31,7 @@
 
 pub mod acp;
 pub mod command_line;
+pub mod default_values;
 pub mod document;
 pub mod edit;
 pub mod files;

@@ -249,7 +249,10 @@ async fn fetch_page(
     };
     let limits = BodyLimits { bytes_max: page_bytes_max, idle: idle_time, whole: body_time };
     let client = cx.web().client(connect_time).map_err(|error| web_error_to_tool_error(&error))?;
-    client.fetch(outgoing, limits).await.map_err(|error| web_error_to_tool_error(&error))
+    client.fetch(outgoing, limits).await.map_err(|error| {
+        let failed = web_error_to_tool_error(&error);
+        if error.is_transient() { failed.into_transient(None) } else { failed }
+    })
 }
 
 /// Returns the text of an HTML fragment without markup: search engines return tags and entities in
@@ -293,7 +296,15 @@ fn http_status_error(fetched: &WebResponse) -> ToolError {
         _ => ErrorType::ExecutionFailed,
     };
     let message = format!("the server answered HTTP {status}{remark}{advice}");
-    ToolError::new(kind, ErrorReason::RemoteFailure, message).with_detail("status", status.as_u16())
+    let error = ToolError::new(kind, ErrorReason::RemoteFailure, message)
+        .with_detail("status", status.as_u16());
+    match status.as_u16() {
+        // Too many requests, or a server behind it that is not ready.
+        429 | 502 | 503 | 504 => {
+            error.into_transient(zero_runtime::web::retry_after_header(&fetched.headers))
+        }
+        _ => error,
+    }
 }
 
 /// Returns the reply for a redirect to another origin. The caller decides whether to fetch it, and
@@ -347,7 +358,9 @@ impl WebFetchTool {
         let mut text =
             untrusted_text::wrap_untrusted(&sanitize::to_line(&page.url), &page_text, cx.call());
         let kept = cached.then(|| "fetched within the last 15 minutes".to_owned());
-        for note in page.note.iter().chain(&excerpt.notes).chain(&kept) {
+        let attempts = cx.attempts();
+        let again = (attempts > 1).then(|| format!("the server answered at attempt {attempts}"));
+        for note in page.note.iter().chain(&excerpt.notes).chain(&kept).chain(&again) {
             text.push_str(&format!("\n({note})"));
         }
         let title = page.title.as_deref().unwrap_or(&page.url);

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::StatusCode;
-use http::header::RETRY_AFTER;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use zero_core::text_shortening::{head, one_line};
@@ -244,8 +243,9 @@ async fn query_engine(
         };
         match failure.again_after {
             Some(pause) if attempt < ATTEMPTS_MAX && pause <= RETRY_PAUSE_MAX => {
-                tokio::time::sleep(pause).await;
+                tokio::time::sleep(zero_runtime::web::add_jitter(pause)).await;
                 attempt += 1;
+                cx.record_retry();
             }
             _ => return Err(failure.why),
         }
@@ -261,11 +261,7 @@ struct EngineFailure {
 
 impl EngineFailure {
     fn from_web_error(error: &WebError) -> Self {
-        let is_passing = matches!(
-            error,
-            WebError::Connect { .. } | WebError::Broken { .. } | WebError::TimedOut { .. }
-        );
-        Self { why: error.to_string(), again_after: is_passing.then_some(RETRY_PAUSE) }
+        Self { why: error.to_string(), again_after: error.is_transient().then_some(RETRY_PAUSE) }
     }
 
     fn from_status(provider: &SearchProvider, answer: &WebResponse, key: Option<&str>) -> Self {
@@ -282,8 +278,7 @@ impl EngineFailure {
             (_, StatusCode::PAYMENT_REQUIRED) => "; its account has no credit left",
             _ => "",
         };
-        let wait = answer.headers.get(RETRY_AFTER).and_then(|after| after.to_str().ok());
-        let wait = wait.and_then(|after| after.trim().parse().ok()).map(Duration::from_secs);
+        let wait = zero_runtime::web::retry_after_header(&answer.headers);
         let is_passing = status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error();
         Self {
             why: format!("it answered HTTP {status}{remark}{advice}"),
@@ -343,6 +338,10 @@ fn build_reply(
                 cx.call(),
             )
         }
+    };
+    let text = match cx.attempts() {
+        1 => text,
+        attempts => format!("{text}\n(the search succeeded at attempt {attempts})"),
     };
     ToolReply {
         content: vec![ToolResultPart::Text(text)],

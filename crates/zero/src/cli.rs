@@ -6,6 +6,7 @@ pub mod acp;
 pub mod config;
 pub mod gateway;
 pub mod jobs;
+pub mod login;
 pub mod mcp;
 pub mod memory;
 pub mod policy;
@@ -30,9 +31,10 @@ pub use self::acp::AcpArgs;
 pub use self::config::{ConfigCommand, SettingsLayerArgs};
 pub use self::gateway::{GatewayArgs, GatewayCommand, GatewayServeArgs, RemoteGatewayArgs};
 pub use self::jobs::{JobsCommand, JobsKillArgs, JobsListArgs, JobsOutputArgs, JobsShowArgs};
+pub use self::login::{LoginArgs, LogoutArgs, ModelsArgs};
 pub use self::mcp::{
-    McpApproveArgs, McpArgs, McpClientProgram, McpCommand, McpInstallArgs, McpLoginArgs,
-    McpLogoutArgs, McpReconnectArgs, McpServeArgs, McpStatusArgs,
+    McpAddArgs, McpApproveArgs, McpArgs, McpClientProgram, McpCommand, McpInstallArgs,
+    McpLoginArgs, McpLogoutArgs, McpReconnectArgs, McpRemoveArgs, McpServeArgs, McpStatusArgs,
 };
 pub use self::memory::{MemoryCommand, MemoryCommonArgs, MemoryScope};
 pub use self::policy::{
@@ -102,6 +104,12 @@ impl Cli {
 /// Top-level commands.
 #[derive(Debug, Subcommand)]
 pub enum CliCommand {
+    /// Set up a model: provider, key and default
+    Login(LoginArgs),
+    /// Remove a model and its key
+    Logout(LogoutArgs),
+    /// List the models, and the model servers on this machine
+    Models(ModelsArgs),
     /// Send a prompt to the agent
     Run(RunArgs),
     /// Run as an agent for editors (Agent Client Protocol over stdio)
@@ -273,7 +281,8 @@ pub struct ToolsShowArgs {
 On a terminal, zero asks before a call that changes something. Without a terminal, pass --yes.
 `zero undo` reverts file changes.
 
-Exit codes: 0 the tool returned a result, 1 it returned an error, 2 wrong usage, 3 denied.")]
+Exit codes: 0 the tool returned a result, 1 it returned an error or its command failed
+(`exit_code` in the JSON is the command's own), 2 wrong usage, 3 denied.")]
 pub struct ToolsCallArgs {
     /// Name of the tool in the dialect
     pub name: String,

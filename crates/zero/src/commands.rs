@@ -11,9 +11,11 @@ mod conformance;
 mod doctor;
 mod gateway;
 mod jobs;
+mod login;
 mod man;
 mod mcp;
 mod memory;
+mod models;
 mod overview;
 mod policy_check;
 mod policy_explain;
@@ -57,6 +59,9 @@ pub(crate) fn run(app: &AppContext, cli: Cli) -> anyhow::Result<ExitOutcome> {
         Some(CliCommand::Tools { command: ToolsCommand::Serve(args) }) => {
             tools_serve::run(app, &args)
         }
+        Some(CliCommand::Login(args)) => login::log_in(app, &args),
+        Some(CliCommand::Logout(args)) => login::log_out(app, &args),
+        Some(CliCommand::Models(args)) => models::run(app, &args),
         Some(CliCommand::Acp(args)) => acp::run(app, &args),
         Some(CliCommand::Run(args)) => run::run(app, &args),
         Some(CliCommand::Sessions { command }) => sessions::run(app, &command),

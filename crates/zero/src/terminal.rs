@@ -125,6 +125,16 @@ impl Terminal {
         Some(line.trim().to_ascii_lowercase())
     }
 
+    /// Explains a command that speaks a protocol on stdin and stdout to somebody who started it on a
+    /// terminal, where nothing would seem to happen.
+    pub(crate) fn print_protocol_hint(&self, protocol: &str, how_to_use: &str) {
+        if self.is_stdin_terminal() {
+            self.print_note(&format!(
+                "this speaks {protocol} on stdin and stdout, for another program; {how_to_use}; press Ctrl-C to end it"
+            ));
+        }
+    }
+
     /// Prints an error message to stderr.
     pub(crate) fn print_error(&self, message: &str) {
         let message = escape_lines(message);

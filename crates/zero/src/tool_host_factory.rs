@@ -14,7 +14,7 @@ use zero_gateway::MetricsSource;
 use zero_lsp::LanguageServers;
 use zero_mcp::client::McpServerSet;
 use zero_policy::PermissionMode;
-use zero_runtime::metrics::{CallMetrics, ToolStats};
+use zero_runtime::metrics::{CallMetrics, SessionCallStats, ToolStats};
 use zero_runtime::session_results::{self, ResultLifetime};
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::tool_backend::{
@@ -319,6 +319,10 @@ impl ToolBackendFactory for LocalToolBackendFactory {
 impl MetricsSource for LocalToolHostFactory {
     fn tools(&self) -> BTreeMap<String, ToolStats> {
         self.metrics.tools()
+    }
+
+    fn sessions(&self) -> BTreeMap<String, SessionCallStats> {
+        self.metrics.sessions()
     }
 
     fn queue_depth(&self) -> u64 {

@@ -23,7 +23,7 @@ use zero_gateway::{
     AuthConfig, Gateway, GatewayConfig, GatewayLimits, MetricsSource, PlaintextPolicy, Principal,
 };
 use zero_runtime::DialectName;
-use zero_runtime::metrics::ToolStats;
+use zero_runtime::metrics::{SessionCallStats, ToolStats};
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::tool_backend::{
     CallObserver, CatalogEntry, ToolBackend, ToolBackendError, ToolBackendFactory,
@@ -395,6 +395,10 @@ struct EmptyMetrics;
 
 impl MetricsSource for EmptyMetrics {
     fn tools(&self) -> BTreeMap<String, ToolStats> {
+        BTreeMap::new()
+    }
+
+    fn sessions(&self) -> BTreeMap<String, SessionCallStats> {
         BTreeMap::new()
     }
 

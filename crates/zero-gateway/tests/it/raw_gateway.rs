@@ -18,7 +18,7 @@ use zero_gateway::{
     AuthAttemptLimits, AuthConfig, Gateway, GatewayConfig, GatewayLimits, MetricsSource,
     PlaintextPolicy, Principal, TlsIdentity,
 };
-use zero_runtime::metrics::ToolStats;
+use zero_runtime::metrics::{SessionCallStats, ToolStats};
 use zero_wire::method::TokenScope;
 
 use crate::null_store;
@@ -37,6 +37,10 @@ struct EmptyMetrics;
 
 impl MetricsSource for EmptyMetrics {
     fn tools(&self) -> BTreeMap<String, ToolStats> {
+        BTreeMap::new()
+    }
+
+    fn sessions(&self) -> BTreeMap<String, SessionCallStats> {
         BTreeMap::new()
     }
 

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use zero_gateway::{AuthConfig, Gateway, GatewayConfig, GatewayLimits, MetricsSource, Principal};
-use zero_runtime::metrics::ToolStats;
+use zero_runtime::metrics::{SessionCallStats, ToolStats};
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::tool_backend::{
     ToolBackend, ToolBackendError, ToolBackendFactory, ToolBackendRequest,
@@ -273,6 +273,10 @@ struct EmptyMetrics;
 
 impl MetricsSource for EmptyMetrics {
     fn tools(&self) -> BTreeMap<String, ToolStats> {
+        BTreeMap::new()
+    }
+
+    fn sessions(&self) -> BTreeMap<String, SessionCallStats> {
         BTreeMap::new()
     }
 

@@ -1,6 +1,6 @@
 //! Evaluates the nodes of a command line.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use zero_core::{CommandLimitChange, RiskLevel};
 
@@ -47,6 +47,9 @@ impl<'a> RequestEvaluator<'a> {
                     }
                     judged.push(verdict);
                     self.evaluate_environment(invocation, &node.label, judged);
+                    if rule.is_none() {
+                        judged.extend(self.evaluate_toolchain(invocation, &node.label));
+                    }
                     judged.extend(self.evaluate_operands(invocation, &node.label, rule));
                     cover = rule;
                 }
@@ -166,6 +169,54 @@ impl<'a> RequestEvaluator<'a> {
             },
         };
         (judged, None)
+    }
+
+    /// A question about a read-only use of `cargo` and `rustc`, if the workspace selects the program
+    /// that runs.
+    fn evaluate_toolchain(
+        &self,
+        invocation: &CommandInvocation,
+        label: &str,
+    ) -> Option<EffectAssessment> {
+        let program = invocation.argv.first().and_then(ShellArg::as_known)?;
+        let is_rust = matches!(program.rsplit('/').next(), Some("cargo" | "rustc"));
+        if !is_rust || invocation.analysis.nature == CommandClass::Opaque {
+            return None;
+        }
+        let reason = match &invocation.folders {
+            WorkingFolders::Unknown => {
+                "the toolchain that runs is only known at run time".to_owned()
+            }
+            WorkingFolders::OneOf(folders) => {
+                let canonical = |folder: &PathBuf| {
+                    self.request.world.canonicalize(folder).unwrap_or_else(|| folder.clone())
+                };
+                let mut folders = folders.iter().map(canonical);
+                let file = folders.find_map(|folder| self.find_toolchain_file(&folder))?;
+                format!("`{}` selects the toolchain that runs", file.display())
+            }
+        };
+        let verdict = EffectAssessment::new("exec", label.to_owned(), Verdict::Ask, reason);
+        Some(EffectAssessment {
+            changes: ChangeScope::Unknown,
+            ..verdict.with_risk(RiskLevel::High)
+        })
+    }
+
+    /// A file of the workspace that tells rustup which toolchain to use in `folder`, and that may name
+    /// any program. A folder with too many entries counts as one with such a file.
+    fn find_toolchain_file(&self, folder: &Path) -> Option<PathBuf> {
+        const ENTRIES_MAX: usize = 10_000;
+        folder.ancestors().take_while(|folder| self.is_inside(folder)).find_map(|folder| {
+            let Some(entries) = self.request.world.list_folder(folder, ENTRIES_MAX) else {
+                return Some(folder.to_owned());
+            };
+            let is_toolchain_file = |path: &Path| {
+                let name = path.file_name().and_then(|name| name.to_str());
+                matches!(name, Some("rust-toolchain" | "rust-toolchain.toml"))
+            };
+            entries.into_iter().map(|entry| entry.path).find(|path| is_toolchain_file(path))
+        })
     }
 
     /// Evaluates the environment of a command: helpers configured in a repository, and programs of

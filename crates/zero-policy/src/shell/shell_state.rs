@@ -304,6 +304,17 @@ impl WorkingFolders {
         }
     }
 
+    /// Whether `cd path` ends where it began, if symlinks are not followed: `./src/..`. Without the
+    /// `./`, `CDPATH` might lead elsewhere.
+    pub(crate) fn is_kept_by(&self, path: &str) -> bool {
+        let Self::OneOf(folders) = self else { return false };
+        path.starts_with("./")
+            && folders.iter().all(|folder| {
+                crate::path::normalize_lexically(&folder.join(path))
+                    == crate::path::normalize_lexically(folder)
+            })
+    }
+
     /// The folders after `cd path`.
     pub(crate) fn enter(&self, path: &str) -> Self {
         if path.starts_with('/') {

@@ -13,7 +13,7 @@ use zero_core::ExtraRootCertificates;
 
 use super::network_guard::{ConnectionGate, GateResolver, format_origin, is_same_origin};
 use super::response_body::{self, BodyLimits};
-use super::web_error::{WebError, from_reqwest_error};
+use super::web_error::{RESPONSE_HEAD, WebError, from_reqwest_error};
 
 /// Most header lines of a response.
 const HEADERS_MAX: usize = 100;
@@ -167,7 +167,7 @@ impl WebClient {
             *request.body_mut() = Some(outgoing.body.clone().into());
         }
         match timeout(outgoing.head_time, self.client.execute(request)).await {
-            Err(_) => Err(WebError::TimedOut { what: "an answer", after: outgoing.head_time }),
+            Err(_) => Err(WebError::TimedOut { what: RESPONSE_HEAD, after: outgoing.head_time }),
             Ok(Err(error)) => Err(from_reqwest_error(&origin, &error, self.connect_time)),
             Ok(Ok(response)) => Ok(response),
         }

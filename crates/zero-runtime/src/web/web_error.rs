@@ -65,6 +65,25 @@ pub enum WebError {
     },
 }
 
+/// What is waited for before the first byte of a response arrives.
+pub(super) const CONNECTION: &str = "a connection";
+pub(super) const RESPONSE_HEAD: &str = "an answer";
+
+impl WebError {
+    /// Whether another attempt may succeed: nothing arrived yet, or the connection broke.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Connect { .. } | Self::Broken { .. } => true,
+            Self::TimedOut { what, .. } => [CONNECTION, RESPONSE_HEAD].contains(what),
+            Self::Refused(_)
+            | Self::Client { .. }
+            | Self::TooLarge { .. }
+            | Self::Unusable { .. }
+            | Self::Redirect { .. } => false,
+        }
+    }
+}
+
 /// Untrusted text for an error: one short line without control characters.
 pub fn shorten_untrusted(text: &[u8]) -> Option<String> {
     const CHARS_MAX: usize = 200;
@@ -91,7 +110,7 @@ pub fn from_reqwest_error(origin: &str, error: &reqwest::Error, connect: Duratio
     let why = why.unwrap_or_else(|| "unknown cause".to_owned());
     let origin = origin.to_owned();
     if error.is_timeout() && error.is_connect() {
-        return WebError::TimedOut { what: "a connection", after: connect };
+        return WebError::TimedOut { what: CONNECTION, after: connect };
     }
     match error.is_connect() {
         true => WebError::Connect { origin, why },

@@ -8,9 +8,10 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use zero_core::{ErrorReason, ErrorType, HostLimits, RiskLevel};
 use zero_runtime::audit::AuditRow;
+use zero_runtime::tool::BoxFuture;
 use zero_runtime::{
-    ApprovalAnswer, Approver, CallReport, Hook, HookFailureAction, HookSettings, LaunchAccess,
-    ToolPattern, erase,
+    ApprovalAnswer, ApprovalQuestion, Approver, CallReport, Hook, HookFailureAction, HookSettings,
+    LaunchAccess, ToolPattern, erase,
 };
 
 use crate::fixture::{FixedApprover, HostFixture, PuppetTool};
@@ -202,6 +203,37 @@ async fn only_transient_idempotent_failures_are_retried() {
     let fixture = HostFixture::with_limits(HostLimits::default(), None, vec![erase(once)]);
     fixture.call("Puppet", json!({"act": "flake"})).await.outcome.unwrap_err();
     assert_eq!(runs.load(Ordering::Relaxed), 1, "not idempotent");
+}
+
+/// Thinks for a while before it allows a call.
+struct ThinkingApprover(Duration);
+
+impl Approver for ThinkingApprover {
+    fn name(&self) -> &str {
+        "test"
+    }
+
+    fn ask<'a>(&'a self, _: &'a ApprovalQuestion) -> BoxFuture<'a, ApprovalAnswer> {
+        std::thread::sleep(self.0);
+        Box::pin(std::future::ready(ApprovalAnswer::AllowOnce))
+    }
+}
+
+#[tokio::test]
+async fn time_of_questions_is_recorded_apart_from_duration() {
+    let thought = Duration::from_millis(40);
+    let risky = PuppetTool::<'p'> { risk: RiskLevel::High, ..PuppetTool::new() };
+    let approver = Arc::new(ThinkingApprover(thought));
+    let fixture =
+        HostFixture::with_limits(HostLimits::default(), Some(approver), vec![erase(risky)]);
+    assert!(fixture.call("Puppet", json!({"act": "work"})).await.outcome.is_ok());
+    let row = &fixture.rows()[0];
+    let asked = Duration::from_micros(row.user_wait_us);
+    assert!(asked >= thought && row.user_wait_us <= row.duration_us, "{row:?}");
+    let stats = &fixture.host.metrics().tools()["Puppet"];
+    let worked = u128::from(row.duration_us - row.user_wait_us);
+    assert!(stats.duration_us_total.abs_diff(worked) <= 1, "{stats:?} {row:?}");
+    assert_eq!(stats.user_wait_us_total, u128::from(row.user_wait_us));
 }
 
 #[tokio::test]

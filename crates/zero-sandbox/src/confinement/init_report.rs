@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::spawner::syscalls::ResourceUsage;
 
-const RECORD_BYTES: usize = 32;
+const RECORD_BYTES: usize = 48;
 const FIELD_BYTES: usize = 8;
 
 /// One report from inside.
@@ -37,7 +37,7 @@ pub(crate) struct ExitSummary {
 
 impl InitReport {
     pub(crate) fn to_bytes(self) -> [u8; RECORD_BYTES] {
-        let mut used = [0; 2];
+        let mut used = [0; 4];
         let (kind, value, more) = match self {
             Self::Started => (1, 0, 0),
             Self::NotRun { step, errno } => (2, errno, u32::from(step)),
@@ -46,7 +46,7 @@ impl InitReport {
         };
         let mut bytes = [0; RECORD_BYTES];
         let [kind, value, more] = [kind, value.cast_unsigned(), more].map(u64::from);
-        let fields = [kind | value << 32, more, used[0], used[1]];
+        let fields = [kind | value << 32, more].into_iter().chain(used);
         for (slot, field) in bytes.chunks_exact_mut(FIELD_BYTES).zip(fields) {
             slot.copy_from_slice(&field.to_ne_bytes());
         }
@@ -57,9 +57,14 @@ impl InitReport {
         let parts = bytes.chunks_exact(FIELD_BYTES);
         let mut fields = parts.map(|part| u64::from_ne_bytes(part.try_into().unwrap_or_default()));
         let (first, more) = (fields.next()?, u32::try_from(fields.next()?).ok()?);
-        let (cpu_time, largest_bytes) = (Duration::from_micros(fields.next()?), fields.next()?);
+        let used = ResourceUsage {
+            cpu_time: Duration::from_micros(fields.next()?),
+            largest_bytes: fields.next()?,
+            read_bytes: fields.next()?,
+            written_bytes: fields.next()?,
+        };
         let value = u32::try_from(first >> 32).ok()?.cast_signed();
-        let last = ExitSummary { leftover: more, used: ResourceUsage { cpu_time, largest_bytes } };
+        let last = ExitSummary { leftover: more, used };
         match first & u64::from(u32::MAX) {
             1 => Some(Self::Started),
             2 => Some(Self::NotRun { step: u8::try_from(more).ok()?, errno: value }),
@@ -81,10 +86,11 @@ impl InitReport {
 }
 
 impl ExitSummary {
-    /// Encodes the resources into two fields, and returns the third.
-    fn encode_fields(self, used: &mut [u64; 2]) -> u32 {
-        let micros = self.used.cpu_time.as_micros();
-        *used = [u64::try_from(micros).unwrap_or(u64::MAX), self.used.largest_bytes];
+    /// Encodes the resources into four fields, and returns the fifth.
+    fn encode_fields(self, used: &mut [u64; 4]) -> u32 {
+        let ResourceUsage { cpu_time, largest_bytes, read_bytes, written_bytes } = self.used;
+        let micros = u64::try_from(cpu_time.as_micros()).unwrap_or(u64::MAX);
+        *used = [micros, largest_bytes, read_bytes, written_bytes];
         self.leftover
     }
 }
@@ -95,7 +101,12 @@ mod tests {
 
     #[test]
     fn init_report_survives_round_trip() {
-        let used = ResourceUsage { cpu_time: Duration::from_micros(7), largest_bytes: 1 << 40 };
+        let used = ResourceUsage {
+            cpu_time: Duration::from_micros(7),
+            largest_bytes: 1 << 40,
+            read_bytes: 3 << 9,
+            written_bytes: 5 << 33,
+        };
         let reports = [
             InitReport::Started,
             InitReport::NotRun { step: 7, errno: -2 },

@@ -22,6 +22,13 @@ pub struct CommandExit {
     /// The largest memory use that was observed, in bytes: of the process tree if the watchdog
     /// runs, of its largest process otherwise.
     pub max_memory_bytes: u64,
+    /// Bytes that its ended processes read from disks; what the kernel had in memory is not
+    /// counted.
+    #[serde(default)]
+    pub read_bytes: u64,
+    /// Bytes that its ended processes wrote to files on disks.
+    #[serde(default)]
+    pub written_bytes: u64,
     /// Processes that were still running after the main process had ended, and were killed.
     pub leftover_processes: u32,
 }
@@ -174,6 +181,8 @@ impl CommandExit {
             why: ExitCause::Lost,
             cpu_time: Duration::ZERO,
             max_memory_bytes: 0,
+            read_bytes: 0,
+            written_bytes: 0,
             leftover_processes: 0,
         }
     }

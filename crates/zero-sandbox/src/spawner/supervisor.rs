@@ -278,6 +278,8 @@ impl<'a> Supervisor<'a> {
             why,
             cpu_time: used.cpu_time,
             max_memory_bytes: used.largest_bytes.max(self.watch.peak_bytes),
+            read_bytes: used.read_bytes,
+            written_bytes: used.written_bytes,
             leftover_processes,
         }
     }
@@ -290,6 +292,7 @@ impl<'a> Supervisor<'a> {
         if let Some((_, last)) = &self.exit_report {
             used.cpu_time = used.cpu_time.max(last.used.cpu_time);
             used.largest_bytes = used.largest_bytes.max(last.used.largest_bytes);
+            (used.read_bytes, used.written_bytes) = (last.used.read_bytes, last.used.written_bytes);
         }
         if self.stays_for_another.is_none() {
             let ended = syscalls::children_usage().cpu_time.saturating_sub(self.used_before);
@@ -297,6 +300,8 @@ impl<'a> Supervisor<'a> {
             // The largest process may have belonged to an earlier command.
             if self.commands == 0 {
                 used.largest_bytes = used.largest_bytes.max(self.reaped.largest_bytes);
+                used.read_bytes = used.read_bytes.max(self.reaped.read_bytes);
+                used.written_bytes = used.written_bytes.max(self.reaped.written_bytes);
             }
         }
         used
@@ -531,6 +536,7 @@ impl<'a> Supervisor<'a> {
         self.killed = ResourceUsage {
             cpu_time: limit_watchdog::cpu_time(&tree).saturating_sub(self.used_before),
             largest_bytes: largest.unwrap_or_default(),
+            ..ResourceUsage::default()
         };
         self.groups.kill();
         kill_descendants(&BTreeSet::new(), KILL_MAX, || self.reap() == ChildPresence::Absent)

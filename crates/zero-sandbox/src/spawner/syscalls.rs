@@ -296,7 +296,14 @@ pub(crate) struct ResourceUsage {
     pub(crate) cpu_time: Duration,
     /// Memory of the largest process, in bytes.
     pub(crate) largest_bytes: u64,
+    /// Bytes read from disks; what the kernel had in memory is not counted.
+    pub(crate) read_bytes: u64,
+    /// Bytes written to files that are on disks.
+    pub(crate) written_bytes: u64,
 }
+
+/// Size of the blocks in which the kernel counts input and output, whatever the disk.
+const USAGE_BLOCK_BYTES: u64 = 512;
 
 impl ResourceUsage {
     fn from_rusage(usage: &libc::rusage) -> Self {
@@ -304,17 +311,24 @@ impl ResourceUsage {
             Duration::from_secs(u64::try_from(value.tv_sec).unwrap_or_default())
                 + Duration::from_micros(u64::try_from(value.tv_usec).unwrap_or_default())
         };
+        let scaled = |count: libc::c_long, bytes: u64| {
+            u64::try_from(count).unwrap_or_default().saturating_mul(bytes)
+        };
         Self {
             cpu_time: time(usage.ru_utime) + time(usage.ru_stime),
-            largest_bytes: u64::try_from(usage.ru_maxrss).unwrap_or_default().saturating_mul(1024),
+            largest_bytes: scaled(usage.ru_maxrss, 1024),
+            read_bytes: scaled(usage.ru_inblock, USAGE_BLOCK_BYTES),
+            written_bytes: scaled(usage.ru_oublock, USAGE_BLOCK_BYTES),
         }
     }
 
-    /// The sum of the processor times and the larger of the memory sizes.
+    /// The sums of the processor times and bytes, and the larger of the memory sizes.
     pub(crate) fn add(self, other: Self) -> Self {
         Self {
             cpu_time: self.cpu_time + other.cpu_time,
             largest_bytes: self.largest_bytes.max(other.largest_bytes),
+            read_bytes: self.read_bytes.saturating_add(other.read_bytes),
+            written_bytes: self.written_bytes.saturating_add(other.written_bytes),
         }
     }
 }

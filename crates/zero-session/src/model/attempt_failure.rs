@@ -6,11 +6,10 @@
 use std::time::Duration;
 
 use http::{HeaderMap, StatusCode};
-use jiff::Timestamp;
-use jiff::fmt::rfc2822;
 use serde_json::Value;
 
 use zero_core::text_shortening::one_line;
+use zero_runtime::web::retry_after_header;
 
 use crate::model::{ModelError, ModelErrorKind};
 
@@ -45,8 +44,12 @@ pub(crate) struct ModelDescriptor {
     pub(crate) id: String,
     /// Origin of its address, without path and query.
     pub(crate) origin: String,
-    /// How to set its key: `set OPENAI_API_KEY`.
+    /// Where its key is set: `check the variable OPENAI_API_KEY`.
     pub(crate) key_hint: String,
+    /// Where its name at the provider is set.
+    pub(crate) model_hint: String,
+    /// Where its address is set.
+    pub(crate) address_hint: String,
 }
 
 /// Interprets a response with an error status.
@@ -262,7 +265,7 @@ impl ProviderErrorBody {
         words: &str,
         subject: &ModelDescriptor,
     ) -> ModelError {
-        let ModelDescriptor { name, id, origin, key_hint } = subject;
+        let ModelDescriptor { name, id, origin, key_hint, model_hint, address_hint } = subject;
         let is_unknown_model = self.has_code(&["model_not_found"])
             || (self.message.to_ascii_lowercase().contains("model")
                 && words.contains("(HTTP 404)"));
@@ -297,15 +300,12 @@ impl ProviderErrorBody {
                 )
             }
             _ if is_unknown_model => {
-                format!(
-                    "{origin} knows no model `{id}`{words}; choose another model, or correct the `id` \
-                     of `{name}`"
-                )
+                format!("{origin} knows no model `{id}`{words}; {model_hint}")
             }
             _ if words.starts_with(" (HTTP 404)") => {
                 format!(
-                    "`{name}`: nothing answers at that address of {origin}{words}; look at its base \
-                     URL, which often ends in /v1"
+                    "`{name}`: nothing answers at that address of {origin}{words}; {address_hint}, \
+                     which often ends in /v1"
                 )
             }
             _ => format!("`{name}`: {origin} does not accept the request{words}"),
@@ -344,23 +344,6 @@ fn extract_message(error: &Value) -> String {
         (Some(message), Some(behind)) => format!("{message}: {behind}"),
         (message, behind) => message.or(behind).unwrap_or_default(),
     }
-}
-
-/// The retry delay of the headers: `retry-after-ms`, or seconds or a date in `Retry-After`.
-fn retry_after_header(headers: &HeaderMap) -> Option<Duration> {
-    let value = |name| headers.get(name)?.to_str().ok().map(str::trim);
-    let number = |text: &str| {
-        text.parse::<f64>().ok().and_then(|number| Duration::try_from_secs_f64(number).ok())
-    };
-    if let Some(time) = value("retry-after-ms").and_then(number) {
-        return Some(time / 1000);
-    }
-    let text = value("retry-after")?;
-    number(text).or_else(|| {
-        let date = rfc2822::DateTimeParser::new().parse_timestamp(text).ok()?;
-        let wait = date.duration_since(Timestamp::now());
-        Some(Duration::try_from(wait).unwrap_or_default())
-    })
 }
 
 #[cfg(test)]

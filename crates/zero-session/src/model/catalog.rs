@@ -1,7 +1,7 @@
 //! The available models by name, from settings or from the usual environment variables.
 //!
-//! A model named `provider/id` also makes its provider known: any other model id of that provider
-//! can be selected without being listed.
+//! A model named `provider/id` also makes its provider known, and so does a model of the settings by
+//! its name: any other model id of that provider can be selected without being listed.
 
 mod environment;
 
@@ -70,10 +70,15 @@ impl ModelCatalog {
         let mut models = Self { default, client, ..Self::default() };
         models.by_name.insert(DIRECT.to_owned(), Ok(Arc::new(DirectModel::new())));
         for config in configs {
-            if let Some((provider, id)) = config.name.split_once('/')
-                && id == config.id
-            {
-                models.providers.insert(provider.to_owned(), config.clone());
+            match config.name.split_once('/') {
+                Some((provider, id)) if id == config.id => {
+                    models.providers.insert(provider.to_owned(), config.clone());
+                }
+                Some(_) => {}
+                // The environment comes first, so that the same name means the same as before.
+                None => {
+                    models.providers.entry(config.name.clone()).or_insert_with(|| config.clone());
+                }
             }
             let name = config.name.clone();
             models.by_name.insert(name, models.build(config));
@@ -165,9 +170,9 @@ impl ModelCatalog {
 }
 
 /// Message if no model is configured.
-pub const NO_MODEL_HELP: &str = "no model is configured; set OPENAI_API_KEY, ANTHROPIC_API_KEY or \
-    GEMINI_API_KEY, or OLLAMA_HOST for local models, or add one under `models` in settings; \
-    ZERO_MODEL selects one of several";
+pub const NO_MODEL_HELP: &str = "no model is configured; run `zero login`, or set OPENAI_API_KEY, \
+    ANTHROPIC_API_KEY or GEMINI_API_KEY, or OLLAMA_HOST for local models, or add one under `models` \
+    in settings; ZERO_MODEL selects one of several";
 
 /// Creates a model client with this configuration and these limits.
 pub fn open_model_with_limits(

@@ -73,6 +73,8 @@ impl HttpModel {
             id: info.id.clone(),
             origin: base.origin().ascii_serialization(),
             key_hint: config.key_hint(),
+            model_hint: config.model_hint(),
+            address_hint: config.address_hint(),
         };
         Ok(Self(Arc::new(HttpModelInner {
             info,

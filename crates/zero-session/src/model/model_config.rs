@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use url::Url;
+
 use crate::model::{ModelError, TokenPrices};
 
 /// How a model is reached.
@@ -31,17 +33,52 @@ pub struct ModelConfig {
 }
 
 impl ModelConfig {
-    /// How to set the key, for error messages.
-    pub(crate) fn key_hint(&self) -> String {
-        let provider = self.name.split_once('/').map_or("", |(provider, _)| provider);
-        let variable = match provider {
-            "openai" => "OPENAI_API_KEY",
-            "anthropic" => "ANTHROPIC_API_KEY",
-            "gemini" => "GEMINI_API_KEY",
-            _ => return format!("set the key of `{}` in settings", self.name),
-        };
-        format!("set {variable}, or the key of `{}` in settings", self.name)
+    /// The server, as scheme, host and port; the address itself if it is not a URL.
+    pub fn origin(&self) -> String {
+        let url = Url::parse(&self.base_url);
+        url.map_or_else(|_| self.base_url.clone(), |url| url.origin().ascii_serialization())
     }
+
+    /// How to set the key, for error messages. A name with `/` comes from the environment, any other
+    /// from settings.
+    pub(crate) fn key_hint(&self) -> String {
+        let Some((provider, _)) = self.name.split_once('/') else {
+            let setting = settings_key(&self.name, "apiKey");
+            return format!("check {setting}, or run `zero login --provider {}`", self.name);
+        };
+        match provider {
+            "openai" => "check the variable OPENAI_API_KEY".to_owned(),
+            "anthropic" => "check the variable ANTHROPIC_API_KEY".to_owned(),
+            "gemini" => "check the variable GEMINI_API_KEY or GOOGLE_API_KEY".to_owned(),
+            provider => format!("check {}", settings_key(provider, "apiKey")),
+        }
+    }
+
+    /// Where the name of the model is set, for error messages.
+    pub(crate) fn model_hint(&self) -> String {
+        match self.name.split_once('/') {
+            None => format!("correct {}", settings_key(&self.name, "model")),
+            Some((provider, _)) => {
+                format!("name another one, such as `{provider}/…`, with `--model` or in ZERO_MODEL")
+            }
+        }
+    }
+
+    /// Where the address of the server is set, for error messages.
+    pub(crate) fn address_hint(&self) -> String {
+        match self.name.split_once('/') {
+            None => format!("check {}", settings_key(&self.name, "baseUrl")),
+            Some(("openai", _)) => "check the variable OPENAI_BASE_URL".to_owned(),
+            Some(("anthropic", _)) => "check the variable ANTHROPIC_BASE_URL".to_owned(),
+            Some(("ollama", _)) => "check the variable OLLAMA_HOST".to_owned(),
+            Some((provider, _)) => format!("check {}", settings_key(provider, "baseUrl")),
+        }
+    }
+}
+
+/// A key of the settings of a model, for error messages.
+fn settings_key(name: &str, field: &str) -> String {
+    format!("`models.{name}.{field}` in your settings")
 }
 
 /// How a model is spoken to.

@@ -7,6 +7,7 @@ use std::collections::{HashMap, VecDeque};
 use std::future::pending;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::{FutureExt as _, StreamExt as _};
@@ -448,7 +449,12 @@ impl<'a> RunDriver<'a> {
     fn handle_event(&mut self, next: DriverEvent, under_way: &mut RunState<'a>) {
         match next {
             DriverEvent::Input(TurnInput::Stop(end)) => under_way.stop(end),
-            DriverEvent::Input(input) => under_way.step(input),
+            DriverEvent::Input(input) => {
+                if matches!(input, TurnInput::Model(ModelEvent::Retrying { .. })) {
+                    self.inner.counted.model_retries.fetch_add(1, Ordering::Relaxed);
+                }
+                under_way.step(input);
+            }
             DriverEvent::Written(written) | DriverEvent::Saved(written) => {
                 self.stop_on_store_error(written, under_way)
             }

@@ -114,7 +114,7 @@ async fn permanent_failure_is_not_retried() {
         immediate_reply("401 Unauthorized", JSON, r#"{"error":{"message":"no such key"}}"#);
     check(
         vec![wrong_key, good_reply()],
-        "auth: `test/scripted`: ORIGIN does not accept the key (HTTP 401): no such key; set the key of `test/scripted` in settings",
+        "auth: `test/scripted`: ORIGIN does not accept the key (HTTP 401): no such key; check `models.test.apiKey` in your settings",
     )
     .await;
     let long = immediate_reply(
@@ -158,7 +158,7 @@ async fn non_stream_response_is_explained() {
     );
     check(
         vec![error, good_reply()],
-        "invalid_request: ORIGIN knows no model `scripted`: no such model; choose another model, or correct the `id` of `test/scripted`",
+        "invalid_request: ORIGIN knows no model `scripted`: no such model; name another one, such as `test/…`, with `--model` or in ZERO_MODEL",
     )
     .await;
     let whole = immediate_reply("200 OK", JSON, r#"{"choices":[{"message":{"content":"hi"}}]}"#);
@@ -359,7 +359,7 @@ async fn unusable_key_error_does_not_show_key() {
     assert_eq!(error.kind, ModelErrorKind::Auth);
     assert_eq!(
         error.message,
-        "the key of `test/scripted` holds characters that no key has; set the key of `test/scripted` in settings"
+        "the key of `test/scripted` holds characters that no key has; check `models.test.apiKey` in your settings"
     );
 }
 

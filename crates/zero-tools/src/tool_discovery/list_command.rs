@@ -274,6 +274,8 @@ mod tests {
                 why,
                 cpu_time: Duration::ZERO,
                 max_memory_bytes: 0,
+                read_bytes: 0,
+                written_bytes: 0,
                 leftover_processes: 0,
             };
             assert_eq!(describe_failure(&ended).as_deref(), expected);

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use zero_core::{
-    CommandExecution, Effect, Effects, ErrorReason, ErrorType, HostLimits, SessionId, ToolCall,
-    ToolError,
+    CallUsage, CommandExecution, Effect, Effects, ErrorReason, ErrorType, HostLimits, SessionId,
+    ToolCall, ToolError,
 };
 use zero_runtime::tool_host::new_call_id;
 use zero_runtime::{
@@ -64,6 +64,25 @@ fn is_running(text: &str) -> bool {
         let args: Vec<&[u8]> = line.split(|byte| *byte == 0).collect();
         args.first() == Some(&b"sleep".as_slice()) && args.contains(&text.as_bytes())
     })
+}
+
+#[tokio::test]
+async fn resources_of_commands_are_counted() {
+    let f = ToolFixture::one_shot();
+    let work =
+        "x=$(head -c 20000000 /dev/zero | tr '\\0' x); i=0; while ((i++ < 20000)); do :; done";
+    f.call("Bash", json!({"command": work})).await.unwrap();
+    // The kernel's own count of the same shell; it is zero where the folder is in memory.
+    let write = "head -c 2000000 /dev/zero > out; \
+        while read -r name count; do [[ $name != write_bytes: ]] || echo $count; done < /proc/$$/io";
+    let written: u64 = f.run_bash(write).await.trim().parse().unwrap();
+    let usage = f.host.metrics().tools()["Bash"].usage;
+    assert_eq!(usage.commands, 2, "{usage:?}");
+    assert!(usage.cpu_us >= 10_000, "{usage:?}");
+    assert!(usage.memory_bytes >= 15_000_000, "{usage:?}");
+    assert!(usage.written_bytes + 512 > written, "{usage:?} {written}");
+    f.call("Glob", json!({"pattern": "*"})).await.unwrap();
+    assert_eq!(f.host.metrics().tools()["Glob"].usage, CallUsage::default());
 }
 
 #[tokio::test]

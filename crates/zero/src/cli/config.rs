@@ -19,6 +19,8 @@ pub enum ConfigCommand {
     Path(ConfigPathArgs),
     /// Show every setting with its file and line
     List(ConfigListArgs),
+    /// Edit a settings file in your editor; it is checked before it is saved
+    Edit(ConfigEditArgs),
     /// Show the value of one setting
     Get(ConfigGetArgs),
     /// Set a value; keeps comments, order and layout of the file
@@ -67,9 +69,32 @@ pub struct ConfigPathArgs {
     pub json: bool,
 }
 
+/// `zero config edit`
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The editor is VISUAL or EDITOR. It gets a copy of the file. When it ends, zero checks the whole
+text; if anything is wrong, the settings stay as they are, and the message says where your text is.
+
+Examples:
+  zero config edit
+  EDITOR=nano zero config edit --project
+
+Without --project or --local, the command edits your own file.
+
+Exit codes: 0 saved or unchanged, 1 the editor failed, 2 wrong usage or an invalid text."
+)]
+pub struct ConfigEditArgs {
+    /// File to edit.
+    #[command(flatten)]
+    pub layer: SettingsLayerArgs,
+}
+
 /// `zero config list`
 #[derive(Debug, Args)]
 pub struct ConfigListArgs {
+    /// Also show the settings that are not set, with their defaults
+    #[arg(long)]
+    pub defaults: bool,
     /// Folder of the project [default: current folder]
     #[arg(long, value_name = "DIR")]
     pub workspace: Option<PathBuf>,

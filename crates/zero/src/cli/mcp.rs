@@ -8,7 +8,7 @@ use zero_core::HostLimits;
 use zero_policy::PermissionMode;
 use zero_runtime::DialectName;
 
-use super::{LimitArg, dialect, limit, limit_help, set_limits};
+use super::{LimitArg, SettingsLayerArgs, dialect, limit, limit_help, set_limits};
 
 /// `zero mcp`
 #[derive(Debug, Args)]
@@ -25,6 +25,7 @@ Examples:
   zero mcp install claude                              print the configuration for Claude Code
   zero mcp                                             serve over stdio, as a client starts it
   zero mcp --http 127.0.0.1:8080                       serve over HTTP; prints the token to stderr
+  zero mcp add files -- npx -y some-mcp-server         use another server's tools
   zero mcp status                                      show the servers that zero uses
 
 Exit codes: 0 success, 1 error, 2 wrong usage, 3 denied."
@@ -86,6 +87,10 @@ impl McpServeArgs {
 /// Subcommands of `zero mcp`.
 #[derive(Debug, Subcommand)]
 pub enum McpCommand {
+    /// Add an MCP server to your settings: a command that zero starts, or a URL
+    Add(McpAddArgs),
+    /// Remove an MCP server from your settings
+    Remove(McpRemoveArgs),
     /// Show the MCP servers that zero uses: state, tools, token cost, last error
     Status(McpStatusArgs),
     /// Restart MCP servers or reconnect to them
@@ -98,6 +103,57 @@ pub enum McpCommand {
     Logout(McpLogoutArgs),
     /// Print or write the configuration that makes another program use zero's tools
     Install(McpInstallArgs),
+}
+
+/// `zero mcp add`
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Everything after `--` is the command and its arguments. A secret does not belong on a command line:
+name a variable of zero's own environment with --env-from, or log in with `zero mcp login`.
+
+Examples:
+  zero mcp add files -- npx -y @modelcontextprotocol/server-filesystem .
+  zero mcp add github https://api.githubcopilot.com/mcp/
+  zero mcp add tracker --env-from TRACKER_TOKEN -- tracker-mcp --stdio
+
+Without --project or --local, the command changes your own file.
+
+Exit codes: 0 added, 2 wrong usage, or a server of this name exists."
+)]
+pub struct McpAddArgs {
+    /// Name of the server, which the names of its tools begin with
+    pub name: String,
+    /// URL of a server that is reached over HTTP
+    #[arg(value_name = "URL", conflicts_with = "command", required_unless_present = "command")]
+    pub url: Option<String>,
+    /// Command that starts the server, with its arguments
+    #[arg(last = true, value_name = "COMMAND")]
+    pub command: Vec<String>,
+    /// Variable for the server, as `NAME=VALUE`; can be repeated
+    #[arg(long, value_name = "NAME=VALUE", requires = "command")]
+    pub env: Vec<String>,
+    /// Variable of zero's own environment that the server gets; can be repeated
+    #[arg(long, value_name = "NAME", requires = "command")]
+    pub env_from: Vec<String>,
+    /// File to change.
+    #[command(flatten)]
+    pub layer: SettingsLayerArgs,
+}
+
+/// `zero mcp remove`
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  zero mcp remove github
+
+Without --project or --local, the command changes your own file.
+
+Exit codes: 0 removed, 1 the file has no such server, 2 wrong usage.")]
+pub struct McpRemoveArgs {
+    /// Name of the server
+    pub name: String,
+    /// File to change.
+    #[command(flatten)]
+    pub layer: SettingsLayerArgs,
 }
 
 /// `zero mcp status`

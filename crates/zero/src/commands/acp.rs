@@ -45,6 +45,10 @@ pub(super) fn run(app: &AppContext, args: &AcpArgs) -> anyhow::Result<ExitOutcom
     if args.login {
         return login(app, args);
     }
+    app.terminal.print_protocol_hint(
+        "the Agent Client Protocol",
+        "configure your editor to start `zero acp` (docs/start/editor.md), or use `zero run` here",
+    );
     let output = stdio_guard::take_stdout().context("could not reserve stdout for the editor")?;
     let app =
         app.with_secret_files(args.remote.token_file.iter().chain(&args.remote.password_file));

@@ -5,6 +5,7 @@ use std::io;
 use std::time::Duration;
 
 use anstyle::Style;
+use serde::Deserialize;
 use zero_runtime::audit::{AuditDecision, AuditLog, AuditRow, DayLogLine, DayReader};
 use zero_runtime::metrics::CallStatus;
 
@@ -48,9 +49,20 @@ struct RawAuditRow {
     line: String,
 }
 
+/// The part of a line that tells its position.
+#[derive(Deserialize)]
+struct RowPosition {
+    seq: Option<u64>,
+}
+
 impl RawAuditRow {
     fn new(row: AuditRow, line: DayLogLine<'_>) -> Self {
         Self { row, line: String::from_utf8_lossy(line.bytes).into_owned() }
+    }
+
+    /// Its position in the chain.
+    fn position(&self) -> Option<u64> {
+        serde_json::from_str::<RowPosition>(&self.line).ok()?.seq
     }
 }
 
@@ -142,12 +154,17 @@ fn open_newest_day(audit: &AuditLog) -> io::Result<Option<DayReader>> {
 fn print_row(out: &TerminalStream, args: &AuditTailArgs, recorded: &RawAuditRow) -> io::Result<()> {
     match args.json {
         true => out.write_json_text(&format!("{}\n", recorded.line)),
-        false => out.write(&render_line(out, &recorded.row)),
+        false => out.write(&render_line(out, recorded)),
     }
 }
 
-/// One call in one line: time, status, tool, title and duration.
-fn render_line(out: &TerminalStream, row: &AuditRow) -> String {
+/// One call in one line: number, time, status, tool, title and duration. `zero audit show` takes the
+/// number.
+fn render_line(out: &TerminalStream, recorded: &RawAuditRow) -> String {
+    let row = &recorded.row;
+    // Rows of earlier versions have no number.
+    let number = recorded.position().map_or_else(|| "-".to_owned(), |seq| seq.to_string());
+    let number = format!("{number:>5}");
     let status = format!("{:<9}", row.status);
     let about = match (&row.title, &row.message) {
         (Some(title), Some(message)) if !message.starts_with(title.as_str()) => {
@@ -164,9 +181,11 @@ fn render_line(out: &TerminalStream, row: &AuditRow) -> String {
     let time = format_short_time(row.time);
     let tool = format!("{:<8}", escape_line(&row.tool));
     let took = format!("({})", format_short_duration(Duration::from_micros(row.duration_us)));
-    let others = [&time, &status, &tool, &took].iter().map(|part| part.chars().count() + 2).sum();
+    let others =
+        [&number, &time, &status, &tool, &took].iter().map(|part| part.chars().count() + 2).sum();
     format!(
-        "{}  {}  {}  {}  {}\n",
+        "{}  {}  {}  {}  {}  {}\n",
+        out.paint(FAINT, &number),
         out.paint(FAINT, &time),
         out.paint(status_style(&row.status), &escape_line(&status)),
         out.paint(STRONG, &tool),
@@ -276,10 +295,13 @@ mod tests {
             let decision = serde_json::from_str(decision).unwrap();
             let mut row: AuditRow = serde_json::from_str(&make_row("A")).unwrap();
             row.decision = Some(decision);
-            let line = render_line(&crate::terminal::Terminal::for_test().out, &row);
+            let line = r#"{"seq":42}"#.to_owned();
+            let recorded = RawAuditRow { row, line };
+            let line = render_line(&crate::terminal::Terminal::for_test().out, &recorded);
+            assert!(line.contains("   42"), "{line}");
             match shown {
                 Some(shown) => assert!(line.contains(shown), "{line}"),
-                None => assert!(!line.contains('['), "{line}"),
+                None => assert!(!line.contains("[a") && !line.contains("[d"), "{line}"),
             }
         }
     }

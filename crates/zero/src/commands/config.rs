@@ -1,7 +1,8 @@
 //! `zero config`: shows settings with their sources, and changes settings files.
 
 pub(super) mod keyring_keys;
-mod settings_change;
+pub(super) mod settings_change;
+mod settings_editing;
 mod settings_view;
 
 use std::path::PathBuf;
@@ -17,6 +18,7 @@ pub(super) fn run(app: &AppContext, command: &ConfigCommand) -> anyhow::Result<E
     match command {
         ConfigCommand::Path(args) => settings_view::print_paths(app, args),
         ConfigCommand::List(args) => settings_view::print_list(app, args),
+        ConfigCommand::Edit(args) => settings_editing::edit(app, args),
         ConfigCommand::Get(args) => settings_view::print_value(app, args),
         ConfigCommand::Set(args) => settings_change::set_value(app, args),
         ConfigCommand::Unset(args) => settings_change::unset_value(app, args),

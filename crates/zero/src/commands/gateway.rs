@@ -30,6 +30,7 @@ use crate::secret_files::named_secret_files;
 use crate::settings_adapter::models::read_secret;
 use crate::settings_adapter::network::extra_roots;
 use crate::telemetry::{OtlpCollector, TelemetryExporter};
+use crate::terminal::format_short_duration;
 use crate::token_holder;
 
 /// Default port, shared with OpenClaw-compatible gateways.
@@ -67,6 +68,10 @@ fn serve(app: &AppContext, args: &GatewayServeArgs) -> anyhow::Result<ExitOutcom
     let reach = folder_access(app, gateway.folders.as_deref(), workspace.cwd())?;
     // Before the token is read or created, so that of two gateways only one creates it.
     let lock = GatewayLock::acquire(&app.config.state_dir()?)?;
+    let has_own_token = args.token_file.is_none()
+        && gateway.tokens.is_empty()
+        && args.password_file.is_none()
+        && gateway.password_file.is_none();
     let auth = build_auth_config(app, args, &gateway, address.ip(), reach)?;
     let roots = extra_roots(&settings, &app.config)?;
     let collector = gateway.telemetry.as_ref().map(|setting| OtlpCollector::new(setting, &roots));
@@ -90,11 +95,26 @@ fn serve(app: &AppContext, args: &GatewayServeArgs) -> anyhow::Result<ExitOutcom
         let stop = CancellationToken::new();
         signals::cancel_on_interrupt(&stop);
         lock.set_url(&listening_url(&listening))?;
-        announce(app, args, &listening, room)?;
+        announce(app, args, &listening, room, has_own_token)?;
         if let Some(telemetry) = &mut telemetry {
             telemetry.start_metrics(gateway.clone());
         }
+        let ending = stop.clone();
+        let (terminal, grace, quiet) = (app.terminal.clone(), args.grace, args.json);
+        let farewell = tokio::spawn(async move {
+            ending.cancelled().await;
+            if !quiet {
+                terminal.print_note(&format!(
+                    "stopping; active runs have {} to end; press Ctrl-C again to stop at once",
+                    format_short_duration(grace)
+                ));
+            }
+        });
         gateway.serve(listening, stop).await;
+        farewell.abort();
+        if !args.json {
+            app.terminal.print_note("stopped");
+        }
         if let Some(telemetry) = telemetry {
             telemetry.stop().await;
         }
@@ -126,6 +146,7 @@ fn announce(
     args: &GatewayServeArgs,
     listening: &GatewayListener,
     room: usize,
+    has_own_token: bool,
 ) -> anyhow::Result<()> {
     let fingerprint = listening.fingerprint();
     let url = listening_url(listening);
@@ -137,6 +158,20 @@ fn announce(
         return Ok(());
     }
     app.terminal.print_note(&format!("the gateway listens on {url}; at most {room} connections"));
+    let token = match (&args.token_file, has_own_token) {
+        (Some(file), _) => Some(file.clone()),
+        (None, true) => Some(app.config.state_dir()?.path().join(TOKEN_FILE)),
+        (None, false) => None,
+    };
+    app.terminal.print_note(&match token {
+        Some(file) => format!("the token for clients is in {}", file.display()),
+        None => "clients authenticate with a token or password of your settings".to_owned(),
+    });
+    app.terminal.print_note(&format!(
+        "to use it, pass `--url {url}` to `zero run`, `zero sessions` or `zero acp`; on this machine they find the token by themselves, elsewhere pass `--token-file FILE`, too; metrics are at {}/metrics",
+        url.replacen("ws", "http", 1)
+    ));
+    app.terminal.print_note("press Ctrl-C to stop it");
     if let Some(fingerprint) = fingerprint {
         app.terminal.print_note(&format!("SHA-256 fingerprint of the certificate: {fingerprint}"));
     }
@@ -234,7 +269,6 @@ fn load_or_create_token(app: &AppContext) -> anyhow::Result<String> {
     let token = secret::generate_token()?;
     state.create().context("could not create the state folder")?;
     file.write(format!("{token}\n").as_bytes()).context("could not store the gateway token")?;
-    app.terminal.print_note(&format!("the token for clients is in {}", path.display()));
     Ok(token)
 }
 

@@ -1,5 +1,6 @@
 //! `zero mcp`: serves zero's tools over MCP, and manages the MCP servers that zero uses.
 
+mod add;
 mod approve;
 mod install;
 mod login;
@@ -15,6 +16,8 @@ use crate::exit::ExitOutcome;
 pub(super) fn run(app: &AppContext, args: &McpArgs) -> anyhow::Result<ExitOutcome> {
     match &args.command {
         None => serve::run(app, &args.serve),
+        Some(McpCommand::Add(args)) => add::add(app, args),
+        Some(McpCommand::Remove(args)) => add::remove(app, args),
         Some(McpCommand::Status(args)) => status::run(app, args),
         Some(McpCommand::Reconnect(args)) => reconnect::run(app, args),
         Some(McpCommand::Approve(args)) => approve::run(app, args),

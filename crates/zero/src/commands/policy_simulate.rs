@@ -135,6 +135,7 @@ impl<'a> PolicySimulator<'a> {
             let mode = args.mode.unwrap_or_else(|| settings.mode());
             let context = PolicyContext {
                 network: settings.command_hosts(),
+                masked_files: settings.masked_files(),
                 secret_files: app.secret_files(&settings),
                 ..context
             };

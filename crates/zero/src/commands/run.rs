@@ -26,6 +26,8 @@ use zero_runtime::session_results::ResultLifetime;
 use zero_runtime::tool_backend::{CallObserver, ToolBackend};
 use zero_runtime::{DialectName, Elicitation, ElicitationAnswer, ElicitationMode, Elicitor};
 use zero_sandbox::ConfigFile;
+use zero_session::agent::DIRECT;
+use zero_session::model::catalog::NO_MODEL_HELP;
 use zero_session::store::GrantRecord;
 use zero_wire::chat::{ChatAbort, ChatAbortParams, ChatAttachment, ChatSend, ChatSendParams};
 use zero_wire::client::{GatewayClient, GatewayClientError, GatewayEvents};
@@ -141,6 +143,14 @@ async fn run_turn(
         connection.close().await;
         return Ok(ExitOutcome::Interrupted);
     };
+    let needs_model = session.model == DIRECT && session.agent != DIRECT;
+    if needs_model && !prompt.trim_start().starts_with('/') {
+        if is_new_session(args) {
+            delete_session(&connection.client, session).await;
+        }
+        connection.close().await;
+        anyhow::bail!(NO_MODEL_HELP);
+    }
     let client = connection.client.clone();
     let run_id = format!("run_{:032x}", fastrand::u128(..));
     let mut send = ChatSendParams {

@@ -1,11 +1,14 @@
-//! `zero stats`: call counts, results and durations from the audit log.
+//! `zero stats`: call counts, results, durations, errors, resources and sessions from the audit
+//! log.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-use zero_core::ErrorType;
+use zero_core::{ByteSize, ErrorReason, ErrorSeverity, ErrorType};
 use zero_runtime::audit::{AuditLog, AuditRow};
-use zero_runtime::metrics::{CallMetrics, CallSample, CallStatus, ToolStats};
+use zero_runtime::metrics::{CallMetrics, CallSample, CallStatus, SessionCallStats, ToolStats};
 
 use super::audit_rows::{self, LogSummary};
 use crate::AppContext;
@@ -15,6 +18,11 @@ use crate::terminal::{
     BAD, FAINT, GOOD, NOTABLE, STRONG, TableCell, TerminalStream, TextTable, damaged_lines_note,
     format_short_duration,
 };
+
+/// Sessions in the table; `--json` has all that are counted.
+const SESSIONS_SHOWN_MAX: usize = 10;
+/// Tools that the table lists for a session, the most used first.
+const SESSION_TOOLS_SHOWN_MAX: usize = 4;
 
 pub(super) fn run(app: &AppContext, args: &StatsArgs) -> anyhow::Result<ExitOutcome> {
     let audit = AuditLog::new(&app.config.state_dir()?);
@@ -39,6 +47,7 @@ pub(super) fn run(app: &AppContext, args: &StatsArgs) -> anyhow::Result<ExitOutc
             "running": open_calls.running,
             "unfinished": unfinished,
             "tools": tools,
+            "sessions": metrics.sessions(),
         }))?;
         return Ok(ExitOutcome::Ok);
     }
@@ -46,6 +55,14 @@ pub(super) fn run(app: &AppContext, args: &StatsArgs) -> anyhow::Result<ExitOutc
         out.write("no calls in this time span; use a longer one with `--since 30d`, or make a call with `zero tools call`\n")?;
     } else {
         out.write(&render_table(tools.iter(), out))?;
+        let tables = [
+            render_errors(tools.iter(), out),
+            render_resources(tools.iter(), out),
+            render_sessions(&metrics.sessions(), out),
+        ];
+        for table in tables.into_iter().flatten() {
+            out.write(&format!("\n{table}"))?;
+        }
     }
     if unfinished > 0 {
         app.terminal.print_note(&format!(
@@ -60,14 +77,23 @@ pub(super) fn run(app: &AppContext, args: &StatsArgs) -> anyhow::Result<ExitOutc
 
 fn to_sample(row: &AuditRow) -> CallSample<'_> {
     let error_type = row.error_type.as_deref();
+    let error_type = ErrorType::ALL.into_iter().find(|known| Some(known.as_str()) == error_type);
+    let reason = row.reason.as_deref().map(|reason| Value::String(reason.to_owned()));
+    let reason: Option<ErrorReason> = reason.and_then(|word| serde_json::from_value(word).ok());
+    let user_wait = Duration::from_micros(row.user_wait_us);
     // The name of an unknown tool is arbitrary text, so all unknown tools share one row.
     let unknown = row.reason.as_deref() == Some("unknown_tool");
     CallSample {
         tool: if unknown { "(unknown)" } else { &row.tool },
+        session: row.session.as_deref(),
         status: CallStatus::parse(&row.status).unwrap_or(CallStatus::Error),
-        error_type: ErrorType::ALL.into_iter().find(|known| Some(known.as_str()) == error_type),
-        duration: Duration::from_micros(row.duration_us),
+        error: error_type.map(|error_type| (error_type, reason)),
+        duration: Duration::from_micros(row.duration_us).saturating_sub(user_wait),
+        user_wait,
         queue_depth: row.queue_depth,
+        attempts: row.attempts.unwrap_or(1),
+        fell_back: row.fallback.is_some(),
+        usage: row.usage.unwrap_or_default(),
     }
 }
 
@@ -75,6 +101,7 @@ fn to_json(stats: &ToolStats) -> Value {
     let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
     let mut value = json!({
         "success_rate": stats.success_rate(),
+        "recovery_rate": stats.recovery_rate(),
         "mean_us": micros(stats.mean()),
         "p50_us": micros(stats.quantile(0.5)),
         "p95_us": micros(stats.quantile(0.95)),
@@ -144,6 +171,117 @@ fn render_table<'a>(
         ]);
     }
     table.render(out)
+}
+
+fn count_cell(count: u64) -> TableCell {
+    TableCell::styled(count.to_string(), if count == 0 { FAINT } else { STRONG })
+}
+
+/// Failures and how they ended, for the tools that had any; `None` if none had.
+fn render_errors<'a>(
+    tools: impl Iterator<Item = (&'a String, &'a ToolStats)>,
+    out: &TerminalStream,
+) -> Option<String> {
+    let mut table = TextTable::new([
+        "ERRORS OF",
+        "LOW",
+        "MEDIUM",
+        "HIGH",
+        "CRITICAL",
+        "FOR USER",
+        "FAILURES",
+        "RECOVERED",
+        "RETRIES",
+    ]);
+    let mut has_rows = false;
+    for (name, stats) in tools {
+        if stats.severities.is_empty() && stats.failures == 0 && stats.retries == 0 {
+            continue;
+        }
+        has_rows = true;
+        let severity = |severity: ErrorSeverity| {
+            count_cell(stats.severities.get(severity.as_str()).copied().unwrap_or_default())
+        };
+        let [low, medium, high, critical] = ErrorSeverity::ALL.map(severity);
+        table.add_row([
+            TableCell::styled(name, STRONG),
+            low,
+            medium,
+            high,
+            critical,
+            count_cell(stats.user_errors),
+            count_cell(stats.failures),
+            count_cell(stats.recovered),
+            count_cell(stats.retries),
+        ]);
+    }
+    has_rows.then(|| table.render(out))
+}
+
+/// Resources of commands and the time of questions, for the tools that have any; `None` if none
+/// has.
+fn render_resources<'a>(
+    tools: impl Iterator<Item = (&'a String, &'a ToolStats)>,
+    out: &TerminalStream,
+) -> Option<String> {
+    let mut table = TextTable::new([
+        "RESOURCES OF",
+        "COMMANDS",
+        "CPU",
+        "PEAK MEMORY",
+        "READ",
+        "WRITTEN",
+        "USER WAIT",
+    ]);
+    let mut has_rows = false;
+    for (name, stats) in tools {
+        if stats.usage.commands == 0 && stats.user_wait_us_total == 0 {
+            continue;
+        }
+        has_rows = true;
+        let micros = |micros: u128| {
+            let micros = u64::try_from(micros).unwrap_or(u64::MAX);
+            TableCell::from(format_short_duration(Duration::from_micros(micros)))
+        };
+        let bytes = |bytes: u64| TableCell::from(ByteSize::bytes(bytes).to_string());
+        table.add_row([
+            TableCell::styled(name, STRONG),
+            count_cell(stats.usage.commands),
+            micros(u128::from(stats.usage.cpu_us)),
+            bytes(stats.usage.memory_bytes),
+            bytes(stats.usage.read_bytes),
+            bytes(stats.usage.written_bytes),
+            micros(stats.user_wait_us_total),
+        ]);
+    }
+    has_rows.then(|| table.render(out))
+}
+
+/// The sessions with the most calls; `None` if no call belongs to one.
+fn render_sessions(
+    sessions: &BTreeMap<String, SessionCallStats>,
+    out: &TerminalStream,
+) -> Option<String> {
+    let mut sessions: Vec<_> = sessions.iter().collect();
+    sessions.sort_by_key(|(_, stats)| Reverse(stats.calls));
+    let mut table = TextTable::new(["SESSION", "CALLS", "OK", "TOOLS"]);
+    for (id, stats) in sessions.iter().take(SESSIONS_SHOWN_MAX) {
+        let mut tools: Vec<_> = stats.tools.iter().collect();
+        tools.sort_by_key(|(_, count)| Reverse(**count));
+        let shown = tools.iter().take(SESSION_TOOLS_SHOWN_MAX);
+        let mut shown: Vec<_> = shown.map(|(tool, count)| format!("{tool} {count}")).collect();
+        let rest = tools.len().saturating_sub(SESSION_TOOLS_SHOWN_MAX);
+        if rest > 0 {
+            shown.push(format!("{rest} more"));
+        }
+        table.add_row([
+            TableCell::styled(id, STRONG),
+            stats.calls.to_string().into(),
+            stats.ok.to_string().into(),
+            shown.join(", ").into(),
+        ]);
+    }
+    (!sessions.is_empty()).then(|| table.render(out))
 }
 
 #[cfg(test)]

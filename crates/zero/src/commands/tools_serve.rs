@@ -31,6 +31,10 @@ pub(super) fn run(app: &AppContext, args: &ToolsServeArgs) -> anyhow::Result<Exi
         dialect: args.dialect,
         permissions: if args.yes { ToolServerApproval::AllowAll } else { ToolServerApproval::Ask },
     };
+    app.terminal.print_protocol_hint(
+        "JSON-RPC, one message per line",
+        "call a tool here with `zero tools call`, or see `zero tools serve --help`",
+    );
     let output = stdio_guard::take_stdout().context("could not reserve stdout for the caller")?;
     let runtime = multi_thread_runtime()?;
     let served = runtime.block_on(async {

@@ -137,10 +137,13 @@ impl UndoOperation<'_> {
             Some(above) => format!("there are changes in `--workspace {}`", above.display()),
             None => "pass `--workspace DIR` for another folder".to_owned(),
         };
-        let message = format!(
-            "nothing to undo: no tool changed a file in `{}`, or all changes are undone; {hint}",
-            folder.display()
-        );
+        let folder = folder.display();
+        let message = match self.entries().is_ok_and(|entries| !entries.is_empty()) {
+            true => format!(
+                "nothing to undo: every change in `{folder}` is undone already; `zero undo --list` shows them, and `zero undo ID` with the number of an undo makes its change again; {hint}"
+            ),
+            false => format!("nothing to undo: no tool changed a file in `{folder}`; {hint}"),
+        };
         ToolError::not_found(ErrorReason::NoChange, message)
     }
 

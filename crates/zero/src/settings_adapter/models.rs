@@ -56,7 +56,7 @@ pub(crate) fn agent_profiles(settings: &WorkspaceSettings) -> Vec<AgentProfile> 
 }
 
 /// Returns the protocol and the default base URL of its provider.
-fn to_api(api: ModelApiSetting) -> (ModelApi, &'static str) {
+pub(crate) fn to_api(api: ModelApiSetting) -> (ModelApi, &'static str) {
     match api {
         ModelApiSetting::Chat => (ModelApi::OpenAiChat, "https://api.openai.com/v1"),
         ModelApiSetting::Responses => (ModelApi::OpenAiResponses, "https://api.openai.com/v1"),

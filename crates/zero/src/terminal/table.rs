@@ -1,14 +1,20 @@
-//! Tables with aligned columns, truncated at the width of the terminal.
+//! Tables with aligned columns that fit the width of the terminal.
+//!
+//! If a table is too wide, its widest columns become narrower and their texts are wrapped, so that
+//! every column stays visible.
 
 use anstyle::Style;
-use zero_core::text_shortening::shorten_to_fit;
 
 use super::{STRONG, TerminalStream, escape_line};
 
 /// Spaces between two columns.
 const COLUMN_GAP: usize = 2;
+/// A column is not made narrower than this, in characters, unless its text is shorter.
+const COLUMN_CHARS_MIN: usize = 8;
+/// Most lines of one cell; the last one then ends in an ellipsis.
+const CELL_LINES_MAX: usize = 6;
 
-/// One table cell. Its text is escaped and stays on one line.
+/// One table cell. Its text is escaped, and wrapped only if the table is too wide.
 #[derive(Clone, Debug)]
 pub(crate) struct TableCell {
     text: String,
@@ -48,23 +54,18 @@ impl TextTable {
 
     /// Renders the table for a stream; on a terminal, no line is wider than the terminal.
     pub(crate) fn render(&self, stream: &TerminalStream) -> String {
-        let widths = self.column_widths();
+        let mut widths = self.column_widths();
+        if let Some(columns) = stream.columns {
+            shrink_widest(&mut widths, columns);
+        }
         let mut text = String::new();
         for row in &self.rows {
-            let mut left = stream.columns.unwrap_or(usize::MAX);
-            let last = row.iter().rposition(|cell| !cell.text.is_empty()).unwrap_or(0);
-            for (column, cell) in row.iter().enumerate().take(last + 1) {
-                let shown = shorten_to_fit(&cell.text, left);
-                let used = shown.chars().count();
-                text.push_str(&stream.paint(cell.style, &shown));
-                left = left.saturating_sub(used);
-                if column < last {
-                    let pad = (widths[column] + COLUMN_GAP).saturating_sub(used).min(left);
-                    text.extend(std::iter::repeat_n(' ', pad));
-                    left -= pad;
-                }
+            let cells: Vec<Vec<String>> =
+                row.iter().zip(&widths).map(|(cell, width)| wrap(&cell.text, *width)).collect();
+            let height = cells.iter().map(Vec::len).max().unwrap_or(1).max(1);
+            for line in 0..height {
+                render_line(&mut text, stream, row, &cells, &widths, line);
             }
-            text.push('\n');
         }
         text
     }
@@ -80,13 +81,87 @@ impl TextTable {
     }
 }
 
+/// Appends one line of a row. A terminal that is too narrow for the narrowest columns cuts it.
+fn render_line(
+    text: &mut String,
+    stream: &TerminalStream,
+    row: &[TableCell],
+    cells: &[Vec<String>],
+    widths: &[usize],
+    line: usize,
+) {
+    let part = |column: usize| cells[column].get(line).map_or("", String::as_str);
+    let mut left = stream.columns.unwrap_or(usize::MAX);
+    let last = (0..row.len()).rev().find(|column| !part(*column).is_empty()).unwrap_or(0);
+    for (column, cell) in row.iter().enumerate().take(last + 1) {
+        let shown: String = part(column).chars().take(left).collect();
+        let used = shown.chars().count();
+        if !shown.is_empty() {
+            text.push_str(&stream.paint(cell.style, &shown));
+        }
+        left = left.saturating_sub(used);
+        if column < last {
+            let pad = (widths[column] + COLUMN_GAP).saturating_sub(used).min(left);
+            text.extend(std::iter::repeat_n(' ', pad));
+            left -= pad;
+        }
+    }
+    text.push('\n');
+}
+
+/// Takes characters from the widest column until all fit, or none can become narrower.
+fn shrink_widest(widths: &mut [usize], columns: usize) {
+    let gaps = widths.len().saturating_sub(1) * COLUMN_GAP;
+    loop {
+        let total = widths.iter().sum::<usize>() + gaps;
+        let Some(widest) = widths.iter_mut().max() else { return };
+        if total <= columns || *widest <= COLUMN_CHARS_MIN {
+            return;
+        }
+        *widest -= 1;
+    }
+}
+
+/// The lines of a text in a column: broken at spaces, and within a word that is longer than a line.
+fn wrap(text: &str, width: usize) -> Vec<String> {
+    if text.chars().count() <= width || width == 0 {
+        return vec![text.to_owned()];
+    }
+    let (mut lines, mut line) = (Vec::new(), String::new());
+    for word in text.split(' ') {
+        let mut rest: Vec<char> = word.chars().collect();
+        loop {
+            let used = line.chars().count();
+            let gap = usize::from(used > 0);
+            let room = width.saturating_sub(used + gap);
+            if rest.len() <= room {
+                line.extend(std::iter::repeat_n(' ', gap).chain(rest));
+                break;
+            }
+            // A long word, such as a path, fills the line and goes on in the next one.
+            if rest.len() > width && room > 0 {
+                line.extend(std::iter::repeat_n(' ', gap).chain(rest.drain(..room)));
+            }
+            lines.push(std::mem::take(&mut line));
+        }
+    }
+    lines.push(line);
+    if lines.len() > CELL_LINES_MAX {
+        lines.truncate(CELL_LINES_MAX);
+        if let Some(last) = lines.last_mut() {
+            *last = last.chars().take(width.saturating_sub(1)).chain(['…']).collect();
+        }
+    }
+    lines
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::terminal::Terminal;
 
     #[test]
-    fn columns_are_aligned_and_cut_at_window_edge() {
+    fn columns_are_aligned_and_wrapped_at_window_edge() {
         let mut table = TextTable::new(["NAME", "ABOUT"]);
         table.add_row(["Read".into(), "reads a\nfile of any size".into()]);
         table.add_row(["ReadMany".into(), "reads".into()]);
@@ -96,8 +171,36 @@ mod tests {
             table.render(&stream),
             "NAME      ABOUT\nRead      reads a\\nfile of any size\nReadMany  reads\nx\n"
         );
-        let shown = table.render(&stream.with_columns(16));
-        assert!(shown.contains("Read      reads…\n"), "{shown}");
-        assert!(shown.starts_with("\x1b[1mNAME\x1b[0m"), "{shown}");
+        let shown = table.render(&stream.with_columns(24).without_colours());
+        assert_eq!(
+            shown,
+            "NAME      ABOUT\nRead      reads a\\nfile\n          of any size\nReadMany  reads\nx\n"
+        );
+    }
+
+    #[test]
+    fn every_column_stays_visible_at_80_columns() {
+        let mut table = TextTable::new(["TOOL", "PATH", "WHY", "TIME"]);
+        let path = "/home/somebody/projects/".repeat(5);
+        table.add_row([
+            "Read".into(),
+            path.as_str().into(),
+            "it is outside the workspace, and no rule allows it; zero asks".into(),
+            "12 ms".into(),
+        ]);
+        let shown = table.render(&Terminal::for_test().out.with_columns(80).without_colours());
+        assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
+        assert!(shown.lines().next().unwrap().ends_with("TIME"), "{shown}");
+        assert!(shown.contains("12 ms"), "{shown}");
+        let wrapped: String = shown.lines().skip(1).map(|line| &line[6..]).collect();
+        assert!(wrapped.contains("/home/somebody/projects"), "{shown}");
+    }
+
+    #[test]
+    fn long_cell_ends_in_ellipsis() {
+        let lines = wrap(&"word ".repeat(100), 10);
+        assert_eq!(lines.len(), CELL_LINES_MAX);
+        assert!(lines.last().unwrap().ends_with('…'));
+        assert!(lines.iter().all(|line| line.chars().count() <= 10), "{lines:?}");
     }
 }

@@ -296,7 +296,7 @@ fn killed_call_is_named_as_unfinished() {
     zero.stdout(&["tools", "call", "Read", r#"{"file_path": "a.txt"}"#]);
     assert!(run_verify(&zero, &[]).contains("intact; 3 rows"));
     let tail = zero.stdout(&["audit", "tail"]);
-    let tools: Vec<_> = tail.lines().filter_map(|line| line.split_whitespace().nth(3)).collect();
+    let tools: Vec<_> = tail.lines().filter_map(|line| line.split_whitespace().nth(4)).collect();
     assert_eq!(tools, ["Bash", "Read"], "{tail}");
     assert_eq!(run_documented_check(&zero), "");
 }

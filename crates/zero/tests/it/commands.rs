@@ -197,7 +197,7 @@ fn empty_state_is_reported() {
     insta::assert_snapshot!(zero.run(&["undo"]), @"
     exit 1
     --- stderr
-    error: nothing to undo: no tool changed a file in `[FOLDER]`, or all changes are undone; pass `--workspace DIR` for another folder
+    error: nothing to undo: no tool changed a file in `[FOLDER]`; pass `--workspace DIR` for another folder
     ");
     insta::assert_snapshot!(zero.run(&["undo", "--list"]), @"
     exit 0
@@ -241,6 +241,87 @@ fn every_call_leaves_countable_audit_row() {
 }
 
 #[test]
+fn stats_show_errors_resources_and_sessions() {
+    let zero = TestProgram::new();
+    zero.run(&["tools", "call", "Bash", r#"{"command": "echo hi > a"}"#, "--yes"]);
+    zero.run(&["tools", "call", "Read", r#"{"file_path": "missing"}"#]);
+    zero.run(&["run", "/read a"]);
+    let stats: Value = serde_json::from_str(&zero.stdout(&["stats", "--json"])).unwrap();
+    let (bash, read) = (&stats["tools"]["Bash"], &stats["tools"]["Read"]);
+    assert_eq!(bash["usage"]["commands"], 1, "{stats}");
+    assert!(bash["usage"]["cpu_us"].as_u64().unwrap() > 0, "{stats}");
+    assert!(bash["usage"]["memory_bytes"].as_u64().unwrap() > 0, "{stats}");
+    assert_eq!((&bash["failures"], &bash["recovery_rate"]), (&0.into(), &Value::Null), "{stats}");
+    assert_eq!(
+        (&read["calls"], &read["failures"], &read["recovered"]),
+        (&2.into(), &1.into(), &0.into())
+    );
+    assert_eq!(
+        (&read["severities"]["low"], &read["user_errors"]),
+        (&1.into(), &0.into()),
+        "{stats}"
+    );
+    let sessions = stats["sessions"].as_object().unwrap();
+    let [(_, session)] = &sessions.iter().collect::<Vec<_>>()[..] else { panic!("{stats}") };
+    assert_eq!((&session["calls"], &session["tools"]["Read"]), (&1.into(), &1.into()), "{stats}");
+    let text = zero.stdout(&["stats"]);
+    for heading in ["TOOL ", "ERRORS OF ", "RESOURCES OF ", "SESSION "] {
+        assert!(text.lines().any(|line| line.starts_with(heading)), "{heading}: {text}");
+    }
+}
+
+#[test]
+fn failed_command_of_call_is_seen_by_scripts() {
+    let zero = TestProgram::new();
+    for (command, exit, code) in [("true", 0, 0), ("exit 3", 1, 3)] {
+        let input = serde_json::json!({"command": command}).to_string();
+        let args = ["tools", "call", "Bash", &input, "--yes", "--json"];
+        let output = zero.command(&args).output().unwrap();
+        assert_eq!(output.status.code(), Some(exit), "{command}");
+        let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(answer["ok"], true);
+        assert_eq!(answer["result"]["structured"]["exit_code"], code);
+        let text = zero.run(&["tools", "call", "Bash", &input, "--yes"]);
+        assert!(text.starts_with(&format!("exit {exit}\n")), "{text}");
+    }
+}
+
+#[test]
+fn unknown_command_suggests_nearest() {
+    let zero = TestProgram::new();
+    for (args, nearest) in [
+        (&["tols"][..], "'tools'"),
+        (&["modles"], "'models'"),
+        (&["mcp", "stauts"], "'status'"),
+        (&["config", "lst"], "'list'"),
+    ] {
+        let text = zero.run(args);
+        assert!(text.starts_with("exit 2\n") && text.contains(nearest), "{text}");
+    }
+}
+
+#[test]
+fn end_of_call_is_logged_as_tool_used() {
+    let zero = TestProgram::new();
+    for (input, success) in [(r#"{"pattern": "*"}"#, true), (r#"{"pattern": 3}"#, false)] {
+        let mut command = zero.command(&["tools", "call", "Glob", input]);
+        let output = command.env("ZERO_LOG", "zero_runtime=info").output().unwrap();
+        let log = String::from_utf8(output.stderr).unwrap();
+        let log = strip_colors(&log);
+        let line = log
+            .lines()
+            .find(|line| line.contains(" tool_used "))
+            .unwrap_or_else(|| panic!("{log}"));
+        assert!(line.contains(" tool=\"Glob\" duration_ms="), "{line}");
+        assert!(line.contains(&format!(" success={success} ")), "{line}");
+    }
+}
+
+fn strip_colors(text: &str) -> String {
+    zero_core::ansi_filter::strip(text.as_bytes())
+}
+
+#[test]
 fn non_utf8_file_name_keeps_result() {
     let zero = TestProgram::new();
     let name = OsStr::from_bytes(b"x\xfe.txt");
@@ -258,7 +339,7 @@ fn log_names_call_and_tool() {
     let mut command = zero.command(&["tools", "call", "LS", "{}"]);
     let output = command.env("ZERO_LOG", "info").output().unwrap();
     let log = String::from_utf8(output.stderr).unwrap();
-    for part in ["INFO tool_call{", "call_id=call_", "tool=\"LS\"", "call ended status=\"ok\""] {
+    for part in ["INFO tool_call{", "call_id=call_", "tool=\"LS\"", "tool_used tool=\"LS\""] {
         assert!(log.contains(part), "{part} is not in {log}");
     }
 }

@@ -374,3 +374,55 @@ fn concurrent_changes_both_persist() {
     }
     assert_eq!(zero.stdout(&["config", "get", "permissions.allow"]).lines().count(), 8);
 }
+
+#[test]
+fn unset_settings_are_listed_with_defaults() {
+    let zero = TestProgram::new();
+    zero.stdout(&["config", "set", "permissions.mode", "plan"]);
+    let text = zero.stdout(&["config", "list", "--defaults"]);
+    let row = |key: &str| {
+        let line = text.lines().find(|line| line.split_whitespace().next() == Some(key));
+        let line = line.unwrap_or_else(|| panic!("{key}: {text}"));
+        line.split_whitespace().skip(1).collect::<Vec<_>>().join(" ")
+    };
+    assert!(row("permissions.mode").starts_with("plan ~/.config/zero/settings.json:"), "{text}");
+    assert_eq!(row("limits.file-timeout"), "30s default");
+    assert_eq!(row("secrets.mask"), "true default");
+    assert_eq!(row("permissions.deny"), "[] default");
+    assert_eq!(row("gateway.port"), "18789 default");
+    assert_eq!(row("network.extraCa"), "(not set) default");
+    let rows: serde_json::Value =
+        serde_json::from_str(&zero.stdout(&["config", "list", "--defaults", "--json"])).unwrap();
+    let rows = rows.as_array().unwrap();
+    let set = rows.iter().filter(|row| row["key"] == "permissions.mode");
+    assert_eq!(set.map(|row| &row["value"]).collect::<Vec<_>>(), [&serde_json::json!("plan")]);
+    assert!(rows.iter().any(|row| row["key"] == "agent" && row["state"] == "default"));
+    assert!(zero.run(&["config", "list"]).lines().count() < 6);
+}
+
+#[test]
+fn edited_settings_are_checked_before_they_are_saved() {
+    let zero = TestProgram::new();
+    let without = zero.run(&["config", "edit"]);
+    assert!(without.starts_with("exit 2\n") && without.contains("an editor needs a terminal"));
+    let edit = |script: &str| {
+        let mut command = zero.command(&["config", "edit"]);
+        command.env("EDITOR", script).env("PATH", "/usr/bin:/bin").env("NO_COLOR", "1");
+        crate::terminal_process::TerminalProcess::start(command).wait_for_exit()
+    };
+    let file = zero.folder().join(USER_FILE);
+    let (code, seen) = edit("true");
+    assert_eq!((code, file.exists()), (0, false), "{seen}");
+    let write = |text: &str| format!("f() {{ printf '%s' '{text}' > \"$1\"; }}; f");
+    let (code, seen) = edit(&write(r#"{"permissions": {"mode": "plan"}}"#));
+    assert!(code == 0 && seen.contains("saved ~/.config/zero/settings.json"), "{seen}");
+    let saved = std::fs::read_to_string(&file).unwrap();
+    for wrong in [r#"{"permissions": {"mode": "plam"}}"#, "{", r#"{"nonsense": 1}"#] {
+        let (code, seen) = edit(&write(wrong));
+        assert_eq!(code, 2, "{seen}");
+        assert!(seen.contains("nothing changed; your text is in "), "{seen}");
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), saved);
+    }
+    let (code, seen) = edit("false");
+    assert!(code == 1 && seen.contains("nothing changed"), "{seen}");
+}

@@ -51,7 +51,8 @@ fn healthy_setup_is_reported_ok() {
     ok      rules    no rules; zero asks before it changes anything
     ok      mode     ask (default)
     ok      secrets  no secret files and no secret variables found
-    ok      models   no model is configured; set OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY, or OLLAMA_HOST for local models, or add one under `models` in settings; ZERO_MODEL selects one of several
+    warning models   no model is configured
+                     run `zero login`, or `zero models` to see the model servers on this machine
     ok      gateway  reachable only from this machine; named tokens: 0
     ok      editor   `zero acp` uses a gateway in its own process
     ok      network  commands have no network access
@@ -62,7 +63,7 @@ fn healthy_setup_is_reported_ok() {
     ok      PATH     2 folders, all outside the workspace
     ok      git      no hooks or configured programs that git would run
 
-    no problems found
+    no errors, 1 warning
     ");
     assert_eq!(output.status.code(), Some(0));
     let all = machine.join("\n");

@@ -260,3 +260,27 @@ fn request_frame(method: &str, params: &Value) -> Vec<u8> {
     let length = u16::try_from(text.len()).unwrap().to_be_bytes();
     [&[0x81, 0x80 | 126, length[0], length[1], 0, 0, 0, 0], text.as_bytes()].concat()
 }
+
+#[test]
+fn each_start_names_token_and_end_is_announced() {
+    let zero = TestProgram::new();
+    for start in ["first", "second"] {
+        let mut command = zero.command(&["gateway", "--port", "0"]);
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+        let mut reader = BufReader::new(child.stderr.take().unwrap());
+        let mut text = String::new();
+        while !text.contains("press Ctrl-C to stop it") {
+            let read = reader.read_line(&mut text).unwrap();
+            assert_ne!(read, 0, "{start}: {text}");
+        }
+        assert!(text.contains("/zero/gateway.token\n"), "{start}: {text}");
+        assert!(text.contains("to use it, pass `--url ws://127.0.0.1:"), "{start}: {text}");
+        let pid = child.id().to_string();
+        let signal = zero.external_command("kill").args(["-INT", &pid]).status().unwrap();
+        assert!(signal.success());
+        reader.read_to_string(&mut text).unwrap();
+        assert!(text.contains("note: stopping; active runs have"), "{start}: {text}");
+        assert!(text.ends_with("note: stopped\n"), "{start}: {text}");
+        assert!(child.wait().unwrap().success(), "{start}");
+    }
+}

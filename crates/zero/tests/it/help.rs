@@ -38,6 +38,9 @@ fn help_lists_commands() {
     Usage: zero [COMMAND]
 
     Commands:
+      login        Set up a model: provider, key and default
+      logout       Remove a model and its key
+      models       List the models, and the model servers on this machine
       run          Send a prompt to the agent
       acp          Run as an agent for editors (Agent Client Protocol over stdio)
       sessions     List, show, export, fork, reset and delete sessions
@@ -123,7 +126,8 @@ fn call_help_shows_examples() {
     On a terminal, zero asks before a call that changes something. Without a terminal, pass --yes.
     `zero undo` reverts file changes.
 
-    Exit codes: 0 the tool returned a result, 1 it returned an error, 2 wrong usage, 3 denied.
+    Exit codes: 0 the tool returned a result, 1 it returned an error or its command failed
+    (`exit_code` in the JSON is the command's own), 2 wrong usage, 3 denied.
     "#);
 }
 

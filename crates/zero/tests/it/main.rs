@@ -21,6 +21,7 @@ mod hostile_disk;
 mod jobs;
 #[cfg(feature = "lsp")]
 mod language_servers;
+mod login;
 mod mcp;
 mod mcp_fixture;
 mod mcp_servers;

@@ -117,3 +117,58 @@ fn doctor_reports_unusable_servers_with_reason() {
     let (_, found) = run_doctor(&zero, "mcp", SYSTEM_PATH);
     assert!(!found.iter().any(|line| line.contains("other users can read")), "{found:?}");
 }
+
+#[test]
+fn servers_are_added_and_removed_by_command() {
+    let zero = TestProgram::new();
+    let read = || -> serde_json::Value {
+        let file = zero.folder().join(crate::config::USER_FILE);
+        serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap()
+    };
+    let args = [
+        "mcp",
+        "add",
+        "files",
+        "--env",
+        "A=b=c",
+        "--env-from",
+        "TOKEN",
+        "--",
+        "npx",
+        "-y",
+        "server",
+        "--flag",
+        ".",
+    ];
+    assert!(zero.stdout(&args).starts_with("set `mcpServers.files` in ~/.config/zero"));
+    zero.stdout(&["mcp", "add", "docs", "https://docs.example.com/mcp"]);
+    let expected = serde_json::json!({"mcpServers": {
+        "files": {"command": "npx", "args": ["-y", "server", "--flag", "."], "env": {"A": "b=c", "TOKEN": "${TOKEN}"}},
+        "docs": {"url": "https://docs.example.com/mcp"},
+    }});
+    assert_eq!(read(), expected);
+    for (args, why) in [
+        (
+            &["mcp", "add", "docs", "https://other.example.com"][..],
+            "there is a server `docs` already",
+        ),
+        (&["mcp", "add", "x"], "required arguments"),
+        (&["mcp", "add", "x", "npx"], "put `--` before it"),
+        (&["mcp", "add", "x", "https://me:s3cret@h.example/"], "contains credentials"),
+        (&["mcp", "add", "x", "https://h.example/", "--", "npx"], "cannot be used with"),
+        (&["mcp", "add", "a b", "https://h.example/"], "a b"),
+        (&["mcp", "add", "mcp", "https://h.example/"], "mcp"),
+        (&["mcp", "add", "x", "--env", "s3cret", "--", "npx"], "a variable has a name"),
+    ] {
+        let text = zero.run(args);
+        assert!(text.starts_with("exit 2\n") && text.contains(why), "{args:?}: {text}");
+        assert!(!text.contains("s3cret"), "{text}");
+    }
+    assert_eq!(read(), expected);
+    zero.stdout(&["mcp", "remove", "files"]);
+    assert!(zero.run(&["mcp", "remove", "files"]).starts_with("exit 1\n"));
+    assert_eq!(
+        read(),
+        serde_json::json!({"mcpServers": {"docs": {"url": "https://docs.example.com/mcp"}}})
+    );
+}

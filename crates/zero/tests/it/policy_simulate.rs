@@ -107,3 +107,19 @@ fn simulate_of_empty_log_succeeds() {
     let seen = zero.run(&["policy", "simulate", "--since", "1h"]);
     assert!(seen.starts_with("exit 0\nno calls"), "{seen}");
 }
+
+#[test]
+fn secret_file_is_asked_about_as_in_a_call() {
+    let zero = TestProgram::new();
+    write_file(&zero, ".env", "TOKEN=sk-0123456789abcdef\n");
+    let refused = zero.run(&["tools", "call", "Read", r#"{"file_path": ".env"}"#]);
+    assert!(refused.starts_with("exit 3\n"), "{refused}");
+    let report: serde_json::Value =
+        serde_json::from_str(&zero.stdout(&["policy", "simulate", "--json"])).unwrap();
+    assert_eq!(
+        (&report["now"]["ask"], &report["now"]["allow"]),
+        (&1.into(), &0.into()),
+        "{report}"
+    );
+    assert_eq!(report["changes"], serde_json::json!([]), "{report}");
+}

@@ -35,7 +35,7 @@ fn fresh_install_runs_without_model() {
     write_file(&zero, "hello.txt", "hello\n");
     check_run(&zero, &["/read hello.txt"], "0", &["hello"]);
     check_run(&zero, &["/help"], "0", &["/read"]);
-    check_run(&zero, &["what is this?"], "0", &["model"]);
+    check_run(&zero, &["what is this?"], "1", &["no model is configured; run `zero login`"]);
 }
 
 #[test]
@@ -302,7 +302,7 @@ fn refused_prompt_leaves_no_unnamed_session() {
     let zero = TestProgram::new();
     let png = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x06\0\0\0\x1f\x15\xc4\x89";
     write_file(&zero, "dot.png", png);
-    let refused = ["--image", "dot.png", "what is it?"];
+    let refused = ["--image", "dot.png", "/help"];
     check_run(&zero, &refused, "2", &["does not accept images"]);
     let sessions = || zero.run(&["sessions", "list"]);
     assert!(!sessions().contains("agent:"), "{}", sessions());

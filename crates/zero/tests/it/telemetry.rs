@@ -219,13 +219,39 @@ fn collector_gets_runs_and_calls_without_content() {
     ] {
         assert_eq!(attribute_text(&span.attributes, key), expected);
     }
-    assert!(spans.iter().all(|span| span.events.is_empty() && span.links.is_empty()));
+    assert!(spans.iter().all(|span| span.links.is_empty()));
+    assert!(run.events.is_empty(), "{run:?}");
+    let [used] = call.events.as_slice() else { panic!("{:?}", call.events) };
+    assert_eq!((used.name.as_str(), used.attributes.len()), ("tool_used", 3), "{used:?}");
+    assert_eq!(attribute_text(&used.attributes, "tool"), "Read");
+    let value = |key: &str| {
+        let field = used.attributes.iter().find(|field| field.key == key).unwrap();
+        field.value.clone().unwrap().value.unwrap()
+    };
+    assert_eq!(value("success"), any_value::Value::BoolValue(true));
+    assert!(matches!(value("duration_ms"), any_value::Value::IntValue(0..60_000)));
 
     let figures = collector.received_metrics();
     assert_eq!(metric_count(&figures, "zero_runs_ended_total", None), Some(1));
     assert_eq!(metric_count(&figures, "zero_runs_running", None), Some(0));
     let ok = Some(("status", "ok"));
     assert_eq!(metric_count(&figures, "zero_tool_executions_total", ok), Some(1));
+    assert_eq!(metric_count(&figures, "zero_session_tool_calls_total", None), Some(1));
+    for (name, label) in [
+        ("zero_tool_errors_by_severity_total", Some(("severity", "high"))),
+        ("zero_tool_user_errors_total", None),
+        ("zero_tool_failures_total", None),
+        ("zero_tool_recoveries_total", None),
+        ("zero_tool_retries_total", None),
+        ("zero_tool_memory_peak_bytes", None),
+        ("zero_tool_io_bytes_total", Some(("direction", "read"))),
+        ("zero_model_retries_total", None),
+    ] {
+        assert_eq!(metric_count(&figures, name, label), Some(0), "{name}");
+    }
+    for name in ["zero_tool_cpu_seconds_total", "zero_tool_user_wait_seconds_total"] {
+        assert!(figures.iter().any(|metric| metric.name == name), "{name}");
+    }
     let spread = figures.iter().find(|metric| metric.name == "zero_tool_duration_seconds");
     let Some(metric::Data::Histogram(spread)) = &spread.unwrap().data else { panic!() };
     assert_eq!((spread.data_points[0].count, spread.data_points[0].bucket_counts.len()), (1, 12));

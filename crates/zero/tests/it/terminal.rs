@@ -336,3 +336,19 @@ fn key_is_typed_without_echo() {
         assert!(seen.contains(holds) && !seen.contains("sk-"), "{keys:?}: {seen}");
     }
 }
+
+#[test]
+fn protocol_commands_explain_themselves_at_terminal() {
+    for (args, expected) in [
+        (&["acp"][..], "this speaks the Agent Client Protocol on stdin and stdout"),
+        (&["mcp"], "this speaks the Model Context Protocol on stdin and stdout"),
+        (&["tools", "serve"], "this speaks JSON-RPC, one message per line on stdin and stdout"),
+    ] {
+        let zero = TestProgram::new();
+        let mut terminal = start_on_terminal(&zero, args);
+        terminal.wait_for_text(expected);
+        terminal.type_keys("\u{4}");
+        let (code, seen) = terminal.wait_for_exit();
+        assert_eq!(code, 0, "{seen}");
+    }
+}

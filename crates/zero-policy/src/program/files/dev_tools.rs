@@ -17,11 +17,12 @@ pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> 
 
 /// Tools whose version and help options have no other effect.
 ///
-/// Tools that run something of the project even then are excluded: a `rust-toolchain.toml` names
-/// the folder of `cargo` and `rustc`, a `global.json` that of `dotnet`, `yarn` and `pnpm` have such
-/// a setting too, `pytest` loads `conftest.py`, `hg` the extensions in `.hg/hgrc`.
+/// Tools that run something of the project even then are excluded: a `global.json` names the folder
+/// of `dotnet`, `yarn` and `pnpm` have such a setting too, `pytest` loads `conftest.py`, `hg` the
+/// extensions in `.hg/hgrc`. A `rust-toolchain.toml` names the folder of `cargo`: the engine looks for
+/// it.
 const VERSION_TOOLS: &[&str] = words!(
-    "rustup npm npx pip pip3 uv poetry go make cmake ninja docker kubectl helm terraform java \
+    "cargo rustup npm npx pip pip3 uv poetry go make cmake ninja docker kubectl helm terraform java \
      javac swift zig ghc tsc ruff black mypy gem brew jj svn tmux systemctl journalctl dpkg rpm \
      apt gpg rsync ssh gdb psql sqlite3 mysql ffmpeg"
 );
@@ -184,7 +185,11 @@ mod tests {
         check("journalctl --vac=1", "not known");
         check("systemctl status -H evil", "not known");
         check("yarn --version", "not known");
-        check("cargo --version", "not known");
+        check("cargo --version", "looks");
+        check("cargo -V", "looks");
+        check("cargo +nightly --version", "not known");
+        check("cargo --version --config x", "not known");
+        check("cargo -C dir --version", "not known");
         check("rustup show", "not known");
         check("pytest --version", "not known");
         check("docker compose ps", "not known");

@@ -13,8 +13,9 @@ use crate::word_list::words;
 /// Analyzes an interpreter, a compiler or an editor.
 pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
     let kind = classify_program(name)?;
-    // A file of the project may select which `rustc` runs, and `tclsh` runs its input in any case.
-    let is_special = kind == ToolchainKind::Editor || matches!(name, "rustc" | "tclsh");
+    // `tclsh` runs its input in any case. The engine checks whether a file of the project selects
+    // which `rustc` runs.
+    let is_special = kind == ToolchainKind::Editor || name == "tclsh";
     if asks_version(name, args) && !is_special {
         return Some(CommandAnalysisBuilder::default().build_complete());
     }
@@ -36,7 +37,8 @@ pub(super) fn asks_version(name: &str, args: &[ShellArg]) -> bool {
     match only.as_str() {
         "--version" | "--help" => true,
         "-V" => words!(
-            "python pypy pip deno ld as ssh rsync tmux uv poetry ruff black mypy psql mysql perl"
+            "python pypy pip deno ld as ssh rsync tmux uv poetry ruff black mypy psql mysql perl \
+             cargo rustc"
         )
         .contains(&stem),
         "-v" => words!("node nodejs php lua luajit bun perl ruby julia irb").contains(&stem),
@@ -206,7 +208,10 @@ mod tests {
         }
         check("openssl version", "looks");
         check("vim --version", "program");
-        check("rustc --version", "program");
+        check("rustc --version", "looks");
+        check("rustc -V", "looks");
+        check("rustc --version --print sysroot", "program");
+        check("rustc +nightly --version", "program: read +nightly");
     }
 
     #[test]

@@ -172,8 +172,11 @@ impl ScriptWalker<'_> {
             [ShellArg::Known(path)] if path.starts_with('+') && builtin == "pushd" => {
                 WorkingFolders::Unknown
             }
-            // The result of `link/..` depends on whether symlinks are followed.
-            [ShellArg::Known(path)] if leads_back(path) => WorkingFolders::Unknown,
+            // The result of `link/..` depends on whether symlinks are followed: shells do not, unless
+            // the path without it cannot be entered. The current folder always can.
+            [ShellArg::Known(path)] if leads_back(path) && !state.folders.is_kept_by(path) => {
+                WorkingFolders::Unknown
+            }
             [ShellArg::Known(path)] => state.folders.enter(path),
             _ => WorkingFolders::Unknown,
         }

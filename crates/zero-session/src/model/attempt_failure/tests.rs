@@ -1,5 +1,6 @@
 //! Table: provider responses and the errors they become.
 
+use jiff::Timestamp;
 use serde_json::json;
 
 use super::*;
@@ -9,7 +10,9 @@ fn subject() -> ModelDescriptor {
         name: "openai/gpt-5".to_owned(),
         id: "gpt-5".to_owned(),
         origin: "https://api.openai.com".to_owned(),
-        key_hint: "set OPENAI_API_KEY".to_owned(),
+        key_hint: "check the variable OPENAI_API_KEY".to_owned(),
+        model_hint: "correct `models.gpt.model` in your settings".to_owned(),
+        address_hint: "check `models.gpt.baseUrl` in your settings".to_owned(),
     }
 }
 
@@ -139,17 +142,17 @@ fn messages_say_cause_and_next_step() {
     check(
         401,
         r#"{"error":{"message":"Incorrect\n API key"}}"#,
-        "`openai/gpt-5`: https://api.openai.com does not accept the key (HTTP 401): Incorrect API key; set OPENAI_API_KEY",
+        "`openai/gpt-5`: https://api.openai.com does not accept the key (HTTP 401): Incorrect API key; check the variable OPENAI_API_KEY",
     );
     check(
         404,
         r#"{"error":{"message":"The model does not exist"}}"#,
-        "https://api.openai.com knows no model `gpt-5` (HTTP 404): The model does not exist; choose another model, or correct the `id` of `openai/gpt-5`",
+        "https://api.openai.com knows no model `gpt-5` (HTTP 404): The model does not exist; correct `models.gpt.model` in your settings",
     );
     check(
         404,
         "<html>",
-        "`openai/gpt-5`: nothing answers at that address of https://api.openai.com (HTTP 404); look at its base URL, which often ends in /v1",
+        "`openai/gpt-5`: nothing answers at that address of https://api.openai.com (HTTP 404); check `models.gpt.baseUrl` in your settings, which often ends in /v1",
     );
     check(
         500,

@@ -1,9 +1,11 @@
 //! Pages as a model gets them: as Markdown, with marks, cached, read by another model.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::json;
 use zero_core::{ErrorType, SessionId};
+use zero_runtime::audit::AuditRow;
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::{
     DialectName, ReadingRequest, ResolverConfig, TextReader, TextReaderProvider,
@@ -189,4 +191,78 @@ async fn page_is_read_by_model_when_available() {
         result_text(&outcome)
     );
     assert_eq!(server.requests().len(), 1);
+}
+
+/// A server that answers some times in another way before it answers with a page.
+fn server_ready_after(
+    failures: usize,
+    fail: impl Fn(&mut std::net::TcpStream) + Send + Sync + 'static,
+) -> ScriptedServer {
+    let asked = AtomicUsize::new(0);
+    ScriptedServer::start(move |_, stream| {
+        if asked.fetch_add(1, Ordering::SeqCst) < failures {
+            fail(stream);
+        } else {
+            write_response(stream, "200 OK", &[("Content-Type", "text/plain")], b"hello");
+        }
+    })
+}
+
+fn last_row(f: &ToolFixture) -> AuditRow {
+    let mut last = None;
+    for day in f.host.audit().days().unwrap() {
+        f.host.audit().open_day(&day).unwrap().for_each_row(|row| last = Some(row)).unwrap();
+    }
+    last.unwrap()
+}
+
+#[tokio::test]
+async fn temporary_failure_is_retried_and_noted() {
+    type Failure = Box<dyn Fn(&mut std::net::TcpStream) + Send + Sync>;
+    let answer = |status: &'static str, headers: &'static [(&'static str, &'static str)]| {
+        Box::new(move |stream: &mut std::net::TcpStream| {
+            write_response(stream, status, headers, b"busy");
+        }) as Failure
+    };
+    let failures: [(&str, Failure); 4] = [
+        ("429", answer("429 Too Many Requests", &[("Retry-After", "0")])),
+        ("503", answer("503 Service Unavailable", &[("Retry-After", "0.01")])),
+        ("502", answer("502 Bad Gateway", &[])),
+        // Closed before a byte of the answer.
+        ("broken", Box::new(|_| {})),
+    ];
+    for (name, fail) in failures {
+        let server = server_ready_after(2, fail);
+        let (f, _) = web_session(&[ALLOW_RULE]);
+        let input = json!({"url": server.url("/"), "prompt": "x"});
+        let outcome = f.call("WebFetch", input).await.unwrap();
+        let text = result_text(&outcome);
+        assert!(text.ends_with("(the server answered at attempt 3)"), "{name}: {text}");
+        assert_eq!((server.requests().len(), last_row(&f).attempts), (3, Some(3)), "{name}");
+        let stats = &f.host.metrics().tools()["WebFetch"];
+        assert_eq!((stats.retries, stats.failures, stats.recovered), (2, 1, 1), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn retries_are_bounded_and_lasting_failures_not_retried() {
+    for (status, after, attempts) in [
+        ("503 Service Unavailable", "0", 3),
+        // Longer than a call may wait: the caller decides.
+        ("429 Too Many Requests", "3600", 1),
+        ("404 Not Found", "0", 1),
+        ("500 Internal Server Error", "0", 1),
+    ] {
+        let server = ScriptedServer::start(move |_, stream| {
+            write_response(stream, status, &[("Retry-After", after)], b"no");
+        });
+        let (f, _) = web_session(&[ALLOW_RULE]);
+        let input = json!({"url": server.url("/"), "prompt": "x"});
+        let error = f.call("WebFetch", input).await.unwrap_err();
+        assert_eq!(server.requests().len(), attempts, "{status}");
+        let noted = error.details.get("attempts").and_then(serde_json::Value::as_u64);
+        assert_eq!(noted, (attempts > 1).then_some(attempts as u64), "{status}");
+        let asked = error.details.get("retry_after_ms").is_some();
+        assert_eq!(asked, status.starts_with("503") || status.starts_with("429"), "{status}");
+    }
 }

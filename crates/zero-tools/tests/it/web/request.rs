@@ -131,3 +131,23 @@ async fn header_names_in_audit_are_escaped_and_bounded() {
     assert!(audit.contains("WebRequest") && audit.len() < 10_000, "{}", audit.len());
     assert!(!audit.contains("\\u001b") && !audit.contains('\u{202e}'), "{audit}");
 }
+
+#[tokio::test]
+async fn request_is_sent_once_whatever_the_failure() {
+    for method in ["POST", "PUT", "GET"] {
+        let server = ScriptedServer::start(|_, stream| {
+            write_response(stream, "503 Service Unavailable", &[("Retry-After", "0")], b"busy");
+        });
+        let (f, _) = web_session(&[ALLOW_RULE]);
+        let input = json!({"url": server.url("/"), "method": method});
+        let outcome = f.call("WebRequest", input).await.unwrap();
+        assert_eq!(outcome.result.structured["status"], 503, "{method}");
+        assert_eq!(server.requests().len(), 1, "{method}");
+    }
+    // The server may have done it before it closed the connection.
+    let server = ScriptedServer::start(|_, _| {});
+    let (f, _) = web_session(&[ALLOW_RULE]);
+    let input = json!({"url": server.url("/"), "method": "POST", "body": "x"});
+    f.call("WebRequest", input).await.unwrap_err();
+    assert_eq!(server.requests().len(), 1);
+}

@@ -81,7 +81,7 @@ fn delete_key(
 }
 
 /// Runs a keyring operation, which may block, for at most [`KEYRING_TIME`].
-fn with_store<T: Send + 'static>(
+pub(in crate::commands) fn with_store<T: Send + 'static>(
     store: Arc<dyn SecretStore>,
     question: impl FnOnce(&dyn SecretStore) -> Result<T, SecretStoreError> + Send + 'static,
 ) -> anyhow::Result<T> {
@@ -101,24 +101,32 @@ fn with_store<T: Send + 'static>(
 
 /// Reads the key from the terminal without echo, or from stdin.
 fn read_key(app: &AppContext, name: &str) -> anyhow::Result<String> {
-    let bytes = if app.terminal.is_stdin_terminal() {
-        let question = format!("Key to store as `{name}` (input is hidden): ");
-        let typed = zero_sandbox::secret_input::read_hidden_line(
-            || app.terminal.err.write(&question),
-            KEY_BYTES_MAX,
-        );
-        app.terminal.err.write("\n")?;
-        let given_up = || UsageError("no key entered; nothing changed".to_owned());
-        typed.context("could not read the key from the terminal")?.ok_or_else(given_up)?
-    } else {
-        let mut bytes = Vec::new();
-        let stdin = std::io::stdin().lock();
-        stdin
-            .take(KEY_BYTES_MAX + 1)
-            .read_to_end(&mut bytes)
-            .context("could not read the key from stdin")?;
-        bytes
-    };
+    match app.terminal.is_stdin_terminal() {
+        true => prompt_key(app, &format!("Key to store as `{name}` (input is hidden): ")),
+        false => read_key_from_stdin(),
+    }
+}
+
+/// Asks for a key on the terminal, without echo.
+pub(in crate::commands) fn prompt_key(app: &AppContext, question: &str) -> anyhow::Result<String> {
+    let typed = zero_sandbox::secret_input::read_hidden_line(
+        || app.terminal.err.write(question),
+        KEY_BYTES_MAX,
+    );
+    app.terminal.err.write("\n")?;
+    let given_up = || UsageError("no key entered; nothing changed".to_owned());
+    let typed = typed.context("could not read the key from the terminal")?.ok_or_else(given_up)?;
+    Ok(validate_key(&typed)?)
+}
+
+/// Reads a key from stdin.
+pub(in crate::commands) fn read_key_from_stdin() -> anyhow::Result<String> {
+    let mut bytes = Vec::new();
+    let stdin = std::io::stdin().lock();
+    stdin
+        .take(KEY_BYTES_MAX + 1)
+        .read_to_end(&mut bytes)
+        .context("could not read the key from stdin")?;
     Ok(validate_key(&bytes)?)
 }
 

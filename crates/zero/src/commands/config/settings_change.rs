@@ -39,6 +39,60 @@ pub(super) fn remove_item(app: &AppContext, args: &ConfigItemArgs) -> anyhow::Re
         .apply(edits, ["removed from", "does not contain this value"])
 }
 
+/// Sets a value in the user's own settings, and reports it.
+pub(in crate::commands) fn set_user_value(
+    app: &AppContext,
+    key: &str,
+    value: Value,
+) -> anyhow::Result<ExitOutcome> {
+    set_value_in(app, &user_layer(), key, value)
+}
+
+/// Removes a value from the user's own settings, and reports it.
+pub(in crate::commands) fn unset_user_value(
+    app: &AppContext,
+    key: &str,
+) -> anyhow::Result<ExitOutcome> {
+    unset_value_in(app, &user_layer(), key)
+}
+
+/// Sets a value in one file, and reports it.
+pub(in crate::commands) fn set_value_in(
+    app: &AppContext,
+    layer: &SettingsLayerArgs,
+    key: &str,
+    value: Value,
+) -> anyhow::Result<ExitOutcome> {
+    SettingsChange::new(app, layer, key)?
+        .apply(vec![ValueEdit::Set(value)], ["set", "already has this value"])
+}
+
+/// Removes a value from one file, and reports it.
+pub(in crate::commands) fn unset_value_in(
+    app: &AppContext,
+    layer: &SettingsLayerArgs,
+    key: &str,
+) -> anyhow::Result<ExitOutcome> {
+    SettingsChange::new(app, layer, key)?.apply(vec![ValueEdit::Unset], ["unset", "is not set"])
+}
+
+/// Whether one file has a value.
+pub(in crate::commands) fn has_value(
+    app: &AppContext,
+    layer: &SettingsLayerArgs,
+    key: &str,
+) -> Result<bool, UsageError> {
+    let change = SettingsChange::new(app, layer, key)?;
+    let text = change.read_text()?;
+    let key: Vec<&str> = key.split('.').collect();
+    let unset = edit::apply(&text, &key, &ValueEdit::Unset);
+    unset.map(|without| without.is_some()).map_err(|error| UsageError(error.to_string()))
+}
+
+fn user_layer() -> SettingsLayerArgs {
+    SettingsLayerArgs { user: true, project: false, local: false, workspace: None }
+}
+
 /// Returns the possible values of an argument: as JSON if it is JSON, then as plain text.
 fn parse_candidates(text: &str) -> Vec<Value> {
     let json = serde_json::from_str(text).ok();
@@ -46,7 +100,7 @@ fn parse_candidates(text: &str) -> Vec<Value> {
 }
 
 /// A change to one settings file.
-struct SettingsChange<'a> {
+pub(super) struct SettingsChange<'a> {
     app: &'a AppContext,
     key: &'a str,
     kind: SettingsLayerKind,
@@ -67,6 +121,38 @@ impl<'a> SettingsChange<'a> {
         let workspace = layer.open_workspace(app)?;
         let kind = layer.layer_kind().unwrap_or(SettingsLayerKind::User);
         Ok(Self { app, key, kind, workspace })
+    }
+
+    /// A change of the file as a whole.
+    pub(super) fn for_file(
+        app: &'a AppContext,
+        layer: &SettingsLayerArgs,
+    ) -> Result<Self, UsageError> {
+        Self::new(app, layer, "settings")
+    }
+
+    /// The file, for people.
+    pub(super) fn shown_file(&self) -> &str {
+        &self.shown
+    }
+
+    /// The text of the file, also if it is not valid; that of a new file if there is none.
+    pub(super) fn read_text(&self) -> Result<String, UsageError> {
+        let bytes = self.file.read(FILE_BYTES_MAX).map_err(|error| self.to_usage_error(&error))?;
+        let Some(bytes) = bytes else { return Ok(NEW_FILE_TEXT.to_owned()) };
+        String::from_utf8(bytes)
+            .map_err(|_| UsageError(format!("{} is not valid UTF-8 text", self.shown)))
+    }
+
+    /// Replaces the text, if the new one is valid and the file is still the one that was read.
+    pub(super) fn replace_text(&self, before: &str, text: &str) -> Result<(), UsageError> {
+        let state = self.app.config.state_dir()?;
+        let _lock = config_file::lock(&state, LOCK).map_err(|error| self.to_usage_error(&error))?;
+        if self.read_text()? != before {
+            return Err(UsageError(format!("{} was changed in the meantime", self.shown)));
+        }
+        self.check_result(text.as_bytes())?;
+        self.file.write(text.as_bytes()).map_err(|error| self.to_usage_error(&error))
     }
 
     /// Tries the edits in order and writes the first one that gives a valid file. `words` describe the
@@ -99,7 +185,7 @@ impl<'a> SettingsChange<'a> {
     }
 
     /// Who loosens a workspace's settings should know that they do not count yet.
-    fn print_trust_note(&self) -> anyhow::Result<()> {
+    pub(super) fn print_trust_note(&self) -> anyhow::Result<()> {
         if self.kind.is_in_workspace()
             && let Some(note) = self.app.load_settings(&self.workspace, &[])?.trust_note()
         {

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use zero_sandbox::ConfigFile;
+use zero_settings::default_values::default_value;
 use zero_settings::document::FILE_BYTES_MAX;
 use zero_settings::{
     SettingsEntry, SettingsEntryState, SettingsError, SettingsLayer, SettingsLayerKind,
@@ -54,12 +55,19 @@ pub(super) fn print_list(app: &AppContext, args: &ConfigListArgs) -> anyhow::Res
     let out = &app.terminal.out;
     let entries: Vec<SettingsEntry> =
         settings.entries().iter().map(SettingsEntry::to_masked).collect();
+    let defaults = if args.defaults { unset_keys(&entries) } else { Vec::new() };
     if args.json {
-        out.write_pretty_json(&entries)?;
+        let defaults = defaults
+            .iter()
+            .map(|(key, value)| json!({"key": key, "value": value, "state": "default"}));
+        let rows = entries.iter().map(|entry| json!(entry)).chain(defaults);
+        out.write_pretty_json(&rows.collect::<Vec<_>>())?;
         return Ok(ExitOutcome::Ok);
     }
-    if entries.is_empty() {
-        app.terminal.print_note("nothing is set; `zero config path` shows where settings go");
+    if entries.is_empty() && defaults.is_empty() {
+        app.terminal.print_note(
+            "nothing is set; `zero config list --defaults` shows all settings, and `zero config path` where they go",
+        );
         return Ok(ExitOutcome::Ok);
     }
     let mut table = TextTable::new(["SETTING", "VALUE", "SOURCE", ""]);
@@ -72,11 +80,31 @@ pub(super) fn print_list(app: &AppContext, args: &ConfigListArgs) -> anyhow::Res
             TableCell::styled(state_remark(entry.state), style),
         ]);
     }
+    for (key, value) in &defaults {
+        let value = value.as_deref().unwrap_or("(not set)");
+        table.add_row([
+            (*key).into(),
+            TableCell::styled(value, FAINT),
+            TableCell::styled("default", FAINT),
+            "".into(),
+        ]);
+    }
     out.write(&table.render(out))?;
     if let Some(note) = settings.trust_note() {
         app.terminal.print_note(&note);
     }
     Ok(ExitOutcome::Ok)
+}
+
+/// The keys that no entry sets, with their defaults.
+fn unset_keys(entries: &[SettingsEntry]) -> Vec<(&'static str, Option<String>)> {
+    let is_set = |key: &str| {
+        entries.iter().filter(|entry| entry.is_effective()).any(|entry| {
+            entry.key.strip_prefix(key).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        })
+    };
+    let unset = settings_schema::known_keys().into_iter().filter(|known| !is_set(known.key));
+    unset.map(|known| (known.key, default_value(known.key))).collect()
 }
 
 fn state_remark(state: SettingsEntryState) -> &'static str {

@@ -42,14 +42,20 @@ fn check_shape(shape: &Value, at: &str, value: &Value) -> Result<(), String> {
     }
 }
 
-/// Checks that a value is an object with exactly these fields and shapes.
+/// Checks that a value is an object with exactly these fields and shapes. A field whose shape ends
+/// in `?` may be missing.
 pub(super) fn check_exact_fields(fields: &Map<String, Value>, value: &Value) -> Result<(), String> {
     let Value::Object(object) = value else {
         return Err(format!("not an object: {}", quote_value(value)));
     };
     for (name, shape) in fields {
-        let found = object.get(name).ok_or_else(|| format!("`{name}` is missing"))?;
-        check_shape(shape, name, found)?;
+        let optional = shape.as_str().and_then(|shape| shape.strip_suffix('?'));
+        match (object.get(name), optional) {
+            (Some(found), Some(shape)) => check_shape(&Value::from(shape), name, found)?,
+            (Some(found), None) => check_shape(shape, name, found)?,
+            (None, Some(_)) => {}
+            (None, None) => return Err(format!("`{name}` is missing")),
+        }
     }
     match object.keys().find(|name| !fields.contains_key(*name)) {
         Some(extra) => Err(format!("`{extra}` is not in the specification")),
@@ -121,12 +127,14 @@ mod tests {
 
     #[test]
     fn result_has_exactly_the_specified_fields() {
-        let shapes = json!({"n": "number", "hits": [{"line": "number"}]});
+        let shapes = json!({"n": "number", "hits": [{"line": "number"}], "notes": "texts?"});
         let fields = shapes.as_object().unwrap();
         for (value, problem) in [
             (json!({"n": 1, "hits": [{"line": 1}]}), None),
             (json!({"n": 1}), Some("`hits` is missing")),
             (json!({"n": "1", "hits": []}), Some("`n` has the wrong type: \"1\"")),
+            (json!({"n": 1, "hits": [], "notes": ["a"]}), None),
+            (json!({"n": 1, "hits": [], "notes": 1}), Some("`notes` has the wrong type: 1")),
             (json!({"n": 1, "hits": [], "x": 0}), Some("`x` is not in the specification")),
             (
                 json!({"n": 1, "hits": [{"line": 1, "x": 0}]}),

@@ -7,7 +7,7 @@ use zero_core::session_key::{SessionAddress, SessionKey};
 use zero_core::shell_quoting::quote_shell_word;
 use zero_sandbox::StateDir;
 use zero_session::agent::DIRECT;
-use zero_session::model::catalog::{self, ModelCatalog};
+use zero_session::model::catalog::ModelCatalog;
 use zero_session::sqlite_store::{DamagedSession, SqliteStore};
 use zero_session::store::{OwnerUsage, Store as _};
 use zero_settings::WorkspaceSettings;
@@ -157,7 +157,11 @@ pub(super) fn check_models(
     const CHECK: &str = "models";
     let (configs, default) = app.model_configs(settings);
     if configs.is_empty() {
-        findings.add_ok(CHECK, catalog::NO_MODEL_HELP);
+        findings.add_warning(
+            CHECK,
+            "no model is configured".to_owned(),
+            "run `zero login`, or `zero models` to see the model servers on this machine",
+        );
         return;
     }
     let keyless = configs.iter().filter_map(|config| {

@@ -38,6 +38,12 @@ pub(super) fn run(app: &AppContext, args: &McpServeArgs) -> anyhow::Result<ExitO
     for line in settings.trust_note().into_iter().chain(settings.warning()) {
         app.terminal.print_note(&line);
     }
+    if args.http.is_none() {
+        app.terminal.print_protocol_hint(
+            "the Model Context Protocol",
+            "`zero mcp install` makes a program use it, `zero mcp --help` lists the other commands",
+        );
+    }
     let door = args.http.map(|address| McpHttpListener::open(app, args, address)).transpose()?;
     let board = McpCallRouter::new();
     let host = Arc::new(build_host(app, args, workspace, &settings, &board)?);

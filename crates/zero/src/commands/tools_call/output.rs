@@ -42,6 +42,15 @@ struct JsonAnswerResult<'a> {
     locations: &'a [FileLocation],
 }
 
+/// The exit code for a result: that of a command that failed is an error, so that a script sees it.
+/// Its own code is in the result.
+fn exit_outcome(result: &ToolResult) -> ExitOutcome {
+    match result.structured.get("exit_code").and_then(Value::as_i64) {
+        None | Some(0) => ExitOutcome::Ok,
+        Some(_) => ExitOutcome::Error,
+    }
+}
+
 /// Prints the result and returns the exit code.
 pub(super) fn print(
     app: &AppContext,
@@ -68,7 +77,7 @@ pub(super) fn print(
                 llm_content: None,
                 return_display: None,
             })?;
-            Ok(ExitOutcome::Ok)
+            Ok(exit_outcome(&outcome.result))
         }
         Ok(outcome) => {
             let called = (args.dialect, args.name.as_str());
@@ -77,7 +86,7 @@ pub(super) fn print(
                 text.push('\n');
             }
             out.write(&text)?;
-            Ok(ExitOutcome::Ok)
+            Ok(exit_outcome(&outcome.result))
         }
         Err(error) => {
             if args.json {

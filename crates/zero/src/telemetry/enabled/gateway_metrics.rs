@@ -52,6 +52,16 @@ fn point_attributes(point: &MetricPoint) -> Vec<KeyValue> {
     point.labels.iter().map(|(key, value)| make_attribute(key, value.clone())).collect()
 }
 
+/// The unit of a metric, which its name tells.
+fn unit(name: &str) -> &'static str {
+    let quantity = name.strip_suffix("_total").unwrap_or(name);
+    match quantity.rsplit('_').next() {
+        Some("seconds") => "s",
+        Some("bytes") => "By",
+        _ => "1",
+    }
+}
+
 /// Start and end time of the metrics.
 struct MetricWindow {
     began: u64,
@@ -82,7 +92,7 @@ impl MetricWindow {
         Metric {
             name: family.name.to_owned(),
             description: family.help.to_owned(),
-            unit: if family.name.ends_with("_seconds") { "s" } else { "1" }.to_owned(),
+            unit: unit(family.name).to_owned(),
             data: Some(data),
             ..Default::default()
         }
@@ -142,6 +152,19 @@ mod tests {
         let metric = request.resource_metrics[0].scope_metrics[0].metrics[0].clone();
         assert_eq!((metric.name.as_str(), metric.unit.as_str()), ("x_seconds", "s"));
         metric.data.unwrap()
+    }
+
+    #[test]
+    fn unit_is_that_of_the_name() {
+        for (name, expected) in [
+            ("zero_tool_duration_seconds", "s"),
+            ("zero_tool_cpu_seconds_total", "s"),
+            ("zero_tool_io_bytes_total", "By"),
+            ("zero_tool_memory_peak_bytes", "By"),
+            ("zero_tool_retries_total", "1"),
+        ] {
+            assert_eq!(unit(name), expected, "{name}");
+        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Exports the spans of runs and tool calls, and nothing else.
+//! Exports the spans of runs and tool calls, with the event that ends a call, and nothing else.
 //!
 //! The exported spans and fields are listed here, so that a span or log event added elsewhere is not
 //! exported by accident.
@@ -27,7 +27,11 @@ use super::{OtlpCollector, SEND_INTERVAL, SERVICE_NAME, TraceLayer, resource_att
 
 /// Exported spans: target prefix and name.
 const SENT_SPANS: [(&str, &str); 2] = [("zero_session", "run"), ("zero_runtime", "tool_call")];
-/// Exported fields.
+/// Exported event of a span: target prefix and name.
+const SENT_EVENT: (&str, &str) = ("zero_runtime", "tool_used");
+/// Exported fields of the event.
+const SENT_EVENT_FIELDS: [&str; 3] = ["tool", "duration_ms", "success"];
+/// Exported fields of spans.
 const SENT_FIELDS: [&str; 12] = [
     "run_id",
     "session_id",
@@ -83,7 +87,8 @@ pub(super) fn make_provider(collector: &Arc<OtlpCollector>) -> (SdkTracerProvide
 
 fn is_sent(metadata: &Metadata<'_>) -> bool {
     let made_in = metadata.target().split("::").next().unwrap_or_default();
-    metadata.is_span() && SENT_SPANS.contains(&(made_in, metadata.name()))
+    let made = (made_in, metadata.name());
+    if metadata.is_span() { SENT_SPANS.contains(&made) } else { made == SENT_EVENT }
 }
 
 /// Exports spans from the SDK's batch thread.
@@ -109,7 +114,14 @@ impl SpanExporter for OtlpSpanExporter {
 
 fn strip_unlisted_fields(span: &mut SpanData) {
     span.attributes.retain(|attribute| SENT_FIELDS.contains(&attribute.key.as_str()));
-    span.events = SpanEvents::default();
+    let mut events = SpanEvents::default();
+    for mut event in std::mem::take(&mut span.events) {
+        if event.name == SENT_EVENT.1 {
+            event.attributes.retain(|field| SENT_EVENT_FIELDS.contains(&field.key.as_str()));
+            events.events.push(event);
+        }
+    }
+    span.events = events;
     let says = |key: &str, bad: &dyn Fn(&str) -> bool| {
         span.attributes.iter().any(|attribute| {
             let text = match &attribute.value {

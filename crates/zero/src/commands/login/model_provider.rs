@@ -1,0 +1,151 @@
+//! The providers that `zero login` knows.
+
+use zero_session::model::local_servers::LocalServerKind;
+
+use crate::exit::UsageError;
+
+/// Longest name of a provider, in characters.
+const NAME_CHARS_MAX: usize = 64;
+
+/// What is known of a provider.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ModelProvider {
+    /// Its name on the command line, and of its model in settings.
+    pub(super) name: String,
+    /// Its name for people.
+    pub(super) title: String,
+    /// Value of `api` in settings.
+    pub(super) api: &'static str,
+    /// The address of its server, if it is not the usual one of the API.
+    pub(super) base_url: Option<String>,
+    /// The model that is used unless another is named.
+    pub(super) model: Option<&'static str>,
+    /// Where its keys are made; `None` if it needs no key, or if that is not known.
+    pub(super) key_page: Option<&'static str>,
+    /// Whether it has no models without a key.
+    pub(super) needs_key: bool,
+}
+
+impl ModelProvider {
+    /// The known providers, those on this machine last.
+    pub(super) fn list() -> Vec<Self> {
+        let remote = |name: &str, title: &str, api, model, key_page| Self {
+            name: name.to_owned(),
+            title: title.to_owned(),
+            api,
+            base_url: None,
+            model: Some(model),
+            key_page: Some(key_page),
+            needs_key: true,
+        };
+        let router = remote(
+            "openrouter",
+            "OpenRouter",
+            "chat",
+            "anthropic/claude-sonnet-4.5",
+            "https://openrouter.ai/keys",
+        );
+        let mut list = vec![
+            remote(
+                "openai",
+                "OpenAI",
+                "responses",
+                "gpt-5",
+                "https://platform.openai.com/api-keys",
+            ),
+            remote(
+                "anthropic",
+                "Anthropic",
+                "anthropic",
+                "claude-sonnet-4-5",
+                "https://console.anthropic.com/settings/keys",
+            ),
+            remote(
+                "gemini",
+                "Gemini",
+                "gemini",
+                "gemini-2.5-pro",
+                "https://aistudio.google.com/apikey",
+            ),
+            Self { base_url: Some("https://openrouter.ai/api/v1".to_owned()), ..router },
+        ];
+        list.extend(LocalServerKind::ALL.map(|kind| Self {
+            name: kind.name().to_owned(),
+            title: kind.title().to_owned(),
+            api: "chat",
+            base_url: Some(kind.base_url().to_owned()),
+            model: None,
+            key_page: None,
+            needs_key: false,
+        }));
+        list
+    }
+
+    /// The provider with this name. An unknown one needs the address of its server.
+    pub(super) fn find(name: &str, base_url: Option<&str>) -> Result<Self, UsageError> {
+        let base_url = base_url.map(str::to_owned);
+        if let Some(known) = Self::list().into_iter().find(|provider| provider.name == name) {
+            return Ok(Self { base_url: base_url.or_else(|| known.base_url.clone()), ..known });
+        }
+        let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "_-".contains(c);
+        let is_name = (1..=NAME_CHARS_MAX).contains(&name.len())
+            && name.chars().all(is_plain)
+            && !name.starts_with('-');
+        let known = Self::list().iter().map(|known| known.name.clone()).collect::<Vec<_>>();
+        if !is_name {
+            return Err(UsageError(format!(
+                "`--provider` must have 1 to {NAME_CHARS_MAX} lower-case letters, digits, `_` or `-`; known are {}",
+                known.join(", ")
+            )));
+        }
+        if base_url.is_none() {
+            return Err(UsageError(format!(
+                "`{name}` is not a known provider; use one of {}, or pass the address of its server with `--base-url`",
+                known.join(", ")
+            )));
+        }
+        Ok(Self {
+            name: name.to_owned(),
+            title: name.to_owned(),
+            api: "chat",
+            base_url,
+            model: None,
+            key_page: None,
+            needs_key: false,
+        })
+    }
+
+    /// Whether it serves on this machine.
+    pub(super) fn is_local(&self) -> bool {
+        LocalServerKind::ALL.iter().any(|kind| kind.name() == self.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_provider_needs_plain_name_and_address() {
+        let url = Some("http://127.0.0.1:1/v1");
+        for (name, base_url, expected) in [
+            ("openai", None, Ok(None)),
+            ("openai", url, Ok(url)),
+            ("ollama", None, Ok(Some("http://127.0.0.1:11434/v1"))),
+            ("work", url, Ok(url)),
+            ("work", None, Err("pass the address of its server with `--base-url`")),
+            ("Work", url, Err("lower-case")),
+            ("a/b", url, Err("lower-case")),
+            ("a.b", url, Err("lower-case")),
+            ("", url, Err("lower-case")),
+        ] {
+            match (ModelProvider::find(name, base_url), expected) {
+                (Ok(found), Ok(expected)) => assert_eq!(found.base_url.as_deref(), expected),
+                (Err(UsageError(found)), Err(expected)) => {
+                    assert!(found.contains(expected), "{name}: {found}");
+                }
+                (found, _) => panic!("{name}: {found:?}"),
+            }
+        }
+    }
+}

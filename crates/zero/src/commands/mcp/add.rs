@@ -1,0 +1,106 @@
+//! `zero mcp add` and `zero mcp remove`: the MCP servers in a settings file.
+
+use serde_json::{Map, Value, json};
+use zero_mcp::server_definition::ServerAlias;
+
+use crate::AppContext;
+use crate::cli::{McpAddArgs, McpRemoveArgs};
+use crate::commands::config::settings_change::{has_value, set_value_in, unset_value_in};
+use crate::exit::{ExitOutcome, UsageError};
+
+pub(super) fn add(app: &AppContext, args: &McpAddArgs) -> anyhow::Result<ExitOutcome> {
+    let key = server_key(&args.name)?;
+    if has_value(app, &args.layer, &key)? {
+        return Err(UsageError(format!(
+            "there is a server `{}` already; remove it with `zero mcp remove {}`, or choose another name",
+            args.name, args.name
+        ))
+        .into());
+    }
+    let server = match (&args.url, args.command.split_first()) {
+        (Some(url), _) => {
+            check_url(url)?;
+            json!({ "url": url })
+        }
+        (None, Some((program, arguments))) => {
+            let mut server = json!({ "command": program });
+            if !arguments.is_empty() {
+                server["args"] = json!(arguments);
+            }
+            let env = read_env(args)?;
+            if !env.is_empty() {
+                server["env"] = Value::Object(env);
+            }
+            server
+        }
+        (None, None) => {
+            let what = "pass a URL, or `--` and the command that starts the server";
+            return Err(UsageError(what.to_owned()).into());
+        }
+    };
+    set_value_in(app, &args.layer, &key, server)?;
+    app.terminal
+        .print_note(&format!("`zero mcp status {}` connects to it and lists its tools", args.name));
+    Ok(ExitOutcome::Ok)
+}
+
+pub(super) fn remove(app: &AppContext, args: &McpRemoveArgs) -> anyhow::Result<ExitOutcome> {
+    let key = server_key(&args.name)?;
+    if !has_value(app, &args.layer, &key)? {
+        app.terminal.print_error(&format!(
+            "the file has no server `{}`; `zero mcp status --offline` lists the servers, and --project and --local choose another file",
+            args.name
+        ));
+        return Ok(ExitOutcome::Error);
+    }
+    unset_value_in(app, &args.layer, &key)
+}
+
+fn server_key(name: &str) -> Result<String, UsageError> {
+    let alias = ServerAlias::new(name).map_err(|error| UsageError(error.to_string()))?;
+    Ok(format!("mcpServers.{alias}"))
+}
+
+/// An address that settings accept. Credentials in it would be printed and logged.
+fn check_url(url: &str) -> Result<(), UsageError> {
+    let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
+    let host = rest.and_then(|rest| rest.split(['/', '?', '#']).next()).unwrap_or_default();
+    match host {
+        "" => Err(UsageError(format!(
+            "`{url}` is not a URL such as `https://example.com/mcp`; to add a command, put `--` before it"
+        ))),
+        host if host.contains('@') => Err(UsageError(
+            "the URL contains credentials; leave them out, and use `zero mcp login` or `headers` in settings"
+                .to_owned(),
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn read_env(args: &McpAddArgs) -> Result<Map<String, Value>, UsageError> {
+    let check = |name: &str| {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+            && name.chars().all(is_plain);
+        match is_name {
+            true => Ok(name.to_owned()),
+            // What is written there may be a secret, so it is not repeated.
+            false => Err(UsageError(
+                "a variable has a name of letters, digits and `_`, as in `--env NAME=VALUE` and `--env-from NAME`"
+                    .to_owned(),
+            )),
+        }
+    };
+    let mut env = Map::new();
+    for written in &args.env {
+        let (name, value) = written.split_once('=').unwrap_or((written, ""));
+        if !written.contains('=') {
+            check("")?;
+        }
+        env.insert(check(name)?, json!(value));
+    }
+    for name in &args.env_from {
+        env.insert(check(name)?, json!(format!("${{{name}}}")));
+    }
+    Ok(env)
+}
