@@ -277,13 +277,17 @@ impl HostLimits {
             "session-calls" => self.session_calls_max.to_string(),
             "host-calls" => self.host_calls_max.to_string(),
             "queue-calls" => self.queue_calls_max.to_string(),
+            PROFILE_NAME => self.profile.name().to_owned(),
             name => {
                 let (tool, limit) = match name.split_once('.') {
                     Some((tool, limit)) => (Some(ToolName::new(tool).ok()?), limit),
                     None => (None, name),
                 };
                 let limit = CommandLimit::from_name(limit)?;
-                let limits = tool.map_or(self.command, |tool| self.command_limits_for(&tool));
+                let limits = match tool {
+                    Some(tool) => self.command_limits_for(&tool),
+                    None => self.command_limits(),
+                };
                 limit.format_value(limits.get(limit))
             }
         })

@@ -286,6 +286,8 @@ mod tests {
             why: ExitCause::Finished,
             cpu_time: Duration::from_secs(cpu),
             max_memory_bytes: memory,
+            read_bytes: 0,
+            written_bytes: 0,
             leftover_processes: 0,
         };
         let root = PathBuf::from("/var/tmp");

@@ -1,4 +1,4 @@
-//! Changes one value of a settings file. The result is checked as a whole before a byte is written.
+//! Changes a settings file. The result is checked as a whole before a byte is written.
 
 use zero_sandbox::{ConfigFile, ConfigFileError, Workspace, config_file};
 use zero_settings::document::FILE_BYTES_MAX;
@@ -45,6 +45,32 @@ impl<'a> EditableSettingsFile<'a> {
         let file = settings_file(app, workspace, kind)?;
         let shown = display_path(&file.path(), app.config.home());
         Ok(Self { app, kind, workspace, file, shown })
+    }
+
+    /// The text of the file, also if it is not valid; that of a new file if there is none.
+    pub(crate) fn read_text(&self) -> Result<String, UsageError> {
+        let bytes = self.file.read(FILE_BYTES_MAX).map_err(|error| self.to_usage_error(&error))?;
+        let Some(bytes) = bytes else { return Ok(NEW_FILE_TEXT.to_owned()) };
+        String::from_utf8(bytes)
+            .map_err(|_| UsageError(format!("{} is not valid UTF-8 text", self.shown)))
+    }
+
+    /// Whether the file sets a key.
+    pub(crate) fn has_value(&self, key: &str) -> Result<bool, UsageError> {
+        let key: Vec<&str> = key.split('.').collect();
+        let unset = edit::apply(&self.read_text()?, &key, &ValueEdit::Unset);
+        unset.map(|without| without.is_some()).map_err(|error| UsageError(error.to_string()))
+    }
+
+    /// Replaces the text, if the new one is valid and the file is still the one that was read.
+    pub(crate) fn replace_text(&self, before: &str, text: &str) -> Result<(), UsageError> {
+        let state = self.app.config.state_dir()?;
+        let _lock = config_file::lock(&state, LOCK).map_err(|error| self.to_usage_error(&error))?;
+        if self.read_text()? != before {
+            return Err(UsageError(format!("{} was changed in the meantime", self.shown)));
+        }
+        self.check_result(text.as_bytes())?;
+        self.file.write(text.as_bytes()).map_err(|error| self.to_usage_error(&error))
     }
 
     /// Tries the edits of a key in order and writes the first one that gives a valid file.

@@ -10,7 +10,7 @@ use crate::command_access::ChangeScope;
 use crate::decision::Verdict;
 use crate::permission_mode::PermissionMode;
 use crate::program::{CommandClass, FileAccess, reads_by_default};
-use crate::rule::{PolicyRule, RuleOwner};
+use crate::rule::{PolicyRule, RuleOwner, escape_glob};
 use crate::rule_set::{CommandWords, PathViews, RuleSet};
 use crate::shell::ShellArg;
 use crate::shell::analysis::{
@@ -204,18 +204,18 @@ impl<'a> RequestEvaluator<'a> {
     }
 
     /// A file of the workspace that tells rustup which toolchain to use in `folder`, and that may name
-    /// any program. A folder with too many entries counts as one with such a file.
+    /// any program. A folder that cannot be looked at counts as one with such a file.
     fn find_toolchain_file(&self, folder: &Path) -> Option<PathBuf> {
-        const ENTRIES_MAX: usize = 10_000;
+        const NAMES: [&str; 2] = ["rust-toolchain", "rust-toolchain.toml"];
         folder.ancestors().take_while(|folder| self.is_inside(folder)).find_map(|folder| {
-            let Some(entries) = self.request.world.list_folder(folder, ENTRIES_MAX) else {
-                return Some(folder.to_owned());
-            };
-            let is_toolchain_file = |path: &Path| {
-                let name = path.file_name().and_then(|name| name.to_str());
-                matches!(name, Some("rust-toolchain" | "rust-toolchain.toml"))
-            };
-            entries.into_iter().map(|entry| entry.path).find(|path| is_toolchain_file(path))
+            let Some(written) = folder.to_str() else { return Some(folder.to_owned()) };
+            NAMES.iter().find_map(|name| {
+                let pattern = format!("{}/{name}", escape_glob(written));
+                match self.request.world.expand_glob(&pattern, 1) {
+                    Some(found) => found.into_iter().next(),
+                    None => Some(folder.join(name)),
+                }
+            })
         })
     }
 

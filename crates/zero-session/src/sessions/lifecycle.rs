@@ -14,8 +14,8 @@ use crate::sessions::ledger_recorder::new_event;
 use crate::sessions::session_state::{ActiveBackend, SessionState, wait_until_finished};
 use crate::sessions::{AttachmentGuard, OpenSessionOptions, SessionError, SessionManagerInner};
 use crate::store::{
-    ClaimEpoch, GrantRecord, NewFork, NewSession, SessionPatch, SessionQuery, SessionRecord, StoreError,
-    ToolHostLocation, TranscriptStart,
+    ClaimEpoch, GrantRecord, NewFork, NewSession, SessionPatch, SessionQuery, SessionRecord,
+    StoreError, ToolHostLocation, TranscriptStart,
 };
 use zero_runtime::tool_backend::FolderAccess;
 use zero_runtime::tool_backend::{ToolBackend, ToolBackendError};

@@ -219,8 +219,10 @@ async fn delete_session(
     args: &SessionsDeleteArgs,
     gateway: &CliGatewayConnection,
 ) -> anyhow::Result<ExitOutcome> {
-    // Nothing else of it is needed, and it may be damaged.
     let key = find_key(gateway, &args.session).await?;
+    // A damaged session cannot be shown, and its jobs cannot be found: `zero jobs` lists them.
+    let shown = SessionKeyParams { session_key: key.clone() };
+    let shown = gateway.client.request::<ZeroSessionsShow>(shown).await.ok();
     if !args.yes {
         let Some(answers) = app.terminal.answer_source() else {
             let what =
@@ -234,7 +236,9 @@ async fn delete_session(
     }
     let wanted = SessionsDeleteParams { key, ..SessionsDeleteParams::default() };
     let done = gateway.client.request::<SessionsDelete>(wanted).await?;
-    kill_jobs(app, session.session_id).await?;
+    if let Some(session) = shown {
+        kill_jobs(app, session.session_id).await?;
+    }
     let out = &app.terminal.out;
     if args.json {
         out.write_pretty_json(&done)?;

@@ -83,10 +83,7 @@ pub(in crate::commands) fn has_value(
     key: &str,
 ) -> Result<bool, UsageError> {
     let change = SettingsChange::new(app, layer, key)?;
-    let text = change.read_text()?;
-    let key: Vec<&str> = key.split('.').collect();
-    let unset = edit::apply(&text, &key, &ValueEdit::Unset);
-    unset.map(|without| without.is_some()).map_err(|error| UsageError(error.to_string()))
+    change.open_file()?.has_value(key)
 }
 
 fn user_layer() -> SettingsLayerArgs {
@@ -131,34 +128,15 @@ impl<'a> SettingsChange<'a> {
         Self::new(app, layer, "settings")
     }
 
-    /// The file, for people.
-    pub(super) fn shown_file(&self) -> &str {
-        &self.shown
-    }
-
-    /// The text of the file, also if it is not valid; that of a new file if there is none.
-    pub(super) fn read_text(&self) -> Result<String, UsageError> {
-        let bytes = self.file.read(FILE_BYTES_MAX).map_err(|error| self.to_usage_error(&error))?;
-        let Some(bytes) = bytes else { return Ok(NEW_FILE_TEXT.to_owned()) };
-        String::from_utf8(bytes)
-            .map_err(|_| UsageError(format!("{} is not valid UTF-8 text", self.shown)))
-    }
-
-    /// Replaces the text, if the new one is valid and the file is still the one that was read.
-    pub(super) fn replace_text(&self, before: &str, text: &str) -> Result<(), UsageError> {
-        let state = self.app.config.state_dir()?;
-        let _lock = config_file::lock(&state, LOCK).map_err(|error| self.to_usage_error(&error))?;
-        if self.read_text()? != before {
-            return Err(UsageError(format!("{} was changed in the meantime", self.shown)));
-        }
-        self.check_result(text.as_bytes())?;
-        self.file.write(text.as_bytes()).map_err(|error| self.to_usage_error(&error))
+    /// The file that changes.
+    pub(super) fn open_file(&self) -> Result<EditableSettingsFile<'_>, UsageError> {
+        EditableSettingsFile::new(self.app, &self.workspace, self.kind)
     }
 
     /// Tries the edits in order and writes the first one that gives a valid file. `words` describe the
     /// change, and the state if there was nothing to change.
     fn apply(&self, edits: Vec<ValueEdit>, words: [&str; 2]) -> anyhow::Result<ExitOutcome> {
-        let target = EditableSettingsFile::new(self.app, &self.workspace, self.kind)?;
+        let target = self.open_file()?;
         let [done, idle] = words;
         let out = &self.app.terminal.out;
         let (key, file) = (escape_line(self.key), escape_line(&target.shown));

@@ -24,7 +24,8 @@ const COPY_NAME: &str = "settings.jsonc";
 pub(super) fn edit(app: &AppContext, args: &ConfigEditArgs) -> anyhow::Result<ExitOutcome> {
     let change = SettingsChange::for_file(app, &args.layer)?;
     let editor = editor_command(app)?;
-    let before = change.read_text()?;
+    let file = change.open_file()?;
+    let before = file.read_text()?;
     let copy = SettingsCopy::create(&before, &app.config.state_dir()?)
         .context("could not create a copy to edit")?;
     let shown = sanitize::to_quoted_line(&editor);
@@ -43,14 +44,14 @@ pub(super) fn edit(app: &AppContext, args: &ConfigEditArgs) -> anyhow::Result<Ex
     }
     if text == before {
         copy.remove();
-        app.terminal.out.write(&format!("no change in {}\n", escape_line(change.shown_file())))?;
+        app.terminal.out.write(&format!("no change in {}\n", escape_line(&file.shown)))?;
         return Ok(ExitOutcome::Ok);
     }
-    match change.replace_text(&before, &text) {
+    match file.replace_text(&before, &text) {
         Ok(()) => copy.remove(),
         Err(UsageError(why)) => return Err(copy.into_error(&why).into()),
     }
-    app.terminal.out.write(&format!("saved {}\n", escape_line(change.shown_file())))?;
+    app.terminal.out.write(&format!("saved {}\n", escape_line(&file.shown)))?;
     change.print_trust_note()?;
     Ok(ExitOutcome::Ok)
 }
