@@ -172,13 +172,22 @@ fn explain_text(command: &DiagnosisInput<'_>, text: &str) -> Vec<String> {
         .map(|line| (line, line.to_lowercase()))
         .collect();
     let explain_row = |row: &Symptom| {
-        let is_about = |lower: &str| row.messages.iter().any(|message| lower.contains(message));
+        let is_about = |lower: &str| row.messages.iter().any(|message| has_message(lower, message));
         let mut about = lines.iter().filter(|(_, lower)| is_about(lower));
         about.find_map(|(line, _)| (row.explain)(command, line))
     };
     let mut notes: Vec<String> = SYMPTOMS.iter().filter_map(explain_row).collect();
     notes.dedup();
     notes
+}
+
+/// Whether a line has a message, not as a part of a longer word: `FileNotFoundError` is no `ENOTFOUND`.
+fn has_message(line: &str, message: &str) -> bool {
+    let starts_word = |at: usize| {
+        let before = line.get(..at).and_then(|before| before.chars().next_back());
+        !before.is_some_and(char::is_alphanumeric)
+    };
+    line.match_indices(message).any(|(at, _)| starts_word(at))
 }
 
 fn explain_network(command: &DiagnosisInput<'_>, line: &str) -> Option<String> {
@@ -410,6 +419,7 @@ mod tests {
             "rm: cannot remove 'x': Operation not permitted",
             "MemoryError",
             "umount: /mnt/usb: device busy",
+            "FileNotFoundError: [Errno 2] No such file or directory",
         ] {
             let notes = diagnose_with(|_| {}, text);
             assert!(notes.is_empty(), "{text}: {notes:?}");

@@ -136,7 +136,9 @@ mod tests {
     #[test]
     fn raw_input_passes_keys_without_enter_and_restores_terminal() {
         let (mut keyboard, terminal) = open_terminal();
-        keyboard.write_all(b"early").unwrap();
+        keyboard.write_all(b"early\n").unwrap();
+        // Keys arrive a moment after they are sent.
+        poll(&mut [PollFd::new(&terminal, PollFlags::IN)], None).unwrap();
         let before = tcgetattr(&terminal).unwrap().local_modes;
         let input = RawInput::open(&terminal, SignalKeys::AreRead).unwrap();
         let mut bytes = [0; 8];

@@ -34,12 +34,11 @@ pub(crate) fn hold_jobs(app: &AppContext, outcome: ExitOutcome) {
     });
 }
 
-/// Whether a command line can start jobs: a prompt, or a call that asks for it or whose input is not
-/// known yet.
+/// Whether a command line can start jobs that outlive it: a call that asks for it or whose input is
+/// not known yet. Jobs of `zero run` end with the prompt, so that nothing that a model started stays.
 fn can_start_jobs(args: &[OsString]) -> bool {
     let words: Vec<&str> = args.iter().skip(1).filter_map(|word| word.to_str()).collect();
     match &words[..] {
-        ["run", ..] => true,
         ["tools", "call", rest @ ..] => {
             rest.iter().any(|word| *word == "-" || word.contains("background"))
         }
@@ -57,7 +56,7 @@ mod tests {
             let args: Vec<OsString> = line.split(' ').map(OsString::from).collect();
             assert_eq!(can_start_jobs(&args), expected, "{line}");
         };
-        check("zero run hello", true);
+        check("zero run hello", false);
         check("zero tools call Bash {\"run_in_background\":true}", true);
         check("zero tools call run_shell_command {\"is_background\":true} --dialect qwen", true);
         check("zero tools call Bash -", true);

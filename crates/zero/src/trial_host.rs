@@ -32,6 +32,8 @@ use crate::approval::AutoApprover;
 
 /// Time limit for a job to end by itself.
 const JOB_TIME_MAX: Duration = Duration::from_secs(60);
+/// The id of the job in the inputs of examples.
+const EXAMPLE_JOB: &str = "job_1";
 /// Time between two checks of a job.
 const JOB_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
@@ -176,22 +178,26 @@ impl TrialHost {
         let session = SessionId::new(format!("trial-{:016x}", fastrand::u64(..)))
             .map_err(|error| ToolError::failed(ErrorReason::Io, error.to_string()))?;
         let session = self.host.open_session(session)?;
-        self.start_job(&session, earlier).await?;
+        let job = self.start_job(&session, earlier).await?;
+        let input = fill_job_id(input, &job);
         self.call_in_session(&session, named, input, id).await
     }
 
+    /// Starts the job of an example, and returns its id.
     async fn start_job(
         &self,
         session: &ToolHostSession,
         earlier: &BackgroundJobSetup,
-    ) -> Result<(), ToolError> {
+    ) -> Result<String, ToolError> {
         let (input, id) =
             (self.prepare_input(earlier.input)?, zero_runtime::tool_host::new_call_id());
-        self.call_in_session(session, DialectCall::canonical("Bash"), input, id).await?;
-        match earlier.then {
-            JobReadiness::WhenStarted => Ok(()),
-            JobReadiness::WhenEnded => self.wait_for_job(session).await,
+        let bash = DialectCall::canonical("Bash");
+        let started = self.call_in_session(session, bash, input, id).await?.result.structured;
+        if earlier.then == JobReadiness::WhenEnded {
+            self.wait_for_job(session).await?;
         }
+        let job = started.get("job_id").and_then(Value::as_str);
+        Ok(job.unwrap_or(EXAMPLE_JOB).to_owned())
     }
 
     /// Waits until the first job of a session has ended.
@@ -227,6 +233,16 @@ impl TrialHost {
         let dialect = Dialect::new(named.dialect);
         self.host.call(session, &dialect, call, &CancellationToken::new()).await.outcome
     }
+}
+
+/// The input of an example with the id that its job has here: ids are unique among all jobs of a user.
+fn fill_job_id(mut input: Value, job: &str) -> Value {
+    for value in input.as_object_mut().into_iter().flat_map(|fields| fields.values_mut()) {
+        if value == EXAMPLE_JOB {
+            *value = Value::String(job.to_owned());
+        }
+    }
+    input
 }
 
 /// Answers every question with the first option.

@@ -44,6 +44,7 @@ fn help_lists_commands() {
       run          Send a prompt to the agent
       acp          Run as an agent for editors (Agent Client Protocol over stdio)
       sessions     List, show, export, fork, reset and delete sessions
+      jobs         List, show and kill background jobs
       prune        Remove old sessions and other data, and give free space back
       gateway      Run the gateway, which stores sessions and runs agents for clients
       tools        List, describe, call, serve and check tools

@@ -68,10 +68,9 @@ fn run_end_sets_exit_code() {
 }
 
 #[test]
-fn killed_job_leaves_nothing_that_runs_later() {
+fn job_that_runs_to_the_end_leaves_nothing_that_runs_later() {
     let (zero, _model) = program_with_model();
     check_run(&zero, &["--yes", "[job]"], "0", &["job_1"]);
-    zero.stdout(&["jobs", "kill", "job_1"]);
     for name in [".envrc", ".vscode/tasks.json"] {
         assert!(!zero.folder().join(name).exists(), "{name}");
     }
