@@ -123,7 +123,6 @@ mod tests {
     use super::*;
 
     /// The keyboard of a terminal, and the terminal.
-    #[expect(clippy::disallowed_methods, reason = "a terminal is not a user file")]
     fn open_terminal() -> (File, File) {
         let near = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&near).unwrap();

@@ -1,14 +1,15 @@
 //! Grants that the user gives at this terminal, stored with their session so that its next run has
 //! them too.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use zero_core::SessionId;
 use zero_session::store::{GrantRecord, Store, StoreError};
 
 /// Stores the grants of one session. Grants that another process stores meanwhile stay.
 pub(crate) struct SessionGrants {
-    store: Arc<dyn Store>,
+    /// Owned by the gateway in this process, whose end closes it.
+    store: Weak<dyn Store>,
     session: SessionId,
     /// The grants that are not stored yet.
     latest: Mutex<Option<Vec<GrantRecord>>>,
@@ -19,10 +20,11 @@ pub(crate) struct SessionGrants {
 impl SessionGrants {
     /// The grants that a session starts with.
     pub(crate) fn new(
-        store: Arc<dyn Store>,
+        store: &Arc<dyn Store>,
         session: SessionId,
         known: Vec<GrantRecord>,
     ) -> Arc<Self> {
+        let store = Arc::downgrade(store);
         Arc::new(Self { store, session, latest: Mutex::default(), known: known.into() })
     }
 
@@ -42,7 +44,11 @@ impl SessionGrants {
         let mut known = self.known.lock().await;
         let latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(grants) = latest else { return };
-        let stored = self.store.change_grants(&self.session, known.clone(), grants.clone()).await;
+        let Some(store) = self.store.upgrade() else {
+            tracing::warn!(session = %self.session, "the session store closed before grants were stored");
+            return;
+        };
+        let stored = store.change_grants(&self.session, known.clone(), grants.clone()).await;
         match stored {
             Ok(()) => *known = grants,
             // The grant holds in this process; the next one asks again.

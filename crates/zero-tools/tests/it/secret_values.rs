@@ -260,6 +260,11 @@ async fn question_about_file_outside_search_shows_no_secret() {
         DOTENV.replace("tok-8fJ2kQ9vLxZw3Rt7Yb", "deep-4kS9wE2rT6"),
     );
     let write = json!({"file_path": "node_modules/x/.env", "content": "API_TOKEN=\n"});
+    // Nobody is asked about a file that was not read: the call would fail anyway.
+    let text = f.call("Write", write.clone()).await;
+    assert!(!text.contains("deep-4kS9wE2rT6"), "{text}");
+    assert_eq!(f.witness.questions.lock().unwrap().len(), 0);
+    f.call("Read", json!({"file_path": "node_modules/x/.env"})).await;
     let text = f.call("Write", write).await;
     f.check_clean("Write", &text);
     let shown = f.witness.shown.lock().unwrap().join("\n");

@@ -338,7 +338,7 @@ impl StoredChoices {
             }
             false => (None, Vec::new()),
         };
-        let grants = SessionGrants::new(store, id, given.clone());
+        let grants = SessionGrants::new(&store, id, given.clone());
         Ok(Some(Self { mode, given, grants }))
     }
 }
