@@ -107,7 +107,11 @@ fn confine(plan: &str) -> ExitCode {
     io::stderr().write_all(collected.stderr.head()).unwrap();
     match ended.signal {
         Some(signal) => ExitCode::from(128 + u8::try_from(signal).unwrap()),
-        None => ExitCode::from(u8::try_from(ended.exit_code.unwrap()).unwrap()),
+        None => {
+            let code =
+                ended.exit_code.unwrap_or_else(|| panic!("neither code nor signal: {ended:?}"));
+            ExitCode::from(u8::try_from(code).unwrap())
+        }
     }
 }
 

@@ -40,6 +40,10 @@ const CPU_SHARES: u64 = 1024;
 /// what the kernel allocates for it.
 const REUSE_BYTES_MAX: u64 = 32 * 1024 * 1024;
 
+/// Where a process says how readily the kernel kills it when memory runs out, and the value with
+/// which it goes first.
+const OOM_SCORE: (&str, &str) = ("/proc/self/oom_score_adj", "1000");
+
 /// The kernel counts threads as tasks, and a build may have many of them. The group gets a bound
 /// that stops a fork bomb; processes alone are counted periodically.
 const TASKS_PER_PROCESS: u64 = 8;
@@ -60,6 +64,8 @@ pub(crate) struct CommandCgroups {
     /// Those in which its children start.
     joined: Vec<PathBuf>,
     has_left: bool,
+    /// Whether this process joined any of them.
+    is_shared: bool,
     /// The counters before the current command.
     before: CgroupCounters,
 }
@@ -82,6 +88,17 @@ pub(crate) struct CgroupEntryHandles {
     pub(crate) folder: Option<OwnedFd>,
     /// The `cgroup.procs` files of all groups; a process that writes `0` to one joins that group.
     pub(crate) files: Vec<OwnedFd>,
+    /// Whether the supervisor is in a group with the process.
+    is_shared: bool,
+}
+
+impl CgroupEntryHandles {
+    /// In the child: if the supervisor is in its group, makes the kernel kill the child first when
+    /// the group runs out of memory. A killed supervisor could not report that end.
+    pub(crate) fn spare_supervisor(&self) -> io::Result<()> {
+        let (file, first) = OOM_SCORE;
+        if self.is_shared { kernel_file::write(Path::new(file), first) } else { Ok(()) }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -112,6 +129,7 @@ impl CommandCgroups {
                 groups.joined.push(folder);
             }
         }
+        groups.is_shared = groups.is_inside();
         groups
     }
 
@@ -249,7 +267,7 @@ impl CommandCgroups {
             }
             _ => None,
         };
-        Ok(CgroupEntryHandles { folder, files })
+        Ok(CgroupEntryHandles { folder, files, is_shared: self.is_shared })
     }
 
     /// The limit that the command exceeded, if any.

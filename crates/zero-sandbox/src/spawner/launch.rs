@@ -59,7 +59,7 @@ impl LaunchContext<'_> {
             .map_err(|errno| fork_failure(errno.into()))?;
         let supervisor = rustix::process::getpid();
         let child = |joins: &[OwnedFd]| {
-            let (step, errno) = match self.prepare_child(supervisor, &folder, joins) {
+            let (step, errno) = match self.prepare_child(supervisor, &folder, groups, joins) {
                 Ok(()) => {
                     (LaunchStep::Execute, syscalls::execute(self.prepared.program(), &argv, &envp))
                 }
@@ -69,7 +69,7 @@ impl LaunchContext<'_> {
             let _ = rustix::io::write(&child_report, &[step as u8, a, b, c, d]);
             127
         };
-        let CgroupEntryHandles { folder: group, files } = groups;
+        let CgroupEntryHandles { folder: group, files, .. } = groups;
         // Old kernels cannot start a process in a group, and a seccomp filter may forbid it.
         let pid = match group.as_ref().and_then(|group| syscalls::fork_into(group).ok()) {
             Some(ForkOutcome::Child) => syscalls::exit(child(&[])),
@@ -95,6 +95,7 @@ impl LaunchContext<'_> {
         &self,
         supervisor: rustix::process::Pid,
         folder: &CString,
+        groups: &CgroupEntryHandles,
         joins: &[OwnedFd],
     ) -> Result<(), (LaunchStep, i32)> {
         let at = |step: LaunchStep| move |errno: rustix::io::Errno| (step, errno.raw_os_error());
@@ -108,6 +109,9 @@ impl LaunchContext<'_> {
         for group in joins {
             rustix::io::write(group, b"0").map_err(at(LaunchStep::Cgroup))?;
         }
+        groups
+            .spare_supervisor()
+            .map_err(|error| (LaunchStep::Cgroup, error.raw_os_error().unwrap_or(libc::EIO)))?;
         // A program with streams of its own passes the command's streams and terminal on.
         let given = || split_streams(self.stdio).map(|streams| streams.map(|fd| fd.as_raw_fd()));
         let own = self.prepared.program_streams();

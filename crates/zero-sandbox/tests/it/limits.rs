@@ -2,13 +2,14 @@
 
 use std::time::Instant;
 
+use rustix::process::Signal;
 use zero_sandbox::running_command::{ExitCause, KillReason, LimitEnforcer};
 use zero_sandbox::spawner::{LayerSelection, LimitEnforcerChoice, Spawner, SpawnerSettings};
 
 use crate::command_fixture::{
-    GONE_MAX, LONG, find_cgroups, find_marked, parent_pid, program_spec, require_bubblewrap, run,
-    shell_spec, start_all_variants, start_both_confinements, unique_marker, wait_for_exit,
-    wait_for_marked, wait_until,
+    GONE_MAX, LONG, find_cgroups, find_marked, kill, list_children, parent_pid, program_spec,
+    require_bubblewrap, run, shell_spec, start_all_variants, start_both_confinements,
+    unique_marker, wait_for_exit, wait_for_marked, wait_until,
 };
 
 const MB: u64 = 1024 * 1024;
@@ -118,6 +119,33 @@ fn shared_memory_files_count_towards_limit() {
     // Without mounts it is the host's, and cannot be written to.
     let (output, _) = run(&direct, shell_spec("echo x > /dev/shm/zero-test || echo refused"));
     assert_eq!(output, "refused\n");
+}
+
+/// A supervisor that has not yet left the command's group is not what the kernel kills.
+#[test]
+fn memory_exceeded_before_supervisor_left_is_reported() {
+    require_bubblewrap();
+    let spawner = Spawner::start().unwrap();
+    let mut order = shell_spec("head -c 16M /dev/zero > /dev/shm/x; sleep 600");
+    order.profile.limits.memory_bytes = 16 * MB;
+    order.timeout = Some(LONG);
+    let running = spawner.spawn(order).unwrap();
+    let supervisor = parent_pid(running.pid);
+    // It cannot leave the group.
+    kill(supervisor, Signal::STOP);
+    let score = |pid: &str| {
+        let text = std::fs::read_to_string(format!("/proc/{pid}/oom_score_adj")).unwrap();
+        text.trim().to_owned()
+    };
+    assert_eq!(score(&supervisor.to_string()), score("self"));
+    let is_first = score(&running.pid.to_string()) == "1000";
+    assert_eq!(is_first, running.limits.memory == LimitEnforcer::CgroupV1);
+    let main = u32::try_from(running.pid).unwrap();
+    let is_killed = || list_children(main).is_empty();
+    wait_until(GONE_MAX, is_killed, || "the kernel kills nothing".to_owned());
+    kill(supervisor, Signal::CONT);
+    let how = wait_for_exit(&running);
+    assert!(matches!(how.why, ExitCause::MemoryLimit { .. }), "{how:?}");
 }
 
 /// One spawner with mounts, and one without.
