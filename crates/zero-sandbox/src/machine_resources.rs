@@ -14,19 +14,24 @@ use crate::kernel_file;
 /// What is assumed if the kernel does not say how much memory there is, in bytes.
 const MEMORY_UNKNOWN: u64 = 1_000_000_000;
 
+/// As they were when they were first needed: every settings file asks, and the kernel takes its time
+/// to add up a control group's statistics.
+static RESOURCES: LazyLock<MachineResources> = LazyLock::new(|| {
+    let installed = read_installed_memory().unwrap_or(MEMORY_UNKNOWN);
+    let memory = cgroup::own_memory_limit().map_or(installed, |limit| limit.min(installed));
+    MachineResources { memory: ByteSize::bytes(memory), processors: processor_count() }
+});
 static PROCESSORS: LazyLock<u64> =
     LazyLock::new(|| std::thread::available_parallelism().map_or(1, |count| count.get() as u64));
 
-/// Processors that this process may use at once, as they were when it was first asked.
+/// Processors that this process may use at once.
 pub(crate) fn processor_count() -> u64 {
     *PROCESSORS
 }
 
 /// The memory and the processors that this process may use.
 pub fn read() -> MachineResources {
-    let installed = read_installed_memory().unwrap_or(MEMORY_UNKNOWN);
-    let memory = cgroup::own_memory_limit().map_or(installed, |limit| limit.min(installed));
-    MachineResources { memory: ByteSize::bytes(memory), processors: processor_count() }
+    *RESOURCES
 }
 
 fn read_installed_memory() -> Option<u64> {

@@ -3,12 +3,13 @@
 //! Policy must know what a path denotes before anything opens it. Nothing here opens a pipe or a
 //! device, and every result is bounded.
 
+use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{Access, AtFlags, FileType, Mode, OFlags, StatxFlags};
@@ -20,6 +21,8 @@ use crate::canonical_path::{self, CanonicalPathError, FinalLinkMode};
 const CLOCK_STEP_MAX: Duration = Duration::from_secs(1);
 /// Most links that are followed on the way to one unreadable folder.
 const LINKS_MAX: usize = 16;
+/// Most names of a folder that are indexed: listing more takes longer than asking for each.
+const INDEXED_NAMES_MAX: usize = 1_000;
 /// Most bytes of the machine's list of users.
 const USERS_BYTES_MAX: u64 = 4 << 20;
 
@@ -295,6 +298,35 @@ pub fn list_folder(folder: &Path, most: usize) -> FolderListing {
     FolderListing::Names(names)
 }
 
+/// The names in a folder at one moment, to tell without another system call what is not there.
+#[derive(Clone, Debug)]
+pub struct FolderNames(Option<HashSet<Vec<u8>>>);
+
+impl FolderNames {
+    /// Lists a folder. If that fails, or it has too many names, nothing is known.
+    pub fn list(folder: &Path) -> Self {
+        let FolderListing::Names(names) = list_folder(folder, INDEXED_NAMES_MAX) else {
+            return Self(None);
+        };
+        // Where names differ in more than the case of ASCII letters, only the file system knows
+        // which of them it takes for the same.
+        let is_ascii = names.iter().all(|entry| entry.name.as_bytes().is_ascii());
+        let fold = |entry: ListingEntry| entry.name.as_bytes().to_ascii_lowercase();
+        Self(is_ascii.then(|| names.into_iter().map(fold).collect()))
+    }
+
+    /// Whether the folder certainly had nothing at this relative path.
+    pub fn certainly_lacks(&self, relative: &Path) -> bool {
+        let Self(Some(names)) = self else { return false };
+        match relative.components().next() {
+            Some(Component::Normal(first)) if first.is_ascii() => {
+                !names.contains(&first.as_bytes().to_ascii_lowercase())
+            }
+            _ => false,
+        }
+    }
+}
+
 /// Whether a path can be followed to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PathReachability {
@@ -469,6 +501,32 @@ mod tests {
     #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
     use super::*;
     use std::os::unix::fs::{PermissionsExt, symlink};
+
+    #[test]
+    fn folder_names_tell_what_is_missing() {
+        let temp = tempfile::tempdir().unwrap();
+        let root = temp.path();
+        std::fs::create_dir_all(root.join(".GitHub/a")).unwrap();
+        symlink("nowhere", root.join(".envrc")).unwrap();
+        let names = FolderNames::list(root);
+        for (path, lacks) in [
+            (".npmrc", true),
+            (".config/x", true),
+            (".github/workflows", false),
+            (".envrc", false),
+            ("../x", false),
+            ("ü", false),
+        ] {
+            assert_eq!(names.certainly_lacks(Path::new(path)), lacks, "{path}");
+        }
+        std::fs::write(root.join("ü"), "").unwrap();
+        assert!(!FolderNames::list(root).certainly_lacks(Path::new(".npmrc")));
+        assert!(!FolderNames::list(&root.join("none")).certainly_lacks(Path::new(".npmrc")));
+        for number in 0..INDEXED_NAMES_MAX {
+            std::fs::write(root.join(number.to_string()), "").unwrap();
+        }
+        assert!(!FolderNames::list(root).certainly_lacks(Path::new(".npmrc")));
+    }
 
     #[test]
     fn tree_stamp_shows_changes_at_every_depth() {

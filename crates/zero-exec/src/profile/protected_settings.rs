@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use zero_policy::protected_paths;
-use zero_sandbox::path_survey::{self, ChangeStamp};
+use zero_sandbox::path_survey::{self, ChangeStamp, FolderNames};
 use zero_sandbox::quarantine::{self, EntryKind};
 
 use super::folder_scanner::{FolderScanResult, WritableRoots};
@@ -51,10 +51,15 @@ pub(super) fn find_protected_settings(
     let bases: Vec<PathBuf> = [&*scope.roots, &*scope.writable].concat();
     for base in &bases {
         all.protect_zero_settings(base, scope);
+        let here = FolderNames::list(base);
         for name in protected_paths::settings_names().filter(|name| name.name != ZERO_SETTINGS) {
             let watched = WatchedPath::new(base, Path::new(name.name), name.why);
-            if !policy.may_change(watched.path()) {
-                all.add(watched, &bases);
+            if policy.may_change(watched.path()) {
+                continue;
+            }
+            match here.certainly_lacks(Path::new(name.name)) {
+                true => all.watched.push(watched),
+                false => all.add(watched, &bases),
             }
         }
         for path in configured {
