@@ -10,6 +10,7 @@ use crate::program::{CommandClass, FileAccess};
 use crate::rule_set::PathViews;
 use crate::shell::ShellArg;
 use crate::shell::analysis::{CommandInvocation, WorkingFolders};
+use crate::word_list::words;
 
 /// Most questions that one answer settles; with more, each is asked separately.
 const GRANTS_MAX: usize = 5;
@@ -95,6 +96,14 @@ fn join_unquoted(words: &[&str]) -> Option<String> {
     all.then(|| words.join(" "))
 }
 
+/// Programs that check or test a project and do nothing else, whatever their arguments are. They run
+/// the project's code, so it does not matter which of it. A project has its own ones in `.venv/bin`
+/// or `node_modules/.bin`.
+const PROJECT_CHECKERS: &[&str] = words!(
+    "pytest py.test mypy pyright flake8 pylint ctest jest vitest mocha eslint tsc stylelint \
+     markdownlint rspec rubocop phpunit"
+);
+
 /// The words that name one action, whatever follows them: `git push`, `npm run build`.
 ///
 /// Only if later arguments cannot turn it into another action: not `make a`, which can be continued
@@ -104,7 +113,10 @@ fn find_subcommand<'w, 's>(words: &'w [&'s str]) -> Option<&'w [&'s str]> {
         word.starts_with(|c: char| c.is_ascii_alphabetic())
             && word.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_:.".contains(&b))
     };
+    let base = words.first().and_then(|program| program.rsplit('/').next())?;
     let count = match words {
+        _ if PROJECT_CHECKERS.contains(&base) => 1,
+        [_, "check" | "format", ..] if base == "ruff" => 2,
         ["npm" | "pnpm" | "yarn", "run" | "run-script", script, ..] => {
             is_word(script).then_some(3)?
         }
@@ -117,7 +129,8 @@ fn find_subcommand<'w, 's>(words: &'w [&'s str]) -> Option<&'w [&'s str]> {
         ] => 2,
         [
             "cargo",
-            "build" | "b" | "check" | "c" | "clippy" | "doc" | "fmt" | "nextest" | "test" | "t",
+            "bench" | "build" | "b" | "check" | "c" | "clippy" | "doc" | "fmt" | "nextest" | "run"
+            | "r" | "test" | "t",
             ..,
         ] => 2,
         ["go", "build" | "fmt" | "mod" | "test" | "vet", ..] => 2,
@@ -125,4 +138,32 @@ fn find_subcommand<'w, 's>(words: &'w [&'s str]) -> Option<&'w [&'s str]> {
         _ => return None,
     };
     words.get(..count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::find_subcommand;
+
+    #[test]
+    fn grant_names_action_of_command() {
+        let rows = [
+            ("npm run build --watch", Some("npm run build")),
+            ("npm install x", None),
+            ("cargo run -- a", Some("cargo run")),
+            ("cargo install x", None),
+            ("pytest -q tests", Some("pytest")),
+            (".venv/bin/pytest -x", Some(".venv/bin/pytest")),
+            (".venv/bin/ruff check --fix", Some(".venv/bin/ruff check")),
+            (".venv/bin/ruff server", None),
+            (".venv/bin/pip install x", None),
+            (".venv/bin/python -c x", None),
+            ("./pytest/run x", None),
+            ("make test", None),
+        ];
+        for (line, action) in rows {
+            let words: Vec<&str> = line.split(' ').collect();
+            let found = find_subcommand(&words).map(|found| found.join(" "));
+            assert_eq!(found.as_deref(), action, "{line}");
+        }
+    }
 }

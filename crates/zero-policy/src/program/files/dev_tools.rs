@@ -24,7 +24,7 @@ pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> 
 const VERSION_TOOLS: &[&str] = words!(
     "cargo rustup npm npx pip pip3 uv poetry go make cmake ninja docker kubectl helm terraform java \
      javac swift zig ghc tsc ruff black mypy gem brew jj svn tmux systemctl journalctl dpkg rpm \
-     apt gpg rsync ssh gdb psql sqlite3 mysql ffmpeg"
+     apt gpg rsync ssh gdb psql sqlite3 mysql ffmpeg clang-format valgrind ccache"
 );
 
 /// Read-only forms that take the same options.
@@ -166,6 +166,7 @@ mod tests {
         check("go env GOPATH", "looks");
         check("dpkg -L bash", "looks");
         check("java -version", "looks");
+        check("clang-format --version", "looks");
     }
 
     #[test]

@@ -50,6 +50,10 @@ pub(super) static ROWS: &[ProgramRow] = readers! {
         "F,b,a,m,o!more file,boot,all,bind,make-private!more" { operands: OperandRole::Refused };
     "ss" "K,D,F,N!more kill,diag,filter,net!more" { operands: OperandRole::Nothing };
     "gofmt" "w!more cpuprofile:!more r:" { beneath: true, single_dash: true };
+    // With `-x` it reads whatever a script names.
+    "shellcheck"
+        "x,external-sources!more rcfile:read -PWefiosS: exclude: format: include: enable: \
+         shell: severity: source-path: wiki-link-count:";
     "netstat" "" { operands: OperandRole::Nothing };
     "lsof" "D!more" { operands: OperandRole::Nothing };
     "file"

@@ -20,6 +20,8 @@ fn read_only_programs_need_no_rule() {
     check("mount", "looks");
     check("hostname", "looks");
     check("nobody-knows a", "not known");
+    check("shellcheck -s bash a.sh", "looks: read a.sh");
+    check("shellcheck --rcfile=rc a.sh", "looks: read rc, read a.sh");
 }
 
 #[test]
