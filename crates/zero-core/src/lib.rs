@@ -13,6 +13,7 @@ pub mod event;
 pub mod extra_root_certificates;
 pub mod host_limits;
 pub mod id;
+pub mod prompt_folder;
 pub mod sanitize;
 pub mod schema_violation;
 pub mod secret_mask;

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use anyhow::Context;
 use tokio_util::sync::CancellationToken;
-use zero_acp::{AcpConfig, SessionOpenDefaults, TerminalLogin};
+use zero_acp::{AcpConfig, FolderPrefixPolicy, SessionOpenDefaults, TerminalLogin};
 use zero_client::GatewayLink;
 use zero_runtime::schema::foreign_schema;
 use zero_runtime::stdio::open_stdio_with;
@@ -154,6 +154,6 @@ fn defaults(args: &AcpArgs) -> SessionOpenDefaults {
         agent: args.agent.clone(),
         reset: args.reset_session,
         require_existing: args.require_existing,
-        prefix_cwd: !args.no_prefix_cwd,
+        folder_prefix: args.no_prefix_cwd.then_some(FolderPrefixPolicy::Never),
     }
 }
