@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use zero_client::SendRequest;
 use zero_core::event::PromptAttachment;
 use zero_core::{
-    CallId, ErrorReason, FileLocation, ToolCall, ToolKind, ToolOutcome, ToolResultPart,
+    CallId, CallProgress, ErrorReason, FileLocation, ToolCall, ToolKind, ToolOutcome, ToolResultPart,
 };
 use zero_runtime::DialectName;
 use zero_runtime::tool_backend::CallObserver;
@@ -218,5 +218,5 @@ struct SilentObserver;
 impl CallObserver for SilentObserver {
     fn on_described(&self, _title: String, _kind: ToolKind, _locations: Vec<FileLocation>) {}
 
-    fn on_progress(&self, _message: String) {}
+    fn on_progress(&self, _progress: CallProgress) {}
 }

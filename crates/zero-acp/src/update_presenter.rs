@@ -161,8 +161,8 @@ impl UpdatePresenter {
                     ..CallFacts::empty(FactRank::Described)
                 };
                 let (known, mut updates) = self.learn_call(call, run, facts);
-                if let (Some(call), Some(message), true) = (known, progress, is_live) {
-                    updates.extend(wrap_updates(call.report_progress(message)));
+                if let (Some(call), Some(progress), true) = (known, progress, is_live) {
+                    updates.extend(wrap_updates(call.report_progress(progress)));
                 }
                 updates
             }

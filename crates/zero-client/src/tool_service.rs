@@ -14,7 +14,8 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use zero_core::text_shortening::shorten_end;
 use zero_core::{
-    CallId, ErrorReason, FileLocation, ToolCall, ToolError, ToolKind, ToolOutcome, sanitize,
+    CallId, CallProgress, ErrorReason, FileLocation, ToolCall, ToolError, ToolKind, ToolOutcome,
+    sanitize,
 };
 use zero_policy::PermissionMode;
 use zero_runtime::DialectName;
@@ -422,10 +423,12 @@ impl CallObserver for RemoteCallObserver {
         });
     }
 
-    fn on_progress(&self, message: String) {
-        let message = Some(message);
-        let _ = self
-            .progress_queue
-            .try_send(ToolsProgressParams { message, ..ToolsProgressParams::default() });
+    fn on_progress(&self, progress: CallProgress) {
+        let CallProgress { message, percentage } = progress;
+        let _ = self.progress_queue.try_send(ToolsProgressParams {
+            message: Some(message),
+            percentage,
+            ..ToolsProgressParams::default()
+        });
     }
 }

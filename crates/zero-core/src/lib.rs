@@ -5,6 +5,7 @@
 //! depend on the outside.
 
 pub mod ansi_filter;
+pub mod call_progress;
 pub mod call_usage;
 pub mod command_limits;
 pub mod effect;
@@ -29,6 +30,7 @@ pub mod tool_outcome;
 pub mod tool_result;
 pub mod tool_spec;
 
+pub use call_progress::CallProgress;
 pub use call_usage::CallUsage;
 pub use command_limits::{
     CommandLimit, CommandLimitChange, CommandLimits, LimitProfile, MachineResources,

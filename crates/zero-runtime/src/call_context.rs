@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use tokio_util::sync::CancellationToken;
 use zero_core::{
-    CallId, ErrorReason, ErrorType, HostLimits, PathZone, SecretMask, SessionId, ToolError,
-    ToolName,
+    CallId, CallProgress, ErrorReason, ErrorType, HostLimits, PathZone, SecretMask, SessionId,
+    ToolError, ToolName,
 };
 use zero_exec::CallCommands;
 use zero_sandbox::{ChangeOrigin, FinalLinkMode, Journal, Workspace};
@@ -213,12 +213,11 @@ impl CallContext {
         self.inner.cancel.cancelled().await;
     }
 
-    /// Sends a progress message to the observer.
-    pub fn report_progress(&self, message: impl Into<String>) {
+    /// Sends progress to the observer.
+    pub fn report_progress(&self, mut progress: CallProgress) {
         if let Some(observer) = &self.inner.observer {
-            let mut message = message.into();
-            self.secrets().mask_string(&mut message);
-            observer.on_event(&CallEvent::Progress { call: self.inner.call.clone(), message });
+            self.secrets().mask_string(&mut progress.message);
+            observer.on_event(&CallEvent::Progress { call: self.inner.call.clone(), progress });
         }
     }
 

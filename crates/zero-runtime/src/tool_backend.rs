@@ -14,7 +14,8 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use zero_core::{
-    FileLocation, RiskLevel, SecretMask, SessionId, ToolCall, ToolCategory, ToolKind, ToolOutcome,
+    CallProgress, FileLocation, RiskLevel, SecretMask, SessionId, ToolCall, ToolCategory, ToolKind,
+    ToolOutcome,
 };
 use zero_policy::PermissionMode;
 
@@ -162,7 +163,7 @@ pub trait CallObserver: Send + Sync {
     fn on_described(&self, title: String, kind: ToolKind, locations: Vec<FileLocation>);
 
     /// It has something to say before it ends.
-    fn on_progress(&self, message: String);
+    fn on_progress(&self, progress: CallProgress);
 
     /// It was allowed, has a place, and runs.
     fn on_started(&self) {}

@@ -410,9 +410,9 @@ impl CallEventObserver for CallRouter {
                     watch.on_described(title.clone(), *kind, locations.clone());
                 }
             }
-            CallEvent::Progress { call, message } => {
+            CallEvent::Progress { call, progress } => {
                 if let Some(CallRoute { watch, .. }) = self.route(call) {
-                    watch.on_progress(message.clone());
+                    watch.on_progress(progress.clone());
                 }
             }
             CallEvent::Started { call } => {

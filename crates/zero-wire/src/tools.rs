@@ -218,6 +218,10 @@ pub struct ToolsProgressParams {
     /// Progress or output so far.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// How much is done, from 0 to 100.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = 100))]
+    pub percentage: Option<u8>,
 }
 
 /// Parameters of `tools/result`.

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use zero_core::ansi_filter::{AnsiFilter, AnsiFilterMode};
 use zero_core::event::ToolCallStatus;
 use zero_core::text_shortening::tail;
-use zero_core::{FileLocation, RunId, ToolKind};
+use zero_core::{CallProgress, FileLocation, RunId, ToolKind};
 
 use super::call_content::{self, CallResultView, SHOWN_BYTES_MAX, call_locations, text_content};
 use crate::text_sanitizer::{code_block, one_line, shorten_middle};
@@ -300,18 +300,22 @@ impl CallView {
     }
 
     /// The call reports progress.
-    pub(super) fn report_progress(&mut self, message: &str) -> Vec<ToolCallUpdate> {
+    pub(super) fn report_progress(&mut self, progress: &CallProgress) -> Vec<ToolCallUpdate> {
         if self.is_over() {
             return Vec::new();
         }
         let mut updates: Vec<ToolCallUpdate> = self.start().into_iter().collect();
-        let message = one_line(message, PROGRESS_CHARS_MAX);
+        let message = one_line(&progress.message, PROGRESS_CHARS_MAX);
         let mut fields = ToolCallUpdateFields::new();
         let shows_more = self.has_terminal || self.shows_question || !self.printed.tail.is_empty();
         if !shows_more {
             fields.content = text_content(&message).map(|words| vec![words]);
         }
-        let meta = meta_entry("zero/progress", json!({ "message": message }));
+        let mut shown = json!({ "message": message });
+        if let Some(percentage) = progress.percentage {
+            shown["percentage"] = json!(percentage);
+        }
+        let meta = meta_entry("zero/progress", shown);
         updates.push(self.build_update(fields).meta(meta));
         updates
     }

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use zero_core::tool_result::ToolResultPart;
-use zero_core::{ErrorReason, FileLocation, ResultDisplay, ToolError};
+use zero_core::{CallProgress, ErrorReason, FileLocation, ResultDisplay, ToolError};
 use zero_lsp::response::{
     BoundedList, CallHierarchyEntry, LspDiagnostic, LspLocation, LspPosition, LspSymbol,
 };
@@ -82,7 +82,7 @@ async fn query_once(
 ) -> Result<LspAnswer, LspError> {
     let path = plan.file.path();
     if servers.running_for_file(path).is_none() {
-        cx.report_progress("starting the language server");
+        cx.report_progress(CallProgress::new("starting the language server"));
     }
     let (server, language) = servers.lease_for_file(path, plan.file.display_path()).await?;
     sync_unsaved(&server, &language, path, cx).await?;

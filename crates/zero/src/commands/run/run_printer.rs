@@ -191,7 +191,7 @@ impl RunPrinter {
                     self.counter.start(title);
                 }
                 if let Some(progress) = progress {
-                    self.counter.progress(progress);
+                    self.counter.progress(&progress.message);
                 }
             }
             EventKind::ToolEnded { call, status, outcome } => {
