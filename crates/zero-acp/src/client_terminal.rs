@@ -16,8 +16,8 @@ use agent_client_protocol::v1::schema::{
 use serde_json::{Value, json};
 use zero_core::text_shortening::{TextFocus, shorten_middle};
 use zero_core::{
-    CLIENT_TERMINAL, CLIENT_TOOL_SOURCE, CallId, ErrorReason, ResultDisplay, ToolError, ToolName,
-    ToolResult, ToolResultPart, sanitize,
+    CLIENT_TERMINAL, CLIENT_TOOL_SOURCE, CallId, ErrorReason, ResultDisplay, ResultMetadata,
+    ToolError, ToolName, ToolResult, ToolResultPart, sanitize,
 };
 use zero_runtime::tool::BoxFuture;
 
@@ -139,6 +139,7 @@ impl OpenTerminal<'_> {
             content: vec![ToolResultPart::Text(text)],
             structured: json!({"exit_code": 0}),
             locations: Vec::new(),
+            metadata: ResultMetadata::default(),
         })
     }
 }

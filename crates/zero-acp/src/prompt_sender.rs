@@ -12,7 +12,8 @@ use tokio_util::sync::CancellationToken;
 use zero_client::SendRequest;
 use zero_core::event::PromptAttachment;
 use zero_core::{
-    CallId, CallProgress, ErrorReason, FileLocation, ToolCall, ToolKind, ToolOutcome, ToolResultPart,
+    CallId, CallProgress, ErrorReason, FileLocation, ToolCall, ToolKind, ToolOutcome,
+    ToolResultPart,
 };
 use zero_runtime::DialectName;
 use zero_runtime::tool_backend::CallObserver;

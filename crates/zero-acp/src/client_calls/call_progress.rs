@@ -52,6 +52,9 @@ pub(super) fn outcome_json(
             if !result.structured.is_null() {
                 fields.insert("structured".to_owned(), result.structured.clone());
             }
+            if !result.metadata.is_empty() {
+                fields.insert("metadata".to_owned(), json!(result.metadata));
+            }
             if dialect == DialectName::Qwen {
                 let RenderedResult { content, display } =
                     render_for_platform(dialect, tool, result);

@@ -122,6 +122,7 @@ fn diff_stays_visible_after_call_ends() {
         display: ResultDisplay::Diff(diff),
         structured: json!({"success": true, "backup": "a.bak"}),
         locations: vec![location("a", Some(1))],
+        metadata: zero_core::ResultMetadata::default(),
     };
     let updates = presenter.present_live(EventKind::tool_ended("c1", result.into()));
     assert_eq!(
