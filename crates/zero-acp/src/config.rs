@@ -20,6 +20,8 @@ pub struct AcpConfig {
     pub home: Option<PathBuf>,
     /// How the user enters a model key; `None` with a remote gateway.
     pub login: Option<TerminalLogin>,
+    /// Whether the model of new sessions accepts images.
+    pub images: Box<dyn Fn() -> ImageSupport + Send + Sync>,
     /// The user's preferences from settings. The defaults apply until they are loaded.
     pub preferences: Arc<OnceLock<ClientPreferences>>,
 }
@@ -28,6 +30,17 @@ impl AcpConfig {
     pub(crate) fn preferences(&self) -> ClientPreferences {
         self.preferences.get().copied().unwrap_or_default()
     }
+}
+
+/// Whether a model accepts images.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ImageSupport {
+    /// It does.
+    Yes,
+    /// It does not.
+    No,
+    /// That is not known before a gateway is reached.
+    Unknown,
 }
 
 /// The user's preferences.

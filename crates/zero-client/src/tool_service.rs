@@ -24,10 +24,10 @@ use zero_runtime::schema::foreign_schema;
 use zero_runtime::tool_backend::{CallObserver, CatalogEntry, ToolBackend, ToolCatalog};
 use zero_wire::client::{EncodedParams, GatewayClient, GatewayClientError};
 use zero_wire::tools::{
-    DESCRIPTION_LEN_MAX, OfferedCommand, OfferedInstruction, OfferedTool, TOOLS_CANCEL,
-    TOOLS_DISPLACED, TOOLS_MAX, TOOLS_TERMS, TOOLS_USE, ToolsAttach, ToolsAttachParams,
-    ToolsCancelEvent, ToolsDisplacedEvent, ToolsOffer, ToolsOfferParams, ToolsProgress,
-    ToolsProgressParams, ToolsResult, ToolsResultParams, ToolsTerms, ToolsUseEvent,
+    DESCRIPTION_LEN_MAX, DISPLAY_NAME_LEN_MAX, OfferedCommand, OfferedInstruction, OfferedTool,
+    TOOLS_CANCEL, TOOLS_DISPLACED, TOOLS_MAX, TOOLS_TERMS, TOOLS_USE, ToolsAttach,
+    ToolsAttachParams, ToolsCancelEvent, ToolsDisplacedEvent, ToolsOffer, ToolsOfferParams,
+    ToolsProgress, ToolsProgressParams, ToolsResult, ToolsResultParams, ToolsTerms, ToolsUseEvent,
 };
 use zero_wire::{EventFrame, GatewayMethod as _};
 
@@ -365,6 +365,10 @@ fn build_offer(session_key: &str, dialect: DialectName, catalog: ToolCatalog) ->
         Some(OfferedTool {
             name: tool.name,
             canonical: tool.canonical,
+            display_name: tool
+                .display_name
+                .map(|name| shorten_end(&sanitize::to_line(&name), DISPLAY_NAME_LEN_MAX - 1))
+                .filter(|name| !name.is_empty()),
             description: shorten_end(
                 &sanitize::replace_unsafe_chars(&described),
                 DESCRIPTION_LEN_MAX - 1,

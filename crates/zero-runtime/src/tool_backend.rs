@@ -110,6 +110,8 @@ pub struct CatalogEntry {
     pub name: String,
     /// Its canonical name, by which agents choose a subset.
     pub canonical: String,
+    /// Its name for people; `None` if its host does not say it.
+    pub display_name: Option<String>,
     /// What it does, for the model.
     pub description: String,
     /// JSON Schema of its input.
@@ -125,8 +127,6 @@ pub struct CatalogEntry {
 /// What a tool declares for programs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CatalogInfo {
-    /// Name for display.
-    pub display_name: String,
     /// JSON Schema of its structured result.
     pub output_schema: Value,
     /// Its category.

@@ -78,6 +78,7 @@ fn offer(dialect: &str, tools: &[&str]) -> ToolOffer {
     let tool = |name: &&str| OfferedTool {
         name: (*name).to_owned(),
         canonical: "Read".to_owned(),
+        display_name: None,
         description: String::new(),
         input_schema: json!({}),
         kind: ToolKind::Read,

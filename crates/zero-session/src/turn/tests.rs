@@ -34,6 +34,7 @@ fn context() -> RequestContext {
     let tool = |name: &str, read_only: bool| CatalogEntry {
         name: name.to_owned(),
         canonical: name.to_owned(),
+        display_name: None,
         description: String::new(),
         input_schema: json!({}),
         kind: ToolKind::Other,

@@ -217,6 +217,7 @@ impl ToolBackend for ScriptedToolBackend {
         let tool = |name: &str| CatalogEntry {
             name: name.to_owned(),
             canonical: name.to_owned(),
+            display_name: None,
             description: String::new(),
             input_schema: json!({ "type": "object" }),
             kind: ToolKind::Other,
