@@ -233,7 +233,9 @@ impl AcpAgent {
         let ways = login::auth_methods(self.config.login.as_ref(), &caps);
         *self.caps.lock().unwrap_or_else(PoisonError::into_inner) = Some(caps);
         *self.client_tools.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(tools);
-        MethodResponse::new(handshake::initialize_response().auth_methods(ways))
+        MethodResponse::new(
+            handshake::initialize_response((self.config.images)()).auth_methods(ways),
+        )
     }
 
     fn handle_prompt(&self, params: Value, responder: Responder<Value>) {
@@ -397,6 +399,7 @@ mod tests {
             defaults: crate::config::SessionOpenDefaults::default(),
             home: None,
             login: None,
+            images: Box::new(|| crate::config::ImageSupport::Unknown),
             preferences: Arc::default(),
         };
         let (mut to_agent, input) = duplex(64 * 1024);

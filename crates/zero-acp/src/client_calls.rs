@@ -175,9 +175,11 @@ fn tool_json(tool: &CatalogEntry) -> Value {
     add("description", json!(tool.description));
     add("inputSchema", tool.input_schema.clone());
     add("kind", json!(tool.kind));
-    if let Some(CatalogInfo { display_name, output_schema, category, risk }) = &tool.info {
-        let default = if *risk == RiskLevel::Low { "allow" } else { "ask" };
+    if let Some(display_name) = &tool.display_name {
         add("displayName", json!(display_name));
+    }
+    if let Some(CatalogInfo { output_schema, category, risk }) = &tool.info {
+        let default = if *risk == RiskLevel::Low { "allow" } else { "ask" };
         add("outputSchema", output_schema.clone());
         add("categories", json!([category]));
         add("permissions", json!([{"kind": tool.kind, "risk": risk, "default": default}]));

@@ -16,12 +16,13 @@ use agent_client_protocol::v1::schema::{
 use serde_json::{Value, json};
 use zero_core::text_shortening::{TextFocus, shorten_middle};
 use zero_core::{
-    CLIENT_TERMINAL, CLIENT_TOOL_SOURCE, CallId, ErrorReason, ResultDisplay, ToolError, ToolName,
-    ToolResult, ToolResultPart, sanitize,
+    CLIENT_TERMINAL, CLIENT_TOOL_SOURCE, CallId, ErrorReason, ResultDisplay, ResultMetadata,
+    ToolError, ToolName, ToolResult, ToolResultPart, sanitize,
 };
 use zero_runtime::tool::BoxFuture;
 
 use crate::client_handle::ClientHandle;
+use crate::session_message::{SessionMessage, SessionSender};
 use crate::tool_host_factory::{
     ClientTool, ClientToolCaller, ClientToolDefinition, ClientToolKind,
 };
@@ -42,6 +43,7 @@ pub(crate) fn terminal_tool(caller: TerminalCaller) -> Option<ClientTool> {
     let definition = ClientToolDefinition {
         registered,
         name: CLIENT_TERMINAL.to_owned(),
+        display_name: "Run command in the editor's terminal".to_owned(),
         description: description.to_owned(),
         input_schema: json!({
             "type": "object",
@@ -60,13 +62,15 @@ pub(crate) struct TerminalCaller {
     pub(crate) session: SessionId,
     pub(crate) to_client: ClientHandle,
     pub(crate) cwd: PathBuf,
+    /// The session's task, which shows the terminal in the call.
+    pub(crate) sender: SessionSender,
 }
 
 impl ClientToolCaller for TerminalCaller {
     fn call<'a>(
         &'a self,
         _tool: &'a str,
-        _call: &'a CallId,
+        call: &'a CallId,
         input: Value,
         most: Duration,
     ) -> BoxFuture<'a, Result<ToolResult, ToolError>> {
@@ -75,13 +79,18 @@ impl ClientToolCaller for TerminalCaller {
                 let message = "the input has no `command`";
                 return Err(ToolError::invalid(ErrorReason::SchemaViolation, message));
             };
-            self.run(command, most).await
+            self.run(call, command, most).await
         })
     }
 }
 
 impl TerminalCaller {
-    async fn run(&self, command: &str, most: Duration) -> Result<ToolResult, ToolError> {
+    async fn run(
+        &self,
+        call: &CallId,
+        command: &str,
+        most: Duration,
+    ) -> Result<ToolResult, ToolError> {
         let create = CreateTerminalRequest::new(self.session.clone(), SHELL)
             .args(vec!["-c".to_owned(), command.to_owned()])
             .cwd(self.cwd.clone())
@@ -89,6 +98,9 @@ impl TerminalCaller {
         let created = self.to_client.request(create, ANSWER_MAX).await;
         let terminal = created.map_err(|error| client_error("start a terminal", &error))?;
         let terminal = OpenTerminal { caller: self, id: terminal.terminal_id, is_running: true };
+        let (call, shown) = (String::from(call.clone()), terminal.id.clone());
+        // The client shows the terminal in the call, and keeps its output after the release.
+        self.sender.send(SessionMessage::TerminalCreated { call, terminal: shown }).await;
         terminal.wait(most).await
     }
 }
@@ -139,6 +151,7 @@ impl OpenTerminal<'_> {
             content: vec![ToolResultPart::Text(text)],
             structured: json!({"exit_code": 0}),
             locations: Vec::new(),
+            metadata: ResultMetadata::default(),
         })
     }
 }

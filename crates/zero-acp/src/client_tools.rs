@@ -165,9 +165,14 @@ fn parse_definition(definition: &Value, spelling: MethodPrefix) -> Result<Define
         "" => format!("The tool {} of the user's editor.", quote(name)),
         text => text.chars().take(DESCRIPTION_CHARS_MAX).collect(),
     };
+    let shown = ["displayName", "title"].map(|field| definition.get(field).and_then(Value::as_str));
+    let shown = shown.into_iter().flatten().map(|text| one_line(text, NAMED_CHARS_MAX));
+    let display_name = shown.filter(|text| !text.trim().is_empty()).next();
+    let display_name = display_name.unwrap_or_else(|| one_line(name, NAMED_CHARS_MAX));
     let name = name.to_owned();
     let kind = ClientToolKind::Other;
-    let definition = ClientToolDefinition { registered, name, description, input_schema, kind };
+    let definition =
+        ClientToolDefinition { registered, name, display_name, description, input_schema, kind };
     Ok(DefinedTool { definition, spelling })
 }
 
@@ -219,6 +224,22 @@ mod tests {
             let tool = parse_definition(&definition(name), MethodPrefix::Plain).unwrap();
             assert!(tool.definition.registered.as_str().starts_with("acp__"), "{name}");
             assert_eq!(tool.definition.name, name);
+        }
+    }
+
+    #[test]
+    fn display_name_is_that_of_the_client_or_its_name() {
+        for (more, expected) in [
+            (json!({}), "deploy"),
+            (json!({"displayName": "Deploy it"}), "Deploy it"),
+            (json!({"title": "Deploys"}), "Deploys"),
+            (json!({"displayName": " ", "title": "Deploys"}), "Deploys"),
+            (json!({"displayName": "a\nb"}), "a b"),
+        ] {
+            let mut given = definition("deploy");
+            given.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            let tool = parse_definition(&given, MethodPrefix::Plain).unwrap();
+            assert_eq!(tool.definition.display_name, expected, "{more}");
         }
     }
 

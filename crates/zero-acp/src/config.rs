@@ -20,6 +20,8 @@ pub struct AcpConfig {
     pub home: Option<PathBuf>,
     /// How the user enters a model key; `None` with a remote gateway.
     pub login: Option<TerminalLogin>,
+    /// Whether the model of new sessions accepts images.
+    pub images: Box<dyn Fn() -> ImageSupport + Send + Sync>,
     /// The user's preferences from settings. The defaults apply until they are loaded.
     pub preferences: Arc<OnceLock<ClientPreferences>>,
 }
@@ -28,6 +30,17 @@ impl AcpConfig {
     pub(crate) fn preferences(&self) -> ClientPreferences {
         self.preferences.get().copied().unwrap_or_default()
     }
+}
+
+/// Whether a model accepts images.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ImageSupport {
+    /// It does.
+    Yes,
+    /// It does not.
+    No,
+    /// That is not known before a gateway is reached.
+    Unknown,
 }
 
 /// The user's preferences.
@@ -39,10 +52,12 @@ pub struct ClientPreferences {
     pub on_eof: DisconnectPolicy,
     /// Whether the agent can run commands in a terminal of the editor.
     pub terminal: TerminalPolicy,
+    /// Whether prompts begin with the session's folder.
+    pub folder_prefix: FolderPrefixPolicy,
 }
 
 /// Defaults for opening sessions; the client can override them per session.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SessionOpenDefaults {
     /// Key of the session that is always opened.
     pub key: Option<String>,
@@ -54,21 +69,18 @@ pub struct SessionOpenDefaults {
     pub reset: bool,
     /// Whether to fail if the session does not exist.
     pub require_existing: bool,
-    /// Whether prompts begin with the folder, for gateways that do not know it.
-    pub prefix_cwd: bool,
+    /// Whether prompts begin with the folder; the user's preference if absent.
+    pub folder_prefix: Option<FolderPrefixPolicy>,
 }
 
-impl Default for SessionOpenDefaults {
-    fn default() -> Self {
-        Self {
-            key: None,
-            label: None,
-            agent: None,
-            reset: false,
-            require_existing: false,
-            prefix_cwd: true,
-        }
-    }
+/// Whether prompts begin with the session's folder.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FolderPrefixPolicy {
+    /// They do, except for slash commands.
+    #[default]
+    Always,
+    /// They do not.
+    Never,
 }
 
 /// What happens to runs when the editor disconnects.

@@ -9,8 +9,11 @@ use agent_client_protocol::v1::schema::{
 };
 use serde_json::json;
 
-/// The answer to `initialize`. It always names version 1, the only one that zero supports.
-pub(crate) fn initialize_response() -> InitializeResponse {
+use crate::config::ImageSupport;
+
+/// The answer to `initialize`. It always names version 1, the only one that zero supports. `images` is
+/// what the model of new sessions accepts.
+pub(crate) fn initialize_response(images: ImageSupport) -> InitializeResponse {
     let sessions = SessionCapabilities::new()
         .list(SessionListCapabilities::new())
         .resume(SessionResumeCapabilities::new())
@@ -19,9 +22,11 @@ pub(crate) fn initialize_response() -> InitializeResponse {
         .fork(SessionForkCapabilities::new())
         .additional_directories(SessionAdditionalDirectoriesCapabilities::new());
     let own = json!({"tools": {"version": 1, "list": true, "use": true, "legacyNames": true}});
+    let takes_images = images != ImageSupport::No;
+    let prompt = PromptCapabilities::new().image(takes_images).embedded_context(true);
     let can = AgentCapabilities::new()
         .load_session(true)
-        .prompt_capabilities(PromptCapabilities::new().image(true).embedded_context(true))
+        .prompt_capabilities(prompt)
         .mcp_capabilities(McpCapabilities::new().http(true))
         .session_capabilities(sessions)
         .meta(Meta::from_iter([("zero".to_owned(), own)]));

@@ -44,8 +44,8 @@ mod update_presenter;
 pub use acp_agent::serve;
 pub use acp_server::AcpServeError;
 pub use config::{
-    AcpConfig, ClientPreferences, DisconnectPolicy, ModelKeyChecker, ModelKeyError,
-    SessionOpenDefaults, TerminalLogin, TerminalPolicy,
+    AcpConfig, ClientPreferences, DisconnectPolicy, FolderPrefixPolicy, ImageSupport,
+    ModelKeyChecker, ModelKeyError, SessionOpenDefaults, TerminalLogin, TerminalPolicy,
 };
 pub use tool_host_factory::{
     ClientTool, ClientToolCaller, ClientToolDefinition, ClientToolKind, ServerStartup,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio_util::sync::CancellationToken;
-use zero_core::{FileLocation, SecretMask, ToolCall, ToolKind, ToolOutcome};
+use zero_core::{CallProgress, FileLocation, SecretMask, ToolCall, ToolKind, ToolOutcome};
 use zero_policy::PermissionMode;
 use zero_runtime::DialectName;
 use zero_runtime::tool::BoxFuture;
@@ -86,8 +86,8 @@ impl CallObserver for ForwardingObserver {
         self.watch.on_described(title, kind, locations);
     }
 
-    fn on_progress(&self, message: String) {
-        self.watch.on_progress(message);
+    fn on_progress(&self, progress: CallProgress) {
+        self.watch.on_progress(progress);
     }
 
     fn on_started(&self) {

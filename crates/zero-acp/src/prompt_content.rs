@@ -8,6 +8,7 @@ use agent_client_protocol::v1::schema::{
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use zero_core::event::PromptAttachment;
+use zero_core::prompt_folder;
 
 use crate::text_sanitizer::{code_block, escape_to_line, one_line};
 
@@ -18,10 +19,6 @@ pub(crate) const IMAGE_BYTES_MAX: usize = 6 * 1024 * 1024;
 /// Most images of one prompt.
 pub(crate) const IMAGES_MAX: usize = 20;
 
-/// Text before the folder in a prompt that names it.
-const FOLDER_PREFIX: &str = "[Working directory: ";
-/// Text after the folder.
-const FOLDER_SUFFIX: &str = "]\n\n";
 /// Media types of images that models accept.
 const IMAGE_TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 /// Longest command name, in bytes.
@@ -36,8 +33,17 @@ pub(crate) struct PromptContent {
     pub(crate) text: String,
     /// The embedded images.
     pub(crate) attachments: Vec<PromptAttachment>,
-    /// Images given as links. They are read with the Read tool, so that policy applies.
-    pub(crate) linked_images: Vec<PathBuf>,
+    /// Images given as links. They are read with tools, so that policy applies.
+    pub(crate) linked_images: Vec<LinkedImage>,
+}
+
+/// The target of a link to an image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum LinkedImage {
+    /// A file on this machine.
+    File(PathBuf),
+    /// An `http:` or `https:` address.
+    Web(String),
 }
 
 /// Why a prompt is rejected.
@@ -70,8 +76,8 @@ pub(crate) enum PromptError {
     },
 }
 
-/// Translates the blocks of a prompt. `shown_folder` is put before the text, for a gateway that does
-/// not know the folder; it is omitted before a slash command, which has to come first.
+/// Translates the blocks of a prompt. `shown_folder` is put before the text; it is omitted before a
+/// slash command, which has to come first.
 pub(crate) fn translate_blocks(
     blocks: &[ContentBlock],
     shown_folder: Option<&Path>,
@@ -82,7 +88,7 @@ pub(crate) fn translate_blocks(
         let words = match block {
             ContentBlock::Text(text) => Some(text.text.clone()),
             ContentBlock::ResourceLink(link) => {
-                content.linked_images.extend(linked_image_path(link));
+                content.linked_images.extend(linked_image(link));
                 Some(format_link(link))
             }
             ContentBlock::Resource(embedded) => match &embedded.resource {
@@ -132,19 +138,10 @@ pub(crate) fn translate_blocks(
     }
     if let Some(folder) = shown_folder.filter(|_| !is_command(&content.text)) {
         let folder = escape_to_line(&folder.to_string_lossy());
-        content.text.insert_str(0, &format!("{FOLDER_PREFIX}{folder}{FOLDER_SUFFIX}"));
+        prompt_folder::add_folder(&mut content.text, &folder);
         check_size(&content.text)?;
     }
     Ok(content)
-}
-
-/// Removes the folder prefix from a prompt.
-pub(crate) fn strip_folder(text: &str) -> &str {
-    let after = text.strip_prefix(FOLDER_PREFIX).and_then(|rest| rest.split_once(FOLDER_SUFFIX));
-    match after {
-        Some((folder, prompt)) if !folder.contains('\n') => prompt,
-        _ => text,
-    }
 }
 
 /// A folder as shown in prompts: the home folder becomes `~`, to hide the user's name.
@@ -201,10 +198,14 @@ fn format_embedded_text(text: &TextResourceContents) -> String {
     format!("[Resource] {}\n{}", escape_to_line(&text.uri), code_block(&text.text, ""))
 }
 
-/// The path of a linked image.
-fn linked_image_path(link: &ResourceLink) -> Option<PathBuf> {
+/// The target of a link to an image, by its media type. Links of other schemes stay text.
+fn linked_image(link: &ResourceLink) -> Option<LinkedImage> {
     link.mime_type.as_deref().and_then(image_type)?;
-    file_uri_path(&link.uri)
+    let (scheme, _) = link.uri.split_once("://")?;
+    match scheme.to_ascii_lowercase().as_str() {
+        "http" | "https" => Some(LinkedImage::Web(link.uri.clone())),
+        _ => file_uri_path(&link.uri).map(LinkedImage::File),
+    }
 }
 
 /// The path of a `file:` URI on this machine.
@@ -234,7 +235,7 @@ fn file_uri_path(uri: &str) -> Option<PathBuf> {
 }
 
 /// The supported image type for a media type.
-fn image_type(mime: &str) -> Option<&'static str> {
+pub(crate) fn image_type(mime: &str) -> Option<&'static str> {
     let kind = mime.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let kind = if kind == "image/jpg" { "image/jpeg" } else { kind.as_str() };
     IMAGE_TYPES.into_iter().find(|known| *known == kind)

@@ -6,20 +6,29 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 
 use futures_util::future::{MaybeDone, maybe_done};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::{OwnedMutexGuard, oneshot};
 use tokio_util::sync::CancellationToken;
 use zero_client::SendRequest;
 use zero_core::event::PromptAttachment;
-use zero_core::{CallId, FileLocation, ToolCall, ToolKind, ToolOutcome, ToolResultPart};
+use zero_core::{
+    CallId, CallProgress, ErrorReason, FileLocation, ToolCall, ToolKind, ToolOutcome,
+    ToolResultPart,
+};
 use zero_runtime::DialectName;
 use zero_runtime::tool_backend::CallObserver;
 
 use crate::cancelled_runs;
-use crate::prompt_content::PromptContent;
+use crate::prompt_content::{self, IMAGE_BYTES_MAX, LinkedImage, PromptContent};
 use crate::rpc_error;
 use crate::session::ActiveSession;
 use crate::session_message::{PromptSendFailure, SessionMessage};
+use crate::text_sanitizer::one_line;
+
+/// Longest address of an image that an error or an attachment shows, in characters.
+const SHOWN_CHARS_MAX: usize = 255;
+/// Why content is not attached.
+const NO_IMAGE: &str = "it is not an image type that models accept (PNG, JPEG, GIF, WebP)";
 
 /// The position of a prompt in the send queue of its session.
 pub(crate) struct SendQueueTicket(Pin<Box<MaybeDone<LockFuture>>>);
@@ -99,9 +108,12 @@ async fn send_prompt(
     cancel: &CancellationToken,
 ) -> Option<PromptSendFailure> {
     let PromptContent { text, mut attachments, linked_images } = content;
-    for image in linked_images {
-        let shown = image.display().to_string();
-        match read_image(active, &shown, cancel).await {
+    for image in &linked_images {
+        let shown = match image {
+            LinkedImage::File(path) => path.display().to_string(),
+            LinkedImage::Web(url) => one_line(url, SHOWN_CHARS_MAX),
+        };
+        match read_image(active, image, cancel).await {
             _ if cancel.is_cancelled() => return Some(PromptSendFailure::Cancelled),
             Ok(image) => attachments.push(image),
             Err(why) => {
@@ -128,43 +140,77 @@ async fn send_prompt(
     sent.err().map(|error| PromptSendFailure::Failed(rpc_error::from_link_error(&error)))
 }
 
-/// Reads a linked image with the Read tool, so that policy applies.
+/// The call that reads a linked image. Its tool applies the policy and its own bounds.
+fn image_call(image: &LinkedImage) -> (&'static str, Value) {
+    match image {
+        LinkedImage::File(path) => ("Read", json!({"file_path": path.display().to_string()})),
+        // Without a prompt, no model reads what turns out to be a page.
+        LinkedImage::Web(url) => ("WebFetch", json!({"url": url, "prompt": ""})),
+    }
+}
+
+/// The name of a linked image, for people.
+fn image_name(image: &LinkedImage) -> Option<String> {
+    let name = match image {
+        LinkedImage::File(path) => path.file_name()?.to_string_lossy().into_owned(),
+        LinkedImage::Web(url) => {
+            let path = url.split(['?', '#']).next()?;
+            one_line(path.rsplit('/').next()?, SHOWN_CHARS_MAX)
+        }
+    };
+    (!name.is_empty()).then_some(name)
+}
+
+/// Accepts an image of a type and size that prompts can have.
+fn check_image(
+    mime: String,
+    data: String,
+    name: Option<String>,
+) -> Result<PromptAttachment, String> {
+    if prompt_content::image_type(&mime).is_none() {
+        return Err(NO_IMAGE.to_owned());
+    }
+    // Four base64 characters make three bytes.
+    if data.len() > IMAGE_BYTES_MAX.div_ceil(3).saturating_mul(4) {
+        let most = IMAGE_BYTES_MAX / 1024 / 1024;
+        return Err(format!("it is larger than {most} MiB; link a smaller one"));
+    }
+    Ok(PromptAttachment { mime, data, name })
+}
+
+/// Reads a linked image with a tool, so that policy applies.
 async fn read_image(
     active: &ActiveSession,
-    path: &str,
+    image: &LinkedImage,
     cancel: &CancellationToken,
 ) -> Result<PromptAttachment, String> {
     let id = CallId::from_bits(fastrand::u128(..));
-    let call = ToolCall {
-        id: id.clone(),
-        session: None,
-        tool: "Read".to_owned(),
-        input: json!({"file_path": path}),
-        timeout: None,
-    };
+    let (tool, input) = image_call(image);
+    let call =
+        ToolCall { id: id.clone(), session: None, tool: tool.to_owned(), input, timeout: None };
     let (dialect, watch) = (DialectName::Canonical, Arc::new(SilentObserver));
     let mut outcome = active.backend.call(call, dialect, cancel.clone(), watch).await;
-    let image =
-        match &mut outcome {
-            ToolOutcome::Result(result) => {
-                let name = path.rsplit('/').next().map(str::to_owned);
-                // If the user was asked about the call, they see its result, without the image, which
-                // they have.
-                let is_image = |part: &ToolResultPart| matches!(part, ToolResultPart::Image { .. });
-                let at = result.content.iter().position(is_image);
-                match at.map(|at| result.content.remove(at)) {
-                    Some(ToolResultPart::Image { mime, data }) => {
-                        Ok(PromptAttachment { mime, data, name })
-                    }
-                    _ => Err("it is not an image type that models accept (PNG, JPEG, GIF, WebP)"
-                        .to_owned()),
+    let attachment = match &mut outcome {
+        ToolOutcome::Result(result) => {
+            // If the user was asked about the call, they see its result, without the image, which
+            // they have.
+            let is_image = |part: &ToolResultPart| matches!(part, ToolResultPart::Image { .. });
+            let at = result.content.iter().position(is_image);
+            match at.map(|at| result.content.remove(at)) {
+                Some(ToolResultPart::Image { mime, data }) => {
+                    check_image(mime, data, image_name(image))
                 }
+                _ => Err(NO_IMAGE.to_owned()),
             }
-            ToolOutcome::Error(error) => Err(error.message.clone()),
-        };
+        }
+        ToolOutcome::Error(error) if error.reason() == Some(ErrorReason::Binary) => {
+            Err(NO_IMAGE.to_owned())
+        }
+        ToolOutcome::Error(error) => Err(error.message.clone()),
+    };
     let ((done, _), end) = (oneshot::channel(), Arc::new(outcome));
     active.sender.send(SessionMessage::ClientCallEnded { call: id.into(), end, done }).await;
-    image
+    attachment
 }
 
 /// Reading a linked image is not shown unless the user is asked: the client named the image itself.
@@ -173,5 +219,5 @@ struct SilentObserver;
 impl CallObserver for SilentObserver {
     fn on_described(&self, _title: String, _kind: ToolKind, _locations: Vec<FileLocation>) {}
 
-    fn on_progress(&self, _message: String) {}
+    fn on_progress(&self, _progress: CallProgress) {}
 }

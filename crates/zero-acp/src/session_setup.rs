@@ -25,7 +25,7 @@ use crate::client_questions::{ClientQuestions, QuestionCanceller};
 use crate::client_terminal::{self, TerminalCaller};
 use crate::client_tools::ClientToolSet;
 use crate::command_watcher;
-use crate::config::{SessionOpenDefaults, TerminalPolicy};
+use crate::config::{FolderPrefixPolicy, SessionOpenDefaults, TerminalPolicy};
 use crate::local_mode::LocalMode;
 use crate::observed_backend::ObservedToolBackend;
 use crate::pending_servers::PendingServers;
@@ -124,8 +124,8 @@ impl AcpAgent {
             self.mark_reset_done(&opening);
         }
         let mut updates = UpdateBuffer::new(updates);
-        let prefix_cwd = chosen.prefix_cwd;
-        let environment = SessionEnvironment { id, cwd, additional, servers, tools, prefix_cwd };
+        let folder_prefix = chosen.folder_prefix;
+        let environment = SessionEnvironment { id, cwd, additional, servers, tools, folder_prefix };
         match updates.buffer_during(self.build_session(handle.clone(), environment)).await {
             Ok(SessionParts { active, actor, messages, to_client }) => {
                 Ok(PreparedSession { active, actor, messages, updates, to_client })
@@ -159,7 +159,7 @@ impl AcpAgent {
         // Settings are known once the gateway is connected.
         let has_terminal = self.client_features().runs_terminals
             && self.config.preferences().terminal == TerminalPolicy::Ask;
-        let SessionEnvironment { id: asked_id, cwd, additional, servers, mut tools, prefix_cwd } =
+        let SessionEnvironment { id: asked_id, cwd, additional, servers, mut tools, folder_prefix } =
             environment;
         let info = handle.info();
         let id = self.assign_id(asked_id.as_deref().unwrap_or(&info.session_key));
@@ -192,6 +192,7 @@ impl AcpAgent {
                 session: id.clone(),
                 to_client: to_client.clone(),
                 cwd: cwd.clone(),
+                sender: sender.clone(),
             };
             tools.extend(client_terminal::terminal_tool(caller));
         }
@@ -231,7 +232,8 @@ impl AcpAgent {
         let offered = handle.choices().await.map_err(|error| rpc_error::from_link_error(&error))?;
         let choices =
             SessionOptions { info: handle.info(), offered, own_mode: own_mode.chosen_mode() };
-        let prefix_folder = (prefix_cwd && !handle.is_cwd_known())
+        let folder_prefix = folder_prefix.unwrap_or(self.config.preferences().folder_prefix);
+        let prefix_folder = (folder_prefix == FolderPrefixPolicy::Always)
             .then(|| prompt_content::abbreviate_home(&cwd, self.config.home.as_deref()));
         let stops: Arc<QuestionCanceller> = Arc::default();
         let active = Arc::new(ActiveSession {
@@ -399,13 +401,13 @@ struct SessionEnvironment {
     additional: Vec<PathBuf>,
     servers: Vec<SessionMcpServer>,
     tools: ClientToolSet,
-    prefix_cwd: bool,
+    folder_prefix: Option<FolderPrefixPolicy>,
 }
 
 /// How the session is selected: by key, label or agent.
 struct SessionSelection {
     opening: OpenRequest,
-    prefix_cwd: bool,
+    folder_prefix: Option<FolderPrefixPolicy>,
     /// Whether the flag, not the client, asks for a reset.
     is_reset_default: bool,
 }
@@ -416,11 +418,15 @@ fn select_session(
     meta: Option<&Meta>,
 ) -> Result<SessionSelection, Error> {
     let fields = SessionMeta { meta };
-    let prefix_cwd = fields.bool_field(&["prefixCwd"])?.unwrap_or(defaults.prefix_cwd);
+    let asked_prefix = fields.bool_field(&["prefixCwd"])?.map(|asked| match asked {
+        true => FolderPrefixPolicy::Always,
+        false => FolderPrefixPolicy::Never,
+    });
+    let folder_prefix = asked_prefix.or(defaults.folder_prefix);
     if let Some(id) = id {
         let key = Some(key_of_id(id).to_owned());
         let opening = OpenRequest { key, require_existing: true, ..OpenRequest::default() };
-        return Ok(SessionSelection { opening, prefix_cwd, is_reset_default: false });
+        return Ok(SessionSelection { opening, folder_prefix, is_reset_default: false });
     }
     let label = fields.text_field(&["sessionLabel", "label"])?;
     let key = fields.text_field(&["sessionKey", "session", "key"])?;
@@ -441,7 +447,7 @@ fn select_session(
     let opening =
         OpenRequest { key, label, agent, reset, require_existing, ..OpenRequest::default() };
     let is_reset_default = asked_reset.is_none() && defaults.reset;
-    Ok(SessionSelection { opening, prefix_cwd, is_reset_default })
+    Ok(SessionSelection { opening, folder_prefix, is_reset_default })
 }
 
 /// The key of a session, given its id. A session that is opened twice on a connection has a number

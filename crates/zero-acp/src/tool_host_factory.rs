@@ -109,6 +109,8 @@ pub struct ClientToolDefinition {
     pub registered: ToolName,
     /// The client's name for it.
     pub name: String,
+    /// Its name for people; one line.
+    pub display_name: String,
     /// What it does, for the model.
     pub description: String,
     /// JSON Schema of its input, an object.

@@ -20,7 +20,7 @@ use std::time::Instant;
 
 use agent_client_protocol::v1::schema::{
     CompactionStatus, CompactionUpdate, ContentBlock, ContentChunk, Notice, NoticeSeverity,
-    SessionInfoUpdate, SessionUpdate, ToolCallContent, ToolCallUpdate,
+    SessionInfoUpdate, SessionUpdate, TerminalId, ToolCallContent, ToolCallUpdate,
 };
 use serde_json::Value;
 use zero_client::wire::SessionInfo;
@@ -161,8 +161,8 @@ impl UpdatePresenter {
                     ..CallFacts::empty(FactRank::Described)
                 };
                 let (known, mut updates) = self.learn_call(call, run, facts);
-                if let (Some(call), Some(message), true) = (known, progress, is_live) {
-                    updates.extend(wrap_updates(call.report_progress(message)));
+                if let (Some(call), Some(progress), true) = (known, progress, is_live) {
+                    updates.extend(wrap_updates(call.report_progress(progress)));
                 }
                 updates
             }
@@ -220,6 +220,19 @@ impl UpdatePresenter {
         if let Some(call) = known {
             call.clear_questions();
             updates.extend(wrap_updates(call.start()));
+        }
+        updates
+    }
+
+    /// The command of a call runs in a terminal of the client, which shows it in the call.
+    pub(crate) fn present_terminal(
+        &mut self,
+        call: &str,
+        terminal: TerminalId,
+    ) -> Vec<SessionUpdate> {
+        let (known, mut updates) = self.learn_call(call, None, CallFacts::empty(FactRank::Guessed));
+        if let Some(call) = known {
+            updates.extend(wrap_updates(call.embed_terminal(terminal)));
         }
         updates
     }

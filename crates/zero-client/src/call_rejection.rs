@@ -123,6 +123,7 @@ mod tests {
             display: ResultDisplay::Plan { entries },
             structured: Value::Null,
             locations: vec![FileLocation { path: "/a".into(), line: None }],
+            metadata: zero_core::ResultMetadata::default(),
         };
         let expected = json!({
             "sessionId": "s",

@@ -14,7 +14,8 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use zero_core::text_shortening::shorten_end;
 use zero_core::{
-    CallId, ErrorReason, FileLocation, ToolCall, ToolError, ToolKind, ToolOutcome, sanitize,
+    CallId, CallProgress, ErrorReason, FileLocation, ToolCall, ToolError, ToolKind, ToolOutcome,
+    sanitize,
 };
 use zero_policy::PermissionMode;
 use zero_runtime::DialectName;
@@ -23,10 +24,10 @@ use zero_runtime::schema::foreign_schema;
 use zero_runtime::tool_backend::{CallObserver, CatalogEntry, ToolBackend, ToolCatalog};
 use zero_wire::client::{EncodedParams, GatewayClient, GatewayClientError};
 use zero_wire::tools::{
-    DESCRIPTION_LEN_MAX, OfferedCommand, OfferedInstruction, OfferedTool, TOOLS_CANCEL,
-    TOOLS_DISPLACED, TOOLS_MAX, TOOLS_TERMS, TOOLS_USE, ToolsAttach, ToolsAttachParams,
-    ToolsCancelEvent, ToolsDisplacedEvent, ToolsOffer, ToolsOfferParams, ToolsProgress,
-    ToolsProgressParams, ToolsResult, ToolsResultParams, ToolsTerms, ToolsUseEvent,
+    DESCRIPTION_LEN_MAX, DISPLAY_NAME_LEN_MAX, OfferedCommand, OfferedInstruction, OfferedTool,
+    TOOLS_CANCEL, TOOLS_DISPLACED, TOOLS_MAX, TOOLS_TERMS, TOOLS_USE, ToolsAttach,
+    ToolsAttachParams, ToolsCancelEvent, ToolsDisplacedEvent, ToolsOffer, ToolsOfferParams,
+    ToolsProgress, ToolsProgressParams, ToolsResult, ToolsResultParams, ToolsTerms, ToolsUseEvent,
 };
 use zero_wire::{EventFrame, GatewayMethod as _};
 
@@ -364,6 +365,10 @@ fn build_offer(session_key: &str, dialect: DialectName, catalog: ToolCatalog) ->
         Some(OfferedTool {
             name: tool.name,
             canonical: tool.canonical,
+            display_name: tool
+                .display_name
+                .map(|name| shorten_end(&sanitize::to_line(&name), DISPLAY_NAME_LEN_MAX - 1))
+                .filter(|name| !name.is_empty()),
             description: shorten_end(
                 &sanitize::replace_unsafe_chars(&described),
                 DESCRIPTION_LEN_MAX - 1,
@@ -422,10 +427,12 @@ impl CallObserver for RemoteCallObserver {
         });
     }
 
-    fn on_progress(&self, message: String) {
-        let message = Some(message);
-        let _ = self
-            .progress_queue
-            .try_send(ToolsProgressParams { message, ..ToolsProgressParams::default() });
+    fn on_progress(&self, progress: CallProgress) {
+        let CallProgress { message, percentage } = progress;
+        let _ = self.progress_queue.try_send(ToolsProgressParams {
+            message: Some(message),
+            percentage,
+            ..ToolsProgressParams::default()
+        });
     }
 }

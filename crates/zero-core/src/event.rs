@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::text_shortening::{excerpt, one_line};
 use crate::tool_result::fields_bytes;
-use crate::{FileLocation, ResultDisplay, RunId, ToolKind, ToolOutcome};
+use crate::{CallProgress, FileLocation, ResultDisplay, RunId, ToolKind, ToolOutcome};
 
 /// One entry of a session's ledger.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -95,7 +95,7 @@ pub enum EventKind {
         locations: Vec<FileLocation>,
         /// Progress, as the tool reports it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        progress: Option<String>,
+        progress: Option<CallProgress>,
         /// Whether a call that waited for others begins now.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         begins: bool,

@@ -5,6 +5,7 @@
 //! depend on the outside.
 
 pub mod ansi_filter;
+pub mod call_progress;
 pub mod call_usage;
 pub mod command_limits;
 pub mod effect;
@@ -13,6 +14,8 @@ pub mod event;
 pub mod extra_root_certificates;
 pub mod host_limits;
 pub mod id;
+pub mod prompt_folder;
+pub mod result_metadata;
 pub mod sanitize;
 pub mod schema_violation;
 pub mod secret_mask;
@@ -28,6 +31,7 @@ pub mod tool_outcome;
 pub mod tool_result;
 pub mod tool_spec;
 
+pub use call_progress::CallProgress;
 pub use call_usage::CallUsage;
 pub use command_limits::{
     CommandLimit, CommandLimitChange, CommandLimits, LimitProfile, MachineResources,
@@ -40,6 +44,7 @@ pub use error_severity::ErrorSeverity;
 pub use extra_root_certificates::ExtraRootCertificates;
 pub use host_limits::{ByteSize, HostLimitChange, HostLimits};
 pub use id::{CallId, RunId, SessionId};
+pub use result_metadata::{ResultFallback, ResultMetadata};
 pub use schema_violation::SchemaViolation;
 pub use secret_mask::{SecretMask, SecretStream, SecretValue};
 pub use session_key::{InvalidSessionKeyError, SessionAddress, SessionKey};

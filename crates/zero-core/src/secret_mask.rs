@@ -175,6 +175,7 @@ impl SecretMask {
         result.content.iter_mut().for_each(|part| self.mask_part(part));
         self.mask_display(&mut result.display);
         self.mask_json(&mut result.structured);
+        result.metadata.texts_mut().for_each(|text| self.mask_string(text));
         for location in &mut result.locations {
             if let Cow::Owned(clean) = self.mask_text(&location.path.to_string_lossy()) {
                 location.path = clean.into();

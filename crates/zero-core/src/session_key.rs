@@ -5,11 +5,11 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Key of a session, in its canonical spelling.
+/// Key of a session, with its agent.
 ///
-/// Invariant: lower case; at most [`SessionKey::LEN_MAX`] characters; `agent:<agent>:<name>` with
-/// an agent of 1 to 64 lower-case letters, digits, `_` or `-` that starts with a letter or digit,
-/// and a name of at least one character. The name may contain anything except control characters:
+/// Invariant: at most [`SessionKey::LEN_MAX`] characters; `agent:<agent>:<name>` with an agent of 1 to
+/// 64 lower-case letters, digits, `_` or `-` that starts with a letter or digit, and a name of at least
+/// one character, exactly as it was written. The name may contain anything except control characters:
 /// it is never a file name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -38,21 +38,22 @@ impl SessionKey {
             return Err(InvalidSessionKeyError::Length(length));
         }
         let malformed = || InvalidSessionKeyError::Malformed(written.to_owned());
-        let folded = written.trim().to_lowercase();
-        if folded.is_empty() || folded.chars().any(char::is_control) {
+        let given = written.trim();
+        if given.is_empty() || given.chars().any(char::is_control) {
             return Err(malformed());
         }
-        let key = match folded.strip_prefix("agent:") {
-            Some(rest) => {
+        let key = match given.split_once(':') {
+            Some((prefix, rest)) if prefix.eq_ignore_ascii_case("agent") => {
                 let (agent, name) = rest.split_once(':').ok_or_else(malformed)?;
-                if !is_agent_id(agent) || name.is_empty() {
+                let agent = agent.to_ascii_lowercase();
+                if !is_agent_id(&agent) || name.is_empty() {
                     return Err(malformed());
                 }
-                folded
+                format!("agent:{agent}:{name}")
             }
-            None if folded == "agent" => return Err(malformed()),
-            None if folded == "global" => format!("agent:{default_agent}:main"),
-            None => format!("agent:{default_agent}:{folded}"),
+            _ if given.eq_ignore_ascii_case("agent") => return Err(malformed()),
+            _ if given == "global" => format!("agent:{default_agent}:main"),
+            _ => format!("agent:{default_agent}:{given}"),
         };
         let length = key.chars().count();
         if length > Self::LEN_MAX {
@@ -164,13 +165,15 @@ mod tests {
     }
 
     #[test]
-    fn session_key_has_one_spelling() {
+    fn session_key_keeps_its_name_as_written() {
         check("agent:main:main", "agent:main:main");
         check("main", "agent:main:main");
-        check("MAIN", "agent:main:main");
+        check("MAIN", "agent:main:MAIN");
         check("global", "agent:main:main");
         check("acp:4b7c", "agent:main:acp:4b7c");
-        check("Agent:QA:Bug-123", "agent:qa:bug-123");
+        check("Agent:QA:Bug-123", "agent:qa:Bug-123");
+        check("agent:qa: Ärger", "agent:qa: Ärger");
+        check(" main ", "agent:main:main");
         check("agent:main:mixed case/../x", "agent:main:mixed case/../x");
     }
 

@@ -40,6 +40,7 @@ impl ToolOutcome {
                 display: display.unwrap_or_else(|| ResultDisplay::markdown("")),
                 structured: Value::Null,
                 locations,
+                metadata: crate::ResultMetadata::default(),
             });
         }
         let texts = content.into_iter().filter_map(|piece| match piece {
@@ -218,6 +219,7 @@ mod tests {
             display: ResultDisplay::markdown(long()),
             structured: json!({ long(): [1, long()] }),
             locations: vec![FileLocation { path: long().into(), line: None }],
+            metadata: crate::ResultMetadata::default(),
         };
         let bytes = ToolOutcome::from(result).bytes();
         assert!((12_000..12_100).contains(&bytes), "{bytes}");
@@ -256,6 +258,7 @@ mod tests {
             display: ResultDisplay::Diff(diff),
             structured: json!({"exit_code": 7}),
             locations: vec![FileLocation { path: "/a".into(), line: Some(1) }],
+            metadata: crate::ResultMetadata::default(),
         };
         for outcome in [
             ToolOutcome::from(result),
@@ -289,6 +292,7 @@ mod tests {
             display: ResultDisplay::markdown(""),
             structured: nest(120),
             locations: Vec::new(),
+            metadata: crate::ResultMetadata::default(),
         };
         for outcome in [ToolOutcome::Error(error), ToolOutcome::Result(result)] {
             let text = serde_json::to_string(&outcome.with_limited_depth()).unwrap();

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use crate::event::{PlanEntry, ResultContent};
+use crate::result_metadata::ResultMetadata;
 
 /// Estimated size of a value besides its text.
 const NODE_BYTES: usize = 8;
@@ -195,6 +196,7 @@ impl ToolResult {
             display: ResultDisplay::markdown(""),
             structured: Value::Null,
             locations: Vec::new(),
+            metadata: ResultMetadata::default(),
         }
     }
 
@@ -213,6 +215,7 @@ impl ToolResult {
             + self.display.bytes()
             + json_bytes(&self.structured)
             + self.locations.iter().map(location_bytes).sum::<usize>()
+            + self.metadata.bytes()
     }
 }
 
@@ -303,6 +306,9 @@ pub struct ToolResult {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 10000))]
     pub locations: Vec<FileLocation>,
+    /// How the call went, beside its output.
+    #[serde(default, skip_serializing_if = "ResultMetadata::is_empty")]
+    pub metadata: ResultMetadata,
 }
 
 #[cfg(all(test, unix))]

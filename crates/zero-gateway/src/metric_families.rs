@@ -296,6 +296,12 @@ fn tool_families(rows: &BTreeMap<String, ToolCounters>) -> Vec<MetricFamily> {
             &|row| MetricValue::Count(row.retries),
         ),
         per_tool(
+            "zero_tool_fallbacks_total",
+            MetricKind::Counter,
+            "Tool calls in which something else was used because the first choice failed.",
+            &|row| MetricValue::Count(row.fallbacks),
+        ),
+        per_tool(
             "zero_tool_user_wait_seconds_total",
             MetricKind::Counter,
             "How long tool calls waited for the user.",
@@ -336,6 +342,7 @@ struct ToolCounters {
     failures: u64,
     recovered: u64,
     retries: u64,
+    fallbacks: u64,
     user_wait_micros: u128,
     usage: CallUsage,
 }
@@ -362,6 +369,7 @@ impl ToolCounters {
         self.failures += stats.failures;
         self.recovered += stats.recovered;
         self.retries += stats.retries;
+        self.fallbacks += stats.fallbacks;
         self.user_wait_micros += stats.user_wait_us_total;
         self.usage.add(&stats.usage);
         self.calls += stats.calls;

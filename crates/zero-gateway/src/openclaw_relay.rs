@@ -420,7 +420,7 @@ impl RunEventWriter<'_, '_> {
                 ..
             } => {}
             EventKind::ToolUpdated { call, locations, progress, .. } if interest.tools => {
-                let shown = translation::partial_result(progress.as_deref());
+                let shown = translation::partial_result(progress.as_ref());
                 self.write_tool_details(call, "update", "partialResult", shown, locations);
             }
             EventKind::ToolEnded { call, status, outcome } => {

@@ -15,8 +15,8 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use zero_core::text_shortening::{excerpt, head, one_line};
 use zero_core::{
-    ErrorReason, ErrorType, FileLocation, ResultDisplay, ToolCall, ToolError, ToolKind,
-    ToolOutcome, sanitize,
+    CallProgress, ErrorReason, ErrorType, FileLocation, ResultDisplay, ToolCall, ToolError,
+    ToolKind, ToolOutcome, sanitize,
 };
 use zero_runtime::DialectName;
 use zero_runtime::tool::BoxFuture;
@@ -211,7 +211,8 @@ impl RemoteToolBackend {
         }
         if let Some(message) = params.message {
             let message = head(&message, PROGRESS_BYTES_MAX);
-            waiting.watch.on_progress(sanitize::replace_unsafe_chars(message));
+            let message = sanitize::replace_unsafe_chars(message);
+            waiting.watch.on_progress(CallProgress { message, percentage: params.percentage });
         }
         Ok(())
     }

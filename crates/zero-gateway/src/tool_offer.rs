@@ -13,8 +13,8 @@ use zero_runtime::schema::foreign_schema;
 use zero_runtime::tool_backend::{CatalogEntry, InstructionFile, PromptCommand, ToolCatalog};
 use zero_wire::ErrorPayload;
 use zero_wire::tools::{
-    DESCRIPTION_LEN_MAX, OfferedCommand, OfferedInstruction, OfferedTool, TOOLS_MAX,
-    ToolsOfferParams,
+    DESCRIPTION_LEN_MAX, DISPLAY_NAME_LEN_MAX, OfferedCommand, OfferedInstruction, OfferedTool,
+    TOOLS_MAX, ToolsOfferParams,
 };
 
 use crate::history::json_bytes;
@@ -105,11 +105,16 @@ fn parse_tool(mut tool: OfferedTool) -> Result<CatalogEntry, String> {
     let canonical = name_of("canonical", tool.canonical)?;
     check_text(&tool.description, DESCRIPTION_LEN_MAX)
         .map_err(|why| wrong("description", format!("it {why}")))?;
+    if let Some(shown) = &tool.display_name {
+        check_line(shown, 1, DISPLAY_NAME_LEN_MAX)
+            .map_err(|why| wrong("displayName", format!("it {why}")))?;
+    }
     foreign_schema::vet_input(&mut tool.input_schema)
         .map_err(|why| wrong("inputSchema", format!("it {why}")))?;
     Ok(CatalogEntry {
         name,
         canonical,
+        display_name: tool.display_name,
         description: tool.description,
         input_schema: tool.input_schema,
         kind: tool.kind,

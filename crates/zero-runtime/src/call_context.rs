@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use tokio_util::sync::CancellationToken;
 use zero_core::{
-    CallId, ErrorReason, ErrorType, HostLimits, PathZone, SecretMask, SessionId, ToolError,
-    ToolName,
+    CallId, CallProgress, ErrorReason, ErrorType, HostLimits, PathZone, ResultMetadata, SecretMask,
+    SessionId, ToolError, ToolName,
 };
 use zero_exec::CallCommands;
 use zero_sandbox::{ChangeOrigin, FinalLinkMode, Journal, Workspace};
@@ -59,6 +59,8 @@ pub(crate) struct CallContextParts {
     pub(crate) user_wait: Arc<UserWaitClock>,
     /// Attempts after the first one.
     pub(crate) retries: Arc<AtomicU32>,
+    /// What the result tells beside its output.
+    pub(crate) metadata: Arc<Mutex<ResultMetadata>>,
 }
 
 impl CallContext {
@@ -213,12 +215,11 @@ impl CallContext {
         self.inner.cancel.cancelled().await;
     }
 
-    /// Sends a progress message to the observer.
-    pub fn report_progress(&self, message: impl Into<String>) {
+    /// Sends progress to the observer.
+    pub fn report_progress(&self, mut progress: CallProgress) {
         if let Some(observer) = &self.inner.observer {
-            let mut message = message.into();
-            self.secrets().mask_string(&mut message);
-            observer.on_event(&CallEvent::Progress { call: self.inner.call.clone(), message });
+            self.secrets().mask_string(&mut progress.message);
+            observer.on_event(&CallEvent::Progress { call: self.inner.call.clone(), progress });
         }
     }
 
@@ -226,6 +227,19 @@ impl CallContext {
     /// and statistics.
     pub fn record_retry(&self) {
         self.inner.retries.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Adds notes to the metadata of the result.
+    pub fn record_notes(&self, notes: &[String]) {
+        let mut metadata = self.inner.metadata.lock().unwrap_or_else(PoisonError::into_inner);
+        notes.iter().for_each(|note| metadata.add_note(note));
+    }
+
+    /// Records that `to` is used because `from` failed: in the metadata of the result, the audit row
+    /// and statistics.
+    pub fn record_fallback(&self, from: &str, to: &str, reason: &str) {
+        let mut metadata = self.inner.metadata.lock().unwrap_or_else(PoisonError::into_inner);
+        metadata.add_fallback(from, to, reason);
     }
 
     /// The number of attempts of this call so far.

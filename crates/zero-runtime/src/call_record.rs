@@ -1,13 +1,13 @@
 //! The record of one call, whose end is written exactly once however the call ends.
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use serde_json::Value;
-use zero_core::{CallId, Effect, SecretMask, ToolCall, ToolError, ToolName};
+use zero_core::{CallId, Effect, ResultMetadata, SecretMask, ToolCall, ToolError, ToolName};
 use zero_exec::CallUsageMeter;
 
 use crate::audit::{self, AuditDecision, AuditEffect, AuditHook, AuditRow, EFFECTS_MAX};
@@ -47,6 +47,8 @@ pub(crate) struct CallRecord<'a> {
     pub(crate) user_wait: Arc<UserWaitClock>,
     /// Attempts after the first one.
     pub(crate) retries: Arc<AtomicU32>,
+    /// What its result tells beside its output.
+    pub(crate) metadata: Arc<Mutex<ResultMetadata>>,
     settled: bool,
 }
 
@@ -86,6 +88,7 @@ impl<'a> CallRecord<'a> {
             usage: CallUsageMeter::default(),
             user_wait: Arc::default(),
             retries: Arc::default(),
+            metadata: Arc::default(),
             settled: false,
         }
     }
@@ -178,6 +181,17 @@ impl<'a> CallRecord<'a> {
         flushed.unwrap_or_else(|error| Err(io::Error::other(error))).map_err(unwritable)
     }
 
+    /// What the result tells beside its output.
+    pub(crate) fn result_metadata(&self) -> ResultMetadata {
+        self.metadata.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Records that another tool is used because this one failed.
+    pub(crate) fn record_fallback(&self, from: &ToolName, to: &ToolName, error: &ToolError) {
+        let mut metadata = self.metadata.lock().unwrap_or_else(PoisonError::into_inner);
+        metadata.add_fallback(from.as_str(), to.as_str(), &error.message);
+    }
+
     pub(crate) fn report_started(&self) {
         self.send_event(|call| CallEvent::Started { call });
     }
@@ -206,6 +220,7 @@ impl<'a> CallRecord<'a> {
         row.usage = self.usage.usage();
         let attempts = self.retries.load(Ordering::Relaxed).saturating_add(1);
         row.attempts = (attempts > 1).then_some(attempts);
+        row.fallback = last_fallback(&self.metadata);
         if let Some(error) = error {
             row.record_error(error);
         }
@@ -233,10 +248,17 @@ impl<'a> CallRecord<'a> {
             duration_ms = i64::try_from(worked.as_millis()).unwrap_or(i64::MAX),
             success = status == CallStatus::Ok,
             status = status.as_str(),
+            fallback = self.row.fallback.as_deref(),
             "tool_used"
         );
         self.send_event(|call| CallEvent::Ended { call, status: status.as_str() });
     }
+}
+
+/// What was used in the end because something else failed.
+fn last_fallback(metadata: &Mutex<ResultMetadata>) -> Option<String> {
+    let metadata = metadata.lock().unwrap_or_else(PoisonError::into_inner);
+    metadata.fallbacks.last().map(|fallback| fallback.to.clone())
 }
 
 fn to_micros(time: Duration) -> u64 {

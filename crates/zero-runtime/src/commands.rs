@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, Interval, MissedTickBehavior};
-use zero_core::ToolError;
+use zero_core::{CallProgress, ToolError};
 use zero_exec::jobs::{Job, JobTable};
 use zero_exec::{
     CommandDisposition, CommandRequest, ForegroundCommand, OutputObservation, TimeoutAction,
@@ -59,7 +59,7 @@ impl CallContext {
                 }
                 _ = progress.tick() => {
                     if let Some(lines) = command.take_progress() {
-                        self.report_progress(lines);
+                        self.report_progress(CallProgress::new(lines));
                     }
                 }
             }

@@ -93,7 +93,7 @@ pub struct CallSample<'a> {
     pub queue_depth: usize,
     /// Number of attempts, the first one included.
     pub attempts: u32,
-    /// Whether another tool ran instead.
+    /// Whether something else was used because the first choice failed.
     pub fell_back: bool,
     /// The resources that its commands used.
     pub usage: CallUsage,
@@ -156,6 +156,8 @@ pub struct ToolStats {
     pub recovered: u64,
     /// Attempts after the first one.
     pub retries: u64,
+    /// Calls in which something else was used because the first choice failed.
+    pub fallbacks: u64,
     /// Most calls that were waiting when one of these was admitted.
     pub queue_depth_max: usize,
     /// Total time in which calls waited for the user, in microseconds; not part of their duration.
@@ -221,6 +223,7 @@ impl ToolStats {
         self.failures += u64::from(sample.is_failure() || sample.is_rescued());
         self.recovered += u64::from(sample.is_rescued());
         self.retries += u64::from(sample.attempts.saturating_sub(1));
+        self.fallbacks += u64::from(sample.fell_back);
         self.user_wait_us_total += sample.user_wait.as_micros();
         self.usage.add(&sample.usage);
         self.queue_depth_max = self.queue_depth_max.max(sample.queue_depth);
@@ -399,7 +402,7 @@ mod tests {
         let tools = metrics.tools();
         let counts = |tool: &str| (tools[tool].failures, tools[tool].recovered);
         assert_eq!([counts("Edit"), counts("Read"), counts("WebFetch")], [(3, 2), (1, 0), (2, 2)]);
-        assert_eq!(tools["WebFetch"].retries, 2);
+        assert_eq!((tools["WebFetch"].retries, tools["WebFetch"].fallbacks), (2, 1));
         assert_eq!(tools["WebFetch"].recovery_rate(), Some(1.0));
     }
 

@@ -1,6 +1,6 @@
 //! Events of running calls.
 
-use zero_core::{CallId, FileLocation, ToolKind, ToolName};
+use zero_core::{CallId, CallProgress, FileLocation, ToolKind, ToolName};
 
 /// An event of a call. `Ended` comes exactly once, and last.
 #[derive(Clone, Debug)]
@@ -27,8 +27,8 @@ pub enum CallEvent {
     Progress {
         /// The call that sends the message.
         call: CallId,
-        /// The message.
-        message: String,
+        /// The message, and how much is done.
+        progress: CallProgress,
     },
     /// Output of its command, standard output and standard error as they arrive; invalid UTF-8 is
     /// shown as U+FFFD. If there is too much at once, only the newest part. The result has all of

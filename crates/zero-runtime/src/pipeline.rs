@@ -123,7 +123,7 @@ impl ToolHost {
             match (outcome, spare, kept) {
                 (Err(error), Some(spare), Some(kept)) if needs_fallback(&error) => {
                     fallbacks += 1;
-                    ledger.row.fallback = Some(spare.tool.spec().name.to_string());
+                    ledger.record_fallback(&spec.name, &spare.tool.spec().name, &error);
                     // The fallback gets the same input, validated by its own schema, and is
                     // authorized separately.
                     input = spare.input.check(kept).map_err(|v| ToolError::from_violations(&v))?;
@@ -333,6 +333,7 @@ impl ToolHost {
         };
         let stop = cancel.child_token();
         let (user_wait, retries) = (Arc::clone(&ledger.user_wait), Arc::clone(&ledger.retries));
+        let metadata = Arc::clone(&ledger.metadata);
         let context = |permit, commands| {
             CallContext::new(CallContextParts {
                 call: call.id.clone(),
@@ -356,6 +357,7 @@ impl ToolHost {
                 foreseen: OnceLock::new(),
                 user_wait: Arc::clone(&user_wait),
                 retries: Arc::clone(&retries),
+                metadata: Arc::clone(&metadata),
             })
         };
         let cx = context(None, commands.clone());
@@ -405,6 +407,7 @@ impl ToolHost {
         }
         ledger.secrets = self.secrets.current_mask().await;
         let outcome = outcome.map(|mut result| {
+            result.metadata = ledger.result_metadata();
             ledger.secrets.mask_result(&mut result);
             result
         });

@@ -306,7 +306,7 @@ fn result_len(result: &ToolResult) -> usize {
         ResultDisplay::Plan { entries } => entries.iter().map(|entry| entry.content.len()).sum(),
     };
     let content: usize = result.content.iter().map(content_len).sum();
-    json_len(&result.structured) + content + display
+    json_len(&result.structured) + content + display + result.metadata.bytes()
 }
 
 fn diff_len(diff: &FileDiff) -> usize {
@@ -351,6 +351,7 @@ mod tests {
             display: ResultDisplay::markdown(""),
             structured: Value::Null,
             locations: vec![],
+            metadata: zero_core::ResultMetadata::default(),
         }
     }
 

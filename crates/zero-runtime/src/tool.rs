@@ -16,8 +16,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use zero_core::tool_result::{FileLocation, ResultDisplay, ToolResult, ToolResultPart};
 use zero_core::{
-    Effect, Effects, ErrorReason, RiskLevel, TargetPath, TimeoutClass, ToolArguments, ToolCategory,
-    ToolError, ToolKind, ToolName, ToolSpec,
+    Effect, Effects, ErrorReason, ResultMetadata, RiskLevel, TargetPath, TimeoutClass,
+    ToolArguments, ToolCategory, ToolError, ToolKind, ToolName, ToolSpec,
 };
 use zero_sandbox::Workspace;
 
@@ -357,6 +357,7 @@ impl<T: Tool> AnyPlan for ErasedPlan<T> {
                 display: reply.display,
                 structured,
                 locations: reply.locations,
+                metadata: ResultMetadata::default(),
             })
         })
     }

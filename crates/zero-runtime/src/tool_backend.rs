@@ -14,7 +14,8 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use zero_core::{
-    FileLocation, RiskLevel, SecretMask, SessionId, ToolCall, ToolCategory, ToolKind, ToolOutcome,
+    CallProgress, FileLocation, RiskLevel, SecretMask, SessionId, ToolCall, ToolCategory, ToolKind,
+    ToolOutcome,
 };
 use zero_policy::PermissionMode;
 
@@ -109,6 +110,8 @@ pub struct CatalogEntry {
     pub name: String,
     /// Its canonical name, by which agents choose a subset.
     pub canonical: String,
+    /// Its name for people; `None` if its host does not say it.
+    pub display_name: Option<String>,
     /// What it does, for the model.
     pub description: String,
     /// JSON Schema of its input.
@@ -124,8 +127,6 @@ pub struct CatalogEntry {
 /// What a tool declares for programs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CatalogInfo {
-    /// Name for display.
-    pub display_name: String,
     /// JSON Schema of its structured result.
     pub output_schema: Value,
     /// Its category.
@@ -162,7 +163,7 @@ pub trait CallObserver: Send + Sync {
     fn on_described(&self, title: String, kind: ToolKind, locations: Vec<FileLocation>);
 
     /// It has something to say before it ends.
-    fn on_progress(&self, message: String);
+    fn on_progress(&self, progress: CallProgress);
 
     /// It was allowed, has a place, and runs.
     fn on_started(&self) {}

@@ -8,6 +8,7 @@ mod direct_command;
 
 use futures_util::stream;
 use tokio_util::sync::CancellationToken;
+use zero_core::prompt_folder::strip_folder;
 
 use self::direct_command::DirectAction;
 use crate::agent::DIRECT;
@@ -101,12 +102,13 @@ fn next_action(request: &ModelRequest) -> DirectAction {
     if let Some(results) = result_text(message) {
         return DirectAction::Reply(results);
     }
-    // Only the first text is the command; attachments follow it.
+    // Only the first text is the command; attachments follow it, and a client may put the folder
+    // before it.
     let text = message.blocks.iter().find_map(|block| match block {
         MessageBlock::Text { text } => Some(text.as_str()),
         _ => None,
     });
-    direct_command::parse(text.unwrap_or_default(), &request.tools)
+    direct_command::parse(strip_folder(text.unwrap_or_default()), &request.tools)
 }
 
 /// The text of the tool results, unchanged; `None` if the message has no result.
@@ -167,6 +169,15 @@ mod tests {
             usage: TokenUsage::default(),
         };
         assert_eq!(events[1..], [ModelEvent::Done(reply)]);
+    }
+
+    #[tokio::test]
+    async fn folder_before_command_is_ignored() {
+        let text = "[Working directory: ~/project]\n\n/read a.txt";
+        assert_eq!(
+            events(ModelMessage::user(text)).await,
+            events(ModelMessage::user("/read a.txt")).await
+        );
     }
 
     #[tokio::test]

@@ -332,8 +332,8 @@ impl Drop for LocalToolBackend {
 fn catalog_entry(offered: DialectTool, secrets: &SecretMask) -> CatalogEntry {
     let DialectTool { name, mut description, mut input_schema, registered, .. } = offered;
     let spec = registered.tool.spec();
+    let mut display_name = spec.display_name.clone();
     let mut info = CatalogInfo {
-        display_name: spec.display_name.clone(),
         output_schema: spec.output_schema.clone(),
         category: spec.category,
         risk: spec.risk,
@@ -342,7 +342,7 @@ fn catalog_entry(offered: DialectTool, secrets: &SecretMask) -> CatalogEntry {
     if registered.source != BUILTIN {
         secrets.mask_string(&mut description);
         secrets.mask_json(&mut input_schema);
-        secrets.mask_string(&mut info.display_name);
+        secrets.mask_string(&mut display_name);
         secrets.mask_json(&mut info.output_schema);
     }
     // A foreign tool's claim to be read-only is only a hint and does not allow parallel calls. Two
@@ -353,6 +353,7 @@ fn catalog_entry(offered: DialectTool, secrets: &SecretMask) -> CatalogEntry {
     CatalogEntry {
         name,
         canonical: spec.name.to_string(),
+        display_name: Some(display_name),
         description,
         input_schema,
         kind: spec.kind,
@@ -410,9 +411,9 @@ impl CallEventObserver for CallRouter {
                     watch.on_described(title.clone(), *kind, locations.clone());
                 }
             }
-            CallEvent::Progress { call, message } => {
+            CallEvent::Progress { call, progress } => {
                 if let Some(CallRoute { watch, .. }) = self.route(call) {
-                    watch.on_progress(message.clone());
+                    watch.on_progress(progress.clone());
                 }
             }
             CallEvent::Started { call } => {

@@ -114,13 +114,13 @@ impl Turn {
                     begins: false,
                 }));
             }
-            TurnInput::Progress { call, message } if self.is_running(&call) => {
+            TurnInput::Progress { call, progress } if self.is_running(&call) => {
                 actions.push(TurnAction::Show(EventKind::ToolUpdated {
                     call,
                     title: None,
                     kind: None,
                     locations: Vec::new(),
-                    progress: Some(message),
+                    progress: Some(progress),
                     begins: false,
                 }));
             }

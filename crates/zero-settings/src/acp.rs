@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 /// The keys below `acp`.
-pub const KEYS: [&str; 3] = ["acp.overlap", "acp.onExit", "acp.terminal"];
+pub const KEYS: [&str; 4] = ["acp.overlap", "acp.onExit", "acp.terminal", "acp.prefixCwd"];
 
 /// How zero serves editors. Only your own settings apply here, never a project's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -17,6 +17,8 @@ pub struct AcpSettings {
     /// Whether the agent can run commands in a terminal of the editor, outside the sandbox; `never`
     /// when absent.
     pub terminal: EditorTerminalSetting,
+    /// Whether prompts begin with the session's folder; `true` when absent.
+    pub prefix_cwd: Option<bool>,
 }
 
 /// What a second prompt does while a run is active.
@@ -55,12 +57,13 @@ pub enum EditorTerminalSetting {
 impl AcpSettings {
     /// Returns these settings with the one field that `field` sets.
     pub(crate) fn with_field(self, field: Self) -> Self {
-        let Self { overlap, on_exit, terminal } = field;
+        let Self { overlap, on_exit, terminal, prefix_cwd } = field;
         let usual = Self::default();
         Self {
             overlap: if overlap == usual.overlap { self.overlap } else { overlap },
             on_exit: if on_exit == usual.on_exit { self.on_exit } else { on_exit },
             terminal: if terminal == usual.terminal { self.terminal } else { terminal },
+            prefix_cwd: prefix_cwd.or(self.prefix_cwd),
         }
     }
 }

@@ -105,8 +105,9 @@ pub struct BashOutput {
     /// Files that it created but commands may not create, which were moved to quarantine.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub quarantined: Vec<QuarantineNotice>,
-    /// Further notes, such as refused hosts.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    /// Further notes, such as refused hosts; for the metadata of the result, because the
+    /// specification of the tool does not have them.
+    #[serde(skip)]
     pub notes: Vec<String>,
 }
 
@@ -259,16 +260,19 @@ impl Tool for BashTool {
         plan: Arc<BashPlan>,
         cx: CallContext,
     ) -> Result<ToolReply<BashOutput>, ToolError> {
-        if plan.run_in_background {
+        let reply = if plan.run_in_background {
             let job = cx.start_job(plan.request(), plan.timeout).await?;
-            return Ok(reply_started(&job));
-        }
-        match cx.run_command(plan.request()).await? {
-            CommandDisposition::Ended(outcome) => {
-                Ok(CommandReport::from_outcome(&outcome, cx.workspace()).into_reply())
+            reply_started(&job)
+        } else {
+            match cx.run_command(plan.request()).await? {
+                CommandDisposition::Ended(outcome) => {
+                    CommandReport::from_outcome(&outcome, cx.workspace()).into_reply()
+                }
+                CommandDisposition::ContinuedAsJob(job) => reply_continued(&job),
             }
-            CommandDisposition::ContinuedAsJob(job) => Ok(reply_continued(&job)),
-        }
+        };
+        cx.record_notes(&reply.output.notes);
+        Ok(reply)
     }
 }
 

@@ -112,24 +112,24 @@ pub enum GrepOutputMode {
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct GrepOutput {
     /// One per matching line; one per file in the modes that list files.
-    matches: Vec<GrepMatch>,
+    pub(crate) matches: Vec<GrepMatch>,
     /// Matching lines over everything searched, shown or not; with `multiline`, matches.
-    total_matches: u64,
+    pub(crate) total_matches: u64,
     /// Number of files and folders left out because reading them is denied, whatever they contain;
     /// absent when there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    left_out: Option<u64>,
+    pub(crate) left_out: Option<u64>,
 }
 
 /// A single hit.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct GrepMatch {
     /// Path of the file.
-    file: String,
+    pub(crate) file: String,
     /// Number of the line, counted from 1; of the first matching line where a file is listed.
-    line_number: u64,
+    pub(crate) line_number: u64,
     /// The line, cut after 2000 characters; in `count` mode the number of matches in the file.
-    content: String,
+    pub(crate) content: String,
 }
 
 /// A validated call, with its search roots and compiled patterns.
@@ -146,6 +146,37 @@ pub struct GrepPlan {
     after: usize,
     head_limit: u64,
     filter: GrepFileFilter,
+}
+
+impl GrepPlan {
+    /// A plan that lists at most `head_limit` lines with a text, in files that match `glob`.
+    pub(crate) fn for_text(
+        text: &str,
+        bases: SearchRoots,
+        glob: Option<&str>,
+        head_limit: u64,
+    ) -> Result<Self, ToolError> {
+        let matcher = compile_pattern(&escape_pattern(text), false, false)
+            .map_err(|kind| bad_regex_error(text, &kind))?;
+        Ok(Self {
+            bases,
+            pattern: text.to_owned(),
+            matcher,
+            literal_note: None,
+            multiline: false,
+            mode: GrepOutputMode::Content,
+            numbered: true,
+            before: 0,
+            after: 0,
+            head_limit,
+            filter: GrepFileFilter::parse(glob, None, None)?,
+        })
+    }
+}
+
+/// Searches for another tool. Blocks.
+pub(crate) fn find_lines(plan: &GrepPlan, cx: &CallContext) -> Result<GrepOutput, ToolError> {
+    run_grep(plan, cx).map(|reply| reply.output)
 }
 
 /// The Grep tool.

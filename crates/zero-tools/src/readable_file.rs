@@ -95,6 +95,11 @@ pub fn image_media_type(bytes: &[u8]) -> Option<&'static str> {
     (media.kind == MediaKind::Image).then_some(media.mime)
 }
 
+/// Largest media content that fits in a result as base64, in bytes.
+pub(crate) fn media_bytes_max(cx: &CallContext) -> u64 {
+    cx.limits().result_bytes_max.get().saturating_sub(RESULT_OVERHEAD_BYTES) / 4 * 3
+}
+
 /// A media file, encoded for the wire.
 pub(crate) struct EncodedMedia {
     /// The content in base64, or the largest size that fits in a result.
@@ -177,8 +182,7 @@ impl ReadableFile {
         path: &Path,
         cx: &CallContext,
     ) -> Result<EncodedMedia, ToolError> {
-        let result_max = cx.limits().result_bytes_max;
-        let bytes_max = result_max.get().saturating_sub(RESULT_OVERHEAD_BYTES) / 4 * 3;
+        let bytes_max = media_bytes_max(cx);
         if self.facts.size <= bytes_max && !self.is_whole {
             let rest = bytes_max.saturating_sub(self.head.len() as u64) + 1;
             (&self.file)

@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use ignore::types::Types;
 use ignore::{DirEntry, WalkBuilder, WalkState};
-use zero_core::ToolError;
+use zero_core::{CallProgress, ToolError};
 use zero_runtime::CallContext;
 use zero_sandbox::FolderHandle;
 
@@ -124,7 +124,8 @@ impl FileWalk {
                     return WalkState::Quit;
                 }
                 if met.is_multiple_of(ENTRIES_PER_PROGRESS) {
-                    cx.report_progress(format!("still searching, more than {met} entries so far"));
+                    let message = format!("still searching, more than {met} entries so far");
+                    cx.report_progress(CallProgress::new(message));
                 }
                 // An entry that cannot be examined is skipped, like one that does not exist.
                 let Ok(entry) = entry else { return WalkState::Continue };

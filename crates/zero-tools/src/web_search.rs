@@ -190,8 +190,12 @@ impl Tool for WebSearchTool {
         plan: Arc<WebSearchPlan>,
         cx: CallContext,
     ) -> Result<ToolReply<WebSearchOutput>, ToolError> {
-        let mut failures = Vec::new();
+        let mut failures: Vec<String> = Vec::new();
+        let mut failed: Option<(&str, String)> = None;
         for provider in &self.providers {
+            if let Some((engine, why)) = failed.take() {
+                cx.record_fallback(engine, provider.engine.name(), &why);
+            }
             let found = tokio::select! {
                 found = query_engine(provider, &plan, &cx) => found,
                 () = cx.cancelled() => return Err(ToolError::cancelled()),
@@ -202,6 +206,7 @@ impl Tool for WebSearchTool {
                     let engine = provider.engine.name();
                     tracing::warn!(engine, why, "a search engine failed");
                     failures.push(format!("{engine}: {why}"));
+                    failed = Some((engine, why));
                 }
             }
         }

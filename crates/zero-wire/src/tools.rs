@@ -27,6 +27,8 @@ pub const TOOLS_DISPLACED: &str = "tools/displaced";
 pub const TOOLS_MAX: usize = 1_000;
 /// Maximum length of a tool's description, in characters.
 pub const DESCRIPTION_LEN_MAX: usize = 10_000;
+/// Longest name of a tool for people, in characters.
+pub const DISPLAY_NAME_LEN_MAX: usize = 200;
 /// `details.code` of the error if another connection hosts the session's tools.
 pub const TOOLS_HOSTED: &str = "TOOLS_HOSTED";
 
@@ -120,6 +122,9 @@ pub struct OfferedTool {
     pub name: String,
     /// Canonical name, of the same form.
     pub canonical: String,
+    /// Name for people: one line of at most 200 characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub display_name: Option<String>,
     /// Description for the model: at most 10,000 characters, none of them invisible.
     pub description: String,
     /// JSON Schema of its input, which is an object.
@@ -218,6 +223,10 @@ pub struct ToolsProgressParams {
     /// Progress or output so far.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// How much is done, from 0 to 100.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = 100))]
+    pub percentage: Option<u8>,
 }
 
 /// Parameters of `tools/result`.

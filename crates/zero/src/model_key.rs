@@ -4,9 +4,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tokio::time::timeout;
-use zero_acp::{ModelKeyChecker, ModelKeyError};
+use zero_acp::{ImageSupport, ModelKeyChecker, ModelKeyError};
 use zero_runtime::tool::BoxFuture;
 use zero_session::agent::DIRECT;
+use zero_session::model::catalog::ModelConfig;
+use zero_settings::WorkspaceSettings;
 use zero_settings::models::SecretSetting;
 
 use crate::AppContext;
@@ -36,14 +38,10 @@ impl ModelKeyRequirement {
     ) -> anyhow::Result<Option<Self>> {
         let workspace = app.config.open_workspace(&[])?;
         let settings = app.load_settings(&workspace, settings_files)?;
-        if settings.gateway().remote.is_some_and(|remote| remote.url.is_some()) {
+        if has_remote_gateway(&settings) {
             return Ok(None);
         }
-        let agents = app.load_agents(&settings)?;
-        let agent = agents.get(agent.unwrap_or(agents.default_id()));
-        let (_, usual) = app.model_configs(&settings);
-        let model = agent.and_then(|agent| agent.model.clone()).or(usual);
-        let model = model.filter(|model| model != DIRECT);
+        let (model, _) = model_of_new_sessions(app, &settings, agent)?;
         let secret = model.as_deref().and_then(|model| settings.model_key(model).cloned());
         Ok(model.zip(secret).map(|(model, secret)| Self { model, secret }))
     }
@@ -53,6 +51,46 @@ impl ModelKeyRequirement {
         let why = read_secret(&self.secret, &app.config).err()?;
         Some(format!("the model `{}` has no key: {why}", self.model))
     }
+}
+
+/// Whether the model of new sessions accepts images.
+pub(crate) fn image_support(
+    app: &AppContext,
+    settings_files: &[PathBuf],
+    agent: Option<&str>,
+) -> anyhow::Result<ImageSupport> {
+    let workspace = app.config.open_workspace(&[])?;
+    let settings = app.load_settings(&workspace, settings_files)?;
+    if has_remote_gateway(&settings) {
+        return Ok(ImageSupport::Unknown);
+    }
+    let (model, configs) = model_of_new_sessions(app, &settings, agent)?;
+    // Without a model, prompts are commands.
+    let Some(model) = model else { return Ok(ImageSupport::No) };
+    let config = configs.iter().find(|config| config.name == model);
+    Ok(match config.map(ModelConfig::accepts_images) {
+        Some(true) => ImageSupport::Yes,
+        Some(false) => ImageSupport::No,
+        // The first prompt names the problem.
+        None => ImageSupport::Unknown,
+    })
+}
+
+fn has_remote_gateway(settings: &WorkspaceSettings) -> bool {
+    settings.gateway().remote.is_some_and(|remote| remote.url.is_some())
+}
+
+/// Name of the model of new sessions, and all models; `None` if there is none.
+fn model_of_new_sessions(
+    app: &AppContext,
+    settings: &WorkspaceSettings,
+    agent: Option<&str>,
+) -> anyhow::Result<(Option<String>, Vec<ModelConfig>)> {
+    let agents = app.load_agents(settings)?;
+    let agent = agents.get(agent.unwrap_or(agents.default_id()));
+    let (configs, usual) = app.model_configs(settings);
+    let model = agent.and_then(|agent| agent.model.clone()).or(usual);
+    Ok((model.filter(|model| model != DIRECT), configs))
 }
 
 /// Checks the key on each call, since the user may have stored it in the meantime.

@@ -94,6 +94,7 @@ impl AnyPlan for SmallToolPlan {
                 display,
                 structured,
                 locations: Vec::new(),
+                metadata: zero_core::ResultMetadata::default(),
             })
         })
     }

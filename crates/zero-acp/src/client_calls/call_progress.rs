@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 use zero_core::event::ResultContent;
-use zero_core::{FileDiff, FileLocation, ResultDisplay, ToolKind, ToolOutcome};
+use zero_core::{CallProgress, FileDiff, FileLocation, ResultDisplay, ToolKind, ToolOutcome};
 use zero_runtime::DialectName;
 use zero_runtime::dialect::{
     RenderedResult, render_error_for_platform, render_for_platform, render_plain, render_result,
@@ -52,6 +52,9 @@ pub(super) fn outcome_json(
             if !result.structured.is_null() {
                 fields.insert("structured".to_owned(), result.structured.clone());
             }
+            if !result.metadata.is_empty() {
+                fields.insert("metadata".to_owned(), json!(result.metadata));
+            }
             if dialect == DialectName::Qwen {
                 let RenderedResult { content, display } =
                     render_for_platform(dialect, tool, result);
@@ -76,7 +79,7 @@ pub(super) fn outcome_json(
 
 /// Observes a call. Progress that does not fit into the queue is dropped: the result is complete.
 pub(super) struct ClientCallObserver {
-    words: mpsc::Sender<CallProgress>,
+    words: mpsc::Sender<ClientCallUpdate>,
     printed: Arc<OutputBuffer>,
     /// Whether output was printed and its progress message did not fit into the queue.
     is_untold: AtomicBool,
@@ -84,42 +87,48 @@ pub(super) struct ClientCallObserver {
 
 impl ClientCallObserver {
     /// Creates the observer and the receiver of its progress messages.
-    pub(super) fn new() -> (Self, mpsc::Receiver<CallProgress>) {
+    pub(super) fn new() -> (Self, mpsc::Receiver<ClientCallUpdate>) {
         let (words, receiver) = mpsc::channel(PROGRESS_WAITING_MAX);
         (Self { words, printed: Arc::default(), is_untold: AtomicBool::new(false) }, receiver)
     }
 }
 
 /// Progress of a call that has not ended.
-pub(super) enum CallProgress {
+pub(super) enum ClientCallUpdate {
     Title(String),
-    Message(String),
+    Progress(CallProgress),
     Output(Arc<OutputBuffer>),
 }
 
-impl CallProgress {
+impl ClientCallUpdate {
     pub(super) fn into_json(self, session: &str, call: &str) -> Value {
-        let (name, text) = match self {
-            Self::Title(title) => ("title", title),
-            Self::Message(message) => ("message", message),
-            Self::Output(printed) => ("output", printed.take()),
-        };
-        json!({"sessionId": session, "toolCallId": call, name: text})
+        let mut fields = json!({"sessionId": session, "toolCallId": call});
+        match self {
+            Self::Title(title) => fields["title"] = Value::String(title),
+            Self::Progress(CallProgress { message, percentage }) => {
+                fields["message"] = Value::String(message);
+                if let Some(percentage) = percentage {
+                    fields["percentage"] = Value::from(percentage);
+                }
+            }
+            Self::Output(printed) => fields["output"] = Value::String(printed.take()),
+        }
+        fields
     }
 }
 
 impl CallObserver for ClientCallObserver {
     fn on_described(&self, title: String, _kind: ToolKind, _locations: Vec<FileLocation>) {
-        let _ = self.words.try_send(CallProgress::Title(title));
+        let _ = self.words.try_send(ClientCallUpdate::Title(title));
     }
 
-    fn on_progress(&self, message: String) {
-        let _ = self.words.try_send(CallProgress::Message(message));
+    fn on_progress(&self, progress: CallProgress) {
+        let _ = self.words.try_send(ClientCallUpdate::Progress(progress));
     }
 
     fn on_output(&self, text: &str) {
         if self.printed.push(text) || self.is_untold.load(Ordering::Acquire) {
-            let word = CallProgress::Output(Arc::clone(&self.printed));
+            let word = ClientCallUpdate::Output(Arc::clone(&self.printed));
             self.is_untold.store(self.words.try_send(word).is_err(), Ordering::Release);
         }
     }
@@ -130,6 +139,23 @@ mod tests {
     use zero_core::{ErrorReason, ErrorType, ToolError, ToolResult, ToolResultPart};
 
     use super::*;
+
+    #[test]
+    fn update_has_percentage_if_known() {
+        let ids = |mut fields: Value| {
+            fields["sessionId"] = json!("s");
+            fields["toolCallId"] = json!("c");
+            fields
+        };
+        let half = CallProgress { message: "half".to_owned(), percentage: Some(50) };
+        for (update, expected) in [
+            (ClientCallUpdate::Title("t".to_owned()), json!({"title": "t"})),
+            (ClientCallUpdate::Progress(CallProgress::new("on")), json!({"message": "on"})),
+            (ClientCallUpdate::Progress(half), json!({"message": "half", "percentage": 50})),
+        ] {
+            assert_eq!(update.into_json("s", "c"), ids(expected));
+        }
+    }
 
     #[test]
     fn result_content_uses_client_format() {

@@ -3,7 +3,9 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
-use zero_core::{ErrorReason, ResultDisplay, ToolError, ToolResult, ToolResultPart, sanitize};
+use zero_core::{
+    ErrorReason, ResultDisplay, ResultMetadata, ToolError, ToolResult, ToolResultPart, sanitize,
+};
 
 /// Most content blocks of a result.
 const BLOCKS_MAX: usize = 1_000;
@@ -43,7 +45,13 @@ pub(super) fn to_tool_result(result: &Value) -> Result<ToolResult, ToolError> {
         content.push(ToolResultPart::Text("(the tool returned no output)".to_owned()));
     }
     let display = ResultDisplay::markdown(text);
-    Ok(ToolResult { content, display, structured: Value::Null, locations: Vec::new() })
+    Ok(ToolResult {
+        content,
+        display,
+        structured: Value::Null,
+        locations: Vec::new(),
+        metadata: ResultMetadata::default(),
+    })
 }
 
 fn part_text(part: &ToolResultPart) -> &str {

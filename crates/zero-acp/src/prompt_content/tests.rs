@@ -60,18 +60,6 @@ fn folder_precedes_prompt_but_not_command() {
 }
 
 #[test]
-fn folder_prefix_can_be_stripped() {
-    #[track_caller]
-    fn check(text: &str, expected: &str) {
-        assert_eq!(strip_folder(text), expected);
-    }
-    check("[Working directory: ~/project]\n\nhi", "hi");
-    check("[Working directory: ~/project] hi", "[Working directory: ~/project] hi");
-    check("[Working directory: a\nb]\n\nhi", "[Working directory: a\nb]\n\nhi");
-    check("hi [Working directory: x]\n\n", "hi [Working directory: x]\n\n");
-}
-
-#[test]
 fn home_is_abbreviated_as_tilde() {
     #[track_caller]
     fn check(folder: &str, home: Option<&str>, expected: &str) {
@@ -132,7 +120,11 @@ fn check_images(parts: Value, attachments: &[(&str, Option<&str>)], linked_image
     let attached: Vec<_> =
         content.attachments.iter().map(|it| (it.mime.as_str(), it.name.as_deref())).collect();
     assert_eq!(attached, attachments);
-    assert_eq!(content.linked_images, linked_images.iter().map(PathBuf::from).collect::<Vec<_>>());
+    let target = |uri: &&str| match uri.starts_with('/') {
+        true => LinkedImage::File(PathBuf::from(uri)),
+        false => LinkedImage::Web((*uri).to_owned()),
+    };
+    assert_eq!(content.linked_images, linked_images.iter().map(target).collect::<Vec<_>>());
 }
 
 fn image(mime: &str, data: &str, uri: Option<&str>) -> Value {
@@ -140,7 +132,7 @@ fn image(mime: &str, data: &str, uri: Option<&str>) -> Value {
 }
 
 #[test]
-fn images_are_attached_or_listed_by_path() {
+fn images_are_attached_or_listed_by_target() {
     check_images(
         json!([
             image("image/png", "AAAA", Some("file:///w/a.png")),
@@ -158,6 +150,10 @@ fn images_are_attached_or_listed_by_path() {
             linked("file://localhost/w/b.webp", "image/webp; q=1"),
             linked("file://elsewhere/w/c.png", "image/png"),
             linked("https://example.org/d.png", "image/png"),
+            linked("HTTP://example.org/d", "image/jpeg"),
+            linked("https://example.org/page", "text/html"),
+            linked("ftp://example.org/d.png", "image/png"),
+            linked("data:image/png;base64,AAAA", "image/png"),
             linked("file:///w/e.svg", "image/svg+xml"),
             linked("file:///w/f.rs", "text/plain"),
             linked("file:///w/g%0", "image/png"),
@@ -165,7 +161,13 @@ fn images_are_attached_or_listed_by_path() {
             linked("file:///w/i.png#top", "image/png"),
         ]),
         &[],
-        &["/w/a b.png", "/w/b.webp", "/w/i.png"],
+        &[
+            "/w/a b.png",
+            "/w/b.webp",
+            "https://example.org/d.png",
+            "HTTP://example.org/d",
+            "/w/i.png",
+        ],
     );
     // The link stays in the text.
     check(

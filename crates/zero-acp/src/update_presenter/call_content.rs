@@ -72,8 +72,8 @@ impl<'a> CallResultView<'a> {
         }
         notes.extend(word("cwd").map(|folder| format!("(now in `{folder}`)")));
         notes.extend(word("job_id").map(|job| format!("(continues as job `{job}`)")));
-        let others = structured.get("notes").and_then(Value::as_array).into_iter().flatten();
-        notes.extend(others.filter_map(Value::as_str).map(|note| format!("({note})")));
+        let others = self.outcome.result().map(|result| &result.metadata.notes[..]);
+        notes.extend(others.unwrap_or_default().iter().map(|note| format!("({note})")));
         notes
     }
 
@@ -194,6 +194,9 @@ impl<'a> CallResultView<'a> {
                     let backup = result.structured.get("backup").is_some_and(Value::is_string);
                     metadata.insert("linesChanged".to_owned(), json!(lines));
                     metadata.insert("backupCreated".to_owned(), json!(backup));
+                }
+                if let Value::Object(told) = json!(result.metadata) {
+                    metadata.extend(told);
                 }
                 let text = self.text();
                 let output = truncate_text(&text, &mut left);

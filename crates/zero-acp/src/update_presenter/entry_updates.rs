@@ -6,12 +6,12 @@ use agent_client_protocol::v1::schema::{
 };
 use serde_json::Value;
 use zero_core::event::{self, Event, PromptAttachment};
+use zero_core::prompt_folder::strip_folder;
 use zero_core::{RunId, ToolKind};
 use zero_policy::PermissionMode;
 
 use super::call_view::TITLE_CHARS_MAX;
 use super::{DeliveryMode, LINE_CHARS_MAX, message_assembler};
-use crate::prompt_content::strip_folder;
 use crate::text_sanitizer::one_line;
 
 /// Most plan steps that are shown.

@@ -73,7 +73,7 @@ impl OpenClawRun {
                     title,
                     kind,
                     locations,
-                    progress,
+                    progress: progress.map(zero_core::CallProgress::new),
                     begins: false,
                 });
             }

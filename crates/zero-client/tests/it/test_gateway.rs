@@ -351,6 +351,7 @@ impl ToolBackend for RecordingToolBackend {
         let look = CatalogEntry {
             name: "look".to_owned(),
             canonical: "Read".to_owned(),
+            display_name: None,
             description: "Looks".to_owned(),
             input_schema: json!({"type": "object"}),
             kind: zero_core::ToolKind::Read,

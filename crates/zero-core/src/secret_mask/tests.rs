@@ -267,6 +267,7 @@ fn image_with_value_is_withheld() {
         display: ResultDisplay::Markdown { text: String::new() },
         structured: json!(null),
         locations: Vec::new(),
+        metadata: crate::ResultMetadata::default(),
     };
     mask().mask_result(&mut result);
     let ToolResultPart::Text(text) = &result.content[0] else { panic!("{:?}", result.content) };
@@ -327,6 +328,7 @@ fn every_text_of_result_is_masked() {
         display: ResultDisplay::Diff(diff()),
         structured: json!({TOKEN: [{"a": TOKEN}]}),
         locations: Vec::new(),
+        metadata: crate::ResultMetadata::default(),
     };
     mask().mask_result(&mut result);
     let written = serde_json::to_string(&result).unwrap();

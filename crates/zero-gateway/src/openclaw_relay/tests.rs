@@ -133,7 +133,7 @@ fn whole_run() -> Vec<Event> {
                 title: Some("Edit a.rs".to_owned()),
                 kind: None,
                 locations: Vec::new(),
-                progress: Some("half".to_owned()),
+                progress: Some(zero_core::CallProgress::new("half")),
                 begins: false,
             },
             tool_ended("c1", ToolCallStatus::Completed),

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use zero_core::event::{ApprovalRequest, RunOutcome, TokenUsage, ToolCallStatus};
-use zero_core::{ResultDisplay, RunId, ToolOutcome};
+use zero_core::{CallProgress, ResultDisplay, RunId, ToolOutcome};
 use zero_runtime::dialect::render_plain;
 use zero_wire::approvals::ExecApprovalDecision;
 use zero_wire::chat::{ChatBlock, ChatMessage};
@@ -131,10 +131,14 @@ pub(super) struct OpenClawToolResult {
     pub(super) details: Value,
 }
 
-pub(super) fn partial_result(progress: Option<&str>) -> OpenClawToolResult {
-    let text = |text: &str| ToolContent::Text { text: text.to_owned() };
+pub(super) fn partial_result(progress: Option<&CallProgress>) -> OpenClawToolResult {
+    let text = |progress: &CallProgress| ToolContent::Text { text: progress.message.clone() };
     let content = progress.map(text).into_iter().collect();
-    OpenClawToolResult { is_error: None, content, details: json!({}) }
+    let mut details = json!({});
+    if let Some(percentage) = progress.and_then(|progress| progress.percentage) {
+        details["percentage"] = json!(percentage);
+    }
+    OpenClawToolResult { is_error: None, content, details }
 }
 
 pub(super) fn tool_result(status: ToolCallStatus, outcome: &ToolOutcome) -> OpenClawToolResult {

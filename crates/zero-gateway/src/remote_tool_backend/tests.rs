@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::*;
 use crate::testing::{SentFrames, send_queue};
 use serde_json::{Value, json};
-use zero_core::{CallId, SessionId, ToolResult, ToolResultPart};
+use zero_core::{CallId, CallProgress, SessionId, ToolResult, ToolResultPart};
 use zero_session::key::SessionKey;
 use zero_session::store::ToolHostLocation;
 use zero_wire::tools::{OfferedTool, ToolContent, ToolsOfferParams};
@@ -30,7 +30,7 @@ impl CallObserver for CallLog {
         self.0.lock().unwrap().push(note);
     }
 
-    fn on_progress(&self, message: String) {
+    fn on_progress(&self, CallProgress { message, .. }: CallProgress) {
         self.0.lock().unwrap().push(message);
     }
 }
@@ -78,6 +78,7 @@ fn offer(dialect: &str, tools: &[&str]) -> ToolOffer {
     let tool = |name: &&str| OfferedTool {
         name: (*name).to_owned(),
         canonical: "Read".to_owned(),
+        display_name: None,
         description: String::new(),
         input_schema: json!({}),
         kind: ToolKind::Read,

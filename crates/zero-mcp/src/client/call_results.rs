@@ -9,7 +9,9 @@ use base64::engine::general_purpose::STANDARD;
 use rmcp::model::{CallToolResult, ContentBlock, Resource, ResourceContents};
 use serde_json::{Map, Value};
 use zero_core::text_shortening::head;
-use zero_core::{ErrorReason, ResultDisplay, ToolError, ToolResult, ToolResultPart};
+use zero_core::{
+    ErrorReason, ResultDisplay, ResultMetadata, ToolError, ToolResult, ToolResultPart,
+};
 use zero_runtime::schema::InputSchema;
 
 use super::sanitize;
@@ -56,7 +58,13 @@ pub(crate) fn to_tool_result(
     }
     let display = build_display(&content);
     let structured = answer.structured_content.unwrap_or(Value::Null);
-    Ok(ToolResult { content, display, structured, locations: Vec::new() })
+    Ok(ToolResult {
+        content,
+        display,
+        structured,
+        locations: Vec::new(),
+        metadata: ResultMetadata::default(),
+    })
 }
 
 /// Builds the error of a tool that reported a failure.

@@ -21,8 +21,8 @@ use rmcp::service::{NotificationContext, RequestContext, RoleClient};
 use rmcp::{ClientHandler, ErrorData};
 use serde_json::Value;
 use tokio::sync::{Mutex as AsyncMutex, Notify, RwLock, Semaphore, mpsc};
-use zero_core::CallId;
 use zero_core::text_shortening::shorten_end;
+use zero_core::{CallId, CallProgress};
 use zero_runtime::elicitation::{Elicitation, ElicitationAnswer, ElicitationMode, Elicitor};
 
 use super::sanitize;
@@ -81,8 +81,13 @@ pub(crate) struct McpProgress {
 }
 
 impl McpProgress {
+    /// The progress as observers get it.
+    pub(crate) fn to_call_progress(&self) -> CallProgress {
+        CallProgress::new(self.to_text()).with_share(self.done, self.total)
+    }
+
     /// Renders the progress for the user.
-    pub(crate) fn to_text(&self) -> String {
+    fn to_text(&self) -> String {
         let amount = match self.total {
             Some(total) if total > 0.0 => format!("{}/{total}", self.done),
             _ => self.done.to_string(),

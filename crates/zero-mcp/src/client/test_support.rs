@@ -325,7 +325,7 @@ pub(crate) fn fake_definition(alias: &str) -> McpServerDefinition {
 pub(crate) struct RecordingUser {
     pub(crate) questions: Mutex<Vec<ApprovalQuestion>>,
     pub(crate) elicitations: Mutex<Vec<Elicitation>>,
-    pub(crate) progress: Mutex<Vec<String>>,
+    pub(crate) progress: Mutex<Vec<zero_core::CallProgress>>,
 }
 
 impl Approver for RecordingUser {
@@ -349,8 +349,8 @@ impl Elicitor for RecordingUser {
 
 impl CallEventObserver for RecordingUser {
     fn on_event(&self, event: &CallEvent) {
-        if let CallEvent::Progress { message, .. } = event {
-            self.progress.lock().unwrap().push(message.clone());
+        if let CallEvent::Progress { progress, .. } = event {
+            self.progress.lock().unwrap().push(progress.clone());
         }
     }
 }

@@ -212,7 +212,9 @@ async fn progress_extends_call_up_to_its_maximum() {
     telling.abort();
     assert_contains(&outcome, &["Deadline: timed out after 60 s without finishing"]);
     assert_eq!(began.elapsed().as_secs(), 60);
-    assert_eq!(fixture.person.progress.lock().unwrap()[0], "going [2J on (1/100)");
+    let first = fixture.person.progress.lock().unwrap()[0].clone();
+    assert_eq!(first.message, "going [2J on (1/100)");
+    assert_eq!(first.percentage, Some(1));
 }
 
 /// A file that is denied later is not hidden from a server that is already running.

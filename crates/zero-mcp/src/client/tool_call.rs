@@ -291,7 +291,7 @@ impl Drop for RequestCancelGuard<'_> {
 fn report_progress(update: &McpProgress, reported_at: &mut Option<Instant>, cx: &CallContext) {
     if reported_at.is_none_or(|at| at.elapsed() >= PROGRESS_PAUSE) {
         *reported_at = Some(Instant::now());
-        cx.report_progress(update.to_text());
+        cx.report_progress(update.to_call_progress());
     }
 }
 

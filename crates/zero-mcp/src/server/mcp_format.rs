@@ -74,6 +74,10 @@ pub(super) fn to_call_result(
     if structured == StructuredContentMode::Promised {
         written.structured_content = Some(result.structured);
     }
+    if !result.metadata.is_empty() {
+        let told = serde_json::to_value(&result.metadata).unwrap_or_default();
+        written.meta.get_or_insert_default().insert("zero/metadata".to_owned(), told);
+    }
     written
 }
 
@@ -115,7 +119,13 @@ mod tests {
         for dialect in dialects {
             let content = vec![content.clone()];
             let display = ResultDisplay::markdown("");
-            let result = ToolResult { content, display, structured: json!({}), locations: vec![] };
+            let result = ToolResult {
+                content,
+                display,
+                structured: json!({}),
+                locations: vec![],
+                metadata: zero_core::ResultMetadata::default(),
+            };
             let written =
                 super::to_call_result((*dialect, "x"), result, StructuredContentMode::Absent);
             let written = serde_json::to_value(&written.content[0]).unwrap();

@@ -35,9 +35,9 @@ impl McpObserver {
 
 impl CallEventObserver for McpObserver {
     fn on_event(&self, event: &CallEvent) {
-        let CallEvent::Progress { call, message } = event else { return };
+        let CallEvent::Progress { call, progress } = event else { return };
         if let Some(line) = self.board.route(call) {
-            line.news.send_replace(head(message, MESSAGE_BYTES_MAX).to_owned());
+            line.news.send_replace(head(&progress.message, MESSAGE_BYTES_MAX).to_owned());
         }
     }
 }

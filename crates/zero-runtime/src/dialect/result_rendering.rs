@@ -391,6 +391,7 @@ mod tests {
             display: ResultDisplay::markdown(""),
             structured: Value::Null,
             locations: vec![],
+            metadata: zero_core::ResultMetadata::default(),
         };
         Dialect::new(dialect).render(tool, &result).content
     }
@@ -466,6 +467,7 @@ mod tests {
                 display: ResultDisplay::markdown(""),
                 structured: json!({}),
                 locations: vec![],
+                metadata: zero_core::ResultMetadata::default(),
             };
             let rendered = crate::dialect::render_for_model(*dialect, "x", &result.into());
             assert_eq!(rendered[0], expected, "{dialect}");

@@ -266,6 +266,7 @@ mod tests {
             display: ResultDisplay::markdown(""),
             structured: Value::Null,
             locations: vec![],
+            metadata: zero_core::ResultMetadata::default(),
         })
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::sync::{Notify, oneshot};
-use zero_core::{FileDiff, FileLocation, ResultDisplay};
+use zero_core::{CallProgress, FileDiff, FileLocation, ResultDisplay};
 use zero_policy::rule::{PolicyRule, RuleOwner, RuleSource};
 use zero_policy::{PolicyEngine, PolicyEngineConfig, Verdict};
 use zero_runtime::dialect::{render_for_model, render_plain};
@@ -82,8 +82,8 @@ impl CallObserver for RecordingObserver {
         self.described.lock().unwrap().push((title, kind, locations));
     }
 
-    fn on_progress(&self, message: String) {
-        self.progress.lock().unwrap().push(message);
+    fn on_progress(&self, progress: CallProgress) {
+        self.progress.lock().unwrap().push(progress.message);
         self.spoke.notify_one();
     }
 

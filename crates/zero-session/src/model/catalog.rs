@@ -215,7 +215,7 @@ fn model_info(config: &ModelConfig) -> ModelInfo {
         family: known.family.to_owned(),
         context_window,
         output_tokens_max: output_tokens_max.min(context_window),
-        takes_images: config.takes_images.unwrap_or(known.takes_images),
+        takes_images: config.accepts_images(),
         prices: config.prices.or(known.prices),
     }
 }

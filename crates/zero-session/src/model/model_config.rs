@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use url::Url;
 
+use crate::model::known_models::lookup_model;
 use crate::model::{ModelError, TokenPrices};
 
 /// How a model is reached.
@@ -37,6 +38,11 @@ impl ModelConfig {
     pub fn origin(&self) -> String {
         let url = Url::parse(&self.base_url);
         url.map_or_else(|_| self.base_url.clone(), |url| url.origin().ascii_serialization())
+    }
+
+    /// Whether it accepts images, by its settings or its name.
+    pub fn accepts_images(&self) -> bool {
+        self.takes_images.unwrap_or_else(|| lookup_model(&self.id).takes_images)
     }
 
     /// How to set the key, for error messages. A name with `/` comes from the environment, any other

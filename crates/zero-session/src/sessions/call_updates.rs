@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, oneshot};
 use zero_core::text_shortening::head;
-use zero_core::{FileLocation, ToolKind};
+use zero_core::{CallProgress, FileLocation, ToolKind};
 use zero_runtime::TextReader;
 
 use zero_runtime::tool_backend::CallObserver;
@@ -37,8 +37,8 @@ pub(super) struct PendingCallUpdates {
 pub(super) struct CallUpdate {
     /// Title, kind and locations.
     pub(super) described: Option<(String, ToolKind, Vec<FileLocation>)>,
-    /// Progress message.
-    pub(super) progress: Option<String>,
+    /// Progress.
+    pub(super) progress: Option<CallProgress>,
 }
 
 impl CallUpdateBuffer {
@@ -92,9 +92,9 @@ impl CallObserver for BufferedCallObserver {
         self.news.update(&self.call, |update| update.described = Some((title, kind, locations)));
     }
 
-    fn on_progress(&self, mut message: String) {
-        message.truncate(head(&message, PROGRESS_BYTES_MAX).len());
-        self.news.update(&self.call, |update| update.progress = Some(message));
+    fn on_progress(&self, mut progress: CallProgress) {
+        progress.message.truncate(head(&progress.message, PROGRESS_BYTES_MAX).len());
+        self.news.update(&self.call, |update| update.progress = Some(progress));
     }
 
     fn reader(&self) -> Option<Arc<dyn TextReader>> {

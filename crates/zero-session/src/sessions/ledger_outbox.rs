@@ -267,7 +267,7 @@ mod tests {
                 title: title.map(str::to_owned),
                 kind: None,
                 locations: Vec::new(),
-                progress: progress.map(str::to_owned),
+                progress: progress.map(zero_core::CallProgress::new),
                 begins: false,
             };
         let mut last = update("1", Some("old"), Some("half"));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
-use zero_core::{FileLocation, ToolKind};
+use zero_core::{CallProgress, FileLocation, ToolKind};
 use zero_runtime::DialectName;
 use zero_runtime::prompt_mentions::{MentionContents, MentionTarget, find_mentions, mention_call};
 use zero_runtime::tool_backend::CallObserver;
@@ -79,5 +79,5 @@ struct SilentObserver;
 impl CallObserver for SilentObserver {
     fn on_described(&self, _title: String, _kind: ToolKind, _locations: Vec<FileLocation>) {}
 
-    fn on_progress(&self, _message: String) {}
+    fn on_progress(&self, _progress: CallProgress) {}
 }

@@ -2,6 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use zero_core::prompt_folder::strip_folder;
 
 use crate::event::PromptAttachment;
 use crate::message::{MessageBlock, MessageRole, ModelMessage};
@@ -64,10 +65,10 @@ pub(super) fn build_message(text: &str, attachments: &[PromptAttachment]) -> Mod
     ModelMessage { role: MessageRole::User, blocks: images.chain(words).collect() }
 }
 
-/// The title of a session from its first prompt: the first non-blank line, truncated at a word
+/// The title of a session from its first prompt: the first non-blank line after the folder, truncated at a word
 /// boundary.
 pub(super) fn make_title(text: &str) -> Option<String> {
-    let line = text.lines().map(str::trim).find(|line| !line.is_empty())?;
+    let line = strip_folder(text).lines().map(str::trim).find(|line| !line.is_empty())?;
     let line: String = line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     if line.chars().count() <= TITLE_CHARS_MAX {
         return Some(line);
@@ -90,6 +91,7 @@ mod tests {
     #[test]
     fn title_is_one_short_line() {
         check_title("fix the bug", "fix the bug");
+        check_title("[Working directory: ~/project]\n\nfix the bug", "fix the bug");
         check_title("\n\n  fix\tit \nmore", "fix it");
         check_title("  \n ", "none");
         let words = "word ".repeat(20);

@@ -555,8 +555,8 @@ impl RunState<'_> {
             if let Some((title, kind, locations)) = described {
                 self.step(TurnInput::Described { call: call.clone(), title, kind, locations });
             }
-            if let Some(message) = progress {
-                self.step(TurnInput::Progress { call, message });
+            if let Some(progress) = progress {
+                self.step(TurnInput::Progress { call, progress });
             }
         }
     }

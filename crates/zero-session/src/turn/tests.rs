@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use zero_core::{ErrorReason, ToolError, ToolKind, ToolResult};
+use zero_core::{CallProgress, ErrorReason, ToolError, ToolKind, ToolResult};
 use zero_runtime::DialectName;
 
 use super::transcript_repair::tests::find_flaw;
@@ -34,6 +34,7 @@ fn context() -> RequestContext {
     let tool = |name: &str, read_only: bool| CatalogEntry {
         name: name.to_owned(),
         canonical: name.to_owned(),
+        display_name: None,
         description: String::new(),
         input_schema: json!({}),
         kind: ToolKind::Other,
@@ -345,7 +346,7 @@ fn stop_finishes_running_calls() {
 
 #[test]
 fn call_updates_are_shown_while_running() {
-    let says = || TurnInput::Progress { call: call(0), message: "half".into() };
+    let says = || TurnInput::Progress { call: call(0), progress: CallProgress::new("half") };
     check(after_request(vec![reply_done("Read:1"), says()]), "updated 0");
     check(after_request(vec![reply_done("Read:1"), call_ended(0, "x"), says()]), "");
     check(after_request(vec![reply_done("Read:1"), call_ended(0, "x"), call_ended(0, "x")]), "");
@@ -593,7 +594,7 @@ fn any_input() -> impl Strategy<Value = TurnInput> {
         12 => (0_u32..12, prop::sample::select(vec!["same", "error"]))
             .prop_map(|(number, text)| call_ended(number, text)),
         2 => (0_u32..12).prop_map(call_cancelled),
-        1 => (0_u32..12).prop_map(|n| TurnInput::Progress { call: call(n), message: "p".into() }),
+        1 => (0_u32..12).prop_map(|n| TurnInput::Progress { call: call(n), progress: CallProgress::new("p") }),
         2 => Just(TurnInput::Guard(LoopGuardAnswer::Continue)),
         1 => Just(TurnInput::Guard(LoopGuardAnswer::Stop)),
         2 => prop::sample::select(vec!["sum", ""]).prop_map(|text| {

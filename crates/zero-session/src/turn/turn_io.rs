@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use zero_core::{FileLocation, ToolCall, ToolKind, ToolOutcome};
+use zero_core::{CallProgress, FileLocation, ToolCall, ToolKind, ToolOutcome};
 use zero_runtime::DialectName;
 
 use crate::event::{EventKind, PlanEntry, RunOutcome, TokenUsage};
@@ -74,8 +74,8 @@ pub enum TurnInput {
     Progress {
         /// Id of the tool call that reports progress.
         call: String,
-        /// The progress message.
-        message: String,
+        /// The message, and how much is done.
+        progress: CallProgress,
     },
     /// A call has ended.
     CallEnded {

@@ -4,6 +4,7 @@ mod location_renderer;
 mod new_diagnostics;
 mod output;
 mod query;
+mod symbol_search;
 
 use std::sync::Arc;
 
@@ -24,6 +25,7 @@ pub(crate) use self::new_diagnostics::{
     ChangedText, append_new_diagnostics, bounds as diagnostics_bounds,
 };
 pub use self::output::{LspItem, LspOutput};
+use self::symbol_search::SymbolSearch;
 use crate::file_path::locate_file;
 use crate::path_not_found;
 use crate::text_encoding::TextEncoding;
@@ -50,8 +52,8 @@ pub fn add_language_servers(host: &ToolHost, config: LanguageServersConfig) {
 /// letter. Use it to find a definition, all uses of something before you change it, the callers of
 /// a function, or the outline of a file; and `diagnostics` to see the problems in a file. It works
 /// for files of the workspace whose language has a server installed, if the user trusts the
-/// project; the first call in a project may take a while. If it reports that no server is
-/// available, use Grep and Read instead.
+/// project; the first call in a project may take a while. Without a server, `workspaceSymbol`
+/// searches for the name as text; for the others use Grep and Read instead.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct LspArgs {
@@ -153,6 +155,8 @@ pub struct LspPlan {
     file: ResolvedPath,
     point: Option<CursorPosition>,
     query: Option<String>,
+    /// What finds the name if no server answers.
+    fallback: Option<SymbolSearch>,
 }
 
 /// The LSP tool.
@@ -203,7 +207,11 @@ impl Tool for LspTool {
         }
         let file = locate_file(&file_path, workspace, FinalLinkMode::Follow)?;
         let point = line.map(|line| CursorPosition { line, character: character.unwrap_or(1) });
-        Ok(LspPlan { operation, file, point, query })
+        let fallback = match operation {
+            LspOperation::WorkspaceSymbol => Some(SymbolSearch::resolve(&file, workspace)?),
+            _ => None,
+        };
+        Ok(LspPlan { operation, file, point, query, fallback })
     }
 
     fn describe(&self, plan: &LspPlan) -> CallDescription {
@@ -221,7 +229,9 @@ impl Tool for LspTool {
     }
 
     fn effects(&self, plan: &LspPlan) -> Effects {
-        vec![Effect::Read(plan.file.target().clone())]
+        let mut effects = vec![Effect::Read(plan.file.target().clone())];
+        effects.extend(plan.fallback.iter().flat_map(SymbolSearch::effects));
+        effects
     }
 
     fn check(&self, plan: &LspPlan, cx: &CallContext) -> Result<(), ToolError> {
@@ -245,16 +255,32 @@ impl Tool for LspTool {
                 ToolError::invalid(ErrorReason::BadPath, message).with_detail("file", shown)
             );
         }
-        let Some(servers) = cx.extension::<LanguageServers>() else {
-            let message = "language servers are not available here; use Grep and Read";
-            return Err(ToolError::not_found(ErrorReason::ServerUnavailable, message));
+        let answered = match cx.extension::<LanguageServers>() {
+            Some(servers) => tokio::select! {
+                biased;
+                done = query::run_query(&servers, &plan, &cx) => done,
+                () = cx.cancelled() => Err(ToolError::cancelled()),
+            },
+            None => {
+                let message = "language servers are not available here; use Grep and Read";
+                Err(ToolError::not_found(ErrorReason::ServerUnavailable, message))
+            }
         };
-        tokio::select! {
-            biased;
-            done = query::run_query(&servers, &plan, &cx) => done,
-            () = cx.cancelled() => Err(ToolError::cancelled()),
+        match answered {
+            Err(error) if plan.fallback.is_some() && is_server_failure(&error) => {
+                query::run_fallback(&plan, &cx, error).await
+            }
+            answered => answered,
         }
     }
+}
+
+/// Whether no server answered, for whatever reason.
+fn is_server_failure(error: &ToolError) -> bool {
+    matches!(
+        error.reason(),
+        Some(ErrorReason::ServerUnavailable | ErrorReason::Untrusted | ErrorReason::RemoteFailure)
+    )
 }
 
 /// Returns the fields that the operation lacks or does not take.

@@ -5,7 +5,9 @@
 
 use serde_json::Value;
 use zero_core::text_shortening::{TextFocus, shorten_middle};
-use zero_core::{ByteSize, ErrorReason, ResultDisplay, ToolError, ToolResult, ToolResultPart};
+use zero_core::{
+    ByteSize, ErrorReason, ResultDisplay, ResultMetadata, ToolError, ToolResult, ToolResultPart,
+};
 use zero_runtime::{CallContext, CommandOutcome, ToolReply};
 
 use crate::bash::{BashOutput, quarantine_notice, render_stream, signal_name, weaker_sandbox_note};
@@ -44,6 +46,7 @@ pub(super) fn result_from_outcome(
                 display: ResultDisplay::markdown(text),
                 structured,
                 locations: Vec::new(),
+                metadata: ResultMetadata::default(),
             })
         }
         Err(error) => Err(match place {
@@ -57,7 +60,7 @@ pub(super) fn result_from_outcome(
 pub(super) fn result_from_job(reply: ToolReply<BashOutput>) -> Result<ToolResult, ToolError> {
     let ToolReply { content, display, output, locations } = reply;
     let structured = serde_json::to_value(output).unwrap_or_default();
-    Ok(ToolResult { content, display, structured, locations })
+    Ok(ToolResult { content, display, structured, locations, metadata: ResultMetadata::default() })
 }
 
 /// The output of a command that ended.

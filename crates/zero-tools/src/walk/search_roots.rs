@@ -6,7 +6,7 @@ use zero_core::{Effect, Effects, ToolError};
 use zero_sandbox::{FinalLinkMode, ResolvedPath, Workspace};
 
 /// The folders that a search starts from.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct SearchRoots {
     searched: Vec<ResolvedPath>,
     /// Roots that are searched as a part of another.

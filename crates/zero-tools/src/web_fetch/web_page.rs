@@ -3,6 +3,7 @@
 use std::io;
 use std::panic::AssertUnwindSafe;
 
+use http::HeaderValue;
 use http::header::CONTENT_TYPE;
 use url::Url;
 use zero_core::text_shortening::head;
@@ -10,6 +11,7 @@ use zero_core::{ErrorReason, ToolError};
 use zero_runtime::web::WebResponse;
 
 use super::{TEXT_BYTES_MAX, charset, html, pdf};
+use crate::readable_file;
 use crate::text_encoding::TextEncoding;
 use crate::untrusted_text;
 
@@ -53,6 +55,16 @@ enum PageFormat {
     Pdf,
     Text,
     Binary,
+}
+
+/// The media type of a response that is an image which models accept: by its bytes, unless the server
+/// says that it is something else.
+pub(super) fn image_type(fetched: &WebResponse) -> Option<&'static str> {
+    let declared = fetched.headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
+    let declared = String::from_utf8_lossy(declared).trim().to_ascii_lowercase();
+    let can_be_image = ["image/", "application/octet-stream", "binary/octet-stream"];
+    let is_declared = declared.is_empty() || can_be_image.iter().any(|it| declared.starts_with(it));
+    is_declared.then(|| readable_file::image_media_type(&fetched.body)).flatten()
 }
 
 /// Reads a response. A panic of a parser becomes an error.
@@ -196,7 +208,7 @@ impl io::Write for BoundedBuffer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http::{HeaderMap, HeaderValue, StatusCode};
+    use http::{HeaderMap, StatusCode};
 
     fn response(content_type: &'static str, body: &[u8]) -> WebResponse {
         let mut headers = HeaderMap::new();
@@ -229,6 +241,23 @@ mod tests {
         check("", b"\x7fELF\0\0\0", Err("not text"));
         check("application/pdf", b"%PDF-1.4 nothing", Err("a PDF, and it has no pages"));
         check("text/html", b"%PDF-1.4 nothing", Err("a PDF, and it has no pages"));
+    }
+
+    #[test]
+    fn image_needs_its_signature_and_no_other_type() {
+        let png = b"\x89PNG\r\n\x1A\n tiny";
+        for (content_type, body, expected) in [
+            ("image/png", &png[..], Some("image/png")),
+            ("image/jpeg", png, Some("image/png")),
+            ("", png, Some("image/png")),
+            ("application/octet-stream", png, Some("image/png")),
+            ("text/html", png, None),
+            ("image/png", b"<svg/>", None),
+            ("image/svg+xml", b"<svg/>", None),
+            ("image/png", b"", None),
+        ] {
+            assert_eq!(image_type(&response(content_type, body)), expected, "{content_type}");
+        }
     }
 
     #[test]

@@ -17,7 +17,7 @@ use zero_runtime::{
 };
 use zero_sandbox::Workspace;
 
-use crate::fixture::{ToolFixture, result_text};
+use crate::fixture::{ToolFixture, command_facts, result_text};
 
 impl ToolFixture {
     /// Runs a line in a shell, and returns the text for the model.
@@ -27,7 +27,7 @@ impl ToolFixture {
 
     /// Runs a command, and returns the structured output.
     async fn run_structured(&self, input: Value) -> Value {
-        self.call("Bash", input).await.unwrap().result.structured
+        command_facts(self.call("Bash", input).await.unwrap())
     }
 }
 

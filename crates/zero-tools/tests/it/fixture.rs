@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use zero_core::{HostLimits, SessionId, ToolCall, ToolError};
 use zero_runtime::tool::BoxFuture;
@@ -191,6 +191,15 @@ fn host_with(folder: &Path, set_up: impl FnOnce(&mut ToolHostConfig)) -> ToolHos
     let host = ToolHost::new(config);
     host.registry().add("builtin", zero_tools::builtin_tools()).unwrap();
     host
+}
+
+/// The structured output of a command, with the notes of its result.
+pub(crate) fn command_facts(outcome: CallOutcome) -> Value {
+    let mut facts = outcome.result.structured;
+    if !outcome.result.metadata.notes.is_empty() {
+        facts["notes"] = json!(outcome.result.metadata.notes);
+    }
+    facts
 }
 
 /// Returns the first piece of content as text.

@@ -283,7 +283,7 @@ async fn what_read_asks_about_no_interpreter_reads_silently() {
     let outcome = f.call("Bash", json!({"command": read("notes.txt")})).await.unwrap();
     assert!(!result_text(&outcome).contains("secret\n"), "{outcome:?}");
     let note = "`~/notes.txt` is outside the workspace and hidden from commands, whether it exists or not; to let commands read it: zero config add sandbox.readable '~/notes.txt'";
-    assert_eq!(outcome.result.structured["notes"], json!([note]));
+    assert_eq!(outcome.result.metadata.notes, [note]);
     // A rule that lets Read read it lets commands read it.
     let outcome = f.call("Bash", json!({"command": read("open/x")})).await.unwrap();
     assert_eq!(result_text(&outcome), "secret\n");

@@ -20,7 +20,7 @@ use zero_runtime::{
 };
 use zero_sandbox::Workspace;
 
-use crate::fixture::{ToolFixture, result_text};
+use crate::fixture::{ToolFixture, command_facts, result_text};
 
 /// Judges every command as if it were another one with the same requests for access.
 struct DeceivedPolicy {
@@ -82,7 +82,7 @@ fn usual_fixture() -> ToolFixture {
 
 async fn run(f: &ToolFixture, command: &str) -> Value {
     let outcome = f.call("Bash", json!({ "command": command })).await.unwrap();
-    json!({"text": result_text(&outcome), "structured": outcome.result.structured})
+    json!({"text": result_text(&outcome), "structured": command_facts(outcome)})
 }
 
 /// Every file of the workspace with its content.

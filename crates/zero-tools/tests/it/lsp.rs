@@ -371,6 +371,52 @@ async fn untrusted_folder_gets_no_server() {
 }
 
 #[tokio::test]
+async fn symbols_are_found_as_text_without_server() {
+    let deny = |config: &mut ToolHostConfig| {
+        configure_host(config);
+        let source = RuleSource { name: "test".to_owned(), line: None, owner: RuleOwner::User };
+        let engine = PolicyEngine::new(PolicyEngineConfig {
+            rules: vec![PolicyRule::parse("Read(hidden.c)", Verdict::Deny, source).unwrap()],
+            roots: config.workspace.roots().map(Path::to_owned).collect(),
+            ..PolicyEngineConfig::default()
+        });
+        config.policy = Arc::new(RulePolicy::new(engine, Vec::new()));
+    };
+    let f = with_language_servers(ToolFixture::session_with_host(deny));
+    for (name, text) in [
+        ("a.c", "int x;\n"),
+        ("b.c", "// none\n  int needle(void);\n"),
+        ("hidden.c", "int needle;\n"),
+        ("notes.txt", "needle\n"),
+    ] {
+        f.write_file(name, text);
+    }
+    revoke_trust(&f);
+    let question = json!({"operation": "workspaceSymbol", "filePath": "a.c", "query": "needle"});
+    let outcome = f.call("LSP", question).await.unwrap();
+    let found = &outcome.result.structured;
+    assert_eq!((&found["server"], &found["total"]), (&json!("Grep"), &json!(1)), "{found}");
+    let item = &found["items"][0];
+    assert_eq!(
+        (&item["filePath"], &item["line"], &item["character"]),
+        (&json!("b.c"), &json!(2), &json!(7)),
+        "{found}"
+    );
+    assert!(!found.to_string().contains("hidden"), "{found}");
+    assert_eq!(found["denied"], 1, "{found}");
+    let [fallback] = &outcome.result.metadata.fallbacks[..] else { panic!("{outcome:?}") };
+    assert_eq!((fallback.from.as_str(), fallback.to.as_str()), ("language server", "Grep"));
+    assert!(fallback.reason.contains("run `zero trust`"), "{fallback:?}");
+    assert!(result_text(&outcome).contains("Grep finds 1 line with this text instead"));
+    let stats = f.host.metrics().tools();
+    assert_eq!((stats["LSP"].fallbacks, stats["LSP"].recovered), (1, 1));
+    // Other operations need a server.
+    let question = json!({"operation": "documentSymbol", "filePath": "a.c"});
+    let error = f.call("LSP", question).await.unwrap_err();
+    assert_eq!(error.reason(), Some(ErrorReason::Untrusted));
+}
+
+#[tokio::test]
 async fn bad_queries_are_explained() {
     let f = host_with_files(&[("a.c", "int x;\n"), ("notes.txt", "x"), ("b.c", "\0\u{1}binary\0")]);
     for (input, expected) in [

@@ -126,7 +126,8 @@ impl MaskFixture {
 
     pub(crate) async fn run_structured(&self, command: &str) -> Value {
         let outcome = self.call_bash(command).await;
-        outcome.unwrap_or_else(|error| panic!("{command}: {error}")).result.structured
+        let outcome = outcome.unwrap_or_else(|error| panic!("{command}: {error}"));
+        crate::fixture::command_facts(outcome)
     }
 
     pub(crate) async fn expect_failure(&self, command: &str) {

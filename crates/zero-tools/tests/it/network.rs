@@ -18,7 +18,7 @@ use zero_runtime::{
     RulePolicy,
 };
 
-use crate::fixture::{ToolFixture, result_text};
+use crate::fixture::{ToolFixture, command_facts, result_text};
 
 /// In a program whose effects are not known: one that is known to only read has no network.
 const SHOW_NETWORK_NAMESPACE: &str =
@@ -121,7 +121,7 @@ async fn run_bash(f: &ToolFixture, command: &str) -> String {
 
 async fn run_fetch(f: &ToolFixture, url: &str) -> Value {
     let input = json!({"command": FETCH_COMMAND, "env": {"URL": url}});
-    f.call("Bash", input).await.unwrap().result.structured
+    command_facts(f.call("Bash", input).await.unwrap())
 }
 
 /// Runs a script, whose content is not analyzed before it runs.
@@ -162,7 +162,7 @@ async fn only_hosts_in_settings_are_reached() {
     assert_eq!(run_fetch(&f, &format!("http://a.test:{port}/")).await["stdout"], "hello");
     let tunnel = "curl -sS -m 20 --proxytunnel \"$URL\"";
     let input = json!({"command": tunnel, "env": {"URL": format!("http://a.test:{port}/")}});
-    let tunnelled = f.call("Bash", input).await.unwrap().result.structured;
+    let tunnelled = command_facts(f.call("Bash", input).await.unwrap());
     assert_eq!(tunnelled["stdout"], "hello", "{tunnelled}");
 
     let refused = run_fetch(&f, "http://b.test/secret").await;
@@ -172,7 +172,7 @@ async fn only_hosts_in_settings_are_reached() {
     assert!(answer.starts_with("zero: no connection to b.test port 80"), "{answer}");
     let text = run_script(&f, "for n in 1 2 3; do curl -s c$n.test c$n.test; done; true").await;
     assert_eq!(text.matches("(network: c2.test:80 was refused").count(), 1, "{text}");
-    let quiet = f.call("Bash", json!({"command": "true"})).await.unwrap().result.structured;
+    let quiet = command_facts(f.call("Bash", json!({"command": "true"})).await.unwrap());
     assert_eq!(quiet.get("notes"), None, "what was refused before is not told again");
     let past = "curl -sS -m 5 --noproxy '*' http://192.0.2.1/ 2>/dev/null || echo no";
     let past = run_script(&f, past).await;
@@ -255,7 +255,7 @@ async fn command_reaches_only_hosts_that_its_line_names() {
     let port = start_redirecting_server(|port| format!("http://b.test:{port}/next"));
     let f = network_session(&[&format!("*.test:{port}")]);
     let fetch = |more: &str| format!("curl -sSL --max-redirs 1 -m 20 http://a.test:{port}/{more}");
-    let answer = f.call("Bash", json!({"command": fetch("")})).await.unwrap().result.structured;
+    let answer = command_facts(f.call("Bash", json!({"command": fetch("")})).await.unwrap());
     let note = format!(
         "network: b.test:{port} was refused: the command line does not name this host; name it there, or request network access (`\"network_access\": true`)"
     );
@@ -264,7 +264,7 @@ async fn command_reaches_only_hosts_that_its_line_names() {
         json!({"command": fetch(""), "network_access": true}),
         json!({"command": fetch(&format!(" http://b.test:{port}/"))}),
     ] {
-        let answer = f.call("Bash", input).await.unwrap().result.structured;
+        let answer = command_facts(f.call("Bash", input).await.unwrap());
         assert_eq!(answer.get("notes"), None, "{answer}");
         assert!(answer["stderr"].as_str().unwrap().contains("redirects followed"), "{answer}");
     }
@@ -296,7 +296,7 @@ async fn host_allowed_once_is_open_for_that_call() {
     // can observe.
     let once = "curl -sS -m 20 http://once.test/; curl -sS -m 20 \"$URL\"; true";
     let input = json!({"command": once, "env": {"URL": "http://other.test/"}});
-    let outcome = f.call("Bash", input).await.unwrap().result.structured;
+    let outcome = command_facts(f.call("Bash", input).await.unwrap());
     let notes = outcome["notes"].as_array().unwrap();
     assert_eq!(notes.len(), 1, "{outcome}");
     assert!(notes[0].as_str().unwrap().contains("other.test:80"), "{outcome}");

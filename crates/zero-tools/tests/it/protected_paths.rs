@@ -21,7 +21,7 @@ use zero_runtime::{
 };
 use zero_sandbox::{StateDir, Workspace};
 
-use crate::fixture::{AlwaysApprove, result_text};
+use crate::fixture::{AlwaysApprove, command_facts, result_text};
 
 /// Longer than anything here takes on a busy machine.
 const LONG_TIMEOUT: Duration = Duration::from_secs(60);
@@ -135,7 +135,7 @@ impl ProtectedPathFixture {
 
     /// Runs a line, and returns the structured output.
     async fn run_structured(&self, command: &str) -> Value {
-        self.call("Bash", json!({"command": command})).await.unwrap().result.structured
+        command_facts(self.call("Bash", json!({"command": command})).await.unwrap())
     }
 
     /// Runs a line, and returns the text for the model.

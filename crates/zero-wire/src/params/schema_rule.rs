@@ -287,6 +287,7 @@ fn read_types(schema: &Map<String, Value>) -> Vec<JsonType> {
 
 fn read_range(schema: &Map<String, Value>) -> ValueBounds<i128> {
     let by_format = match schema.get("format").and_then(Value::as_str) {
+        Some("uint8") => Some((0, i128::from(u8::MAX))),
         Some("uint16") => Some((0, i128::from(u16::MAX))),
         Some("uint32") => Some((0, i128::from(u32::MAX))),
         Some("uint64") => Some((0, i128::from(u64::MAX))),

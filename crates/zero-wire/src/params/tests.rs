@@ -302,7 +302,7 @@ fn patch_distinguishes_null_from_absent_and_sets_scope() {
 }
 
 /// The formats that limit a number or only describe it.
-const FORMATS: [&str; 5] = ["uint16", "uint32", "uint64", "int64", "double"];
+const FORMATS: [&str; 6] = ["uint8", "uint16", "uint32", "uint64", "int64", "double"];
 
 fn collect_formats(schema: &Value, formats: &mut Vec<String>) {
     match schema {

@@ -48,7 +48,7 @@ pub struct AcpArgs {
     /// Fail if the session does not exist yet
     #[arg(long)]
     pub require_existing: bool,
-    /// Do not put the folder into prompts for gateways that cannot receive it otherwise
+    /// Do not put the working folder before prompts
     #[arg(long)]
     pub no_prefix_cwd: bool,
     /// Agent of new sessions [default: from settings, or main; direct if there is no model]

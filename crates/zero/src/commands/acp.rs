@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use anyhow::Context;
 use tokio_util::sync::CancellationToken;
-use zero_acp::{AcpConfig, SessionOpenDefaults, TerminalLogin};
+use zero_acp::{AcpConfig, FolderPrefixPolicy, ImageSupport, SessionOpenDefaults, TerminalLogin};
 use zero_client::GatewayLink;
 use zero_runtime::schema::foreign_schema;
 use zero_runtime::stdio::open_stdio_with;
@@ -30,7 +30,7 @@ use crate::exit::{ExitOutcome, UsageError};
 use crate::gateway_dialer::EditorGatewayDialer;
 use crate::host_setup::small_runtime;
 use crate::idle_trim;
-use crate::model_key::{LocalModelKeys, ModelKeyRequirement};
+use crate::model_key::{self, LocalModelKeys, ModelKeyRequirement};
 
 /// Parameter checkers of the requests that open a session.
 const OPEN_METHODS: [fn() -> &'static ParamsChecker; 5] = [
@@ -76,6 +76,7 @@ pub(super) fn run(app: &AppContext, args: &AcpArgs) -> anyhow::Result<ExitOutcom
             defaults: defaults(args),
             home: app.config.home().map(Into::into),
             login: configured_login(&app, args),
+            images: image_support(&app, args),
             preferences,
         };
         let served = zero_acp::serve(config, input, output).await;
@@ -147,6 +148,19 @@ fn configured_login(app: &AppContext, args: &AcpArgs) -> Option<TerminalLogin> {
     })
 }
 
+/// What tells whether the model of new sessions accepts images. A remote gateway has models of its own.
+fn image_support(app: &AppContext, args: &AcpArgs) -> Box<dyn Fn() -> ImageSupport + Send + Sync> {
+    if args.remote.url.is_some() {
+        return Box::new(|| ImageSupport::Unknown);
+    }
+    let (app, settings, agent) = (app.clone(), args.settings.clone(), args.agent.clone());
+    // Settings that cannot be read are reported with the first session.
+    Box::new(move || {
+        let support = model_key::image_support(&app, &settings, agent.as_deref());
+        support.unwrap_or(ImageSupport::Unknown)
+    })
+}
+
 fn defaults(args: &AcpArgs) -> SessionOpenDefaults {
     SessionOpenDefaults {
         key: args.session.clone(),
@@ -154,6 +168,6 @@ fn defaults(args: &AcpArgs) -> SessionOpenDefaults {
         agent: args.agent.clone(),
         reset: args.reset_session,
         require_existing: args.require_existing,
-        prefix_cwd: !args.no_prefix_cwd,
+        folder_prefix: args.no_prefix_cwd.then_some(FolderPrefixPolicy::Never),
     }
 }

@@ -192,10 +192,12 @@ fn render_errors<'a>(
         "FAILURES",
         "RECOVERED",
         "RETRIES",
+        "FALLBACKS",
     ]);
     let mut has_rows = false;
     for (name, stats) in tools {
-        if stats.severities.is_empty() && stats.failures == 0 && stats.retries == 0 {
+        let recoveries = stats.failures + stats.retries + stats.fallbacks;
+        if stats.severities.is_empty() && recoveries == 0 {
             continue;
         }
         has_rows = true;
@@ -213,6 +215,7 @@ fn render_errors<'a>(
             count_cell(stats.failures),
             count_cell(stats.recovered),
             count_cell(stats.retries),
+            count_cell(stats.fallbacks),
         ]);
     }
     has_rows.then(|| table.render(out))

@@ -196,7 +196,7 @@ impl CallEventObserver for CounterObserver {
         match event {
             CallEvent::Described { title, .. } => self.lock_title().clone_from(title),
             CallEvent::Started { .. } => self.counter.start(&self.lock_title()),
-            CallEvent::Progress { message, .. } => self.counter.progress(message),
+            CallEvent::Progress { progress, .. } => self.counter.progress(&progress.message),
             // The result contains the whole output and goes to the same terminal.
             CallEvent::Output { .. } => {}
             CallEvent::Ended { .. } => self.counter.stop(),

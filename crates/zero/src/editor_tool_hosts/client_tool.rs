@@ -34,7 +34,7 @@ impl EditorTool {
         let ClientTool { definition, caller } = tool;
         let spec = ToolSpec {
             name: definition.registered,
-            display_name: sanitize::to_line(&definition.name),
+            display_name: sanitize::to_line(&definition.display_name),
             description: definition.description,
             input_schema: definition.input_schema,
             // The form of the result is not declared.

@@ -125,7 +125,7 @@ impl Editor for PermissiveEditor {
 impl CallObserver for PermissiveEditor {
     fn on_described(&self, _: String, _: ToolKind, _: Vec<FileLocation>) {}
 
-    fn on_progress(&self, _: String) {}
+    fn on_progress(&self, _: zero_core::CallProgress) {}
 }
 
 async fn call_tool(

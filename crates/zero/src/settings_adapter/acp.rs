@@ -1,6 +1,6 @@
 //! Converts the settings for editors.
 
-use zero_acp::{ClientPreferences, DisconnectPolicy, TerminalPolicy};
+use zero_acp::{ClientPreferences, DisconnectPolicy, FolderPrefixPolicy, TerminalPolicy};
 use zero_client::OverlapPolicy;
 use zero_settings::WorkspaceSettings;
 use zero_settings::acp::{EditorExitSetting, EditorTerminalSetting, PromptOverlapSetting};
@@ -21,6 +21,10 @@ pub(crate) fn client_preferences(settings: &WorkspaceSettings) -> ClientPreferen
             EditorTerminalSetting::Never => TerminalPolicy::Never,
             EditorTerminalSetting::Ask => TerminalPolicy::Ask,
         },
+        folder_prefix: match acp.prefix_cwd {
+            None | Some(true) => FolderPrefixPolicy::Always,
+            Some(false) => FolderPrefixPolicy::Never,
+        },
     }
 }
 
@@ -40,11 +44,13 @@ mod tests {
 
     #[test]
     fn acp_settings_count_only_in_user_file() {
-        let all = r#"{"acp": {"overlap": "replace", "onExit": "detach", "terminal": "ask"}}"#;
+        let all = r#"{"acp": {"overlap": "replace", "onExit": "detach", "terminal": "ask",
+            "prefixCwd": false}}"#;
         let preferences = ClientPreferences {
             overlap: OverlapPolicy::Replace,
             on_eof: DisconnectPolicy::Detach,
             terminal: TerminalPolicy::Ask,
+            folder_prefix: FolderPrefixPolicy::Never,
         };
         check(SettingsLayerKind::User, all, preferences);
         check(SettingsLayerKind::Project, all, ClientPreferences::default());

@@ -1,7 +1,7 @@
 //! Tests for a call from its announcement to its end; each fact is sent once.
 
 use super::*;
-use zero_core::ErrorReason;
+use zero_core::{CallProgress, ErrorReason};
 
 use crate::update_presenter::call_index::CALLS_MAX;
 
@@ -122,6 +122,7 @@ fn diff_stays_visible_after_call_ends() {
         display: ResultDisplay::Diff(diff),
         structured: json!({"success": true, "backup": "a.bak"}),
         locations: vec![location("a", Some(1))],
+        metadata: zero_core::ResultMetadata::default(),
     };
     let updates = presenter.present_live(EventKind::tool_ended("c1", result.into()));
     assert_eq!(
@@ -308,14 +309,15 @@ fn call_unknown_to_ledger_ends() {
 
 #[test]
 fn progress_is_sent_as_call_update() {
-    let progress = || EventKind::ToolUpdated {
+    let share = |percentage| EventKind::ToolUpdated {
         call: "c1".to_owned(),
         title: None,
         kind: None,
         locations: vec![],
-        progress: Some("3 of\n9".to_owned()),
+        progress: Some(CallProgress { message: "3 of\n9".to_owned(), percentage }),
         begins: false,
     };
+    let progress = || share(None);
     let mut one = presenter(plain_features());
     one.present_live(call_started("c1", "X", ToolKind::Other, json!({})));
     check(
@@ -326,6 +328,12 @@ fn progress_is_sent_as_call_update() {
              "content": [{"type": "content", "content": {"type": "text", "text": "3 of 9"}}],
              "_meta": {"zero/progress": {"message": "3 of 9"}}},
         ]),
+    );
+    check(
+        one.present_live(share(Some(33))),
+        json!([{"sessionUpdate": "tool_call_update", "toolCallId": "c1",
+            "content": [{"type": "content", "content": {"type": "text", "text": "3 of 9"}}],
+            "_meta": {"zero/progress": {"message": "3 of 9", "percentage": 33}}}]),
     );
     let mut two = presenter(plain_features());
     two.present_replay(call_started("c1", "X", ToolKind::Other, json!({})));

@@ -23,7 +23,7 @@ fn apply_step(presenter: &mut UpdatePresenter, call: &str, which: u8, now: Insta
                 title: Some("Do x".to_owned()),
                 kind: Some(ToolKind::Execute),
                 locations: vec![],
-                progress: Some("half".to_owned()),
+                progress: Some(zero_core::CallProgress::new("half")),
                 begins: false,
             };
             presenter.present_entry(&event(updated), DeliveryMode::Live)

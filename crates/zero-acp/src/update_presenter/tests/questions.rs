@@ -26,7 +26,7 @@ fn question_repeats_call_and_keeps_it_pending() {
         title: Some("Tidy up".to_owned()),
         kind: None,
         locations: vec![],
-        progress: Some("waiting".to_owned()),
+        progress: Some(zero_core::CallProgress::new("waiting")),
         begins: false,
     };
     let updates = presenter.present_live(echo);

@@ -217,6 +217,7 @@ impl ToolBackend for ScriptedToolBackend {
         let tool = |name: &str| CatalogEntry {
             name: name.to_owned(),
             canonical: name.to_owned(),
+            display_name: None,
             description: String::new(),
             input_schema: json!({ "type": "object" }),
             kind: ToolKind::Other,
@@ -316,7 +317,7 @@ impl ToolBackend for ScriptedToolBackend {
                 "Panic" => panic!("the tool was told to panic"),
                 "Tell" => {
                     watch.on_described("Tell it".to_owned(), ToolKind::Think, Vec::new());
-                    watch.on_progress("half".to_owned());
+                    watch.on_progress(zero_core::CallProgress::new("half"));
                     words(ToolCallStatus::Completed, "told")
                 }
                 "Settle" => {
@@ -628,7 +629,8 @@ pub(crate) fn event_line(what: &EventKind) -> String {
         EventKind::ToolStarted { name, .. } => format!("tool {name}"),
         EventKind::ToolUpdated { begins: true, .. } => "begins".to_owned(),
         EventKind::ToolUpdated { title, progress, .. } => {
-            let parts = [title, progress].map(|part| part.clone().unwrap_or_default());
+            let progress = progress.as_ref().map(|progress| progress.message.clone());
+            let parts = [title.clone(), progress].map(Option::unwrap_or_default);
             format!("update {}", parts.join(" "))
         }
         EventKind::ToolEnded { status, .. } => format!("{status:?}").to_lowercase(),

@@ -25,6 +25,9 @@ pub struct LspOutput {
     pub(super) denied: u64,
     /// Whether the server was still indexing the project, so that items may be missing.
     pub(super) incomplete: bool,
+    /// Why no server answered, if the items are lines of text with the name.
+    #[serde(skip)]
+    pub(super) server_failure: Option<String>,
 }
 
 /// An item found: a location, a symbol, a call or a problem.
@@ -133,6 +136,10 @@ impl LspOutput {
 
     fn render_headline(&self, shown: &str) -> String {
         let (total, server) = (self.total, &self.server);
+        if let Some(why) = &self.server_failure {
+            let lines = pluralize(total, "line", "lines");
+            return format!("{why}\n{server} finds {lines} with this text instead:");
+        }
         let (one, many) = match self.operation {
             LspOperation::GoToDefinition => ("definition", "definitions"),
             LspOperation::FindReferences => ("reference", "references"),

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use zero_core::tool_result::ToolResultPart;
-use zero_core::{ErrorReason, FileLocation, ResultDisplay, ToolError};
+use zero_core::{CallProgress, ErrorReason, FileLocation, ResultDisplay, ToolError};
 use zero_lsp::response::{
     BoundedList, CallHierarchyEntry, LspDiagnostic, LspLocation, LspPosition, LspSymbol,
 };
@@ -24,6 +24,8 @@ pub(super) const ITEMS_MAX: usize = 100;
 pub(super) const SYMBOLS_MAX: usize = 300;
 /// Most other files with unsaved text that are sent again before a query.
 const UNSAVED_MAX: usize = 20;
+/// The tool whose search is used if no server answers.
+const GREP: &str = "Grep";
 /// Most lines of calls that are shown of one caller.
 const CALL_LINES_MAX: usize = 10;
 
@@ -72,6 +74,42 @@ pub(super) async fn run_query(
     cx.run_blocking(move |cx| Ok(build_reply(&plan, cx, &text, answer))).await
 }
 
+/// Finds the name as text, because no server answered. If that fails too, the error is the server's.
+pub(super) async fn run_fallback(
+    plan: &std::sync::Arc<LspPlan>,
+    cx: &CallContext,
+    error: ToolError,
+) -> Result<ToolReply<LspOutput>, ToolError> {
+    let of_search = std::sync::Arc::clone(plan);
+    let search = move |cx: &CallContext| {
+        let plan = &of_search;
+        let (text, _) = read_text(&plan.file, cx)?;
+        let line = plan.point.map(|point| line_at(plan, &text, point)).transpose()?;
+        let name = symbol_query(plan, line.unwrap_or_default());
+        match (&plan.fallback, name) {
+            (Some(search), Some(name)) => search.find(name, cx).map(Some),
+            _ => Ok(None),
+        }
+    };
+    let found = match cx.run_blocking(search).await {
+        Ok(Some(found)) => found,
+        Ok(None) | Err(_) if !cx.is_cancelled() => return Err(error),
+        Ok(None) | Err(_) => return Err(ToolError::cancelled()),
+    };
+    cx.record_fallback("language server", GREP, &error.message);
+    let output = LspOutput {
+        operation: plan.operation,
+        server: GREP.to_owned(),
+        total: found.total,
+        items: found.items,
+        hover: None,
+        denied: found.denied,
+        incomplete: false,
+        server_failure: Some(error.message),
+    };
+    Ok(reply_with_output(output, plan, cx))
+}
+
 async fn query_once(
     servers: &LanguageServers,
     plan: &LspPlan,
@@ -82,7 +120,7 @@ async fn query_once(
 ) -> Result<LspAnswer, LspError> {
     let path = plan.file.path();
     if servers.running_for_file(path).is_none() {
-        cx.report_progress("starting the language server");
+        cx.report_progress(CallProgress::new("starting the language server"));
     }
     let (server, language) = servers.lease_for_file(path, plan.file.display_path()).await?;
     sync_unsaved(&server, &language, path, cx).await?;
@@ -195,6 +233,7 @@ fn build_reply(
         hover: None,
         denied: 0,
         incomplete,
+        server_failure: None,
     };
     let (found, total, most) = match found {
         LspFindings::Hover(hover) => {
@@ -236,6 +275,10 @@ fn build_reply(
     };
     output.total = total as u64;
     output.add_items(&mut teller, found, most);
+    reply_with_output(output, plan, cx)
+}
+
+fn reply_with_output(output: LspOutput, plan: &LspPlan, cx: &CallContext) -> ToolReply<LspOutput> {
     let locations = output.items.iter().take(20).map(|item| FileLocation {
         path: cx.workspace().cwd().join(&item.file_path),
         line: Some(item.line),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::json;
-use zero_core::{ErrorType, SessionId};
+use zero_core::{ErrorType, SessionId, ToolResultPart};
 use zero_runtime::audit::AuditRow;
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::{
@@ -45,6 +45,24 @@ async fn page_is_markdown_marked_as_untrusted() {
         "{request}"
     );
     assert!(!lower.contains("cookie") && !lower.contains("referer"), "{request}");
+}
+
+#[tokio::test]
+async fn image_is_returned_as_image() {
+    let png = b"\x89PNG\r\n\x1A\n tiny";
+    let server = ScriptedServer::serving("image/png", png);
+    let (f, person) = web_session(&[]);
+    let outcome = f.call("WebFetch", json!({"url": server.url("/a.png"), "prompt": ""})).await;
+    let outcome = outcome.unwrap();
+    let data = "iVBORw0KGgogdGlueQ==".to_owned();
+    assert_eq!(
+        outcome.result.content,
+        [ToolResultPart::Image { mime: "image/png".to_owned(), data }]
+    );
+    assert_eq!(outcome.result.structured, json!({"content": "[image/png, 13 bytes]"}));
+    let asked = person.0.lock().unwrap();
+    assert_eq!(asked.len(), 1, "the host is asked about");
+    assert_eq!(asked[0].1, format!("```\n{}\n```", server.url("/a.png")));
 }
 
 #[tokio::test]

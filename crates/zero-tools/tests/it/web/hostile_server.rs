@@ -180,10 +180,10 @@ async fn hostile_servers_end_within_bounds() {
             "HTTP 404 Not Found; untrusted message: `no such page`",
         ),
         (
-            "a picture",
+            "a picture that is none",
             long,
             Box::new(|_, stream| {
-                write_response(stream, "200 OK", &[("Content-Type", "image/png")], b"\x89PNG")
+                write_response(stream, "200 OK", &[("Content-Type", "image/png")], b"\0\x01")
             }),
             ErrorType::ExecutionFailed,
             "`image/png`, not text",

@@ -160,6 +160,10 @@ async fn failing_engine_falls_back_to_next() {
                 && result_text(&outcome).contains("from SearXNG")
         );
         assert_eq!(first.requests().len(), attempts);
+        let [fallback] = &outcome.result.metadata.fallbacks[..] else { panic!("{outcome:?}") };
+        assert_eq!((fallback.from.as_str(), fallback.to.as_str()), ("Tavily", "SearXNG"));
+        assert!(!fallback.reason.is_empty() && !fallback.reason.contains(API_KEY), "{fallback:?}");
+        assert!(outcome.result.structured.get("fallbacks").is_none());
     }
     let first = failing("401 Unauthorized");
     let second = failing("403 Forbidden");

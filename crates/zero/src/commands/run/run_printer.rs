@@ -191,7 +191,7 @@ impl RunPrinter {
                     self.counter.start(title);
                 }
                 if let Some(progress) = progress {
-                    self.counter.progress(progress);
+                    self.counter.progress(&progress.message);
                 }
             }
             EventKind::ToolEnded { call, status, outcome } => {
@@ -380,7 +380,8 @@ fn command_notes(outcome: &ToolOutcome) -> impl Iterator<Item = &str> {
     let jobs = facts.and_then(|facts| facts.get("jobs")).and_then(Value::as_array);
     let all = facts.into_iter().chain(jobs.into_iter().flatten());
     let notes = all.filter_map(|facts| facts.get("notes").and_then(Value::as_array));
-    notes.flatten().filter_map(Value::as_str)
+    let told = outcome.result().map(|result| &result.metadata.notes[..]).unwrap_or_default();
+    told.iter().map(String::as_str).chain(notes.flatten().filter_map(Value::as_str))
 }
 
 /// The exit code of a command that failed.
@@ -582,7 +583,11 @@ mod tests {
             let mut outcome =
                 ToolOutcome::from_content(ToolCallStatus::Completed, vec![], None, vec![]);
             if let ToolOutcome::Result(result) = &mut outcome {
-                result.structured = structured;
+                if let Some(note) = structured["notes"][0].as_str() {
+                    result.metadata.add_note(note);
+                } else {
+                    result.structured = structured;
+                }
             }
             let done = EventKind::tool_ended("c", outcome);
             let events = vec![make_begun(kind), done, make_run_end(RunOutcome::Completed)];

@@ -17,7 +17,7 @@ fn init_001_agent_reports_capabilities() {
     assert!(response["protocolVersion"].is_u64());
     let can = &response["agentCapabilities"];
     assert_eq!(can["loadSession"], true);
-    assert_eq!(can["promptCapabilities"]["image"], true);
+    assert_eq!(can["promptCapabilities"]["image"], false, "there is no model");
     assert_eq!(can["promptCapabilities"]["embeddedContext"], true);
     assert_ne!(can["promptCapabilities"]["audio"], true);
     assert_eq!(can["mcpCapabilities"]["http"], true);
@@ -27,6 +27,38 @@ fn init_001_agent_reports_capabilities() {
     }
     assert!(can.get("auth").is_none_or(|auth| auth.get("logout").is_none()), "{can}");
     acp.close();
+}
+
+#[test]
+fn image_capability_is_that_of_the_model() {
+    let images = |value: Value| json!({"models": {"scripted": {"images": value}}});
+    let blind = json!({"agents": {"blind": {"model": "blind"}}});
+    for (changed, args, expected) in [
+        (images(json!(true)), &[][..], true),
+        (images(json!(false)), &[], false),
+        (images(json!(false)), &["--url", "ws://127.0.0.1:9"], true),
+        (blind, &["--agent", "blind"], false),
+    ] {
+        let fixture = AcpFixture::new();
+        let settings = fixture.model.settings_json(json!({}));
+        let settings: Value = serde_json::from_str(&settings).unwrap();
+        let mut settings = super::merge_json(settings, json!({}));
+        if let Some(agents) = changed.get("agents") {
+            settings["agents"] = agents.clone();
+            settings["models"]["blind"] = settings["models"]["scripted"].clone();
+            settings["models"]["blind"]["images"] = json!(false);
+        } else {
+            settings["models"]["scripted"]["images"] =
+                changed["models"]["scripted"]["images"].clone();
+        }
+        let file = crate::config::USER_FILE;
+        crate::config::write_file(&fixture.zero, file, settings.to_string());
+        let mut acp = AcpClient::spawn(&fixture.zero, args);
+        let response = acp.call_ok("initialize", initialize_params(json!(1)));
+        let can = &response["agentCapabilities"]["promptCapabilities"];
+        assert_eq!(can["image"], expected, "{changed} {args:?}");
+        acp.close();
+    }
 }
 
 #[test]

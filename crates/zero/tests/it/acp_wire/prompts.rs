@@ -1,5 +1,9 @@
 //! What a prompt can hold.
 
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpListener;
+use std::sync::{Arc, Mutex};
+
 use serde_json::{Value, json};
 
 use super::acp_client::{AcpClient, ClientReply, selected_outcome};
@@ -158,6 +162,132 @@ fn linked_image_is_read_under_tool_rules() {
     }
     assert_eq!(fixture.model.requests().len(), 1, "what cannot be read is not sent without it");
     acp.close();
+}
+
+/// A web server with an image, a page that is called an image, and an image that is too large.
+struct ImageServer {
+    port: u16,
+    paths: Arc<Mutex<Vec<String>>>,
+}
+
+impl ImageServer {
+    fn start() -> Self {
+        use base64::Engine as _;
+        let png = base64::engine::general_purpose::STANDARD.decode(PNG).unwrap();
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let paths: Arc<Mutex<Vec<String>>> = Arc::default();
+        let seen = Arc::clone(&paths);
+        std::thread::spawn(move || {
+            for mut stream in listener.incoming().map_while(Result::ok) {
+                let mut line = String::new();
+                let mut reader = BufReader::new(stream.try_clone().unwrap());
+                while reader.read_line(&mut line).unwrap_or(0) > 2 && !line.ends_with("\r\n\r\n") {}
+                let path = line.split(' ').nth(1).unwrap_or_default().to_owned();
+                let (kind, body) = match path.as_str() {
+                    "/page.png" => ("image/png", b"<html>no image</html>".to_vec()),
+                    "/html.png" => ("text/html", png.clone()),
+                    "/large.png" => ("image/png", [png.clone(), vec![0; 7 << 20]].concat()),
+                    _ => ("image/png", png.clone()),
+                };
+                seen.lock().unwrap().push(path);
+                let head = format!(
+                    "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\r\n",
+                    body.len()
+                );
+                let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&body));
+            }
+        });
+        Self { port, paths }
+    }
+
+    fn link(&self, host: &str, path: &str) -> Value {
+        let uri = format!("http://{host}:{}{path}", self.port);
+        json!([{"type": "resource_link", "uri": uri, "name": "dot", "mimeType": "image/png"}])
+    }
+
+    fn seen_paths(&self) -> Vec<String> {
+        self.paths.lock().unwrap().clone()
+    }
+}
+
+#[test]
+fn linked_web_image_is_fetched_under_network_policy() {
+    let server = ImageServer::start();
+    let rules = json!({"allow": ["WebFetch(domain:127.0.0.1)"]});
+    let fixture = AcpFixture::with_settings(json!({"permissions": rules}));
+    let (mut acp, session) = open_client(&fixture);
+    let from = acp.log_position();
+    let link = server.link("127.0.0.1", "/dot.png?size=1");
+    acp.call_ok("session/prompt", prompt_with_blocks(&session, link));
+    assert_eq!(acp.message_text(from, &session), "I see 1 picture.");
+    for (host, path, why) in [
+        ("127.0.0.1", "/page.png", "not an image type"),
+        ("127.0.0.1", "/html.png", "not an image type"),
+        ("127.0.0.1", "/large.png", "larger than 6 MiB"),
+        // No rule names it, and it is an address of this machine.
+        ("127.0.0.2", "/dot.png", "127.0.0.2"),
+    ] {
+        let link = prompt_with_blocks(&session, server.link(host, path));
+        let error = acp.call_error("session/prompt", link, -32602);
+        let message = error["message"].as_str().unwrap();
+        assert!(message.contains("cannot be attached") && message.contains(why), "{error}");
+    }
+    let expected = ["/dot.png?size=1", "/page.png", "/html.png", "/large.png"];
+    assert_eq!(server.seen_paths(), expected);
+    assert_eq!(fixture.model.requests().len(), 1, "no prompt is sent without its image");
+    acp.close();
+}
+
+#[test]
+fn linked_web_image_is_asked_about_before_it_is_fetched() {
+    let server = ImageServer::start();
+    // Only a rule that allows it opens an address of this machine.
+    let rule = "WebFetch(domain:127.0.0.1)";
+    let rules = json!({"allow": [rule], "ask": [rule]});
+    let fixture = AcpFixture::with_settings(json!({"permissions": rules}));
+    let (mut acp, session) = open_client(&fixture);
+    let link = || prompt_with_blocks(&session, server.link("127.0.0.1", "/dot.png"));
+    acp.always_select("reject_once");
+    let from = acp.log_position();
+    acp.call_error("session/prompt", link(), -32602);
+    assert_eq!(acp.requests(from, "session/request_permission").len(), 1);
+    assert_eq!(server.seen_paths(), Vec::<String>::new(), "nothing is fetched before the answer");
+    acp.always_select("allow_once");
+    let from = acp.log_position();
+    acp.call_ok("session/prompt", link());
+    assert_eq!(acp.message_text(from, &session), "I see 1 picture.");
+    let asked = acp.requests(from, "session/request_permission");
+    assert!(asked[0]["params"]["toolCall"].to_string().contains("/dot.png"), "{asked:?}");
+    acp.close();
+}
+
+#[test]
+fn prompt_begins_with_folder_unless_switched_off() {
+    let never = json!({"acp": {"prefixCwd": false}});
+    for (settings, args, meta, is_expected) in [
+        (json!({}), &[][..], json!({}), true),
+        (never.clone(), &[], json!({}), false),
+        (json!({}), &["--no-prefix-cwd"], json!({}), false),
+        (never, &[], json!({"prefixCwd": true}), true),
+        (json!({}), &[], json!({"prefixCwd": false}), false),
+    ] {
+        let fixture = AcpFixture::with_settings(settings.clone());
+        let mut acp = fixture.start_client_with(args, json!({}));
+        let opening = fixture.session_params_with(json!({"_meta": meta}));
+        let opened = acp.call_ok("session/new", opening);
+        let session = opened["sessionId"].as_str().unwrap();
+        let from = acp.log_position();
+        acp.run_turn(session, "hi", "end_turn");
+        let heard = last_model_message(&fixture);
+        let prefix = format!("[Working directory: {}]\\n\\nhi", fixture.project.display());
+        let case = format!("{settings} {args:?} {meta}: {heard}");
+        assert_eq!(heard.contains(&prefix), is_expected, "{case}");
+        assert_eq!(heard.contains("Working directory"), is_expected, "{case}");
+        let update = acp.wait_for_update(from, "the title", |update| update["title"].is_string());
+        assert_eq!(update["title"], "hi", "{case}");
+        acp.close();
+    }
 }
 
 /// However the person answers: what they were shown is settled.

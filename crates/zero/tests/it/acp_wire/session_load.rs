@@ -210,6 +210,7 @@ impl ToolBackend for PlanToolBackend {
         let tool = CatalogEntry {
             name: "Planning".to_owned(),
             canonical: "Planning".to_owned(),
+            display_name: None,
             description: "Plans.".to_owned(),
             input_schema: json!({"type": "object"}),
             kind: ToolKind::Think,
