@@ -17,11 +17,12 @@ use zero_sandbox::{AcceptedWeakness, CommandSpec, SandboxProperty, Workspace, he
 
 use crate::command_policy::CommandPolicy;
 use crate::command_request::StreamMode;
+use crate::egress::CallConnections;
 use crate::host_commands::HostCommands;
 use crate::read_failure::HiddenHome;
 use crate::sandbox_diagnosis::LaunchFacts;
 use crate::session_commands::{SessionCommands, StartGuard};
-use crate::session_network::{NetworkAssignment, NetworkSharing, NetworkUseGuard};
+use crate::session_network::{NetworkAssignment, NetworkCall, NetworkSharing, NetworkUseGuard};
 use crate::shell::{self, LastFolderFile};
 use crate::tree_watch::TreeWatch;
 use crate::write_failure::CommandLocation;
@@ -43,6 +44,8 @@ pub struct CommandLauncher {
     pub call: CallId,
     /// The hosts that were allowed for the call.
     pub hosts: Arc<[HostName]>,
+    /// Asks about hosts that nobody judged; `None` if nobody can be asked.
+    pub connections: Option<Arc<CallConnections>>,
     /// Resource limits of each command.
     pub limits: CommandLimits,
     /// Folders that commands may change, in addition to the workspace.
@@ -81,6 +84,7 @@ impl CommandLauncher {
             policy,
             call,
             hosts: Arc::new([]),
+            connections: None,
             limits,
             writable: host.settings.writable.clone(),
             weaknesses: host.settings.weaknesses.clone(),
@@ -129,9 +133,12 @@ impl CommandLauncher {
         let folder = execution.folder.as_ref().map_or_else(|| workspace.cwd(), |f| f.canonical());
         let given = match self.access {
             LaunchAccess::AsCommands => self.session.network.assign(
-                &self.call,
-                &self.hosts,
-                &self.judged.network,
+                NetworkCall {
+                    id: &self.call,
+                    hosts: &self.hosts,
+                    scope: &self.judged.network,
+                    connections: self.connections.as_ref(),
+                },
                 match self.session.remembers {
                     true => NetworkSharing::Session,
                     false => NetworkSharing::None,
