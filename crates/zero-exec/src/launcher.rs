@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zero_core::{CallId, CommandExecution, CommandLimits, CommandLine, ErrorReason, ToolError};
-use zero_policy::{CommandAccess, HostName};
+use zero_policy::{CommandAccess, HostName, NetworkScope, WriteScope};
 use zero_sandbox::running_command::RunningCommand;
 use zero_sandbox::spawner::{CommandStdio, SpawnSpec, Spawner};
 use zero_sandbox::{AcceptedWeakness, CommandSpec, SandboxProperty, Workspace, helper_process};
@@ -19,6 +19,7 @@ use crate::command_policy::CommandPolicy;
 use crate::command_request::StreamMode;
 use crate::egress::CallConnections;
 use crate::host_commands::HostCommands;
+use crate::package_caches::PackageCaches;
 use crate::read_failure::HiddenHome;
 use crate::sandbox_diagnosis::LaunchFacts;
 use crate::session_commands::{SessionCommands, StartGuard};
@@ -147,8 +148,17 @@ impl CommandLauncher {
             )?,
             LaunchAccess::ReadOnly => NetworkAssignment::none(),
         };
-        let environment =
-            self.host.environment.build(given.variables, &execution.variables, streams, tmp.path());
+        // A program without a cache of its own may fail, and is no less confined.
+        let caches = self.open_package_caches(workspace);
+        let mut packages = caches.as_ref().map_or_else(Vec::new, PackageCaches::variables);
+        packages.extend(self.host.registry_variables());
+        let environment = self.host.environment.build(
+            packages,
+            given.variables,
+            &execution.variables,
+            streams,
+            tmp.path(),
+        );
         let (program, args, end_note) = match &execution.command {
             CommandLine::Shell(line) => shell::wrap(line, tmp, workspace, &environment),
             CommandLine::Program(words) => {
@@ -156,7 +166,9 @@ impl CommandLauncher {
                 (words.next().unwrap_or_default(), words.collect(), LastFolderFile::none())
             }
         };
-        let (profile, watch, home) = profile::build_profile(self, workspace, given.network)?;
+        let caches = caches.as_ref().map(PackageCaches::folder);
+        let (profile, watch, home) =
+            profile::build_profile(self, workspace, given.network, caches)?;
         let roots = workspace.roots().map(Path::to_owned).chain(self.writable.iter().cloned());
         let location = CommandLocation { roots: roots.collect(), folder: folder.to_owned() };
         let watch = watch.with_location(location);
@@ -180,6 +192,22 @@ impl CommandLauncher {
         let folder = folder.to_owned();
         let facts = LaunchFacts { limits: self.limits, streams, tool: None };
         Ok(PreparedLaunch { order, folder, end_note, watch, hidden, network, facts, start })
+    }
+}
+
+impl CommandLauncher {
+    /// The caches of package managers, for a command that may change anything in the workspace.
+    fn open_package_caches(&self, workspace: &Workspace) -> Option<PackageCaches> {
+        let may_install = self.access == LaunchAccess::AsCommands
+            && self.judged.writes == WriteScope::Workspace
+            && self.judged.network != NetworkScope::Nothing;
+        if !may_install {
+            return None;
+        }
+        let caches = PackageCaches::open(&self.host.state, workspace);
+        caches
+            .inspect_err(|error| tracing::warn!(%error, "no cache for packages could be made"))
+            .ok()
     }
 }
 
