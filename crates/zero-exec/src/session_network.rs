@@ -167,7 +167,7 @@ impl SessionNetwork {
             let network_use = NetworkUseGuard { reach, ..NetworkUseGuard::default() };
             return Ok(NetworkAssignment::new_unshared(NetworkAccess::Nothing, network_use));
         }
-        let demand = match (*allowed != CommandNetwork::default(), call_hosts.is_empty()) {
+        let demand = match (!allowed.hosts.is_empty(), call_hosts.is_empty()) {
             (true, _) => NetworkDemand::Settings,
             (false, false) => NetworkDemand::Call,
             (false, true) if reaches_hosts => NetworkDemand::Rules,

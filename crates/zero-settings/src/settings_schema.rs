@@ -542,7 +542,7 @@ mod tests {
         check_problems(
             r#"{"sandbox": {"network": ["https://x.org"], "weaker": ["sockets"], "masks": []}, "bash": {"on-timeout": "wait"}}"#,
             &[
-                "f:1:26: `https://x.org` names no host; write one such as `example.com`, `*.example.org`, `example.com:8443` or `localhost`, without scheme and path",
+                "f:1:26: `https://x.org` names no host; write one such as `example.com`, `*.example.org` or `example.com:8443`, without scheme and path",
                 r#"f:1:55: `sandbox.weaker.0` is "sockets"; write one of "writes", "attributes", "protected", "masked", "network", "host_sockets", "processes", "private_tmp", "system_calls", "privileges""#,
                 "f:1:67: unknown key `sandbox.masks`; did you mean `masked`?",
                 r#"f:1:90: `bash.on-timeout` is "wait"; write one of "kill", "job""#,

@@ -51,10 +51,8 @@ pub(crate) fn session_with_approver(
     };
     let rules = rules.iter().map(rule).collect();
     let engine = PolicyEngine::new(PolicyEngineConfig { rules, ..PolicyEngineConfig::default() });
-    let (own, others): (Vec<&str>, Vec<&str>) =
-        network.iter().partition(|host| **host == "localhost");
-    let hosts = others.iter().map(|host| HostPattern::parse(host).unwrap()).collect();
-    let network = CommandNetwork { hosts, localhost: !own.is_empty() };
+    let hosts = network.iter().map(|host| HostPattern::parse(host).unwrap()).collect();
+    let network = CommandNetwork { hosts };
     ToolFixture::session_with_host(|config| {
         config.approver = Some(approver);
         config.policy = Arc::new(RulePolicy::new(engine, Vec::new()));
@@ -221,9 +219,8 @@ async fn proxy_variables_are_set_when_hosts_are_allowed() {
         assert_eq!(run_script(&f, variables).await.lines().collect::<Vec<_>>(), expected);
         assert_eq!(run_bash(&f, variables).await, "(no output)", "it is known to only read");
     }
-    for f in [network_session(&[]), network_session(&["localhost"])] {
-        assert_eq!(run_bash(&f, variables).await, "(no output)");
-    }
+    let f = network_session(&[]);
+    assert_eq!(run_bash(&f, variables).await, "(no output)");
 }
 
 #[tokio::test]
@@ -342,7 +339,7 @@ async fn host_allowed_for_session_is_open_until_revoked() {
 
 #[tokio::test]
 async fn job_reports_refusals_and_keeps_allowed_hosts() {
-    let f = network_session(&["localhost"]);
+    let f = network_session(&[]);
     f.write_file("script", "for host in once other; do curl -s -m 20 $host.test; done; read line");
     let line = "curl -s -m 20 http://once.test/; read line; bash script";
     let start = json!({"command": line, "run_in_background": true});
@@ -382,7 +379,7 @@ async fn error_reports_refused_hosts() {
 
 #[tokio::test]
 async fn session_commands_share_one_network() {
-    let (one, other) = (network_session(&["localhost"]), network_session(&["localhost", "a.test"]));
+    let (one, other) = (network_session(&[]), network_session(&["a.test"]));
     let network = run_bash(&one, SHOW_NETWORK_NAMESPACE).await;
     assert!(network.starts_with("net:["), "{network}");
     assert_eq!(run_bash(&one, SHOW_NETWORK_NAMESPACE).await, network);

@@ -303,7 +303,10 @@ fn host_that_command_connects_to_is_asked_about_while_it_runs() {
     fixture.write_project_file("fetch.sh", "curl -s -m 60 http://held.invalid/x");
     for (answer, expected) in [
         ("reject_once", "held.invalid:80 was refused: the user rejected it"),
-        ("allow_once", "zero: no connection to held.invalid port 80: could not resolve its address"),
+        (
+            "allow_once",
+            "zero: no connection to held.invalid port 80: could not resolve its address",
+        ),
     ] {
         let (mut acp, session) = open_client(&fixture);
         acp.set_reply_policy(move |method, params| {
@@ -319,7 +322,10 @@ fn host_that_command_connects_to_is_asked_about_while_it_runs() {
         let asked = acp.requests(from, "session/request_permission");
         let [_, question] = &asked[..] else { panic!("{asked:?}") };
         let call = &question["params"]["toolCall"];
-        assert!(call.to_string().contains("bash fetch.sh"), "the question shows the command: {call}");
+        assert!(
+            call.to_string().contains("bash fetch.sh"),
+            "the question shows the command: {call}"
+        );
         let options: Vec<&Value> = question["params"]["options"]
             .as_array()
             .unwrap()
