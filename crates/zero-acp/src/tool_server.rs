@@ -21,7 +21,7 @@ use zero_runtime::GrantRecord;
 use zero_runtime::session_results::ResultLifetime;
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::tool_backend::CallApprover;
-use zero_runtime::{ApprovalAnswer, ApprovalQuestion, DialectName};
+use zero_runtime::{ApprovalAnswer, ApprovalQuestion, DialectName, QuestionSubject};
 
 use crate::acp_server::{self, AcpServeError, ConnectionHandler};
 use crate::client_approver::ClientApprover;
@@ -390,12 +390,17 @@ fn session_not_found(id: &str) -> Error {
     .data(json!({"sessionId": id}))
 }
 
-/// Allows every call.
+/// Allows every call, but no host that nobody has seen.
 struct PreapprovedCalls;
 
 impl CallApprover for PreapprovedCalls {
     fn name(&self) -> &str {
         "--yes"
+    }
+
+    fn unattended_hint(&self, question: &ApprovalQuestion) -> Option<String> {
+        let is_connection = question.subject == QuestionSubject::Connection;
+        is_connection.then(|| "`--yes` does not cover hosts that nobody has seen".to_owned())
     }
 
     fn ask<'a>(

@@ -387,11 +387,34 @@ pub struct PlanEntry {
     pub status: String,
 }
 
-/// A question to the user whether a call may run.
+/// What an approval request is about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum QuestionSubject {
+    /// Whether the call may run.
+    #[default]
+    Call,
+    /// Whether the call's command, which runs, may connect to a host that nobody judged. Only a user
+    /// answers this: whoever approves calls without asking does not approve it.
+    Connection,
+}
+
+impl QuestionSubject {
+    /// Whether it is about a call.
+    pub fn is_call(&self) -> bool {
+        *self == Self::Call
+    }
+}
+
+/// A question to the user whether a call may run, or whether its command may connect to a host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ApprovalRequest {
     /// Id of the approval request.
     pub id: String,
+    /// `call`, or `connection` if the command that runs needs approval for a host; `call` when
+    /// absent.
+    #[serde(default, skip_serializing_if = "QuestionSubject::is_call")]
+    pub subject: QuestionSubject,
     /// Id of the call, as in its other events.
     pub call: String,
     /// Canonical name of the tool.

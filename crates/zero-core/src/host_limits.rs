@@ -129,6 +129,8 @@ pub struct HostLimits {
     pub development_timeout: Duration,
     /// Deadline of a call to an MCP server.
     pub mcp_timeout: Duration,
+    /// How long the user has to answer whether a connection that waits may be made.
+    pub connection_question_timeout: Duration,
     /// How long a call that was told to stop may take to return its outcome.
     pub stop_grace: Duration,
     /// Most bytes of a result that the model gets; the rest is stored in a file.
@@ -170,6 +172,7 @@ impl Default for HostLimits {
             command_timeout: Duration::from_secs(120),
             development_timeout: Duration::from_secs(300),
             mcp_timeout: Duration::from_secs(120),
+            connection_question_timeout: Duration::from_secs(60),
             stop_grace: Duration::from_millis(500),
             model_output_bytes_max: ByteSize::kilobytes(50),
             result_bytes_max: ByteSize::megabytes(10),
@@ -241,6 +244,7 @@ impl HostLimits {
         "search-timeout",
         "command-timeout",
         "mcp-timeout",
+        "connection-question-timeout",
         "model-output",
         "result",
         "file-size",
@@ -271,6 +275,7 @@ impl HostLimits {
             "search-timeout" => time(self.search_timeout),
             "command-timeout" => time(self.command_timeout),
             "mcp-timeout" => time(self.mcp_timeout),
+            "connection-question-timeout" => time(self.connection_question_timeout),
             "model-output" => self.model_output_bytes_max.to_string(),
             "result" => self.result_bytes_max.to_string(),
             "file-size" => self.file_bytes_max.to_string(),
@@ -308,6 +313,9 @@ impl HostLimits {
                 (self.command_timeout, self.development_timeout) = (*time, *time);
             }
             ParsedLimit::McpTimeout(time) => self.mcp_timeout = *time,
+            ParsedLimit::ConnectionQuestionTimeout(time) => {
+                self.connection_question_timeout = *time;
+            }
             ParsedLimit::ModelOutput(size) => self.model_output_bytes_max = *size,
             ParsedLimit::Result(size) => self.result_bytes_max = *size,
             ParsedLimit::FileSize(size) => self.file_bytes_max = *size,
@@ -374,6 +382,7 @@ enum ParsedLimit {
     SearchTimeout(Duration),
     CommandTimeout(Duration),
     McpTimeout(Duration),
+    ConnectionQuestionTimeout(Duration),
     ModelOutput(ByteSize),
     Result(ByteSize),
     FileSize(ByteSize),
@@ -413,6 +422,7 @@ impl HostLimitChange {
             "search-timeout" => ParsedLimit::SearchTimeout(time()?),
             "command-timeout" => ParsedLimit::CommandTimeout(time()?),
             "mcp-timeout" => ParsedLimit::McpTimeout(time()?),
+            "connection-question-timeout" => ParsedLimit::ConnectionQuestionTimeout(time()?),
             "model-output" => ParsedLimit::ModelOutput(size()?),
             "result" => ParsedLimit::Result(size()?),
             "file-size" => ParsedLimit::FileSize(size()?),

@@ -50,6 +50,4 @@ pub enum TimeoutAction {
 pub struct CommandNetwork {
     /// Allowed hosts. A pattern without a port allows the web ports.
     pub hosts: Vec<HostPattern>,
-    /// Whether commands may connect to servers that other commands of the same session started.
-    pub localhost: bool,
 }

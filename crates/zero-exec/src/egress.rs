@@ -17,6 +17,7 @@ mod client_connection;
 mod connection_authorizer;
 mod connection_log;
 mod connection_trace;
+mod held_connections;
 mod http_request;
 mod proxy_error;
 mod proxy_request;
@@ -35,7 +36,9 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 use zero_core::CallId;
-use zero_policy::{HostName, NetworkScope};
+use zero_policy::{
+    ConnectDeniedError, ConnectPermission, HostName, NetworkScope, UserApproval, is_web_port,
+};
 use zero_sandbox::interface_addresses;
 
 pub use self::address_pinning::{
@@ -44,6 +47,9 @@ pub use self::address_pinning::{
 pub use self::connection_authorizer::{ConnectionAuthorizer, PolicyAuthorizer};
 pub use self::connection_log::{
     ConnectionDecision, ConnectionLog, ConnectionRecord, ConnectionStatus,
+};
+pub use self::held_connections::{
+    CallConnections, ConnectionAnswer, ConnectionApprover, ConnectionQuestion,
 };
 pub use self::proxy_error::suggest_remedy;
 pub use self::proxy_request::ConnectTarget;
@@ -170,6 +176,8 @@ struct LiveCall {
     hosts: Vec<HostName>,
     /// The hosts that its commands were judged to use.
     scope: NetworkScope,
+    /// Asks about other hosts; `None` if nobody can be asked.
+    connections: Option<Arc<CallConnections>>,
 }
 
 impl EgressProxy {
@@ -218,14 +226,16 @@ impl EgressProxy {
     ///
     /// Until then, the hosts that were allowed for the call are open, and of the others those in
     /// `scope`. The proxy cannot tell for certain which command opened a connection, so these hosts
-    /// are open to all commands of the session.
+    /// are open to all commands of the session. `connections` asks about hosts that nobody judged.
     pub fn attribute(
         &self,
         call: CallId,
         call_hosts: &[HostName],
         scope: NetworkScope,
+        connections: Option<Arc<CallConnections>>,
     ) -> AttributionGuard {
-        let call = Arc::new(LiveCall { id: call, hosts: call_hosts.to_vec(), scope });
+        let hosts = call_hosts.to_vec();
+        let call = Arc::new(LiveCall { id: call, hosts, scope, connections });
         self.shared.lock_calls().push(Arc::clone(&call));
         AttributionGuard { shared: self.shared.clone(), call }
     }
@@ -263,6 +273,69 @@ impl ProxyState {
             NetworkScope::Allowed => true,
         };
         calls.is_empty() || calls.iter().any(is_open)
+    }
+
+    /// Whether a connection may be made without asking, or with the user's approval.
+    fn judge(
+        &self,
+        target: &ConnectTarget,
+        approval: UserApproval,
+    ) -> Result<ConnectPermission, ConnectDeniedError> {
+        let hosts = self.allowed_hosts();
+        let permit = self.config.authorizer.authorize_host(target, &hosts, approval)?;
+        match approval == UserApproval::Given || self.is_judged(&target.host) {
+            true => Ok(permit),
+            false => Err(ConnectDeniedError::NotJudged),
+        }
+    }
+
+    /// What the user said about connections to this target.
+    fn approval(&self, target: &ConnectTarget) -> UserApproval {
+        let is_approved = |call: &Arc<LiveCall>| {
+            call.connections.as_ref().is_some_and(|connections| connections.is_approved(target))
+        };
+        match self.lock_calls().iter().any(is_approved) {
+            true => UserApproval::Given,
+            false => UserApproval::Missing,
+        }
+    }
+
+    /// Who asks about a refused connection, and what. `None` if nobody can be asked, or if a yes
+    /// would not allow the connection.
+    fn question(
+        &self,
+        target: &ConnectTarget,
+        refusal: &ConnectDeniedError,
+    ) -> Option<(Arc<CallConnections>, ConnectionQuestion)> {
+        if !refusal.can_be_approved() {
+            return None;
+        }
+        let (connections, other_calls) = self.asking_call()?;
+        self.judge(target, UserApproval::Given).ok()?;
+        if let Some(address) = target.host.ip() {
+            let inside = (self.config.internet.inside)(address);
+            self.config.authorizer.authorize_address(address, inside).ok()?;
+        }
+        let can_stand = *refusal == ConnectDeniedError::NoRule
+            && is_web_port(target.port)
+            && self.is_judged(&target.host);
+        let (target, refusal) = (target.clone(), refusal.clone());
+        Some((connections, ConnectionQuestion { target, refusal, can_stand, other_calls }))
+    }
+
+    /// The call that can ask, and the number of other calls. The newest one asks: older ones are
+    /// more likely to be servers.
+    fn asking_call(&self) -> Option<(Arc<CallConnections>, usize)> {
+        let calls = self.lock_calls();
+        let (call, connections) = calls.iter().rev().find_map(|call| {
+            let connections = call.connections.as_ref().filter(|it| it.is_open())?;
+            Some((call, Arc::clone(connections)))
+        })?;
+        let mut others: Vec<&CallId> =
+            calls.iter().map(|other| &other.id).filter(|id| **id != call.id).collect();
+        others.sort_unstable();
+        others.dedup();
+        Some((connections, others.len()))
     }
 
     /// The hosts allowed for all calls whose processes may be alive.

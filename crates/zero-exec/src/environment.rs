@@ -174,10 +174,11 @@ impl CommandEnvironment {
         if kept.is_empty() { DEFAULT_PATH.to_owned() } else { kept.join(":") }
     }
 
-    /// The complete environment of one command: the selected variables, those of its network, and
-    /// those that its call sets.
+    /// The complete environment of one command: those for package managers, the selected variables,
+    /// those of its network, and those that its call sets. Later ones replace earlier ones.
     pub(super) fn build(
         &self,
+        packages: Vec<(OsString, OsString)>,
         network: &[(&str, &str)],
         variables: &[(String, String)],
         streams: StreamMode,
@@ -192,7 +193,12 @@ impl CommandEnvironment {
         let fixed = fixed.map(|(name, value)| (name.into(), value.into()));
         let kept = self.0.iter().map(|(name, value)| (name.into(), value.into()));
         let own = variables.iter().map(|(name, value)| (name.into(), value.into()));
-        let all = kept.chain(fixed).chain([("TMPDIR".into(), tmp.into())]).chain(own);
+        let all = packages
+            .into_iter()
+            .chain(kept)
+            .chain(fixed)
+            .chain([("TMPDIR".into(), tmp.into())])
+            .chain(own);
         let mut environment: Vec<(OsString, OsString)> = Vec::new();
         for (name, value) in all {
             match environment.iter_mut().find(|(known, _)| *known == name) {
@@ -316,14 +322,18 @@ mod tests {
         let environment = CommandEnvironment::scrub(&all, &[]);
         let own = [("PAGER".to_owned(), "less".to_owned())];
         let network = [("PAGER", "more")];
-        let seen = environment.build(&network, &own, StreamMode::Pipes, Path::new("/private"));
+        // Those for package managers replace nothing that was passed on.
+        let packages = vec![("PATH".into(), "/no".into()), ("UV_CACHE_DIR".into(), "/u".into())];
+        let seen =
+            environment.build(packages, &network, &own, StreamMode::Pipes, Path::new("/private"));
         let mut shown: Vec<String> = seen
             .iter()
             .map(|(name, value)| format!("{}={}", name.display(), value.display()))
             .collect();
         shown.sort();
         let expected = ["GIT_PAGER=cat", "GIT_TERMINAL_PROMPT=0", "PAGER=less", "PATH=/bin"];
-        let expected = [&expected[..], &["TERM=dumb", "TMPDIR=/private"]].concat();
+        let expected =
+            [&expected[..], &["TERM=dumb", "TMPDIR=/private", "UV_CACHE_DIR=/u"]].concat();
         assert_eq!(shown, expected);
     }
 }

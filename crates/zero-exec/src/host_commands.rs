@@ -1,8 +1,9 @@
 //! The state that all commands of a host share.
 
+use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use zero_sandbox::path_survey;
 use zero_sandbox::quarantine::Quarantine;
@@ -10,6 +11,7 @@ use zero_sandbox::{StateDir, Workspace};
 
 use crate::command_settings::CommandSettings;
 use crate::environment::CommandEnvironment;
+use crate::local_machine::package_registries;
 use crate::profile::secret_paths::SecretPaths;
 use crate::tree_watch::WatchRegistry;
 
@@ -26,6 +28,8 @@ pub struct HostCommands {
     pub(crate) live: Arc<WatchRegistry>,
     /// The secret paths of the last workspace folder that was asked for.
     pub(crate) secrets: Mutex<Option<(PathBuf, Arc<SecretPaths>)>>,
+    /// Variables with the registries of configuration that commands do not see.
+    registries: OnceLock<Vec<(OsString, OsString)>>,
 }
 
 /// Folders that commands have of their own, whatever the machine has there.
@@ -60,7 +64,18 @@ impl HostCommands {
             CommandEnvironment::scrub(&settings.environment, &settings.environment_allowed);
         let kept = Quarantine::new(state.child("kept"));
         let (state, live) = (state.path().to_owned(), Arc::default());
-        Self { settings, environment, state, kept, live, secrets: Mutex::default() }
+        let (secrets, registries) = Default::default();
+        Self { settings, environment, state, kept, live, secrets, registries }
+    }
+
+    /// Variables with the registries of configuration that commands do not see; read once.
+    pub(crate) fn registry_variables(&self) -> Vec<(OsString, OsString)> {
+        let find = || {
+            let home = self.settings.home.iter();
+            let found = home.flat_map(|home| package_registries::registry_variables(home));
+            found.map(|(name, value)| (name.into(), value.into())).collect()
+        };
+        self.registries.get_or_init(find).clone()
     }
 
     /// `PATH` without folders that calls can write to.

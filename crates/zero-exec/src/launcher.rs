@@ -10,18 +10,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zero_core::{CallId, CommandExecution, CommandLimits, CommandLine, ErrorReason, ToolError};
-use zero_policy::{CommandAccess, HostName};
+use zero_policy::{CommandAccess, HostName, NetworkScope, WriteScope};
 use zero_sandbox::running_command::RunningCommand;
 use zero_sandbox::spawner::{CommandStdio, SpawnSpec, Spawner};
 use zero_sandbox::{AcceptedWeakness, CommandSpec, SandboxProperty, Workspace, helper_process};
 
 use crate::command_policy::CommandPolicy;
 use crate::command_request::StreamMode;
+use crate::egress::CallConnections;
 use crate::host_commands::HostCommands;
+use crate::package_caches::PackageCaches;
 use crate::read_failure::HiddenHome;
 use crate::sandbox_diagnosis::LaunchFacts;
 use crate::session_commands::{SessionCommands, StartGuard};
-use crate::session_network::{NetworkAssignment, NetworkSharing, NetworkUseGuard};
+use crate::session_network::{NetworkAssignment, NetworkCall, NetworkSharing, NetworkUseGuard};
 use crate::shell::{self, LastFolderFile};
 use crate::tree_watch::TreeWatch;
 use crate::write_failure::CommandLocation;
@@ -43,6 +45,8 @@ pub struct CommandLauncher {
     pub call: CallId,
     /// The hosts that were allowed for the call.
     pub hosts: Arc<[HostName]>,
+    /// Asks about hosts that nobody judged; `None` if nobody can be asked.
+    pub connections: Option<Arc<CallConnections>>,
     /// Resource limits of each command.
     pub limits: CommandLimits,
     /// Folders that commands may change, in addition to the workspace.
@@ -81,6 +85,7 @@ impl CommandLauncher {
             policy,
             call,
             hosts: Arc::new([]),
+            connections: None,
             limits,
             writable: host.settings.writable.clone(),
             weaknesses: host.settings.weaknesses.clone(),
@@ -129,9 +134,12 @@ impl CommandLauncher {
         let folder = execution.folder.as_ref().map_or_else(|| workspace.cwd(), |f| f.canonical());
         let given = match self.access {
             LaunchAccess::AsCommands => self.session.network.assign(
-                &self.call,
-                &self.hosts,
-                &self.judged.network,
+                NetworkCall {
+                    id: &self.call,
+                    hosts: &self.hosts,
+                    scope: &self.judged.network,
+                    connections: self.connections.as_ref(),
+                },
                 match self.session.remembers {
                     true => NetworkSharing::Session,
                     false => NetworkSharing::None,
@@ -140,8 +148,17 @@ impl CommandLauncher {
             )?,
             LaunchAccess::ReadOnly => NetworkAssignment::none(),
         };
-        let environment =
-            self.host.environment.build(given.variables, &execution.variables, streams, tmp.path());
+        // A program without a cache of its own may fail, and is no less confined.
+        let caches = self.open_package_caches(workspace);
+        let mut packages = caches.as_ref().map_or_else(Vec::new, PackageCaches::variables);
+        packages.extend(self.host.registry_variables());
+        let environment = self.host.environment.build(
+            packages,
+            given.variables,
+            &execution.variables,
+            streams,
+            tmp.path(),
+        );
         let (program, args, end_note) = match &execution.command {
             CommandLine::Shell(line) => shell::wrap(line, tmp, workspace, &environment),
             CommandLine::Program(words) => {
@@ -149,7 +166,9 @@ impl CommandLauncher {
                 (words.next().unwrap_or_default(), words.collect(), LastFolderFile::none())
             }
         };
-        let (profile, watch, home) = profile::build_profile(self, workspace, given.network)?;
+        let caches = caches.as_ref().map(PackageCaches::folder);
+        let (profile, watch, home) =
+            profile::build_profile(self, workspace, given.network, caches)?;
         let roots = workspace.roots().map(Path::to_owned).chain(self.writable.iter().cloned());
         let location = CommandLocation { roots: roots.collect(), folder: folder.to_owned() };
         let watch = watch.with_location(location);
@@ -173,6 +192,22 @@ impl CommandLauncher {
         let folder = folder.to_owned();
         let facts = LaunchFacts { limits: self.limits, streams, tool: None };
         Ok(PreparedLaunch { order, folder, end_note, watch, hidden, network, facts, start })
+    }
+}
+
+impl CommandLauncher {
+    /// The caches of package managers, for a command that may change anything in the workspace.
+    fn open_package_caches(&self, workspace: &Workspace) -> Option<PackageCaches> {
+        let may_install = self.access == LaunchAccess::AsCommands
+            && self.judged.writes == WriteScope::Workspace
+            && self.judged.network != NetworkScope::Nothing;
+        if !may_install {
+            return None;
+        }
+        let caches = PackageCaches::open(&self.host.state, workspace);
+        caches
+            .inspect_err(|error| tracing::warn!(%error, "no cache for packages could be made"))
+            .ok()
     }
 }
 

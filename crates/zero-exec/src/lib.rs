@@ -25,6 +25,7 @@ mod local_machine;
 mod network_failure;
 mod output_feed;
 mod output_tail;
+mod package_caches;
 mod profile;
 mod read_failure;
 mod repository_contents;

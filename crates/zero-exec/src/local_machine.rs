@@ -4,6 +4,7 @@
 //! small files. It opens nothing that could block and changes nothing.
 
 mod glob_expansion;
+pub(crate) mod package_registries;
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -11,7 +12,7 @@ use std::path::{Component, Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use zero_policy::{FileSearchOutcome, Machine, TargetProtection};
+use zero_policy::{FileSearchOutcome, HostName, Machine, PackageManager, TargetProtection};
 use zero_sandbox::{FileType, path_survey};
 
 use crate::git_facts;
@@ -127,6 +128,14 @@ impl Machine for LocalMachine<'_> {
         };
         self.helpers.borrow_mut().insert(folder.to_owned(), found.clone());
         found
+    }
+
+    fn registry_hosts(&self, manager: PackageManager, folder: &Path) -> Vec<HostName> {
+        let home = self.commands.and_then(|commands| commands.settings.home.as_deref());
+        match self.budget.is_spent() {
+            true => Vec::new(),
+            false => package_registries::find_hosts(manager, folder, home),
+        }
     }
 
     fn find_program(&self, name: &str, folder: &Path) -> Option<PathBuf> {

@@ -209,10 +209,10 @@ impl ServiceHost {
     }
 
     fn create_resources(&self, request: &ServiceRequest) -> ServiceResources {
-        let CommandNetwork { hosts, localhost } = self.commands.settings.network.clone();
+        let CommandNetwork { hosts } = self.commands.settings.network.clone();
         let hosts = [hosts, request.network.clone()].concat();
         let network = SessionNetwork::new(NetworkPolicy {
-            allowed: CommandNetwork { hosts, localhost },
+            allowed: CommandNetwork { hosts },
             policy: Arc::clone(&self.policy),
             // Grants of a session do not apply to a service, which may outlive it.
             grants: Arc::new(Vec::new),

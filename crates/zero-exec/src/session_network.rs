@@ -22,8 +22,8 @@ use crate::command_errors;
 use crate::command_policy::CommandPolicy;
 use crate::command_settings::CommandNetwork;
 use crate::egress::{
-    AttributionGuard, ConnectionLog, EgressConfig, EgressProxy, PolicyAuthorizer, RefusalCursor,
-    RefusalSummary, ResolverConfig,
+    AttributionGuard, CallConnections, ConnectionLog, EgressConfig, EgressProxy, PolicyAuthorizer,
+    RefusalCursor, RefusalSummary, ResolverConfig,
 };
 use crate::network_failure::HostReach;
 
@@ -144,9 +144,7 @@ impl SessionNetwork {
     }
 
     /// Assigns a network to the next command of this call. Creates the shared network unless the
-    /// command was judged to need none: `call_hosts` are the hosts that were allowed for the call,
-    /// `scope` those that its commands were judged to use, `sharing` tells whether other commands
-    /// share the network.
+    /// command was judged to need none. `sharing` tells whether other commands share the network.
     ///
     /// On a machine where no network can be created, a command is refused if settings demand one,
     /// unless settings accept that weakness. Then it uses the host's network, and its confinement
@@ -154,14 +152,13 @@ impl SessionNetwork {
     /// nothing; for a host of this call, its result says so.
     pub(crate) fn assign(
         &self,
-        call: &CallId,
-        call_hosts: &[HostName],
-        scope: &NetworkScope,
+        call: NetworkCall<'_>,
         sharing: NetworkSharing,
         weaknesses: &[AcceptedWeakness],
     ) -> Result<NetworkAssignment, ToolError> {
+        let NetworkCall { id, hosts: call_hosts, scope, connections } = call;
         let allowed = &self.terms.allowed;
-        let reaches_hosts = !call_hosts.is_empty() || self.allows_hosts();
+        let reaches_hosts = connections.is_some() || !call_hosts.is_empty() || self.allows_hosts();
         if *scope == NetworkScope::Nothing {
             let reach = match reaches_hosts {
                 true => HostReach::NoneJudged,
@@ -170,7 +167,7 @@ impl SessionNetwork {
             let network_use = NetworkUseGuard { reach, ..NetworkUseGuard::default() };
             return Ok(NetworkAssignment::new_unshared(NetworkAccess::Nothing, network_use));
         }
-        let demand = match (*allowed != CommandNetwork::default(), call_hosts.is_empty()) {
+        let demand = match (!allowed.hosts.is_empty(), call_hosts.is_empty()) {
             (true, _) => NetworkDemand::Settings,
             (false, false) => NetworkDemand::Call,
             (false, true) if reaches_hosts => NetworkDemand::Rules,
@@ -191,10 +188,11 @@ impl SessionNetwork {
             Ok(shared) => shared,
             Err(why) => return assign_fallback(why, demand, weaknesses),
         };
+        let connections = connections.cloned();
         let used = ProxyUse {
-            call: call.clone(),
+            call: id.clone(),
             since: proxy.refusal_cursor(),
-            _alive: proxy.attribute(call.clone(), call_hosts, scope.clone()),
+            _alive: proxy.attribute(id.clone(), call_hosts, scope.clone(), connections),
             proxy,
         };
         Ok(NetworkAssignment {
@@ -273,6 +271,18 @@ impl fmt::Debug for SessionNetwork {
     }
 }
 
+/// A call whose command gets a network.
+#[derive(Clone, Copy)]
+pub(crate) struct NetworkCall<'a> {
+    pub(crate) id: &'a CallId,
+    /// The hosts that were allowed for it.
+    pub(crate) hosts: &'a [HostName],
+    /// The hosts that its commands were judged to use.
+    pub(crate) scope: &'a NetworkScope,
+    /// Asks about other hosts, if somebody can be asked.
+    pub(crate) connections: Option<&'a Arc<CallConnections>>,
+}
+
 /// Whether commands share a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NetworkSharing {
@@ -294,7 +304,7 @@ enum NetworkDemand {
     Settings,
     /// Hosts were allowed for this call.
     Call,
-    /// Rules allow some host.
+    /// Rules allow some host, or the user can be asked about one.
     Rules,
     /// No host is allowed: for servers that commands of the session start.
     Loopback,

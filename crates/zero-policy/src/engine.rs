@@ -24,7 +24,9 @@ use zero_core::{
     RiskLevel, TargetPath, ToolArguments, ToolDefinitionState, ToolName,
 };
 
-pub use self::connect_request::{ConnectDeniedError, ConnectPermission, ConnectRequest};
+pub use self::connect_request::{
+    ConnectDeniedError, ConnectPermission, ConnectRequest, UserApproval,
+};
 use self::recursive_access::ContentsFinding;
 pub use self::verdict_tree::{VerdictNode, VerdictTree};
 use crate::command_access::{ChangeScope, CommandAccess};

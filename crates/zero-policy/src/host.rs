@@ -10,8 +10,7 @@ mod punycode;
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 
-pub use self::host_pattern::HostPattern;
-pub(crate) use self::host_pattern::is_web_port;
+pub use self::host_pattern::{HostPattern, is_web_port};
 
 /// A host as rules compare it: lower case, no trailing dot, punycode, or an address.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

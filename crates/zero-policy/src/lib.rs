@@ -26,10 +26,11 @@ pub use command_access::{CommandAccess, NetworkScope, WriteScope};
 pub use decision::{EffectDecision, GrantScope, PolicyDecision, Verdict};
 pub use engine::{
     CommandHosts, ConnectDeniedError, ConnectPermission, ConnectRequest, DecisionRequest,
-    PolicyEngine, PolicyEngineConfig,
+    PolicyEngine, PolicyEngineConfig, UserApproval,
 };
-pub use host::{HostName, HostPattern};
+pub use host::{HostName, HostPattern, is_web_port};
 pub use machine::{EmptyMachine, FileSearchOutcome, Machine, TargetProtection};
 pub use permission_mode::PermissionMode;
+pub use program::PackageManager;
 pub use rule::{PolicyRule, RuleOwner, RuleSource};
 pub use secret_file_set::SecretFileSet;

@@ -2,6 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::host::HostName;
+use crate::program::PackageManager;
+
 /// Provides facts about the machine, without changing anything on it.
 pub trait Machine {
     /// The path with every symlink, `.` and `..` resolved as far as it exists; the rest is kept.
@@ -22,6 +25,12 @@ pub trait Machine {
     /// A file beneath `folder` for which `wanted` returns true. Checks a bounded number of files,
     /// and returns `Unfinished` if there are more.
     fn find_file(&self, folder: &Path, wanted: &dyn Fn(&Path) -> bool) -> FileSearchOutcome;
+
+    /// The hosts from which a package manager downloads when used in `folder`, as far as the
+    /// configuration of the project and the user names them.
+    fn registry_hosts(&self, _manager: PackageManager, _folder: &Path) -> Vec<HostName> {
+        Vec::new()
+    }
 
     /// Whether a file in the workspace folders `roots` decides what runs later although its name does
     /// not say so: a protected name is a link to it, or a setting of git names it.

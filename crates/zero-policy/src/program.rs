@@ -16,6 +16,7 @@ mod git;
 mod npm;
 mod option_overrides;
 mod options;
+pub(crate) mod package_managers;
 mod privilege;
 mod remote;
 mod runners;
@@ -28,6 +29,7 @@ use std::collections::HashSet;
 pub use self::command_analysis::{
     CommandAnalysis, CommandClass, FileAccess, FileTouch, NestedExecution,
 };
+pub use self::package_managers::PackageManager;
 use crate::shell::ShellArg;
 use crate::word_list::words;
 

@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::oneshot;
+pub use zero_core::event::QuestionSubject;
 use zero_core::sanitize::escape_line;
 use zero_core::{
     CallId, CommandExecution, Effect, Effects, ResultDisplay, RiskLevel, SecretMask, ToolName,
@@ -14,9 +15,11 @@ use zero_policy::{EffectDecision, GrantScope, RuleOwner};
 
 use crate::tool::BoxFuture;
 
-/// A question whether a call may run.
+/// A question whether a call may run, or whether its command may connect to a host.
 #[derive(Clone, Debug)]
 pub struct ApprovalQuestion {
+    /// What it is about.
+    pub subject: QuestionSubject,
     /// The call that waits for the answer.
     pub call: CallId,
     /// The tool by its canonical name.
@@ -352,6 +355,7 @@ mod tests {
             can_edit_command: false,
             preview: None,
             rewritten: None,
+            subject: QuestionSubject::Call,
             workspace: PathBuf::new(),
         }
     }

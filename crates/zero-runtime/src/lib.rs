@@ -18,6 +18,7 @@ pub mod circuit_breaker;
 pub mod clock;
 mod commands;
 mod configured_command;
+mod connection_questions;
 pub mod dialect;
 pub mod editor;
 pub mod editor_buffers;
@@ -59,7 +60,7 @@ pub mod web;
 
 pub use approver::{
     AnswerOption, ApprovalAnswer, ApprovalQuestion, ApprovalReply, Approver, PendingAnswer,
-    REJECTED_BY_USER, REJECTED_WITH_MESSAGE, REJECTION_CHARS_MAX, USER_APPROVER,
+    QuestionSubject, REJECTED_BY_USER, REJECTED_WITH_MESSAGE, REJECTION_CHARS_MAX, USER_APPROVER,
 };
 pub use call_context::CallContext;
 pub use dialect::{Dialect, DialectName};

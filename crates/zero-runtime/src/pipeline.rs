@@ -23,6 +23,7 @@ use crate::authorization::{AuthorizationOutcome, AuthorizationRequest, CommandEd
 use crate::call_context::{CallContext, CallContextParts};
 use crate::call_record::CallRecord;
 use crate::circuit_breaker::{CircuitBreakers, ToolHealth};
+use crate::connection_questions::ConnectingCall;
 use crate::dialect::{BUILTIN, Dialect, RenderedResult};
 use crate::execution::{self, ExecutionLimits, catch_panics};
 use crate::failed_plan::{self, FailedPlan};
@@ -390,10 +391,24 @@ impl ToolHost {
         }
         let limits = commands.launcher.limits.with_raised(&leave.limits);
         let (hosts, judged) = (leave.hosts.into(), leave.access);
-        let launcher = CommandLauncher { limits, hosts, judged, ..commands.launcher };
+        let connecting = ConnectingCall {
+            host: self,
+            session,
+            id: &call.id,
+            tool: &spec.name,
+            effects,
+            secrets: Arc::clone(&ledger.secrets),
+            user_wait: Arc::clone(&user_wait),
+        };
+        let (connections, questions) = connecting.open_questions().unzip();
+        let launcher = CommandLauncher { limits, hosts, connections, judged, ..commands.launcher };
         let secrets = Arc::clone(&ledger.secrets);
         let cx = context(Some(permit), CallCommands { launcher, secrets, ..commands });
-        let outcome = execution::run(&**plan, &cx, cancel, &stop, terms).await;
+        let work = execution::run(&**plan, &cx, cancel, &stop, terms);
+        let outcome = match questions {
+            Some(questions) => questions.answer_while(&connecting, work).await,
+            None => work.await,
+        };
         match &outcome {
             Ok(_) => probe.health = ToolHealth::Healthy,
             // A slow command says nothing about the tool's health.

@@ -51,6 +51,11 @@ pub trait Policy: CommandPolicy {
         false
     }
 
+    /// The mode of sessions that have none of their own.
+    fn default_mode(&self) -> PermissionMode {
+        PermissionMode::default()
+    }
+
     /// Whether `tool` may read a path found in a search or listing: true unless a rule denies it.
     /// `written` is the path as the caller would write it, `canonical` the resolved path.
     fn may_read(&self, _tool: &str, _written: &Path, _canonical: &Path) -> bool {

@@ -9,7 +9,7 @@ use zero_core::Effect;
 use zero_exec::LocalMachine;
 use zero_policy::{
     ConnectDeniedError, ConnectPermission, ConnectRequest, DecisionRequest, GrantScope,
-    PolicyDecision, PolicyEngine, RuleOwner, Verdict,
+    PermissionMode, PolicyDecision, PolicyEngine, RuleOwner, Verdict,
 };
 use zero_sandbox::Workspace;
 use zero_sandbox::path_survey::{self, HardLinks};
@@ -135,6 +135,10 @@ impl Policy for RulePolicy {
         let request = PolicyRequest { grants: &[], ..request };
         let engine = self.engine.with_allow_rules(rules, owner);
         engine.is_some_and(|engine| self.decide_with(&engine, &request).verdict == Verdict::Allow)
+    }
+
+    fn default_mode(&self) -> PermissionMode {
+        self.engine.mode()
     }
 
     fn may_read(&self, tool: &str, written: &Path, canonical: &Path) -> bool {

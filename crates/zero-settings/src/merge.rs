@@ -146,6 +146,7 @@ fn is_within_limits(changed: &HostLimits, usual: &HostLimits) -> bool {
         command_timeout,
         development_timeout,
         mcp_timeout,
+        connection_question_timeout,
         stop_grace,
         model_output_bytes_max,
         result_bytes_max,
@@ -168,6 +169,7 @@ fn is_within_limits(changed: &HostLimits, usual: &HostLimits) -> bool {
         && *command_timeout <= usual.command_timeout
         && *development_timeout <= usual.development_timeout
         && *mcp_timeout <= usual.mcp_timeout
+        && *connection_question_timeout <= usual.connection_question_timeout
         && *stop_grace <= usual.stop_grace
         && *model_output_bytes_max <= usual.model_output_bytes_max
         && *result_bytes_max <= usual.result_bytes_max

@@ -10,7 +10,7 @@ use zero_core::text_shortening::shorten_end;
 use zero_policy::HostPattern;
 use zero_sandbox::SandboxProperty;
 
-/// The host name that stands for servers of the same session.
+/// A host name that has no effect here: each session has its own loopback.
 pub const LOCALHOST: &str = "localhost";
 
 /// Which hosts, variables and files commands may use. Lists of several files are joined.
@@ -18,8 +18,8 @@ pub const LOCALHOST: &str = "localhost";
 #[serde(deny_unknown_fields, default)]
 pub struct SandboxSettings {
     /// Hosts that commands may connect to, such as `example.com`, `*.example.org` or
-    /// `example.com:8443`; `localhost` stands for servers that commands of the same session
-    /// started. Hosts that rules for `WebFetch` allow are added.
+    /// `example.com:8443`. Hosts that rules for `WebFetch` allow are added. `localhost` has no effect:
+    /// each session has its own loopback.
     network: Vec<String>,
     /// Additional environment variables for commands: `NPM_TOKEN`, or `MY_*` for all that do not
     /// look like secrets.
@@ -105,8 +105,8 @@ pub(crate) fn find_wrong_items(
 
 pub(crate) fn check_host(text: &str) -> Result<(), String> {
     HostPattern::parse(text).map(drop).map_err(|_| {
-        "names no host; write one such as `example.com`, `*.example.org`, `example.com:8443` or \
-         `localhost`, without scheme and path"
+        "names no host; write one such as `example.com`, `*.example.org` or `example.com:8443`, \
+         without scheme and path"
             .to_owned()
     })
 }

@@ -517,7 +517,7 @@ mod tests {
                 "f:1:45: limit `command-memory`: `1KB` is not from 32 MB to 64000 GB",
                 "f:1:70: unknown key `limits.Bash.result`; remove it, or write one of `command-memory`, `command-cpu`, `command-processes`, `command-open-files`, `command-file`, `command-disk`",
                 "f:1:87: `limits.Bash.command-cpu` is null; remove it",
-                "f:1:109: unknown key `limits.Read`; remove it, or write one of `file-timeout`, `search-timeout`, `command-timeout`, `mcp-timeout`, `model-output`, `result`, `file-size`, `session-calls`, `host-calls`, `queue-calls`, `profile`, `command-memory`, `command-cpu`, `command-processes`, `command-open-files`, `command-file`, `command-disk`, `Bash`",
+                "f:1:109: unknown key `limits.Read`; remove it, or write one of `file-timeout`, `search-timeout`, `command-timeout`, `mcp-timeout`, `connection-question-timeout`, `model-output`, `result`, `file-size`, `session-calls`, `host-calls`, `queue-calls`, `profile`, `command-memory`, `command-cpu`, `command-processes`, `command-open-files`, `command-file`, `command-disk`, `Bash`",
             ],
         );
         check_problems(
@@ -542,7 +542,7 @@ mod tests {
         check_problems(
             r#"{"sandbox": {"network": ["https://x.org"], "weaker": ["sockets"], "masks": []}, "bash": {"on-timeout": "wait"}}"#,
             &[
-                "f:1:26: `https://x.org` names no host; write one such as `example.com`, `*.example.org`, `example.com:8443` or `localhost`, without scheme and path",
+                "f:1:26: `https://x.org` names no host; write one such as `example.com`, `*.example.org` or `example.com:8443`, without scheme and path",
                 r#"f:1:55: `sandbox.weaker.0` is "sockets"; write one of "writes", "attributes", "protected", "masked", "network", "host_sockets", "processes", "private_tmp", "system_calls", "privileges""#,
                 "f:1:67: unknown key `sandbox.masks`; did you mean `masked`?",
                 r#"f:1:90: `bash.on-timeout` is "wait"; write one of "kill", "job""#,

@@ -11,7 +11,7 @@ use anstyle::Style;
 use zero_core::{Effect, RiskLevel, ToolDefinitionState};
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::{
-    ApprovalAnswer, ApprovalQuestion, ApprovalReply, Approver, REJECTED_BY_USER,
+    ApprovalAnswer, ApprovalQuestion, ApprovalReply, Approver, QuestionSubject, REJECTED_BY_USER,
     REJECTED_WITH_MESSAGE, USER_APPROVER,
 };
 use zero_sandbox::typed_input::SignalKeys;
@@ -21,7 +21,8 @@ pub(crate) use self::rule_file::RuleFile;
 use crate::terminal::dialog::run_dialog;
 use crate::terminal::{AnswerSource, BAD, NOTABLE, PromptTurn, Terminal};
 
-/// Approves every question, because the user passed `--yes`.
+/// Approves every call, because the user passed `--yes`. Nobody has seen the hosts that a command
+/// connects to besides those that were judged, so these stay closed.
 pub(crate) struct AutoApprover {
     /// Name in the audit log.
     pub(crate) name: &'static str,
@@ -30,6 +31,11 @@ pub(crate) struct AutoApprover {
 impl Approver for AutoApprover {
     fn name(&self) -> &str {
         self.name
+    }
+
+    fn unreachable_hint(&self, question: &ApprovalQuestion) -> Option<String> {
+        let is_connection = question.subject == QuestionSubject::Connection;
+        is_connection.then(|| format!("`{}` does not cover hosts that nobody has seen", self.name))
     }
 
     fn ask<'a>(&'a self, _question: &'a ApprovalQuestion) -> BoxFuture<'a, ApprovalAnswer> {
@@ -153,6 +159,7 @@ mod tests {
             can_reject_tool: !rules.is_empty(),
             preview: None,
             rewritten: None,
+            subject: QuestionSubject::Call,
             workspace: std::path::PathBuf::new(),
         }
     }

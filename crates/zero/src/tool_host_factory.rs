@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use zero_acp::{ClientTool, SessionMcpServer};
-use zero_core::event::ApprovalRequest;
+use zero_core::event::{ApprovalRequest, QuestionSubject};
 use zero_core::{CLIENT_TOOL_SOURCE, SessionId};
 use zero_gateway::MetricsSource;
 use zero_lsp::LanguageServers;
@@ -377,6 +377,10 @@ impl TerminalPromptOptions {
         request: &ApprovalRequest,
     ) -> (String, ApprovalAnswer) {
         let id = request.id.clone();
+        // Nobody has seen the host.
+        if self.yes && request.subject == QuestionSubject::Connection {
+            return (id, ApprovalAnswer::RejectOnce);
+        }
         if self.yes {
             return match self.continued.swap(true, Ordering::Relaxed) {
                 false => (id, ApprovalAnswer::AllowOnce),

@@ -156,6 +156,7 @@ mod tests {
 
     fn request(commands: &[&str], preview: Option<ResultDisplay>) -> ApprovalRequest {
         ApprovalRequest {
+            subject: zero_core::event::QuestionSubject::Call,
             id: "ask_1".to_owned(),
             call: "c1".to_owned(),
             tool: "Bash".to_owned(),

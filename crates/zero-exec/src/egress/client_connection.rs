@@ -1,6 +1,7 @@
 //! The client's side of a connection until its request is complete.
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
 
 use super::proxy_error::ProxyError;
 use super::proxy_request::ClientProtocol;
@@ -13,6 +14,16 @@ pub(super) struct ClientConnection<S> {
     stream: S,
     unread: Vec<u8>,
     pub(super) protocol: ClientProtocol,
+}
+
+impl ClientConnection<TcpStream> {
+    /// Returns when the client has disconnected. Never returns if it has sent bytes that are not read.
+    pub(super) async fn wait_until_closed(&self) {
+        let mut byte = [0];
+        if let Ok(1..) = self.stream.peek(&mut byte).await {
+            std::future::pending::<()>().await;
+        }
+    }
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> ClientConnection<S> {

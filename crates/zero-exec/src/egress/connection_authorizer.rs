@@ -5,19 +5,21 @@ use std::sync::Arc;
 
 use zero_policy::{
     ConnectDeniedError, ConnectPermission, ConnectRequest, GrantScope, HostName, HostPattern,
+    UserApproval,
 };
 
+use super::proxy_request::ConnectTarget;
 use crate::command_policy::CommandPolicy;
 
 /// Decides which connections the proxy makes.
 pub trait ConnectionAuthorizer: Send + Sync {
     /// Whether the proxy may connect to a host. `call_hosts` are the hosts that were allowed for the
-    /// calls that run now.
+    /// calls that run now, `approval` is what the user said about this target meanwhile.
     fn authorize_host(
         &self,
-        host: &HostName,
-        port: u16,
+        target: &ConnectTarget,
         call_hosts: &[HostName],
+        approval: UserApproval,
     ) -> Result<ConnectPermission, ConnectDeniedError>;
 
     /// Whether the proxy may use an address that an allowed host resolved to. `inside` describes
@@ -57,17 +59,19 @@ impl PolicyAuthorizer {
 impl ConnectionAuthorizer for PolicyAuthorizer {
     fn authorize_host(
         &self,
-        host: &HostName,
-        port: u16,
+        target: &ConnectTarget,
         call_hosts: &[HostName],
+        approval: UserApproval,
     ) -> Result<ConnectPermission, ConnectDeniedError> {
+        let ConnectTarget { host, port } = target;
         let (network, grants) = (&self.network[..], &(self.grants)()[..]);
         self.policy.authorize_host(ConnectRequest {
             host,
-            port,
+            port: *port,
             network,
             grants,
             judged: call_hosts,
+            approval,
         })
     }
 

@@ -58,6 +58,10 @@ pub struct ConnectionDecision {
     pub rule: Option<String>,
     /// Where that rule is written.
     pub source: Option<String>,
+    /// Who was asked about the connection while it waited, and the answer.
+    pub answered: Option<String>,
+    /// The grants that the answer created for the session, as rules.
+    pub grants: Vec<String>,
 }
 
 /// How a connection ended.

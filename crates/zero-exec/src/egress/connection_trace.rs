@@ -10,6 +10,7 @@ use zero_policy::{ConnectDeniedError, ConnectPermission, Verdict};
 
 use super::ProxyState;
 use super::connection_log::{ConnectionDecision, ConnectionRecord, ConnectionStatus};
+use super::held_connections::ConnectionAnswer;
 use super::proxy_error::ProxyError;
 use super::proxy_request::{ClientProtocol, ConnectTarget};
 use super::relay::{RelayEnd, TrafficCounters};
@@ -18,6 +19,8 @@ use super::relay::{RelayEnd, TrafficCounters};
 pub(super) struct ConnectionTrace {
     began: Instant,
     record: ConnectionRecord,
+    /// The answer about the connection, and the grants that it created.
+    answer: Option<(String, Vec<String>)>,
 }
 
 impl ConnectionTrace {
@@ -35,7 +38,7 @@ impl ConnectionTrace {
             sent_bytes: 0,
             received_bytes: 0,
         };
-        Self { began: Instant::now(), record }
+        Self { began: Instant::now(), record, answer: None }
     }
 
     /// The call that opened the connection, if known.
@@ -47,13 +50,31 @@ impl ConnectionTrace {
         self.record.target = Some(target.clone());
     }
 
+    /// Records the answer about a connection that waited for it, for the decision that follows.
+    pub(super) fn record_answer(&mut self, answer: &ConnectionAnswer) {
+        let grants = answer.grants.clone();
+        self.answer = answer.answered.clone().map(|answered| (answered, grants));
+    }
+
     pub(super) fn record_permit(&mut self, permit: ConnectPermission) {
-        self.record.decision = Some(ConnectionDecision {
-            verdict: Verdict::Allow,
-            reason: format!("`{}` allows it", permit.rule),
-            rule: Some(permit.rule),
-            source: Some(permit.source),
-        });
+        let reason = match &self.answer {
+            Some(_) => "approved while the command ran".to_owned(),
+            None => format!("`{}` allows it", permit.rule),
+        };
+        self.record_decision(Verdict::Allow, reason, Some(permit.rule), Some(permit.source));
+    }
+
+    fn record_decision(
+        &mut self,
+        verdict: Verdict,
+        reason: String,
+        rule: Option<String>,
+        source: Option<String>,
+    ) {
+        let (answered, grants) = self.answer.clone().unzip();
+        let grants = grants.unwrap_or_default();
+        self.record.decision =
+            Some(ConnectionDecision { verdict, reason, rule, source, answered, grants });
     }
 
     pub(super) fn record_address(&mut self, address: SocketAddr) {
@@ -70,7 +91,7 @@ impl ConnectionTrace {
         };
         if let Some((rule, source, verdict)) = refused {
             let reason = failure.to_string();
-            self.record.decision = Some(ConnectionDecision { verdict, reason, rule, source });
+            self.record_decision(verdict, reason, rule, source);
         }
         self.set_status(failure.status(), Some(failure.to_string()));
     }

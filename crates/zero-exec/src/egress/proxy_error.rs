@@ -135,7 +135,9 @@ pub fn suggest_remedy(refusal: &ConnectDeniedError, host: &HostName, port: u16) 
     let allow =
         |host: String| format!("zero config add permissions.allow 'WebFetch(domain:{host})'");
     match refusal {
-        ConnectDeniedError::NoRule => Some(format!("to allow it: {}", allow(host.to_string()))),
+        ConnectDeniedError::NoRule | ConnectDeniedError::Unanswered => {
+            Some(format!("to allow it: {}", allow(host.to_string())))
+        }
         ConnectDeniedError::NotJudged => {
             Some("name it there, or request network access (`\"network_access\": true`)".to_owned())
         }
@@ -148,7 +150,9 @@ pub fn suggest_remedy(refusal: &ConnectDeniedError, host: &HostName, port: u16) 
                 .map(|ip| format!("to allow it in your own settings: {}", allow(ip.to_string())))
         }
         ConnectDeniedError::Rule { place, .. } => Some(format!("the rule is in {place}")),
-        ConnectDeniedError::PrivateHost { .. } | ConnectDeniedError::OtherName { .. } => None,
+        ConnectDeniedError::PrivateHost { .. }
+        | ConnectDeniedError::OtherName { .. }
+        | ConnectDeniedError::Rejected { .. } => None,
     }
 }
 

@@ -8,7 +8,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
-use zero_policy::{ConnectDeniedError, HostName};
+use zero_policy::{ConnectDeniedError, ConnectPermission, HostName, UserApproval};
 
 use super::ProxyState;
 use super::client_connection::ClientConnection;
@@ -137,12 +137,7 @@ async fn establish(
     let ProxyRequest { target, onward } = read.await.unwrap_or(Err(ProxyError::HeadTimeout))?;
     trace.record_target(&target);
     let target = request_target.insert(target);
-    let permit =
-        config.authorizer.authorize_host(&target.host, target.port, &shared.allowed_hosts());
-    let permit = permit.map_err(ProxyError::Refused)?;
-    if !shared.is_judged(&target.host) {
-        return Err(ProxyError::Refused(ConnectDeniedError::NotJudged));
-    }
+    let permit = authorize(shared, client, trace, target).await?;
     trace.record_permit(permit);
     // Nothing is connected or looked up that could not be recorded.
     let log = Arc::clone(&config.log);
@@ -154,6 +149,32 @@ async fn establish(
     let (host, address) = address_pinning::connect(&addresses, limits.connect_time).await?;
     trace.record_address(address);
     Ok((onward, host))
+}
+
+/// Has a connection authorized, if necessary by the user while it waits.
+async fn authorize(
+    shared: &ProxyState,
+    client: &ClientConnection<TcpStream>,
+    trace: &mut ConnectionTrace,
+    target: &ConnectTarget,
+) -> Result<ConnectPermission, ProxyError> {
+    let refusal = match shared.judge(target, shared.approval(target)) {
+        Ok(permit) => return Ok(permit),
+        Err(refusal) => refusal,
+    };
+    let Some((connections, question)) = shared.question(target, &refusal) else {
+        return Err(ProxyError::Refused(refusal));
+    };
+    let answer = tokio::select! {
+        // The question first: a client that gives up at once may try again.
+        biased;
+        answer = connections.wait_for_answer(question) => answer,
+        () = client.wait_until_closed() => return Err(ProxyError::ClientGone),
+    };
+    trace.record_answer(&answer);
+    answer.decision.map_err(ProxyError::Refused)?;
+    // The rules still hold.
+    shared.judge(target, UserApproval::Given).map_err(ProxyError::Refused)
 }
 
 /// Relays bytes between the client and the host.

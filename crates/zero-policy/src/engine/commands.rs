@@ -8,8 +8,9 @@ use super::files::CoveringRule;
 use super::{EffectAssessment, RequestEvaluator};
 use crate::command_access::ChangeScope;
 use crate::decision::Verdict;
+use crate::host::HostName;
 use crate::permission_mode::PermissionMode;
-use crate::program::{CommandClass, FileAccess, reads_by_default};
+use crate::program::{CommandClass, FileAccess, package_managers, reads_by_default};
 use crate::rule::{PolicyRule, RuleOwner, escape_glob};
 use crate::rule_set::{CommandWords, PathViews, RuleSet};
 use crate::shell::ShellArg;
@@ -45,7 +46,11 @@ impl<'a> RequestEvaluator<'a> {
                     if verdict.verdict == Verdict::Ask || rule.is_some() {
                         verdict.reads = self.list_program_paths(invocation);
                     }
+                    let is_asked = verdict.verdict == Verdict::Ask;
                     judged.push(verdict);
+                    if is_asked {
+                        judged.extend(self.evaluate_registries(invocation));
+                    }
                     self.evaluate_environment(invocation, &node.label, judged);
                     if rule.is_none() {
                         judged.extend(self.evaluate_toolchain(invocation, &node.label));
@@ -75,6 +80,31 @@ impl<'a> RequestEvaluator<'a> {
         if let Some(text) = &analysis.unparsed {
             judged.extend(self.evaluate_unparsed_text(text));
         }
+    }
+
+    /// The hosts from which a package manager would download, for a question that is asked anyway: an
+    /// approval of the command opens them. A host that is denied is left out, because the command may
+    /// need no network; the proxy refuses it.
+    fn evaluate_registries(&self, invocation: &CommandInvocation) -> Vec<EffectAssessment> {
+        let Some(download) = package_managers::find_download(&invocation.argv) else {
+            return Vec::new();
+        };
+        let named = download.registries.iter().filter_map(|text| HostName::parse(text).ok());
+        let mut hosts: Vec<HostName> = named.collect();
+        if let WorkingFolders::OneOf(folders) = &invocation.folders {
+            let world = self.request.world;
+            let found =
+                folders.iter().flat_map(|folder| world.registry_hosts(download.manager, folder));
+            hosts.extend(found);
+        }
+        hosts.sort();
+        hosts.dedup();
+        let judged = hosts.iter().map(|host| EffectAssessment {
+            // The command itself may change anything.
+            changes: ChangeScope::OtherEffects,
+            ..self.evaluate_host(&host.to_string(), None)
+        });
+        judged.filter(|judged| judged.verdict != Verdict::Deny).collect()
     }
 
     /// The paths of the program of a command that names it by its path.

@@ -1,7 +1,8 @@
 //! Decides on each connection that a sandboxed command tries to make.
 //!
-//! The user cannot be asked while a command runs: a connection is refused unless a rule allows it,
-//! and also if a rule says to ask.
+//! A connection is refused unless a rule allows it, and also if a rule says to ask. For some of these
+//! refusals the proxy asks the user, while the connection waits: see
+//! [`ConnectDeniedError::can_be_approved`].
 
 use std::net::IpAddr;
 
@@ -26,6 +27,18 @@ pub struct ConnectRequest<'a> {
     pub grants: &'a [GrantScope],
     /// Hosts of running calls: each was allowed for its call, by a rule or by the user.
     pub judged: &'a [HostName],
+    /// What the user said about exactly this host and port while the command ran.
+    pub approval: UserApproval,
+}
+
+/// Whether the user approved a connection while the command that opens it runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UserApproval {
+    /// They were not asked, or did not approve it.
+    #[default]
+    Missing,
+    /// They approved this host and port.
+    Given,
 }
 
 /// Why a connection is allowed.
@@ -82,6 +95,19 @@ pub enum ConnectDeniedError {
         /// What the greeting names, as a clause for the message.
         said: String,
     },
+    /// The user was asked while the command ran, and rejected it.
+    #[error("the user rejected it{}", describe_message(.message.as_deref()))]
+    Rejected {
+        /// What the user said about it.
+        message: Option<String>,
+    },
+    /// The user was asked while the command ran, and did not answer in time.
+    #[error("nobody answered the question about it in time")]
+    Unanswered,
+}
+
+fn describe_message(message: Option<&str>) -> String {
+    message.map_or_else(String::new, |message| format!(" and says: {message}"))
 }
 
 fn describe_private(address: Option<IpAddr>, what: &str) -> String {
@@ -98,7 +124,7 @@ fn describe_resolution(address: Option<IpAddr>) -> String {
 fn describe_verdict(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Deny => "denies it",
-        Verdict::Ask => "requires approval, which is not possible while a command runs",
+        Verdict::Ask => "requires approval, and nobody was asked",
         Verdict::Allow => "allows it",
     }
 }
@@ -113,6 +139,18 @@ impl ConnectDeniedError {
         // The same addresses that no rule opens for a fetch.
         let may_be_named = !what.contains("metadata") && !what.contains("link-local");
         Self::PrivateHost { what, address: None, may_be_named }
+    }
+
+    /// Whether the user can be asked about the connection: nothing denies it, it only was not judged.
+    pub fn can_be_approved(&self) -> bool {
+        match self {
+            Self::NoRule | Self::NotJudged | Self::Port { .. } => true,
+            Self::Rule { verdict, address, .. } => *verdict == Verdict::Ask && address.is_none(),
+            Self::PrivateHost { .. }
+            | Self::OtherName { .. }
+            | Self::Rejected { .. }
+            | Self::Unanswered => false,
+        }
     }
 
     /// The same error for a host whose name resolved to `address`.
@@ -136,13 +174,15 @@ impl PolicyEngine {
     /// [`PolicyEngine::may_connect_to_address`] decides which addresses the host may have.
     ///
     /// A host that was allowed for a running call counts as granted and as asked about: an approval
-    /// for one call never permits more than a grant for the session.
+    /// for one call never permits more than a grant for the session. The user's approval of a
+    /// connection that waits also covers its port.
     pub fn may_connect(
         &self,
         reach: ConnectRequest<'_>,
     ) -> Result<ConnectPermission, ConnectDeniedError> {
-        let ConnectRequest { host, port, network, grants, judged } = reach;
-        let is_judged = judged.contains(host);
+        let ConnectRequest { host, port, network, grants, judged, approval } = reach;
+        let is_approved = approval == UserApproval::Given;
+        let is_judged = is_approved || judged.contains(host);
         self.check_no_rule(Verdict::Deny, host)?;
         // The user was already asked, and approved.
         if !is_judged {
@@ -176,6 +216,10 @@ impl PolicyEngine {
                 rule: pattern.to_string(),
                 source: "sandbox.network".to_owned(),
             }),
+            // The question named the port.
+            _ if is_approved => {
+                Ok(ConnectPermission { rule: format!("{host}:{port}"), source: "call".to_owned() })
+            }
             (Some((rule, _)), None) => Err(ConnectDeniedError::Port { rule, port }),
             (None, None) => Err(match listed.next() {
                 Some(pattern) => ConnectDeniedError::Port { rule: pattern.to_string(), port },
@@ -256,8 +300,14 @@ mod tests {
             network.iter().map(|text| HostPattern::parse(text).unwrap()).collect();
         let (host, port) = target.rsplit_once(':').unwrap();
         let (host, port) = (HostName::from_host(host).unwrap(), port.parse().unwrap());
-        let reach =
-            ConnectRequest { host: &host, port, network: &network, grants: &[], judged: &[] };
+        let reach = ConnectRequest {
+            host: &host,
+            port,
+            network: &network,
+            grants: &[],
+            judged: &[],
+            approval: UserApproval::Missing,
+        };
         let said = match build_engine(rules).may_connect(reach) {
             Ok(permit) => format!("{} of {}", permit.rule, permit.source),
             Err(refusal) => refusal.to_string(),
@@ -298,7 +348,7 @@ mod tests {
     fn deny_and_ask_rules_override_every_allow() {
         let deny = "rule `WebFetch(domain:*.a.com)` denies it";
         check(&[ALLOW_A, "deny WebFetch(domain:*.a.com)"], &["x.a.com"], "x.a.com:443", deny);
-        let ask = "rule `WebFetch(domain:a.com)` requires approval, which is not possible while a command runs";
+        let ask = "rule `WebFetch(domain:a.com)` requires approval, and nobody was asked";
         check(&[ALLOW_A, "ask WebFetch(domain:a.com)"], &["a.com"], "a.com:443", ask);
         check(&[ALLOW_A, "deny WebFetch"], &["a.com"], "a.com:443", "rule `WebFetch` denies it");
     }
@@ -363,7 +413,7 @@ mod tests {
         check_address(
             &["ask WebFetch(domain:93.184.216.34)"],
             "93.184.216.34",
-            "rule `WebFetch(domain:93.184.216.34)` requires approval, which is not possible while a command runs",
+            "rule `WebFetch(domain:93.184.216.34)` requires approval, and nobody was asked",
         );
         check_address(
             &["deny WebFetch(domain:93.184.216.34)"],
@@ -377,8 +427,14 @@ mod tests {
         let host = HostName::from_host("a.com").unwrap();
         let grants =
             [GrantScope { rule: "WebFetch(domain:a.com)".to_owned(), folder: None, program: None }];
-        let reach =
-            ConnectRequest { host: &host, port: 443, network: &[], grants: &grants, judged: &[] };
+        let reach = ConnectRequest {
+            host: &host,
+            port: 443,
+            network: &[],
+            grants: &grants,
+            judged: &[],
+            approval: UserApproval::Missing,
+        };
         assert_eq!(build_engine(&[]).may_connect(reach).unwrap().source, "grant");
         let denied = build_engine(&["ask WebFetch(domain:a.com)"]).may_connect(reach);
         assert!(matches!(denied, Err(ConnectDeniedError::Rule { .. })));
@@ -392,8 +448,14 @@ mod tests {
                 .map(|host| HostName::from_host(host).unwrap());
             let (host, port) = target.rsplit_once(':').unwrap();
             let (host, port) = (HostName::from_host(host).unwrap(), port.parse().unwrap());
-            let reach =
-                ConnectRequest { host: &host, port, network: &[], grants: &[], judged: &judged };
+            let reach = ConnectRequest {
+                host: &host,
+                port,
+                network: &[],
+                grants: &[],
+                judged: &judged,
+                approval: UserApproval::Missing,
+            };
             let said = match build_engine(rules).may_connect(reach) {
                 Ok(permit) => format!("{} of {}", permit.rule, permit.source),
                 Err(refusal) => refusal.to_string(),
@@ -407,6 +469,64 @@ mod tests {
         check(&[], "x.a.com:443", NO_RULE);
         check(&[], "93.184.216.34:443", "WebFetch(domain:93.184.216.34) of call");
         check(&[], "localhost:80", "it is this machine");
+    }
+
+    #[test]
+    fn approval_covers_host_and_port_but_overrides_no_denial() {
+        #[track_caller]
+        fn check(rules: &[&str], target: &str, expected: &str) {
+            let (host, port) = target.rsplit_once(':').unwrap();
+            let (host, port) = (HostName::from_host(host).unwrap(), port.parse().unwrap());
+            let approval = UserApproval::Given;
+            let reach = ConnectRequest {
+                host: &host,
+                port,
+                network: &[],
+                grants: &[],
+                judged: &[],
+                approval,
+            };
+            let said = match build_engine(rules).may_connect(reach) {
+                Ok(permit) => format!("{} of {}", permit.rule, permit.source),
+                Err(refusal) => refusal.to_string(),
+            };
+            assert_eq!(said, expected, "{rules:?} {target}");
+        }
+        check(&[], "a.com:443", "WebFetch(domain:a.com) of call");
+        check(&[], "a.com:22", "a.com:22 of call");
+        check(&[ALLOW_A], "a.com:22", "a.com:22 of call");
+        check(&["ask WebFetch"], "a.com:443", "WebFetch(domain:a.com) of call");
+        check(
+            &["deny WebFetch(domain:*.com)"],
+            "a.com:443",
+            "rule `WebFetch(domain:*.com)` denies it",
+        );
+        check(&[], "localhost:80", "it is this machine");
+        check(&[], "metadata.google.internal:80", "it is a cloud metadata service");
+    }
+
+    #[test]
+    fn only_refusal_without_denial_can_be_approved() {
+        let rule = |verdict, address: Option<&str>| ConnectDeniedError::Rule {
+            verdict,
+            rule: "WebFetch".to_owned(),
+            place: "test".to_owned(),
+            address: address.map(|address| address.parse().unwrap()),
+        };
+        for (refusal, expected) in [
+            (ConnectDeniedError::NoRule, true),
+            (ConnectDeniedError::NotJudged, true),
+            (ConnectDeniedError::Port { rule: String::new(), port: 22 }, true),
+            (rule(Verdict::Ask, None), true),
+            (rule(Verdict::Ask, Some("93.184.216.34")), false),
+            (rule(Verdict::Deny, None), false),
+            (ConnectDeniedError::private_host("this machine"), false),
+            (ConnectDeniedError::OtherName { said: String::new() }, false),
+            (ConnectDeniedError::Rejected { message: None }, false),
+            (ConnectDeniedError::Unanswered, false),
+        ] {
+            assert_eq!(refusal.can_be_approved(), expected, "{refusal:?}");
+        }
     }
 
     #[test]

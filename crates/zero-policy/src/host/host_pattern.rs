@@ -50,7 +50,7 @@ impl HostPattern {
 }
 
 /// Whether a rule without a port covers this one.
-pub(crate) fn is_web_port(port: u16) -> bool {
+pub fn is_web_port(port: u16) -> bool {
     WEB_PORTS.contains(&port)
 }
 

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use zero_core::{CommandExecution, Effect, RiskLevel};
 use zero_policy::{
-    DecisionRequest, EmptyMachine, FileSearchOutcome, GrantScope, Machine, PermissionMode,
-    PolicyDecision, TargetProtection,
+    DecisionRequest, EmptyMachine, FileSearchOutcome, GrantScope, HostName, Machine,
+    PackageManager, PermissionMode, PolicyDecision, TargetProtection,
 };
 
 use crate::engine_harness::build_engine;
@@ -20,6 +20,8 @@ struct StubMachine {
     links: &'static [(&'static str, &'static str)],
     /// Helpers that the repository of the workspace configures.
     helpers: &'static [&'static str],
+    /// Hosts of registries that the configuration of npm names.
+    registries: &'static [&'static str],
 }
 
 impl Machine for StubMachine {
@@ -47,6 +49,11 @@ impl Machine for StubMachine {
 
     fn git_helpers(&self, _folder: &Path) -> Vec<String> {
         self.helpers.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    fn registry_hosts(&self, manager: PackageManager, _folder: &Path) -> Vec<HostName> {
+        let hosts = self.registries.iter().filter(|_| manager == PackageManager::Npm);
+        hosts.map(|host| HostName::from_host(host).unwrap()).collect()
     }
 
     fn find_program(&self, name: &str, _folder: &Path) -> Option<PathBuf> {
@@ -260,7 +267,7 @@ fn grant_is_bound_to_program_file() {
 #[test]
 fn grant_is_bound_to_link_target_folder() {
     const A: StubMachine =
-        StubMachine { programs: &[], links: &[("/w/link", "/w/a")], helpers: &[] };
+        StubMachine { programs: &[], links: &[("/w/link", "/w/a")], helpers: &[], registries: &[] };
     const B: StubMachine = StubMachine { links: &[("/w/link", "/w/b")], ..A };
     let command = "cd link && make";
     let grants = decide_command(&A, "", PermissionMode::Ask, command, &[]).grants;
@@ -282,6 +289,7 @@ fn check_with_links(rules: &str, command: &str, expected: &str) {
         programs: &[],
         links: &[("/w/link", "/w/.env"), ("/w/out", "/srv/x"), ("/w/src/in", "/w/secrets")],
         helpers: &[],
+        registries: &[],
     };
     let decision = decide_command(&LINKED, rules, PermissionMode::Ask, command, &[]);
     assert_eq!(
@@ -331,7 +339,7 @@ fn repository_helpers_are_asked() {
 #[test]
 fn workspace_program_shadowing_known_name_is_asked() {
     const PLANTED: StubMachine =
-        StubMachine { programs: &[("ls", "/w/bin/ls")], links: &[], helpers: &[] };
+        StubMachine { programs: &[("ls", "/w/bin/ls")], links: &[], helpers: &[], registries: &[] };
     assert_eq!(
         decide_command(&PLANTED, "", PermissionMode::Ask, "ls", &[]).verdict.as_str(),
         "ask"
@@ -340,4 +348,34 @@ fn workspace_program_shadowing_known_name_is_asked() {
         decide_command(&PLANTED, "", PermissionMode::Ask, "/usr/bin/ls", &[]).verdict.as_str(),
         "allow"
     );
+}
+
+/// Checks the verdict on a command, the hosts that it opens and the rules that are offered.
+#[track_caller]
+fn check_registries(rules: &str, command: &str, expected: (&str, &[&str], &[&str])) {
+    let registries = &["b.test", "a.test", "denied.test", "10.0.0.1"];
+    let machine = StubMachine { registries, ..StubMachine::default() };
+    let decision = decide_command(&machine, rules, PermissionMode::Ask, command, &[]);
+    let nets = decision.effects.iter().filter(|effect| effect.kind == "net");
+    let hosts: Vec<&str> = nets.map(|effect| effect.target.as_str()).collect();
+    let grants: Vec<&str> = decision.grants.iter().map(|grant| grant.rule.as_str()).collect();
+    assert_eq!((decision.verdict.as_str(), &hosts[..], &grants[..]), expected, "{command} {rules}");
+    // With these grants the same command runs, and no other host is open.
+    let again =
+        decide_command(&machine, rules, PermissionMode::Ask, command, &decision.grants.clone());
+    assert!(decision.grants.is_empty() || again.verdict.as_str() == "allow", "{command} {rules}");
+}
+
+#[test]
+fn question_about_package_manager_covers_its_registries() {
+    let denied = "deny WebFetch(domain:denied.test)";
+    let both = ["Bash(npm ci)", "WebFetch(domain:a.test)", "WebFetch(domain:b.test)"];
+    check_registries(denied, "npm ci", ("ask", &["a.test", "b.test"], &both));
+    let rules = format!("{denied}; allow WebFetch(domain:a.test)");
+    let one = ["Bash(npm ci)", "WebFetch(domain:b.test)"];
+    check_registries(&rules, "npm ci", ("ask", &["a.test", "b.test"], &one));
+    // Programs that may need no network do not ask about hosts alone.
+    check_registries(&format!("{denied}; allow Bash(npm ci:*)"), "npm ci", ("allow", &[], &[]));
+    check_registries("deny WebFetch", "npm ci", ("ask", &[], &["Bash(npm ci)"]));
+    check_registries(denied, "npm test", ("ask", &[], &["Bash(npm test:*)"]));
 }

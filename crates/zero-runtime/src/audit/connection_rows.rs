@@ -83,9 +83,9 @@ impl ConnectionLog for ConnectionAuditLog {
 }
 
 fn to_audit_decision(decision: ConnectionDecision) -> AuditDecision {
-    let ConnectionDecision { verdict, reason, rule, source } = decision;
+    let ConnectionDecision { verdict, reason, rule, source, answered, grants } = decision;
     let verdict = verdict.as_str().to_owned();
-    AuditDecision { verdict, reason, rule, source, ..AuditDecision::default() }
+    AuditDecision { verdict, reason, rule, source, answered, grants, ..AuditDecision::default() }
 }
 
 fn call_status(status: ConnectionStatus) -> CallStatus {

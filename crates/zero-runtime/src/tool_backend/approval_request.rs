@@ -21,6 +21,7 @@ pub fn approval_request(
     let options = question.options().into_iter();
     ApprovalRequest {
         id: new_question_id(),
+        subject: question.subject,
         call: call.to_owned(),
         tool: question.tool.to_string(),
         title: question.title.clone(),

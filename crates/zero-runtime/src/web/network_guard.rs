@@ -19,7 +19,9 @@ use zero_core::ExtraRootCertificates;
 use zero_exec::egress::{
     AddressPinError, LookupError, ResolverConfig, suggest_remedy, validate_addresses,
 };
-use zero_policy::{ConnectDeniedError, ConnectPermission, ConnectRequest, HostName, HostPattern};
+use zero_policy::{
+    ConnectDeniedError, ConnectPermission, ConnectRequest, HostName, HostPattern, UserApproval,
+};
 
 use crate::policy::Policy;
 
@@ -215,7 +217,15 @@ impl ConnectionGate {
     ) -> Result<(), ConnectDeniedError> {
         let network: Vec<_> = HostPattern::parse(&format!("{host}:{port}")).into_iter().collect();
         let judged = [host.clone()];
-        let reach = ConnectRequest { host, port, network: &network, grants: &[], judged: &judged };
+        let approval = UserApproval::Missing;
+        let reach = ConnectRequest {
+            host,
+            port,
+            network: &network,
+            grants: &[],
+            judged: &judged,
+            approval,
+        };
         match self.guard.policy.authorize_host(reach) {
             Err(ConnectDeniedError::PrivateHost { .. }) if is_own => Ok(()),
             decision => allow_unless_denied(
@@ -236,7 +246,8 @@ impl ConnectionGate {
         if !judged.contains(host) {
             return Err(ConnectDeniedError::NoRule);
         }
-        let reach = ConnectRequest { host, port, network: &[], grants: &[], judged };
+        let approval = UserApproval::Missing;
+        let reach = ConnectRequest { host, port, network: &[], grants: &[], judged, approval };
         match self.guard.policy.authorize_host(reach) {
             // Only the port was refused, which does not matter here.
             Err(ConnectDeniedError::Port { .. }) => Ok(()),

@@ -7,8 +7,10 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
-use zero_exec::egress::{ConnectionAuthorizer, EgressConfig, EgressLimits, EgressProxy};
-use zero_policy::{ConnectDeniedError, ConnectPermission, HostName, NetworkScope};
+use zero_exec::egress::{
+    ConnectTarget, ConnectionAuthorizer, EgressConfig, EgressLimits, EgressProxy,
+};
+use zero_policy::{ConnectDeniedError, ConnectPermission, HostName, NetworkScope, UserApproval};
 use zero_runtime::audit::verification::VerifyOptions;
 use zero_runtime::audit::{AuditLog, ConnectionAuditLog};
 use zero_runtime::tool_host::new_call_id;
@@ -493,9 +495,9 @@ fn connection_is_attributed_to_only_call() {
     let mut fixture = ProxySetup::default().start();
     let (first, second) = (new_call_id(), new_call_id());
     fixture.tunnel_to("none.test:443");
-    let one = fixture.egress().attribute(first.clone(), &[], NetworkScope::Allowed);
+    let one = fixture.egress().attribute(first.clone(), &[], NetworkScope::Allowed, None);
     fixture.tunnel_to("one.test:443");
-    let two = fixture.egress().attribute(second, &[], NetworkScope::Allowed);
+    let two = fixture.egress().attribute(second, &[], NetworkScope::Allowed, None);
     fixture.tunnel_to("two.test:443");
     drop(two);
     fixture.tunnel_to("again.test:443");
@@ -521,7 +523,7 @@ fn host_allowed_for_call_is_open_while_call_lives() {
     let mut fixture = setup.start();
     let call = new_call_id();
     let judged = ["a.test", "denied.test"].map(|host| HostName::from_host(host).unwrap());
-    let open = fixture.egress().attribute(call.clone(), &judged, NetworkScope::Allowed);
+    let open = fixture.egress().attribute(call.clone(), &judged, NetworkScope::Allowed, None);
     // Whether or not the host answers: it was resolved and tried.
     fixture.tunnel_to("a.test:80");
     assert_eq!(fixture.lookups(), 1);
@@ -554,7 +556,7 @@ fn calls_with_known_hosts_reach_no_others() {
     let limited = |names: &[&str]| {
         let (call, hosts) = (new_call_id(), hosts(names));
         let scope = NetworkScope::Hosts(hosts.iter().cloned().collect());
-        fixture.egress().attribute(call, &hosts, scope)
+        fixture.egress().attribute(call, &hosts, scope, None)
     };
     let check = |target: &str, is_open: bool| {
         let answer = fixture.tunnel_to(&format!("{target}:80"));
@@ -569,7 +571,7 @@ fn calls_with_known_hosts_reach_no_others() {
     check("c.test", false);
     drop(first);
     check("a.test", false);
-    let unknown = fixture.egress().attribute(new_call_id(), &[], NetworkScope::Allowed);
+    let unknown = fixture.egress().attribute(new_call_id(), &[], NetworkScope::Allowed, None);
     check("c.test", true);
     drop(unknown);
     check("c.test", false);
@@ -649,10 +651,11 @@ struct RefusingAuthorizer {
 impl ConnectionAuthorizer for RefusingAuthorizer {
     fn authorize_host(
         &self,
-        host: &HostName,
-        port: u16,
+        target: &ConnectTarget,
         _judged: &[HostName],
+        _approval: UserApproval,
     ) -> Result<ConnectPermission, ConnectDeniedError> {
+        let ConnectTarget { host, port } = target;
         self.asked.lock().unwrap().push(format!("{host}:{port}"));
         Err(ConnectDeniedError::NoRule)
     }

@@ -9,6 +9,7 @@ mod egress;
 mod egress_clients;
 mod egress_fixture;
 mod fixture;
+mod held_connections;
 mod owner_shares;
 mod redaction_and_limits;
 mod registry;

@@ -6,6 +6,7 @@ use tokio::sync::oneshot;
 use zero_core::{CallId, RiskLevel, ToolName};
 use zero_runtime::{
     ApprovalQuestion, Elicitation, ElicitationAnswer, ElicitationMode, Elicitor as _,
+    QuestionSubject,
 };
 
 use super::*;
@@ -31,6 +32,7 @@ fn question() -> ApprovalQuestion {
         }],
         preview: Some(zero_core::ResultDisplay::markdown("what it does")),
         rewritten: None,
+        subject: QuestionSubject::Call,
         workspace: PathBuf::from("/w"),
     }
 }

@@ -26,8 +26,7 @@ impl WorkspaceSettings {
         paths: &UserPaths,
         root: &Path,
     ) -> CommandSettings {
-        let (localhost, hosts) = self.listed_hosts();
-        commands.network = CommandNetwork { localhost, hosts };
+        commands.network = CommandNetwork { hosts: self.listed_hosts() };
         commands.environment_allowed = self.text_values("sandbox.environment");
         commands.writable = self.resolve_paths("sandbox.writable", paths, root);
         commands.readable = self.resolve_paths("sandbox.readable", paths, root);
@@ -41,22 +40,18 @@ impl WorkspaceSettings {
         commands
     }
 
-    /// Whether `localhost` is listed, and the other listed hosts.
-    fn listed_hosts(&self) -> (bool, Vec<HostPattern>) {
-        let (mut localhost, mut hosts) = (false, Vec::new());
-        for entry in self.active_entries() {
-            match &entry.parsed {
-                ParsedSetting::Localhost => localhost = true,
-                ParsedSetting::Host(host) => hosts.push(host.clone()),
-                _ => {}
-            }
-        }
-        (localhost, hosts)
+    /// The listed hosts, without `localhost`, which has no effect.
+    fn listed_hosts(&self) -> Vec<HostPattern> {
+        let hosts = self.active_entries().filter_map(|entry| match &entry.parsed {
+            ParsedSetting::Host(host) => Some(host.clone()),
+            _ => None,
+        });
+        hosts.collect()
     }
 
     /// The hosts that commands may use by these settings, for policy.
     pub fn command_hosts(&self) -> CommandHosts {
-        let (_, listed) = self.listed_hosts();
+        let listed = self.listed_hosts();
         // If commands may use the machine's network, they also reach its loopback.
         let own_loopback = !self.weaker_properties().contains(&SandboxProperty::Network);
         CommandHosts { listed, own_loopback }
@@ -288,7 +283,7 @@ mod tests {
             &folder.join("w"),
         );
         let hosts = ["example.com", "a.org:22"].map(|host| HostPattern::parse(host).unwrap());
-        assert_eq!(commands.network, CommandNetwork { hosts: hosts.into(), localhost: true });
+        assert_eq!(commands.network, CommandNetwork { hosts: hosts.into() });
         assert_eq!(commands.environment_allowed, ["A*"]);
         assert_eq!(commands.writable, [folder.join("home/.cache/x")]);
         assert!(commands.masked.contains(&folder.join("w/notes")), "{:?}", commands.masked);

@@ -10,7 +10,7 @@ use zero_runtime::tool::BoxFuture;
 use zero_runtime::tool_host::new_call_id;
 use zero_runtime::{
     ApprovalAnswer, ApprovalQuestion, Approver, CallOutcome, CommandSettings, Dialect, DialectName,
-    ToolHost, ToolHostConfig, ToolHostSession,
+    QuestionSubject, ToolHost, ToolHostConfig, ToolHostSession,
 };
 use zero_sandbox::{Journal, StateDir, Workspace};
 
@@ -21,9 +21,18 @@ impl Approver for AlwaysApprove {
         "test"
     }
 
+    fn unreachable_hint(&self, question: &ApprovalQuestion) -> Option<String> {
+        refuse_connections(question)
+    }
+
     fn ask<'a>(&'a self, _: &'a ApprovalQuestion) -> BoxFuture<'a, ApprovalAnswer> {
         Box::pin(std::future::ready(ApprovalAnswer::AllowOnce))
     }
+}
+
+/// Nobody can be asked about a connection while a command runs, as with `--yes`.
+pub(crate) fn refuse_connections(question: &ApprovalQuestion) -> Option<String> {
+    (question.subject == QuestionSubject::Connection).then(|| "nobody is asked".to_owned())
 }
 
 /// A tool host with all tools in a temporary folder.

@@ -197,7 +197,7 @@ async fn refused_connection_is_explained_and_can_be_requested() {
         let f = ToolFixture::session_with_host(|config: &mut ToolHostConfig| {
             config.policy = Arc::new(DeceivedPolicy { judged_as: "ls" });
             let hosts = hosts.iter().map(|host| HostPattern::parse(host).unwrap()).collect();
-            let network = CommandNetwork { hosts, localhost: false };
+            let network = CommandNetwork { hosts };
             config.commands = CommandSettings { network, ..CommandSettings::default() };
         });
         let answer = run(&f, line).await;

@@ -12,6 +12,7 @@ mod crash;
 mod editor;
 mod everyday_programs;
 mod fixture;
+mod held_connections;
 mod home_folder;
 mod hooks;
 mod judged_access;

@@ -18,7 +18,7 @@ use zero_runtime::{
     RulePolicy,
 };
 
-use crate::fixture::{ToolFixture, command_facts, result_text};
+use crate::fixture::{ToolFixture, command_facts, refuse_connections, result_text};
 
 /// In a program whose effects are not known: one that is known to only read has no network.
 const SHOW_NETWORK_NAMESPACE: &str =
@@ -34,6 +34,15 @@ fn network_session(network: &[&str]) -> ToolFixture {
 /// The same with rules such as `allow WebFetch(domain:a.test)`. Every name resolves to loopback,
 /// which counts as a public address.
 pub(crate) fn session_with_rules(rules: &[&str], network: &[&str]) -> ToolFixture {
+    session_with_approver(rules, network, Arc::new(HostApprover))
+}
+
+/// The same with another approver.
+pub(crate) fn session_with_approver(
+    rules: &[&str],
+    network: &[&str],
+    approver: Arc<dyn Approver>,
+) -> ToolFixture {
     let rule = |text: &&str| {
         let (verdict, text) = text.split_once(' ').unwrap();
         let verdict = Verdict::ALL.into_iter().find(|known| known.as_str() == verdict).unwrap();
@@ -42,12 +51,10 @@ pub(crate) fn session_with_rules(rules: &[&str], network: &[&str]) -> ToolFixtur
     };
     let rules = rules.iter().map(rule).collect();
     let engine = PolicyEngine::new(PolicyEngineConfig { rules, ..PolicyEngineConfig::default() });
-    let (own, others): (Vec<&str>, Vec<&str>) =
-        network.iter().partition(|host| **host == "localhost");
-    let hosts = others.iter().map(|host| HostPattern::parse(host).unwrap()).collect();
-    let network = CommandNetwork { hosts, localhost: !own.is_empty() };
+    let hosts = network.iter().map(|host| HostPattern::parse(host).unwrap()).collect();
+    let network = CommandNetwork { hosts };
     ToolFixture::session_with_host(|config| {
-        config.approver = Some(Arc::new(HostApprover));
+        config.approver = Some(approver);
         config.policy = Arc::new(RulePolicy::new(engine, Vec::new()));
         config.commands = CommandSettings { network, ..CommandSettings::default() };
         config.internet = ResolverConfig {
@@ -63,6 +70,10 @@ struct HostApprover;
 impl Approver for HostApprover {
     fn name(&self) -> &str {
         "test"
+    }
+
+    fn unreachable_hint(&self, question: &ApprovalQuestion) -> Option<String> {
+        refuse_connections(question)
     }
 
     fn ask<'a>(&'a self, question: &'a ApprovalQuestion) -> BoxFuture<'a, ApprovalAnswer> {
@@ -115,23 +126,23 @@ impl CountingServer {
     }
 }
 
-async fn run_bash(f: &ToolFixture, command: &str) -> String {
+pub(crate) async fn run_bash(f: &ToolFixture, command: &str) -> String {
     result_text(&f.call("Bash", json!({"command": command})).await.unwrap())
 }
 
-async fn run_fetch(f: &ToolFixture, url: &str) -> Value {
+pub(crate) async fn run_fetch(f: &ToolFixture, url: &str) -> Value {
     let input = json!({"command": FETCH_COMMAND, "env": {"URL": url}});
     command_facts(f.call("Bash", input).await.unwrap())
 }
 
 /// Runs a script, whose content is not analyzed before it runs.
-async fn run_script(f: &ToolFixture, text: &str) -> String {
+pub(crate) async fn run_script(f: &ToolFixture, text: &str) -> String {
     f.write_file("script", text);
     run_bash(f, "bash script").await
 }
 
 /// Waits until a condition holds.
-async fn wait_until(what: &str, mut happened: impl AsyncFnMut() -> bool) {
+pub(crate) async fn wait_until(what: &str, mut happened: impl AsyncFnMut() -> bool) {
     let until = Instant::now() + Duration::from_secs(60);
     while !happened().await {
         assert!(Instant::now() < until, "{what}");
@@ -140,7 +151,7 @@ async fn wait_until(what: &str, mut happened: impl AsyncFnMut() -> bool) {
 }
 
 /// Returns the connections in the audit log, by host and port.
-fn connection_rows(f: &ToolFixture, target: &str) -> Vec<AuditRow> {
+pub(crate) fn connection_rows(f: &ToolFixture, target: &str) -> Vec<AuditRow> {
     let mut rows = Vec::new();
     for day in f.host.audit().days().unwrap() {
         f.host.audit().open_day(&day).unwrap().for_each_row(|row| rows.push(row)).unwrap();
@@ -150,7 +161,7 @@ fn connection_rows(f: &ToolFixture, target: &str) -> Vec<AuditRow> {
 }
 
 #[track_caller]
-fn verify_audit_chain(f: &ToolFixture) {
+pub(crate) fn verify_audit_chain(f: &ToolFixture) {
     let verified = f.host.audit().verify(&VerifyOptions::default(), |_| {}).unwrap();
     assert!(verified.findings.is_empty(), "{:?}", verified.findings);
 }
@@ -208,9 +219,8 @@ async fn proxy_variables_are_set_when_hosts_are_allowed() {
         assert_eq!(run_script(&f, variables).await.lines().collect::<Vec<_>>(), expected);
         assert_eq!(run_bash(&f, variables).await, "(no output)", "it is known to only read");
     }
-    for f in [network_session(&[]), network_session(&["localhost"])] {
-        assert_eq!(run_bash(&f, variables).await, "(no output)");
-    }
+    let f = network_session(&[]);
+    assert_eq!(run_bash(&f, variables).await, "(no output)");
 }
 
 #[tokio::test]
@@ -329,7 +339,7 @@ async fn host_allowed_for_session_is_open_until_revoked() {
 
 #[tokio::test]
 async fn job_reports_refusals_and_keeps_allowed_hosts() {
-    let f = network_session(&["localhost"]);
+    let f = network_session(&[]);
     f.write_file("script", "for host in once other; do curl -s -m 20 $host.test; done; read line");
     let line = "curl -s -m 20 http://once.test/; read line; bash script";
     let start = json!({"command": line, "run_in_background": true});
@@ -369,7 +379,7 @@ async fn error_reports_refused_hosts() {
 
 #[tokio::test]
 async fn session_commands_share_one_network() {
-    let (one, other) = (network_session(&["localhost"]), network_session(&["localhost", "a.test"]));
+    let (one, other) = (network_session(&[]), network_session(&["a.test"]));
     let network = run_bash(&one, SHOW_NETWORK_NAMESPACE).await;
     assert!(network.starts_with("net:["), "{network}");
     assert_eq!(run_bash(&one, SHOW_NETWORK_NAMESPACE).await, network);

@@ -54,7 +54,6 @@ async fn read_only_service_sees_workspace_and_changes_nothing() {
         let mut config = ToolHostConfig::new(workspace, StateDir::new(root.join("state")));
         config.commands.masked = vec![work.join("secret"), work.join("closed")];
         config.commands.writable = vec![root.clone()];
-        config.commands.network.localhost = true;
         let host = ToolHost::new(config);
         let script = "cat plain secret closed/in; echo evil > ../other; for f in plain new .git/hooks/x; do \
             (mkdir -p $(dirname $f) && echo evil > $f) && echo wrote $f; done; \

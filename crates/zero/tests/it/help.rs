@@ -112,9 +112,10 @@ fn call_help_shows_examples() {
                                 still applies
           --limit <NAME=VALUE>  Set a limit, such as `file-timeout=5s` or `command-memory=2gb`; can be
                                 repeated [names: file-timeout, search-timeout, command-timeout,
-                                mcp-timeout, model-output, result, file-size, session-calls, host-calls,
-                                queue-calls, profile, command-memory, command-cpu, command-processes,
-                                command-open-files, command-file, command-disk]
+                                mcp-timeout, connection-question-timeout, model-output, result,
+                                file-size, session-calls, host-calls, queue-calls, profile,
+                                command-memory, command-cpu, command-processes, command-open-files,
+                                command-file, command-disk]
           --settings <FILE>     Settings file to use instead of yours and the folder's; can be repeated
       -h, --help                Print help
 

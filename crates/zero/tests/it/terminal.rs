@@ -134,6 +134,48 @@ fn edited_command_is_judged_again_and_the_model_is_told() {
 }
 
 #[test]
+fn host_that_a_command_connects_to_is_asked_about_while_it_runs() {
+    let (zero, model) = program_with_model();
+    write_file(&zero, "fetch.sh", "curl -s -m 60 http://held.invalid/x");
+    let prompt = command_prompt("bash fetch.sh");
+    let start = |args: &[&str]| {
+        let mut terminal = start_on_terminal(&zero, args);
+        if !args.contains(&"--yes") {
+            terminal.wait_for_text("Allow? ");
+            terminal.type_keys("y");
+        }
+        terminal
+    };
+    let mut terminal = start(&["run", &prompt]);
+    terminal.wait_for_text("Connect to held.invalid:80");
+    terminal.wait_for_text("run     │ bash fetch.sh");
+    terminal.wait_for_text("WebFetch(domain:held.invalid)");
+    terminal.wait_for_repeated_text("Allow? ", 2);
+    terminal.type_keys("n");
+    let (_, seen) = terminal.wait_for_exit();
+    let told = tool_message(&model);
+    assert!(told.contains("held.invalid:80 was refused: the user rejected it"), "{told} {seen}");
+
+    // `--yes` approves calls, and no host that nobody has seen.
+    let (_, seen) = start(&["run", "--yes", &prompt]).wait_for_exit();
+    let told = tool_message(&model);
+    assert!(told.contains("to allow held.invalid: zero config add"), "{told} {seen}");
+
+    // The rule that is shown is the rule that is added.
+    let mut terminal = start(&["run", &prompt]);
+    terminal.wait_for_repeated_text("Allow? ", 2);
+    terminal.type_keys("a");
+    terminal.wait_for_text("Add the rule to?");
+    terminal.type_keys("u");
+    let (_, seen) = terminal.wait_for_exit();
+    assert!(tool_message(&model).contains("could not resolve its address"), "{seen}");
+    let settings = std::fs::read_to_string(zero.folder().join(USER_FILE)).unwrap();
+    assert!(settings.contains("WebFetch(domain:held.invalid)"), "{settings}");
+    let (_, seen) = start(&["run", &prompt]).wait_for_exit();
+    assert!(!seen.contains("Connect to"), "{seen}");
+}
+
+#[test]
 fn rule_added_from_a_question_allows_later_calls() {
     let (zero, _model) = program_with_model();
     let prompt = command_prompt("touch made.txt");

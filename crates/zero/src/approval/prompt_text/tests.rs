@@ -3,6 +3,7 @@
 use zero_core::{CallId, Effect, FileDiff, PathZone, RiskLevel, TargetPath, ToolName};
 
 use zero_policy::GrantScope;
+use zero_runtime::QuestionSubject;
 
 use super::*;
 use crate::terminal::Terminal;
@@ -22,6 +23,7 @@ fn make_question(title: &str, reason: &str, effects: Vec<Effect>) -> ApprovalQue
         can_reject_tool: false,
         preview: None,
         rewritten: None,
+        subject: QuestionSubject::Call,
         workspace: "/w".into(),
     }
 }

@@ -4,6 +4,7 @@ use serde_json::Value;
 use zero_sandbox::Workspace;
 use zero_settings::SettingsLayerKind;
 use zero_settings::edit::ValueEdit;
+use zero_settings::sandbox::LOCALHOST;
 
 use crate::AppContext;
 use crate::cli::SettingsLayerArgs;
@@ -29,6 +30,10 @@ pub(super) fn add_item(app: &AppContext, args: &ConfigItemArgs) -> anyhow::Resul
     let outcome = change.apply(edits, ["added to", "already contains this value"])?;
     if matches!(args.key.as_str(), "permissions.deny" | "permissions.ask") {
         change.print_narrow_rule(&args.value)?;
+    }
+    if args.key == "sandbox.network" && args.value.trim() == LOCALHOST {
+        let note = "`localhost` has no effect: each session has its own loopback, and commands never reach this machine";
+        app.terminal.print_note(note);
     }
     Ok(outcome)
 }

@@ -160,28 +160,35 @@ fn format_limits(limits: &CommandLimits) -> String {
 }
 
 fn report_network(hosts: &[String], by_rules: bool, findings: &mut DoctorReport) {
-    match hosts {
+    let (local, hosts): (Vec<String>, Vec<String>) =
+        hosts.iter().cloned().partition(|host| host == LOCALHOST);
+    if !local.is_empty() {
+        findings.add_warning(
+            NETWORK,
+            "`sandbox.network` lists `localhost`, which has no effect: each session has its own loopback",
+            "remove it with `zero config remove sandbox.network localhost`",
+        );
+    }
+    match &hosts[..] {
         [] if by_rules => {
             findings.add_ok(NETWORK, "commands can connect to hosts that `WebFetch` rules allow");
         }
-        [] => findings.add_ok(NETWORK, "commands have no network access"),
+        [] => findings.add_ok(
+            NETWORK,
+            "commands reach no host without permission; each session has its own loopback",
+        ),
         hosts if hosts.iter().any(|host| host == "*") => findings.add_warning(
             NETWORK,
             "commands can connect to every host, and so can send out any file that they can read",
             "list only the hosts they need in `sandbox.network`",
         ),
         hosts => {
-            let own = if hosts.iter().any(|host| host == LOCALHOST) {
-                " (`localhost` means servers of the same session)"
-            } else {
-                ""
-            };
             let rules = match by_rules {
                 true => ", and to hosts that `WebFetch` rules allow",
                 false => "",
             };
             let hosts = hosts.join(", ");
-            findings.add_ok(NETWORK, format!("commands can connect to {hosts}{own}{rules}"));
+            findings.add_ok(NETWORK, format!("commands can connect to {hosts}{rules}"));
         }
     }
 }
@@ -268,9 +275,13 @@ mod tests {
             let hosts: Vec<String> = hosts.iter().map(|host| (*host).to_owned()).collect();
             let mut findings = DoctorReport::default();
             report_network(&hosts, by_rules, &mut findings);
-            assert_eq!(render_findings(findings), [expected]);
+            assert_eq!(render_findings(findings).join("\n"), expected);
         }
-        check(&[], false, "Well commands have no network access");
+        let nothing =
+            "Well commands reach no host without permission; each session has its own loopback";
+        check(&[], false, nothing);
+        let local = "Notable `sandbox.network` lists `localhost`, which has no effect: each session has its own loopback / remove it with `zero config remove sandbox.network localhost`";
+        check(&["localhost"], false, &format!("{local}\n{nothing}"));
         let ruled = "Well commands can connect to hosts that `WebFetch` rules allow";
         check(&[], true, ruled);
         let both = "Well commands can connect to a.b, and to hosts that `WebFetch` rules allow";
@@ -278,7 +289,7 @@ mod tests {
         check(
             &["example.com", "localhost"],
             false,
-            "Well commands can connect to example.com, localhost (`localhost` means servers of the same session)",
+            &format!("{local}\nWell commands can connect to example.com"),
         );
         check(
             &["a.b", "*"],

@@ -128,6 +128,8 @@ fn render_bounds() -> String {
         seconds(limits.development_timeout),
     );
     row("time for an MCP call without progress", "`mcp-timeout`", seconds(limits.mcp_timeout));
+    let answer = seconds(limits.connection_question_timeout);
+    row("time to answer about a connection that waits", "`connection-question-timeout`", answer);
     row("size of an input", "", limits.input_bytes_max.to_string());
     row(
         "size of the text for the model; the rest goes to a file",

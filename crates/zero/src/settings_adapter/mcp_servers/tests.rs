@@ -344,7 +344,7 @@ fn wrong_form_is_settings_error() {
     check_wrong(
         json!({"mcpServers": {"a": {"command": "x", "network": ["https://x.org"]}}}),
         &[
-            "`https://x.org` names no host; write one such as `example.com`, `*.example.org`, `example.com:8443` or `localhost`, without scheme and path",
+            "`https://x.org` names no host; write one such as `example.com`, `*.example.org` or `example.com:8443`, without scheme and path",
         ],
     );
     check_wrong(

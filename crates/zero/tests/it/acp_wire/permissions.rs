@@ -296,3 +296,48 @@ fn sessions_ask_separately() {
     assert!((0..3).all(|at| fixture.project_path(&format!("{at}.txt")).exists()));
     acp.close();
 }
+
+#[test]
+fn host_that_command_connects_to_is_asked_about_while_it_runs() {
+    let fixture = AcpFixture::new();
+    fixture.write_project_file("fetch.sh", "curl -s -m 60 http://held.invalid/x");
+    for (answer, expected) in [
+        ("reject_once", "held.invalid:80 was refused: the user rejected it"),
+        (
+            "allow_once",
+            "zero: no connection to held.invalid port 80: could not resolve its address",
+        ),
+    ] {
+        let (mut acp, session) = open_client(&fixture);
+        acp.set_reply_policy(move |method, params| {
+            assert_eq!(method, "session/request_permission");
+            let title = params["toolCall"]["title"].as_str().unwrap_or_default();
+            let is_connection = title.contains("Connect to held.invalid:80");
+            let option = if is_connection { answer } else { "allow_once" };
+            ClientReply::Result(selected_outcome(option))
+        });
+        let from = acp.log_position();
+        let step = call_step("Bash", json!({"command": "bash fetch.sh"}));
+        acp.run_turn(&session, &make_script(&["say ok", &step]), "end_turn");
+        let asked = acp.requests(from, "session/request_permission");
+        let [_, question] = &asked[..] else { panic!("{asked:?}") };
+        let call = &question["params"]["toolCall"];
+        assert!(
+            call.to_string().contains("bash fetch.sh"),
+            "the question shows the command: {call}"
+        );
+        let options: Vec<&Value> = question["params"]["options"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|option| &option["optionId"])
+            .collect();
+        assert_eq!(options, ["allow_once", "allow_always", "reject_once", "reject_always"]);
+        let updates = acp.updates(from, &session);
+        let made = only_call(&updates);
+        assert_eq!(statuses(&updates, &made["toolCallId"]).last().unwrap(), "completed");
+        let text = updates.iter().map(Value::to_string).collect::<String>();
+        assert!(text.contains(expected), "{answer}: {text}");
+        acp.close();
+    }
+}

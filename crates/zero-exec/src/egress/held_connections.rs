@@ -1,0 +1,204 @@
+//! Connections that wait until the user has answered.
+//!
+//! A command that connects to a host that nobody judged does not fail at once: the proxy holds its
+//! connection, and the call's [`ConnectionApprover`] asks. There is one question per host and call;
+//! other connections to the same host wait for the same answer, and the answer is kept for the call.
+//! A question stays open if its connection gives up: clients that try again find the answer. It is
+//! withdrawn when the call ends.
+//!
+//! Nothing is looked up or connected before the answer: a name that is only resolved carries data
+//! already. And an answer opens nothing that a rule denies: after it, the connection is judged again.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures_util::FutureExt as _;
+use futures_util::future::{BoxFuture, Shared};
+use zero_policy::{ConnectDeniedError, HostName, is_web_port};
+
+use super::proxy_request::ConnectTarget;
+
+/// Most connections of a call that wait at once.
+const HELD_MAX: usize = 32;
+/// Most questions of a call. Nobody reads more of them.
+const QUESTIONS_MAX: usize = 16;
+/// Most questions of a call that are answered with no, or not at all. Who said it that often is not
+/// asked again.
+const REFUSALS_MAX: usize = 3;
+
+/// Asks the user about a connection of one call.
+pub trait ConnectionApprover: Send + Sync {
+    /// Whether somebody can still be asked. Once false, it stays so.
+    fn is_open(&self) -> bool;
+
+    /// Asks the question. Dropping the future withdraws it, and so does the end of the call.
+    fn ask(&self, question: ConnectionQuestion) -> BoxFuture<'static, ConnectionAnswer>;
+}
+
+/// A question whether a connection may be made.
+#[derive(Clone, Debug)]
+pub struct ConnectionQuestion {
+    /// The host and port.
+    pub target: ConnectTarget,
+    /// Why the connection is not allowed without the user.
+    pub refusal: ConnectDeniedError,
+    /// Whether a grant or rule for the host would allow the connection.
+    pub can_stand: bool,
+    /// The number of other calls whose commands may have opened the connection.
+    pub other_calls: usize,
+}
+
+/// The answer to a question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConnectionAnswer {
+    /// Whether the connection may be made, or why not.
+    pub decision: Result<(), ConnectDeniedError>,
+    /// Who answered what, for the audit log; `None` if nobody was asked.
+    pub answered: Option<String>,
+    /// The grants that the answer created for the session, as rules.
+    pub grants: Vec<String>,
+}
+
+impl ConnectionAnswer {
+    /// An answer that nobody gave.
+    pub fn unasked(refusal: ConnectDeniedError) -> Self {
+        Self { decision: Err(refusal), answered: None, grants: Vec::new() }
+    }
+}
+
+type SharedAnswer = Shared<BoxFuture<'static, ConnectionAnswer>>;
+
+/// The questions of one call.
+pub struct CallConnections {
+    approver: Arc<dyn ConnectionApprover>,
+    state: Arc<Mutex<QuestionState>>,
+}
+
+#[derive(Default)]
+struct QuestionState {
+    hosts: Vec<(HeldHost, HostState)>,
+    held: usize,
+    questions: usize,
+    refusals: usize,
+}
+
+/// What one answer covers: a host on the web ports, or on one other port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct HeldHost {
+    host: HostName,
+    port: Option<u16>,
+}
+
+enum HostState {
+    Asking(SharedAnswer),
+    Answered(ConnectionAnswer),
+}
+
+impl HeldHost {
+    fn new(target: &ConnectTarget) -> Self {
+        let ConnectTarget { host, port } = target;
+        Self { host: host.clone(), port: Some(*port).filter(|port| !is_web_port(*port)) }
+    }
+}
+
+impl CallConnections {
+    /// The questions of a call that this approver answers.
+    pub fn new(approver: Arc<dyn ConnectionApprover>) -> Self {
+        Self { approver, state: Arc::default() }
+    }
+
+    /// Whether somebody can still be asked.
+    pub(super) fn is_open(&self) -> bool {
+        self.approver.is_open()
+    }
+
+    /// Whether the user approved connections to this host and port.
+    pub(super) fn is_approved(&self, target: &ConnectTarget) -> bool {
+        let held = HeldHost::new(target);
+        lock(&self.state).hosts.iter().any(|(host, state)| {
+            matches!(state, HostState::Answered(ConnectionAnswer { decision: Ok(()), .. }) if *host == held)
+        })
+    }
+
+    /// Waits for the answer about a connection. If a bound is reached, nobody is asked, and the
+    /// connection stays refused.
+    pub(super) async fn wait_for_answer(&self, question: ConnectionQuestion) -> ConnectionAnswer {
+        let refusal = question.refusal.clone();
+        match self.join(question) {
+            Joined::Answered(answer) => answer,
+            Joined::Waiting(answer, _held) => answer.await,
+            Joined::Refused => ConnectionAnswer::unasked(refusal),
+        }
+    }
+
+    fn join(&self, question: ConnectionQuestion) -> Joined {
+        let host = HeldHost::new(&question.target);
+        let mut state = lock(&self.state);
+        let known = state.hosts.iter().find(|(known, _)| *known == host);
+        let asking = match known {
+            Some((_, HostState::Answered(answer))) => return Joined::Answered(answer.clone()),
+            Some((_, HostState::Asking(answer))) => Some(answer.clone()),
+            None => None,
+        };
+        if state.held >= HELD_MAX {
+            return Joined::Refused;
+        }
+        let answer = match asking {
+            Some(answer) => answer,
+            None if state.questions >= QUESTIONS_MAX || state.refusals >= REFUSALS_MAX => {
+                return Joined::Refused;
+            }
+            None => {
+                state.questions += 1;
+                let answer = self.ask(question, host.clone());
+                state.hosts.push((host, HostState::Asking(answer.clone())));
+                answer
+            }
+        };
+        state.held += 1;
+        Joined::Waiting(answer, HeldGuard { state: Arc::clone(&self.state) })
+    }
+
+    /// Asks, and keeps the answer for the call.
+    fn ask(&self, question: ConnectionQuestion, host: HeldHost) -> SharedAnswer {
+        let (approver, state) = (Arc::clone(&self.approver), Arc::clone(&self.state));
+        let answer = async move {
+            let answer = approver.ask(question).await;
+            let mut state = lock(&state);
+            state.refusals += usize::from(answer.decision.is_err());
+            if let Some((_, kept)) = state.hosts.iter_mut().find(|(known, _)| *known == host) {
+                *kept = HostState::Answered(answer.clone());
+            }
+            answer
+        };
+        answer.boxed().shared()
+    }
+}
+
+impl Drop for CallConnections {
+    fn drop(&mut self) {
+        // Open questions hold the state, and the state holds them.
+        drop(std::mem::take(&mut lock(&self.state).hosts));
+    }
+}
+
+/// What a connection has to do.
+enum Joined {
+    Answered(ConnectionAnswer),
+    Waiting(SharedAnswer, HeldGuard),
+    Refused,
+}
+
+/// One of the connections that wait.
+struct HeldGuard {
+    state: Arc<Mutex<QuestionState>>,
+}
+
+impl Drop for HeldGuard {
+    fn drop(&mut self) {
+        lock(&self.state).held -= 1;
+    }
+}
+
+fn lock(state: &Mutex<QuestionState>) -> MutexGuard<'_, QuestionState> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}

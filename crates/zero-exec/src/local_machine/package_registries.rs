@@ -1,0 +1,340 @@
+//! The hosts from which package managers download, as configuration files name them.
+//!
+//! Only lines that name a registry are looked at, and only their hosts leave this module: these files
+//! often contain credentials. A package manager's own default host is not known here; the proxy asks
+//! about it when it is used.
+//!
+//! Commands do not see those files of the home folder that may contain credentials. The registries in
+//! them reach package managers as variables: [`registry_variables`].
+
+use std::path::{Path, PathBuf};
+
+use zero_policy::{HostName, PackageManager};
+use zero_sandbox::path_survey;
+
+/// Largest configuration file that is read.
+const CONFIG_BYTES_MAX: u64 = 256 * 1024;
+/// Largest lock file that is read.
+const LOCK_BYTES_MAX: u64 = 4 * 1024 * 1024;
+/// Most hosts of one command. A longer list is not reviewed.
+const HOSTS_MAX: usize = 8;
+/// Most folders above the working folder that are looked into.
+const FOLDERS_MAX: usize = 32;
+/// Most files of a folder of configuration files.
+const LISTED_MAX: usize = 64;
+
+/// Where a package manager reads its configuration.
+#[derive(Clone, Copy)]
+enum ConfigPlace {
+    /// In the working folder or the nearest folder above it that has one.
+    Project,
+    /// In the working folder and all folders above it.
+    EachParent,
+    /// In the home folder.
+    Home,
+    /// At this path.
+    Machine,
+    /// The files of this folder.
+    MachineFolder,
+}
+
+/// A file that names registries, and the texts of which one is in each line that does. After `^`, a
+/// text is at the beginning of the line.
+struct ConfigSource {
+    manager: PackageManager,
+    place: ConfigPlace,
+    path: &'static str,
+    marks: &'static [&'static str],
+}
+
+const fn source(
+    manager: PackageManager,
+    place: ConfigPlace,
+    path: &'static str,
+    marks: &'static [&'static str],
+) -> ConfigSource {
+    ConfigSource { manager, place, path, marks }
+}
+
+const PIP_MARKS: &[&str] = &["index-url", "find-links"];
+const UV_MARKS: &[&str] = &["url = \"", "default-index", "registry = \""];
+const CARGO_MARKS: &[&str] = &["registry = \"", "index = \""];
+
+static SOURCES: &[ConfigSource] = {
+    use ConfigPlace::{EachParent, Home, Machine, MachineFolder, Project};
+    use PackageManager::{Apt, Cargo, Gem, Go, Maven, Npm, Pip, Uv};
+    &[
+        source(Npm, Project, ".npmrc", &["registry"]),
+        source(Npm, Home, ".npmrc", &["^registry"]),
+        source(Npm, Project, "package-lock.json", &["\"resolved\":"]),
+        source(Npm, Project, "npm-shrinkwrap.json", &["\"resolved\":"]),
+        source(Pip, Machine, "/etc/pip.conf", PIP_MARKS),
+        source(Pip, Home, ".config/pip/pip.conf", PIP_MARKS),
+        source(Pip, Home, ".pip/pip.conf", PIP_MARKS),
+        source(Pip, Project, "requirements.txt", PIP_MARKS),
+        source(Uv, Project, "uv.toml", UV_MARKS),
+        source(Uv, Project, "pyproject.toml", UV_MARKS),
+        source(Uv, Project, "uv.lock", UV_MARKS),
+        source(Uv, Home, ".config/uv/uv.toml", UV_MARKS),
+        source(Uv, Machine, "/etc/uv/uv.toml", UV_MARKS),
+        source(Cargo, EachParent, ".cargo/config.toml", CARGO_MARKS),
+        source(Cargo, EachParent, ".cargo/config", CARGO_MARKS),
+        source(Cargo, Home, ".cargo/config.toml", CARGO_MARKS),
+        source(Cargo, Project, "Cargo.lock", &["source = \"git+", "source = \"sparse+"]),
+        source(Go, Home, ".config/go/env", &["GOPROXY="]),
+        source(Maven, Project, ".mvn/settings.xml", &["<url>"]),
+        source(Gem, Project, "Gemfile", &["source"]),
+        source(Apt, Machine, "/etc/apt/sources.list", &["deb"]),
+        source(Apt, MachineFolder, "/etc/apt/sources.list.d", &["deb", "URIs:"]),
+    ]
+};
+
+/// The hosts that the configuration for a command in `folder` names, each once.
+pub(super) fn find_hosts(
+    manager: PackageManager,
+    folder: &Path,
+    home: Option<&Path>,
+) -> Vec<HostName> {
+    let mut hosts = Vec::new();
+    for source in SOURCES.iter().filter(|source| source.manager == manager) {
+        for path in source.list_paths(folder, home) {
+            let bytes_max = match source.path {
+                lock if lock.contains("lock") => LOCK_BYTES_MAX,
+                _ => CONFIG_BYTES_MAX,
+            };
+            let Some(bytes) = path_survey::read_small_file(&path, bytes_max) else { continue };
+            collect_hosts(&String::from_utf8_lossy(&bytes), source.marks, &mut hosts);
+        }
+    }
+    // Where no registry is configured, Cargo has noted the one that it used.
+    if manager == PackageManager::Cargo && hosts.is_empty() {
+        let index = home.map(|home| home.join(".cargo/registry/index"));
+        for entry in index.iter().flat_map(|index| list_folder(index)) {
+            let config = path_survey::read_small_file(&entry.join("config.json"), CONFIG_BYTES_MAX);
+            let config: Option<serde_json::Value> =
+                config.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+            let download = config.as_ref().and_then(|config| config.get("dl")?.as_str());
+            add_host(download.and_then(|address| HostName::parse(address).ok()), &mut hosts);
+            // The folder is named after the host of the index.
+            let name = entry.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            let host = name.rsplit_once('-').and_then(|(host, _)| HostName::from_host(host).ok());
+            add_host(host.filter(|host| host.to_string().contains('.')), &mut hosts);
+        }
+    }
+    hosts
+}
+
+impl ConfigSource {
+    fn list_paths(&self, folder: &Path, home: Option<&Path>) -> Vec<PathBuf> {
+        let above = || folder.ancestors().take(FOLDERS_MAX).map(|folder| folder.join(self.path));
+        match self.place {
+            ConfigPlace::Project => {
+                above().find(|path| path_survey::exists(path)).into_iter().collect()
+            }
+            ConfigPlace::EachParent => above().collect(),
+            ConfigPlace::Home => home.map(|home| home.join(self.path)).into_iter().collect(),
+            ConfigPlace::Machine => vec![PathBuf::from(self.path)],
+            ConfigPlace::MachineFolder => list_folder(Path::new(self.path)),
+        }
+    }
+}
+
+/// Variables with the registries of configuration files that commands do not see. An address with a
+/// password is left out.
+pub(crate) fn registry_variables(home: &Path) -> Vec<(&'static str, String)> {
+    const FILES: &[(&str, &[(&str, &str)])] = &[
+        (".npmrc", &[("registry", "npm_config_registry")]),
+        (".pip/pip.conf", PIP_VARIABLES),
+        (".config/pip/pip.conf", PIP_VARIABLES),
+    ];
+    const PIP_VARIABLES: &[(&str, &str)] =
+        &[("index-url", "PIP_INDEX_URL"), ("extra-index-url", "PIP_EXTRA_INDEX_URL")];
+    let mut variables: Vec<(&'static str, String)> = Vec::new();
+    for (path, keys) in FILES {
+        let file = path_survey::read_small_file(&home.join(path), CONFIG_BYTES_MAX);
+        let text = file.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        for line in text.iter().flat_map(|text| text.lines()) {
+            let Some((key, value)) = line.split_once('=') else { continue };
+            let variable = keys.iter().find(|(known, _)| *known == key.trim());
+            let value = value.trim();
+            let is_plain = HostName::parse(value).is_ok()
+                && value.starts_with("http")
+                && !value.contains(['@', '$']);
+            if let Some((_, variable)) = variable.filter(|_| is_plain) {
+                variables.push((variable, value.to_owned()));
+            }
+        }
+    }
+    variables
+}
+
+fn list_folder(folder: &Path) -> Vec<PathBuf> {
+    let mut paths = Vec::new();
+    path_survey::scan_folder(folder, LISTED_MAX, |name, _| paths.push(folder.join(name)));
+    paths.sort_unstable();
+    paths
+}
+
+/// Adds the hosts of all addresses in the lines that contain one of the marks.
+fn collect_hosts(text: &str, marks: &[&str], hosts: &mut Vec<HostName>) {
+    let is_comment = |line: &str| line.starts_with(['#', ';']) || line.starts_with("//");
+    let lines = text.lines().map(str::trim).filter(|line| !is_comment(line));
+    let is_marked = |line: &&str| {
+        marks.iter().any(|mark| match mark.strip_prefix('^') {
+            Some(start) => line.starts_with(start),
+            None => line.contains(mark),
+        })
+    };
+    for line in lines.filter(is_marked) {
+        let begins_word = |at: &usize| {
+            !line.get(..*at).is_some_and(|before| before.ends_with(|it: char| it.is_alphanumeric()))
+        };
+        let starts = line.match_indices("http").map(|(at, _)| at).filter(begins_word);
+        for address in starts.filter_map(|at| line.get(at..)) {
+            let is_end = |letter: char| letter.is_whitespace() || "\"'<>,;{}[]|".contains(letter);
+            let address = address.split(is_end).next().unwrap_or_default();
+            let is_address = address.starts_with("http://") || address.starts_with("https://");
+            add_host(is_address.then(|| HostName::parse(address).ok()).flatten(), hosts);
+        }
+    }
+}
+
+fn add_host(host: Option<HostName>, hosts: &mut Vec<HostName>) {
+    if let Some(host) = host
+        && hosts.len() < HOSTS_MAX
+        && !hosts.contains(&host)
+    {
+        hosts.push(host);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(manager: PackageManager, files: &[(&str, &str)], expected: &[&str]) {
+        let temp = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let path = temp.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        let folder = temp.path().join("home/work/crate");
+        std::fs::create_dir_all(&folder).unwrap();
+        let hosts = find_hosts(manager, &folder, Some(&temp.path().join("home")));
+        let hosts: Vec<String> = hosts.iter().map(ToString::to_string).collect();
+        assert_eq!(hosts, expected, "{manager:?} {files:?}");
+    }
+
+    #[test]
+    fn hosts_of_configured_registries_are_found() {
+        check(
+            PackageManager::Npm,
+            &[
+                (
+                    "home/work/.npmrc",
+                    "# registry=https://no.test/\nregistry = https://a.test/npm/\n\
+                     @me:registry=https://Me:secret@b.test:8443/\n//b.test/:_authToken=x\n",
+                ),
+                ("home/.npmrc", "fund=false\nregistry=https://c.test\n"),
+                (
+                    "home/work/package-lock.json",
+                    "  \"resolved\": \"https://d.test/x/-/x-1.tgz\",\n\
+                     \"funding\": {\"url\": \"https://no.test/\"}\n\
+                     \"resolved\": \"https://a.test/y.tgz\"\n",
+                ),
+            ],
+            &["a.test", "b.test", "c.test", "d.test"],
+        );
+        check(
+            PackageManager::Uv,
+            &[
+                (
+                    "home/work/crate/pyproject.toml",
+                    "[project.urls]\nHomepage = \"https://no.test\"\n\
+                     [[tool.uv.index]]\nurl = \"https://a.test/simple\"\n",
+                ),
+                (
+                    "home/work/crate/uv.lock",
+                    "source = { registry = \"https://b.test/simple\" }\n\
+                     wheels = [\n{ url = \"https://c.test/x.whl\", hash = \"x\" },\n",
+                ),
+            ],
+            &["a.test", "b.test", "c.test"],
+        );
+        check(
+            PackageManager::Cargo,
+            &[
+                (
+                    "home/work/.cargo/config.toml",
+                    "[source.mirror]\nregistry = \"sparse+https://a.test/index/\"\n",
+                ),
+                ("home/work/Cargo.lock", "source = \"git+https://b.test/x?rev=1#1\"\n"),
+            ],
+            &["a.test", "b.test"],
+        );
+        check(
+            PackageManager::Cargo,
+            &[(
+                "home/.cargo/registry/index/index.test-0123456789abcdef/config.json",
+                "{\"dl\": \"https://dl.test/crates\", \"api\": \"https://no.test\"}",
+            )],
+            &["dl.test", "index.test"],
+        );
+        check(
+            PackageManager::Go,
+            &[("home/.config/go/env", "GOPROXY=https://a.test,https://b.test|direct\n")],
+            &["a.test", "b.test"],
+        );
+        check(
+            PackageManager::Maven,
+            &[("home/work/.mvn/settings.xml", "<mirror><url>https://a.test/m2</url></mirror>")],
+            &["a.test"],
+        );
+        let gems = "source 'https://a.test'\ngem 'x', '1.0' # https://no.test\n";
+        check(PackageManager::Gem, &[("home/work/Gemfile", gems)], &["a.test"]);
+    }
+
+    #[test]
+    fn hidden_registry_becomes_variable_without_password() {
+        #[track_caller]
+        fn check(path: &str, text: &str, expected: &[(&str, &str)]) {
+            let temp = tempfile::tempdir().unwrap();
+            let path = temp.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+            let variables = registry_variables(temp.path());
+            let found: Vec<(&str, &str)> =
+                variables.iter().map(|(name, value)| (*name, value.as_str())).collect();
+            assert_eq!(found, expected, "{text}");
+        }
+        let npm = "registry=https://a.test/npm/\n//a.test/npm/:_authToken=secret\n";
+        check(".npmrc", npm, &[("npm_config_registry", "https://a.test/npm/")]);
+        check(".npmrc", "registry=https://me:secret@a.test/\n@x:registry=https://b.test\n", &[]);
+        check(".npmrc", "registry=${URL}\nregistry=https://${HOST}/\n", &[]);
+        let pip = "[global]\nindex-url = https://a.test/simple\nextra-index-url = https://b.test\n";
+        check(
+            ".config/pip/pip.conf",
+            pip,
+            &[
+                ("PIP_INDEX_URL", "https://a.test/simple"),
+                ("PIP_EXTRA_INDEX_URL", "https://b.test"),
+            ],
+        );
+    }
+
+    #[test]
+    fn hostile_configuration_names_few_plain_hosts() {
+        let many: String =
+            (0..1_000).map(|number| format!("registry=https://h{number}.test/\n")).collect();
+        let expected: Vec<String> = (0..8).map(|number| format!("h{number}.test")).collect();
+        let expected: Vec<&str> = expected.iter().map(String::as_str).collect();
+        check(PackageManager::Npm, &[("home/work/.npmrc", &many)], &expected);
+        let odd = "registry=https://a.test\u{202e}.b/\nregistry=https://${HOST}/\n\
+                   registry=https://a b.test\nregistry=http://\nregistry=httpshttps://x\n";
+        check(PackageManager::Npm, &[("home/work/.npmrc", odd)], &["a"]);
+        let large = format!("registry=https://a.test\n{}", "x".repeat(300_000));
+        check(PackageManager::Npm, &[("home/work/.npmrc", &large)], &[]);
+    }
+}

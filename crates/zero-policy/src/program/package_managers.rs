@@ -1,0 +1,172 @@
+//! Programs that download packages.
+//!
+//! Which hosts they use is not on their command line but in the configuration of the project and of
+//! the user, which [`Machine::registry_hosts`](crate::Machine::registry_hosts) knows. What is found
+//! here only adds hosts to a question that is asked anyway: a form that is not recognized opens
+//! nothing.
+
+use super::npm;
+use crate::shell::ShellArg;
+use crate::word_list::words;
+
+/// A program that downloads packages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PackageManager {
+    /// npm.
+    Npm,
+    /// pip.
+    Pip,
+    /// uv.
+    Uv,
+    /// Cargo.
+    Cargo,
+    /// The Go command.
+    Go,
+    /// Maven.
+    Maven,
+    /// RubyGems and Bundler.
+    Gem,
+    /// APT.
+    Apt,
+}
+
+/// A command that may download packages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PackageDownload {
+    pub(crate) manager: PackageManager,
+    /// The addresses of registries that its options name.
+    pub(crate) registries: Vec<String>,
+}
+
+struct ManagerForms {
+    manager: PackageManager,
+    programs: &'static [&'static str],
+    /// The commands that download; all if there are none.
+    commands: &'static [&'static str],
+    /// Options whose value is the address of a registry.
+    registry_options: &'static [&'static str],
+}
+
+static FORMS: &[ManagerForms] = &[
+    ManagerForms {
+        manager: PackageManager::Npm,
+        programs: words!("npm"),
+        commands: words!("install ci install-test install-ci-test update"),
+        registry_options: words!("--registry"),
+    },
+    ManagerForms {
+        manager: PackageManager::Pip,
+        programs: words!("pip pip3"),
+        commands: words!("install download wheel"),
+        registry_options: words!("-i --index-url --extra-index-url --find-links"),
+    },
+    ManagerForms {
+        manager: PackageManager::Uv,
+        programs: words!("uv"),
+        commands: words!("sync add lock run pip"),
+        registry_options: words!(
+            "-i --index --default-index --index-url --extra-index-url --find-links"
+        ),
+    },
+    ManagerForms {
+        manager: PackageManager::Cargo,
+        programs: words!("cargo"),
+        commands: words!(
+            "fetch add build b check c test t run r update install clippy doc bench vendor"
+        ),
+        registry_options: words!("--index"),
+    },
+    ManagerForms {
+        manager: PackageManager::Go,
+        programs: words!("go"),
+        commands: words!("mod get install build test run"),
+        registry_options: &[],
+    },
+    ManagerForms {
+        manager: PackageManager::Maven,
+        programs: words!("mvn"),
+        commands: &[],
+        registry_options: &[],
+    },
+    ManagerForms {
+        manager: PackageManager::Gem,
+        programs: words!("gem bundle"),
+        commands: words!("install update add"),
+        registry_options: words!("-s --source"),
+    },
+    ManagerForms {
+        manager: PackageManager::Apt,
+        programs: words!("apt apt-get"),
+        commands: words!("install update upgrade dist-upgrade full-upgrade"),
+        registry_options: &[],
+    },
+];
+
+/// The download that a command makes, if it is a known form of a package manager.
+pub(crate) fn find_download(argv: &[ShellArg]) -> Option<PackageDownload> {
+    let words: Vec<&str> = argv.iter().map_while(ShellArg::as_known).collect();
+    let (program, args) = words.split_first()?;
+    let name = program.rsplit('/').next()?;
+    let (name, args) = match args {
+        ["-m", module @ ("pip" | "uv"), rest @ ..] if name.starts_with("python") => (*module, rest),
+        args => (name, args),
+    };
+    let forms = FORMS.iter().find(|forms| forms.programs.contains(&name))?;
+    let is_option = |word: &&&str| word.starts_with(['-', '+']);
+    let command = args.iter().find(|word| !is_option(word)).copied().unwrap_or_default();
+    let command = match forms.manager {
+        PackageManager::Npm => npm::expand_command(command),
+        _ => command.to_owned(),
+    };
+    if !forms.commands.is_empty() && !forms.commands.contains(&command.as_str()) {
+        return None;
+    }
+    let values = args.iter().enumerate().filter_map(|(at, word)| match word.split_once('=') {
+        Some((option, value)) if forms.registry_options.contains(&option) => Some(value),
+        None if forms.registry_options.contains(word) => args.get(at + 1).copied(),
+        _ => None,
+    });
+    let registries = values.filter(|value| value.contains("://")).map(str::to_owned).collect();
+    Some(PackageDownload { manager: forms.manager, registries })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn download_is_found_in_forms_that_download() {
+        #[track_caller]
+        fn check(line: &str, expected: Option<(PackageManager, &[&str])>) {
+            let argv: Vec<ShellArg> =
+                line.split(' ').map(|word| ShellArg::Known(word.to_owned())).collect();
+            let found = find_download(&argv);
+            let expected = expected.map(|(manager, registries)| PackageDownload {
+                manager,
+                registries: registries.iter().map(|it| (*it).to_owned()).collect(),
+            });
+            assert_eq!(found, expected, "{line}");
+        }
+        check("npm ci", Some((PackageManager::Npm, &[])));
+        check("npm i left-pad", Some((PackageManager::Npm, &[])));
+        check("npm clean-install --no-audit", Some((PackageManager::Npm, &[])));
+        check("npm test", None);
+        check("npm --registry=https://a.test i", Some((PackageManager::Npm, &["https://a.test"])));
+        check("/usr/bin/pip3 install -r x", Some((PackageManager::Pip, &[])));
+        check(
+            "python3 -m pip install -i https://a.test/x --extra-index-url=https://b.test y",
+            Some((PackageManager::Pip, &["https://a.test/x", "https://b.test"])),
+        );
+        check("python3 -m http.server", None);
+        check("pip list", None);
+        check("uv sync --index-url", Some((PackageManager::Uv, &[])));
+        check("cargo +nightly build --release", Some((PackageManager::Cargo, &[])));
+        check("cargo fmt", None);
+        check("go mod download", Some((PackageManager::Go, &[])));
+        check("go vet", None);
+        check("mvn -q package", Some((PackageManager::Maven, &[])));
+        check("bundle install", Some((PackageManager::Gem, &[])));
+        check("apt-get install x", Some((PackageManager::Apt, &[])));
+        check("make install", None);
+    }
+}
