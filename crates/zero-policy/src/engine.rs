@@ -386,7 +386,7 @@ impl<'a> RequestEvaluator<'a> {
         let folder = execution.folder.as_ref().map_or(self.folder(), TargetPath::canonical);
         let home = self.engine.places.home.as_deref();
         let mut analysis = match &execution.command {
-            CommandLine::Shell(text) => crate::shell::analyse(text, folder, home),
+            CommandLine::Shell(text) => self.analyze_line(text, folder),
             CommandLine::Program(argv) => crate::shell::analyse_program(argv, folder, home),
         };
         let line = match &execution.command {
@@ -421,6 +421,21 @@ impl<'a> RequestEvaluator<'a> {
             judged.tree = Some(tree);
         }
         analyses.push(analysis);
+    }
+
+    /// Analyzes a command line. One that only reads cannot remove the folders that it enters, so
+    /// `cd` into an existing one does not fail: `cd a; ls; cd ..` comes back.
+    fn analyze_line(&self, text: &str, folder: &Path) -> ScriptAnalysis {
+        let home = self.engine.places.home.as_deref();
+        let analysis = crate::shell::analyse(text, folder, home);
+        if !analysis.only_reads() || !analysis.has_several_folders() {
+            return analysis;
+        }
+        let is_folder = |folder: &Path| {
+            let canonical = self.request.world.canonicalize(folder);
+            canonical.is_some_and(|canonical| self.request.world.is_folder(&canonical))
+        };
+        crate::shell::analyze_reading_script(text, folder, home, &is_folder)
     }
 
     /// Evaluates the request of a command for more access than its analysis says: as that of a

@@ -16,6 +16,9 @@ pub struct CommandAnalysis {
     pub runs: Vec<NestedExecution>,
     /// Why it is critical, in a few words such as `removes files recursively`.
     pub critical: Option<&'static str>,
+    /// Whether it is critical only because it overwrites the files in `touches`, each of which its
+    /// arguments name. A mode that accepts edits of these files accepts it.
+    pub edits_named_files: bool,
     /// Why a rule for its name alone does not cover it, in a few words such as `\`-c\` sets an
     /// alias that runs a command`.
     pub caution: Option<String>,

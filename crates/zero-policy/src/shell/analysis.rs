@@ -19,6 +19,29 @@ pub struct ScriptAnalysis {
 }
 
 impl ScriptAnalysis {
+    /// Whether all that it does is known, and it only reads files.
+    pub(crate) fn only_reads(&self) -> bool {
+        let reads = |node: &AnalysisNode| match &node.kind {
+            AnalysisNodeKind::Structure => true,
+            AnalysisNodeKind::Command(invocation) => {
+                invocation.analysis.nature == CommandClass::ReadOnly
+            }
+            AnalysisNodeKind::File(file) => file.access == FileAccess::Read,
+            AnalysisNodeKind::Host(_) | AnalysisNodeKind::Uncertainty(_) => false,
+        };
+        self.unparsed.is_none() && self.nodes.iter().all(reads)
+    }
+
+    /// Whether a command may run in one of several folders, because `cd` may have failed.
+    pub(crate) fn has_several_folders(&self) -> bool {
+        self.nodes.iter().any(|node| match &node.kind {
+            AnalysisNodeKind::Command(invocation) => {
+                matches!(&invocation.folders, WorkingFolders::OneOf(folders) if folders.len() > 1)
+            }
+            _ => false,
+        })
+    }
+
     /// Records that a variable of unknown effect is set for all commands.
     pub(crate) fn distrust_environment(&mut self) {
         for node in &mut self.nodes {

@@ -316,7 +316,27 @@ fn analyze_restore(args: &[ShellArg]) -> CommandAnalysis {
     if staged_only {
         return study;
     }
-    add_written_folders(study, &line.operands.iter().filter_map(parse_pathspec).collect::<Vec<_>>())
+    let edits_named_files = !line.operands.is_empty() && args.iter().all(is_plain_restore_arg);
+    let written: Vec<ShellArg> = line.operands.iter().filter_map(parse_pathspec).collect();
+    CommandAnalysis { edits_named_files, ..add_written_folders(study, &written) }
+}
+
+/// Whether an argument of `git restore` is a plain path or an option that restores nothing besides
+/// the named paths.
+fn is_plain_restore_arg(arg: &ShellArg) -> bool {
+    let Some(text) = arg.as_known() else { return false };
+    match text.strip_prefix('-') {
+        Some(_) => {
+            words!("-- -q --quiet -S --staged -W --worktree -SW --source=HEAD").contains(&text)
+        }
+        // Neither a pathspec with magic or globs nor a folder by its name.
+        None => {
+            let last = text.rsplit('/').next().unwrap_or_default();
+            !matches!(last, "" | "." | "..")
+                && !text.starts_with(':')
+                && !text.contains(['*', '?', '[', '\\'])
+        }
+    }
 }
 
 fn analyze_clean(args: &[ShellArg]) -> CommandAnalysis {
