@@ -8,9 +8,11 @@ mod git_index;
 mod git_location;
 mod git_refs;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
+pub(crate) use self::git_config::GitSetting;
 pub(crate) use self::git_helpers::{
     ConfigChain, ConfigError, ConfigSummary, HelperUse, HelperValue,
 };
@@ -33,6 +35,11 @@ pub(crate) fn list_git_helpers(git: &Path) -> Vec<String> {
 /// The programs that a file with settings of git runs; the file itself if it cannot be read.
 pub(crate) fn list_git_config_helpers(config: &Path) -> Vec<String> {
     git_helpers::find_config_helpers(config)
+}
+
+/// The settings in a file that make git run something; the file itself if it cannot be read.
+pub(crate) fn list_helper_settings(config: &Path) -> BTreeSet<GitSetting> {
+    git_helpers::find_helper_settings(config)
 }
 
 /// What matters in a file with settings of git. A missing file has no settings.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use zero_sandbox::path_survey::{self, FolderListing, ScanOutcome};
 
-use super::git_config;
+use super::git_config::{self, GitSetting};
 use super::git_index;
 use super::git_location::RepositoryLocation;
 
@@ -303,21 +303,24 @@ fn collect_helpers(git: &Path, helpers: &mut BTreeSet<String>) {
 }
 
 fn collect_config_helpers(config: &Path, helpers: &mut BTreeSet<String>) {
+    helpers.extend(find_helper_settings(config).into_iter().map(|setting| setting.name));
+}
+
+/// The settings in a file that make git run something; the file itself if it cannot be read.
+pub(super) fn find_helper_settings(config: &Path) -> BTreeSet<GitSetting> {
     if !path_survey::exists(config) {
-        return;
+        return BTreeSet::new();
     }
     let settings = path_survey::read_small_file(config, CONFIG_BYTES_MAX)
         .and_then(|content| git_config::parse_settings(&String::from_utf8_lossy(&content)));
     match settings {
-        Some(settings) => helpers.extend(
-            settings
-                .into_iter()
-                .filter(|setting| is_helper_setting(&setting.name, &setting.value))
-                .map(|setting| setting.name),
-        ),
+        Some(settings) => settings
+            .into_iter()
+            .filter(|setting| is_helper_setting(&setting.name, &setting.value))
+            .collect(),
         None => {
-            let name = config.file_name().unwrap_or_default();
-            helpers.insert(name.to_string_lossy().into_owned());
+            let name = config.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            BTreeSet::from([GitSetting { name, value: String::new() }])
         }
     }
 }
