@@ -151,6 +151,10 @@ impl Machine for LocalMachine<'_> {
         found
     }
 
+    fn git_setting(&self, folder: &Path, name: &str) -> Option<String> {
+        git_facts::read_setting(folder, name)
+    }
+
     fn is_folder(&self, canonical: &Path) -> bool {
         // Looking up `.` needs the permission to enter the folder.
         path_survey::file_type(&canonical.join(".")) == Some(FileType::Directory)

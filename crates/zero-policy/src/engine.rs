@@ -32,7 +32,7 @@ use crate::decision::{EffectDecision, GrantScope, PolicyDecision, Verdict};
 use crate::host::HostPattern;
 use crate::machine::Machine;
 use crate::permission_mode::PermissionMode;
-use crate::program::FileAccess;
+use crate::program::{FileAccess, GitSettingChange};
 use crate::protected_paths::{self, ProtectedPaths};
 use crate::rule::{PolicyRule, RuleOwner, RuleSource};
 use crate::rule_set::{PathViews, PatternRoots, RuleSet};
@@ -399,6 +399,11 @@ impl<'a> RequestEvaluator<'a> {
             analysis.distrust_environment();
         }
         self.evaluate_analysis(&analysis, line, judged);
+        if execution.variables.is_empty() {
+            analysis.git_settings =
+                line.map(|line| analysis.find_git_settings(line)).unwrap_or_default();
+            judged.extend(self.describe_git_settings(&analysis.git_settings, folder));
+        }
         if execution.write_access {
             let reason = "it asks for write access to the workspace";
             judged.push(self.evaluate_access_request(
@@ -421,6 +426,33 @@ impl<'a> RequestEvaluator<'a> {
             judged.tree = Some(tree);
         }
         analyses.push(analysis);
+    }
+
+    /// Questions that show each change of a setting of git, with its present value.
+    fn describe_git_settings(
+        &self,
+        changes: &[GitSettingChange],
+        folder: &Path,
+    ) -> Vec<EffectAssessment> {
+        let describe = |change: &GitSettingChange| {
+            let now = match self.request.world.git_setting(folder, &change.name) {
+                Some(value) => format!("now `{value}`"),
+                None if change.name.contains('*') => "the branch that it follows".to_owned(),
+                None => "not set now".to_owned(),
+            };
+            let target = ".git/config".to_owned();
+            EffectAssessment {
+                changes: ChangeScope::OtherEffects,
+                ..EffectAssessment::new(
+                    "write",
+                    target,
+                    Verdict::Ask,
+                    format!("it {change} ({now})"),
+                )
+                .with_risk(RiskLevel::High)
+            }
+        };
+        changes.iter().map(describe).collect()
     }
 
     /// Analyzes a command line. One that only reads cannot remove the folders that it enters, so
@@ -719,7 +751,11 @@ impl CallAssessment {
         let changes = of_commands.map(|judged| &judged.changes);
         let changes = changes.chain(unparsed.then_some(&ChangeScope::Unknown));
         let reads = self.judged.iter().flat_map(|judged| judged.reads.iter().cloned()).collect();
-        Some(CommandAccess::new(reads, changes))
+        let git_settings = match self.analyses.as_slice() {
+            [only] => only.git_settings.clone(),
+            _ => Vec::new(),
+        };
+        Some(CommandAccess { git_settings, ..CommandAccess::new(reads, changes) })
     }
 
     fn into_decision(self) -> PolicyDecision {

@@ -31,5 +31,6 @@ pub use engine::{
 pub use host::{HostName, HostPattern};
 pub use machine::{EmptyMachine, FileSearchOutcome, Machine, TargetProtection};
 pub use permission_mode::PermissionMode;
+pub use program::{GitSettingChange, GitSettingValue};
 pub use rule::{PolicyRule, RuleOwner, RuleSource};
 pub use secret_file_set::SecretFileSet;

@@ -19,6 +19,11 @@ pub trait Machine {
     /// The file that runs when `name` is called, if it is found.
     fn find_program(&self, name: &str, folder: &Path) -> Option<PathBuf>;
 
+    /// The value of a setting in the repository that contains `folder`, if it has exactly one.
+    fn git_setting(&self, _folder: &Path, _name: &str) -> Option<String> {
+        None
+    }
+
     /// Whether a command can enter this folder. `false` if that is not known.
     fn is_folder(&self, _canonical: &Path) -> bool {
         false

@@ -26,7 +26,8 @@ mod zero_cli;
 use std::collections::HashSet;
 
 pub use self::command_analysis::{
-    CommandAnalysis, CommandClass, FileAccess, FileTouch, NestedExecution,
+    CommandAnalysis, CommandClass, FileAccess, FileTouch, GitSettingChange, GitSettingValue,
+    NestedExecution,
 };
 use crate::shell::ShellArg;
 use crate::word_list::words;

@@ -325,7 +325,16 @@ pub(super) fn find_helper_settings(config: &Path) -> BTreeSet<GitSetting> {
     }
 }
 
-fn is_helper_setting(name: &str, value: &str) -> bool {
+/// The value of a setting in a file, if it has exactly one.
+pub(super) fn read_setting(config: &Path, name: &str) -> Option<String> {
+    let content = path_survey::read_small_file(config, CONFIG_BYTES_MAX)?;
+    let settings = git_config::parse_settings(&String::from_utf8_lossy(&content))?;
+    let mut values = settings.into_iter().filter(|setting| setting.name == name);
+    let first = values.next()?;
+    values.next().is_none().then_some(first.value)
+}
+
+pub(super) fn is_helper_setting(name: &str, value: &str) -> bool {
     let off = matches!(value.to_ascii_lowercase().as_str(), "false" | "no" | "off" | "0" | "");
     let last = name.rsplit('.').next().unwrap_or(name);
     let first = name.split('.').next().unwrap_or(name);
