@@ -25,7 +25,7 @@ pub struct ScriptAnalysis {
 impl ScriptAnalysis {
     /// The settings that a line changes, if it is nothing but one call of git.
     pub(crate) fn find_git_settings(&self, line: &str) -> Vec<GitSettingChange> {
-        let mut only = None;
+        let mut only: Option<&CommandInvocation> = None;
         for node in &self.nodes {
             match &node.kind {
                 AnalysisNodeKind::Command(invocation) if only.is_none() => only = Some(invocation),
@@ -34,7 +34,7 @@ impl ScriptAnalysis {
                 _ => return Vec::new(),
             }
         }
-        let is_plain = |invocation: &&Box<CommandInvocation>| {
+        let is_plain = |invocation: &&CommandInvocation| {
             // Without variables before it.
             line.starts_with("git ")
                 && !line.contains(['\n', '&', ';', '|', '<', '>', '$', '`', '('])
