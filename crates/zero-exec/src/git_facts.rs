@@ -3,14 +3,18 @@
 //! They are read as git reads them, without running git, with bounded lookups of names and files.
 
 mod git_config;
+mod git_config_edit;
 mod git_helpers;
 mod git_index;
 mod git_location;
 mod git_refs;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
+pub(crate) use self::git_config::GitSetting;
+pub(crate) use self::git_config_edit::{SettingChange, apply_changes, diff_settings};
 pub(crate) use self::git_helpers::{
     ConfigChain, ConfigError, ConfigSummary, HelperUse, HelperValue,
 };
@@ -33,6 +37,23 @@ pub(crate) fn list_git_helpers(git: &Path) -> Vec<String> {
 /// The programs that a file with settings of git runs; the file itself if it cannot be read.
 pub(crate) fn list_git_config_helpers(config: &Path) -> Vec<String> {
     git_helpers::find_config_helpers(config)
+}
+
+/// The settings in a file that make git run something; the file itself if it cannot be read.
+pub(crate) fn list_helper_settings(config: &Path) -> BTreeSet<GitSetting> {
+    git_helpers::find_helper_settings(config)
+}
+
+/// Whether a setting makes git run something.
+pub(crate) fn is_helper_setting(name: &str, value: &str) -> bool {
+    git_helpers::is_helper_setting(name, value)
+}
+
+/// The value of a setting of the repository that contains `folder`, if it has exactly one.
+pub(crate) fn read_setting(folder: &Path, name: &str) -> Option<String> {
+    let git = folder.ancestors().find_map(RepositoryLocation::find)?;
+    let [git] = git.git_folders.as_slice() else { return None };
+    git_helpers::read_setting(&git.join("config"), name)
 }
 
 /// What matters in a file with settings of git. A missing file has no settings.

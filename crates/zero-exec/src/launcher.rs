@@ -4,6 +4,7 @@
 //! caller supplies what differs: the session that owns temporary files and network, the limits, and
 //! further writable folders.
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use zero_sandbox::{AcceptedWeakness, CommandSpec, SandboxProperty, Workspace, he
 use crate::command_policy::CommandPolicy;
 use crate::command_request::StreamMode;
 use crate::egress::CallConnections;
+use crate::git_config_draft::GitConfigDraft;
 use crate::host_commands::HostCommands;
 use crate::package_caches::PackageCaches;
 use crate::read_failure::HiddenHome;
@@ -159,8 +161,20 @@ impl CommandLauncher {
             streams,
             tmp.path(),
         );
+        let draft = match self.access {
+            LaunchAccess::AsCommands => {
+                GitConfigDraft::new(workspace, folder, tmp.path(), &self.judged.git_settings)
+            }
+            LaunchAccess::ReadOnly => None,
+        };
         let (program, args, end_note) = match &execution.command {
-            CommandLine::Shell(line) => shell::wrap(line, tmp, workspace, &environment),
+            CommandLine::Shell(line) => {
+                let line = match &draft {
+                    Some(draft) => Cow::Owned(draft.wrap_line(line)),
+                    None => Cow::Borrowed(line.as_str()),
+                };
+                shell::wrap(&line, tmp, workspace, &environment)
+            }
             CommandLine::Program(words) => {
                 let mut words = words.iter().map(OsString::from);
                 (words.next().unwrap_or_default(), words.collect(), LastFolderFile::none())
@@ -191,7 +205,7 @@ impl CommandLauncher {
         let network = given.network_use;
         let folder = folder.to_owned();
         let facts = LaunchFacts { limits: self.limits, streams, tool: None };
-        Ok(PreparedLaunch { order, folder, end_note, watch, hidden, network, facts, start })
+        Ok(PreparedLaunch { order, folder, end_note, watch, hidden, network, facts, draft, start })
     }
 }
 
@@ -225,6 +239,8 @@ pub struct PreparedLaunch {
     pub network: NetworkUseGuard,
     /// What it is started with.
     pub facts: LaunchFacts,
+    /// The settings of git that it may change.
+    pub(crate) draft: Option<GitConfigDraft>,
     /// Keeps the session from ending meanwhile.
     pub(crate) start: StartGuard,
 }

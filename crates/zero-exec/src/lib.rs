@@ -17,6 +17,7 @@ pub mod detached_thread;
 pub mod egress;
 mod environment;
 mod foreground_command;
+mod git_config_draft;
 mod git_facts;
 mod host_commands;
 pub mod jobs;

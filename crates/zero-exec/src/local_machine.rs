@@ -5,6 +5,7 @@
 
 mod glob_expansion;
 pub(crate) mod package_registries;
+mod toolchain_file;
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -159,6 +160,19 @@ impl Machine for LocalMachine<'_> {
         found
     }
 
+    fn git_setting(&self, folder: &Path, name: &str) -> Option<String> {
+        git_facts::read_setting(folder, name)
+    }
+
+    fn is_folder(&self, canonical: &Path) -> bool {
+        // Looking up `.` needs the permission to enter the folder.
+        path_survey::file_type(&canonical.join(".")) == Some(FileType::Directory)
+    }
+
+    fn names_toolchain_folder(&self, file: &Path) -> bool {
+        toolchain_file::names_folder(file)
+    }
+
     fn find_file(&self, folder: &Path, matches: &dyn Fn(&Path) -> bool) -> FileSearchOutcome {
         match UNSEARCHABLE_FOLDERS.iter().any(|endless| folder == Path::new(endless)) {
             true => FileSearchOutcome::Unfinished,
@@ -259,6 +273,18 @@ mod tests {
                 "{endless}"
             );
         }
+    }
+
+    #[test]
+    fn only_enterable_folder_is_folder() {
+        let temp = tempfile::tempdir().unwrap();
+        let root = temp.path().canonicalize().unwrap();
+        fs::write(root.join("a"), "").unwrap();
+        fs::create_dir(root.join("d")).unwrap();
+        let is_folder = |name: &str| LocalMachine::new(&[]).is_folder(&root.join(name));
+        assert!(is_folder("d"));
+        assert!(!is_folder("a"));
+        assert!(!is_folder("none"));
     }
 
     #[test]

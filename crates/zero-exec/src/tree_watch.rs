@@ -5,6 +5,8 @@
 //! checked when no process of the command is left. New ones are moved to quarantine instead of
 //! deleted, because the user may have created them meanwhile.
 
+mod mounted_paths;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -20,6 +22,7 @@ use zero_sandbox::quarantine::{self, EntryKind, Quarantine};
 use zero_sandbox::spawner::Spawner;
 use zero_sandbox::{FileType, SandboxProfile, StateDir, Workspace};
 
+use self::mounted_paths::MountedPath;
 use crate::command_policy::CommandPolicy;
 use crate::confined_git::ConfinedGit;
 use crate::git_facts::{self, RepositoryLocation};
@@ -213,6 +216,8 @@ pub struct TreeWatch {
     kept: Quarantine,
     /// Reads the repositories afterwards.
     git: ConfinedGit,
+    /// The existing paths that a mount made read-only for the command.
+    mounted: Vec<MountedPath>,
     location: CommandLocation,
 }
 
@@ -406,6 +411,7 @@ impl TreeWatch {
             policy,
             kept,
             git: ConfinedGit::default(),
+            mounted: Vec::new(),
             location: CommandLocation::default(),
         })
     }
@@ -425,6 +431,7 @@ impl TreeWatch {
     /// Git is searched in `search_path`.
     pub(super) fn with_profile(mut self, profile: &SandboxProfile, search_path: String) -> Self {
         self.git = ConfinedGit::new(profile, search_path);
+        self.mounted = MountedPath::list(profile);
         self
     }
 
@@ -455,6 +462,7 @@ impl TreeWatch {
             taken.opens_by_rule = false;
         }
         self.quarantine_changed(&mut report);
+        self.check_mounts(&mut report);
         self.check_contents(&found, &mut report);
         report.warnings.extend(self.list_gaps(&found));
         if report.quarantined.len() > REPORTED_MAX {
@@ -521,6 +529,25 @@ impl TreeWatch {
             {
                 self.quarantine_path(path, CHANGED, report);
             }
+        }
+    }
+
+    /// Reports read-only files that another program replaced meanwhile, because the kernel then takes
+    /// the mount away and the command could change the new file. Settings of git that run code and
+    /// came with it are quarantined.
+    fn check_mounts(&self, report: &mut WatchReport) {
+        for mounted in self.mounted.iter().filter(|mounted| mounted.is_replaced()) {
+            let path = mounted.path();
+            let helpers = mounted.new_helpers();
+            if !helpers.is_empty() {
+                let why =
+                    format!("a file with settings of git that run code ({})", helpers.join(", "));
+                self.quarantine_path(path, &why, report);
+            }
+            report.warnings.push(format!(
+                "`{}` was replaced by another program while the command ran, so that the command could change it too; inspect it before you continue",
+                show_path(path)
+            ));
         }
     }
 

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use crate::host::HostName;
+use crate::program::GitSettingChange;
 
 /// What the commands of a call may read, change and reach.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,6 +19,9 @@ pub struct CommandAccess {
     pub writes: WriteScope,
     /// The hosts that they may connect to.
     pub network: NetworkScope,
+    /// The settings of the repository that their only command was judged to change. The file stays
+    /// read-only for the command; zero makes these changes and no others.
+    pub git_settings: Vec<GitSettingChange>,
 }
 
 /// The files that commands may change, besides their private temporary files.
@@ -91,7 +95,7 @@ impl CommandAccess {
             (false, true) => NetworkScope::Nothing,
             (false, false) => NetworkScope::Hosts(hosts),
         };
-        Self { reads, writes, network }
+        Self { reads, writes, network, git_settings: Vec::new() }
     }
 }
 
@@ -139,7 +143,8 @@ mod tests {
         ] {
             let reads = BTreeSet::from([PathBuf::from("/notes")]);
             let access = CommandAccess::new(reads.clone(), changes.iter());
-            assert_eq!(access, CommandAccess { reads, writes, network }, "{changes:?}");
+            let expected = CommandAccess { reads, writes, network, git_settings: Vec::new() };
+            assert_eq!(access, expected, "{changes:?}");
         }
     }
 }

@@ -34,7 +34,7 @@ use crate::decision::{EffectDecision, GrantScope, PolicyDecision, Verdict};
 use crate::host::HostPattern;
 use crate::machine::Machine;
 use crate::permission_mode::PermissionMode;
-use crate::program::FileAccess;
+use crate::program::{FileAccess, GitSettingChange};
 use crate::protected_paths::{self, ProtectedPaths};
 use crate::rule::{PolicyRule, RuleOwner, RuleSource};
 use crate::rule_set::{PathViews, PatternRoots, RuleSet};
@@ -388,7 +388,7 @@ impl<'a> RequestEvaluator<'a> {
         let folder = execution.folder.as_ref().map_or(self.folder(), TargetPath::canonical);
         let home = self.engine.places.home.as_deref();
         let mut analysis = match &execution.command {
-            CommandLine::Shell(text) => crate::shell::analyse(text, folder, home),
+            CommandLine::Shell(text) => self.analyze_line(text, folder),
             CommandLine::Program(argv) => crate::shell::analyse_program(argv, folder, home),
         };
         let line = match &execution.command {
@@ -401,6 +401,11 @@ impl<'a> RequestEvaluator<'a> {
             analysis.distrust_environment();
         }
         self.evaluate_analysis(&analysis, line, judged);
+        if execution.variables.is_empty() {
+            analysis.git_settings =
+                line.map(|line| analysis.find_git_settings(line)).unwrap_or_default();
+            judged.extend(self.describe_git_settings(&analysis.git_settings, folder));
+        }
         if execution.write_access {
             let reason = "it asks for write access to the workspace";
             judged.push(self.evaluate_access_request(
@@ -423,6 +428,48 @@ impl<'a> RequestEvaluator<'a> {
             judged.tree = Some(tree);
         }
         analyses.push(analysis);
+    }
+
+    /// Questions that show each change of a setting of git, with its present value.
+    fn describe_git_settings(
+        &self,
+        changes: &[GitSettingChange],
+        folder: &Path,
+    ) -> Vec<EffectAssessment> {
+        let describe = |change: &GitSettingChange| {
+            let now = match self.request.world.git_setting(folder, &change.name) {
+                Some(value) => format!("now `{value}`"),
+                None if change.name.contains('*') => "the branch that it follows".to_owned(),
+                None => "not set now".to_owned(),
+            };
+            let target = ".git/config".to_owned();
+            EffectAssessment {
+                changes: ChangeScope::OtherEffects,
+                ..EffectAssessment::new(
+                    "write",
+                    target,
+                    Verdict::Ask,
+                    format!("it {change} ({now})"),
+                )
+                .with_risk(RiskLevel::High)
+            }
+        };
+        changes.iter().map(describe).collect()
+    }
+
+    /// Analyzes a command line. One that only reads cannot remove the folders that it enters, so
+    /// `cd` into an existing one does not fail: `cd a; ls; cd ..` comes back.
+    fn analyze_line(&self, text: &str, folder: &Path) -> ScriptAnalysis {
+        let home = self.engine.places.home.as_deref();
+        let analysis = crate::shell::analyse(text, folder, home);
+        if !analysis.only_reads() || !analysis.has_several_folders() {
+            return analysis;
+        }
+        let is_folder = |folder: &Path| {
+            let canonical = self.request.world.canonicalize(folder);
+            canonical.is_some_and(|canonical| self.request.world.is_folder(&canonical))
+        };
+        crate::shell::analyze_reading_script(text, folder, home, &is_folder)
     }
 
     /// Evaluates the request of a command for more access than its analysis says: as that of a
@@ -706,7 +753,11 @@ impl CallAssessment {
         let changes = of_commands.map(|judged| &judged.changes);
         let changes = changes.chain(unparsed.then_some(&ChangeScope::Unknown));
         let reads = self.judged.iter().flat_map(|judged| judged.reads.iter().cloned()).collect();
-        Some(CommandAccess::new(reads, changes))
+        let git_settings = match self.analyses.as_slice() {
+            [only] => only.git_settings.clone(),
+            _ => Vec::new(),
+        };
+        Some(CommandAccess { git_settings, ..CommandAccess::new(reads, changes) })
     }
 
     fn into_decision(self) -> PolicyDecision {

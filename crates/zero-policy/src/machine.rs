@@ -22,6 +22,22 @@ pub trait Machine {
     /// The file that runs when `name` is called, if it is found.
     fn find_program(&self, name: &str, folder: &Path) -> Option<PathBuf>;
 
+    /// The value of a setting in the repository that contains `folder`, if it has exactly one.
+    fn git_setting(&self, _folder: &Path, _name: &str) -> Option<String> {
+        None
+    }
+
+    /// Whether a command can enter this folder. `false` if that is not known.
+    fn is_folder(&self, _canonical: &Path) -> bool {
+        false
+    }
+
+    /// Whether a `rust-toolchain` file may make rustup run a program other than that of a toolchain
+    /// that the user installed: it names a folder, or cannot be understood.
+    fn names_toolchain_folder(&self, _file: &Path) -> bool {
+        true
+    }
+
     /// A file beneath `folder` for which `wanted` returns true. Checks a bounded number of files,
     /// and returns `Unfinished` if there are more.
     fn find_file(&self, folder: &Path, wanted: &dyn Fn(&Path) -> bool) -> FileSearchOutcome;

@@ -27,7 +27,8 @@ mod zero_cli;
 use std::collections::HashSet;
 
 pub use self::command_analysis::{
-    CommandAnalysis, CommandClass, FileAccess, FileTouch, NestedExecution,
+    CommandAnalysis, CommandClass, FileAccess, FileTouch, GitSettingChange, GitSettingValue,
+    NestedExecution,
 };
 pub use self::package_managers::PackageManager;
 use crate::shell::ShellArg;

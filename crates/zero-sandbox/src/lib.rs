@@ -30,6 +30,7 @@ mod file_replacement;
 mod folder_handle;
 pub mod folder_lease;
 pub mod helper_process;
+pub mod in_place_edit;
 #[cfg(unix)]
 pub mod interface_addresses;
 pub mod journal;

@@ -54,6 +54,15 @@ use self::value_parsers::{
 /// dependencies only from `warn` on.
 const VERBOSE: &str = "warn,zero=info,zero_acp=debug,zero_client=debug";
 
+/// Values that a shell completes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum CompletionKind {
+    /// Keys of sessions
+    Sessions,
+    /// Names of models
+    Models,
+}
+
 /// A coding agent and a sandboxed tool runtime
 ///
 /// zero checks every tool call against your rules before it runs, executes it in a sandbox and
@@ -176,6 +185,12 @@ pub enum CliCommand {
     Completions {
         /// Shell to complete for
         shell: Shell,
+    },
+    /// Print the values that a completion script offers
+    #[command(hide = true)]
+    Complete {
+        /// Kind of values
+        kind: CompletionKind,
     },
     /// Print the manual page of zero or of one of its commands
     #[command(after_help = "Examples:

@@ -97,6 +97,7 @@ pub(crate) fn run(app: &AppContext, cli: Cli) -> anyhow::Result<ExitOutcome> {
         }
         Some(CliCommand::Doctor(args)) => doctor::run(app, &args),
         Some(CliCommand::Completions { shell }) => completions::run(app, shell),
+        Some(CliCommand::Complete { kind }) => completions::print_values(app, kind),
         Some(CliCommand::Man { command }) => man::run(app, &command),
     }
 }

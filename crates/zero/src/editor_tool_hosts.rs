@@ -20,6 +20,7 @@ use zero_runtime::tool_backend::FolderAccess;
 use zero_runtime::tool_backend::{ToolBackendError, ToolBackendRequest};
 
 use crate::AppContext;
+use crate::error_chain::describe_error;
 use crate::settings_adapter::is_about_settings;
 use crate::tool_host_factory::{ConfiguredToolBackend, EditorExtras, LocalToolHostFactory};
 
@@ -159,7 +160,7 @@ impl ToolHostFactory for EditorToolHostFactory {
 
 /// Error for the editor if a tool host could not be created.
 fn to_error(error: anyhow::Error) -> ToolHostOpenError {
-    let message = format!("{error:#}");
+    let message = describe_error(&error);
     match is_about_settings(&error) {
         true => ToolHostOpenError::Settings(message),
         false => ToolBackendError::Workspace(message).into(),

@@ -17,6 +17,7 @@ use zero_wire::client::{GatewayClient, GatewayCredentials, GatewayTarget, Gatewa
 
 use crate::AppContext;
 use crate::cli::RemoteGatewayArgs;
+use crate::error_chain::describe_error;
 use crate::gateway_connection::{SHUTDOWN_GRACE, local_principal};
 use crate::settings_adapter::acp::client_preferences;
 use crate::settings_adapter::is_about_settings;
@@ -105,7 +106,7 @@ impl GatewayDialer for EditorGatewayDialer {
     fn dial(&self) -> BoxFuture<'_, Result<GatewayConnection, GatewayLinkError>> {
         Box::pin(async {
             self.connect().await.unwrap_or_else(|error| {
-                let message = format!("{error:#}");
+                let message = describe_error(&error);
                 Err(match is_about_settings(&error) {
                     true => GatewayLinkError::Settings { message },
                     // Retrying does not help until the user fixes the cause.

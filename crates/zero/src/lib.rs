@@ -11,6 +11,7 @@ mod data_retention;
 mod device_key;
 mod editor_tool_hosts;
 mod environment;
+mod error_chain;
 pub mod exit;
 mod external_tools;
 mod folder_trust;
@@ -114,7 +115,7 @@ fn report(app: &AppContext, error: &anyhow::Error) -> ExitOutcome {
     if terminal::is_closed_pipe(error) {
         return ExitOutcome::Ok;
     }
-    app.terminal.print_error(&format!("{error:#}"));
+    app.terminal.print_error(&error_chain::describe_error(error));
     if error.is::<UsageError>() {
         ExitOutcome::Usage
     } else {

@@ -13,6 +13,7 @@ use zero_settings::models::SecretSetting;
 
 use crate::AppContext;
 use crate::cli::AcpArgs;
+use crate::error_chain::describe_error;
 use crate::settings_adapter::is_about_settings;
 use crate::settings_adapter::models::read_secret;
 
@@ -118,9 +119,9 @@ impl LocalModelKeys {
                 Some(why) => Err(ModelKeyError::Missing(why)),
             },
             Err(error) if is_about_settings(&error) => {
-                Err(ModelKeyError::Settings(format!("{error:#}")))
+                Err(ModelKeyError::Settings(describe_error(&error)))
             }
-            Err(error) => Err(ModelKeyError::Missing(format!("{error:#}"))),
+            Err(error) => Err(ModelKeyError::Missing(describe_error(&error))),
         }
     }
 }

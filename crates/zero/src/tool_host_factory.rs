@@ -34,6 +34,7 @@ use zero_wire::zero_sessions::SessionInfo;
 use crate::AppContext;
 use crate::approval::{AutoApprover, DenyAllApprover, RuleFile, TerminalApprover, elicitation};
 use crate::editor_tool_hosts::client_tool::EditorTool;
+use crate::error_chain::describe_error;
 use crate::exit::UsageError;
 use crate::external_tools::ExternalTools;
 use crate::session_grants::SessionGrants;
@@ -274,7 +275,7 @@ impl ToolBackendFactory for LocalToolBackendFactory {
         Box::pin(async move {
             let opened = opening.await.map_err(anyhow::Error::from).flatten();
             let opened = opened
-                .unwrap_or_else(|error| Err(ToolBackendError::Workspace(format!("{error:#}"))));
+                .unwrap_or_else(|error| Err(ToolBackendError::Workspace(describe_error(&error))));
             opened.map(|opened| Arc::new(opened.backend) as Arc<dyn ToolBackend>)
         })
     }

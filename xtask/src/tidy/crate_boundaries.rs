@@ -67,7 +67,15 @@ const RESTRICTED_CRATES: &[(&[&str], &[&str], &str)] = &[
         "system calls live behind zero-sandbox",
     ),
     (
-        &["clap", "clap_complete", "clap_mangen", "anstyle", "terminal_size", "tracing-subscriber"],
+        &[
+            "clap",
+            "clap_complete",
+            "clap_mangen",
+            "anstyle",
+            "pulldown-cmark",
+            "terminal_size",
+            "tracing-subscriber",
+        ],
         &["zero"],
         "the command line lives in zero",
     ),

@@ -2,10 +2,10 @@
 //! values.
 
 /// A setting: its full name, in lower case where git ignores case, and its value.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct GitSetting {
-    pub(super) name: String,
-    pub(super) value: String,
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct GitSetting {
+    pub(crate) name: String,
+    pub(crate) value: String,
 }
 
 /// The settings of a configuration; `None` if it is malformed.

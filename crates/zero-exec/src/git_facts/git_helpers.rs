@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use zero_sandbox::path_survey::{self, FolderListing, ScanOutcome};
 
-use super::git_config;
+use super::git_config::{self, GitSetting};
 use super::git_index;
 use super::git_location::RepositoryLocation;
 
@@ -303,26 +303,38 @@ fn collect_helpers(git: &Path, helpers: &mut BTreeSet<String>) {
 }
 
 fn collect_config_helpers(config: &Path, helpers: &mut BTreeSet<String>) {
+    helpers.extend(find_helper_settings(config).into_iter().map(|setting| setting.name));
+}
+
+/// The settings in a file that make git run something; the file itself if it cannot be read.
+pub(super) fn find_helper_settings(config: &Path) -> BTreeSet<GitSetting> {
     if !path_survey::exists(config) {
-        return;
+        return BTreeSet::new();
     }
     let settings = path_survey::read_small_file(config, CONFIG_BYTES_MAX)
         .and_then(|content| git_config::parse_settings(&String::from_utf8_lossy(&content)));
     match settings {
-        Some(settings) => helpers.extend(
-            settings
-                .into_iter()
-                .filter(|setting| is_helper_setting(&setting.name, &setting.value))
-                .map(|setting| setting.name),
-        ),
+        Some(settings) => settings
+            .into_iter()
+            .filter(|setting| is_helper_setting(&setting.name, &setting.value))
+            .collect(),
         None => {
-            let name = config.file_name().unwrap_or_default();
-            helpers.insert(name.to_string_lossy().into_owned());
+            let name = config.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            BTreeSet::from([GitSetting { name, value: String::new() }])
         }
     }
 }
 
-fn is_helper_setting(name: &str, value: &str) -> bool {
+/// The value of a setting in a file, if it has exactly one.
+pub(super) fn read_setting(config: &Path, name: &str) -> Option<String> {
+    let content = path_survey::read_small_file(config, CONFIG_BYTES_MAX)?;
+    let settings = git_config::parse_settings(&String::from_utf8_lossy(&content))?;
+    let mut values = settings.into_iter().filter(|setting| setting.name == name);
+    let first = values.next()?;
+    values.next().is_none().then_some(first.value)
+}
+
+pub(super) fn is_helper_setting(name: &str, value: &str) -> bool {
     let off = matches!(value.to_ascii_lowercase().as_str(), "false" | "no" | "off" | "0" | "");
     let last = name.rsplit('.').next().unwrap_or(name);
     let first = name.split('.').next().unwrap_or(name);

@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 
 use zero_core::{CommandLimitChange, RiskLevel};
 
-use super::files::CoveringRule;
+use super::files::{CandidateCompleteness, CoveringRule};
 use super::{EffectAssessment, RequestEvaluator};
 use crate::command_access::ChangeScope;
 use crate::decision::Verdict;
 use crate::host::HostName;
+use crate::machine::FileSearchOutcome;
 use crate::permission_mode::PermissionMode;
 use crate::program::{CommandClass, FileAccess, package_managers, reads_by_default};
 use crate::rule::{PolicyRule, RuleOwner, escape_glob};
@@ -156,6 +157,10 @@ impl<'a> RequestEvaluator<'a> {
         let exact = self.engine.rules.find_exact_command_rule(&words);
         let exact = exact.map(|rule| CoveringRule { rule, exact: true, changes: true });
         let exact = exact.or(whole);
+        if self.accepts_edits(invocation) {
+            let reason = format!("mode `{}` accepts edits", self.mode());
+            return (new(Verdict::Allow, reason).with_risk(RiskLevel::Medium), None);
+        }
         if let Some(why) = analysis.critical {
             let person =
                 exact.filter(|cover| cover.rule.source.owner == RuleOwner::User && !is_rm(argv));
@@ -201,8 +206,30 @@ impl<'a> RequestEvaluator<'a> {
         (judged, None)
     }
 
-    /// A question about a read-only use of `cargo` and `rustc`, if the workspace selects the program
-    /// that runs.
+    /// Whether the mode covers a command that overwrites single files which its arguments name. The
+    /// verdicts on these files are added to it.
+    fn accepts_edits(&self, invocation: &CommandInvocation) -> bool {
+        let CommandInvocation { analysis, folders, .. } = invocation;
+        let is_single = |path: &Path| {
+            // A folder has entries; a file, or one that was removed, has none.
+            self.request.world.find_file(path, &|_: &Path| true) == FileSearchOutcome::NotFound
+        };
+        analysis.edits_named_files
+            && analysis.caution.is_none()
+            && analysis.folder.is_none()
+            && !invocation.more_arguments
+            && matches!(self.mode(), PermissionMode::AcceptEdits | PermissionMode::Auto)
+            && self.runs_inside_workspace(folders)
+            && analysis.touches.iter().all(|touch| {
+                let found = self.resolve_candidates(touch.access, &touch.path, folders);
+                matches!(found.certain, CandidateCompleteness::Complete)
+                    && found.files.iter().all(|views| is_single(&views.canonical))
+            })
+    }
+
+    /// A question about a read-only use of `cargo` and `rustc`, if the workspace names the folder of
+    /// the program that runs. Rustup may also download the toolchain that a file names, but a
+    /// command that was judged to read has no network.
     fn evaluate_toolchain(
         &self,
         invocation: &CommandInvocation,
@@ -223,7 +250,7 @@ impl<'a> RequestEvaluator<'a> {
                 };
                 let mut folders = folders.iter().map(canonical);
                 let file = folders.find_map(|folder| self.find_toolchain_file(&folder))?;
-                format!("`{}` selects the toolchain that runs", file.display())
+                format!("`{}` names the program that runs", file.display())
             }
         };
         let verdict = EffectAssessment::new("exec", label.to_owned(), Verdict::Ask, reason);
@@ -233,8 +260,8 @@ impl<'a> RequestEvaluator<'a> {
         })
     }
 
-    /// A file of the workspace that tells rustup which toolchain to use in `folder`, and that may name
-    /// any program. A folder that cannot be looked at counts as one with such a file.
+    /// A file of the workspace that tells rustup to run a program in `folder` that the user did not
+    /// install. A folder that cannot be looked at counts as one with such a file.
     fn find_toolchain_file(&self, folder: &Path) -> Option<PathBuf> {
         const NAMES: [&str; 2] = ["rust-toolchain", "rust-toolchain.toml"];
         folder.ancestors().take_while(|folder| self.is_inside(folder)).find_map(|folder| {
@@ -242,7 +269,9 @@ impl<'a> RequestEvaluator<'a> {
             NAMES.iter().find_map(|name| {
                 let pattern = format!("{}/{name}", escape_glob(written));
                 match self.request.world.expand_glob(&pattern, 1) {
-                    Some(found) => found.into_iter().next(),
+                    Some(found) => found
+                        .into_iter()
+                        .find(|file| self.request.world.names_toolchain_folder(file)),
                     None => Some(folder.join(name)),
                 }
             })

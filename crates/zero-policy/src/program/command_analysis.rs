@@ -1,5 +1,7 @@
 //! What a command line does: the files it touches, the hosts it reaches and the commands it runs.
 
+use std::fmt;
+
 use crate::program::arguments::join_args;
 use crate::shell::ShellArg;
 
@@ -16,9 +18,14 @@ pub struct CommandAnalysis {
     pub runs: Vec<NestedExecution>,
     /// Why it is critical, in a few words such as `removes files recursively`.
     pub critical: Option<&'static str>,
+    /// Whether it is critical only because it overwrites the files in `touches`, each of which its
+    /// arguments name. A mode that accepts edits of these files accepts it.
+    pub edits_named_files: bool,
     /// Why a rule for its name alone does not cover it, in a few words such as `\`-c\` sets an
     /// alias that runs a command`.
     pub caution: Option<String>,
+    /// The settings of the repository that it changes, if they are known and make git run nothing.
+    pub git_settings: Vec<GitSettingChange>,
     /// The folder it works in, if an option such as `git -C` sets one. `touches` are relative to
     /// it.
     pub folder: Option<ShellArg>,
@@ -37,6 +44,37 @@ pub enum CommandClass {
     /// Anything.
     #[default]
     Opaque,
+}
+
+/// A change of a setting of a git repository.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GitSettingChange {
+    /// Its name, such as `user.name`; a `*` stands for the name of a branch.
+    pub name: String,
+    /// Its new value.
+    pub value: GitSettingValue,
+}
+
+/// The new value of a setting.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GitSettingValue {
+    /// This text.
+    Exactly(String),
+    /// The name of a remote or of a branch, which git works out.
+    Tracking,
+    /// None: the setting is removed.
+    Removed,
+}
+
+impl fmt::Display for GitSettingChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = &self.name;
+        match &self.value {
+            GitSettingValue::Exactly(value) => write!(f, "sets `{name}` to `{value}`"),
+            GitSettingValue::Tracking => write!(f, "sets `{name}`"),
+            GitSettingValue::Removed => write!(f, "removes `{name}`"),
+        }
+    }
 }
 
 /// What is done to a file.
@@ -103,6 +141,21 @@ impl CommandAnalysis {
 
     pub(super) fn wrapper() -> Self {
         Self::with_class(CommandClass::Wrapper)
+    }
+
+    /// Adds settings of the repository that it changes, and their file.
+    #[must_use]
+    pub(super) fn with_git_settings(mut self, changes: Vec<GitSettingChange>) -> Self {
+        if changes.is_empty() {
+            return self;
+        }
+        self.git_settings = changes;
+        let file = ShellArg::known(".git/config");
+        let is_known = |touch: &FileTouch| touch.access == FileAccess::Write && touch.path == file;
+        match self.touches.iter().any(is_known) {
+            true => self,
+            false => self.with_touch(FileAccess::Write, &file),
+        }
     }
 
     #[must_use]

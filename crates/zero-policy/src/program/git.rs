@@ -6,6 +6,7 @@
 mod config_effect;
 mod read_commands;
 mod remote_commands;
+mod setting_changes;
 mod write_commands;
 
 use self::config_effect::GitConfigEffect;
@@ -129,6 +130,9 @@ impl<'a> GitGlobalOptions<'a> {
 
     /// The analysis of the command, with the effects of the global options added.
     fn finish(self, mut study: CommandAnalysis) -> CommandAnalysis {
+        if self.study.caution.is_some() || !self.study.runs.is_empty() || self.folder.is_some() {
+            study.git_settings.clear();
+        }
         if self.study.caution.is_some() {
             study.nature = CommandClass::Opaque;
         }

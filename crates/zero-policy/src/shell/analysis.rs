@@ -5,7 +5,9 @@
 
 use std::path::PathBuf;
 
-use crate::program::{CommandAnalysis, CommandClass, FileAccess, ignores_environment};
+use crate::program::{
+    CommandAnalysis, CommandClass, FileAccess, GitSettingChange, ignores_environment,
+};
 use crate::shell::ShellArg;
 use crate::shell::ast::SourceSpan;
 
@@ -16,9 +18,58 @@ pub struct ScriptAnalysis {
     pub nodes: Vec<AnalysisNode>,
     /// Text that could not be parsed and may still run.
     pub unparsed: Option<String>,
+    /// The settings of git that it changes, if it is a single command that changes known ones.
+    pub git_settings: Vec<GitSettingChange>,
 }
 
 impl ScriptAnalysis {
+    /// The settings that a line changes, if it is nothing but one call of git.
+    pub(crate) fn find_git_settings(&self, line: &str) -> Vec<GitSettingChange> {
+        let mut only: Option<&CommandInvocation> = None;
+        for node in &self.nodes {
+            match &node.kind {
+                AnalysisNodeKind::Command(invocation) if only.is_none() => only = Some(invocation),
+                AnalysisNodeKind::File(file) if !file.redirected => {}
+                AnalysisNodeKind::Host(_) => {}
+                _ => return Vec::new(),
+            }
+        }
+        let is_plain = |invocation: &&CommandInvocation| {
+            // Without variables before it.
+            line.starts_with("git ")
+                && !line.contains(['\n', '&', ';', '|', '<', '>', '$', '`', '('])
+                && invocation.argv.first().and_then(ShellArg::as_known) == Some("git")
+                && invocation.analysis.caution.is_none()
+                && invocation.analysis.critical.is_none()
+                && !invocation.more_arguments
+        };
+        let found = only.filter(is_plain).filter(|_| self.unparsed.is_none());
+        found.map(|invocation| invocation.analysis.git_settings.clone()).unwrap_or_default()
+    }
+
+    /// Whether all that it does is known, and it only reads files.
+    pub(crate) fn only_reads(&self) -> bool {
+        let reads = |node: &AnalysisNode| match &node.kind {
+            AnalysisNodeKind::Structure => true,
+            AnalysisNodeKind::Command(invocation) => {
+                invocation.analysis.nature == CommandClass::ReadOnly
+            }
+            AnalysisNodeKind::File(file) => file.access == FileAccess::Read,
+            AnalysisNodeKind::Host(_) | AnalysisNodeKind::Uncertainty(_) => false,
+        };
+        self.unparsed.is_none() && self.nodes.iter().all(reads)
+    }
+
+    /// Whether a command may run in one of several folders, because `cd` may have failed.
+    pub(crate) fn has_several_folders(&self) -> bool {
+        self.nodes.iter().any(|node| match &node.kind {
+            AnalysisNodeKind::Command(invocation) => {
+                matches!(&invocation.folders, WorkingFolders::OneOf(folders) if folders.len() > 1)
+            }
+            _ => false,
+        })
+    }
+
     /// Records that a variable of unknown effect is set for all commands.
     pub(crate) fn distrust_environment(&mut self) {
         for node in &mut self.nodes {

@@ -62,7 +62,25 @@ const TOO_LARGE: &str = "it has too many commands to check";
 
 /// Analyzes a script that runs in `folder`.
 pub fn analyze_script(text: &str, folder: &Path, home: Option<&Path>) -> ScriptAnalysis {
-    let mut walker = ScriptWalker::new(home);
+    walk_script(text, folder, ScriptWalker::new(home))
+}
+
+/// Analyzes a script under the assumption that the shell can enter the folders for which
+/// `is_folder` returns true. Correct only for a script that changes nothing.
+pub(crate) fn analyze_reading_script<'a>(
+    text: &'a str,
+    folder: &Path,
+    home: Option<&'a Path>,
+    is_folder: &'a dyn Fn(&Path) -> bool,
+) -> ScriptAnalysis {
+    walk_script(
+        text,
+        folder,
+        ScriptWalker { is_folder: Some(is_folder), ..ScriptWalker::new(home) },
+    )
+}
+
+fn walk_script<'a>(text: &'a str, folder: &Path, mut walker: ScriptWalker<'a>) -> ScriptAnalysis {
     let mut state = ShellState::new(folder);
     let here = NodeContext { parent: None, span: None };
     walker.walk_text(text, None, here, &mut state);
@@ -127,6 +145,8 @@ struct PipedOutput {
 
 struct ScriptWalker<'a> {
     home: Option<&'a Path>,
+    /// Whether the shell can enter a folder, if that is known.
+    is_folder: Option<&'a dyn Fn(&Path) -> bool>,
     analysis: ScriptAnalysis,
     depth: usize,
     /// Bytes of inner scripts parsed so far.
@@ -178,16 +198,18 @@ struct TrapHandler {
 struct ExitStates {
     succeeded: ShellState,
     failed: ShellState,
+    /// Whether it does not fail. What would run after a failure is analyzed all the same.
+    certain: bool,
 }
 
 impl ExitStates {
     fn from_single(state: ShellState) -> Self {
-        Self { failed: state.clone(), succeeded: state }
+        Self { failed: state.clone(), succeeded: state, certain: false }
     }
 
     fn merge(self) -> ShellState {
         // If both are the same, keep only one, so that it can be changed in place.
-        if self.succeeded.is_same(&self.failed) {
+        if self.certain || self.succeeded.is_same(&self.failed) {
             return self.succeeded;
         }
         self.succeeded.merge(&self.failed)
@@ -198,6 +220,7 @@ impl<'a> ScriptWalker<'a> {
     fn new(home: Option<&'a Path>) -> Self {
         Self {
             home,
+            is_folder: None,
             analysis: ScriptAnalysis::default(),
             depth: 0,
             inner_bytes: 0,
@@ -255,6 +278,7 @@ impl<'a> ScriptWalker<'a> {
         // The walker borrows the text while it follows it; inner texts live shorter.
         let mut inner = ScriptWalker {
             home: self.home,
+            is_folder: self.is_folder,
             analysis: std::mem::take(&mut self.analysis),
             depth: self.depth,
             inner_bytes: self.inner_bytes,
@@ -351,13 +375,18 @@ impl<'a> ScriptWalker<'a> {
                 }
                 ListOperator::And => {
                     let now = self.walk_item(item, here, after.succeeded);
-                    ExitStates { failed: after.failed.merge(&now.failed), succeeded: now.succeeded }
+                    ExitStates {
+                        failed: after.failed.merge(&now.failed),
+                        succeeded: now.succeeded,
+                        certain: after.certain && now.certain,
+                    }
                 }
                 ListOperator::Or => {
                     let now = self.walk_item(item, here, after.failed);
                     ExitStates {
                         succeeded: after.succeeded.merge(&now.succeeded),
                         failed: now.failed,
+                        certain: false,
                     }
                 }
             };

@@ -28,6 +28,8 @@ const FILES: &[&str] = &[
     "/w/plain/a",
     "/w/plain/deep/b",
     "/w/real/secret.txt",
+    "/w/pinned/rust-toolchain.toml",
+    "/w/custom/rust-toolchain.toml",
 ];
 /// A symlink and its target.
 const LINK: (&str, &str) = ("/w/link", "/w/real");
@@ -66,11 +68,21 @@ impl Machine for FakeMachine {
         self.npm.filter(|_| name == "npm").map(PathBuf::from)
     }
 
+    fn is_folder(&self, canonical: &Path) -> bool {
+        let mut files = FILES.iter().map(Path::new);
+        files.any(|file| file != canonical && file.starts_with(canonical))
+    }
+
+    fn names_toolchain_folder(&self, file: &Path) -> bool {
+        !file.starts_with("/w/pinned")
+    }
+
     fn find_file(&self, folder: &Path, wanted: &dyn Fn(&Path) -> bool) -> FileSearchOutcome {
         if HUGE_FOLDERS.iter().any(|endless| Path::new(endless) == folder) {
             return FileSearchOutcome::Unfinished;
         }
-        let mut beneath = FILES.iter().map(PathBuf::from).filter(|file| file.starts_with(folder));
+        let is_beneath = |file: &PathBuf| file.starts_with(folder) && file != folder;
+        let mut beneath = FILES.iter().map(PathBuf::from).filter(is_beneath);
         beneath
             .find(|file| wanted(file))
             .map_or(FileSearchOutcome::NotFound, FileSearchOutcome::Found)
@@ -123,6 +135,69 @@ fn check_in_auto_mode(command: &str, expected: &str) {
         expected,
     );
     check(PermissionMode::Auto, "allow Bash(*); allow Edit; allow Delete", command, expected);
+}
+
+#[test]
+fn reading_script_returns_from_existing_folder() {
+    let ask = PermissionMode::Ask;
+    check(ask, "", "cd src; ls; cd ..; ls", "allow");
+    check(ask, "", "cd src; cat a.rs; cd ../docs; cat a.md; cd ..; ls", "allow");
+    // Nothing else may make `cd` fail.
+    for command in [
+        "cd none; ls; cd ..; ls",
+        "cd src/a.rs; ls; cd ..; ls",
+        "cd src; cd ..; cd ..; ls",
+        "cd src | ls; cd ..; ls",
+        "cd src || cd ..; cd ..; ls",
+        "cd $X; cd ..; ls",
+        "cd src & cd ..; ls",
+        "(cd src); cd ..; ls",
+    ] {
+        check(ask, "", command, "ask");
+    }
+    // A script that changes something may remove the folder first.
+    let edits = PermissionMode::AcceptEdits;
+    check(edits, "", "mv src lib; cd src; cd ..; cat x", "ask");
+    check(edits, "", "echo > plain/a; cd src; cd ..; cat x", "ask");
+    check(ask, "allow Bash(make:*)", "make; cd src; cd ..; cat x", "ask");
+    check(ask, "deny Read(real/**)", "cd real || cat real/secret.txt", "deny");
+}
+
+#[test]
+fn toolchain_file_is_asked_about_if_it_names_folder() {
+    let ask = PermissionMode::Ask;
+    for version in ["cargo --version", "rustc -V", "cargo -V"] {
+        check(ask, "", version, "allow");
+        check(ask, "", &format!("cd pinned && {version}"), "allow");
+        check(ask, "", &format!("cd custom && {version}"), "ask");
+        check(ask, "", &format!("cd pinned/../custom && {version}"), "ask");
+    }
+}
+
+#[test]
+fn restored_file_is_an_edit() {
+    let edits = PermissionMode::AcceptEdits;
+    for (command, expected) in [
+        ("git restore src/a.rs", "allow"),
+        ("cd src && git restore a.rs", "allow"),
+        ("git restore src", "ask"),
+        ("git restore src/a.rs docs", "ask"),
+        ("git restore huge", "ask"),
+        ("git restore link", "ask"),
+        ("git restore $X", "ask"),
+        ("git -c core.fsmonitor=./x restore src/a.rs", "ask"),
+        ("git -C src restore a.rs", "ask"),
+        ("find . -name x | xargs git restore src/a.rs", "ask"),
+        ("git restore --recurse-submodules src/a.rs", "ask"),
+        ("git restore .vscode/tasks.json", "ask"),
+    ] {
+        check(edits, "", command, expected);
+        check(PermissionMode::Ask, "allow Bash(git:*)", command, "ask");
+        check(PermissionMode::Plan, "", command, "deny");
+    }
+    check(edits, "deny Edit(src/**)", "git restore src/a.rs", "deny");
+    check(edits, "ask Edit(src/**)", "git restore src/a.rs", "ask");
+    check(edits, "deny Bash(git restore:*)", "git restore src/a.rs", "deny");
 }
 
 #[test]

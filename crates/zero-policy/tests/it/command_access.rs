@@ -21,8 +21,43 @@ fn check(command: &str, writes: &[&str], network: NetworkScope) {
         [] => WriteScope::Nothing,
         paths => WriteScope::Paths(paths.iter().map(PathBuf::from).collect()),
     };
-    let CommandAccess { reads: _, writes: found, network: reached } = access(command);
+    let CommandAccess { writes: found, network: reached, .. } = access(command);
     assert_eq!((found, reached), (writes, network), "{command}");
+}
+
+#[test]
+fn only_single_git_command_changes_settings() {
+    let changes = |command: &str| access(command).git_settings.len();
+    assert_eq!(changes("git config user.name X"), 1);
+    assert_eq!(changes("git remote add o https://h/p"), 2);
+    assert_eq!(changes("git push -u origin main"), 2);
+    for command in [
+        "git config user.name X; ls",
+        "git config user.name X && git config core.pager evil",
+        "ls | git config user.name X",
+        "git config user.name X > out",
+        "git config user.name $X",
+        "git config user.name $(evil)",
+        "A=1 git config user.name X",
+        "GIT_DIR=x git config user.name X",
+        "env git config user.name X",
+        "git -C sub config user.name X",
+        "git -c core.pager=evil config user.name X",
+        "git --git-dir=x config user.name X",
+        "./git config user.name X",
+        "(git config user.name X)",
+        "git push -uf origin main",
+        "git push -u --force origin main",
+    ] {
+        assert_eq!(changes(command), 0, "{command}");
+    }
+    // No rule or mode makes such a change unasked.
+    for mode in [PermissionMode::Ask, PermissionMode::AcceptEdits, PermissionMode::Auto] {
+        let engine = build_engine("allow Bash(*); allow Edit(.git/config); allow Edit", mode);
+        for command in ["git config user.name X", "git remote add o https://h/p"] {
+            assert_eq!(decide_command(&engine, command).verdict.as_str(), "ask", "{command}");
+        }
+    }
 }
 
 #[test]

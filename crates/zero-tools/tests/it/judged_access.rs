@@ -3,6 +3,8 @@
 //! The tables of programs are never complete. So these tests judge by empty ones: the policy takes
 //! every command for a harmless one, and the command is an attack.
 
+mod git_settings;
+
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -6,6 +6,7 @@ use zero_settings::edit::ValueEdit;
 use zero_settings::{SettingsEntry, SettingsLayerKind, TrustStore, WorkspaceSettings};
 
 use crate::AppContext;
+use crate::error_chain::describe_error;
 use crate::exit::UsageError;
 use crate::settings_file_edit::EditableSettingsFile;
 
@@ -62,7 +63,7 @@ impl RuleFile {
 
     /// Adds exactly these allow rules. The error is text for the user.
     pub(crate) fn add_rules(&self, rules: Vec<String>) -> Result<(), String> {
-        self.try_add(&rules).map_err(|error| format!("{error:#}"))
+        self.try_add(&rules).map_err(|error| describe_error(&error))
     }
 
     fn try_add(&self, rules: &[String]) -> anyhow::Result<()> {

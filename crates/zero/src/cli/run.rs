@@ -68,6 +68,9 @@ pub struct RunArgs {
     /// Show all output of commands, not only its last lines
     #[arg(short, long)]
     pub verbose: bool,
+    /// Print the answer as the model wrote it, without rendering Markdown on a terminal
+    #[arg(long)]
+    pub plain: bool,
     /// Show the model's thinking
     #[arg(long)]
     pub thoughts: bool,

@@ -1,4 +1,9 @@
-//! `zero completions`: shell completion scripts.
+//! `zero completions`: shell completion scripts, and the values that these scripts ask for.
+//!
+//! clap generates the scripts for commands and options. What is appended here completes session keys
+//! and models: the shell runs `zero complete`, which prints one value per line.
+
+mod completion_values;
 
 use clap::CommandFactory;
 use clap_complete::Shell;
@@ -7,9 +12,82 @@ use crate::AppContext;
 use crate::cli::Cli;
 use crate::exit::ExitOutcome;
 
+pub(super) use self::completion_values::run as print_values;
+
+/// Completes values in bash, before the generated function.
+const BASH_VALUES: &str = include_str!("completions/values.bash");
+/// The functions that the generated script of zsh calls for values.
+const ZSH_VALUES: &str = include_str!("completions/values.zsh");
+/// Completes values in fish, besides the generated script.
+const FISH_VALUES: &str = include_str!("completions/values.fish");
+
 pub(super) fn run(app: &AppContext, shell: Shell) -> anyhow::Result<ExitOutcome> {
+    app.terminal.out.write(&generate_script(shell))?;
+    Ok(ExitOutcome::Ok)
+}
+
+fn generate_script(shell: Shell) -> String {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "zero", &mut script);
-    app.terminal.out.write(&String::from_utf8_lossy(&script))?;
-    Ok(ExitOutcome::Ok)
+    let script = String::from_utf8_lossy(&script).into_owned();
+    match shell {
+        Shell::Bash => {
+            script.replace("complete -F _zero ", "complete -F _zero_or_values ") + BASH_VALUES
+        }
+        Shell::Zsh => complete_zsh_values(&script),
+        Shell::Fish => script + FISH_VALUES,
+        _ => script,
+    }
+}
+
+/// Names a function for values in the lines of the options and arguments that take them.
+fn complete_zsh_values(script: &str) -> String {
+    let mut completed = String::with_capacity(script.len() + ZSH_VALUES.len());
+    for line in script.lines() {
+        let values = if line.contains("--session=") || line.contains("--resume=") {
+            "_zero_sessions"
+        } else if line.contains("--model=") {
+            "_zero_models"
+        } else if line.contains("':session -- ") {
+            "_zero_sessions"
+        } else {
+            "_default"
+        };
+        if line.starts_with("if [ \"$funcstack[1]\"") {
+            completed.push_str(ZSH_VALUES);
+        }
+        completed.push_str(&line.replace(":_default'", &format!(":{values}'")));
+        completed.push('\n');
+    }
+    completed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_script_asks_for_session_keys_and_models() {
+        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+            let script = generate_script(shell);
+            assert!(script.contains("zero complete"), "{shell}");
+        }
+        let bash = generate_script(Shell::Bash);
+        assert_eq!(bash.matches("complete -F _zero_or_values ").count(), 2);
+        let zsh = generate_script(Shell::Zsh);
+        let lines = |wanted: &str| zsh.lines().filter(|line| line.contains(wanted)).count();
+        assert!(lines("--session=[") >= 2 && lines("':session -- ") >= 6);
+        for line in zsh.lines() {
+            let has_key = ["--session=[", "--resume=[", "--model=[", "':session -- "];
+            if has_key.iter().any(|key| line.contains(key)) {
+                assert!(line.contains(":_zero_"), "{line}");
+            }
+        }
+        assert_eq!(lines("_zero_sessions() {"), 1);
+    }
+
+    #[test]
+    fn other_shells_keep_the_generated_script() {
+        assert!(!generate_script(Shell::Elvish).contains("zero complete"));
+    }
 }

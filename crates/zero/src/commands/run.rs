@@ -191,7 +191,8 @@ async fn run_turn(
     };
     let form = if args.json { RunFormat::Json } else { RunFormat::Text };
     let counter = turn.counter().clone();
-    let details = RunDetails { thoughts: args.thoughts, whole_output: args.verbose };
+    let details =
+        RunDetails { thoughts: args.thoughts, whole_output: args.verbose, plain: args.plain };
     let mut show = RunPrinter::new(&app.terminal, form, details, counter);
     // Nothing is written over a question. What a script reads from stdout goes on.
     let waits_for_answers = form == RunFormat::Text || app.terminal.out.is_terminal();

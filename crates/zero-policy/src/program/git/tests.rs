@@ -154,7 +154,7 @@ fn git_address_is_host_but_remote_name_is_not() {
     check("git clone ./a b", "files read(./a/**) write(b/**)");
     check("git fetch origin", "program");
     check("git push https://h/r main", "program host(https://h/r)");
-    check("git remote add o https://h/r", "program host(https://h/r)");
+    check("git remote add o https://h/r", "program write(.git/config) host(https://h/r)");
     check("git ls-remote https://h/r", "read-only host(https://h/r)");
     check("git ls-remote origin", "program");
     check("git submodule add https://h/r sub", "program write(sub/**) host(https://h/r)");

@@ -6,6 +6,7 @@ use super::remote_commands::{
     add_push, add_templates, analyze_clone, analyze_remote, analyze_submodule, analyze_svn,
     analyze_transfer,
 };
+use super::setting_changes;
 use crate::program::arguments::{args_from, known_text, unknown_arg};
 use crate::program::command_analysis::{CommandAnalysis, FileAccess, NestedExecution};
 use crate::program::options::{ParsedArguments, ValueUse, options};
@@ -16,13 +17,14 @@ use crate::word_list::words;
 pub(super) fn analyze(name: &str, args: &[ShellArg]) -> CommandAnalysis {
     match name {
         "clone" => analyze_clone(args),
-        "fetch" | "pull" | "push" | "ls-remote" | "fetch-pack" => analyze_transfer(name, args),
+        "push" => analyze_transfer(name, args).with_git_settings(setting_changes::from_push(args)),
+        "fetch" | "pull" | "ls-remote" | "fetch-pack" => analyze_transfer(name, args),
         "send-pack" | "http-push" => add_push(analyze_transfer(name, args), args),
         "subtree" | "lfs" if known_text(args.first()) == "push" => {
             add_push(CommandAnalysis::opaque(), args_from(args, 1))
         }
         "svn" => analyze_svn(args),
-        "remote" => analyze_remote(args),
+        "remote" => analyze_remote(args).with_git_settings(setting_changes::from_remote(args)),
         "submodule" => analyze_submodule(args),
         "reset" => analyze_reset(args),
         "checkout" => analyze_checkout(args),
@@ -43,7 +45,7 @@ pub(super) fn analyze(name: &str, args: &[ShellArg]) -> CommandAnalysis {
             Some(None) => caution_unknown_words(CommandAnalysis::opaque(), args_from(args, 0)),
             _ => CommandAnalysis::opaque(),
         },
-        "branch" => analyze_branch(args),
+        "branch" => analyze_branch(args).with_git_settings(setting_changes::from_branch(args)),
         "tag" => {
             let line =
                 options!("-mFu: message: file: local-user: cleanup: delete").git().parse(args);
@@ -101,7 +103,7 @@ pub(super) fn analyze(name: &str, args: &[ShellArg]) -> CommandAnalysis {
             add_scripts(CommandAnalysis::opaque(), &line.all_values(&["x", "extcmd"]))
                 .with_caution("it runs a tool that the settings name")
         }
-        "config" => analyze_config(args),
+        "config" => analyze_config(args).with_git_settings(setting_changes::from_config(args)),
         "hook" => CommandAnalysis::opaque().with_run(NestedExecution::Unknown("it runs a hook")),
         "init" => {
             let line = options!(
@@ -316,7 +318,27 @@ fn analyze_restore(args: &[ShellArg]) -> CommandAnalysis {
     if staged_only {
         return study;
     }
-    add_written_folders(study, &line.operands.iter().filter_map(parse_pathspec).collect::<Vec<_>>())
+    let edits_named_files = !line.operands.is_empty() && args.iter().all(is_plain_restore_arg);
+    let written: Vec<ShellArg> = line.operands.iter().filter_map(parse_pathspec).collect();
+    CommandAnalysis { edits_named_files, ..add_written_folders(study, &written) }
+}
+
+/// Whether an argument of `git restore` is a plain path or an option that restores nothing besides
+/// the named paths.
+fn is_plain_restore_arg(arg: &ShellArg) -> bool {
+    let Some(text) = arg.as_known() else { return false };
+    match text.strip_prefix('-') {
+        Some(_) => {
+            words!("-- -q --quiet -S --staged -W --worktree -SW --source=HEAD").contains(&text)
+        }
+        // Neither a pathspec with magic or globs nor a folder by its name.
+        None => {
+            let last = text.rsplit('/').next().unwrap_or_default();
+            !matches!(last, "" | "." | "..")
+                && !text.starts_with(':')
+                && !text.contains(['*', '?', '[', '\\'])
+        }
+    }
 }
 
 fn analyze_clean(args: &[ShellArg]) -> CommandAnalysis {

@@ -88,8 +88,9 @@ impl ScriptWalker<'_> {
                 let failed = state.clone();
                 self.invoke(argv, false, &state, here, input);
                 let folders = self.resolve_cd_target(&name, &rest, &state);
+                let certain = self.can_enter(&folders);
                 self.change_folders(folders, &mut state);
-                return ExitStates { succeeded: state, failed };
+                return ExitStates { succeeded: state, failed, certain };
             }
             "popd" => self.change_folders(WorkingFolders::Unknown, &mut state),
             "trap" => {
@@ -143,6 +144,15 @@ impl ScriptWalker<'_> {
                 UncertaintyKind::Unresolved,
                 reason,
             );
+        }
+    }
+
+    fn can_enter(&self, folders: &WorkingFolders) -> bool {
+        match (self.is_folder, folders) {
+            (Some(is_folder), WorkingFolders::OneOf(folders)) => {
+                folders.iter().all(|folder| is_folder(folder))
+            }
+            _ => false,
         }
     }
 

@@ -61,6 +61,68 @@ async fn git_works_with_hooks_and_config_protected() {
     assert!(left.is_empty(), "{left:?}");
 }
 
+/// Runs a command that waits until it can append to the configuration, and replaces the
+/// configuration meanwhile as git does. Returns the structured output.
+async fn replace_config_meanwhile(
+    place: &ProtectedPathFixture,
+    appended: &str,
+    setting: [&str; 2],
+) -> Value {
+    // For a moment, what is written goes to the old file.
+    let attack = format!(
+        "touch started; for i in $(seq 1000); do printf '{appended}' 2>/dev/null >> .git/config && \
+         sleep 0.5 && grep -q evil .git/config && exit 0; sleep 0.02; done; exit 9"
+    );
+    let work = place.path("work");
+    let replace = async {
+        while !work.join("started").exists() {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+        run_git(&work, &["config", setting[0], setting[1]]);
+    };
+    let (facts, ()) = tokio::join!(place.run_structured(&attack), replace);
+    std::fs::remove_file(work.join("started")).unwrap();
+    facts
+}
+
+#[tokio::test]
+async fn config_replaced_from_outside_is_checked_afterwards() {
+    let before = |base: &Path| create_repository(&base.join("work"));
+    let place = ProtectedPathSetup { before: &before, ..ProtectedPathSetup::default() }.open();
+    let config = place.path("work/.git/config");
+    // The kernel took the mount away with the file, so that the command succeeds.
+    let evil = "[core]\\n\\tfsmonitor = ./evil\\n";
+    let facts = replace_config_meanwhile(&place, evil, ["user.name", "Me"]).await;
+    assert_eq!(facts["exit_code"], 0, "{facts}");
+    let text = std::fs::read_to_string(&config).unwrap_or_default();
+    assert_eq!(facts["quarantined"][0]["path"], ".git/config", "{facts} {text}");
+    assert!(facts["quarantined"][0]["why"].as_str().unwrap().contains("core.fsmonitor"), "{facts}");
+    assert!(!config.exists());
+    // What runs no code stays, and is reported.
+    run_git(&place.path("work"), &["config", "core.bare", "false"]);
+    let facts =
+        replace_config_meanwhile(&place, "[evil]\\n\\ty = 1\\n", ["user.name", "You"]).await;
+    assert_eq!(facts["exit_code"], 0, "{facts}");
+    assert!(facts.get("quarantined").is_none_or(|list| list == &serde_json::json!([])), "{facts}");
+    assert!(facts.to_string().contains("was replaced by another program"), "{facts}");
+    assert!(config.exists());
+    // A helper that was there before is the user's.
+    run_git(&place.path("work"), &["config", "core.pager", "less"]);
+    let facts =
+        replace_config_meanwhile(&place, "[evil]\\n\\tz = 1\\n", ["user.name", "Them"]).await;
+    assert_eq!(facts["exit_code"], 0, "{facts}");
+    assert!(config.exists(), "{facts}");
+}
+
+#[tokio::test]
+async fn command_alone_leaves_no_replacement_warning() {
+    let before = |base: &Path| create_repository(&base.join("work"));
+    let place = ProtectedPathSetup { before: &before, ..ProtectedPathSetup::default() }.open();
+    let facts = place.run_structured("echo x > new && git add new && git commit -qm new").await;
+    assert_eq!(facts["exit_code"], 0, "{facts}");
+    assert!(!facts.to_string().contains("replaced by another program"), "{facts}");
+}
+
 #[tokio::test]
 async fn worktree_is_usable_and_its_repository_protected() {
     let before = |base: &Path| {

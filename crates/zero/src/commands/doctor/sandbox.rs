@@ -13,6 +13,7 @@ use zero_settings::sandbox::LOCALHOST;
 
 use super::findings::DoctorReport;
 use crate::AppContext;
+use crate::error_chain::describe_error;
 
 const SANDBOX: &str = "sandbox";
 const LIMITS: &str = "limits";
@@ -82,7 +83,7 @@ fn run_trial(
     settings: &WorkspaceSettings,
     limits: &HostLimits,
 ) -> Result<SandboxProbeReport, String> {
-    let to_text = |error: anyhow::Error| format!("{error:#}");
+    let to_text = |error: anyhow::Error| describe_error(&error);
     let workspace = app.config.open_workspace(&[]).map_err(|error| to_text(error.into()))?;
     let mut config = app.host_config(workspace, settings, None).map_err(to_text)?;
     config.limits = limits.clone();

@@ -19,6 +19,7 @@ use zero_settings::{SettingsError, WorkspaceSettings};
 use super::apply_headless;
 use crate::AppContext;
 use crate::cli::PolicyCheckArgs;
+use crate::error_chain::describe_error;
 use crate::exit::{ExitOutcome, UsageError};
 use crate::policy::{PolicyEvaluator, to_json};
 
@@ -241,7 +242,7 @@ impl<'a> BatchEvaluator<'a> {
         let context = self
             .app
             .policy_context(workspace.as_deref(), home.as_deref())
-            .map_err(|error| format!("{error:#}"))?;
+            .map_err(|error| describe_error(&error))?;
         let mode = mode.or(own.own_mode()).unwrap_or(self.shared_mode);
         let simulator = Arc::clone(&self.simulator);
         PolicyEvaluator::new(rules, mode, context, simulator).map_err(|error| error.0)

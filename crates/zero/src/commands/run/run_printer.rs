@@ -19,7 +19,8 @@ use crate::approval::error_for_user;
 use crate::exit::ExitOutcome;
 use crate::plan_steps::render_step;
 use crate::terminal::{
-    BAD, ElapsedCounter, FAINT, GOOD, NOTABLE, STRONG, Terminal, TerminalStream, escape_line,
+    BAD, ElapsedCounter, FAINT, GOOD, MarkdownStream, NOTABLE, STRONG, Terminal, TerminalStream,
+    escape_line,
 };
 
 /// Lines shown of the error of a failed call.
@@ -49,6 +50,8 @@ pub(super) struct RunDetails {
     pub(super) thoughts: bool,
     /// All output of commands, not only its last lines.
     pub(super) whole_output: bool,
+    /// The answer as the model wrote it, also on a terminal.
+    pub(super) plain: bool,
 }
 
 /// Prints the events of one run and determines the exit code.
@@ -57,6 +60,10 @@ pub(super) struct RunPrinter {
     form: RunFormat,
     details: RunDetails,
     counter: ElapsedCounter,
+    /// Renders the answer, on a terminal.
+    markdown: Option<MarkdownStream>,
+    /// Whether the counter shows that the answer is being written.
+    is_counting: bool,
     /// Whether the last output did not end with a line break.
     line_is_open: bool,
     /// Whether the last output was a thought.
@@ -108,11 +115,14 @@ impl RunPrinter {
         details: RunDetails,
         counter: ElapsedCounter,
     ) -> Self {
+        let is_rendered = terminal.out.is_terminal() && !details.plain;
         Self {
             terminal: terminal.clone(),
+            markdown: is_rendered.then(|| MarkdownStream::new(&terminal.out)),
             form,
             details,
             counter,
+            is_counting: false,
             line_is_open: false,
             was_thinking: false,
             calls: HashMap::new(),
@@ -135,7 +145,13 @@ impl RunPrinter {
     /// Prints an event. Returns the exit code if it ends the run.
     pub(super) fn print_event(&mut self, event: &Event) -> io::Result<Option<ExitOutcome>> {
         match &event.what {
-            EventKind::RunStarted { model, .. } => self.is_direct = model == DIRECT,
+            EventKind::RunStarted { model, .. } => {
+                self.is_direct = model == DIRECT;
+                if self.is_direct {
+                    // The output of a tool is not Markdown.
+                    self.markdown = None;
+                }
+            }
             EventKind::ToolEnded { status, outcome, .. } => {
                 self.denied |= *status == ToolCallStatus::Denied;
                 self.failed |= *status == ToolCallStatus::Failed;
@@ -163,11 +179,10 @@ impl RunPrinter {
                 self.counter.stop()
             }
             EventKind::Text { text } => {
-                self.counter.stop();
                 if std::mem::take(&mut self.was_thinking) {
                     self.close_line()?;
                 }
-                self.write_text(&self.terminal.out.clone(), text, Style::new())?;
+                self.write_answer(text)?;
             }
             EventKind::Thought { text } if self.details.thoughts => {
                 self.counter.stop();
@@ -344,6 +359,25 @@ impl RunPrinter {
         self.terminal.err.write(&self.terminal.err.paint(FAINT, &text))
     }
 
+    /// Writes a piece of the answer, or as much of it as can be rendered.
+    fn write_answer(&mut self, text: &str) -> io::Result<()> {
+        let Some(markdown) = &mut self.markdown else {
+            self.counter.stop();
+            return self.write_text(&self.terminal.out.clone(), text, Style::new());
+        };
+        let shown = markdown.push(text);
+        let waits = markdown.has_pending();
+        if !shown.is_empty() {
+            self.counter.stop();
+            self.is_counting = false;
+            self.terminal.out.write(&shown)?;
+        }
+        if waits && !std::mem::replace(&mut self.is_counting, true) {
+            self.counter.start("writing");
+        }
+        Ok(())
+    }
+
     /// Writes a piece of streamed text.
     fn write_text(&mut self, stream: &TerminalStream, text: &str, style: Style) -> io::Result<()> {
         if text.is_empty() {
@@ -355,6 +389,12 @@ impl RunPrinter {
 
     /// Ends an open line, so that the next output starts on its own line.
     fn close_line(&mut self) -> io::Result<()> {
+        let rest = self.markdown.as_mut().map(MarkdownStream::finish).unwrap_or_default();
+        self.is_counting = false;
+        if !rest.is_empty() {
+            self.counter.stop();
+            self.terminal.out.write(&rest)?;
+        }
         if std::mem::take(&mut self.line_is_open) {
             // The open line may be part of the answer, so its end goes to stdout.
             self.terminal.out.write("\n")?;
@@ -647,6 +687,29 @@ mod tests {
             "I edit it.\nDone.\n",
             "● Edit `a`\n@@ -1 +1 @@\n-x\n+y\n",
         );
+    }
+
+    #[test]
+    fn answer_is_rendered_on_terminal_unless_plain() {
+        let text = "# Head\n\nSome **bold** text.\n";
+        let rendered = "\x1b[1mHead\x1b[0m\n\nSome \x1b[1mbold\x1b[0m text.\n";
+        for (plain, model, expected) in
+            [(false, "m", rendered), (true, "m", text), (false, DIRECT, text)]
+        {
+            let mut terminal = Terminal::for_test();
+            terminal.out = terminal.out.with_columns(80);
+            let details = RunDetails { plain, ..RunDetails::default() };
+            let counter = ElapsedCounter::new(&terminal.err);
+            let mut printer = RunPrinter::new(&terminal, RunFormat::Text, details, counter);
+            let started =
+                EventKind::RunStarted { agent: "main".to_owned(), model: model.to_owned() };
+            printer.print_event(&make_event(started)).unwrap();
+            for piece in text.split_inclusive(' ') {
+                printer.print_event(&make_event(make_text(piece))).unwrap();
+            }
+            printer.print_event(&make_event(make_run_end(RunOutcome::Completed))).unwrap();
+            assert_eq!(terminal.out.written_text(), expected, "{plain} {model}");
+        }
     }
 
     #[test]

@@ -1,0 +1,154 @@
+//! Lets git change the settings of a repository, although commands cannot write to their file.
+//!
+//! The command gets a copy of the file, by which git takes it for the repository's own
+//! (`GIT_COMMON_DIR`). When it has ended well, zero compares the copy with the file and makes the
+//! changes that were judged, if there are no others. The file itself is never writable in a sandbox,
+//! and zero writes it in place, so that other sandboxes keep it read-only.
+
+use std::path::{Path, PathBuf};
+
+use zero_policy::{GitSettingChange, GitSettingValue};
+use zero_sandbox::in_place_edit::rewrite_in_place;
+use zero_sandbox::{FileType, Workspace, path_survey, quarantine};
+
+use crate::git_facts::{self, SettingChange};
+
+/// Largest file that is changed, in bytes.
+const CONFIG_BYTES_MAX: u64 = 1 << 20;
+/// What git finds in the folder of a repository besides its settings.
+const SHARED_ENTRIES: &str =
+    "objects refs packed-refs info logs hooks shallow lfs modules worktrees branches remotes";
+
+/// A copy of the settings of a repository for one command.
+#[derive(Debug)]
+pub(crate) struct GitConfigDraft {
+    /// The folder of the workspace, and the file with the settings in it.
+    root: PathBuf,
+    relative: PathBuf,
+    /// The folder with the copy.
+    folder: PathBuf,
+    original: Vec<u8>,
+    judged: Vec<GitSettingChange>,
+}
+
+impl GitConfigDraft {
+    /// A draft for a command in `folder` that was judged to make these changes; `None` if there is no
+    /// plain repository of the workspace. The copy will be in `tmp`, which the command may change.
+    pub(crate) fn new(
+        workspace: &Workspace,
+        folder: &Path,
+        tmp: &Path,
+        judged: &[GitSettingChange],
+    ) -> Option<Self> {
+        let root = workspace.roots().find(|root| folder.starts_with(root))?.to_owned();
+        let above = folder.ancestors().take_while(|above| above.starts_with(&root));
+        let git = above.map(|above| above.join(".git")).find(|git| path_survey::exists(git))?;
+        let is_plain = path_survey::file_type(&git) == Some(FileType::Directory)
+            && !path_survey::is_link(&git)
+            && !path_survey::exists(&git.join("commondir"))
+            && !has_content(&git.join("config.worktree"));
+        let original = path_survey::read_small_file(&git.join("config"), CONFIG_BYTES_MAX)?;
+        let relative = git.join("config").strip_prefix(&root).ok()?.to_owned();
+        let folder = tmp.join(format!(".git-{:016x}", fastrand::u64(..)));
+        let draft = Self { root, relative, folder, original, judged: judged.to_vec() };
+        (is_plain && !judged.is_empty() && draft.quoted_paths().is_some()).then_some(draft)
+    }
+
+    /// The line with what makes the copy before it; the line itself if the paths cannot be quoted.
+    pub(crate) fn wrap_line(&self, line: &str) -> String {
+        let Some((git, copy)) = self.quoted_paths() else { return line.to_owned() };
+        // On one line, so that errors show the line numbers of the command.
+        format!(
+            "{{ mkdir -m 700 {copy} && cp -- {git}/config {copy}/config && {{ for _zero_name in {SHARED_ENTRIES}; do [ -e {git}/$_zero_name ] && ln -s {git}/$_zero_name {copy}/$_zero_name; done; unset _zero_name; export GIT_COMMON_DIR={copy}; }}; }} 2>/dev/null; {line}"
+        )
+    }
+
+    /// Makes the changes that the command made to the copy, and returns what to report.
+    pub(crate) fn finish(&self) -> Vec<String> {
+        let path = self.relative.display();
+        match self.apply() {
+            Ok(changes) if changes.is_empty() => Vec::new(),
+            Ok(changes) => {
+                let shown: Vec<String> = changes.iter().map(describe_change).collect();
+                vec![format!("zero changed `{path}`: {}", shown.join(", "))]
+            }
+            Err(why) => vec![format!(
+                "`{path}` was not changed: {why}; to make the change, run the command yourself"
+            )],
+        }
+    }
+
+    fn apply(&self) -> Result<Vec<SettingChange>, String> {
+        let unreadable = || "what the command wrote cannot be read".to_owned();
+        // Any program of the session can write to the copy, so nothing in it is trusted.
+        let copy = path_survey::read_small_file(&self.folder.join("config"), CONFIG_BYTES_MAX);
+        let copy = copy.and_then(|bytes| String::from_utf8(bytes).ok()).ok_or_else(unreadable)?;
+        let original = std::str::from_utf8(&self.original).map_err(|_| unreadable())?;
+        let changes = git_facts::diff_settings(original, &copy).ok_or_else(unreadable)?;
+        if let Some(other) = changes.iter().find(|change| !self.is_judged(change)) {
+            return Err(format!("the command also changed `{}`", other.name));
+        }
+        let edited = git_facts::apply_changes(original, &changes)
+            .ok_or("the change cannot be written in a plain form")?;
+        if edited != original {
+            rewrite_in_place(&self.root, &self.relative, &self.original, edited.as_bytes())
+                .map_err(|error| error.to_string())?;
+        }
+        Ok(changes)
+    }
+
+    fn is_judged(&self, change: &SettingChange) -> bool {
+        let runs = change
+            .value
+            .as_ref()
+            .is_some_and(|value| git_facts::is_helper_setting(&change.name, value));
+        let fits = |judged: &GitSettingChange| {
+            let is_value = match (&judged.value, &change.value) {
+                (GitSettingValue::Exactly(wanted), Some(value)) => wanted.trim() == value,
+                (GitSettingValue::Tracking, Some(value)) => is_ref_name(value),
+                (GitSettingValue::Removed, None) => true,
+                _ => false,
+            };
+            is_value && fits_name(&judged.name, &change.name)
+        };
+        !runs && self.judged.iter().any(fits)
+    }
+
+    /// The paths of the repository and of the copy, as a shell in the sandbox writes them. The folder
+    /// of temporary files has another path there.
+    fn quoted_paths(&self) -> Option<(String, String)> {
+        let git = self.root.join(self.relative.parent()?);
+        let git = git.to_str().filter(|git| !git.contains('\''))?;
+        let copy = self.folder.file_name()?.to_str()?;
+        Some((format!("'{git}'"), format!("\"$TMPDIR\"/{copy}")))
+    }
+}
+
+/// Whether a path is there and not an empty placeholder of a sandbox.
+fn has_content(path: &Path) -> bool {
+    path_survey::exists(path) && !quarantine::is_empty(path)
+}
+
+/// Whether a name is the judged one, in which a `*` stands for the name of a branch.
+fn fits_name(judged: &str, name: &str) -> bool {
+    match judged.split_once('*') {
+        Some((start, end)) => {
+            let inner = name.strip_prefix(start).and_then(|rest| rest.strip_suffix(end));
+            inner.is_some_and(|inner| !inner.is_empty())
+        }
+        None => judged == name,
+    }
+}
+
+/// Whether a value is the name of a remote or of a branch, and not an address.
+fn is_ref_name(value: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._/+@#-".contains(&byte);
+    !value.starts_with(['-', '/', '.']) && value.bytes().all(is_plain)
+}
+
+fn describe_change(change: &SettingChange) -> String {
+    match &change.value {
+        Some(value) => format!("`{}` is now `{value}`", change.name),
+        None => format!("`{}` was removed", change.name),
+    }
+}

@@ -1,0 +1,196 @@
+//! Commands of git that change settings of the repository, and which settings these are.
+//!
+//! Only plain forms are recognized, and only settings that cannot make git run anything: zero makes
+//! exactly these changes, after the user has seen them. Other forms change nothing, because commands
+//! cannot write to the file.
+
+use super::config_effect::GitConfigEffect;
+use crate::program::command_analysis::{GitSettingChange, GitSettingValue};
+use crate::shell::ShellArg;
+use crate::word_list::words;
+
+/// Words after `git config` that are commands of it.
+const CONFIG_COMMANDS: &[&str] =
+    words!("set get unset list edit rename-section remove-section get-all");
+
+/// The change that `git config` makes.
+pub(super) fn from_config(args: &[ShellArg]) -> Vec<GitSettingChange> {
+    let Some(words) = known_words(args) else { return Vec::new() };
+    let words: Vec<&str> = words.into_iter().filter(|word| *word != "--local").collect();
+    let (key, value) = match words.as_slice() {
+        ["set", key, value] => (key, Some(*value)),
+        ["unset" | "--unset", key] => (key, None),
+        [key, value] if !CONFIG_COMMANDS.contains(key) => (key, Some(*value)),
+        _ => return Vec::new(),
+    };
+    let is_option = |word: &str| word.starts_with('-');
+    let Some(name) = normalize_name(key).filter(|_| !is_option(key)) else { return Vec::new() };
+    let value = value.filter(|value| !is_option(value)).map(ShellArg::known);
+    let is_removal = words.first().is_some_and(|word| word.ends_with("unset"));
+    let effect = GitConfigEffect::new(&ShellArg::known(&name), value.as_ref());
+    match (effect, value) {
+        (GitConfigEffect::Harmless, Some(ShellArg::Known(value))) => {
+            vec![GitSettingChange { name, value: GitSettingValue::Exactly(value) }]
+        }
+        (GitConfigEffect::Harmless, None) if is_removal => {
+            vec![GitSettingChange { name, value: GitSettingValue::Removed }]
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// The changes that `git remote` makes.
+pub(super) fn from_remote(args: &[ShellArg]) -> Vec<GitSettingChange> {
+    let Some(words) = known_words(args) else { return Vec::new() };
+    let set = |name: &str, key: &str, value: String| GitSettingChange {
+        name: format!("remote.{name}.{key}"),
+        value: GitSettingValue::Exactly(value),
+    };
+    match words.as_slice() {
+        ["add", name, url] if is_plain_name(name) && is_plain_url(url) => vec![
+            set(name, "url", (*url).to_owned()),
+            set(name, "fetch", format!("+refs/heads/*:refs/remotes/{name}/*")),
+        ],
+        ["set-url", name, url] if is_plain_name(name) && is_plain_url(url) => {
+            vec![set(name, "url", (*url).to_owned())]
+        }
+        ["set-url", "--push", name, url] if is_plain_name(name) && is_plain_url(url) => {
+            vec![set(name, "pushurl", (*url).to_owned())]
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// The changes that `git branch -u` makes.
+pub(super) fn from_branch(args: &[ShellArg]) -> Vec<GitSettingChange> {
+    let Some(words) = known_words(args) else { return Vec::new() };
+    let rest = match words.as_slice() {
+        ["-u" | "--set-upstream-to", _, rest @ ..] => rest,
+        [first, rest @ ..] if first.starts_with("--set-upstream-to=") => rest,
+        _ => return Vec::new(),
+    };
+    match rest {
+        [] => tracking_changes("*"),
+        [branch] if is_plain_name(branch) => tracking_changes(branch),
+        _ => Vec::new(),
+    }
+}
+
+/// The changes that `git push -u` makes.
+pub(super) fn from_push(args: &[ShellArg]) -> Vec<GitSettingChange> {
+    let Some(words) = known_words(args) else { return Vec::new() };
+    let sets = words.iter().any(|word| matches!(*word, "-u" | "--set-upstream"));
+    if sets { tracking_changes("*") } else { Vec::new() }
+}
+
+/// The settings that say which branch a branch follows.
+fn tracking_changes(branch: &str) -> Vec<GitSettingChange> {
+    let change = |key: &str| GitSettingChange {
+        name: format!("branch.{branch}.{key}"),
+        value: GitSettingValue::Tracking,
+    };
+    vec![change("remote"), change("merge")]
+}
+
+fn known_words(args: &[ShellArg]) -> Option<Vec<&str>> {
+    args.iter().map(ShellArg::as_known).collect()
+}
+
+/// The name of a setting as git stores it: lower case, except between the dots.
+fn normalize_name(name: &str) -> Option<String> {
+    let (section, rest) = name.split_once('.')?;
+    let lower = str::to_ascii_lowercase;
+    Some(match rest.rsplit_once('.') {
+        Some((inner, key)) => format!("{}.{inner}.{}", lower(section), lower(key)),
+        None => format!("{}.{}", lower(section), lower(rest)),
+    })
+}
+
+fn is_plain_name(name: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._/-".contains(&byte);
+    name.starts_with(|c: char| c.is_ascii_alphanumeric()) && name.bytes().all(is_plain)
+}
+
+/// Whether an address names neither an option nor a helper that git would run.
+fn is_plain_url(url: &str) -> bool {
+    !url.is_empty()
+        && !url.starts_with('-')
+        && !url.contains("::")
+        && !url.contains(char::is_control)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::program::analyze;
+    use crate::shell::ShellArg;
+
+    #[track_caller]
+    fn check(line: &str, expected: &str) {
+        let argv: Vec<ShellArg> = line.split(' ').map(ShellArg::known).collect();
+        let changes = analyze(&argv).git_settings;
+        let shown: Vec<String> = changes.iter().map(ToString::to_string).collect();
+        assert_eq!(shown.join("; "), expected, "{line}");
+    }
+
+    #[test]
+    fn plain_changes_are_recognized() {
+        check("git config user.name X", "sets `user.name` to `X`");
+        check("git config --local user.Email a@b", "sets `user.email` to `a@b`");
+        check("git config set pull.rebase true", "sets `pull.rebase` to `true`");
+        check("git config --unset user.name", "removes `user.name`");
+        check("git config unset user.name", "removes `user.name`");
+        check(
+            "git remote add origin https://h/p",
+            "sets `remote.origin.url` to `https://h/p`; \
+             sets `remote.origin.fetch` to `+refs/heads/*:refs/remotes/origin/*`",
+        );
+        check("git remote set-url o git@h:p", "sets `remote.o.url` to `git@h:p`");
+        check("git remote set-url --push o x", "sets `remote.o.pushurl` to `x`");
+        let current = "sets `branch.*.remote`; sets `branch.*.merge`";
+        check("git branch -u origin/main", current);
+        check("git branch --set-upstream-to=origin/main", current);
+        check("git branch -u origin/x y", "sets `branch.y.remote`; sets `branch.y.merge`");
+        check("git push -u origin main", current);
+    }
+
+    #[test]
+    fn other_changes_are_not() {
+        for line in [
+            "git config core.pager evil",
+            "git config core.fsmonitor ./x",
+            "git config core.hooksPath x",
+            "git config core.sshCommand x",
+            "git config core.editor x",
+            "git config alias.x !evil",
+            "git config filter.x.clean evil",
+            "git config diff.x.textconv evil",
+            "git config credential.helper evil",
+            "git config include.path ../x",
+            "git config includeIf.gitdir:/.path x",
+            "git config protocol.ext.allow always",
+            "git config url.x.insteadOf y",
+            "git config remote.o.url ext::evil",
+            "git config --global user.name X",
+            "git config --file x user.name X",
+            "git config --worktree user.name X",
+            "git config user.name",
+            "git config --get user.name x",
+            "git config --unset-all user.name",
+            "git config --edit",
+            "git config user.name --x",
+            "git config user X",
+            "git remote add x ext::sh",
+            "git remote add x a::b",
+            "git remote add -f x https://h/p",
+            "git remote add x",
+            "git remote add a\"b https://h/p",
+            "git remote add -- x",
+            "git remote rename a b",
+            "git branch -m a",
+            "git branch -u a b c",
+            "git push",
+        ] {
+            check(line, "");
+        }
+    }
+}

@@ -1,0 +1,5 @@
+complete -c zero -n "__fish_zero_using_subcommand run" -l session -x -k -a "(command zero complete sessions 2> /dev/null)"
+complete -c zero -n "__fish_zero_using_subcommand run" -l resume -x -k -a "(command zero complete sessions 2> /dev/null)"
+complete -c zero -n "__fish_zero_using_subcommand run" -l model -x -a "(command zero complete models 2> /dev/null)"
+complete -c zero -n "__fish_zero_using_subcommand acp" -l session -x -k -a "(command zero complete sessions 2> /dev/null)"
+complete -c zero -n "__fish_zero_using_subcommand sessions; and __fish_seen_subcommand_from show export fork grants reset delete" -f -k -a "(command zero complete sessions 2> /dev/null)"

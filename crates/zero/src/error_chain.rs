@@ -1,0 +1,43 @@
+//! Text of an error with its causes, each once.
+//!
+//! Some errors repeat the text of their cause, so that printing the whole chain would say
+//! "could not open x: not found: not found".
+
+/// The messages of an error and its causes, from the outermost on, without those that the message
+/// before them contains already.
+pub(crate) fn describe_error(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if text.is_empty() {
+            text = cause;
+        } else if !cause.is_empty() && !text.ends_with(&cause) {
+            text.push_str(": ");
+            text.push_str(&cause);
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("could not read `x`: {0}")]
+    struct RepeatingError(#[source] io::Error);
+
+    #[test]
+    fn cause_is_shown_once() {
+        let not_found = || io::Error::other("not found");
+        let repeated = anyhow::Error::from(RepeatingError(not_found()));
+        assert_eq!(describe_error(&repeated), "could not read `x`: not found");
+        let outer = repeated.context("zero cannot start");
+        assert_eq!(describe_error(&outer), "zero cannot start: could not read `x`: not found");
+        let same = anyhow::Error::from(not_found()).context("not found");
+        assert_eq!(describe_error(&same), "not found");
+        let plain = anyhow::Error::from(not_found()).context("could not read `x`");
+        assert_eq!(describe_error(&plain), "could not read `x`: not found");
+    }
+}

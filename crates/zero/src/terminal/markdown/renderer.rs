@@ -1,0 +1,416 @@
+//! Renders complete blocks of Markdown as rows of text that fit a window.
+
+use std::borrow::Cow;
+
+use anstyle::{AnsiColor, Style};
+use pulldown_cmark::{Alignment, CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
+
+use super::span_wrap::{StyledRow, StyledSpan, measure_spans, wrap_spans};
+use crate::terminal::{FAINT, STRONG, TerminalStream, diff_line_style};
+
+/// Style of code within a sentence.
+const CODE: Style = AnsiColor::Cyan.on_default();
+/// Quotes and lists in each other that are indented; deeper ones are not.
+const NESTING_MAX: usize = 8;
+/// Columns between the columns of a table.
+const TABLE_GAP: usize = 2;
+/// A column of a table is not made narrower than this.
+const TABLE_COLUMN_MIN: usize = 16;
+/// Columns of a line across the text.
+const RULE_COLUMNS: usize = 40;
+
+/// Renders one line of a code block. It is not wrapped, so that it can be copied.
+pub(super) fn render_code_line(
+    stream: &TerminalStream,
+    prefix: &str,
+    language: &str,
+    line: &str,
+) -> String {
+    let style = if language == "diff" { diff_line_style(line) } else { Style::new() };
+    format!("{prefix}{}\n", stream.paint(style, &stream.escape_foreign(line)))
+}
+
+/// Renders blocks.
+pub(super) struct BlockRenderer<'a> {
+    stream: &'a TerminalStream,
+    columns: usize,
+    shown: String,
+    /// The text of the current paragraph, heading, item or cell.
+    spans: Vec<StyledSpan>,
+    styles: Vec<Style>,
+    containers: Vec<Container>,
+    /// The next number of each open list; `None` for a list of bullets.
+    lists: Vec<Option<u64>>,
+    /// The addresses of open links and images, and where their text begins.
+    links: Vec<(String, usize)>,
+    /// The language of the code block that is open.
+    code: Option<String>,
+    table: TableRows,
+    /// Whether a blank line is printed before the next row.
+    needs_blank: bool,
+}
+
+/// A quote or an item of a list, as what it puts before each row.
+struct Container {
+    /// Before the first row, until that is printed.
+    first: Option<String>,
+    rest: String,
+}
+
+/// The rows of a table; each cell has spans.
+#[derive(Default)]
+struct TableRows {
+    alignments: Vec<Alignment>,
+    rows: Vec<Vec<Vec<StyledSpan>>>,
+}
+
+impl<'a> BlockRenderer<'a> {
+    pub(super) fn new(stream: &'a TerminalStream, columns: usize) -> Self {
+        Self {
+            stream,
+            columns,
+            shown: String::new(),
+            spans: Vec::new(),
+            styles: Vec::new(),
+            containers: Vec::new(),
+            lists: Vec::new(),
+            links: Vec::new(),
+            code: None,
+            table: TableRows::default(),
+            needs_blank: false,
+        }
+    }
+
+    pub(super) fn render(mut self, text: &str) -> String {
+        let options =
+            Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
+        for event in Parser::new_ext(text, options) {
+            match event {
+                Event::Start(tag) => self.start(tag),
+                Event::End(tag) => self.end(tag),
+                Event::Text(text) => match self.code.clone() {
+                    Some(language) => self.print_code(&language, &text),
+                    None => self.push_text(&text),
+                },
+                Event::Code(text) => self.push_code(&text),
+                Event::Html(text) | Event::InlineHtml(text) => self.push_text(&text),
+                Event::SoftBreak | Event::HardBreak => self.push_text("\n"),
+                Event::Rule => {
+                    let columns = RULE_COLUMNS.min(self.room());
+                    let line = self.stream.paint(FAINT, &"─".repeat(columns)).into_owned();
+                    self.print_row(&line);
+                    self.needs_blank = true;
+                }
+                Event::TaskListMarker(is_done) => {
+                    self.push_text(if is_done { "[x] " } else { "[ ] " });
+                }
+                // Not enabled.
+                Event::InlineMath(text) | Event::DisplayMath(text) => self.push_text(&text),
+                Event::FootnoteReference(text) => self.push_text(&text),
+            }
+        }
+        self.print_spans();
+        self.shown
+    }
+
+    fn start(&mut self, tag: Tag<'_>) {
+        match tag {
+            Tag::Heading { level, .. } => {
+                self.styles.push(STRONG);
+                if !self.stream.colours {
+                    self.push_text(&format!("{} ", "#".repeat(heading_depth(level))));
+                }
+            }
+            Tag::BlockQuote(_) => {
+                self.print_spans();
+                self.print_blank();
+                self.containers.push(Container { first: None, rest: "│ ".to_owned() });
+            }
+            Tag::List(first) => {
+                self.print_spans();
+                self.lists.push(first);
+            }
+            Tag::Item => {
+                let mark = match self.lists.last_mut() {
+                    Some(Some(number)) => {
+                        let mark = format!("{number}. ");
+                        *number = number.saturating_add(1);
+                        mark
+                    }
+                    _ => "• ".to_owned(),
+                };
+                let rest = " ".repeat(mark.chars().count());
+                self.containers.push(Container { first: Some(mark), rest });
+            }
+            Tag::CodeBlock(kind) => {
+                self.print_spans();
+                self.code = Some(match kind {
+                    CodeBlockKind::Fenced(info) => {
+                        info.split_whitespace().next().unwrap_or_default().to_owned()
+                    }
+                    CodeBlockKind::Indented => String::new(),
+                });
+            }
+            Tag::Table(alignments) => self.table = TableRows { alignments, rows: Vec::new() },
+            Tag::TableHead => {
+                self.styles.push(STRONG);
+                self.table.rows.push(Vec::new());
+            }
+            Tag::TableRow => self.table.rows.push(Vec::new()),
+            Tag::Emphasis => self.push_style(Style::italic, "*"),
+            Tag::Strong => self.push_style(Style::bold, "**"),
+            Tag::Strikethrough => self.push_style(Style::strikethrough, "~~"),
+            Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. } => {
+                self.links.push((dest_url.into_string(), self.spans.len()));
+                self.styles.push(self.style().underline());
+            }
+            _ => {}
+        }
+    }
+
+    fn end(&mut self, tag: TagEnd) {
+        match tag {
+            TagEnd::Paragraph | TagEnd::HtmlBlock => self.end_block(),
+            TagEnd::Heading(_) => {
+                self.styles.pop();
+                self.end_block();
+            }
+            TagEnd::BlockQuote(_) => {
+                self.print_spans();
+                self.containers.pop();
+                self.needs_blank = true;
+            }
+            TagEnd::List(_) => {
+                self.lists.pop();
+                self.needs_blank |= self.lists.is_empty();
+            }
+            TagEnd::Item => {
+                if self.containers.last().is_some_and(|item| item.first.is_some()) {
+                    // Also an item without text is one.
+                    self.push_text(" ");
+                }
+                self.print_spans();
+                self.containers.pop();
+            }
+            TagEnd::CodeBlock => {
+                self.code = None;
+                self.needs_blank = true;
+            }
+            TagEnd::TableCell => {
+                let cell = std::mem::take(&mut self.spans);
+                if let Some(row) = self.table.rows.last_mut() {
+                    row.push(cell);
+                }
+            }
+            TagEnd::TableHead => {
+                self.styles.pop();
+            }
+            TagEnd::Table => {
+                self.print_table();
+                self.needs_blank = true;
+            }
+            TagEnd::Emphasis => self.pop_style("*"),
+            TagEnd::Strong => self.pop_style("**"),
+            TagEnd::Strikethrough => self.pop_style("~~"),
+            TagEnd::Link | TagEnd::Image => {
+                self.styles.pop();
+                self.push_address();
+            }
+            _ => {}
+        }
+    }
+
+    fn style(&self) -> Style {
+        self.styles.last().copied().unwrap_or_default()
+    }
+
+    /// Adds a style; without colours, the marks of Markdown stay.
+    fn push_style(&mut self, add: fn(Style) -> Style, mark: &str) {
+        let style = add(self.style());
+        self.styles.push(style);
+        if !self.stream.colours {
+            self.push_text(mark);
+        }
+    }
+
+    fn pop_style(&mut self, mark: &str) {
+        if !self.stream.colours {
+            self.push_text(mark);
+        }
+        self.styles.pop();
+    }
+
+    fn push_text(&mut self, text: &str) {
+        let style = self.style();
+        self.push_span(text, style);
+    }
+
+    fn push_span(&mut self, text: &str, style: Style) {
+        let text = self.stream.escape_foreign(text).into_owned();
+        self.spans.push(StyledSpan { text, style });
+    }
+
+    fn push_code(&mut self, text: &str) {
+        match self.stream.colours {
+            true => self.push_span(text, CODE),
+            false => self.push_span(&format!("`{text}`"), Style::new()),
+        }
+    }
+
+    /// Adds the address of a link, unless its text is the address.
+    fn push_address(&mut self) {
+        let Some((address, start)) = self.links.pop() else { return };
+        let spans = self.spans.get(start..).unwrap_or_default();
+        let text: String = spans.iter().map(|span| span.text.as_str()).collect();
+        if !address.is_empty() && *text != *self.stream.escape_foreign(&address) {
+            self.push_span(&format!(" ({address})"), FAINT);
+        }
+    }
+
+    fn end_block(&mut self) {
+        self.print_spans();
+        self.needs_blank = true;
+    }
+
+    /// Prints the text of the current block.
+    fn print_spans(&mut self) {
+        let spans = std::mem::take(&mut self.spans);
+        if spans.is_empty() {
+            return;
+        }
+        for row in wrap_spans(&spans, self.room()) {
+            let row = row.paint(self.stream);
+            self.print_row(&row);
+        }
+    }
+
+    fn print_code(&mut self, language: &str, text: &str) {
+        for line in text.lines() {
+            let line = render_code_line(self.stream, "  ", language, line);
+            self.print_row(line.trim_end_matches('\n'));
+        }
+    }
+
+    fn room(&self) -> usize {
+        let containers = self.containers.iter().take(NESTING_MAX);
+        let used: usize = containers.map(|container| container.rest.chars().count()).sum();
+        self.columns.saturating_sub(used)
+    }
+
+    /// Prints the blank line between two blocks, if there is one.
+    fn print_blank(&mut self) {
+        if std::mem::take(&mut self.needs_blank) {
+            let rest: String =
+                self.containers.iter().take(NESTING_MAX).map(Container::rest).collect();
+            self.push_prefix(rest.trim_end());
+            self.shown.push('\n');
+        }
+    }
+
+    /// Prints a row with what its containers put before it.
+    fn print_row(&mut self, row: &str) {
+        self.print_blank();
+        let mut before = String::new();
+        for container in self.containers.iter_mut().take(NESTING_MAX) {
+            before.push_str(&container.first.take().unwrap_or_else(|| container.rest.clone()));
+        }
+        if row.is_empty() {
+            before.truncate(before.trim_end().len());
+        }
+        self.push_prefix(&before);
+        self.shown.push_str(row);
+        self.shown.push('\n');
+    }
+
+    /// Adds what stands before a row; blanks have no style.
+    fn push_prefix(&mut self, prefix: &str) {
+        let prefix = match prefix.trim().is_empty() {
+            true => Cow::Borrowed(prefix),
+            false => self.stream.paint(FAINT, prefix),
+        };
+        self.shown.push_str(&prefix);
+    }
+
+    fn print_table(&mut self) {
+        let TableRows { alignments, rows } = std::mem::take(&mut self.table);
+        let Some(widths) = fit_columns(&rows, self.room()) else {
+            return self.print_wide_table(&rows);
+        };
+        for (at, row) in rows.iter().enumerate() {
+            let cells: Vec<Vec<StyledRow>> =
+                row.iter().zip(&widths).map(|(cell, width)| wrap_spans(cell, *width)).collect();
+            let height = cells.iter().map(Vec::len).max().unwrap_or(0);
+            for line in 0..height {
+                let mut shown = String::new();
+                for (column, (cell, width)) in cells.iter().zip(&widths).enumerate() {
+                    let (text, used) = match cell.get(line) {
+                        Some(row) => (row.paint(self.stream), row.columns),
+                        None => (String::new(), 0),
+                    };
+                    let padding = " ".repeat(width.saturating_sub(used));
+                    if column > 0 {
+                        shown.push_str(&" ".repeat(TABLE_GAP));
+                    }
+                    match alignments.get(column) {
+                        Some(Alignment::Right) => shown.extend([padding, text]),
+                        _ => shown.extend([text, padding]),
+                    }
+                }
+                self.print_row(shown.trim_end());
+            }
+            if at == 0 {
+                let lines: Vec<String> = widths.iter().map(|width| "─".repeat(*width)).collect();
+                let line = self.stream.paint(FAINT, &lines.join("  ")).into_owned();
+                self.print_row(&line);
+            }
+        }
+    }
+
+    /// Prints a table that does not fit as one paragraph for each row, with the headings before the
+    /// values.
+    fn print_wide_table(&mut self, rows: &[Vec<Vec<StyledSpan>>]) {
+        let Some((headings, rows)) = rows.split_first() else { return };
+        for row in rows {
+            for (heading, cell) in headings.iter().zip(row) {
+                self.spans.extend(heading.iter().cloned());
+                self.push_text(": ");
+                self.spans.extend(cell.iter().cloned());
+                self.print_spans();
+            }
+            self.needs_blank = true;
+        }
+    }
+}
+
+impl Container {
+    fn rest(&self) -> &str {
+        &self.rest
+    }
+}
+
+fn heading_depth(level: HeadingLevel) -> usize {
+    match level {
+        HeadingLevel::H1 => 1,
+        HeadingLevel::H2 => 2,
+        HeadingLevel::H3 => 3,
+        HeadingLevel::H4 => 4,
+        HeadingLevel::H5 => 5,
+        HeadingLevel::H6 => 6,
+    }
+}
+
+/// The widths of the columns of a table so that it fits; `None` if it cannot.
+fn fit_columns(rows: &[Vec<Vec<StyledSpan>>], room: usize) -> Option<Vec<usize>> {
+    let count = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let widest = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column));
+        cells.map(|cell| measure_spans(cell)).max().unwrap_or(0).max(1)
+    };
+    let widths: Vec<usize> = (0..count).map(widest).collect();
+    let room = room.checked_sub(TABLE_GAP * count.saturating_sub(1))?;
+    let narrow = |most: usize| widths.iter().map(move |width| (*width).min(most));
+    let fits = |most: &usize| narrow(*most).sum::<usize>() <= room;
+    // The widest columns are made narrower, all to the same width.
+    let most = (TABLE_COLUMN_MIN..=room.max(TABLE_COLUMN_MIN)).rev().find(fits)?;
+    Some(narrow(most).collect())
+}
