@@ -187,6 +187,15 @@ impl GrantTable {
         revoked
     }
 
+    /// Forgets grants that are no longer stored, without a notification of the store.
+    pub(crate) fn forget(&self, revoked: &[GrantRecord]) {
+        let is_revoked = |stand: GrantDecision, answer: &SessionGrant| {
+            let SessionGrant { grant, time, by, .. } = answer.clone();
+            revoked.contains(&SavedGrant { stand, grant, time, by }.into())
+        };
+        self.lock_state().answers.retain(|(stand, answer)| !is_revoked(*stand, answer));
+    }
+
     fn notify_store(&self) {
         let Some(store) = &self.store else { return };
         let _in_order = self.notify_lock.lock().unwrap_or_else(PoisonError::into_inner);

@@ -18,7 +18,7 @@ use crate::audit::{self, ConnectionAuditLog, JobAuditLog};
 use crate::editor::Editor;
 use crate::editor_buffers::EditorBuffers;
 use crate::elicitation::Elicitor;
-use crate::grants::{GrantDecision, GrantStore, GrantTable, SavedGrant, SessionGrant};
+use crate::grants::{GrantDecision, GrantRecord, GrantStore, GrantTable, SavedGrant, SessionGrant};
 use crate::observer::CallEventObserver;
 use crate::seen_files::SeenFiles;
 use crate::session_results::{self, CALL_RESULTS, ResultLifetime};
@@ -258,6 +258,11 @@ impl ToolHostSession {
     /// Revokes all of them; returns how many there were.
     pub fn revoke_all(&self) -> usize {
         self.grants.revoke_all()
+    }
+
+    /// Forgets grants that are no longer stored.
+    pub fn forget_grants(&self, revoked: &[GrantRecord]) {
+        self.grants.forget(revoked);
     }
 
     /// Whether an answer can apply to more than one call.

@@ -273,4 +273,10 @@ pub trait CallApprover: Send + Sync {
 
     /// Receives all grants of the session after they changed.
     fn store_grants(&self, grants: Vec<GrantRecord>);
+
+    /// The grants that were stored and no longer are, because another process revoked them. Asked
+    /// before each call; a grant is reported once.
+    fn take_revoked_grants(&self) -> BoxFuture<'_, Vec<GrantRecord>> {
+        Box::pin(std::future::ready(Vec::new()))
+    }
 }

@@ -6,6 +6,7 @@
 
 mod interaction_broker;
 mod interaction_queue;
+mod stored_grants;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,6 +18,7 @@ use zero_runtime::ApprovalAnswer;
 
 pub(crate) use self::interaction_broker::{InteractionBroker, RequestingRun};
 use self::interaction_queue::{InteractionOutcome, InteractionQueue, InteractionRequest};
+pub use self::stored_grants::StoredGrants;
 use crate::event::{ApprovalRequest, EventKind, UserQuestion};
 use crate::sessions::ledger_recorder::LedgerRecorder;
 

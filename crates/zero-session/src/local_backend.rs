@@ -93,6 +93,7 @@ pub struct LocalToolBackend {
     dialects: Arc<DialectCache>,
     toolboxes: Arc<ToolListCache>,
     switchboard: Arc<CallRouter>,
+    approver: Arc<dyn CallApprover>,
     own_folder: Option<PathBuf>,
     alive: Arc<LocalHostSession>,
 }
@@ -169,7 +170,10 @@ impl LocalToolBackend {
                 approver.store_grants(grants.into_iter().map(GrantRecord::from).collect());
             })
         };
-        let person = RoutedApprover { switchboard: Arc::clone(&switchboard), approver };
+        let person = RoutedApprover {
+            switchboard: Arc::clone(&switchboard),
+            approver: Arc::clone(&approver),
+        };
         let session = host
             .open_session_with(
                 session,
@@ -189,7 +193,7 @@ impl LocalToolBackend {
             .map_err(|error| ToolBackendError::Workspace(error.message))?;
         let alive = Arc::new(LocalHostSession { session, _keep: keep });
         let toolboxes = ToolListCache::for_host(&host);
-        Ok(Self { host, dialects, toolboxes, switchboard, own_folder, alive })
+        Ok(Self { host, dialects, toolboxes, switchboard, approver, own_folder, alive })
     }
 
     async fn read_catalog(&self, dialect: DialectName) -> Result<ToolCatalog, ToolBackendError> {
@@ -249,6 +253,8 @@ impl LocalToolBackend {
     ) -> ToolOutcome {
         let dialect = self.dialects.get(dialect);
         let session = &self.alive.session;
+        // What the user revoked in another process allows nothing here.
+        session.forget_grants(&self.approver.take_revoked_grants().await);
         // The id comes from the turn or from a remote gateway and may have been used here before.
         let line = self.switchboard.add_route(call.id, watch);
         let call = ToolCall { id: line.call.clone(), session: session.id().cloned(), ..call };

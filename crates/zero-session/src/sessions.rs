@@ -586,7 +586,7 @@ impl SessionManagerInner {
             self.approvals.clone(),
             self.questions.clone(),
             recorder.clone(),
-            Arc::clone(&self.config.store),
+            &self.config.store,
             self.config.limits.question_timeout,
         );
         let state = SessionState::new(recorder, Arc::new(asker));

@@ -29,7 +29,6 @@ mod policy;
 mod secret;
 mod secret_files;
 mod session_engine;
-mod session_grants;
 mod session_lookup;
 mod session_name;
 mod settings_adapter;

@@ -26,6 +26,7 @@ use zero_runtime::{
 };
 use zero_sandbox::Workspace;
 use zero_sandbox::typed_input::SignalKeys;
+use zero_session::approvals::StoredGrants;
 use zero_session::local_backend::{DialectCache, LocalToolBackend, LocalToolBackendConfig};
 use zero_session::store::GrantRecord;
 use zero_settings::WorkspaceSettings;
@@ -37,7 +38,6 @@ use crate::editor_tool_hosts::client_tool::EditorTool;
 use crate::error_chain::describe_error;
 use crate::exit::UsageError;
 use crate::external_tools::ExternalTools;
-use crate::session_grants::SessionGrants;
 use crate::terminal::dialog::{KeyChoice, ask_for_key, run_dialog};
 use crate::terminal::{AnswerSource, PromptTurn, escape_line};
 
@@ -346,7 +346,7 @@ pub(crate) struct TerminalBackendRequest<'a> {
     /// The grants that it starts with.
     pub(crate) grants: Vec<GrantRecord>,
     /// Stores later grants; without it they last as long as the process.
-    pub(crate) grant_store: Option<Arc<SessionGrants>>,
+    pub(crate) grant_store: Option<Arc<StoredGrants>>,
 }
 
 /// How to ask for approval on this terminal.
@@ -481,7 +481,7 @@ impl AppContext {
 struct TerminalCallApprover {
     approver: Arc<dyn Approver>,
     /// Where grants are stored; without it they last as long as the process.
-    grants: Option<Arc<SessionGrants>>,
+    grants: Option<Arc<StoredGrants>>,
 }
 
 impl CallApprover for TerminalCallApprover {
@@ -512,6 +512,13 @@ impl CallApprover for TerminalCallApprover {
     fn store_grants(&self, grants: Vec<GrantRecord>) {
         if let Some(stored) = &self.grants {
             stored.replace(grants);
+        }
+    }
+
+    fn take_revoked_grants(&self) -> BoxFuture<'_, Vec<GrantRecord>> {
+        match &self.grants {
+            Some(stored) => Box::pin(stored.take_revoked()),
+            None => Box::pin(std::future::ready(Vec::new())),
         }
     }
 }

@@ -214,3 +214,34 @@ where
         held.clear();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn traffic_in_either_direction_postpones_idle_end() {
+        const IDLE: Duration = Duration::from_secs(300);
+        let ((mut client, near), (far, mut host)) = (duplex(64), duplex(64));
+        let traffic = TrafficCounters::new();
+        let outgoing = UpstreamTransfer { early: Vec::new(), body: None, greets: None };
+        let relayed = relay(near, far, outgoing, &traffic, IDLE);
+        let talk = async {
+            for is_from_client in [true, false, true, true, false, false] {
+                tokio::time::sleep(IDLE - Duration::from_millis(1)).await;
+                let (from, to) = match is_from_client {
+                    true => (&mut client, &mut host),
+                    false => (&mut host, &mut client),
+                };
+                from.write_all(b"x").await.unwrap();
+                assert_eq!(to.read_u8().await.unwrap(), b'x');
+            }
+            Instant::now()
+        };
+        let (end, last) = tokio::join!(async { (relayed.await, Instant::now()) }, talk);
+        assert_eq!(end, (RelayEnd::Idle, last + IDLE));
+        assert_eq!((traffic.sent(), traffic.received()), (3, 3));
+    }
+}

@@ -11,11 +11,11 @@ use zero_wire::sessions::{
     SessionsDelete, SessionsGet, SessionsList, SessionsPatch, SessionsReset, SessionsResolve,
 };
 use zero_wire::zero_sessions::{
-    CAP_EVENTS, SessionEvent, ZeroSessionsEvents, ZeroSessionsList, ZeroSessionsOpen,
-    ZeroSessionsSet, ZeroSessionsShow, ZeroSessionsSubscribe,
+    CAP_EVENTS, SessionEvent, ZeroSessionsEvents, ZeroSessionsFork, ZeroSessionsList,
+    ZeroSessionsOpen, ZeroSessionsSet, ZeroSessionsShow, ZeroSessionsSubscribe,
 };
 
-use crate::test_gateway::TestGateway;
+use crate::test_gateway::{TestClient, TestGateway};
 
 fn send_params(run: &str) -> Value {
     json!({"sessionKey": "main", "message": "hello", "idempotencyKey": run})
@@ -213,6 +213,70 @@ async fn same_key_of_two_owners_is_two_sessions() {
     assert_eq!(ann.request::<SessionsList>(json!({})).await.total_count, 1);
     let own = root.request::<SessionsGet>(json!({"key": "main"})).await;
     assert!(own.messages.is_empty(), "it has no session of its own");
+}
+
+/// The texts of a session's messages.
+async fn message_texts(client: &TestClient, key: &str) -> Vec<String> {
+    let messages = client.request::<SessionsGet>(json!({"key": key})).await.messages;
+    messages
+        .iter()
+        .map(|message| {
+            let blocks = serde_json::to_value(message).unwrap()["content"].take();
+            let blocks = blocks.as_array().unwrap().clone();
+            blocks.iter().filter_map(|block| block["text"].as_str()).collect()
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn fork_is_a_copy_of_the_same_owner() {
+    let fixture = TestGateway::start(&["One", "Two", "Three", "Four @hang"]).await;
+    let mut ann = fixture.connect("ann", &[TokenScope::Write], &[]).await;
+    ann.request::<ChatSend>(send_params("run-1")).await;
+    ann.collect_until_end().await;
+    let copied = json!({"sessionKey": "main", "key": "copy"});
+    let forked = ann.request::<ZeroSessionsFork>(copied.clone()).await;
+    assert_eq!(forked.session_key, "agent:main:copy");
+    let source = ann.request::<ZeroSessionsShow>(json!({"sessionKey": "main"})).await;
+    assert_ne!(forked.session_id, source.session_id);
+    assert_eq!(message_texts(&ann, "copy").await, ["hello", "One "]);
+    // Each goes on alone.
+    for (key, run) in [("copy", "run-2"), ("main", "run-3")] {
+        let send = json!({"sessionKey": key, "message": key, "idempotencyKey": run});
+        ann.request::<ChatSend>(send).await;
+        ann.collect_until_end().await;
+    }
+    assert_eq!(message_texts(&ann, "copy").await, ["hello", "One ", "copy", "Two "]);
+    assert_eq!(message_texts(&ann, "main").await, ["hello", "One ", "main", "Three "]);
+    // A key that is taken, a session that is not there, and somebody else's.
+    let taken = ann.expect_refusal::<ZeroSessionsFork>(copied).await;
+    assert!(taken.contains("there is a session `agent:main:copy` already"), "{taken}");
+    let missing = ann.expect_refusal::<ZeroSessionsFork>(json!({"sessionKey": "nothing"})).await;
+    assert!(missing.contains("No session found"), "{missing}");
+    let bob = fixture.connect("bob", &[TokenScope::Write], &[]).await;
+    for key in ["main", "owner:ann:agent:main:main"] {
+        let hidden = bob.expect_refusal::<ZeroSessionsFork>(json!({"sessionKey": key})).await;
+        assert!(hidden.contains("No session found"), "{key}: {hidden}");
+    }
+    let stolen = json!({"sessionKey": "main", "key": "owner:bob:agent:main:mine"});
+    ann.expect_refusal::<ZeroSessionsFork>(stolen.clone()).await;
+    let root = fixture.connect("root", &[TokenScope::Admin], &[]).await;
+    let stolen = json!({"sessionKey": "owner:ann:agent:main:main", "key": stolen["key"]});
+    let refused = root.expect_refusal::<ZeroSessionsFork>(stolen).await;
+    assert!(refused.contains("belongs to the owner of its session"), "{refused}");
+    assert_eq!(bob.request::<SessionsList>(json!({})).await.total_count, 0);
+    // Who may only read makes no copy.
+    let reader = fixture.connect("ann", &[TokenScope::Read], &[]).await;
+    let refused = reader.expect_refusal::<ZeroSessionsFork>(json!({"sessionKey": "main"})).await;
+    assert!(refused.contains("write"), "{refused}");
+    // Not in the middle of a run, whose calls would never end in the copy.
+    ann.request::<ChatSend>(send_params("run-4")).await;
+    ann.collect_until(|name, payload| name == "chat" && payload["state"] == "delta").await;
+    let busy = ann.expect_refusal::<ZeroSessionsFork>(json!({"sessionKey": "main"})).await;
+    assert!(busy.contains("when the run has ended"), "{busy}");
+    ann.request::<ChatAbort>(json!({"sessionKey": "main"})).await;
+    ann.collect_until_end().await;
+    assert_eq!(ann.request::<SessionsList>(json!({})).await.total_count, 2);
 }
 
 #[tokio::test]

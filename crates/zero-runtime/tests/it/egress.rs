@@ -398,26 +398,13 @@ fn slow_or_oversized_client_is_disconnected() {
     drop(fixture);
     let limits = EgressLimits { idle_time: Duration::from_millis(700), ..EgressLimits::default() };
     let mut fixture = ProxySetup { limits, ..ProxySetup::with_hosts(&["a.test"], port) }.start();
-    // On a busy machine a pause may be longer than intended, but not every time.
-    let mut tries = 0;
-    let talks = || -> std::io::Result<()> {
-        let mut idle = fixture.connect();
-        idle.write_all(&socks_name("a.test", port))?;
-        idle.read_exact(&mut [0; 12])?;
-        for _ in 0..5 {
-            std::thread::sleep(Duration::from_millis(300));
-            idle.write_all(b"x")?;
-            idle.read_exact(&mut [0; 1])?;
-        }
-        assert_eq!(read_to_end(&mut idle), "", "an idle connection is closed");
-        Ok(())
-    };
-    assert!((0..20).any(|_| {
-        tries += 1;
-        talks().is_ok()
-    }));
+    // That traffic postpones the end is tested where the clock can be paused.
+    let mut idle = fixture.connect();
+    idle.write_all(&socks_name("a.test", port)).unwrap();
+    read_exactly(&mut idle, 12);
+    assert_eq!(read_to_end(&mut idle), "", "an idle connection is closed");
     let rows = fixture.end();
-    assert_eq!(rows.iter().filter(|row| row.status == "timeout").count(), tries, "{rows:?}");
+    assert_eq!(rows.iter().filter(|row| row.status == "timeout").count(), 1, "{rows:?}");
 }
 
 #[test]

@@ -13,7 +13,7 @@ use zero_runtime::{
     GrantRecord,
 };
 
-use super::{ApprovalQueue, QuestionAnswer, QuestionQueue};
+use super::{ApprovalQueue, QuestionAnswer, QuestionQueue, StoredGrants};
 use crate::event::{ApprovalOption, ApprovalRequest, QuestionSubject, UserQuestion};
 use crate::sessions::call_updates::CallUpdateBuffer;
 use crate::sessions::ledger_recorder::LedgerRecorder;
@@ -25,11 +25,10 @@ pub(crate) struct InteractionBroker {
     approvals: ApprovalQueue,
     questions: QuestionQueue,
     recorder: LedgerRecorder,
-    store: Arc<dyn Store>,
     most: Duration,
     /// The active run of the session, whose calls ask; a session has one at a time.
     run: Mutex<Option<RequestingRun>>,
-    grants: Arc<PendingGrants>,
+    grants: Arc<StoredGrants>,
 }
 
 /// The run whose calls ask.
@@ -43,30 +42,21 @@ pub(crate) struct RequestingRun {
     pub(crate) news: Arc<CallUpdateBuffer>,
 }
 
-/// Grants that are not stored yet. Only the latest set is written.
-#[derive(Default)]
-struct PendingGrants {
-    latest: Mutex<Option<Vec<GrantRecord>>>,
-    /// The set that was read or written last. Only the difference from it is written, since another
-    /// process may have stored grants of its own.
-    known: tokio::sync::Mutex<Vec<GrantRecord>>,
-}
-
 impl InteractionBroker {
     pub(crate) fn new(
         approvals: ApprovalQueue,
         questions: QuestionQueue,
         recorder: LedgerRecorder,
-        store: Arc<dyn Store>,
+        store: &Arc<dyn Store>,
         most: Duration,
     ) -> Self {
-        let grants = Arc::default();
-        Self { approvals, questions, recorder, store, most, run: Mutex::new(None), grants }
+        let grants = StoredGrants::new(store, recorder.session().clone(), Vec::new());
+        Self { approvals, questions, recorder, most, run: Mutex::new(None), grants }
     }
 
     /// Sets the grants that the tools of the session start with, as the store has them.
     pub(crate) async fn set_known_grants(&self, grants: Vec<GrantRecord>) {
-        *self.grants.known.lock().await = grants;
+        self.grants.set_known(grants).await;
     }
 
     /// Sets the run whose calls ask from now on.
@@ -149,24 +139,11 @@ impl CallApprover for InteractionBroker {
     }
 
     fn store_grants(&self, grants: Vec<GrantRecord>) {
-        let slot = Arc::clone(&self.grants);
-        *slot.latest.lock().unwrap_or_else(PoisonError::into_inner) = Some(grants);
-        let (store, session) = (Arc::clone(&self.store), self.recorder.session().clone());
-        // Without a tokio runtime the process is shutting down.
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        runtime.spawn(async move {
-            // Held while it is written, so that one write follows the other.
-            let mut known = slot.known.lock().await;
-            let latest = slot.latest.lock().unwrap_or_else(PoisonError::into_inner).take();
-            let Some(grants) = latest else { return };
-            match store.change_grants(&session, known.clone(), grants.clone()).await {
-                Ok(()) => *known = grants,
-                // The grant stays valid in this process; after a restart the user is asked again.
-                Err(error) => {
-                    tracing::warn!(%session, %error, "the grants of this session could not be stored");
-                }
-            }
-        });
+        self.grants.replace(grants);
+    }
+
+    fn take_revoked_grants(&self) -> BoxFuture<'_, Vec<GrantRecord>> {
+        Box::pin(self.grants.take_revoked())
     }
 }
 

@@ -27,6 +27,7 @@ use zero_runtime::tool_backend::{CallObserver, ToolBackend};
 use zero_runtime::{DialectName, Elicitation, ElicitationAnswer, ElicitationMode, Elicitor};
 use zero_sandbox::ConfigFile;
 use zero_session::agent::DIRECT;
+use zero_session::approvals::StoredGrants;
 use zero_session::model::catalog::NO_MODEL_HELP;
 use zero_session::store::GrantRecord;
 use zero_wire::chat::{ChatAbort, ChatAbortParams, ChatAttachment, ChatSend, ChatSendParams};
@@ -47,7 +48,6 @@ use crate::commands::tools_call::signals;
 use crate::exit::{ExitOutcome, UsageError};
 use crate::gateway_connection::CliGatewayConnection;
 use crate::host_setup::small_runtime;
-use crate::session_grants::SessionGrants;
 use crate::terminal::{ElapsedCounter, PromptTurn, escape_line};
 use crate::tool_host_factory::{TerminalBackendRequest, TerminalPromptOptions};
 
@@ -318,7 +318,7 @@ struct StoredChoices {
     /// What was granted.
     given: Vec<GrantRecord>,
     /// Stores what is granted from now on.
-    grants: Arc<SessionGrants>,
+    grants: Arc<StoredGrants>,
 }
 
 impl StoredChoices {
@@ -339,7 +339,7 @@ impl StoredChoices {
             }
             false => (None, Vec::new()),
         };
-        let grants = SessionGrants::new(&store, id, given.clone());
+        let grants = StoredGrants::new(&store, id, given.clone());
         Ok(Some(Self { mode, given, grants }))
     }
 }

@@ -3,11 +3,14 @@
 #![expect(clippy::disallowed_methods, reason = "tests stand outside zero and look at its files")]
 
 use serde_json::{Value, json};
-use zero_wire::chat::ChatSend;
-use zero_wire::client::GatewayClientError;
+use zero_wire::chat::{AgentWait, AgentWaitStatus, ChatSend};
+use zero_wire::client::{GatewayClient, GatewayClientError};
+use zero_wire::zero_sessions::{
+    ApprovalsListParams, ApprovalsResolveParams, ZeroApprovalsList, ZeroApprovalsResolve,
+};
 
 use crate::config::{USER_FILE, write_file};
-use crate::gateway_process::{GatewayProcess, connect};
+use crate::gateway_process::{GatewayProcess, TIMEOUT, connect};
 use crate::model_server::ModelServer;
 use crate::test_program::TestProgram;
 
@@ -104,6 +107,70 @@ fn refused_request_leaves_no_session() {
         }
     });
     assert_eq!(zero.stdout(&["sessions", "list", "--json"]).trim(), "[]");
+}
+
+/// Waits until a call of a run waits for approval; returns the id of the approval.
+async fn wait_for_approval(client: &GatewayClient, run: &str) -> String {
+    let until = std::time::Instant::now() + TIMEOUT;
+    loop {
+        let listed = client.request::<ZeroApprovalsList>(ApprovalsListParams::default()).await;
+        let pending = listed.unwrap().approvals;
+        if let Some(asked) = pending.into_iter().find(|asked| asked.run_id.as_deref() == Some(run))
+        {
+            return asked.request.id;
+        }
+        let wait = json!({"runId": run, "timeoutMs": 20});
+        let wait =
+            client.request::<AgentWait>(serde_json::from_value(wait).unwrap()).await.unwrap();
+        assert_eq!(wait.status, AgentWaitStatus::Timeout, "{run} ended without a question");
+        assert!(std::time::Instant::now() < until, "{run} does not ask");
+    }
+}
+
+#[test]
+fn grant_at_gateway_is_listed_and_revoked_by_any_process() {
+    let (zero, model) = (TestProgram::outside_tmp(), ModelServer::start());
+    write_file(&zero, USER_FILE, model.settings_json(json!({})));
+    let gateway = GatewayProcess::start(&zero);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (client, _events) = runtime.block_on(connect(zero.folder(), &gateway.url, &[]));
+    let script =
+        format!("script:\ncall Bash {}\nturn\nsay Well.", json!({"command": "touch made.txt"}));
+    let send = |run: &str| {
+        let send = json!({"sessionKey": "s", "message": script, "idempotencyKey": run});
+        let send = client.request::<ChatSend>(serde_json::from_value(send).unwrap());
+        runtime.block_on(send).unwrap();
+    };
+    let answer = |run: &str, answer: &str| {
+        let id = runtime.block_on(wait_for_approval(&client, run));
+        let answer = ApprovalsResolveParams { id, answer: answer.to_owned() };
+        runtime.block_on(client.request::<ZeroApprovalsResolve>(answer)).unwrap();
+    };
+    let end = |run: &str| {
+        let wait = json!({"runId": run, "timeoutMs": TIMEOUT.as_millis() as u64});
+        let wait = client.request::<AgentWait>(serde_json::from_value(wait).unwrap());
+        let ended = runtime.block_on(wait).unwrap();
+        assert_eq!(ended.status, AgentWaitStatus::Ok, "{ended:?}");
+    };
+    let grants = |more: &[&str]| zero.stdout(&[&["sessions", "grants", "s"], more].concat());
+    let revoke = ["--revoke", "Edit(/made.txt)"];
+    send("granted");
+    answer("granted", "allow_always");
+    end("granted");
+    send("not-asked");
+    end("not-asked");
+    // In the store that both processes use, and through the gateway.
+    let url = ["--url", gateway.url.as_str()];
+    for (number, revoke) in [revoke.to_vec(), [revoke, url].concat()].iter().enumerate() {
+        let listed = grants(&[]);
+        assert!(listed.contains("Edit(/made.txt)"), "{listed}");
+        assert_eq!(grants(revoke), "revoked 1 grant\n");
+        assert_eq!(grants(&["--json"]).trim(), "{\n  \"grants\": []\n}");
+        let run = format!("asked-again-{number}");
+        send(&run);
+        answer(&run, "allow_always");
+        end(&run);
+    }
 }
 
 #[test]

@@ -217,6 +217,32 @@ fn session_grant_holds_in_the_next_run_until_it_is_revoked() {
 }
 
 #[test]
+fn grant_revoked_by_another_process_asks_again_in_the_same_run() {
+    // An answered question is repeated without its choices.
+    const QUESTION: &str = "reject and say why\r\nAllow? ";
+    let (zero, _model) = program_with_model();
+    let touch = |file: &str| format!("call Bash {}\n", json!({"command": format!("touch {file}")}));
+    let steps = ["made.txt", "other.txt", "made.txt"].map(touch).join("turn\n");
+    let prompt = format!("script:\n{steps}turn\nsay Well.");
+    let mut terminal = start_on_terminal(&zero, &["run", "--session", "s", &prompt]);
+    terminal.wait_for_text(QUESTION);
+    terminal.type_keys("s");
+    terminal.wait_for_repeated_text(QUESTION, 2);
+    let listed = zero.stdout(&["sessions", "grants", "s"]);
+    assert!(listed.contains("Edit(/made.txt)"), "{listed}");
+    let revoked = zero.stdout(&["sessions", "grants", "s", "--revoke", "Edit(/made.txt)"]);
+    assert_eq!(revoked, "revoked 1 grant\n");
+    terminal.type_keys("s");
+    terminal.wait_for_repeated_text(QUESTION, 3);
+    terminal.type_keys("n");
+    let (code, seen) = terminal.wait_for_exit();
+    assert_eq!(code, 3, "{seen}");
+    // The other grant stays, and the revoked one does not come back with it.
+    let listed = zero.stdout(&["sessions", "grants", "s", "--json"]);
+    assert!(listed.contains("Edit(/other.txt)") && !listed.contains("made.txt"), "{listed}");
+}
+
+#[test]
 #[expect(clippy::disallowed_methods, reason = "the test removes what a run made")]
 fn stored_mode_applies_to_later_runs_of_the_session() {
     let (zero, _model) = program_with_model();

@@ -9,6 +9,7 @@ use zero_policy::PermissionMode;
 use zero_runtime::ApprovalAnswer;
 
 use super::fixture::{ScriptedToolBackend, SessionTestBed, run_id};
+use crate::approvals::StoredGrants;
 use crate::event::{EventKind, RunOutcome};
 use crate::sessions::ledger_recorder::new_event;
 use crate::sessions::{OpenSessionOptions, Prompt, SendOutcome, SessionError, SessionLimits};
@@ -509,6 +510,32 @@ async fn question_about_mentioned_file_can_be_answered() {
     let requests = fixture.model.requests.lock().unwrap();
     let sent = requests[0].messages.last().unwrap().text();
     assert!(sent.contains("(`@asked.txt` was not attached: denied"), "{sent}");
+}
+
+#[tokio::test]
+async fn grant_revoked_elsewhere_is_reported_once() {
+    let fixture = SessionTestBed::new(&[]).await;
+    let id = fixture.record().await.id;
+    let store = fixture.sessions.store();
+    let grant = |rule: &str, allowed: bool| {
+        let grant = zero_policy::GrantScope { rule: rule.to_owned(), folder: None, program: None };
+        GrantRecord { allowed, grant, time_ms: 1, by: "me".to_owned() }
+    };
+    let [first, second, rejected] =
+        [grant("Edit(/a)", true), grant("Edit(/b)", true), grant("Edit(/c)", false)];
+    let grants = StoredGrants::new(store, id.clone(), Vec::new());
+    let all = vec![first.clone(), second.clone(), rejected];
+    grants.replace(all.clone());
+    // What is not stored yet counts as given, and is stored now.
+    assert_eq!(grants.take_revoked().await, []);
+    assert_eq!(store.grants(&id).await.unwrap(), all);
+    store.change_grants(&id, all.clone(), all[1..].to_vec()).await.unwrap();
+    assert_eq!(grants.take_revoked().await, [first]);
+    assert_eq!(grants.take_revoked().await, []);
+    // A store that cannot be read allows nothing; what was rejected stays so.
+    fixture.sessions.delete(&fixture.key).await.unwrap();
+    assert_eq!(grants.take_revoked().await, [second]);
+    assert_eq!(grants.take_revoked().await, []);
 }
 
 #[tokio::test]

@@ -74,6 +74,47 @@ fn question_of_another_window_is_not_asked_twice() {
     host.close();
 }
 
+/// Two editors without a gateway: each has a process of its own, and both the same store.
+#[test]
+fn processes_on_one_store_share_a_session_and_run_nothing_twice() {
+    let fixture = AcpFixture::new();
+    let mut one = fixture.start_client();
+    let session = one.open_session(&fixture);
+    one.run_turn(&session, "first words", "end_turn");
+    let mut other = fixture.start_client();
+    let load = fixture.session_params_with(json!({"sessionId": session}));
+    other.call_ok("session/load", load.clone());
+    let seen = other.updates(0, &session);
+    assert_eq!(chunk_text(&seen, "user_message_chunk"), "first words");
+    assert_eq!(chunk_text(&seen, "agent_message_chunk"), "Hello from the model.");
+    let asked = || fixture.model.requests().pop().unwrap()["messages"].to_string();
+    other.run_turn(&session, "second words", "end_turn");
+    assert!(asked().contains("first words"), "{}", asked());
+    // The first window continues what happened in the other.
+    one.run_turn(&session, "third words", "end_turn");
+    assert!(asked().contains("second words"), "{}", asked());
+    // While one works, the other is told so, and its prompt is not run later.
+    let (from, requests) = (one.log_position(), fixture.model.requests().len());
+    let turn = one.begin_prompt(&session, &make_script(&["say one two", "hang"]));
+    one.wait_for_update(from, "words", |update| update["sessionUpdate"] == "agent_message_chunk");
+    let refused = other.prompt(&session, "too early").unwrap_err();
+    assert!(refused["message"].as_str().unwrap().contains("another process of zero"), "{refused}");
+    one.notify("session/cancel", json!({"sessionId": session}));
+    one.expect_end(&turn, "cancelled");
+    other.run_turn(&session, "fourth words", "end_turn");
+    assert!(!asked().contains("too early"), "{}", asked());
+    assert_eq!(fixture.model.requests().len(), requests + 2, "each prompt is run once");
+    one.close();
+    other.close();
+    // A third process finds all turns once and in order.
+    let mut third = fixture.start_client();
+    third.call_ok("session/load", load);
+    let told = chunk_text(&third.updates(0, &session), "user_message_chunk");
+    let script = make_script(&["say one two", "hang"]);
+    assert_eq!(told, format!("first wordssecond wordsthird words{script}fourth words"));
+    third.close();
+}
+
 #[test]
 fn session_that_does_not_exist_is_named_as_such() {
     let fixture = AcpFixture::without_model();
