@@ -18,6 +18,22 @@ pub struct CommandAccess {
     pub writes: WriteScope,
     /// The hosts that they may connect to.
     pub network: NetworkScope,
+    /// The secret files of the workspace that they may read.
+    pub secret_files: SecretFileScope,
+}
+
+/// The secret files of the workspace that commands may read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SecretFileScope {
+    /// Those that a rule allows to read: nobody was asked, and the commands may read more files than
+    /// they name.
+    Hidden,
+    /// Those that a rule allows to read, and those that the commands change: nobody was asked, and the
+    /// commands use the files that they name and no others.
+    Named,
+    /// All of them: a rule, the user or the mode allows the commands.
+    #[default]
+    All,
 }
 
 /// The files that commands may change, besides their private temporary files.
@@ -91,7 +107,7 @@ impl CommandAccess {
             (false, true) => NetworkScope::Nothing,
             (false, false) => NetworkScope::Hosts(hosts),
         };
-        Self { reads, writes, network }
+        Self { reads, writes, network, ..Self::default() }
     }
 }
 
@@ -139,7 +155,8 @@ mod tests {
         ] {
             let reads = BTreeSet::from([PathBuf::from("/notes")]);
             let access = CommandAccess::new(reads.clone(), changes.iter());
-            assert_eq!(access, CommandAccess { reads, writes, network }, "{changes:?}");
+            let expected = CommandAccess { reads, writes, network, ..CommandAccess::default() };
+            assert_eq!(access, expected, "{changes:?}");
         }
     }
 }

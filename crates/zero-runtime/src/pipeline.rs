@@ -388,7 +388,9 @@ impl ToolHost {
         }
         let limits = commands.launcher.limits.with_raised(&leave.limits);
         let (hosts, judged) = (leave.hosts.into(), leave.access);
-        let launcher = CommandLauncher { limits, hosts, judged, ..commands.launcher };
+        let hidden_secrets = leave.hidden_secrets;
+        let launcher =
+            CommandLauncher { limits, hosts, judged, hidden_secrets, ..commands.launcher };
         let secrets = Arc::clone(&ledger.secrets);
         let cx = context(Some(permit), CallCommands { launcher, secrets, ..commands });
         let outcome = execution::run(&**plan, &cx, cancel, &stop, terms).await;

@@ -94,7 +94,8 @@ impl HelperSearch {
         self.helpers.extend(names.map(|name| name.to_string_lossy().into_owned()));
         for git in &found.git_folders {
             collect_helpers(git, &mut self.helpers);
-            let Some(links) = git_index::read_index(git, |_| false).map(|index| index.links) else {
+            let Some(links) = git_index::read_index(git, &|_| false).map(|index| index.links)
+            else {
                 self.helpers.insert("index".to_owned());
                 continue;
             };

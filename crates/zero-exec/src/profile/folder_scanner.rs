@@ -388,7 +388,7 @@ impl FolderScan<'_> {
             return summary;
         }
         let is_setting = |path: &Path| describe_setting(path).is_some();
-        let Some(summary) = git_facts::read_git_index(git, is_setting) else {
+        let Some(summary) = git_facts::read_git_index(git, &is_setting) else {
             if self.found.unread_indexes.len() < OVERLOOKED_MAX {
                 self.found.unread_indexes.push(index);
             }

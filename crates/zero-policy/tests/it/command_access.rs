@@ -21,7 +21,7 @@ fn check(command: &str, writes: &[&str], network: NetworkScope) {
         [] => WriteScope::Nothing,
         paths => WriteScope::Paths(paths.iter().map(PathBuf::from).collect()),
     };
-    let CommandAccess { reads: _, writes: found, network: reached } = access(command);
+    let CommandAccess { writes: found, network: reached, .. } = access(command);
     assert_eq!((found, reached), (writes, network), "{command}");
 }
 
