@@ -30,7 +30,7 @@ const REMEMBERED_MAX: usize = 2 * FOLDERS_MAX;
 /// Most repositories that are remembered.
 const KNOWN_MAX: usize = 4_096;
 /// Most settings of git whose programs are remembered.
-const PROGRAM_LISTS_MAX: usize = 4_096;
+const PROGRAM_LISTS_MAX: usize = 16_384;
 /// Most folders named when the scan was incomplete.
 const OVERLOOKED_MAX: usize = 3;
 
