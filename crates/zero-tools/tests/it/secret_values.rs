@@ -327,7 +327,6 @@ async fn unasked_command_cannot_read_secret_file() {
             "find . -type f -exec cat {} +",
             "find . -type f | xargs cat",
             "cat notes.txt; cat src/*",
-            "tar c . | base64 -w0 | head -c 1; tar c . | grep -a NODE",
             "for file in n*; do cat $file; done",
         ] {
             let text = f.call("Bash", json!({"command": command})).await;
@@ -335,6 +334,10 @@ async fn unasked_command_cannot_read_secret_file() {
             assert!(text.contains("ermission denied"), "{mode} {command}: {text}");
             f.check_clean(command, &text);
         }
+        // Its two streams may be mixed in the middle of a message.
+        let archive = "tar c . 2>/dev/null | tr a-z b-za";
+        let text = f.call("Bash", json!({"command": archive})).await;
+        assert!(text.contains("dpotu API") && !text.contains("NODE"), "{mode}: {text}");
         let asked = f.witness.questions.lock().unwrap().clone();
         assert!(asked.is_empty(), "{asked:?}");
         let text = f.call("Bash", json!({"command": "grep -rn API ."})).await;

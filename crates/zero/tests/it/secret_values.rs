@@ -180,11 +180,14 @@ fn command_that_nobody_is_asked_about_reads_no_secret_file() {
         run(&["tools", "call", "Bash", &input, "--mode", mode])
     };
     for mode in ["plan", "ask"] {
-        for command in ["grep -rn . .", "tar c . | tr a-z b-za", "find . -type f | xargs cat"] {
+        for command in ["grep -rn . .", "find . -type f | xargs cat"] {
             let seen = bash(command, mode);
-            assert!(!seen.contains("PORT=3000") && !seen.contains("QPSU=3000"), "{mode}: {seen}");
+            assert!(!seen.contains("PORT=3000"), "{mode}: {seen}");
             assert!(seen.contains("ermission denied"), "{mode}: {seen}");
         }
+        // The two streams of a command may be mixed in the middle of a message.
+        let seen = bash("tar c . 2>/dev/null | tr a-z b-za", mode);
+        assert!(seen.contains("tubsu(qspdftt") && !seen.contains("PORT=3000"), "{mode}: {seen}");
         let seen = bash("cat .env", mode);
         assert!(seen.starts_with("exit 3"), "{mode}: {seen}");
     }
