@@ -147,7 +147,7 @@ impl ToolHost {
         asked: AuthorizationRequest<'_>,
         cx: &CallContext,
         cancel: &CancellationToken,
-        ledger: &mut CallRecord<'_>,
+        record: &mut CallRecord<'_>,
     ) -> Result<AuthorizationOutcome, ToolError> {
         use AuthorizationOutcome::{Authorized, CommandEdited};
         let rejected = session.rejections();
@@ -162,10 +162,10 @@ impl ToolHost {
         let (decision, hidden_secrets) =
             self.secrets.hide_files(decision, &*self.policy, &granted).await;
         // What the user is shown has no value of a file that is changed, either.
-        ledger.add_learned_secrets();
-        let secrets = Arc::clone(&ledger.secrets);
-        let user_wait = Arc::clone(&ledger.user_wait);
-        let noted = ledger.record_decision(&decision);
+        record.add_learned_secrets();
+        let secrets = Arc::clone(&record.secrets);
+        let user_wait = Arc::clone(&record.user_wait);
+        let noted = record.record_decision(&decision);
         if asked.command_edit.is_edited() {
             noted.answered = Some(format!("{USER_APPROVER}: edit the command"));
         }
@@ -315,12 +315,12 @@ impl ToolHost {
         &self,
         session: &ToolHostSession,
         asked: &AuthorizationRequest<'_>,
-        ledger: &mut CallRecord<'_>,
+        record: &mut CallRecord<'_>,
     ) -> Result<PolicyDecision, ToolError> {
         let granted = session.grants.list_grants(GrantDecision::Allowed);
         let decision = self.decide(session, asked, &granted, session.mode()).await?;
         if decision.verdict == Verdict::Deny {
-            ledger.record_decision(&decision);
+            record.record_decision(&decision);
             let message = rule_denial_message(asked, &decision);
             return Err(denial_error(
                 &decision,
