@@ -341,7 +341,7 @@ async fn replay_ledger(
 async fn last_reset_seq(handle: &SessionHandle) -> Result<u64, Error> {
     let (mut ledger, mut reset) = (LedgerReader::starting_after(handle, 0), 0);
     while let Some(page) = ledger.next_page().await? {
-        let mut resets = page.iter().filter(|event| matches!(event.what, EventKind::Reset { .. }));
+        let mut resets = page.iter().filter(|event| matches!(event.kind, EventKind::Reset { .. }));
         reset = resets.next_back().map_or(reset, |event| event.seq);
     }
     Ok(reset)

@@ -49,7 +49,7 @@ impl UpdateBuffer {
 
 fn buffer_change(kept: &mut VecDeque<GatewayUpdate>, news: GatewayUpdate) {
     let replaced = match &news {
-        GatewayUpdate::Entry(Event { what: EventKind::Changed { field, .. }, .. }) => {
+        GatewayUpdate::Entry(Event { kind: EventKind::Changed { field, .. }, .. }) => {
             kept.iter().position(|known| changed_field(known) == Some(field))
         }
         GatewayUpdate::Displaced { .. } => {
@@ -71,7 +71,7 @@ fn buffer_change(kept: &mut VecDeque<GatewayUpdate>, news: GatewayUpdate) {
 /// The field that an entry changes.
 fn changed_field(news: &GatewayUpdate) -> Option<&String> {
     match news {
-        GatewayUpdate::Entry(Event { what: EventKind::Changed { field, .. }, .. }) => Some(field),
+        GatewayUpdate::Entry(Event { kind: EventKind::Changed { field, .. }, .. }) => Some(field),
         _ => None,
     }
 }
@@ -80,8 +80,8 @@ fn changed_field(news: &GatewayUpdate) -> Option<&String> {
 mod tests {
     use super::*;
 
-    fn entry_update(seq: u64, what: EventKind) -> GatewayUpdate {
-        GatewayUpdate::Entry(Event { seq, run: None, time_ms: 0, what })
+    fn entry_update(seq: u64, kind: EventKind) -> GatewayUpdate {
+        GatewayUpdate::Entry(Event { seq, run: None, time_ms: 0, kind })
     }
 
     fn change_update(seq: u64, field: &str, value: &str) -> GatewayUpdate {

@@ -130,7 +130,7 @@ impl UpdatePresenter {
     ) -> Vec<SessionUpdate> {
         let run = event.run.as_ref();
         let is_live = moment != DeliveryMode::Replay;
-        match &event.what {
+        match &event.kind {
             EventKind::Prompt { text, attachments } if moment != DeliveryMode::Live => {
                 user_message_updates(run, event.seq, text, attachments)
             }

@@ -155,7 +155,7 @@ impl UpdateQueue {
 /// Estimated size of an update.
 fn update_weight(news: &GatewayUpdate) -> usize {
     let GatewayUpdate::Entry(event) = news else { return 0 };
-    ENTRY_BYTES + event.what.bytes()
+    ENTRY_BYTES + event.kind.bytes()
 }
 
 #[cfg(test)]
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     fn entry(seq: u64, text: &str) -> Event {
-        Event { seq, run: None, time_ms: 0, what: EventKind::Text { text: text.to_owned() } }
+        Event { seq, run: None, time_ms: 0, kind: EventKind::Text { text: text.to_owned() } }
     }
 
     /// The items that are available without waiting: entry numbers, and names for the others.

@@ -24,7 +24,7 @@ pub struct Event {
     pub time_ms: i64,
     /// What happened, with its data.
     #[serde(flatten)]
-    pub what: EventKind,
+    pub kind: EventKind,
 }
 
 /// The kind of an event, with its data.
@@ -549,13 +549,13 @@ mod tests {
         let old: Event = serde_json::from_value(written.clone()).unwrap();
         let locations = vec![FileLocation { path: "/a".into(), line: None }];
         let result = ToolResult { locations, ..ToolResult::text("a") };
-        assert_eq!(old.what, EventKind::tool_ended("c", result.into()));
+        assert_eq!(old.kind, EventKind::tool_ended("c", result.into()));
         let new = serde_json::to_string(&old).unwrap();
         assert_eq!(serde_json::from_str::<Event>(&new).unwrap(), old);
         // Without either, it is carried as it is.
         written.as_object_mut().unwrap().remove("content");
         let opaque: Event = serde_json::from_value(written.clone()).unwrap();
-        assert!(matches!(&opaque.what, EventKind::Opaque(event) if event.kind() == "tool_ended"));
+        assert!(matches!(&opaque.kind, EventKind::Opaque(event) if event.kind() == "tool_ended"));
         assert_eq!(serde_json::to_value(&opaque).unwrap(), written);
     }
 
@@ -596,7 +596,7 @@ mod tests {
         });
         let event: Event = serde_json::from_value(written.clone()).unwrap();
         assert_eq!((event.seq, event.run.as_ref().map(RunId::as_str)), (7, Some("r1")));
-        let EventKind::Opaque(opaque) = &event.what else { panic!("{event:?}") };
+        let EventKind::Opaque(opaque) = &event.kind else { panic!("{event:?}") };
         assert_eq!(
             opaque.describe(),
             "an entry of kind `hologram`, which this version of zero cannot show"
@@ -605,7 +605,7 @@ mod tests {
         // Known ones are read as before.
         let known = json!({"seq": 1, "time_ms": 0, "type": "text", "text": "a"});
         let known: Event = serde_json::from_value(known).unwrap();
-        assert_eq!(known.what, EventKind::Text { text: "a".to_owned() });
+        assert_eq!(known.kind, EventKind::Text { text: "a".to_owned() });
         let damaged = OpaqueEvent::unreadable("not JSON\nat all");
         assert_eq!(damaged.describe(), "an entry is damaged: not JSON at all");
     }

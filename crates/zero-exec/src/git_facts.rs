@@ -83,6 +83,9 @@ pub(crate) fn read_git_text(content: &[u8], name: &str) -> Option<Option<String>
 
 /// What matters in the index of a git folder; `None` if the index cannot be read. `is_setting` tells
 /// which files count as settings.
-pub(crate) fn read_git_index(git: &Path, is_setting: fn(&Path) -> bool) -> Option<IndexSummary> {
+pub(crate) fn read_git_index(
+    git: &Path,
+    is_setting: &dyn Fn(&Path) -> bool,
+) -> Option<IndexSummary> {
     git_index::read_index(git, is_setting)
 }

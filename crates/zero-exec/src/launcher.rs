@@ -59,6 +59,8 @@ pub struct CommandLauncher {
     pub access: LaunchAccess,
     /// What the commands of the call were judged to change and reach.
     pub judged: CommandAccess,
+    /// Secret files of the workspace that are hidden from them, because nobody allowed to read these.
+    pub hidden_secrets: Vec<PathBuf>,
 }
 
 /// The general access of a started program.
@@ -93,6 +95,7 @@ impl CommandLauncher {
             weaknesses: host.settings.weaknesses.clone(),
             access: LaunchAccess::AsCommands,
             judged: CommandAccess::default(),
+            hidden_secrets: Vec::new(),
         }
     }
 
@@ -191,6 +194,8 @@ impl CommandLauncher {
             readable: profile.readable.clone(),
             folder: folder.to_owned(),
             exposed: home.exposed,
+            secrets: self.hidden_secrets.clone(),
+            root: workspace.cwd().to_owned(),
         };
         let order = SpawnSpec {
             command: CommandSpec { program, args, folder: folder.to_owned(), environment },

@@ -40,6 +40,7 @@ mod shell;
 mod spill_file;
 mod spill_folder;
 pub mod spill_quota;
+mod tracked_files;
 mod tree_watch;
 mod watch_lease;
 mod write_failure;
@@ -62,6 +63,7 @@ pub use sandbox_probe::{SandboxProbeReport, probe_sandbox};
 pub use session_commands::{SessionCommands, ShellEndFolder, TMP_SHELF};
 pub use session_network::{GrantProvider, NetworkPolicy, NetworkUseGuard, SessionNetwork};
 pub use spill_folder::SpillFolder;
+pub use tracked_files::TrackedFileFinder;
 pub use tree_watch::{QuarantinedFile, TreeWatch, WatchReport};
 
 /// Holds the jobs that run: ends all other programs of this process, calls `detach` with the ids of

@@ -93,6 +93,7 @@ pub(super) fn build_profile(
         false => list_denied_changes(&*launcher.policy, workspace)?,
     };
     let mut masked = list_masked_paths(&secrets, settings, &*launcher.policy, workspace)?;
+    masked.extend(launcher.hidden_secrets.iter().cloned());
     let other_names = hard_links::find_other_names(&masked, &roots);
     masked.extend(other_names.found);
     let work = [roots.clone(), launcher.writable.clone()].concat();

@@ -1,4 +1,5 @@
-//! Recognizes commands that failed because part of the home folder is hidden from them.
+//! Recognizes commands that failed because part of the home folder, or a secret file of the
+//! workspace, is hidden from them.
 //!
 //! To a command, a hidden file does not exist, and a model would search for the cause in the wrong
 //! place. A failed command whose output reports a missing file and names a path in a hidden folder
@@ -24,12 +25,14 @@ const MESSAGES: &[&str] = &[
     "does not exist",
     "doesn't exist",
 ];
+/// Messages about a file that may not be read, in lower case.
+const CLOSED_MESSAGES: &[&str] = &["permission denied", "eacces", "permissionerror"];
 /// Longest path in a note, in characters.
 const PATH_CHARS_MAX: usize = 200;
 /// Most words of the output that are inspected.
 const WORDS_MAX: usize = 20_000;
 
-/// The part of the home folder that a command does not see.
+/// The part of the home folder, and the secret files of the workspace, that a command does not see.
 #[derive(Clone, Debug, Default)]
 pub struct HiddenHome {
     /// The folders that are hidden.
@@ -40,6 +43,10 @@ pub struct HiddenHome {
     pub(crate) folder: PathBuf,
     /// A hidden file that the command may see by another name.
     pub(crate) exposed: Option<PathBuf>,
+    /// The secret files of the workspace that are hidden.
+    pub(crate) secrets: Vec<PathBuf>,
+    /// The first folder of the workspace.
+    pub(crate) root: PathBuf,
 }
 
 impl HiddenHome {
@@ -60,8 +67,7 @@ impl HiddenHome {
         if !MESSAGES.iter().any(|message| lower.contains(message)) {
             return None;
         }
-        let is_edge = |letter: char| letter.is_whitespace() || "'\"`‘’“”()[]<>,;=".contains(letter);
-        let words = text.split(is_edge).filter(|word| word.contains('/')).take(WORDS_MAX);
+        let words = text.split(is_word_edge).filter(|word| word.contains('/')).take(WORDS_MAX);
         let (home, path) = words.into_iter().find_map(|word| self.find_hidden(word))?;
         // The folder, because what a program misses next is beside it.
         let folder = path.parent().filter(|parent| *parent != home).unwrap_or(&path);
@@ -72,6 +78,38 @@ impl HiddenHome {
         let shown = excerpt(&shown, PATH_CHARS_MAX);
         Some(format!(
             "`{shown}` is outside the workspace and hidden from commands, whether it exists or not; to let commands read it: zero config add sandbox.readable '{shown}'"
+        ))
+    }
+
+    /// The note for a command whose output, by `text`, says that it could not read a secret file.
+    /// A command may succeed without the file, so this does not depend on its exit code.
+    pub(crate) fn secret_file_note(&self, text: impl FnOnce() -> String) -> Option<String> {
+        if self.secrets.is_empty() {
+            return None;
+        }
+        let text = text();
+        let is_message = |line: &&str| {
+            let lower = line.to_lowercase();
+            CLOSED_MESSAGES.iter().any(|message| lower.contains(message))
+        };
+        let words = text.lines().filter(is_message).flat_map(|line| line.split(is_word_edge));
+        let mut words =
+            words.take(WORDS_MAX).map(|word| Path::new(word.trim_end_matches([':', '.'])));
+        let file = words.find_map(|word| {
+            let is_meant =
+                |file: &&PathBuf| word.file_name().is_some() && file.ends_with(normalize(word));
+            self.secrets.iter().find(is_meant)
+        })?;
+        let below = file.strip_prefix(&self.root).ok();
+        let shown = excerpt(&below.unwrap_or(file).display().to_string(), PATH_CHARS_MAX);
+        // A rule for a name alone would allow all files with that name.
+        let rule = match below {
+            Some(below) => format!("Read(/{})", below.display()),
+            None => format!("Read(/{})", file.display()),
+        };
+        Some(format!(
+            "secrets: `{shown}` is hidden from this command, because nobody was asked; name the file in the command to be asked, or allow `{}`",
+            excerpt(&rule, PATH_CHARS_MAX)
         ))
     }
 
@@ -90,6 +128,11 @@ impl HiddenHome {
         let is_openable = sensitive_reason(&path, &places).is_none();
         (!is_visible && is_openable).then_some((home.as_path(), path))
     }
+}
+
+/// Whether a character is beside a path in messages.
+fn is_word_edge(letter: char) -> bool {
+    letter.is_whitespace() || "'\"`‘’“”()[]<>,;=".contains(letter)
 }
 
 fn normalize(path: &Path) -> PathBuf {
@@ -117,6 +160,7 @@ mod tests {
             readable: vec!["/home/me/.cargo".into(), "/home/me/work".into()],
             folder: "/home/me/work/app".into(),
             exposed: None,
+            ..HiddenHome::default()
         };
         for (text, expected) in [
             ("cat: /home/me/notes.txt: No such file or directory", Some("~/notes.txt")),
@@ -144,5 +188,35 @@ mod tests {
                 None => assert_eq!(note, None, "{text}"),
             }
         }
+    }
+    #[test]
+    fn hidden_secret_file_is_found_in_messages_of_programs() {
+        let hidden = HiddenHome {
+            secrets: vec!["/w/.env".into(), "/w/app/key.pem".into()],
+            root: "/w".into(),
+            ..HiddenHome::default()
+        };
+        for (text, expected) in [
+            ("grep: ./.env: Permission denied", Some("Read(/.env)")),
+            ("tar: ./app/key.pem: Cannot open: Permission denied", Some("Read(/app/key.pem)")),
+            ("PermissionError: [Errno 13] Permission denied: '.env'", Some("Read(/.env)")),
+            ("Error: EACCES: permission denied, open '/w/app/key.pem'", Some("Read(/app/key.pem)")),
+            ("cat: key.pem: Permission denied", Some("Read(/app/key.pem)")),
+            ("grep: ./other: Permission denied", None),
+            ("grep: ./x.env: Permission denied", None),
+            ("grep: ./: Permission denied", None),
+            (".env: No such file or directory", None),
+            (".env\nPermission denied", None),
+        ] {
+            let note = hidden.secret_file_note(|| text.to_owned());
+            let rule = expected.map(|rule| format!("or allow `{rule}`"));
+            assert_eq!(note.is_some(), rule.is_some(), "{text}: {note:?}");
+            assert!(
+                rule.is_none_or(|rule| note.is_some_and(|note| note.ends_with(&rule))),
+                "{text}"
+            );
+        }
+        let nothing = HiddenHome::default();
+        assert_eq!(nothing.secret_file_note(|| ".env: Permission denied".to_owned()), None);
     }
 }

@@ -149,7 +149,11 @@ const PRIVILEGED_WORK: &[&str] = &[
 /// The explanations of why a command failed, or was slow, because of its sandbox.
 pub(crate) fn diagnose(command: &DiagnosisInput<'_>, output: &CollectedOutput) -> Vec<String> {
     let runs = || output.mixed.head().chain(output.mixed.tail());
-    diagnose_text(command, || ansi_filter::strip_pieces(runs().map(|run| run.bytes)))
+    let text = || ansi_filter::strip_pieces(runs().map(|run| run.bytes));
+    let mut notes: Vec<String> = command.hidden.secret_file_note(text).into_iter().collect();
+    notes.extend(diagnose_text(command, text));
+    notes.truncate(NOTES_MAX);
+    notes
 }
 
 fn diagnose_text(command: &DiagnosisInput<'_>, text: impl FnOnce() -> String) -> Vec<String> {

@@ -28,7 +28,7 @@ pub(crate) async fn read_messages<T: Send + 'static>(
     bytes_max: usize,
     finish: impl FnOnce(Vec<ChatMessage>) -> T + Send + 'static,
 ) -> Result<T, StoreError> {
-    let is_reset = |event: &Event| matches!(event.what, EventKind::Reset { .. });
+    let is_reset = |event: &Event| matches!(event.kind, EventKind::Reset { .. });
     let enough = move |events: &[Event]| {
         events.iter().any(is_reset) || build_messages(skip_partial_message(events)).len() >= most
     };
@@ -44,7 +44,7 @@ pub(crate) async fn read_messages<T: Send + 'static>(
 /// would look complete.
 fn skip_partial_message(events: &[Event]) -> &[Event] {
     let begins = |event: &Event| {
-        matches!(event.what, EventKind::Prompt { .. } | EventKind::ToolEnded { .. })
+        matches!(event.kind, EventKind::Prompt { .. } | EventKind::ToolEnded { .. })
     };
     let first = events.iter().position(begins);
     first.and_then(|first| events.get(first..)).unwrap_or_default()
@@ -86,7 +86,7 @@ pub(crate) fn json_bytes(value: &impl serde::Serialize) -> usize {
 fn build_messages(events: &[Event]) -> Vec<ChatMessage> {
     let mut runs: Vec<(&RunId, Vec<ChatMessage>)> = Vec::new();
     for event in events {
-        if let EventKind::Reset { .. } = event.what {
+        if let EventKind::Reset { .. } = event.kind {
             runs.clear();
         }
         let Some(run) = &event.run else { continue };
@@ -103,7 +103,7 @@ fn build_messages(events: &[Event]) -> Vec<ChatMessage> {
 }
 
 fn add_event(messages: &mut Vec<ChatMessage>, event: &Event) {
-    match &event.what {
+    match &event.kind {
         EventKind::Prompt { text, attachments } => {
             let text = ChatBlock::Text { text: text.clone() };
             let images = attachments.iter().map(|image| ChatBlock::Image {

@@ -85,7 +85,7 @@ mod tests {
         };
         let session = sessions.open(options).await.unwrap();
         let texts = (0..entries).map(|_| EventKind::Text { text: "x".repeat(bytes) });
-        let entry = |event: Event| NewEvent { run: event.run, time_ms: 1, what: event.what };
+        let entry = |event: Event| NewEvent { run: event.run, time_ms: 1, kind: event.kind };
         let entries = run_ledger("r", texts).into_iter().map(entry).collect();
         let store = sessions.store();
         let before = store.last_seq(&session.id).await.unwrap();

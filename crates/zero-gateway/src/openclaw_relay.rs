@@ -155,7 +155,7 @@ impl OpenClawRelay {
     fn apply_event(&mut self, event: &Event, ears: &mut RelayOutput<'_>) {
         self.apply_question(event, ears);
         let Some(run) = &event.run else { return };
-        if let EventKind::RunEnded { end, usage } = &event.what {
+        if let EventKind::RunEnded { end, usage } = &event.kind {
             self.questions.retain(|_, request_event| {
                 request_event.request.run_id.as_deref() != Some(run.as_str())
             });
@@ -164,12 +164,12 @@ impl OpenClawRelay {
             }
             return;
         }
-        let begins = matches!(event.what, EventKind::Prompt { .. } | EventKind::RunStarted { .. });
+        let begins = matches!(event.kind, EventKind::Prompt { .. } | EventKind::RunStarted { .. });
         let known = self.runs.remove(run);
         // Entries of a run that is over, or whose start was not seen, are ignored.
         let Some(mut track) = known.or_else(|| begins.then(RunRelayState::default)) else { return };
         let interest = self.interest;
-        self.run_writer(run, &mut track, event, ears).write_event(&event.what, interest);
+        self.run_writer(run, &mut track, event, ears).write_event(&event.kind, interest);
         self.runs.insert(run.clone(), track);
     }
 
@@ -185,7 +185,7 @@ impl OpenClawRelay {
 
     /// Processes questions, which belong to the session and may name no run.
     fn apply_question(&mut self, event: &Event, ears: &mut RelayOutput<'_>) {
-        match &event.what {
+        match &event.kind {
             EventKind::ApprovalRequested(request) => {
                 let request_event = translation::approval_requested(
                     request,
@@ -222,7 +222,7 @@ impl OpenClawRelay {
 pub(crate) fn run_text(events: &[Event], run: &RunId) -> String {
     let mut track = RunRelayState::default();
     for event in events.iter().filter(|event| event.run.as_ref() == Some(run)) {
-        track.apply(&event.what);
+        track.apply(&event.kind);
     }
     track.text.content
 }
@@ -341,8 +341,8 @@ fn json_char_bytes(character: char) -> usize {
 
 impl RunRelayState {
     /// Updates the state of the run with an entry.
-    fn apply(&mut self, what: &EventKind) {
-        match what {
+    fn apply(&mut self, kind: &EventKind) {
+        match kind {
             EventKind::Text { text } => {
                 self.thoughts.interrupted = true;
                 self.text.append(text);
@@ -390,15 +390,15 @@ struct RunEventWriter<'a, 'b> {
 }
 
 impl RunEventWriter<'_, '_> {
-    fn write_event(&mut self, what: &EventKind, interest: RelayInterest) {
-        if let EventKind::Text { .. } | EventKind::Thought { .. } = what {
+    fn write_event(&mut self, kind: &EventKind, interest: RelayInterest) {
+        if let EventKind::Text { .. } | EventKind::Thought { .. } = kind {
             self.track.reply_ms = self.time_ms.unwrap_or_default();
-            return self.track.apply(what);
+            return self.track.apply(kind);
         }
         // Sends earlier text first, to keep the order.
         self.flush_text_if_capacity();
-        self.track.apply(what);
-        match what {
+        self.track.apply(kind);
+        match kind {
             EventKind::RunStarted { model, .. } => {
                 self.track.started_ms = self.time_ms;
                 let model = model.clone();

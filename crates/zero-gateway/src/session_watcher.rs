@@ -377,7 +377,7 @@ impl SessionWatcher {
         let active: Vec<RunId> =
             self.sessions.active_runs().into_iter().filter_map(of_session).collect();
         let begins = |run: &RunId, event: &Event| {
-            event.run.as_ref() == Some(run) && matches!(event.what, EventKind::Prompt { .. })
+            event.run.as_ref() == Some(run) && matches!(event.kind, EventKind::Prompt { .. })
         };
         let wanted = active.clone();
         let enough = move |events: &[Event]| {

@@ -50,11 +50,11 @@ pub(crate) fn run_id(id: &str) -> RunId {
 
 /// The ledger of one run; timestamps are one second apart.
 pub(crate) fn run_ledger(id: &str, whats: impl IntoIterator<Item = EventKind>) -> Vec<Event> {
-    let event = |(what, seq): (EventKind, u64)| Event {
+    let event = |(kind, seq): (EventKind, u64)| Event {
         seq,
         run: Some(run_id(id)),
         time_ms: i64::try_from(seq).unwrap() * 1_000,
-        what,
+        kind,
     };
     whats.into_iter().zip(1..).map(event).collect()
 }

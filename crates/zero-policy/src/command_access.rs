@@ -22,6 +22,22 @@ pub struct CommandAccess {
     /// The settings of the repository that their only command was judged to change. The file stays
     /// read-only for the command; zero makes these changes and no others.
     pub git_settings: Vec<GitSettingChange>,
+    /// The secret files of the workspace that they may read.
+    pub secret_files: SecretFileScope,
+}
+
+/// The secret files of the workspace that commands may read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SecretFileScope {
+    /// Those that a rule allows to read: nobody was asked, and the commands may read more files than
+    /// they name.
+    Hidden,
+    /// Those that a rule allows to read, and those that the commands change: nobody was asked, and the
+    /// commands use the files that they name and no others.
+    Named,
+    /// All of them: a rule, the user or the mode allows the commands.
+    #[default]
+    All,
 }
 
 /// The files that commands may change, besides their private temporary files.
@@ -95,7 +111,7 @@ impl CommandAccess {
             (false, true) => NetworkScope::Nothing,
             (false, false) => NetworkScope::Hosts(hosts),
         };
-        Self { reads, writes, network, git_settings: Vec::new() }
+        Self { reads, writes, network, ..Self::default() }
     }
 }
 
@@ -143,7 +159,7 @@ mod tests {
         ] {
             let reads = BTreeSet::from([PathBuf::from("/notes")]);
             let access = CommandAccess::new(reads.clone(), changes.iter());
-            let expected = CommandAccess { reads, writes, network, git_settings: Vec::new() };
+            let expected = CommandAccess { reads, writes, network, ..CommandAccess::default() };
             assert_eq!(access, expected, "{changes:?}");
         }
     }

@@ -12,6 +12,7 @@ mod hosts;
 mod operands;
 mod protected_links;
 mod recursive_access;
+mod secret_file_scope;
 mod tool_resources;
 mod verdict_tree;
 
@@ -212,6 +213,19 @@ impl PolicyEngine {
                 || allowed())
     }
 
+    /// Whether a rule or one of these grants allows commands to read a file, given by its canonical
+    /// path.
+    pub fn allows_read(&self, canonical: &Path, grants: &[GrantScope]) -> bool {
+        let views = PathViews { written: canonical.to_owned(), canonical: canonical.to_owned() };
+        let rule = self.rules.find_strictest_path_rule(COMMAND_TOOL, FileAccess::Read, &views);
+        match rule.map(|rule| rule.verdict) {
+            Some(verdict) => verdict == Verdict::Allow,
+            None => self
+                .build_file_grant(FileAccess::Read, &views)
+                .is_some_and(|grant| grants.contains(&grant)),
+        }
+    }
+
     /// Whether some file of the workspace may not be read without a question of its own.
     pub fn filters_reads(&self) -> bool {
         self.has_read_guards() || self.places.roots.iter().any(|root| self.contains_own_files(root))
@@ -309,7 +323,9 @@ impl PolicyEngine {
         if case.mode() == PermissionMode::Plan {
             judged.iter_mut().for_each(EffectAssessment::restrict_to_reads);
         }
-        CallAssessment { judged, analyses, base }
+        let guards_secret_files =
+            case.mode() != PermissionMode::Auto && !self.masked_files.is_empty();
+        CallAssessment { judged, analyses, base, guards_secret_files }
     }
 }
 
@@ -733,6 +749,8 @@ struct CallAssessment {
     analyses: Vec<ScriptAnalysis>,
     /// The minimum risk, whatever the effects are.
     base: RiskLevel,
+    /// Whether zero asks before a command reads a secret file of the workspace.
+    guards_secret_files: bool,
 }
 
 impl CallAssessment {
@@ -744,7 +762,7 @@ impl CallAssessment {
     }
 
     /// The access that the commands of the call need, if it runs any.
-    fn command_access(&self) -> Option<CommandAccess> {
+    fn command_access(&self, verdict: Verdict) -> Option<CommandAccess> {
         if self.analyses.is_empty() {
             return None;
         }
@@ -757,7 +775,8 @@ impl CallAssessment {
             [only] => only.git_settings.clone(),
             _ => Vec::new(),
         };
-        Some(CommandAccess { git_settings, ..CommandAccess::new(reads, changes) })
+        let secret_files = self.secret_file_scope(verdict);
+        Some(CommandAccess { git_settings, secret_files, ..CommandAccess::new(reads, changes) })
     }
 
     fn into_decision(self) -> PolicyDecision {
@@ -786,7 +805,7 @@ impl CallAssessment {
             risk,
             grants,
             limits: self.limits(),
-            access: self.command_access(),
+            access: self.command_access(verdict),
             effects: self.judged.into_iter().map(EffectAssessment::into_effect_decision).collect(),
         }
     }

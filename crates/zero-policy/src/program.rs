@@ -109,6 +109,22 @@ fn only_fetches(name: &str, args: &[ShellArg]) -> bool {
     }
 }
 
+/// Programs that use the files that their arguments name and, unless an argument says so, nothing
+/// beneath them.
+const NAMED_FILE_PROGRAMS: &[&str] = words!(
+    ": [ basename base64 cat cd chmod cmp comm cp cut date df dirname echo egrep exit expand export \
+     false fgrep file fmt fold grep head hexdump id join ls md5sum mkdir mktemp mv nl od paste popd \
+     printf pushd pwd readlink realpath return rev rm rmdir seq set sha1sum sha256sum shift sleep \
+     sort stat strings tac tail tee test touch tr true type uname uniq unset wc which whoami xxd"
+);
+
+/// Whether a command uses the files that its arguments name and no others, except for folders whose
+/// contents its analysis lists.
+pub(crate) fn reads_named_files_only(argv: &[ShellArg]) -> bool {
+    let name = argv.first().and_then(ShellArg::as_known).map_or("", plain_name);
+    NAMED_FILE_PROGRAMS.contains(&name)
+}
+
 /// Whether a command reads by default and writes only with certain options: a rule that allows `git
 /// log` with any arguments is not meant to include `--output`.
 pub(crate) fn reads_by_default(argv: &[ShellArg], nature: CommandClass) -> bool {

@@ -3,7 +3,7 @@
 //! The decision is stored in the call's record before anything else happens; the user's answer is
 //! added to it once.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
@@ -116,6 +116,8 @@ pub(crate) struct CallAuthorization {
     pub(crate) hosts: Vec<HostName>,
     /// What its commands may change and reach.
     pub(crate) access: CommandAccess,
+    /// The secret files that are hidden from its commands.
+    pub(crate) hidden_secrets: Vec<PathBuf>,
 }
 
 impl CallAuthorization {
@@ -132,6 +134,7 @@ impl CallAuthorization {
             hosts: hosts.collect(),
             limits: decision.limits,
             access: decision.access.unwrap_or_default(),
+            hidden_secrets: Vec::new(),
         }
     }
 }
@@ -144,7 +147,7 @@ impl ToolHost {
         asked: AuthorizationRequest<'_>,
         cx: &CallContext,
         cancel: &CancellationToken,
-        ledger: &mut CallRecord<'_>,
+        record: &mut CallRecord<'_>,
     ) -> Result<AuthorizationOutcome, ToolError> {
         use AuthorizationOutcome::{Authorized, CommandEdited};
         let rejected = session.rejections();
@@ -156,11 +159,13 @@ impl ToolHost {
             decision.verdict == Verdict::Ask && !asked.hooks.asks() && asked.carried.is_empty();
         let decision = asked.hooks.apply_to(decision);
         let decision = self.secrets.tighten(decision, asked.carried);
+        let (decision, hidden_secrets) =
+            self.secrets.hide_files(decision, &*self.policy, &granted).await;
         // What the user is shown has no value of a file that is changed, either.
-        ledger.add_learned_secrets();
-        let secrets = Arc::clone(&ledger.secrets);
-        let user_wait = Arc::clone(&ledger.user_wait);
-        let noted = ledger.record_decision(&decision);
+        record.add_learned_secrets();
+        let secrets = Arc::clone(&record.secrets);
+        let user_wait = Arc::clone(&record.user_wait);
+        let noted = record.record_decision(&decision);
         if asked.command_edit.is_edited() {
             noted.answered = Some(format!("{USER_APPROVER}: edit the command"));
         }
@@ -187,7 +192,9 @@ impl ToolHost {
         }
         let check = || catch_panics(|| asked.plan.check(cx));
         if decision.verdict == Verdict::Allow {
-            return check().map(|()| Authorized(CallAuthorization::from_decision(decision)));
+            check()?;
+            let authorization = CallAuthorization::from_decision(decision);
+            return Ok(Authorized(CallAuthorization { hidden_secrets, ..authorization }));
         }
         let title =
             format_title(&asked, find_decisive_path(&asked, &decision).map(|(path, _)| path));
@@ -309,12 +316,12 @@ impl ToolHost {
         &self,
         session: &ToolHostSession,
         asked: &AuthorizationRequest<'_>,
-        ledger: &mut CallRecord<'_>,
+        record: &mut CallRecord<'_>,
     ) -> Result<PolicyDecision, ToolError> {
         let granted = session.grants.list_grants(GrantDecision::Allowed);
         let decision = self.decide(session, asked, &granted, session.mode()).await?;
         if decision.verdict == Verdict::Deny {
-            ledger.record_decision(&decision);
+            record.record_decision(&decision);
             let message = rule_denial_message(asked, &decision);
             return Err(denial_error(
                 &decision,

@@ -156,14 +156,14 @@ impl ToolHost {
         attempt: HookAttempt<'_>,
         asked: &AuthorizationRequest<'_>,
         input: Value,
-        ledger: &mut CallRecord<'_>,
+        record: &mut CallRecord<'_>,
     ) -> Result<HookVerdict, ToolError> {
         let mut verdict = HookVerdict::new(input);
         let hooks_of_call = hooks.select(HookEvent::PreToolUse, attempt.name());
         if hooks_of_call.is_empty() {
             return Ok(verdict);
         }
-        let decision = self.refuse_denied(attempt.session, asked, ledger).await?;
+        let decision = self.refuse_denied(attempt.session, asked, record).await?;
         for hook in hooks_of_call {
             let began = Instant::now();
             let time = &mut verdict.time;
@@ -175,21 +175,21 @@ impl ToolHost {
                 Ok(before) => {
                     let input = before.input.as_ref().map(redaction::redact_value);
                     let note = note(before.audit_label(), before.ruling.reason());
-                    ledger.record_hook(AuditHook { input, ..note });
+                    record.record_hook(AuditHook { input, ..note });
                     before
                 }
                 Err(HookError::Failed(why)) => {
                     tracing::warn!(%hook, %why, "a hook failed");
-                    ledger.record_hook(note("failed", Some(&why)));
+                    record.record_hook(note("failed", Some(&why)));
                     PreHookOutcome { ruling: ruling_for_failure(&hook, &why), input: None }
                 }
                 Err(HookError::Cancelled) => {
-                    ledger.record_hook(note("cancelled", None));
+                    record.record_hook(note("cancelled", None));
                     return Err(ToolError::cancelled());
                 }
             };
             if let HookRuling::Deny(reason) = &before.ruling {
-                return Err(hook_denial_error(&hook, reason, asked, decision, ledger));
+                return Err(hook_denial_error(&hook, reason, asked, decision, record));
             }
             if let Some(input) = before.input {
                 verdict.record_rewrite(&hook, input);
@@ -244,7 +244,7 @@ impl ToolHost {
         attempt: HookAttempt<'_>,
         verdict: &HookVerdict,
         outcome: &Result<ToolResult, ToolError>,
-        ledger: &mut CallRecord<'_>,
+        record: &mut CallRecord<'_>,
     ) -> HookRemarks {
         let mut remarks = HookRemarks::new(&attempt.call.id);
         let hooks_of_call = hooks.select(HookEvent::PostToolUse, attempt.name());
@@ -278,7 +278,7 @@ impl ToolHost {
                 }
             };
             let row = audit_entry(&hook, HookEvent::PostToolUse, label, reason.as_deref(), began);
-            ledger.record_hook(row);
+            record.record_hook(row);
             if label == "cancelled" {
                 break;
             }
@@ -323,10 +323,10 @@ fn hook_denial_error(
     reason: &str,
     asked: &AuthorizationRequest<'_>,
     decision: PolicyDecision,
-    ledger: &mut CallRecord<'_>,
+    record: &mut CallRecord<'_>,
 ) -> ToolError {
     let decision = hook_verdict::deny_decision(hook, reason, decision);
-    ledger.record_decision(&decision);
+    record.record_decision(&decision);
     authorization::hook_denial_error(
         asked,
         &decision,

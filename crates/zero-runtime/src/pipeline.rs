@@ -71,17 +71,17 @@ impl ToolHost {
         call: ToolCall,
         cancel: &CancellationToken,
     ) -> CallReport {
-        let mut ledger = CallRecord::new(self, session, dialect, &call);
-        let (asked, span) = (call.tool.clone(), ledger.span.clone());
+        let mut record = CallRecord::new(self, session, dialect, &call);
+        let (asked, span) = (call.tool.clone(), record.span.clone());
         let outcome = async {
             self.audit
-                .ensure_writable(ledger.row.time)
+                .ensure_writable(record.row.time)
                 .map_err(|error| audit::unwritable_log_error(&error))?;
-            ledger.refresh_secrets(&call.input).await;
-            let mut result = self.run_steps(session, dialect, call, cancel, &mut ledger).await?;
+            record.refresh_secrets(&call.input).await;
+            let mut result = self.run_steps(session, dialect, call, cancel, &mut record).await?;
             if self.hooks.is_some() {
                 // Hooks may have added to the result.
-                ledger.secrets.mask_result(&mut result);
+                record.secrets.mask_result(&mut result);
             }
             let rendered = dialect.render(&asked, &result);
             Ok(CallOutcome { result, rendered })
@@ -89,11 +89,11 @@ impl ToolHost {
         .instrument(span)
         .await
         .map_err(|mut error: ToolError| {
-            ledger.secrets.mask_error(&mut error);
+            record.secrets.mask_error(&mut error);
             error.with_tool(&asked)
         });
-        ledger.finish(outcome.as_ref().err());
-        CallReport { tool: ledger.tool.take(), title: ledger.row.title.take(), outcome }
+        record.finish(outcome.as_ref().err());
+        CallReport { tool: record.tool.take(), title: record.row.title.take(), outcome }
     }
 
     /// The steps up to a bounded result.
@@ -103,10 +103,10 @@ impl ToolHost {
         dialect: &Dialect,
         call: ToolCall,
         cancel: &CancellationToken,
-        ledger: &mut CallRecord<'_>,
+        record: &mut CallRecord<'_>,
     ) -> Result<ToolResult, ToolError> {
         let mut tool = self.resolve(dialect, &call.tool)?;
-        ledger.record_tool(&tool.tool.spec().name);
+        record.record_tool(&tool.tool.spec().name);
         let mut input = self.validate(dialect, &tool, &call)?;
         let mut fallbacks = 0;
         loop {
@@ -120,11 +120,11 @@ impl ToolHost {
                 _ => spec.timeout_class,
             };
             let attempt = HookAttempt { session, tool: &tool, call: &call, cancel, timeout_class };
-            let outcome = self.attempt_tool(attempt, input, ledger).await;
+            let outcome = self.attempt_tool(attempt, input, record).await;
             match (outcome, spare, kept) {
                 (Err(error), Some(spare), Some(kept)) if needs_fallback(&error) => {
                     fallbacks += 1;
-                    ledger.record_fallback(&spec.name, &spare.tool.spec().name, &error);
+                    record.record_fallback(&spec.name, &spare.tool.spec().name, &error);
                     // The fallback gets the same input, validated by its own schema, and is
                     // authorized separately.
                     input = spare.input.check(kept).map_err(|v| ToolError::from_violations(&v))?;
@@ -185,7 +185,7 @@ impl ToolHost {
         &self,
         attempt: HookAttempt<'_>,
         mut input: Value,
-        ledger: &mut CallRecord<'_>,
+        record: &mut CallRecord<'_>,
     ) -> Result<ToolResult, ToolError> {
         let mut edited = None;
         for edits in 0..=EDITS_MAX {
@@ -196,7 +196,7 @@ impl ToolHost {
                 _ => CommandEdit::Repeated,
             };
             let kept = (edit != CommandEdit::Unavailable).then(|| input.clone());
-            let step = self.attempt_input(attempt, input, edit, ledger).await;
+            let step = self.attempt_input(attempt, input, edit, record).await;
             let (command, mut again) = match (step, kept) {
                 (Ok(CallStep::CommandEdited { command, input }), Some(kept)) => {
                     (command, input.unwrap_or(kept))
@@ -206,7 +206,7 @@ impl ToolHost {
                 (Ok(CallStep::Finished(result)), _) => return note_edit(Ok(result), edited),
                 (Err(error), _) => return note_edit(Err(error), edited),
             };
-            edited = Some(ledger.secrets.mask_text(&command).into_owned());
+            edited = Some(record.secrets.mask_text(&command).into_owned());
             if let Value::Object(fields) = &mut again {
                 fields.insert(COMMAND_FIELD.to_owned(), Value::String(command));
             }
@@ -226,30 +226,30 @@ impl ToolHost {
         attempt: HookAttempt<'_>,
         input: Value,
         edit: CommandEdit,
-        ledger: &mut CallRecord<'_>,
+        record: &mut CallRecord<'_>,
     ) -> Result<CallStep, ToolError> {
         let spec = attempt.tool.tool.spec();
         let breakers = attempt.session.lane.breakers();
         breakers.check(&spec.name)?;
         let mut probe = BreakerProbe { breakers, tool: &spec.name, health: ToolHealth::Unknown };
         let hooks = self.find_hooks(&spec.name).map(|hooks| (hooks, input.clone()));
-        let planned = self.plan(attempt, input, edit, &mut probe, ledger)?;
+        let planned = self.plan(attempt, input, edit, &mut probe, record)?;
         let Some((hooks, input)) = hooks else {
             return self
-                .authorize_and_run(attempt, &planned, &HookVerdict::default(), &mut probe, ledger)
+                .authorize_and_run(attempt, &planned, &HookVerdict::default(), &mut probe, record)
                 .await;
         };
         let unsaid = HookVerdict::default();
         let asked = planned.authorization_request(spec, &unsaid);
-        let verdict = self.run_pre_hooks(hooks, attempt, &asked, input, ledger).await?;
+        let verdict = self.run_pre_hooks(hooks, attempt, &asked, input, record).await?;
         // An input that a hook wrote is planned and authorized like any other.
         let planned = match verdict.is_rewritten() {
-            true => self.plan(attempt, verdict.input.clone(), edit, &mut probe, ledger),
+            true => self.plan(attempt, verdict.input.clone(), edit, &mut probe, record),
             false => Ok(planned),
         };
         let outcome = match planned {
             Ok(planned) => {
-                self.authorize_and_run(attempt, &planned, &verdict, &mut probe, ledger).await
+                self.authorize_and_run(attempt, &planned, &verdict, &mut probe, record).await
             }
             Err(error) => Err(error),
         };
@@ -272,10 +272,10 @@ impl ToolHost {
         input: Value,
         edit: CommandEdit,
         probe: &mut BreakerProbe<'_>,
-        ledger: &mut CallRecord<'_>,
+        record: &mut CallRecord<'_>,
     ) -> Result<PipelineCall, ToolError> {
         let HookAttempt { session, tool, .. } = attempt;
-        let secrets = InputSecrets::find(&ledger.secrets, &input);
+        let secrets = InputSecrets::find(&record.secrets, &input);
         let written = failed_plan::path_argument(&input);
         let command = input.get(COMMAND_FIELD).and_then(Value::as_str).map(str::to_owned);
         let folder = session.commands.folder();
@@ -289,7 +289,7 @@ impl ToolHost {
         })?;
         let (description, effects) = catch_panics(|| Ok((plan.describe(), plan.effects())))
             .inspect_err(|error| probe.record_error(error))?;
-        ledger.record_description(tool, &description, &effects);
+        record.record_description(tool, &description, &effects);
         secrets.refuse_placeholder(&effects)?;
         let carried = secrets.carried_out(&effects);
         // Only a call that is one command of the shell can be edited as text.
@@ -309,7 +309,7 @@ impl ToolHost {
         planned: &PipelineCall,
         verdict: &HookVerdict,
         probe: &mut BreakerProbe<'_>,
-        ledger: &mut CallRecord<'_>,
+        record: &mut CallRecord<'_>,
     ) -> Result<CallStep, ToolError> {
         let HookAttempt { session, tool, call, cancel, timeout_class } = attempt;
         let spec = tool.tool.spec();
@@ -329,12 +329,12 @@ impl ToolHost {
             authorized: executions(effects),
             spill: session.spill().clone(),
             tool: spec.name.clone(),
-            secrets: Arc::clone(&ledger.secrets),
-            usage: ledger.usage.clone(),
+            secrets: Arc::clone(&record.secrets),
+            usage: record.usage.clone(),
         };
         let stop = cancel.child_token();
-        let (user_wait, retries) = (Arc::clone(&ledger.user_wait), Arc::clone(&ledger.retries));
-        let metadata = Arc::clone(&ledger.metadata);
+        let (user_wait, retries) = (Arc::clone(&record.user_wait), Arc::clone(&record.retries));
+        let metadata = Arc::clone(&record.metadata);
         let context = |permit, commands| {
             CallContext::new(CallContextParts {
                 call: call.id.clone(),
@@ -363,20 +363,20 @@ impl ToolHost {
         };
         let cx = context(None, commands.clone());
         let asked = planned.authorization_request(spec, verdict);
-        let leave = match self.authorize(session, asked, &cx, cancel, ledger).await? {
+        let leave = match self.authorize(session, asked, &cx, cancel, record).await? {
             AuthorizationOutcome::Authorized(leave) => leave,
             AuthorizationOutcome::CommandEdited(command) => {
                 return Ok(CallStep::CommandEdited { command, input: None });
             }
         };
-        ledger.row.queue_depth = self.admission.waiting_calls();
+        record.row.queue_depth = self.admission.waiting_calls();
         let usual = self.limits.timeout(timeout_class);
         let longest = plan.deadline().unwrap_or(usual);
         let permit = self.admission.admit(&session.lane, cancel, longest).await?;
         // The row is permanent, so it has no value that became known while the call waited.
-        ledger.add_learned_secrets();
-        ledger.write_begin(effects).await?;
-        ledger.report_started();
+        record.add_learned_secrets();
+        record.write_begin(effects).await?;
+        record.report_started();
         let terms = ExecutionLimits {
             deadline: call.timeout.map_or(longest, |timeout| timeout.min(longest)),
             attempts_max: if spec.idempotent { self.limits.attempts_max } else { 1 },
@@ -397,12 +397,20 @@ impl ToolHost {
             id: &call.id,
             tool: &spec.name,
             effects,
-            secrets: Arc::clone(&ledger.secrets),
+            secrets: Arc::clone(&record.secrets),
             user_wait: Arc::clone(&user_wait),
         };
         let (connections, questions) = connecting.open_questions().unzip();
-        let launcher = CommandLauncher { limits, hosts, connections, judged, ..commands.launcher };
-        let secrets = Arc::clone(&ledger.secrets);
+        let hidden_secrets = leave.hidden_secrets;
+        let launcher = CommandLauncher {
+            limits,
+            hosts,
+            connections,
+            judged,
+            hidden_secrets,
+            ..commands.launcher
+        };
+        let secrets = Arc::clone(&record.secrets);
         let cx = context(Some(permit), CallCommands { launcher, secrets, ..commands });
         let work = execution::run(&**plan, &cx, cancel, &stop, terms);
         let outcome = match questions {
@@ -420,14 +428,14 @@ impl ToolHost {
         if may_change_secrets {
             self.secrets.mark_stale();
         }
-        ledger.secrets = self.secrets.current_mask().await;
+        record.secrets = self.secrets.current_mask().await;
         let outcome = outcome.map(|mut result| {
-            result.metadata = ledger.result_metadata();
-            ledger.secrets.mask_result(&mut result);
+            result.metadata = record.result_metadata();
+            record.secrets.mask_result(&mut result);
             result
         });
         let outcome = outcome.map_err(|mut error| {
-            ledger.secrets.mask_error(&mut error);
+            record.secrets.mask_error(&mut error);
             error
         });
         let outcome = outcome
@@ -436,7 +444,7 @@ impl ToolHost {
         let Some(hooks) = self.find_hooks(&spec.name) else {
             return outcome.map(CallStep::Finished);
         };
-        let remarks = self.run_post_hooks(hooks, attempt, verdict, &outcome, ledger).await;
+        let remarks = self.run_post_hooks(hooks, attempt, verdict, &outcome, record).await;
         remarks.append_to(outcome).map(CallStep::Finished)
     }
 }

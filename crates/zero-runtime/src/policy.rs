@@ -62,6 +62,12 @@ pub trait Policy: CommandPolicy {
         true
     }
 
+    /// Whether a rule or one of these grants allows commands to read a file, given by its canonical
+    /// path.
+    fn allows_read(&self, _canonical: &Path, _grants: &[GrantScope]) -> bool {
+        false
+    }
+
     /// Whether [`Policy::may_read`] can deny anything; if not, searches skip the check.
     fn filters_reads(&self) -> bool {
         false

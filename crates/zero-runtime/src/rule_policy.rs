@@ -145,6 +145,10 @@ impl Policy for RulePolicy {
         self.engine.may_read(tool, written, canonical)
     }
 
+    fn allows_read(&self, canonical: &Path, grants: &[GrantScope]) -> bool {
+        self.engine.allows_read(canonical, grants)
+    }
+
     fn filters_reads(&self) -> bool {
         self.engine.filters_reads()
     }

@@ -1,12 +1,17 @@
 //! Keeps secret values out of what leaves a call, and asks before a call sends one out.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde_json::Value;
 use zero_core::{Effect, ErrorReason, RiskLevel, SecretMask, ToolError};
+use zero_policy::{CommandAccess, SecretFileScope, WriteScope};
 
-use crate::policy::{EffectDecision, PolicyDecision, Verdict};
+use crate::policy::{EffectDecision, GrantScope, Policy, PolicyDecision, Verdict};
 use crate::redaction::WorkspaceSecrets;
+
+/// Most secret files that are hidden from a command. Each needs a mount of its own.
+const HIDDEN_FILES_MAX: usize = 100;
 
 /// The secrets in the input of a call.
 pub(crate) struct InputSecrets {
@@ -101,6 +106,66 @@ impl WorkspaceSecrets {
         }
         decision
     }
+}
+
+impl WorkspaceSecrets {
+    /// The secret files that are hidden from the commands of a call which nobody is asked about. If not
+    /// all of them can be, and the commands may read any file, the decision becomes a question.
+    pub(crate) async fn hide_files(
+        self: &Arc<Self>,
+        mut decision: PolicyDecision,
+        policy: &dyn Policy,
+        grants: &[GrantScope],
+    ) -> (PolicyDecision, Vec<PathBuf>) {
+        let is_allowed = decision.verdict == Verdict::Allow;
+        let Some(access) = decision
+            .access
+            .as_ref()
+            .filter(|access| is_allowed && access.secret_files != SecretFileScope::All)
+        else {
+            return (decision, Vec::new());
+        };
+        let reads_any = access.secret_files == SecretFileScope::Hidden;
+        let found = self.list_private_files(reads_any).await;
+        let mut files = found.paths;
+        files.retain(|path| !is_named(access, path) && !policy.allows_read(path, grants));
+        let problem = match files.len() > HIDDEN_FILES_MAX {
+            true => {
+                Some(format!("there are more than {HIDDEN_FILES_MAX} secret files to hide from it"))
+            }
+            false if !found.is_complete => Some(
+                "the workspace is too large to find all secret files and hide them from it"
+                    .to_owned(),
+            ),
+            false => None,
+        };
+        files.truncate(HIDDEN_FILES_MAX);
+        if let Some(problem) = problem.filter(|_| reads_any) {
+            let reason = format!("it may read secret files without naming them: {problem}");
+            decision.effects.push(EffectDecision {
+                kind: "secret",
+                target: "secret files".to_owned(),
+                decision: Verdict::Ask,
+                rule: None,
+                source: Some("default".to_owned()),
+                reason: reason.clone(),
+            });
+            (decision.verdict, decision.reason) = (Verdict::Ask, reason);
+            (decision.rule, decision.source) = (None, None);
+            decision.grants.clear();
+            files.clear();
+        }
+        (decision, files)
+    }
+}
+
+/// Whether commands were judged to use a file by its name.
+fn is_named(access: &CommandAccess, path: &Path) -> bool {
+    let is_changed = match &access.writes {
+        WriteScope::Paths(paths) => paths.contains(path),
+        WriteScope::Nothing | WriteScope::Workspace => false,
+    };
+    access.reads.contains(path) || is_changed && access.secret_files == SecretFileScope::Named
 }
 
 /// A decision without secret values, for people and records.

@@ -47,8 +47,8 @@ async fn main() {
         beside.sync_data().unwrap();
         floors.push(began.elapsed());
         let id = RunId::new(format!("run-{number}")).unwrap();
-        let what = EventKind::Prompt { text: text.clone(), attachments: Vec::new() };
-        let first = vec![NewEvent { run: Some(id.clone()), time_ms: 1, what }];
+        let kind = EventKind::Prompt { text: text.clone(), attachments: Vec::new() };
+        let first = vec![NewEvent { run: Some(id.clone()), time_ms: 1, kind }];
         let run = NewRun {
             id: id.clone(),
             session: session.clone(),

@@ -37,7 +37,7 @@ fn new_session(name: &str, owner: &str) -> NewSession {
 }
 
 fn entry(bytes: usize) -> Vec<NewEvent> {
-    vec![NewEvent { run: None, time_ms: 1, what: EventKind::Text { text: "x".repeat(bytes) } }]
+    vec![NewEvent { run: None, time_ms: 1, kind: EventKind::Text { text: "x".repeat(bytes) } }]
 }
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]

@@ -101,7 +101,7 @@ mod tests {
             seq,
             run: None,
             time_ms: 0,
-            what: EventKind::Text { text: seq.to_string() },
+            kind: EventKind::Text { text: seq.to_string() },
         };
         seqs.map(|seq| Arc::new(entry(seq))).collect()
     }

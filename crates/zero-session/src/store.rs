@@ -517,7 +517,7 @@ pub struct NewEvent {
     /// Time, in milliseconds since the Unix epoch.
     pub time_ms: i64,
     /// Kind and data of the entry.
-    pub what: EventKind,
+    pub kind: EventKind,
 }
 
 /// The messages of a conversation as sent to the model.

@@ -424,8 +424,8 @@ mod tests {
 
     #[track_caller]
     fn check(after: u64, numbers: &[u64], has_more: bool, is_right: bool) {
-        let what = EventKind::Reset { transcript: 1 };
-        let event = |seq: &u64| Event { seq: *seq, run: None, time_ms: 0, what: what.clone() };
+        let kind = EventKind::Reset { transcript: 1 };
+        let event = |seq: &u64| Event { seq: *seq, run: None, time_ms: 0, kind: kind.clone() };
         let page = SessionEventsResult { events: numbers.iter().map(event).collect(), has_more };
         let followed = page.clone().check_follows(after);
         assert_eq!(followed.is_ok(), is_right, "{numbers:?} after {after}: {followed:?}");

@@ -42,7 +42,7 @@ impl SessionActor {
     /// Reports that another host runs the tools of this session now.
     async fn report_displacement(&mut self, host: &str) {
         let text = format!(
-            "`{}` has opened this session, too, and has its tools now: what the agent does, it does \
+            "`{}` has opened this session, too, and has its tools now: kind the agent does, it does \
              there; open the session again to have them here",
             text_sanitizer::one_line(host, HOST_CHARS_MAX)
         );
@@ -51,13 +51,13 @@ impl SessionActor {
 
     async fn handle_entry(&mut self, event: Event) {
         // A replay does not include changes, so those that happened in the meantime are sent now.
-        if event.seq <= self.sent_until && !matches!(event.what, EventKind::Changed { .. }) {
+        if event.seq <= self.sent_until && !matches!(event.kind, EventKind::Changed { .. }) {
             return;
         }
         self.sent_until = self.sent_until.max(event.seq);
         let ours = event.run.as_ref().is_some_and(|run| self.waiting.contains_key(run.as_str()));
         let is_observed = event.run.as_ref().is_some_and(|run| !self.own_runs.contains(run));
-        match (&event.run, &event.what) {
+        match (&event.run, &event.kind) {
             (Some(run), EventKind::RunEnded { .. }) => {
                 self.stopped.remove(run.as_str());
                 self.own_runs.remove(run);
@@ -65,7 +65,7 @@ impl SessionActor {
             (Some(run), _) => self.stopped.stop_again(run.as_str(), &self.active.handle),
             (None, _) => {}
         }
-        if let EventKind::Changed { .. } = event.what {
+        if let EventKind::Changed { .. } = event.kind {
             self.handle_change(&event).await;
             return;
         }
@@ -73,11 +73,11 @@ impl SessionActor {
             return self.present_observed(&event).await;
         }
         // Of an own run whose prompt is answered, only the ends of calls that were shown are sent.
-        let is_shown = matches!(&event.what, EventKind::ToolEnded { call, .. } if self.presenter.has_shown(call));
+        let is_shown = matches!(&event.kind, EventKind::ToolEnded { call, .. } if self.presenter.has_shown(call));
         if !ours && !is_shown {
             return;
         }
-        match &event.what {
+        match &event.kind {
             EventKind::ApprovalRequested(request) => {
                 let (updates, call) =
                     self.presenter.present_run_approval(event.run.as_ref(), request);
@@ -123,7 +123,7 @@ impl SessionActor {
     async fn present_observed(&mut self, event: &Event) {
         let updates = self.presenter.present_entry(event, DeliveryMode::Observed);
         let Some(run) = &event.run else { return };
-        let is_over = matches!(event.what, EventKind::RunEnded { .. });
+        let is_over = matches!(event.kind, EventKind::RunEnded { .. });
         self.observed_run = Some(run.clone()).filter(|_| !is_over);
         self.to_client.send_observed_updates(&self.active.id, run, updates).await;
     }
@@ -131,7 +131,7 @@ impl SessionActor {
     /// Handles a change of mode, model or title by any client.
     async fn handle_change(&mut self, event: &Event) {
         let mut updates = self.presenter.present_entry(event, DeliveryMode::Live);
-        if let EventKind::Changed { field, value } = &event.what
+        if let EventKind::Changed { field, value } = &event.kind
             && field == "mode"
         {
             self.handle_mode_change(value.as_deref(), event.seq).await;
@@ -140,7 +140,7 @@ impl SessionActor {
             let mut choices = self.active.options();
             choices.own_mode = self.active.own_mode.chosen_mode();
             let mut info = choices.info.clone();
-            if let EventKind::Changed { field, value } = &event.what {
+            if let EventKind::Changed { field, value } = &event.kind {
                 match field.as_str() {
                     "mode" => info.mode.clone_from(value),
                     "model" => info.model = value.clone().unwrap_or(info.model),

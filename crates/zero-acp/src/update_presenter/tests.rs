@@ -30,12 +30,12 @@ fn presenter(caps: ClientFeatures) -> UpdatePresenter {
     UpdatePresenter::new(caps, PathBuf::from("/w"))
 }
 
-fn run_event(run: &str, what: EventKind) -> Event {
-    Event { seq: 7, run: Some(RunId::new(run).unwrap()), time_ms: 1_000, what }
+fn run_event(run: &str, kind: EventKind) -> Event {
+    Event { seq: 7, run: Some(RunId::new(run).unwrap()), time_ms: 1_000, kind }
 }
 
-fn event(what: EventKind) -> Event {
-    run_event("r1", what)
+fn event(kind: EventKind) -> Event {
+    run_event("r1", kind)
 }
 
 /// The updates as JSON; checks that the schema reads each of them back unchanged.
@@ -52,13 +52,13 @@ fn updates_json(updates: Vec<SessionUpdate>) -> Vec<Value> {
 
 impl UpdatePresenter {
     #[track_caller]
-    fn present_live(&mut self, what: EventKind) -> Vec<Value> {
-        updates_json(self.present_entry(&event(what), DeliveryMode::Live))
+    fn present_live(&mut self, kind: EventKind) -> Vec<Value> {
+        updates_json(self.present_entry(&event(kind), DeliveryMode::Live))
     }
 
     #[track_caller]
-    fn present_replay(&mut self, what: EventKind) -> Vec<Value> {
-        updates_json(self.present_entry(&event(what), DeliveryMode::Replay))
+    fn present_replay(&mut self, kind: EventKind) -> Vec<Value> {
+        updates_json(self.present_entry(&event(kind), DeliveryMode::Replay))
     }
 }
 

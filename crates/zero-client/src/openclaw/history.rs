@@ -146,10 +146,10 @@ impl HistoryBuilder {
         self.run = None;
     }
 
-    fn push_event(&mut self, what: EventKind) {
+    fn push_event(&mut self, kind: EventKind) {
         let seq = self.events.len() as u64 + 1;
         let run = self.run.clone();
-        self.events.push(Event { seq, run, time_ms: self.time_ms, what });
+        self.events.push(Event { seq, run, time_ms: self.time_ms, kind });
     }
 }
 
@@ -166,7 +166,7 @@ mod tests {
         }
         let line = |event: &Event| {
             let run = event.run.as_ref().map(ToString::to_string).unwrap_or_default();
-            let what = match &event.what {
+            let what = match &event.kind {
                 EventKind::Prompt { text, .. } => format!("prompt {text}"),
                 EventKind::Text { text } => format!("text {text}"),
                 EventKind::Thought { text } => format!("thought {text}"),

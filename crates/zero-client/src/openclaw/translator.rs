@@ -89,11 +89,11 @@ impl OpenClawTranslator {
 
     /// Records a change of the session.
     pub(crate) fn record_change(&mut self, fields: Vec<(&str, String)>, now_ms: i64) -> Vec<Event> {
-        let what = |(field, value): (&str, String)| {
-            let what = EventKind::Changed { field: field.to_owned(), value: Some(value) };
-            self.new_entry(None, now_ms, what)
+        let kind = |(field, value): (&str, String)| {
+            let kind = EventKind::Changed { field: field.to_owned(), value: Some(value) };
+            self.new_entry(None, now_ms, kind)
         };
-        fields.into_iter().map(what).collect()
+        fields.into_iter().map(kind).collect()
     }
 
     /// The active runs, each with the time it was first seen.
@@ -237,8 +237,8 @@ impl OpenClawTranslator {
             _ => "reject_once",
         };
         let by = word("resolvedBy").unwrap_or("the gateway").to_owned();
-        let what = EventKind::ApprovalResolved { id: id.to_owned(), answer: answer.to_owned(), by };
-        vec![self.new_entry(run, now_ms, what)]
+        let kind = EventKind::ApprovalResolved { id: id.to_owned(), answer: answer.to_owned(), by };
+        vec![self.new_entry(run, now_ms, kind)]
     }
 
     /// Handles the answer of `agent.wait` for a run. The end of its text may have been missed.
@@ -324,7 +324,7 @@ impl OpenClawTranslator {
         }
         words(&mut run, &mut events);
         self.runs.insert(id.to_owned(), run);
-        events.into_iter().map(|what| self.new_entry(Some(run_id.clone()), time_ms, what)).collect()
+        events.into_iter().map(|kind| self.new_entry(Some(run_id.clone()), time_ms, kind)).collect()
     }
 
     fn end_run(&mut self, id: &str, end: RunOutcome, time_ms: i64) -> Vec<Event> {
@@ -354,7 +354,7 @@ impl OpenClawTranslator {
             events.push(EventKind::ApprovalResolved { id, answer, by });
         }
         events.push(EventKind::RunEnded { end, usage: run.usage });
-        events.into_iter().map(|what| self.new_entry(Some(run_id.clone()), time_ms, what)).collect()
+        events.into_iter().map(|kind| self.new_entry(Some(run_id.clone()), time_ms, kind)).collect()
     }
 
     fn remember_ended(&mut self, run: &str) {
@@ -364,9 +364,9 @@ impl OpenClawTranslator {
         self.over.push_back(run.to_owned());
     }
 
-    fn new_entry(&mut self, run: Option<RunId>, time_ms: i64, what: EventKind) -> Event {
+    fn new_entry(&mut self, run: Option<RunId>, time_ms: i64, kind: EventKind) -> Event {
         self.seq += 1;
-        Event { seq: self.seq, run, time_ms, what }
+        Event { seq: self.seq, run, time_ms, kind }
     }
 }
 

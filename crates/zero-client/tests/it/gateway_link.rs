@@ -87,7 +87,7 @@ async fn request_in_flight_is_retried_after_reconnect() {
     timeout(PATIENCE, handle.send(send_request("run-1", "hi"))).await.unwrap().unwrap();
     let (entries, _) = collect_until(&mut heard, is_end).await;
     assert_eq!(joined_text(&entries), "Hello ");
-    let prompts = entries.iter().filter(|event| matches!(event.what, EventKind::Prompt { .. }));
+    let prompts = entries.iter().filter(|event| matches!(event.kind, EventKind::Prompt { .. }));
     assert_eq!(prompts.count(), 1);
 }
 

@@ -50,8 +50,8 @@ async fn open_hostile_session(
 }
 
 fn entry(seq: u64) -> Value {
-    let what = EventKind::Text { text: format!("entry {seq}") };
-    serde_json::to_value(Event { seq, run: None, time_ms: 1, what }).unwrap()
+    let kind = EventKind::Text { text: format!("entry {seq}") };
+    serde_json::to_value(Event { seq, run: None, time_ms: 1, kind }).unwrap()
 }
 
 fn send_entry(server: &OpenClawServer, seq: u64) {

@@ -74,7 +74,7 @@ async fn session_change_is_stored_and_announced() {
     assert_eq!(handle.info(), info);
     let mut fields = Vec::new();
     while fields.len() < 4 {
-        if let GatewayUpdate::Entry(Event { what: EventKind::Changed { field, .. }, .. }) =
+        if let GatewayUpdate::Entry(Event { kind: EventKind::Changed { field, .. }, .. }) =
             next_update(&mut heard).await
         {
             fields.push(field);
@@ -147,7 +147,7 @@ async fn description_comes_with_result_unless_call_is_slow() {
         handle.host_tools("a test", Arc::new(backend), PermissionMode::Ask).await.unwrap();
         handle.send(send_request("run-1", "look")).await.unwrap();
         let (entries, _) = collect_until(&mut heard, is_end).await;
-        let told = entries.iter().find_map(|event| match &event.what {
+        let told = entries.iter().find_map(|event| match &event.kind {
             EventKind::ToolUpdated { title, kind, locations, .. } => {
                 Some((title.as_deref(), *kind, locations.len()))
             }
@@ -155,7 +155,7 @@ async fn description_comes_with_result_unless_call_is_slow() {
         });
         let early = usize::from(!told_with_end);
         assert_eq!(told, Some((Some("Look at a"), Some(ToolKind::Search), early)), "{entries:?}");
-        let location_count = entries.iter().find_map(|event| match &event.what {
+        let location_count = entries.iter().find_map(|event| match &event.kind {
             EventKind::ToolEnded { outcome, .. } => Some(outcome.locations().len()),
             _ => None,
         });
@@ -178,7 +178,7 @@ async fn running_call_is_reported_to_gateway() {
     handle.host_tools("a test", Arc::new(backend), PermissionMode::Ask).await.unwrap();
     handle.send(send_request("run-1", "look")).await.unwrap();
     let (entries, _) = collect_until(&mut heard, is_end).await;
-    let ended = entries.iter().find_map(|event| match &event.what {
+    let ended = entries.iter().find_map(|event| match &event.kind {
         EventKind::ToolEnded { status, .. } => Some(*status),
         _ => None,
     });
@@ -199,7 +199,7 @@ async fn call_for_left_session_fails_at_once() {
     fixture.release_model(1);
     let (entries, _) = collect_until(&mut heard, is_end).await;
     let failed = entries.iter().any(|event| {
-        matches!(&event.what, EventKind::ToolEnded { status: ToolCallStatus::Failed, .. })
+        matches!(&event.kind, EventKind::ToolEnded { status: ToolCallStatus::Failed, .. })
     });
     assert!(failed, "{entries:?}");
     assert!(backend.calls.lock().unwrap().is_empty());

@@ -67,11 +67,11 @@ async fn prompt_yields_calls_and_text() {
         (joined_text(&ours).as_str(), run_end(&ours)),
         ("I look\n\nSeen", RunOutcome::Completed)
     );
-    assert!(matches!(&ours[0].what, EventKind::Prompt { text, .. } if text == "hi"));
-    assert!(matches!(&ours[1].what, EventKind::RunStarted { .. }));
+    assert!(matches!(&ours[0].kind, EventKind::Prompt { text, .. } if text == "hi"));
+    assert!(matches!(&ours[1].kind, EventKind::RunStarted { .. }));
     let titles: Vec<&str> = ours
         .iter()
-        .filter_map(|event| match &event.what {
+        .filter_map(|event| match &event.kind {
             EventKind::ToolStarted { title, .. } => Some(title.as_str()),
             _ => None,
         })
@@ -220,10 +220,10 @@ async fn approval_is_requested_and_resolved() {
     server.send_event("exec.approval.requested", asked("agent:main:elsewhere", "q0"));
     server.send_event("exec.approval.requested", asked("agent:main:acp:1", "q1"));
     let is_asked = |news: &GatewayUpdate| {
-        matches!(news, GatewayUpdate::Entry(Event { what: EventKind::ApprovalRequested(_), .. }))
+        matches!(news, GatewayUpdate::Entry(Event { kind: EventKind::ApprovalRequested(_), .. }))
     };
     let (entries, _) = collect_until(&mut heard, is_asked).await;
-    let Some(EventKind::ApprovalRequested(request)) = entries.last().map(|event| &event.what)
+    let Some(EventKind::ApprovalRequested(request)) = entries.last().map(|event| &event.kind)
     else {
         panic!("{entries:?}")
     };
@@ -239,7 +239,7 @@ async fn approval_is_requested_and_resolved() {
     server.send_event("exec.approval.resolved", json!({"id": "q0", "decision": "allow-always"}));
     server.send_event("exec.approval.resolved", json!({"id": "q1", "decision": "deny"}));
     let GatewayUpdate::Entry(Event {
-        what: EventKind::ApprovalResolved { id, answer, .. }, ..
+        kind: EventKind::ApprovalResolved { id, answer, .. }, ..
     }) = next_update(&mut heard).await
     else {
         panic!("not answered")
@@ -286,7 +286,7 @@ async fn sessions_are_found_reset_changed_and_listed() {
     let patch = json!({"key": "acp:1", "thinkingLevel": "high"});
     assert_eq!(server.wait_for_request("sessions.patch", 1).await, patch);
     let GatewayUpdate::Entry(changed) = next_update(&mut heard).await else { panic!("not heard") };
-    assert!(matches!(changed.what, EventKind::Changed { field, .. } if field == "thinking"));
+    assert!(matches!(changed.kind, EventKind::Changed { field, .. } if field == "thinking"));
 
     let rows = json!([{"key": "agent:main:a", "spawnedCwd": "/one"}, {"key": "agent:main:b"}]);
     let page = json!({"sessions": rows, "hasMore": true, "nextOffset": 2});
@@ -305,7 +305,7 @@ async fn sessions_are_found_reset_changed_and_listed() {
     assert_eq!(server.wait_for_request("sessions.delete", 1).await, json!({"key": "agent:main:a"}));
     server.set_answer("sessions.get", Ok(json!({"messages": [{"role": "user", "content": "hi"}]})));
     let page = handle.read_events(0).await.unwrap();
-    assert!(matches!(&page.events[0].what, EventKind::Prompt { text, .. } if text == "hi"));
+    assert!(matches!(&page.events[0].kind, EventKind::Prompt { text, .. } if text == "hi"));
     let last = page.events.last().unwrap().seq;
     assert!(handle.info().last_seq >= last && !page.has_more);
 }

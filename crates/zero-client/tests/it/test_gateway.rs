@@ -223,16 +223,16 @@ pub(crate) async fn collect_until(
 }
 
 pub(crate) fn is_end(news: &GatewayUpdate) -> bool {
-    matches!(news, GatewayUpdate::Entry(Event { what: EventKind::RunEnded { .. }, .. }))
+    matches!(news, GatewayUpdate::Entry(Event { kind: EventKind::RunEnded { .. }, .. }))
 }
 
 pub(crate) fn is_text(news: &GatewayUpdate) -> bool {
-    matches!(news, GatewayUpdate::Entry(Event { what: EventKind::Text { .. }, .. }))
+    matches!(news, GatewayUpdate::Entry(Event { kind: EventKind::Text { .. }, .. }))
 }
 
 /// The text of all entries.
 pub(crate) fn joined_text(entries: &[Event]) -> String {
-    let text = |event: &Event| match &event.what {
+    let text = |event: &Event| match &event.kind {
         EventKind::Text { text } => Some(text.clone()),
         _ => None,
     };
@@ -242,7 +242,7 @@ pub(crate) fn joined_text(entries: &[Event]) -> String {
 /// The end of the run.
 #[track_caller]
 pub(crate) fn run_end(entries: &[Event]) -> RunOutcome {
-    let ends = entries.iter().filter_map(|event| match &event.what {
+    let ends = entries.iter().filter_map(|event| match &event.kind {
         EventKind::RunEnded { end, .. } => Some(end.clone()),
         _ => None,
     });

@@ -94,7 +94,8 @@ impl HelperSearch {
         self.helpers.extend(names.map(|name| name.to_string_lossy().into_owned()));
         for git in &found.git_folders {
             collect_helpers(git, &mut self.helpers);
-            let Some(links) = git_index::read_index(git, |_| false).map(|index| index.links) else {
+            let Some(links) = git_index::read_index(git, &|_| false).map(|index| index.links)
+            else {
                 self.helpers.insert("index".to_owned());
                 continue;
             };
@@ -175,6 +176,8 @@ pub(crate) struct ConfigSummary {
     includes: Vec<String>,
     /// The folders of hooks that it names.
     pub(crate) hooks_folders: Vec<String>,
+    /// The working folders that it names, relative to the git folder.
+    pub(crate) work_folders: Vec<String>,
     /// The values of its settings that make git run something.
     pub(crate) helpers: Vec<HelperValue>,
 }
@@ -205,6 +208,7 @@ pub(super) fn read_config(config: &Path) -> Result<ConfigSummary, ConfigError> {
         let name = setting.name.as_str();
         match name {
             "core.hookspath" => summary.hooks_folders.push(setting.value),
+            "core.worktree" => summary.work_folders.push(setting.value),
             _ if is_include(name) => summary.includes.push(setting.value),
             _ if is_helper_setting(name, &setting.value) && !is_location(name) => {
                 let used_as = find_helper_use(name);

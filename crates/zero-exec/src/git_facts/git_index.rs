@@ -80,7 +80,7 @@ pub(crate) struct StagedFile {
 
 /// Reads the index of a git folder. `is_setting` tells which files count as settings. `None` if the
 /// index cannot be read as git reads it.
-pub(super) fn read_index(git: &Path, is_setting: fn(&Path) -> bool) -> Option<IndexSummary> {
+pub(super) fn read_index(git: &Path, is_setting: &dyn Fn(&Path) -> bool) -> Option<IndexSummary> {
     let path = git.join("index");
     if !path_survey::exists(&path) {
         return Some(IndexSummary::default());
@@ -106,14 +106,14 @@ struct ParsedIndex {
     shared: Option<String>,
 }
 
-fn parse_index(content: &[u8], is_setting: fn(&Path) -> bool) -> Option<ParsedIndex> {
+fn parse_index(content: &[u8], is_setting: &dyn Fn(&Path) -> bool) -> Option<ParsedIndex> {
     OBJECT_NAME_SIZES.iter().find_map(|size| parse_sized_index(content, *size, is_setting))
 }
 
 fn parse_sized_index(
     content: &[u8],
     name_size: usize,
-    is_setting: fn(&Path) -> bool,
+    is_setting: &dyn Fn(&Path) -> bool,
 ) -> Option<ParsedIndex> {
     let mut reader = IndexReader { content, at: 0 };
     let is_index = reader.take(4)? == b"DIRC";
@@ -261,15 +261,15 @@ mod tests {
         let entries = [(0o100_644, "a"), (GITLINK_MODE, "b/c"), (0o120_000, "long/name/d")];
         for name_size in [20, 32] {
             let index = make_index(name_size, &entries);
-            let summary = parse_index(&index, is_setting).unwrap().summary;
+            let summary = parse_index(&index, &is_setting).unwrap().summary;
             assert_eq!(summary.links, [PathBuf::from("b/c")]);
             let setting = StagedFile { path: "a".into(), object: "01".repeat(name_size) };
             assert_eq!(summary.settings, BTreeSet::from([setting]));
             for end in 0..index.len() {
-                assert_eq!(parse_sized_index(&index[..end], name_size, is_setting), None, "{end}");
+                assert_eq!(parse_sized_index(&index[..end], name_size, &is_setting), None, "{end}");
             }
         }
-        let parse = |entries: &[(u32, &str)]| parse_index(&make_index(20, entries), is_setting);
+        let parse = |entries: &[(u32, &str)]| parse_index(&make_index(20, entries), &is_setting);
         assert_eq!(parse(&[]).unwrap(), ParsedIndex::default());
         assert_eq!(parse(&[(0, "a")]), None);
     }
@@ -287,7 +287,7 @@ mod tests {
             run(&["update-index", "--index-version", version]);
             let expected = ["x/node/y", "x/z"].map(PathBuf::from);
             let git = temp.path().join(".git");
-            let links = || read_index(&git, is_setting).unwrap().links;
+            let links = || read_index(&git, &is_setting).unwrap().links;
             assert_eq!(links(), expected, "{format} {version}");
             run(&["update-index", "--split-index"]);
             let mut found = links();
@@ -309,7 +309,7 @@ mod tests {
             if let Some(byte) = index.get_mut(at) {
                 *byte = value;
             }
-            parse_index(&index, is_setting);
+            parse_index(&index, &is_setting);
         }
     }
 }

@@ -30,7 +30,7 @@ const REMEMBERED_MAX: usize = 2 * FOLDERS_MAX;
 /// Most repositories that are remembered.
 const KNOWN_MAX: usize = 4_096;
 /// Most settings of git whose programs are remembered.
-const PROGRAM_LISTS_MAX: usize = 4_096;
+const PROGRAM_LISTS_MAX: usize = 16_384;
 /// Most folders named when the scan was incomplete.
 const OVERLOOKED_MAX: usize = 3;
 
@@ -388,7 +388,7 @@ impl FolderScan<'_> {
             return summary;
         }
         let is_setting = |path: &Path| describe_setting(path).is_some();
-        let Some(summary) = git_facts::read_git_index(git, is_setting) else {
+        let Some(summary) = git_facts::read_git_index(git, &is_setting) else {
             if self.found.unread_indexes.len() < OVERLOOKED_MAX {
                 self.found.unread_indexes.push(index);
             }

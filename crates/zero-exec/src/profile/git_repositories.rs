@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use zero_policy::path;
 use zero_sandbox::path_survey::{self, ChangeStamp, ScanOutcome};
 use zero_sandbox::{FileType, quarantine};
 
@@ -39,6 +40,11 @@ const OPEN_MAX: usize = 48;
 const CLOSED_MAX: usize = 80;
 const LOOKED_AT_MAX: usize = 4_096;
 
+/// Most working folders for which the configurations of their repositories are read. With more, it is
+/// not known which programs git runs.
+const CONFIGURED_MAX: usize = 8_192;
+/// Most existing files and folders that are made read-only because a configuration names them.
+const NAMED_HELD_MAX: usize = 200;
 /// Most programs that configurations name and that are protected.
 const PROGRAMS_MAX: usize = 1_000;
 
@@ -83,6 +89,8 @@ pub(crate) struct GitRepositories {
     pub(crate) unread_configs: Vec<PathBuf>,
     /// Files with settings of git that are too large to tell what they make git run.
     pub(crate) unbounded_configs: Vec<PathBuf>,
+    /// A repository whose configuration was not read, because there are too many.
+    pub(super) unread_repository: Option<PathBuf>,
     /// The number of repositories that are read-only.
     pub(crate) closed: usize,
     /// Paths beyond the mount limit, with a stamp that shows later changes.
@@ -104,6 +112,10 @@ struct RepositorySearch<'a> {
     helpers_of_user: Vec<HelperValue>,
     /// Submodules that are still to be inspected.
     pending: Vec<(PathBuf, usize)>,
+    /// The git folders whose configurations were read, each with a working folder.
+    configured: BTreeSet<(PathBuf, PathBuf)>,
+    /// The number of existing paths that configurations name and that are read-only.
+    named_held: usize,
 }
 
 /// Lists what must be protected in the repositories that were found.
@@ -119,6 +131,8 @@ pub(crate) fn find_repositories(
         hooks_of_user: Vec::new(),
         helpers_of_user: Vec::new(),
         pending: Vec::new(),
+        configured: BTreeSet::new(),
+        named_held: 0,
     };
     // The user's own configuration may name files of the workspace.
     for config in scope.home.iter().flat_map(|home| USER_CONFIGS.map(|name| home.join(name))) {
@@ -250,6 +264,9 @@ impl RepositorySearch<'_> {
 
     /// Protects the files in a git folder that git runs or that configure it.
     fn protect_git_folder(&mut self, git: &Path, work: Option<&Path>, depth: usize) {
+        // However many repositories there are, and however many working folders this one has: the
+        // user may run git in each of them.
+        self.protect_configured_files(git, work);
         if self.all.git_folders.contains(git) {
             return;
         }
@@ -284,13 +301,6 @@ impl RepositorySearch<'_> {
         for folder in REMOTE_FOLDERS {
             self.hold_or_watch(git, Path::new(folder), REMOTES);
         }
-        for config in CONFIG_FILES.map(|name| git.join(name)) {
-            let chain = self.read_config(&config);
-            if let Some(work) = work {
-                self.protect_hooks_folders(git, work, &chain);
-                self.add_programs(&config, work, &chain);
-            }
-        }
         let worktrees = list_folders(&git.join("worktrees")).unwrap_or_else(|| {
             self.all.held.push(git.join("worktrees"));
             self.all.uninspected.insert(git.join("worktrees"));
@@ -298,6 +308,40 @@ impl RepositorySearch<'_> {
         });
         for worktree in worktrees {
             self.protect_worktree(&worktree);
+        }
+    }
+
+    /// Protects what the configuration of a repository names, as seen from a working folder and from
+    /// that which the configuration itself names: a submodule has one, whether or not it is there.
+    fn protect_configured_files(&mut self, git: &Path, work: Option<&Path>) {
+        let is_known = |work: &Path| self.configured.contains(&(git.to_owned(), work.to_owned()));
+        if work.is_some_and(is_known) {
+            return;
+        }
+        let chains = CONFIG_FILES.map(|name| {
+            let config = git.join(name);
+            let chain = self.read_config(&config);
+            (config, chain)
+        });
+        let summaries = chains.iter().flat_map(|(_, chain)| &chain.summaries);
+        let named = summaries.flat_map(|summary| &summary.work_folders);
+        let mut folders: BTreeSet<PathBuf> = named.map(|named| resolve(&git.join(named))).collect();
+        folders.extend(work.map(Path::to_owned));
+        if folders.is_empty() {
+            folders.insert(git.to_owned());
+        }
+        for work in folders {
+            if self.configured.len() >= CONFIGURED_MAX {
+                self.all.unread_repository.get_or_insert_with(|| git.to_owned());
+                return;
+            }
+            if !self.configured.insert((git.to_owned(), work.clone())) {
+                continue;
+            }
+            for (config, chain) in &chains {
+                self.protect_hooks_folders(git, &work, chain);
+                self.add_programs(config, &work, chain);
+            }
         }
     }
 
@@ -328,9 +372,13 @@ impl RepositorySearch<'_> {
         let read = |file: &Path| self.scanner.read_config(file);
         let chain = git_facts::read_git_config_chain(config, home, read);
         for (file, error) in &chain.errors {
-            match error {
-                ConfigError::Malformed => self.all.unread_configs.push(file.clone()),
-                ConfigError::TooLarge => self.all.unbounded_configs.push(file.clone()),
+            let files = match error {
+                ConfigError::Malformed => &mut self.all.unread_configs,
+                ConfigError::TooLarge => &mut self.all.unbounded_configs,
+            };
+            // Another working folder of the same repository may have been first.
+            if !files.contains(file) {
+                files.push(file.clone());
             }
         }
         chain.included.iter().for_each(|file| self.protect_included_file(file));
@@ -346,7 +394,7 @@ impl RepositorySearch<'_> {
                 && let Some(base) = self.find_writable_base(&folder)
                 && let Ok(relative) = folder.strip_prefix(&base)
             {
-                self.hold_or_watch(&base, relative, IN_GIT);
+                self.hold_named(&base, relative, IN_GIT);
                 self.all.named.push((folder, IN_GIT));
             }
         }
@@ -390,8 +438,22 @@ impl RepositorySearch<'_> {
         if let Some(base) = self.find_writable_base(file)
             && let Ok(relative) = file.strip_prefix(&base)
         {
-            self.hold_or_watch(&base, relative, INCLUDED);
+            self.hold_named(&base, relative, INCLUDED);
             self.all.named.push((file.to_owned(), INCLUDED));
+        }
+    }
+
+    /// Protects a path that a configuration names. Beyond the mount limit, changes are noticed.
+    fn hold_named(&mut self, folder: &Path, relative: &Path, why: &'static str) {
+        let path = folder.join(relative);
+        let exists = path_survey::exists(&path);
+        if !exists || self.named_held < NAMED_HELD_MAX || self.all.held.contains(&path) {
+            self.named_held += usize::from(exists && !self.all.held.contains(&path));
+            return self.hold_or_watch(folder, relative, why);
+        }
+        match path_survey::read_tree_stamp(&path, UNHELD_ENTRIES_MAX) {
+            None => self.all.held.push(path),
+            stamp => self.all.unheld.push((path, stamp)),
         }
     }
 
@@ -406,6 +468,11 @@ impl RepositorySearch<'_> {
         let (folder, relative) = (folder.to_owned(), relative.to_owned());
         self.all.missing.push(ForbiddenPath { folder, relative, why });
     }
+}
+
+/// A path without links, or only without `..` if it does not exist.
+fn resolve(path: &Path) -> PathBuf {
+    path_survey::canonicalize(path).unwrap_or_else(|| path::normalize_lexically(path))
 }
 
 /// Whether the path is missing or only a placeholder of a running command.
@@ -707,6 +774,73 @@ mod tests {
         ];
         let expected: BTreeSet<PathBuf> = names.map(|name| fixture.path(name)).into();
         assert_eq!(programs, expected.into_iter().collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn programs_of_repositories_beyond_the_limits_are_found() {
+        let fixture = RepositoryFixture::new(&["w"]);
+        let count = OPEN_MAX + CLOSED_MAX + 10;
+        for number in 0..count {
+            fixture.create_repository(&format!("w/r{number:03}/.git"));
+            let text = "[core]\nfsmonitor = ../tools/fsm.sh\nhooksPath = hooks\n[diff]\nexternal = ./diff.sh\n[include]\npath = ../more.ini\n";
+            fixture.write_file(&format!("w/r{number:03}/.git/config"), text);
+            fixture.write_file(&format!("w/r{number:03}/more.ini"), "");
+            fs::create_dir_all(fixture.path(&format!("w/r{number:03}/hooks"))).unwrap();
+        }
+        let found = fixture.find("w");
+        assert_eq!((found.closed, &found.unread_repository), (CLOSED_MAX, &None));
+        let is_protected = |path: &PathBuf| {
+            found.held.contains(path) || found.unheld.iter().any(|(unheld, _)| unheld == path)
+        };
+        for number in 0..count {
+            let work = fixture.path(&format!("w/r{number:03}"));
+            for program in ["../tools/fsm.sh", "./diff.sh"] {
+                assert!(found.programs.contains(&work.join(program)), "{number} {program}");
+            }
+            for name in ["hooks", "more.ini"] {
+                assert!(is_protected(&work.join(name)), "{number} {name}");
+            }
+        }
+        let named = |path: &&PathBuf| path.ends_with("hooks") || path.ends_with("more.ini");
+        assert_eq!(found.held.iter().filter(named).count(), NAMED_HELD_MAX);
+    }
+
+    #[test]
+    fn programs_of_submodule_without_working_folder_are_found() {
+        let fixture = RepositoryFixture::new(&["w"]);
+        for git in ["w/.git", "w/.git/modules/gone", "w/.git/modules/bare"] {
+            fixture.create_repository(git);
+        }
+        let text = "[core]\nworktree = ../../../lib/gone\nfsmonitor = ../../tools/fsm.sh\nhooksPath = ../hooks\n";
+        fixture.write_file("w/.git/modules/gone/config", text);
+        fixture.write_file("w/.git/modules/bare/config", "[core]\neditor = ../../../edit.sh\n");
+        fs::create_dir_all(fixture.path("w/lib/hooks")).unwrap();
+        let found = fixture.find("w");
+        let expected = ["w/lib/gone/../../tools/fsm.sh", "w/.git/modules/bare/../../../edit.sh"];
+        for program in expected {
+            assert!(
+                found.programs.contains(&fixture.path(program)),
+                "{program}: {:?}",
+                found.programs
+            );
+        }
+    }
+
+    #[test]
+    fn programs_are_found_for_each_working_folder() {
+        let fixture = RepositoryFixture::new(&["w/tree"]);
+        fixture.create_repository("w/.git");
+        fixture.write_file("w/.git/config", "[core]\nfsmonitor = ./tools/fsm.sh\n");
+        let own = fixture.path("w/.git/worktrees/tree");
+        fixture.write_file("w/.git/worktrees/tree/commondir", "../..\n");
+        fixture.write_file("w/.git/worktrees/tree/HEAD", "ref: refs/heads/x\n");
+        let back = fixture.path("w/tree/.git");
+        fixture.write_file("w/.git/worktrees/tree/gitdir", back.to_str().unwrap());
+        fixture.write_file("w/tree/.git", &format!("gitdir: {}\n", own.display()));
+        let programs = fixture.find("w").programs;
+        for program in ["w/./tools/fsm.sh", "w/tree/./tools/fsm.sh"] {
+            assert!(programs.contains(&fixture.path(program)), "{program}: {programs:?}");
+        }
     }
 
     #[test]

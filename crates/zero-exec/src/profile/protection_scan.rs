@@ -44,6 +44,9 @@ impl ProtectionScan {
         if let Some(config) = git.unbounded_configs.first() {
             return Err(unbounded_config(config));
         }
+        if let Some(git) = &git.unread_repository {
+            return Err(too_many_repositories(git));
+        }
         let settings = find_protected_settings(scope, &found, configured, policy);
         let bases = [&*scope.roots, &*scope.writable, &*git.writable].concat();
         let linked = scanner.find_link_targets(LinkQuery {
@@ -72,6 +75,16 @@ fn list_home_settings(scope: &WritableRoots) -> Vec<(PathBuf, &'static str)> {
     let git = home.join(".git");
     let hooks = protected_paths::git_names().map(|name| git.join(name.name));
     settings.chain(hooks).map(|path| (path, HOME_TARGET)).collect()
+}
+
+fn too_many_repositories(git: &Path) -> ProtectionLimit {
+    ProtectionLimit {
+        reason: format!(
+            "there are too many git repositories to check which programs the settings of `{}` run",
+            git.display()
+        ),
+        advice: "work in a folder with fewer repositories",
+    }
 }
 
 fn unbounded_config(config: &Path) -> ProtectionLimit {

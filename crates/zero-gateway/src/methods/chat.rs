@@ -288,7 +288,7 @@ async fn read_run_text(
     let turn = peer.acquire_read_permit().await?;
     let run = record.id.clone();
     let begins = move |event: &Event| {
-        matches!(event.what, EventKind::Prompt { .. }) && event.run.as_ref() == Some(&run)
+        matches!(event.kind, EventKind::Prompt { .. }) && event.run.as_ref() == Some(&run)
     };
     let enough = move |events: &[Event]| events.iter().any(&begins);
     let store = peer.sessions().store();

@@ -38,7 +38,7 @@ impl WatcherFixture {
 
     /// Appends entries to the ledger, as a run does, and returns them with their sequence numbers.
     async fn append(&self, whats: Vec<EventKind>) -> Vec<Arc<Event>> {
-        let entry = |what| NewEvent { run: Some(run_id("r")), time_ms: 5, what };
+        let entry = |kind| NewEvent { run: Some(run_id("r")), time_ms: 5, kind };
         let entries = whats.into_iter().map(entry).collect();
         let events = self.sessions.store().append(&self.session.id, None, entries).await.unwrap();
         events.into_iter().map(Arc::new).collect()

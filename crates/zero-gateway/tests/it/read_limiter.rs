@@ -29,7 +29,7 @@ async fn fill_ledger(fixture: &TestGateway, owner: &str, key: &str, entries: usi
     let session = fixture.sessions.open(wanted).await.unwrap();
     let prompt = EventKind::Prompt { text: "go".to_owned(), attachments: Vec::new() };
     let texts = (0..entries).map(|_| EventKind::Text { text: "x".repeat(bytes) });
-    let entry = |what| NewEvent { run: Some(RunId::new("r").unwrap()), time_ms: 1, what };
+    let entry = |kind| NewEvent { run: Some(RunId::new("r").unwrap()), time_ms: 1, kind };
     let entries = std::iter::once(prompt).chain(texts).map(entry).collect();
     fixture.sessions.store().append(&session.id, None, entries).await.unwrap();
 }

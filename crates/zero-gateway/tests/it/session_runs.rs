@@ -113,7 +113,7 @@ async fn native_client_receives_ledger_entries() {
         assert_eq!(event.event, "zero.session.event");
         let event: SessionEvent = serde_json::from_value(event.payload.unwrap()).unwrap();
         let over =
-            matches!(event.event.what, EventKind::RunEnded { end: RunOutcome::Completed, .. });
+            matches!(event.event.kind, EventKind::RunEnded { end: RunOutcome::Completed, .. });
         heard.push(event.event);
         if over {
             break;
@@ -353,7 +353,7 @@ async fn agent_of_acp_session_can_be_set() {
     while changed.len() < 2 {
         let event = ann.next_event().await;
         let event: SessionEvent = serde_json::from_value(event.payload.unwrap()).unwrap();
-        if let EventKind::Changed { field, value } = event.event.what {
+        if let EventKind::Changed { field, value } = event.event.kind {
             changed.push(format!("{field} = {}", value.unwrap_or_default()));
         }
     }

@@ -258,8 +258,9 @@ impl<'a> RequestEvaluator<'a> {
                 (Verdict::Ask, "it is outside the workspace".to_owned())
             }
         };
-        let grant =
-            (verdict == Verdict::Ask).then(|| self.build_file_grant(access, views)).flatten();
+        let grant = (verdict == Verdict::Ask)
+            .then(|| self.engine.build_file_grant(access, views))
+            .flatten();
         EffectAssessment { grant, ..new(verdict, reason) }
             .with_access_risk(access)
             .raise_risk_outside(inside)

@@ -4,7 +4,7 @@
 //! exist: wildcards are not widened, a folder does not include its contents, and another folder or
 //! another program of the same name needs another grant.
 
-use super::{EffectAssessment, RequestEvaluator};
+use super::{EffectAssessment, PolicyEngine, RequestEvaluator};
 use crate::decision::{GrantScope, Verdict};
 use crate::program::{CommandClass, FileAccess};
 use crate::rule_set::PathViews;
@@ -28,12 +28,7 @@ pub(super) fn collect_grants(judged: &[EffectAssessment]) -> Vec<GrantScope> {
     grants
 }
 
-impl RequestEvaluator<'_> {
-    /// Whether the session has this grant.
-    pub(super) fn is_granted(&self, offer: &GrantScope) -> bool {
-        self.request.grants.contains(offer)
-    }
-
+impl PolicyEngine {
     /// The grant for a file.
     pub(super) fn build_file_grant(
         &self,
@@ -45,7 +40,7 @@ impl RequestEvaluator<'_> {
             FileAccess::Write => "Edit",
             FileAccess::Delete => "Delete",
         };
-        let root = self.engine.places.roots.first();
+        let root = self.places.roots.first();
         let path = views.canonical.to_str()?;
         let pattern = match root.and_then(|root| views.canonical.strip_prefix(root).ok()) {
             Some(below) => format!("/{}", below.to_str()?),
@@ -57,6 +52,13 @@ impl RequestEvaluator<'_> {
             && pattern.trim() == pattern;
         let rule = format!("{tool}({pattern})");
         plain.then_some(GrantScope { rule, folder: None, program: None })
+    }
+}
+
+impl RequestEvaluator<'_> {
+    /// Whether the session has this grant.
+    pub(super) fn is_granted(&self, offer: &GrantScope) -> bool {
+        self.request.grants.contains(offer)
     }
 
     /// The grant for a command: program and subcommand with any arguments if that is one action,

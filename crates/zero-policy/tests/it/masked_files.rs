@@ -1,8 +1,12 @@
 //! Files of the workspace with secrets, whose values are masked in results.
 
+use std::path::Path;
+
+use zero_core::{CommandExecution, Effect, RiskLevel};
 use zero_policy::rule::RuleOwner;
 use zero_policy::{
-    PermissionMode, PolicyDecision, PolicyEngine, PolicyEngineConfig, SecretFileSet,
+    DecisionRequest, EmptyMachine, GrantScope, PermissionMode, PolicyDecision, PolicyEngine,
+    PolicyEngineConfig, SecretFileScope, SecretFileSet,
 };
 
 use crate::engine_harness::{build_config, decide_command, decide_file};
@@ -53,4 +57,113 @@ fn editing_secret_file_needs_no_question_about_reading() {
         let asked = decide_file(&engine("", Ask), tool, ".env");
         assert_eq!(asked.reason, "changing `/w/.env`: no rule allows changing it");
     }
+}
+
+#[track_caller]
+fn check_scope(rules: &str, mode: PermissionMode, command: &str, expected: SecretFileScope) {
+    let decision = decide_command(&engine(rules, mode), command);
+    let found = decision.access.as_ref().unwrap().secret_files;
+    assert_eq!(found, expected, "`{command}` under `{rules}` in {mode}: {}", decision.reason);
+}
+
+#[test]
+fn unasked_command_that_may_read_any_file_gets_no_secret_files() {
+    use PermissionMode::{AcceptEdits, Ask, Plan};
+    for command in [
+        "grep -rh TOKEN . | tr a-z b-za",
+        "grep -r TOKEN",
+        "rg --hidden TOKEN",
+        "tar c . | base64",
+        "find . -type f -exec cat {} +",
+        "find . -type f | xargs cat",
+        "git ls-files -o | xargs cat",
+        "git grep --no-index TOKEN",
+        "git diff --no-index /dev/null src",
+        "git status",
+        "zip -r - .",
+        "timeout 5 grep -r TOKEN .",
+        "env A=1 sh -c 'grep -r TOKEN .'",
+        "cat README && ls -R .",
+    ] {
+        for mode in [Plan, Ask, AcceptEdits] {
+            check_scope("", mode, command, SecretFileScope::Hidden);
+        }
+        check_scope("", PermissionMode::Auto, command, SecretFileScope::All);
+    }
+    check_scope("", AcceptEdits, "cp -r src copy", SecretFileScope::Hidden);
+}
+
+#[test]
+fn unasked_command_that_names_its_files_gets_those_that_it_changes() {
+    use PermissionMode::{AcceptEdits, Ask};
+    for command in ["ls -la", "cat README | head", "cd src && timeout 5 grep x main.rs", "x=1"] {
+        check_scope("", Ask, command, SecretFileScope::Named);
+    }
+    for command in ["cp .env.example .env", "echo A=1 >> .env", "touch .env"] {
+        check_scope("", AcceptEdits, command, SecretFileScope::Named);
+    }
+}
+
+#[test]
+fn command_that_somebody_allowed_gets_secret_files() {
+    use PermissionMode::Ask;
+    for command in ["npm test", "python3 -c 'open(\".env\")'", "grep -r x . > out", "cat .env"] {
+        check_scope("", Ask, command, SecretFileScope::All);
+    }
+    let rules = "allow Bash(npm test:*); allow Bash(make:*)";
+    for command in [
+        "npm test",
+        "cd app && npm test 2>&1 | tail -20",
+        "CI=1 timeout 60 npm test",
+        "npm test && make all; echo done",
+    ] {
+        check_scope(rules, Ask, command, SecretFileScope::All);
+    }
+    check_scope("allow Bash(grep:*)", Ask, "grep -r x .", SecretFileScope::All);
+}
+
+#[test]
+fn rule_for_one_command_gives_secret_files_to_no_other() {
+    use PermissionMode::Ask;
+    let rules = "allow Bash(npm test:*); allow Bash(true)";
+    for command in [
+        "npm test; grep -r x .",
+        "true; tar c .",
+        "grep -r x . | npm test",
+        "true $(grep -r x .)",
+        "npm test | wc -l; rg x",
+        "true; git diff --no-index /dev/null .",
+    ] {
+        check_scope(rules, Ask, command, SecretFileScope::Hidden);
+    }
+}
+
+#[test]
+fn rule_or_grant_allows_reading_one_file() {
+    use PermissionMode::Ask;
+    let grant = |rule: &str| GrantScope { rule: rule.to_owned(), folder: None, program: None };
+    let may_read = |rules: &str, grants: &[GrantScope]| {
+        engine(rules, Ask).allows_read(Path::new("/w/.env"), grants)
+    };
+    assert!(!may_read("", &[]) && !may_read("allow Read(/app/.env)", &[]));
+    assert!(may_read("allow Read(.env)", &[]) && may_read("", &[grant("Read(/.env)")]));
+    assert!(!may_read("", &[grant("Read(/app/.env)")]));
+    for stricter in ["ask Read(.env)", "deny Read(.env); allow Read(.env)"] {
+        assert!(!may_read(stricter, &[grant("Read(/.env)")]), "{stricter}");
+    }
+    // A grant for a command is as good as a rule.
+    let engine = engine("", Ask);
+    let effects = [Effect::Exec(CommandExecution::from_shell("npm test"))];
+    let grants = &decide_command(&engine, "npm test").grants[..];
+    let decision = engine.decide(DecisionRequest {
+        tool: "Bash",
+        risk: RiskLevel::High,
+        effects: &effects,
+        arguments: None,
+        grants,
+        mode: None,
+        world: &EmptyMachine,
+    });
+    assert_eq!(decision.verdict.as_str(), "allow");
+    assert_eq!(decision.access.unwrap().secret_files, SecretFileScope::All);
 }

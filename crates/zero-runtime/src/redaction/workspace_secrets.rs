@@ -10,9 +10,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use zero_core::{SecretMask, SecretValue};
+use zero_exec::TrackedFileFinder;
 use zero_policy::SecretFileSet;
-use zero_sandbox::StateDir;
 use zero_sandbox::path_survey::{self, ChangeStamp, FileEnds};
+use zero_sandbox::{FileType, StateDir};
 
 use super::git_settings;
 use super::search_record::SearchRecord;
@@ -24,6 +25,8 @@ use super::secret_values::{self, FileSecrets, VALUE_BYTES_MAX, VALUES_MAX};
 const SEARCH_INTERVAL: Duration = Duration::from_secs(10);
 /// Shortest time between two records of a process that searches often.
 const RECORD_INTERVAL: Duration = Duration::from_secs(5);
+/// Most searches in a row for a command that may read any file, if they run out of time.
+const SEARCHES_MAX: usize = 12;
 /// Most secret files.
 const FILES_MAX: usize = 1_024;
 /// Most files with settings of git.
@@ -56,6 +59,7 @@ pub struct WorkspaceSecrets {
     state: Mutex<SecretState>,
     is_stale: AtomicBool,
     record: Option<SearchRecord>,
+    tracked: Mutex<TrackedFileFinder>,
 }
 
 #[derive(Default)]
@@ -75,6 +79,8 @@ struct SecretState {
     /// Whether there were more values than can be known.
     is_full: bool,
     bounds: Vec<String>,
+    /// Whether the last search found all secret files.
+    found_all: bool,
     mask: Arc<SecretMask>,
     is_built: bool,
 }
@@ -98,6 +104,14 @@ enum SourceFormat {
     /// Settings of git that belong to the user. Commands cannot change them, so that their values
     /// need not be stored.
     UserGitSettings,
+}
+
+/// The secret files of a workspace that git does not track.
+#[derive(Debug, Default)]
+pub(crate) struct PrivateFiles {
+    pub(crate) paths: Vec<PathBuf>,
+    /// Whether the whole workspace was searched.
+    pub(crate) is_complete: bool,
 }
 
 /// What is masked, without any value.
@@ -133,6 +147,7 @@ impl WorkspaceSecrets {
             git_settings: config.git_settings.clone(),
             state: Mutex::new(SecretState { store, ..SecretState::default() }),
             is_stale: AtomicBool::new(false),
+            tracked: Mutex::default(),
         }
     }
 
@@ -173,6 +188,41 @@ impl WorkspaceSecrets {
     fn needs_search(&self) -> bool {
         let is_due = |searched: Instant| searched.elapsed() > SEARCH_INTERVAL;
         self.is_stale.load(Ordering::Relaxed) || self.lock().searched.is_none_or(is_due)
+    }
+
+    /// The secret files of the workspace that are not shared with its repository, by their canonical
+    /// paths. With `whole`, a search that ran out of time goes on for a while.
+    pub(crate) async fn list_private_files(self: &Arc<Self>, whole: bool) -> PrivateFiles {
+        for _ in 0..SEARCHES_MAX {
+            if !whole || !self.is_stale.load(Ordering::Relaxed) {
+                break;
+            }
+            self.current_mask().await;
+        }
+        let own = Arc::clone(self);
+        let listed = tokio::task::spawn_blocking(move || own.find_private_files()).await;
+        listed.unwrap_or_default()
+    }
+
+    fn find_private_files(&self) -> PrivateFiles {
+        let state = self.lock();
+        let is_found_all = state.found_all;
+        let secret = state.files.iter().filter(|file| file.format == SourceFormat::SecretFile);
+        let paths: Vec<PathBuf> = secret.map(|file| file.path.clone()).collect();
+        drop(state);
+        // The sandbox hides what a link leads to. Outside the workspace that may be any file of the
+        // machine, which commands read by its own name.
+        let is_inside = |path: &PathBuf| {
+            self.roots.iter().any(|root| path.starts_with(root))
+                && path_survey::file_type(path) == Some(FileType::File)
+        };
+        let resolved = paths.iter().filter_map(|path| path_survey::canonicalize(path));
+        let mut paths: Vec<PathBuf> = resolved.filter(is_inside).collect();
+        paths.sort();
+        paths.dedup();
+        let mut tracked = self.tracked.lock().unwrap_or_else(PoisonError::into_inner);
+        tracked.remove_tracked(&mut paths);
+        PrivateFiles { paths, is_complete: is_found_all }
     }
 
     /// Whether a path is that of a secret file.
@@ -237,6 +287,7 @@ impl WorkspaceSecrets {
                 (found, Duration::ZERO)
             });
         let FoundFiles { mut paths, git_paths, mut bounds, is_late } = found;
+        state.found_all = bounds.is_empty() && paths.len() <= FILES_MAX;
         if paths.len() > FILES_MAX {
             bounds.push(format!("only {FILES_MAX} of {} secret files were read", paths.len()));
             paths.truncate(FILES_MAX);

@@ -28,7 +28,7 @@ pub(super) async fn read_current_plan(store: &dyn Store, session: &SessionId) ->
         let Some(first) = page.first() else { return Vec::new() };
         before = first.seq;
         for event in page.into_iter().rev() {
-            match event.what {
+            match event.kind {
                 EventKind::Plan { entries } => return entries,
                 EventKind::Reset { .. } => return Vec::new(),
                 _ => {}

@@ -44,7 +44,7 @@ impl SessionManagerInner {
         let missing = match store.transcript(&run.session, None).await {
             Err(StoreError::Damaged { .. }) => Vec::new(),
             transcript => {
-                let kinds = events.iter().map(|event| &event.what).chain(&last);
+                let kinds = events.iter().map(|event| &event.kind).chain(&last);
                 missing_messages(&transcript?.messages, kinds, self.run_dialect(&events))
             }
         };
@@ -52,14 +52,14 @@ impl SessionManagerInner {
             store.add_messages(&run.session, claim, share_messages(missing)).await?;
         }
         last.push(EventKind::RunEnded { end: RunOutcome::Interrupted, usage });
-        let last = last.into_iter().map(|what| new_event(Some(&run.id), what)).collect();
+        let last = last.into_iter().map(|kind| new_event(Some(&run.id), kind)).collect();
         recorder.end_run(run.id.clone(), RunOutcome::Interrupted, usage, last).await?;
         Ok(())
     }
 
     /// The dialect of a run's results; `None` if no model read them.
     fn run_dialect(&self, events: &[Event]) -> Option<DialectName> {
-        let started = events.iter().find_map(|event| match &event.what {
+        let started = events.iter().find_map(|event| match &event.kind {
             EventKind::RunStarted { agent, model } => Some((agent, model)),
             _ => None,
         });
@@ -82,7 +82,7 @@ fn closing_events(events: &[Event]) -> (Vec<EventKind>, TokenUsage) {
     // The calls of approval requests by the ids of these, and the calls that may run.
     let (mut requests, mut approved) = (BTreeMap::new(), BTreeSet::new());
     for event in events {
-        match &event.what {
+        match &event.kind {
             EventKind::ToolStarted { call, waits: true, .. } => {
                 open.insert(call.clone(), unstarted_call_event(call, NOT_RUN));
             }
@@ -145,7 +145,7 @@ async fn read_run_events(
             store.last_events(session, u64::MAX, LedgerReadLimit::with_entries(most)).await?;
         let is_ours = |event: &Event| event.run.as_ref() == Some(run);
         let is_prompt =
-            |event: &Event| is_ours(event) && matches!(event.what, EventKind::Prompt { .. });
+            |event: &Event| is_ours(event) && matches!(event.kind, EventKind::Prompt { .. });
         if events.len() < most || most >= READ_MAX || events.iter().any(is_prompt) {
             return Ok(events.into_iter().filter(is_ours).collect());
         }

@@ -50,8 +50,8 @@ impl LedgerOutbox {
     }
 
     /// Adds an event.
-    pub(super) fn push(&mut self, what: EventKind) {
-        match &what {
+    pub(super) fn push(&mut self, kind: EventKind) {
+        match &kind {
             EventKind::ToolStarted { call, .. } => {
                 self.open.insert(call.clone());
             }
@@ -64,12 +64,12 @@ impl LedgerOutbox {
             }
             _ => {}
         }
-        let last = self.gathered.last_mut().map(|last| &mut last.what);
-        if let Some(what) = match last {
-            Some(last) => merge_events(last, what),
-            None => Some(what),
+        let last = self.gathered.last_mut().map(|last| &mut last.kind);
+        if let Some(kind) = match last {
+            Some(last) => merge_events(last, kind),
+            None => Some(kind),
         } {
-            self.gathered.push(new_event(Some(&self.run), what));
+            self.gathered.push(new_event(Some(&self.run), kind));
         }
     }
 
@@ -172,8 +172,8 @@ impl LedgerOutbox {
 }
 
 /// Merges an event into the last one if both carry the same kind of text.
-fn merge_events(last: &mut EventKind, what: EventKind) -> Option<EventKind> {
-    match (last, what) {
+fn merge_events(last: &mut EventKind, kind: EventKind) -> Option<EventKind> {
+    match (last, kind) {
         (EventKind::Text { text }, EventKind::Text { text: more })
         | (EventKind::Thought { text }, EventKind::Thought { text: more }) => {
             text.push_str(&more);
@@ -199,7 +199,7 @@ fn merge_events(last: &mut EventKind, what: EventKind) -> Option<EventKind> {
             }
             None
         }
-        (_, what) => Some(what),
+        (_, kind) => Some(kind),
     }
 }
 
@@ -238,7 +238,7 @@ mod tests {
         outbox.push(text("e"));
         outbox.flush().await.unwrap();
         let ledger = fixture.store.ledger(&fixture.record().await.id);
-        let lines: Vec<String> = ledger.iter().map(|event| event_line(&event.what)).collect();
+        let lines: Vec<String> = ledger.iter().map(|event| event_line(&event.kind)).collect();
         assert_eq!(lines, ["text a", "text bc", "thought d", "text e"]);
     }
 
@@ -254,7 +254,7 @@ mod tests {
         assert!(outbox.flush().await.is_err() && outbox.is_broken());
         assert!(outbox.flush().await.is_err(), "it stays so");
         let left: Vec<String> =
-            outbox.close("").await.iter().map(|left| event_line(&left.what)).collect();
+            outbox.close("").await.iter().map(|left| event_line(&left.kind)).collect();
         assert_eq!(left, ["text a", "text b"]);
         assert!(fixture.store.ledger(&fixture.record().await.id).is_empty());
     }

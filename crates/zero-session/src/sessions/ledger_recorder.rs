@@ -21,8 +21,8 @@ use zero_runtime::ordered_lock::queue_for_lock;
 use zero_runtime::tool::BoxFuture;
 
 /// Creates an entry with the current time.
-pub(crate) fn new_event(run: Option<&RunId>, what: EventKind) -> NewEvent {
-    NewEvent { run: run.cloned(), time_ms: now_ms(), what }
+pub(crate) fn new_event(run: Option<&RunId>, kind: EventKind) -> NewEvent {
+    NewEvent { run: run.cloned(), time_ms: now_ms(), kind }
 }
 
 /// [`Store::append`] or [`Store::append_durable`].

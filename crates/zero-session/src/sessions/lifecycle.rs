@@ -162,7 +162,7 @@ impl SessionManagerInner {
         let record = self.config.store.patch(address, patch.clone()).await?;
         let record = record.ok_or_else(|| SessionError::NotFound(address.key.to_string()))?;
         let state = self.session_state(&record.id);
-        let shown = change_events(&patch).into_iter().map(|what| new_event(None, what)).collect();
+        let shown = change_events(&patch).into_iter().map(|kind| new_event(None, kind)).collect();
         let shown = state.recorder.write(shown).await;
         let reached = self.update_backend(&state, &record, &patch).await;
         self.evict_state(&state);

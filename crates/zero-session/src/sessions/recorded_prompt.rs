@@ -28,7 +28,7 @@ pub(super) async fn find_prompt(
         let events = store.last_events(session, before, PAGE).await?;
         let Some(first) = events.first() else { return Ok(None) };
         before = first.seq;
-        let found = events.into_iter().find_map(|event| match event.what {
+        let found = events.into_iter().find_map(|event| match event.kind {
             EventKind::Prompt { text, attachments } if event.run.as_ref() == Some(run) => {
                 Some(RecordedPrompt { text, attachments })
             }

@@ -178,10 +178,10 @@ impl<'a> RunDriver<'a> {
         match action {
             // A summary that could not be stored is not announced.
             TurnAction::Show(EventKind::Compacted { .. }) if self.outbox.is_broken() => {}
-            TurnAction::Show(mut what) => {
-                mask_input(under_way.backend.as_ref(), &mut what).await;
-                under_way.growth.add(&what);
-                self.outbox.push(what);
+            TurnAction::Show(mut kind) => {
+                mask_input(under_way.backend.as_ref(), &mut kind).await;
+                under_way.growth.add(&kind);
+                self.outbox.push(kind);
             }
             TurnAction::Save(messages) => under_way.unsaved.add(messages),
             TurnAction::StartTranscript(messages) => {
@@ -500,8 +500,8 @@ impl<'a> RunDriver<'a> {
 }
 
 /// Replaces secret values in the arguments of a call that is shown.
-async fn mask_input(backend: Option<&ActiveBackend>, what: &mut EventKind) {
-    if let (EventKind::ToolStarted { input, title, .. }, Some(now)) = (what, backend) {
+async fn mask_input(backend: Option<&ActiveBackend>, kind: &mut EventKind) {
+    if let (EventKind::ToolStarted { input, title, .. }, Some(now)) = (kind, backend) {
         let secrets = now.backend.secret_mask().await;
         secrets.mask_json(input);
         secrets.mask_string(title);

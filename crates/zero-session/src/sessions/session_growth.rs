@@ -22,8 +22,8 @@ impl SessionGrowth {
     }
 
     /// Adds an event.
-    pub(super) fn add(&mut self, what: &EventKind) {
-        let bytes = u64::try_from(what.bytes()).unwrap_or(u64::MAX);
+    pub(super) fn add(&mut self, kind: &EventKind) {
+        let bytes = u64::try_from(kind.bytes()).unwrap_or(u64::MAX);
         self.bytes = self.bytes.saturating_add(bytes.saturating_mul(STORAGE_FACTOR));
     }
 

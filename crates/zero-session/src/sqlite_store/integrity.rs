@@ -163,8 +163,8 @@ fn check_session(
         db.prepare_cached("SELECT body FROM events WHERE session = ? ORDER BY seq")?;
     let mut rows = entries.query([row])?;
     while let Some(row) = rows.next()? {
-        let what = ledger::read_body(row.get_ref(0)?);
-        if matches!(what, EventKind::Opaque(opaque) if opaque.is_damaged()) {
+        let kind = ledger::read_body(row.get_ref(0)?);
+        if matches!(kind, EventKind::Opaque(opaque) if opaque.is_damaged()) {
             found.entries += 1;
         }
     }

@@ -31,7 +31,7 @@ impl EncodedEvents {
             Self { rows: Vec::with_capacity(events.len()), newest_ms: i64::MIN, bytes: 0 };
         for event in events {
             let run = event.run.as_ref().map(|run| run.as_str().to_owned());
-            let body = to_json(&event.what)?;
+            let body = to_json(&event.kind)?;
             entries.bytes = entries.bytes.saturating_add(body.len());
             entries.newest_ms = entries.newest_ms.max(event.time_ms);
             entries.rows.push(EncodedEvent { run, time_ms: event.time_ms, body });
@@ -78,7 +78,7 @@ pub(super) fn append(
 pub(super) fn assign_seqs(first: u64, entries: Vec<NewEvent>) -> Vec<Event> {
     let numbered = entries.into_iter().zip(first..);
     numbered
-        .map(|(NewEvent { run, time_ms, what }, seq)| Event { seq, run, time_ms, what })
+        .map(|(NewEvent { run, time_ms, kind }, seq)| Event { seq, run, time_ms, kind })
         .collect()
 }
 
@@ -164,8 +164,8 @@ fn read_single(
     time_ms: i64,
 ) -> Result<(Event, usize), DatabaseError> {
     let damaged = |problem: &str| {
-        let what = EventKind::Opaque(OpaqueEvent::unreadable(problem));
-        (Event { seq, run: None, time_ms, what }, problem.len())
+        let kind = EventKind::Opaque(OpaqueEvent::unreadable(problem));
+        (Event { seq, run: None, time_ms, kind }, problem.len())
     };
     let read = || {
         let mut statement = db.prepare_cached(
@@ -256,6 +256,6 @@ fn read_event(row: &Row<'_>) -> Result<Event, DatabaseError> {
         seq: from_sql_int(row.get(0)?),
         run,
         time_ms: row.get(2)?,
-        what: read_body(row.get_ref(3)?),
+        kind: read_body(row.get_ref(3)?),
     })
 }

@@ -138,7 +138,7 @@ fn action_line(action: &TurnAction) -> String {
         }
         TurnAction::Show(EventKind::Notice { topic, .. }) => format!("notice {topic}"),
         TurnAction::Show(EventKind::Compacted { summary, .. }) => format!("compacted {summary}"),
-        TurnAction::Show(what) => format!("{what:?}"),
+        TurnAction::Show(kind) => format!("{kind:?}"),
         TurnAction::RunCall { call: order, .. } => format!("run {}", number(order.id.as_str())),
         TurnAction::AskUser(_) => "person?".to_owned(),
         TurnAction::Summarise(_) => "summarise".to_owned(),

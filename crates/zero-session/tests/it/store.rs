@@ -40,7 +40,7 @@ fn new_session() -> NewSession {
 }
 
 pub(crate) fn text_event(text: impl Into<String>) -> NewEvent {
-    NewEvent { run: None, time_ms: 1, what: EventKind::Text { text: text.into() } }
+    NewEvent { run: None, time_ms: 1, kind: EventKind::Text { text: text.into() } }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -325,7 +325,7 @@ async fn ledger_of_version_2_is_read() {
     let store = SqliteStore::open(&path).unwrap();
     let made = session(&store).await;
     let events = store.events(&made.id, 0, LedgerReadLimit::with_entries(100)).await.unwrap();
-    let outcomes = events.iter().filter_map(|event| match &event.what {
+    let outcomes = events.iter().filter_map(|event| match &event.kind {
         EventKind::ToolEnded { call, status, outcome } => {
             assert_eq!(outcome.status(), *status, "{call}");
             Some(outcome.clone())
@@ -352,8 +352,8 @@ async fn ledger_of_version_2_is_read() {
     assert_eq!(store.transcript(&made.id, None).await.unwrap().messages.len(), 1);
     // New entries are read along with the old ones.
     let error = ToolError::failed(ErrorReason::Io, "no").with_detail("file", "a");
-    let what = EventKind::tool_ended("c8", error.into());
-    let new = NewEvent { run: None, time_ms: 2, what };
+    let kind = EventKind::tool_ended("c8", error.into());
+    let new = NewEvent { run: None, time_ms: 2, kind };
     let written = store.append(&made.id, None, vec![new]).await.unwrap();
     let last = store.events(&made.id, 9, LedgerReadLimit::with_entries(100)).await.unwrap();
     assert_eq!(last, written);

@@ -76,11 +76,11 @@ fn unknown_session() -> SessionId {
 }
 
 fn text_event(text: impl Into<String>) -> NewEvent {
-    NewEvent { run: None, time_ms: 1, what: EventKind::Text { text: text.into() } }
+    NewEvent { run: None, time_ms: 1, kind: EventKind::Text { text: text.into() } }
 }
 
 fn event_text(event: &Event) -> &str {
-    match &event.what {
+    match &event.kind {
         EventKind::Text { text } => text,
         other => panic!("no text: {other:?}"),
     }

@@ -73,7 +73,7 @@ async fn check(store: &SqliteStore, lines: &[String], after: u64, sum: &mut Cras
     assert_eq!(seqs, (after + 1..=last).collect::<Vec<_>>(), "no gap");
     let texts: HashMap<u64, &str> = events
         .iter()
-        .map(|event| match &event.what {
+        .map(|event| match &event.kind {
             EventKind::Text { text } => (event.seq, text.as_str()),
             other => panic!("nobody wrote {other:?}"),
         })
@@ -200,7 +200,7 @@ async fn write_until_killed(path: &Path) {
 async fn write_run(store: &dyn Store, session: &SessionId, name: &str) {
     let tell = |events: Vec<zero_session::event::Event>| {
         for event in events {
-            let EventKind::Text { text } = event.what else { unreachable!() };
+            let EventKind::Text { text } = event.kind else { unreachable!() };
             println!("{} {text}", event.seq);
         }
     };

@@ -51,7 +51,7 @@ fn change(path: &Path, sql: &str) {
 }
 
 fn opaque_kind(event: &Event) -> Option<&str> {
-    match &event.what {
+    match &event.kind {
         EventKind::Opaque(opaque) => Some(opaque.kind()),
         _ => None,
     }

@@ -309,3 +309,108 @@ async fn file_that_cannot_be_masked_asks_in_auto_mode() {
     assert_eq!(asked.len(), 1, "{asked:?}");
     assert!(asked[0].1.contains("it contains secrets that zero cannot mask"), "{asked:?}");
 }
+
+/// A line of the secret file that is not a secret itself: it shows that the file was read.
+const MARKER: &str = "NODE_ENV=development";
+
+#[tokio::test]
+async fn unasked_command_cannot_read_secret_file() {
+    for mode in [PermissionMode::Plan, PermissionMode::Ask, PermissionMode::AcceptEdits] {
+        let f = SecretFixture::new(mode);
+        f.tools.write_file("src/app.js", "const API = 1\n");
+        f.tools.write_file("app/deploy.pem", "NODE_ENV=development\n");
+        std::fs::hard_link(f.tools.path(".env"), f.tools.path("notes.txt")).unwrap();
+        std::os::unix::fs::symlink(".env", f.tools.path("link.txt")).unwrap();
+        for command in [
+            "grep -rn . .",
+            "grep -Rn . .",
+            "find . -type f -exec cat {} +",
+            "find . -type f | xargs cat",
+            "cat notes.txt; cat src/*",
+            "for file in n*; do cat $file; done",
+        ] {
+            let text = f.call("Bash", json!({"command": command})).await;
+            assert!(!text.contains(MARKER), "{mode} {command}: {text}");
+            assert!(text.contains("ermission denied"), "{mode} {command}: {text}");
+            f.check_clean(command, &text);
+        }
+        // Its two streams may be mixed in the middle of a message.
+        let archive = "tar c . 2>/dev/null | tr a-z b-za";
+        let text = f.call("Bash", json!({"command": archive})).await;
+        assert!(text.contains("dpotu API") && !text.contains("NODE"), "{mode}: {text}");
+        let asked = f.witness.questions.lock().unwrap().clone();
+        assert!(asked.is_empty(), "{asked:?}");
+        let text = f.call("Bash", json!({"command": "grep -rn API ."})).await;
+        assert!(text.contains("src/app.js:1:const API"), "{text}");
+        let note = "is hidden from this command, because nobody was asked; name the file in the command to be asked, or allow `Read(/";
+        assert!(text.contains(note), "{text}");
+        // The file itself is as before.
+        assert_eq!(f.tools.read_text(".env"), DOTENV);
+    }
+}
+
+#[tokio::test]
+async fn command_that_was_approved_reads_secret_file() {
+    let f = SecretFixture::new(PermissionMode::Ask);
+    for command in [
+        "cat .env",
+        "cat .env; grep -r NODE .",
+        "python3 -c 'print(open(\".env\").read())'",
+        "sh -c '. ./.env; echo NODE_ENV=$NODE_ENV'",
+    ] {
+        let text = f.call("Bash", json!({"command": command})).await;
+        assert!(text.contains(MARKER), "{command}: {text}");
+        f.check_clean(command, &text);
+    }
+    assert_eq!(f.witness.questions.lock().unwrap().len(), 4);
+    // In mode `auto`, nothing asks.
+    let f = SecretFixture::new(PermissionMode::Auto);
+    let text = f.call("Bash", json!({"command": "grep -r NODE ."})).await;
+    assert!(text.contains(MARKER), "{text}");
+}
+
+#[tokio::test]
+async fn unasked_command_can_write_secret_file_that_it_names() {
+    let f = SecretFixture::new(PermissionMode::AcceptEdits);
+    f.tools.write_file(".env.example", "A=1\n");
+    f.tools.call("Bash", json!({"command": "cp .env.example .env.local"})).await.unwrap();
+    f.tools.call("Bash", json!({"command": "cp .env.example .env"})).await.unwrap();
+    f.tools.call("Bash", json!({"command": "echo B=2 >> .env"})).await.unwrap();
+    assert_eq!(f.tools.read_text(".env"), "A=1\nB=2\n");
+    let text = f.call("Bash", json!({"command": "touch .env; grep -rn B=2 ."})).await;
+    assert!(!text.contains(".env:2"), "{text}");
+    assert_eq!(f.witness.questions.lock().unwrap().len(), 0);
+}
+
+#[tokio::test]
+async fn file_that_git_tracks_is_not_hidden() {
+    let f = SecretFixture::new(PermissionMode::Ask);
+    f.tools.write_file(".npmrc", "registry=https://npm.example/\n");
+    let setup =
+        "git init -q && git add .npmrc && git -c user.name=a -c user.email=a@b commit -qm x";
+    f.tools.call("Bash", json!({"command": setup})).await.unwrap();
+    let asked = f.witness.questions.lock().unwrap().len();
+    for (command, expected) in [
+        ("git status --short", "?? .env"),
+        ("git diff && echo same", "same"),
+        ("grep -rn registry . ; true", ".npmrc:1:registry"),
+    ] {
+        let text = f.call("Bash", json!({"command": command})).await;
+        assert!(text.contains(expected) && !text.contains(" M .npmrc"), "{command}: {text}");
+    }
+    assert_eq!(f.witness.questions.lock().unwrap().len(), asked);
+}
+
+#[tokio::test]
+async fn command_asks_if_secret_files_cannot_all_be_hidden() {
+    let f = SecretFixture::new(PermissionMode::Ask);
+    for number in 0..100 {
+        f.tools.write_file(&format!("certs/{number}.pem"), "x\n");
+    }
+    f.call("Bash", json!({"command": "ls"})).await;
+    assert_eq!(f.witness.questions.lock().unwrap().len(), 0);
+    f.call("Bash", json!({"command": "grep -r x ."})).await;
+    let asked = f.witness.questions.lock().unwrap().clone();
+    let expected = "it may read secret files without naming them: there are more than 100 secret files to hide from it";
+    assert_eq!(asked.iter().map(|(_, reason)| reason.as_str()).collect::<Vec<_>>(), [expected]);
+}

@@ -6,7 +6,9 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 use zero_core::{CommandLimit, CommandLimits, ToolName};
 use zero_policy::engine::{VerdictNode, VerdictTree};
-use zero_policy::{CommandAccess, HostName, NetworkScope, PolicyDecision, Verdict, WriteScope};
+use zero_policy::{
+    CommandAccess, HostName, NetworkScope, PolicyDecision, SecretFileScope, Verdict, WriteScope,
+};
 
 use crate::AppContext;
 use crate::cli::PolicyExplainArgs;
@@ -97,7 +99,12 @@ impl SandboxSummary {
         };
         let limits: serde_json::Map<String, Value> =
             self.limits().map(|(name, value)| (name.to_owned(), json!(value))).collect();
-        json!({"writes": writes, "hosts": hosts, "limits": limits})
+        let secret_files = match self.access.secret_files {
+            SecretFileScope::Hidden => "hidden",
+            SecretFileScope::Named => "named",
+            SecretFileScope::All => "all",
+        };
+        json!({"writes": writes, "hosts": hosts, "secretFiles": secret_files, "limits": limits})
     }
 
     fn render(&self, out: &TerminalStream) -> String {
@@ -117,7 +124,11 @@ impl SandboxSummary {
         };
         let limits: Vec<String> =
             self.limits().map(|(name, value)| format!("{name} {value}")).collect();
-        let line = format!("sandbox: {writes}; {hosts}; {}", limits.join(", "));
+        let secrets = match self.access.secret_files {
+            SecretFileScope::Hidden | SecretFileScope::Named => "; secret files are hidden",
+            SecretFileScope::All => "",
+        };
+        let line = format!("sandbox: {writes}{secrets}; {hosts}; {}", limits.join(", "));
         format!("  {}\n", out.paint(FAINT, &escape_line(&line)))
     }
 }

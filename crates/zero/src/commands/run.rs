@@ -249,10 +249,10 @@ async fn run_turn(
         if update.session_key != session.session_key || !belongs_to_run(&update.event, &run_id) {
             continue;
         }
-        if let EventKind::QuestionAsked(question) = &update.event.what {
+        if let EventKind::QuestionAsked(question) = &update.event.kind {
             tokio::spawn(answer_question(client.clone(), asking.elicitor(app), question.clone()));
         }
-        if let EventKind::ApprovalRequested(request) = &update.event.what {
+        if let EventKind::ApprovalRequested(request) = &update.event.kind {
             tokio::spawn(resolve_approval(
                 client.clone(),
                 asking.clone(),

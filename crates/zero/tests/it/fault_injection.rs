@@ -152,13 +152,13 @@ impl FaultFixture {
         let shown = parse_events(output);
         self.check_turn(number, &shown, told).await;
         let ledger = self.read_ledger(&key).await;
-        let end = ledger.iter().find_map(|event| match &event.what {
+        let end = ledger.iter().find_map(|event| match &event.kind {
             EventKind::RunEnded { end, .. } => Some(end),
             _ => None,
         });
         // Nobody has to be there for a run to come to its end.
         assert!(end.is_none_or(|end| *end == RunOutcome::Completed), "{told}: {ledger:#?}");
-        let ends = |event: &Event| matches!(event.what, EventKind::RunEnded { .. });
+        let ends = |event: &Event| matches!(event.kind, EventKind::RunEnded { .. });
         if end.is_some() {
             self.ends.left_alone += u32::from(!shown.iter().any(ends));
             assert_eq!(self.line_count(number), 1, "{told}: not done");
@@ -187,7 +187,7 @@ impl FaultFixture {
             .unwrap();
         let mut shown = Vec::new();
         let attached = async {
-            let is_theirs = |event: &Event| matches!(&event.what, EventKind::Prompt { text, .. } if text == "hi");
+            let is_theirs = |event: &Event| matches!(&event.kind, EventKind::Prompt { text, .. } if text == "hi");
             while !shown.iter().any(is_theirs) {
                 let frame = self.events.next().await.expect("the gateway is there");
                 shown.extend(parse_event(frame.event.as_str(), frame.payload, &key));
@@ -223,7 +223,7 @@ impl FaultFixture {
             ledger.iter().filter(|event| event.run.as_ref().is_some_and(|of| of.as_str() == run));
         let (mut answer, mut completed) = (String::new(), false);
         for event in of_run {
-            match &event.what {
+            match &event.kind {
                 EventKind::Text { text } => answer.push_str(text),
                 EventKind::RunEnded { end, .. } => completed = *end == RunOutcome::Completed,
                 _ => {}
@@ -247,7 +247,7 @@ impl FaultFixture {
         }
         self.ends.count_ledger(&ledger);
         // The same words with the same key are the same run, whoever sends them.
-        let is_ours = |event: &&Event| matches!(&event.what, EventKind::Prompt { text, .. } if *text == prompt_message(number));
+        let is_ours = |event: &&Event| matches!(&event.kind, EventKind::Prompt { text, .. } if *text == prompt_message(number));
         if ledger.iter().any(|event| is_ours(&event)) {
             self.request::<ChatSend>(prompt_params(number)).await;
         }
@@ -255,7 +255,7 @@ impl FaultFixture {
         check_ledger_complete(&ledger, told);
         let times = self.line_count(number);
         assert!(times <= 1, "{told}: done {times} times");
-        let ran = ledger.iter().any(|event| matches!(event.what, EventKind::ToolStarted { .. }));
+        let ran = ledger.iter().any(|event| matches!(event.kind, EventKind::ToolStarted { .. }));
         assert!(ran || times == 0, "{told}: done, and not in the ledger");
     }
 
@@ -265,7 +265,7 @@ impl FaultFixture {
         loop {
             let ledger = self.read_ledger(key).await;
             let ends = |run: &RunId| {
-                let is_end = |event: &Event| matches!(event.what, EventKind::RunEnded { .. });
+                let is_end = |event: &Event| matches!(event.kind, EventKind::RunEnded { .. });
                 ledger.iter().any(|event| event.run.as_ref() == Some(run) && is_end(event))
             };
             let runs = ledger.iter().filter_map(|event| event.run.as_ref());
@@ -290,7 +290,7 @@ impl FaultFixture {
 impl KillCounts {
     fn count_ledger(&mut self, ledger: &[Event]) {
         for event in ledger {
-            match &event.what {
+            match &event.kind {
                 EventKind::RunEnded {
                     end: RunOutcome::Interrupted | RunOutcome::Failed { .. },
                     ..
@@ -316,28 +316,28 @@ fn check_ledger_complete(ledger: &[Event], told: &str) {
         assert_eq!(event.seq, seq, "{told}: a gap");
     }
     let runs = |is: fn(&EventKind) -> bool| {
-        let runs = ledger.iter().filter(|event| is(&event.what));
+        let runs = ledger.iter().filter(|event| is(&event.kind));
         let mut runs: Vec<_> = runs.map(|event| event.run.clone().unwrap()).collect();
         runs.sort();
         runs
     };
-    let prompts = runs(|what| matches!(what, EventKind::Prompt { .. }));
+    let prompts = runs(|kind| matches!(kind, EventKind::Prompt { .. }));
     assert_eq!(
         prompts,
-        runs(|what| matches!(what, EventKind::RunEnded { .. })),
+        runs(|kind| matches!(kind, EventKind::RunEnded { .. })),
         "{told}: {ledger:#?}"
     );
     assert!(prompts.windows(2).all(|two| two[0] != two[1]), "{told}: a second run: {prompts:?}");
     let calls = |of: fn(&EventKind) -> Option<&String>| {
-        let mut calls: Vec<_> = ledger.iter().filter_map(|event| of(&event.what)).collect();
+        let mut calls: Vec<_> = ledger.iter().filter_map(|event| of(&event.kind)).collect();
         calls.sort();
         calls
     };
-    let started = calls(|what| match what {
+    let started = calls(|kind| match kind {
         EventKind::ToolStarted { call, .. } => Some(call),
         _ => None,
     });
-    let ended = calls(|what| match what {
+    let ended = calls(|kind| match kind {
         EventKind::ToolEnded { call, .. } => Some(call),
         _ => None,
     });

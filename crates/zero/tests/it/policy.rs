@@ -632,7 +632,7 @@ fn command_is_drawn_as_tree() {
     allow  └─ read \u{1b}[31m  it is in the workspace
 
     allow: running `ls \u{1b}[31m`: it only reads
-      sandbox: read-only; no network; command-memory 500 MB, command-cpu 50%, command-processes 512, command-open-files 1024, command-file 100 MB, command-disk 20 GB
+      sandbox: read-only; secret files are hidden; no network; command-memory 500 MB, command-cpu 50%, command-processes 512, command-open-files 1024, command-file 100 MB, command-disk 20 GB
     ");
     insta::assert_snapshot!(explain("echo 'unclosed"), @"
     exit 10

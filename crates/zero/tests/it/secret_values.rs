@@ -165,6 +165,49 @@ fn doctor_names_masked_values() {
     assert!(!seen.contains(TOKEN) && !seen.contains(VARIABLE), "{seen}");
 }
 
+#[test]
+fn command_that_nobody_is_asked_about_reads_no_secret_file() {
+    let (zero, model) = program_with_secrets();
+    write_file(&zero, "app/.env", format!("API_TOKEN={TOKEN}\nPORT=3000\n"));
+    write_file(&zero, "app/src/main.js", "start(process.env.PORT)\n");
+    // The folder around it contains the home folder, about which zero asks anyway.
+    let run = |args: &[&str]| {
+        let output = zero.command(args).current_dir(zero.folder().join("app")).output().unwrap();
+        zero.render_output(&output)
+    };
+    let bash = |command: &str, mode: &str| {
+        let input = json!({"command": command}).to_string();
+        run(&["tools", "call", "Bash", &input, "--mode", mode])
+    };
+    for mode in ["plan", "ask"] {
+        for command in ["grep -rn . .", "find . -type f | xargs cat"] {
+            let seen = bash(command, mode);
+            assert!(!seen.contains("PORT=3000"), "{mode}: {seen}");
+            assert!(seen.contains("ermission denied"), "{mode}: {seen}");
+        }
+        // The two streams of a command may be mixed in the middle of a message.
+        let seen = bash("tar c . 2>/dev/null | tr a-z b-za", mode);
+        assert!(seen.contains("tubsu(qspdftt") && !seen.contains("PORT=3000"), "{mode}: {seen}");
+        let seen = bash("cat .env", mode);
+        assert!(seen.starts_with("exit 3"), "{mode}: {seen}");
+    }
+    let seen = bash("grep -rn PORT .", "ask");
+    assert!(
+        seen.contains("secrets: `.env` is hidden from this command, because nobody was asked; name the file in the command to be asked, or allow `Read(/.env)`"),
+        "{seen}"
+    );
+    assert!(bash("grep -rn PORT .", "auto").contains("PORT=3000"));
+    let seen = run(&["policy", "explain", "grep -rn PORT ."]);
+    assert!(seen.contains("sandbox: read-only; secret files are hidden; no network"), "{seen}");
+    let allow = json!({"permissions": {"allow": ["Read(/.env)"]}});
+    write_file(&zero, USER_FILE, model.settings_json(allow));
+    assert!(bash("grep -rn PORT .", "ask").contains("PORT=3000"));
+    let allow = json!({"permissions": {"allow": ["Bash(python3:*)"]}});
+    write_file(&zero, USER_FILE, model.settings_json(allow));
+    let seen = bash("python3 -c 'print(open(\".env\").read())'", "ask");
+    assert!(seen.contains("PORT=3000"), "{seen}");
+}
+
 fn list_files(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
     let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     entries.flat_map(|path| if path.is_dir() { list_files(&path) } else { vec![path] }).collect()

@@ -63,7 +63,7 @@ fn replay(recorded: &str) -> Vec<Event> {
 }
 
 fn format_event(event: &Event) -> String {
-    match &event.what {
+    match &event.kind {
         EventKind::Prompt { .. } => "prompt".to_owned(),
         EventKind::RunStarted { model, .. } => format!("started {model}"),
         EventKind::Text { text } => format!("text {text:?}"),
@@ -92,7 +92,7 @@ fn format_events(events: &[Event]) -> Vec<String> {
 fn texts_by_run(events: &[Event]) -> BTreeMap<String, String> {
     let mut texts = BTreeMap::new();
     for event in events {
-        if let (Some(run), EventKind::Text { text }) = (&event.run, &event.what) {
+        if let (Some(run), EventKind::Text { text }) = (&event.run, &event.kind) {
             *texts.entry(run.to_string()).or_insert_with(String::new) += text;
         }
     }
@@ -119,11 +119,11 @@ fn recorded_runs_translate_once_and_in_order() {
         }
         assert_eq!(texts_by_run(&events), finals, "{name}: what was said is what is told");
         let count =
-            |wanted: fn(&EventKind) -> bool| events.iter().filter(|e| wanted(&e.what)).count();
-        let prompts = count(|what| matches!(what, EventKind::Prompt { .. }));
-        assert_eq!(count(|what| matches!(what, EventKind::RunEnded { .. })), prompts, "{name}");
-        let started = count(|what| matches!(what, EventKind::ToolStarted { .. }));
-        assert_eq!(count(|what| matches!(what, EventKind::ToolEnded { .. })), started, "{name}");
+            |wanted: fn(&EventKind) -> bool| events.iter().filter(|e| wanted(&e.kind)).count();
+        let prompts = count(|kind| matches!(kind, EventKind::Prompt { .. }));
+        assert_eq!(count(|kind| matches!(kind, EventKind::RunEnded { .. })), prompts, "{name}");
+        let started = count(|kind| matches!(kind, EventKind::ToolStarted { .. }));
+        assert_eq!(count(|kind| matches!(kind, EventKind::ToolEnded { .. })), started, "{name}");
     }
 }
 

@@ -141,14 +141,14 @@ async fn next_prompt_after_death_at_any_write_knows_every_outcome() {
         assert!(!messages.contains("whether it happened is not known"), "{write}: {messages}");
         let text: String = shown
             .iter()
-            .filter_map(|event| match &event.what {
+            .filter_map(|event| match &event.kind {
                 EventKind::Text { text } => Some(text.as_str()),
                 _ => None,
             })
             .collect();
         assert!(text.is_empty() || messages.contains("look"), "{write}: {messages}");
         let ended =
-            |event: &&crate::event::Event| matches!(event.what, EventKind::ToolEnded { .. });
+            |event: &&crate::event::Event| matches!(event.kind, EventKind::ToolEnded { .. });
         known += shown.iter().filter(ended).count();
     }
     assert!(known > 10, "hardly any died after a call: {known}");

@@ -185,10 +185,10 @@ impl ScriptedToolBackend {
     fn is_on_record(&self, call: &str) -> bool {
         let (Some(order), Some(store)) = (&self.order, &self.store) else { return true };
         let ledger = store.ledger(&order.session);
-        let is_it = |event: &&Event| matches!(&event.what, EventKind::ToolStarted { call: started, .. } if started == call);
+        let is_it = |event: &&Event| matches!(&event.kind, EventKind::ToolStarted { call: started, .. } if started == call);
         let shown = ledger.iter().find(is_it);
         // A file that a prompt mentions is read for the user, and not for a message of the model.
-        let is_mention = |event: &Event| matches!(&event.what, EventKind::ToolStarted { transcript_id: Some(id), .. } if id == call);
+        let is_mention = |event: &Event| matches!(&event.kind, EventKind::ToolStarted { transcript_id: Some(id), .. } if id == call);
         if shown.is_some_and(is_mention) {
             return true;
         }
@@ -483,7 +483,7 @@ impl SessionTestBed {
             .await
             .unwrap();
         let events = all.into_iter().filter(|event| event.run.as_ref() == Some(&run.id));
-        let texts = events.filter_map(|event| match event.what {
+        let texts = events.filter_map(|event| match event.kind {
             EventKind::Text { text } => Some(text),
             _ => None,
         });
@@ -504,7 +504,7 @@ impl SessionTestBed {
         let found = async {
             loop {
                 let found = published.borrow_and_update().iter().find_map(|(_, event)| {
-                    event_line(&event.what).starts_with(shown).then(|| Arc::clone(event))
+                    event_line(&event.kind).starts_with(shown).then(|| Arc::clone(event))
                 });
                 match found {
                     Some(event) => return event,
@@ -529,7 +529,7 @@ impl SessionTestBed {
         let of_run = ledger.iter().filter(|event| run.is_none() || event.run.as_ref() == run);
         let mut lines: Vec<String> = Vec::new();
         for event in of_run {
-            let line = event_line(&event.what);
+            let line = event_line(&event.kind);
             // How text is split depends on the speed of the disk.
             match (lines.last_mut(), line.strip_prefix("text ")) {
                 (Some(last), Some(more)) if last.starts_with("text ") => last.push_str(more),
@@ -594,7 +594,7 @@ fn assert_sound(ledger: &[Event]) {
         assert_eq!(event.seq, number, "numbers have no gaps");
         let Some(run) = &event.run else { continue };
         assert!(!over.contains(run), "{run} goes on after its end: {event:?}");
-        match &event.what {
+        match &event.kind {
             EventKind::Prompt { .. } => {
                 assert!(open.insert(run.clone(), BTreeSet::new()).is_none(), "{run} begins twice");
             }
@@ -621,8 +621,8 @@ fn assert_sound(ledger: &[Event]) {
     assert!(open.is_empty(), "{:?} did not end", open.keys());
 }
 
-pub(crate) fn event_line(what: &EventKind) -> String {
-    match what {
+pub(crate) fn event_line(kind: &EventKind) -> String {
+    match kind {
         EventKind::Prompt { text, .. } => format!("prompt {text}"),
         EventKind::RunStarted { .. } => "started".to_owned(),
         EventKind::Text { text } => format!("text {text}"),

@@ -175,9 +175,9 @@ impl MemStoreState {
         }
         let ledger = self.ledgers.entry(session.clone()).or_default();
         let mut written = Vec::new();
-        for NewEvent { run, time_ms, what } in entries {
+        for NewEvent { run, time_ms, kind } in entries {
             let seq = u64::try_from(ledger.len()).unwrap() + 1;
-            let event = Event { seq, run, time_ms, what };
+            let event = Event { seq, run, time_ms, kind };
             ledger.push(event.clone());
             written.push(event);
         }
@@ -296,12 +296,12 @@ impl Store for MemStore {
             let messages = messages.cloned().unwrap_or_default();
             let messages = messages.iter().map(|message| rename(message, &old, &new)).collect();
             let ledger = state.ledgers.get(&session).cloned().unwrap_or_default();
-            let is_reset = |event: &Event| matches!(event.what, EventKind::Reset { .. });
+            let is_reset = |event: &Event| matches!(event.kind, EventKind::Reset { .. });
             let kept = ledger.iter().rposition(is_reset).map_or(0, |at| at + 1);
             let kept = ledger.into_iter().skip(kept).zip(1..);
             let kept = kept.map(|(event, seq)| Event {
                 seq,
-                what: rename(&event.what, &old, &new),
+                kind: rename(&event.kind, &old, &new),
                 ..event
             });
             let now = now_ms();
@@ -489,7 +489,7 @@ impl Store for MemStore {
         let appended = self.append(session, claim, entries);
         Box::pin(async move {
             let events = appended.await?;
-            self.state().durable.extend(events.iter().map(|event| event.what.clone()));
+            self.state().durable.extend(events.iter().map(|event| event.kind.clone()));
             Ok(events)
         })
     }
@@ -714,7 +714,7 @@ fn rename<T: serde::Serialize + serde::de::DeserializeOwned>(value: &T, old: &st
 
 /// Size of an entry in a ledger.
 fn weight(event: &Event) -> usize {
-    serde_json::to_string(&event.what).unwrap().len()
+    serde_json::to_string(&event.kind).unwrap().len()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

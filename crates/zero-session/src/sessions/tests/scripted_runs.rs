@@ -154,7 +154,7 @@ async fn repeated_steps_ask_the_user() {
         let fixture = SessionTestBed::with_limits(&answers, short_timeouts()).await;
         fixture.send("go").await;
         let event = fixture.wait_for_line("approval").await;
-        let crate::event::EventKind::ApprovalRequested(request) = &event.what else { panic!() };
+        let crate::event::EventKind::ApprovalRequested(request) = &event.kind else { panic!() };
         if let Some(answer) = answer {
             assert!(fixture.sessions.approvals().get(&request.id).is_some());
             assert!(fixture.sessions.approvals().resolve(&request.id, answer, "me"));

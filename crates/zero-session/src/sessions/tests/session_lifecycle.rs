@@ -362,7 +362,7 @@ async fn runs_of_killed_process_are_finished_at_start() {
         EventKind::tool_ended("one", zero_core::ToolResult::text("wrote one").into()),
         begins,
     ];
-    let shown = shown.into_iter().map(|what| new_event(Some(&run), what)).collect();
+    let shown = shown.into_iter().map(|kind| new_event(Some(&run), kind)).collect();
     fixture.store.append(&id, Some(claim), shown).await.unwrap();
 
     let next =
@@ -503,7 +503,7 @@ async fn question_about_mentioned_file_can_be_answered() {
     let fixture = SessionTestBed::new(&["Seen"]).await;
     fixture.send("look at @asked.txt").await;
     let asked = fixture.wait_for_line("approval").await;
-    let EventKind::ApprovalRequested(request) = &asked.what else { panic!("{asked:?}") };
+    let EventKind::ApprovalRequested(request) = &asked.kind else { panic!("{asked:?}") };
     let answer = ApprovalAnswer::RejectOnce;
     assert!(fixture.sessions.approvals().resolve(&request.id, answer, "me"));
     fixture.wait_for_run("look at @asked.txt").await;

@@ -145,7 +145,7 @@ async fn session_in_use_by_live_process_is_left_alone() {
         Ok(SendOutcome::Started)
     );
     let called = async {
-        while !matches!(listener.next().await.unwrap().event.what, EventKind::ToolStarted { .. }) {}
+        while !matches!(listener.next().await.unwrap().event.kind, EventKind::ToolStarted { .. }) {}
     };
     tokio::time::timeout(PATIENCE, called).await.unwrap();
 
@@ -209,7 +209,7 @@ async fn two_processes_never_run_in_one_session_at_once() {
         let events = here.events(&key, 0, LedgerReadLimit::with_entries(1000)).await.unwrap();
         let mut running = None;
         for event in events {
-            match event.what {
+            match event.kind {
                 EventKind::Prompt { .. } => {
                     assert_eq!(running, None, "{round}: two runs at once");
                     running = event.run;
@@ -235,7 +235,7 @@ async fn process_that_was_taken_for_dead_writes_nothing() {
     let _subscription = bus.subscribe(&record.id, &ear);
     there.send(key, theirs.clone(), prompt.clone()).await.unwrap();
     let called = async {
-        while !matches!(listener.next().await.unwrap().event.what, EventKind::ToolStarted { .. }) {}
+        while !matches!(listener.next().await.unwrap().event.kind, EventKind::ToolStarted { .. }) {}
     };
     tokio::time::timeout(PATIENCE, called).await.unwrap();
 

@@ -219,7 +219,7 @@ async fn empty_answer_is_noticed() {
         assert_eq!(lines.contains("notice empty_answer"), is_empty, "{answer}: {lines}");
         let ledger = fixture.store.ledger(&fixture.record().await.id);
         let is_in_ledger = ledger.iter().any(|event| {
-            matches!(&event.what, EventKind::Notice { text, .. } if text.starts_with("the model gave an empty answer"))
+            matches!(&event.kind, EventKind::Notice { text, .. } if text.starts_with("the model gave an empty answer"))
         });
         assert_eq!(is_in_ledger, is_empty, "{answer}");
     }

@@ -114,7 +114,7 @@ async fn events_are_read_by_size(store: Arc<dyn Store>) {
     let words = ["é".repeat(500), "\u{1}".repeat(200), "x".repeat(10_000), "y".to_owned()];
     let written =
         store.append(&id, None, words.into_iter().map(text_event).collect()).await.unwrap();
-    let weight = |event: &Event| serde_json::to_string(&event.what).unwrap().len();
+    let weight = |event: &Event| serde_json::to_string(&event.kind).unwrap().len();
     let weights: Vec<usize> = written.iter().map(weight).collect();
     let [first, second, third, fourth] = weights[..] else { panic!("four were written") };
     let all = usize::MAX;
@@ -158,7 +158,7 @@ async fn events_round_trip_unchanged(store: Arc<dyn Store>) {
     entries.push(NewEvent {
         run: Some(run_id("r1")),
         time_ms: i64::MIN,
-        what: EventKind::ToolStarted {
+        kind: EventKind::ToolStarted {
             call: "c".to_owned(),
             name: "Write".to_owned(),
             title: "t".to_owned(),
@@ -173,7 +173,7 @@ async fn events_round_trip_unchanged(store: Arc<dyn Store>) {
     let written = store.append(&id, None, entries.clone()).await.unwrap();
     let kept = store.events(&id, 0, LedgerReadLimit::with_entries(usize::MAX)).await.unwrap();
     assert_eq!(written, kept);
-    let number = |(NewEvent { run, time_ms, what }, seq)| Event { seq, run, time_ms, what };
+    let number = |(NewEvent { run, time_ms, kind }, seq)| Event { seq, run, time_ms, kind };
     assert_eq!(kept, entries.into_iter().zip(1..).map(number).collect::<Vec<_>>());
 }
 

@@ -658,7 +658,7 @@ async fn fork_copies_session(store: Arc<dyn Store>) {
 async fn fork_begins_after_reset(store: Arc<dyn Store>) {
     let source = create_session(&store, "a").await;
     let claim = claim(&*store, &source.id).await;
-    let reset = NewEvent { what: EventKind::Reset { transcript: 1 }, ..text_event("") };
+    let reset = NewEvent { kind: EventKind::Reset { transcript: 1 }, ..text_event("") };
     // A text about a reset is none.
     let about = text_event(r#"{"type":"reset"}"#);
     store.append(&source.id, None, vec![text_event("old"), reset, about]).await.unwrap();

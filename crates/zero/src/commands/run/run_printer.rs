@@ -144,7 +144,7 @@ impl RunPrinter {
 
     /// Prints an event. Returns the exit code if it ends the run.
     pub(super) fn print_event(&mut self, event: &Event) -> io::Result<Option<ExitOutcome>> {
-        match &event.what {
+        match &event.kind {
             EventKind::RunStarted { model, .. } => {
                 self.is_direct = model == DIRECT;
                 if self.is_direct {
@@ -163,16 +163,16 @@ impl RunPrinter {
         }
         match self.form {
             RunFormat::Json => self.terminal.out.write_json_line(event)?,
-            RunFormat::Text => self.print_text(&event.what)?,
+            RunFormat::Text => self.print_text(&event.kind)?,
         }
-        Ok(match &event.what {
+        Ok(match &event.kind {
             EventKind::RunEnded { end, .. } => Some(self.exit_outcome(end)),
             _ => None,
         })
     }
 
-    fn print_text(&mut self, what: &EventKind) -> io::Result<()> {
-        match what {
+    fn print_text(&mut self, kind: &EventKind) -> io::Result<()> {
+        match kind {
             EventKind::RunStarted { .. } => self.counter.start("thinking"),
             // The answer to a slash command repeats the call's error, which was already printed.
             EventKind::Text { text } if self.shown_error.as_ref() == Some(text) => {
@@ -467,8 +467,8 @@ mod tests {
 
     use super::*;
 
-    fn make_event(what: EventKind) -> Event {
-        Event { seq: 1, run: None, time_ms: 0, what }
+    fn make_event(kind: EventKind) -> Event {
+        Event { seq: 1, run: None, time_ms: 0, kind }
     }
 
     #[track_caller]
@@ -492,8 +492,8 @@ mod tests {
             ElapsedCounter::new(&terminal.err),
         );
         let mut ended = None;
-        for what in events {
-            ended = show.print_event(&make_event(what)).unwrap();
+        for kind in events {
+            ended = show.print_event(&make_event(kind)).unwrap();
         }
         assert_eq!(ended, Some(exit));
         assert_eq!(

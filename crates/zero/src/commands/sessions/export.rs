@@ -96,7 +96,7 @@ fn collect_items(events: &[Event]) -> Vec<TranscriptItem<'_>> {
     let mut pieces: Vec<TranscriptItem<'_>> = Vec::new();
     let mut titles: std::collections::HashMap<&str, &str> = std::collections::HashMap::new();
     for event in events {
-        match &event.what {
+        match &event.kind {
             EventKind::Prompt { text, .. } => pieces.push(TranscriptItem::Prompt(text)),
             EventKind::Text { text } => match pieces.last_mut() {
                 Some(TranscriptItem::Text(words)) => words.push_str(text),
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn text_chunks_are_joined() {
-        let event = |what| Event { seq: 1, run: None, time_ms: 0, what };
+        let event = |kind| Event { seq: 1, run: None, time_ms: 0, kind };
         let text = |text: &str| event(EventKind::Text { text: text.to_owned() });
         let events = [
             event(EventKind::Prompt { text: "hi\nyou".to_owned(), attachments: vec![] }),

@@ -282,7 +282,7 @@ fn plans_are_replayed() {
         loop {
             let news = tokio::time::timeout(super::TIMEOUT, heard.next()).await;
             match news.expect("it ends").expect("it ends in order") {
-                GatewayUpdate::Entry(event) if matches!(event.what, EventKind::RunEnded { .. }) => {
+                GatewayUpdate::Entry(event) if matches!(event.kind, EventKind::RunEnded { .. }) => {
                     break;
                 }
                 _ => {}
