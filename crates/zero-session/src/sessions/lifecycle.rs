@@ -222,17 +222,18 @@ impl SessionManagerInner {
         rule: Option<&str>,
     ) -> Result<usize, SessionError> {
         let record = self.require_session(address).await?;
-        let state = self.session_state(&record.id);
-        if let Some(backend) = state.current_backend(&record).await {
-            backend.revoke_grants(rule);
-        }
-        self.evict_state(&state);
         let store = &self.config.store;
         let before = store.grants(&record.id).await?;
         let is_kept = |grant: &&GrantRecord| rule.is_some_and(|rule| grant.grant.rule != rule);
         let after: Vec<GrantRecord> = before.iter().filter(is_kept).cloned().collect();
         let revoked = before.len() - after.len();
         store.change_grants(&record.id, before, after).await?;
+        // Afterwards, since the tools store what they have left, in the background.
+        let state = self.session_state(&record.id);
+        if let Some(backend) = state.current_backend(&record).await {
+            backend.revoke_grants(rule);
+        }
+        self.evict_state(&state);
         Ok(revoked)
     }
 
