@@ -157,7 +157,7 @@ mod tests {
 
     fn request(commands: &[&str], preview: Option<ResultDisplay>) -> ApprovalRequest {
         ApprovalRequest {
-            subject: zero_core::event::QuestionSubject::Call,
+            subject: zero_core::event::ApprovalSubject::Call,
             id: "ask_1".to_owned(),
             call: "c1".to_owned(),
             tool: "Bash".to_owned(),

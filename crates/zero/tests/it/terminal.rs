@@ -171,7 +171,7 @@ fn host_that_a_command_connects_to_is_asked_about_while_it_runs() {
     terminal.type_keys("u");
     let (_, seen) = terminal.wait_for_exit();
     assert!(tool_message(&model).contains("could not resolve its address"), "{seen}");
-    let settings = std::fs::read_to_string(zero.folder().join(USER_FILE)).unwrap();
+    let settings = zero.stdout(&["config", "get", "permissions.allow"]);
     assert!(settings.contains("WebFetch(domain:held.invalid)"), "{settings}");
     let (_, seen) = start(&["run", &prompt]).wait_for_exit();
     assert!(!seen.contains("Connect to"), "{seen}");
