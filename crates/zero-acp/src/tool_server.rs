@@ -21,7 +21,7 @@ use zero_runtime::GrantRecord;
 use zero_runtime::session_results::ResultLifetime;
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::tool_backend::CallApprover;
-use zero_runtime::{ApprovalAnswer, ApprovalQuestion, DialectName, QuestionSubject};
+use zero_runtime::{ApprovalAnswer, ApprovalQuestion, ApprovalSubject, DialectName};
 
 use crate::acp_server::{self, AcpServeError, ConnectionHandler};
 use crate::client_approver::ClientApprover;
@@ -399,7 +399,7 @@ impl CallApprover for PreapprovedCalls {
     }
 
     fn unattended_hint(&self, question: &ApprovalQuestion) -> Option<String> {
-        let is_connection = question.subject == QuestionSubject::Connection;
+        let is_connection = question.subject == ApprovalSubject::Connection;
         is_connection.then(|| "`--yes` does not cover hosts that nobody has seen".to_owned())
     }
 

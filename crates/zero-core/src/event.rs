@@ -390,7 +390,7 @@ pub struct PlanEntry {
 /// What an approval request is about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum QuestionSubject {
+pub enum ApprovalSubject {
     /// Whether the call may run.
     #[default]
     Call,
@@ -399,7 +399,7 @@ pub enum QuestionSubject {
     Connection,
 }
 
-impl QuestionSubject {
+impl ApprovalSubject {
     /// Whether it is about a call.
     pub fn is_call(&self) -> bool {
         *self == Self::Call
@@ -413,8 +413,8 @@ pub struct ApprovalRequest {
     pub id: String,
     /// `call`, or `connection` if the command that runs needs approval for a host; `call` when
     /// absent.
-    #[serde(default, skip_serializing_if = "QuestionSubject::is_call")]
-    pub subject: QuestionSubject,
+    #[serde(default, skip_serializing_if = "ApprovalSubject::is_call")]
+    pub subject: ApprovalSubject,
     /// Id of the call, as in its other events.
     pub call: String,
     /// Canonical name of the tool.

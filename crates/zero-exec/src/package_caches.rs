@@ -76,6 +76,7 @@ fn remove_unused(caches: &StateDir, age_max: Duration) {
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "tests create real files")]
 mod tests {
     use super::*;
 

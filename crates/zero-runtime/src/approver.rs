@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::oneshot;
-pub use zero_core::event::QuestionSubject;
+pub use zero_core::event::ApprovalSubject;
 use zero_core::sanitize::escape_line;
 use zero_core::{
     CallId, CommandExecution, Effect, Effects, ResultDisplay, RiskLevel, SecretMask, ToolName,
@@ -19,7 +19,7 @@ use crate::tool::BoxFuture;
 #[derive(Clone, Debug)]
 pub struct ApprovalQuestion {
     /// What it is about.
-    pub subject: QuestionSubject,
+    pub subject: ApprovalSubject,
     /// The call that waits for the answer.
     pub call: CallId,
     /// The tool by its canonical name.
@@ -355,7 +355,7 @@ mod tests {
             can_edit_command: false,
             preview: None,
             rewritten: None,
-            subject: QuestionSubject::Call,
+            subject: ApprovalSubject::Call,
             workspace: PathBuf::new(),
         }
     }

@@ -16,7 +16,7 @@ use zero_core::{
 use zero_policy::{CommandAccess, HostName, PermissionMode};
 
 use crate::approver::{
-    ApprovalAnswer, ApprovalQuestion, ApprovalReply, Approver, QuestionSubject, REJECTED_BY_USER,
+    ApprovalAnswer, ApprovalQuestion, ApprovalReply, ApprovalSubject, Approver, REJECTED_BY_USER,
     REJECTED_WITH_MESSAGE, REJECTION_CHARS_MAX, USER_APPROVER, format_grants, tool_scope,
 };
 use crate::audit::AuditDecision;
@@ -243,7 +243,7 @@ impl ToolHost {
         };
         let shown = mask_decision(&secrets, &decision);
         let mut question = ApprovalQuestion {
-            subject: QuestionSubject::Call,
+            subject: ApprovalSubject::Call,
             call: cx.call().clone(),
             tool: asked.spec.name.clone(),
             title: secrets.mask_text(asked.title).into_owned(),

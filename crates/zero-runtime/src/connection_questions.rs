@@ -19,7 +19,7 @@ use zero_exec::egress::{
 use zero_policy::PermissionMode;
 
 use crate::approver::{
-    ApprovalAnswer, ApprovalQuestion, ApprovalReply, Approver, QuestionSubject,
+    ApprovalAnswer, ApprovalQuestion, ApprovalReply, ApprovalSubject, Approver,
     REJECTION_CHARS_MAX, tool_scope,
 };
 use crate::audit::AuditDecision;
@@ -97,7 +97,7 @@ impl ConnectingCall<'_> {
             None => Vec::new(),
         };
         let mut question = ApprovalQuestion {
-            subject: QuestionSubject::Connection,
+            subject: ApprovalSubject::Connection,
             call: self.id.clone(),
             tool: self.tool.clone(),
             title: format!("Connect to {target}"),

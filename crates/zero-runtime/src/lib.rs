@@ -59,8 +59,8 @@ mod user_wait;
 pub mod web;
 
 pub use approver::{
-    AnswerOption, ApprovalAnswer, ApprovalQuestion, ApprovalReply, Approver, PendingAnswer,
-    QuestionSubject, REJECTED_BY_USER, REJECTED_WITH_MESSAGE, REJECTION_CHARS_MAX, USER_APPROVER,
+    AnswerOption, ApprovalAnswer, ApprovalQuestion, ApprovalReply, ApprovalSubject, Approver,
+    PendingAnswer, REJECTED_BY_USER, REJECTED_WITH_MESSAGE, REJECTION_CHARS_MAX, USER_APPROVER,
 };
 pub use call_context::CallContext;
 pub use dialect::{Dialect, DialectName};

@@ -11,7 +11,7 @@ use anstyle::Style;
 use zero_core::{Effect, RiskLevel, ToolDefinitionState};
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::{
-    ApprovalAnswer, ApprovalQuestion, ApprovalReply, Approver, QuestionSubject, REJECTED_BY_USER,
+    ApprovalAnswer, ApprovalQuestion, ApprovalReply, ApprovalSubject, Approver, REJECTED_BY_USER,
     REJECTED_WITH_MESSAGE, USER_APPROVER,
 };
 use zero_sandbox::typed_input::SignalKeys;
@@ -34,7 +34,7 @@ impl Approver for AutoApprover {
     }
 
     fn unreachable_hint(&self, question: &ApprovalQuestion) -> Option<String> {
-        let is_connection = question.subject == QuestionSubject::Connection;
+        let is_connection = question.subject == ApprovalSubject::Connection;
         is_connection.then(|| format!("`{}` does not cover hosts that nobody has seen", self.name))
     }
 
@@ -159,7 +159,7 @@ mod tests {
             can_reject_tool: !rules.is_empty(),
             preview: None,
             rewritten: None,
-            subject: QuestionSubject::Call,
+            subject: ApprovalSubject::Call,
             workspace: std::path::PathBuf::new(),
         }
     }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use zero_acp::{ClientTool, SessionMcpServer};
-use zero_core::event::{ApprovalRequest, QuestionSubject};
+use zero_core::event::{ApprovalRequest, ApprovalSubject};
 use zero_core::{CLIENT_TOOL_SOURCE, SessionId};
 use zero_gateway::MetricsSource;
 use zero_lsp::LanguageServers;
@@ -379,7 +379,7 @@ impl TerminalPromptOptions {
     ) -> (String, ApprovalAnswer) {
         let id = request.id.clone();
         // Nobody has seen the host.
-        if self.yes && request.subject == QuestionSubject::Connection {
+        if self.yes && request.subject == ApprovalSubject::Connection {
             return (id, ApprovalAnswer::RejectOnce);
         }
         if self.yes {

@@ -47,9 +47,10 @@ pub(crate) fn permission_options(request: &ApprovalRequest) -> Vec<PermissionOpt
 }
 
 /// The title of the question. A command is shown itself, because the model's description may differ
-/// from it.
+/// from it; for a connection, the host is what the question is about.
 pub(super) fn question_title(request: &ApprovalRequest, chars_max: usize) -> String {
     match request.commands.as_slice() {
+        _ if !request.subject.is_call() => exact_line(&request.title, chars_max),
         [] => exact_line(&request.title, chars_max),
         [command] => exact_line(command, chars_max),
         [first, others @ ..] => {
@@ -156,7 +157,7 @@ mod tests {
 
     fn request(commands: &[&str], preview: Option<ResultDisplay>) -> ApprovalRequest {
         ApprovalRequest {
-            subject: zero_core::event::QuestionSubject::Call,
+            subject: zero_core::event::ApprovalSubject::Call,
             id: "ask_1".to_owned(),
             call: "c1".to_owned(),
             tool: "Bash".to_owned(),

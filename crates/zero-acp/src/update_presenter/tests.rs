@@ -104,7 +104,7 @@ fn run_ended(end: RunOutcome) -> EventKind {
 
 fn request(call: &str, commands: &[&str]) -> ApprovalRequest {
     ApprovalRequest {
-        subject: zero_core::event::QuestionSubject::Call,
+        subject: zero_core::event::ApprovalSubject::Call,
         id: "ask_1".to_owned(),
         call: call.to_owned(),
         tool: "Bash".to_owned(),

@@ -1,7 +1,7 @@
 //! Translates an approval request for a command into a ledger event.
 
 use serde_json::Value;
-use zero_core::event::{ApprovalEffect, ApprovalOption, ApprovalRequest, QuestionSubject};
+use zero_core::event::{ApprovalEffect, ApprovalOption, ApprovalRequest, ApprovalSubject};
 
 use super::tool_calls;
 
@@ -25,7 +25,7 @@ pub(super) fn parse_approval(id: &str, request: &Value, expires_ms: i64) -> Appr
     // Rejecting is always offered, whatever the gateway offers.
     options.push(option("reject_once", "Reject"));
     ApprovalRequest {
-        subject: QuestionSubject::Call,
+        subject: ApprovalSubject::Call,
         id: id.to_owned(),
         call: word("toolCallId").unwrap_or(id).to_owned(),
         tool: "exec".to_owned(),

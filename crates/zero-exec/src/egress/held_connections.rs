@@ -124,28 +124,28 @@ impl CallConnections {
     pub(super) async fn wait_for_answer(&self, question: ConnectionQuestion) -> ConnectionAnswer {
         let refusal = question.refusal.clone();
         match self.join(question) {
-            Joined::Answered(answer) => answer,
-            Joined::Waiting(answer, _held) => answer.await,
-            Joined::Refused => ConnectionAnswer::unasked(refusal),
+            AnswerWait::Answered(answer) => answer,
+            AnswerWait::Waiting(answer, _held) => answer.await,
+            AnswerWait::Refused => ConnectionAnswer::unasked(refusal),
         }
     }
 
-    fn join(&self, question: ConnectionQuestion) -> Joined {
+    fn join(&self, question: ConnectionQuestion) -> AnswerWait {
         let host = HeldHost::new(&question.target);
         let mut state = lock(&self.state);
         let known = state.hosts.iter().find(|(known, _)| *known == host);
         let asking = match known {
-            Some((_, HostState::Answered(answer))) => return Joined::Answered(answer.clone()),
+            Some((_, HostState::Answered(answer))) => return AnswerWait::Answered(answer.clone()),
             Some((_, HostState::Asking(answer))) => Some(answer.clone()),
             None => None,
         };
         if state.held >= HELD_MAX {
-            return Joined::Refused;
+            return AnswerWait::Refused;
         }
         let answer = match asking {
             Some(answer) => answer,
             None if state.questions >= QUESTIONS_MAX || state.refusals >= REFUSALS_MAX => {
-                return Joined::Refused;
+                return AnswerWait::Refused;
             }
             None => {
                 state.questions += 1;
@@ -155,7 +155,7 @@ impl CallConnections {
             }
         };
         state.held += 1;
-        Joined::Waiting(answer, HeldGuard { state: Arc::clone(&self.state) })
+        AnswerWait::Waiting(answer, HeldGuard { state: Arc::clone(&self.state) })
     }
 
     /// Asks, and keeps the answer for the call.
@@ -182,7 +182,7 @@ impl Drop for CallConnections {
 }
 
 /// What a connection has to do.
-enum Joined {
+enum AnswerWait {
     Answered(ConnectionAnswer),
     Waiting(SharedAnswer, HeldGuard),
     Refused,

@@ -209,6 +209,7 @@ fn add_host(host: Option<HostName>, hosts: &mut Vec<HostName>) {
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "tests create real files")]
 mod tests {
     use super::*;
 

@@ -240,7 +240,7 @@ mod tests {
     fn request(options: &[&str]) -> ApprovalRequest {
         let option = |id: &&str| ApprovalOption { id: (*id).to_owned(), name: String::new() };
         ApprovalRequest {
-            subject: zero_core::event::QuestionSubject::Call,
+            subject: zero_core::event::ApprovalSubject::Call,
             id: "q".to_owned(),
             call: "c".to_owned(),
             tool: "Bash".to_owned(),

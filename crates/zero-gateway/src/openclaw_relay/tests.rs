@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::testing::{run_id, run_ledger};
-use zero_core::event::{ApprovalOption, QuestionSubject, ResultContent, ToolCallStatus};
+use zero_core::event::{ApprovalOption, ApprovalSubject, ResultContent, ToolCallStatus};
 use zero_core::{FileDiff, FileLocation, ResultDisplay, ToolOutcome};
 
 const ALL: RelayInterest = RelayInterest { tools: true, approvals: true };
@@ -90,7 +90,7 @@ fn tool_ended(call: &str, status: ToolCallStatus) -> EventKind {
 fn approval_requested() -> EventKind {
     let option = |id: &str| ApprovalOption { id: id.to_owned(), name: id.to_owned() };
     EventKind::ApprovalRequested(ApprovalRequest {
-        subject: QuestionSubject::Call,
+        subject: ApprovalSubject::Call,
         id: "q1".to_owned(),
         call: "c1".to_owned(),
         tool: "Edit".to_owned(),

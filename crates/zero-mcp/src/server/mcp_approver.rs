@@ -208,7 +208,7 @@ mod tests {
     use serde_json::{Value, json};
     use zero_core::{CallId, RiskLevel, ToolName};
     use zero_policy::GrantScope;
-    use zero_runtime::QuestionSubject;
+    use zero_runtime::ApprovalSubject;
 
     use super::*;
 
@@ -229,7 +229,7 @@ mod tests {
             can_edit_command: false,
             preview: None,
             rewritten: None,
-            subject: QuestionSubject::Call,
+            subject: ApprovalSubject::Call,
             workspace: "/w".into(),
         }
     }

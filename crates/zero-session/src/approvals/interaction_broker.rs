@@ -14,7 +14,7 @@ use zero_runtime::{
 };
 
 use super::{ApprovalQueue, QuestionAnswer, QuestionQueue, StoredGrants};
-use crate::event::{ApprovalOption, ApprovalRequest, QuestionSubject, UserQuestion};
+use crate::event::{ApprovalOption, ApprovalRequest, ApprovalSubject, UserQuestion};
 use crate::sessions::call_updates::CallUpdateBuffer;
 use crate::sessions::ledger_recorder::LedgerRecorder;
 use crate::sessions::run_limiter::RunPermit;
@@ -103,7 +103,7 @@ impl InteractionBroker {
             name: name.to_owned(),
         };
         let request = ApprovalRequest {
-            subject: QuestionSubject::Call,
+            subject: ApprovalSubject::Call,
             id: new_question_id(),
             call: String::new(),
             tool: "zero".to_owned(),

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use tokio::sync::oneshot;
 use zero_core::{CallId, RiskLevel, ToolName};
 use zero_runtime::{
-    ApprovalQuestion, Elicitation, ElicitationAnswer, ElicitationMode, Elicitor as _,
-    QuestionSubject,
+    ApprovalQuestion, ApprovalSubject, Elicitation, ElicitationAnswer, ElicitationMode,
+    Elicitor as _,
 };
 
 use super::*;
@@ -32,7 +32,7 @@ fn question() -> ApprovalQuestion {
         }],
         preview: Some(zero_core::ResultDisplay::markdown("what it does")),
         rewritten: None,
-        subject: QuestionSubject::Call,
+        subject: ApprovalSubject::Call,
         workspace: PathBuf::from("/w"),
     }
 }

@@ -9,8 +9,8 @@ use zero_core::{HostLimits, SessionId, ToolCall, ToolError};
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::tool_host::new_call_id;
 use zero_runtime::{
-    ApprovalAnswer, ApprovalQuestion, Approver, CallOutcome, CommandSettings, Dialect, DialectName,
-    QuestionSubject, ToolHost, ToolHostConfig, ToolHostSession,
+    ApprovalAnswer, ApprovalQuestion, ApprovalSubject, Approver, CallOutcome, CommandSettings,
+    Dialect, DialectName, ToolHost, ToolHostConfig, ToolHostSession,
 };
 use zero_sandbox::{Journal, StateDir, Workspace};
 
@@ -32,7 +32,7 @@ impl Approver for AlwaysApprove {
 
 /// Nobody can be asked about a connection while a command runs, as with `--yes`.
 pub(crate) fn refuse_connections(question: &ApprovalQuestion) -> Option<String> {
-    (question.subject == QuestionSubject::Connection).then(|| "nobody is asked".to_owned())
+    (question.subject == ApprovalSubject::Connection).then(|| "nobody is asked".to_owned())
 }
 
 /// A tool host with all tools in a temporary folder.

@@ -11,8 +11,8 @@ use zero_policy::PermissionMode;
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::tool_host::new_call_id;
 use zero_runtime::{
-    ApprovalAnswer, ApprovalQuestion, ApprovalReply, Approver, Dialect, DialectName,
-    QuestionSubject,
+    ApprovalAnswer, ApprovalQuestion, ApprovalReply, ApprovalSubject, Approver, Dialect,
+    DialectName,
 };
 
 use crate::fixture::ToolFixture;
@@ -67,7 +67,7 @@ impl Approver for ScriptedUser {
 
     fn ask_for_reply<'a>(&'a self, question: &'a ApprovalQuestion) -> BoxFuture<'a, ApprovalReply> {
         Box::pin(async move {
-            if question.subject == QuestionSubject::Call {
+            if question.subject == ApprovalSubject::Call {
                 return ApprovalAnswer::AllowOnce.into();
             }
             self.open.fetch_add(1, Ordering::SeqCst);

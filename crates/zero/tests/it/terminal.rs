@@ -136,7 +136,7 @@ fn edited_command_is_judged_again_and_the_model_is_told() {
 #[test]
 fn host_that_a_command_connects_to_is_asked_about_while_it_runs() {
     let (zero, model) = program_with_model();
-    write_file(&zero, "fetch.sh", "curl -s -m 60 http://held.invalid/x");
+    write_file(&zero, "fetch.sh", "curl -sS -m 60 http://held.invalid/x");
     let prompt = command_prompt("bash fetch.sh");
     let start = |args: &[&str]| {
         let mut terminal = start_on_terminal(&zero, args);
@@ -150,7 +150,8 @@ fn host_that_a_command_connects_to_is_asked_about_while_it_runs() {
     terminal.wait_for_text("Connect to held.invalid:80");
     terminal.wait_for_text("run     │ bash fetch.sh");
     terminal.wait_for_text("WebFetch(domain:held.invalid)");
-    terminal.wait_for_repeated_text("Allow? ", 2);
+    // The first answer repeats it.
+    terminal.wait_for_repeated_text("Allow? ", 3);
     terminal.type_keys("n");
     let (_, seen) = terminal.wait_for_exit();
     let told = tool_message(&model);
@@ -163,13 +164,14 @@ fn host_that_a_command_connects_to_is_asked_about_while_it_runs() {
 
     // The rule that is shown is the rule that is added.
     let mut terminal = start(&["run", &prompt]);
-    terminal.wait_for_repeated_text("Allow? ", 2);
+    // The first answer repeats it.
+    terminal.wait_for_repeated_text("Allow? ", 3);
     terminal.type_keys("a");
     terminal.wait_for_text("Add the rule to?");
     terminal.type_keys("u");
     let (_, seen) = terminal.wait_for_exit();
     assert!(tool_message(&model).contains("could not resolve its address"), "{seen}");
-    let settings = std::fs::read_to_string(zero.folder().join(USER_FILE)).unwrap();
+    let settings = zero.stdout(&["config", "get", "permissions.allow"]);
     assert!(settings.contains("WebFetch(domain:held.invalid)"), "{settings}");
     let (_, seen) = start(&["run", &prompt]).wait_for_exit();
     assert!(!seen.contains("Connect to"), "{seen}");

@@ -16,7 +16,7 @@ use zero_core::{
 use zero_policy::{GrantScope, PermissionMode};
 use zero_runtime::prompt_mentions::MentionTarget;
 use zero_runtime::tool::BoxFuture;
-use zero_runtime::{ApprovalQuestion, DialectName, QuestionSubject};
+use zero_runtime::{ApprovalQuestion, ApprovalSubject, DialectName};
 
 use super::mem_store::MemStore;
 use crate::agent::{AgentProfile, AgentRegistry, DIRECT};
@@ -371,7 +371,7 @@ fn question() -> ApprovalQuestion {
         can_edit_command: false,
         preview: None,
         rewritten: None,
-        subject: QuestionSubject::Call,
+        subject: ApprovalSubject::Call,
         workspace: PathBuf::from("/w"),
     }
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, LazyLock};
 
 use zero_core::{CallId, Effect, RiskLevel, ToolName};
 use zero_policy::GrantScope;
-use zero_runtime::QuestionSubject;
+use zero_runtime::ApprovalSubject;
 use zero_sandbox::ConfigFile;
 
 use super::*;
@@ -28,7 +28,7 @@ fn make_question(command: &str, risk: RiskLevel, rules: &[&str]) -> ApprovalQues
         can_reject_tool: true,
         preview: None,
         rewritten: None,
-        subject: QuestionSubject::Call,
+        subject: ApprovalSubject::Call,
         workspace: "/w".into(),
     }
 }

@@ -3,7 +3,7 @@
 use zero_core::{CallId, Effect, FileDiff, PathZone, RiskLevel, TargetPath, ToolName};
 
 use zero_policy::GrantScope;
-use zero_runtime::QuestionSubject;
+use zero_runtime::ApprovalSubject;
 
 use super::*;
 use crate::terminal::Terminal;
@@ -23,7 +23,7 @@ fn make_question(title: &str, reason: &str, effects: Vec<Effect>) -> ApprovalQue
         can_reject_tool: false,
         preview: None,
         rewritten: None,
-        subject: QuestionSubject::Call,
+        subject: ApprovalSubject::Call,
         workspace: "/w".into(),
     }
 }
