@@ -257,7 +257,10 @@ class Place:
 
     def settings(self, model_url, allowed):
         model = {"api": "chat", "model": "scripted", "baseUrl": model_url}
-        settings = {"models": {"scripted": model}, "model": "scripted", "permissions": {"allow": allowed}}
+        # A folder outside the project is read-only for commands unless the user opens it.
+        sandbox = {"writable": [str(self.root / "origin.git")]}
+        settings = {"models": {"scripted": model}, "model": "scripted", "sandbox": sandbox,
+                    "permissions": {"allow": allowed}}
         (self.home / ".config/zero/settings.json").write_text(json.dumps(settings))
 
     def remove(self):

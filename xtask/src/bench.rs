@@ -14,6 +14,7 @@ mod mcp;
 mod measurements;
 mod peak_memory;
 mod policy;
+mod questions;
 mod result_check;
 mod sandbox;
 mod search_tree;
@@ -43,7 +44,7 @@ struct BenchSuite {
 }
 
 /// All suites, in this order.
-const PARTS: [BenchSuite; 8] = [
+const PARTS: [BenchSuite; 9] = [
     BenchSuite {
         name: "files",
         measure: measurements::measure,
@@ -54,6 +55,7 @@ const PARTS: [BenchSuite; 8] = [
         measure: policy::measure,
         examples: &[("zero-policy", &["decide"]), ("zero-tools", &["decision_delay"])],
     },
+    BenchSuite { name: "questions", measure: questions::measure, examples: &[] },
     BenchSuite {
         name: "secrets",
         measure: secrets::measure,

@@ -22,7 +22,6 @@ use zero_core::{
 use zero_runtime::tool::BoxFuture;
 
 use crate::client_handle::ClientHandle;
-use crate::session_message::{SessionMessage, SessionSender};
 use crate::tool_host_factory::{
     ClientTool, ClientToolCaller, ClientToolDefinition, ClientToolKind,
 };
@@ -43,7 +42,6 @@ pub(crate) fn terminal_tool(caller: TerminalCaller) -> Option<ClientTool> {
     let definition = ClientToolDefinition {
         registered,
         name: CLIENT_TERMINAL.to_owned(),
-        display_name: "Run command in the editor's terminal".to_owned(),
         description: description.to_owned(),
         input_schema: json!({
             "type": "object",
@@ -62,15 +60,13 @@ pub(crate) struct TerminalCaller {
     pub(crate) session: SessionId,
     pub(crate) to_client: ClientHandle,
     pub(crate) cwd: PathBuf,
-    /// The session's task, which shows the terminal in the call.
-    pub(crate) sender: SessionSender,
 }
 
 impl ClientToolCaller for TerminalCaller {
     fn call<'a>(
         &'a self,
         _tool: &'a str,
-        call: &'a CallId,
+        _call: &'a CallId,
         input: Value,
         most: Duration,
     ) -> BoxFuture<'a, Result<ToolResult, ToolError>> {
@@ -79,18 +75,13 @@ impl ClientToolCaller for TerminalCaller {
                 let message = "the input has no `command`";
                 return Err(ToolError::invalid(ErrorReason::SchemaViolation, message));
             };
-            self.run(call, command, most).await
+            self.run(command, most).await
         })
     }
 }
 
 impl TerminalCaller {
-    async fn run(
-        &self,
-        call: &CallId,
-        command: &str,
-        most: Duration,
-    ) -> Result<ToolResult, ToolError> {
+    async fn run(&self, command: &str, most: Duration) -> Result<ToolResult, ToolError> {
         let create = CreateTerminalRequest::new(self.session.clone(), SHELL)
             .args(vec!["-c".to_owned(), command.to_owned()])
             .cwd(self.cwd.clone())
@@ -98,9 +89,6 @@ impl TerminalCaller {
         let created = self.to_client.request(create, ANSWER_MAX).await;
         let terminal = created.map_err(|error| client_error("start a terminal", &error))?;
         let terminal = OpenTerminal { caller: self, id: terminal.terminal_id, is_running: true };
-        let (call, shown) = (String::from(call.clone()), terminal.id.clone());
-        // The client shows the terminal in the call, and keeps its output after the release.
-        self.sender.send(SessionMessage::TerminalCreated { call, terminal: shown }).await;
         terminal.wait(most).await
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use agent_client_protocol::Error;
 use agent_client_protocol::v1::Responder;
-use agent_client_protocol::v1::schema::{SessionUpdate, TerminalId, ToolCallUpdate};
+use agent_client_protocol::v1::schema::{SessionUpdate, ToolCallUpdate};
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 use zero_client::GatewayUpdate;
@@ -40,8 +40,6 @@ pub(crate) enum SessionMessage {
     CallStarted { call: String },
     /// A command printed output.
     OutputAvailable { call: String, printed: Arc<OutputBuffer> },
-    /// A command of a call runs in a terminal of the client.
-    TerminalCreated { call: String, terminal: TerminalId },
     /// The tools here ask whether a call may run.
     RequestApproval(Box<ApprovalMessage>),
     /// A tool here asks the user a question.

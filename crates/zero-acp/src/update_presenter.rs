@@ -20,7 +20,7 @@ use std::time::Instant;
 
 use agent_client_protocol::v1::schema::{
     CompactionStatus, CompactionUpdate, ContentBlock, ContentChunk, Notice, NoticeSeverity,
-    SessionInfoUpdate, SessionUpdate, TerminalId, ToolCallContent, ToolCallUpdate,
+    SessionInfoUpdate, SessionUpdate, ToolCallContent, ToolCallUpdate,
 };
 use serde_json::Value;
 use zero_client::wire::SessionInfo;
@@ -220,19 +220,6 @@ impl UpdatePresenter {
         if let Some(call) = known {
             call.clear_questions();
             updates.extend(wrap_updates(call.start()));
-        }
-        updates
-    }
-
-    /// The command of a call runs in a terminal of the client, which shows it in the call.
-    pub(crate) fn present_terminal(
-        &mut self,
-        call: &str,
-        terminal: TerminalId,
-    ) -> Vec<SessionUpdate> {
-        let (known, mut updates) = self.learn_call(call, None, CallFacts::empty(FactRank::Guessed));
-        if let Some(call) = known {
-            updates.extend(wrap_updates(call.embed_terminal(terminal)));
         }
         updates
     }

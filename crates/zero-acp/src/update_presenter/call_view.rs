@@ -7,8 +7,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use agent_client_protocol::v1::schema::{
-    self as acp, Meta, Terminal, TerminalId, ToolCall, ToolCallContent, ToolCallId,
-    ToolCallLocation, ToolCallUpdate, ToolCallUpdateFields,
+    self as acp, Meta, Terminal, ToolCall, ToolCallContent, ToolCallId, ToolCallLocation,
+    ToolCallUpdate, ToolCallUpdateFields,
 };
 use serde_json::{Value, json};
 use zero_core::ansi_filter::{AnsiFilter, AnsiFilterMode};
@@ -95,8 +95,6 @@ pub(super) struct CallView {
     /// Whether it represents only a question, and ends with its answer.
     is_question: bool,
     has_terminal: bool,
-    /// The terminal of the client in which its command runs.
-    embedded: Option<TerminalId>,
     /// Whether the client shows the question in place of the terminal.
     shows_question: bool,
     printed: CallOutput,
@@ -144,7 +142,6 @@ impl CallView {
             questions: Vec::new(),
             is_question: false,
             has_terminal,
-            embedded: None,
             shows_question: false,
             printed: CallOutput {
                 washer: AnsiFilter::new(if has_terminal {
@@ -323,21 +320,6 @@ impl CallView {
         updates
     }
 
-    /// The command of the call runs in a terminal of the client.
-    pub(super) fn embed_terminal(&mut self, terminal: TerminalId) -> Vec<ToolCallUpdate> {
-        if self.is_over() {
-            return Vec::new();
-        }
-        let mut updates: Vec<ToolCallUpdate> = self.start().into_iter().collect();
-        self.embedded = Some(terminal);
-        // The output is in the terminal of the client, so none is streamed to one of zero's.
-        self.has_terminal = false;
-        self.shows_question = false;
-        let fields = ToolCallUpdateFields::new().content(vec![self.terminal_content()]);
-        updates.push(self.build_update(fields));
-        updates
-    }
-
     /// The call prints output.
     pub(super) fn append_output(&mut self, text: &str, now: Instant) -> Vec<ToolCallUpdate> {
         if self.is_over() {
@@ -409,13 +391,6 @@ impl CallView {
         } else if self.has_terminal && self.printed.sent_bytes > 0 {
             shown.insert(0, self.terminal_content());
         }
-        if self.embedded.is_some() {
-            // The terminal shows the output; an error says more than that.
-            if outcome.status == ToolCallStatus::Completed {
-                shown.retain(|content| !is_text(content));
-            }
-            shown.insert(0, self.terminal_content());
-        }
         let mut fields = ToolCallUpdateFields::new().status(status).content(shown).raw_output(raw);
         let locations = call_locations(&outcome.locations(), cwd);
         if !locations.is_empty() && locations != self.locations {
@@ -446,8 +421,7 @@ impl CallView {
         }
         let mut fields = ToolCallUpdateFields::new().status(status);
         if let Some(words) = words {
-            let has_output = self.printed.sent_bytes > 0 || self.embedded.is_some();
-            let terminal = has_output.then(|| self.terminal_content());
+            let terminal = (self.printed.sent_bytes > 0).then(|| self.terminal_content());
             fields.content = Some(terminal.into_iter().chain([words]).collect());
         }
         let mut last = self.build_update(fields);
@@ -519,10 +493,7 @@ impl CallView {
     }
 
     fn terminal_content(&self) -> ToolCallContent {
-        match &self.embedded {
-            Some(terminal) => ToolCallContent::Terminal(Terminal::new(terminal.clone())),
-            None => ToolCallContent::Terminal(Terminal::new(self.id.0.to_string())),
-        }
+        ToolCallContent::Terminal(Terminal::new(self.id.0.to_string()))
     }
 
     fn build_update(&self, fields: ToolCallUpdateFields) -> ToolCallUpdate {

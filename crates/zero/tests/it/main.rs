@@ -11,6 +11,7 @@ mod config;
 #[cfg(all(feature = "lsp", feature = "web"))]
 mod conformance;
 mod doctor;
+mod everyday_work;
 mod extra_ca;
 mod fault_injection;
 mod gateway;
