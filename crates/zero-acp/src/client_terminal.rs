@@ -42,6 +42,7 @@ pub(crate) fn terminal_tool(caller: TerminalCaller) -> Option<ClientTool> {
     let definition = ClientToolDefinition {
         registered,
         name: CLIENT_TERMINAL.to_owned(),
+        display_name: "Run command in the editor's terminal".to_owned(),
         description: description.to_owned(),
         input_schema: json!({
             "type": "object",

@@ -310,7 +310,6 @@ async fn server_reads_project_without_writes_or_network() {
             let environment = [("OPENAI_API_KEY", "s3cret"), ("PATH", "/usr/bin:/bin")];
             config.commands.environment =
                 environment.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
-            config.commands.network.localhost = true;
         },
     );
     for name in ["plain.txt", "secret.txt"] {

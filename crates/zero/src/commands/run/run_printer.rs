@@ -18,8 +18,9 @@ use zero_session::agent::DIRECT;
 use crate::approval::error_for_user;
 use crate::exit::ExitOutcome;
 use crate::plan_steps::render_step;
+use crate::terminal::markdown::MarkdownStream;
 use crate::terminal::{
-    BAD, ElapsedCounter, FAINT, GOOD, MarkdownStream, NOTABLE, STRONG, Terminal, TerminalStream,
+    BAD, ElapsedCounter, FAINT, GOOD, NOTABLE, STRONG, Terminal, TerminalStream,
     escape_line,
 };
 

@@ -1,3 +1,5 @@
+//! What Markdown looks like on a terminal.
+
 use super::*;
 use crate::terminal::Terminal;
 

@@ -241,24 +241,20 @@ fn linked_web_image_is_fetched_under_network_policy() {
 
 #[test]
 fn linked_web_image_is_asked_about_before_it_is_fetched() {
-    let server = ImageServer::start();
-    // Only a rule that allows it opens an address of this machine.
-    let rule = "WebFetch(domain:127.0.0.1)";
-    let rules = json!({"allow": [rule], "ask": [rule]});
-    let fixture = AcpFixture::with_settings(json!({"permissions": rules}));
+    let fixture = AcpFixture::new();
     let (mut acp, session) = open_client(&fixture);
-    let link = || prompt_with_blocks(&session, server.link("127.0.0.1", "/dot.png"));
-    acp.always_select("reject_once");
-    let from = acp.log_position();
-    acp.call_error("session/prompt", link(), -32602);
-    assert_eq!(acp.requests(from, "session/request_permission").len(), 1);
-    assert_eq!(server.seen_paths(), Vec::<String>::new(), "nothing is fetched before the answer");
-    acp.always_select("allow_once");
-    let from = acp.log_position();
-    acp.call_ok("session/prompt", link());
-    assert_eq!(acp.message_text(from, &session), "I see 1 picture.");
-    let asked = acp.requests(from, "session/request_permission");
-    assert!(asked[0]["params"]["toolCall"].to_string().contains("/dot.png"), "{asked:?}");
+    let link = json!([{"type": "resource_link", "name": "dot.png", "mimeType": "image/png",
+        "uri": "http://pictures.invalid/dot.png"}]);
+    // An address of this machine is never asked about, so the name leads nowhere.
+    for (answer, why) in [("reject_once", "rejected"), ("allow_once", "could not resolve")] {
+        acp.always_select(answer);
+        let from = acp.log_position();
+        let error = acp.call_error("session/prompt", prompt_with_blocks(&session, link.clone()), -32602);
+        assert!(error["message"].as_str().unwrap().contains(why), "{error}");
+        let asked = acp.requests(from, "session/request_permission");
+        let [question] = &asked[..] else { panic!("{asked:?}") };
+        assert!(question["params"]["toolCall"].to_string().contains("/dot.png"), "{question}");
+    }
     acp.close();
 }
 
