@@ -99,7 +99,7 @@ fn serve(app: &AppContext, args: &GatewayServeArgs) -> anyhow::Result<ExitOutcom
         if let Some(telemetry) = &mut telemetry {
             telemetry.start_metrics(gateway.clone());
         }
-        let ending = stop.clone();
+        let (ending, asked_to_stop) = (stop.clone(), stop.clone());
         let (terminal, grace, quiet) = (app.terminal.clone(), args.grace, args.json);
         let farewell = tokio::spawn(async move {
             ending.cancelled().await;
@@ -111,7 +111,13 @@ fn serve(app: &AppContext, args: &GatewayServeArgs) -> anyhow::Result<ExitOutcom
             }
         });
         gateway.serve(listening, stop).await;
-        farewell.abort();
+        // Without active runs the gateway may have stopped before this was said.
+        if asked_to_stop.is_cancelled() {
+            let said = farewell.await;
+            drop(said);
+        } else {
+            farewell.abort();
+        }
         if !args.json {
             app.terminal.print_note("stopped");
         }
