@@ -398,6 +398,10 @@ impl CallApprover for PreapprovedCalls {
         "--yes"
     }
 
+    fn is_person(&self) -> bool {
+        false
+    }
+
     fn unattended_hint(&self, question: &ApprovalQuestion) -> Option<String> {
         let is_connection = question.subject == ApprovalSubject::Connection;
         is_connection.then(|| "`--yes` does not cover hosts that nobody has seen".to_owned())

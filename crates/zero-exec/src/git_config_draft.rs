@@ -25,7 +25,8 @@ pub(crate) struct GitConfigDraft {
     /// The folder of the workspace, and the file with the settings in it.
     root: PathBuf,
     relative: PathBuf,
-    /// The folder with the copy.
+    /// The folder of temporary files, and that of the copy in it.
+    tmp: PathBuf,
     folder: PathBuf,
     original: Vec<u8>,
     judged: Vec<GitSettingChange>,
@@ -49,9 +50,10 @@ impl GitConfigDraft {
             && !has_content(&git.join("config.worktree"));
         let original = path_survey::read_small_file(&git.join("config"), CONFIG_BYTES_MAX)?;
         let relative = git.join("config").strip_prefix(&root).ok()?.to_owned();
-        let folder = tmp.join(format!(".git-{:016x}", fastrand::u64(..)));
-        let draft = Self { root, relative, folder, original, judged: judged.to_vec() };
-        (is_plain && !judged.is_empty() && draft.quoted_paths().is_some()).then_some(draft)
+        let folder = PathBuf::from(format!(".git-{:016x}", fastrand::u64(..)));
+        let (tmp, judged) = (tmp.to_owned(), judged.to_vec());
+        let draft = Self { root, relative, tmp, folder, original, judged };
+        (is_plain && !draft.judged.is_empty() && draft.quoted_paths().is_some()).then_some(draft)
     }
 
     /// The line with what makes the copy before it; the line itself if the paths cannot be quoted.
@@ -81,7 +83,11 @@ impl GitConfigDraft {
     fn apply(&self) -> Result<Vec<SettingChange>, String> {
         let unreadable = || "what the command wrote cannot be read".to_owned();
         // Any program of the session can write to the copy, so nothing in it is trusted.
-        let copy = path_survey::read_small_file(&self.folder.join("config"), CONFIG_BYTES_MAX);
+        let copy = path_survey::read_small_file_beneath(
+            &self.tmp,
+            &self.folder.join("config"),
+            CONFIG_BYTES_MAX,
+        );
         let copy = copy.and_then(|bytes| String::from_utf8(bytes).ok()).ok_or_else(unreadable)?;
         let original = std::str::from_utf8(&self.original).map_err(|_| unreadable())?;
         let changes = git_facts::diff_settings(original, &copy).ok_or_else(unreadable)?;
@@ -105,11 +111,10 @@ impl GitConfigDraft {
         let fits = |judged: &GitSettingChange| {
             let is_value = match (&judged.value, &change.value) {
                 (GitSettingValue::Exactly(wanted), Some(value)) => wanted.trim() == value,
-                (GitSettingValue::Tracking, Some(value)) => is_ref_name(value),
                 (GitSettingValue::Removed, None) => true,
                 _ => false,
             };
-            is_value && fits_name(&judged.name, &change.name)
+            is_value && judged.name == change.name
         };
         !runs && self.judged.iter().any(fits)
     }
@@ -119,7 +124,7 @@ impl GitConfigDraft {
     fn quoted_paths(&self) -> Option<(String, String)> {
         let git = self.root.join(self.relative.parent()?);
         let git = git.to_str().filter(|git| !git.contains('\''))?;
-        let copy = self.folder.file_name()?.to_str()?;
+        let copy = self.folder.to_str()?;
         Some((format!("'{git}'"), format!("\"$TMPDIR\"/{copy}")))
     }
 }
@@ -127,23 +132,6 @@ impl GitConfigDraft {
 /// Whether a path is there and not an empty placeholder of a sandbox.
 fn has_content(path: &Path) -> bool {
     path_survey::exists(path) && !quarantine::is_empty(path)
-}
-
-/// Whether a name is the judged one, in which a `*` stands for the name of a branch.
-fn fits_name(judged: &str, name: &str) -> bool {
-    match judged.split_once('*') {
-        Some((start, end)) => {
-            let inner = name.strip_prefix(start).and_then(|rest| rest.strip_suffix(end));
-            inner.is_some_and(|inner| !inner.is_empty())
-        }
-        None => judged == name,
-    }
-}
-
-/// Whether a value is the name of a remote or of a branch, and not an address.
-fn is_ref_name(value: &str) -> bool {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._/+@#-".contains(&byte);
-    !value.starts_with(['-', '/', '.']) && value.bytes().all(is_plain)
 }
 
 fn describe_change(change: &SettingChange) -> String {

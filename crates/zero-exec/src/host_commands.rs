@@ -29,7 +29,7 @@ pub struct HostCommands {
     /// The secret paths of the last workspace folder that was asked for.
     pub(crate) secrets: Mutex<Option<(PathBuf, Arc<SecretPaths>)>>,
     /// Variables with the registries of configuration that commands do not see.
-    registries: OnceLock<Vec<(OsString, OsString)>>,
+    registries: OnceLock<Vec<(&'static str, String)>>,
 }
 
 /// Folders that commands have of their own, whatever the machine has there.
@@ -68,14 +68,16 @@ impl HostCommands {
         Self { settings, environment, state, kept, live, secrets, registries }
     }
 
-    /// Variables with the registries of configuration that commands do not see; read once.
-    pub(crate) fn registry_variables(&self) -> Vec<(OsString, OsString)> {
-        let find = || {
-            let home = self.settings.home.iter();
-            let found = home.flat_map(|home| package_registries::registry_variables(home));
-            found.map(|(name, value)| (name.into(), value.into())).collect()
-        };
-        self.registries.get_or_init(find).clone()
+    /// Variables with the registries of configuration that commands do not see, for a command in
+    /// `folder`; the configuration is read once.
+    pub(crate) fn registry_variables(&self, folder: &Path) -> Vec<(OsString, OsString)> {
+        let home = self.settings.home.as_deref();
+        let find = || home.map(package_registries::registry_variables).unwrap_or_default();
+        let found = self.registries.get_or_init(find).iter();
+        found
+            .filter(|(name, _)| !package_registries::is_set_by_project(name, folder, home))
+            .map(|(name, value)| (name.into(), value.into()))
+            .collect()
     }
 
     /// `PATH` without folders that calls can write to.

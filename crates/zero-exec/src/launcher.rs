@@ -156,7 +156,7 @@ impl CommandLauncher {
         // A program without a cache of its own may fail, and is no less confined.
         let caches = self.open_package_caches(workspace);
         let mut packages = caches.as_ref().map_or_else(Vec::new, PackageCaches::variables);
-        packages.extend(self.host.registry_variables());
+        packages.extend(self.host.registry_variables(folder));
         let environment = self.host.environment.build(
             packages,
             given.variables,

@@ -24,6 +24,9 @@ pub struct CommandAccess {
     pub git_settings: Vec<GitSettingChange>,
     /// The secret files of the workspace that they may read.
     pub secret_files: SecretFileScope,
+    /// The hosts among those of the call that only files name: a package manager would download from
+    /// them. The project may have chosen them, so only a person's answer opens them.
+    pub registries: BTreeSet<HostName>,
 }
 
 /// The secret files of the workspace that commands may read.

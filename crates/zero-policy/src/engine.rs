@@ -32,6 +32,7 @@ use self::recursive_access::ContentsFinding;
 pub use self::verdict_tree::{VerdictNode, VerdictTree};
 use crate::command_access::{ChangeScope, CommandAccess};
 use crate::decision::{EffectDecision, GrantScope, PolicyDecision, Verdict};
+use crate::host::HostName;
 use crate::host::HostPattern;
 use crate::machine::Machine;
 use crate::permission_mode::PermissionMode;
@@ -662,6 +663,8 @@ struct EffectAssessment {
     risk: RiskLevel,
     /// The grant that would answer the question; `None` if no grant may.
     grant: Option<GrantScope>,
+    /// Whether it is a host that only configuration files name.
+    is_registry: bool,
     /// What it changes.
     changes: ChangeScope,
     /// The paths of the file that it reads, as written and as resolved, if it is that of a command.
@@ -683,6 +686,7 @@ impl EffectAssessment {
             limits: CommandLimitChange::default(),
             risk: RiskLevel::Low,
             grant: None,
+            is_registry: false,
             changes: ChangeScope::Nothing,
             reads: Vec::new(),
             tree: None,
@@ -776,7 +780,15 @@ impl CallAssessment {
             _ => Vec::new(),
         };
         let secret_files = self.secret_file_scope(verdict);
-        Some(CommandAccess { git_settings, secret_files, ..CommandAccess::new(reads, changes) })
+        let is_asked = |judged: &&EffectAssessment| judged.verdict == Verdict::Ask;
+        let registries = self.judged.iter().filter(|judged| judged.is_registry).filter(is_asked);
+        let registries = registries.filter_map(|judged| HostName::from_host(&judged.target).ok());
+        Some(CommandAccess {
+            git_settings,
+            secret_files,
+            registries: registries.collect(),
+            ..CommandAccess::new(reads, changes)
+        })
     }
 
     fn into_decision(self) -> PolicyDecision {

@@ -292,6 +292,11 @@ pub trait Approver: Send + Sync {
     /// Who answers, for the audit log: [`USER_APPROVER`], `--yes`, …
     fn name(&self) -> &str;
 
+    /// Whether a person answers, who has seen the question.
+    fn is_person(&self) -> bool {
+        true
+    }
+
     /// How the user could allow this call if nobody can be asked about it; the call is denied with
     /// this text. One approver may serve callers of which only some can be asked.
     fn unreachable_hint(&self, _question: &ApprovalQuestion) -> Option<String> {

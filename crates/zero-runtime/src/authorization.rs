@@ -121,21 +121,18 @@ pub(crate) struct CallAuthorization {
 }
 
 impl CallAuthorization {
-    /// From a decision that allows the call, either itself or by the user's answer.
-    fn from_decision(decision: PolicyDecision) -> Self {
+    /// From a decision that allows the call, either itself or by an answer.
+    fn from_decision(decision: PolicyDecision, is_answered_by_person: bool) -> Self {
+        let access = decision.access.unwrap_or_default();
+        let is_open = |host: &HostName| is_answered_by_person || !access.registries.contains(host);
         let hosts = decision.effects.iter().filter(|effect| effect.kind == "net");
         // Only a host that was parsed with certainty can have been authorized.
         let hosts = hosts.filter_map(|effect| {
             HostName::from_host(&effect.target)
                 .ok()
-                .filter(|host| host.to_string() == effect.target)
+                .filter(|host| host.to_string() == effect.target && is_open(host))
         });
-        Self {
-            hosts: hosts.collect(),
-            limits: decision.limits,
-            access: decision.access.unwrap_or_default(),
-            hidden_secrets: Vec::new(),
-        }
+        Self { hosts: hosts.collect(), limits: decision.limits, access, hidden_secrets: Vec::new() }
     }
 }
 
@@ -193,7 +190,7 @@ impl ToolHost {
         let check = || catch_panics(|| asked.plan.check(cx));
         if decision.verdict == Verdict::Allow {
             check()?;
-            let authorization = CallAuthorization::from_decision(decision);
+            let authorization = CallAuthorization::from_decision(decision, false);
             return Ok(Authorized(CallAuthorization { hidden_secrets, ..authorization }));
         }
         let title =
@@ -302,7 +299,10 @@ impl ToolHost {
             if !may_look {
                 check()?;
             }
-            return Ok(Authorized(CallAuthorization::from_decision(decision)));
+            return Ok(Authorized(CallAuthorization::from_decision(
+                decision,
+                approver.is_person(),
+            )));
         }
         let message = match rejection.filter(|message| !message.is_empty()) {
             Some(said) => format!("{title}: {REJECTED_WITH_MESSAGE}{said}"),

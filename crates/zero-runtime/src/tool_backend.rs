@@ -250,6 +250,11 @@ pub trait CallApprover: Send + Sync {
         crate::USER_APPROVER
     }
 
+    /// Whether a person answers, who has seen the question.
+    fn is_person(&self) -> bool {
+        true
+    }
+
     /// How the user could allow this call if nobody can be asked; the call is denied with this text.
     fn unattended_hint(&self, _question: &ApprovalQuestion) -> Option<String> {
         None

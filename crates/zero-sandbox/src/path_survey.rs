@@ -16,6 +16,7 @@ use rustix::fs::{Access, AtFlags, FileType, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
 
 use crate::canonical_path::{self, CanonicalPathError, FinalLinkMode};
+use crate::open_beneath;
 
 /// The coarsest resolution of change times in file systems.
 const CLOCK_STEP_MAX: Duration = Duration::from_secs(1);
@@ -397,7 +398,18 @@ fn parse_home(users: &str, uid: u32) -> Option<PathBuf> {
 /// larger.
 pub fn read_small_file(path: &Path, bytes_max: u64) -> Option<Vec<u8>> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let file = rustix::fs::open(path, flags, Mode::empty()).ok()?;
+    read_regular_file(rustix::fs::open(path, flags, Mode::empty()).ok()?, bytes_max)
+}
+
+/// The same for a file beneath a folder, without following any link.
+pub fn read_small_file_beneath(root: &Path, relative: &Path, bytes_max: u64) -> Option<Vec<u8>> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let root = rustix::fs::open(root, flags, Mode::empty()).ok()?;
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    read_regular_file(open_beneath::open(&root, relative, flags).ok()?, bytes_max)
+}
+
+fn read_regular_file(file: OwnedFd, bytes_max: u64) -> Option<Vec<u8>> {
     let stat = rustix::fs::fstat(&file).ok()?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
         return None;

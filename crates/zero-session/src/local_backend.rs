@@ -459,6 +459,10 @@ impl Approver for RoutedApprover {
         self.approver.name()
     }
 
+    fn is_person(&self) -> bool {
+        self.approver.is_person()
+    }
+
     fn unreachable_hint(&self, question: &ApprovalQuestion) -> Option<String> {
         self.approver.unattended_hint(question)
     }

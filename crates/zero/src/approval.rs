@@ -33,6 +33,10 @@ impl Approver for AutoApprover {
         self.name
     }
 
+    fn is_person(&self) -> bool {
+        false
+    }
+
     fn unreachable_hint(&self, question: &ApprovalQuestion) -> Option<String> {
         let is_connection = question.subject == ApprovalSubject::Connection;
         is_connection.then(|| format!("`{}` does not cover hosts that nobody has seen", self.name))

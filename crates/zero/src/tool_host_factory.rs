@@ -489,6 +489,10 @@ impl CallApprover for TerminalCallApprover {
         self.approver.name()
     }
 
+    fn is_person(&self) -> bool {
+        self.approver.is_person()
+    }
+
     fn unattended_hint(&self, question: &ApprovalQuestion) -> Option<String> {
         self.approver.unreachable_hint(question)
     }

@@ -18,6 +18,9 @@ const CONFIG_BYTES_MAX: u64 = 256 * 1024;
 const LOCK_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// Most hosts of one command. A longer list is not reviewed.
 const HOSTS_MAX: usize = 8;
+/// Longest line and longest address that are looked at; others name no registry.
+const LINE_BYTES_MAX: usize = 4096;
+const ADDRESS_BYTES_MAX: usize = 512;
 /// Most folders above the working folder that are looked into.
 const FOLDERS_MAX: usize = 32;
 /// Most files of a folder of configuration files.
@@ -168,6 +171,34 @@ pub(crate) fn registry_variables(home: &Path) -> Vec<(&'static str, String)> {
     variables
 }
 
+/// Whether a project has registries of its own for a variable, which would override them: npm takes
+/// `.npmrc` of a project before that of the user, and pip that of a virtual environment.
+pub(crate) fn is_set_by_project(variable: &str, folder: &Path, home: Option<&Path>) -> bool {
+    let above = || {
+        let above = folder.ancestors().take(FOLDERS_MAX);
+        above.take_while(|folder| Some(*folder) != home)
+    };
+    let names_registry = |path: PathBuf| {
+        let text = path_survey::read_small_file(&path, CONFIG_BYTES_MAX);
+        // A file that is there and cannot be read may name one.
+        text.map_or_else(
+            || path_survey::exists(&path),
+            |bytes| {
+                let text = String::from_utf8_lossy(&bytes).into_owned();
+                text.lines().any(|line| line.trim_start().starts_with("registry"))
+            },
+        )
+    };
+    match variable {
+        "npm_config_registry" => above().any(|folder| names_registry(folder.join(".npmrc"))),
+        _ => above().any(|folder| {
+            [".venv/pip.conf", "venv/pip.conf"]
+                .iter()
+                .any(|path| path_survey::exists(&folder.join(path)))
+        }),
+    }
+}
+
 fn list_folder(folder: &Path) -> Vec<PathBuf> {
     let mut paths = Vec::new();
     path_survey::scan_folder(folder, LISTED_MAX, |name, _| paths.push(folder.join(name)));
@@ -185,16 +216,22 @@ fn collect_hosts(text: &str, marks: &[&str], hosts: &mut Vec<HostName>) {
             None => line.contains(mark),
         })
     };
-    for line in lines.filter(is_marked) {
+    for line in lines.filter(|line| line.len() <= LINE_BYTES_MAX).filter(is_marked) {
+        if hosts.len() >= HOSTS_MAX {
+            return;
+        }
         let begins_word = |at: &usize| {
             !line.get(..*at).is_some_and(|before| before.ends_with(|it: char| it.is_alphanumeric()))
         };
         let starts = line.match_indices("http").map(|(at, _)| at).filter(begins_word);
         for address in starts.filter_map(|at| line.get(at..)) {
             let is_end = |letter: char| letter.is_whitespace() || "\"'<>,;{}[]|".contains(letter);
+            if !address.starts_with("http://") && !address.starts_with("https://") {
+                continue;
+            }
             let address = address.split(is_end).next().unwrap_or_default();
-            let is_address = address.starts_with("http://") || address.starts_with("https://");
-            add_host(is_address.then(|| HostName::parse(address).ok()).flatten(), hosts);
+            let address = Some(address).filter(|address| address.len() <= ADDRESS_BYTES_MAX);
+            add_host(address.and_then(|address| HostName::parse(address).ok()), hosts);
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Evaluates the nodes of a command line.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use zero_core::{CommandLimitChange, RiskLevel};
@@ -91,16 +92,16 @@ impl<'a> RequestEvaluator<'a> {
             return Vec::new();
         };
         let named = download.registries.iter().filter_map(|text| HostName::parse(text).ok());
-        let mut hosts: Vec<HostName> = named.collect();
+        let named: BTreeSet<HostName> = named.collect();
+        let mut hosts: BTreeSet<HostName> = named.clone();
         if let WorkingFolders::OneOf(folders) = &invocation.folders {
             let world = self.request.world;
             let found =
                 folders.iter().flat_map(|folder| world.registry_hosts(download.manager, folder));
             hosts.extend(found);
         }
-        hosts.sort();
-        hosts.dedup();
         let judged = hosts.iter().map(|host| EffectAssessment {
+            is_registry: !named.contains(host),
             // The command itself may change anything.
             changes: ChangeScope::OtherEffects,
             ..self.evaluate_host(&host.to_string(), None)

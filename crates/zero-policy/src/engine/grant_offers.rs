@@ -98,11 +98,11 @@ fn join_unquoted(words: &[&str]) -> Option<String> {
     all.then(|| words.join(" "))
 }
 
-/// Programs that check or test a project and do nothing else, whatever their arguments are. They run
-/// the project's code, so it does not matter which of it. A project has its own ones in `.venv/bin`
+/// Programs that check or test a project and do nothing else, whatever their arguments are: none of
+/// these contains code itself. They run the project's code, so it does not matter which of it. A project has its own ones in `.venv/bin`
 /// or `node_modules/.bin`.
 const PROJECT_CHECKERS: &[&str] = words!(
-    "pytest py.test mypy pyright flake8 pylint ctest jest vitest mocha eslint tsc stylelint \
+    "pytest py.test mypy pyright flake8 jest vitest mocha eslint tsc stylelint \
      markdownlint rspec rubocop phpunit"
 );
 
@@ -157,6 +157,9 @@ mod tests {
             (".venv/bin/pytest -x", Some(".venv/bin/pytest")),
             (".venv/bin/ruff check --fix", Some(".venv/bin/ruff check")),
             (".venv/bin/ruff server", None),
+            // Their options contain code.
+            ("pylint x.py", None),
+            ("ctest --test-dir build", None),
             (".venv/bin/pip install x", None),
             (".venv/bin/python -c x", None),
             ("./pytest/run x", None),

@@ -60,8 +60,6 @@ pub struct GitSettingChange {
 pub enum GitSettingValue {
     /// This text.
     Exactly(String),
-    /// The name of a remote or of a branch, which git works out.
-    Tracking,
     /// None: the setting is removed.
     Removed,
 }
@@ -71,7 +69,6 @@ impl fmt::Display for GitSettingChange {
         let name = &self.name;
         match &self.value {
             GitSettingValue::Exactly(value) => write!(f, "sets `{name}` to `{value}`"),
-            GitSettingValue::Tracking => write!(f, "sets `{name}`"),
             GitSettingValue::Removed => write!(f, "removes `{name}`"),
         }
     }

@@ -15,7 +15,7 @@ use zero_runtime::{
     DialectName,
 };
 
-use crate::fixture::ToolFixture;
+use crate::fixture::{ToolFixture, command_facts};
 use crate::network::{
     CountingServer, connection_rows, run_fetch, run_script, session_with_approver,
     verify_audit_chain, wait_until,
@@ -161,7 +161,7 @@ async fn refused_host_is_named_in_result_and_not_asked_about_again() {
         .map(|host| format!("curl -s -m 50 --noproxy '' http://{host}/ >/dev/null"));
     f.write_file("script", fetches.join("; "));
     let input = json!({"command": "bash script"});
-    let outcome = f.call("Bash", input).await.unwrap().result.structured;
+    let outcome = command_facts(f.call("Bash", input).await.unwrap());
     assert_eq!(user.titles(), ["Connect to no.test:80", "Connect to why.test:80"]);
     let notes = notes(&outcome);
     assert_eq!(notes.len(), 4, "{notes:?}");
@@ -277,7 +277,7 @@ async fn plan_mode_does_not_ask() {
         f.write_file("go", "");
     };
     let (outcome, ()) = tokio::join!(running, change);
-    let outcome = outcome.unwrap().result.structured;
+    let outcome = command_facts(outcome.unwrap());
     assert!(notes(&outcome)[0].contains("once.test:80 was refused: no rule allows"), "{outcome}");
     assert_eq!(user.titles(), [""; 0]);
 }

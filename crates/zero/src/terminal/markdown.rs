@@ -70,9 +70,18 @@ impl MarkdownStream {
                 self.fence = Some(fence);
                 continue;
             };
-            let Some(end) = self.pending.find('\n') else { return shown };
-            let line: String = self.pending.drain(..=end).collect();
-            self.show_code_line(&fence, line.trim_end_matches(['\n', '\r']), &mut shown);
+            let pending = std::mem::take(&mut self.pending);
+            let mut rest = pending.as_str();
+            while self.fence.is_some()
+                && let Some((line, after)) = rest.split_once('\n')
+            {
+                self.show_code_line(&fence, line.trim_end_matches('\r'), &mut shown);
+                rest = after;
+            }
+            rest.clone_into(&mut self.pending);
+            if self.fence.is_some() {
+                return shown;
+            }
         }
     }
 

@@ -181,11 +181,13 @@ fn command_that_nobody_is_asked_about_reads_no_secret_file() {
     };
     for mode in ["plan", "ask"] {
         for command in ["grep -rn . .", "find . -type f | xargs cat"] {
-            let seen = bash(command, mode);
-            assert!(!seen.contains("PORT=3000"), "{mode}: {seen}");
+            // The two streams of a command may be mixed in the middle of a message.
+            let seen = bash(&format!("{command} 2>&1 >/dev/null"), mode);
             assert!(seen.contains("ermission denied"), "{mode}: {seen}");
+            let seen = bash(&format!("{command} 2>/dev/null"), mode);
+            assert!(seen.contains("start(process"), "{mode}: {seen}");
+            assert!(!seen.contains("PORT=3000"), "{mode}: {seen}");
         }
-        // The two streams of a command may be mixed in the middle of a message.
         let seen = bash("tar c . 2>/dev/null | tr a-z b-za", mode);
         assert!(seen.contains("tubsu(qspdftt") && !seen.contains("PORT=3000"), "{mode}: {seen}");
         let seen = bash("cat .env", mode);

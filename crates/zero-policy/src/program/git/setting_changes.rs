@@ -24,7 +24,9 @@ pub(super) fn from_config(args: &[ShellArg]) -> Vec<GitSettingChange> {
         _ => return Vec::new(),
     };
     let is_option = |word: &str| word.starts_with('-');
-    let Some(name) = normalize_name(key).filter(|_| !is_option(key)) else { return Vec::new() };
+    let Some(name) = normalize_name(key).filter(|_| !is_option(key) && !key.contains('*')) else {
+        return Vec::new();
+    };
     let value = value.filter(|value| !is_option(value)).map(ShellArg::known);
     let is_removal = words.first().is_some_and(|word| word.ends_with("unset"));
     let effect = GitConfigEffect::new(&ShellArg::known(&name), value.as_ref());
@@ -64,32 +66,39 @@ pub(super) fn from_remote(args: &[ShellArg]) -> Vec<GitSettingChange> {
 /// The changes that `git branch -u` makes.
 pub(super) fn from_branch(args: &[ShellArg]) -> Vec<GitSettingChange> {
     let Some(words) = known_words(args) else { return Vec::new() };
-    let rest = match words.as_slice() {
-        ["-u" | "--set-upstream-to", _, rest @ ..] => rest,
-        [first, rest @ ..] if first.starts_with("--set-upstream-to=") => rest,
-        _ => return Vec::new(),
+    let (upstream, rest) = match words.as_slice() {
+        ["-u" | "--set-upstream-to", upstream, rest @ ..] => (*upstream, rest),
+        [first, rest @ ..] => match first.strip_prefix("--set-upstream-to=") {
+            Some(upstream) => (upstream, rest),
+            None => return Vec::new(),
+        },
+        [] => return Vec::new(),
     };
-    match rest {
-        [] => tracking_changes("*"),
-        [branch] if is_plain_name(branch) => tracking_changes(branch),
+    match (rest, upstream.split_once('/')) {
+        ([branch], Some((remote, followed))) => tracking_changes(branch, remote, followed),
+        // Which branch is current is known only when the command runs.
         _ => Vec::new(),
     }
 }
 
-/// The changes that `git push -u` makes.
+/// The changes that `git push -u REMOTE BRANCH` makes.
 pub(super) fn from_push(args: &[ShellArg]) -> Vec<GitSettingChange> {
-    let Some(words) = known_words(args) else { return Vec::new() };
-    let sets = words.iter().any(|word| matches!(*word, "-u" | "--set-upstream"));
-    if sets { tracking_changes("*") } else { Vec::new() }
+    match known_words(args).as_deref() {
+        Some(["-u" | "--set-upstream", remote, branch]) => tracking_changes(branch, remote, branch),
+        _ => Vec::new(),
+    }
 }
 
-/// The settings that say which branch a branch follows.
-fn tracking_changes(branch: &str) -> Vec<GitSettingChange> {
-    let change = |key: &str| GitSettingChange {
+/// The settings that say which branch of which remote a branch follows.
+fn tracking_changes(branch: &str, remote: &str, followed: &str) -> Vec<GitSettingChange> {
+    if branch == "HEAD" || ![branch, remote, followed].into_iter().all(is_plain_name) {
+        return Vec::new();
+    }
+    let change = |key: &str, value: String| GitSettingChange {
         name: format!("branch.{branch}.{key}"),
-        value: GitSettingValue::Tracking,
+        value: GitSettingValue::Exactly(value),
     };
-    vec![change("remote"), change("merge")]
+    vec![change("remote", remote.to_owned()), change("merge", format!("refs/heads/{followed}"))]
 }
 
 fn known_words(args: &[ShellArg]) -> Option<Vec<&str>> {
@@ -146,17 +155,27 @@ mod tests {
         );
         check("git remote set-url o git@h:p", "sets `remote.o.url` to `git@h:p`");
         check("git remote set-url --push o x", "sets `remote.o.pushurl` to `x`");
-        let current = "sets `branch.*.remote`; sets `branch.*.merge`";
-        check("git branch -u origin/main", current);
-        check("git branch --set-upstream-to=origin/main", current);
-        check("git branch -u origin/x y", "sets `branch.y.remote`; sets `branch.y.merge`");
-        check("git push -u origin main", current);
+        let follows =
+            "sets `branch.y.remote` to `origin`; sets `branch.y.merge` to `refs/heads/f/x`";
+        check("git branch -u origin/f/x y", follows);
+        check("git branch --set-upstream-to=origin/f/x y", follows);
+        check(
+            "git push -u origin main",
+            "sets `branch.main.remote` to `origin`; sets `branch.main.merge` to `refs/heads/main`",
+        );
     }
 
     #[test]
     fn other_changes_are_not() {
         for line in [
             "git config core.pager evil",
+            "git config remote.*.url x",
+            "git branch -u origin/main",
+            "git branch -u main y",
+            "git push -u origin HEAD",
+            "git push -u origin a:b",
+            "git push -u ./x main",
+            "git push -u",
             "git config core.fsmonitor ./x",
             "git config core.hooksPath x",
             "git config core.sshCommand x",

@@ -67,7 +67,7 @@ async fn branch_and_push_set_what_a_branch_follows() {
     assert_eq!(exit_code(&answer), 0, "{answer}");
     assert_eq!(run_git(&f, &["config", "branch.main.merge"]).trim(), "refs/heads/main", "{answer}");
     run_git(&f, &["branch", "--unset-upstream"]);
-    let answer = run(&f, "git branch -u origin/main").await;
+    let answer = run(&f, "git branch -u origin/main main").await;
     assert_eq!(run_git(&f, &["config", "branch.main.remote"]).trim(), "origin", "{answer}");
     assert!(answer.to_string().contains("zero changed `.git/config`"), "{answer}");
 }

@@ -20,8 +20,7 @@ use crate::exit::ExitOutcome;
 use crate::plan_steps::render_step;
 use crate::terminal::markdown::MarkdownStream;
 use crate::terminal::{
-    BAD, ElapsedCounter, FAINT, GOOD, NOTABLE, STRONG, Terminal, TerminalStream,
-    escape_line,
+    BAD, ElapsedCounter, FAINT, GOOD, NOTABLE, STRONG, Terminal, TerminalStream, escape_line,
 };
 
 /// Lines shown of the error of a failed call.

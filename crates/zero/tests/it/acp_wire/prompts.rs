@@ -249,7 +249,8 @@ fn linked_web_image_is_asked_about_before_it_is_fetched() {
     for (answer, why) in [("reject_once", "rejected"), ("allow_once", "could not resolve")] {
         acp.always_select(answer);
         let from = acp.log_position();
-        let error = acp.call_error("session/prompt", prompt_with_blocks(&session, link.clone()), -32602);
+        let error =
+            acp.call_error("session/prompt", prompt_with_blocks(&session, link.clone()), -32602);
         assert!(error["message"].as_str().unwrap().contains(why), "{error}");
         let asked = acp.requests(from, "session/request_permission");
         let [question] = &asked[..] else { panic!("{asked:?}") };
