@@ -166,8 +166,8 @@ fn parse_definition(definition: &Value, spelling: MethodPrefix) -> Result<Define
         text => text.chars().take(DESCRIPTION_CHARS_MAX).collect(),
     };
     let shown = ["displayName", "title"].map(|field| definition.get(field).and_then(Value::as_str));
-    let shown = shown.into_iter().flatten().map(|text| one_line(text, NAMED_CHARS_MAX));
-    let display_name = shown.filter(|text| !text.trim().is_empty()).next();
+    let mut shown = shown.into_iter().flatten().map(|text| one_line(text, NAMED_CHARS_MAX));
+    let display_name = shown.find(|text| !text.trim().is_empty());
     let display_name = display_name.unwrap_or_else(|| one_line(name, NAMED_CHARS_MAX));
     let name = name.to_owned();
     let kind = ClientToolKind::Other;
