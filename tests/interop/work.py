@@ -1,11 +1,13 @@
 """Does real work in the sandbox, from an empty home, and measures what it costs. See README.md.
 
     work.py ZERO [PROJECT…]
+    WORK_RULES="WebFetch(domain:…) …" work.py ZERO [PROJECT…]
 
 A model that follows a script makes the calls of a project through the real `zero run`: once in a
 terminal, where every question is answered with "in this session" if that is offered, and once
 without anybody, with the rules that a person would have added for that. The same commands outside
-the sandbox, by hand so to speak, show what it costs.
+the sandbox, by hand so to speak, show what it costs. WORK_RULES are rules that both have: without
+anybody, the hosts of package registries, and where their names lead to reserved addresses, these.
 """
 
 import asyncio
@@ -260,7 +262,7 @@ class Place:
         # A folder outside the project is read-only for commands unless the user opens it.
         sandbox = {"writable": [str(self.root / "origin.git")]}
         settings = {"models": {"scripted": model}, "model": "scripted", "sandbox": sandbox,
-                    "permissions": {"allow": allowed}}
+                    "permissions": {"allow": allowed + os.environ.get("WORK_RULES", "").split()}}
         (self.home / ".config/zero/settings.json").write_text(json.dumps(settings))
 
     def remove(self):

@@ -148,8 +148,12 @@ const PRIVILEGED_WORK: &[&str] = &[
 
 /// The explanations of why a command failed, or was slow, because of its sandbox.
 pub(crate) fn diagnose(command: &DiagnosisInput<'_>, output: &CollectedOutput) -> Vec<String> {
-    let runs = || output.mixed.head().chain(output.mixed.tail());
-    let text = || ansi_filter::strip_pieces(runs().map(|run| run.bytes));
+    // Each stream by itself: where both are mixed, a message of one may be cut by the other.
+    let text = || {
+        let streams = [&output.stderr, &output.stdout];
+        let pieces = streams.map(|stream| [stream.head(), stream.tail(), b"\n"]);
+        ansi_filter::strip_pieces(pieces.iter().flatten().copied())
+    };
     let mut notes: Vec<String> = command.hidden.secret_file_note(text).into_iter().collect();
     notes.extend(diagnose_text(command, text));
     notes.truncate(NOTES_MAX);

@@ -456,8 +456,7 @@ impl<'a> RequestEvaluator<'a> {
         let describe = |change: &GitSettingChange| {
             let now = match self.request.world.git_setting(folder, &change.name) {
                 Some(value) => format!("now `{value}`"),
-                None if change.name.contains('*') => "the branch that it follows".to_owned(),
-                None => "not set now".to_owned(),
+                None => "not set now, or to several values".to_owned(),
             };
             let target = ".git/config".to_owned();
             EffectAssessment {

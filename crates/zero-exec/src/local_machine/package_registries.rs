@@ -102,7 +102,7 @@ pub(super) fn find_hosts(
     for source in SOURCES.iter().filter(|source| source.manager == manager) {
         for path in source.list_paths(folder, home) {
             let bytes_max = match source.path {
-                lock if lock.contains("lock") => LOCK_BYTES_MAX,
+                lock if lock.contains("lock") || lock.contains("shrinkwrap") => LOCK_BYTES_MAX,
                 _ => CONFIG_BYTES_MAX,
             };
             let Some(bytes) = path_survey::read_small_file(&path, bytes_max) else { continue };

@@ -49,7 +49,7 @@ pub enum CommandClass {
 /// A change of a setting of a git repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GitSettingChange {
-    /// Its name, such as `user.name`; a `*` stands for the name of a branch.
+    /// Its name, such as `user.name`.
     pub name: String,
     /// Its new value.
     pub value: GitSettingValue,
