@@ -148,6 +148,7 @@ pub struct GrepPlan {
     filter: GrepFileFilter,
 }
 
+#[cfg(feature = "lsp")]
 impl GrepPlan {
     /// A plan that lists at most `head_limit` lines with a text, in files that match `glob`.
     pub(crate) fn for_text(
@@ -175,6 +176,7 @@ impl GrepPlan {
 }
 
 /// Searches for another tool. Blocks.
+#[cfg(feature = "lsp")]
 pub(crate) fn find_lines(plan: &GrepPlan, cx: &CallContext) -> Result<GrepOutput, ToolError> {
     run_grep(plan, cx).map(|reply| reply.output)
 }
