@@ -144,7 +144,8 @@ async fn run_turn(
         return Ok(ExitOutcome::Interrupted);
     };
     let needs_model = session.model == DIRECT && session.agent != DIRECT;
-    if needs_model && !prompt.trim_start().starts_with('/') {
+    let is_slash_command = prompt.trim_start().starts_with('/');
+    if needs_model && !is_slash_command {
         if is_new_session(args) {
             delete_session(&connection.client, session).await;
         }
@@ -191,8 +192,9 @@ async fn run_turn(
     };
     let form = if args.json { RunFormat::Json } else { RunFormat::Text };
     let counter = turn.counter().clone();
-    let details =
-        RunDetails { thoughts: args.thoughts, whole_output: args.verbose, plain: args.plain };
+    // What a tool prints is not Markdown.
+    let plain = args.plain || is_slash_command;
+    let details = RunDetails { thoughts: args.thoughts, whole_output: args.verbose, plain };
     let mut show = RunPrinter::new(&app.terminal, form, details, counter);
     // Nothing is written over a question. What a script reads from stdout goes on.
     let waits_for_answers = form == RunFormat::Text || app.terminal.out.is_terminal();
