@@ -156,9 +156,9 @@ PROJECTS = [
     Project(
         "rust",
         [
+            write("src/main.rs", RUST_MAIN),
             bash("cargo init --quiet --name demo"),
             bash("cargo add --quiet itoa"),
-            write("src/main.rs", RUST_MAIN),
             bash("cargo build"),
             bash("cargo test"),
         ],
@@ -259,8 +259,10 @@ class Place:
 
     def settings(self, model_url, allowed):
         model = {"api": "chat", "model": "scripted", "baseUrl": model_url}
-        # A folder outside the project is read-only for commands unless the user opens it.
-        sandbox = {"writable": [str(self.root / "origin.git")]}
+        # Folders outside the project are read-only for commands unless the user opens them.
+        registry = self.home / ".cargo/registry"
+        registry.mkdir(parents=True, exist_ok=True)
+        sandbox = {"writable": [str(self.root / "origin.git"), str(registry)]}
         settings = {"models": {"scripted": model}, "model": "scripted", "sandbox": sandbox,
                     "permissions": {"allow": allowed + os.environ.get("WORK_RULES", "").split()}}
         (self.home / ".config/zero/settings.json").write_text(json.dumps(settings))

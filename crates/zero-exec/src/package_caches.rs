@@ -24,9 +24,14 @@ const UNUSED_AGE_MAX: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// Most caches that are looked at to find unused ones.
 const SWEPT_MAX: usize = 1_000;
 
-/// Variables that name the cache of a package manager, and its folder.
-const VARIABLES: &[(&str, &str)] =
-    &[("npm_config_cache", "npm"), ("PIP_CACHE_DIR", "pip"), ("UV_CACHE_DIR", "uv")];
+/// Variables that name the cache of a package manager, and its folder. Go compiles nothing without
+/// its build cache; that of modules stays the user's.
+const VARIABLES: &[(&str, &str)] = &[
+    ("npm_config_cache", "npm"),
+    ("PIP_CACHE_DIR", "pip"),
+    ("UV_CACHE_DIR", "uv"),
+    ("GOCACHE", "go-build"),
+];
 
 /// The caches of one workspace.
 pub(crate) struct PackageCaches {

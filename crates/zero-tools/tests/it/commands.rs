@@ -280,7 +280,8 @@ async fn environment_contains_no_secrets() {
     names.sort_unstable();
     let shell_own = ["OLDPWD", "PWD", "SHLVL", "_"];
     names.retain(|name| !shell_own.contains(name));
-    let expected = ["GIT_PAGER", "GIT_TERMINAL_PROMPT", "HOME", "MINE", "MY_FLAG", "PAGER", "PATH"];
+    let expected =
+        ["GIT_PAGER", "GIT_TERMINAL_PROMPT", "GOCACHE", "HOME", "MINE", "MY_FLAG", "PAGER", "PATH"];
     // Package managers have caches of their own.
     let caches = ["PIP_CACHE_DIR", "TERM", "TMPDIR", "UV_CACHE_DIR", "npm_config_cache"];
     assert_eq!(names, [&expected[..], &caches].concat());
