@@ -122,8 +122,7 @@ fn edited_command_is_judged_again_and_the_model_is_told() {
     terminal.wait_for_text("Enter: done");
     terminal.type_keys("\u{17}other.txt\r");
     // The edited command asks like any other.
-    terminal.wait_for_text("run     │ touch other.txt");
-    terminal.wait_for_repeated_text("Allow? ", 2);
+    terminal.wait_for_text_below("run     │ touch other.txt", "Allow? ");
     terminal.type_keys("y");
     let (code, seen) = terminal.wait_for_exit();
     let exists = |name: &str| zero.folder().join(name).exists();
@@ -149,9 +148,7 @@ fn host_that_a_command_connects_to_is_asked_about_while_it_runs() {
     let mut terminal = start(&["run", &prompt]);
     terminal.wait_for_text("Connect to held.invalid:80");
     terminal.wait_for_text("run     │ bash fetch.sh");
-    terminal.wait_for_text("WebFetch(domain:held.invalid)");
-    // The first answer repeats it.
-    terminal.wait_for_repeated_text("Allow? ", 3);
+    terminal.wait_for_text_below("WebFetch(domain:held.invalid)", "Allow? ");
     terminal.type_keys("n");
     let (_, seen) = terminal.wait_for_exit();
     let told = tool_message(&model);
@@ -164,8 +161,7 @@ fn host_that_a_command_connects_to_is_asked_about_while_it_runs() {
 
     // The rule that is shown is the rule that is added.
     let mut terminal = start(&["run", &prompt]);
-    // The first answer repeats it.
-    terminal.wait_for_repeated_text("Allow? ", 3);
+    terminal.wait_for_text_below("WebFetch(domain:held.invalid)", "Allow? ");
     terminal.type_keys("a");
     terminal.wait_for_text("Add the rule to?");
     terminal.type_keys("u");

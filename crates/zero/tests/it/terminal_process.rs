@@ -62,6 +62,14 @@ impl TerminalProcess {
         }
     }
 
+    /// Waits until a text is on the screen below another one.
+    #[track_caller]
+    pub(crate) fn wait_for_text_below(&mut self, above: &str, text: &str) {
+        self.wait_for_text(above);
+        let count = self.seen.rfind(above).map_or(0, |at| self.seen[..at].matches(text).count());
+        self.wait_for_repeated_text(text, count + 1);
+    }
+
     /// What is on the screen so far.
     pub(crate) fn seen(&self) -> &str {
         &self.seen
