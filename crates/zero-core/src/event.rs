@@ -342,6 +342,11 @@ pub enum RunOutcome {
         /// Number of requests.
         turns: u32,
     },
+    /// A budget is used up. What the run had done is kept.
+    Budget {
+        /// What was used up and how to go on.
+        message: String,
+    },
     /// The model or its provider refused to answer.
     Refused {
         /// The reason that the provider gives.
@@ -501,7 +506,7 @@ pub enum ResultContent {
     },
 }
 
-/// Number of tokens, and their cost.
+/// What a run used: tokens, their cost, requests, calls and time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TokenUsage {
     /// Input tokens, including cached ones.
@@ -517,6 +522,15 @@ pub struct TokenUsage {
     /// Cost in US dollars, if the prices of the model are known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
+    /// Requests to the model, including those for summaries and those that were tried again.
+    #[serde(default)]
+    pub requests: u64,
+    /// Calls of tools.
+    #[serde(default)]
+    pub tool_calls: u64,
+    /// Working time in milliseconds, without the time that was waited for answers of people.
+    #[serde(default)]
+    pub work_ms: u64,
 }
 
 impl std::ops::AddAssign for TokenUsage {
@@ -525,6 +539,9 @@ impl std::ops::AddAssign for TokenUsage {
         self.output_tokens = self.output_tokens.saturating_add(other.output_tokens);
         self.cache_read_tokens = self.cache_read_tokens.saturating_add(other.cache_read_tokens);
         self.cache_write_tokens = self.cache_write_tokens.saturating_add(other.cache_write_tokens);
+        self.requests = self.requests.saturating_add(other.requests);
+        self.tool_calls = self.tool_calls.saturating_add(other.tool_calls);
+        self.work_ms = self.work_ms.saturating_add(other.work_ms);
         self.cost_usd = match (self.cost_usd, other.cost_usd) {
             (None, None) => None,
             (one, two) => Some(one.unwrap_or(0.0) + two.unwrap_or(0.0)),

@@ -5,6 +5,7 @@
 //! depend on the outside.
 
 pub mod ansi_filter;
+pub mod budget;
 pub mod call_progress;
 pub mod call_usage;
 pub mod command_limits;
@@ -31,6 +32,7 @@ pub mod tool_outcome;
 pub mod tool_result;
 pub mod tool_spec;
 
+pub use budget::Budget;
 pub use call_progress::CallProgress;
 pub use call_usage::CallUsage;
 pub use command_limits::{

@@ -9,6 +9,7 @@
 
 pub mod agent;
 pub mod approvals;
+pub mod budget;
 pub mod direct_model;
 pub mod event_bus;
 pub mod local_backend;
@@ -16,6 +17,7 @@ pub mod local_event_bus;
 pub mod message;
 pub mod model;
 pub mod node_membership;
+pub mod run_usage;
 pub mod sessions;
 pub mod slash_commands;
 pub mod sqlite_store;

@@ -6,7 +6,7 @@ mod arbitrary_json;
 mod attempt_failure;
 pub mod catalog;
 mod conversation;
-mod cost;
+pub(crate) mod cost;
 mod endpoint;
 mod gemini;
 mod http_limits;

@@ -18,6 +18,7 @@ mod prompt_submission;
 mod prompts;
 mod recorded_prompt;
 mod retention;
+mod run_budget;
 mod run_driver;
 pub(crate) mod run_limiter;
 mod session_growth;
@@ -25,6 +26,7 @@ mod session_state;
 mod session_worker;
 mod transcript_recovery;
 mod unsaved_messages;
+pub(crate) mod work_clock;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -34,7 +36,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use zero_core::{RunId, SessionId};
+use zero_core::{Budget, RunId, SessionId};
 use zero_policy::PermissionMode;
 
 pub use self::retention::{PruneMode, PruneReport, RetentionRules};
@@ -45,6 +47,7 @@ use self::run_limiter::RunLimiter;
 use self::session_state::{ActiveRun, SessionState};
 use crate::agent::AgentRegistry;
 use crate::approvals::{ApprovalQueue, InteractionBroker, QuestionQueue};
+use crate::budget::BudgetRules;
 use crate::event::{Event, PromptAttachment, RunOutcome};
 use crate::event_bus::EventBus;
 use crate::key::{InvalidSessionKeyError, SessionAddress, SessionKey};
@@ -111,6 +114,8 @@ pub struct SessionLimits {
     pub session_bytes_max: u64,
     /// Which sessions may be removed to make room for new ones.
     pub retention: RetentionRules,
+    /// How much may be spent.
+    pub budgets: BudgetRules,
 }
 
 impl Default for SessionLimits {
@@ -129,6 +134,7 @@ impl Default for SessionLimits {
             sessions_max: 10_000,
             session_bytes_max: 1024 * 1024 * 1024,
             retention: RetentionRules::default(),
+            budgets: BudgetRules::default(),
         }
     }
 }
@@ -203,6 +209,8 @@ pub struct Prompt {
     pub thinking: Option<ThinkingEffort>,
     /// Time after which the run is stopped.
     pub timeout: Option<Duration>,
+    /// How much this run may spend, besides the budgets of the settings.
+    pub budget: Budget,
     /// How a leading `/` is interpreted.
     pub reading: SlashHandling,
     /// Settings that slash commands in the prompt may change.

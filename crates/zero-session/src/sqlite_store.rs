@@ -17,6 +17,7 @@ mod integrity;
 mod ledger;
 mod reader_pool;
 mod removal;
+mod run_usages;
 mod runs;
 mod schema;
 mod sessions;
@@ -40,6 +41,7 @@ use self::writer_thread::{WriteDurability, WriterThread};
 use crate::event::{Event, RunOutcome, TokenUsage};
 use crate::key::SessionAddress;
 use crate::message::ModelMessage;
+use crate::run_usage::{self, RunUsage, RunUsageQuery};
 use crate::store::{
     BeginRunOutcome, ClaimEpoch, ClaimOutcome, GrantRecord, IdleSession, IdleSessionQuery,
     LedgerReadLimit, NewEvent, NewFork, NewRun, NewSession, OwnerUsage, RunRecord, SessionPage,
@@ -290,6 +292,11 @@ impl Store for SqliteStore {
                     }
                 }
             }
+            let kept_ms = i64::from(run_usage::KEPT_DAYS) * 24 * 60 * 60 * 1_000;
+            let before_ms = now_ms().saturating_sub(kept_ms);
+            while self.writer.write("tidy", 0, move |db| run_usages::expire(db, before_ms)).await? {
+                self.note_piece(&mut pieces).await?;
+            }
             loop {
                 match self.writer.write("shrink", 0, removal::vacuum_piece).await {
                     Ok(true) => self.note_piece(&mut pieces).await?,
@@ -479,6 +486,10 @@ impl Store for SqliteStore {
                 runs::list_unfinished(db, session.as_ref())
             }),
         )
+    }
+
+    fn run_usages(&self, query: RunUsageQuery) -> BoxFuture<'_, Result<Vec<RunUsage>, StoreError>> {
+        Box::pin(self.readers.read("read the usage", move |db| run_usages::list(db, &query)))
     }
 
     fn grants(&self, session: &SessionId) -> BoxFuture<'_, Result<Vec<GrantRecord>, StoreError>> {

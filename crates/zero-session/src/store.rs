@@ -16,6 +16,7 @@ use zero_runtime::tool::BoxFuture;
 use crate::event::{Event, EventKind, RunOutcome, TokenUsage};
 use crate::key::{SessionAddress, SessionKey};
 use crate::message::ModelMessage;
+use crate::run_usage::{RunUsage, RunUsageQuery, Spending};
 
 /// Stores sessions. A write is acknowledged only once it would survive the death of the process. An
 /// unknown session id results in [`StoreError::NoSession`].
@@ -217,6 +218,32 @@ pub trait Store: Send + Sync {
         &self,
         session: Option<&SessionId>,
     ) -> BoxFuture<'_, Result<Vec<RunRecord>, StoreError>>;
+
+    /// What runs have used, oldest first; at most [`RunUsageQuery::PAGE_MAX`] of them. It is derived
+    /// from the ledger in the same transactions, and stays when a session is deleted.
+    fn run_usages(&self, query: RunUsageQuery) -> BoxFuture<'_, Result<Vec<RunUsage>, StoreError>>;
+
+    /// What all selected runs have used together, except one of them.
+    fn spending(
+        &self,
+        mut query: RunUsageQuery,
+        except: Option<RunId>,
+    ) -> BoxFuture<'_, Result<Spending, StoreError>> {
+        Box::pin(async move {
+            let mut total = Spending::default();
+            loop {
+                let page = self.run_usages(query.clone()).await?;
+                let others = page.iter().filter(|usage| except.as_ref() != Some(&usage.run));
+                others.for_each(|usage| total.add(usage));
+                match page.last() {
+                    Some(last) if page.len() == RunUsageQuery::PAGE_MAX => {
+                        query.after = Some((last.started_ms, last.run.clone()));
+                    }
+                    _ => return Ok(total),
+                }
+            }
+        })
+    }
 
     /// The grants of a session.
     fn grants(&self, session: &SessionId) -> BoxFuture<'_, Result<Vec<GrantRecord>, StoreError>>;

@@ -24,6 +24,7 @@ pub use self::turn_io::{
 };
 use crate::event::{EventKind, RunOutcome, TokenUsage};
 use crate::message::{MessageBlock, ModelMessage, join_text, share_messages};
+use crate::model::cost::with_cost;
 use crate::model::{
     ModelError, ModelErrorKind, ModelEvent, ModelReply, ModelRequest, ModelStopReason, UNBOUNDED,
 };
@@ -128,6 +129,11 @@ impl Turn {
             TurnInput::CallEnded { call, outcome } => {
                 self.handle_call_end(&call, outcome, &mut actions)
             }
+            TurnInput::Used(usage) if !matches!(self.phase, TurnPhase::Finished) => {
+                self.add_usage(usage);
+                self.report_usage(&mut actions);
+            }
+            TurnInput::Used(_) => {}
             TurnInput::Guard(answer) => self.handle_guard_answer(answer, &mut actions),
             TurnInput::Summary(summary) => self.handle_summary(summary, &mut actions),
             TurnInput::Stop(end) => self.stop(end, &mut actions),
@@ -227,6 +233,7 @@ impl Turn {
                 actions.push(TurnAction::Show(EventKind::Thought { text }));
             }
             ModelEvent::Retrying { error, after, attempts } => {
+                self.usage.requests = self.usage.requests.saturating_add(1);
                 let text = format!(
                     "{error}; trying again in {} (attempt {})",
                     format_seconds(after),
@@ -298,21 +305,25 @@ impl Turn {
             let own = zero_core::CallId::from_bits(
                 self.config.call_seed.wrapping_add(u128::from(self.calls_made)),
             );
+            let is_over_budget = self.config.calls_max.is_some_and(|most| self.calls_made >= most);
             self.calls_made = self.calls_made.saturating_add(1);
+            self.usage.tool_calls = self.calls_made;
             let is_used =
                 used.contains(id.as_str()) || plans.iter().any(|plan| plan.has_transcript_id(&id));
             let id = if id.is_empty() || is_used { own.as_str().to_owned() } else { id };
-            let cut = if cut && at == last {
-                call_batch::CallCompleteness::Truncated
+            let state = if cut && at == last {
+                call_batch::CallReadiness::Truncated
+            } else if is_over_budget {
+                call_batch::CallReadiness::OverBudget
             } else {
-                call_batch::CallCompleteness::Complete
+                call_batch::CallReadiness::Ready
             };
             plans.push(BatchedCall::new(
                 own,
                 id.clone(),
                 name.clone(),
                 &input,
-                cut,
+                state,
                 &self.context.tools,
             ));
             kept.push(MessageBlock::ToolUse { id, name, input, opaque });
@@ -566,7 +577,8 @@ impl Turn {
     }
 
     fn add_usage(&mut self, usage: TokenUsage) {
-        self.usage += context_meter::add_cost(usage, self.config.prices);
+        let usage = TokenUsage { requests: usage.requests.max(1), ..usage };
+        self.usage += with_cost(usage, self.config.prices.as_ref());
     }
 
     fn report_usage(&self, actions: &mut Vec<TurnAction>) {

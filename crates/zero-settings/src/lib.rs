@@ -30,6 +30,7 @@
 //! ```
 
 pub mod acp;
+pub mod budgets;
 pub mod command_line;
 pub mod default_values;
 pub mod document;

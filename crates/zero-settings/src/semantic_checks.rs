@@ -1,10 +1,10 @@
-//! Checks the values of limits that match the schema.
+//! Checks the values of limits and budgets that match the schema.
 
 use serde::Deserialize;
 use serde_json::Value;
 use zero_core::host_limits::InvalidLimitError;
 use zero_core::schema_violation::join_pointer;
-use zero_core::{HostLimitChange, HostLimits};
+use zero_core::{Budget, HostLimitChange, HostLimits};
 
 use crate::limit_range;
 use crate::limit_setting::LimitSetting;
@@ -22,6 +22,22 @@ pub(crate) fn find_wrong_limits(value: &Value) -> Vec<(String, String)> {
         .iter()
         .flat_map(|tool| in_object(join_pointer("/limits", tool), &format!("{tool}.")));
     in_object("/limits".to_owned(), "").into_iter().chain(of_tools).collect()
+}
+
+/// Budgets that match the schema but limit nothing or have an invalid value, by JSON pointer.
+pub(crate) fn find_wrong_budgets(value: &Value) -> Vec<(String, String)> {
+    let budgets = value.pointer("/budgets").and_then(Value::as_object).into_iter().flatten();
+    let wrong = budgets.filter_map(|(name, budget)| {
+        // The schema check reports what is no budget.
+        let parsed = Budget::deserialize(budget).ok()?;
+        let why = match parsed.check() {
+            Err(why) => why.to_owned(),
+            Ok(()) if parsed.is_limited() => return None,
+            Ok(()) => "this budget limits nothing; remove it, or write one of `usd`, `tokens`, `requests`, `toolCalls`, `seconds`".to_owned(),
+        };
+        Some((join_pointer("/budgets", name), why))
+    });
+    wrong.collect()
 }
 
 /// What is wrong with a limit that matches the schema.

@@ -17,6 +17,7 @@ use zero_runtime::schema::{self, InputSchema};
 use zero_wire::params::ParamsChecker;
 
 use crate::acp::{self, AcpSettings};
+use crate::budgets::{self, BudgetSettings};
 use crate::document::SettingsDocument;
 use crate::files::{self, FilesSettings};
 use crate::gateway::{self, GatewaySettings};
@@ -91,6 +92,8 @@ pub struct SettingsFile {
     network: NetworkSettings,
     /// How long zero keeps its own data.
     retention: DataRetentionSettings,
+    /// How much may be spent.
+    budgets: BudgetSettings,
 }
 
 /// What runs without asking, what needs your approval, and what never runs. Deny overrides ask, and
@@ -219,7 +222,7 @@ pub fn known_keys() -> Vec<SettingsKey> {
     let closed = closed.chain(COMMAND_LINES).chain(["model", "agent"]);
     let closed =
         closed.chain(gateway::KEYS).chain(gateway::REMOTE_KEYS).chain(acp::KEYS).chain(web::KEYS);
-    let closed = closed.chain(network::KEYS).chain(retention::KEYS);
+    let closed = closed.chain(network::KEYS).chain(retention::KEYS).chain(budgets::KEYS);
     closed.map(|name| key(name, false)).chain(open.map(|name| key(name, true))).collect()
 }
 
@@ -293,6 +296,7 @@ pub(crate) fn find_problems(value: &Value) -> Vec<(String, String)> {
     found.extend(hooks::find_wrong_hooks(value));
     found.extend(tool_commands::find_wrong_command_lines(value));
     found.extend(semantic_checks::find_wrong_limits(value));
+    found.extend(semantic_checks::find_wrong_budgets(value));
     found.extend(sandbox::find_wrong_texts(value));
     found.extend(secrets::find_wrong_texts(value));
     found.extend(models::find_wrong_names(value));
@@ -353,6 +357,11 @@ fn find_nulls(value: &Value) -> impl Iterator<Item = String> {
         .chain(fields("/web"))
         .chain(fields("/network"))
         .chain(fields("/retention"))
+        .chain(fields("/budgets"))
+        .chain(fields("/budgets/run"))
+        .chain(fields("/budgets/session"))
+        .chain(fields("/budgets/agent"))
+        .chain(fields("/budgets/owner"))
         .filter(|(_, field)| field.is_null())
         .map(|(pointer, _)| pointer)
 }
@@ -449,7 +458,7 @@ mod tests {
                 r#"f:3:45: `permissions.deny` is "Bash"; write an array"#,
                 "f:4:12: unknown key `limits.file-timout`; did you mean `file-timeout`?",
                 "f:4:33: `limits.result` is true; write a string or a whole number at least 1",
-                "f:4:50: unknown key `zzz`; remove it, or write one of `$schema`, `permissions`, `limits`, `mcpServers`, `mcp`, `lspServers`, `tools`, `hooks`, `models`, `model`, `agents`, `agent`, `gateway`, `acp`, `sandbox`, `secrets`, `bash`, `files`, `web`, `network`, `retention`",
+                "f:4:50: unknown key `zzz`; remove it, or write one of `$schema`, `permissions`, `limits`, `mcpServers`, `mcp`, `lspServers`, `tools`, `hooks`, `models`, `model`, `agents`, `agent`, `gateway`, `acp`, `sandbox`, `secrets`, `bash`, `files`, `web`, `network`, `retention`, `budgets`",
             ],
         );
         check_problems(

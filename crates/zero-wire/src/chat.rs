@@ -4,6 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
+use zero_core::Budget;
 
 use crate::methods;
 
@@ -46,6 +47,9 @@ pub struct ChatSendParams {
     /// Stop the run after this time, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
+    /// How much the run may spend; it ends when that is used up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<Budget>,
     /// The agent, if the session key does not contain one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<String>,

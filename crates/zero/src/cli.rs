@@ -14,6 +14,7 @@ mod prune;
 pub mod run;
 pub mod sessions;
 pub mod trust;
+mod usage;
 mod value_parsers;
 
 use std::path::PathBuf;
@@ -45,6 +46,7 @@ pub use self::prune::PruneArgs;
 pub use self::run::RunArgs;
 pub use self::sessions::SessionsCommand;
 pub use self::trust::TrustArgs;
+pub use self::usage::{UsageArgs, UsageGrouping};
 pub use self::value_parsers::LimitArg;
 use self::value_parsers::{
     change_number, day, dialect, limit, limit_help, look_back, set_limits, some_time,
@@ -77,7 +79,7 @@ pub enum CompletionKind {
   1    error
   2    wrong usage
   3    denied
-  4    `zero run`: stopped by a token or turn limit
+  4    `zero run`: stopped by a token or turn limit or a budget
   10   `zero policy`: zero would ask
   20   `zero policy`: the call would be denied
   130  `zero run`: interrupted
@@ -157,6 +159,8 @@ pub enum CliCommand {
     Undo(UndoArgs),
     /// Show call counts, results and durations per tool
     Stats(StatsArgs),
+    /// Show what runs used: tokens, requests, calls, time and cost
+    Usage(UsageArgs),
     /// Show and verify the audit log of tool calls
     Audit {
         /// Action to perform.

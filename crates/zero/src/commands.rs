@@ -32,6 +32,7 @@ mod tools_serve;
 mod tools_show;
 mod trust;
 mod undo;
+mod usage;
 
 use crate::AppContext;
 use crate::cli::{AuditCommand, Cli, CliCommand, PolicyCommand, ToolsCommand};
@@ -72,6 +73,7 @@ pub(crate) fn run(app: &AppContext, cli: Cli) -> anyhow::Result<ExitOutcome> {
         Some(CliCommand::Memory { command }) => memory::run(app, &command),
         Some(CliCommand::Undo(args)) => undo::run(app, &args),
         Some(CliCommand::Stats(args)) => stats::run(app, &args),
+        Some(CliCommand::Usage(args)) => usage::run(app, &args),
         Some(CliCommand::Audit { command: AuditCommand::Tail(args) }) => {
             audit_tail::run(app, &args)
         }

@@ -10,6 +10,7 @@ use zero_runtime::session_results;
 use zero_sandbox::StateDir;
 use zero_sandbox::folder_lease::{self, FolderLease};
 use zero_session::agent::AgentRegistry;
+use zero_session::budget::BudgetRules;
 use zero_session::local_event_bus::LocalEventBus;
 use zero_session::model::catalog::{self, ModelCatalog, ModelConfig};
 use zero_session::node_membership::NodeMembership;
@@ -17,6 +18,7 @@ use zero_session::sessions::{RetentionRules, SessionLimits, SessionManager, Sess
 use zero_session::sqlite_store::SqliteStore;
 use zero_session::store::Store as _;
 use zero_settings::WorkspaceSettings;
+use zero_settings::budgets::BudgetSettings;
 
 use crate::AppContext;
 use crate::exit::UsageError;
@@ -178,8 +180,14 @@ fn session_limits(settings: &WorkspaceSettings) -> SessionLimits {
         sessions_max: named.max_sessions.unwrap_or(usual.sessions_max),
         session_bytes_max: named.max_session_bytes.unwrap_or(usual.session_bytes_max),
         retention: retention_rules(settings),
+        budgets: budget_rules(settings),
         ..usual
     }
+}
+
+fn budget_rules(settings: &WorkspaceSettings) -> BudgetRules {
+    let BudgetSettings { run, session, agent, owner } = settings.budgets();
+    BudgetRules { run, session, agent, owner }
 }
 
 /// Which sessions the settings no longer keep.

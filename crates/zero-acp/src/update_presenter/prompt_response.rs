@@ -49,6 +49,9 @@ fn outcome_response(
             let message = format!("the run reached its limit of {turns} model requests");
             Ok(stop_response(StopReason::MaxTurnRequests, "complete", run, Some(&message)))
         }
+        RunOutcome::Budget { message } => {
+            Ok(stop_response(StopReason::MaxTurnRequests, "complete", run, Some(message)))
+        }
         RunOutcome::Refused { message } => {
             Ok(stop_response(StopReason::Refusal, "error", run, Some(message)))
         }

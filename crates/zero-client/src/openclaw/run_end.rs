@@ -26,6 +26,7 @@ pub(crate) fn parse_run_end(chat: &Value) -> Option<RunOutcome> {
         "final" => Some(match word("stopReason") {
             Some("max_tokens" | "length") => RunOutcome::MaxTokens,
             Some("max_turns") => RunOutcome::MaxTurns { turns: 0 },
+            Some("budget") => RunOutcome::Budget { message: "the budget is used up".to_owned() },
             Some("refusal" | "content_filter") => {
                 RunOutcome::Refused { message: "the model declined to answer".to_owned() }
             }
@@ -76,6 +77,7 @@ pub(crate) fn parse_usage(usage: &Value) -> TokenUsage {
         cache_read_tokens: read,
         cache_write_tokens: written,
         cost_usd: cost,
+        ..TokenUsage::default()
     }
 }
 

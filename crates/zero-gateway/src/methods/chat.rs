@@ -133,12 +133,15 @@ fn build_prompt(params: ChatSendParams, leave: PromptAuthority) -> Result<Prompt
         Some(receipt) => format!("{receipt}\n\n{}", params.message),
         None => params.message,
     };
+    let budget = params.budget.unwrap_or_default();
+    budget.check().map_err(|why| ErrorPayload::invalid(format!("invalid budget: {why}")))?;
     let timeout = params.timeout_ms.filter(|millis| *millis > 0);
     Ok(Prompt {
         text,
         attachments: parse_attachments(params.attachments)?,
         thinking: params.thinking.as_deref().map(parse_thinking).transpose()?,
         timeout: timeout.map(|millis| Duration::from_millis(millis).min(TIMEOUT_MAX)),
+        budget,
         reading,
         leave,
         ..Prompt::default()

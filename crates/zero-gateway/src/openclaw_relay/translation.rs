@@ -31,6 +31,7 @@ pub(crate) fn run_failure(end: &RunOutcome) -> Option<RunFailure> {
         RunOutcome::Completed
         | RunOutcome::MaxTokens
         | RunOutcome::MaxTurns { .. }
+        | RunOutcome::Budget { .. }
         | RunOutcome::Aborted { .. } => return None,
         RunOutcome::Refused { message } => (message.as_str(), "refusal", "refusal"),
         RunOutcome::Failed { kind, message } => {
@@ -78,6 +79,7 @@ pub(super) fn final_chat_state(
         }
         RunOutcome::MaxTokens => "max_tokens",
         RunOutcome::MaxTurns { .. } => "max_turns",
+        RunOutcome::Budget { .. } => "budget",
         _ => "stop",
     };
     let usage = Some(self::usage_json(usage));

@@ -14,6 +14,7 @@ use zero_session::event_bus::{DeliverySender, EventBus, Subscription};
 use zero_session::key::SessionAddress;
 use zero_session::message::ModelMessage;
 use zero_session::model::catalog::ModelCatalog;
+use zero_session::run_usage::{RunUsage, RunUsageQuery};
 use zero_session::sessions::{SessionLimits, SessionManager, SessionManagerConfig};
 use zero_session::store::{
     BeginRunOutcome, ClaimEpoch, ClaimOutcome, GrantRecord, IdleSession, IdleSessionQuery,
@@ -207,6 +208,10 @@ impl Store for NullServices {
     }
 
     fn unfinished_runs(&self, _: Option<&SessionId>) -> StoreFuture<'_, Vec<RunRecord>> {
+        ready_future(Ok(Vec::new()))
+    }
+
+    fn run_usages(&self, _: RunUsageQuery) -> StoreFuture<'_, Vec<RunUsage>> {
         ready_future(Ok(Vec::new()))
     }
 

@@ -18,6 +18,7 @@ use crate::event::{ApprovalOption, ApprovalRequest, ApprovalSubject, UserQuestio
 use crate::sessions::call_updates::CallUpdateBuffer;
 use crate::sessions::ledger_recorder::LedgerRecorder;
 use crate::sessions::run_limiter::RunPermit;
+use crate::sessions::work_clock::WorkClock;
 use crate::store::Store;
 
 /// Asks the user on behalf of one session.
@@ -38,6 +39,8 @@ pub(crate) struct RequestingRun {
     pub(crate) id: RunId,
     /// The run's permit, released while it waits for the user.
     pub(crate) permit: Arc<RunPermit>,
+    /// The run's clock, which stands still while it waits for the user.
+    pub(crate) clock: Arc<WorkClock>,
     /// Updates of its calls, which are recorded before a question about them.
     pub(crate) news: Arc<CallUpdateBuffer>,
 }
@@ -174,6 +177,7 @@ impl Elicitor for InteractionBroker {
 async fn wait_for_user<T>(run: Option<RequestingRun>, answer: impl Future<Output = T>) -> T {
     let Some(run) = run else { return answer.await };
     let pause = run.permit.pause();
+    let _waiting = run.clock.pause();
     let answer = answer.await;
     pause.resume().await;
     answer

@@ -37,7 +37,7 @@ mod tests {
             output_tokens: output,
             cache_read_tokens: read,
             cache_write_tokens: write,
-            cost_usd: None,
+            ..TokenUsage::default()
         }
     }
 

@@ -53,6 +53,17 @@ pub fn lookup_model(id: &str) -> KnownModel {
     }
 }
 
+/// The highest price of each kind that is known.
+pub(crate) fn highest_prices() -> TokenPrices {
+    let none = TokenPrices { input: 0.0, output: 0.0, cache_read: 0.0, cache_write: 0.0 };
+    ROWS.iter().filter_map(|row| row.prices).fold(none, |most, prices| TokenPrices {
+        input: most.input.max(prices.input),
+        output: most.output.max(prices.output),
+        cache_read: most.cache_read.max(prices.cache_read),
+        cache_write: most.cache_write.max(prices.cache_write),
+    })
+}
+
 /// The tool dialect of a model family.
 ///
 /// Qwen's models are trained with the tools of their own agent. All other models follow the given

@@ -9,6 +9,8 @@ use zero_core::text_shortening::head;
 use zero_core::{CallProgress, FileLocation, ToolKind};
 use zero_runtime::TextReader;
 
+use crate::event::TokenUsage;
+
 use zero_runtime::tool_backend::CallObserver;
 
 /// Maximum size of a progress message, in bytes.
@@ -28,6 +30,8 @@ pub(crate) struct CallUpdateBuffer {
 pub(super) struct PendingCallUpdates {
     /// The updates, by call.
     pub(super) updates: BTreeMap<String, CallUpdate>,
+    /// What calls used of the model for themselves.
+    pub(super) used: Option<TokenUsage>,
     /// Callers that wait until these are in the ledger. Dropping the sender notifies them.
     pub(super) waiting: Vec<oneshot::Sender<()>>,
 }
@@ -55,6 +59,14 @@ impl CallUpdateBuffer {
     fn update(&self, call: &str, change: impl FnOnce(&mut CallUpdate)) {
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         change(latest.updates.entry(call.to_owned()).or_default());
+        drop(latest);
+        self.arrived.notify_one();
+    }
+
+    /// Adds what a call used of the model for itself.
+    pub(super) fn add_usage(&self, usage: TokenUsage) {
+        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        *latest.used.get_or_insert_default() += usage;
         drop(latest);
         self.arrived.notify_one();
     }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use futures_util::{FutureExt as _, StreamExt as _};
 use tokio::sync::oneshot;
 use tokio::task::{Id, JoinError, JoinSet};
-use tokio::time::{Instant, Sleep, sleep_until};
+use tokio::time::{Instant, Sleep, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 use zero_core::{ErrorReason, ToolCall, ToolError, ToolOutcome};
@@ -33,11 +33,13 @@ use crate::sessions::call_updates::{
 use crate::sessions::current_plan::read_current_plan;
 use crate::sessions::ledger_outbox::LedgerOutbox;
 use crate::sessions::model_reader::ModelReader;
+use crate::sessions::run_budget::{BudgetCheck, RunBudget};
 use crate::sessions::run_limiter::RunPermit;
 use crate::sessions::session_growth::SessionGrowth;
 use crate::sessions::session_state::{ActiveBackend, ActiveRun, BackendLocation, SessionState};
 use crate::sessions::session_worker;
 use crate::sessions::unsaved_messages::UnsavedMessages;
+use crate::sessions::work_clock::WorkClock;
 use crate::store::{SessionPatch, StoreError, TranscriptStart};
 use crate::turn::call_batch::NOT_RUN;
 use crate::turn::{
@@ -50,6 +52,9 @@ use zero_runtime::tool_backend::{CatalogEntry, ToolBackendError, ToolCatalog};
 const CANCEL_GRACE: Duration = Duration::from_secs(10);
 /// Time limit for a backend to return its tool catalog.
 pub(super) const CATALOG_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Shortest time between two looks at the working time.
+const WORK_TIME_STEP: Duration = Duration::from_millis(10);
 
 /// Delay before the next attempt to reach a client that was lost during an attempt.
 const RETRY_DELAY: Duration = Duration::from_millis(10);
@@ -71,6 +76,10 @@ pub(super) struct RunDriver<'a> {
     pub(super) news: Arc<CallUpdateBuffer>,
     /// Deadline of the run.
     pub(super) deadline: Option<Instant>,
+    /// What the run may spend.
+    pub(super) budget: RunBudget,
+    /// How long it has worked.
+    pub(super) clock: Arc<WorkClock>,
 }
 
 /// Outcome and token usage of a run.
@@ -107,6 +116,8 @@ struct RunState<'a> {
 struct StopSignals<'a> {
     stopped: BoxFuture<'a, RunOutcome>,
     late: Pin<Box<Sleep>>,
+    /// When the working time may be used up.
+    worked: Pin<Box<Sleep>>,
 }
 
 /// The next event for the driver.
@@ -119,6 +130,7 @@ enum DriverEvent {
     CallUpdated,
     PermitQueued,
     GraceExpired,
+    WorkTimeUsed,
 }
 
 impl<'a> RunDriver<'a> {
@@ -149,6 +161,7 @@ impl<'a> RunDriver<'a> {
         let mut alarms = StopSignals {
             stopped: Box::pin(active.wait_for_stop()),
             late: Box::pin(sleep_until(deadline.unwrap_or_else(Instant::now))),
+            worked: Box::pin(sleep(self.budget.time_max().unwrap_or_default())),
         };
         under_way.step(TurnInput::Begin);
         loop {
@@ -164,8 +177,15 @@ impl<'a> RunDriver<'a> {
             }
             self.outbox.start_write();
             self.start_saving(&mut under_way);
-            let next = self.next_event(&mut under_way, &mut alarms).await;
-            self.handle_event(next, &mut under_way);
+            match self.next_event(&mut under_way, &mut alarms).await {
+                DriverEvent::WorkTimeUsed => {
+                    if self.end_if_over_budget(&mut under_way).await.is_none() {
+                        let left = self.work_time_left().max(WORK_TIME_STEP);
+                        alarms.worked.as_mut().reset(Instant::now() + left);
+                    }
+                }
+                next => self.handle_event(next, &mut under_way),
+            }
         }
     }
 
@@ -179,6 +199,9 @@ impl<'a> RunDriver<'a> {
             // A summary that could not be stored is not announced.
             TurnAction::Show(EventKind::Compacted { .. }) if self.outbox.is_broken() => {}
             TurnAction::Show(mut kind) => {
+                if let EventKind::UsageReported { run_usage, .. } = &mut kind {
+                    run_usage.work_ms = self.work_ms();
+                }
                 mask_input(under_way.backend.as_ref(), &mut kind).await;
                 under_way.growth.add(&kind);
                 self.outbox.push(kind);
@@ -200,10 +223,12 @@ impl<'a> RunDriver<'a> {
                     under_way.stop(end);
                     return None;
                 }
+                self.end_if_over_budget(under_way).await?;
                 let cancel = under_way.cancel.child_token();
                 under_way.asking = Some(self.ask_model(request, cancel));
             }
             TurnAction::Summarise(request) => {
+                self.end_if_over_budget(under_way).await?;
                 let cancel = under_way.cancel.child_token();
                 let stream = self.ask_model(request, cancel);
                 // The plan is read from the ledger, so its entries must be written first.
@@ -240,6 +265,32 @@ impl<'a> RunDriver<'a> {
         self.flush(under_way).await;
         let error = self.inner.check_session_size(self.state.recorder.session()).await.err()?;
         Some(session_worker::run_end_from_error(&error))
+    }
+
+    /// Stops the run if a budget is used up; `None` if it must not go on.
+    async fn end_if_over_budget(&mut self, under_way: &mut RunState<'a>) -> Option<()> {
+        let usage = TokenUsage { work_ms: self.work_ms(), ..under_way.turn.usage() };
+        match self.budget.check(&*self.inner.config.store, usage).await {
+            Ok(BudgetCheck { notices, end }) => {
+                for text in notices {
+                    self.outbox.push(EventKind::Notice { topic: "budget".to_owned(), text });
+                }
+                match end {
+                    Some(end) => under_way.stop(end),
+                    None => return Some(()),
+                }
+            }
+            Err(error) => self.stop_on_store_error(Err(error), under_way),
+        }
+        None
+    }
+
+    fn work_ms(&self) -> u64 {
+        u64::try_from(self.clock.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    fn work_time_left(&self) -> Duration {
+        self.budget.time_max().unwrap_or_default().saturating_sub(self.clock.elapsed())
     }
 
     /// Sends the request once the run has a permit.
@@ -367,7 +418,7 @@ impl<'a> RunDriver<'a> {
         let watch = Arc::new(BufferedCallObserver::new(
             id.clone(),
             Arc::clone(&under_way.news),
-            ModelReader::from_model(&self.model),
+            ModelReader::from_model(&self.model, &under_way.news),
         ));
         let (dialect, tool) = (self.dialect, call.tool.clone());
         let cancel = under_way.cancel.child_token();
@@ -420,6 +471,7 @@ impl<'a> RunDriver<'a> {
         let saving = under_way.unsaved.is_saving();
         let (may_stop, calling) = (!under_way.stopping, !under_way.calls.is_empty());
         let has_deadline = self.deadline.is_some();
+        let has_work_time = self.budget.time_max().is_some();
         let give_up = under_way.give_up;
         let patience = async move {
             match give_up {
@@ -433,6 +485,7 @@ impl<'a> RunDriver<'a> {
             () = &mut alarms.late, if may_stop && has_deadline => {
                 DriverEvent::Input(TurnInput::Stop(RunOutcome::Aborted { by: "timeout".to_owned() }))
             }
+            () = &mut alarms.worked, if may_stop && has_work_time => DriverEvent::WorkTimeUsed,
             written = self.outbox.wait_for_write(), if writing => DriverEvent::Written(written),
             saved = under_way.unsaved.wait_for_save(), if saving => DriverEvent::Saved(saved),
             Some(joined) = under_way.calls.join_next_with_id(), if calling => DriverEvent::CallJoined(joined),
@@ -472,6 +525,8 @@ impl<'a> RunDriver<'a> {
             }
             DriverEvent::CallJoined(joined) => under_way.handle_joined_call(joined),
             DriverEvent::GraceExpired => under_way.abandon_calls(),
+            // Handled before, because it reads the store.
+            DriverEvent::WorkTimeUsed => {}
         }
     }
 
@@ -495,7 +550,7 @@ impl<'a> RunDriver<'a> {
             }
         };
         tokio::join!(save, patch);
-        RunCompletion { end, usage: turn.usage() }
+        RunCompletion { end, usage: TokenUsage { work_ms: self.work_ms(), ..turn.usage() } }
     }
 }
 
@@ -548,7 +603,10 @@ impl RunState<'_> {
     }
 
     fn collect_call_updates(&mut self) {
-        let PendingCallUpdates { updates, waiting } = self.news.take();
+        let PendingCallUpdates { updates, used, waiting } = self.news.take();
+        if let Some(usage) = used {
+            self.step(TurnInput::Used(usage));
+        }
         self.waiting.extend(waiting);
         for (call, update) in updates {
             let CallUpdate { described, progress } = update;

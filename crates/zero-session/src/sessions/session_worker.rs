@@ -10,6 +10,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::field::{Empty, display};
 use tracing::{Instrument as _, Span};
+use zero_core::Budget;
 use zero_runtime::DialectName;
 use zero_runtime::tool_backend::{FolderAccess, ToolBackendError};
 
@@ -23,9 +24,11 @@ use crate::sessions::call_updates::CallUpdateBuffer;
 use crate::sessions::ledger_outbox::LedgerOutbox;
 use crate::sessions::ledger_recorder::new_event;
 use crate::sessions::prompt_resolution::PromptResolution;
+use crate::sessions::run_budget::{BudgetCheck, RunBudget};
 use crate::sessions::run_driver::{RunCompletion, RunDriver};
 use crate::sessions::run_limiter::RunPermit;
 use crate::sessions::session_state::{ActiveBackend, ActiveRun, QueuedPrompt, SessionState};
+use crate::sessions::work_clock::WorkClock;
 use crate::sessions::{Prompt, SessionError, SessionManagerInner, prompt_attachments, prompts};
 use crate::store::{SessionRecord, StoreError};
 use crate::turn::{Turn, TurnConfig, TurnGoal, transcript_repair};
@@ -102,7 +105,12 @@ impl SessionManagerInner {
     ) {
         let mut outbox = LedgerOutbox::new(state.recorder.clone(), active.run.clone());
         let (permit, news) = (self.run_limiter.permit_for(&active.owner), Arc::default());
-        let asking = RequestingRun { id: active.run.clone(), permit: Arc::clone(&permit), news };
+        let asking = RequestingRun {
+            id: active.run.clone(),
+            permit: Arc::clone(&permit),
+            clock: WorkClock::start(),
+            news,
+        };
         state.asker.set_run(Some(asking.clone()));
         let placed = match permit.try_acquire() {
             true => Ok(()),
@@ -159,7 +167,7 @@ impl SessionManagerInner {
         let reach = prompt.reach.clone();
         let deadline = prompt.timeout.and_then(|most| Instant::now().checked_add(most));
         match self.prepare(state, active, prompt, outbox, &asking.news).await {
-            Ok(PreparedRun::Turn { turn, agent, model, dialect }) => {
+            Ok(PreparedRun::Turn { turn, agent, model, dialect, budget }) => {
                 let shell = RunDriver {
                     inner: self,
                     state,
@@ -172,6 +180,8 @@ impl SessionManagerInner {
                     permit: asking.permit,
                     news: asking.news,
                     deadline,
+                    budget,
+                    clock: asking.clock,
                 };
                 shell.run(*turn).await
             }
@@ -258,6 +268,17 @@ impl SessionManagerInner {
                 ),
             });
         }
+        let mut budget = self.run_budget(active, &record, prompt.budget, &*model);
+        let BudgetCheck { notices, end } = budget.check(&**store, TokenUsage::default()).await?;
+        let unpriced =
+            (budget.limits_cost() && model.info().prices.is_none() && !is_direct(&*model))
+                .then(|| unknown_price_notice(&model.info().name));
+        for text in unpriced.into_iter().chain(notices) {
+            outbox.push(EventKind::Notice { topic: "budget".to_owned(), text });
+        }
+        if let Some(end) = end {
+            return Ok(PreparedRun::Ended(end));
+        }
         let messages =
             transcript_repair::repair(store.transcript(&record.id, None).await?.messages);
         let thinking = prompt.thinking.or_else(|| session_thinking(&record));
@@ -265,6 +286,7 @@ impl SessionManagerInner {
             dialect: (!is_direct(&*model)).then_some(dialect),
             call_seed: fastrand::u128(..),
             turns_max: agent.turns_max.unwrap_or(self.config.limits.turns_max),
+            calls_max: budget.calls_max(),
             parallel_calls_max: self.config.limits.parallel_calls_max,
             thinking: thinking.unwrap_or(agent.thinking),
             context_window: model.info().context_window,
@@ -275,7 +297,22 @@ impl SessionManagerInner {
             context_tokens: record.context_tokens,
         };
         let turn = Box::new(Turn::new(config, messages, goal));
-        Ok(PreparedRun::Turn { turn, agent, model, dialect })
+        Ok(PreparedRun::Turn { turn, agent, model, dialect, budget })
+    }
+
+    /// The budgets of a run. What the user does without a model is not limited.
+    fn run_budget(
+        &self,
+        active: &ActiveRun,
+        session: &SessionRecord,
+        own: Budget,
+        model: &dyn ModelClient,
+    ) -> RunBudget {
+        let (rules, own) = match is_direct(model) {
+            true => Default::default(),
+            false => (self.config.limits.budgets, own),
+        };
+        RunBudget::new(&rules, own, &active.run, session, day_start_ms())
     }
 
     /// A prompt for a model, without the values of secrets that the tools know, and these tools. If it
@@ -337,6 +374,7 @@ fn record_end(span: &Span, RunCompletion { end, usage }: &RunCompletion) {
         RunOutcome::Completed => "completed",
         RunOutcome::MaxTurns { .. } => "max_turns",
         RunOutcome::MaxTokens => "max_tokens",
+        RunOutcome::Budget { .. } => "budget",
         RunOutcome::Refused { .. } => "refused",
         RunOutcome::Aborted { .. } => "aborted",
         RunOutcome::Failed { .. } => "failed",
@@ -352,7 +390,13 @@ fn record_end(span: &Span, RunCompletion { end, usage }: &RunCompletion) {
 /// Result of the preparation.
 enum PreparedRun {
     /// There is work for the model.
-    Turn { turn: Box<Turn>, agent: AgentProfile, model: Arc<dyn ModelClient>, dialect: DialectName },
+    Turn {
+        turn: Box<Turn>,
+        agent: AgentProfile,
+        model: Arc<dyn ModelClient>,
+        dialect: DialectName,
+        budget: RunBudget,
+    },
     /// The run has already ended.
     Ended(RunOutcome),
 }
@@ -371,6 +415,18 @@ impl Drop for CounterGuard<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
+}
+
+/// Midnight of today here, in milliseconds since the Unix epoch.
+fn day_start_ms() -> i64 {
+    let now = jiff::Zoned::now();
+    now.start_of_day().unwrap_or(now).timestamp().as_millisecond()
+}
+
+fn unknown_price_notice(model: &str) -> String {
+    format!(
+        "the price of `{model}` is not known; for the budget its tokens cost as much as those of the most expensive model that zero knows, until `models` in the settings names its prices"
+    )
 }
 
 fn internal_error() -> RunOutcome {

@@ -6,8 +6,10 @@ use zero_core::{RunId, SessionId};
 
 use super::claims;
 use super::database_error::DatabaseError;
+use super::run_usages;
 use super::sessions::{find_row, from_sql_int, no_session_error, to_json, to_sql_int};
 use crate::event::{Event, EventKind, OpaqueEvent};
+use crate::run_usage::UsageEntry;
 use crate::store::{ClaimEpoch, LedgerReadLimit, NewEvent};
 
 /// Serialized entries. The caller serializes them, so that the writer thread has less work.
@@ -17,6 +19,8 @@ pub(super) struct EncodedEvents {
     newest_ms: i64,
     /// Total size in bytes.
     pub(super) bytes: usize,
+    /// What they say about the usage of runs.
+    usages: Vec<UsageEntry>,
 }
 
 struct EncodedEvent {
@@ -27,8 +31,12 @@ struct EncodedEvent {
 
 impl EncodedEvents {
     pub(super) fn from_events(events: &[NewEvent]) -> Result<Self, DatabaseError> {
-        let mut entries =
-            Self { rows: Vec::with_capacity(events.len()), newest_ms: i64::MIN, bytes: 0 };
+        let mut entries = Self {
+            rows: Vec::with_capacity(events.len()),
+            newest_ms: i64::MIN,
+            bytes: 0,
+            usages: events.iter().filter_map(UsageEntry::from_event).collect(),
+        };
         for event in events {
             let run = event.run.as_ref().map(|run| run.as_str().to_owned());
             let body = to_json(&event.kind)?;
@@ -71,6 +79,7 @@ pub(super) fn append(
     for (entry, seq) in entries.rows.iter().zip(first..) {
         insert.execute((row, seq, &entry.run, entry.time_ms, &entry.body))?;
     }
+    run_usages::apply(db, session, &entries.usages)?;
     Ok(from_sql_int(first))
 }
 

@@ -18,6 +18,7 @@ const MIGRATIONS: &[&str] = &[
     SCHEMA_V3_TOOL_OUTCOMES,
     SCHEMA_V4_SESSION_CLAIMS,
     SCHEMA_V5_KEYS_PER_OWNER,
+    SCHEMA_V6_RUN_USAGE,
 ];
 
 /// `…_folded` columns are used for search: see [`super::sessions::fold_case`]. A folder is stored
@@ -158,6 +159,27 @@ const SCHEMA_V5_KEYS_PER_OWNER: &str = "
         WHERE removed = 0 AND label IS NOT NULL;
     CREATE INDEX sessions_removed ON sessions (row) WHERE removed = 1;
     CREATE VIEW live_sessions AS SELECT * FROM sessions WHERE removed = 0;
+";
+
+/// What runs used, which is kept when their sessions are deleted. The model of earlier runs is only in
+/// their entries and not looked up.
+const SCHEMA_V6_RUN_USAGE: &str = "
+    CREATE TABLE run_usage (
+        run TEXT NOT NULL PRIMARY KEY,
+        session TEXT NOT NULL,
+        session_key TEXT NOT NULL,
+        owner TEXT NOT NULL,
+        agent TEXT NOT NULL,
+        model TEXT NOT NULL,
+        started_ms INTEGER NOT NULL,
+        usage TEXT NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX run_usage_by_time ON run_usage (started_ms, run);
+    CREATE INDEX run_usage_by_session ON run_usage (session);
+    INSERT INTO run_usage
+        SELECT runs.id, sessions.id, sessions.key, sessions.owner, sessions.agent,
+            coalesce(sessions.model, '(unknown)'), runs.started_ms, runs.usage
+        FROM runs JOIN sessions ON sessions.row = runs.session;
 ";
 
 /// Checks that the file is new or has a known version.

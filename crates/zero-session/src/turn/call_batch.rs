@@ -25,11 +25,14 @@ const JOB_OUTPUT_TOOL: &str = "BashOutput";
 /// Result of a call that did not start.
 pub(crate) const NOT_RUN: &str = "not run: the run was stopped before its turn came";
 
-/// Whether the model wrote a call completely.
+/// Whether a call can run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum CallCompleteness {
-    Complete,
+pub(super) enum CallReadiness {
+    Ready,
+    /// The model did not write it completely.
     Truncated,
+    /// The budget allows no more calls.
+    OverBudget,
 }
 
 /// A call and its state before execution.
@@ -71,12 +74,16 @@ impl BatchedCall {
         transcript_id: String,
         name: String,
         input: &ToolInput,
-        written: CallCompleteness,
+        readiness: CallReadiness,
         tools: &[CatalogEntry],
     ) -> Self {
         let tool = tools.iter().find(|tool| tool.name == name);
-        let hopeless = match (tool, input, written) {
-            (_, _, CallCompleteness::Truncated) => Some(ToolError::invalid(
+        let hopeless = match (tool, input, readiness) {
+            (_, _, CallReadiness::OverBudget) => Some(ToolError::failed(
+                ErrorReason::ResourceExhausted,
+                "not run: the budget of tool calls is used up",
+            )),
+            (_, _, CallReadiness::Truncated) => Some(ToolError::invalid(
                 ErrorReason::SchemaViolation,
                 "the answer was cut before this call was complete, so it was not run; write less at a time, for example in several calls",
             )),

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use crate::event::{ResultContent, TokenUsage};
 use crate::message::{MessageBlock, ModelMessage, ToolInput};
-use crate::model::TokenPrices;
 use crate::turn::RequestContext;
 
 /// Approximate bytes per token in most languages and models.
@@ -80,19 +79,6 @@ impl ContextMeter {
     }
 }
 
-/// Adds the cost of the tokens, unless the provider reported it.
-pub(super) fn add_cost(usage: TokenUsage, prices: Option<TokenPrices>) -> TokenUsage {
-    let (Some(prices), None) = (prices, usage.cost_usd) else { return usage };
-    let cached = usage.cache_read_tokens.saturating_add(usage.cache_write_tokens);
-    #[expect(clippy::cast_precision_loss, reason = "tokens of one answer are few")]
-    let cost = |tokens: u64, price: f64| tokens as f64 * price / 1_000_000.0;
-    let total = cost(usage.input_tokens.saturating_sub(cached), prices.input)
-        + cost(usage.output_tokens, prices.output)
-        + cost(usage.cache_read_tokens, prices.cache_read)
-        + cost(usage.cache_write_tokens, prices.cache_write);
-    TokenUsage { cost_usd: Some(total), ..usage }
-}
-
 fn estimate_all(context: &RequestContext, transcript: &[Arc<ModelMessage>]) -> u64 {
     let tools = context.tools.weight(|tool| {
         text_tokens(&tool.description) + text_tokens(&tool.input_schema.to_string()) + FRAME_TOKENS
@@ -153,23 +139,6 @@ mod tests {
         check(0, 1000, u64::MAX, false);
         check(790, 850, 1000, false);
         check(790, 891, 1000, true);
-    }
-
-    #[test]
-    fn cached_tokens_have_own_price() {
-        let prices = TokenPrices { input: 1.0, output: 10.0, cache_read: 0.1, cache_write: 2.0 };
-        let usage = TokenUsage {
-            input_tokens: 3_000_000,
-            output_tokens: 1_000_000,
-            cache_read_tokens: 1_000_000,
-            cache_write_tokens: 1_000_000,
-            cost_usd: None,
-        };
-        let cost = add_cost(usage, Some(prices)).cost_usd.unwrap();
-        assert!((cost - 13.1).abs() < 1e-9, "{cost}");
-        let priced = TokenUsage { cost_usd: Some(0.5), ..usage };
-        assert_eq!(add_cost(priced, Some(prices)).cost_usd, Some(0.5));
-        assert_eq!(add_cost(usage, None).cost_usd, None);
     }
 
     #[test]

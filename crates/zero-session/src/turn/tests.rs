@@ -19,6 +19,7 @@ fn config() -> TurnConfig {
         dialect: Some(DialectName::Canonical),
         call_seed: 0,
         turns_max: 20,
+        calls_max: None,
         parallel_calls_max: 2,
         thinking: ThinkingEffort::Default,
         context_window: 100_000,
@@ -299,6 +300,33 @@ fn impossible_call_is_answered_without_running() {
         message.contains("there is no tool `Zebra`; the tools are Read, Grep, Write"),
         "{message}"
     );
+}
+
+#[test]
+fn call_beyond_the_budget_is_answered_without_running() {
+    let one = TurnConfig { calls_max: Some(1), ..config() };
+    let mut turn = Turn::new(one, Vec::new(), TurnGoal::Answer(ModelMessage::user("go")));
+    for input in after_request(vec![reply_done("Write:1 Write:2"), call_ended(0, "ok")]) {
+        turn.step(input);
+    }
+    let message = format!("{:?}", turn.transcript[2]);
+    assert!(message.contains("not run: the budget of tool calls is used up"), "{message}");
+    assert_eq!(turn.usage().tool_calls, 2);
+}
+
+#[test]
+fn requests_are_counted_with_retries_and_those_of_tools() {
+    let mut turn = Turn::new(config(), Vec::new(), TurnGoal::Answer(ModelMessage::user("go")));
+    let retry = TurnInput::Model(ModelEvent::Retrying {
+        error: ModelError::new(ModelErrorKind::Server, "busy"),
+        after: std::time::Duration::ZERO,
+        attempts: 1,
+    });
+    let used = TurnInput::Used(TokenUsage { input_tokens: 5, requests: 1, ..Default::default() });
+    for input in after_request(vec![retry, reply_done("Write:1"), used]) {
+        turn.step(input);
+    }
+    assert_eq!((turn.usage().requests, turn.usage().input_tokens), (3, 15));
 }
 
 #[test]

@@ -21,6 +21,8 @@ pub struct TurnConfig {
     pub call_seed: u128,
     /// Maximum number of model requests.
     pub turns_max: u32,
+    /// Maximum number of tool calls; `None` is no limit.
+    pub calls_max: Option<u64>,
     /// Maximum number of concurrent read-only calls.
     pub parallel_calls_max: usize,
     /// Thinking effort.
@@ -84,6 +86,8 @@ pub enum TurnInput {
         /// Outcome of the call.
         outcome: ToolOutcome,
     },
+    /// A call used the model for itself.
+    Used(TokenUsage),
     /// The user's answer to [`TurnAction::AskUser`].
     Guard(LoopGuardAnswer),
     /// The summary, in response to [`TurnAction::Summarise`].

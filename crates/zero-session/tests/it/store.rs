@@ -197,7 +197,7 @@ async fn first_version_file_is_measured_on_open() {
     let size = store.size(&made.id).await.unwrap();
     assert!(size > 5200, "{size}");
     drop(store);
-    let first = "DROP VIEW live_sessions; DROP INDEX sessions_by_key; DROP INDEX sessions_by_label;
+    let first = "DROP TABLE run_usage; DROP VIEW live_sessions; DROP INDEX sessions_by_key; DROP INDEX sessions_by_label;
                  DROP INDEX sessions_removed; ALTER TABLE sessions DROP COLUMN removed;
                  DROP INDEX runs_unfinished_by_session; ALTER TABLE sessions DROP COLUMN node;
                  ALTER TABLE sessions DROP COLUMN epoch;
@@ -219,7 +219,7 @@ fn unusable_file_is_refused_unchanged() {
     check("`{path}` is a database, but not one of zero's", sqlite("PRAGMA user_version = 1"));
     check("`{path}` is a database, but not one of zero's", sqlite("PRAGMA application_id = 7"));
     check(
-        "`{path}` was written by a newer zero (its version is 99, this zero knows 5); update zero",
+        "`{path}` was written by a newer zero (its version is 99, this zero knows 6); update zero",
         |path| {
             drop(SqliteStore::open(path).unwrap());
             sqlite("PRAGMA user_version = 99; PRAGMA journal_mode = DELETE")(path);
@@ -362,7 +362,7 @@ async fn ledger_of_version_2_is_read() {
         Connection::open(&path)
             .unwrap()
             .pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0));
-    assert_eq!(version.unwrap(), 5);
+    assert_eq!(version.unwrap(), 6);
 }
 
 #[tokio::test]

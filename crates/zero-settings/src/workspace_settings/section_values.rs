@@ -6,6 +6,7 @@ use zero_runtime::{Hook, HookSettings};
 
 use super::WorkspaceSettings;
 use crate::acp::AcpSettings;
+use crate::budgets::BudgetSettings;
 use crate::gateway::GatewaySettings;
 use crate::hooks::{AFTER_KEY, BEFORE_KEY};
 use crate::lsp_servers::ConfiguredLspServers;
@@ -40,6 +41,15 @@ impl WorkspaceSettings {
     pub fn retention(&self) -> DataRetentionSettings {
         DataRetentionSettings::from_values(|key| {
             self.active_entries().find(|entry| entry.key == key)?.value.as_u64()
+        })
+    }
+
+    /// The budgets in the user's own file.
+    pub fn budgets(&self) -> BudgetSettings {
+        BudgetSettings::from_values(|key| {
+            let entry = self.active_entries().find(|entry| entry.key == key)?;
+            // The file was checked when it was read.
+            serde_json::from_value(entry.value.clone()).ok()
         })
     }
 

@@ -1,11 +1,14 @@
 //! Command-line arguments of `zero run`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
+use zero_core::Budget;
 use zero_policy::PermissionMode;
 
 use super::gateway::RemoteGatewayArgs;
+use super::value_parsers;
 
 /// `zero run`
 #[derive(Debug, Args)]
@@ -27,7 +30,7 @@ zero asks on the terminal before it does anything that needs permission. Without
 denies such calls and reports how to allow them.
 
 Exit codes: 0 answered, 1 failed, 2 wrong usage, 3 something that needs permission was denied,
-4 stopped by a token or turn limit, 130 interrupted.")]
+4 stopped by a token or turn limit or a budget, 130 interrupted.")]
 pub struct RunArgs {
     /// Prompt to send, or `-` to read it from stdin
     #[arg(value_name = "PROMPT")]
@@ -56,6 +59,12 @@ pub struct RunArgs {
     /// Continue a session of this folder: this one, or one that you pick from a list
     #[arg(long, value_name = "KEY", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     pub resume: Option<String>,
+    /// Most US dollars that this run may cost, such as 0.50
+    #[arg(long, value_name = "USD", value_parser = value_parsers::dollars)]
+    pub budget: Option<f64>,
+    /// Longest working time of this run, such as 10m; waiting for your answers does not count
+    #[arg(long, value_name = "TIME", value_parser = value_parsers::some_time)]
+    pub max_time: Option<Duration>,
     /// Folder to work in [default: current folder]
     #[arg(long, value_name = "DIR")]
     pub cwd: Option<PathBuf>,
@@ -80,4 +89,13 @@ pub struct RunArgs {
     /// Remote gateway to use.
     #[command(flatten)]
     pub remote: RemoteGatewayArgs,
+}
+
+impl RunArgs {
+    /// What the command line allows the run to spend.
+    pub(crate) fn budget(&self) -> Option<Budget> {
+        let seconds = self.max_time.map(|time| time.as_secs().max(1));
+        let budget = Budget { usd: self.budget, seconds, ..Budget::default() };
+        Some(budget).filter(Budget::is_limited)
+    }
 }

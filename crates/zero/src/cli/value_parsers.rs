@@ -29,6 +29,15 @@ pub(super) fn look_back(text: &str) -> Result<Duration, String> {
     some_time(text).map_err(|_| format!("`{text}` is not a time such as `12h` or `30d`"))
 }
 
+/// Parses an amount of US dollars, with or without a `$`.
+pub(super) fn dollars(text: &str) -> Result<f64, String> {
+    let amount = text.strip_prefix('$').unwrap_or(text).parse::<f64>();
+    amount
+        .ok()
+        .filter(|amount| amount.is_finite() && *amount >= 0.0)
+        .ok_or_else(|| format!("`{text}` is not an amount of dollars such as `0.50`"))
+}
+
 /// Parses a calendar day.
 pub(super) fn day(text: &str) -> Result<Date, String> {
     text.parse().map_err(|_| format!("`{text}` is not a day such as `2026-01-31`"))

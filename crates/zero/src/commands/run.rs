@@ -159,6 +159,7 @@ async fn run_turn(
         message: prompt,
         idempotency_key: run_id.clone(),
         attachments: images,
+        budget: args.budget(),
         ..ChatSendParams::default()
     };
     // While a request is not answered, events are read: the client reads no answers while its queue

@@ -52,6 +52,7 @@ fn help_lists_commands() {
       memory       List, add, edit and remove the notes that sessions start with
       undo         Undo a file change made by a tool
       stats        Show call counts, results and durations per tool
+      usage        Show what runs used: tokens, requests, calls, time and cost
       audit        Show and verify the audit log of tool calls
       config       Show and change settings
       trust        Review a folder's settings and trust it
@@ -73,7 +74,7 @@ fn help_lists_commands() {
       1    error
       2    wrong usage
       3    denied
-      4    `zero run`: stopped by a token or turn limit
+      4    `zero run`: stopped by a token or turn limit or a budget
       10   `zero policy`: zero would ask
       20   `zero policy`: the call would be denied
       130  `zero run`: interrupted

@@ -6,6 +6,7 @@ mod acp;
 mod acp_wire;
 mod attacks;
 mod audit;
+mod budgets;
 mod commands;
 mod config;
 #[cfg(all(feature = "lsp", feature = "web"))]

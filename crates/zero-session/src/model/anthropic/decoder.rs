@@ -184,7 +184,7 @@ impl MessagesDecoder {
             output_tokens: self.output_tokens,
             cache_read_tokens: self.cache_read_tokens,
             cache_write_tokens: self.cache_write_tokens,
-            cost_usd: None,
+            ..TokenUsage::default()
         }
     }
 }

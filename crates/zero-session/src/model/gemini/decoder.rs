@@ -203,7 +203,7 @@ impl GeminiDecoder {
             output_tokens: self.answer_tokens.saturating_add(self.thought_tokens),
             cache_read_tokens: self.cached_tokens,
             cache_write_tokens: 0,
-            cost_usd: None,
+            ..TokenUsage::default()
         }
     }
 }

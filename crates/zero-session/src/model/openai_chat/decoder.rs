@@ -353,6 +353,6 @@ fn parse_usage(usage: &Value) -> TokenUsage {
         // DeepSeek uses its own field name.
         cache_read_tokens: cached.max(read_tokens(usage, "/prompt_cache_hit_tokens")),
         cache_write_tokens: read_tokens(usage, "/prompt_tokens_details/cache_write_tokens"),
-        cost_usd: None,
+        ..TokenUsage::default()
     }
 }

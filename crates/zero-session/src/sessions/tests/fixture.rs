@@ -657,6 +657,7 @@ fn end_line(end: &RunOutcome) -> String {
         RunOutcome::Completed => "completed".to_owned(),
         RunOutcome::MaxTokens => "max tokens".to_owned(),
         RunOutcome::MaxTurns { turns } => format!("after {turns} turns"),
+        RunOutcome::Budget { .. } => "budget".to_owned(),
         RunOutcome::Refused { .. } => "refused".to_owned(),
         RunOutcome::Aborted { by } => format!("aborted by {by}"),
         RunOutcome::Failed { kind, .. } => format!("failed {kind}"),

@@ -10,6 +10,7 @@ use zero_runtime::tool::BoxFuture;
 use crate::event::{Event, EventKind, RunOutcome, TokenUsage};
 use crate::key::SessionAddress;
 use crate::message::ModelMessage;
+use crate::run_usage::{RunUsage, RunUsageOwner, RunUsageQuery, UsageEntry};
 use crate::store::*;
 
 use super::store_conformance;
@@ -28,6 +29,7 @@ struct MemStoreState {
     /// In order of their beginning.
     runs: Vec<RunRecord>,
     grants: BTreeMap<SessionId, Vec<GrantRecord>>,
+    usages: Vec<RunUsage>,
     claims: BTreeMap<SessionId, SessionClaim>,
     made: u128,
     writes: usize,
@@ -173,6 +175,9 @@ impl MemStoreState {
         if let (Some(record), Some(newest)) = (self.by_id(session), newest) {
             record.updated_ms = record.updated_ms.max(newest);
         }
+        for entry in entries.iter().filter_map(UsageEntry::from_event) {
+            self.apply_usage(session, &entry);
+        }
         let ledger = self.ledgers.entry(session.clone()).or_default();
         let mut written = Vec::new();
         for NewEvent { run, time_ms, kind } in entries {
@@ -182,6 +187,19 @@ impl MemStoreState {
             written.push(event);
         }
         written
+    }
+
+    fn apply_usage(&mut self, session: &SessionId, entry: &UsageEntry) {
+        if let Some(usage) = self.usages.iter_mut().find(|usage| usage.run == entry.run) {
+            return usage.apply(entry);
+        }
+        let Ok(record) = self.require(session) else { return };
+        let of = RunUsageOwner {
+            session: session.clone(),
+            session_key: record.key.to_string(),
+            owner: record.owner.clone(),
+        };
+        self.usages.extend(RunUsage::begin(entry, of));
     }
 
     fn claim(
@@ -639,6 +657,18 @@ impl Store for MemStore {
             let mut open: Vec<RunRecord> = open.filter(is_of).cloned().collect();
             open.sort_by_key(|run| run.started_ms);
             open
+        })
+    }
+
+    fn run_usages(&self, query: RunUsageQuery) -> BoxFuture<'_, Result<Vec<RunUsage>, StoreError>> {
+        self.read(move |state| {
+            let found = state.usages.iter().filter(|usage| query.matches(usage));
+            let mut found: Vec<RunUsage> = found.cloned().collect();
+            found.sort_by(|a, b| {
+                (a.started_ms, a.run.as_str()).cmp(&(b.started_ms, b.run.as_str()))
+            });
+            found.truncate(RunUsageQuery::PAGE_MAX);
+            found
         })
     }
 

@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::fixture::{SessionTestBed, run_id};
+use crate::budget::BudgetRules;
 use crate::event::PromptAttachment;
 use crate::sessions::{Prompt, SessionLimits};
+use zero_core::Budget;
 use zero_runtime::ApprovalAnswer;
 use zero_runtime::tool_backend::FolderAccess;
 
@@ -335,4 +337,67 @@ async fn run_stops_at_deadline_or_turn_limit() {
     let few = SessionLimits { turns_max: 1, ..SessionLimits::default() };
     let fixture = SessionTestBed::with_limits(&["Read:1"], few).await;
     assert!(fixture.run("go").await.ends_with("completed / ended after 1 turns"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn run_ends_when_its_budget_is_used_up() {
+    let with = |budgets| SessionLimits { budgets, ..SessionLimits::default() };
+    let of_run = |run| BudgetRules { run, ..BudgetRules::default() };
+    let tokens = |tokens| Budget { tokens: Some(tokens), ..Budget::default() };
+    // Each reply uses 11 tokens.
+    let answers = &["Read:1", "Read:2", "done"];
+    let fixture = SessionTestBed::with_limits(answers, with(of_run(tokens(20)))).await;
+    let lines = fixture.run("go").await;
+    assert!(lines.ends_with("tool Read / completed / ended budget"), "{lines}");
+    fixture.check_ledger().await;
+    let fixture = SessionTestBed::with_limits(answers, with(of_run(tokens(27)))).await;
+    let lines = fixture.run("go").await;
+    assert!(
+        lines.contains("notice budget") && lines.ends_with("text done / usage / ended completed"),
+        "{lines}"
+    );
+
+    let few = Budget { requests: Some(1), ..Budget::default() };
+    let fixture = SessionTestBed::with_limits(answers, with(of_run(few))).await;
+    assert!(fixture.run("go").await.ends_with("completed / ended budget"));
+    let none = Budget { tool_calls: Some(0), ..Budget::default() };
+    let fixture = SessionTestBed::with_limits(answers, with(of_run(none))).await;
+    assert!(fixture.run("go").await.ends_with("tool Read / failed / ended budget"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn budget_of_session_and_owner_counts_all_runs() {
+    for scope in ["session", "owner", "agent"] {
+        let budget = Budget { tokens: Some(20), ..Budget::default() };
+        let mut budgets = BudgetRules::default();
+        match scope {
+            "session" => budgets.session = budget,
+            "owner" => budgets.owner = budget,
+            _ => budgets.agent = budget,
+        }
+        let limits = SessionLimits { budgets, ..SessionLimits::default() };
+        let mut fixture = SessionTestBed::with_limits(&["one", "two", "three"], limits).await;
+        for text in ["a", "b"] {
+            assert!(fixture.run(text).await.ends_with("ended completed"), "{scope}");
+        }
+        assert!(fixture.run("c").await.ends_with("ended budget"), "{scope}");
+        let owner = fixture.key.owner.clone();
+        fixture.switch_session("other", &owner).await;
+        let ends = if scope == "session" { "ended completed" } else { "ended budget" };
+        assert!(fixture.run("d").await.ends_with(ends), "{scope}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn run_ends_when_its_working_time_is_used_up() {
+    let fixture = SessionTestBed::with_limits(&["Hang:1"], SessionLimits::default()).await;
+    let budget = Budget { seconds: Some(5), ..Budget::default() };
+    let text = "go".to_owned();
+    let prompt = Prompt { text, budget, reach: FolderAccess::Anywhere, ..Prompt::default() };
+    fixture.sessions.send(&fixture.key, run_id("go"), prompt).await.unwrap();
+    fixture.wait_for_run("go").await;
+    let lines = fixture.ledger_lines().await;
+    assert!(lines.ends_with("tool Hang / cancelled / ended budget"), "{lines}");
+    let usages = fixture.sessions.store().run_usages(Default::default()).await.unwrap();
+    assert!((5_000..6_000).contains(&usages[0].usage.work_ms), "{usages:?}");
 }

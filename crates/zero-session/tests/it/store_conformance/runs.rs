@@ -8,7 +8,8 @@ use super::{
     StoreConformanceCheck, assert_no_session, claim, create_session, event_seqs, event_text,
     new_run, read_session, run_id, text_event, unknown_session,
 };
-use zero_session::event::{RunOutcome, TokenUsage};
+use zero_session::event::{EventKind, RunOutcome, TokenUsage};
+use zero_session::run_usage::RunUsageQuery;
 use zero_session::store::{BeginRunOutcome, LedgerReadLimit, NewEvent, NewRun, RunRecord, Store};
 
 pub(super) const CHECKS: &[StoreConformanceCheck] = &[
@@ -20,6 +21,7 @@ pub(super) const CHECKS: &[StoreConformanceCheck] = &[
         Box::pin(unfinished_runs_are_listed_by_node(store))
     }),
     ("what runs took adds up", |store| Box::pin(usage_adds_up(store))),
+    ("the usage of runs is that of the ledger", |store| Box::pin(usage_follows_ledger(store))),
 ];
 
 const USAGE: TokenUsage = TokenUsage {
@@ -28,6 +30,9 @@ const USAGE: TokenUsage = TokenUsage {
     cache_read_tokens: 3,
     cache_write_tokens: 4,
     cost_usd: Some(0.25),
+    requests: 2,
+    tool_calls: 5,
+    work_ms: 7,
 };
 
 async fn run_begins_once(store: Arc<dyn Store>) {
@@ -179,6 +184,51 @@ async fn unfinished_runs_are_listed_by_node(store: Arc<dyn Store>) {
     }
 }
 
+/// The usage of a run follows its entries, in every state of the run, and outlives the session.
+async fn usage_follows_ledger(store: Arc<dyn Store>) {
+    let id = create_session(&store, "a").await.id;
+    let entry = |name: &str, time_ms, kind| NewEvent { run: Some(run_id(name)), time_ms, kind };
+    // Old ones are not kept.
+    let base = zero_runtime::clock::now_ms();
+    let list = |query: RunUsageQuery| {
+        let store = Arc::clone(&store);
+        async move { store.run_usages(query).await.unwrap() }
+    };
+    let started = |model: &str| EventKind::RunStarted { agent: "main".into(), model: model.into() };
+    let reported =
+        |run_usage| EventKind::UsageReported { run_usage, context_tokens: 0, context_window: 0 };
+    for (name, time_ms) in [("r1", base), ("r2", base + 1)] {
+        store.begin_run(new_run(name, &id, vec![text_event("x")])).await.unwrap();
+        let claim = Some(claim(&*store, &id).await);
+        let half = TokenUsage { input_tokens: 1, ..TokenUsage::default() };
+        let entries = vec![entry(name, time_ms, started(name)), entry(name, 30, reported(half))];
+        store.append(&id, claim, entries).await.unwrap();
+        let [.., last] = &list(RunUsageQuery::default()).await[..] else { panic!("no usage") };
+        assert_eq!((last.usage, &*last.model), (half, name));
+        store.append(&id, claim, vec![entry(name, 40, reported(USAGE))]).await.unwrap();
+    }
+    let end = EventKind::RunEnded { end: RunOutcome::Completed, usage: USAGE };
+    let claim_now = claim(&*store, &id).await;
+    for name in ["r1", "r2"] {
+        let last = vec![entry(name, 50, end.clone())];
+        store.end_run(&run_id(name), claim_now, RunOutcome::Completed, USAGE, last).await.unwrap();
+    }
+    super::delete(&store, &id).await;
+    let all = list(RunUsageQuery::default()).await;
+    let names: Vec<_> = all.iter().map(|usage| (usage.run.as_str(), usage.started_ms)).collect();
+    assert_eq!(names, [("r1", base), ("r2", base + 1)]);
+    assert!(all.iter().all(|usage| usage.usage == USAGE && usage.owner == "local"));
+    let after = Some((base, run_id("r1")));
+    assert_eq!(list(RunUsageQuery { after, ..Default::default() }).await, all[1..]);
+    assert_eq!(list(RunUsageQuery { since_ms: base + 1, ..Default::default() }).await, all[1..]);
+    let agent = Some("other".to_owned());
+    assert_eq!(list(RunUsageQuery { agent, ..Default::default() }).await, []);
+    let session = Some(id.clone());
+    let of_session = RunUsageQuery { session, owner: Some("local".into()), ..Default::default() };
+    let spent = store.spending(of_session, Some(run_id("r1"))).await.unwrap();
+    assert_eq!((spent.runs, spent.usage), (1, USAGE));
+}
+
 async fn usage_adds_up(store: Arc<dyn Store>) {
     let id = create_session(&store, "a").await.id;
     let free = TokenUsage { cost_usd: None, ..USAGE };
@@ -195,6 +245,9 @@ async fn usage_adds_up(store: Arc<dyn Store>) {
         cache_read_tokens: 9,
         cache_write_tokens: 12,
         cost_usd: Some(0.5),
+        requests: 6,
+        tool_calls: 15,
+        work_ms: 21,
     };
     assert_eq!(read_session(&store, "a").await.usage, expected);
     let huge = TokenUsage { input_tokens: u64::MAX, ..USAGE };

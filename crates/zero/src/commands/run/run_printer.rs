@@ -334,6 +334,7 @@ impl RunPrinter {
             RunOutcome::MaxTurns { turns } => self.terminal.print_error(&format!(
                 "turn limit reached after {turns} model calls; send \"continue\" in the same session, or raise `maxTurns` of the agent"
             )),
+            RunOutcome::Budget { message } => self.terminal.print_error(message),
             RunOutcome::Refused { message } => {
                 self.terminal.print_error(&format!("the model refused: {message}"));
             }
@@ -407,7 +408,9 @@ impl RunPrinter {
             RunOutcome::Completed if self.denied => ExitOutcome::Denied,
             RunOutcome::Completed if self.is_direct && self.failed => ExitOutcome::Error,
             RunOutcome::Completed => ExitOutcome::Ok,
-            RunOutcome::MaxTokens | RunOutcome::MaxTurns { .. } => ExitOutcome::Limit,
+            RunOutcome::MaxTokens | RunOutcome::MaxTurns { .. } | RunOutcome::Budget { .. } => {
+                ExitOutcome::Limit
+            }
             RunOutcome::Aborted { by } if by == "rpc" => ExitOutcome::Interrupted,
             _ => ExitOutcome::Error,
         }

@@ -150,6 +150,7 @@ fn describe_end(end: &RunOutcome) -> Option<String> {
         RunOutcome::Completed => return None,
         RunOutcome::MaxTokens => "cut off: output limit reached".to_owned(),
         RunOutcome::MaxTurns { turns } => format!("stopped after {turns} model calls"),
+        RunOutcome::Budget { message } => format!("stopped: {message}"),
         RunOutcome::Refused { message } => format!("the model refused: {message}"),
         RunOutcome::Aborted { by } => format!("stopped ({by})"),
         RunOutcome::Failed { message, .. } => format!("failed: {message}"),

@@ -131,7 +131,7 @@ fn text_streams_in_pieces() {
         output_tokens: 42,
         cache_read_tokens: 100,
         cache_write_tokens: 1000,
-        cost_usd: None,
+        ..TokenUsage::default()
     };
     assert_eq!(usage, expected);
 }

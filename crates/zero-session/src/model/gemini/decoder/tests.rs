@@ -86,7 +86,7 @@ fn text_streams_in_pieces() {
         output_tokens: 12,
         cache_read_tokens: 60,
         cache_write_tokens: 0,
-        cost_usd: None,
+        ..TokenUsage::default()
     };
     assert_eq!(reply.unwrap().usage, expected);
 }

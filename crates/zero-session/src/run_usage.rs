@@ -1,0 +1,176 @@
+//! What each run has used: for budgets and for `zero usage`. It is derived from the ledger as that is
+//! written, and kept when the session is deleted.
+
+use serde::{Deserialize, Serialize};
+use zero_core::{RunId, SessionId};
+
+use crate::event::{EventKind, TokenUsage};
+use crate::store::NewEvent;
+
+/// How long the usage of a run is kept.
+pub const KEPT_DAYS: u32 = 400;
+
+/// What one run has used.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunUsage {
+    /// Id of the run.
+    pub run: RunId,
+    /// Id of its session.
+    pub session: SessionId,
+    /// Key of its session.
+    pub session_key: String,
+    /// Owner of the session.
+    pub owner: String,
+    /// Agent of the run.
+    pub agent: String,
+    /// Model of the run.
+    pub model: String,
+    /// When it began, in milliseconds since the Unix epoch.
+    pub started_ms: i64,
+    /// What it used.
+    pub usage: TokenUsage,
+}
+
+/// The session that a run belongs to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RunUsageOwner {
+    pub(crate) session: SessionId,
+    pub(crate) session_key: String,
+    pub(crate) owner: String,
+}
+
+/// What a ledger entry says about the usage of its run.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct UsageEntry {
+    pub(crate) run: RunId,
+    time_ms: i64,
+    change: UsageChange,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum UsageChange {
+    Began { agent: String, model: String },
+    Reported { usage: TokenUsage },
+}
+
+impl UsageEntry {
+    /// Reads an entry; `None` if it says nothing about usage.
+    pub(crate) fn from_event(event: &NewEvent) -> Option<Self> {
+        let change = match &event.kind {
+            EventKind::RunStarted { agent, model } => {
+                UsageChange::Began { agent: agent.clone(), model: model.clone() }
+            }
+            EventKind::UsageReported { run_usage: usage, .. }
+            | EventKind::RunEnded { usage, .. } => UsageChange::Reported { usage: *usage },
+            _ => return None,
+        };
+        Some(Self { run: event.run.clone()?, time_ms: event.time_ms, change })
+    }
+}
+
+impl RunUsage {
+    /// The usage of a run that begins with an entry; `None` if the entry is another one.
+    pub(crate) fn begin(entry: &UsageEntry, of: RunUsageOwner) -> Option<Self> {
+        let UsageChange::Began { agent, model } = &entry.change else { return None };
+        Some(Self {
+            run: entry.run.clone(),
+            session: of.session,
+            session_key: of.session_key,
+            owner: of.owner,
+            agent: agent.clone(),
+            model: model.clone(),
+            started_ms: entry.time_ms,
+            usage: TokenUsage::default(),
+        })
+    }
+
+    /// Adds what an entry of the run says.
+    pub(crate) fn apply(&mut self, entry: &UsageEntry) {
+        if let UsageChange::Reported { usage } = entry.change {
+            self.usage = usage;
+        }
+    }
+}
+
+/// Selects runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RunUsageQuery {
+    /// Only runs of sessions of this owner.
+    pub owner: Option<String>,
+    /// Only runs of this session.
+    pub session: Option<SessionId>,
+    /// Only runs of this agent.
+    pub agent: Option<String>,
+    /// Only runs that began at this time or later, in milliseconds since the Unix epoch.
+    pub since_ms: i64,
+    /// Only runs after this one in the order of the answer.
+    pub after: Option<(i64, RunId)>,
+}
+
+impl RunUsageQuery {
+    /// Runs that one answer of the store contains at most.
+    pub const PAGE_MAX: usize = 1_000;
+
+    /// Whether a run is selected.
+    pub fn matches(&self, usage: &RunUsage) -> bool {
+        let is = |wanted: &Option<String>, found: &str| {
+            wanted.as_deref().is_none_or(|wanted| wanted == found)
+        };
+        let is_after = self.after.as_ref().is_none_or(|(started_ms, run)| {
+            (usage.started_ms, usage.run.as_str()) > (*started_ms, run.as_str())
+        });
+        is(&self.owner, &usage.owner)
+            && is(&self.agent, &usage.agent)
+            && self.session.as_ref().is_none_or(|session| *session == usage.session)
+            && usage.started_ms >= self.since_ms
+            && is_after
+    }
+}
+
+/// What several runs have used together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Spending {
+    /// Number of runs.
+    pub runs: u64,
+    /// What they used; its cost is that of the tokens with a known price.
+    pub usage: TokenUsage,
+    /// Input tokens whose price is not known.
+    pub unpriced_input_tokens: u64,
+    /// Output tokens whose price is not known.
+    pub unpriced_output_tokens: u64,
+}
+
+impl Spending {
+    /// Adds a run.
+    pub fn add(&mut self, run: &RunUsage) {
+        *self += Self::of_run(run.usage);
+    }
+
+    /// What a single run has used.
+    pub fn of_run(usage: TokenUsage) -> Self {
+        let unpriced = |tokens: u64| if usage.cost_usd.is_some() { 0 } else { tokens };
+        Self {
+            runs: 1,
+            usage,
+            unpriced_input_tokens: unpriced(usage.input_tokens),
+            unpriced_output_tokens: unpriced(usage.output_tokens),
+        }
+    }
+
+    /// Input and output tokens.
+    pub fn tokens(&self) -> u64 {
+        self.usage.input_tokens.saturating_add(self.usage.output_tokens)
+    }
+}
+
+impl std::ops::AddAssign for Spending {
+    fn add_assign(&mut self, other: Self) {
+        self.runs = self.runs.saturating_add(other.runs);
+        self.usage += other.usage;
+        self.unpriced_input_tokens =
+            self.unpriced_input_tokens.saturating_add(other.unpriced_input_tokens);
+        self.unpriced_output_tokens =
+            self.unpriced_output_tokens.saturating_add(other.unpriced_output_tokens);
+    }
+}

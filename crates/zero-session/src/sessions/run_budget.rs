@@ -1,0 +1,130 @@
+//! The budgets that a run must keep, and how much of them others have used.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use zero_core::{Budget, RunId};
+
+use crate::budget::{BudgetMeasure, BudgetRules, BudgetScope, budget_uses};
+use crate::event::{RunOutcome, TokenUsage};
+use crate::run_usage::{RunUsageQuery, Spending};
+use crate::store::{SessionRecord, Store, StoreError};
+
+/// The budgets of a run.
+pub(super) struct RunBudget {
+    run: RunId,
+    scopes: Vec<ScopeBudget>,
+    /// What the user was told about.
+    told: HashSet<(BudgetScope, BudgetMeasure)>,
+    /// The lowest limits that were left when the run began.
+    left: Budget,
+}
+
+/// A budget and the runs that share it.
+struct ScopeBudget {
+    scope: BudgetScope,
+    budget: Budget,
+    /// `None` if this run alone uses it.
+    others: Option<RunUsageQuery>,
+}
+
+/// What follows from the budgets.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct BudgetCheck {
+    /// For the user, each once in a run.
+    pub(super) notices: Vec<String>,
+    /// How the run ends, if a budget is used up.
+    pub(super) end: Option<RunOutcome>,
+}
+
+impl RunBudget {
+    /// The budgets that apply to a run; `own` is of its prompt.
+    pub(super) fn new(
+        rules: &BudgetRules,
+        own: Budget,
+        run: &RunId,
+        session: &SessionRecord,
+        day_start_ms: i64,
+    ) -> Self {
+        let query = |scope| {
+            let today = RunUsageQuery { since_ms: day_start_ms, ..RunUsageQuery::default() };
+            match scope {
+                BudgetScope::Run => None,
+                BudgetScope::Session => Some(RunUsageQuery {
+                    session: Some(session.id.clone()),
+                    ..RunUsageQuery::default()
+                }),
+                BudgetScope::Agent => {
+                    Some(RunUsageQuery { agent: Some(session.agent.clone()), ..today })
+                }
+                BudgetScope::Owner => {
+                    Some(RunUsageQuery { owner: Some(session.owner.clone()), ..today })
+                }
+            }
+        };
+        let budget = |scope| match scope {
+            BudgetScope::Run => rules.get(scope).with_lower(own),
+            _ => rules.get(scope),
+        };
+        let scopes = BudgetScope::ALL
+            .into_iter()
+            .map(|scope| ScopeBudget { scope, budget: budget(scope), others: query(scope) })
+            .filter(|one| one.budget.is_limited());
+        Self {
+            run: run.clone(),
+            scopes: scopes.collect(),
+            told: HashSet::new(),
+            left: Budget::default(),
+        }
+    }
+
+    /// Whether dollars are limited.
+    pub(super) fn limits_cost(&self) -> bool {
+        self.scopes.iter().any(|one| one.budget.usd.is_some())
+    }
+
+    /// Most tool calls of this run.
+    pub(super) fn calls_max(&self) -> Option<u64> {
+        self.left.tool_calls
+    }
+
+    /// Longest working time of this run.
+    pub(super) fn time_max(&self) -> Option<Duration> {
+        self.left.seconds.map(Duration::from_secs)
+    }
+
+    /// Compares what was used with the budgets. `own` is what this run has used so far.
+    pub(super) async fn check(
+        &mut self,
+        store: &dyn Store,
+        own: TokenUsage,
+    ) -> Result<BudgetCheck, StoreError> {
+        let mut check = BudgetCheck::default();
+        for one in &self.scopes {
+            let mut spent = match &one.others {
+                Some(query) => store.spending(query.clone(), Some(self.run.clone())).await?,
+                None => Spending::default(),
+            };
+            self.left = self.left.with_lower(left_for_run(&one.budget, &spent.usage));
+            spent += Spending::of_run(own);
+            for used in budget_uses(&one.budget, one.scope, &spent) {
+                if used.is_used_up() {
+                    let message = used.end_message();
+                    check.end.get_or_insert(RunOutcome::Budget { message });
+                } else if used.is_notable() && self.told.insert((used.scope, used.measure)) {
+                    check.notices.push(used.notice());
+                }
+            }
+        }
+        Ok(check)
+    }
+}
+
+/// What others leave of the limits that are enforced within a run.
+fn left_for_run(budget: &Budget, others: &TokenUsage) -> Budget {
+    Budget {
+        tool_calls: budget.tool_calls.map(|most| most.saturating_sub(others.tool_calls)),
+        seconds: budget.seconds.map(|most| most.saturating_sub(others.work_ms / 1_000)),
+        ..Budget::default()
+    }
+}

@@ -1,0 +1,240 @@
+//! `zero usage`: what runs used, by day, session, model, agent or owner.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use serde_json::{Value, json};
+use zero_gateway::AuthConfig;
+use zero_session::run_usage::{RunUsage, RunUsageQuery, Spending};
+use zero_session::store::Store;
+
+use super::audit_rows;
+use crate::AppContext;
+use crate::cli::{UsageArgs, UsageGrouping};
+use crate::exit::ExitOutcome;
+use crate::host_setup::small_runtime;
+use crate::terminal::{FAINT, STRONG, TableCell, TextTable, format_short_duration};
+
+/// Columns of the longest bar.
+const BAR_COLUMNS: usize = 16;
+
+/// Name of a group, and what it used.
+type SpendingRow = (String, Spending);
+
+pub(super) fn run(app: &AppContext, args: &UsageArgs) -> anyhow::Result<ExitOutcome> {
+    let workspace = app.config.open_workspace(&[])?;
+    let settings = app.load_settings(&workspace, &[])?;
+    let since = audit_rows::timestamp_before(args.since);
+    let query = RunUsageQuery { since_ms: since.as_millisecond(), ..RunUsageQuery::default() };
+    let runtime = small_runtime()?;
+    let cwd = workspace.cwd().to_owned();
+    let read = runtime.block_on(async {
+        let config = app.gateway_config(&settings, &[], cwd, AuthConfig::deny_all()).await?;
+        read_groups(&**config.sessions.store(), query, args.by).await
+    });
+    runtime.shutdown_background();
+    let (rows, total) = read?;
+    let out = &app.terminal.out;
+    if args.json {
+        out.write_pretty_json(&json!({
+            "since": since.to_string(),
+            "by": args.by.as_str(),
+            "rows": rows.iter().map(|(name, spent)| row_to_json(name, spent)).collect::<Vec<_>>(),
+            "total": spending_to_json(&total),
+        }))?;
+        return Ok(ExitOutcome::Ok);
+    }
+    if rows.is_empty() {
+        out.write("no runs in this time span; use a longer one with `--since 30d`\n")?;
+        return Ok(ExitOutcome::Ok);
+    }
+    out.write(&render(app, args.by, &rows, &total))?;
+    let unpriced = total.unpriced_input_tokens.saturating_add(total.unpriced_output_tokens);
+    if unpriced > 0 {
+        app.terminal.print_note(&format!(
+            "the price of {} tokens is not known; `models` in the settings can name prices",
+            group_digits(unpriced)
+        ));
+    }
+    Ok(ExitOutcome::Ok)
+}
+
+impl UsageGrouping {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Day => "day",
+            Self::Session => "session",
+            Self::Model => "model",
+            Self::Agent => "agent",
+            Self::Owner => "owner",
+        }
+    }
+
+    /// The group of a run.
+    fn name_of(self, usage: &RunUsage) -> String {
+        match self {
+            Self::Day => {
+                let time = Timestamp::from_millisecond(usage.started_ms).unwrap_or_default();
+                time.to_zoned(TimeZone::system()).date().to_string()
+            }
+            Self::Session => usage.session_key.clone(),
+            Self::Model => usage.model.clone(),
+            Self::Agent => usage.agent.clone(),
+            Self::Owner => usage.owner.clone(),
+        }
+    }
+}
+
+/// Sums what the selected runs used: by group, and all of them.
+async fn read_groups(
+    store: &dyn Store,
+    mut query: RunUsageQuery,
+    by: UsageGrouping,
+) -> anyhow::Result<(Vec<SpendingRow>, Spending)> {
+    let (mut groups, mut total) = (BTreeMap::<String, Spending>::new(), Spending::default());
+    loop {
+        let page = store.run_usages(query.clone()).await?;
+        for usage in &page {
+            groups.entry(by.name_of(usage)).or_default().add(usage);
+            total.add(usage);
+        }
+        match page.last() {
+            Some(last) if page.len() == RunUsageQuery::PAGE_MAX => {
+                query.after = Some((last.started_ms, last.run.clone()));
+            }
+            _ => break,
+        }
+    }
+    let mut rows: Vec<SpendingRow> = groups.into_iter().collect();
+    if by != UsageGrouping::Day {
+        // The most expensive first.
+        rows.sort_by(|(_, a), (_, b)| weight(b).total_cmp(&weight(a)));
+    }
+    Ok((rows, total))
+}
+
+/// What bars and order depend on: the cost, or the tokens where nothing has a price.
+fn weight(spent: &Spending) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "for comparison")]
+    let tokens = spent.tokens() as f64 / 1e12;
+    spent.usage.cost_usd.unwrap_or(0.0) + tokens
+}
+
+fn render(app: &AppContext, by: UsageGrouping, rows: &[SpendingRow], total: &Spending) -> String {
+    let out = &app.terminal.out;
+    let mut table = TextTable::new([
+        by.as_str(),
+        "runs",
+        "requests",
+        "tokens in",
+        "cached",
+        "tokens out",
+        "calls",
+        "time",
+        "cost",
+        "",
+    ]);
+    let most = rows.iter().map(|(_, spent)| weight(spent)).fold(0.0, f64::max);
+    let mut add = |name: TableCell, spent: &Spending, bar: String| {
+        let usage = &spent.usage;
+        let percent = usage.cache_read_tokens.saturating_mul(100) / usage.input_tokens.max(1);
+        table.add_row([
+            name,
+            spent.runs.to_string().into(),
+            usage.requests.to_string().into(),
+            group_digits(usage.input_tokens).into(),
+            format!("{percent} %").into(),
+            group_digits(usage.output_tokens).into(),
+            usage.tool_calls.to_string().into(),
+            format_short_duration(Duration::from_millis(usage.work_ms)).into(),
+            format_cost(spent).into(),
+            TableCell::styled(bar, FAINT),
+        ]);
+    };
+    for (name, spent) in rows {
+        add(name.into(), spent, bar(weight(spent), most));
+    }
+    if rows.len() > 1 {
+        add(TableCell::styled("total", STRONG), total, String::new());
+    }
+    table.render(out)
+}
+
+fn bar(weight: f64, most: f64) -> String {
+    if most <= 0.0 {
+        return String::new();
+    }
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
+    let columns = (weight / most * BAR_COLUMNS as f64).ceil() as usize;
+    "█".repeat(columns.min(BAR_COLUMNS))
+}
+
+/// The cost; what has no known price is marked.
+fn format_cost(spent: &Spending) -> String {
+    let is_unpriced = spent.unpriced_input_tokens > 0 || spent.unpriced_output_tokens > 0;
+    match (spent.usage.cost_usd, is_unpriced) {
+        (Some(cost), false) => format!("${cost:.4}"),
+        (Some(cost), true) => format!("${cost:.4} + ?"),
+        (None, true) => "?".to_owned(),
+        (None, false) => "–".to_owned(),
+    }
+}
+
+/// A number with thin groups of three digits.
+fn group_digits(number: u64) -> String {
+    let digits = number.to_string();
+    let groups: Vec<&str> = digits
+        .as_bytes()
+        .rchunks(3)
+        .rev()
+        .map(|group| std::str::from_utf8(group).unwrap_or_default())
+        .collect();
+    groups.join(",")
+}
+
+fn row_to_json(name: &str, spent: &Spending) -> Value {
+    let mut row = spending_to_json(spent);
+    if let Some(fields) = row.as_object_mut() {
+        fields.insert("name".to_owned(), name.into());
+    }
+    row
+}
+
+fn spending_to_json(spent: &Spending) -> Value {
+    let usage = &spent.usage;
+    json!({
+        "runs": spent.runs,
+        "requests": usage.requests,
+        "inputTokens": usage.input_tokens,
+        "outputTokens": usage.output_tokens,
+        "cacheReadTokens": usage.cache_read_tokens,
+        "cacheWriteTokens": usage.cache_write_tokens,
+        "toolCalls": usage.tool_calls,
+        "workMs": usage.work_ms,
+        "costUsd": usage.cost_usd,
+        "unpricedInputTokens": spent.unpriced_input_tokens,
+        "unpricedOutputTokens": spent.unpriced_output_tokens,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digits_are_grouped() {
+        for (number, text) in [(0, "0"), (999, "999"), (1_000, "1,000"), (12_345_678, "12,345,678")]
+        {
+            assert_eq!(group_digits(number), text);
+        }
+    }
+
+    #[test]
+    fn bar_of_the_largest_is_full_and_of_the_smallest_visible() {
+        assert_eq!(bar(2.0, 2.0).chars().count(), BAR_COLUMNS);
+        assert_eq!(bar(0.0001, 2.0).chars().count(), 1);
+        assert_eq!(bar(0.0, 0.0), "");
+    }
+}

@@ -1,0 +1,96 @@
+//! Budgets, and what `zero usage` says was spent.
+
+use serde_json::{Value, json};
+
+use crate::config::{USER_FILE, write_file};
+use crate::model_server::ModelServer;
+use crate::test_program::TestProgram;
+
+/// A program whose model costs a dollar per input token, with more settings. Each request has 10 input
+/// and 5 output tokens.
+fn program_with_prices(more: Value) -> (TestProgram, ModelServer) {
+    let (zero, model) = (TestProgram::new(), ModelServer::start());
+    let mut settings: Value = serde_json::from_str(&model.settings_json(more)).unwrap();
+    settings["models"]["scripted"]["prices"] =
+        json!({"input": 1_000_000, "output": 0, "cacheRead": 0, "cacheWrite": 0});
+    write_file(&zero, USER_FILE, settings.to_string());
+    (zero, model)
+}
+
+const TWO_STEPS: &str =
+    "script:\ncall LS {\"path\": \".\"}\nturn\ncall LS {\"path\": \".\"}\nturn\nsay Well.";
+
+fn usage(zero: &TestProgram, args: &[&str]) -> Value {
+    let args: Vec<&str> = ["usage", "--json"].iter().chain(args).copied().collect();
+    serde_json::from_str(&zero.stdout(&args)).unwrap()
+}
+
+#[test]
+fn run_ends_at_its_budget_and_usage_is_that_of_the_provider() {
+    let (zero, model) = program_with_prices(json!({}));
+    let seen = zero.run(&["run", "--session", "s", "--budget", "20", TWO_STEPS]);
+    assert!(seen.starts_with("exit 4"), "{seen}");
+    assert!(seen.contains("the budget for this run ($20.0000 of $20.00) is used up"), "{seen}");
+    assert_eq!(model.requests().len(), 2);
+    // It goes on where it was.
+    let seen = zero.run(&["run", "--session", "s", "--budget", "20", "hello"]);
+    assert!(seen.starts_with("exit 0"), "{seen}");
+    let by_session = usage(&zero, &["--by", "session"]);
+    let expected = json!({"runs": 2, "requests": 3, "inputTokens": 30, "outputTokens": 15,
+        "toolCalls": 2, "costUsd": 30.0});
+    for (name, value) in expected.as_object().unwrap() {
+        assert_eq!(by_session["total"][name], *value, "{name}: {by_session}");
+    }
+    assert_eq!(by_session["rows"].as_array().unwrap().len(), 1);
+    // What was spent stays known when the session is deleted.
+    zero.stdout(&["sessions", "delete", "s", "--yes"]);
+    assert_eq!(usage(&zero, &["--by", "model"])["total"]["costUsd"], 30.0);
+    let table = zero.stdout(&["usage"]);
+    assert!(table.contains("$30.0000"), "{table}");
+}
+
+#[test]
+fn budget_of_the_day_counts_all_sessions() {
+    let (zero, model) = program_with_prices(json!({"budgets": {"owner": {"requests": 2}}}));
+    for (session, exit) in [("a", "exit 0"), ("b", "exit 0"), ("c", "exit 4")] {
+        let seen = zero.run(&["run", "--session", session, "hello"]);
+        assert!(seen.starts_with(exit), "{session}: {seen}");
+    }
+    assert_eq!(model.requests().len(), 2);
+    let seen = zero.run(&["run", "/read missing.txt"]);
+    assert!(!seen.contains("budget"), "{seen}");
+}
+
+#[test]
+fn unknown_price_is_said_and_counts() {
+    let (zero, model) = (TestProgram::new(), ModelServer::start());
+    write_file(&zero, USER_FILE, model.settings_json(json!({})));
+    let seen = zero.run(&["run", "--budget", "0.0001", TWO_STEPS]);
+    assert!(seen.starts_with("exit 4"), "{seen}");
+    assert!(seen.contains("the price of `scripted` is not known"), "{seen}");
+}
+
+#[test]
+fn invalid_budget_is_refused_with_its_place() {
+    let zero = TestProgram::new();
+    for (budgets, expected) in [
+        (json!({"run": {}}), "this budget limits nothing"),
+        (json!({"run": {"dollars": 1}}), "unknown key `budgets.run.dollars`"),
+        (json!({"week": {"usd": 1}}), "unknown key `budgets.week`"),
+        (json!({"run": {"usd": -1}}), "`usd` must be an amount of dollars"),
+    ] {
+        write_file(&zero, USER_FILE, json!({ "budgets": budgets }).to_string());
+        let seen = zero.run(&["usage"]);
+        assert!(seen.starts_with("exit 2") && seen.contains(expected), "{budgets}: {seen}");
+    }
+    write_file(&zero, USER_FILE, "{}");
+    for args in [
+        &["run", "--budget", "much", "hello"][..],
+        &["run", "--budget", "-1", "hello"],
+        &["run", "--max-time", "0s", "hello"],
+        &["usage", "--by", "week"],
+    ] {
+        let seen = zero.run(args);
+        assert!(seen.starts_with("exit 2"), "{args:?}: {seen}");
+    }
+}
