@@ -6,7 +6,7 @@ use zero_core::Budget;
 
 use crate::model::cost::cost;
 use crate::model::known_models;
-use crate::run_usage::Spending;
+use crate::run_usage::UsageTotal;
 
 /// Share of a budget, in percent, from which the user is told.
 const NOTICE_PERCENT: f64 = 80.0;
@@ -160,7 +160,7 @@ impl fmt::Display for BudgetUse {
 
 /// How much of each limit of a budget is used.
 #[expect(clippy::cast_precision_loss, reason = "for comparison and display")]
-pub fn budget_uses(budget: &Budget, scope: BudgetScope, spent: &Spending) -> Vec<BudgetUse> {
+pub fn budget_uses(budget: &Budget, scope: BudgetScope, spent: &UsageTotal) -> Vec<BudgetUse> {
     let usage = &spent.usage;
     let most = |most: Option<u64>| most.map(|most| most as f64);
     let measures = [
@@ -178,7 +178,7 @@ pub fn budget_uses(budget: &Budget, scope: BudgetScope, spent: &Spending) -> Vec
 
 /// Cost in US dollars. Tokens without a known price cost as much as those of the most expensive model
 /// that zero knows, so that a budget in dollars always ends.
-fn assumed_cost(spent: &Spending) -> f64 {
+fn assumed_cost(spent: &UsageTotal) -> f64 {
     let unpriced = crate::event::TokenUsage {
         input_tokens: spent.unpriced_input_tokens,
         output_tokens: spent.unpriced_output_tokens,
@@ -192,8 +192,8 @@ mod tests {
     use super::*;
     use crate::event::TokenUsage;
 
-    fn spent(usage: TokenUsage) -> Spending {
-        Spending::of_run(usage)
+    fn spent(usage: TokenUsage) -> UsageTotal {
+        UsageTotal::of_run(usage)
     }
 
     #[test]
@@ -209,11 +209,11 @@ mod tests {
             assert_eq!((found.is_notable(), found.is_used_up()), (notable, used_up), "{tokens}");
         }
         let none = Budget { usd: Some(0.0), ..Budget::default() };
-        let [found] = budget_uses(&none, BudgetScope::Owner, &Spending::default())[..] else {
+        let [found] = budget_uses(&none, BudgetScope::Owner, &UsageTotal::default())[..] else {
             panic!()
         };
         assert!(found.is_used_up());
-        assert_eq!(budget_uses(&Budget::default(), BudgetScope::Run, &Spending::default()), []);
+        assert_eq!(budget_uses(&Budget::default(), BudgetScope::Run, &UsageTotal::default()), []);
     }
 
     #[test]

@@ -130,7 +130,7 @@ impl RunUsageQuery {
 /// What several runs have used together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Spending {
+pub struct UsageTotal {
     /// Number of runs.
     pub runs: u64,
     /// What they used; its cost is that of the tokens with a known price.
@@ -141,7 +141,7 @@ pub struct Spending {
     pub unpriced_output_tokens: u64,
 }
 
-impl Spending {
+impl UsageTotal {
     /// Adds a run.
     pub fn add(&mut self, run: &RunUsage) {
         *self += Self::of_run(run.usage);
@@ -164,7 +164,7 @@ impl Spending {
     }
 }
 
-impl std::ops::AddAssign for Spending {
+impl std::ops::AddAssign for UsageTotal {
     fn add_assign(&mut self, other: Self) {
         self.runs = self.runs.saturating_add(other.runs);
         self.usage += other.usage;

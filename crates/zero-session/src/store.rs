@@ -16,7 +16,7 @@ use zero_runtime::tool::BoxFuture;
 use crate::event::{Event, EventKind, RunOutcome, TokenUsage};
 use crate::key::{SessionAddress, SessionKey};
 use crate::message::ModelMessage;
-use crate::run_usage::{RunUsage, RunUsageQuery, Spending};
+use crate::run_usage::{RunUsage, RunUsageQuery, UsageTotal};
 
 /// Stores sessions. A write is acknowledged only once it would survive the death of the process. An
 /// unknown session id results in [`StoreError::NoSession`].
@@ -224,13 +224,13 @@ pub trait Store: Send + Sync {
     fn run_usages(&self, query: RunUsageQuery) -> BoxFuture<'_, Result<Vec<RunUsage>, StoreError>>;
 
     /// What all selected runs have used together, except one of them.
-    fn spending(
+    fn usage_total(
         &self,
         mut query: RunUsageQuery,
         except: Option<RunId>,
-    ) -> BoxFuture<'_, Result<Spending, StoreError>> {
+    ) -> BoxFuture<'_, Result<UsageTotal, StoreError>> {
         Box::pin(async move {
-            let mut total = Spending::default();
+            let mut total = UsageTotal::default();
             loop {
                 let page = self.run_usages(query.clone()).await?;
                 let others = page.iter().filter(|usage| except.as_ref() != Some(&usage.run));

@@ -7,7 +7,7 @@ use zero_core::{Budget, RunId};
 
 use crate::budget::{BudgetMeasure, BudgetRules, BudgetScope, budget_uses};
 use crate::event::{RunOutcome, TokenUsage};
-use crate::run_usage::{RunUsageQuery, Spending};
+use crate::run_usage::{RunUsageQuery, UsageTotal};
 use crate::store::{SessionRecord, Store, StoreError};
 
 /// The budgets of a run.
@@ -102,11 +102,11 @@ impl RunBudget {
         let mut check = BudgetCheck::default();
         for one in &self.scopes {
             let mut spent = match &one.others {
-                Some(query) => store.spending(query.clone(), Some(self.run.clone())).await?,
-                None => Spending::default(),
+                Some(query) => store.usage_total(query.clone(), Some(self.run.clone())).await?,
+                None => UsageTotal::default(),
             };
             self.left = self.left.with_lower(left_for_run(&one.budget, &spent.usage));
-            spent += Spending::of_run(own);
+            spent += UsageTotal::of_run(own);
             for used in budget_uses(&one.budget, one.scope, &spent) {
                 if used.is_used_up() {
                     let message = used.end_message();

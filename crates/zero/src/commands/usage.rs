@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 use zero_gateway::AuthConfig;
-use zero_session::run_usage::{RunUsage, RunUsageQuery, Spending};
+use zero_session::run_usage::{RunUsage, RunUsageQuery, UsageTotal};
 use zero_session::store::Store;
 
 use super::audit_rows;
@@ -21,7 +21,7 @@ use crate::terminal::{FAINT, STRONG, TableCell, TextTable, format_short_duration
 const BAR_COLUMNS: usize = 16;
 
 /// Name of a group, and what it used.
-type SpendingRow = (String, Spending);
+type UsageRow = (String, UsageTotal);
 
 pub(super) fn run(app: &AppContext, args: &UsageArgs) -> anyhow::Result<ExitOutcome> {
     let workspace = app.config.open_workspace(&[])?;
@@ -42,7 +42,7 @@ pub(super) fn run(app: &AppContext, args: &UsageArgs) -> anyhow::Result<ExitOutc
             "since": since.to_string(),
             "by": args.by.as_str(),
             "rows": rows.iter().map(|(name, spent)| row_to_json(name, spent)).collect::<Vec<_>>(),
-            "total": spending_to_json(&total),
+            "total": total_to_json(&total),
         }))?;
         return Ok(ExitOutcome::Ok);
     }
@@ -92,8 +92,8 @@ async fn read_groups(
     store: &dyn Store,
     mut query: RunUsageQuery,
     by: UsageGrouping,
-) -> anyhow::Result<(Vec<SpendingRow>, Spending)> {
-    let (mut groups, mut total) = (BTreeMap::<String, Spending>::new(), Spending::default());
+) -> anyhow::Result<(Vec<UsageRow>, UsageTotal)> {
+    let (mut groups, mut total) = (BTreeMap::<String, UsageTotal>::new(), UsageTotal::default());
     loop {
         let page = store.run_usages(query.clone()).await?;
         for usage in &page {
@@ -107,7 +107,7 @@ async fn read_groups(
             _ => break,
         }
     }
-    let mut rows: Vec<SpendingRow> = groups.into_iter().collect();
+    let mut rows: Vec<UsageRow> = groups.into_iter().collect();
     if by != UsageGrouping::Day {
         // The most expensive first.
         rows.sort_by(|(_, a), (_, b)| weight(b).total_cmp(&weight(a)));
@@ -116,13 +116,13 @@ async fn read_groups(
 }
 
 /// What bars and order depend on: the cost, or the tokens where nothing has a price.
-fn weight(spent: &Spending) -> f64 {
+fn weight(spent: &UsageTotal) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "for comparison")]
     let tokens = spent.tokens() as f64 / 1e12;
     spent.usage.cost_usd.unwrap_or(0.0) + tokens
 }
 
-fn render(app: &AppContext, by: UsageGrouping, rows: &[SpendingRow], total: &Spending) -> String {
+fn render(app: &AppContext, by: UsageGrouping, rows: &[UsageRow], total: &UsageTotal) -> String {
     let out = &app.terminal.out;
     let mut table = TextTable::new([
         by.as_str(),
@@ -137,7 +137,7 @@ fn render(app: &AppContext, by: UsageGrouping, rows: &[SpendingRow], total: &Spe
         "",
     ]);
     let most = rows.iter().map(|(_, spent)| weight(spent)).fold(0.0, f64::max);
-    let mut add = |name: TableCell, spent: &Spending, bar: String| {
+    let mut add = |name: TableCell, spent: &UsageTotal, bar: String| {
         let usage = &spent.usage;
         let percent = usage.cache_read_tokens.saturating_mul(100) / usage.input_tokens.max(1);
         table.add_row([
@@ -172,7 +172,7 @@ fn bar(weight: f64, most: f64) -> String {
 }
 
 /// The cost; what has no known price is marked.
-fn format_cost(spent: &Spending) -> String {
+fn format_cost(spent: &UsageTotal) -> String {
     let is_unpriced = spent.unpriced_input_tokens > 0 || spent.unpriced_output_tokens > 0;
     match (spent.usage.cost_usd, is_unpriced) {
         (Some(cost), false) => format!("${cost:.4}"),
@@ -194,15 +194,15 @@ fn group_digits(number: u64) -> String {
     groups.join(",")
 }
 
-fn row_to_json(name: &str, spent: &Spending) -> Value {
-    let mut row = spending_to_json(spent);
+fn row_to_json(name: &str, spent: &UsageTotal) -> Value {
+    let mut row = total_to_json(spent);
     if let Some(fields) = row.as_object_mut() {
         fields.insert("name".to_owned(), name.into());
     }
     row
 }
 
-fn spending_to_json(spent: &Spending) -> Value {
+fn total_to_json(spent: &UsageTotal) -> Value {
     let usage = &spent.usage;
     json!({
         "runs": spent.runs,

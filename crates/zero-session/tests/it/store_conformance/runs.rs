@@ -225,7 +225,7 @@ async fn usage_follows_ledger(store: Arc<dyn Store>) {
     assert_eq!(list(RunUsageQuery { agent, ..Default::default() }).await, []);
     let session = Some(id.clone());
     let of_session = RunUsageQuery { session, owner: Some("local".into()), ..Default::default() };
-    let spent = store.spending(of_session, Some(run_id("r1"))).await.unwrap();
+    let spent = store.usage_total(of_session, Some(run_id("r1"))).await.unwrap();
     assert_eq!((spent.runs, spent.usage), (1, USAGE));
 }
 
