@@ -44,7 +44,7 @@ use crate::store::{
     BeginRunOutcome, ClaimEpoch, ClaimOutcome, GrantRecord, IdleSession, IdleSessionQuery,
     LedgerReadLimit, NewEvent, NewFork, NewRun, NewSession, OwnerUsage, RunRecord, SessionPage,
     SessionPatch, SessionQuery, SessionRecord, Store, StoreError, StoreUsage, Transcript,
-    TranscriptStart, UnremovedSession, merge_grants,
+    TranscriptStart, UnnamedSession, UnremovedSession, merge_grants,
 };
 
 /// Stores sessions in a SQLite file. Dropping it waits for queued writes and closes the file.
@@ -269,6 +269,20 @@ impl Store for SqliteStore {
                 }
                 Err(error) => Err(error),
             }
+        }))
+    }
+
+    fn unnamed_sessions(&self) -> BoxFuture<'_, Result<Vec<UnnamedSession>, StoreError>> {
+        Box::pin(self.readers.read("list damaged sessions", sessions::list_unnamed))
+    }
+
+    fn delete_unnamed(&self, row: i64) -> BoxFuture<'_, Result<bool, StoreError>> {
+        Box::pin(self.writer.write("remove a session", SMALL_CHANGE_BYTES, move |db| {
+            let is_there = sessions::is_unnamed_row(db, row)?;
+            if is_there {
+                removal::mark(db, row)?;
+            }
+            Ok(is_there)
         }))
     }
 

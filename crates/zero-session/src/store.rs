@@ -101,6 +101,14 @@ pub trait Store: Send + Sync {
         address: &SessionAddress,
     ) -> BoxFuture<'_, Result<bool, StoreError>>;
 
+    /// Sessions whose id, owner or key cannot be read: nobody can name them. At most
+    /// [`UnnamedSession::LIST_MAX`].
+    fn unnamed_sessions(&self) -> BoxFuture<'_, Result<Vec<UnnamedSession>, StoreError>>;
+
+    /// Deletes the session of that row, if its id, owner or key cannot be read. Returns whether it
+    /// was there. Its space is reclaimed later.
+    fn delete_unnamed(&self, row: i64) -> BoxFuture<'_, Result<bool, StoreError>>;
+
     /// Removes what is left of deleted sessions, for example after a crash, and gives free space
     /// back, in steps between which others write. Returns the deleted sessions that damage keeps
     /// from being removed.
@@ -435,6 +443,22 @@ pub struct UnremovedSession {
     pub key: String,
     /// What is damaged and what to do.
     pub problem: String,
+}
+
+/// A session whose id, owner or key cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnnamedSession {
+    /// Number of its row in the store.
+    pub row: i64,
+    /// Its owner, as far as that can be read.
+    pub owner: String,
+    /// Its key, as far as that can be read.
+    pub key: String,
+}
+
+impl UnnamedSession {
+    /// Maximum number of sessions that are listed.
+    pub const LIST_MAX: usize = 100;
 }
 
 /// How much a store holds.

@@ -19,7 +19,7 @@ use zero_session::store::{
     BeginRunOutcome, ClaimEpoch, ClaimOutcome, GrantRecord, IdleSession, IdleSessionQuery,
     LedgerReadLimit, NewEvent, NewFork, NewRun, NewSession, OwnerUsage, RunRecord, SessionPage,
     SessionPatch, SessionQuery, SessionRecord, Store, StoreError, StoreUsage, Transcript,
-    TranscriptStart, UnremovedSession,
+    TranscriptStart, UnnamedSession, UnremovedSession,
 };
 
 pub(crate) async fn sessions() -> SessionManager {
@@ -114,6 +114,14 @@ impl Store for NullServices {
     }
 
     fn delete_unreadable(&self, _: &SessionAddress) -> StoreFuture<'_, bool> {
+        unsupported()
+    }
+
+    fn unnamed_sessions(&self) -> StoreFuture<'_, Vec<UnnamedSession>> {
+        ready_future(Ok(Vec::new()))
+    }
+
+    fn delete_unnamed(&self, _: i64) -> StoreFuture<'_, bool> {
         unsupported()
     }
 

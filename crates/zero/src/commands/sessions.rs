@@ -10,6 +10,7 @@ use anyhow::Context;
 use jiff::Timestamp;
 use serde_json::json;
 use zero_core::event::Event;
+use zero_session::store::UnnamedSession;
 use zero_wire::sessions::{
     SessionsDelete, SessionsDeleteParams, SessionsList, SessionsListParams, SessionsReset,
     SessionsResetParams,
@@ -35,6 +36,8 @@ use crate::terminal::{FAINT, TableCell, TextTable, escape_line};
 
 /// Ledger entries requested per page.
 const PAGE_SIZE: u32 = 1_000;
+/// Most damaged sessions that are named beside a list.
+const UNNAMED_MAX: usize = 10;
 /// Largest number of entries shown or exported.
 const ENTRIES_MAX: usize = 1_000_000;
 
@@ -90,6 +93,7 @@ async fn list_sessions(
         ..SessionsListParams::default()
     };
     let found = gateway.client.request::<SessionsList>(wanted).await?;
+    note_unnamed(app, gateway).await?;
     let out = &app.terminal.out;
     if args.json {
         out.write_pretty_json(&found.sessions)?;
@@ -120,6 +124,19 @@ async fn list_sessions(
             .print_note(&format!("showing {} of {all}; see --limit and --search", found.count));
     }
     Ok(ExitOutcome::Ok)
+}
+
+/// Names the damaged sessions of this machine that cannot be listed.
+async fn note_unnamed(app: &AppContext, gateway: &CliGatewayConnection) -> anyhow::Result<()> {
+    let Some(store) = gateway.local_store() else { return Ok(()) };
+    for UnnamedSession { row, key, .. } in store.unnamed_sessions().await?.iter().take(UNNAMED_MAX)
+    {
+        let key = escape_line(key);
+        app.terminal.print_note(&format!(
+            "a session is damaged and not listed; its key reads `{key}`; delete it with `zero sessions delete --id {row}`"
+        ));
+    }
+    Ok(())
 }
 
 async fn show_session(
@@ -219,20 +236,16 @@ async fn delete_session(
     args: &SessionsDeleteArgs,
     gateway: &CliGatewayConnection,
 ) -> anyhow::Result<ExitOutcome> {
-    let key = find_key(gateway, &args.session).await?;
+    let key = match (&args.session, args.id) {
+        (Some(named), _) => find_key(gateway, named).await?,
+        (None, Some(row)) => return delete_unnamed(app, args, row, gateway).await,
+        (None, None) => return Err(UsageError("name the session to delete".to_owned()).into()),
+    };
     // A damaged session cannot be shown, and its jobs cannot be found: `zero jobs` lists them.
     let shown = SessionKeyParams { session_key: key.clone() };
     let shown = gateway.client.request::<ZeroSessionsShow>(shown).await.ok();
-    if !args.yes {
-        let Some(answers) = app.terminal.answer_source() else {
-            let what =
-                "cannot ask without a terminal; pass --yes to delete the session and its history";
-            return Err(UsageError(what.to_owned()).into());
-        };
-        let question = format!("Delete `{}` and its history?", escape_line(&key));
-        if !matches!(app.terminal.ask(&answers, &question, "y/N").as_deref(), Some("y" | "yes")) {
-            return Ok(ExitOutcome::Denied);
-        }
+    if !confirm_deletion(app, args, &format!("`{}`", escape_line(&key)))? {
+        return Ok(ExitOutcome::Denied);
     }
     let wanted = SessionsDeleteParams { key, ..SessionsDeleteParams::default() };
     let done = gateway.client.request::<SessionsDelete>(wanted).await?;
@@ -246,6 +259,59 @@ async fn delete_session(
         out.write(&format!("deleted `{}`\n", escape_line(&done.key)))?;
     }
     Ok(ExitOutcome::Ok)
+}
+
+/// Deletes a damaged session that nobody can name, by its row in the store of this machine.
+async fn delete_unnamed(
+    app: &AppContext,
+    args: &SessionsDeleteArgs,
+    row: i64,
+    gateway: &CliGatewayConnection,
+) -> anyhow::Result<ExitOutcome> {
+    let Some(store) = gateway.local_store() else {
+        let what = "`--id` names a damaged session of this machine; on a gateway elsewhere, run `zero sessions delete --id` on its machine";
+        return Err(UsageError(what.to_owned()).into());
+    };
+    let missing = || {
+        UsageError(format!(
+            "no damaged session has the number {row}; `zero doctor` shows the numbers; delete others by their key"
+        ))
+    };
+    if !store.unnamed_sessions().await?.iter().any(|session| session.row == row) {
+        return Err(missing().into());
+    }
+    if !confirm_deletion(app, args, &format!("the damaged session {row}"))? {
+        return Ok(ExitOutcome::Denied);
+    }
+    if !store.delete_unnamed(row).await? {
+        return Err(missing().into());
+    }
+    store.reclaim().await?;
+    let out = &app.terminal.out;
+    match args.json {
+        true => out.write_pretty_json(&json!({"id": row, "deleted": true}))?,
+        false => out.write(&format!("deleted the damaged session {row}\n"))?,
+    }
+    Ok(ExitOutcome::Ok)
+}
+
+/// Asks whether to delete, unless that was answered on the command line.
+fn confirm_deletion(
+    app: &AppContext,
+    args: &SessionsDeleteArgs,
+    named: &str,
+) -> Result<bool, UsageError> {
+    if args.yes {
+        return Ok(true);
+    }
+    let Some(answers) = app.terminal.answer_source() else {
+        let what =
+            "cannot ask without a terminal; pass --yes to delete the session and its history";
+        return Err(UsageError(what.to_owned()));
+    };
+    let question = format!("Delete {named} and its history?");
+    let answer = app.terminal.ask(&answers, &question, "y/N");
+    Ok(matches!(answer.as_deref(), Some("y" | "yes")))
 }
 
 /// Kills the jobs that processes on this machine hold for a session.

@@ -418,6 +418,14 @@ impl Store for MemStore {
         self.read(|_| false)
     }
 
+    fn unnamed_sessions(&self) -> BoxFuture<'_, Result<Vec<UnnamedSession>, StoreError>> {
+        self.read(|_| Vec::new())
+    }
+
+    fn delete_unnamed(&self, _: i64) -> BoxFuture<'_, Result<bool, StoreError>> {
+        self.read(|_| false)
+    }
+
     fn reclaim(&self) -> BoxFuture<'_, Result<Vec<UnremovedSession>, StoreError>> {
         self.read(|_| Vec::new())
     }
