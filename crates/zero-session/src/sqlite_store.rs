@@ -41,10 +41,10 @@ use crate::event::{Event, RunOutcome, TokenUsage};
 use crate::key::SessionAddress;
 use crate::message::ModelMessage;
 use crate::store::{
-    BeginRunOutcome, ClaimEpoch, ClaimOutcome, GrantRecord, IdleSession, IdleSessionQuery,
-    LedgerReadLimit, NewEvent, NewFork, NewRun, NewSession, OwnerUsage, RunRecord, SessionPage,
-    SessionPatch, SessionQuery, SessionRecord, Store, StoreError, StoreUsage, Transcript,
-    TranscriptStart, UnnamedSession, UnremovedSession, merge_grants,
+    BeginRunOutcome, ClaimEpoch, ClaimOutcome, ForkPoint, GrantRecord, IdleSession,
+    IdleSessionQuery, LedgerReadLimit, NewEvent, NewFork, NewRun, NewSession, OwnerUsage,
+    RunRecord, SessionPage, SessionPatch, SessionQuery, SessionRecord, Store, StoreError,
+    StoreUsage, Transcript, TranscriptStart, UnnamedSession, UnremovedSession, merge_grants,
 };
 
 /// Stores sessions in a SQLite file. Dropping it waits for queued writes and closes the file.
@@ -192,7 +192,7 @@ impl Store for SqliteStore {
     fn fork(
         &self,
         session: &SessionId,
-        claim: ClaimEpoch,
+        point: ForkPoint,
         fork: NewFork,
         last: NewEvent,
     ) -> BoxFuture<'_, Result<SessionRecord, StoreError>> {
@@ -200,7 +200,7 @@ impl Store for SqliteStore {
         let session = session.clone();
         Box::pin(async move {
             let last = self.map_database_error(VERB, EncodedEvents::from_events(&[last]))?;
-            let copy = move |db: &_| forks::fork(db, &session, claim, &fork, &last, now_ms());
+            let copy = move |db: &_| forks::fork(db, &session, point, &fork, &last, now_ms());
             self.writer.write_with(WriteDurability::Machine, VERB, SMALL_CHANGE_BYTES, copy).await
         })
     }

@@ -50,12 +50,12 @@ pub trait Store: Send + Sync {
     /// usage starts anew. Where the copied texts name the session's id, such as in paths of stored
     /// results, they name the id of the copy. `last` is its last entry.
     ///
-    /// Fails unless the claim is the current one, and with [`StoreError::KeyTaken`] or
+    /// Fails unless the claim of the point is the current one, and with [`StoreError::KeyTaken`] or
     /// [`StoreError::TooMany`].
     fn fork(
         &self,
         session: &SessionId,
-        claim: ClaimEpoch,
+        point: ForkPoint,
         fork: NewFork,
         last: NewEvent,
     ) -> BoxFuture<'_, Result<SessionRecord, StoreError>>;
@@ -332,6 +332,15 @@ pub struct NewSession {
     pub owned_max: u64,
     /// Where its tools run.
     pub tool_host: ToolHostLocation,
+}
+
+/// Up to where a session is copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ForkPoint {
+    /// All of it. The claim is held, so that no run is in the middle.
+    End(ClaimEpoch),
+    /// Without its unfinished runs: no message and no ledger entry of them is copied.
+    LastCompleted,
 }
 
 /// A copy of a session to be created.

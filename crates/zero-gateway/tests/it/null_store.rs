@@ -16,10 +16,10 @@ use zero_session::message::ModelMessage;
 use zero_session::model::catalog::ModelCatalog;
 use zero_session::sessions::{SessionLimits, SessionManager, SessionManagerConfig};
 use zero_session::store::{
-    BeginRunOutcome, ClaimEpoch, ClaimOutcome, GrantRecord, IdleSession, IdleSessionQuery,
-    LedgerReadLimit, NewEvent, NewFork, NewRun, NewSession, OwnerUsage, RunRecord, SessionPage,
-    SessionPatch, SessionQuery, SessionRecord, Store, StoreError, StoreUsage, Transcript,
-    TranscriptStart, UnnamedSession, UnremovedSession,
+    BeginRunOutcome, ClaimEpoch, ClaimOutcome, ForkPoint, GrantRecord, IdleSession,
+    IdleSessionQuery, LedgerReadLimit, NewEvent, NewFork, NewRun, NewSession, OwnerUsage,
+    RunRecord, SessionPage, SessionPatch, SessionQuery, SessionRecord, Store, StoreError,
+    StoreUsage, Transcript, TranscriptStart, UnnamedSession, UnremovedSession,
 };
 
 pub(crate) async fn sessions() -> SessionManager {
@@ -81,7 +81,7 @@ impl Store for NullServices {
     fn fork(
         &self,
         _: &SessionId,
-        _: ClaimEpoch,
+        _: ForkPoint,
         _: NewFork,
         _: NewEvent,
     ) -> StoreFuture<'_, SessionRecord> {

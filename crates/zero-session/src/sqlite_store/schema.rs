@@ -18,6 +18,7 @@ const MIGRATIONS: &[&str] = &[
     SCHEMA_V3_TOOL_OUTCOMES,
     SCHEMA_V4_SESSION_CLAIMS,
     SCHEMA_V5_KEYS_PER_OWNER,
+    SCHEMA_V6_COMPLETED_POINT,
 ];
 
 /// `…_folded` columns are used for search: see [`super::sessions::fold_case`]. A folder is stored
@@ -158,6 +159,13 @@ const SCHEMA_V5_KEYS_PER_OWNER: &str = "
         WHERE removed = 0 AND label IS NOT NULL;
     CREATE INDEX sessions_removed ON sessions (row) WHERE removed = 1;
     CREATE VIEW live_sessions AS SELECT * FROM sessions WHERE removed = 0;
+";
+
+/// The transcript, and the number of its messages, before the oldest unfinished run: see
+/// [`super::runs`]. Unknown for runs that an older zero began.
+const SCHEMA_V6_COMPLETED_POINT: &str = "
+    ALTER TABLE sessions ADD COLUMN completed_transcript INTEGER;
+    ALTER TABLE sessions ADD COLUMN completed_messages INTEGER;
 ";
 
 /// Checks that the file is new or has a known version.

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use anyhow::Context;
 use jiff::Timestamp;
 use serde_json::json;
-use zero_core::event::Event;
+use zero_core::event::{Event, EventKind};
 use zero_session::store::UnnamedSession;
 use zero_wire::sessions::{
     SessionsDelete, SessionsDeleteParams, SessionsList, SessionsListParams, SessionsReset,
@@ -202,6 +202,9 @@ async fn fork_session(
     let session = find_session(gateway, &args.session).await?;
     let wanted = SessionForkParams { session_key: session.session_key, key: args.key.clone() };
     let forked = gateway.client.request::<ZeroSessionsFork>(wanted).await?;
+    if let Some(text) = find_fork_note(gateway, &forked).await {
+        app.terminal.print_note(&escape_line(&text));
+    }
     let out = &app.terminal.out;
     if args.json {
         out.write_pretty_json(&forked)?;
@@ -210,6 +213,21 @@ async fn fork_session(
         out.write(&format!("created `{key}`; continue it with `zero run --session {key}`\n"))?;
     }
     Ok(ExitOutcome::Ok)
+}
+
+/// What the copy says about a run that it was made beside. The copy exists whether or not this can be
+/// read.
+async fn find_fork_note(gateway: &CliGatewayConnection, forked: &SessionInfo) -> Option<String> {
+    let wanted = SessionEventsParams {
+        session_key: forked.session_key.clone(),
+        after: forked.last_seq.saturating_sub(1),
+        limit: Some(1),
+    };
+    let read = gateway.client.request::<ZeroSessionsEvents>(wanted).await.ok()?;
+    read.events.into_iter().find_map(|event| match event.kind {
+        EventKind::Notice { topic, text } if topic == "forked_during_run" => Some(text),
+        _ => None,
+    })
 }
 
 async fn reset_session(
