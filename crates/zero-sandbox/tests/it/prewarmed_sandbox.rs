@@ -331,11 +331,9 @@ fn removed_path_gets_no_placeholder() {
     std::fs::remove_dir(&idea).unwrap();
     std::fs::write(place.0.path().join("ws/go"), "").unwrap();
     wait_for_exit(&running);
-    // Nothing tells when no sandbox is prewarmed.
-    for _ in 0..30 {
-        assert!(!idea.exists(), "the placeholder still exists");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    // A sandbox is prewarmed with a placeholder for the other path.
+    place.wait_until_prewarmed(&spawner);
+    assert!(!idea.exists(), "the placeholder still exists");
 }
 
 /// Without a command, the control groups of a worker have the limits of the last command.
