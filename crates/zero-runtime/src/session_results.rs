@@ -78,8 +78,13 @@ pub fn list(state: &StateDir) -> io::Result<Vec<SessionId>> {
 }
 
 /// Removes the results that the rules no longer keep, of sessions and of single calls. Those of
-/// single calls are kept for a day in any case.
-pub fn expire(state: &StateDir, rules: &ExpiryRules, mode: ExpiryMode) -> io::Result<ExpiryReport> {
+/// single calls are kept for a day in any case, those of sessions that are in use for longer.
+pub fn expire(
+    state: &StateDir,
+    rules: &ExpiryRules,
+    mode: ExpiryMode,
+    in_use: &[SessionId],
+) -> io::Result<ExpiryReport> {
     let mut items = Vec::new();
     for (shelf, is_useless) in [(SESSION_RESULTS, false), (CALL_RESULTS, true)] {
         let shelf = state.child(shelf);
@@ -88,10 +93,12 @@ pub fn expire(state: &StateDir, rules: &ExpiryRules, mode: ExpiryMode) -> io::Re
             if !folder.path().is_dir() {
                 continue;
             }
+            let is_in_use = !is_useless && in_use.iter().any(|session| session.as_str() == name);
             for name in folder.list_names()? {
                 // Another process may have removed it meanwhile.
                 if let (Ok(age), Ok(bytes)) = (folder.age(&name), folder.size(&name)) {
-                    items.push(StoredItem { key: (folder.clone(), name), age, bytes, is_useless });
+                    let key = (folder.clone(), name);
+                    items.push(StoredItem { key, age, bytes, is_useless, is_in_use });
                 }
             }
         }

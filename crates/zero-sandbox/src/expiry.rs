@@ -76,6 +76,8 @@ pub struct StoredItem<K> {
     pub bytes: u64,
     /// Whether it is of no use any more, so that it is removed whatever the rules say.
     pub is_useless: bool,
+    /// Whether a process may use it, so that it is kept whatever the rules say.
+    pub is_in_use: bool,
 }
 
 /// Removes the items that the rules no longer keep, oldest first.
@@ -91,7 +93,8 @@ pub fn expire<K>(
     for item in items {
         let is_old = rules.age_max.is_some_and(|most| item.age > most);
         let is_too_much = rules.bytes_max.is_some_and(|most| bytes_left > most);
-        let is_expired = item.age > RECENT_MAX && (item.is_useless || is_old || is_too_much);
+        let is_expired =
+            item.age > RECENT_MAX && !item.is_in_use && (item.is_useless || is_old || is_too_much);
         if !is_expired || report.removed.count >= PASS_MAX {
             report.kept.add(item.bytes);
             continue;
@@ -129,6 +132,7 @@ mod tests {
             age: DAY * *days + Duration::from_secs(1),
             bytes: 10,
             is_useless: false,
+            is_in_use: false,
         };
         let items: Vec<_> = ages.iter().map(item).collect();
         let rules = ExpiryRules { age_max: age_max.map(|days| DAY * days), bytes_max };
@@ -157,7 +161,8 @@ mod tests {
 
     #[test]
     fn item_that_cannot_be_removed_stays_counted() {
-        let item = StoredItem { key: (), age: DAY * 9, bytes: 7, is_useless: true };
+        let item =
+            StoredItem { key: (), age: DAY * 9, bytes: 7, is_useless: true, is_in_use: false };
         let failed = |_: &()| Err(io::Error::other("no"));
         let report = expire(vec![item], &ExpiryRules::default(), ExpiryMode::Remove, failed);
         assert_eq!((report.failed, report.removed.count, report.kept.bytes), (1, 0, 7));

@@ -376,6 +376,12 @@ impl SessionManagerInner {
         let state = self.session_state(&id);
         let deleted = async {
             let _nothing_new = state.sending.lock().await;
+            if self.config.nodes.is_served_elsewhere(&id) {
+                return Err(SessionError::Busy(
+                    "another process of zero has the session open and serves its tools, such as an editor or `zero run`; close it there, then delete the session"
+                        .to_owned(),
+                ));
+            }
             let claim = self.claim_for_deletion(&state.recorder).await?;
             self.stop_and_wait(&state, "delete").await?;
             state.drop_backend().await;
@@ -414,7 +420,13 @@ impl SessionManagerInner {
         let patched = self.config.store.patch(address, patch).await?;
         let record = patched.ok_or_else(|| SessionError::NotFound(address.key.to_string()))?;
         let state = self.session_state(&record.id);
-        let gone = state.attach(backend).await;
+        let (nodes, session) = (Arc::clone(&self.config.nodes), record.id.clone());
+        let lease = tokio::task::spawn_blocking(move || nodes.lease_session(&session)).await;
+        let lease = lease.map_err(|_| SessionError::ShuttingDown)?.unwrap_or_else(|error| {
+            tracing::warn!(%error, "other processes cannot see that this one serves a session");
+            None
+        });
+        let gone = state.attach(backend, lease).await;
         Ok(AttachmentGuard { inner: Arc::downgrade(self), state, gone })
     }
 

@@ -6,7 +6,7 @@ use zero_sandbox::expiry::ExpiryMode;
 use zero_settings::WorkspaceSettings;
 
 use super::findings::DoctorReport;
-use crate::data_retention::{DataKind, DataRetention};
+use crate::data_retention::{DataKind, DataRetention, SessionsInUse};
 
 const CHECK: &str = "storage";
 
@@ -20,7 +20,7 @@ pub(super) fn check_stored_data(
     for kind in DataKind::ALL {
         let Some(bytes_max) = rules.rules(kind).bytes_max else { continue };
         let (items, key) = (kind.items(), kind.bytes_key());
-        let found = match rules.expire(kind, state, ExpiryMode::DryRun) {
+        let found = match rules.expire(kind, state, ExpiryMode::DryRun, &SessionsInUse::default()) {
             Ok(found) => found,
             Err(error) => {
                 let message = format!("the {items} cannot be read: {error}");
