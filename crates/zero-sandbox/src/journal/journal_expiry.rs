@@ -33,6 +33,8 @@ pub fn expire(
     for name in list_journals(&journal)? {
         let store = JournalStore::open(journal.child(&name));
         let changes = store.stored_changes()?;
+        // A workspace is a share: journals do not know the owners of sessions.
+        let share = store.folder_path().map_or_else(|| name.clone(), |it| it.display().to_string());
         let newest = changes.iter().map(|(_, age, _)| *age).min();
         let is_useless = rules.vanished_age_max.is_some_and(|most| {
             newest.is_some_and(|newest| newest > most) && store.has_vanished_folder()
@@ -41,6 +43,7 @@ pub fn expire(
             key: (name.clone(), id),
             age,
             bytes,
+            share: share.clone(),
             is_useless,
             is_in_use: in_use.contains(&name),
         }));
