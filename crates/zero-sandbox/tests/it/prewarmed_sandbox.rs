@@ -332,7 +332,8 @@ fn removed_path_gets_no_placeholder() {
     std::fs::write(place.0.path().join("ws/go"), "").unwrap();
     wait_for_exit(&running);
     assert!(!idea.exists(), "the placeholder still exists");
-    let next = spawner.spawn(place.script_spec("mkdir .idea && rmdir .idea && mkdir .idea")).unwrap();
+    let next =
+        spawner.spawn(place.script_spec("mkdir .idea && rmdir .idea && mkdir .idea")).unwrap();
     assert_eq!(wait_for_exit(&next).exit_code, Some(0), "the placeholder is in its way");
     assert!(idea.exists());
 }
