@@ -31,7 +31,7 @@ use crate::commands::jobs;
 use crate::exit::{ExitOutcome, UsageError};
 use crate::gateway_connection::CliGatewayConnection;
 use crate::host_setup::small_runtime;
-use crate::session_lookup::find_session_key;
+use crate::session_lookup::{find_session_key, missing_session_error};
 use crate::terminal::{FAINT, TableCell, TextTable, escape_line};
 
 /// Ledger entries requested per page.
@@ -347,12 +347,10 @@ async fn find_session(gateway: &CliGatewayConnection, named: &str) -> anyhow::Re
 
 /// Finds the key of a session by its key or name.
 async fn find_key(gateway: &CliGatewayConnection, named: &str) -> anyhow::Result<String> {
-    let missing = || {
-        UsageError(format!(
-            "there is no session with the key or name `{named}`; run `zero sessions list` to see all"
-        ))
-    };
-    Ok(find_session_key(gateway, named).await?.ok_or_else(missing)?)
+    match find_session_key(gateway, named).await? {
+        Some(key) => Ok(key),
+        None => Err(missing_session_error(gateway, named).await?.into()),
+    }
 }
 
 /// Reads the ledger of a session, page by page.
