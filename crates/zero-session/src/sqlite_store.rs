@@ -24,15 +24,17 @@ mod transcripts;
 mod writer_thread;
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+use rusqlite::Connection;
 use zero_core::{RunId, SessionId};
 use zero_runtime::clock::now_ms;
 use zero_runtime::tool::BoxFuture;
 
 use self::checkpoint::Checkpointer;
 use self::database_error::DatabaseError;
+use self::database_file::ConnectionAccess;
 pub use self::integrity::{DamagedSession, StoreCheck};
 use self::ledger::EncodedEvents;
 use self::reader_pool::ReaderPool;
@@ -53,6 +55,8 @@ pub struct SqliteStore {
     readers: ReaderPool,
     writer: WriterThread,
     path: Arc<Path>,
+    /// Opened on first use. SQLite counts the changes of others for each connection.
+    change_counter: OnceLock<Option<Mutex<Connection>>>,
 }
 
 impl SqliteStore {
@@ -67,7 +71,7 @@ impl SqliteStore {
         let readers = ReaderPool::new(Arc::clone(&path));
         let checkpoints = Checkpointer::start(&path, opened.is_new)?;
         let writer = WriterThread::start(opened.writer, Some(checkpoints), Arc::clone(&path))?;
-        Ok(Self { readers, writer, path })
+        Ok(Self { readers, writer, path, change_counter: OnceLock::new() })
     }
 
     /// Looks for damage in the file, for at most the given time. Blocks on the disk.
@@ -522,6 +526,16 @@ impl Store for SqliteStore {
             let stored = sessions::grants(db, &session)?;
             sessions::set_grants(db, &session, &merge_grants(stored, &before, &after))
         }))
+    }
+
+    fn change_mark(&self) -> Option<i64> {
+        let connect = || {
+            let opened = database_file::connect(&self.path, ConnectionAccess::Read);
+            opened.ok().map(Mutex::new)
+        };
+        let counter = self.change_counter.get_or_init(connect).as_ref()?;
+        let counter = counter.lock().unwrap_or_else(PoisonError::into_inner);
+        counter.pragma_query_value(None, "data_version", |row| row.get(0)).ok()
     }
 
     fn check_ready(&self) -> BoxFuture<'_, Result<(), StoreError>> {

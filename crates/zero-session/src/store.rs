@@ -245,6 +245,12 @@ pub trait Store: Send + Sync {
         after: Vec<GrantRecord>,
     ) -> BoxFuture<'_, Result<(), StoreError>>;
 
+    /// A number that is another one after something was written, by this process or another; `None`
+    /// if no other process can write, or if that is not known. Cheap.
+    fn change_mark(&self) -> Option<i64> {
+        None
+    }
+
     /// Checks that the store can write.
     fn check_ready(&self) -> BoxFuture<'_, Result<(), StoreError>>;
 

@@ -70,6 +70,19 @@ async fn stored_data_survives_reopen() {
     assert_eq!(store.events(&made.id, 0, LedgerReadLimit::with_entries(9)).await.unwrap(), events);
 }
 
+#[tokio::test]
+async fn change_mark_tells_of_writes_of_others() {
+    let temp = tempfile::tempdir().unwrap();
+    let path = temp.path().join("sessions.db");
+    let (ours, theirs) = (SqliteStore::open(&path).unwrap(), SqliteStore::open(&path).unwrap());
+    let before = ours.change_mark().unwrap();
+    assert_eq!(ours.change_mark(), Some(before), "nothing was written");
+    theirs.create(new_session()).await.unwrap();
+    let after = ours.change_mark().unwrap();
+    assert_ne!(after, before);
+    assert_eq!(ours.change_mark(), Some(after));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn several_processes_may_open_file() {
     let temp = tempfile::tempdir().unwrap();
