@@ -22,6 +22,7 @@ use zero_core::{
 use zero_runtime::tool::BoxFuture;
 
 use crate::client_handle::ClientHandle;
+use crate::session_message::{SessionMessage, SessionSender};
 use crate::tool_host_factory::{
     ClientTool, ClientToolCaller, ClientToolDefinition, ClientToolKind,
 };
@@ -61,13 +62,15 @@ pub(crate) struct TerminalCaller {
     pub(crate) session: SessionId,
     pub(crate) to_client: ClientHandle,
     pub(crate) cwd: PathBuf,
+    /// To the session that shows the calls.
+    pub(crate) sender: SessionSender,
 }
 
 impl ClientToolCaller for TerminalCaller {
     fn call<'a>(
         &'a self,
         _tool: &'a str,
-        _call: &'a CallId,
+        call: &'a CallId,
         input: Value,
         most: Duration,
     ) -> BoxFuture<'a, Result<ToolResult, ToolError>> {
@@ -76,13 +79,18 @@ impl ClientToolCaller for TerminalCaller {
                 let message = "the input has no `command`";
                 return Err(ToolError::invalid(ErrorReason::SchemaViolation, message));
             };
-            self.run(command, most).await
+            self.run(command, call, most).await
         })
     }
 }
 
 impl TerminalCaller {
-    async fn run(&self, command: &str, most: Duration) -> Result<ToolResult, ToolError> {
+    async fn run(
+        &self,
+        command: &str,
+        call: &CallId,
+        most: Duration,
+    ) -> Result<ToolResult, ToolError> {
         let create = CreateTerminalRequest::new(self.session.clone(), SHELL)
             .args(vec!["-c".to_owned(), command.to_owned()])
             .cwd(self.cwd.clone())
@@ -90,6 +98,9 @@ impl TerminalCaller {
         let created = self.to_client.request(create, ANSWER_MAX).await;
         let terminal = created.map_err(|error| client_error("start a terminal", &error))?;
         let terminal = OpenTerminal { caller: self, id: terminal.terminal_id, is_running: true };
+        // The client shows the terminal in the call, also after it was released.
+        let (call, shown) = (call.to_string(), terminal.id.clone());
+        self.sender.send(SessionMessage::TerminalOpened { call, terminal: shown }).await;
         terminal.wait(most).await
     }
 }

@@ -151,6 +151,10 @@ impl SessionActor {
                     let updates = self.presenter.present_call_start(&call);
                     self.send_call_updates(Some(&call), updates).await;
                 }
+                SessionMessage::TerminalOpened { call, terminal } => {
+                    let updates = self.presenter.present_terminal(&call, terminal);
+                    self.send_call_updates(Some(&call), updates).await;
+                }
                 SessionMessage::OutputAvailable { call, printed } => {
                     let updates =
                         self.presenter.present_output(&call, &printed.take(), Instant::now());

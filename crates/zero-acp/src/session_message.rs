@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use agent_client_protocol::Error;
 use agent_client_protocol::v1::Responder;
-use agent_client_protocol::v1::schema::{SessionUpdate, ToolCallUpdate};
+use agent_client_protocol::v1::schema::{SessionUpdate, TerminalId, ToolCallUpdate};
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 use zero_client::GatewayUpdate;
@@ -38,6 +38,8 @@ pub(crate) enum SessionMessage {
     CallDescribed { call: String, title: String, kind: ToolKind, locations: Vec<FileLocation> },
     /// A call was allowed and runs.
     CallStarted { call: String },
+    /// A call runs its command in this terminal of the client.
+    TerminalOpened { call: String, terminal: TerminalId },
     /// A command printed output.
     OutputAvailable { call: String, printed: Arc<OutputBuffer> },
     /// The tools here ask whether a call may run.
@@ -68,6 +70,7 @@ impl SessionMessage {
             Self::GatewayUpdate(_)
                 | Self::CallDescribed { .. }
                 | Self::CallStarted { .. }
+                | Self::TerminalOpened { .. }
                 | Self::OutputAvailable { .. }
         )
     }

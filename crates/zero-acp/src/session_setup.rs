@@ -192,6 +192,7 @@ impl AcpAgent {
                 session: id.clone(),
                 to_client: to_client.clone(),
                 cwd: cwd.clone(),
+                sender: sender.clone(),
             };
             tools.extend(client_terminal::terminal_tool(caller));
         }

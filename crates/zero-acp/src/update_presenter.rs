@@ -20,7 +20,7 @@ use std::time::Instant;
 
 use agent_client_protocol::v1::schema::{
     CompactionStatus, CompactionUpdate, ContentBlock, ContentChunk, Notice, NoticeSeverity,
-    SessionInfoUpdate, SessionUpdate, ToolCallContent, ToolCallUpdate,
+    SessionInfoUpdate, SessionUpdate, TerminalId, ToolCallContent, ToolCallUpdate,
 };
 use serde_json::Value;
 use zero_client::wire::SessionInfo;
@@ -409,6 +409,19 @@ impl UpdatePresenter {
     }
 
     /// Updates what is known about a call; `None` for a call that has ended.
+    /// A call runs its command in a terminal of the client, which shows it from now on.
+    pub(crate) fn present_terminal(
+        &mut self,
+        call: &str,
+        terminal: TerminalId,
+    ) -> Vec<SessionUpdate> {
+        let (known, mut updates) = self.learn_call(call, None, CallFacts::empty(FactRank::Guessed));
+        if let Some(call) = known {
+            updates.extend(wrap_updates(call.open_client_terminal(terminal)));
+        }
+        updates
+    }
+
     fn learn_call(
         &mut self,
         call: &str,

@@ -124,7 +124,7 @@ pub(crate) async fn send_prompt(
     session: &OpenClawSession,
     sending: SendRequest,
 ) -> Result<(), GatewayLinkError> {
-    let running = session.lock_translator().active_runs();
+    let running = session.lock_translator().active_runs(now_ms());
     let others: Vec<String> =
         running.into_iter().map(|(run, _)| run).filter(|run| *run != sending.run).collect();
     if sending.overlap == OverlapPolicy::Replace {

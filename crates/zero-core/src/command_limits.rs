@@ -59,6 +59,9 @@ pub struct CommandLimits {
     pub file_max: ByteSize,
     /// What it may add to a disk.
     pub disk_max: ByteSize,
+    /// What it may read from a disk in a second, and write to it; [`CommandLimits::ANY_RATE`] if
+    /// that is not limited.
+    pub disk_rate_max: ByteSize,
 }
 
 impl Default for CommandLimits {
@@ -70,11 +73,15 @@ impl Default for CommandLimits {
             open_files_max: 1024,
             file_max: ByteSize::megabytes(100),
             disk_max: ByteSize::megabytes(20_000),
+            disk_rate_max: Self::ANY_RATE,
         }
     }
 }
 
 impl CommandLimits {
+    /// The rate of a command that may use disks as fast as they are.
+    pub const ANY_RATE: ByteSize = ByteSize::bytes(u64::MAX);
+
     /// The limits of [`LimitProfile::Fair`] on a machine: half of its memory, all its processors. No
     /// figure is smaller than that of [`LimitProfile::Strict`].
     ///
@@ -107,12 +114,24 @@ pub enum CommandLimit {
     File,
     /// [`CommandLimits::disk_max`].
     Disk,
+    /// [`CommandLimits::disk_rate_max`].
+    DiskRate,
 }
+
+/// The value of a limit that is not set.
+const OFF: &str = "off";
 
 impl CommandLimit {
     /// All limits.
-    pub const ALL: [Self; 6] =
-        [Self::Memory, Self::Cpu, Self::Processes, Self::OpenFiles, Self::File, Self::Disk];
+    pub const ALL: [Self; 7] = [
+        Self::Memory,
+        Self::Cpu,
+        Self::Processes,
+        Self::OpenFiles,
+        Self::File,
+        Self::Disk,
+        Self::DiskRate,
+    ];
 
     /// The name in settings and flags.
     pub const fn name(self) -> &'static str {
@@ -123,6 +142,7 @@ impl CommandLimit {
             Self::OpenFiles => "command-open-files",
             Self::File => "command-file",
             Self::Disk => "command-disk",
+            Self::DiskRate => "command-disk-rate",
         }
     }
 
@@ -135,6 +155,8 @@ impl CommandLimit {
     pub fn format_value(self, value: u64) -> String {
         match self {
             Self::Memory | Self::File | Self::Disk => ByteSize::bytes(value).to_string(),
+            Self::DiskRate if value == CommandLimits::ANY_RATE.get() => OFF.to_owned(),
+            Self::DiskRate => format!("{}/s", ByteSize::bytes(value)),
             Self::Cpu => format!("{value}%"),
             Self::Processes | Self::OpenFiles => value.to_string(),
         }
@@ -143,6 +165,9 @@ impl CommandLimit {
     /// Parses a value with its unit. Below the range no shell could start; above it the value is a
     /// typing mistake.
     fn parse(self, value: &str) -> Result<u64, InvalidLimitError> {
+        if self == Self::DiskRate && value.trim() == OFF {
+            return Ok(CommandLimits::ANY_RATE.get());
+        }
         let (least, most) = match self {
             Self::Memory => (32_000_000, 64_000_000_000_000),
             Self::Cpu => (1, 100_000),
@@ -150,12 +175,19 @@ impl CommandLimit {
             Self::OpenFiles => (32, 1_000_000),
             Self::File => (1_000, 64_000_000_000_000),
             Self::Disk => (10_000_000, 64_000_000_000_000),
+            // A shell reads some megabytes to start.
+            Self::DiskRate => (1_000_000, 64_000_000_000_000),
         };
         let name = || self.name().to_owned();
         let wrong = |source| InvalidLimitError::Value { name: name(), source };
         let number = match self {
             Self::Memory | Self::File | Self::Disk => {
                 value.parse::<ByteSize>().map_err(wrong)?.get()
+            }
+            Self::DiskRate => {
+                let amount = value.trim();
+                let amount = amount.strip_suffix("/s").unwrap_or(amount);
+                amount.parse::<ByteSize>().map_err(wrong)?.get()
             }
             Self::Cpu => parse_percent(value).map_err(wrong)?,
             Self::Processes | Self::OpenFiles => value
@@ -189,6 +221,7 @@ impl CommandLimits {
             CommandLimit::OpenFiles => self.open_files_max,
             CommandLimit::File => self.file_max.get(),
             CommandLimit::Disk => self.disk_max.get(),
+            CommandLimit::DiskRate => self.disk_rate_max.get(),
         }
     }
 
@@ -200,6 +233,7 @@ impl CommandLimits {
             CommandLimit::OpenFiles => self.open_files_max = value,
             CommandLimit::File => self.file_max = ByteSize::bytes(value),
             CommandLimit::Disk => self.disk_max = ByteSize::bytes(value),
+            CommandLimit::DiskRate => self.disk_rate_max = ByteSize::bytes(value),
         }
     }
 
@@ -298,7 +332,18 @@ mod tests {
 
     #[test]
     fn command_limit_parses_unit_and_checks_range() {
-        use CommandLimit::{Cpu, Disk, File, Memory, OpenFiles, Processes};
+        use CommandLimit::{Cpu, Disk, DiskRate, File, Memory, OpenFiles, Processes};
+        for text in ["20MB", "20 MB/s", " 20mb/s "] {
+            check(DiskRate, text, Ok("20 MB/s"));
+        }
+        let slow = "limit `command-disk-rate`: `1kB` is not from 1 MB/s to 64000 GB/s";
+        check(DiskRate, "1kB", Err(slow));
+        let mut limits = CommandLimits::default();
+        limits.set(DiskRate, "5MB/s").unwrap();
+        assert!(limits.is_within(&CommandLimits::default()), "off is the largest rate");
+        limits.set(DiskRate, "off").unwrap();
+        assert_eq!(limits, CommandLimits::default());
+        assert_eq!(DiskRate.format_value(limits.get(DiskRate)), "off");
         check(Memory, "4 GB", Ok("4 GB"));
         check(File, "2gb", Ok("2 GB"));
         check(Disk, "100GB", Ok("100 GB"));

@@ -258,6 +258,7 @@ impl HostLimits {
         CommandLimit::OpenFiles.name(),
         CommandLimit::File.name(),
         CommandLimit::Disk.name(),
+        CommandLimit::DiskRate.name(),
     ];
 
     /// Tools that run commands. Their names may prefix the name of a command limit, as in

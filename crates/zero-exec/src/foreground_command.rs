@@ -17,7 +17,7 @@ use zero_core::{
     ansi_filter,
 };
 use zero_sandbox::output_collector::{CollectedOutput, OutputCollector};
-use zero_sandbox::running_command::{CommandExit, ExitCause, RunningCommand};
+use zero_sandbox::running_command::{CommandExit, ExitCause, LimitsReport, RunningCommand};
 use zero_sandbox::{ConfinementGap, Workspace};
 
 use crate::call_usage_meter::CallUsageMeter;
@@ -77,6 +77,7 @@ impl CallCommands {
         let ready = self.prepare(request)?;
         let mut running = ready.spawn(None)?;
         let missing = std::mem::take(&mut running.confinement.missing);
+        let limits = running.limits;
         if request.input.is_none() {
             end_input(&mut running, request.streams);
         }
@@ -124,6 +125,7 @@ impl CallCommands {
             draft: ready.draft,
             spill: Some(spill),
             missing,
+            limits,
             tail,
             feed,
         })
@@ -236,6 +238,7 @@ pub struct ForegroundCommand {
     draft: Option<GitConfigDraft>,
     spill: Option<SpillFile>,
     missing: Vec<ConfinementGap>,
+    limits: LimitsReport,
     tail: OutputTail,
     feed: Option<OutputFeed>,
 }
@@ -351,7 +354,17 @@ impl ForegroundCommand {
         let CallCommands { launcher, workspace, .. } = &self.commands;
         let folder = launcher.session.record_end_folder(&self.folder, end, workspace);
         let missing = std::mem::take(&mut self.missing);
-        Ok(CommandOutcome { output, ended, folder, spill_file, missing, watch_report, network })
+        let limits = self.limits;
+        Ok(CommandOutcome {
+            output,
+            ended,
+            folder,
+            spill_file,
+            missing,
+            watch_report,
+            network,
+            limits,
+        })
     }
 }
 
@@ -381,6 +394,8 @@ pub struct CommandOutcome {
     pub watch_report: WatchReport,
     /// Network notes, such as refused connections.
     pub network: Vec<String>,
+    /// What enforced its limits.
+    pub limits: LimitsReport,
 }
 
 fn output_taken_error() -> std::io::Error {

@@ -5,6 +5,9 @@
 //! the sequence numbers and reads the missing entries from the store. A client that reads slowly
 //! gets further entries of a ledger from the store, too, once it has read what is queued. A
 //! connection therefore receives every entry exactly once, or it is closed.
+//!
+//! The bus knows only what this process writes. Entries that another process writes, such as the
+//! turns of a second editor on the same store, are found by a change of the store.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -45,6 +48,10 @@ const PAGE_LIMITS: LedgerReadLimit = LedgerReadLimit { entries: 1_000, bytes: 4 
 const YIELD_AFTER: usize = 64;
 /// Maximum time for which text of a long reply is held back.
 const HOLD_MAX: Duration = Duration::from_millis(100);
+/// How often entries of other processes are looked for.
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
+/// Most watched sessions with which they are looked for: each costs a read.
+const POLLED_SESSIONS_MAX: usize = 16;
 /// Close code: the server cannot continue with this connection, but the client may reconnect.
 const CLOSE_TRY_AGAIN: u16 = 1013;
 
@@ -110,6 +117,8 @@ impl WatchHandle {
             watched,
             is_behind: false,
             touches: 0,
+            next_poll: None,
+            store_mark: None,
         };
         tokio::spawn(async move {
             let work = watcher.run(receiver, listener);
@@ -154,6 +163,10 @@ struct SessionWatcher {
     is_behind: bool,
     /// Request counter, used to find the least recently requested session.
     touches: u64,
+    /// When to look for entries of other processes; `None` if there are none to be expected.
+    next_poll: Option<Instant>,
+    /// The mark of the store when that was last done.
+    store_mark: Option<i64>,
 }
 
 struct WatchedSession {
@@ -214,6 +227,7 @@ impl SessionWatcher {
                             None => return,
                         },
                         () = wait_until(hold_until) => Ok(()),
+                        () = wait_until(self.next_poll) => self.poll_store().await,
                     }
                 }
             };
@@ -271,6 +285,21 @@ impl SessionWatcher {
         watched.deliver(&delivery.event, &self.outbox, self.audience)
     }
 
+    /// Reads what other processes wrote since the last time.
+    async fn poll_store(&mut self) -> Result<(), ConnectionClosed> {
+        let mark = self.sessions.store().change_mark();
+        self.schedule_poll(mark);
+        match mark.is_some() && std::mem::replace(&mut self.store_mark, mark) != mark {
+            true => self.catch_up_all().await,
+            false => Ok(()),
+        }
+    }
+
+    fn schedule_poll(&mut self, mark: Option<i64>) {
+        let is_polled = (1..=POLLED_SESSIONS_MAX).contains(&self.watched.len());
+        self.next_poll = (mark.is_some() && is_polled).then(|| Instant::now() + POLL_INTERVAL);
+    }
+
     async fn catch_up_all(&mut self) -> Result<(), ConnectionClosed> {
         let all: Vec<SessionId> = self.watched.keys().cloned().collect();
         for session in all {
@@ -322,6 +351,9 @@ impl SessionWatcher {
                 let mut events = Vec::new();
                 let watched = self.watch_session(&session, &mut events).await;
                 let _ = done.send(watched);
+                if self.next_poll.is_none() {
+                    self.schedule_poll(self.sessions.store().change_mark());
+                }
                 send_all(&self.outbox, self.audience, &events)
             }
             WatchCommand::Unwatch { session, done } => {

@@ -103,6 +103,13 @@ impl CallContext {
         &self.inner.call
     }
 
+    /// The id by which the caller knows the call, such as the one that an editor shows it with.
+    pub fn caller_id(&self) -> CallId {
+        let observer = self.inner.observer.as_ref();
+        let known = observer.and_then(|observer| observer.caller_id(&self.inner.call));
+        known.unwrap_or_else(|| self.inner.call.clone())
+    }
+
     /// The session it belongs to; `None` for a single call.
     pub fn session(&self) -> Option<&SessionId> {
         self.inner.session.as_ref()

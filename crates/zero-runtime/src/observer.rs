@@ -57,4 +57,9 @@ pub trait CallEventObserver: Send + Sync {
     fn wants_output(&self) -> bool {
         false
     }
+
+    /// The id by which the caller knows a call, if that is another one than the host's.
+    fn caller_id(&self, _call: &CallId) -> Option<CallId> {
+        None
+    }
 }

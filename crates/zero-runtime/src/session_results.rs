@@ -4,6 +4,7 @@
 //! restart, or weeks later, can read them. Whoever deletes or resets the session removes them.
 //! Rules of the user may remove old ones earlier.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
 
@@ -40,10 +41,27 @@ pub(crate) fn folder(state: &StateDir, session: &SessionId) -> StateDir {
 /// The room for a session's results, which it shares with the other sessions of its owner.
 pub(crate) fn quota(state: &StateDir, session: &SessionId, owner: Option<&str>) -> SpillQuota {
     let Some(owner) = owner else { return SpillQuota::default() };
-    let owner = sha256(owner.as_bytes());
-    let sessions = state.child(OWNERS).child(&owner[..16]);
+    let sessions = state.child(OWNERS).child(&owner_mark(owner));
     let results = state.child(SESSION_RESULTS);
     SpillQuota::default().with_owner(OwnerSpace::new(results, sessions, session.as_str()))
+}
+
+/// The mark of an owner, by which reports name the share of their results.
+pub fn owner_mark(owner: &str) -> String {
+    let mut mark = sha256(owner.as_bytes());
+    mark.truncate(16);
+    mark
+}
+
+/// The marks of the owners of sessions that have results.
+fn list_owners(state: &StateDir) -> io::Result<BTreeMap<String, String>> {
+    let owners = state.child(OWNERS);
+    let mut marks = BTreeMap::new();
+    for owner in owners.list_names()? {
+        let sessions = owners.child(&owner).list_names().unwrap_or_default();
+        marks.extend(sessions.into_iter().map(|session| (session, owner.clone())));
+    }
+    Ok(marks)
 }
 
 /// Removes the results of a session, if there are any.
@@ -78,8 +96,14 @@ pub fn list(state: &StateDir) -> io::Result<Vec<SessionId>> {
 }
 
 /// Removes the results that the rules no longer keep, of sessions and of single calls. Those of
-/// single calls are kept for a day in any case.
-pub fn expire(state: &StateDir, rules: &ExpiryRules, mode: ExpiryMode) -> io::Result<ExpiryReport> {
+/// single calls are kept for a day in any case, those of sessions that are in use for longer.
+pub fn expire(
+    state: &StateDir,
+    rules: &ExpiryRules,
+    mode: ExpiryMode,
+    in_use: &[SessionId],
+) -> io::Result<ExpiryReport> {
+    let owners = list_owners(state)?;
     let mut items = Vec::new();
     for (shelf, is_useless) in [(SESSION_RESULTS, false), (CALL_RESULTS, true)] {
         let shelf = state.child(shelf);
@@ -88,10 +112,21 @@ pub fn expire(state: &StateDir, rules: &ExpiryRules, mode: ExpiryMode) -> io::Re
             if !folder.path().is_dir() {
                 continue;
             }
+            // Results of single calls, and of sessions without an owner, are one share.
+            let share = owners.get(&name).cloned().unwrap_or_default();
+            let is_in_use = !is_useless && in_use.iter().any(|session| session.as_str() == name);
             for name in folder.list_names()? {
                 // Another process may have removed it meanwhile.
                 if let (Ok(age), Ok(bytes)) = (folder.age(&name), folder.size(&name)) {
-                    items.push(StoredItem { key: (folder.clone(), name), age, bytes, is_useless });
+                    let key = (folder.clone(), name);
+                    items.push(StoredItem {
+                        key,
+                        age,
+                        bytes,
+                        share: share.clone(),
+                        is_useless,
+                        is_in_use,
+                    });
                 }
             }
         }

@@ -50,12 +50,18 @@ const TASKS_PER_PROCESS: u64 = 8;
 /// The kernel's upper bound of tasks on a machine.
 const TASKS_MAX: u64 = 4 * 1024 * 1024;
 
+/// Where the kernel lists disks, and the most that are limited.
+const BLOCK_DEVICES: &str = "/sys/block";
+const DISKS_MAX: usize = 256;
+
 /// The control groups of one command. Dropping it removes them; their processes must have ended.
 #[derive(Debug, Default)]
 pub(crate) struct CommandCgroups {
     memory: Option<ControlGroup>,
     cpu: Option<ControlGroup>,
     processes: Option<ControlGroup>,
+    /// Only if the use of disks is limited.
+    io: Option<ControlGroup>,
     limits: Option<ProcessLimits>,
     /// All folders that were created, each once.
     made: Vec<PathBuf>,
@@ -120,7 +126,7 @@ impl CommandCgroups {
     pub(crate) fn join_ahead(places: &CgroupParents) -> Self {
         let mut groups = Self::default();
         let Some(name) = CgroupName::for_self().map(|name| name.to_string()) else { return groups };
-        for folder in places.v1_parents().map(|parent| parent.join(&name)) {
+        for folder in places.v1_parents_to_join().map(|parent| parent.join(&name)) {
             if !groups.create_folder(&folder) {
                 continue;
             }
@@ -143,6 +149,9 @@ impl CommandCgroups {
             self.create_group(places.cpu_parent(limits), &name, |group| group.limit_cpu(limits));
         self.processes = self.create_group(places.processes_parent(limits), &name, |group| {
             group.limit_processes(limits)
+        });
+        self.io = limits.has_disk_rate().then(|| places.io_parent()).and_then(|place| {
+            self.create_group(place, &name, |group| group.limit_disk_rate(limits))
         });
         self.before = self.read_counters();
     }
@@ -231,6 +240,10 @@ impl CommandCgroups {
         (self.create_folder(&group.folder) && limit(&group).is_ok()).then_some(group)
     }
 
+    fn groups(&self) -> impl Iterator<Item = &ControlGroup> {
+        [&self.memory, &self.cpu, &self.processes, &self.io].into_iter().flatten()
+    }
+
     /// Reports what enforces which limit.
     pub(crate) fn report(&self) -> LimitsReport {
         let by = |group: &Option<ControlGroup>| match group.as_ref().map(|group| group.version) {
@@ -238,21 +251,23 @@ impl CommandCgroups {
             Some(CgroupVersion::V1) => LimitEnforcer::CgroupV1,
             None => LimitEnforcer::Watchdog,
         };
+        let has_disk_rate = self.limits.is_some_and(|limits| limits.has_disk_rate());
         LimitsReport {
             memory: by(&self.memory),
             cpu: by(&self.cpu),
             processes: by(&self.processes),
+            disk_rate: has_disk_rate.then(|| match by(&self.io) {
+                // It could only look on.
+                LimitEnforcer::Watchdog => LimitEnforcer::Nothing,
+                kernel => kernel,
+            }),
         }
     }
 
     /// Opens the descriptors for a process that is to enter the groups.
     pub(crate) fn open_entries(&self) -> io::Result<CgroupEntryHandles> {
         let in_use = |folder: &&PathBuf| {
-            !self.joined.contains(folder)
-                && [&self.memory, &self.cpu, &self.processes]
-                    .into_iter()
-                    .flatten()
-                    .any(|group| group.folder == **folder)
+            !self.joined.contains(folder) && self.groups().any(|group| group.folder == **folder)
         };
         let entry = |folder: &PathBuf| kernel_file::open_to_write(&folder.join("cgroup.procs"));
         let used: Vec<&PathBuf> = self.made.iter().filter(in_use).collect();
@@ -260,11 +275,7 @@ impl CommandCgroups {
         let is_v2 = |group: &ControlGroup| group.version == CgroupVersion::V2;
         // A process can start in one group only, so there must be no other groups to join.
         let folder = match used.as_slice() {
-            [folder]
-                if [&self.memory, &self.cpu, &self.processes].into_iter().flatten().all(is_v2) =>
-            {
-                Some(kernel_file::open_folder(folder)?)
-            }
+            [folder] if self.groups().all(is_v2) => Some(kernel_file::open_folder(folder)?),
             _ => None,
         };
         Ok(CgroupEntryHandles { folder, files, is_shared: self.is_shared })
@@ -305,7 +316,7 @@ impl CommandCgroups {
         if let Some(group) = &self.processes {
             let _ = kernel_file::write(&group.folder.join("pids.max"), "0");
         }
-        for group in [&self.memory, &self.cpu, &self.processes].into_iter().flatten() {
+        for group in self.groups() {
             if group.version == CgroupVersion::V2 {
                 let _ = kernel_file::write(&group.folder.join("cgroup.kill"), "1");
             }
@@ -430,6 +441,30 @@ impl ControlGroup {
                 self.write_value("cpu.cfs_quota_us", quota.as_deref().unwrap_or("-1"))
             }
         }
+    }
+
+    /// Limits each disk alike. Fails if no disk can be limited.
+    fn limit_disk_rate(&self, limits: &ProcessLimits) -> io::Result<()> {
+        let rate = limits.disk_rate;
+        let limit = |disk: &str| match self.version {
+            CgroupVersion::V2 => {
+                self.write_value("io.max", &format!("{disk} rbps={rate} wbps={rate}"))
+            }
+            CgroupVersion::V1 => {
+                let value = format!("{disk} {rate}");
+                self.write_value("blkio.throttle.read_bps_device", &value)?;
+                self.write_value("blkio.throttle.write_bps_device", &value)
+            }
+        };
+        let mut limited = Err(io::Error::from(io::ErrorKind::NotFound));
+        for disk in kernel_file::list_names(Path::new(BLOCK_DEVICES))?.iter().take(DISKS_MAX) {
+            // Not every device takes requests, and so a limit; those that a command uses do.
+            let number = kernel_file::read(&Path::new(BLOCK_DEVICES).join(disk).join("dev"))?;
+            if limit(number.trim()).is_ok() {
+                limited = Ok(());
+            }
+        }
+        limited
     }
 
     fn limit_processes(&self, limits: &ProcessLimits) -> io::Result<()> {

@@ -199,12 +199,19 @@ enum NewFileState {
     Nothing,
 }
 
+/// The name of the journal of a workspace with that first folder.
+fn journal_name(folder: &Path) -> String {
+    let mut key = sha256(folder.as_os_str().as_bytes());
+    key.truncate(16);
+    key
+}
+
 impl Journal {
     /// Opens the journal of `workspace`, which is stored under `state`. Files larger than
     /// `file_bytes_max` are neither read nor changed.
     pub fn new(state: &StateDir, workspace: Workspace, file_bytes_max: ByteSize) -> Self {
-        let key = sha256(workspace.cwd().as_os_str().as_bytes());
-        let store = JournalStore::new(state.child(JOURNAL).child(&key[..16]), workspace.cwd());
+        let name = journal_name(workspace.cwd());
+        let store = JournalStore::new(state.child(JOURNAL).child(&name), workspace.cwd());
         Self { workspace, store, locks: state.child("locks"), file_bytes_max }
     }
 

@@ -88,6 +88,9 @@ pub struct ProcessLimits {
     pub file_bytes: u64,
     /// What it may add to a disk, in bytes.
     pub disk_bytes: u64,
+    /// What it may read from a disk in a second, and write to it, in bytes; `u64::MAX` if that is
+    /// not limited.
+    pub disk_rate: u64,
 }
 
 impl ProcessLimits {
@@ -95,6 +98,13 @@ impl ProcessLimits {
     /// would cost time.
     pub fn has_cpu_quota(&self) -> bool {
         u64::from(self.cpu_percent) < machine_resources::processor_count().saturating_mul(100)
+    }
+}
+
+impl ProcessLimits {
+    /// Whether the use of disks is limited per second.
+    pub fn has_disk_rate(&self) -> bool {
+        self.disk_rate < CommandLimits::ANY_RATE.get()
     }
 }
 
@@ -107,6 +117,7 @@ impl From<CommandLimits> for ProcessLimits {
             open_files: limits.open_files_max,
             file_bytes: limits.file_max.get(),
             disk_bytes: limits.disk_max.get(),
+            disk_rate: limits.disk_rate_max.get(),
         }
     }
 }
@@ -231,6 +242,7 @@ mod tests {
                 open_files: 3,
                 file_bytes: 4,
                 disk_bytes: 5,
+                disk_rate: 6,
             },
             tmp: odd.clone(),
             weaknesses: vec![SandboxProperty::Protected],

@@ -440,6 +440,10 @@ impl CallEventObserver for CallRouter {
     fn wants_output(&self) -> bool {
         true
     }
+
+    fn caller_id(&self, call: &CallId) -> Option<CallId> {
+        self.route(call).map(|route| route.id)
+    }
 }
 
 impl TextReaderProvider for CallRouter {

@@ -25,15 +25,17 @@ mod transcripts;
 mod writer_thread;
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+use rusqlite::Connection;
 use zero_core::{RunId, SessionId};
 use zero_runtime::clock::now_ms;
 use zero_runtime::tool::BoxFuture;
 
 use self::checkpoint::Checkpointer;
 use self::database_error::DatabaseError;
+use self::database_file::ConnectionAccess;
 pub use self::integrity::{DamagedSession, StoreCheck};
 use self::ledger::EncodedEvents;
 use self::reader_pool::ReaderPool;
@@ -43,10 +45,10 @@ use crate::key::SessionAddress;
 use crate::message::ModelMessage;
 use crate::run_usage::{self, RunUsage, RunUsageQuery};
 use crate::store::{
-    BeginRunOutcome, ClaimEpoch, ClaimOutcome, GrantRecord, IdleSession, IdleSessionQuery,
-    LedgerReadLimit, NewEvent, NewFork, NewRun, NewSession, OwnerUsage, RunRecord, SessionPage,
-    SessionPatch, SessionQuery, SessionRecord, Store, StoreError, StoreUsage, Transcript,
-    TranscriptStart, UnremovedSession, merge_grants,
+    BeginRunOutcome, ClaimEpoch, ClaimOutcome, ForkPoint, GrantRecord, IdleSession,
+    IdleSessionQuery, LedgerReadLimit, NewEvent, NewFork, NewRun, NewSession, OwnerUsage,
+    RunRecord, SessionPage, SessionPatch, SessionQuery, SessionRecord, Store, StoreError,
+    StoreUsage, Transcript, TranscriptStart, UnnamedSession, UnremovedSession, merge_grants,
 };
 
 /// Stores sessions in a SQLite file. Dropping it waits for queued writes and closes the file.
@@ -55,6 +57,8 @@ pub struct SqliteStore {
     readers: ReaderPool,
     writer: WriterThread,
     path: Arc<Path>,
+    /// Opened on first use. SQLite counts the changes of others for each connection.
+    change_counter: OnceLock<Option<Mutex<Connection>>>,
 }
 
 impl SqliteStore {
@@ -69,7 +73,7 @@ impl SqliteStore {
         let readers = ReaderPool::new(Arc::clone(&path));
         let checkpoints = Checkpointer::start(&path, opened.is_new)?;
         let writer = WriterThread::start(opened.writer, Some(checkpoints), Arc::clone(&path))?;
-        Ok(Self { readers, writer, path })
+        Ok(Self { readers, writer, path, change_counter: OnceLock::new() })
     }
 
     /// Looks for damage in the file, for at most the given time. Blocks on the disk.
@@ -194,7 +198,7 @@ impl Store for SqliteStore {
     fn fork(
         &self,
         session: &SessionId,
-        claim: ClaimEpoch,
+        point: ForkPoint,
         fork: NewFork,
         last: NewEvent,
     ) -> BoxFuture<'_, Result<SessionRecord, StoreError>> {
@@ -202,7 +206,7 @@ impl Store for SqliteStore {
         let session = session.clone();
         Box::pin(async move {
             let last = self.map_database_error(VERB, EncodedEvents::from_events(&[last]))?;
-            let copy = move |db: &_| forks::fork(db, &session, claim, &fork, &last, now_ms());
+            let copy = move |db: &_| forks::fork(db, &session, point, &fork, &last, now_ms());
             self.writer.write_with(WriteDurability::Machine, VERB, SMALL_CHANGE_BYTES, copy).await
         })
     }
@@ -271,6 +275,20 @@ impl Store for SqliteStore {
                 }
                 Err(error) => Err(error),
             }
+        }))
+    }
+
+    fn unnamed_sessions(&self) -> BoxFuture<'_, Result<Vec<UnnamedSession>, StoreError>> {
+        Box::pin(self.readers.read("list damaged sessions", sessions::list_unnamed))
+    }
+
+    fn delete_unnamed(&self, row: i64) -> BoxFuture<'_, Result<bool, StoreError>> {
+        Box::pin(self.writer.write("remove a session", SMALL_CHANGE_BYTES, move |db| {
+            let is_there = sessions::is_unnamed_row(db, row)?;
+            if is_there {
+                removal::mark(db, row)?;
+            }
+            Ok(is_there)
         }))
     }
 
@@ -519,6 +537,16 @@ impl Store for SqliteStore {
             let stored = sessions::grants(db, &session)?;
             sessions::set_grants(db, &session, &merge_grants(stored, &before, &after))
         }))
+    }
+
+    fn change_mark(&self) -> Option<i64> {
+        let connect = || {
+            let opened = database_file::connect(&self.path, ConnectionAccess::Read);
+            opened.ok().map(Mutex::new)
+        };
+        let counter = self.change_counter.get_or_init(connect).as_ref()?;
+        let counter = counter.lock().unwrap_or_else(PoisonError::into_inner);
+        counter.pragma_query_value(None, "data_version", |row| row.get(0)).ok()
     }
 
     fn check_ready(&self) -> BoxFuture<'_, Result<(), StoreError>> {

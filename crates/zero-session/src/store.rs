@@ -51,12 +51,12 @@ pub trait Store: Send + Sync {
     /// usage starts anew. Where the copied texts name the session's id, such as in paths of stored
     /// results, they name the id of the copy. `last` is its last entry.
     ///
-    /// Fails unless the claim is the current one, and with [`StoreError::KeyTaken`] or
+    /// Fails unless the claim of the point is the current one, and with [`StoreError::KeyTaken`] or
     /// [`StoreError::TooMany`].
     fn fork(
         &self,
         session: &SessionId,
-        claim: ClaimEpoch,
+        point: ForkPoint,
         fork: NewFork,
         last: NewEvent,
     ) -> BoxFuture<'_, Result<SessionRecord, StoreError>>;
@@ -101,6 +101,14 @@ pub trait Store: Send + Sync {
         &self,
         address: &SessionAddress,
     ) -> BoxFuture<'_, Result<bool, StoreError>>;
+
+    /// Sessions whose id, owner or key cannot be read: nobody can name them. At most
+    /// [`UnnamedSession::LIST_MAX`].
+    fn unnamed_sessions(&self) -> BoxFuture<'_, Result<Vec<UnnamedSession>, StoreError>>;
+
+    /// Deletes the session of that row, if its id, owner or key cannot be read. Returns whether it
+    /// was there. Its space is reclaimed later.
+    fn delete_unnamed(&self, row: i64) -> BoxFuture<'_, Result<bool, StoreError>>;
 
     /// Removes what is left of deleted sessions, for example after a crash, and gives free space
     /// back, in steps between which others write. Returns the deleted sessions that damage keeps
@@ -264,6 +272,12 @@ pub trait Store: Send + Sync {
         after: Vec<GrantRecord>,
     ) -> BoxFuture<'_, Result<(), StoreError>>;
 
+    /// A number that is another one after something was written, by this process or another; `None`
+    /// if no other process can write, or if that is not known. Cheap.
+    fn change_mark(&self) -> Option<i64> {
+        None
+    }
+
     /// Checks that the store can write.
     fn check_ready(&self) -> BoxFuture<'_, Result<(), StoreError>>;
 
@@ -351,6 +365,15 @@ pub struct NewSession {
     pub owned_max: u64,
     /// Where its tools run.
     pub tool_host: ToolHostLocation,
+}
+
+/// Up to where a session is copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ForkPoint {
+    /// All of it. The claim is held, so that no run is in the middle.
+    End(ClaimEpoch),
+    /// Without its unfinished runs: no message and no ledger entry of them is copied.
+    LastCompleted,
 }
 
 /// A copy of a session to be created.
@@ -462,6 +485,22 @@ pub struct UnremovedSession {
     pub key: String,
     /// What is damaged and what to do.
     pub problem: String,
+}
+
+/// A session whose id, owner or key cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnnamedSession {
+    /// Number of its row in the store.
+    pub row: i64,
+    /// Its owner, as far as that can be read.
+    pub owner: String,
+    /// Its key, as far as that can be read.
+    pub key: String,
+}
+
+impl UnnamedSession {
+    /// Maximum number of sessions that are listed.
+    pub const LIST_MAX: usize = 100;
 }
 
 /// How much a store holds.

@@ -304,6 +304,8 @@ mod tests {
         for name in HostLimits::NAMES {
             let mut usual = HostLimits::for_machine(MACHINE);
             usual.set("profile", "strict").unwrap();
+            // Without it, no rate is larger.
+            usual.set("command-disk-rate", "10MB/s").unwrap();
             let tried = |value: &str| {
                 let mut changed = usual.clone();
                 changed.set(name, value).map(|()| is_within_limits(&changed, &usual)).ok()
@@ -313,6 +315,7 @@ mod tests {
                 "command-memory" | "command-file" | "command-disk" => {
                     [tried("40mb"), tried("900gb")]
                 }
+                "command-disk-rate" => [tried("2MB/s"), tried("off")],
                 "command-cpu" => [tried("1%"), tried("900%")],
                 "command-processes" | "command-open-files" => [tried("40"), tried("9000")],
                 "profile" => [tried("strict"), tried("fair")],

@@ -524,9 +524,9 @@ mod tests {
             &[
                 "f:1:13: limit `command-cpu`: `fast` is not a share of one processor such as `50%` or `400%`",
                 "f:1:45: limit `command-memory`: `1KB` is not from 32 MB to 64000 GB",
-                "f:1:70: unknown key `limits.Bash.result`; remove it, or write one of `command-memory`, `command-cpu`, `command-processes`, `command-open-files`, `command-file`, `command-disk`",
+                "f:1:70: unknown key `limits.Bash.result`; remove it, or write one of `command-memory`, `command-cpu`, `command-processes`, `command-open-files`, `command-file`, `command-disk`, `command-disk-rate`",
                 "f:1:87: `limits.Bash.command-cpu` is null; remove it",
-                "f:1:109: unknown key `limits.Read`; remove it, or write one of `file-timeout`, `search-timeout`, `command-timeout`, `mcp-timeout`, `connection-question-timeout`, `model-output`, `result`, `file-size`, `session-calls`, `host-calls`, `queue-calls`, `profile`, `command-memory`, `command-cpu`, `command-processes`, `command-open-files`, `command-file`, `command-disk`, `Bash`",
+                "f:1:109: unknown key `limits.Read`; remove it, or write one of `file-timeout`, `search-timeout`, `command-timeout`, `mcp-timeout`, `connection-question-timeout`, `model-output`, `result`, `file-size`, `session-calls`, `host-calls`, `queue-calls`, `profile`, `command-memory`, `command-cpu`, `command-processes`, `command-open-files`, `command-file`, `command-disk`, `command-disk-rate`, `Bash`",
             ],
         );
         check_problems(

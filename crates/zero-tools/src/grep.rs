@@ -773,27 +773,24 @@ mod tests {
     #[tokio::test]
     async fn search_stops_on_cancel() {
         let host = TestHost::new();
-        for n in 0..3_000 {
-            host.write_file(&format!("d{}/{n}", n % 10), &b"some text to look at\n".repeat(400));
-        }
-        // On a busy machine the search may be over before it is cancelled, but not every time.
-        let mut stopped = None;
-        for _ in 0..20 {
-            let stop = CancellationToken::new();
-            let stopper = stop.clone();
-            let cancel = tokio::spawn(async move {
-                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-                stopper.cancel();
-            });
-            let input = json!({"pattern": "(t.x.)+ t[^q]*k", "-i": true});
-            let report = host.call_until("Grep", input, &stop).await;
-            cancel.await.unwrap();
-            stopped = report.outcome.err().and_then(|error| error.reason());
-            if stopped.is_some() {
-                break;
+        // Takes seconds to search.
+        host.write_file("large.txt", &b"some text to look at\n".repeat(4_000_000));
+        let large = host.path("large.txt").canonicalize().unwrap();
+        let is_searched = || {
+            let files = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+            files.filter_map(|file| std::fs::read_link(file.path()).ok()).any(|file| file == large)
+        };
+        let stop = CancellationToken::new();
+        let cancel = async {
+            while !is_searched() {
+                tokio::task::yield_now().await;
             }
-        }
-        assert_eq!(stopped, Some(ErrorReason::Cancelled));
+            stop.cancel();
+        };
+        let input = json!({"pattern": "(t.x.)+ t[^q]*k", "-i": true});
+        let (report, ()) = tokio::join!(host.call_until("Grep", input, &stop), cancel);
+        let reason = report.outcome.err().and_then(|error| error.reason());
+        assert_eq!(reason, Some(ErrorReason::Cancelled));
     }
 
     #[tokio::test]

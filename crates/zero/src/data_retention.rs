@@ -1,17 +1,20 @@
 //! Which of zero's own data is no longer kept, besides sessions: one set of rules for each kind.
 
 use std::io;
+use std::path::PathBuf;
 
 use jiff::Timestamp;
+use zero_core::SessionId;
 use zero_mcp::client::expire_pins;
 use zero_runtime::audit::AuditLog;
 use zero_runtime::session_results;
 use zero_sandbox::StateDir;
 use zero_sandbox::expiry::{ExpiryMode, ExpiryReport, ExpiryRules};
 use zero_sandbox::journal::journal_expiry::{self, JournalExpiryRules};
+use zero_session::store::Store;
 use zero_settings::WorkspaceSettings;
 
-use crate::session_engine::days;
+use crate::session_engine::{days, served_sessions};
 
 /// A kind of data that expires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +59,24 @@ impl DataKind {
     }
 }
 
+/// Sessions whose tools a live process serves, and their folders.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SessionsInUse {
+    pub(crate) sessions: Vec<SessionId>,
+    pub(crate) folders: Vec<PathBuf>,
+}
+
+impl SessionsInUse {
+    pub(crate) async fn find(state: &StateDir, store: &dyn Store) -> anyhow::Result<Self> {
+        let sessions = served_sessions(state)?;
+        let mut folders = Vec::new();
+        for session in &sessions {
+            folders.extend(store.session_by_id(session).await?.and_then(|record| record.cwd));
+        }
+        Ok(Self { sessions, folders })
+    }
+}
+
 /// The rules for all kinds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DataRetention {
@@ -80,17 +101,22 @@ impl DataRetention {
         }
     }
 
-    /// Removes what the rules no longer keep of a kind.
+    /// Removes what the rules no longer keep of a kind, except of sessions that are in use.
     pub(crate) fn expire(
         &self,
         kind: DataKind,
         state: &StateDir,
         mode: ExpiryMode,
+        in_use: &SessionsInUse,
     ) -> io::Result<ExpiryReport> {
         match kind {
             DataKind::Audit => AuditLog::new(state).expire(&self.audit, Timestamp::now(), mode),
-            DataKind::Journal => journal_expiry::expire(state, &self.journal, mode),
-            DataKind::Results => session_results::expire(state, &self.results, mode),
+            DataKind::Journal => {
+                journal_expiry::expire(state, &self.journal, mode, &in_use.folders)
+            }
+            DataKind::Results => {
+                session_results::expire(state, &self.results, mode, &in_use.sessions)
+            }
             DataKind::Pins => expire_pins(state, &self.pins, mode),
         }
     }

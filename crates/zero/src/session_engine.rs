@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use zero_core::SessionId;
 use zero_gateway::{AuthConfig, GatewayConfig, GatewayLimits};
 use zero_runtime::session_results;
 use zero_sandbox::StateDir;
@@ -13,7 +14,7 @@ use zero_session::agent::AgentRegistry;
 use zero_session::budget::BudgetRules;
 use zero_session::local_event_bus::LocalEventBus;
 use zero_session::model::catalog::{self, ModelCatalog, ModelConfig};
-use zero_session::node_membership::NodeMembership;
+use zero_session::node_membership::{NodeMembership, SessionLease};
 use zero_session::sessions::{RetentionRules, SessionLimits, SessionManager, SessionManagerConfig};
 use zero_session::sqlite_store::SqliteStore;
 use zero_session::store::Store as _;
@@ -28,6 +29,10 @@ use crate::tool_host_factory::{LocalToolBackendFactory, LocalToolHostFactory};
 
 /// Folder with one subfolder per process that runs sessions, while it is alive.
 const NODES_DIR: &str = "nodes";
+/// Leases of the sessions whose tools a process serves: the id of the session and the name of the
+/// process.
+const SERVED_DIR: &str = "served-sessions";
+const SERVER_SEPARATOR: char = '.';
 /// Session store in the state folder.
 pub(crate) const STORE_FILE: &str = "sessions.sqlite";
 
@@ -154,6 +159,20 @@ impl NodeMembership for ProcessNode {
         &self.name
     }
 
+    fn lease_session(&self, session: &SessionId) -> std::io::Result<Option<SessionLease>> {
+        let name = format!("{session}{SERVER_SEPARATOR}{}", self.name);
+        Ok(Some(Arc::new(FolderLease::acquire(&self.state, SERVED_DIR, &name)?)))
+    }
+
+    fn is_served_elsewhere(&self, session: &SessionId) -> bool {
+        match list_servers(&self.state) {
+            Ok(servers) => {
+                servers.iter().any(|(served, node)| served == session && *node != self.name)
+            }
+            Err(_) => true,
+        }
+    }
+
     fn is_alive(&self, node: &str) -> bool {
         // Remove entries of dead processes first; the remaining ones are alive.
         folder_lease::sweep(&self.state, &[NODES_DIR]);
@@ -163,6 +182,24 @@ impl NodeMembership for ProcessNode {
             .list_names()
             .map_or(true, |names| names.iter().any(|name| name == node))
     }
+}
+
+/// The sessions whose tools a live process serves, each with the name of that process.
+fn list_servers(state: &StateDir) -> std::io::Result<Vec<(SessionId, String)>> {
+    folder_lease::sweep(state, &[SERVED_DIR]);
+    let names = state.child(SERVED_DIR).list_names()?;
+    let served = names.into_iter().filter_map(|name| {
+        let (session, node) = name.rsplit_once(SERVER_SEPARATOR)?;
+        let server = (SessionId::new(session).ok()?, node.to_owned());
+        // A sweep is bounded, and may leave some of dead processes.
+        FolderLease::is_held(state, SERVED_DIR, &name).then_some(server)
+    });
+    Ok(served.collect())
+}
+
+/// The sessions whose tools a live process serves.
+pub(crate) fn served_sessions(state: &StateDir) -> std::io::Result<Vec<SessionId>> {
+    Ok(list_servers(state)?.into_iter().map(|(session, _)| session).collect())
 }
 
 /// Session limits from the settings.
@@ -199,4 +236,26 @@ pub(crate) fn retention_rules(settings: &WorkspaceSettings) -> RetentionRules {
 /// A number of days.
 pub(crate) fn days(count: u32) -> Duration {
     Duration::from_secs(u64::from(count) * 24 * 60 * 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn session_is_served_elsewhere_until_its_lease_ends() {
+        let temp = tempfile::tempdir().unwrap();
+        let node = || ProcessNode::register(StateDir::new(temp.path())).unwrap();
+        let (ours, theirs) = (node(), node());
+        let [one, other] = ["one", "one.more"].map(|id| SessionId::new(id).unwrap());
+        let lease = theirs.lease_session(&one).unwrap();
+        assert!(ours.is_served_elsewhere(&one) && !ours.is_served_elsewhere(&other));
+        assert!(!theirs.is_served_elsewhere(&one), "by this process itself");
+        let both = ours.lease_session(&one).unwrap();
+        assert_eq!(served_sessions(&ours.state).unwrap().len(), 2);
+        drop(lease);
+        assert!(!ours.is_served_elsewhere(&one) && theirs.is_served_elsewhere(&one));
+        drop(both);
+        assert_eq!(served_sessions(&ours.state).unwrap(), []);
+    }
 }

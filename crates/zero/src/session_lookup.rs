@@ -2,9 +2,16 @@
 
 use zero_wire::ErrorCode;
 use zero_wire::client::GatewayClientError;
-use zero_wire::sessions::{SessionsResolve, SessionsResolveParams, SessionsResolveResult};
+use zero_wire::sessions::{
+    SessionsList, SessionsListParams, SessionsResolve, SessionsResolveParams, SessionsResolveResult,
+};
 
+use crate::exit::UsageError;
 use crate::gateway_connection::CliGatewayConnection;
+use crate::terminal::escape_line;
+
+/// Most sessions that are looked through for other spellings.
+const SEARCHED_MAX: u64 = 100;
 
 /// Key of the session with this key or name; `None` if there is none.
 pub(crate) async fn find_session_key(
@@ -23,6 +30,45 @@ pub(crate) async fn find_session_key(
     let by_label =
         SessionsResolveParams { label: Some(named.to_owned()), ..SessionsResolveParams::default() };
     Ok(resolved_key(gateway.client.request::<SessionsResolve>(by_label).await)?)
+}
+
+/// Key of a session that has this key or name in other letters, upper or lower case. Names are used
+/// as they are written, and an earlier zero wrote all of them in lower case.
+pub(crate) async fn find_other_case(
+    gateway: &CliGatewayConnection,
+    named: &str,
+) -> anyhow::Result<Option<String>> {
+    let wanted = SessionsListParams {
+        search: Some(named.to_owned()),
+        limit: Some(SEARCHED_MAX),
+        ..SessionsListParams::default()
+    };
+    let found = gateway.client.request::<SessionsList>(wanted).await?;
+    let named = named.to_lowercase();
+    let is_same = |key: &str| {
+        let key = key.to_lowercase();
+        key == named || key.strip_suffix(&named).is_some_and(is_agent_prefix)
+    };
+    Ok(found.sessions.into_iter().map(|row| row.key).find(|key| is_same(key)))
+}
+
+/// Whether a text is `agent:AGENT:`.
+fn is_agent_prefix(text: &str) -> bool {
+    let agent = text.strip_prefix("agent:").and_then(|rest| rest.strip_suffix(':'));
+    agent.is_some_and(|agent| !agent.is_empty() && !agent.contains(':'))
+}
+
+/// The error for a session that does not exist.
+pub(crate) async fn missing_session_error(
+    gateway: &CliGatewayConnection,
+    named: &str,
+) -> anyhow::Result<UsageError> {
+    let hint = match find_other_case(gateway, named).await? {
+        Some(key) => format!("there is `{key}`: upper and lower case letters differ"),
+        None => "run `zero sessions list` to see all".to_owned(),
+    };
+    let what = format!("there is no session with the key or name `{named}`; {hint}");
+    Ok(UsageError(escape_line(&what).into_owned()))
 }
 
 /// Key of the session that was found. An invalid name means that there is no such session; other

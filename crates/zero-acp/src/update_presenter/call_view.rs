@@ -7,8 +7,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use agent_client_protocol::v1::schema::{
-    self as acp, Meta, Terminal, ToolCall, ToolCallContent, ToolCallId, ToolCallLocation,
-    ToolCallUpdate, ToolCallUpdateFields,
+    self as acp, Meta, Terminal, TerminalId, ToolCall, ToolCallContent, ToolCallId,
+    ToolCallLocation, ToolCallUpdate, ToolCallUpdateFields,
 };
 use serde_json::{Value, json};
 use zero_core::ansi_filter::{AnsiFilter, AnsiFilterMode};
@@ -95,6 +95,8 @@ pub(super) struct CallView {
     /// Whether it represents only a question, and ends with its answer.
     is_question: bool,
     has_terminal: bool,
+    /// The terminal of the client that runs its command.
+    client_terminal: Option<TerminalId>,
     /// Whether the client shows the question in place of the terminal.
     shows_question: bool,
     printed: CallOutput,
@@ -142,6 +144,7 @@ impl CallView {
             questions: Vec::new(),
             is_question: false,
             has_terminal,
+            client_terminal: None,
             shows_question: false,
             printed: CallOutput {
                 washer: AnsiFilter::new(if has_terminal {
@@ -242,6 +245,26 @@ impl CallView {
         Some(self.build_update(fields))
     }
 
+    /// The command of the call runs in a terminal of the client. It takes the place of the one that
+    /// zero would fill.
+    pub(super) fn open_client_terminal(&mut self, terminal: TerminalId) -> Vec<ToolCallUpdate> {
+        if self.is_over() {
+            return Vec::new();
+        }
+        self.has_terminal = false;
+        self.shows_question = false;
+        self.client_terminal = Some(terminal);
+        let mut updates: Vec<ToolCallUpdate> = self.start().into_iter().collect();
+        let shown: Vec<_> = self.client_terminal_content().into_iter().collect();
+        updates.push(self.build_update(ToolCallUpdateFields::new().content(shown)));
+        updates
+    }
+
+    fn client_terminal_content(&self) -> Option<ToolCallContent> {
+        let terminal = self.client_terminal.clone()?;
+        Some(ToolCallContent::Terminal(Terminal::new(terminal)))
+    }
+
     /// The call was allowed, so no question is pending.
     pub(super) fn clear_questions(&mut self) {
         self.questions.clear();
@@ -307,7 +330,8 @@ impl CallView {
         let mut updates: Vec<ToolCallUpdate> = self.start().into_iter().collect();
         let message = one_line(&progress.message, PROGRESS_CHARS_MAX);
         let mut fields = ToolCallUpdateFields::new();
-        let shows_more = self.has_terminal || self.shows_question || !self.printed.tail.is_empty();
+        let has_terminal = self.has_terminal || self.client_terminal.is_some();
+        let shows_more = has_terminal || self.shows_question || !self.printed.tail.is_empty();
         if !shows_more {
             fields.content = text_content(&message).map(|words| vec![words]);
         }
@@ -391,6 +415,13 @@ impl CallView {
         } else if self.has_terminal && self.printed.sent_bytes > 0 {
             shown.insert(0, self.terminal_content());
         }
+        if let Some(terminal) = self.client_terminal_content() {
+            // It shows what the command printed.
+            if outcome.status == ToolCallStatus::Completed {
+                shown.retain(|content| !is_text(content));
+            }
+            shown.insert(0, terminal);
+        }
         let mut fields = ToolCallUpdateFields::new().status(status).content(shown).raw_output(raw);
         let locations = call_locations(&outcome.locations(), cwd);
         if !locations.is_empty() && locations != self.locations {
@@ -421,7 +452,10 @@ impl CallView {
         }
         let mut fields = ToolCallUpdateFields::new().status(status);
         if let Some(words) = words {
-            let terminal = (self.printed.sent_bytes > 0).then(|| self.terminal_content());
+            let terminal = match self.client_terminal_content() {
+                None => (self.printed.sent_bytes > 0).then(|| self.terminal_content()),
+                terminal => terminal,
+            };
             fields.content = Some(terminal.into_iter().chain([words]).collect());
         }
         let mut last = self.build_update(fields);

@@ -1,6 +1,7 @@
 //! An active run: its text and its calls.
 
 use std::collections::BTreeSet;
+use tokio::time::Instant;
 
 use serde_json::Value;
 use zero_core::ToolKind;
@@ -19,6 +20,8 @@ pub(super) struct OpenClawRun {
     pub(super) is_begun: bool,
     /// When it was first seen.
     pub(super) since_ms: i64,
+    /// The same by a clock that nobody sets.
+    pub(super) since: Option<Instant>,
     pub(super) text: CumulativeText,
     pub(super) thoughts: CumulativeText,
     pub(super) calls: BTreeSet<String>,

@@ -98,16 +98,15 @@ impl OpenClawSession {
         slot: &Arc<SessionSlot>,
         up: &Arc<LinkConnection>,
     ) -> Result<(), GatewayClientError> {
-        let active = self.lock_translator().active_runs();
+        let active = self.lock_translator().active_runs(now_ms());
         let uptime_ms = i64::try_from(up.client.hello().snapshot.uptime_ms).unwrap_or(i64::MAX);
-        for (run, since_ms) in active {
+        for (run, age_ms) in active {
             let params = json!({"runId": run, "timeoutMs": 0});
             let answer = shared.request_value_on(up, "agent.wait", params).await?;
             let settled = self.publish_now(slot, |translator, now_ms| {
                 translator.handle_wait_result(&run, &answer, now_ms)
             });
-            let is_older =
-                now_ms().saturating_sub(since_ms) > uptime_ms.saturating_add(CLOCK_SLACK_MS);
+            let is_older = age_ms > uptime_ms.saturating_add(CLOCK_SLACK_MS);
             // A gateway that started after the run did cannot be executing it.
             if settled.await == RunWaitOutcome::Unresolved
                 && is_older

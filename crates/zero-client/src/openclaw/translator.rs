@@ -4,6 +4,7 @@
 //! no text is repeated or omitted.
 
 use std::collections::{BTreeMap, VecDeque};
+use tokio::time::Instant;
 
 use serde_json::Value;
 use zero_core::event::{Event, EventKind, PromptAttachment, RunOutcome};
@@ -64,8 +65,13 @@ impl OpenClawTranslator {
         now_ms: i64,
     ) {
         let prompt = Some((text, attached));
-        let expected =
-            OpenClawRun { prompt, is_ours: true, since_ms: now_ms, ..OpenClawRun::default() };
+        let expected = OpenClawRun {
+            prompt,
+            is_ours: true,
+            since_ms: now_ms,
+            since: Some(Instant::now()),
+            ..OpenClawRun::default()
+        };
         self.runs.entry(run.to_owned()).or_insert(expected);
     }
 
@@ -96,9 +102,15 @@ impl OpenClawTranslator {
         fields.into_iter().map(kind).collect()
     }
 
-    /// The active runs, each with the time it was first seen.
-    pub(crate) fn active_runs(&self) -> Vec<(String, i64)> {
-        self.runs.iter().map(|(id, run)| (id.clone(), run.since_ms)).collect()
+    /// The active runs, each with its age in milliseconds. A clock that was set back makes no run
+    /// younger, and a machine that slept makes none younger either.
+    pub(crate) fn active_runs(&self, now_ms: i64) -> Vec<(String, i64)> {
+        let age = |run: &OpenClawRun| {
+            let elapsed = run.since.map_or(0, |since| since.elapsed().as_millis());
+            let elapsed = i64::try_from(elapsed).unwrap_or(i64::MAX);
+            elapsed.max(now_ms.saturating_sub(run.since_ms))
+        };
+        self.runs.iter().map(|(id, run)| (id.clone(), age(run))).collect()
     }
 
     /// Whether a call or question belongs to this session.

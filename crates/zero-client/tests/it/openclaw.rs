@@ -192,7 +192,9 @@ async fn unknown_run_outcome_is_reported() {
     server.send_chat("run-1", "delta", "One ");
     collect_until(&mut heard, is_text).await;
     // Longer than the assumed clock difference.
-    tokio::time::sleep(std::time::Duration::from_millis(2_500)).await;
+    tokio::time::pause();
+    tokio::time::advance(std::time::Duration::from_millis(2_500)).await;
+    tokio::time::resume();
     server.simulate_restart();
     server.drop_connections();
     let (_, others) = collect_until(&mut heard, |news| *news == GatewayUpdate::Reconnected).await;

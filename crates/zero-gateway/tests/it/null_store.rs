@@ -17,10 +17,10 @@ use zero_session::model::catalog::ModelCatalog;
 use zero_session::run_usage::{RunUsage, RunUsageQuery};
 use zero_session::sessions::{SessionLimits, SessionManager, SessionManagerConfig};
 use zero_session::store::{
-    BeginRunOutcome, ClaimEpoch, ClaimOutcome, GrantRecord, IdleSession, IdleSessionQuery,
-    LedgerReadLimit, NewEvent, NewFork, NewRun, NewSession, OwnerUsage, RunRecord, SessionPage,
-    SessionPatch, SessionQuery, SessionRecord, Store, StoreError, StoreUsage, Transcript,
-    TranscriptStart, UnremovedSession,
+    BeginRunOutcome, ClaimEpoch, ClaimOutcome, ForkPoint, GrantRecord, IdleSession,
+    IdleSessionQuery, LedgerReadLimit, NewEvent, NewFork, NewRun, NewSession, OwnerUsage,
+    RunRecord, SessionPage, SessionPatch, SessionQuery, SessionRecord, Store, StoreError,
+    StoreUsage, Transcript, TranscriptStart, UnnamedSession, UnremovedSession,
 };
 
 pub(crate) async fn sessions() -> SessionManager {
@@ -82,7 +82,7 @@ impl Store for NullServices {
     fn fork(
         &self,
         _: &SessionId,
-        _: ClaimEpoch,
+        _: ForkPoint,
         _: NewFork,
         _: NewEvent,
     ) -> StoreFuture<'_, SessionRecord> {
@@ -115,6 +115,14 @@ impl Store for NullServices {
     }
 
     fn delete_unreadable(&self, _: &SessionAddress) -> StoreFuture<'_, bool> {
+        unsupported()
+    }
+
+    fn unnamed_sessions(&self) -> StoreFuture<'_, Vec<UnnamedSession>> {
+        ready_future(Ok(Vec::new()))
+    }
+
+    fn delete_unnamed(&self, _: i64) -> StoreFuture<'_, bool> {
         unsupported()
     }
 

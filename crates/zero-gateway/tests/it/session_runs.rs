@@ -230,7 +230,7 @@ async fn message_texts(client: &TestClient, key: &str) -> Vec<String> {
 
 #[tokio::test]
 async fn fork_is_a_copy_of_the_same_owner() {
-    let fixture = TestGateway::start(&["One", "Two", "Three", "Four @hang"]).await;
+    let fixture = TestGateway::start(&["One", "Two", "Three", "Four @hang", "Five"]).await;
     let mut ann = fixture.connect("ann", &[TokenScope::Write], &[]).await;
     ann.request::<ChatSend>(send_params("run-1")).await;
     ann.collect_until_end().await;
@@ -269,14 +269,23 @@ async fn fork_is_a_copy_of_the_same_owner() {
     let reader = fixture.connect("ann", &[TokenScope::Read], &[]).await;
     let refused = reader.expect_refusal::<ZeroSessionsFork>(json!({"sessionKey": "main"})).await;
     assert!(refused.contains("write"), "{refused}");
-    // Not in the middle of a run, whose calls would never end in the copy.
+    // In the middle of a run, whose calls would never end in the copy: without that run.
     ann.request::<ChatSend>(send_params("run-4")).await;
     ann.collect_until(|name, payload| name == "chat" && payload["state"] == "delta").await;
-    let busy = ann.expect_refusal::<ZeroSessionsFork>(json!({"sessionKey": "main"})).await;
-    assert!(busy.contains("when the run has ended"), "{busy}");
+    let during = json!({"sessionKey": "main", "key": "during"});
+    let forked = ann.request::<ZeroSessionsFork>(during).await;
+    assert_eq!(message_texts(&ann, "during").await, ["hello", "One ", "main", "Three "]);
+    let after = json!({"sessionKey": "during", "after": forked.last_seq - 1});
+    let last = ann.request::<ZeroSessionsEvents>(after).await.events.pop().unwrap();
+    let last = serde_json::to_string(&last).unwrap();
+    assert!(last.contains("as of its last completed prompt"), "{last}");
+    let send = json!({"sessionKey": "during", "message": "go on", "idempotencyKey": "run-5"});
+    ann.request::<ChatSend>(send).await;
+    ann.collect_until(|name, payload| name == "chat" && payload["state"] == "final").await;
+    assert!(message_texts(&ann, "during").await.contains(&"Five ".to_owned()));
     ann.request::<ChatAbort>(json!({"sessionKey": "main"})).await;
     ann.collect_until_end().await;
-    assert_eq!(ann.request::<SessionsList>(json!({})).await.total_count, 2);
+    assert_eq!(ann.request::<SessionsList>(json!({})).await.total_count, 3);
 }
 
 #[tokio::test]

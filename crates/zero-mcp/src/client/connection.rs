@@ -46,7 +46,7 @@ pub(crate) struct McpConnection {
     pub(crate) handler: Arc<McpClientHandler>,
     pub(crate) era: ProtocolEra,
     pub(crate) info: ServerPeerInfo,
-    /// When it was opened, by a clock that can be compared with file ages.
+    /// When it was opened.
     pub(crate) opened: std::time::Instant,
     pub(crate) witness: Arc<dyn ServerMonitor>,
     pub(super) peer: Peer<RoleClient>,

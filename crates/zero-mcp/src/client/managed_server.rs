@@ -74,6 +74,8 @@ struct ManagedServerState {
     starts: u32,
     /// Number of failed attempts to start it.
     failed_starts: u32,
+    /// The mark of the last request to restart when it last started.
+    restart_mark: Option<Vec<u8>>,
     /// Cancels the current attempt to start it.
     give_up: CancellationToken,
 }
@@ -112,6 +114,7 @@ impl ManagedServer {
             last_error: known.last_error,
             starts: 0,
             failed_starts: 0,
+            restart_mark: None,
             give_up: CancellationToken::new(),
         };
         Self {
@@ -239,11 +242,13 @@ impl ManagedServer {
     }
 
     fn live_connection(&self) -> Option<Arc<McpConnection>> {
-        let connection = self.state().connection.clone()?;
+        let (connection, mark) = {
+            let state = self.state();
+            (state.connection.clone()?, state.restart_mark.clone())
+        };
         let is_marked = || {
-            self.catalogue
-                .restart_request_age(&self.identity)
-                .is_some_and(|age| age < connection.opened.elapsed())
+            let now = self.catalogue.restart_mark(&self.identity);
+            now.is_some() && now != mark
         };
         (connection.is_open() && !is_marked()).then_some(connection)
     }
@@ -307,8 +312,11 @@ impl ManagedServer {
     async fn try_to_start(&self) -> Result<ConnectResult, ServerUnavailableError> {
         self.close_connection().await;
         self.wait_for_retry().await?;
+        // Read before it starts: a request from now on concerns the server that starts now.
+        let restart_mark = self.catalogue.restart_mark(&self.identity);
         let era = {
             let mut state = self.state();
+            state.restart_mark = restart_mark;
             state.phase = ServerPhase::Starting;
             state.starts = state.starts.saturating_add(1);
             state.era

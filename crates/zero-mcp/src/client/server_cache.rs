@@ -16,6 +16,8 @@ use super::tool_listing::ToolListing;
 const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// Maximum number of files.
 const FILES_MAX: usize = 256;
+/// Longest mark of a request to restart.
+const MARK_BYTES_MAX: u64 = 64;
 
 /// What is known of one server.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -88,17 +90,17 @@ impl ServerCache {
     pub(crate) fn request_restart(&self, identity: &ServerIdentity) {
         evict_oldest(&self.marks);
         let file = ConfigFile::Own(self.marks.path().join(identity.as_str()));
-        if let Err(error) = file.write(b"") {
+        // A mark that differs from the one before: times of files are too coarse to compare.
+        let mark = format!("{:032x}", fastrand::u128(..));
+        if let Err(error) = file.write(mark.as_bytes()) {
             tracing::warn!(%error, "cannot request the restart of a server");
         }
     }
 
-    /// Returns how long ago a restart was last requested.
-    pub(crate) fn restart_request_age(
-        &self,
-        identity: &ServerIdentity,
-    ) -> Option<std::time::Duration> {
-        self.marks.age(identity.as_str()).ok()
+    /// The mark of the last request to restart; each request has another one.
+    pub(crate) fn restart_mark(&self, identity: &ServerIdentity) -> Option<Vec<u8>> {
+        let file = ConfigFile::Own(self.marks.path().join(identity.as_str()));
+        file.read(MARK_BYTES_MAX).ok().flatten()
     }
 
     fn cache_file(&self, identity: &ServerIdentity) -> ConfigFile {
@@ -183,11 +185,14 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let state = StateDir::new(temp.path());
         let (one, other) = (ServerCache::new(&state), ServerCache::new(&state));
-        assert_eq!(other.restart_request_age(&identity(1)), None);
+        assert_eq!(other.restart_mark(&identity(1)), None);
         one.request_restart(&identity(1));
-        assert!(
-            other.restart_request_age(&identity(1)).unwrap() < std::time::Duration::from_secs(60)
-        );
-        assert_eq!(other.restart_request_age(&identity(2)), None);
+        let first = other.restart_mark(&identity(1));
+        assert!(first.is_some());
+        assert_eq!(other.restart_mark(&identity(1)), first);
+        // However soon the next request follows.
+        one.request_restart(&identity(1));
+        assert_ne!(other.restart_mark(&identity(1)), first);
+        assert_eq!(other.restart_mark(&identity(2)), None);
     }
 }

@@ -679,7 +679,6 @@ async fn other_process_can_restart_a_server() {
     let fake = Arc::new(FakeServer::default());
     let ours = McpTestHost::build(Arc::clone(&fake), vec![fake_definition("fake")], |_| {});
     ours.servers.wait_until_ready("fake").await.unwrap();
-    tokio::time::sleep(Duration::from_millis(30)).await;
     let theirs = McpTestHost::with_state(
         Arc::clone(&ours.temp),
         Arc::new(FakeServer::default()),
@@ -687,7 +686,6 @@ async fn other_process_can_restart_a_server() {
         |_| {},
     );
     theirs.servers.reconnect("fake").await.unwrap();
-    tokio::time::sleep(Duration::from_millis(30)).await;
     for _ in 0..2 {
         assert_eq!(call_outcome(&ours, "fake__echo", json!({})).await, "{}");
         assert_eq!(fake.starts.load(Ordering::SeqCst), 2, "once is enough");

@@ -213,7 +213,14 @@ pub(super) fn expire(
         let [hashes, seen] = [HASHES_SUFFIX, SEEN_SUFFIX].map(|suffix| format!("{server}{suffix}"));
         let bytes = folder.size(&hashes).ok()?.saturating_add(folder.size(&seen).unwrap_or(0));
         let age = folder.age(&hashes).ok()?;
-        Some(StoredItem { key: (hashes, seen), age, bytes, is_useless: false })
+        Some(StoredItem {
+            key: (hashes, seen),
+            age,
+            bytes,
+            share: String::new(),
+            is_useless: false,
+            is_in_use: false,
+        })
     };
     let items: Vec<_> = names.iter().filter_map(stem).filter_map(item).collect();
     let _lock = match items.is_empty() {

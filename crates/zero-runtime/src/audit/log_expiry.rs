@@ -42,7 +42,14 @@ impl AuditLog {
             let bytes = self.dir.size(&day_file_name(day))?;
             // The newest day is as young as can be.
             let age = if Some(day) == newest { Duration::ZERO } else { age_of(day, now) };
-            items.push(StoredItem { key: day, age, bytes, is_useless: false });
+            items.push(StoredItem {
+                key: day,
+                age,
+                bytes,
+                share: String::new(),
+                is_useless: false,
+                is_in_use: false,
+            });
         }
         let mut failed = false;
         Ok(expiry::expire(items, rules, mode, |day| {

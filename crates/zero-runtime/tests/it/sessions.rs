@@ -290,11 +290,25 @@ fn old_results_expire_and_new_ones_stay() {
     }
     let check = |age_max: Option<u32>, bytes_max: Option<u64>, expected: (u64, u64)| {
         let rules = ExpiryRules { age_max: age_max.map(|days| DAY * days), bytes_max };
-        let dry = session_results::expire(&state, &rules, ExpiryMode::DryRun).unwrap();
-        let done = session_results::expire(&state, &rules, ExpiryMode::Remove).unwrap();
+        let dry = session_results::expire(&state, &rules, ExpiryMode::DryRun, &[]).unwrap();
+        let done = session_results::expire(&state, &rules, ExpiryMode::Remove, &[]).unwrap();
         assert_eq!(dry, done);
         assert_eq!((done.removed.count, done.kept.count), expected);
     };
+    let all = ExpiryRules { age_max: Some(DAY), bytes_max: Some(1) };
+    let used = ["one", "two"].map(|id| zero_core::SessionId::new(id).unwrap());
+    let kept = session_results::expire(&state, &all, ExpiryMode::DryRun, &used).unwrap();
+    assert_eq!((kept.removed.count, kept.kept.count), (1, 4), "of sessions in use");
+    // Each owner has a share of its own.
+    for (owner, session) in [("ann", "one"), ("bob", "two")] {
+        let folder = temp.path().join("spill-owners").join(session_results::owner_mark(owner));
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join(session), "").unwrap();
+    }
+    let none = ExpiryRules::default();
+    let shares = session_results::expire(&state, &none, ExpiryMode::DryRun, &[]).unwrap().shares;
+    let [ann, bob] = ["ann", "bob"].map(session_results::owner_mark);
+    assert_eq!((shares[&ann], shares[&bob], shares.len()), (20, 10, 3));
     check(None, None, (1, 4));
     check(Some(7), None, (1, 3));
     check(None, Some(1), (1, 2));

@@ -26,6 +26,7 @@ pub(crate) struct CgroupParents {
     memory: Option<CgroupParent>,
     cpu: Option<CgroupParent>,
     processes: Option<CgroupParent>,
+    io: Option<CgroupParent>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,7 +50,9 @@ impl CgroupParents {
             find_v2_parent(mounts, memberships, controller)
                 .or_else(|| find_v1_parent(mounts, memberships, controller))
         };
-        Self { memory: place("memory"), cpu: place("cpu"), processes: place("pids") }
+        let io = find_v2_parent(mounts, memberships, "io")
+            .or_else(|| find_v1_parent(mounts, memberships, "blkio"));
+        Self { memory: place("memory"), cpu: place("cpu"), processes: place("pids"), io }
     }
 
     pub(crate) fn memory_parent(&self, limits: &ProcessLimits) -> Option<(CgroupVersion, &Path)> {
@@ -75,9 +78,28 @@ impl CgroupParents {
         self.processes.as_ref()?.path_unless_limited(tightest, limits.processes)
     }
 
+    /// Where the use of disks can be limited. A process must not escape a limit that it has, whatever
+    /// its figure: limits are per disk.
+    pub(crate) fn io_parent(&self) -> Option<(CgroupVersion, &Path)> {
+        let has_limit = |folder: &Path| {
+            let text = kernel_file::read(&folder.join("io.max")).ok()?;
+            (!text.trim().is_empty()).then_some(0)
+        };
+        self.io.as_ref()?.path_unless_limited(has_limit, u64::MAX)
+    }
+
+    /// Folders of version 1 for groups that every command has. Few commands have a limited use of
+    /// disks, and each group costs time.
+    pub(crate) fn v1_parents_to_join(&self) -> impl Iterator<Item = &Path> {
+        let usual = [&self.memory, &self.cpu, &self.processes];
+        self.v1_parents().filter(move |path| {
+            usual.iter().filter_map(|place| place.as_ref()).any(|place| place.parent == *path)
+        })
+    }
+
     /// Folders of version 1 in which groups may be created, each once.
     pub(crate) fn v1_parents(&self) -> impl Iterator<Item = &Path> {
-        let places = [&self.memory, &self.cpu, &self.processes];
+        let places = [&self.memory, &self.cpu, &self.processes, &self.io];
         let is_v1 = |path: &&Path| {
             let mut of = places.iter().filter_map(|place| place.as_ref());
             of.any(|place| place.version == CgroupVersion::V1 && place.parent == *path)
@@ -87,7 +109,7 @@ impl CgroupParents {
 
     /// All folders in which groups may be created, each once.
     pub(crate) fn parents(&self) -> Vec<&Path> {
-        let mut parents: Vec<&Path> = [&self.memory, &self.cpu, &self.processes]
+        let mut parents: Vec<&Path> = [&self.memory, &self.cpu, &self.processes, &self.io]
             .into_iter()
             .flatten()
             .map(|place| place.parent.as_path())

@@ -263,6 +263,7 @@ pub(super) mod tests {
             open_files: 0,
             file_bytes: 0,
             disk_bytes: 0,
+            disk_rate: u64::MAX,
         };
         SandboxProfile {
             writable: paths(writable),

@@ -1,10 +1,11 @@
 //! Removes recorded changes that are no longer kept, of all workspaces.
 
 use std::io;
+use std::path::PathBuf;
 use std::time::Duration;
 
-use super::JOURNAL;
 use super::journal_store::JournalStore;
+use super::{JOURNAL, journal_name};
 use crate::expiry::{self, ExpiryMode, ExpiryReport, ExpiryRules, StoredItem};
 use crate::state_dir::StateDir;
 
@@ -18,17 +19,22 @@ pub struct JournalExpiryRules {
     pub vanished_age_max: Option<Duration>,
 }
 
-/// Removes the changes that the rules no longer keep. They cannot be undone then.
+/// Removes the changes that the rules no longer keep. They cannot be undone then. Changes of the
+/// folders that sessions work in are kept.
 pub fn expire(
     state: &StateDir,
     rules: &JournalExpiryRules,
     mode: ExpiryMode,
+    in_use: &[PathBuf],
 ) -> io::Result<ExpiryReport> {
     let journal = state.child(JOURNAL);
+    let in_use: Vec<String> = in_use.iter().map(|folder| journal_name(folder)).collect();
     let mut items = Vec::new();
     for name in list_journals(&journal)? {
         let store = JournalStore::open(journal.child(&name));
         let changes = store.stored_changes()?;
+        // A workspace is a share: journals do not know the owners of sessions.
+        let share = store.folder_path().map_or_else(|| name.clone(), |it| it.display().to_string());
         let newest = changes.iter().map(|(_, age, _)| *age).min();
         let is_useless = rules.vanished_age_max.is_some_and(|most| {
             newest.is_some_and(|newest| newest > most) && store.has_vanished_folder()
@@ -37,7 +43,9 @@ pub fn expire(
             key: (name.clone(), id),
             age,
             bytes,
+            share: share.clone(),
             is_useless,
+            is_in_use: in_use.contains(&name),
         }));
     }
     let report = expiry::expire(items, &rules.changes, mode, |(name, id)| {
@@ -98,25 +106,33 @@ mod tests {
         record(&state, "gone", &gone, &[50, 20]);
         record(&state, "gone-lately", &gone, &[50, 5]);
         let nothing = JournalExpiryRules::default();
-        let report = expire(&state, &nothing, ExpiryMode::Remove).unwrap();
+        let report = expire(&state, &nothing, ExpiryMode::Remove, &[]).unwrap();
         assert_eq!((report.removed.count, report.kept.count), (0, 7));
         let vanished = JournalExpiryRules { vanished_age_max: Some(DAY * 10), ..nothing };
-        let dry = expire(&state, &vanished, ExpiryMode::DryRun).unwrap();
+        let dry = expire(&state, &vanished, ExpiryMode::DryRun, &[]).unwrap();
         assert_eq!((dry.removed.count, dry.removed.bytes), (2, 20));
-        assert_eq!(expire(&state, &vanished, ExpiryMode::Remove).unwrap(), dry);
+        assert_eq!(expire(&state, &vanished, ExpiryMode::Remove, &[]).unwrap(), dry);
         let expected = [("gone-lately".to_owned(), 2), ("here".to_owned(), 3)];
         assert_eq!(left(&state), expected, "the folder of an empty journal is removed");
         let changes = ExpiryRules { age_max: Some(DAY * 30), bytes_max: None };
         let old = JournalExpiryRules { changes, ..nothing };
-        expire(&state, &old, ExpiryMode::Remove).unwrap();
+        expire(&state, &old, ExpiryMode::Remove, &[]).unwrap();
         assert_eq!(left(&state), [("gone-lately".to_owned(), 1), ("here".to_owned(), 2)]);
         let changes = ExpiryRules { age_max: None, bytes_max: Some(20) };
         let large = JournalExpiryRules { changes, ..nothing };
-        expire(&state, &large, ExpiryMode::Remove).unwrap();
+        expire(&state, &large, ExpiryMode::Remove, &[]).unwrap();
         assert_eq!(left(&state), [("gone-lately".to_owned(), 1), ("here".to_owned(), 1)]);
+        // A session works in the folder: its changes can be undone, however old they are.
+        let changes = ExpiryRules { age_max: Some(DAY), bytes_max: Some(1) };
+        let all = JournalExpiryRules { changes, vanished_age_max: Some(DAY) };
+        record(&state, &journal_name(temp.path()), temp.path(), &[50]);
+        let used = [temp.path().to_owned()];
+        let report = expire(&state, &all, ExpiryMode::Remove, &used).unwrap();
+        assert_eq!((report.removed.count, report.kept.count), (2, 1));
+        expire(&state, &all, ExpiryMode::Remove, &[]).unwrap();
         // Recording goes on.
         record(&state, "here", temp.path(), &[0]);
         record(&state, "gone", &gone, &[0]);
-        assert_eq!(left(&state).len(), 3);
+        assert_eq!(left(&state).len(), 2);
     }
 }

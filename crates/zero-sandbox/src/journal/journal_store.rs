@@ -86,16 +86,17 @@ impl JournalStore {
         Ok(self.ids_in_state(DONE)?.into_iter().filter_map(facts).collect())
     }
 
+    /// The workspace's first folder, if it is known.
+    pub(super) fn folder_path(&self) -> Option<PathBuf> {
+        let mut path = Vec::new();
+        let file = self.dir.open(FOLDER).ok()?;
+        file.take(FOLDER_BYTES_MAX).read_to_end(&mut path).ok()?;
+        (!path.is_empty()).then(|| PathBuf::from(std::ffi::OsStr::from_bytes(&path)))
+    }
+
     /// Whether the workspace's first folder is known, and does not exist.
     pub(super) fn has_vanished_folder(&self) -> bool {
-        let mut path = Vec::new();
-        let read = self
-            .dir
-            .open(FOLDER)
-            .and_then(|file| file.take(FOLDER_BYTES_MAX).read_to_end(&mut path));
-        read.is_ok()
-            && !path.is_empty()
-            && path_survey::is_absent(Path::new(std::ffi::OsStr::from_bytes(&path)))
+        self.folder_path().is_some_and(|folder| path_survey::is_absent(&folder))
     }
 
     /// Removes a committed change.

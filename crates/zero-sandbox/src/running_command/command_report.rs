@@ -117,6 +117,8 @@ pub enum LimitEnforcer {
     CgroupV1,
     /// The watchdog, which checks the process tree many times a second.
     Watchdog,
+    /// Nothing on this machine.
+    Nothing,
 }
 
 /// What enforces each limit of a command.
@@ -128,6 +130,8 @@ pub struct LimitsReport {
     pub cpu: LimitEnforcer,
     /// The limit of the number of processes.
     pub processes: LimitEnforcer,
+    /// The limit of the use of disks per second; `None` if there is none.
+    pub disk_rate: Option<LimitEnforcer>,
 }
 
 impl LimitsReport {
@@ -139,7 +143,15 @@ impl LimitsReport {
             ("processor limit", self.cpu, "cpu"),
             ("process limit", self.processes, "pids"),
         ];
-        rows.into_iter().map(|(name, by, controller)| by.report(name, controller)).collect()
+        let disk_rate = self.disk_rate.map(|by| ("disk rate limit", by, "io"));
+        let rows = rows.into_iter().chain(disk_rate);
+        rows.map(|(name, by, controller)| by.report(name, controller)).collect()
+    }
+
+    /// Whether the use of disks should be limited per second and is not.
+    #[must_use]
+    pub fn lacks_disk_rate(&self) -> bool {
+        self.disk_rate == Some(LimitEnforcer::Nothing)
     }
 }
 
@@ -165,6 +177,18 @@ impl LimitEnforcer {
                 fix: Some(format!(
                     "delegate the controller `{controller}`, as `systemd-run --user --scope -p \
                      Delegate=yes` does"
+                )),
+            },
+            Self::Nothing => LayerReport {
+                name,
+                holds: false,
+                why: format!(
+                    "not enforced: no control group with `{controller}` can be created here, or it \
+                     has no disk"
+                ),
+                fix: Some(format!(
+                    "delegate the controller `{controller}`, as `systemd-run --user --scope -p \
+                     Delegate=yes` does, or set `command-disk-rate` to `off`"
                 )),
             },
         }
@@ -207,7 +231,12 @@ mod tests {
             memory: LimitEnforcer::CgroupV2,
             cpu: LimitEnforcer::CgroupV1,
             processes: LimitEnforcer::Watchdog,
+            disk_rate: None,
         };
+        let without = LimitsReport { disk_rate: Some(LimitEnforcer::Nothing), ..by };
+        let rate = without.report().pop().unwrap();
+        assert!(!rate.holds && rate.why.starts_with("not enforced"), "{rate:?}");
+        assert!(without.lacks_disk_rate() && !by.lacks_disk_rate());
         let rows: Vec<_> = by.report().into_iter().map(|row| (row.why, row.fix)).collect();
         let [(memory, None), (cpu, None), (processes, Some(fix))] = rows.as_slice() else {
             panic!("{rows:?}")

@@ -461,7 +461,7 @@ mod tests {
             // limits.
             let limits = ProcessLimits::default();
             let report = CommandCgroups::create(&CgroupParents::find(), &limits).report();
-            let LimitsReport { memory, cpu, processes } = report;
+            let LimitsReport { memory, cpu, processes, .. } = report;
             let is_v2 = |by: LimitEnforcer| by == LimitEnforcer::CgroupV2;
             assert!(![memory, cpu, processes].into_iter().all(is_v2), "{report:?}");
             return;

@@ -147,6 +147,7 @@ impl AttackLab {
                 open_files: 64,
                 file_bytes: 1 << 20,
                 disk_bytes: 1 << 40,
+                disk_rate: u64::MAX,
             },
             tmp: self.path("tmp"),
             weaknesses: if inside {

@@ -1,6 +1,6 @@
 //! Limits apply to whole process trees, whatever enforces them.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use zero_sandbox::running_command::{ExitCause, KillReason, LimitEnforcer};
@@ -318,5 +318,31 @@ fn threads_do_not_count_as_processes() {
         order.profile.limits.processes = 10;
         let (output, how) = run(&spawner, order);
         assert_eq!((output.as_str(), how.why), ("done\n", ExitCause::Finished));
+    }
+}
+
+/// Reads and writes past the page cache: the kernel of version 1 limits no others.
+#[test]
+fn disk_rate_is_limited_or_reported_as_not() {
+    const RATE: u64 = 4 * MB;
+    let temp = tempfile::tempdir().unwrap();
+    let spawner = start_all_variants().into_iter().next().unwrap();
+    let script = "dd if=/dev/zero of=big bs=1M count=16 oflag=direct 2>/dev/null; stat -c %s big";
+    let mut order = shell_spec(script);
+    order.command.folder = temp.path().to_owned();
+    order.profile.writable = vec![temp.path().to_owned()];
+    let usual = spawner.spawn(order.clone()).unwrap();
+    assert_eq!(usual.limits.disk_rate, None);
+    let usual = wait_for_exit(&usual);
+    assert_eq!(usual.exit_code, Some(0));
+    order.profile.limits.disk_rate = RATE;
+    let began = Instant::now();
+    let running = spawner.spawn(order).unwrap();
+    let by = running.limits.disk_rate.unwrap();
+    assert_eq!(wait_for_exit(&running).exit_code, Some(0));
+    let least = Duration::from_secs(16 * MB / RATE) / 2;
+    match by {
+        LimitEnforcer::Nothing => {}
+        _ => assert!(began.elapsed() >= least, "{by:?}: {:?}", began.elapsed()),
     }
 }

@@ -14,7 +14,7 @@ use crate::sessions::ledger_recorder::new_event;
 use crate::sessions::session_state::{ActiveBackend, SessionState, wait_until_finished};
 use crate::sessions::{AttachmentGuard, OpenSessionOptions, SessionError, SessionManagerInner};
 use crate::store::{
-    ClaimEpoch, GrantRecord, NewFork, NewSession, SessionPatch, SessionQuery, SessionRecord,
+    ForkPoint, GrantRecord, NewFork, NewSession, SessionPatch, SessionQuery, SessionRecord,
     StoreError, ToolHostLocation, TranscriptStart,
 };
 use zero_runtime::tool_backend::FolderAccess;
@@ -297,29 +297,28 @@ impl SessionManagerInner {
         self.check_agent(&key, &record.agent)?;
         let state = self.session_state(&record.id);
         let forked = async {
-            // Between two runs: a copy in the middle of one would have calls that never end.
             let _nothing_new = state.sending.lock().await;
-            let claim = self.claim_session(&state.recorder).await?;
-            if !self.active_runs_in(&record.id).is_empty() {
-                return Err(SessionError::Busy(
-                    "a run is at work in this session; fork it when the run has ended, or stop the run first"
-                        .to_owned(),
-                ));
-            }
-            self.fork_idle(record.clone(), key, claim).await
+            // Without a run in the middle: its calls would never end in the copy.
+            let point = match self.claim_session(&state.recorder).await {
+                Ok(claim) if self.active_runs_in(&record.id).is_empty() => ForkPoint::End(claim),
+                // A run of this process, or of another one.
+                Ok(_) | Err(SessionError::Busy(_)) => ForkPoint::LastCompleted,
+                Err(error) => return Err(error),
+            };
+            self.fork_at(record.clone(), key, point).await
         };
         let forked = forked.await;
         self.evict_state(&state);
         forked
     }
 
-    /// Copies a session that has no run. Its results are copied first, so that the copy never names
-    /// one that is missing.
-    async fn fork_idle(
+    /// Copies a session up to a point. Its results are copied first, so that the copy never names one
+    /// that is missing.
+    async fn fork_at(
         self: &Arc<Self>,
         record: SessionRecord,
         key: SessionKey,
-        claim: ClaimEpoch,
+        point: ForkPoint,
     ) -> Result<SessionRecord, SessionError> {
         let (store, factory) = (&self.config.store, &self.config.backend_factory);
         let fork = NewFork {
@@ -328,15 +327,24 @@ impl SessionManagerInner {
             title: record.title.as_deref().map(fork_title),
             owned_max: self.config.limits.sessions_max,
         };
-        let text = format!("forked from `{}`", record.key);
-        let notice = EventKind::Notice { topic: "forked".to_owned(), text };
+        let (topic, text) = match point {
+            ForkPoint::End(_) => ("forked", format!("forked from `{}`", record.key)),
+            ForkPoint::LastCompleted => (
+                "forked_during_run",
+                format!(
+                    "forked from `{}` as of its last completed prompt; a run is at work there, and nothing of it is in the copy",
+                    record.key
+                ),
+            ),
+        };
+        let notice = EventKind::Notice { topic: topic.to_owned(), text };
         let last = new_event(None, notice);
         let forked = async {
             factory.copy_results(&record.id, &fork.id).await?;
-            let forked = store.fork(&record.id, claim, fork.clone(), last.clone()).await;
+            let forked = store.fork(&record.id, point, fork.clone(), last.clone()).await;
             match forked {
                 Err(StoreError::TooMany(_)) if self.make_room(&record.owner).await? => {
-                    Ok(store.fork(&record.id, claim, fork.clone(), last).await?)
+                    Ok(store.fork(&record.id, point, fork.clone(), last).await?)
                 }
                 forked => Ok(forked?),
             }
@@ -368,6 +376,12 @@ impl SessionManagerInner {
         let state = self.session_state(&id);
         let deleted = async {
             let _nothing_new = state.sending.lock().await;
+            if self.config.nodes.is_served_elsewhere(&id) {
+                return Err(SessionError::Busy(
+                    "another process of zero has the session open and serves its tools, such as an editor or `zero run`; close it there, then delete the session"
+                        .to_owned(),
+                ));
+            }
             let claim = self.claim_for_deletion(&state.recorder).await?;
             self.stop_and_wait(&state, "delete").await?;
             state.drop_backend().await;
@@ -406,7 +420,13 @@ impl SessionManagerInner {
         let patched = self.config.store.patch(address, patch).await?;
         let record = patched.ok_or_else(|| SessionError::NotFound(address.key.to_string()))?;
         let state = self.session_state(&record.id);
-        let gone = state.attach(backend).await;
+        let (nodes, session) = (Arc::clone(&self.config.nodes), record.id.clone());
+        let lease = tokio::task::spawn_blocking(move || nodes.lease_session(&session)).await;
+        let lease = lease.map_err(|_| SessionError::ShuttingDown)?.unwrap_or_else(|error| {
+            tracing::warn!(%error, "other processes cannot see that this one serves a session");
+            None
+        });
+        let gone = state.attach(backend, lease).await;
         Ok(AttachmentGuard { inner: Arc::downgrade(self), state, gone })
     }
 

@@ -1,7 +1,7 @@
 //! Removes sessions that the user does not want to keep any longer.
 //!
 //! Nothing is removed unless a rule says so. A session that has a label, a run, or a client that hosts
-//! its tools for this process, or that was active in the last day, is always kept.
+//! its tools, for this process or another one, or that was active in the last day, is always kept.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -106,7 +106,9 @@ impl SessionManagerInner {
         left: &mut u64,
         report: &mut PruneReport,
     ) {
+        let is_served = self.config.nodes.is_served_elsewhere(&session.id);
         let removed = match mode {
+            _ if is_served => Ok(false),
             PruneMode::DryRun => Ok(true),
             PruneMode::Remove => self.remove_idle(&session).await,
         };

@@ -13,6 +13,7 @@ use zero_policy::PermissionMode;
 
 use crate::approvals::InteractionBroker;
 use crate::event::RunOutcome;
+use crate::node_membership::SessionLease;
 use crate::sessions::ledger_recorder::LedgerRecorder;
 use crate::sessions::{Prompt, SessionError};
 use crate::store::{SessionRecord, Store, ToolHostLocation};
@@ -112,6 +113,8 @@ struct AttachedBackend {
     backend: Arc<dyn ToolBackend>,
     /// Cancelled when the backend is detached.
     gone: CancellationToken,
+    /// Keeps other processes from removing the session.
+    _lease: Option<SessionLease>,
 }
 
 /// A backend for a run, with the token that ends its use.
@@ -244,7 +247,7 @@ impl SessionState {
     pub(super) fn client_backend(&self) -> Option<ActiveBackend> {
         let attached = self.lock_attached().clone();
         let attached = attached.filter(|attached| !attached.gone.is_cancelled());
-        attached.map(|AttachedBackend { backend, gone }| ActiveBackend {
+        attached.map(|AttachedBackend { backend, gone, .. }| ActiveBackend {
             backend,
             gone,
             at: BackendLocation::Client,
@@ -295,10 +298,14 @@ impl SessionState {
 
     /// Attaches a client's backend. The previous one, local or of another client, starts no more
     /// calls.
-    pub(super) async fn attach(&self, backend: Arc<dyn ToolBackend>) -> CancellationToken {
+    pub(super) async fn attach(
+        &self,
+        backend: Arc<dyn ToolBackend>,
+        lease: Option<SessionLease>,
+    ) -> CancellationToken {
         self.retire_backend().await;
         let gone = CancellationToken::new();
-        let attached = AttachedBackend { backend, gone: gone.clone() };
+        let attached = AttachedBackend { backend, gone: gone.clone(), _lease: lease };
         if let Some(before) = self.lock_attached().replace(attached) {
             before.gone.cancel();
         }

@@ -67,7 +67,7 @@ pub(super) fn check_epoch(
     }
 }
 
-fn has_unfinished_runs(db: &Connection, session: i64) -> Result<bool, DatabaseError> {
+pub(super) fn has_unfinished_runs(db: &Connection, session: i64) -> Result<bool, DatabaseError> {
     let mut find =
         db.prepare_cached("SELECT 1 FROM runs WHERE session = ? AND end IS NULL LIMIT 1")?;
     Ok(find.exists([session])?)

@@ -39,6 +39,8 @@ pub struct StoreCheck {
 /// A session of which something cannot be read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DamagedSession {
+    /// Number of its row in the store.
+    pub row: i64,
     /// The owner of the session.
     pub owner: String,
     /// The key of the session.
@@ -49,6 +51,8 @@ pub struct DamagedSession {
     pub messages: u64,
     /// Whether rows of it are on damaged pages.
     pub has_damaged_pages: bool,
+    /// Whether its owner or key cannot be read, so that only its row names it.
+    pub has_unreadable_name: bool,
     /// Whether its name, settings or usage cannot be read.
     pub has_unreadable_settings: bool,
     /// Whether it is deleted already, and what is left of it cannot be removed.
@@ -138,13 +142,20 @@ fn check_all(
             return Ok(false);
         }
         let mut session = DamagedSession {
+            row: row.get("row")?,
+            has_unreadable_name: row.get_ref("owner")?.as_str().is_err()
+                || row
+                    .get("key")
+                    .map_err(DatabaseError::from)
+                    .and_then(sessions::read_key)
+                    .is_err(),
             owner: readable_text(row.get_ref("owner")?),
             key: readable_text(row.get_ref("key")?),
             is_deleted: row.get::<_, i64>("removed")? != 0,
             has_unreadable_settings: sessions::read_record(row).is_err(),
             ..DamagedSession::default()
         };
-        match check_session(db, row.get("row")?, &mut session) {
+        match check_session(db, session.row, &mut session) {
             Err(error) if error.is_damaged_page() => session.has_damaged_pages = true,
             checked => checked?,
         }

@@ -1,4 +1,8 @@
 //! Runs: each begins once and ends once.
+//!
+//! Messages of a run are added to the transcript while it works. Where they begin is stored with the
+//! session, so that a copy can leave them out. Runs of a session work in the order in which they
+//! began; those that wait have no messages yet.
 
 use rusqlite::{Connection, Row};
 use zero_core::{RunId, SessionId};
@@ -48,6 +52,9 @@ pub(super) fn begin(
         ClaimOutcome::Held(claim) => return Ok(RunInsertion::Held(claim)),
     };
     let session = find_row(db, &run.session)?;
+    if !claims::has_unfinished_runs(db, session)? {
+        mark_completed(db, session)?;
+    }
     // A run with this id can only belong to a session whose deletion has begun.
     db.prepare_cached("DELETE FROM runs WHERE id = ?")?.execute([run.id.as_str()])?;
     db.prepare_cached(
@@ -80,8 +87,27 @@ pub(super) fn end(
     let session = claims::check(db, &record.session, claim)?;
     db.prepare_cached("UPDATE runs SET ended_ms = ?, end = ?, usage = ? WHERE id = ?")?
         .execute((end.ended_ms, to_json(&end.outcome)?, to_json(&end.usage)?, run.as_str()))?;
+    let mut find_older = db.prepare_cached(
+        "SELECT 1 FROM runs WHERE session = ?1 AND end IS NULL
+             AND row < (SELECT row FROM runs WHERE id = ?2) LIMIT 1",
+    )?;
+    if !find_older.exists((session, run.as_str()))? {
+        mark_completed(db, session)?;
+    }
     add_usage(db, session, end.usage)?;
     ledger::append(db, &record.session, None, last).map(Some)
+}
+
+/// Stores that the transcript up to here is of runs that have ended.
+fn mark_completed(db: &Connection, session: i64) -> Result<(), DatabaseError> {
+    db.prepare_cached(
+        "UPDATE sessions SET completed_transcript = transcript,
+             completed_messages = (SELECT coalesce(max(position) + 1, 0) FROM messages
+                 WHERE messages.session = ?1 AND messages.transcript = sessions.transcript)
+         WHERE row = ?1",
+    )?
+    .execute([session])?;
+    Ok(())
 }
 
 pub(super) fn find_by_id(db: &Connection, run: &RunId) -> Result<Option<RunRecord>, DatabaseError> {

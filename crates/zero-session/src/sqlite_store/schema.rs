@@ -18,7 +18,8 @@ const MIGRATIONS: &[&str] = &[
     SCHEMA_V3_TOOL_OUTCOMES,
     SCHEMA_V4_SESSION_CLAIMS,
     SCHEMA_V5_KEYS_PER_OWNER,
-    SCHEMA_V6_RUN_USAGE,
+    SCHEMA_V6_COMPLETED_POINT,
+    SCHEMA_V7_RUN_USAGE,
 ];
 
 /// `…_folded` columns are used for search: see [`super::sessions::fold_case`]. A folder is stored
@@ -161,9 +162,16 @@ const SCHEMA_V5_KEYS_PER_OWNER: &str = "
     CREATE VIEW live_sessions AS SELECT * FROM sessions WHERE removed = 0;
 ";
 
+/// The transcript, and the number of its messages, before the oldest unfinished run: see
+/// [`super::runs`]. Unknown for runs that an older zero began.
+const SCHEMA_V6_COMPLETED_POINT: &str = "
+    ALTER TABLE sessions ADD COLUMN completed_transcript INTEGER;
+    ALTER TABLE sessions ADD COLUMN completed_messages INTEGER;
+";
+
 /// What runs used, which is kept when their sessions are deleted. The model of earlier runs is only in
 /// their entries and not looked up.
-const SCHEMA_V6_RUN_USAGE: &str = "
+const SCHEMA_V7_RUN_USAGE: &str = "
     CREATE TABLE run_usage (
         run TEXT NOT NULL PRIMARY KEY,
         session TEXT NOT NULL,

@@ -16,6 +16,7 @@ use crate::key::{SessionAddress, SessionKey};
 use crate::store::{
     ClaimEpoch, GrantRecord, IdleSession, IdleSessionQuery, NewSession, OwnerUsage, SessionPage,
     SessionPatch, SessionQuery, SessionRecord, StoreError, StoreUsage, TranscriptStart,
+    UnnamedSession,
 };
 
 /// Returns the session at an address.
@@ -229,7 +230,48 @@ fn read_idle(row: &Row<'_>) -> Result<IdleSession, DatabaseError> {
     })
 }
 
-fn read_key(key: String) -> Result<SessionKey, DatabaseError> {
+/// Sessions whose id, owner or key cannot be read.
+pub(super) fn list_unnamed(db: &Connection) -> Result<Vec<UnnamedSession>, DatabaseError> {
+    let mut list =
+        db.prepare_cached("SELECT id, owner, key, row FROM live_sessions ORDER BY row")?;
+    let mut rows = list.query([])?;
+    let mut sessions = Vec::new();
+    while sessions.len() < UnnamedSession::LIST_MAX
+        && let Some(row) = rows.next()?
+    {
+        if is_unnamed(row)? {
+            sessions.push(UnnamedSession {
+                row: row.get(3)?,
+                owner: readable_text(row.get_ref(1)?),
+                key: readable_text(row.get_ref(2)?),
+            });
+        }
+    }
+    Ok(sessions)
+}
+
+/// Whether there is a session in that row whose id, owner or key cannot be read.
+pub(super) fn is_unnamed_row(db: &Connection, row: i64) -> Result<bool, DatabaseError> {
+    let mut find = db.prepare_cached("SELECT id, owner, key FROM live_sessions WHERE row = ?")?;
+    let mut rows = find.query([row])?;
+    rows.next()?.map_or(Ok(false), is_unnamed)
+}
+
+/// Whether id, owner or key, the first columns of the row, cannot be read.
+fn is_unnamed(row: &Row<'_>) -> Result<bool, DatabaseError> {
+    let name = || {
+        read_id(row.get(0)?)?;
+        row.get::<_, String>(1)?;
+        read_key(row.get(2)?)
+    };
+    match name() {
+        Ok(_) => Ok(false),
+        Err(DatabaseError::InvalidData(_)) => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
+pub(super) fn read_key(key: String) -> Result<SessionKey, DatabaseError> {
     SessionKey::try_from(key)
         .map_err(|error| DatabaseError::invalid_data("the key of a session", error))
 }

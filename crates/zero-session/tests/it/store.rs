@@ -70,6 +70,19 @@ async fn stored_data_survives_reopen() {
     assert_eq!(store.events(&made.id, 0, LedgerReadLimit::with_entries(9)).await.unwrap(), events);
 }
 
+#[tokio::test]
+async fn change_mark_tells_of_writes_of_others() {
+    let temp = tempfile::tempdir().unwrap();
+    let path = temp.path().join("sessions.db");
+    let (ours, theirs) = (SqliteStore::open(&path).unwrap(), SqliteStore::open(&path).unwrap());
+    let before = ours.change_mark().unwrap();
+    assert_eq!(ours.change_mark(), Some(before), "nothing was written");
+    theirs.create(new_session()).await.unwrap();
+    let after = ours.change_mark().unwrap();
+    assert_ne!(after, before);
+    assert_eq!(ours.change_mark(), Some(after));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn several_processes_may_open_file() {
     let temp = tempfile::tempdir().unwrap();
@@ -219,7 +232,7 @@ fn unusable_file_is_refused_unchanged() {
     check("`{path}` is a database, but not one of zero's", sqlite("PRAGMA user_version = 1"));
     check("`{path}` is a database, but not one of zero's", sqlite("PRAGMA application_id = 7"));
     check(
-        "`{path}` was written by a newer zero (its version is 99, this zero knows 6); update zero",
+        "`{path}` was written by a newer zero (its version is 99, this zero knows 7); update zero",
         |path| {
             drop(SqliteStore::open(path).unwrap());
             sqlite("PRAGMA user_version = 99; PRAGMA journal_mode = DELETE")(path);
@@ -362,7 +375,7 @@ async fn ledger_of_version_2_is_read() {
         Connection::open(&path)
             .unwrap()
             .pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0));
-    assert_eq!(version.unwrap(), 6);
+    assert_eq!(version.unwrap(), 7);
 }
 
 #[tokio::test]

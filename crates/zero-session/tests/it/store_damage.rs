@@ -94,6 +94,7 @@ async fn unreadable_entry_is_reported_in_its_place() {
     assert!(store.events(&two.id, 0, ALL).await.unwrap().iter().all(|e| opaque_kind(e).is_none()));
     let found = store.check(TIME_MAX).unwrap();
     let damaged = DamagedSession {
+        row: 1,
         owner: one.owner.clone(),
         key: one.key.to_string(),
         entries: 3,
@@ -191,6 +192,7 @@ async fn unreadable_session_is_named_and_stops_no_list() {
         let store = SqliteStore::open(&path).unwrap();
         let found = store.check(TIME_MAX).unwrap();
         let damaged = DamagedSession {
+            row: 1,
             owner: one.owner.clone(),
             key: one.key.to_string(),
             has_unreadable_settings: true,
@@ -211,6 +213,38 @@ async fn unreadable_session_is_named_and_stops_no_list() {
         assert_eq!(store.reclaim().await.unwrap(), [], "{column}");
         assert_eq!(store.session(&address).await.unwrap(), None, "{column}");
         assert_eq!(store.check(TIME_MAX).unwrap().sessions, [], "{column}");
+    }
+}
+
+#[tokio::test]
+async fn session_without_readable_name_is_deleted_by_its_row() {
+    for (column, value) in [
+        ("key", "''"),
+        ("key", "CAST(x'ff' AS TEXT)"),
+        ("owner", "CAST(x'ff' AS TEXT)"),
+        ("id", "''"),
+    ] {
+        let case = format!("{column} = {value}");
+        let (_temp, path, [_, two]) = two_sessions().await;
+        change(&path, &format!("UPDATE sessions SET {column} = {value} WHERE key LIKE '%one'"));
+        let store = SqliteStore::open(&path).unwrap();
+        let found = store.check(TIME_MAX).unwrap().sessions;
+        assert_eq!(found.iter().map(|it| it.row).collect::<Vec<_>>(), [1], "{case}");
+        assert_eq!(found[0].has_unreadable_name, column != "id", "{case}");
+        let unnamed = store.unnamed_sessions().await.unwrap();
+        assert_eq!(unnamed.iter().map(|it| it.row).collect::<Vec<_>>(), [1], "{case}");
+        // The sessions after it are listed as idle nevertheless.
+        let query = IdleSessionQuery { owner: None, updated_before_ms: i64::MAX, limit: 2 };
+        let idle = store.idle_sessions(query).await.unwrap();
+        assert_eq!(idle.iter().map(|it| &it.id).collect::<Vec<_>>(), [&two.id], "{case}");
+        assert!(!store.delete_unnamed(2).await.unwrap(), "{case}: it can be read");
+        assert!(!store.delete_unnamed(9).await.unwrap(), "{case}: it does not exist");
+        assert!(store.delete_unnamed(1).await.unwrap(), "{case}");
+        assert!(!store.delete_unnamed(1).await.unwrap(), "{case}: it is deleted");
+        assert_eq!(store.reclaim().await.unwrap(), [], "{case}");
+        assert_eq!(store.unnamed_sessions().await.unwrap(), [], "{case}");
+        assert_eq!(store.check(TIME_MAX).unwrap().sessions, [], "{case}");
+        assert_eq!(store.count().await.unwrap(), 1, "{case}");
     }
 }
 

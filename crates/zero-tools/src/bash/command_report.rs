@@ -22,8 +22,16 @@ pub(super) struct CommandReport {
 
 impl CommandReport {
     pub(super) fn from_outcome(outcome: &CommandOutcome, workspace: &Workspace) -> Self {
-        let CommandOutcome { output, ended, folder, spill_file, missing, watch_report, network } =
-            outcome;
+        let CommandOutcome {
+            output,
+            ended,
+            folder,
+            spill_file,
+            missing,
+            watch_report,
+            network,
+            limits,
+        } = outcome;
         let omitted = output.mixed.omitted_bytes();
         let code = ended.exit_code.or_else(|| Some(SIGNAL_BASE + ended.signal?)).unwrap_or(-1);
         let signal = ended.signal.map(signal_name);
@@ -39,6 +47,12 @@ impl CommandReport {
             ),
         };
         notes.extend(missing.iter().map(weaker_sandbox_note));
+        if limits.lacks_disk_rate() {
+            notes.push(
+                "the limit `command-disk-rate` is not enforced on this machine; `zero doctor` says why"
+                    .to_owned(),
+            );
+        }
         if output.spill_error.is_some() && omitted > 0 {
             notes.push("the rest of the output could not be saved".to_owned());
         }

@@ -34,9 +34,16 @@ impl ToolFixture {
 /// Longer than anything here takes on a busy machine.
 const LONG_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Timeouts of commands, in milliseconds. Usually a command has written its output long before the
-/// first; a busy machine gets more time.
-const TIMEOUTS: [u64; 3] = [1_000, 10_000, 40_000];
+/// A timeout that no command here reaches by itself.
+const TIMEOUT_MS: u64 = 500_000;
+
+/// Waits for an event, then lets [`TIMEOUT_MS`] pass.
+async fn pass_timeout_after(has_happened: impl AsyncFn() -> bool) {
+    wait_until(has_happened).await;
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_millis(TIMEOUT_MS)).await;
+    tokio::time::resume();
+}
 
 /// Shell code that waits until everything written so far was read, since two streams have no order
 /// between them.
@@ -55,6 +62,14 @@ async fn wait_until(what: impl AsyncFn() -> bool) {
         assert!(Instant::now() < deadline, "it does not happen");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
+}
+
+/// Returns whether `sleep` runs with this duration. The arguments of its shell contain it earlier.
+fn is_sleeping(duration: &str) -> bool {
+    let command = format!("sleep\0{duration}\0");
+    std::fs::read_dir("/proc").unwrap().flatten().any(|entry| {
+        std::fs::read(entry.path().join("cmdline")).is_ok_and(|line| line == command.as_bytes())
+    })
 }
 
 /// Returns whether a process exists whose arguments contain this text.
@@ -326,29 +341,18 @@ async fn long_output_keeps_head_tail_and_spill_file() {
 async fn timeout_kills_whole_process_tree() {
     let f = ToolFixture::one_shot();
     let nap = unique_sleep(98711);
-    let command = format!("echo begun; sleep {nap} & sleep {nap}");
-    let mut told = None;
-    for timeout in TIMEOUTS {
-        let input = json!({"command": command, "timeout": timeout});
-        let error = f.call("Bash", input).await.unwrap_err();
-        let kind = (error.error_type, error.reason());
-        assert_eq!(kind, (ErrorType::Timeout, Some(ErrorReason::Deadline)));
-        assert_eq!(error.details["limit_ms"], timeout);
-        wait_until(async || !is_running(&nap)).await;
-        let has_begun = error.details["output"] == "begun\n";
-        told = Some(error);
-        if has_begun {
-            break;
-        }
-    }
-    let error = told.unwrap();
+    let command = format!("echo begun; {WAIT_UNTIL_READ}; sleep {nap} & sleep {nap}");
+    let work = f.call("Bash", json!({"command": command, "timeout": TIMEOUT_MS}));
+    let (outcome, ()) = tokio::join!(work, pass_timeout_after(async || is_sleeping(&nap)));
+    let error = outcome.unwrap_err();
+    let kind = (error.error_type, error.reason());
+    assert_eq!(kind, (ErrorType::Timeout, Some(ErrorReason::Deadline)));
+    assert_eq!(error.details["limit_ms"], TIMEOUT_MS);
+    wait_until(async || !is_running(&nap)).await;
     assert_eq!(error.details["output"], "begun\n", "{error:?}");
     assert_eq!(
         error.message,
-        format!(
-            "timed out after {} s; pass a larger `timeout` (up to 600000 ms) or use `run_in_background`",
-            error.details["limit_ms"].as_u64().unwrap() / 1_000
-        )
+        "timed out after 500 s; pass a larger `timeout` (up to 600000 ms) or use `run_in_background`"
     );
     // However often that happens, the tool stays available.
     for _ in 0..6 {
@@ -378,27 +382,16 @@ async fn timed_out_command_can_continue_as_job() {
     let (report, ()) = tokio::join!(work, stopper);
     assert_eq!(report.outcome.unwrap_err().reason(), Some(ErrorReason::Cancelled));
     wait_until(async || !is_running(&nap)).await;
-    let command = format!("echo first; echo second >&2; sleep {nap}");
-    let (mut f, mut shown) = (f, json!([]));
-    for timeout in TIMEOUTS {
-        f = ToolFixture::session_with_commands(settings.clone());
-        let input = json!({"command": command, "timeout": timeout});
-        // A command that has not even started does not become a job.
-        let Ok(outcome) = f.call("Bash", input).await else { continue };
-        let facts = &outcome.result.structured;
-        assert_eq!(facts["job_id"], "job_1");
-        assert_eq!(facts.get("exit_code"), Some(&Value::Null), "{facts}");
-        assert!(
-            result_text(&outcome).contains("continues as job `job_1`"),
-            "{}",
-            result_text(&outcome)
-        );
-        shown = json!([facts["stdout"], facts["stderr"]]);
-        if shown == json!(["first\n", "second\n"]) {
-            break;
-        }
-    }
-    assert_eq!(shown, json!(["first\n", "second\n"]));
+    let command = format!("echo first; echo second >&2; {WAIT_UNTIL_READ}; sleep {nap}");
+    let work = f.call("Bash", json!({"command": command, "timeout": TIMEOUT_MS}));
+    let (outcome, ()) = tokio::join!(work, pass_timeout_after(async || is_sleeping(&nap)));
+    let outcome = outcome.unwrap();
+    let facts = &outcome.result.structured;
+    assert_eq!(facts["job_id"], "job_1");
+    assert_eq!(facts.get("exit_code"), Some(&Value::Null), "{facts}");
+    let shown = result_text(&outcome);
+    assert!(shown.contains("continues as job `job_1`"), "{shown}");
+    assert_eq!(json!([facts["stdout"], facts["stderr"]]), json!(["first\n", "second\n"]));
     wait_until(async || is_running(&nap)).await;
     let job = f.call("BashOutput", json!({"job_id": "job_1"})).await.unwrap().result.structured;
     assert_eq!((&job["stdout"], &job["jobs"][0]["status"]), (&json!(""), &json!("running")));
@@ -409,14 +402,10 @@ async fn timed_out_command_can_continue_as_job() {
     assert!(!is_running(&nap), "it is gone when the session is");
     // Without a session there is nothing that a job could belong to.
     let f = ToolFixture::with_commands(settings);
-    let mut error = String::new();
-    for timeout in TIMEOUTS {
-        error = f.call_error("Bash", json!({"command": "sleep 600", "timeout": timeout})).await;
-        if error.starts_with("deadline: timed out") {
-            return;
-        }
-    }
-    panic!("{error}");
+    let work =
+        f.call_error("Bash", json!({"command": format!("sleep {nap}"), "timeout": TIMEOUT_MS}));
+    let (error, ()) = tokio::join!(work, pass_timeout_after(async || is_sleeping(&nap)));
+    assert!(error.starts_with("deadline: timed out"), "{error}");
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 
 use super::gateway::RemoteGatewayArgs;
 
@@ -148,9 +148,14 @@ pub struct SessionsKeyArgs {
 
 /// `zero sessions delete`
 #[derive(Debug, Args)]
+#[command(group = ArgGroup::new("which").required(true))]
 pub struct SessionsDeleteArgs {
     /// Key or label of the session
-    pub session: String,
+    #[arg(group = "which")]
+    pub session: Option<String>,
+    /// Delete a damaged session by the number that `zero doctor` shows, if its key cannot be read
+    #[arg(long, value_name = "N", group = "which")]
+    pub id: Option<i64>,
     /// Delete without asking
     #[arg(long)]
     pub yes: bool,

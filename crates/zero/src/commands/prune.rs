@@ -11,7 +11,7 @@ use zero_session::store::{IdleSession, StoreUsage, UnremovedSession};
 
 use crate::AppContext;
 use crate::cli::PruneArgs;
-use crate::data_retention::{DataKind, DataRetention};
+use crate::data_retention::{DataKind, DataRetention, SessionsInUse};
 use crate::exit::ExitOutcome;
 use crate::gateway_lock::GatewayLock;
 use crate::host_setup::small_runtime;
@@ -35,12 +35,14 @@ pub(super) fn run(app: &AppContext, args: &PruneArgs) -> anyhow::Result<ExitOutc
     let pruned = runtime.block_on(async {
         let config = app.gateway_config(&settings, &[], cwd, AuthConfig::deny_all()).await?;
         let report = config.sessions.prune(rules, mode).await?;
-        let usage = config.sessions.store().usage().await.context("could not measure the store")?;
-        anyhow::Ok((report, usage))
+        let store = config.sessions.store();
+        let usage = store.usage().await.context("could not measure the store")?;
+        let in_use = SessionsInUse::find(&app.config.state_dir()?, store.as_ref()).await?;
+        anyhow::Ok((report, usage, in_use))
     });
     runtime.shutdown_background();
-    let (report, usage) = pruned?;
-    let data = expire_data(app, &DataRetention::from_settings(&settings), args)?;
+    let (report, usage, in_use) = pruned?;
+    let data = expire_data(app, &DataRetention::from_settings(&settings), &in_use, args)?;
     match args.json {
         true => print_json(app, args, &report, &data, usage)?,
         false => print_text(app, args, &rules, &report, &data, usage)?,
@@ -58,11 +60,15 @@ type DataReport = (DataKind, Result<ExpiryReport, String>);
 fn expire_data(
     app: &AppContext,
     rules: &DataRetention,
+    in_use: &SessionsInUse,
     args: &PruneArgs,
 ) -> anyhow::Result<Vec<DataReport>> {
     let state = app.config.state_dir()?;
     let mode = if args.dry_run { ExpiryMode::DryRun } else { ExpiryMode::Remove };
-    let expire = |kind| (kind, rules.expire(kind, &state, mode).map_err(|error| error.to_string()));
+    let expire = |kind| {
+        let expired = rules.expire(kind, &state, mode, in_use);
+        (kind, expired.map_err(|error| error.to_string()))
+    };
     Ok(DataKind::ALL.map(expire).into())
 }
 

@@ -9,7 +9,8 @@ use std::path::PathBuf;
 use anyhow::Context;
 use jiff::Timestamp;
 use serde_json::json;
-use zero_core::event::Event;
+use zero_core::event::{Event, EventKind};
+use zero_session::store::UnnamedSession;
 use zero_wire::sessions::{
     SessionsDelete, SessionsDeleteParams, SessionsList, SessionsListParams, SessionsReset,
     SessionsResetParams,
@@ -30,11 +31,13 @@ use crate::commands::jobs;
 use crate::exit::{ExitOutcome, UsageError};
 use crate::gateway_connection::CliGatewayConnection;
 use crate::host_setup::small_runtime;
-use crate::session_lookup::find_session_key;
+use crate::session_lookup::{find_session_key, missing_session_error};
 use crate::terminal::{FAINT, TableCell, TextTable, escape_line};
 
 /// Ledger entries requested per page.
 const PAGE_SIZE: u32 = 1_000;
+/// Most damaged sessions that are named beside a list.
+const UNNAMED_MAX: usize = 10;
 /// Largest number of entries shown or exported.
 const ENTRIES_MAX: usize = 1_000_000;
 
@@ -90,6 +93,7 @@ async fn list_sessions(
         ..SessionsListParams::default()
     };
     let found = gateway.client.request::<SessionsList>(wanted).await?;
+    note_unnamed(app, gateway).await?;
     let out = &app.terminal.out;
     if args.json {
         out.write_pretty_json(&found.sessions)?;
@@ -120,6 +124,19 @@ async fn list_sessions(
             .print_note(&format!("showing {} of {all}; see --limit and --search", found.count));
     }
     Ok(ExitOutcome::Ok)
+}
+
+/// Names the damaged sessions of this machine that cannot be listed.
+async fn note_unnamed(app: &AppContext, gateway: &CliGatewayConnection) -> anyhow::Result<()> {
+    let Some(store) = gateway.local_store() else { return Ok(()) };
+    for UnnamedSession { row, key, .. } in store.unnamed_sessions().await?.iter().take(UNNAMED_MAX)
+    {
+        let key = escape_line(key);
+        app.terminal.print_note(&format!(
+            "a session is damaged and not listed; its key reads `{key}`; delete it with `zero sessions delete --id {row}`"
+        ));
+    }
+    Ok(())
 }
 
 async fn show_session(
@@ -185,6 +202,9 @@ async fn fork_session(
     let session = find_session(gateway, &args.session).await?;
     let wanted = SessionForkParams { session_key: session.session_key, key: args.key.clone() };
     let forked = gateway.client.request::<ZeroSessionsFork>(wanted).await?;
+    if let Some(text) = find_fork_note(gateway, &forked).await {
+        app.terminal.print_note(&escape_line(&text));
+    }
     let out = &app.terminal.out;
     if args.json {
         out.write_pretty_json(&forked)?;
@@ -193,6 +213,21 @@ async fn fork_session(
         out.write(&format!("created `{key}`; continue it with `zero run --session {key}`\n"))?;
     }
     Ok(ExitOutcome::Ok)
+}
+
+/// What the copy says about a run that it was made beside. The copy exists whether or not this can be
+/// read.
+async fn find_fork_note(gateway: &CliGatewayConnection, forked: &SessionInfo) -> Option<String> {
+    let wanted = SessionEventsParams {
+        session_key: forked.session_key.clone(),
+        after: forked.last_seq.saturating_sub(1),
+        limit: Some(1),
+    };
+    let read = gateway.client.request::<ZeroSessionsEvents>(wanted).await.ok()?;
+    read.events.into_iter().find_map(|event| match event.kind {
+        EventKind::Notice { topic, text } if topic == "forked_during_run" => Some(text),
+        _ => None,
+    })
 }
 
 async fn reset_session(
@@ -219,20 +254,16 @@ async fn delete_session(
     args: &SessionsDeleteArgs,
     gateway: &CliGatewayConnection,
 ) -> anyhow::Result<ExitOutcome> {
-    let key = find_key(gateway, &args.session).await?;
+    let key = match (&args.session, args.id) {
+        (Some(named), _) => find_key(gateway, named).await?,
+        (None, Some(row)) => return delete_unnamed(app, args, row, gateway).await,
+        (None, None) => return Err(UsageError("name the session to delete".to_owned()).into()),
+    };
     // A damaged session cannot be shown, and its jobs cannot be found: `zero jobs` lists them.
     let shown = SessionKeyParams { session_key: key.clone() };
     let shown = gateway.client.request::<ZeroSessionsShow>(shown).await.ok();
-    if !args.yes {
-        let Some(answers) = app.terminal.answer_source() else {
-            let what =
-                "cannot ask without a terminal; pass --yes to delete the session and its history";
-            return Err(UsageError(what.to_owned()).into());
-        };
-        let question = format!("Delete `{}` and its history?", escape_line(&key));
-        if !matches!(app.terminal.ask(&answers, &question, "y/N").as_deref(), Some("y" | "yes")) {
-            return Ok(ExitOutcome::Denied);
-        }
+    if !confirm_deletion(app, args, &format!("`{}`", escape_line(&key)))? {
+        return Ok(ExitOutcome::Denied);
     }
     let wanted = SessionsDeleteParams { key, ..SessionsDeleteParams::default() };
     let done = gateway.client.request::<SessionsDelete>(wanted).await?;
@@ -246,6 +277,59 @@ async fn delete_session(
         out.write(&format!("deleted `{}`\n", escape_line(&done.key)))?;
     }
     Ok(ExitOutcome::Ok)
+}
+
+/// Deletes a damaged session that nobody can name, by its row in the store of this machine.
+async fn delete_unnamed(
+    app: &AppContext,
+    args: &SessionsDeleteArgs,
+    row: i64,
+    gateway: &CliGatewayConnection,
+) -> anyhow::Result<ExitOutcome> {
+    let Some(store) = gateway.local_store() else {
+        let what = "`--id` names a damaged session of this machine; on a gateway elsewhere, run `zero sessions delete --id` on its machine";
+        return Err(UsageError(what.to_owned()).into());
+    };
+    let missing = || {
+        UsageError(format!(
+            "no damaged session has the number {row}; `zero doctor` shows the numbers; delete others by their key"
+        ))
+    };
+    if !store.unnamed_sessions().await?.iter().any(|session| session.row == row) {
+        return Err(missing().into());
+    }
+    if !confirm_deletion(app, args, &format!("the damaged session {row}"))? {
+        return Ok(ExitOutcome::Denied);
+    }
+    if !store.delete_unnamed(row).await? {
+        return Err(missing().into());
+    }
+    store.reclaim().await?;
+    let out = &app.terminal.out;
+    match args.json {
+        true => out.write_pretty_json(&json!({"id": row, "deleted": true}))?,
+        false => out.write(&format!("deleted the damaged session {row}\n"))?,
+    }
+    Ok(ExitOutcome::Ok)
+}
+
+/// Asks whether to delete, unless that was answered on the command line.
+fn confirm_deletion(
+    app: &AppContext,
+    args: &SessionsDeleteArgs,
+    named: &str,
+) -> Result<bool, UsageError> {
+    if args.yes {
+        return Ok(true);
+    }
+    let Some(answers) = app.terminal.answer_source() else {
+        let what =
+            "cannot ask without a terminal; pass --yes to delete the session and its history";
+        return Err(UsageError(what.to_owned()));
+    };
+    let question = format!("Delete {named} and its history?");
+    let answer = app.terminal.ask(&answers, &question, "y/N");
+    Ok(matches!(answer.as_deref(), Some("y" | "yes")))
 }
 
 /// Kills the jobs that processes on this machine hold for a session.
@@ -263,12 +347,10 @@ async fn find_session(gateway: &CliGatewayConnection, named: &str) -> anyhow::Re
 
 /// Finds the key of a session by its key or name.
 async fn find_key(gateway: &CliGatewayConnection, named: &str) -> anyhow::Result<String> {
-    let missing = || {
-        UsageError(format!(
-            "there is no session with the key or name `{named}`; run `zero sessions list` to see all"
-        ))
-    };
-    Ok(find_session_key(gateway, named).await?.ok_or_else(missing)?)
+    match find_session_key(gateway, named).await? {
+        Some(key) => Ok(key),
+        None => Err(missing_session_error(gateway, named).await?.into()),
+    }
 }
 
 /// Reads the ledger of a session, page by page.

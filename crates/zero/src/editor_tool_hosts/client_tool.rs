@@ -151,12 +151,18 @@ impl AnyPlan for EditorToolPlan {
     fn run(&self, cx: CallContext) -> BoxFuture<'static, Result<ToolResult, ToolError>> {
         let (caller, name) = (Arc::clone(&self.caller), self.name.clone());
         let timeout_class = self.timeout_class;
+        let is_terminal = self.command.is_some();
         let input = Value::Object(self.arguments.as_map().clone());
         Box::pin(async move {
             let most = cx.limits().timeout(timeout_class);
+            // A terminal is shown in the call; other calls need an id of their own.
+            let id = match is_terminal {
+                true => cx.caller_id(),
+                false => cx.call().clone(),
+            };
             tokio::select! {
                 () = cx.cancelled() => Err(ToolError::cancelled()),
-                result = caller.call(&name, cx.call(), input, most) => result,
+                result = caller.call(&name, &id, input, most) => result,
             }
         })
     }

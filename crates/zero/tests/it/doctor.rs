@@ -358,6 +358,40 @@ fn session_with_unreadable_settings_is_named_and_deleted() {
 }
 
 #[test]
+fn session_with_unreadable_key_is_deleted_by_its_row() {
+    const STORE_FILE: &str = "home/.local/state/zero/sessions.sqlite";
+    let zero = TestProgram::new();
+    for name in ["one", "two"] {
+        zero.stdout(&["run", "--session", name, "/help"]);
+    }
+    let path = zero.folder().join(STORE_FILE);
+    let mut bytes = std::fs::read(&path).unwrap();
+    // The row has the key and the key for searches; an index has the key too.
+    let marked = b"agent:main:one";
+    let spots: Vec<usize> =
+        (0..bytes.len()).filter(|at| bytes[*at..].starts_with(marked)).collect();
+    assert!(spots.len() >= 3, "{spots:?}");
+    for at in spots {
+        bytes[at + marked.len() - 1] = 0xff;
+    }
+    std::fs::write(&path, bytes).unwrap();
+    let listed = zero.run(&["sessions", "list"]);
+    assert!(listed.contains("agent:main:two"), "{listed}");
+    assert!(listed.contains("`zero sessions delete --id 1`"), "{listed}");
+    let (code, found) = run_doctor(&zero, "sessions", SYSTEM_PATH);
+    assert_eq!((code, found.len()), (1, 1), "{found:?}");
+    assert!(found[0].contains("is damaged: its name cannot be read"), "{found:?}");
+    let seen = zero.run(&["prune", "--days", "1"]);
+    assert!(seen.starts_with("exit 0") && seen.contains("2 sessions are kept"), "{seen}");
+    for row in ["2", "9"] {
+        let seen = zero.run(&["sessions", "delete", "--id", row, "--yes"]);
+        assert!(seen.starts_with("exit 2") && seen.contains("no damaged session"), "{seen}");
+    }
+    zero.stdout(&["sessions", "delete", "--id", "1", "--yes"]);
+    assert_eq!(run_doctor(&zero, "sessions", SYSTEM_PATH).0, 0);
+}
+
+#[test]
 fn models_are_counted_and_missing_keys_named() {
     let zero = TestProgram::new();
     write_file(

@@ -59,6 +59,35 @@ fn session_can_be_listed_shown_exported_reset_and_deleted() {
 }
 
 #[test]
+fn name_in_other_case_is_another_session_and_is_named() {
+    let zero = TestProgram::new();
+    zero.stdout(&["run", "--session", "bug-42", "/help"]);
+    let hint = "there is `agent:main:bug-42`: upper and lower case letters differ";
+    for args in [
+        ["sessions", "show", "Bug-42"],
+        ["sessions", "export", "agent:main:BUG-42"],
+        ["run", "--resume=Bug-42", "/help"],
+    ] {
+        let seen = zero.run(&args);
+        assert!(seen.starts_with("exit 2") && seen.contains(hint), "{args:?}: {seen}");
+    }
+    let seen = zero.run(&["sessions", "show", "ug-42"]);
+    assert!(seen.starts_with("exit 2") && !seen.contains("upper and lower"), "{seen}");
+    let seen = zero.run(&["run", "--session", "Bug-42", "/help"]);
+    assert!(
+        seen.contains("`Bug-42` is a new session; there is also `agent:main:bug-42`"),
+        "{seen}"
+    );
+    let seen = zero.run(&["run", "--session", "Bug-42", "/help"]);
+    assert!(seen.starts_with("exit 0") && !seen.contains("is a new session"), "{seen}");
+    let listed = zero.stdout(&["sessions", "list"]);
+    assert!(
+        listed.contains("agent:main:bug-42") && listed.contains("agent:main:Bug-42"),
+        "{listed}"
+    );
+}
+
+#[test]
 fn session_can_be_forked() {
     let (zero, model) = (TestProgram::new(), ModelServer::start());
     write_file(&zero, USER_FILE, model.settings_json(json!({})));

@@ -58,7 +58,7 @@ fn replay(recorded: &str) -> Vec<Event> {
             _ => Vec::new(),
         });
     }
-    assert!(translator.active_runs().is_empty(), "every run ended");
+    assert!(translator.active_runs(0).is_empty(), "every run ended");
     events
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use futures_util::{StreamExt as _, stream};
@@ -29,6 +29,7 @@ use crate::key::{SessionAddress, SessionKey};
 use crate::message::{MessageBlock, ToolInput};
 use crate::model::catalog::ModelCatalog;
 use crate::model::*;
+use crate::node_membership::{NodeMembership, SessionLease};
 use crate::sessions::*;
 use crate::store::{GrantRecord, LedgerReadLimit, RunRecord, SessionRecord};
 use crate::turn::transcript_repair;
@@ -51,6 +52,7 @@ pub(crate) struct SessionTestBed {
     pub(crate) store: Arc<MemStore>,
     pub(crate) bus: Arc<RecordingBus>,
     pub(crate) model: Arc<ScriptedModel>,
+    pub(crate) nodes: Arc<ScriptedNodes>,
     pub(crate) backend: Arc<ScriptedBackendFactory>,
     pub(crate) sessions: SessionManager,
     pub(crate) key: SessionAddress,
@@ -376,6 +378,34 @@ fn question() -> ApprovalQuestion {
     }
 }
 
+/// This process, and others that serve sessions.
+#[derive(Default)]
+pub(crate) struct ScriptedNodes {
+    pub(crate) served_elsewhere: Mutex<Vec<SessionId>>,
+    /// Held for each session that this process serves.
+    pub(crate) served_here: Mutex<Vec<(SessionId, Weak<()>)>>,
+}
+
+impl NodeMembership for ScriptedNodes {
+    fn local_name(&self) -> &str {
+        "node"
+    }
+
+    fn is_alive(&self, node: &str) -> bool {
+        node == "node"
+    }
+
+    fn lease_session(&self, session: &SessionId) -> std::io::Result<Option<SessionLease>> {
+        let lease = Arc::new(());
+        self.served_here.lock().unwrap().push((session.clone(), Arc::downgrade(&lease)));
+        Ok(Some(lease))
+    }
+
+    fn is_served_elsewhere(&self, session: &SessionId) -> bool {
+        self.served_elsewhere.lock().unwrap().contains(session)
+    }
+}
+
 impl SessionTestBed {
     /// A session whose model gives these answers, one after another.
     pub(crate) async fn new(answers: &[&str]) -> Self {
@@ -413,6 +443,7 @@ impl SessionTestBed {
             tools: Some(vec!["R*".to_owned()]),
             ..AgentProfile::default()
         };
+        let nodes = Arc::new(ScriptedNodes::default());
         let config = SessionManagerConfig {
             store: Arc::clone(&store) as _,
             bus: Arc::clone(&bus) as _,
@@ -420,12 +451,12 @@ impl SessionTestBed {
             models: ModelCatalog::new(models, Some("scripted".to_owned())),
             backend_factory: Arc::clone(&backend) as _,
             cwd: PathBuf::from("/w"),
-            nodes: Arc::new(crate::node_membership::SingleNode::new("node")),
+            nodes: Arc::clone(&nodes) as _,
             limits,
         };
         let sessions = SessionManager::start(config).await.unwrap();
         let key = SessionAddress::new("me", SessionKey::resolve("main", "main").unwrap());
-        let fixture = Self { store, bus, model, backend, sessions, key };
+        let fixture = Self { store, bus, model, backend, nodes, sessions, key };
         fixture.sessions.open(fixture.open_options()).await.unwrap();
         fixture
     }

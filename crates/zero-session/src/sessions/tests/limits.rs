@@ -94,6 +94,42 @@ async fn prune_removes_only_what_rules_no_longer_keep() {
 }
 
 #[tokio::test]
+async fn session_that_another_process_serves_is_not_removed() {
+    let mut fixture = SessionTestBed::new(&[]).await;
+    fixture.switch_session("served", "me").await;
+    let served = fixture.record().await;
+    fixture.store.set_age(&served.id, TEN_DAYS);
+    fixture.nodes.served_elsewhere.lock().unwrap().push(served.id.clone());
+    for mode in [PruneMode::DryRun, PruneMode::Remove] {
+        let report = fixture.sessions.prune(idle_for(5), mode).await.unwrap();
+        assert_eq!(report, PruneReport::default(), "{mode:?}");
+    }
+    let refused = fixture.sessions.delete(&served.address()).await.unwrap_err();
+    assert!(refused.to_string().contains("another process of zero"), "{refused}");
+    assert!(fixture.backend.removed.lock().unwrap().is_empty(), "its results are kept");
+    fixture.nodes.served_elsewhere.lock().unwrap().clear();
+    let report = fixture.sessions.prune(idle_for(5), PruneMode::Remove).await.unwrap();
+    assert_eq!(report.removed.len(), 1);
+}
+
+#[tokio::test]
+async fn session_is_leased_while_a_client_hosts_its_tools() {
+    let fixture = SessionTestBed::new(&[]).await;
+    let is_leased = || {
+        let served = fixture.nodes.served_here.lock().unwrap();
+        served.iter().any(|(_, lease)| lease.upgrade().is_some())
+    };
+    assert!(!is_leased());
+    let (log, name) = (Arc::clone(&fixture.backend.log), "laptop".to_owned());
+    let backend = ScriptedToolBackend { log, order: None, name, store: None, silent: true };
+    let attached = fixture.sessions.attach_backend(&fixture.key, "laptop", Arc::new(backend));
+    let attached = attached.await.unwrap();
+    assert!(is_leased());
+    drop(attached);
+    assert!(!is_leased());
+}
+
+#[tokio::test]
 async fn full_owner_gets_room_where_retention_allows() {
     let limits =
         SessionLimits { sessions_max: 2, retention: idle_for(5), ..SessionLimits::default() };

@@ -31,6 +31,8 @@ struct MemStoreState {
     grants: BTreeMap<SessionId, Vec<GrantRecord>>,
     usages: Vec<RunUsage>,
     claims: BTreeMap<SessionId, SessionClaim>,
+    /// Transcript and number of its messages before the oldest unfinished run.
+    completed: BTreeMap<SessionId, (usize, usize)>,
     made: u128,
     writes: usize,
     fail: Vec<usize>,
@@ -117,6 +119,16 @@ impl MemStoreState {
 
     fn at(&self, address: &SessionAddress) -> Option<&SessionRecord> {
         self.sessions.iter().find(|record| record.address() == *address)
+    }
+
+    fn unfinished(&self, session: &SessionId) -> impl Iterator<Item = &RunRecord> {
+        self.runs.iter().filter(move |run| run.session == *session && run.end.is_none())
+    }
+
+    fn mark_completed(&mut self, session: &SessionId) {
+        let all = self.transcripts.get(session).map_or(&[][..], Vec::as_slice);
+        let point = (all.len().saturating_sub(1), all.last().map_or(0, Vec::len));
+        self.completed.insert(session.clone(), point);
     }
 
     fn size(&self, session: &SessionId) -> u64 {
@@ -293,13 +305,17 @@ impl Store for MemStore {
     fn fork(
         &self,
         session: &SessionId,
-        claim: ClaimEpoch,
+        point: ForkPoint,
         fork: NewFork,
         last: NewEvent,
     ) -> BoxFuture<'_, Result<SessionRecord, StoreError>> {
         let session = session.clone();
         self.write("fork", move |state| {
-            state.check(&session, claim)?;
+            if let ForkPoint::End(claim) = point {
+                state.check(&session, claim)?;
+            }
+            let open: Vec<RunId> = state.unfinished(&session).map(|run| run.id.clone()).collect();
+            let is_at_end = matches!(point, ForkPoint::End(_)) || open.is_empty();
             let source = state.require(&session)?.clone();
             let address = SessionAddress::new(&source.owner, fork.key.clone());
             if state.at(&address).is_some() {
@@ -310,13 +326,21 @@ impl Store for MemStore {
                 return Err(StoreError::TooMany(fork.owned_max));
             }
             let (old, new) = (session.as_str().to_owned(), fork.id.as_str().to_owned());
-            let messages = state.transcripts.get(&session).and_then(|all| all.last());
-            let messages = messages.cloned().unwrap_or_default();
+            let all = state.transcripts.get(&session).cloned().unwrap_or_default();
+            let messages = match (is_at_end, state.completed.get(&session)) {
+                (false, Some((transcript, count))) => {
+                    let mut messages = all.into_iter().nth(*transcript).unwrap_or_default();
+                    messages.truncate(*count);
+                    messages
+                }
+                _ => all.into_iter().next_back().unwrap_or_default(),
+            };
             let messages = messages.iter().map(|message| rename(message, &old, &new)).collect();
             let ledger = state.ledgers.get(&session).cloned().unwrap_or_default();
             let is_reset = |event: &Event| matches!(event.kind, EventKind::Reset { .. });
             let kept = ledger.iter().rposition(is_reset).map_or(0, |at| at + 1);
-            let kept = ledger.into_iter().skip(kept).zip(1..);
+            let is_open = |event: &Event| event.run.as_ref().is_some_and(|run| open.contains(run));
+            let kept = ledger.into_iter().skip(kept).filter(|event| !is_open(event)).zip(1..);
             let kept = kept.map(|(event, seq)| Event {
                 seq,
                 kind: rename(&event.kind, &old, &new),
@@ -332,6 +356,7 @@ impl Store for MemStore {
                 updated_ms: now,
                 transcript: 1,
                 usage: TokenUsage::default(),
+                context_tokens: source.context_tokens.filter(|_| is_at_end),
                 ..source
             };
             state.ledgers.insert(fork.id.clone(), kept.collect());
@@ -433,6 +458,14 @@ impl Store for MemStore {
     }
 
     fn delete_unreadable(&self, _: &SessionAddress) -> BoxFuture<'_, Result<bool, StoreError>> {
+        self.read(|_| false)
+    }
+
+    fn unnamed_sessions(&self) -> BoxFuture<'_, Result<Vec<UnnamedSession>, StoreError>> {
+        self.read(|_| Vec::new())
+    }
+
+    fn delete_unnamed(&self, _: i64) -> BoxFuture<'_, Result<bool, StoreError>> {
         self.read(|_| false)
     }
 
@@ -600,6 +633,9 @@ impl Store for MemStore {
                 ClaimOutcome::Claimed(claim) => claim,
                 ClaimOutcome::Held(claim) => return Ok(BeginRunOutcome::Held(claim)),
             };
+            if state.unfinished(&new.session).next().is_none() {
+                state.mark_completed(&new.session);
+            }
             let run = RunRecord {
                 id: new.id,
                 session: new.session.clone(),
@@ -630,6 +666,9 @@ impl Store for MemStore {
                 return Ok(None);
             };
             state.check(&session, claim)?;
+            if state.unfinished(&session).next().is_some_and(|oldest| oldest.id == run) {
+                state.mark_completed(&session);
+            }
             let record = state.runs.iter_mut().find(|known| known.id == run).unwrap();
             record.end = Some(end);
             record.ended_ms = Some(last.last().map_or_else(now_ms, |event| event.time_ms));

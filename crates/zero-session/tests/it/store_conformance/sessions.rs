@@ -8,15 +8,15 @@ use zero_policy::{GrantScope, PermissionMode};
 
 use super::{
     StoreConformanceCheck, address, assert_no_session, claim, create_session, delete, event_text,
-    key, new_run, new_session, read_session, text_event, unknown_session,
+    key, new_run, new_session, read_session, run_id, text_event, unknown_session,
 };
 use zero_core::SessionId;
-use zero_session::event::EventKind;
+use zero_session::event::{EventKind, RunOutcome, TokenUsage};
 use zero_session::key::SessionAddress;
 use zero_session::message::ModelMessage;
 use zero_session::store::{
-    ClaimEpoch, GrantRecord, IdleSessionQuery, LedgerReadLimit, NewEvent, NewFork, NewSession,
-    SessionPatch, SessionQuery, Store, StoreError, ToolHostLocation, TranscriptStart,
+    ClaimEpoch, ForkPoint, GrantRecord, IdleSessionQuery, LedgerReadLimit, NewEvent, NewFork,
+    NewSession, SessionPatch, SessionQuery, Store, StoreError, ToolHostLocation, TranscriptStart,
 };
 
 pub(super) const CHECKS: &[StoreConformanceCheck] = &[
@@ -46,6 +46,9 @@ pub(super) const CHECKS: &[StoreConformanceCheck] = &[
     }),
     ("sessions are counted by owner", |store| Box::pin(owners_are_counted_singly(store))),
     ("a copy has the conversation of its session", |store| Box::pin(fork_copies_session(store))),
+    ("a copy has nothing of a run that goes on", |store| {
+        Box::pin(fork_leaves_unfinished_runs_out(store))
+    }),
     ("a copy begins after the last reset", |store| Box::pin(fork_begins_after_reset(store))),
     ("a copy that cannot be made leaves nothing", |store| {
         Box::pin(refused_fork_leaves_nothing(store))
@@ -633,7 +636,10 @@ async fn fork_copies_session(store: Arc<dyn Store>) {
         ..SessionPatch::default()
     };
     store.patch(&address("a"), more).await.unwrap();
-    let copy = store.fork(&source.id, claim, new_fork("b"), text_event("end")).await.unwrap();
+    let copy = store
+        .fork(&source.id, ForkPoint::End(claim), new_fork("b"), text_event("end"))
+        .await
+        .unwrap();
     assert_eq!(store.session(&address("b")).await.unwrap(), Some(copy.clone()));
     assert_eq!((copy.label, copy.title.as_deref()), (None, Some("a copy")));
     assert_eq!((copy.cwd, copy.mode, copy.model), (source.cwd, source.mode, source.model));
@@ -666,11 +672,56 @@ async fn fork_begins_after_reset(store: Arc<dyn Store>) {
     store.add_messages(&source.id, claim, old).await.unwrap();
     let new = vec![Arc::new(ModelMessage::user("new"))];
     store.start_transcript(&source.id, claim, TranscriptStart::Reset, new).await.unwrap();
-    let copy = store.fork(&source.id, claim, new_fork("b"), text_event("end")).await.unwrap();
+    let copy = store
+        .fork(&source.id, ForkPoint::End(claim), new_fork("b"), text_event("end"))
+        .await
+        .unwrap();
     let expected = [(1, r#"{"type":"reset"}"#.to_owned()), (2, "end".to_owned())];
     assert_eq!(event_texts(&store, &copy.id).await, expected);
     let transcript = store.transcript(&copy.id, None).await.unwrap();
     assert_eq!((transcript.number, transcript.messages), (1, vec![ModelMessage::user("new")]));
+}
+
+async fn fork_leaves_unfinished_runs_out(store: Arc<dyn Store>) {
+    let source = create_session(&store, "a").await;
+    let entry = |text: &str| vec![NewEvent { run: Some(run_id(text)), ..text_event(text) }];
+    let say = |text: &str| vec![Arc::new(ModelMessage::user(text))];
+    let begin = |text: &str| store.begin_run(new_run(text, &source.id, entry(text)));
+    let copy = async |name: &str| {
+        let id = SessionId::new(format!("sess_{name}")).unwrap();
+        let fork = NewFork { id, ..new_fork(name) };
+        let copy = store.fork(&source.id, ForkPoint::LastCompleted, fork, text_event("end")).await;
+        let copy = copy.unwrap().id;
+        let texts = event_texts(&store, &copy).await;
+        let messages = store.transcript(&copy, None).await.unwrap().messages;
+        (texts.into_iter().map(|(_, text)| text).collect::<Vec<_>>().join(" "), messages.len())
+    };
+    begin("one").await.unwrap();
+    let claim = claim(&*store, &source.id).await;
+    store.add_messages(&source.id, claim, say("one")).await.unwrap();
+    assert_eq!(copy("c1").await, ("end".to_owned(), 0), "the first run goes on");
+    // The second and the third wait. The third is stopped before its turn.
+    begin("two").await.unwrap();
+    begin("three").await.unwrap();
+    store.append(&source.id, None, vec![text_event("changed")]).await.unwrap();
+    let end = async |text: &str| {
+        let outcome = RunOutcome::Completed;
+        let last = entry(text);
+        store.end_run(&run_id(text), claim, outcome, TokenUsage::default(), last).await.unwrap();
+    };
+    end("three").await;
+    assert_eq!(copy("c2").await, ("three changed three end".to_owned(), 0));
+    store.add_messages(&source.id, claim, say("answer")).await.unwrap();
+    end("one").await;
+    store.add_messages(&source.id, claim, say("two")).await.unwrap();
+    assert_eq!(copy("c3").await, ("one three changed three one end".to_owned(), 2));
+    // The run compacts: the copy has the transcript before.
+    let why = TranscriptStart::Compacted;
+    store.start_transcript(&source.id, claim, why, say("summary")).await.unwrap();
+    assert_eq!(copy("c4").await, ("one three changed three one end".to_owned(), 2));
+    end("two").await;
+    let all = "one two three changed three one two end".to_owned();
+    assert_eq!(copy("c5").await, (all, 1), "no run goes on");
 }
 
 async fn refused_fork_leaves_nothing(store: Arc<dyn Store>) {
@@ -678,7 +729,7 @@ async fn refused_fork_leaves_nothing(store: Arc<dyn Store>) {
     let claim = claim(&*store, &source.id).await;
     let fork = |fork: NewFork, claim: ClaimEpoch| {
         let (store, id) = (Arc::clone(&store), source.id.clone());
-        async move { store.fork(&id, claim, fork, text_event("end")).await }
+        async move { store.fork(&id, ForkPoint::End(claim), fork, text_event("end")).await }
     };
     assert_eq!(fork(new_fork("a"), claim).await, Err(StoreError::KeyTaken(key("a"))));
     let few = NewFork { owned_max: 1, ..new_fork("b") };
@@ -686,5 +737,7 @@ async fn refused_fork_leaves_nothing(store: Arc<dyn Store>) {
     let lost = StoreError::ClaimLost(source.id.to_string());
     assert_eq!(fork(new_fork("b"), ClaimEpoch(claim.0 + 1)).await, Err(lost));
     assert_eq!(store.count().await.unwrap(), 1);
-    assert_no_session(store.fork(&unknown_session(), claim, new_fork("b"), text_event("x")).await);
+    assert_no_session(
+        store.fork(&unknown_session(), ForkPoint::End(claim), new_fork("b"), text_event("x")).await,
+    );
 }

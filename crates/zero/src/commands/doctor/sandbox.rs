@@ -303,7 +303,7 @@ mod tests {
     fn limits_are_rendered_on_one_line() {
         assert_eq!(
             format_limits(&CommandLimits::default()),
-            "command-memory 500 MB, command-cpu 50%, command-processes 512, command-open-files 1024, command-file 100 MB, command-disk 20 GB; rules can raise them"
+            "command-memory 500 MB, command-cpu 50%, command-processes 512, command-open-files 1024, command-file 100 MB, command-disk 20 GB, command-disk-rate off; rules can raise them"
         );
     }
 }

@@ -88,8 +88,10 @@ fn check_damage(store: &SqliteStore, path: &str, size: String, findings: &mut Do
     for session in found.sessions.iter().take(LISTED_MAX) {
         // Another owner may have a session with the same key.
         let key = match SessionKey::try_from(session.key.clone()) {
-            Ok(key) => SessionAddress::new(&session.owner, key).to_text(LOCAL_OWNER),
-            Err(_) => session.key.clone(),
+            Ok(key) if !session.has_unreadable_name => {
+                SessionAddress::new(&session.owner, key).to_text(LOCAL_OWNER)
+            }
+            _ => session.key.clone(),
         };
         let key = key.escape_debug().to_string();
         if session.is_deleted {
@@ -100,6 +102,10 @@ fn check_damage(store: &SqliteStore, path: &str, size: String, findings: &mut Do
             );
             continue;
         }
+        let named = match session.has_unreadable_name {
+            true => format!("--id {}", session.row),
+            false => quote_shell_word(&key),
+        };
         findings.add_error(
             CHECK,
             format!(
@@ -107,8 +113,7 @@ fn check_damage(store: &SqliteStore, path: &str, size: String, findings: &mut Do
                 describe_damage(session)
             ),
             format!(
-                "zero sessions delete {}, or put a copy of the file from before in its place",
-                quote_shell_word(&key)
+                "zero sessions delete {named}, or put a copy of the file from before in its place"
             ),
         );
     }
@@ -130,7 +135,10 @@ fn describe_damage(session: &DamagedSession) -> String {
     if session.has_damaged_pages {
         return "part of it is on damaged pages".to_owned();
     }
-    let settings = "its settings cannot be read";
+    let settings = match session.has_unreadable_name {
+        true => "its name cannot be read",
+        false => "its settings cannot be read",
+    };
     let content =
         format!("entries that cannot be read: {}, messages: {}", session.entries, session.messages);
     match (session.has_unreadable_settings, session.entries > 0 || session.messages > 0) {

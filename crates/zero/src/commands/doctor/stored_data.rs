@@ -1,12 +1,14 @@
 //! Checks how much of its own data zero has stored, against the limits in the settings.
 
 use zero_core::host_limits::ByteSize;
+use zero_runtime::session_results;
 use zero_sandbox::StateDir;
 use zero_sandbox::expiry::ExpiryMode;
 use zero_settings::WorkspaceSettings;
 
 use super::findings::DoctorReport;
-use crate::data_retention::{DataKind, DataRetention};
+use crate::data_retention::{DataKind, DataRetention, SessionsInUse};
+use crate::token_holder::LOCAL_OWNER;
 
 const CHECK: &str = "storage";
 
@@ -20,7 +22,7 @@ pub(super) fn check_stored_data(
     for kind in DataKind::ALL {
         let Some(bytes_max) = rules.rules(kind).bytes_max else { continue };
         let (items, key) = (kind.items(), kind.bytes_key());
-        let found = match rules.expire(kind, state, ExpiryMode::DryRun) {
+        let found = match rules.expire(kind, state, ExpiryMode::DryRun, &SessionsInUse::default()) {
             Ok(found) => found,
             Err(error) => {
                 let message = format!("the {items} cannot be read: {error}");
@@ -34,6 +36,14 @@ pub(super) fn check_stored_data(
             ByteSize::bytes(bytes),
             ByteSize::bytes(bytes_max)
         );
+        let used = match found.largest_share() {
+            Some((share, bytes)) => format!(
+                "{used}; {} has the largest share, {}",
+                describe_share(kind, share, settings),
+                ByteSize::bytes(bytes)
+            ),
+            None => used,
+        };
         match rules.rules(kind).is_near_limit(bytes) {
             true => findings.add_warning(
                 CHECK,
@@ -42,5 +52,19 @@ pub(super) fn check_stored_data(
             ),
             false => findings.add_ok(CHECK, used),
         }
+    }
+}
+
+/// Whose share it is: that of a folder, or of an owner by the name of their token.
+fn describe_share(kind: DataKind, share: &str, settings: &WorkspaceSettings) -> String {
+    if kind == DataKind::Journal {
+        return format!("`{}`", share.escape_debug());
+    }
+    let tokens = settings.gateway().tokens;
+    let owners = tokens.keys().map(String::as_str).chain([LOCAL_OWNER]);
+    let mut owners = owners.filter(|owner| session_results::owner_mark(owner) == share);
+    match owners.next() {
+        Some(owner) => format!("`{}`", owner.escape_debug()),
+        None => "one owner".to_owned(),
     }
 }

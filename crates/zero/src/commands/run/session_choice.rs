@@ -13,7 +13,7 @@ use crate::AppContext;
 use crate::cli::RunArgs;
 use crate::exit::UsageError;
 use crate::gateway_connection::CliGatewayConnection;
-use crate::session_lookup::find_session_key;
+use crate::session_lookup::{find_other_case, find_session_key, missing_session_error};
 use crate::session_name::{name_count, session_name};
 use crate::terminal::dialog::run_dialog;
 use crate::terminal::filter_list::choose_row;
@@ -66,8 +66,15 @@ pub(super) async fn open_session(
     }
     let key = find_session_key(connection, &named).await?;
     if key.is_none() && args.resume.is_some() {
-        let what = format!("there is no session `{named}`; run `zero sessions list` to see all");
-        return Err(UsageError(what).into());
+        return Err(missing_session_error(connection, &named).await?.into());
+    }
+    if key.is_none()
+        && let Some(other) = find_other_case(connection, &named).await?
+    {
+        let (named, other) = (escape_line(&named), escape_line(&other));
+        app.terminal.print_note(&format!(
+            "`{named}` is a new session; there is also `{other}`: upper and lower case letters differ"
+        ));
     }
     open_by_key(args, connection, key.unwrap_or(named)).await.map(Some)
 }

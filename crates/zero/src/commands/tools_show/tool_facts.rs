@@ -156,7 +156,10 @@ pub(super) fn describe_command_limit(limit: CommandLimit) -> String {
                 "the space that is free, at most `command-disk` ({strict} with profile `strict`)"
             )
         }
-        CommandLimit::Processes | CommandLimit::OpenFiles | CommandLimit::Disk => strict,
+        CommandLimit::Processes
+        | CommandLimit::OpenFiles
+        | CommandLimit::Disk
+        | CommandLimit::DiskRate => strict,
     }
 }
 

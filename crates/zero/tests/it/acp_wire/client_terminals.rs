@@ -6,7 +6,7 @@ use std::rc::Rc;
 use serde_json::{Value, json};
 
 use super::acp_client::{AcpClient, ClientReply, selected_outcome};
-use super::{AcpFixture, call_step, call_text, make_script, only_call};
+use super::{AcpFixture, call_step, make_script, only_call};
 
 /// What the agent asked of terminals, in order.
 type TerminalLog = Rc<RefCell<Vec<(String, Value)>>>;
@@ -79,7 +79,8 @@ fn command_in_editor_terminal_is_asked_about_and_run() {
     assert!(created["outputByteLimit"].is_u64(), "{created}");
     let call = only_call(&acp.updates(from, &session));
     assert_eq!(call["status"], "completed", "{call}");
-    assert!(call_text(&call).contains("printed"), "{call}");
+    assert_eq!(call["content"], json!([{"type": "terminal", "terminalId": "t1"}]), "{call}");
+    assert!(call["rawOutput"].to_string().contains("printed"), "{call}");
     acp.wait_for_request(from, "terminal/release");
     let expected =
         ["terminal/create", "terminal/wait_for_exit", "terminal/output", "terminal/release"];

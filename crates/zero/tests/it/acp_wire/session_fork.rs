@@ -59,7 +59,7 @@ fn fork_of_session_that_is_not_open_is_possible() {
 }
 
 #[test]
-fn fork_without_source_or_during_a_run_is_refused() {
+fn fork_without_source_is_refused_and_during_a_run_has_what_was_before() {
     let fixture = AcpFixture::new();
     let mut acp = fixture.start_client();
     let error =
@@ -67,16 +67,24 @@ fn fork_without_source_or_during_a_run_is_refused() {
     assert_eq!(error["data"]["sessionId"], "agent:main:acp:nobody");
     assert_eq!(error["data"]["kind"], "no_session");
     let session = acp.open_session(&fixture);
+    acp.run_turn(&session, "first words", "end_turn");
     let from = acp.log_position();
     let turn = acp.begin_prompt(&session, &make_script(&["say one two", "hang"]));
     acp.wait_for_update(from, "words", |update| update["sessionUpdate"] == "agent_message_chunk");
-    let refused = acp.call("session/fork", fork_params(&fixture, &session)).unwrap_err();
-    assert!(refused["message"].as_str().unwrap().contains("when the run has ended"), "{refused}");
+    let forked = acp.call_ok("session/fork", fork_params(&fixture, &session));
+    let fork = forked["sessionId"].as_str().unwrap().to_owned();
+    acp.run_turn(&fork, "words of the copy", "end_turn");
+    let asked = fixture.model.requests().pop().unwrap()["messages"].to_string();
+    assert!(asked.contains("first words") && asked.contains("words of the copy"), "{asked}");
+    assert!(!asked.contains("say one two"), "{asked}");
+    // Another process does so too.
+    let seen = fixture.zero.run(&["sessions", "fork", &session, "by-hand"]);
+    assert!(seen.starts_with("exit 0") && seen.contains("last completed prompt"), "{seen}");
     acp.notify("session/cancel", json!({"sessionId": session}));
     acp.expect_end(&turn, "cancelled");
     acp.call_error("session/fork", json!({"sessionId": session, "cwd": "relative"}), -32602);
     let sessions = acp.call_ok("session/list", json!({}));
-    assert_eq!(sessions["sessions"].as_array().unwrap().len(), 1, "{sessions}");
+    assert_eq!(sessions["sessions"].as_array().unwrap().len(), 3, "{sessions}");
     acp.close();
 }
 

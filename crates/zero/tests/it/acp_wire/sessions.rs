@@ -178,6 +178,21 @@ fn delete_001_deleted_session_is_gone() {
 }
 
 #[test]
+fn session_open_elsewhere_is_not_deleted() {
+    let fixture = AcpFixture::without_model();
+    let mut acp = fixture.start_client();
+    let session = acp.open_session(&fixture);
+    acp.run_turn(&session, "/read hello.txt", "end_turn");
+    let delete = ["sessions", "delete", session.as_str(), "--yes"];
+    let seen = fixture.zero.run(&delete);
+    assert!(seen.contains("another process of zero has the session open"), "{seen}");
+    acp.run_turn(&session, "/read hello.txt", "end_turn");
+    acp.close();
+    let seen = fixture.zero.run(&delete);
+    assert!(seen.starts_with("exit 0"), "{seen}");
+}
+
+#[test]
 fn delete_002_deleting_missing_session_succeeds() {
     let fixture = AcpFixture::without_model();
     let mut acp = fixture.start_client();

@@ -74,6 +74,28 @@ fn question_of_another_window_is_not_asked_twice() {
     host.close();
 }
 
+/// Two editors without a gateway: each sees the turns of the other, live.
+#[test]
+fn window_sees_the_turns_of_another_process() {
+    let fixture = AcpFixture::new();
+    let mut one = fixture.start_client();
+    let session = one.open_session(&fixture);
+    let mut other = fixture.start_client();
+    other.call_ok("session/load", fixture.session_params_with(json!({"sessionId": session})));
+    let (from_one, from_other) = (one.log_position(), other.log_position());
+    // The turn goes on while the other window shows what it has said.
+    let turn = one.begin_prompt(&session, &make_script(&["say one two.", "hang"]));
+    let seen = wait_for_observed(&mut other, from_other, &session, "two.");
+    assert!(chunk_text(&seen, "user_message_chunk").contains("say one two"), "{seen:?}");
+    one.notify("session/cancel", json!({"sessionId": session}));
+    one.expect_end(&turn, "cancelled");
+    other.run_turn(&session, "hi", "end_turn");
+    let seen = wait_for_observed(&mut one, from_one, &session, "model.");
+    assert_eq!(chunk_text(&seen, "user_message_chunk"), "hi");
+    one.close();
+    other.close();
+}
+
 /// Two editors without a gateway: each has a process of its own, and both the same store.
 #[test]
 fn processes_on_one_store_share_a_session_and_run_nothing_twice() {
