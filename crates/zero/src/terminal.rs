@@ -424,6 +424,18 @@ impl AnswerSource {
         Self::Script(Arc::new(std::sync::Mutex::new(keys)))
     }
 
+    /// A keyboard, and the terminal that passes on its keys.
+    pub(crate) fn from_pty() -> (File, Self) {
+        use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+
+        let near = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&near).unwrap();
+        unlockpt(&near).unwrap();
+        let name = ptsname(&near, Vec::new()).unwrap().into_string().unwrap();
+        let far = File::options().read(true).write(true).open(name).unwrap();
+        (File::from(near), Self::Tty(Arc::new(far)))
+    }
+
     /// The keys of the prepared lines.
     pub(crate) fn open_keys_for_test(&self) -> KeyReader {
         self.open_keys(SignalKeys::AreRead).unwrap()

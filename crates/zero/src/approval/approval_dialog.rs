@@ -129,7 +129,7 @@ impl ApprovalDialog {
         self.stream.write(&format!("{}\n", fitted.rows.join("\n")))?;
         let mut area = LiveArea::new(&self.stream);
         let prompt = self.stream.paint(STRONG, QUESTION).into_owned();
-        let mut note = String::new();
+        let mut note = keys.replacement_note().unwrap_or_default().to_owned();
         // Keys that were pressed before the question can be read do not answer it.
         keys.discard()?;
         self.paint_question(&mut area, &legend_rows, &prompt, &note)?;
@@ -140,7 +140,8 @@ impl ApprovalDialog {
                     actions.iter().copied().find(|action| action.key() == key)
                 }
                 Some(Key::Ctrl('d')) | None => {
-                    area.finish(&format!("{prompt} rejected"))?;
+                    let end = keys.describe_end("rejected");
+                    area.finish(&format!("{prompt} {}", escape_line(&end)))?;
                     return Ok(ApprovalAnswer::RejectOnce.into());
                 }
                 Some(_) => None,

@@ -28,6 +28,7 @@ fn make_question(command: &str, risk: RiskLevel, rules: &[&str]) -> ApprovalQues
         can_reject_tool: true,
         preview: None,
         rewritten: None,
+        withdrawal: Default::default(),
         subject: ApprovalSubject::Call,
         workspace: "/w".into(),
     }

@@ -23,6 +23,7 @@ fn make_question(title: &str, reason: &str, effects: Vec<Effect>) -> ApprovalQue
         can_reject_tool: false,
         preview: None,
         rewritten: None,
+        withdrawal: Default::default(),
         subject: ApprovalSubject::Call,
         workspace: "/w".into(),
     }

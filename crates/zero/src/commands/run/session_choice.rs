@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use jiff::Timestamp;
+use zero_runtime::QuestionWithdrawal;
 use zero_sandbox::typed_input::SignalKeys;
 use zero_session::agent::DIRECT;
 use zero_wire::sessions::{SessionsList, SessionsListParams};
@@ -15,7 +16,7 @@ use crate::exit::UsageError;
 use crate::gateway_connection::CliGatewayConnection;
 use crate::session_lookup::find_session_key;
 use crate::session_name::{name_count, session_name};
-use crate::terminal::dialog::run_dialog;
+use crate::terminal::dialog::DialogRun;
 use crate::terminal::filter_list::choose_row;
 use crate::terminal::{PromptTurn, escape_line, format_age};
 use crate::tool_host_factory::TerminalPromptOptions;
@@ -184,13 +185,15 @@ async fn pick_session(
         return Err(UsageError(what).into());
     };
     let turn: &PromptTurn = &asking.turn;
-    let _turn = turn.begin().await;
+    let turn = turn.begin().await;
     let stream = app.terminal.err.clone();
-    let signals = SignalKeys::AreRead;
-    let picked = run_dialog(&app.terminal.err, &answers, signals, move |keys| {
-        choose_row(&stream, keys, &rows)
-    });
-    let picked = picked.await.flatten();
+    let asked = DialogRun {
+        stream: &app.terminal.err,
+        answers: &answers,
+        signal_keys: SignalKeys::AreRead,
+        withdrawal: &|| QuestionWithdrawal::CallCancelled.to_string(),
+    };
+    let picked = asked.run(&turn, move |keys| choose_row(&stream, keys, &rows)).await.flatten();
     Ok(picked.and_then(|at| sessions.into_iter().nth(at)).map(|session| session.key))
 }
 
