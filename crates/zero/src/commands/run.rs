@@ -198,7 +198,12 @@ async fn run_turn(
     let counter = turn.counter().clone();
     // What a tool prints is not Markdown.
     let plain = args.plain || is_slash_command;
-    let details = RunDetails { thoughts: args.thoughts, whole_output: args.verbose, plain };
+    let details = RunDetails {
+        thoughts: args.thoughts,
+        whole_output: args.verbose,
+        plain,
+        slash_command: is_slash_command,
+    };
     let mut show = RunPrinter::new(&app.terminal, form, details, counter);
     // Nothing is written over a question. What a script reads from stdout goes on.
     let waits_for_answers = form == RunFormat::Text || app.terminal.out.is_terminal();
