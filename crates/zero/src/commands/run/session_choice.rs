@@ -5,6 +5,7 @@ use std::path::Path;
 
 use jiff::Timestamp;
 use zero_runtime::QuestionWithdrawal;
+use zero_runtime::name_suggestions::suggest_names;
 use zero_sandbox::typed_input::SignalKeys;
 use zero_session::agent::DIRECT;
 use zero_wire::sessions::{SessionsList, SessionsListParams};
@@ -25,6 +26,8 @@ use crate::tool_host_factory::TerminalPromptOptions;
 const SESSIONS_MAX: u64 = 1_000;
 /// Sessions that an error lists.
 const LISTED_MAX: usize = 10;
+/// Similar names that a note lists.
+const SIMILAR_MAX: usize = 3;
 /// Names that are tried for a new session.
 const NAME_TRIES_MAX: usize = 8;
 /// What the keys of sessions begin with if nobody chose an agent.
@@ -70,7 +73,31 @@ pub(super) async fn open_session(
         let what = format!("there is no session `{named}`; run `zero sessions list` to see all");
         return Err(UsageError(what).into());
     }
+    if key.is_none() {
+        let similar = find_similar_names(connection, &named).await?;
+        if !similar.is_empty() {
+            let new = escape_line(&named);
+            let similar: Vec<String> =
+                similar.iter().map(|name| format!("`{}`", escape_line(name))).collect();
+            app.terminal
+                .print_note(&format!("new session `{new}`; similar: {}", similar.join(", ")));
+        }
+    }
     open_by_key(args, connection, key.unwrap_or(named)).await.map(Some)
+}
+
+/// Names of sessions that the user may have meant.
+async fn find_similar_names(
+    connection: &CliGatewayConnection,
+    named: &str,
+) -> anyhow::Result<Vec<String>> {
+    let wanted = SessionsListParams { limit: Some(SESSIONS_MAX), ..SessionsListParams::default() };
+    let found = connection.client.request::<SessionsList>(wanted).await?;
+    let names = found.sessions.iter().map(|row| match &row.label {
+        Some(label) => label.as_str(),
+        None => short_name(&row.key),
+    });
+    Ok(suggest_names(short_name(named), names, SIMILAR_MAX))
 }
 
 /// Whether the session is the run's own: new, and named by nobody.
