@@ -30,7 +30,7 @@ use anstyle::{AnsiColor, Style};
 
 pub(crate) use self::elapsed_counter::ElapsedCounter;
 use self::key_reader::{KeyReader, KeySource};
-pub(crate) use self::line_wrap::{wrap_chars, wrap_words};
+pub(crate) use self::line_wrap::{wrap_chars, wrap_prose, wrap_words};
 pub(crate) use self::prompt_turn::PromptTurn;
 pub(crate) use self::table::{TableCell, TextTable};
 pub(crate) use self::text_width::{text_columns, truncate_to_columns};
@@ -138,15 +138,13 @@ impl Terminal {
 
     /// Prints an error message to stderr.
     pub(crate) fn print_error(&self, message: &str) {
-        let message = escape_lines(message);
         // If stderr is closed, the error cannot be reported anywhere else.
-        let _ = self.err.write(&format!("{} {message}\n", self.err.paint(BAD.bold(), "error:")));
+        let _ = self.err.write_message("error:", BAD.bold(), message);
     }
 
     /// Prints a note to stderr.
     pub(crate) fn print_note(&self, message: &str) {
-        let message = escape_lines(message);
-        let _ = self.err.write(&format!("{} {message}\n", self.err.paint(NOTABLE, "note:")));
+        let _ = self.err.write_message("note:", NOTABLE, message);
     }
 }
 
@@ -259,6 +257,20 @@ impl TerminalStream {
                 memory.lock().unwrap().push_str(text);
                 Ok(())
             }
+        }
+    }
+
+    /// Writes a message after its label, wrapped at words.
+    fn write_message(&self, label: &str, style: Style, message: &str) -> io::Result<()> {
+        let message = self.wrap_prose(&escape_lines(message), label.len() + 1);
+        self.write(&format!("{} {message}\n", self.paint(style, label)))
+    }
+
+    /// Wraps a text at words on a terminal, its first line after `used` columns.
+    pub(crate) fn wrap_prose(&self, text: &str, used: usize) -> String {
+        match self.columns {
+            Some(_) => wrap_prose(text, used, self.window_size().columns),
+            None => text.to_owned(),
         }
     }
 
@@ -505,6 +517,18 @@ mod tests {
         let stream = Terminal::for_test().out;
         stream.write_json_line(&value).unwrap();
         assert_eq!(stream.written_text(), format!("{value}\n"), "programs get it as it is");
+    }
+
+    #[test]
+    fn messages_are_wrapped_between_words() {
+        let mut terminal = Terminal::for_test();
+        terminal.err = terminal.err.with_columns(24).without_colours();
+        terminal.print_note("one two three four five");
+        terminal.print_error("one two\n  three four five six");
+        assert_eq!(
+            terminal.err.written_text(),
+            "note: one two three four\nfive\nerror: one two\n  three four five six\n"
+        );
     }
 
     #[test]
