@@ -779,7 +779,7 @@ mod tests {
     #[test]
     fn answer_is_rendered_on_terminal_unless_plain() {
         let text = "# Head\n\nSome **bold** text.\n";
-        let rendered = "\x1b[1mHead\x1b[0m\n\nSome \x1b[1mbold\x1b[0m text.\n";
+        let rendered = "\x1b[1m\x1b[4mHead\x1b[0m\n\nSome \x1b[1mbold\x1b[0m text.\n";
         for (plain, model, expected) in
             [(false, "m", rendered), (true, "m", text), (false, DIRECT, text)]
         {
