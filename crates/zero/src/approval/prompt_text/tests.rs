@@ -154,7 +154,6 @@ fn command_prompt_shows_full_command_and_effects() {
       with    A='x y'
       parts   ask    git push origin main
                        its remote is not known
-              allow  cd src
       writes  ask    /etc/x
                        protected: a system file; always asks, no
                        rule can allow it
