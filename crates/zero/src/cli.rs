@@ -403,7 +403,8 @@ pub struct ToolsServeArgs {
     /// Dialect of the tools, unless a message names another
     #[arg(long, value_name = "DIALECT", default_value = "acp", value_parser = dialect())]
     pub dialect: DialectName,
-    /// Approve everything that zero would ask the caller; denied calls stay denied
+    /// Approve what zero would ask the caller, but no denied call, no host that only a project's file
+    /// names, and no host that nobody has seen before a command connects to it
     #[arg(long)]
     pub yes: bool,
     /// Settings file to use instead of yours and the folder's; can be repeated

@@ -308,7 +308,7 @@ impl RunPrinter {
         // Such as files that were moved to quarantine: the model is not the only one to know.
         if call.kind == ToolKind::Execute {
             for note in command_notes(outcome).take(NOTES_MAX) {
-                text.push_str(&format!("  {}\n", err.paint(NOTABLE, &escape_line(note))));
+                push_wrapped(&mut text, err, NOTABLE, note);
             }
         }
         // The answer to a slash command is the output itself.
@@ -323,7 +323,7 @@ impl RunPrinter {
             let error = join_text(outcome);
             let error = error_for_user(&error);
             for line in error.lines().take(ERROR_LINES_MAX) {
-                text.push_str(&format!("  {}\n", err.paint(FAINT, &escape_line(line))));
+                push_wrapped(&mut text, err, FAINT, line);
             }
             let more = error.lines().count().saturating_sub(ERROR_LINES_MAX);
             if more > 0 {
@@ -482,6 +482,17 @@ fn command_notes(outcome: &ToolOutcome) -> impl Iterator<Item = &str> {
 fn failed_exit_code(outcome: &ToolOutcome) -> Option<i64> {
     let code = outcome.result()?.structured.get("exit_code")?.as_i64()?;
     (code != 0).then_some(code)
+}
+
+/// Adds a line of prose below a call, wrapped between words.
+fn push_wrapped(text: &mut String, stream: &TerminalStream, style: Style, line: &str) {
+    let rows = stream.wrap_prose(&format!("  {}", escape_line(line)), 0);
+    for row in rows.lines() {
+        text.push_str(&format!(
+            "  {}\n",
+            stream.paint(style, row.strip_prefix("  ").unwrap_or(row))
+        ));
+    }
 }
 
 fn count_lines(count: usize) -> String {
@@ -684,6 +695,16 @@ mod tests {
             let events = vec![make_begun(kind), done, make_run_end(RunOutcome::Completed)];
             check_events(events, ExitOutcome::Ok, "", expected);
         }
+    }
+
+    #[test]
+    fn notes_about_command_are_wrapped_between_words() {
+        let stream = Terminal::for_test().err.with_columns(24).without_colours();
+        let mut text = String::new();
+        push_wrapped(&mut text, &stream, FAINT, "one two three four five six");
+        assert_eq!(text, "  one two three four\n  five six\n");
+        push_wrapped(&mut text, &Terminal::for_test().err, FAINT, "");
+        assert!(text.ends_with("six\n  \n"), "{text:?}");
     }
 
     #[test]
