@@ -30,7 +30,8 @@ use anstyle::{AnsiColor, Style};
 
 pub(crate) use self::elapsed_counter::ElapsedCounter;
 use self::key_reader::{KeyReader, KeySource};
-pub(crate) use self::line_wrap::{wrap_chars, wrap_prose, wrap_words};
+use self::line_wrap::{ProseIndent, wrap_prose};
+pub(crate) use self::line_wrap::{wrap_chars, wrap_words};
 pub(crate) use self::prompt_turn::PromptTurn;
 pub(crate) use self::table::{TableCell, TextTable};
 pub(crate) use self::text_width::{text_columns, truncate_to_columns};
@@ -269,8 +270,23 @@ impl TerminalStream {
     /// Wraps a text at words on a terminal, its first line after `used` columns.
     pub(crate) fn wrap_prose(&self, text: &str, used: usize) -> String {
         match self.columns {
-            Some(_) => wrap_prose(text, used, self.window_size().columns),
+            Some(_) => {
+                let place = ProseIndent { first: used, hanging: 0 };
+                wrap_prose(text, place, self.window_size().columns)
+            }
             None => text.to_owned(),
+        }
+    }
+
+    /// Writes lines of prose, wrapped at words on a terminal; rows that continue a line are indented
+    /// by `hanging` more columns.
+    pub(crate) fn write_prose(&self, text: &str, hanging: usize) -> io::Result<()> {
+        match self.columns {
+            Some(_) => {
+                let place = ProseIndent { first: 0, hanging };
+                self.write(&wrap_prose(text, place, self.window_size().columns))
+            }
+            None => self.write(text),
         }
     }
 
