@@ -216,9 +216,15 @@ impl EgressProxy {
         self.shared.refusals.cursor()
     }
 
-    /// The connections refused since `mark`, without those that certainly belong to other calls.
+    /// The connections refused since `mark`, without those that certainly belong to other calls. A
+    /// connection whose question is still open was not made: its program has given up waiting.
     pub fn refusals_since(&self, mark: RefusalCursor, call: &CallId) -> RefusalSummary {
-        self.shared.refusals.summarize_since(mark, call)
+        let mut summary = self.shared.refusals.summarize_since(mark, call);
+        for (ConnectTarget { host, port }, waited) in self.shared.open_questions(call) {
+            let refusal = ConnectDeniedError::Unanswered { waited };
+            summary.add(RefusedHost { host, port, refusal, call: Some(call.clone()) });
+        }
+        summary
     }
 
     /// Registers that processes of a call may be alive, until the returned guard is dropped. While
@@ -336,6 +342,14 @@ impl ProxyState {
         others.sort_unstable();
         others.dedup();
         Some((connections, others.len()))
+    }
+
+    /// What the user was asked about connections of a call and has not answered.
+    fn open_questions(&self, call: &CallId) -> Vec<(ConnectTarget, Duration)> {
+        let calls = self.lock_calls();
+        let of_call = calls.iter().filter(|live| live.id == *call);
+        let connections = of_call.filter_map(|live| live.connections.as_ref());
+        connections.flat_map(|connections| connections.open_questions()).collect()
     }
 
     /// The hosts allowed for all calls whose processes may be alive.

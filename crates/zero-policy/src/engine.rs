@@ -458,7 +458,12 @@ impl<'a> RequestEvaluator<'a> {
                 Some(value) => format!("now `{value}`"),
                 None => "not set now, or to several values".to_owned(),
             };
-            let target = ".git/config".to_owned();
+            // The same file as that of the change itself, so that both are one row of a question.
+            let folder = self.request.world.canonicalize(folder);
+            let target = folder.map_or_else(
+                || ".git/config".to_owned(),
+                |folder| folder.join(".git/config").display().to_string(),
+            );
             EffectAssessment {
                 changes: ChangeScope::OtherEffects,
                 ..EffectAssessment::new(

@@ -1,7 +1,8 @@
 //! Asks the user for approval: the questions and the possible answers.
 
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::Value;
@@ -49,6 +50,45 @@ pub struct ApprovalQuestion {
     pub rewritten: Option<Value>,
     /// The workspace's first folder, in which a command without a folder runs.
     pub workspace: PathBuf,
+    /// Why nobody needs to answer any more, once that is so.
+    pub withdrawal: WithdrawalNote,
+}
+
+/// Why a question is withdrawn before it is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum QuestionWithdrawal {
+    /// The call was cancelled.
+    #[error("the call was cancelled")]
+    CallCancelled,
+    /// The command that waited for the answer has ended.
+    #[error("the command has ended")]
+    CommandEnded,
+    /// Nobody answered in time.
+    #[error("nobody answered within {} s", .0.as_secs().max(1))]
+    TimedOut(Duration),
+    /// The gateway waited long enough.
+    #[error("its time was over")]
+    Expired,
+    /// Another client answered.
+    #[error("it was answered elsewhere")]
+    AnsweredElsewhere,
+}
+
+/// Tells those who show a question why it is withdrawn. Whoever asked it sets the reason before they
+/// drop the future that asks.
+#[derive(Clone, Debug, Default)]
+pub struct WithdrawalNote(Arc<OnceLock<QuestionWithdrawal>>);
+
+impl WithdrawalNote {
+    /// Sets the reason. The first one counts.
+    pub fn set(&self, reason: QuestionWithdrawal) {
+        let _ = self.0.set(reason);
+    }
+
+    /// The reason, if it is known.
+    pub fn reason(&self) -> Option<QuestionWithdrawal> {
+        self.0.get().copied()
+    }
 }
 
 /// The user's answer.
@@ -165,6 +205,14 @@ pub struct AnswerOption {
 }
 
 impl ApprovalQuestion {
+    /// Why the question is withdrawn, if the future that asks it is dropped.
+    pub fn withdrawal_reason(&self) -> QuestionWithdrawal {
+        self.withdrawal.reason().unwrap_or(match self.subject {
+            ApprovalSubject::Call => QuestionWithdrawal::CallCancelled,
+            ApprovalSubject::Connection => QuestionWithdrawal::CommandEnded,
+        })
+    }
+
     /// Replaces secret values in what is shown of the call.
     pub(crate) fn mask_secrets(&mut self, secrets: &SecretMask) {
         if secrets.is_empty() {
@@ -360,6 +408,7 @@ mod tests {
             can_edit_command: false,
             preview: None,
             rewritten: None,
+            withdrawal: Default::default(),
             subject: ApprovalSubject::Call,
             workspace: PathBuf::new(),
         }

@@ -17,7 +17,8 @@ use zero_policy::{CommandAccess, HostName, PermissionMode};
 
 use crate::approver::{
     ApprovalAnswer, ApprovalQuestion, ApprovalReply, ApprovalSubject, Approver, REJECTED_BY_USER,
-    REJECTED_WITH_MESSAGE, REJECTION_CHARS_MAX, USER_APPROVER, format_grants, tool_scope,
+    REJECTED_WITH_MESSAGE, REJECTION_CHARS_MAX, USER_APPROVER, WithdrawalNote, format_grants,
+    tool_scope,
 };
 use crate::audit::AuditDecision;
 use crate::call_context::CallContext;
@@ -254,6 +255,7 @@ impl ToolHost {
             can_reject_tool: session.is_persistent() && session.grants.has_room(1),
             preview: catch_panics(|| Ok(asked.plan.preview(cx)))?,
             rewritten: asked.hooks.rewritten_input().cloned(),
+            withdrawal: WithdrawalNote::default(),
             workspace: session.workspace().cwd().to_owned(),
         };
         question.mask_secrets(&secrets);

@@ -19,8 +19,8 @@ use zero_exec::egress::{
 use zero_policy::PermissionMode;
 
 use crate::approver::{
-    ApprovalAnswer, ApprovalQuestion, ApprovalReply, ApprovalSubject, Approver,
-    REJECTION_CHARS_MAX, tool_scope,
+    ApprovalAnswer, ApprovalQuestion, ApprovalReply, ApprovalSubject, Approver, QuestionWithdrawal,
+    REJECTION_CHARS_MAX, WithdrawalNote, tool_scope,
 };
 use crate::audit::AuditDecision;
 use crate::authorization::record_answer;
@@ -111,6 +111,7 @@ impl ConnectingCall<'_> {
             can_reject_tool: false,
             preview: None,
             rewritten: None,
+            withdrawal: WithdrawalNote::default(),
             workspace: self.session.workspace().cwd().to_owned(),
         };
         question.mask_secrets(&self.secrets);
@@ -161,11 +162,13 @@ impl ConnectingCall<'_> {
         }
         let limit = self.host.limits.connection_question_timeout;
         let waiting = self.user_wait.start();
-        let reply = timeout(limit, approver.ask_for_reply(&question)).await;
+        let mut asked = approver.ask_for_reply(&question);
+        let reply = timeout(limit, &mut asked).await;
         drop(waiting);
         let Ok(reply) = reply else {
+            question.withdrawal.set(QuestionWithdrawal::TimedOut(limit));
             return ConnectionAnswer {
-                decision: Err(ConnectDeniedError::Unanswered),
+                decision: Err(ConnectDeniedError::Unanswered { waited: limit }),
                 answered: Some(format!("{}: no answer in {} s", approver.name(), limit.as_secs())),
                 grants: Vec::new(),
             };

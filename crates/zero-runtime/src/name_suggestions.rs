@@ -4,6 +4,8 @@
 const SIMILARITY_MIN: f64 = 0.75;
 /// Names up to this many letters are too short to be misspelt.
 const SHORT_CHARS_MAX: usize = 2;
+/// Words and names of this length may have two typos.
+const LONG_CHARS_MIN: usize = 7;
 
 /// Field names that mean the same on different platforms. Models mix them up.
 const SYNONYMS: &[&[&str]] = &[
@@ -28,6 +30,27 @@ pub fn find_synonym<'a>(wanted: &str, known: &[&'a str]) -> Option<&'a str> {
     let rows = SYNONYMS.iter().filter(|row| row.iter().any(|name| is(wanted, name)));
     let mut same = rows.flat_map(|row| row.iter());
     same.find_map(|name| known.iter().find(|known| is(name, known)).copied())
+}
+
+/// Whether a word was probably meant to be this name: mistyped in one place, in two if it is long, or
+/// not typed to its end.
+pub fn is_mistyped(word: &str, name: &str) -> bool {
+    let (word, name) = (word.to_lowercase(), name.to_lowercase());
+    let letters = word.chars().count();
+    if letters <= SHORT_CHARS_MAX {
+        return false;
+    }
+    let is_long = letters.max(name.chars().count()) >= LONG_CHARS_MIN;
+    let slips_max = if is_long { 2 } else { 1 };
+    name.starts_with(&word) || strsim::damerau_levenshtein(&word, &name) <= slips_max
+}
+
+/// The name that a word was most probably meant to be, if it was meant to be one of them.
+pub fn find_nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    // Of two names with as many typos, the one of the same length: letters were exchanged.
+    let distance =
+        |name: &&str| (strsim::damerau_levenshtein(word, name), word.len().abs_diff(name.len()));
+    known.into_iter().filter(|name| is_mistyped(word, name)).min_by_key(distance)
 }
 
 /// Up to `max` of `known` that are similar to `wanted`, most similar first.
@@ -71,6 +94,27 @@ fn fold_identifier(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn typo_is_told_from_another_word() {
+        for (word, name) in [
+            ("rnu", "run"),
+            ("tool", "tools"),
+            ("doc", "doctor"),
+            ("sesions", "sessions"),
+            ("sesion", "sessions"),
+            ("Login", "login"),
+        ] {
+            assert!(is_mistyped(word, name), "{word} {name}");
+        }
+        for (word, name) in
+            [("hello", "help"), ("hi", "help"), ("fix", "run"), ("why", "man"), ("mc", "mcp")]
+        {
+            assert!(!is_mistyped(word, name), "{word} {name}");
+        }
+        assert_eq!(find_nearest("modle", ["mode", "model", "yes"]), Some("model"));
+        assert_eq!(find_nearest("colour", ["mode", "model", "yes"]), None);
+    }
 
     const READ: &[&str] = &["file_path", "offset", "limit"];
     const GREP: &[&str] = &[

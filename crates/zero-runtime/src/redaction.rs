@@ -290,6 +290,9 @@ mod tests {
         );
         check("DB_PASSWORD=hunter22 make", "DB_PASSWORD=[redacted] make");
         check("mysql --password hunter22", "mysql --password [redacted]");
+        check("zero login --password --yes", "zero login --password --yes");
+        check("docker login --password-stdin --yes x", "docker login --password-stdin --yes x");
+        check("tool --password --hunter22", "tool --password [redacted]");
         check(r#"{"api_key": "abcd1234"}"#, r#"{"api_key": "[redacted]"}"#);
         check("git clone https://me:pa55@host/x", "git clone https://me:[redacted]@host/x");
         check(

@@ -33,7 +33,9 @@ pub use quarantine_notice::QuarantineNotice;
 pub(crate) use signal::signal_name;
 
 /// Longest title of a call, in characters.
-const TITLE_CHARS_MAX: usize = 120;
+const TITLE_CHARS_MAX: usize = 160;
+/// Longest command in a title, in characters.
+const COMMAND_TITLE_CHARS_MAX: usize = 100;
 
 /// Runs a command and returns its output and exit code. `command` is a line for bash; with `args`
 /// it is a program that gets them unchanged. The working folder is kept from call to call: after
@@ -353,13 +355,18 @@ fn reply_with_job(job: &Job, mut text: String, shown: String) -> ToolReply<BashO
     }
 }
 
-/// Returns the title of a call: the model's description, or the first line of the command.
+/// Returns the title of a call: the first line of the command, and the model's description of it.
+/// The command comes first, because the description may not match it.
 pub(crate) fn command_title(description: Option<&str>, command: &str) -> String {
-    let description_text = description.map(str::trim).filter(|text| !text.is_empty());
     let line =
         |text: &str| escape_line(text.trim().lines().next().unwrap_or_default()).into_owned();
-    let full = description_text.map_or_else(|| format!("Run `{}`", line(command)), line);
-    shorten_end(&full, TITLE_CHARS_MAX)
+    let more = if command.trim().lines().count() > 1 { " …" } else { "" };
+    let shown = shorten_end(&line(command), COMMAND_TITLE_CHARS_MAX);
+    let title = format!("Run `{shown}{more}`");
+    match description.map(line).filter(|text| !text.is_empty()) {
+        Some(description) => shorten_end(&format!("{title}: {description}"), TITLE_CHARS_MAX),
+        None => title,
+    }
 }
 
 #[cfg(test)]
@@ -373,13 +380,14 @@ mod tests {
             assert_eq!(command_title(description, command), expected);
         }
         check(None, "ls -l", "Run `ls -l`");
-        check(None, "\n  cd x\nmake", "Run `cd x`");
-        check(Some("Builds all"), "make", "Builds all");
+        check(None, "\n  cd x\nmake", "Run `cd x …`");
+        check(Some("Builds all"), "make", "Run `make`: Builds all");
         check(Some("  "), "make", "Run `make`");
-        check(Some("a\nb"), "make", "a");
+        check(Some("a\nb"), "make", "Run `make`: a");
         check(None, "echo \u{1b}[31m", "Run `echo \\u{1b}[31m`");
-        check(Some("a\u{202e}\u{3164}"), "make", "a\\u{202e}\\u{3164}");
-        let long = command_title(None, &"x".repeat(500));
+        check(Some("a\u{202e}\u{3164}"), "make", "Run `make`: a\\u{202e}\\u{3164}");
+        let long = command_title(Some(&"x".repeat(500)), &"x".repeat(500));
         assert_eq!(long.chars().count(), TITLE_CHARS_MAX + 1);
+        assert!(long.contains("…`: xxx"), "{long}");
     }
 }

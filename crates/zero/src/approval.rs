@@ -18,7 +18,7 @@ use zero_sandbox::typed_input::SignalKeys;
 
 use self::approval_dialog::ApprovalDialog;
 pub(crate) use self::rule_file::RuleFile;
-use crate::terminal::dialog::run_dialog;
+use crate::terminal::dialog::DialogRun;
 use crate::terminal::{AnswerSource, BAD, NOTABLE, PromptTurn, Terminal};
 
 /// Approves every call, because the user passed `--yes`. Nobody has seen the hosts that a command
@@ -107,11 +107,15 @@ impl Approver for TerminalApprover {
     fn ask_for_reply<'a>(&'a self, question: &'a ApprovalQuestion) -> BoxFuture<'a, ApprovalReply> {
         let stream = self.terminal.err.clone();
         Box::pin(async move {
-            let _turn = self.turn.begin().await;
+            let turn = self.turn.begin().await;
             let dialog = ApprovalDialog::new(&stream, question.clone(), self.rule_files.clone());
-            let signals = SignalKeys::SendSignals;
-            let shown =
-                run_dialog(&stream, &self.answers, signals, move |keys| dialog.run(keys)).await;
+            let asked = DialogRun {
+                stream: &stream,
+                answers: &self.answers,
+                signal_keys: SignalKeys::SendSignals,
+                withdrawal: &|| question.withdrawal_reason().to_string(),
+            };
+            let shown = asked.run(&turn, move |keys| dialog.run(keys)).await;
             shown.unwrap_or(ApprovalAnswer::RejectOnce.into())
         })
     }
@@ -163,6 +167,7 @@ mod tests {
             can_reject_tool: !rules.is_empty(),
             preview: None,
             rewritten: None,
+            withdrawal: Default::default(),
             subject: ApprovalSubject::Call,
             workspace: std::path::PathBuf::new(),
         }

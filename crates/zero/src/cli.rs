@@ -20,7 +20,7 @@ mod value_parsers;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Command, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use jiff::civil::Date;
 use zero_core::host_limits::HostLimits;
@@ -74,6 +74,7 @@ pub enum CompletionKind {
     name = "zero",
     version,
     max_term_width = 100,
+    override_usage = "zero [RUN OPTIONS] PROMPT\n       zero <COMMAND>",
     after_help = "Exit codes:
   0    success
   1    error
@@ -95,6 +96,35 @@ pub struct Cli {
     /// Command to run; without one, zero prints a short overview.
     #[command(subcommand)]
     pub command: Option<CliCommand>,
+}
+
+/// The command line with help texts whose paragraphs fit any width.
+pub(crate) fn command() -> Command {
+    fill_paragraphs(Cli::command())
+}
+
+/// Joins the lines of each paragraph in the texts after the options, so that they are wrapped once, at
+/// the width of the terminal. Indented lines stay as they are.
+fn fill_paragraphs(command: Command) -> Command {
+    let mut filled = command.mut_subcommands(fill_paragraphs);
+    if let Some(text) = filled.get_after_help().map(ToString::to_string) {
+        filled = filled.after_help(join_paragraph_lines(&text));
+    }
+    filled
+}
+
+fn join_paragraph_lines(text: &str) -> String {
+    let mut joined = String::new();
+    let mut can_join = false;
+    for line in text.lines() {
+        let is_prose = !line.is_empty() && !line.starts_with(' ');
+        if !joined.is_empty() {
+            joined.push(if can_join && is_prose { ' ' } else { '\n' });
+        }
+        joined.push_str(line);
+        can_join = is_prose && !line.ends_with(':');
+    }
+    joined
 }
 
 impl Cli {
@@ -314,7 +344,8 @@ pub struct ToolsCallArgs {
     /// Dialect of the name and the input
     #[arg(long, value_name = "DIALECT", default_value = "canonical", value_parser = dialect())]
     pub dialect: DialectName,
-    /// Approve everything that zero would ask about; denied calls stay denied
+    /// Approve what zero would ask about, but no denied call, no host that only a project's file
+    /// names, and no host that nobody has seen before a command connects to it
     #[arg(long)]
     pub yes: bool,
     /// Permission mode: ask, accept-edits, plan or auto [default: from settings, or ask]
@@ -376,7 +407,8 @@ pub struct ToolsServeArgs {
     /// Dialect of the tools, unless a message names another
     #[arg(long, value_name = "DIALECT", default_value = "acp", value_parser = dialect())]
     pub dialect: DialectName,
-    /// Approve everything that zero would ask the caller; denied calls stay denied
+    /// Approve what zero would ask the caller, but no denied call, no host that only a project's file
+    /// names, and no host that nobody has seen before a command connects to it
     #[arg(long)]
     pub yes: bool,
     /// Settings file to use instead of yours and the folder's; can be repeated

@@ -6,6 +6,7 @@
 mod app_context;
 mod approval;
 pub mod cli;
+mod command_line;
 mod commands;
 mod data_retention;
 mod device_key;
@@ -46,11 +47,9 @@ use std::panic::AssertUnwindSafe;
 use std::process::ExitCode;
 use std::sync::{Arc, LazyLock};
 
-use clap::Parser;
 use zero_core::ToolError;
 
 use crate::app_context::AppContext;
-use crate::cli::Cli;
 use crate::environment::EnvironmentConfig;
 use crate::exit::{ExitOutcome, UsageError};
 use crate::terminal::Terminal;
@@ -81,7 +80,8 @@ fn run_app(app: &AppContext, args: impl IntoIterator<Item = OsString>) -> ExitOu
 }
 
 fn parse_and_run(app: &AppContext, args: impl IntoIterator<Item = OsString>) -> ExitOutcome {
-    match Cli::try_parse_from(insert_run(args.into_iter().collect())) {
+    let args = command_line::complete(args.into_iter().collect());
+    match command_line::parse(&args) {
         Ok(cli) => {
             // A gateway starts logging later: its settings may name a trace collector.
             if !cli.is_server() {
@@ -95,18 +95,6 @@ fn parse_and_run(app: &AppContext, args: impl IntoIterator<Item = OsString>) -> 
             if error.use_stderr() { ExitOutcome::Usage } else { ExitOutcome::Ok }
         }
     }
-}
-
-/// Makes `zero "fix the tests"` and `zero -- PROMPT` mean `zero run`. A first argument with a blank
-/// is a prompt, since no command has one.
-fn insert_run(mut args: Vec<OsString>) -> Vec<OsString> {
-    let is_prompt = args.get(1).and_then(|first| first.to_str()).is_some_and(|first| {
-        first == "--" || (!first.starts_with('-') && first.trim().contains(char::is_whitespace))
-    });
-    if is_prompt {
-        args.insert(1, "run".into());
-    }
-    args
 }
 
 /// Prints the error chain of a failed command and returns the exit code.
@@ -126,25 +114,6 @@ fn report(app: &AppContext, error: &anyhow::Error) -> ExitOutcome {
 mod tests {
     use super::*;
     use crate::environment::EnvironmentConfig;
-
-    #[test]
-    fn prompt_needs_no_command() {
-        #[track_caller]
-        fn check(args: &[&str], expected: &[&str]) {
-            let args = ["zero"].iter().chain(args).map(OsString::from).collect();
-            let expected: Vec<OsString> =
-                ["zero"].iter().chain(expected).map(OsString::from).collect();
-            assert_eq!(insert_run(args), expected);
-        }
-        check(&["fix the tests"], &["run", "fix the tests"]);
-        check(&["fix the tests", "-c"], &["run", "fix the tests", "-c"]);
-        check(&["--", "fix"], &["run", "--", "fix"]);
-        check(&["sessions", "list"], &["sessions", "list"]);
-        check(&["sesions"], &["sesions"]);
-        check(&["--help"], &["--help"]);
-        check(&[" run "], &[" run "]);
-        check(&[], &[]);
-    }
 
     #[test]
     fn panic_is_reported_in_one_line() {

@@ -30,6 +30,7 @@ use anstyle::{AnsiColor, Style};
 
 pub(crate) use self::elapsed_counter::ElapsedCounter;
 use self::key_reader::{KeyReader, KeySource};
+use self::line_wrap::{ProseIndent, wrap_prose};
 pub(crate) use self::line_wrap::{wrap_chars, wrap_words};
 pub(crate) use self::prompt_turn::PromptTurn;
 pub(crate) use self::table::{TableCell, TextTable};
@@ -138,15 +139,13 @@ impl Terminal {
 
     /// Prints an error message to stderr.
     pub(crate) fn print_error(&self, message: &str) {
-        let message = escape_lines(message);
         // If stderr is closed, the error cannot be reported anywhere else.
-        let _ = self.err.write(&format!("{} {message}\n", self.err.paint(BAD.bold(), "error:")));
+        let _ = self.err.write_message("error:", BAD.bold(), message);
     }
 
     /// Prints a note to stderr.
     pub(crate) fn print_note(&self, message: &str) {
-        let message = escape_lines(message);
-        let _ = self.err.write(&format!("{} {message}\n", self.err.paint(NOTABLE, "note:")));
+        let _ = self.err.write_message("note:", NOTABLE, message);
     }
 }
 
@@ -259,6 +258,35 @@ impl TerminalStream {
                 memory.lock().unwrap().push_str(text);
                 Ok(())
             }
+        }
+    }
+
+    /// Writes a message after its label, wrapped at words.
+    fn write_message(&self, label: &str, style: Style, message: &str) -> io::Result<()> {
+        let message = self.wrap_prose(&escape_lines(message), label.len() + 1);
+        self.write(&format!("{} {message}\n", self.paint(style, label)))
+    }
+
+    /// Wraps a text at words on a terminal, its first line after `used` columns.
+    pub(crate) fn wrap_prose(&self, text: &str, used: usize) -> String {
+        match self.columns {
+            Some(_) => {
+                let place = ProseIndent { first: used, hanging: 0 };
+                wrap_prose(text, place, self.window_size().columns)
+            }
+            None => text.to_owned(),
+        }
+    }
+
+    /// Writes lines of prose, wrapped at words on a terminal; rows that continue a line are indented
+    /// by `hanging` more columns.
+    pub(crate) fn write_prose(&self, text: &str, hanging: usize) -> io::Result<()> {
+        match self.columns {
+            Some(_) => {
+                let place = ProseIndent { first: 0, hanging };
+                self.write(&wrap_prose(text, place, self.window_size().columns))
+            }
+            None => self.write(text),
         }
     }
 
@@ -424,6 +452,18 @@ impl AnswerSource {
         Self::Script(Arc::new(std::sync::Mutex::new(keys)))
     }
 
+    /// A keyboard, and the terminal that passes on its keys.
+    pub(crate) fn from_pty() -> (File, Self) {
+        use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+
+        let near = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&near).unwrap();
+        unlockpt(&near).unwrap();
+        let name = ptsname(&near, Vec::new()).unwrap().into_string().unwrap();
+        let far = File::options().read(true).write(true).open(name).unwrap();
+        (File::from(near), Self::Tty(Arc::new(far)))
+    }
+
     /// The keys of the prepared lines.
     pub(crate) fn open_keys_for_test(&self) -> KeyReader {
         self.open_keys(SignalKeys::AreRead).unwrap()
@@ -493,6 +533,18 @@ mod tests {
         let stream = Terminal::for_test().out;
         stream.write_json_line(&value).unwrap();
         assert_eq!(stream.written_text(), format!("{value}\n"), "programs get it as it is");
+    }
+
+    #[test]
+    fn messages_are_wrapped_between_words() {
+        let mut terminal = Terminal::for_test();
+        terminal.err = terminal.err.with_columns(24).without_colours();
+        terminal.print_note("one two three four five");
+        terminal.print_error("one two\n  three four five six");
+        assert_eq!(
+            terminal.err.written_text(),
+            "note: one two three four\nfive\nerror: one two\n  three four five six\n"
+        );
     }
 
     #[test]

@@ -22,7 +22,8 @@ use zero_runtime::tool_backend::{
     ToolBackendRequest,
 };
 use zero_runtime::{
-    ApprovalAnswer, ApprovalQuestion, ApprovalReply, Approver, Editor, Elicitor, ToolHost,
+    ApprovalAnswer, ApprovalQuestion, ApprovalReply, Approver, Editor, Elicitor,
+    QuestionWithdrawal, ToolHost, WithdrawalNote,
 };
 use zero_sandbox::Workspace;
 use zero_sandbox::typed_input::SignalKeys;
@@ -38,7 +39,7 @@ use crate::editor_tool_hosts::client_tool::EditorTool;
 use crate::error_chain::describe_error;
 use crate::exit::UsageError;
 use crate::external_tools::ExternalTools;
-use crate::terminal::dialog::{KeyChoice, ask_for_key, run_dialog};
+use crate::terminal::dialog::{DialogRun, KeyChoice, ask_for_key};
 use crate::terminal::{AnswerSource, PromptTurn, escape_line};
 
 /// Advice for calls denied because the client cannot ask its user.
@@ -376,6 +377,7 @@ impl TerminalPromptOptions {
         &self,
         app: &AppContext,
         request: &ApprovalRequest,
+        withdrawal: &WithdrawalNote,
     ) -> (String, ApprovalAnswer) {
         let id = request.id.clone();
         // Nobody has seen the host.
@@ -391,26 +393,39 @@ impl TerminalPromptOptions {
         let Some(answers) = self.answer_source(app) else {
             return (id, ApprovalAnswer::RejectOnce);
         };
-        let _turn = self.turn.begin().await;
+        let turn = self.turn.begin().await;
         app.terminal.print_note(&request.reason);
         let question = format!("{}?", escape_line(&request.title));
         let stream = app.terminal.err.clone();
-        let signals = SignalKeys::SendSignals;
-        let asked = run_dialog(&app.terminal.err, &answers, signals, move |keys| {
+        let asked = DialogRun {
+            stream: &app.terminal.err,
+            answers: &answers,
+            signal_keys: SignalKeys::SendSignals,
+            withdrawal: &|| {
+                let reason = withdrawal.reason().unwrap_or(QuestionWithdrawal::CallCancelled);
+                reason.to_string()
+            },
+        };
+        let answer = asked.run(&turn, move |keys| {
             let choices = [KeyChoice::new('y', "yes"), KeyChoice::new('n', "no")];
             ask_for_key(&stream, keys, &question, &choices)
         });
-        match asked.await.flatten() {
+        match answer.await.flatten() {
             Some('y') => (id, ApprovalAnswer::AllowOnce),
             _ => (id, ApprovalAnswer::RejectOnce),
         }
     }
 
     /// Elicitor for questions other than approvals. `--yes` does not answer them.
-    pub(crate) fn elicitor(&self, app: &AppContext) -> Arc<dyn Elicitor> {
+    pub(crate) fn elicitor(
+        &self,
+        app: &AppContext,
+        withdrawal: WithdrawalNote,
+    ) -> Arc<dyn Elicitor> {
         match self.answer_source(app) {
             Some(answers) => {
-                elicitation::terminal_elicitor(&app.terminal, answers, self.turn.clone())
+                let turn = self.turn.clone();
+                elicitation::terminal_elicitor(&app.terminal, answers, turn, withdrawal)
             }
             None => Arc::new(UnavailableElicitor),
         }
@@ -442,7 +457,7 @@ impl AppContext {
             reach: FolderAccess::Anywhere,
             mode,
             approver: Arc::new(TerminalCallApprover { approver, grants: grant_store }),
-            elicitor: asking.elicitor(self),
+            elicitor: asking.elicitor(self, WithdrawalNote::default()),
             grants,
             result_lifetime,
         };

@@ -10,6 +10,7 @@
 //! already. And an answer opens nothing that a rule denies: after it, the connection is judged again.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, Shared};
@@ -89,7 +90,7 @@ struct HeldHost {
 }
 
 enum HostState {
-    Asking(SharedAnswer),
+    Asking { target: ConnectTarget, since: Instant, answer: SharedAnswer },
     Answered(ConnectionAnswer),
 }
 
@@ -119,6 +120,15 @@ impl CallConnections {
         })
     }
 
+    /// The targets whose questions are open, and for how long they are.
+    pub(super) fn open_questions(&self) -> Vec<(ConnectTarget, Duration)> {
+        let open = |state: &HostState| match state {
+            HostState::Asking { target, since, .. } => Some((target.clone(), since.elapsed())),
+            HostState::Answered(_) => None,
+        };
+        lock(&self.state).hosts.iter().filter_map(|(_, state)| open(state)).collect()
+    }
+
     /// Waits for the answer about a connection. If a bound is reached, nobody is asked, and the
     /// connection stays refused.
     pub(super) async fn wait_for_answer(&self, question: ConnectionQuestion) -> ConnectionAnswer {
@@ -136,7 +146,7 @@ impl CallConnections {
         let known = state.hosts.iter().find(|(known, _)| *known == host);
         let asking = match known {
             Some((_, HostState::Answered(answer))) => return AnswerWait::Answered(answer.clone()),
-            Some((_, HostState::Asking(answer))) => Some(answer.clone()),
+            Some((_, HostState::Asking { answer, .. })) => Some(answer.clone()),
             None => None,
         };
         if state.held >= HELD_MAX {
@@ -149,8 +159,10 @@ impl CallConnections {
             }
             None => {
                 state.questions += 1;
+                let target = question.target.clone();
                 let answer = self.ask(question, host.clone());
-                state.hosts.push((host, HostState::Asking(answer.clone())));
+                let (since, asked) = (Instant::now(), answer.clone());
+                state.hosts.push((host, HostState::Asking { target, since, answer: asked }));
                 answer
             }
         };

@@ -135,7 +135,7 @@ pub fn suggest_remedy(refusal: &ConnectDeniedError, host: &HostName, port: u16) 
     let allow =
         |host: String| format!("zero config add permissions.allow 'WebFetch(domain:{host})'");
     match refusal {
-        ConnectDeniedError::NoRule | ConnectDeniedError::Unanswered => {
+        ConnectDeniedError::NoRule | ConnectDeniedError::Unanswered { .. } => {
             Some(format!("to allow it: {}", allow(host.to_string())))
         }
         ConnectDeniedError::NotJudged => {

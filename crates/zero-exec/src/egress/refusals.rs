@@ -28,6 +28,12 @@ pub struct RefusalSummary {
 }
 
 impl RefusalSummary {
+    /// Adds a connection that was not made.
+    pub(super) fn add(&mut self, refused: RefusedHost) {
+        self.count += 1;
+        push_host(&mut self.hosts, refused);
+    }
+
     /// One sentence per host, with the command that allows it.
     pub fn notes(&self) -> Vec<String> {
         let mut notes: Vec<String> = self.hosts.iter().map(ToString::to_string).collect();
@@ -38,6 +44,14 @@ impl RefusalSummary {
             ));
         }
         notes
+    }
+}
+
+/// Adds a host that is not in the list yet, as long as there is room.
+fn push_host(hosts: &mut Vec<RefusedHost>, refused: RefusedHost) {
+    let is_same = |other: &RefusedHost| (&other.host, other.port) == (&refused.host, refused.port);
+    if hosts.len() < NAMED_MAX && !hosts.iter().any(is_same) {
+        hosts.push(refused);
     }
 }
 
@@ -101,11 +115,7 @@ impl RefusalLog {
                 count -= 1;
                 continue;
             }
-            let is_same =
-                |other: &RefusedHost| (&other.host, other.port) == (&refused.host, refused.port);
-            if hosts.len() < NAMED_MAX && !hosts.iter().any(is_same) {
-                hosts.push(refused.clone());
-            }
+            push_host(&mut hosts, refused.clone());
         }
         RefusalSummary { count, hosts }
     }

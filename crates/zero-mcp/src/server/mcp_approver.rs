@@ -229,6 +229,7 @@ mod tests {
             can_edit_command: false,
             preview: None,
             rewritten: None,
+            withdrawal: Default::default(),
             subject: ApprovalSubject::Call,
             workspace: "/w".into(),
         }

@@ -5,6 +5,7 @@
 //! [`ConnectDeniedError::can_be_approved`].
 
 use std::net::IpAddr;
+use std::time::Duration;
 
 use super::PolicyEngine;
 use crate::decision::{GrantScope, Verdict};
@@ -101,9 +102,12 @@ pub enum ConnectDeniedError {
         /// What the user said about it.
         message: Option<String>,
     },
-    /// The user was asked while the command ran, and did not answer in time.
-    #[error("nobody answered the question about it in time")]
-    Unanswered,
+    /// The user was asked while the command ran, and did not answer.
+    #[error("nobody answered the question about it within {} s", .waited.as_secs().max(1))]
+    Unanswered {
+        /// How long the question was open.
+        waited: Duration,
+    },
 }
 
 fn describe_message(message: Option<&str>) -> String {
@@ -149,7 +153,7 @@ impl ConnectDeniedError {
             Self::PrivateHost { .. }
             | Self::OtherName { .. }
             | Self::Rejected { .. }
-            | Self::Unanswered => false,
+            | Self::Unanswered { .. } => false,
         }
     }
 
@@ -523,7 +527,7 @@ mod tests {
             (ConnectDeniedError::private_host("this machine"), false),
             (ConnectDeniedError::OtherName { said: String::new() }, false),
             (ConnectDeniedError::Rejected { message: None }, false),
-            (ConnectDeniedError::Unanswered, false),
+            (ConnectDeniedError::Unanswered { waited: Duration::ZERO }, false),
         ] {
             assert_eq!(refusal.can_be_approved(), expected, "{refusal:?}");
         }

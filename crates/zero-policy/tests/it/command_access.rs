@@ -51,6 +51,12 @@ fn only_single_git_command_changes_settings() {
     ] {
         assert_eq!(changes(command), 0, "{command}");
     }
+    // The question lists the file once.
+    let decision = decide_command(&build_engine("", PermissionMode::Ask), "git config user.name X");
+    let writes = decision.effects.iter().filter(|effect| effect.kind == "write");
+    let mut targets: Vec<&str> = writes.map(|effect| effect.target.as_str()).collect();
+    targets.dedup();
+    assert!(matches!(targets[..], [one] if one.ends_with("/.git/config")), "{targets:?}");
     // No rule or mode makes such a change unasked.
     for mode in [PermissionMode::Ask, PermissionMode::AcceptEdits, PermissionMode::Auto] {
         let engine = build_engine("allow Bash(*); allow Edit(.git/config); allow Edit", mode);

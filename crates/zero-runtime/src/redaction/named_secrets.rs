@@ -90,6 +90,9 @@ impl<'a> SecretName<'a> {
     /// or a password.
     fn spaced_value_len(&self, rest: &str) -> Option<usize> {
         let value = leading_word(rest);
+        if is_long_option(value) {
+            return None;
+        }
         let bare = value.trim_matches(|c: char| !c.is_alphanumeric());
         let is_password = self.word.to_ascii_lowercase().contains("passw");
         let is_prose = bare.bytes().all(|byte| byte.is_ascii_lowercase());
@@ -131,6 +134,15 @@ impl<'a> SecretName<'a> {
         let start = end.min(from + self::indent(&self.text[from..]));
         (start < end).then_some(start..end)
     }
+}
+
+/// Whether a word is an option such as `--yes`: programs do not take it as the value of the option
+/// before it.
+fn is_long_option(word: &str) -> bool {
+    word.strip_prefix("--").is_some_and(|name| {
+        name.starts_with(|c: char| c.is_ascii_lowercase())
+            && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-')
+    })
 }
 
 fn indent(line: &str) -> usize {

@@ -32,6 +32,7 @@ fn question() -> ApprovalQuestion {
         }],
         preview: Some(zero_core::ResultDisplay::markdown("what it does")),
         rewritten: None,
+        withdrawal: Default::default(),
         subject: ApprovalSubject::Call,
         workspace: PathBuf::from("/w"),
     }

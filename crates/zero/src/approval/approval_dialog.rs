@@ -18,7 +18,7 @@ use crate::terminal::key_reader::KeyReader;
 use crate::terminal::live_area::LiveArea;
 use crate::terminal::pager::show_pages;
 use crate::terminal::text_field::{FieldLines, TextField};
-use crate::terminal::{FAINT, STRONG, TerminalStream, escape_line};
+use crate::terminal::{FAINT, STRONG, TerminalStream, escape_line, wrap_words};
 
 const QUESTION: &str = "Allow?";
 /// Longest command that can be edited, in characters.
@@ -91,6 +91,8 @@ pub(super) struct ApprovalDialog {
     stream: TerminalStream,
     question: ApprovalQuestion,
     text: PromptText,
+    /// The rules of the grants.
+    rules: Vec<String>,
     rule_files: Vec<RuleFile>,
 }
 
@@ -102,9 +104,12 @@ impl ApprovalDialog {
     ) -> Self {
         let stream = stream.fitted_to_window();
         let text = prompt_text::render(&stream, &question);
-        let is_possible = |file: &RuleFile| question.can_allow_always(file.owner());
+        let rules: Vec<String> = question.grants.iter().map(|grant| grant.rule.clone()).collect();
+        let is_possible = |file: &RuleFile| {
+            question.can_allow_always(file.owner()) && file.written_rules(&rules).is_some()
+        };
         let rule_files = rule_files.into_iter().filter(is_possible).collect();
-        Self { stream, question, text, rule_files }
+        Self { stream, question, text, rules, rule_files }
     }
 
     /// Shows the question and waits for the answer. A user who is gone rejects the call.
@@ -129,7 +134,7 @@ impl ApprovalDialog {
         self.stream.write(&format!("{}\n", fitted.rows.join("\n")))?;
         let mut area = LiveArea::new(&self.stream);
         let prompt = self.stream.paint(STRONG, QUESTION).into_owned();
-        let mut note = String::new();
+        let mut note = keys.replacement_note().unwrap_or_default().to_owned();
         // Keys that were pressed before the question can be read do not answer it.
         keys.discard()?;
         self.paint_question(&mut area, &legend_rows, &prompt, &note)?;
@@ -140,7 +145,8 @@ impl ApprovalDialog {
                     actions.iter().copied().find(|action| action.key() == key)
                 }
                 Some(Key::Ctrl('d')) | None => {
-                    area.finish(&format!("{prompt} rejected"))?;
+                    let end = keys.describe_end("rejected");
+                    area.finish(&format!("{prompt} {}", escape_line(&end)))?;
                     return Ok(ApprovalAnswer::RejectOnce.into());
                 }
                 Some(_) => None,
@@ -246,11 +252,28 @@ impl ApprovalDialog {
         let choices: Vec<KeyChoice> = self
             .rule_files
             .iter()
-            .map(|file| KeyChoice::new(key(file), file.describe()))
+            .map(|file| KeyChoice::new(key(file), file.describe(&self.rules)))
             .chain([KeyChoice::new('q', "back")])
             .collect();
         let size = self.stream.window_size();
-        let mut rows = render_legend(&self.stream, &choices, size.columns);
+        let mut rows = Vec::new();
+        let mut push_hint = |text: &str| {
+            let wrapped = wrap_words(&escape_line(text), size.columns.saturating_sub(3));
+            rows.extend(wrapped.iter().map(|row| format!("  {}", self.stream.paint(FAINT, row))));
+        };
+        for file in &self.rule_files {
+            let written = file.written_rules(&self.rules).unwrap_or_default();
+            if written != self.rules {
+                push_hint(&format!("in {}: {}", file.shown(), written.join(", ")));
+            }
+        }
+        let has_project = self.rule_files.iter().any(|file| file.owner() == RuleOwner::Project);
+        if !has_project && self.question.can_allow_always(RuleOwner::Project) {
+            push_hint(
+                "not this project's settings: they cannot allow anything until you trust the folder with `zero trust`",
+            );
+        }
+        rows.extend(render_legend(&self.stream, &choices, size.columns));
         let count = self.question.grants.len();
         let what = if count == 1 { "Add the rule to?" } else { "Add the rules to?" };
         rows.push(format!("{} ", self.stream.paint(STRONG, what)));
@@ -264,8 +287,8 @@ impl ApprovalDialog {
             let Some(file) = self.rule_files.iter().find(|file| key(file) == pressed) else {
                 continue;
             };
-            let rules = self.question.grants.iter().map(|grant| grant.rule.clone());
-            return Ok(match file.add_rules(rules.collect()) {
+            let rules = file.written_rules(&self.rules).unwrap_or_default();
+            return Ok(match file.add_rules(rules) {
                 Ok(()) => Some(ApprovalReply::AllowAlways { file: file.shown().to_owned() }),
                 Err(why) => {
                     *note = why;

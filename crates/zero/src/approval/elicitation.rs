@@ -13,12 +13,15 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use zero_runtime::tool::BoxFuture;
-use zero_runtime::{AGENT_ORIGIN, Elicitation, ElicitationAnswer, ElicitationMode, Elicitor};
+use zero_runtime::{
+    AGENT_ORIGIN, Elicitation, ElicitationAnswer, ElicitationMode, Elicitor, QuestionWithdrawal,
+    WithdrawalNote,
+};
 use zero_sandbox::typed_input::SignalKeys;
 
 use self::form_field::{ElicitationField, FieldOptions};
 use crate::terminal::choice_list::{ChoiceList, ChoiceOutcome};
-use crate::terminal::dialog::{KeyChoice, TextOutcome, ask_for_key, edit_text, run_dialog};
+use crate::terminal::dialog::{DialogRun, KeyChoice, TextOutcome, ask_for_key, edit_text};
 use crate::terminal::key_reader::KeyReader;
 use crate::terminal::live_area::LiveArea;
 use crate::terminal::text_field::{FieldLines, TextField};
@@ -42,6 +45,7 @@ struct TerminalElicitor {
     terminal: Terminal,
     answers: AnswerSource,
     turn: PromptTurn,
+    withdrawal: WithdrawalNote,
 }
 
 /// Creates an elicitor for this terminal.
@@ -49,22 +53,30 @@ pub(crate) fn terminal_elicitor(
     terminal: &Terminal,
     answers: AnswerSource,
     turn: PromptTurn,
+    withdrawal: WithdrawalNote,
 ) -> Arc<dyn Elicitor> {
-    Arc::new(TerminalElicitor { terminal: terminal.clone(), answers, turn })
+    Arc::new(TerminalElicitor { terminal: terminal.clone(), answers, turn, withdrawal })
 }
 
 impl Elicitor for TerminalElicitor {
     fn elicit<'a>(&'a self, elicitation: &'a Elicitation) -> BoxFuture<'a, ElicitationAnswer> {
         let stream = self.terminal.err.clone();
         Box::pin(async move {
-            let _turn = self.turn.begin().await;
+            let turn = self.turn.begin().await;
             let dialog = ElicitationDialog {
                 stream: stream.fitted_to_window(),
                 elicitation: elicitation.clone(),
             };
-            let signals = SignalKeys::AreRead;
-            let shown =
-                run_dialog(&stream, &self.answers, signals, move |keys| dialog.run(keys)).await;
+            let asked = DialogRun {
+                stream: &stream,
+                answers: &self.answers,
+                signal_keys: SignalKeys::AreRead,
+                withdrawal: &|| {
+                    let reason = self.withdrawal.reason();
+                    reason.unwrap_or(QuestionWithdrawal::CallCancelled).to_string()
+                },
+            };
+            let shown = asked.run(&turn, move |keys| dialog.run(keys)).await;
             shown.unwrap_or(ElicitationAnswer::Cancel)
         })
     }
@@ -216,7 +228,7 @@ impl ElicitationDialog {
                     return Ok(FieldAnswer::Declined);
                 }
                 TextOutcome::Ended => {
-                    area.finish("  (no answer)")?;
+                    area.finish(&format!("  {}", keys.describe_end("(no answer)")))?;
                     return Ok(FieldAnswer::Ended);
                 }
             }

@@ -334,6 +334,13 @@ fn collect_rows(question: &ApprovalQuestion, kind: &str) -> Vec<JudgedRow> {
             |row: &JudgedRow| wholes.iter().any(|whole| whole.trim_end() == row.target.trim_end());
         let is_one = rows.len() == 1;
         rows.retain(|row| !(row.reasons.is_empty() && (is_one || is_whole(row))));
+        // A part is allowed as far as its files and hosts are: where one of these asks, the verdict
+        // on the part alone would contradict it.
+        let asks_otherwise =
+            question.judged.iter().any(|part| part.kind != kind && part.decision != Verdict::Allow);
+        if asks_otherwise {
+            rows.retain(|row| row.verdict != Verdict::Allow);
+        }
     }
     rows.sort_by_key(|row| std::cmp::Reverse(row.verdict));
     rows

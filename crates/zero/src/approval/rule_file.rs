@@ -53,12 +53,26 @@ impl RuleFile {
         &self.shown
     }
 
-    /// What a rule in the file applies to, for the user.
-    pub(crate) fn describe(&self) -> String {
+    /// What rules in the file apply to, for the user.
+    pub(crate) fn describe(&self, rules: &[String]) -> String {
+        let is_here = rules.iter().all(|rule| is_path_rule(rule));
         match self.owner {
+            RuleOwner::User if is_here => format!("your settings, for this path: {}", self.shown),
             RuleOwner::User => format!("your settings, for all projects: {}", self.shown),
             RuleOwner::Project => format!("this project's settings: {}", self.shown),
         }
+    }
+
+    /// The rules as they are written to the file. A path that begins with one `/` is in the project:
+    /// in the user's settings it would be in every project, so there the whole path is written.
+    /// `None` if a rule cannot name the project's folder.
+    pub(crate) fn written_rules(&self, rules: &[String]) -> Option<Vec<String>> {
+        let folder = self.workspace.cwd().to_str();
+        let write = |rule: &String| match self.owner {
+            RuleOwner::User => anchor_at_folder(rule, folder?),
+            RuleOwner::Project => Some(rule.clone()),
+        };
+        rules.iter().map(write).collect()
     }
 
     /// Adds exactly these allow rules. The error is text for the user.
@@ -112,6 +126,27 @@ impl RuleFile {
     }
 }
 
+/// Whether a rule is about a path of the project.
+fn is_project_path(rule: &str) -> bool {
+    is_path_rule(rule) && !rule.contains("(//")
+}
+
+/// Whether a rule is about a path that begins with `/`.
+fn is_path_rule(rule: &str) -> bool {
+    ["Read(/", "Edit(/", "Delete(/"].iter().any(|begin| rule.starts_with(begin))
+}
+
+/// A rule about a path of the project as one about the same path of the machine.
+fn anchor_at_folder(rule: &str, folder: &str) -> Option<String> {
+    if !is_project_path(rule) {
+        return Some(rule.to_owned());
+    }
+    // Characters with a meaning in rules.
+    let is_plain = !folder.contains(['*', '?', '[', ']', '{', '}', '(', ')', '\\', '!']);
+    let (tool, path) = rule.split_once('(')?;
+    is_plain.then(|| format!("{tool}(/{}{path}", folder.trim_end_matches('/')))
+}
+
 fn is_same_entry(one: &SettingsEntry, other: &SettingsEntry) -> bool {
     one.layer == other.layer && one.key == other.key && one.value == other.value
 }
@@ -120,5 +155,23 @@ fn layer_kind(owner: RuleOwner) -> SettingsLayerKind {
     match owner {
         RuleOwner::User => SettingsLayerKind::User,
         RuleOwner::Project => SettingsLayerKind::Project,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn path_of_the_project_is_anchored_at_its_folder() {
+        for (rule, folder, expected) in [
+            ("Edit(/a b)", "/home/u/p", Some("Edit(//home/u/p/a b)")),
+            ("Read(//etc/x)", "/home/u/p", Some("Read(//etc/x)")),
+            ("Edit(/a)", "/", Some("Edit(//a)")),
+            ("Bash(make:*)", "/home/u/p", Some("Bash(make:*)")),
+            ("Edit(/a)", "/home/u/p[1]", None),
+        ] {
+            assert_eq!(anchor_at_folder(rule, folder).as_deref(), expected, "{rule}");
+        }
     }
 }

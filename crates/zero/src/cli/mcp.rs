@@ -66,7 +66,8 @@ pub struct McpServeArgs {
     /// Permission mode: ask, accept-edits, plan or auto [default: from settings, or ask]
     #[arg(long, value_name = "MODE")]
     pub mode: Option<PermissionMode>,
-    /// Approve everything that zero would ask about; denied calls stay denied
+    /// Approve what zero would ask about, but no denied call, no host that only a project's file
+    /// names, and no host that nobody has seen before a command connects to it
     #[arg(long)]
     pub yes: bool,
     /// Limits to change.

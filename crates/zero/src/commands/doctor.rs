@@ -58,15 +58,20 @@ fn render_report(out: &TerminalStream, marks: MarkStyle, findings: &[DoctorFindi
         };
         let mark = if marks == MarkStyle::Symbols { sign } else { word };
         let name = format!("{:<8}", finding.check);
-        text.push_str(&format!(
-            "{} {} {}\n",
-            out.paint(style, mark),
-            out.paint(FAINT, &name),
-            escape_line(&finding.message)
-        ));
-        if let Some(fix) = &finding.fix {
-            let indent = " ".repeat(mark.chars().count() + name.len() + 2);
-            text.push_str(&format!("{indent}{}\n", out.paint(FAINT, &escape_line(fix))));
+        let used = mark.chars().count() + name.len() + 2;
+        let indent = " ".repeat(used);
+        let wrap = |text: &str| -> Vec<String> {
+            let text = format!("{indent}{}", escape_line(text));
+            let rows = out.wrap_prose(&text, 0);
+            rows.lines().map(|row| row.trim_start().to_owned()).collect()
+        };
+        let first = format!("{} {} ", out.paint(style, mark), out.paint(FAINT, &name));
+        for (at, row) in wrap(&finding.message).iter().enumerate() {
+            let before = if at == 0 { &first } else { &indent };
+            text.push_str(&format!("{before}{row}\n"));
+        }
+        for row in finding.fix.as_deref().map(wrap).unwrap_or_default() {
+            text.push_str(&format!("{indent}{}\n", out.paint(FAINT, &row)));
         }
     }
     let count = |status| findings.iter().filter(|finding| finding.status == status).count();
@@ -93,6 +98,21 @@ fn count_of(count: usize, noun: &str) -> String {
 mod tests {
     use super::*;
     use crate::terminal::Terminal;
+
+    #[test]
+    fn report_is_wrapped_between_words() {
+        let finding = DoctorFinding {
+            status: FindingStatus::Wrong,
+            check: "rules",
+            message: "one two three four five six".to_owned(),
+            fix: Some("seven eight nine ten eleven".to_owned()),
+        };
+        let out = Terminal::for_test().out.with_columns(30).without_colours();
+        assert_eq!(
+            render_report(&out, MarkStyle::Symbols, &[finding]),
+            "✗ rules    one two three four\n           five six\n           seven eight nine\n           ten eleven\n\n1 error, 0 warnings\n"
+        );
+    }
 
     #[test]
     fn report_uses_symbols_on_terminal_and_words_elsewhere() {

@@ -25,6 +25,8 @@ use crate::terminal::{AnswerSource, escape_line};
 
 /// Most models that are shown of a server.
 const MODELS_SHOWN_MAX: usize = 8;
+/// How often a wrong choice is asked again.
+const CHOICES_MAX: usize = 5;
 
 pub(super) fn log_in(app: &AppContext, args: &LoginArgs) -> anyhow::Result<ExitOutcome> {
     let answers = app.terminal.answer_source().filter(|_| !args.key_stdin);
@@ -120,16 +122,31 @@ fn choose_provider(
         );
     }
     app.terminal.err.write(&question)?;
-    app.terminal.err.write(&format!("Number or name [1-{}]: ", offered.len()))?;
-    let answer = answers.read_answer().unwrap_or_default();
-    let answer = answer.trim();
-    let by_number =
-        answer.parse::<usize>().ok().and_then(|number| offered.get(number.checked_sub(1)?));
-    let by_name = || providers.iter().find(|provider| provider.name == answer.to_lowercase());
-    match by_number.copied().or_else(by_name) {
-        Some(provider) => Ok(provider.clone()),
-        None => Err(UsageError("no provider chosen; nothing changed".to_owned()).into()),
+    for _ in 0..CHOICES_MAX {
+        app.terminal.err.write(&format!("Number or name [1-{}]: ", offered.len()))?;
+        let Some(answer) = answers.read_answer() else {
+            // The line on the terminal is still open.
+            app.terminal.err.write("\n")?;
+            break;
+        };
+        let answer = answer.trim();
+        if answer.is_empty() {
+            break;
+        }
+        let by_number =
+            answer.parse::<usize>().ok().and_then(|number| offered.get(number.checked_sub(1)?));
+        let by_name = || providers.iter().find(|provider| provider.name == answer.to_lowercase());
+        if let Some(provider) = by_number.copied().or_else(by_name) {
+            return Ok(provider.clone());
+        }
+        app.terminal.print_note(&format!(
+            "`{}` is not one of them; type a number from 1 to {}, one of {}, or Enter to stop. For another server, run `zero login --provider NAME --base-url URL --model MODEL`",
+            escape_line(answer),
+            offered.len(),
+            names.join(", ")
+        ));
     }
+    Err(UsageError("no provider chosen; nothing changed".to_owned()).into())
 }
 
 /// The model that was named, or chosen on the terminal, or the usual one.

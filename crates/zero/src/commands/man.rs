@@ -1,9 +1,7 @@
 //! `zero man`: manual pages, generated from the command-line help.
 
-use clap::CommandFactory;
-
 use crate::AppContext;
-use crate::cli::Cli;
+use crate::cli::command;
 use crate::exit::{ExitOutcome, UsageError};
 
 pub(super) fn run(app: &AppContext, path: &[String]) -> anyhow::Result<ExitOutcome> {
@@ -21,7 +19,7 @@ pub(super) fn run(app: &AppContext, path: &[String]) -> anyhow::Result<ExitOutco
 
 /// Finds the command with this path of names, such as `tools call`.
 fn find_command(path: &[String]) -> Result<clap::Command, UsageError> {
-    let mut command = Cli::command();
+    let mut command = command();
     // Gives every command its full name, `zero-tools-call`, which is the name of its page.
     command.build();
     for name in path {

@@ -4,10 +4,11 @@ use crate::AppContext;
 use crate::exit::ExitOutcome;
 use crate::terminal::{FAINT, STRONG};
 
-const EXAMPLES: [(&str, &str); 6] = [
+const EXAMPLES: [(&str, &str); 7] = [
+    ("zero login", "set up a model: provider, key and default"),
     (
-        "zero run \"why does the build fail?\"",
-        "send a prompt to the agent; `zero run /help` needs no model",
+        "zero \"why does the build fail?\"",
+        "send a prompt to the agent; `zero /help` needs no model",
     ),
     ("zero sessions list", "list the sessions that you can continue"),
     ("zero gateway", "serve agents and sessions to other programs and machines"),

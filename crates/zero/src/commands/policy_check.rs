@@ -35,7 +35,7 @@ fn check_single(app: &AppContext, args: &PolicyCheckArgs) -> anyhow::Result<Exit
     if args.json || !app.config.streams.stdout_is_terminal {
         out.write_json_line(&to_json(&decision))?;
     } else {
-        out.write(&render_decision(out, &decision))?;
+        out.write_prose(&render_decision(out, &decision), 2)?;
     }
     Ok(ExitOutcome::from_verdict(decision.verdict))
 }

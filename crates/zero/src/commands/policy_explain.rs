@@ -61,7 +61,7 @@ pub(super) fn run(app: &AppContext, args: &PolicyExplainArgs) -> anyhow::Result<
         for hook in &hooks {
             let _ = writeln!(text, "  {} may still deny it, ask or change it", escape_line(hook));
         }
-        out.write(&text)?;
+        out.write_prose(&text, 9)?;
     }
     Ok(ExitOutcome::from_verdict(decision.verdict))
 }

@@ -3,6 +3,7 @@
 //! The tools run in this process, even if a remote gateway runs the agent, and ask for approval on
 //! this terminal.
 
+mod open_questions;
 mod run_printer;
 mod session_choice;
 
@@ -24,7 +25,9 @@ use zero_policy::PermissionMode;
 use zero_runtime::prompt_mentions::{MentionContents, find_mentions, mention_call};
 use zero_runtime::session_results::ResultLifetime;
 use zero_runtime::tool_backend::{CallObserver, ToolBackend};
-use zero_runtime::{DialectName, Elicitation, ElicitationAnswer, ElicitationMode, Elicitor};
+use zero_runtime::{
+    DialectName, Elicitation, ElicitationAnswer, ElicitationMode, Elicitor, WithdrawalNote,
+};
 use zero_sandbox::ConfigFile;
 use zero_session::agent::DIRECT;
 use zero_session::approvals::StoredGrants;
@@ -40,6 +43,7 @@ use zero_wire::zero_sessions::{
 };
 use zero_wire::{ErrorCode, EventFrame};
 
+use self::open_questions::OpenQuestions;
 use self::run_printer::{RunDetails, RunFormat, RunPrinter};
 use self::session_choice::{is_new_session, open_session, short_name};
 use crate::AppContext;
@@ -195,11 +199,17 @@ async fn run_turn(
     let counter = turn.counter().clone();
     // What a tool prints is not Markdown.
     let plain = args.plain || is_slash_command;
-    let details = RunDetails { thoughts: args.thoughts, whole_output: args.verbose, plain };
+    let details = RunDetails {
+        thoughts: args.thoughts,
+        whole_output: args.verbose,
+        plain,
+        slash_command: is_slash_command,
+    };
     let mut show = RunPrinter::new(&app.terminal, form, details, counter);
     // Nothing is written over a question. What a script reads from stdout goes on.
     let waits_for_answers = form == RunFormat::Text || app.terminal.out.is_terminal();
     let mut held: VecDeque<Event> = VecDeque::new();
+    let mut questions = OpenQuestions::default();
     let mut stopping = false;
     let mut aborts = JoinSet::new();
     let exit = loop {
@@ -252,16 +262,22 @@ async fn run_turn(
         if update.session_key != session.session_key || !belongs_to_run(&update.event, &run_id) {
             continue;
         }
-        if let EventKind::QuestionAsked(question) = &update.event.kind {
-            tokio::spawn(answer_question(client.clone(), asking.elicitor(app), question.clone()));
-        }
-        if let EventKind::ApprovalRequested(request) = &update.event.kind {
-            tokio::spawn(resolve_approval(
-                client.clone(),
-                asking.clone(),
-                app.clone(),
-                request.clone(),
-            ));
+        match &update.event.kind {
+            EventKind::QuestionAsked(question) => {
+                questions.spawn(&question.id, |withdrawal| {
+                    let elicitor = asking.elicitor(app, withdrawal);
+                    answer_question(client.clone(), elicitor, question.clone())
+                });
+            }
+            EventKind::QuestionAnswered { id, action } => questions.withdraw(id, action),
+            EventKind::ApprovalRequested(request) => {
+                questions.spawn(&request.id, |withdrawal| {
+                    let (asking, app) = (asking.clone(), app.clone());
+                    resolve_approval(client.clone(), asking, app, request.clone(), withdrawal)
+                });
+            }
+            EventKind::ApprovalResolved { id, answer, .. } => questions.withdraw(id, answer),
+            _ => {}
         }
         // Those that wait come first.
         if !held.is_empty() || (waits_for_answers && turn.is_open()) {
@@ -496,8 +512,9 @@ async fn resolve_approval(
     asking: TerminalPromptOptions,
     app: AppContext,
     request: ApprovalRequest,
+    withdrawal: WithdrawalNote,
 ) {
-    let (id, answer) = asking.resolve_approval(&app, &request).await;
+    let (id, answer) = asking.resolve_approval(&app, &request, &withdrawal).await;
     let answer = ApprovalsResolveParams { id, answer: answer.id().to_owned() };
     if let Err(error) = client.request::<ZeroApprovalsResolve>(answer).await {
         tracing::warn!(%error, "could not send the answer to the gateway");

@@ -10,7 +10,7 @@ use zero_core::{ErrorReason, HostLimits, ToolCall, ToolError};
 use zero_runtime::tool_host::new_call_id;
 use zero_runtime::{
     Approver, CallEvent, CallEventObserver, CallOutcome, Dialect, Elicitor, ToolHost,
-    ToolHostSession,
+    ToolHostSession, WithdrawalNote,
 };
 use zero_sandbox::{Workspace, machine_resources};
 use zero_settings::WorkspaceSettings;
@@ -126,7 +126,8 @@ fn choose_elicitor(
     args: &ToolsCallArgs,
     turn: &PromptTurn,
 ) -> Option<Arc<dyn Elicitor>> {
-    Some(elicitation::terminal_elicitor(&app.terminal, answer_source(app, args)?, turn.clone()))
+    let (answers, turn) = (answer_source(app, args)?, turn.clone());
+    Some(elicitation::terminal_elicitor(&app.terminal, answers, turn, WithdrawalNote::default()))
 }
 
 fn answer_source(app: &AppContext, args: &ToolsCallArgs) -> Option<AnswerSource> {

@@ -19,10 +19,8 @@ use crate::terminal::{
 };
 
 /// Effect of trust that does not depend on the settings.
-const ALWAYS_ENABLED_TEXT: &str =
-    "Trusting a folder also lets language servers start in it. They may execute build scripts and
-plugins, in a read-only sandbox without network access.
-";
+const ALWAYS_ENABLED_TEXT: &str = "Trusting a folder also lets language servers start in it. They may execute build scripts and \
+     plugins, in a read-only sandbox without network access.\n";
 
 pub(super) fn run(app: &AppContext, args: &TrustArgs) -> anyhow::Result<ExitOutcome> {
     let state = app.config.state_dir()?;
@@ -67,21 +65,21 @@ impl TrustReview<'_> {
     fn decide(&self, args: &TrustArgs, state: &StateDir) -> anyhow::Result<ExitOutcome> {
         let terminal = &self.app.terminal;
         if let TrustState::Trusted { .. } = self.trust {
-            terminal.out.write(&self.render(&terminal.out))?;
+            terminal.out.write_prose(&self.render(&terminal.out), 0)?;
             return Ok(ExitOutcome::Ok);
         }
         if args.yes {
-            terminal.out.write(&self.render(&terminal.out))?;
+            terminal.out.write_prose(&self.render(&terminal.out), 0)?;
             return self.grant_trust(state);
         }
         let Some(answers) = terminal.answer_source() else {
-            terminal.out.write(&self.render(&terminal.out))?;
+            terminal.out.write_prose(&self.render(&terminal.out), 0)?;
             terminal
                 .print_error("cannot ask without a terminal; review the list, then pass `--yes`");
             return Ok(ExitOutcome::Denied);
         };
         // The list goes to the same stream as the question, so that the user sees what they approve.
-        terminal.err.write(&self.render(&terminal.err))?;
+        terminal.err.write_prose(&self.render(&terminal.err), 0)?;
         if terminal.confirm(&answers, "Trust this folder?") {
             return self.grant_trust(state);
         }

@@ -55,7 +55,7 @@ impl UndoOperation<'_> {
     fn revert(&self) -> Result<JournalEntry, ToolError> {
         self.journal.recover()?;
         let entry = match self.args.id {
-            Some(id) => self.journal.entry(id)?,
+            Some(id) => self.journal.entry(id).map_err(with_hint)?,
             None => self.newest_entry()?,
         };
         let mut trace = UndoRecord::new(&self.state, &self.workspace, &entry)?;
@@ -79,11 +79,29 @@ impl UndoOperation<'_> {
                 match self.is_confirmed(entry, gone, trace) {
                     true => undo(UndoConflictPolicy::Overwrite),
                     false if gone => Err(deleted_error(entry)),
-                    false => Err(error),
+                    false => Err(self.explain_conflict(entry, error)),
                 }
             }
             outcome => outcome,
         }
+    }
+
+    /// Says what changed the file again, and what to do about it.
+    fn explain_conflict(&self, entry: &JournalEntry, mut error: ToolError) -> ToolError {
+        let (id, path) = (entry.id, &entry.path);
+        let is_later = |other: &&JournalEntry| {
+            other.path == *path && other.id > id && other.state == ChangeState::Applied
+        };
+        let entries = self.journal.list().unwrap_or_default();
+        error.message = match entries.iter().find(is_later) {
+            Some(JournalEntry { id: later, .. }) => format!(
+                "`{path}` was changed again after change {id}, by change {later}; undo that first with `zero undo {later}`, or pass `--yes` to restore what was there before both"
+            ),
+            None => format!(
+                "`{path}` was changed again after change {id}, and not by a tool; pass `--yes` to restore it and lose that"
+            ),
+        };
+        error
     }
 
     /// Asks whether to overwrite later changes; without a terminal, the answer is no.
@@ -195,10 +213,10 @@ fn deleted_error(entry: &JournalEntry) -> ToolError {
 /// Adds advice to an error, in terms of this command's flags.
 fn with_hint(mut error: ToolError) -> ToolError {
     let hint = match error.reason() {
-        Some(ErrorReason::TooLarge) => "; pass the same `--limit file-size=SIZE` as the call",
         Some(ErrorReason::StaleFile) if is_conflict(&error) && !error.message.contains("--yes") => {
             " with `--yes`"
         }
+        Some(ErrorReason::TooLarge) => "; pass the same `--limit file-size=SIZE` as the call",
         Some(ErrorReason::Io) if error.error_type == ErrorType::NotFound => {
             "; run `zero undo --list` to see the changes"
         }
@@ -241,7 +259,7 @@ fn render_table(entries: &[JournalEntry], out: &TerminalStream) -> String {
         let (state, style) = match entry.state {
             ChangeState::Applied => ("can be undone", GOOD),
             ChangeState::ChangedSince => ("changed since", NOTABLE),
-            ChangeState::NotApplied => ("not applied", FAINT),
+            ChangeState::NotApplied => ("not in effect", FAINT),
             ChangeState::Undone => ("undone", FAINT),
         };
         let action = match entry.undoes {
@@ -363,11 +381,21 @@ mod tests {
         let f = UndoFixture::new();
         std::fs::write(f.path("a.txt"), "three").unwrap();
         f.check(&["--list"], ExitOutcome::Ok, "changed since");
-        f.check(&["1"], ExitOutcome::Denied, "`a.txt` was changed again after change 1");
+        let message = "`a.txt` was changed again after change 1, and not by a tool; pass `--yes`";
+        f.check(&["1"], ExitOutcome::Denied, message);
         f.check(&["1", "--json"], ExitOutcome::Denied, r#""reason":"stale_file""#);
         assert_eq!(f.read("a.txt").as_deref(), Some("three"));
         f.check(&["1", "--yes"], ExitOutcome::Ok, "restored `a.txt`");
         assert_eq!(f.read("a.txt").as_deref(), Some("one"));
+    }
+
+    #[test]
+    fn refused_undo_names_the_later_change() {
+        let f = UndoFixture::new();
+        f.change("a.txt", "three");
+        let message = "by change 3; undo that first with `zero undo 3`, or pass `--yes`";
+        f.check(&["1"], ExitOutcome::Denied, message);
+        f.check(&["99"], ExitOutcome::Error, "`zero undo --list`");
     }
 
     #[test]

@@ -72,7 +72,8 @@ impl<'a> ChoiceList<'a> {
                 let names: Vec<&str> = names.map(String::as_str).collect();
                 if names.is_empty() { "(nothing)".to_owned() } else { names.join("; ") }
             }
-            ChoiceOutcome::Declined | ChoiceOutcome::Ended => "(no answer)".to_owned(),
+            ChoiceOutcome::Declined => "(no answer)".to_owned(),
+            ChoiceOutcome::Ended => keys.describe_end("(no answer)"),
         };
         let columns = stream.window_size().columns;
         let line = truncate_to_columns(&format!("  {} {answer}", escape_line(label)), columns - 1);

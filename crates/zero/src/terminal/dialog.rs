@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
 use zero_sandbox::typed_input::SignalKeys;
@@ -10,6 +10,7 @@ use zero_sandbox::typed_input::SignalKeys;
 use super::key::Key;
 use super::key_reader::KeyReader;
 use super::live_area::{CursorPosition, LiveArea};
+use super::prompt_turn::PromptTurnGuard;
 use super::text_field::{FieldEvent, TextField};
 use super::{
     AnswerSource, FAINT, STRONG, TerminalStream, escape_line, text_columns, truncate_to_columns,
@@ -22,45 +23,89 @@ const FIELD_ROWS_MAX: usize = 6;
 /// Blank columns between the answers of a legend.
 const LEGEND_GAP: usize = 3;
 
-/// Runs a dialog on a thread of its own, because reading keys blocks. If the returned future is
-/// dropped, the dialog ends: it reads no more keys. `None` if it could not be shown.
-pub(crate) async fn run_dialog<T: Send + 'static>(
-    stream: &TerminalStream,
-    answers: &AnswerSource,
-    signal_keys: SignalKeys,
-    dialog: impl FnOnce(&KeyReader) -> io::Result<T> + Send + 'static,
-) -> Option<T> {
-    let keys = Arc::new(answers.open_keys(signal_keys).ok()?);
-    let (alive, ended) = sync_channel(1);
-    let mut guard =
-        DialogGuard { keys: Arc::clone(&keys), stream: stream.clone(), ended, is_cut_off: true };
-    let shown = tokio::task::spawn_blocking(move || {
-        // Dropped at the end of the dialog.
-        let _alive = alive;
-        dialog(&keys)
-    });
-    let outcome = shown.await.ok()?;
-    guard.is_cut_off = outcome.is_err();
-    outcome.ok()
+/// A dialog that waits to be shown.
+pub(crate) struct DialogRun<'a> {
+    pub(crate) stream: &'a TerminalStream,
+    pub(crate) answers: &'a AnswerSource,
+    pub(crate) signal_keys: SignalKeys,
+    /// Says why the dialog is withdrawn, if the future that runs it is dropped.
+    pub(crate) withdrawal: &'a (dyn Fn() -> String + Send + Sync),
+}
+
+impl DialogRun<'_> {
+    /// Runs a dialog on a thread of its own, because reading keys blocks. If the returned future is
+    /// dropped, the dialog ends: it reads no more keys. `None` if it could not be shown.
+    pub(crate) async fn run<T: Send + 'static>(
+        self,
+        turn: &PromptTurnGuard,
+        dialog: impl FnOnce(&KeyReader) -> io::Result<T> + Send + 'static,
+    ) -> Option<T> {
+        let mut keys = self.answers.open_keys(self.signal_keys).ok()?;
+        if turn.take_withdrawn() {
+            keys = keys.into_replacement();
+        }
+        let keys = Arc::new(keys);
+        let (alive, ended) = sync_channel(1);
+        let mut guard = DialogGuard {
+            keys: Arc::clone(&keys),
+            stream: self.stream.clone(),
+            ended,
+            end: DialogEnd::Withdrawn,
+            turn,
+            withdrawal: self.withdrawal,
+        };
+        let shown = tokio::task::spawn_blocking(move || {
+            // Dropped at the end of the dialog.
+            let _alive = alive;
+            dialog(&keys)
+        });
+        let outcome = shown.await;
+        guard.end = DialogEnd::CutOff;
+        let outcome = outcome.ok()?;
+        if outcome.is_ok() {
+            guard.end = DialogEnd::Finished;
+        }
+        outcome.ok()
+    }
+}
+
+/// How a dialog ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum DialogEnd {
+    Finished,
+    /// The dialog failed and has not finished its line.
+    CutOff,
+    /// Nobody waits for its answer.
+    Withdrawn,
 }
 
 /// Restores the terminal at the end of a dialog.
-struct DialogGuard {
+struct DialogGuard<'a> {
     keys: Arc<KeyReader>,
     stream: TerminalStream,
     /// Disconnected once the dialog has ended.
     ended: Receiver<()>,
-    /// Whether the dialog has not finished its line.
-    is_cut_off: bool,
+    end: DialogEnd,
+    turn: &'a PromptTurnGuard,
+    withdrawal: &'a (dyn Fn() -> String + Send + Sync),
 }
 
-impl Drop for DialogGuard {
+impl Drop for DialogGuard<'_> {
     fn drop(&mut self) {
-        self.keys.close();
-        if self.is_cut_off {
-            // A dialog without keys ends at once; its screen must be restored before zero exits.
-            let _ = self.ended.recv_timeout(RESTORE_WAIT);
-            let _ = self.stream.write("\n");
+        match self.end {
+            DialogEnd::Finished => self.keys.close(),
+            DialogEnd::CutOff => {
+                self.keys.close();
+                let _ = self.stream.write("\n");
+            }
+            DialogEnd::Withdrawn => {
+                self.turn.set_withdrawn();
+                self.keys.withdraw((self.withdrawal)());
+                // A dialog without keys ends at once; its screen must be restored before zero exits.
+                if self.ended.recv_timeout(RESTORE_WAIT) == Err(RecvTimeoutError::Timeout) {
+                    let _ = self.stream.write("\n");
+                }
+            }
         }
     }
 }
@@ -163,7 +208,10 @@ pub(crate) fn ask_for_key(
     let mut area = LiveArea::new(stream);
     let mut rows = render_legend(stream, choices, stream.window_size().columns);
     let question = stream.paint(STRONG, question).into_owned();
-    rows.push(format!("{question} "));
+    rows.push(match keys.replacement_note() {
+        Some(note) => format!("{question} {} ", stream.paint(FAINT, &format!("({note})"))),
+        None => format!("{question} "),
+    });
     keys.discard()?;
     area.paint(&rows, None)?;
     loop {
@@ -173,7 +221,8 @@ pub(crate) fn ask_for_key(
                 choices.iter().find(|choice| choice.key == key)
             }
             Some(Key::Ctrl('c' | 'd')) | None => {
-                area.finish(&question)?;
+                let line = format!("{question} {}", escape_line(&keys.describe_end("")));
+                area.finish(line.trim_end())?;
                 return Ok(None);
             }
             Some(_) => None,
@@ -187,8 +236,10 @@ pub(crate) fn ask_for_key(
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
+
     use super::*;
-    use crate::terminal::Terminal;
+    use crate::terminal::{ElapsedCounter, PromptTurn, Terminal};
 
     fn choices(labels: &[(char, &str)]) -> Vec<KeyChoice> {
         labels.iter().map(|(key, label)| KeyChoice::new(*key, *label)).collect()
@@ -228,5 +279,75 @@ mod tests {
         check("xq\r\x1b[1;2yz\x1by n", Some('n'), "Go on? No\n");
         check("\x04y", None, "Go on?\n");
         check("x", None, "Go on?\n");
+    }
+
+    /// Starts a question and waits until it is painted.
+    fn run_question<'a>(
+        stream: &'a TerminalStream,
+        answers: &'a AnswerSource,
+        turn: &'a PromptTurnGuard,
+        question: &'static str,
+    ) -> impl Future<Output = Option<Option<char>>> + 'a {
+        let run = DialogRun {
+            stream,
+            answers,
+            signal_keys: SignalKeys::AreRead,
+            withdrawal: &|| "the call was cancelled".to_owned(),
+        };
+        let shown = stream.clone();
+        run.run(turn, move |keys| {
+            let choices = choices(&[('y', "Yes"), ('n', "No")]);
+            ask_for_key(&shown, keys, question, &choices)
+        })
+    }
+
+    async fn wait_for_text(stream: &TerminalStream, text: &str) {
+        while !stream.written_text().contains(text) {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn question_after_a_withdrawn_one_ignores_keys_for_a_moment() {
+        let terminal = Terminal::for_test();
+        let stream = terminal.err.with_columns(80).without_colours();
+        let turns = PromptTurn::new(ElapsedCounter::new(&stream));
+        let (mut keyboard, answers) = AnswerSource::from_pty();
+        {
+            let turn = turns.begin().await;
+            let mut asked = Box::pin(run_question(&stream, &answers, &turn, "Old?"));
+            tokio::select! {
+                _ = &mut asked => panic!("nobody answered"),
+                () = wait_for_text(&stream, "Old? ") => {}
+            }
+        }
+        wait_for_text(&stream, "Old? withdrawn: the call was cancelled\n").await;
+        let turn = turns.begin().await;
+        let asked = run_question(&stream, &answers, &turn, "New?");
+        let typing = async {
+            wait_for_text(&stream, "New? (a new question; the one before was withdrawn) ").await;
+            keyboard.write_all(b"y").unwrap();
+            // One of these is typed once keys count.
+            loop {
+                keyboard.write_all(b"n").unwrap();
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        let answer = tokio::select! {
+            answer = asked => answer,
+            () = typing => None,
+        };
+        assert_eq!(answer, Some(Some('n')));
+        drop(turn);
+        // The next one takes keys at once.
+        let turn = turns.begin().await;
+        let asked = run_question(&stream, &answers, &turn, "Next?");
+        let typing = async {
+            wait_for_text(&stream, "Next? ").await;
+            keyboard.write_all(b"y").unwrap();
+        };
+        let (answer, ()) = tokio::join!(asked, typing);
+        assert_eq!(answer, Some(Some('y')));
+        assert!(!stream.written_text().contains("Next? ("));
     }
 }

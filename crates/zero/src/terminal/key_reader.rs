@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use zero_sandbox::typed_input::{RawInput, RawRead};
 
@@ -14,11 +14,19 @@ const SEQUENCE_WAIT: Duration = Duration::from_millis(50);
 /// Most bytes that are read at once.
 const READ_BYTES_MAX: usize = 256;
 
+/// How long after it was painted a question ignores keys, if the question before it was withdrawn:
+/// the user may be about to answer that one.
+const REPLACEMENT_WAIT: Duration = Duration::from_millis(700);
+
 /// Source of keys. Closing it restores the terminal and ends a pending read.
 #[derive(Debug)]
 pub(crate) struct KeyReader {
     source: KeySource,
     state: Mutex<KeyReaderState>,
+    /// Whether the question before was withdrawn.
+    is_replacement: bool,
+    /// Why the question was withdrawn, once it is.
+    withdrawal: OnceLock<String>,
 }
 
 #[derive(Debug)]
@@ -33,16 +41,47 @@ pub(super) enum KeySource {
 struct KeyReaderState {
     decoder: KeyDecoder,
     ready: VecDeque<Key>,
+    /// When keys begin to count; `None` until the first one is waited for.
+    counts_from: Option<Instant>,
 }
 
 impl KeyReader {
     pub(super) fn new(source: KeySource) -> Self {
-        Self { source, state: Mutex::default() }
+        Self { source, state: Mutex::default(), is_replacement: false, withdrawal: OnceLock::new() }
+    }
+
+    /// For a question whose predecessor was withdrawn: keys do not count for a moment after it was
+    /// painted.
+    pub(super) fn into_replacement(self) -> Self {
+        Self { is_replacement: true, ..self }
+    }
+
+    /// What the question says about the one before it, if that was withdrawn.
+    pub(crate) fn replacement_note(&self) -> Option<&'static str> {
+        self.is_replacement.then_some("a new question; the one before was withdrawn")
+    }
+
+    /// What is shown instead of an answer: that the question was withdrawn and why, or `otherwise`
+    /// if the user is gone.
+    pub(crate) fn describe_end(&self, otherwise: &str) -> String {
+        match self.withdrawal.get() {
+            Some(why) => format!("withdrawn: {why}"),
+            None => otherwise.to_owned(),
+        }
+    }
+
+    /// Ends a pending read because nobody needs the answer any more.
+    pub(crate) fn withdraw(&self, why: String) {
+        let _ = self.withdrawal.set(why);
+        self.close();
     }
 
     /// Waits for a key; `None` if there will be none.
     pub(crate) fn next_key(&self) -> io::Result<Option<Key>> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let wait = if self.is_replacement { REPLACEMENT_WAIT } else { Duration::ZERO };
+        // The first key is waited for once the question is painted.
+        let counts_from = *state.counts_from.get_or_insert_with(|| Instant::now() + wait);
         loop {
             if let Some(key) = state.ready.pop_front() {
                 return Ok(Some(key));
@@ -56,13 +95,13 @@ impl KeyReader {
             };
             match read {
                 RawRead::Bytes(count) => {
-                    let KeyReaderState { decoder, ready } = &mut *state;
-                    let read = bytes.iter().take(count);
-                    ready.extend(read.filter_map(|byte| decoder.push(*byte)));
+                    let KeyReaderState { decoder, ready, .. } = &mut *state;
+                    let keys = bytes.iter().take(count).filter_map(|byte| decoder.push(*byte));
+                    ready.extend(keys.filter(|key| counts(*key, counts_from)));
                 }
                 RawRead::TimedOut => {
                     let key = state.decoder.finish();
-                    state.ready.extend(key);
+                    state.ready.extend(key.filter(|key| counts(*key, counts_from)));
                 }
                 RawRead::Ended => return Ok(None),
             }
@@ -76,7 +115,8 @@ impl KeyReader {
             #[cfg(test)]
             KeySource::Script(_) => return Ok(()),
         }
-        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = KeyReaderState::default();
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        *state = KeyReaderState { counts_from: state.counts_from, ..KeyReaderState::default() };
         Ok(())
     }
 
@@ -88,6 +128,11 @@ impl KeyReader {
             KeySource::Script(_) => {}
         }
     }
+}
+
+/// Whether a key counts. The keys that leave a question always do.
+fn counts(key: Key, counts_from: Instant) -> bool {
+    matches!(key, Key::Ctrl('c' | 'd')) || Instant::now() >= counts_from
 }
 
 /// The next prepared line as keys; its end is Enter.

@@ -1,5 +1,7 @@
 //! Wraps text to the width of the terminal without losing characters.
 
+use super::text_width::text_columns;
+
 /// Smallest wrap width; a narrower terminal wraps by itself.
 const COLUMNS_MIN: usize = 20;
 
@@ -56,9 +58,102 @@ pub(crate) fn wrap_words(text: &str, room: usize) -> Vec<String> {
     rows
 }
 
+/// The words of a line with the spaces after them. A span in backticks, such as a command, is one word
+/// if it fits into a row.
+fn split_units(line: &str, room: usize) -> Vec<&str> {
+    let mut units = Vec::new();
+    let mut rest = line;
+    while !rest.is_empty() {
+        let mut end = 0;
+        let mut is_open = false;
+        for word in rest.split_inclusive(' ') {
+            end += word.len();
+            is_open ^= word.matches('`').count() % 2 == 1;
+            if !is_open {
+                break;
+            }
+        }
+        let fits = |unit: &str| shown_columns(unit.trim_end()) <= room;
+        let unit = rest.get(..end).filter(|unit| !is_open && fits(unit));
+        let unit = unit.or_else(|| rest.split_inclusive(' ').next()).unwrap_or(rest);
+        units.push(unit);
+        rest = rest.get(unit.len()..).unwrap_or_default();
+    }
+    units
+}
+
+/// How lines of prose are placed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ProseIndent {
+    /// Columns that are taken before the first line.
+    pub(crate) first: usize,
+    /// Columns that rows are indented by besides the indent of the line that they continue.
+    pub(crate) hanging: usize,
+}
+
+/// Wraps each line of a text at words, the rows after the first with the line's own indent. A word
+/// that is wider than the room, such as an address, stays whole: broken, it could not be copied.
+pub(crate) fn wrap_prose(text: &str, place: ProseIndent, columns: usize) -> String {
+    let room = columns.max(COLUMNS_MIN);
+    let mut rows: Vec<String> = Vec::new();
+    for (at, line) in text.split('\n').enumerate() {
+        let indent = line.chars().take_while(|letter| *letter == ' ').count();
+        let indent = " ".repeat(indent + place.hanging);
+        let mut row = String::new();
+        let mut used = if at == 0 { place.first } else { 0 };
+        let mut is_empty = true;
+        for word in split_units(line, room) {
+            let bare = shown_columns(word.trim_end_matches(' '));
+            if !is_empty && bare > 0 && used + bare > room {
+                rows.push(row.trim_end().to_owned());
+                row.clone_from(&indent);
+                used = indent.len();
+            }
+            row.push_str(word);
+            used += shown_columns(word);
+            is_empty &= bare == 0;
+        }
+        rows.push(row);
+    }
+    rows.join("\n")
+}
+
+/// Columns of a text with styles, which take none. Untrusted text has no styles of its own: it was
+/// escaped.
+fn shown_columns(text: &str) -> usize {
+    let mut parts = text.split('\x1b');
+    let first = parts.next().map_or(0, text_columns);
+    let styled = parts.map(|part| part.split_once('m').map_or(0, |(_, shown)| text_columns(shown)));
+    first + styled.sum::<usize>()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn prose_is_wrapped_between_words() {
+        let check = |text: &str, first: usize, expected: &str| {
+            let place = ProseIndent { first, hanging: 0 };
+            assert_eq!(wrap_prose(text, place, 20), expected);
+        };
+        check("one two three four five six", 0, "one two three four\nfive six");
+        check("one two three four five six", 6, "one two three\nfour five six");
+        check("a\n  one two three four five", 0, "a\n  one two three four\n  five");
+        let long = "x".repeat(45);
+        check(&format!("see {long} now"), 0, &format!("see\n{long}\nnow"));
+        check(&format!("{long}\n"), 6, &format!("{long}\n"));
+        check("", 6, "");
+        // What is in backticks can be copied.
+        check("please run `zero a b`, then", 0, "please run\n`zero a b`, then");
+        check("run `zero a b c d e f g h`", 0, "run `zero a b c d e\nf g h`");
+        check("a ` b", 0, "a ` b");
+        // Styles take no columns.
+        check("\x1b[1mone two\x1b[0m three four", 0, "\x1b[1mone two\x1b[0m three four");
+        let place = ProseIndent { first: 0, hanging: 3 };
+        let wrapped = wrap_prose(" one two three four five six", place, 20);
+        assert_eq!(wrapped, " one two three four\n    five six");
+    }
 
     #[test]
     fn wrapping_preserves_all_text() {

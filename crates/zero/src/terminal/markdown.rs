@@ -101,7 +101,11 @@ impl MarkdownStream {
             self.fence = None;
             return;
         }
-        shown.push_str(&renderer::render_code_line(&self.stream, "  ", &fence.language, line));
+        let columns = self.stream.window_size().columns;
+        for row in renderer::render_code_line(&self.stream, columns, &fence.language, line) {
+            shown.push_str(&row);
+            shown.push('\n');
+        }
     }
 
     fn render_blocks(&mut self, text: &str, shown: &mut String) {

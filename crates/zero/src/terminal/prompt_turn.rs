@@ -1,6 +1,7 @@
 //! Who may ask on the terminal: one question at a time, and nothing else is written meanwhile.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::{Mutex, OwnedMutexGuard, watch};
 
@@ -13,6 +14,8 @@ pub(crate) struct PromptTurn {
     lock: Arc<Mutex<()>>,
     /// Number of questions that are on the screen or wait for it.
     open: Arc<watch::Sender<usize>>,
+    /// Whether the question before was withdrawn.
+    withdrawn: Arc<AtomicBool>,
 }
 
 /// The terminal belongs to one question until this is dropped.
@@ -20,6 +23,19 @@ pub(crate) struct PromptTurnGuard {
     _turn: OwnedMutexGuard<()>,
     _pause: CounterPauseGuard,
     _count: OpenPromptGuard,
+    withdrawn: Arc<AtomicBool>,
+}
+
+impl PromptTurnGuard {
+    /// Notes that the question on the screen is withdrawn, for the next one.
+    pub(super) fn set_withdrawn(&self) {
+        self.withdrawn.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the question before was withdrawn; the next one does not learn of it again.
+    pub(super) fn take_withdrawn(&self) -> bool {
+        self.withdrawn.swap(false, Ordering::Relaxed)
+    }
 }
 
 /// Counts a question until it is dropped.
@@ -35,7 +51,7 @@ impl PromptTurn {
     /// Questions pause this counter.
     pub(crate) fn new(counter: ElapsedCounter) -> Self {
         let (open, _) = watch::channel(0);
-        Self { counter, lock: Arc::default(), open: Arc::new(open) }
+        Self { counter, lock: Arc::default(), open: Arc::new(open), withdrawn: Arc::default() }
     }
 
     /// The counter that questions pause.
@@ -48,7 +64,12 @@ impl PromptTurn {
         self.open.send_modify(|open| *open += 1);
         let count = OpenPromptGuard(Arc::clone(&self.open));
         let turn = Arc::clone(&self.lock).lock_owned().await;
-        PromptTurnGuard { _turn: turn, _pause: self.counter.pause(), _count: count }
+        PromptTurnGuard {
+            _turn: turn,
+            _pause: self.counter.pause(),
+            _count: count,
+            withdrawn: Arc::clone(&self.withdrawn),
+        }
     }
 
     /// Whether a question is on the screen or about to be.

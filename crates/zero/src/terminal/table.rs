@@ -1,7 +1,8 @@
 //! Tables with aligned columns that fit the width of the terminal.
 //!
-//! If a table is too wide, its widest columns become narrower and their texts are wrapped, so that
-//! every column stays visible.
+//! If a table is too wide, its widest columns become narrower and their texts are wrapped. If that is
+//! not enough, the columns that do not fit follow in a table of their own, with the first column
+//! repeated, so that every column stays visible.
 
 use anstyle::Style;
 
@@ -54,20 +55,43 @@ impl TextTable {
 
     /// Renders the table for a stream; on a terminal, no line is wider than the terminal.
     pub(crate) fn render(&self, stream: &TerminalStream) -> String {
-        let mut widths = self.column_widths();
-        if let Some(columns) = stream.columns {
-            shrink_widest(&mut widths, columns);
-        }
+        let natural = self.column_widths();
+        let Some(columns) = stream.columns else {
+            let all: Vec<usize> = (0..natural.len()).collect();
+            return self.render_columns(stream, &all, &natural);
+        };
+        let groups = split_columns(&natural, &self.narrowest_widths(&natural), columns);
+        let tables: Vec<String> = groups
+            .iter()
+            .map(|(group, widths)| self.render_columns(stream, group, widths))
+            .collect();
+        tables.join("\n")
+    }
+
+    /// Renders some of the columns.
+    fn render_columns(&self, stream: &TerminalStream, group: &[usize], widths: &[usize]) -> String {
         let mut text = String::new();
         for row in &self.rows {
+            let row: Vec<&TableCell> = group.iter().filter_map(|column| row.get(*column)).collect();
             let cells: Vec<Vec<String>> =
-                row.iter().zip(&widths).map(|(cell, width)| wrap(&cell.text, *width)).collect();
+                row.iter().zip(widths).map(|(cell, width)| wrap(&cell.text, *width)).collect();
             let height = cells.iter().map(Vec::len).max().unwrap_or(1).max(1);
             for line in 0..height {
-                render_line(&mut text, stream, row, &cells, &widths, line);
+                render_line(&mut text, stream, &row, &cells, widths, line);
             }
         }
         text
+    }
+
+    /// How narrow each column may become: no heading is broken.
+    fn narrowest_widths(&self, natural: &[usize]) -> Vec<usize> {
+        let heading = |cell: &TableCell| {
+            cell.text.split(' ').map(|word| word.chars().count()).max().unwrap_or(0)
+        };
+        let headings = self.rows.first().into_iter().flatten().map(heading);
+        let narrow =
+            |(heading, natural): (usize, &usize)| heading.max(COLUMN_CHARS_MIN).min(*natural);
+        headings.zip(natural).map(narrow).collect()
     }
 
     fn column_widths(&self) -> Vec<usize> {
@@ -85,7 +109,7 @@ impl TextTable {
 fn render_line(
     text: &mut String,
     stream: &TerminalStream,
-    row: &[TableCell],
+    row: &[&TableCell],
     cells: &[Vec<String>],
     widths: &[usize],
     line: usize,
@@ -109,13 +133,46 @@ fn render_line(
     text.push('\n');
 }
 
+/// The columns of each table that fits, with their widths. Each begins with the first column.
+fn split_columns(
+    natural: &[usize],
+    narrowest: &[usize],
+    columns: usize,
+) -> Vec<(Vec<usize>, Vec<usize>)> {
+    let total = |group: &[usize]| {
+        let widths = group.iter().filter_map(|column| narrowest.get(*column)).sum::<usize>();
+        widths + group.len().saturating_sub(1) * COLUMN_GAP
+    };
+    let mut groups: Vec<Vec<usize>> = vec![vec![0]];
+    for column in 1..natural.len() {
+        let Some(group) = groups.last_mut() else { break };
+        group.push(column);
+        // A table has at least two columns, also where they do not fit.
+        if group.len() > 2 && total(group) > columns {
+            group.pop();
+            groups.push(vec![0, column]);
+        }
+    }
+    let with_widths = |group: Vec<usize>| {
+        let pick = |widths: &[usize]| -> Vec<usize> {
+            group.iter().filter_map(|column| widths.get(*column).copied()).collect()
+        };
+        let mut widths = pick(natural);
+        shrink_widest(&mut widths, &pick(narrowest), columns);
+        (group, widths)
+    };
+    groups.into_iter().map(with_widths).collect()
+}
+
 /// Takes characters from the widest column until all fit, or none can become narrower.
-fn shrink_widest(widths: &mut [usize], columns: usize) {
+fn shrink_widest(widths: &mut [usize], narrowest: &[usize], columns: usize) {
     let gaps = widths.len().saturating_sub(1) * COLUMN_GAP;
     loop {
         let total = widths.iter().sum::<usize>() + gaps;
-        let Some(widest) = widths.iter_mut().max() else { return };
-        if total <= columns || *widest <= COLUMN_CHARS_MIN {
+        let shrinkable =
+            widths.iter_mut().zip(narrowest).filter(|(width, least)| **width > **least);
+        let Some((widest, _)) = shrinkable.max_by_key(|(width, _)| **width) else { return };
+        if total <= columns {
             return;
         }
         *widest -= 1;
@@ -194,6 +251,17 @@ mod tests {
         assert!(shown.contains("12 ms"), "{shown}");
         let wrapped: String = shown.lines().skip(1).map(|line| &line[6..]).collect();
         assert!(wrapped.contains("/home/somebody/projects"), "{shown}");
+    }
+
+    #[test]
+    fn columns_that_do_not_fit_follow_in_their_own_table() {
+        let mut table = TextTable::new(["TOOL", "CALLS", "CANCELLED", "TIMEOUTS", "ERRORS"]);
+        table.add_row(["Bash".into(), "12".into(), "0".into(), "3".into(), "no_match 2".into()]);
+        let stream = Terminal::for_test().out.with_columns(24).without_colours();
+        assert_eq!(
+            table.render(&stream),
+            "TOOL  CALLS  CANCELLED\nBash  12     0\n\nTOOL  TIMEOUTS  ERRORS\nBash  3         no_match\n                2\n"
+        );
     }
 
     #[test]

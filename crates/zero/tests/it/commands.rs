@@ -290,8 +290,8 @@ fn failed_command_of_call_is_seen_by_scripts() {
 fn unknown_command_suggests_nearest() {
     let zero = TestProgram::new();
     for (args, nearest) in [
-        (&["tols"][..], "'tools'"),
-        (&["modles"], "'models'"),
+        (&["tols"][..], "'zero tools'"),
+        (&["modles"], "'zero models'"),
         (&["mcp", "stauts"], "'status'"),
         (&["config", "lst"], "'list'"),
     ] {

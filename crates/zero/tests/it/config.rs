@@ -420,7 +420,7 @@ fn edited_settings_are_checked_before_they_are_saved() {
     for wrong in [r#"{"permissions": {"mode": "plam"}}"#, "{", r#"{"nonsense": 1}"#] {
         let (code, seen) = edit(&write(wrong));
         assert_eq!(code, 2, "{seen}");
-        assert!(seen.contains("nothing changed; your text is in "), "{seen}");
+        assert!(seen.contains("nothing changed; your text is in"), "{seen}");
         assert_eq!(std::fs::read_to_string(&file).unwrap(), saved);
     }
     let (code, seen) = edit("false");

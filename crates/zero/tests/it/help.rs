@@ -9,8 +9,10 @@ fn bare_command_suggests_examples() {
     zero is a coding agent and a sandboxed tool runtime.
 
     Try:
-      zero run "why does the build fail?"
-          send a prompt to the agent; `zero run /help` needs no model
+      zero login
+          set up a model: provider, key and default
+      zero "why does the build fail?"
+          send a prompt to the agent; `zero /help` needs no model
       zero sessions list
           list the sessions that you can continue
       zero gateway
@@ -35,7 +37,8 @@ fn help_lists_commands() {
     zero checks every tool call against your rules before it runs, executes it in a sandbox and records
     it in an audit log. File edits can be undone.
 
-    Usage: zero [COMMAND]
+    Usage: zero [RUN OPTIONS] PROMPT
+           zero <COMMAND>
 
     Commands:
       login        Set up a model: provider, key and default
@@ -105,7 +108,9 @@ fn call_help_shows_examples() {
                                 [default: current folder]
           --dialect <DIALECT>   Dialect of the name and the input [default: canonical] [possible values:
                                 canonical, acp, qwen, opencode]
-          --yes                 Approve everything that zero would ask about; denied calls stay denied
+          --yes                 Approve what zero would ask about, but no denied call, no host that only
+                                a project's file names, and no host that nobody has seen before a
+                                command connects to it
           --mode <MODE>         Permission mode: ask, accept-edits, plan or auto [default: from
                                 settings, or ask]
           --json                Print the result as one line of JSON
@@ -126,11 +131,11 @@ fn call_help_shows_examples() {
       zero tools call Write - --yes < input.json
       zero tools call read_file '{"path": "README.md"}' --dialect acp
 
-    On a terminal, zero asks before a call that changes something. Without a terminal, pass --yes.
-    `zero undo` reverts file changes.
+    On a terminal, zero asks before a call that changes something. Without a terminal, pass --yes. `zero
+    undo` reverts file changes.
 
-    Exit codes: 0 the tool returned a result, 1 it returned an error or its command failed
-    (`exit_code` in the JSON is the command's own), 2 wrong usage, 3 denied.
+    Exit codes: 0 the tool returned a result, 1 it returned an error or its command failed (`exit_code`
+    in the JSON is the command's own), 2 wrong usage, 3 denied.
     "#);
 }
 
@@ -185,9 +190,11 @@ fn mistyped_command_suggests_correction() {
     --- stderr
     error: unrecognized subcommand 'tool'
 
-      tip: a similar subcommand exists: 'tools'
+      tip: did you mean 'zero tools'?
+      tip: to send it as a prompt: zero run 'tool list'
 
-    Usage: zero [COMMAND]
+    Usage: zero [RUN OPTIONS] PROMPT
+           zero <COMMAND>
 
     For more information, try '--help'.
     ");

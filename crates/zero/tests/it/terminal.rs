@@ -186,7 +186,9 @@ fn rule_added_from_a_question_allows_later_calls() {
     let (code, seen) = terminal.wait_for_exit();
     assert_eq!(code, 0, "{seen}");
     let listed = zero.stdout(&["config", "get", "permissions.allow"]);
-    assert!(listed.contains("Edit(/made.txt)"), "{listed}");
+    // Only in this folder.
+    let folder = zero.folder().canonicalize().unwrap();
+    assert!(listed.contains(&format!("Edit(/{}/made.txt)", folder.display())), "{listed}");
     let seen = zero.run(&["run", &prompt]);
     assert!(seen.starts_with("exit 0"), "{seen}");
 }
@@ -417,4 +419,41 @@ fn protocol_commands_explain_themselves_at_terminal() {
         let (code, seen) = terminal.wait_for_exit();
         assert_eq!(code, 0, "{seen}");
     }
+}
+
+#[test]
+fn wrong_choice_at_login_is_asked_again() {
+    let zero = TestProgram::new();
+    let mut terminal = start_on_terminal(&zero, &["login"]);
+    terminal.wait_for_text("Number or name [");
+    terminal.type_keys("99\n");
+    terminal.wait_for_text("`99` is not one of them");
+    terminal.wait_for_repeated_text("Number or name [", 2);
+    terminal.type_keys("\n");
+    let (code, seen) = terminal.wait_for_exit();
+    assert_eq!(code, 2, "{seen}");
+    assert!(seen.contains("no provider chosen; nothing changed"), "{seen}");
+}
+
+#[test]
+fn new_session_with_a_similar_name_is_noted() {
+    let zero = TestProgram::new();
+    let run = |name: &str| zero.run(&["run", "--session", name, "/help"]);
+    assert!(!run("bug-42").contains("similar"));
+    let noted = "note: new session `bgu-42`; similar: `bug-42`";
+    let text = run("bgu-42");
+    assert!(text.starts_with("exit 0\n") && text.contains(noted), "{text}");
+    assert!(!run("bgu-42").contains("similar"));
+    assert!(!run("other").contains("similar"));
+}
+
+#[test]
+fn options_of_run_work_without_it() {
+    let (zero, model) = program_with_model();
+    zero.run(&["hello"]);
+    let text = zero.run(&["-c", "again"]);
+    assert!(text.starts_with("exit 0\n"), "{text}");
+    let requests = model.requests();
+    let messages = requests.last().unwrap()["messages"].to_string();
+    assert!(messages.contains("hello") && messages.contains("again"), "{messages}");
 }

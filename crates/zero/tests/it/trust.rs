@@ -74,8 +74,7 @@ fn untrusted_folder_can_only_tighten() {
       run to discover tools: ./find-tools  ([FOLDER]/.zero/settings.json:9)
       run before calls: ./hook  ([FOLDER]/.zero/settings.json:10)
       let commands connect to: *  ([FOLDER]/.zero/settings.json:11)
-    Trusting a folder also lets language servers start in it. They may execute build scripts and
-    plugins, in a read-only sandbox without network access.
+    Trusting a folder also lets language servers start in it. They may execute build scripts and plugins, in a read-only sandbox without network access.
     --- stderr
     error: cannot ask without a terminal; review the list, then pass `--yes`
     "#);
@@ -111,8 +110,7 @@ fn trust_ends_when_trusted_settings_change() {
       run before calls: ./hook  ([FOLDER]/.zero/settings.json:11)
       let commands connect to: *  ([FOLDER]/.zero/settings.json:12)
     + allow without asking: Bash  ([FOLDER]/.zero/settings.local.json:1)
-    Trusting a folder also lets language servers start in it. They may execute build scripts and
-    plugins, in a read-only sandbox without network access.
+    Trusting a folder also lets language servers start in it. They may execute build scripts and plugins, in a read-only sandbox without network access.
     --- stderr
     error: cannot ask without a terminal; review the list, then pass `--yes`
     "#);
@@ -165,8 +163,7 @@ fn folder_without_requests_can_be_trusted() {
         insta::allow_duplicates! { insta::assert_snapshot!(zero.run(&["trust"]), @"
         exit 3
         The settings in [FOLDER] contain nothing that needs trust
-        Trusting a folder also lets language servers start in it. They may execute build scripts and
-        plugins, in a read-only sandbox without network access.
+        Trusting a folder also lets language servers start in it. They may execute build scripts and plugins, in a read-only sandbox without network access.
         --- stderr
         error: cannot ask without a terminal; review the list, then pass `--yes`
         ") }

@@ -373,6 +373,7 @@ fn question() -> ApprovalQuestion {
         can_edit_command: false,
         preview: None,
         rewritten: None,
+        withdrawal: Default::default(),
         subject: ApprovalSubject::Call,
         workspace: PathBuf::from("/w"),
     }

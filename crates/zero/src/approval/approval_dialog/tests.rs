@@ -28,6 +28,7 @@ fn make_question(command: &str, risk: RiskLevel, rules: &[&str]) -> ApprovalQues
         can_reject_tool: true,
         preview: None,
         rewritten: None,
+        withdrawal: Default::default(),
         subject: ApprovalSubject::Call,
         workspace: "/w".into(),
     }
@@ -117,7 +118,7 @@ fn folded_command_must_be_read_before_it_is_allowed() {
 }
 
 #[test]
-fn rule_is_written_to_the_chosen_file_exactly_as_shown() {
+fn rule_is_written_to_the_chosen_file_for_this_project_only() {
     let temp = tempfile::tempdir().unwrap();
     let app = AppContext {
         config: EnvironmentConfig::for_test(temp.path()),
@@ -140,6 +141,12 @@ fn rule_is_written_to_the_chosen_file_exactly_as_shown() {
     assert!(matches!(reply, ApprovalReply::AllowAlways { .. }), "{seen}");
     let written: serde_json::Value =
         serde_json::from_slice(&own.read(1_000).unwrap().unwrap()).unwrap();
-    let expected = serde_json::json!({"permissions": {"allow": ["Bash(make:*)", "Edit(/a b)"]}});
+    // In the user's settings, a path with one `/` would be one of every project.
+    let folder = workspace.cwd().display();
+    let path_rule = format!("Edit(/{folder}/a b)");
+    let expected = serde_json::json!({"permissions": {"allow": ["Bash(make:*)", path_rule]}});
     assert_eq!(written, expected);
+    let flat = seen.replace("\n  ", " ");
+    assert!(flat.contains("not this project's settings: they cannot allow anything"), "{seen}");
+    assert!(seen.contains("Edit(//"), "{seen}");
 }

@@ -22,7 +22,12 @@ fn run_elicitation(elicitation: &Elicitation, keys: &str) -> (ElicitationAnswer,
     terminal.err = terminal.err.with_columns(100).without_colours();
     let turn = PromptTurn::new(ElapsedCounter::new(&terminal.err));
     let answers = AnswerSource::from_keys(keys);
-    let form = TerminalElicitor { terminal: terminal.clone(), answers, turn };
+    let form = TerminalElicitor {
+        terminal: terminal.clone(),
+        answers,
+        turn,
+        withdrawal: WithdrawalNote::default(),
+    };
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let answer = runtime.block_on(form.elicit(elicitation));
     (answer, terminal.err.written_text())

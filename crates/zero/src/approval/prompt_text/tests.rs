@@ -23,6 +23,7 @@ fn make_question(title: &str, reason: &str, effects: Vec<Effect>) -> ApprovalQue
         can_reject_tool: false,
         preview: None,
         rewritten: None,
+        withdrawal: Default::default(),
         subject: ApprovalSubject::Call,
         workspace: "/w".into(),
     }
@@ -153,7 +154,6 @@ fn command_prompt_shows_full_command_and_effects() {
       with    A='x y'
       parts   ask    git push origin main
                        its remote is not known
-              allow  cd src
       writes  ask    /etc/x
                        protected: a system file; always asks, no
                        rule can allow it

@@ -52,6 +52,8 @@ pub(super) struct RunDetails {
     pub(super) whole_output: bool,
     /// The answer as the model wrote it, also on a terminal.
     pub(super) plain: bool,
+    /// Whether the prompt is a slash command, which may call a tool without the model.
+    pub(super) slash_command: bool,
 }
 
 /// Prints the events of one run and determines the exit code.
@@ -74,6 +76,12 @@ pub(super) struct RunPrinter {
     /// Whether the run has no model; a failed call then makes the run fail.
     is_direct: bool,
     failed: bool,
+    /// Whether the last call ran a command that failed.
+    command_failed: bool,
+    /// The answer that a slash command would have, if it made the last call.
+    direct_answer: Option<String>,
+    /// What the last command printed, until it is known whether the answer is the same.
+    held_output: Option<String>,
     /// Error of the last failed call, if it was shown completely.
     shown_error: Option<String>,
 }
@@ -129,6 +137,9 @@ impl RunPrinter {
             denied: false,
             is_direct: false,
             failed: false,
+            command_failed: false,
+            direct_answer: None,
+            held_output: None,
             shown_error: None,
         }
     }
@@ -156,10 +167,19 @@ impl RunPrinter {
                 self.denied |= *status == ToolCallStatus::Denied;
                 self.failed |= *status == ToolCallStatus::Failed;
                 self.shown_error = extract_error(*status, outcome);
+                self.command_failed |= failed_exit_code(outcome).is_some();
+                self.direct_answer = self.details.slash_command.then(|| join_text(outcome));
             }
-            // The answer equals the call's error: a slash command bypassed the model.
-            EventKind::Text { text } => self.is_direct |= self.shown_error.as_ref() == Some(text),
+            // The answer equals the call's error or output: a slash command bypassed the model.
+            EventKind::Text { text } => {
+                let answers = [&self.shown_error, &self.direct_answer];
+                self.is_direct |= answers.into_iter().any(|answer| answer.as_ref() == Some(text));
+            }
             _ => {}
+        }
+        if let Some(shown) = self.held_output.take().filter(|_| !self.is_direct) {
+            self.counter.stop();
+            self.terminal.err.write(&shown)?;
         }
         match self.form {
             RunFormat::Json => self.terminal.out.write_json_line(event)?,
@@ -288,30 +308,62 @@ impl RunPrinter {
         // Such as files that were moved to quarantine: the model is not the only one to know.
         if call.kind == ToolKind::Execute {
             for note in command_notes(outcome).take(NOTES_MAX) {
-                text.push_str(&format!("  {}\n", err.paint(NOTABLE, &escape_line(note))));
+                push_wrapped(&mut text, err, NOTABLE, note);
             }
         }
         // The answer to a slash command is the output itself.
         if call.kind == ToolKind::Execute && !self.is_direct {
-            let printed = output_text(outcome, exit_code.is_some());
-            let lines: Vec<&str> = printed.trim_end().lines().collect();
-            let most = if self.details.whole_output { usize::MAX } else { OUTPUT_LINES_MAX };
-            let before = lines.len().saturating_sub(most);
-            if before > 0 {
-                let unit = if before == 1 { "line" } else { "lines" };
-                let note = format!("  … {before} {unit} before; --verbose shows all\n");
-                text.push_str(&err.paint(FAINT, &note));
-            }
-            for line in lines.iter().skip(before) {
-                text.push_str(&format!("  {}\n", err.paint(FAINT, &escape_line(line))));
+            let shown = self.render_output(outcome, exit_code.is_some());
+            match self.details.slash_command {
+                true => self.held_output = Some(shown),
+                false => text.push_str(&shown),
             }
         }
         if is_error(status) {
-            for line in error_for_user(&join_text(outcome)).lines().take(ERROR_LINES_MAX) {
-                text.push_str(&format!("  {}\n", err.paint(FAINT, &escape_line(line))));
+            let error = join_text(outcome);
+            let error = error_for_user(&error);
+            for line in error.lines().take(ERROR_LINES_MAX) {
+                push_wrapped(&mut text, err, FAINT, line);
+            }
+            let more = error.lines().count().saturating_sub(ERROR_LINES_MAX);
+            if more > 0 {
+                let note = format!("  … {} more; --json shows all\n", count_lines(more));
+                text.push_str(&err.paint(FAINT, &note));
             }
         }
         err.write(&text)
+    }
+
+    /// What a command printed: its last lines, and how many are left out. If it failed, its errors
+    /// are shown rather than its output.
+    fn render_output(&self, outcome: &ToolOutcome, has_failed: bool) -> String {
+        let err = &self.terminal.err;
+        let facts = outcome.result().map(|result| &result.structured);
+        let lines_of = |name: &str| -> Vec<&str> {
+            let text = facts.and_then(|facts| facts.get(name)).and_then(Value::as_str);
+            text.unwrap_or_default().trim_end().lines().collect()
+        };
+        let (stdout, stderr) = (("stdout", lines_of("stdout")), ("stderr", lines_of("stderr")));
+        let shows_errors = stdout.1.is_empty() || (has_failed && !stderr.1.is_empty());
+        let (shown, other) = if shows_errors { (stderr, stdout) } else { (stdout, stderr) };
+        let is_whole = self.details.whole_output;
+        let mut text = String::new();
+        let mut push = |line: &str| text.push_str(&format!("  {}\n", err.paint(FAINT, line)));
+        let before = shown.1.len().saturating_sub(OUTPUT_LINES_MAX);
+        if before > 0 && !is_whole {
+            push(&format!("… {} before; --verbose shows all", count_lines(before)));
+        }
+        for line in shown.1.iter().skip(if is_whole { 0 } else { before }) {
+            push(&escape_line(line));
+        }
+        let (name, others) = other;
+        if !others.is_empty() && !is_whole {
+            push(&format!("… {} of {name}; --verbose shows all", count_lines(others.len())));
+        }
+        if is_whole {
+            others.iter().for_each(|line| push(&escape_line(line)));
+        }
+        text
     }
 
     fn render_diff(&self, unified: &str) -> String {
@@ -406,7 +458,9 @@ impl RunPrinter {
     fn exit_outcome(&self, end: &RunOutcome) -> ExitOutcome {
         match end {
             RunOutcome::Completed if self.denied => ExitOutcome::Denied,
-            RunOutcome::Completed if self.is_direct && self.failed => ExitOutcome::Error,
+            RunOutcome::Completed if self.is_direct && (self.failed || self.command_failed) => {
+                ExitOutcome::Error
+            }
             RunOutcome::Completed => ExitOutcome::Ok,
             RunOutcome::MaxTokens | RunOutcome::MaxTurns { .. } | RunOutcome::Budget { .. } => {
                 ExitOutcome::Limit
@@ -433,15 +487,19 @@ fn failed_exit_code(outcome: &ToolOutcome) -> Option<i64> {
     (code != 0).then_some(code)
 }
 
-/// What a command printed: its errors if it failed and has any, or else its output.
-fn output_text(outcome: &ToolOutcome, has_failed: bool) -> &str {
-    let facts = outcome.result().map(|result| &result.structured);
-    let text = |name: &str| {
-        let text = facts.and_then(|facts| facts.get(name)).and_then(Value::as_str);
-        text.filter(|text| !text.trim().is_empty())
-    };
-    let [first, second] = if has_failed { ["stderr", "stdout"] } else { ["stdout", "stderr"] };
-    text(first).or_else(|| text(second)).unwrap_or_default()
+/// Adds a line of prose below a call, wrapped between words.
+fn push_wrapped(text: &mut String, stream: &TerminalStream, style: Style, line: &str) {
+    let rows = stream.wrap_prose(&format!("  {}", escape_line(line)), 0);
+    for row in rows.lines() {
+        text.push_str(&format!(
+            "  {}\n",
+            stream.paint(style, row.strip_prefix("  ").unwrap_or(row))
+        ));
+    }
+}
+
+fn count_lines(count: usize) -> String {
+    if count == 1 { "1 line".to_owned() } else { format!("{count} lines") }
 }
 
 fn is_error(status: ToolCallStatus) -> bool {
@@ -619,8 +677,12 @@ mod tests {
             (serde_json::json!({"jobs": [{"notes": [note]}]}), ToolKind::Execute, noted.as_str()),
             (serde_json::json!({"notes": [note]}), ToolKind::Other, "● make\n"),
             (serde_json::json!({"exit_code": 0, "stdout": "x"}), ToolKind::Read, "● make\n"),
-            (both, ToolKind::Execute, "● make\n  out\n"),
-            (errors, ToolKind::Execute, "✗ make (exit code 1)\n  err\\u{1b}[2J\n"),
+            (both, ToolKind::Execute, "● make\n  out\n  … 1 line of stderr; --verbose shows all\n"),
+            (
+                errors,
+                ToolKind::Execute,
+                "✗ make (exit code 1)\n  err\\u{1b}[2J\n  … 1 line of stdout; --verbose shows all\n",
+            ),
             (failed, ToolKind::Execute, shown.as_str()),
         ] {
             let mut outcome =
@@ -636,6 +698,16 @@ mod tests {
             let events = vec![make_begun(kind), done, make_run_end(RunOutcome::Completed)];
             check_events(events, ExitOutcome::Ok, "", expected);
         }
+    }
+
+    #[test]
+    fn notes_about_command_are_wrapped_between_words() {
+        let stream = Terminal::for_test().err.with_columns(24).without_colours();
+        let mut text = String::new();
+        push_wrapped(&mut text, &stream, FAINT, "one two three four five six");
+        assert_eq!(text, "  one two three four\n  five six\n");
+        push_wrapped(&mut text, &Terminal::for_test().err, FAINT, "");
+        assert!(text.ends_with("six\n  \n"), "{text:?}");
     }
 
     #[test]
@@ -668,6 +740,42 @@ mod tests {
     }
 
     #[test]
+    fn output_of_slash_command_is_shown_once_and_its_failure_fails_the_run() {
+        let text = |text: &str| vec![ResultContent::Text { text: text.to_owned() }];
+        let make_events = |answer: &str, exit_code: i64| {
+            let content = text("out\n");
+            let mut outcome =
+                ToolOutcome::from_content(ToolCallStatus::Completed, content, None, vec![]);
+            if let ToolOutcome::Result(result) = &mut outcome {
+                result.structured = serde_json::json!({"exit_code": exit_code, "stdout": "out\n"});
+            }
+            let answer = match answer {
+                "" => join_text(&outcome),
+                answer => answer.to_owned(),
+            };
+            let begun = EventKind::ToolStarted {
+                call: "c".to_owned(),
+                name: "Bash".to_owned(),
+                title: "Run `x`".to_owned(),
+                kind: ToolKind::Execute,
+                input: serde_json::Value::Null,
+                locations: vec![],
+                waits: false,
+                transcript_id: None,
+            };
+            let done = EventKind::tool_ended("c", outcome);
+            vec![begun, done, make_text(&answer), make_run_end(RunOutcome::Completed)]
+        };
+        let details = RunDetails { slash_command: true, ..RunDetails::default() };
+        let (called, failed) = ("● Run `x`\n", "✗ Run `x` (exit code 3)\n");
+        check_detailed_events(details, make_events("", 0), ExitOutcome::Ok, "out\n", called);
+        check_detailed_events(details, make_events("", 3), ExitOutcome::Error, "out\n", failed);
+        // A stored prompt of the user, which the model answers.
+        let shown = format!("{called}  out\n");
+        check_detailed_events(details, make_events("Well.", 0), ExitOutcome::Ok, "Well.\n", &shown);
+    }
+
+    #[test]
     fn answer_goes_to_stdout_and_progress_to_stderr() {
         let diff = ResultDisplay::Diff(FileDiff {
             path: "a".to_owned(),
@@ -695,7 +803,7 @@ mod tests {
     #[test]
     fn answer_is_rendered_on_terminal_unless_plain() {
         let text = "# Head\n\nSome **bold** text.\n";
-        let rendered = "\x1b[1mHead\x1b[0m\n\nSome \x1b[1mbold\x1b[0m text.\n";
+        let rendered = "\x1b[1m\x1b[4mHead\x1b[0m\n\nSome \x1b[1mbold\x1b[0m text.\n";
         for (plain, model, expected) in
             [(false, "m", rendered), (true, "m", text), (false, DIRECT, text)]
         {
@@ -765,7 +873,7 @@ mod tests {
             ],
             ExitOutcome::Ok,
             &long,
-            &format!("✗ Edit `a`\n{shown}"),
+            &format!("✗ Edit `a`\n{shown}  … 1 line more; --json shows all\n"),
         );
         check_events(
             vec![make_run_end(RunOutcome::Failed {

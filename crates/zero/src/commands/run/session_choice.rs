@@ -4,6 +4,8 @@
 use std::path::Path;
 
 use jiff::Timestamp;
+use zero_runtime::QuestionWithdrawal;
+use zero_runtime::name_suggestions::suggest_names;
 use zero_sandbox::typed_input::SignalKeys;
 use zero_session::agent::DIRECT;
 use zero_wire::sessions::{SessionsList, SessionsListParams};
@@ -15,7 +17,7 @@ use crate::exit::UsageError;
 use crate::gateway_connection::CliGatewayConnection;
 use crate::session_lookup::{find_other_case, find_session_key, missing_session_error};
 use crate::session_name::{name_count, session_name};
-use crate::terminal::dialog::run_dialog;
+use crate::terminal::dialog::DialogRun;
 use crate::terminal::filter_list::choose_row;
 use crate::terminal::{PromptTurn, escape_line, format_age};
 use crate::tool_host_factory::TerminalPromptOptions;
@@ -24,6 +26,8 @@ use crate::tool_host_factory::TerminalPromptOptions;
 const SESSIONS_MAX: u64 = 1_000;
 /// Sessions that an error lists.
 const LISTED_MAX: usize = 10;
+/// Similar names that a note lists.
+const SIMILAR_MAX: usize = 3;
 /// Names that are tried for a new session.
 const NAME_TRIES_MAX: usize = 8;
 /// What the keys of sessions begin with if nobody chose an agent.
@@ -76,7 +80,31 @@ pub(super) async fn open_session(
             "`{named}` is a new session; there is also `{other}`: upper and lower case letters differ"
         ));
     }
+    if key.is_none() {
+        let similar = find_similar_names(connection, &named).await?;
+        if !similar.is_empty() {
+            let new = escape_line(&named);
+            let similar: Vec<String> =
+                similar.iter().map(|name| format!("`{}`", escape_line(name))).collect();
+            app.terminal
+                .print_note(&format!("new session `{new}`; similar: {}", similar.join(", ")));
+        }
+    }
     open_by_key(args, connection, key.unwrap_or(named)).await.map(Some)
+}
+
+/// Names of sessions that the user may have meant.
+async fn find_similar_names(
+    connection: &CliGatewayConnection,
+    named: &str,
+) -> anyhow::Result<Vec<String>> {
+    let wanted = SessionsListParams { limit: Some(SESSIONS_MAX), ..SessionsListParams::default() };
+    let found = connection.client.request::<SessionsList>(wanted).await?;
+    let names = found.sessions.iter().map(|row| match &row.label {
+        Some(label) => label.as_str(),
+        None => short_name(&row.key),
+    });
+    Ok(suggest_names(short_name(named), names, SIMILAR_MAX))
 }
 
 /// Whether the session is the run's own: new, and named by nobody.
@@ -191,13 +219,15 @@ async fn pick_session(
         return Err(UsageError(what).into());
     };
     let turn: &PromptTurn = &asking.turn;
-    let _turn = turn.begin().await;
+    let turn = turn.begin().await;
     let stream = app.terminal.err.clone();
-    let signals = SignalKeys::AreRead;
-    let picked = run_dialog(&app.terminal.err, &answers, signals, move |keys| {
-        choose_row(&stream, keys, &rows)
-    });
-    let picked = picked.await.flatten();
+    let asked = DialogRun {
+        stream: &app.terminal.err,
+        answers: &answers,
+        signal_keys: SignalKeys::AreRead,
+        withdrawal: &|| QuestionWithdrawal::CallCancelled.to_string(),
+    };
+    let picked = asked.run(&turn, move |keys| choose_row(&stream, keys, &rows)).await.flatten();
     Ok(picked.and_then(|at| sessions.into_iter().nth(at)).map(|session| session.key))
 }
 

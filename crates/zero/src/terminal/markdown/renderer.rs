@@ -1,12 +1,13 @@
 //! Renders complete blocks of Markdown as rows of text that fit a window.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use anstyle::{AnsiColor, Style};
 use pulldown_cmark::{Alignment, CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
 use super::span_wrap::{StyledRow, StyledSpan, measure_spans, wrap_spans};
-use crate::terminal::{FAINT, STRONG, TerminalStream, diff_line_style};
+use crate::terminal::{FAINT, STRONG, TerminalStream, diff_line_style, text_columns, wrap_chars};
 
 /// Style of code within a sentence.
 const CODE: Style = AnsiColor::Cyan.on_default();
@@ -18,16 +19,42 @@ const TABLE_GAP: usize = 2;
 const TABLE_COLUMN_MIN: usize = 16;
 /// Columns of a line across the text.
 const RULE_COLUMNS: usize = 40;
+/// What stands before each line of code.
+const CODE_INDENT: &str = "  ";
 
-/// Renders one line of a code block. It is not wrapped, so that it can be copied.
+/// What stands before the rows after the first of a line of code.
+const CODE_CONTINUATION: &str = "↪ ";
+
+/// Renders one line of a code block in rows of at most `room` columns. A mark shows that a row goes on.
 pub(super) fn render_code_line(
     stream: &TerminalStream,
-    prefix: &str,
+    room: usize,
     language: &str,
     line: &str,
-) -> String {
+) -> Vec<String> {
     let style = if language == "diff" { diff_line_style(line) } else { Style::new() };
-    format!("{prefix}{}\n", stream.paint(style, &stream.escape_foreign(line)))
+    let line = stream.escape_foreign(line);
+    let paint = |text: &str| format!("{CODE_INDENT}{}", stream.paint(style, text));
+    let room = room.saturating_sub(CODE_INDENT.len());
+    if text_columns(&line.replace('\t', "        ")) <= room {
+        return vec![paint(&line)];
+    }
+    let mark = format!("{CODE_INDENT}{}", stream.paint(FAINT, CODE_CONTINUATION));
+    let rows = wrap_chars(&line, room.saturating_sub(CODE_CONTINUATION.chars().count()));
+    let shown = |(at, row): (usize, &String)| match at {
+        0 => paint(row),
+        _ => format!("{mark}{}", stream.paint(style, row)),
+    };
+    rows.iter().enumerate().map(shown).collect()
+}
+
+/// Style of a heading.
+fn heading_style(level: HeadingLevel) -> Style {
+    match level {
+        HeadingLevel::H1 => STRONG.underline(),
+        HeadingLevel::H2 => STRONG,
+        _ => STRONG.italic(),
+    }
 }
 
 /// Renders blocks.
@@ -84,8 +111,20 @@ impl<'a> BlockRenderer<'a> {
     pub(super) fn render(mut self, text: &str) -> String {
         let options =
             Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
-        for event in Parser::new_ext(text, options) {
+        for (event, range) in Parser::new_ext(text, options).into_offset_iter() {
             match event {
+                Event::Start(tag @ (Tag::Emphasis | Tag::Strong))
+                    if is_within_word(text, &range) =>
+                {
+                    let length = if matches!(tag, Tag::Strong) { 2 } else { 1 };
+                    self.push_text(text.get(range.start..range.start + length).unwrap_or("*"));
+                }
+                Event::End(tag @ (TagEnd::Emphasis | TagEnd::Strong))
+                    if is_within_word(text, &range) =>
+                {
+                    let length = if tag == TagEnd::Strong { 2 } else { 1 };
+                    self.push_text(text.get(range.end - length..range.end).unwrap_or("*"));
+                }
                 Event::Start(tag) => self.start(tag),
                 Event::End(tag) => self.end(tag),
                 Event::Text(text) => match self.code.clone() {
@@ -116,7 +155,7 @@ impl<'a> BlockRenderer<'a> {
     fn start(&mut self, tag: Tag<'_>) {
         match tag {
             Tag::Heading { level, .. } => {
-                self.styles.push(STRONG);
+                self.styles.push(heading_style(level));
                 if !self.stream.colours {
                     self.push_text(&format!("{} ", "#".repeat(heading_depth(level))));
                 }
@@ -286,8 +325,9 @@ impl<'a> BlockRenderer<'a> {
 
     fn print_code(&mut self, language: &str, text: &str) {
         for line in text.lines() {
-            let line = render_code_line(self.stream, "  ", language, line);
-            self.print_row(line.trim_end_matches('\n'));
+            for row in render_code_line(self.stream, self.room(), language, line) {
+                self.print_row(&row);
+            }
         }
     }
 
@@ -386,6 +426,16 @@ impl Container {
     fn rest(&self) -> &str {
         &self.rest
     }
+}
+
+/// Whether emphasised text touches letters or digits on both sides, as in `2*3*4`: such text is
+/// arithmetic or a pattern, and would be another one without its marks.
+fn is_within_word(text: &str, range: &Range<usize>) -> bool {
+    let before = text.get(..range.start).and_then(|before| before.chars().next_back());
+    let after = text.get(range.end..).and_then(|after| after.chars().next());
+    let is_word =
+        |letter: Option<char>| letter.is_some_and(|letter| letter.is_ascii_alphanumeric());
+    is_word(before) && is_word(after)
 }
 
 fn heading_depth(level: HeadingLevel) -> usize {

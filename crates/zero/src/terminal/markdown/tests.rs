@@ -34,8 +34,13 @@ fn blocks_are_laid_out() {
 
 #[test]
 fn code_keeps_its_lines() {
-    let long = "x ".repeat(40);
-    check(&format!("a\n```sh\n{long}\n\n  y\n```\nb"), &format!("a\n\n  {long}\n  \n    y\n\nb\n"));
+    check("a\n```sh\nx\n\n  y\n```\nb", "a\n\n  x\n  \n    y\n\nb\n");
+    let exact = "x".repeat(38);
+    check(&format!("```\n{exact}\n```"), &format!("  {exact}\n"));
+    // A line that goes on is marked.
+    let (first, rest) = ("x".repeat(36), "y".repeat(10));
+    check(&format!("```\n{first}{rest}\n```"), &format!("  {first}\n  ↪ {rest}\n"));
+    check(&format!("- a\n\n  ```\n  {first}\n  ```\n"), &format!("• a\n\n    {first}\n"));
     check("- a\n\n  ```\n  b\n  ```\n", "• a\n\n    b\n");
     check("```\nopen", "  open\n");
     check("    indented\n", "  indented\n");
@@ -89,6 +94,29 @@ fn styles_are_used_with_colours() {
         "\x1b[1ma\x1b[0m \x1b[3mb\x1b[0m \x1b[36mc\x1b[0m \x1b[9md\x1b[0m\n\n  \x1b[32m+x\x1b[0m\n"
     );
     assert_eq!(markdown.finish(), "");
+}
+
+#[test]
+fn marks_within_a_word_stay() {
+    for (text, expected) in [
+        ("2*3*4 and a*b*c", "2*3*4 and a*b*c\n"),
+        ("2**3**4", "2**3**4\n"),
+        ("x*y*(*z*)", "x\x1b[3my\x1b[0m(\x1b[3mz\x1b[0m)\n"),
+        ("中*文*字", "中\x1b[3m文\x1b[0m字\n"),
+    ] {
+        let stream = Terminal::for_test().out.with_columns(40);
+        let mut markdown = MarkdownStream::new(&stream);
+        assert_eq!(markdown.push(text) + &markdown.finish(), expected);
+    }
+}
+
+#[test]
+fn levels_of_headings_differ() {
+    let stream = Terminal::for_test().out.with_columns(40);
+    let mut markdown = MarkdownStream::new(&stream);
+    let shown = markdown.push("# a\n## b\n### c\n");
+    let expected = "\x1b[1m\x1b[4ma\x1b[0m\n\n\x1b[1mb\x1b[0m\n\n\x1b[1m\x1b[3mc\x1b[0m\n";
+    assert_eq!(shown + &markdown.finish(), expected);
 }
 
 #[test]
