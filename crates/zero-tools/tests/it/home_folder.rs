@@ -368,3 +368,26 @@ async fn program_finds_no_file_in_hidden_folder_instead_of_a_closed_one() {
         }
     }
 }
+
+/// Cargo, Go and Maven build from the user's cache as long as it has everything.
+#[tokio::test]
+async fn package_cache_of_zero_takes_over_when_that_of_the_user_cannot_grow() {
+    let temp = temp_dir();
+    write_secret(&temp.path().join("home/.cargo/registry/cache/known"));
+    write_secret(&temp.path().join("work/file"));
+    let setup =
+        || MaskSetup { home: Some("home"), variables: &[("HOME", "home")], ..MaskSetup::default() };
+    let place = setup().open(temp.path());
+    assert_eq!(place.expect_success("echo ${CARGO_HOME:-own}").await, "own\n");
+    let download = "touch ${CARGO_HOME:-$HOME/.cargo}/registry/new && echo downloaded";
+    let facts = place.run_structured(download).await;
+    let note =
+        "from now on, commands in this workspace use a cache of zero's own: run the command again";
+    assert!(facts["notes"].to_string().contains(note), "{facts}");
+    let again = format!("mkdir $CARGO_HOME/registry && {download}");
+    assert_eq!(place.expect_success(&again).await, "downloaded\n");
+    assert!(!temp.path().join("home/.cargo/registry/new").exists());
+    // The cache is kept.
+    let place = setup().open(temp.path());
+    assert_eq!(place.expect_success("ls $CARGO_HOME/registry").await, "new\n");
+}
