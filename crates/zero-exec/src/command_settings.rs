@@ -5,8 +5,10 @@ use std::path::PathBuf;
 use zero_policy::HostPattern;
 use zero_sandbox::AcceptedWeakness;
 
+use crate::package_caches::CACHE_BYTES_MAX;
+
 /// The settings that apply to every command of a host.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct CommandSettings {
     /// Hosts that commands may connect to, in addition to those that rules allow.
     pub network: CommandNetwork,
@@ -33,6 +35,28 @@ pub struct CommandSettings {
     /// Further variables that commands get. A name that ends in `*` is a prefix; a prefix does not
     /// match variables that look like secrets.
     pub environment_allowed: Vec<String>,
+    /// Size in bytes of the caches of package managers above which the least recently used ones are
+    /// removed.
+    pub package_cache_bytes_max: u64,
+}
+
+impl Default for CommandSettings {
+    fn default() -> Self {
+        Self {
+            network: CommandNetwork::default(),
+            writable: Vec::new(),
+            weaknesses: Vec::new(),
+            on_timeout: TimeoutAction::default(),
+            readable: Vec::new(),
+            masked: Vec::new(),
+            protected: Vec::new(),
+            own: Vec::new(),
+            home: None,
+            environment: Vec::new(),
+            environment_allowed: Vec::new(),
+            package_cache_bytes_max: CACHE_BYTES_MAX,
+        }
+    }
 }
 
 /// What happens to a command that exceeds its timeout.

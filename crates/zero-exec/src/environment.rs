@@ -174,11 +174,18 @@ impl CommandEnvironment {
         if kept.is_empty() { DEFAULT_PATH.to_owned() } else { kept.join(":") }
     }
 
-    /// The complete environment of one command: those for package managers, the selected variables,
-    /// those of its network, and those that its call sets. Later ones replace earlier ones.
+    /// The selected variables.
+    pub(super) fn variables(&self) -> &[(String, String)] {
+        &self.0
+    }
+
+    /// The complete environment of one command: registries of package managers, the selected
+    /// variables, caches of package managers, those of its network, and those that its call sets.
+    /// Later ones replace earlier ones.
     pub(super) fn build(
         &self,
-        packages: Vec<(OsString, OsString)>,
+        registries: Vec<(OsString, OsString)>,
+        caches: Vec<(OsString, OsString)>,
         network: &[(&str, &str)],
         variables: &[(String, String)],
         streams: StreamMode,
@@ -193,9 +200,10 @@ impl CommandEnvironment {
         let fixed = fixed.map(|(name, value)| (name.into(), value.into()));
         let kept = self.0.iter().map(|(name, value)| (name.into(), value.into()));
         let own = variables.iter().map(|(name, value)| (name.into(), value.into()));
-        let all = packages
+        let all = registries
             .into_iter()
             .chain(kept)
+            .chain(caches)
             .chain(fixed)
             .chain([("TMPDIR".into(), tmp.into())])
             .chain(own);
@@ -322,10 +330,11 @@ mod tests {
         let environment = CommandEnvironment::scrub(&all, &[]);
         let own = [("PAGER".to_owned(), "less".to_owned())];
         let network = [("PAGER", "more")];
-        // Those for package managers replace nothing that was passed on.
-        let packages = vec![("PATH".into(), "/no".into()), ("UV_CACHE_DIR".into(), "/u".into())];
-        let seen =
-            environment.build(packages, &network, &own, StreamMode::Pipes, Path::new("/private"));
+        // Registries replace nothing that was passed on; caches do.
+        let registries = vec![("PATH".into(), "/no".into()), ("UV_CACHE_DIR".into(), "/u".into())];
+        let caches = vec![("UV_CACHE_DIR".into(), "/cache".into())];
+        let tmp = Path::new("/private");
+        let seen = environment.build(registries, caches, &network, &own, StreamMode::Pipes, tmp);
         let mut shown: Vec<String> = seen
             .iter()
             .map(|(name, value)| format!("{}={}", name.display(), value.display()))
@@ -333,7 +342,7 @@ mod tests {
         shown.sort();
         let expected = ["GIT_PAGER=cat", "GIT_TERMINAL_PROMPT=0", "PAGER=less", "PATH=/bin"];
         let expected =
-            [&expected[..], &["TERM=dumb", "TMPDIR=/private", "UV_CACHE_DIR=/u"]].concat();
+            [&expected[..], &["TERM=dumb", "TMPDIR=/private", "UV_CACHE_DIR=/cache"]].concat();
         assert_eq!(shown, expected);
     }
 }

@@ -21,7 +21,7 @@ use crate::command_request::StreamMode;
 use crate::egress::CallConnections;
 use crate::git_config_draft::GitConfigDraft;
 use crate::host_commands::HostCommands;
-use crate::package_caches::PackageCaches;
+use crate::package_caches::{CacheOwner, PackageCaches};
 use crate::read_failure::HiddenHome;
 use crate::sandbox_diagnosis::LaunchFacts;
 use crate::session_commands::{SessionCommands, StartGuard};
@@ -155,10 +155,10 @@ impl CommandLauncher {
         };
         // A program without a cache of its own may fail, and is no less confined.
         let caches = self.open_package_caches(workspace);
-        let mut packages = caches.as_ref().map_or_else(Vec::new, PackageCaches::variables);
-        packages.extend(self.host.registry_variables(folder));
+        let caches = caches.map(Arc::new);
         let environment = self.host.environment.build(
-            packages,
+            self.host.registry_variables(folder),
+            caches.as_ref().map_or_else(Vec::new, |caches| caches.variables()),
             given.variables,
             &execution.variables,
             streams,
@@ -183,9 +183,9 @@ impl CommandLauncher {
                 (words.next().unwrap_or_default(), words.collect(), LastFolderFile::none())
             }
         };
-        let caches = caches.as_ref().map(PackageCaches::folder);
+        let cache_folders = caches.as_ref().map_or(&[][..], |caches| caches.folders());
         let (profile, watch, home) =
-            profile::build_profile(self, workspace, given.network, caches)?;
+            profile::build_profile(self, workspace, given.network, cache_folders)?;
         let roots = workspace.roots().map(Path::to_owned).chain(self.writable.iter().cloned());
         let location = CommandLocation { roots: roots.collect(), folder: folder.to_owned() };
         let watch = watch.with_location(location);
@@ -209,7 +209,7 @@ impl CommandLauncher {
         };
         let network = given.network_use;
         let folder = folder.to_owned();
-        let facts = LaunchFacts { limits: self.limits, streams, tool: None };
+        let facts = LaunchFacts { limits: self.limits, streams, tool: None, packages: caches };
         Ok(PreparedLaunch { order, folder, end_note, watch, hidden, network, facts, draft, start })
     }
 }
@@ -223,8 +223,14 @@ impl CommandLauncher {
         if !may_install {
             return None;
         }
-        let caches = PackageCaches::open(&self.host.state, workspace);
-        caches
+        let owner = CacheOwner {
+            state: &self.host.state,
+            home: self.host.settings.home.as_deref(),
+            environment: self.host.environment.variables(),
+            writable: &self.writable,
+            bytes_max: self.host.settings.package_cache_bytes_max,
+        };
+        PackageCaches::open(&owner, workspace)
             .inspect_err(|error| tracing::warn!(%error, "no cache for packages could be made"))
             .ok()
     }

@@ -57,6 +57,7 @@ pub use host_commands::HostCommands;
 pub use launcher::{CommandLauncher, LaunchAccess, PreparedLaunch};
 pub use local_machine::LocalMachine;
 pub use profile::{list_denied_paths, list_hidden_paths};
+pub use package_caches::PackageCaches;
 pub use read_failure::HiddenHome;
 pub use sandbox_diagnosis::LaunchFacts;
 pub use sandbox_probe::{SandboxProbeReport, probe_sandbox};

@@ -58,7 +58,7 @@ pub(super) fn build_profile(
     launcher: &CommandLauncher,
     workspace: &Workspace,
     network: NetworkAccess,
-    caches: Option<&Path>,
+    caches: &[PathBuf],
 ) -> Result<(SandboxProfile, TreeWatch, HomeView), ToolError> {
     let settings = &launcher.host.settings;
     let roots: Vec<PathBuf> = workspace.roots().map(Path::to_owned).collect();
@@ -110,8 +110,7 @@ pub(super) fn build_profile(
         _ => launcher.writable.clone(),
     };
     // Packages may contain files with protected names, which nobody reads in a cache.
-    let caches: Vec<PathBuf> = caches.map(Path::to_owned).into_iter().collect();
-    let writable = [changes, git.writable.clone(), own_folders, caches].concat();
+    let writable = [&*changes, &*git.writable, &*own_folders, caches].concat();
     let changeable = writable.clone();
     secrets.add_watched_paths(&writable, &mut own);
     own.unheld.extend(linked.unheld.iter().chain(&home_linked.unheld).cloned());

@@ -7,6 +7,7 @@
 //! Only a command that failed is explained: one that merely prints such words has no problem. A row
 //! that cannot tell whether the sandbox is the cause gives no explanation.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use zero_core::ansi_filter;
@@ -18,6 +19,7 @@ use zero_sandbox::running_command::CommandExit;
 
 use crate::command_request::StreamMode;
 use crate::network_failure::{self, HostReach};
+use crate::package_caches::PackageCaches;
 use crate::read_failure::HiddenHome;
 use crate::write_failure::{self, CommandLocation};
 
@@ -39,6 +41,8 @@ pub struct LaunchFacts {
     pub streams: StreamMode,
     /// The tool under whose name settings change its limits.
     pub tool: Option<ToolName>,
+    /// The caches that it uses.
+    pub packages: Option<Arc<PackageCaches>>,
 }
 
 /// A command that has ended, and what its sandbox allowed.
@@ -166,6 +170,11 @@ fn diagnose_text(command: &DiagnosisInput<'_>, text: impl FnOnce() -> String) ->
         return notes;
     }
     let text = text();
+    let packages = command.facts.packages.as_ref();
+    if let Some(note) = packages.and_then(|packages| packages.replace_read_only(&text)) {
+        notes.push(note);
+        return notes;
+    }
     notes.extend(explain_text(command, &text));
     notes.extend(command.hidden.note_for_text(&text));
     notes.truncate(NOTES_MAX);
@@ -313,6 +322,7 @@ mod tests {
             limits: CommandLimits::default(),
             streams,
             tool: ToolName::new("Bash").ok(),
+            packages: None,
         };
         let command = DiagnosisInput {
             exit: &exit,

@@ -17,12 +17,13 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 use zero_core::text_shortening::excerpt;
+use zero_sandbox::output_collector::OutputGate;
 use zero_sandbox::path_survey::{self, ChangeStamp};
 use zero_sandbox::quarantine::{self, EntryKind, Quarantine};
 use zero_sandbox::spawner::Spawner;
 use zero_sandbox::{FileType, SandboxProfile, StateDir, Workspace};
 
-use self::mounted_paths::MountedPath;
+use self::mounted_paths::{HiddenMounts, MountedPath};
 use crate::command_policy::CommandPolicy;
 use crate::confined_git::ConfinedGit;
 use crate::git_facts::{self, RepositoryLocation};
@@ -218,6 +219,8 @@ pub struct TreeWatch {
     git: ConfinedGit,
     /// The existing paths that a mount made read-only for the command.
     mounted: Vec<MountedPath>,
+    /// The existing paths that a mount hides from the command.
+    hidden: Arc<HiddenMounts>,
     location: CommandLocation,
 }
 
@@ -412,6 +415,7 @@ impl TreeWatch {
             kept,
             git: ConfinedGit::default(),
             mounted: Vec::new(),
+            hidden: Arc::default(),
             location: CommandLocation::default(),
         })
     }
@@ -432,7 +436,23 @@ impl TreeWatch {
     pub(super) fn with_profile(mut self, profile: &SandboxProfile, search_path: String) -> Self {
         self.git = ConfinedGit::new(profile, search_path);
         self.mounted = MountedPath::list(profile);
+        self.hidden = Arc::new(HiddenMounts::list(profile));
         self
+    }
+
+    /// Withholds the output of the command once another program has replaced a file that is hidden
+    /// from it: the command can read the new file. What it wrote before is not affected, because the
+    /// files are compared after each piece of output was read.
+    pub(crate) fn output_gate(&self) -> OutputGate {
+        let (hidden, roots) = (Arc::clone(&self.hidden), self.location.roots.clone());
+        Box::new(move || {
+            let path = hidden.find_replaced()?;
+            let below = roots.iter().find_map(|root| path.strip_prefix(root).ok());
+            Some(format!(
+                "zero: `{}` is hidden from this command, but another program replaced it while the command ran, and the command can read the new file; the rest of the output is withheld. Run the command again.",
+                show_path(below.unwrap_or(path))
+            ))
+        })
     }
 
     /// Quarantines forbidden files. Call it when no process of the command is left.

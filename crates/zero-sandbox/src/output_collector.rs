@@ -6,6 +6,7 @@
 
 mod head_tail;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::io::{self, Write};
 use std::ops::ControlFlow;
@@ -25,8 +26,11 @@ const READ_BYTES: usize = 256 * 1024;
 /// have written before a busy machine could read it. Anything after that is not the command's.
 const LATE_BYTES_MAX: usize = 1 << 20;
 
+/// Asked after each piece of output that was read, before anybody sees it. If it returns a text, that
+/// piece and all that follows are dropped, and the text is shown instead.
+pub type OutputGate = Box<dyn FnMut() -> Option<String> + Send>;
+
 /// How much output of a command is kept, and where all of it goes.
-#[derive(Debug)]
 pub struct OutputCollector {
     /// Bytes to keep from the beginning of each stream, and of both together.
     pub head_bytes: usize,
@@ -38,6 +42,8 @@ pub struct OutputCollector {
     pub drain_grace: Duration,
     /// Secret values that are replaced before anything else sees the output.
     pub secrets: Arc<SecretMask>,
+    /// Whether output may be shown; always if absent.
+    pub gate: Option<OutputGate>,
 }
 
 impl Default for OutputCollector {
@@ -48,6 +54,7 @@ impl Default for OutputCollector {
             spill: None,
             drain_grace: Duration::from_millis(300),
             secrets: Arc::default(),
+            gate: None,
         }
     }
 }
@@ -103,7 +110,7 @@ impl OutputCollector {
         running: &mut RunningCommand,
         mut progress: impl FnMut(OutputProgress<'_>) -> ControlFlow<KillReason>,
     ) -> io::Result<(CollectedOutput, CommandExit)> {
-        let Self { head_bytes, tail_bytes, mut spill, drain_grace, secrets } = self;
+        let Self { head_bytes, tail_bytes, mut spill, drain_grace, secrets, mut gate } = self;
         let mut streams = [
             (OutputStream::Stdout, running.stdout.take()),
             (OutputStream::Stderr, running.stderr.take()),
@@ -120,6 +127,7 @@ impl OutputCollector {
         let mut end: Option<(CommandExit, Instant)> = None;
         let mut is_killed = false;
         let mut late_bytes = 0;
+        let mut is_withheld = false;
         let mut deliver = |collected: &mut CollectedOutput, stream: OutputStream, bytes: &[u8]| {
             collected.add(stream, bytes, &mut spill);
             let total_bytes = collected.mixed.total_bytes();
@@ -157,7 +165,16 @@ impl OutputCollector {
                     continue;
                 };
                 late_bytes += if is_late { bytes.len() } else { 0 };
-                let shown = filter.push(bytes);
+                // The output goes on being read, so that the command does not wait for a reader.
+                if is_withheld {
+                    continue;
+                }
+                let notice = gate.as_mut().and_then(|gate| gate());
+                is_withheld = notice.is_some();
+                let shown = match notice {
+                    Some(notice) => Cow::Owned(format!("{notice}\n").into_bytes()),
+                    None => filter.push(bytes),
+                };
                 if let ControlFlow::Break(reason) = deliver(&mut collected, *stream, &shown)
                     && !is_killed
                 {

@@ -106,6 +106,27 @@ pub fn read_tree_stamp(path: &Path, most: usize) -> Option<ChangeStamp> {
     Some(latest)
 }
 
+/// The space on the disk that a folder and everything beneath it takes, in bytes; links are not
+/// followed. `None` if it has more than `most` entries.
+pub fn read_tree_bytes(path: &Path, most: usize) -> Option<u64> {
+    let mut open = vec![path.to_owned()];
+    let (mut bytes, mut left) = (0_u64, most);
+    while let Some(folder) = open.pop() {
+        let (before, mut count) = (left, 0);
+        scan_folder(&folder, before.saturating_add(1), |name, is_folder| {
+            count += 1;
+            let inner = folder.join(name);
+            let blocks = rustix::fs::lstat(&inner).map_or(0, |stat| stat.st_blocks);
+            bytes = bytes.saturating_add(u64::try_from(blocks).unwrap_or(0).saturating_mul(512));
+            if is_folder {
+                open.push(inner);
+            }
+        });
+        left = before.checked_sub(count)?;
+    }
+    Some(bytes)
+}
+
 /// Identifies a file or folder, and tells it from a later one that reuses its inode number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileIdentity {

@@ -141,6 +141,11 @@ impl StateDir {
         std::fs::rename(self.path.join(from), self.path.join(to))
     }
 
+    /// Makes a link in the folder.
+    pub fn link(&self, name: &str, target: &Path) -> io::Result<()> {
+        std::os::unix::fs::symlink(target, self.path.join(name))
+    }
+
     /// Removes a file; a missing one is not an error.
     pub fn remove(&self, name: &str) -> io::Result<()> {
         match std::fs::remove_file(self.path.join(name)) {

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 /// The keys below `retention`.
-pub const KEYS: [&str; 9] = [
+pub const KEYS: [&str; 10] = [
     "retention.auditDays",
     "retention.auditBytes",
     "retention.journalDays",
@@ -14,6 +14,7 @@ pub const KEYS: [&str; 9] = [
     "retention.resultBytes",
     "retention.pinDays",
     "retention.pinBytes",
+    "retention.packageBytes",
 ];
 
 /// Which of its own data `zero prune` removes; none when absent. Only your own settings apply here,
@@ -52,6 +53,11 @@ pub struct DataRetentionSettings {
     /// used for longest.
     #[schemars(range(min = 1))]
     pub pin_bytes: Option<u64>,
+    /// Size of all caches of package managers in bytes above which those are removed that were not
+    /// used for longest, once a day; 10 GB when absent. Caches are also removed after 30 days
+    /// without use.
+    #[schemars(range(min = 1))]
+    pub package_bytes: Option<u64>,
 }
 
 impl DataRetentionSettings {
@@ -68,6 +74,7 @@ impl DataRetentionSettings {
             result_bytes,
             pin_days,
             pin_bytes,
+            package_bytes,
         ] = KEYS;
         Self {
             audit_days: days(audit_days),
@@ -79,6 +86,7 @@ impl DataRetentionSettings {
             result_bytes: value(result_bytes),
             pin_days: days(pin_days),
             pin_bytes: value(pin_bytes),
+            package_bytes: value(package_bytes),
         }
     }
 }
@@ -94,7 +102,7 @@ mod tests {
     fn retention_is_read_from_user_file_only() {
         const TEXT: &str = r#"{"retention": {"auditDays": 400, "auditBytes": 5,
             "journalDays": 90, "journalBytes": 6, "vanishedJournalDays": 30, "resultDays": 7,
-            "resultBytes": 8, "pinDays": 365, "pinBytes": 9}}"#;
+            "resultBytes": 8, "pinDays": 365, "pinBytes": 9, "packageBytes": 10}}"#;
         let read = |kind| {
             let layers = parse_layers(&[(kind, TEXT)]);
             WorkspaceSettings::merge(&layers, TrustState::assumed()).retention()
@@ -109,6 +117,7 @@ mod tests {
             result_bytes: Some(8),
             pin_days: Some(365),
             pin_bytes: Some(9),
+            package_bytes: Some(10),
         };
         assert_eq!(read(SettingsLayerKind::User), expected);
         assert_eq!(read(SettingsLayerKind::Project), DataRetentionSettings::default());

@@ -140,7 +140,24 @@ impl CallConnections {
         }
     }
 
+    /// Takes the answers that came after the connections that waited for them had given up. An answer
+    /// is taken by whoever waits for it, and a refusal counts even if nobody does.
+    fn take_late_answers(&self) {
+        let state = lock(&self.state);
+        let asking = state.hosts.iter().filter_map(|(_, state)| match state {
+            HostState::Asking(answer) => Some(answer.clone()),
+            HostState::Answered(_) => None,
+        });
+        let asking: Vec<SharedAnswer> = asking.collect();
+        // What takes an answer locks the state.
+        drop(state);
+        for answer in asking {
+            let _ = answer.now_or_never();
+        }
+    }
+
     fn join(&self, question: ConnectionQuestion) -> AnswerWait {
+        self.take_late_answers();
         let host = HeldHost::new(&question.target);
         let mut state = lock(&self.state);
         let known = state.hosts.iter().find(|(known, _)| *known == host);
@@ -213,4 +230,57 @@ impl Drop for HeldGuard {
 
 fn lock(state: &Mutex<QuestionState>) -> MutexGuard<'_, QuestionState> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    /// Somebody who answers later.
+    #[derive(Default)]
+    struct LateApprover {
+        asked: Mutex<Vec<oneshot::Sender<()>>>,
+    }
+
+    impl ConnectionApprover for LateApprover {
+        fn is_open(&self) -> bool {
+            true
+        }
+
+        fn ask(&self, question: ConnectionQuestion) -> BoxFuture<'static, ConnectionAnswer> {
+            let (reply, answer) = oneshot::channel();
+            self.asked.lock().unwrap().push(reply);
+            async move {
+                let _ = answer.await;
+                ConnectionAnswer::unasked(question.refusal)
+            }
+            .boxed()
+        }
+    }
+
+    fn question(host: &str) -> ConnectionQuestion {
+        ConnectionQuestion {
+            target: ConnectTarget { host: HostName::from_host(host).unwrap(), port: 443 },
+            refusal: ConnectDeniedError::NoRule,
+            can_stand: true,
+            other_calls: 0,
+        }
+    }
+
+    #[test]
+    fn refusal_counts_after_its_client_gave_up() {
+        let user = Arc::new(LateApprover::default());
+        let connections = CallConnections::new(Arc::clone(&user) as Arc<dyn ConnectionApprover>);
+        for number in 0..REFUSALS_MAX {
+            let host = format!("h{number}.test");
+            // The client gives up at once, and then the user says no.
+            assert_eq!(connections.wait_for_answer(question(&host)).now_or_never(), None);
+            user.asked.lock().unwrap().pop().unwrap().send(()).unwrap();
+        }
+        let answer = connections.wait_for_answer(question("last.test")).now_or_never();
+        assert_eq!(answer, Some(ConnectionAnswer::unasked(ConnectDeniedError::NoRule)));
+        assert!(user.asked.lock().unwrap().is_empty(), "nobody was asked again");
+    }
 }

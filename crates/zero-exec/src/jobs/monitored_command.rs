@@ -153,7 +153,7 @@ impl MonitoredCommand {
     /// Monitors a command that was just started. If this fails, the command has been killed.
     pub fn start(mut running: RunningCommand, options: MonitorOptions) -> io::Result<Arc<Self>> {
         let MonitorOptions {
-            collector,
+            mut collector,
             unread,
             input,
             mut output_sink,
@@ -183,6 +183,7 @@ impl MonitoredCommand {
             started: Instant::now(),
         });
         let watcher = Arc::clone(&watched);
+        collector.gate = Some(watch.output_gate());
         std::thread::Builder::new().name("zero-command".to_owned()).spawn(move || {
             // Waiters must learn of the end even if the collector panics.
             let collect = AssertUnwindSafe(|| {

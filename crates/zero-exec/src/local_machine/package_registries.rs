@@ -48,6 +48,15 @@ struct ConfigSource {
     place: ConfigPlace,
     path: &'static str,
     marks: &'static [&'static str],
+    /// Commands do not see the file. Its keys that name registries, with the variables by which a
+    /// command gets them.
+    variables: &'static [(&'static str, &'static str)],
+}
+
+impl ConfigSource {
+    const fn hidden(self, variables: &'static [(&'static str, &'static str)]) -> Self {
+        Self { variables, ..self }
+    }
 }
 
 const fn source(
@@ -56,10 +65,13 @@ const fn source(
     path: &'static str,
     marks: &'static [&'static str],
 ) -> ConfigSource {
-    ConfigSource { manager, place, path, marks }
+    ConfigSource { manager, place, path, marks, variables: &[] }
 }
 
 const PIP_MARKS: &[&str] = &["index-url", "find-links"];
+const PIP_VARIABLES: &[(&str, &str)] =
+    &[("index-url", "PIP_INDEX_URL"), ("extra-index-url", "PIP_EXTRA_INDEX_URL")];
+const NPM_VARIABLE: &str = "npm_config_registry";
 const UV_MARKS: &[&str] = &["url = \"", "default-index", "registry = \""];
 const CARGO_MARKS: &[&str] = &["registry = \"", "index = \""];
 
@@ -68,12 +80,12 @@ static SOURCES: &[ConfigSource] = {
     use PackageManager::{Apt, Cargo, Gem, Go, Maven, Npm, Pip, Uv};
     &[
         source(Npm, Project, ".npmrc", &["registry"]),
-        source(Npm, Home, ".npmrc", &["^registry"]),
+        source(Npm, Home, ".npmrc", &["^registry"]).hidden(&[("registry", NPM_VARIABLE)]),
         source(Npm, Project, "package-lock.json", &["\"resolved\":"]),
         source(Npm, Project, "npm-shrinkwrap.json", &["\"resolved\":"]),
         source(Pip, Machine, "/etc/pip.conf", PIP_MARKS),
-        source(Pip, Home, ".config/pip/pip.conf", PIP_MARKS),
-        source(Pip, Home, ".pip/pip.conf", PIP_MARKS),
+        source(Pip, Home, ".pip/pip.conf", PIP_MARKS).hidden(PIP_VARIABLES),
+        source(Pip, Home, ".config/pip/pip.conf", PIP_MARKS).hidden(PIP_VARIABLES),
         source(Pip, Project, "requirements.txt", PIP_MARKS),
         source(Uv, Project, "uv.toml", UV_MARKS),
         source(Uv, Project, "pyproject.toml", UV_MARKS),
@@ -145,30 +157,59 @@ impl ConfigSource {
 /// Variables with the registries of configuration files that commands do not see. An address with a
 /// password is left out.
 pub(crate) fn registry_variables(home: &Path) -> Vec<(&'static str, String)> {
-    const FILES: &[(&str, &[(&str, &str)])] = &[
-        (".npmrc", &[("registry", "npm_config_registry")]),
-        (".pip/pip.conf", PIP_VARIABLES),
-        (".config/pip/pip.conf", PIP_VARIABLES),
-    ];
-    const PIP_VARIABLES: &[(&str, &str)] =
-        &[("index-url", "PIP_INDEX_URL"), ("extra-index-url", "PIP_EXTRA_INDEX_URL")];
     let mut variables: Vec<(&'static str, String)> = Vec::new();
-    for (path, keys) in FILES {
-        let file = path_survey::read_small_file(&home.join(path), CONFIG_BYTES_MAX);
+    for source in SOURCES.iter().filter(|source| !source.variables.is_empty()) {
+        let file = path_survey::read_small_file(&home.join(source.path), CONFIG_BYTES_MAX);
         let text = file.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-        for line in text.iter().flat_map(|text| text.lines()) {
-            let Some((key, value)) = line.split_once('=') else { continue };
-            let variable = keys.iter().find(|(known, _)| *known == key.trim());
-            let value = value.trim();
-            let is_plain = HostName::parse(value).is_ok()
-                && value.starts_with("http")
-                && !value.contains(['@', '$']);
-            if let Some((_, variable)) = variable.filter(|_| is_plain) {
-                variables.push((variable, value.to_owned()));
+        for (key, value) in text.iter().flat_map(|text| read_values(text)) {
+            let Some((_, variable)) = source.variables.iter().find(|(known, _)| *known == key)
+            else {
+                continue;
+            };
+            let addresses: Vec<&str> = value.split_whitespace().filter(|it| is_plain(it)).collect();
+            let addresses = addresses.get(..HOSTS_MAX).unwrap_or(&addresses).join(" ");
+            if addresses.is_empty() {
+                continue;
+            }
+            match variables.iter_mut().find(|(known, _)| known == variable) {
+                // The last one counts.
+                Some((_, value)) => *value = addresses,
+                None => variables.push((variable, addresses)),
             }
         }
     }
     variables
+}
+
+/// The keys and values of a configuration file. A value continues on lines that are indented.
+fn read_values(text: &str) -> Vec<(String, String)> {
+    let mut values: Vec<(String, String)> = Vec::new();
+    for line in text.lines().filter(|line| line.len() <= LINE_BYTES_MAX) {
+        if line.trim_start().starts_with(['#', ';']) {
+            continue;
+        }
+        let is_more = line.starts_with([' ', '\t']) && !line.contains(" = ");
+        match (values.last_mut(), line.split_once('=')) {
+            (Some((_, value)), _) if is_more && value.len() <= LINE_BYTES_MAX => {
+                value.push(' ');
+                value.push_str(line.trim());
+            }
+            (_, Some((key, value))) => {
+                values.push((key.trim().to_owned(), value.trim().to_owned()));
+            }
+            // A section, or a switch. What is indented below it belongs to it.
+            _ => values.push((line.trim().to_owned(), String::new())),
+        }
+    }
+    values
+}
+
+/// Whether an address has no password or variable, and can be passed on.
+fn is_plain(address: &str) -> bool {
+    address.len() <= ADDRESS_BYTES_MAX
+        && address.starts_with("http")
+        && !address.contains(['@', '$'])
+        && HostName::parse(address).is_ok()
 }
 
 /// Whether a project has registries of its own for a variable, which would override them: npm takes
@@ -190,7 +231,7 @@ pub(crate) fn is_set_by_project(variable: &str, folder: &Path, home: Option<&Pat
         )
     };
     match variable {
-        "npm_config_registry" => above().any(|folder| names_registry(folder.join(".npmrc"))),
+        NPM_VARIABLE => above().any(|folder| names_registry(folder.join(".npmrc"))),
         _ => above().any(|folder| {
             [".venv/pip.conf", "venv/pip.conf"]
                 .iter()
@@ -360,6 +401,23 @@ mod tests {
                 ("PIP_EXTRA_INDEX_URL", "https://b.test"),
             ],
         );
+        // Several in one line, or each in its own.
+        for several in [
+            "extra-index-url = https://a.test/s https://me:secret@b.test https://c.test\n",
+            "extra-index-url =\n    https://a.test/s\n  # no\n    https://c.test\nno = https://d.test\n",
+        ] {
+            let expected = [("PIP_EXTRA_INDEX_URL", "https://a.test/s https://c.test")];
+            check(".pip/pip.conf", several, &expected);
+        }
+        // Neither length nor number is that of the file.
+        let long = format!("index-url = https://a.test/{}\n", "x".repeat(600));
+        check(".pip/pip.conf", &long, &[]);
+        let many: String = (0..100).map(|number| format!(" https://h{number}.test")).collect();
+        let first: Vec<String> = (0..8).map(|number| format!("https://h{number}.test")).collect();
+        let expected = [("PIP_EXTRA_INDEX_URL", &*first.join(" "))];
+        check(".pip/pip.conf", &format!("extra-index-url ={many}\n"), &expected);
+        let twice = "registry=https://a.test\n".repeat(1_000);
+        check(".npmrc", &twice, &[("npm_config_registry", "https://a.test")]);
     }
 
     #[test]

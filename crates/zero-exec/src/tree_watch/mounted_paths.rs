@@ -1,7 +1,8 @@
-//! The existing files and folders that mounts make read-only for a command.
+//! The existing files and folders that mounts make read-only for a command, or hide from it.
 //!
 //! A mount ends when a program outside the sandbox replaces the file by renaming another one over
-//! it, as git and many editors do. From then on the sandbox has the new file without protection.
+//! it, as git and many editors do. From then on the sandbox has the new file without protection: a
+//! command can change what was read-only, and read what was hidden.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -55,6 +56,37 @@ impl MountedPath {
     pub(super) fn new_helpers(&self) -> Vec<String> {
         let now = read_helpers(&self.path);
         now.difference(&self.helpers).map(|setting| setting.name.clone()).collect()
+    }
+}
+
+/// The paths that mounts hide from a command, as they were before it.
+#[derive(Debug, Default)]
+pub(super) struct HiddenMounts(Vec<(PathBuf, FileIdentity)>);
+
+impl HiddenMounts {
+    /// The existing paths with a mount of their own. What is in a hidden folder has none, and needs
+    /// none.
+    pub(super) fn list(profile: &SandboxProfile) -> Self {
+        let real = |paths: &[PathBuf]| -> BTreeSet<PathBuf> {
+            paths.iter().filter_map(|path| path_survey::canonicalize(path)).collect()
+        };
+        let masked = real(&profile.masked);
+        let shown = real(&[&*profile.readable, &*profile.writable].concat());
+        let is_visible = |path: &&PathBuf| {
+            let mut above = path.ancestors().skip(1);
+            let nearest = above.find(|folder| masked.contains(*folder) || shown.contains(*folder));
+            nearest.is_none_or(|folder| !masked.contains(folder))
+        };
+        let identify = |path: &PathBuf| Some((path.clone(), path_survey::read_identity(path)?));
+        Self(masked.iter().filter(is_visible).filter_map(identify).collect())
+    }
+
+    /// The first path at which something else is now, which the command can therefore read.
+    pub(super) fn find_replaced(&self) -> Option<&Path> {
+        let is_replaced = |(path, identity): &&(PathBuf, FileIdentity)| {
+            path_survey::read_identity(path).is_some_and(|now| now != *identity)
+        };
+        self.0.iter().find(is_replaced).map(|(path, _)| path.as_path())
     }
 }
 

@@ -155,7 +155,7 @@ impl ExpectedMount {
             MountKind::HiddenFile => {
                 is_in_memory && is_closed(0) && kind.is_file() && facts.st_size == 0
             }
-            MountKind::HiddenFolder => is_in_memory && is_closed(0o111) && kind.is_dir(),
+            MountKind::HiddenFolder => is_in_memory && is_closed(0o555) && kind.is_dir(),
         })
     }
 }

@@ -70,7 +70,7 @@ pub(crate) enum MountKind {
     ReadOnly,
     /// An empty file without permissions.
     HiddenFile,
-    /// An empty folder that cannot be listed.
+    /// An empty folder.
     HiddenFolder,
 }
 
@@ -114,7 +114,7 @@ impl MountPlan {
         let mut mounts = Self { args: Vec::new(), tree: BTreeMap::new(), shown_in_tmp };
         mounts.push_own_mounts(profile);
         let links = layout.readable_links.iter().filter(|(link, _)| tree.is_mask_mounted(link));
-        mounts.push_tree(&tree.mounts, links, folder);
+        mounts.push_tree(&tree.mounts, links);
         mounts.tree = tree.mounts;
         Ok(mounts)
     }
@@ -187,8 +187,7 @@ impl MountPlan {
     fn push_tree<'a>(
         &mut self,
         mounts: &BTreeMap<PathBuf, MountKind>,
-        links: impl Iterator<Item = (&'a PathBuf, &'a PathBuf)> + Clone,
-        start: &Path,
+        links: impl Iterator<Item = (&'a PathBuf, &'a PathBuf)>,
     ) {
         for (path, mount) in mounts {
             let path = &path.as_path();
@@ -196,12 +195,9 @@ impl MountPlan {
                 MountKind::Open => self.push([&"--bind", path, path]),
                 MountKind::ReadOnly => self.push([&"--ro-bind", path, path]),
                 MountKind::HiddenFolder => {
-                    // If something further in is visible, or the command starts there, the folder
-                    // must be searchable.
-                    let paths = mounts.keys().chain(links.clone().map(|(link, _)| link));
-                    let inner = paths.into_iter().any(|at| at != path && at.starts_with(path));
-                    let mode = if inner || start == *path { "0111" } else { "0000" };
-                    self.push([&"--perms", &mode, &"--tmpfs", path]);
+                    // Empty and not closed: programs look for optional files in it, and complain if
+                    // they may not even look.
+                    self.push([&"--perms", &"0555", &"--tmpfs", path]);
                 }
                 MountKind::HiddenFile => {
                     self.push([&"--perms", &"0000", &"--ro-bind-data"]);

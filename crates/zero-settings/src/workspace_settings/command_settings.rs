@@ -32,6 +32,9 @@ impl WorkspaceSettings {
         commands.readable = self.resolve_paths("sandbox.readable", paths, root);
         commands.masked.extend(self.resolve_paths("sandbox.masked", paths, root));
         commands.weaknesses = self.weaker_properties();
+        if let Some(bytes) = self.retention().package_bytes {
+            commands.package_cache_bytes_max = bytes;
+        }
         commands.on_timeout = match self.text_values("bash.on-timeout").first().map(String::as_str)
         {
             Some("job") => TimeoutAction::Job,

@@ -296,10 +296,13 @@ async fn environment_contains_no_secrets() {
     let shell_own = ["OLDPWD", "PWD", "SHLVL", "_"];
     names.retain(|name| !shell_own.contains(name));
     let expected =
-        ["GIT_PAGER", "GIT_TERMINAL_PROMPT", "GOCACHE", "HOME", "MINE", "MY_FLAG", "PAGER", "PATH"];
+        ["GIT_PAGER", "GIT_TERMINAL_PROMPT", "HOME", "MINE", "MY_FLAG", "PAGER", "PATH", "TERM"];
     // Package managers have caches of their own.
-    let caches = ["PIP_CACHE_DIR", "TERM", "TMPDIR", "UV_CACHE_DIR", "npm_config_cache"];
-    assert_eq!(names, [&expected[..], &caches].concat());
+    let caches = ["BUNDLE_USER_CACHE", "GEM_HOME", "GEM_SPEC_CACHE", "GOCACHE", "PIP_CACHE_DIR"];
+    let caches = [&caches[..], &["TMPDIR", "UV_CACHE_DIR", "npm_config_cache"]].concat();
+    let mut expected = [&expected[..], &caches].concat();
+    expected.sort_unstable();
+    assert_eq!(names, expected);
     assert!(!seen.contains("s3cret") && seen.contains("MINE=yes"), "{seen}");
 }
 

@@ -116,7 +116,7 @@ async fn home_shows_what_builds_need_and_nothing_else() {
     for name in shown {
         place.check(&format!("home/{name}"), true).await;
     }
-    place.expect_failure("ls ..").await;
+    assert_eq!(place.expect_success("ls ..").await, "go\nwork\n", "and not what is hidden");
     place.expect_failure("echo x > ../notes.txt").await;
     place.expect_failure("echo x > ../.cargo/new").await;
     place.expect_success("echo x > new; cat new").await;
@@ -335,4 +335,59 @@ async fn socket_in_closed_folder_of_another_user_stops_no_command() {
     );
     place.expect_failure(&connect).await;
     drop(listener);
+}
+
+/// Git looks for its own files in every configuration folder, and warns if it may not look.
+#[tokio::test]
+async fn program_finds_no_file_in_hidden_folder_instead_of_a_closed_one() {
+    for (root, configuration) in
+        [("work", "home/.config"), ("home/work", "home/.config"), ("work", "moved")]
+    {
+        let temp = temp_dir();
+        write_secret(&temp.path().join(root).join("file"));
+        write_secret(&temp.path().join(configuration).join("unknown/x"));
+        std::fs::create_dir_all(temp.path().join("home")).unwrap();
+        let done = Command::new("git").arg("init").arg(temp.path().join(root)).output().unwrap();
+        assert!(done.status.success(), "{done:?}");
+        for variables in
+            [&[("HOME", "home")][..], &[("HOME", "home"), ("XDG_CONFIG_HOME", configuration)]]
+        {
+            let setup = MaskSetup { root, home: Some("home"), variables, ..MaskSetup::default() };
+            let place = setup.open(temp.path());
+            let facts = place.run_structured("git status --porcelain").await;
+            assert_eq!(facts["stderr"], "", "{root} {variables:?}: {facts}");
+            assert_eq!(facts["stdout"], "?? file\n", "{root} {variables:?}");
+            // It looks empty, and stays so. Only a variable makes the folder elsewhere one to hide.
+            if configuration == "moved" && variables.len() == 1 {
+                continue;
+            }
+            let hidden = temp.path().join(configuration);
+            let list = format!("ls -A {}/unknown", hidden.display());
+            place.expect_failure(&list).await;
+            place.expect_failure(&format!("echo x > {}/new", hidden.display())).await;
+        }
+    }
+}
+
+/// Cargo, Go and Maven build from the user's cache as long as it has everything.
+#[tokio::test]
+async fn package_cache_of_zero_takes_over_when_that_of_the_user_cannot_grow() {
+    let temp = temp_dir();
+    write_secret(&temp.path().join("home/.cargo/registry/cache/known"));
+    write_secret(&temp.path().join("work/file"));
+    let setup =
+        || MaskSetup { home: Some("home"), variables: &[("HOME", "home")], ..MaskSetup::default() };
+    let place = setup().open(temp.path());
+    assert_eq!(place.expect_success("echo ${CARGO_HOME:-own}").await, "own\n");
+    let download = "touch ${CARGO_HOME:-$HOME/.cargo}/registry/new && echo downloaded";
+    let facts = place.run_structured(download).await;
+    let note =
+        "from now on, commands in this workspace use a cache of zero's own: run the command again";
+    assert!(facts["notes"].to_string().contains(note), "{facts}");
+    let again = format!("mkdir $CARGO_HOME/registry && {download}");
+    assert_eq!(place.expect_success(&again).await, "downloaded\n");
+    assert!(!temp.path().join("home/.cargo/registry/new").exists());
+    // The cache is kept.
+    let place = setup().open(temp.path());
+    assert_eq!(place.expect_success("ls $CARGO_HOME/registry").await, "new\n");
 }

@@ -414,3 +414,73 @@ async fn command_asks_if_secret_files_cannot_all_be_hidden() {
     let expected = "it may read secret files without naming them: there are more than 100 secret files to hide from it";
     assert_eq!(asked.iter().map(|(_, reason)| reason.as_str()).collect::<Vec<_>>(), [expected]);
 }
+
+/// A command that says when it runs, waits for the file `go`, and then reads the whole workspace.
+const WAITING_COMMAND: &str =
+    "echo before; until test -e go; do sleep 0.02; done; grep -rn . .; grep -r . . | tr a-z b-za";
+/// What another program writes meanwhile, and the same as the command prints it besides.
+const FRESH: &str = "fresh-4kW9xQ";
+const FRESH_SHIFTED: &str = "gsfti-4lW9yQ";
+
+impl SecretFixture {
+    /// Waits until the command has written something, then saves `.env` as editors do: twice, each
+    /// time by a new file that is renamed over the old one.
+    async fn replace_secret_file(&self, is_running: impl AsyncFn() -> bool) {
+        while !is_running().await {
+            tokio::task::yield_now().await;
+        }
+        for value in [FRESH, "later-7tB2mV"] {
+            let file = format!("API_TOKEN={value}\nNODE_ENV={value}\n");
+            self.tools.write_file(".env.tmp-save", &file);
+            std::fs::rename(self.tools.path(".env.tmp-save"), self.tools.path(".env")).unwrap();
+        }
+        self.tools.write_file("go", "");
+    }
+
+    #[track_caller]
+    fn check_withheld(&self, text: &str) {
+        assert!(text.contains("before"), "{text}");
+        let note = "`.env` is hidden from this command, but another program replaced it";
+        assert!(text.contains(note), "{text}");
+        for value in [FRESH, FRESH_SHIFTED, "later-7tB2mV", "mbufs-7uB2nV"] {
+            assert!(!text.contains(value), "{value} in {text}");
+            self.check_clean("after the file was replaced", text);
+            for shown in self.witness.shown.lock().unwrap().iter() {
+                assert!(!shown.contains(value), "{value} in {shown}");
+            }
+            for file in list_texts(&self.tools.outside().join("state")) {
+                assert!(!file.contains(value), "{value} in {file}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn file_that_is_replaced_while_hidden_does_not_reach_the_model() {
+    let f = SecretFixture::new(PermissionMode::Ask);
+    let is_running =
+        async || f.witness.shown.lock().unwrap().iter().any(|event| event.contains("before\\n"));
+    let replace = f.replace_secret_file(is_running);
+    let (text, ()) = tokio::join!(
+        f.call("Bash", json!({"command": WAITING_COMMAND, "timeout": 60_000})),
+        replace
+    );
+    f.check_withheld(&text);
+    // To the next command, the new file is hidden.
+    let text = f.call("Bash", json!({"command": "grep -rn . . | tr a-z b-za"})).await;
+    assert!(!text.contains("mbufs-7uB2nV") && text.contains("ermission denied"), "{text}");
+    assert!(f.witness.questions.lock().unwrap().is_empty(), "nobody was asked");
+}
+
+#[tokio::test]
+async fn file_that_is_replaced_while_hidden_does_not_reach_the_output_of_a_job() {
+    let f = SecretFixture::new(PermissionMode::Ask);
+    f.call("Bash", json!({"command": WAITING_COMMAND, "run_in_background": true})).await;
+    let read = async || f.call("BashOutput", json!({"job_id": "job_1", "wait_ms": 20_000})).await;
+    let mut text = read().await;
+    f.replace_secret_file(async || true).await;
+    while !text.contains("exited") {
+        text.push_str(&read().await);
+    }
+    f.check_withheld(&text);
+}
