@@ -196,6 +196,14 @@ impl Job {
         }
     }
 
+    /// Kills a job of this process if a file exists that it may not create. Returns whether it did.
+    pub(crate) fn kill_if_forbidden(&self) -> bool {
+        match &self.source {
+            JobSource::Local(local) => local.watched.kill_if_forbidden(),
+            JobSource::Held(_) => false,
+        }
+    }
+
     /// Time that the command has run, or ran.
     pub fn run_time(&self) -> Duration {
         match &self.source {

@@ -106,6 +106,8 @@ pub struct MonitoredCommand {
     /// Wakes everybody who waits for output or the end.
     progress: Notify,
     started: Instant,
+    /// Taken when the command ends.
+    watch: Mutex<Option<TreeWatch>>,
 }
 
 #[derive(Default)]
@@ -114,6 +116,8 @@ struct MonitorState {
     permit: Option<HeldPermit>,
     network: NetworkUseGuard,
     end_hook: Option<EndHook>,
+    /// Why it was ended before its time.
+    stop_note: Option<String>,
     finish: Option<CommandEnding>,
 }
 
@@ -181,6 +185,7 @@ impl MonitoredCommand {
             ended_later: Notify::new(),
             progress: Notify::new(),
             started: Instant::now(),
+            watch: Mutex::new(Some(watch)),
         });
         let watcher = Arc::clone(&watched);
         std::thread::Builder::new().name("zero-command".to_owned()).spawn(move || {
@@ -199,13 +204,39 @@ impl MonitoredCommand {
             let collected = catch_unwind(collect).unwrap_or_else(|_| Err(read_error()));
             // No process of the command may be left when it counts as ended.
             drop(running);
-            let watch_report = catch_unwind(AssertUnwindSafe(|| watch.finish()))
-                .unwrap_or_else(|_| WatchReport::new_unfinished());
-            let sandbox =
-                SandboxFacts { writes, location: watch.location().clone(), hidden, facts };
+            let (watch_report, location) = watcher.finish_watch();
+            let sandbox = SandboxFacts { writes, location, hidden, facts };
             watcher.finish(collected, watch_report, &sandbox);
         })?;
         Ok(watched)
+    }
+
+    /// Checks what the command left, when no process of it is left.
+    fn finish_watch(&self) -> (WatchReport, CommandLocation) {
+        let Some(watch) = self.lock_watch().take() else {
+            return (WatchReport::new_unfinished(), CommandLocation::default());
+        };
+        let mut report = catch_unwind(AssertUnwindSafe(|| watch.finish()))
+            .unwrap_or_else(|_| WatchReport::new_unfinished());
+        report.warnings.extend(self.lock().stop_note.take());
+        (report, watch.location().clone())
+    }
+
+    /// Kills the command if a file exists that it may not create: nothing else would take it away
+    /// before the command ends. Returns whether it did.
+    pub fn kill_if_forbidden(&self) -> bool {
+        let found = {
+            let watch = self.lock_watch();
+            let find = AssertUnwindSafe(|| watch.as_ref().and_then(TreeWatch::find_forbidden));
+            catch_unwind(find).unwrap_or_default()
+        };
+        let Some(path) = found else { return false };
+        self.lock().stop_note = Some(format!(
+            "the job was killed because `{}` was created, which jobs may not create",
+            path.display()
+        ));
+        self.kill();
+        true
     }
 
     fn finish(
@@ -376,6 +407,10 @@ impl MonitoredCommand {
             TrySendError::Full(_) => SendInputError::Full,
             TrySendError::Disconnected(_) => SendInputError::Closed,
         })
+    }
+
+    fn lock_watch(&self) -> MutexGuard<'_, Option<TreeWatch>> {
+        self.watch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> MutexGuard<'_, MonitorState> {
