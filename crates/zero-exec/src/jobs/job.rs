@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use zero_core::{CallId, ErrorReason, ToolError};
 use zero_sandbox::ConfinementGap;
+use zero_sandbox::listening_ports::ListeningPort;
 use zero_sandbox::running_command::{CommandExit, ExitCause};
 
 use super::held_job::HeldJob;
@@ -163,6 +164,14 @@ impl Job {
                 taken
             }
             JobSource::Held(held) => held.take_output(),
+        }
+    }
+
+    /// The ports on which its processes listen, in the network of its sandbox.
+    pub fn list_ports(&self) -> Vec<ListeningPort> {
+        match &self.source {
+            JobSource::Local(local) => local.watched.list_ports(),
+            JobSource::Held(held) => held.list_ports(),
         }
     }
 

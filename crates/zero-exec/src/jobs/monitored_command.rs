@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 use zero_policy::WriteScope;
+use zero_sandbox::listening_ports::{ListeningPort, list_listening_ports};
 use zero_sandbox::output_collector::{CollectedOutput, OutputCollector, OutputStream};
 use zero_sandbox::running_command::{CommandExit, KillHandle, KillReason, RunningCommand};
 
@@ -97,6 +98,8 @@ pub enum CommandInput {
 
 /// A monitored command.
 pub struct MonitoredCommand {
+    /// The process at the top of its tree.
+    pid: i32,
     killer: KillHandle,
     input: Option<SyncSender<Vec<u8>>>,
     state: Mutex<MonitorState>,
@@ -178,6 +181,7 @@ impl MonitoredCommand {
             CommandInput::Nothing => None,
         };
         let watched = Arc::new(Self {
+            pid: running.pid,
             killer: running.kill_handle(),
             input,
             state: Mutex::new(MonitorState { permit, network, ..MonitorState::default() }),
@@ -305,6 +309,13 @@ impl MonitoredCommand {
         if catch_unwind(AssertUnwindSafe(|| hook(&ended))).is_err() {
             tracing::error!("recording the end of a command failed");
         }
+    }
+
+    /// The ports on which its processes listen, in the network of its sandbox. Empty after its end.
+    pub fn list_ports(&self) -> Vec<ListeningPort> {
+        let ports = list_listening_ports(self.pid);
+        // Its process id may belong to another process once it has ended.
+        if self.end_status().is_some() { Vec::new() } else { ports }
     }
 
     /// Kills the command. Does nothing if it has ended already.
