@@ -48,7 +48,7 @@ mod write_failure;
 pub use call_usage_meter::CallUsageMeter;
 pub use command_policy::{CommandPolicy, DeniedChanges, DeniedFiles};
 pub use command_request::{CommandRequest, StreamMode};
-pub use command_settings::{CommandNetwork, CommandSettings, TimeoutAction};
+pub use command_settings::{CommandNetwork, CommandSettings, OutsideUse, TimeoutAction};
 pub use egress::{EgressConfig, EgressProxy, ResolverConfig};
 pub use foreground_command::{
     CallCommands, CommandDisposition, CommandOutcome, ForegroundCommand, OutputObservation,

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
+use zero_core::CommandExecution;
 use zero_sandbox::folder_lease::FolderLease;
 use zero_sandbox::{FileType, StateDir, Workspace, detachable_process, path_survey};
 
@@ -41,6 +42,8 @@ pub struct SessionCommands {
     open: Mutex<SessionResources>,
     /// Signals that a command is no longer about to start.
     started: Condvar,
+    /// The last command, if it failed because of the sandbox.
+    sandbox_failure: Mutex<Option<CommandExecution>>,
     /// The background jobs.
     pub jobs: JobTable,
 }
@@ -152,6 +155,7 @@ impl SessionCommands {
             network,
             open: Mutex::default(),
             started: Condvar::new(),
+            sandbox_failure: Mutex::default(),
             jobs: JobTable::default(),
         }
     }
@@ -166,6 +170,22 @@ impl SessionCommands {
     /// can hold it.
     pub(crate) fn can_keep_jobs(&self) -> bool {
         self.remembers || detachable_process::can_detach()
+    }
+
+    /// Records whether the last command failed because of the sandbox.
+    pub(crate) fn record_sandbox_failure(&self, failed: Option<CommandExecution>) {
+        let mut last = self.sandbox_failure.lock().unwrap_or_else(PoisonError::into_inner);
+        *last = failed.filter(|_| self.remembers);
+    }
+
+    /// Whether this command was the last one of the session, and failed because of the sandbox. The
+    /// failure counts once.
+    pub fn take_sandbox_failure(&self, execution: &CommandExecution) -> bool {
+        let mut last = self.sandbox_failure.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_same = |failed: &mut CommandExecution| {
+            (&failed.command, &failed.variables) == (&execution.command, &execution.variables)
+        };
+        last.take_if(is_same).is_some()
     }
 
     /// Where the next command starts, if not in the workspace's first folder.
