@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use zero_core::sanitize;
 use zero_core::text_shortening::excerpt;
 use zero_exec::jobs::{Job, JobRecord, JobRegistry, JobStatus};
+use zero_runtime::USER_APPROVER;
 use zero_runtime::audit::forward_rows::{PortForwardAuditLog, PortForwardTarget};
 use zero_runtime::audit::{AuditForward, unwritable_log_error};
 use zero_sandbox::listening_ports::ListeningPort;
@@ -36,10 +37,8 @@ const BUFFER_BYTES: usize = 16 * 1024;
 const JOB_CHECK_PAUSE: Duration = Duration::from_millis(500);
 /// Most characters of a command in a question.
 const COMMAND_CHARS_MAX: usize = 200;
-/// Who answered, for the audit log.
+/// The answer that `--yes` gives, for the audit log.
 const ANSWERED_YES_FLAG: &str = "--yes: allow once";
-const ANSWERED_ALLOW: &str = "user: allow once";
-const ANSWERED_REJECT: &str = "user: reject once";
 
 pub(super) fn run(app: &AppContext, args: &PortsArgs) -> anyhow::Result<ExitOutcome> {
     match &args.command {
@@ -146,10 +145,11 @@ fn forward(app: &AppContext, args: &PortsForwardArgs) -> anyhow::Result<ExitOutc
     let state = app.config.state_dir()?;
     let log = PortForwardAuditLog::new(&state, app.config.open_workspace(&[])?, target);
     let Some(answered) = ask(app, args, &record, &port, host_port)? else {
-        log.write_refusal(ANSWERED_REJECT).map_err(|error| unwritable_log_error(&error))?;
+        log.write_refusal(&format!("{USER_APPROVER}: reject"))
+            .map_err(|error| unwritable_log_error(&error))?;
         return Ok(ExitOutcome::Denied);
     };
-    log.write_begin(answered).map_err(|error| unwritable_log_error(&error))?;
+    log.write_begin(&answered).map_err(|error| unwritable_log_error(&error))?;
     let connector = NetworkConnector::open(&port).with_context(|| {
         format!("could not join the network of `{}`; it may have ended just now", record.id)
     })?;
@@ -161,7 +161,7 @@ fn forward(app: &AppContext, args: &PortsForwardArgs) -> anyhow::Result<ExitOutc
     ))?;
     let (began, traffic) = (Instant::now(), Arc::<ForwardTraffic>::default());
     let forwarded = serve(app, listener, connector, &job, &traffic);
-    log.write_end(answered, traffic.to_audit(), began.elapsed())
+    log.write_end(&answered, traffic.to_audit(), began.elapsed())
         .map_err(|error| unwritable_log_error(&error))?;
     forwarded
 }
@@ -198,9 +198,9 @@ fn ask(
     record: &JobRecord,
     port: &ListeningPort,
     host_port: u16,
-) -> anyhow::Result<Option<&'static str>> {
+) -> anyhow::Result<Option<String>> {
     if args.yes {
-        return Ok(Some(ANSWERED_YES_FLAG));
+        return Ok(Some(ANSWERED_YES_FLAG.to_owned()));
     }
     let Some(answers) = app.terminal.answer_source() else {
         let what = "cannot ask without a terminal; pass --yes to forward the port";
@@ -217,7 +217,7 @@ fn ask(
         escape_line(&record.owner.workspace),
     ))?;
     let is_yes = app.terminal.confirm(&answers, "Forward it?");
-    Ok(is_yes.then_some(ANSWERED_ALLOW))
+    Ok(is_yes.then(|| format!("{USER_APPROVER}: allow once")))
 }
 
 fn bind_error(port: u16, error: &std::io::Error) -> anyhow::Error {
