@@ -70,6 +70,9 @@ pub struct CommandExecution {
     /// hosts.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub network_access: bool,
+    /// Whether it asks to run outside the sandbox, which only a person can allow, for this once.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub outside_sandbox: bool,
 }
 
 /// The command line of a command.
@@ -97,6 +100,7 @@ impl CommandExecution {
             variables: Vec::new(),
             write_access: false,
             network_access: false,
+            outside_sandbox: false,
         }
     }
 }

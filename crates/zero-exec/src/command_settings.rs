@@ -18,6 +18,8 @@ pub struct CommandSettings {
     pub weaknesses: Vec<AcceptedWeakness>,
     /// What happens to a command that exceeds its timeout.
     pub on_timeout: TimeoutAction,
+    /// Whether the user can be asked to run a command outside the sandbox.
+    pub outside: OutsideUse,
     /// Files and folders of the home folder that commands may read, in addition to what builds need.
     pub readable: Vec<PathBuf>,
     /// Paths that commands may not read, in addition to the known secrets of the host.
@@ -67,6 +69,16 @@ pub enum TimeoutAction {
     Kill,
     /// It continues as a job of its session. Without a session it is killed.
     Job,
+}
+
+/// Whether the user can be asked to run a command outside the sandbox.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OutsideUse {
+    /// They can, for a command that failed because of the sandbox.
+    #[default]
+    Ask,
+    /// No command runs outside.
+    Never,
 }
 
 /// Hosts that commands may connect to, in addition to those that rules allow. None by default.

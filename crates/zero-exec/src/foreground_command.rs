@@ -32,6 +32,7 @@ use crate::jobs::monitored_command::{
 use crate::launcher::{CommandLauncher, PreparedLaunch};
 use crate::output_feed::{self, FeedRemainder, OutputFeed};
 use crate::output_tail::{self, OutputTail};
+use crate::sandbox_diagnosis;
 use crate::sandbox_diagnosis::LaunchFacts;
 use crate::session_commands::ShellEndFolder;
 use crate::shell::LastFolderFile;
@@ -76,7 +77,11 @@ impl CallCommands {
     ) -> Result<ForegroundCommand, ToolError> {
         let ready = self.prepare(request)?;
         let mut running = ready.spawn(None)?;
-        let missing = std::mem::take(&mut running.confinement.missing);
+        let mut missing = std::mem::take(&mut running.confinement.missing);
+        if request.execution.outside_sandbox {
+            // The result says so in one note.
+            missing.clear();
+        }
         let limits = running.limits;
         if request.input.is_none() {
             end_input(&mut running, request.streams);
@@ -119,7 +124,7 @@ impl CallCommands {
             is_job: false,
             is_timed_out: false,
             commands: self.clone(),
-            command: request.execution.to_string(),
+            execution: request.execution.clone(),
             folder: ready.folder,
             end_note: ready.end_note,
             draft: ready.draft,
@@ -140,6 +145,10 @@ impl CallCommands {
         let session = &self.launcher.session;
         if !session.can_keep_jobs() {
             let message = "background jobs need a session; run the command in the foreground";
+            return Err(ToolError::invalid(ErrorReason::SchemaViolation, message));
+        }
+        if request.execution.outside_sandbox {
+            let message = "a job cannot run outside the sandbox; run it in the foreground";
             return Err(ToolError::invalid(ErrorReason::SchemaViolation, message));
         }
         let slot = session.jobs.reserve()?;
@@ -232,7 +241,7 @@ pub struct ForegroundCommand {
     is_job: bool,
     is_timed_out: bool,
     commands: CallCommands,
-    command: String,
+    execution: CommandExecution,
     folder: PathBuf,
     end_note: LastFolderFile,
     draft: Option<GitConfigDraft>,
@@ -286,15 +295,17 @@ impl ForegroundCommand {
 
     /// Turns the command into a job of its session, if that is its timeout action.
     pub fn become_job(&mut self) -> Option<Arc<Job>> {
-        if !self.commands.may_become_job() {
+        // What runs outside the sandbox ends with its call.
+        if !self.commands.may_become_job() || self.execution.outside_sandbox {
             return None;
         }
         let slot = self.commands.launcher.session.jobs.reserve().ok()?;
         self.is_job = true;
+        let command = self.execution.to_string();
         Some(slot.add_job(JobCandidate {
-            shown_command: self.commands.mask_command(&self.command),
+            shown_command: self.commands.mask_command(&command),
             call: self.commands.launcher.call.clone(),
-            command: std::mem::take(&mut self.command),
+            command,
             spill_file: self.spill.as_ref().and_then(SpillFile::create_if_possible),
             allowed: self.commands.tool_limits(),
             missing: std::mem::take(&mut self.missing),
@@ -317,6 +328,11 @@ impl ForegroundCommand {
         let (mut output, mut ended) =
             collected.map_err(|error| command_errors::output_error(&error))?;
         self.commands.usage.add_exit(&ended);
+        let has_failed = ended.why == ExitCause::Finished
+            && !self.execution.outside_sandbox
+            && sandbox_diagnosis::blames_sandbox(&ended, &network);
+        let failed = has_failed.then(|| self.execution.clone());
+        self.commands.launcher.session.record_sandbox_failure(failed);
         if ended.why == ExitCause::Killed && self.is_timed_out {
             ended.why = ExitCause::TimedOut;
         }

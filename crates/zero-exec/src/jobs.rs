@@ -93,6 +93,11 @@ impl JobTable {
         held.into_iter().chain(local).collect()
     }
 
+    /// Whether a job of this process runs.
+    pub fn has_running(&self) -> bool {
+        !self.list_running().is_empty()
+    }
+
     /// The jobs of this process that run.
     pub(crate) fn list_running(&self) -> Vec<Arc<Job>> {
         let is_running = |job: &&Arc<Job>| job.status() == JobStatus::Running;

@@ -133,6 +133,14 @@ impl CommandLauncher {
         execution: &CommandExecution,
         streams: StreamMode,
     ) -> Result<PreparedLaunch, ToolError> {
+        if execution.outside_sandbox && self.access == LaunchAccess::AsCommands {
+            // Nothing of its profile applies, so nothing has to be opened or watched for it.
+            let access = LaunchAccess::ReadOnly;
+            let launcher = Self { access, writable: Vec::new(), ..self.clone() };
+            let mut ready = launcher.prepare(workspace, execution, streams)?;
+            ready.facts.is_outside = true;
+            return Ok(ready);
+        }
         let start = self.session.begin_start();
         let start = start.map_err(|error| command_errors::temp_folder_error(&error))?;
         let tmp = &self.session.tmp;
@@ -209,7 +217,13 @@ impl CommandLauncher {
         };
         let network = given.network_use;
         let folder = folder.to_owned();
-        let facts = LaunchFacts { limits: self.limits, streams, tool: None, packages: caches };
+        let facts = LaunchFacts {
+            limits: self.limits,
+            streams,
+            tool: None,
+            packages: caches,
+            is_outside: false,
+        };
         Ok(PreparedLaunch { order, folder, end_note, watch, hidden, network, facts, draft, start })
     }
 }
@@ -265,7 +279,12 @@ impl PreparedLaunch {
     /// Starts the command in a sandbox that later commands may reuse.
     pub fn spawn(&self, timeout: Option<Duration>) -> Result<RunningCommand, ToolError> {
         let order = SpawnSpec { timeout, ..self.order.clone() };
-        shared_spawner()?.spawn(order).map_err(|error| command_errors::start_error(&error))
+        let spawner = shared_spawner()?;
+        let spawned = match self.facts.is_outside {
+            true => spawner.spawn_outside(order),
+            false => spawner.spawn(order),
+        };
+        spawned.map_err(|error| command_errors::start_error(&error))
     }
 
     /// Starts the command in a sandbox of its own.

@@ -48,7 +48,7 @@ mod write_failure;
 pub use call_usage_meter::CallUsageMeter;
 pub use command_policy::{CommandPolicy, DeniedChanges, DeniedFiles};
 pub use command_request::{CommandRequest, StreamMode};
-pub use command_settings::{CommandNetwork, CommandSettings, TimeoutAction};
+pub use command_settings::{CommandNetwork, CommandSettings, OutsideUse, TimeoutAction};
 pub use egress::{EgressConfig, EgressProxy, ResolverConfig};
 pub use foreground_command::{
     CallCommands, CommandDisposition, CommandOutcome, ForegroundCommand, OutputObservation,
@@ -68,20 +68,21 @@ pub use tracked_files::TrackedFileFinder;
 pub use tree_watch::{QuarantinedFile, TreeWatch, WatchReport};
 
 /// Holds the jobs that run: ends all other programs of this process, calls `detach` with the ids of
-/// the jobs, and returns when they have ended. Does nothing without such jobs, and ends at once if
-/// `detach` fails; [`end_all_programs`] then ends them.
+/// the jobs, and returns when they have ended. Jobs that created files which jobs may not create are
+/// not held. Does nothing without such jobs, and ends at once if `detach` fails;
+/// [`end_all_programs`] then ends them.
 pub fn hold_jobs(detach: impl FnOnce(&[String]) -> std::io::Result<()>) {
     if !zero_sandbox::detachable_process::can_detach() {
         return;
     }
-    let jobs = session_commands::end_all_but_jobs();
+    let jobs = session_commands::end_forbidden_jobs(session_commands::end_all_but_jobs());
     if jobs.is_empty() {
         return;
     }
     services::end_all_services();
     let ids: Vec<String> = jobs.iter().map(|job| job.id().to_owned()).collect();
     match detach(&ids) {
-        Ok(()) => session_commands::wait_for_jobs(&jobs),
+        Ok(()) => session_commands::wait_for_jobs(jobs),
         Err(error) => tracing::warn!(%error, "this process cannot hold its jobs"),
     }
 }
@@ -92,4 +93,5 @@ pub fn end_all_programs() {
     // Sessions wait for programs that are just starting, so services come second.
     session_commands::end_all_sessions();
     services::end_all_services();
+    jobs::JobRegistry::close_servers();
 }

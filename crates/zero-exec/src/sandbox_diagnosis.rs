@@ -43,6 +43,8 @@ pub struct LaunchFacts {
     pub tool: Option<ToolName>,
     /// The caches that it uses.
     pub packages: Option<Arc<PackageCaches>>,
+    /// Whether it runs outside the sandbox, so that the sandbox explains nothing.
+    pub is_outside: bool,
 }
 
 /// A command that has ended, and what its sandbox allowed.
@@ -150,8 +152,22 @@ const PRIVILEGED_WORK: &[&str] = &[
     "personality",
 ];
 
+/// The note of a command that ran outside the sandbox.
+const OUTSIDE_NOTE: &str = "it ran outside the sandbox, as the user allowed for this once";
+/// What the notes begin with that do not blame the sandbox: limits apply outside, too.
+const OTHER_NOTES: &[&str] = &["limits: ", "terminal: "];
+
+/// Whether one of these notes says that the sandbox made a command fail.
+pub(crate) fn blames_sandbox(exit: &CommandExit, notes: &[String]) -> bool {
+    let is_other = |note: &String| OTHER_NOTES.iter().any(|other| note.starts_with(other));
+    exit.exit_code.is_some_and(|code| code != 0) && notes.iter().any(|note| !is_other(note))
+}
+
 /// The explanations of why a command failed, or was slow, because of its sandbox.
 pub(crate) fn diagnose(command: &DiagnosisInput<'_>, output: &CollectedOutput) -> Vec<String> {
+    if command.facts.is_outside {
+        return vec![OUTSIDE_NOTE.to_owned()];
+    }
     // Each stream by itself: where both are mixed, a message of one may be cut by the other.
     let text = || {
         let streams = [&output.stderr, &output.stdout];
@@ -323,6 +339,7 @@ mod tests {
             streams,
             tool: ToolName::new("Bash").ok(),
             packages: None,
+            is_outside: false,
         };
         let command = DiagnosisInput {
             exit: &exit,

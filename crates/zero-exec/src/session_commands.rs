@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
+use zero_core::CommandExecution;
 use zero_sandbox::folder_lease::FolderLease;
 use zero_sandbox::{FileType, StateDir, Workspace, detachable_process, path_survey};
 
 use crate::jobs::monitored_command::MonitoredCommand;
-use crate::jobs::{Job, JobTable};
+use crate::jobs::{Job, JobStatus, JobTable};
 use crate::session_network::SessionNetwork;
 
 /// Subfolder of the state folder for temporary files, one folder per session.
@@ -19,6 +20,12 @@ pub const TMP_SHELF: &str = "tmp";
 const END_MAX: Duration = Duration::from_secs(10);
 /// How long a process holds jobs after its own end.
 const HELD_TIME_MAX: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+/// Pause before the first check of what held jobs created; each further one is twice as long.
+const CHECK_PAUSE_MIN: Duration = Duration::from_millis(250);
+/// Longest pause between two checks, unless a check takes long.
+const CHECK_PAUSE_MAX: Duration = Duration::from_secs(4);
+/// How much longer than a check the pause after it is at least.
+const CHECK_PAUSE_FACTOR: u32 = 20;
 
 /// The state that the commands of a session share.
 pub struct SessionCommands {
@@ -35,6 +42,8 @@ pub struct SessionCommands {
     open: Mutex<SessionResources>,
     /// Signals that a command is no longer about to start.
     started: Condvar,
+    /// The last command, if it failed because of the sandbox.
+    sandbox_failure: Mutex<Option<CommandExecution>>,
     /// The background jobs.
     pub jobs: JobTable,
 }
@@ -96,13 +105,40 @@ pub(crate) fn end_all_but_jobs() -> Vec<Arc<Job>> {
     live.iter().flat_map(|session| session.jobs.list_running()).collect()
 }
 
-/// Waits until these jobs have ended. Those that take longer than a week are killed.
-pub(crate) fn wait_for_jobs(jobs: &[Arc<Job>]) {
+/// Kills the jobs that created files which jobs may not create, and waits for their end. Returns
+/// those that go on.
+pub(crate) fn end_forbidden_jobs(jobs: Vec<Arc<Job>>) -> Vec<Arc<Job>> {
+    let (ended, others): (Vec<_>, Vec<_>) =
+        jobs.into_iter().partition(|job| job.kill_if_forbidden());
+    wait_for_end(&ended);
+    others.into_iter().filter(|job| job.status() == JobStatus::Running).collect()
+}
+
+/// Waits until these jobs have ended. Those that take longer than a week are killed, and those that
+/// create files which jobs may not create: the user works in the same folder meanwhile.
+pub(crate) fn wait_for_jobs(mut jobs: Vec<Arc<Job>>) {
     let until = Instant::now() + HELD_TIME_MAX;
-    for job in jobs {
-        if !job.wait(until.saturating_duration_since(Instant::now())) {
-            job.kill();
+    let mut pause = CHECK_PAUSE_MIN;
+    while let Some(first) = jobs.first() {
+        // The others are looked at afterwards.
+        first.wait(pause);
+        let begun = Instant::now();
+        if begun >= until {
+            jobs.iter().for_each(|job| job.kill());
+            return wait_for_end(&jobs);
         }
+        jobs = end_forbidden_jobs(jobs);
+        // A large folder takes long to check.
+        let shortest = CHECK_PAUSE_MAX.min(pause * 2);
+        pause = shortest.max(begun.elapsed() * CHECK_PAUSE_FACTOR);
+    }
+}
+
+/// Waits for jobs that were killed.
+fn wait_for_end(jobs: &[Arc<Job>]) {
+    let until = Instant::now() + END_MAX;
+    for job in jobs {
+        job.wait(until.saturating_duration_since(Instant::now()));
     }
 }
 
@@ -119,6 +155,7 @@ impl SessionCommands {
             network,
             open: Mutex::default(),
             started: Condvar::new(),
+            sandbox_failure: Mutex::default(),
             jobs: JobTable::default(),
         }
     }
@@ -133,6 +170,22 @@ impl SessionCommands {
     /// can hold it.
     pub(crate) fn can_keep_jobs(&self) -> bool {
         self.remembers || detachable_process::can_detach()
+    }
+
+    /// Records whether the last command failed because of the sandbox.
+    pub(crate) fn record_sandbox_failure(&self, failed: Option<CommandExecution>) {
+        let mut last = self.sandbox_failure.lock().unwrap_or_else(PoisonError::into_inner);
+        *last = failed.filter(|_| self.remembers);
+    }
+
+    /// Whether this command was the last one of the session, and failed because of the sandbox. The
+    /// failure counts once.
+    pub fn take_sandbox_failure(&self, execution: &CommandExecution) -> bool {
+        let mut last = self.sandbox_failure.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_same = |failed: &mut CommandExecution| {
+            (&failed.command, &failed.variables) == (&execution.command, &execution.variables)
+        };
+        last.take_if(is_same).is_some()
     }
 
     /// Where the next command starts, if not in the workspace's first folder.

@@ -28,7 +28,7 @@ use crate::command_policy::CommandPolicy;
 use crate::confined_git::ConfinedGit;
 use crate::git_facts::{self, RepositoryLocation};
 use crate::profile::CONFIGURED;
-use crate::profile::folder_scanner::{FolderScanResult, FolderScanner, WritableRoots};
+use crate::profile::folder_scanner::{FolderScanResult, FolderScanner, SettingPath, WritableRoots};
 use crate::profile::forbidden_path::UNHELD_ENTRIES_MAX;
 use crate::profile::git_repositories::{
     GitRepositories, REMOTE_FOLDERS, REMOTES, STAND_INS, find_repositories,
@@ -326,6 +326,23 @@ impl WatchedPath {
         quarantine::inspect(self.root(), &self.path)
     }
 
+    /// Where the state `after` differs from the one before, relative to the base folder.
+    fn find_change<'a>(&'a self, after: &'a EntryKind) -> Option<&'a Path> {
+        let relative = self.relative();
+        match (&self.before, after) {
+            (before, after) if before == after => None,
+            // A link that was there is now missing or something else.
+            (EntryKind::Link { at, .. }, _) => Some(at),
+            (_, EntryKind::Present) => Some(relative),
+            (_, EntryKind::Link { at, .. })
+                if at == relative || path_survey::exists(self.path()) =>
+            {
+                Some(at)
+            }
+            _ => None,
+        }
+    }
+
     /// The current state; an empty placeholder counts as missing.
     fn inspect_ignoring_placeholders(&self) -> EntryKind {
         match self.inspect() {
@@ -493,25 +510,52 @@ impl TreeWatch {
         report
     }
 
+    /// A forbidden file that exists while the command runs, if there is one. Changes nothing. Inside
+    /// repositories, files of git come and go while it works, so these are checked at the end only.
+    pub fn find_forbidden(&self) -> Option<PathBuf> {
+        let created = self.before.watched.iter().find_map(|watched| {
+            let now = watched.inspect_ignoring_placeholders();
+            watched.find_change(&now).map(|at| watched.root().join(at))
+        });
+        let deep = || {
+            let found = self.live.scanner.scan(&self.before.scope);
+            self.list_new_settings(&found).next().map(SettingPath::path)
+        };
+        let denied = || {
+            let before = self.before.denied_changes.as_ref()?;
+            let workspace = Workspace::open(&self.before.scope.roots, None).ok()?;
+            let now = self.policy.denied_changes(&workspace, DENIED_AFTER_MAX).unwrap_or_default();
+            now.paths.into_iter().find(|path| !before.contains(path))
+        };
+        created.or_else(deep).or_else(denied)
+    }
+
     /// Quarantines forbidden files that were created further down.
     fn quarantine_deep(&self, found: &FolderScanResult, report: &mut WatchReport) {
+        for setting in self.list_new_settings(found) {
+            self.quarantine(&setting.base, &setting.relative, setting.why, report);
+        }
+    }
+
+    /// The forbidden files further down that were not there before.
+    fn list_new_settings<'a>(
+        &self,
+        found: &'a FolderScanResult,
+    ) -> impl Iterator<Item = &'a SettingPath> {
         let start = &self.before.start;
         let QuarantineList { paths: gone, is_full } = start.quarantined_since();
         // Without the whole list, a path that was changed may have been quarantined before.
-        let is_gone = |path: &Path| {
+        let is_gone = move |path: &Path| {
             gone.contains(path)
                 || is_full
                     && path_survey::read_stamp(path)
                         .is_none_or(|stamp| stamp.is_changed_since(start.at))
         };
-        for setting in &found.settings {
+        found.settings.iter().filter(move |setting| {
             let path = setting.path();
             let was_there = self.before.deep.contains(&path) && !is_gone(&path);
-            if was_there || !self.is_new(&path) || self.policy.may_change(&path) {
-                continue;
-            }
-            self.quarantine(&setting.base, &setting.relative, setting.why, report);
-        }
+            !was_there && self.is_new(&path) && !self.policy.may_change(&path)
+        })
     }
 
     /// Quarantines new files that a rule denies commands to change. What existed is read-only.
@@ -688,21 +732,8 @@ impl TreeWatch {
 
     fn check_path(&self, watched: &WatchedPath, report: &mut WatchReport) {
         let (after, before) = (watched.inspect_ignoring_placeholders(), &watched.before);
-        if after == *before {
-            return;
-        }
-        let (root, relative) = (watched.root(), watched.relative());
-        let at = match (before, &after) {
-            // A link that was there is now missing or something else.
-            (EntryKind::Link { at, .. }, _) => at,
-            (_, EntryKind::Present) => relative,
-            (_, EntryKind::Link { at, .. })
-                if at == relative || path_survey::exists(watched.path()) =>
-            {
-                at
-            }
-            _ => return,
-        };
+        let root = watched.root();
+        let Some(at) = watched.find_change(&after) else { return };
         let first = report.quarantined.len();
         if path_survey::exists(&root.join(at)) && !self.quarantine(root, at, watched.why, report) {
             return;

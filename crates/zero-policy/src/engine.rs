@@ -441,6 +441,14 @@ impl<'a> RequestEvaluator<'a> {
                 ChangeScope::UnknownHosts,
             ));
         }
+        if execution.outside_sandbox {
+            let reason = "it asks to run outside the sandbox, where nothing confines it; no rule or mode can allow that".to_owned();
+            judged.push(EffectAssessment {
+                changes: ChangeScope::Unknown,
+                ..EffectAssessment::new("exec", execution.to_string(), Verdict::Ask, reason)
+                    .with_risk(RiskLevel::Critical)
+            });
+        }
         for judged in judged.iter_mut().skip(first) {
             judged.tree = Some(tree);
         }

@@ -14,6 +14,7 @@ mod chain_writer;
 mod connection_rows;
 mod day_reader;
 mod decision_fields;
+pub mod forward_rows;
 mod job_rows;
 mod log_expiry;
 mod log_head;
@@ -127,6 +128,10 @@ pub struct AuditRow {
     /// is `job`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<AuditJob>,
+    /// The forwarded port that the row describes; then the row is not a call, and `tool` is
+    /// `forward`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forward: Option<AuditForward>,
     /// The process that makes the call; only in a row with status `started`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process: Option<String>,
@@ -161,6 +166,7 @@ impl AuditRow {
             connection: None,
             service: None,
             job: None,
+            forward: None,
             process: None,
         }
     }
@@ -170,9 +176,10 @@ impl AuditRow {
         self.status == STARTED
     }
 
-    /// Whether the row describes a call, and not a connection, a service or a job.
+    /// Whether the row describes a call, and not a connection, a service, a job or a forwarded port.
     pub fn is_call(&self) -> bool {
-        self.connection.is_none() && self.service.is_none() && self.job.is_none()
+        let is_other = self.connection.is_some() || self.service.is_some();
+        !is_other && self.job.is_none() && self.forward.is_none()
     }
 
     /// The input that ran: rewritten by hooks, if they did that.
@@ -279,6 +286,17 @@ pub struct AuditHook {
     pub input: Option<Value>,
     /// Duration in microseconds, including waiting time.
     pub duration_us: u64,
+}
+
+/// What passed through a forwarded port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AuditForward {
+    /// Connections that were made.
+    pub connections: u64,
+    /// Bytes to the sandbox.
+    pub sent_bytes: u64,
+    /// Bytes from the sandbox.
+    pub received_bytes: u64,
 }
 
 /// One effect of a call.

@@ -9,10 +9,11 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use zero_core::text_shortening::shorten_end;
 use zero_core::{
-    CommandLimitChange, Effect, Effects, ErrorReason, PathZone, RiskLevel, TargetPath, ToolError,
-    ToolSpec,
+    CommandExecution, CommandLimitChange, Effect, Effects, ErrorReason, PathZone, RiskLevel,
+    TargetPath, ToolError, ToolSpec,
 };
 
+use zero_exec::OutsideUse;
 use zero_policy::{CommandAccess, HostName, PermissionMode};
 
 use crate::approver::{
@@ -36,6 +37,10 @@ use crate::redaction;
 use crate::secret_guard::mask_decision;
 use crate::tool::AnyPlan;
 use crate::tool_host::ToolHost;
+
+/// How a command could run outside the sandbox if nobody can be asked.
+const OUTSIDE_ADVICE: &str =
+    "run it in a terminal or an editor, where you are asked; nothing else can allow it";
 
 /// Most grants per answer: nobody reviews more before they answer.
 const GRANTS_PER_ANSWER_MAX: usize = 16;
@@ -157,6 +162,8 @@ impl ToolHost {
             decision.verdict == Verdict::Ask && !asked.hooks.asks() && asked.carried.is_empty();
         let decision = asked.hooks.apply_to(decision);
         let decision = self.secrets.tighten(decision, asked.carried);
+        let outside = find_outside_command(asked.effects);
+        let decision = if outside.is_some() { tighten_outside(decision) } else { decision };
         let (decision, hidden_secrets) =
             self.secrets.hide_files(decision, &*self.policy, &granted).await;
         // What the user is shown has no value of a file that is changed, either.
@@ -175,6 +182,9 @@ impl ToolHost {
                 message,
                 asked.file(&decision),
             ));
+        }
+        if let Some(execution) = outside {
+            self.refuse_outside(session, &asked, execution, &decision)?;
         }
         let whole_tool = tool_scope(&asked.spec.name);
         if let Some(rejection) = rejected.iter().find(|rejection| rejection.grant == whole_tool) {
@@ -202,7 +212,9 @@ impl ToolHost {
         if may_look {
             check()?;
         }
-        self.refuse_unwritable(session, &title, &decision)?;
+        if outside.is_none() {
+            self.refuse_unwritable(session, &title, &decision)?;
+        }
         cx.prefetch_buffers(asked.effects).await;
         if may_look {
             catch_panics(|| asked.plan.rehearse(cx))?;
@@ -232,6 +244,9 @@ impl ToolHost {
             denial_error(&decision, ErrorReason::NoApprover, message, asked.file(&decision))
         };
         let Some(approver) = &session.approver else { return Err(nobody(&self.how_to_allow)) };
+        if outside.is_some() && !approver.is_person() {
+            return Err(nobody(OUTSIDE_ADVICE));
+        }
         let can_stand = session.is_persistent()
             && offered.len() <= GRANTS_PER_ANSWER_MAX
             && session.grants.has_room(offered.len());
@@ -251,8 +266,10 @@ impl ToolHost {
             judged: shown.effects,
             grants: if can_stand { offered.clone() } else { Vec::new() },
             rule_owners,
-            can_edit_command: asked.command_edit.is_offered(),
-            can_reject_tool: session.is_persistent() && session.grants.has_room(1),
+            can_edit_command: asked.command_edit.is_offered() && outside.is_none(),
+            can_reject_tool: session.is_persistent()
+                && session.grants.has_room(1)
+                && outside.is_none(),
             preview: catch_panics(|| Ok(asked.plan.preview(cx)))?,
             rewritten: asked.hooks.rewritten_input().cloned(),
             withdrawal: WithdrawalNote::default(),
@@ -260,7 +277,7 @@ impl ToolHost {
         };
         question.mask_secrets(&secrets);
         if let Some(how_to_allow) = approver.unreachable_hint(&question) {
-            return Err(nobody(&how_to_allow));
+            return Err(nobody(if outside.is_some() { OUTSIDE_ADVICE } else { &how_to_allow }));
         }
         let waiting = user_wait.start();
         let reply = tokio::select! {
@@ -311,6 +328,26 @@ impl ToolHost {
             None => format!("{title}: {REJECTED_BY_USER}"),
         };
         Err(denial_error(&decision, ErrorReason::Rejected, message, asked.file(&decision)))
+    }
+
+    /// Fails if a command may not be asked about: only the last command of the session can run outside
+    /// the sandbox, if it failed because of the sandbox.
+    fn refuse_outside(
+        &self,
+        session: &ToolHostSession,
+        asked: &AuthorizationRequest<'_>,
+        execution: &CommandExecution,
+        decision: &PolicyDecision,
+    ) -> Result<(), ToolError> {
+        let why = if self.commands.settings.outside == OutsideUse::Never {
+            "`sandbox.outside` is \"never\" in the settings; do without, or ask the user to run it"
+        } else if !session.commands.take_sandbox_failure(execution) {
+            "a command can run outside the sandbox only if it was the last command of this session and failed because of the sandbox; run it inside first, with the same text"
+        } else {
+            return Ok(());
+        };
+        let message = format!("{}: denied, because {why}", asked.title);
+        Err(denial_error(decision, ErrorReason::Denied, message, None))
     }
 
     /// Applies the rules alone; fails if they deny the call.
@@ -439,6 +476,18 @@ impl ToolHost {
                 && self.policy.may_read(tool, &written, path.canonical())
         })
     }
+}
+
+/// The command of a call that is to run outside the sandbox.
+fn find_outside_command(effects: &Effects) -> Option<&CommandExecution> {
+    effects.iter().filter_map(Effect::execution).find(|execution| execution.outside_sandbox)
+}
+
+/// Whatever a policy says, a command that is to run outside the sandbox is a critical question, and
+/// no answer to it is stored.
+fn tighten_outside(decision: PolicyDecision) -> PolicyDecision {
+    let verdict = decision.verdict.max(Verdict::Ask);
+    PolicyDecision { verdict, risk: RiskLevel::Critical, grants: Vec::new(), ..decision }
 }
 
 /// The first path whose decision equals that of the whole call.

@@ -203,6 +203,11 @@ impl ToolHostSession {
         }
     }
 
+    /// Whether a background job that it started runs in this process.
+    pub fn has_running_jobs(&self) -> bool {
+        self.commands.jobs.has_running()
+    }
+
     /// Its id; `None` for single calls.
     pub fn id(&self) -> Option<&SessionId> {
         self.id.as_ref()

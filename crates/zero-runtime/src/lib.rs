@@ -92,6 +92,6 @@ pub use web::{CallWebAccess, NetworkGuard};
 pub use zero_exec::services::{ServiceHandle, ServiceLauncher, ServiceRequest};
 pub use zero_exec::{
     CommandDisposition, CommandNetwork, CommandOutcome, CommandRequest, CommandSettings,
-    LaunchAccess, QuarantinedFile, ResolverConfig, SandboxProbeReport, ShellEndFolder, StreamMode,
-    TimeoutAction, WatchReport,
+    LaunchAccess, OutsideUse, QuarantinedFile, ResolverConfig, SandboxProbeReport, ShellEndFolder,
+    StreamMode, TimeoutAction, WatchReport,
 };

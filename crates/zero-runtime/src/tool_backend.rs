@@ -69,6 +69,11 @@ pub trait ToolBackend: Send + Sync {
         Box::pin(std::future::ready(None))
     }
 
+    /// Whether background jobs run that end with the backend.
+    fn has_running_jobs(&self) -> bool {
+        false
+    }
+
     /// Where they are, for people: `this machine`, or a client's name.
     fn location(&self) -> String;
 
@@ -214,9 +219,10 @@ pub trait ToolBackendFactory: Send + Sync {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    /// Removes the results of a session that were too large for its transcript, when the session
-    /// is reset or deleted. What cannot be removed is logged.
-    fn remove_results(&self, _session: &SessionId) -> BoxFuture<'_, ()> {
+    /// Ends the background jobs of a session that is reset or deleted, whichever process of this
+    /// machine holds them, and removes the results that were too large for its transcript. What
+    /// fails is logged.
+    fn discard_session(&self, _session: &SessionId) -> BoxFuture<'_, ()> {
         Box::pin(std::future::ready(()))
     }
 }

@@ -8,7 +8,7 @@ mod dispatch_flag;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-use crate::{confinement, shared_network, spawner};
+use crate::{confinement, network_connector, shared_network, spawner};
 pub use dispatch_flag::can_run_helper;
 
 /// The `argv[0]` of the init process of a sandbox.
@@ -29,6 +29,7 @@ fn run_helper(name: &OsStr, mut args: impl Iterator<Item = OsString>) -> Option<
     match Path::new(name).file_name()?.to_str()? {
         SANDBOX_INIT_ARGV0 => Some(confinement::sandbox_init::run(args.next())),
         shared_network::ARGV0 => Some(shared_network::run_helper(args.next())),
+        network_connector::ARGV0 => Some(network_connector::run_helper()),
         spawner::ARGV0 => Some(spawner::server::main(0)),
         _ => None,
     }

@@ -78,6 +78,13 @@ impl SandboxLayers {
         self
     }
 
+    /// The same layers without a filter of system calls.
+    #[must_use]
+    pub fn without_seccomp(mut self) -> Self {
+        self.seccomp = Err(MissingLayer { why: "seccomp is disabled".to_owned(), fix: None });
+        self
+    }
+
     /// One row per layer, for `zero doctor`.
     pub fn report(&self) -> Vec<LayerReport> {
         vec![

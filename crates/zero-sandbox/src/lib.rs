@@ -39,8 +39,12 @@ mod kernel_file;
 pub mod layer_probe;
 #[cfg(target_os = "linux")]
 mod limit_watchdog;
+#[cfg(target_os = "linux")]
+pub mod listening_ports;
 pub mod locked_line;
 pub mod machine_resources;
+#[cfg(target_os = "linux")]
+pub mod network_connector;
 pub mod open_beneath;
 pub mod open_file_limit;
 #[cfg(target_os = "linux")]

@@ -28,6 +28,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
+use serde::{Deserialize, Serialize};
 
 use crate::confinement::gaps;
 use crate::helper_process;
@@ -230,17 +231,24 @@ pub(crate) struct NetworkEntryHandles {
 
 /// Which network namespace something is in. Valid as long as a process or a handle keeps the
 /// namespace: the kernel may use the number again afterwards.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct NetworkIdentity {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct NetworkIdentity {
     device: u64,
     inode: u64,
+}
+
+impl NetworkIdentity {
+    /// The identity in the facts about the file of a namespace.
+    pub(crate) fn from_stat(facts: &rustix::fs::Stat) -> Self {
+        Self { device: facts.st_dev, inode: facts.st_ino }
+    }
 }
 
 impl NetworkEntryHandles {
     /// The network that they lead to.
     pub(crate) fn identity(&self) -> io::Result<NetworkIdentity> {
         let facts = rustix::fs::fstat(&self.net)?;
-        Ok(NetworkIdentity { device: facts.st_dev, inode: facts.st_ino })
+        Ok(NetworkIdentity::from_stat(&facts))
     }
 
     pub(crate) fn new(net: OwnedFd) -> io::Result<Self> {

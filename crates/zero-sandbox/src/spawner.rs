@@ -38,7 +38,7 @@ use std::time::{Duration, Instant};
 use crate::cgroup::{CgroupParents, CommandCgroups};
 use crate::confinement::ConfinementGap;
 use crate::layer_probe::SandboxLayers;
-use crate::profile::{CommandSpec, NetworkAccess, ProcessLimits, SandboxProfile};
+use crate::profile::{CommandSpec, NetworkAccess, ProcessLimits, SandboxProfile, SandboxProperty};
 use crate::running_command::{LimitsReport, ParentStdio, RunningCommand};
 use crate::shared_network::SharedNetwork;
 use message::{LaunchFailure, LaunchStep, SpawnSpecMessage, SpawnerReply, SpawnerRequest};
@@ -230,16 +230,46 @@ impl Spawner {
         self.spawn_with_request(|like, _| SpawnerRequest::Single { like }, Duration::ZERO, order)
     }
 
+    /// Starts a command outside the sandbox, because a person decided so: of its profile, only the
+    /// limits and the folder for temporary files apply.
+    pub fn spawn_outside(&self, order: SpawnSpec) -> Result<RunningCommand, SpawnError> {
+        let profile = SandboxProfile {
+            writable: Vec::new(),
+            changeable: Vec::new(),
+            protected: Vec::new(),
+            protected_files: Vec::new(),
+            masked: Vec::new(),
+            readable: Vec::new(),
+            network: NetworkAccess::Host,
+            weaknesses: SandboxProperty::ALL.to_vec(),
+            ..order.profile
+        };
+        self.spawn_with_layers(
+            |like, _| SpawnerRequest::Single { like },
+            (Duration::ZERO, LayerSelection::Nothing),
+            SpawnSpec { profile, net: None, ..order },
+        )
+    }
+
     fn spawn_with_request(
         &self,
         request: impl FnOnce(u64, bool) -> SpawnerRequest,
         ready_for: Duration,
         order: SpawnSpec,
     ) -> Result<RunningCommand, SpawnError> {
+        self.spawn_with_layers(request, (ready_for, self.settings.layers), order)
+    }
+
+    fn spawn_with_layers(
+        &self,
+        request: impl FnOnce(u64, bool) -> SpawnerRequest,
+        (ready_for, layers): (Duration, LayerSelection),
+        order: SpawnSpec,
+    ) -> Result<RunningCommand, SpawnError> {
         let SpawnSpec { command, profile, stdio, timeout, net } = order;
         let net = net.filter(|_| profile.network == NetworkAccess::Loopback);
         let command = program_lookup::resolve_program(command)?;
-        let SpawnerSettings { limits_by, layers, .. } = self.settings;
+        let SpawnerSettings { limits_by, .. } = self.settings;
         let joins = net.is_some();
         let request = &request(sandbox_key(&profile, limits_by, layers), joins);
         let stood_in = Vec::new();

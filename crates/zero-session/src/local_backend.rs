@@ -309,6 +309,10 @@ impl ToolBackend for LocalToolBackend {
         Box::pin(async move { tokio::task::spawn_blocking(inspect).await.ok().flatten() })
     }
 
+    fn has_running_jobs(&self) -> bool {
+        self.alive.session.has_running_jobs()
+    }
+
     fn location(&self) -> String {
         "this machine".to_owned()
     }

@@ -4,7 +4,7 @@ use zero_core::HostLimits;
 use zero_policy::PermissionMode;
 
 use crate::mcp_servers::TOOL_SCHEMA_BUDGET;
-use crate::{files, secrets, settings_schema};
+use crate::{files, sandbox, secrets, settings_schema};
 
 /// The default of a key as a user would write it; `None` if there is none, so that what it is about
 /// is off or absent.
@@ -20,6 +20,7 @@ pub fn default_value(key: &str) -> Option<String> {
         secrets::MASK_KEY | secrets::REMEMBER_KEY => "true",
         files::BACKUP_KEY => "false",
         "bash.on-timeout" => "kill",
+        sandbox::OUTSIDE_KEY => "ask",
         "mcp.toolSchemaBudget" => return Some(TOOL_SCHEMA_BUDGET.to_string()),
         "agent" => "main",
         "acp.overlap" => "queue",

@@ -59,6 +59,13 @@ impl SettingsMerger {
                 SettingsEntryState::OnlyYours
             }
             key if trusted && is_extensible_list(key) => SettingsEntryState::Active,
+            // What any file forbids stays forbidden.
+            sandbox::OUTSIDE_KEY if entry.value == sandbox::OUTSIDE_NEVER => {
+                self.override_earlier(&entry.key);
+                SettingsEntryState::Active
+            }
+            sandbox::OUTSIDE_KEY if entry.layer.is_in_workspace() => SettingsEntryState::OnlyYours,
+            sandbox::OUTSIDE_KEY => SettingsEntryState::Active,
             "bash.on-timeout" if trusted || entry.value == "kill" => {
                 self.override_earlier(&entry.key);
                 SettingsEntryState::Active
@@ -391,6 +398,30 @@ mod tests {
                     "project:1 secrets.files \"c\" Active",
                     "project:1 secrets.except \"d\" OnlyYours",
                     "project:1 secrets.remember false OnlyYours",
+                ],
+            );
+        }
+    }
+
+    #[test]
+    fn project_can_only_forbid_commands_outside_the_sandbox() {
+        let text = |value: &str| format!(r#"{{"sandbox": {{"outside": "{value}"}}}}"#);
+        let (ask, never) = (text("ask"), text("never"));
+        for trust in [TrustState::Never, TrustState::assumed()] {
+            check(
+                &[(SettingsLayerKind::User, &never), (SettingsLayerKind::Project, &ask)],
+                trust.clone(),
+                &[
+                    "user:1 sandbox.outside \"never\" Active",
+                    "project:1 sandbox.outside \"ask\" OnlyYours",
+                ],
+            );
+            check(
+                &[(SettingsLayerKind::User, &ask), (SettingsLayerKind::Project, &never)],
+                trust,
+                &[
+                    "user:1 sandbox.outside \"ask\" Overridden",
+                    "project:1 sandbox.outside \"never\" Active",
                 ],
             );
         }

@@ -35,6 +35,10 @@ pub struct SandboxSettings {
     /// doctor` lists them.
     #[schemars(schema_with = "weaker_schema")]
     weaker: Vec<String>,
+    /// Whether you can be asked to run a command outside the sandbox that failed because of it: `ask`,
+    /// or `never`. Settings of a project can only forbid it.
+    #[schemars(schema_with = "outside_schema")]
+    outside: Option<String>,
 }
 
 /// Settings of the Bash tool.
@@ -52,9 +56,18 @@ fn weaker_schema(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "array", "items": {"type": "string", "enum": SandboxProperty::ALL.map(SandboxProperty::as_str)}})
 }
 
+fn outside_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "string", "enum": ["ask", OUTSIDE_NEVER]})
+}
+
 fn on_timeout_schema(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "string", "enum": ["kill", "job"]})
 }
+
+/// Whether commands may run outside the sandbox, after a question.
+pub(crate) const OUTSIDE_KEY: &str = "sandbox.outside";
+/// The value that forbids it.
+pub(crate) const OUTSIDE_NEVER: &str = "never";
 
 /// The lists of this section.
 pub const LISTS: [&str; 6] = [

@@ -218,7 +218,12 @@ pub fn known_keys() -> Vec<SettingsKey> {
         .chain(secrets::LISTS)
         .chain([secrets::MASK_KEY, secrets::REMEMBER_KEY])
         .chain(hooks::LISTS)
-        .chain(["bash.on-timeout", files::BACKUP_KEY, "mcp.toolSchemaBudget"]);
+        .chain([
+            sandbox::OUTSIDE_KEY,
+            "bash.on-timeout",
+            files::BACKUP_KEY,
+            "mcp.toolSchemaBudget",
+        ]);
     let closed = closed.chain(COMMAND_LINES).chain(["model", "agent"]);
     let closed =
         closed.chain(gateway::KEYS).chain(gateway::REMOTE_KEYS).chain(acp::KEYS).chain(web::KEYS);

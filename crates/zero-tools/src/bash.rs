@@ -75,6 +75,10 @@ pub struct BashArgs {
     /// only the hosts that it names, if it failed because of that.
     #[serde(default)]
     network_access: bool,
+    /// Run it outside the sandbox, if it was the last command and failed because of the sandbox, and
+    /// nothing inside helps. The user is always asked, and may switch it off.
+    #[serde(default)]
+    outside_sandbox: bool,
     /// What the command does, in five to ten words.
     description: Option<String>,
 }
@@ -127,7 +131,11 @@ pub struct BashPlan {
 impl BashPlan {
     fn title(&self) -> String {
         let title = command_title(self.description.as_deref(), &self.execution.to_string());
-        if self.run_in_background { format!("{title} in the background") } else { title }
+        match (self.execution.outside_sandbox, self.run_in_background) {
+            (true, _) => format!("{title} outside the sandbox"),
+            (false, true) => format!("{title} in the background"),
+            (false, false) => title,
+        }
     }
 
     fn request(&self) -> CommandRequest {
@@ -182,6 +190,10 @@ impl Tool for BashTool {
             return Err(ToolError::invalid(ErrorReason::SchemaViolation, message));
         }
         check_texts(&args)?;
+        if args.outside_sandbox && args.run_in_background {
+            let message = "`outside_sandbox` and `run_in_background` exclude each other: what runs outside the sandbox ends with its call";
+            return Err(ToolError::invalid(ErrorReason::SchemaViolation, message));
+        }
         let command = match args.args {
             None => CommandLine::Shell(args.command),
             Some(rest) => CommandLine::Program([vec![args.command], rest].concat()),
@@ -197,6 +209,7 @@ impl Tool for BashTool {
             variables: args.env.into_iter().collect(),
             write_access: args.write_access,
             network_access: args.network_access,
+            outside_sandbox: args.outside_sandbox,
         };
         Ok(BashPlan {
             execution,
@@ -250,6 +263,12 @@ impl Tool for BashTool {
         }
         if plan.execution.network_access {
             lines.push("with access to every host that commands may reach".to_owned());
+        }
+        if plan.execution.outside_sandbox {
+            lines.push(
+                "OUTSIDE THE SANDBOX: nothing confines it. It can read and change every file that you can, and connect to every host. Only its limits and its timeout apply."
+                    .to_owned(),
+            );
         }
         if plan.run_in_background {
             lines.push("in the background".to_owned());

@@ -10,6 +10,7 @@ pub mod login;
 pub mod mcp;
 pub mod memory;
 pub mod policy;
+pub mod ports;
 mod prune;
 pub mod run;
 pub mod sessions;
@@ -42,6 +43,7 @@ pub use self::policy::{
     PolicyCheckArgs, PolicyCommand, PolicyContextArgs, PolicyExplainArgs, PolicySimulateArgs,
     PolicyTestArgs,
 };
+pub use self::ports::{PortsArgs, PortsCommand, PortsForwardArgs, PortsListArgs};
 pub use self::prune::PruneArgs;
 pub use self::run::RunArgs;
 pub use self::sessions::SessionsCommand;
@@ -167,6 +169,8 @@ pub enum CliCommand {
         #[command(subcommand)]
         command: JobsCommand,
     },
+    /// List the ports of servers in sandboxes, and forward one to this machine
+    Ports(PortsArgs),
     /// Remove old sessions and other data, and give free space back
     Prune(PruneArgs),
     /// Run the gateway, which stores sessions and runs agents for clients

@@ -21,6 +21,7 @@ mod policy_check;
 mod policy_explain;
 mod policy_simulate;
 mod policy_test;
+mod ports;
 mod prune;
 mod run;
 mod sessions;
@@ -67,6 +68,7 @@ pub(crate) fn run(app: &AppContext, cli: Cli) -> anyhow::Result<ExitOutcome> {
         Some(CliCommand::Run(args)) => run::run(app, &args),
         Some(CliCommand::Sessions { command }) => sessions::run(app, &command),
         Some(CliCommand::Jobs { command }) => jobs::run(app, &command),
+        Some(CliCommand::Ports(args)) => ports::run(app, &args),
         Some(CliCommand::Prune(args)) => prune::run(app, &args),
         Some(CliCommand::Gateway(args)) => gateway::run(app, &args),
         Some(CliCommand::Mcp(args)) => mcp::run(app, &args),

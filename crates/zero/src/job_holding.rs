@@ -21,24 +21,28 @@ pub(crate) fn prepare(args: &[OsString]) {
 
 /// If jobs run, ends the command with its exit code, and returns when the jobs have ended.
 pub(crate) fn hold_jobs(app: &AppContext, outcome: ExitOutcome) {
+    if outcome == ExitOutcome::Interrupted {
+        // The user ended it, and everything that it started.
+        return;
+    }
     zero_exec::hold_jobs(|ids| {
-        if app.terminal.err.is_terminal() {
-            let (list, verb) = (ids.join(", "), if ids.len() == 1 { "runs" } else { "run" });
-            app.terminal.print_note(&format!(
-                "{list} still {verb} in the background; `zero jobs` lists and ends jobs"
-            ));
-        }
+        let (list, verb) = (ids.join(", "), if ids.len() == 1 { "runs" } else { "run" });
+        app.terminal.print_note(&format!(
+            "{list} still {verb} in the background; `zero jobs` lists and ends jobs"
+        ));
         // Whatever is buffered belongs to the terminal that is left now.
         let _ = std::io::stdout().flush();
         detachable_process::detach(outcome.code())
     });
 }
 
-/// Whether a command line can start jobs that outlive it: a call that asks for it or whose input is
-/// not known yet. Jobs of `zero run` end with the prompt, so that nothing that a model started stays.
+/// Whether a command line can start jobs that outlive it: a prompt, or a call that asks for it or
+/// whose input is not known yet.
 fn can_start_jobs(args: &[OsString]) -> bool {
+    let args = crate::insert_run(args.to_vec());
     let words: Vec<&str> = args.iter().skip(1).filter_map(|word| word.to_str()).collect();
     match &words[..] {
+        ["run", ..] => true,
         ["tools", "call", rest @ ..] => {
             rest.iter().any(|word| *word == "-" || word.contains("background"))
         }
@@ -56,7 +60,8 @@ mod tests {
             let args: Vec<OsString> = line.split(' ').map(OsString::from).collect();
             assert_eq!(can_start_jobs(&args), expected, "{line}");
         };
-        check("zero run hello", false);
+        check("zero run hello", true);
+        check("zero -- hello", true);
         check("zero tools call Bash {\"run_in_background\":true}", true);
         check("zero tools call run_shell_command {\"is_background\":true} --dialect qwen", true);
         check("zero tools call Bash -", true);

@@ -6,10 +6,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
 use zero_acp::{ClientTool, SessionMcpServer};
 use zero_core::event::{ApprovalRequest, ApprovalSubject};
 use zero_core::{CLIENT_TOOL_SOURCE, SessionId};
+use zero_exec::jobs::JobRegistry;
 use zero_gateway::MetricsSource;
 use zero_lsp::LanguageServers;
 use zero_mcp::client::McpServerSet;
@@ -46,6 +48,9 @@ use crate::terminal::{AnswerSource, PromptTurn, escape_line};
 const HOW_TO_ALLOW: &str = "use a client that can ask for approval, or choose another mode";
 /// Advice for calls denied because `zero run` has no terminal to ask on.
 const HOW_TO_ALLOW_IN_RUN: &str = "pass `--yes`, or run it in a terminal to be asked";
+
+/// How long the end of a job of a session that is over is waited for.
+const JOB_END_MAX: Duration = Duration::from_secs(10);
 
 /// Opens tool backends for sessions. Sessions of the same folder share a host while its settings stay
 /// the same, unless MCP servers provide tools: these ask the user of one session.
@@ -301,14 +306,17 @@ impl ToolBackendFactory for LocalToolBackendFactory {
         })
     }
 
-    fn remove_results(&self, session: &SessionId) -> BoxFuture<'_, ()> {
+    fn discard_session(&self, session: &SessionId) -> BoxFuture<'_, ()> {
         let (app, session) = (self.0.app.clone(), session.clone());
         let removing = tokio::task::spawn_blocking(move || {
-            let removed = app
-                .config
-                .state_dir()
-                .map_err(anyhow::Error::from)
-                .and_then(|state| Ok(session_results::remove(&state, &session)?));
+            let removed = app.config.state_dir().map_err(anyhow::Error::from).and_then(|state| {
+                // They write their output there.
+                let jobs = JobRegistry::open(&state).kill_session(session.as_str(), JOB_END_MAX);
+                for job in jobs {
+                    tracing::warn!(%session, job = job.id(), "a job of a session does not end");
+                }
+                Ok(session_results::remove(&state, &session)?)
+            });
             if let Err(error) = removed {
                 tracing::warn!(%session, %error, "results of a session could not be removed");
             }

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use zero_core::{ErrorReason, ToolError};
+use zero_sandbox::listening_ports::ListeningPort;
 
 use super::job_protocol::{JobAction, WAIT_MAX};
 use super::job_record::{JobEnd, JobRecord, JobState};
@@ -53,6 +54,12 @@ impl HeldJob {
         };
         self.lock().unread_bytes = 0;
         output.into_chunks()
+    }
+
+    /// The ports on which its processes listen.
+    pub(super) fn list_ports(&self) -> Vec<ListeningPort> {
+        let response = self.registry.ask(&self.holder, &self.id, JobAction::ListPorts);
+        response.map(|response| response.ports).unwrap_or_default()
     }
 
     /// Writes a text to the job's standard input.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use zero_core::{CallId, ErrorReason, ToolError};
 use zero_sandbox::ConfinementGap;
+use zero_sandbox::listening_ports::ListeningPort;
 use zero_sandbox::running_command::{CommandExit, ExitCause};
 
 use super::held_job::HeldJob;
@@ -166,6 +167,14 @@ impl Job {
         }
     }
 
+    /// The ports on which its processes listen, in the network of its sandbox.
+    pub fn list_ports(&self) -> Vec<ListeningPort> {
+        match &self.source {
+            JobSource::Local(local) => local.watched.list_ports(),
+            JobSource::Held(held) => held.list_ports(),
+        }
+    }
+
     /// Writes a text to the job's standard input.
     pub fn send(&self, text: &str) -> Result<(), ToolError> {
         let failed = |what: &str| {
@@ -193,6 +202,14 @@ impl Job {
         match &self.source {
             JobSource::Local(local) => local.watched.kill(),
             JobSource::Held(held) => held.kill(),
+        }
+    }
+
+    /// Kills a job of this process if a file exists that it may not create. Returns whether it did.
+    pub(crate) fn kill_if_forbidden(&self) -> bool {
+        match &self.source {
+            JobSource::Local(local) => local.watched.kill_if_forbidden(),
+            JobSource::Held(_) => false,
         }
     }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use zero_core::ToolError;
+use zero_sandbox::listening_ports::ListeningPort;
 
 use super::job_record::{JobOutput, JobState};
 
@@ -41,6 +42,8 @@ pub(super) enum JobAction {
     AwaitEnd { ms: u64 },
     /// Kill it.
     Kill,
+    /// List the ports on which its processes listen.
+    ListPorts,
     /// Write a text to its standard input.
     Send { text: String },
 }
@@ -51,6 +54,9 @@ pub(super) struct JobResponse {
     pub(super) state: Option<JobState>,
     #[serde(default)]
     pub(super) output: JobOutput,
+    /// The ports that were asked for.
+    #[serde(default)]
+    pub(super) ports: Vec<ListeningPort>,
     /// Why the action failed.
     #[serde(default)]
     pub(super) error: Option<ToolError>,

@@ -60,6 +60,16 @@ impl JobRegistry {
         registry
     }
 
+    /// Stops answering other processes about jobs of this one, which have ended. A thread that
+    /// answers somebody may still use a registry, so dropping it is not enough.
+    pub(crate) fn close_servers() {
+        let open: Vec<Arc<Self>> = {
+            let open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+            open.iter().filter_map(Weak::upgrade).collect()
+        };
+        open.iter().for_each(|registry| drop(registry.lock_server().take()));
+    }
+
     /// All known jobs, oldest first.
     pub fn list(self: &Arc<Self>) -> io::Result<Vec<JobRecord>> {
         let ids = self.list_ids()?;
@@ -81,6 +91,19 @@ impl JobRegistry {
     pub fn open_job(self: &Arc<Self>, record: JobRecord) -> Arc<Job> {
         let held = HeldJob::open(Arc::clone(self), &record);
         Arc::new(Job::from_record(record, held))
+    }
+
+    /// Kills the jobs of a session that is over, whichever process holds them, and waits for their
+    /// end, each for at most `limit`. Returns those that have not ended.
+    pub fn kill_session(self: &Arc<Self>, session: &str, limit: Duration) -> Vec<Arc<Job>> {
+        let mut records = self.list().unwrap_or_default();
+        records.retain(|record| {
+            record.end.is_none() && record.owner.session.as_deref() == Some(session)
+        });
+        let jobs: Vec<Arc<Job>> = records.into_iter().map(|record| self.open_job(record)).collect();
+        // First all of them, so that none goes on while another is waited for.
+        jobs.iter().for_each(|job| job.kill());
+        jobs.into_iter().filter(|job| !job.wait(limit)).collect()
     }
 
     /// Reserves an id, and makes sure that other processes can ask this one.

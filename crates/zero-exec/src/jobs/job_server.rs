@@ -95,6 +95,7 @@ impl ServedJobs {
             }
             JobAction::AwaitProgress { ms } => job.wait_output(limit(ms)),
             JobAction::AwaitEnd { ms } => _ = job.wait(limit(ms)),
+            JobAction::ListPorts => response.ports = job.list_ports(),
             JobAction::Kill => job.kill(),
             JobAction::Send { text } => response.error = job.send(&text).err(),
         }

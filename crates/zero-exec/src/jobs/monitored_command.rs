@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 use zero_policy::WriteScope;
+use zero_sandbox::listening_ports::{ListeningPort, list_listening_ports};
 use zero_sandbox::output_collector::{CollectedOutput, OutputCollector, OutputStream};
 use zero_sandbox::running_command::{CommandExit, KillHandle, KillReason, RunningCommand};
 
@@ -97,6 +98,8 @@ pub enum CommandInput {
 
 /// A monitored command.
 pub struct MonitoredCommand {
+    /// The process at the top of its tree.
+    pid: i32,
     killer: KillHandle,
     input: Option<SyncSender<Vec<u8>>>,
     state: Mutex<MonitorState>,
@@ -106,6 +109,8 @@ pub struct MonitoredCommand {
     /// Wakes everybody who waits for output or the end.
     progress: Notify,
     started: Instant,
+    /// Taken when the command ends.
+    watch: Mutex<Option<TreeWatch>>,
 }
 
 #[derive(Default)]
@@ -114,6 +119,8 @@ struct MonitorState {
     permit: Option<HeldPermit>,
     network: NetworkUseGuard,
     end_hook: Option<EndHook>,
+    /// Why it was ended before its time.
+    stop_note: Option<String>,
     finish: Option<CommandEnding>,
 }
 
@@ -174,6 +181,7 @@ impl MonitoredCommand {
             CommandInput::Nothing => None,
         };
         let watched = Arc::new(Self {
+            pid: running.pid,
             killer: running.kill_handle(),
             input,
             state: Mutex::new(MonitorState { permit, network, ..MonitorState::default() }),
@@ -181,6 +189,7 @@ impl MonitoredCommand {
             ended_later: Notify::new(),
             progress: Notify::new(),
             started: Instant::now(),
+            watch: Mutex::new(Some(watch)),
         });
         let watcher = Arc::clone(&watched);
         collector.gate = Some(watch.output_gate());
@@ -200,13 +209,39 @@ impl MonitoredCommand {
             let collected = catch_unwind(collect).unwrap_or_else(|_| Err(read_error()));
             // No process of the command may be left when it counts as ended.
             drop(running);
-            let watch_report = catch_unwind(AssertUnwindSafe(|| watch.finish()))
-                .unwrap_or_else(|_| WatchReport::new_unfinished());
-            let sandbox =
-                SandboxFacts { writes, location: watch.location().clone(), hidden, facts };
+            let (watch_report, location) = watcher.finish_watch();
+            let sandbox = SandboxFacts { writes, location, hidden, facts };
             watcher.finish(collected, watch_report, &sandbox);
         })?;
         Ok(watched)
+    }
+
+    /// Checks what the command left, when no process of it is left.
+    fn finish_watch(&self) -> (WatchReport, CommandLocation) {
+        let Some(watch) = self.lock_watch().take() else {
+            return (WatchReport::new_unfinished(), CommandLocation::default());
+        };
+        let mut report = catch_unwind(AssertUnwindSafe(|| watch.finish()))
+            .unwrap_or_else(|_| WatchReport::new_unfinished());
+        report.warnings.extend(self.lock().stop_note.take());
+        (report, watch.location().clone())
+    }
+
+    /// Kills the command if a file exists that it may not create: nothing else would take it away
+    /// before the command ends. Returns whether it did.
+    pub fn kill_if_forbidden(&self) -> bool {
+        let found = {
+            let watch = self.lock_watch();
+            let find = AssertUnwindSafe(|| watch.as_ref().and_then(TreeWatch::find_forbidden));
+            catch_unwind(find).unwrap_or_default()
+        };
+        let Some(path) = found else { return false };
+        self.lock().stop_note = Some(format!(
+            "the job was killed because `{}` was created, which jobs may not create",
+            path.display()
+        ));
+        self.kill();
+        true
     }
 
     fn finish(
@@ -275,6 +310,13 @@ impl MonitoredCommand {
         if catch_unwind(AssertUnwindSafe(|| hook(&ended))).is_err() {
             tracing::error!("recording the end of a command failed");
         }
+    }
+
+    /// The ports on which its processes listen, in the network of its sandbox. Empty after its end.
+    pub fn list_ports(&self) -> Vec<ListeningPort> {
+        let ports = list_listening_ports(self.pid);
+        // Its process id may belong to another process once it has ended.
+        if self.end_status().is_some() { Vec::new() } else { ports }
     }
 
     /// Kills the command. Does nothing if it has ended already.
@@ -377,6 +419,10 @@ impl MonitoredCommand {
             TrySendError::Full(_) => SendInputError::Full,
             TrySendError::Disconnected(_) => SendInputError::Closed,
         })
+    }
+
+    fn lock_watch(&self) -> MutexGuard<'_, Option<TreeWatch>> {
+        self.watch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> MutexGuard<'_, MonitorState> {

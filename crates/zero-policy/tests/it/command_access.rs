@@ -155,6 +155,25 @@ fn network_access_is_judged_as_unknown_program() {
     assert_eq!(decide("allow Bash(ls:*); allow Bash(wc:*)", PermissionMode::Plan), Verdict::Deny);
 }
 
+#[test]
+fn no_rule_or_mode_allows_a_command_outside_the_sandbox() {
+    let decide = |rules: &str, mode| {
+        let execution =
+            CommandExecution { outside_sandbox: true, ..CommandExecution::from_shell("ls") };
+        let effects = [Effect::Exec(execution)];
+        let decision =
+            decide_effects(&build_engine(rules, mode), "Bash", RiskLevel::High, &effects);
+        assert_eq!(decision.risk, RiskLevel::Critical);
+        decision.verdict
+    };
+    for mode in [PermissionMode::Ask, PermissionMode::AcceptEdits, PermissionMode::Auto] {
+        assert_eq!(decide("", mode), Verdict::Ask);
+        assert_eq!(decide("allow Bash; allow Bash(ls:*)", mode), Verdict::Ask);
+        assert_eq!(decide("deny Bash(ls:*)", mode), Verdict::Deny);
+    }
+    assert_eq!(decide("allow Bash", PermissionMode::Plan), Verdict::Deny);
+}
+
 /// Counts searches.
 #[derive(Default)]
 struct CountingMachine {

@@ -1,8 +1,8 @@
 //! `read_file`, `write_file`, `edit_file`: the names of editors' agents.
 
 use super::shared_fields::{
-    COMMAND_ARGS, COMMAND_NETWORK_ACCESS, COMMAND_TIME, COMMAND_WRITE_ACCESS, GREP_CONTEXT,
-    LINE_NUMBERS, MATCHING_LINES, WEB_QUERY,
+    COMMAND_ARGS, COMMAND_NETWORK_ACCESS, COMMAND_OUTSIDE_SANDBOX, COMMAND_TIME,
+    COMMAND_WRITE_ACCESS, GREP_CONTEXT, LINE_NUMBERS, MATCHING_LINES, WEB_QUERY,
 };
 use super::tool_mapping::FieldShape::{Count, Edits, Text, TextMap};
 use super::tool_mapping::{
@@ -102,6 +102,7 @@ pub(super) const TOOLS: &[ToolMapping] = &[
             optional_field("timeout", "timeout", Count, COMMAND_TIME),
             COMMAND_WRITE_ACCESS,
             COMMAND_NETWORK_ACCESS,
+            COMMAND_OUTSIDE_SANDBOX,
         ],
     ),
     map_tool(

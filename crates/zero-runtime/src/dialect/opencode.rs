@@ -4,9 +4,9 @@ use zero_core::TimeoutClass;
 
 use super::shared_fields::{
     ALLOWED_DOMAINS, BLOCKED_DOMAINS, COMMAND_ABOUT, COMMAND_ARGS, COMMAND_FOLDER,
-    COMMAND_NETWORK_ACCESS, COMMAND_TIME, COMMAND_WRITE_ACCESS, FETCH_FIELDS, GLOB_FOLDER,
-    GREP_PATH, GREP_PATTERN, IGNORED_NAMES, LINE_NUMBERS, MATCHING_LINES, QUESTIONS,
-    QUESTIONS_ABOUT, TODOS, TODOS_ABOUT, WEB_QUERY,
+    COMMAND_NETWORK_ACCESS, COMMAND_OUTSIDE_SANDBOX, COMMAND_TIME, COMMAND_WRITE_ACCESS,
+    FETCH_FIELDS, GLOB_FOLDER, GREP_PATH, GREP_PATTERN, IGNORED_NAMES, LINE_NUMBERS,
+    MATCHING_LINES, QUESTIONS, QUESTIONS_ABOUT, TODOS, TODOS_ABOUT, WEB_QUERY,
 };
 use super::tool_mapping::FieldShape::{
     Flag, LineCount, Number, QuotedWords, Steps, Text, TextMap, Texts,
@@ -125,6 +125,7 @@ pub(super) const TOOLS: &[ToolMapping] = &[
                 COMMAND_ABOUT,
                 COMMAND_WRITE_ACCESS,
                 COMMAND_NETWORK_ACCESS,
+                COMMAND_OUTSIDE_SANDBOX,
             ],
         ),
     ),
@@ -147,6 +148,7 @@ pub(super) const TOOLS: &[ToolMapping] = &[
                 optional_field("timeout", "timeout", Number, COMMAND_TIME),
                 COMMAND_WRITE_ACCESS,
                 COMMAND_NETWORK_ACCESS,
+                COMMAND_OUTSIDE_SANDBOX,
             ],
         ),
     ),

@@ -27,6 +27,13 @@ pub(super) const COMMAND_NETWORK_ACCESS: FieldMapping = optional_field(
     Flag,
     "Let it connect to every host that the user allowed, if it failed because it seems to need none or fewer",
 );
+/// For a command that failed because of the sandbox.
+pub(super) const COMMAND_OUTSIDE_SANDBOX: FieldMapping = optional_field(
+    "outside_sandbox",
+    "outside_sandbox",
+    Flag,
+    "Run it outside the sandbox, if it was the last command and failed because of the sandbox; the user is always asked",
+);
 /// What a folder's list leaves out.
 pub(super) const IGNORED_NAMES: FieldMapping =
     optional_field("ignore", "ignore", Texts, "Globs of names to leave out");

@@ -31,6 +31,8 @@ pub enum LayerSelection {
     WithoutBubblewrap,
     /// All but Landlock.
     WithoutLandlock,
+    /// None: the command runs outside the sandbox. Its limits apply, and it gains no privileges.
+    Nothing,
 }
 
 impl LayerSelection {
@@ -40,6 +42,7 @@ impl LayerSelection {
             Self::All => layers,
             Self::WithoutBubblewrap => layers.without_bubblewrap(),
             Self::WithoutLandlock => layers.without_landlock(),
+            Self::Nothing => layers.without_bubblewrap().without_landlock().without_seccomp(),
         }
     }
 }

@@ -273,7 +273,7 @@ impl SessionManagerInner {
             store.start_transcript(&record.id, claim, why, Vec::new()).await?;
             // A reset also drops all grants, and the results that the transcript names.
             state.drop_backend().await;
-            self.config.backend_factory.remove_results(&record.id).await;
+            self.config.backend_factory.discard_session(&record.id).await;
             store.set_grants(&record.id, Vec::new()).await?;
             let shown = EventKind::Reset { transcript: record.transcript };
             state.recorder.write(vec![new_event(None, shown)]).await?;
@@ -351,7 +351,7 @@ impl SessionManagerInner {
         };
         let forked: Result<SessionRecord, SessionError> = forked.await;
         if forked.is_err() {
-            factory.remove_results(&fork.id).await;
+            factory.discard_session(&fork.id).await;
         }
         forked.map_err(|error| match error {
             SessionError::Store(StoreError::TooMany(_)) => {
@@ -389,7 +389,7 @@ impl SessionManagerInner {
                 Err(StoreError::NoSession(_)) => Ok(false),
                 deleted => {
                     deleted?;
-                    self.config.backend_factory.remove_results(&id).await;
+                    self.config.backend_factory.discard_session(&id).await;
                     Ok(true)
                 }
             }

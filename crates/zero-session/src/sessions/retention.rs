@@ -152,7 +152,7 @@ impl SessionManagerInner {
             if !state.is_empty() || !self.config.store.delete_idle(listed).await? {
                 return Ok(false);
             }
-            self.config.backend_factory.remove_results(&listed.id).await;
+            self.config.backend_factory.discard_session(&listed.id).await;
             Ok(true)
         };
         let removed = removed.await;

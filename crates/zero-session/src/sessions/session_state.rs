@@ -284,6 +284,11 @@ impl SessionState {
         }
     }
 
+    /// Whether background jobs run that end with the local backend.
+    pub(super) async fn has_running_jobs(&self) -> bool {
+        self.opened.lock().await.as_ref().is_some_and(|now| now.backend.has_running_jobs())
+    }
+
     /// Closes the local backend and prevents it from starting further calls.
     pub(super) async fn retire_backend(&self) {
         if let Some(here) = self.opened.lock().await.take() {

@@ -43,24 +43,31 @@ const FINISH_RETRY_DELAYS: [Duration; 5] = [
 ];
 const FINISH_RETRY_DELAY_MAX: Duration = Duration::from_secs(5);
 
-/// Executes prompts until none arrives for a while, then closes the session's backend.
+/// How long background jobs keep the backend of a session to which nobody sends a prompt.
+const IDLE_JOBS_MAX: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+/// Executes prompts until none arrives for a while, then closes the session's backend. Background
+/// jobs end with it, so it stays open while one runs.
 pub(super) async fn run_worker(
     inner: Weak<SessionManagerInner>,
     state: Arc<SessionState>,
     closing: CancellationToken,
 ) {
+    let mut idle_since = Instant::now();
     loop {
         // An idle worker must not keep the session manager alive.
         let Some(strong) = inner.upgrade() else { return };
         let idle_backend = strong.config.limits.idle_backend;
         if let Some(job) = state.next_prompt() {
             strong.process_prompt(&state, job).await;
+            idle_since = Instant::now();
             continue;
         }
         drop(strong);
         tokio::select! {
             idle = timeout(idle_backend, state.work.notified()) => {
-                if idle.is_ok() {
+                let is_expired = idle_since.elapsed() >= IDLE_JOBS_MAX;
+                if idle.is_ok() || (!is_expired && state.has_running_jobs().await) {
                     continue;
                 }
             }

@@ -7,12 +7,12 @@ use zero_policy::protected_paths::{
     ProtectedPaths, closed_reason, protected_reason, sensitive_reason,
 };
 use zero_policy::{CommandHosts, HostPattern, SecretFileSet};
-use zero_runtime::{CommandNetwork, CommandSettings, TimeoutAction};
+use zero_runtime::{CommandNetwork, CommandSettings, OutsideUse, TimeoutAction};
 use zero_sandbox::SandboxProperty;
 
 use super::WorkspaceSettings;
 use crate::files;
-use crate::sandbox::PathSetting;
+use crate::sandbox::{self, PathSetting};
 use crate::secrets;
 use crate::user_paths::canonical_folder;
 use crate::{ParsedSetting, SettingsEntry, SettingsLocation, SettingsProblem, UserPaths};
@@ -39,6 +39,11 @@ impl WorkspaceSettings {
         {
             Some("job") => TimeoutAction::Job,
             _ => TimeoutAction::Kill,
+        };
+        let outside = self.text_values(sandbox::OUTSIDE_KEY);
+        commands.outside = match outside.iter().any(|value| value == sandbox::OUTSIDE_NEVER) {
+            true => OutsideUse::Never,
+            false => OutsideUse::Ask,
         };
         commands
     }
@@ -278,7 +283,7 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let folder = temp.path().canonicalize().unwrap();
         let text = r#"{"sandbox": {"network": ["example.com", "a.org:22", "localhost"], "environment": ["A*"],
-            "writable": ["~/.cache/x"], "masked": ["notes"], "weaker": ["host_sockets"]},
+            "writable": ["~/.cache/x"], "masked": ["notes"], "weaker": ["host_sockets"], "outside": "never"},
             "bash": {"on-timeout": "job"}}"#;
         let commands = load_settings(text).command_settings(
             CommandSettings::default(),
@@ -292,6 +297,7 @@ mod tests {
         assert!(commands.masked.contains(&folder.join("w/notes")), "{:?}", commands.masked);
         assert_eq!(commands.weaknesses, [SandboxProperty::HostSockets]);
         assert_eq!(commands.on_timeout, TimeoutAction::Job);
+        assert_eq!(commands.outside, OutsideUse::Never);
         let usual = load_settings("{}").command_settings(
             CommandSettings::default(),
             &UserPaths::for_home(&folder.join("home")),
@@ -299,5 +305,6 @@ mod tests {
         );
         assert_eq!(usual.network, CommandNetwork::default());
         assert_eq!(usual.on_timeout, TimeoutAction::Kill);
+        assert_eq!(usual.outside, OutsideUse::Ask);
     }
 }

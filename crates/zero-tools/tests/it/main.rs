@@ -20,6 +20,7 @@ mod judged_access;
 mod lsp;
 mod masked_paths;
 mod network;
+mod outside_sandbox;
 mod properties;
 mod protected_paths;
 mod secret_values;

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use zero_runtime::audit::{
-    AuditConnection, AuditHook, AuditJob, AuditLog, AuditRow, AuditService, ChainLink, DayLogLine,
+    AuditConnection, AuditForward, AuditHook, AuditJob, AuditLog, AuditRow, AuditService,
+    ChainLink, DayLogLine,
 };
 use zero_runtime::name_suggestions::suggest_names;
 
@@ -198,6 +199,12 @@ fn render_record(out: &TerminalStream, audit: &AuditLog, record: &RecordHit) -> 
     }
     if let Some(job) = &row.job {
         self::render_job(&mut page, job);
+    }
+    if let Some(AuditForward { connections, sent_bytes, received_bytes }) = &row.forward {
+        let traffic = format!(
+            "{connections} connections, {sent_bytes} bytes sent, {received_bytes} received"
+        );
+        page.push_text("traffic", &traffic);
     }
     // The decision on a job is that on the call which started it.
     if row.job.is_none() {

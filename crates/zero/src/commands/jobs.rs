@@ -165,18 +165,11 @@ fn kill(
 /// Kills the jobs of a session that is over. A job that does not end is only reported.
 pub(super) fn kill_jobs_of_session(app: &AppContext, session: &str) {
     let Ok(state) = app.config.state_dir() else { return };
-    let registry = JobRegistry::open(&state);
-    let mut records = registry.list().unwrap_or_default();
-    records.retain(|record| record.owner.session.as_deref() == Some(session));
-    for record in records {
-        let job = registry.open_job(record);
-        job.kill();
-        if !job.wait(KILL_MAX) {
-            app.terminal.print_note(&format!(
-                "`{id}` has not ended yet; run `zero jobs kill {id}`",
-                id = job.id()
-            ));
-        }
+    for job in JobRegistry::open(&state).kill_session(session, KILL_MAX) {
+        app.terminal.print_note(&format!(
+            "`{id}` has not ended yet; run `zero jobs kill {id}`",
+            id = job.id()
+        ));
     }
 }
 

@@ -339,6 +339,19 @@ async fn kill_jobs(app: &AppContext, session: String) -> anyhow::Result<()> {
     killing.await.context("zero is shutting down")
 }
 
+/// The id of a session of this machine, or of the gateway in settings, by its key or name.
+pub(super) fn find_session_id(app: &AppContext, named: &str) -> anyhow::Result<String> {
+    let runtime = small_runtime()?;
+    let found = runtime.block_on(async {
+        let connection = connect(app, &RemoteGatewayArgs::default()).await?;
+        let found = find_session(&connection, named).await;
+        connection.close().await;
+        found
+    });
+    runtime.shutdown_background();
+    Ok(found?.session_id)
+}
+
 /// Finds a session by its key or name.
 async fn find_session(gateway: &CliGatewayConnection, named: &str) -> anyhow::Result<SessionInfo> {
     let session_key = find_key(gateway, named).await?;

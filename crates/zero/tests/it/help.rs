@@ -48,6 +48,7 @@ fn help_lists_commands() {
       acp          Run as an agent for editors (Agent Client Protocol over stdio)
       sessions     List, show, export, fork, reset and delete sessions
       jobs         List, show and kill background jobs
+      ports        List the ports of servers in sandboxes, and forward one to this machine
       prune        Remove old sessions and other data, and give free space back
       gateway      Run the gateway, which stores sessions and runs agents for clients
       tools        List, describe, call, serve and check tools

@@ -150,16 +150,60 @@ fn killed_holder_leaves_no_process_and_says_so() {
 }
 
 #[test]
-fn files_that_job_may_not_create_are_moved_when_it_ends() {
+fn job_of_session_is_reached_in_next_turn() {
+    let zero = TestProgram::new();
+    let _guard = JobsGuard(&zero);
+    let seconds = unique_seconds(62);
+    let run =
+        |session: &str, prompt: &str| zero.run(&["run", "--yes", "--session", session, prompt]);
+    let input =
+        json!({"command": format!("echo begun; sleep {seconds}"), "run_in_background": true});
+    let seen = run("s", &format!("/Bash {input}"));
+    assert!(seen.starts_with("exit 0\n") && seen.contains("job_1"), "{seen}");
+    assert!(seen.contains("job_1 still runs in the background"), "{seen}");
+    wait_for("the sleeper", || find_sleepers(seconds).len() == 1);
+    let seen = run("s", r#"/BashOutput {"job_id":"job_1","wait_ms":60000}"#);
+    assert!(seen.contains("begun") && seen.contains("job_1 running"), "{seen}");
+    let seen = run("other", r#"/BashOutput {"job_id":"job_1"}"#);
+    assert!(seen.contains("there is no job `job_1`"), "{seen}");
+    // A job of the second turn has an id of its own.
+    let seen = run("s", &format!("/Bash {input}"));
+    assert!(seen.contains("job_2"), "{seen}");
+    let seen = run("s", r#"/BashKill {"job_id":"job_1"}"#);
+    assert!(seen.contains("Ended `job_1`"), "{seen}");
+    wait_for("one sleeper", || find_sleepers(seconds).len() == 1);
+    // A session takes its jobs with it.
+    zero.stdout(&["sessions", "delete", "s", "--yes"]);
+    assert!(find_sleepers(seconds).is_empty());
+    wait_for("the holders end with their last job", || holders(&zero) == 0);
+}
+
+#[test]
+fn reset_ends_jobs_of_session() {
+    let zero = TestProgram::new();
+    let _guard = JobsGuard(&zero);
+    let seconds = unique_seconds(63);
+    let input = json!({"command": format!("sleep {seconds}"), "run_in_background": true});
+    let seen = zero.run(&["run", "--yes", "--session", "s", &format!("/Bash {input}")]);
+    assert!(seen.starts_with("exit 0\n"), "{seen}");
+    wait_for("the sleeper", || find_sleepers(seconds).len() == 1);
+    zero.stdout(&["sessions", "reset", "s"]);
+    assert!(find_sleepers(seconds).is_empty());
+    wait_for("the holder ends with its last job", || holders(&zero) == 0);
+}
+
+#[test]
+fn job_that_creates_forbidden_file_is_killed_and_file_moved() {
     let zero = TestProgram::new();
     let _guard = JobsGuard(&zero);
     let made = zero.folder().join(".envrc");
-    let command = "echo x > \"$(echo .envrc)\"; echo made; read x";
+    let command = "read x; echo x > \"$(echo .envrc)\"; echo made; read x";
     call(&zero, "Bash", &json!({"command": command, "run_in_background": true}));
-    call(&zero, "BashOutput", &json!({"job_id": "job_1", "wait_ms": 60_000}));
-    assert!(made.exists());
-    zero.stdout(&["jobs", "kill", "job_1"]);
+    let input = json!({"job_id": "job_1", "stdin": "go\n", "wait_ms": 60_000});
+    let read = call(&zero, "BashOutput", &input);
+    assert_eq!(read["stdout"], "made\n", "{read}");
+    wait_for("the job has ended", || list(&zero)[0]["status"] == "exited");
     assert!(!made.exists());
     let shown = zero.stdout(&["jobs", "show", "job_1"]);
-    assert!(shown.contains("quarantine"), "{shown}");
+    assert!(shown.contains("quarantine") && shown.contains("the job was killed"), "{shown}");
 }

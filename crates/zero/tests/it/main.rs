@@ -34,6 +34,7 @@ mod missing_features;
 mod model_server;
 mod policy;
 mod policy_simulate;
+mod ports;
 mod process_cleanup;
 mod run;
 mod sandbox_settings;

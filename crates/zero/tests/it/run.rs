@@ -11,6 +11,7 @@ use zero_core::event::Event;
 use crate::config::{USER_FILE, write_file};
 use crate::gateway_process::{GatewayProcess, send_signal, wait_for_child};
 use crate::model_server::ModelServer;
+use crate::process_cleanup::{find_sleepers, unique_seconds};
 use crate::test_program::TestProgram;
 
 fn program_with_model() -> (TestProgram, ModelServer) {
@@ -68,9 +69,11 @@ fn run_end_sets_exit_code() {
 }
 
 #[test]
-fn job_that_runs_to_the_end_leaves_nothing_that_runs_later() {
+fn job_that_creates_forbidden_files_leaves_nothing_that_runs_later() {
     let (zero, _model) = program_with_model();
     check_run(&zero, &["--yes", "[job]"], "0", &["job_1"]);
+    // It ends with the prompt, or soon after: whenever its first file is found.
+    zero.stdout(&["jobs", "output", "job_1", "--follow"]);
     for name in [".envrc", ".vscode/tasks.json"] {
         assert!(!zero.folder().join(name).exists(), "{name}");
     }
@@ -124,6 +127,28 @@ fn interrupt_reaches_model_and_ledger() {
     let ledger = zero.stdout(&["sessions", "export", "s", "--format", "jsonl"]);
     let last: Value = serde_json::from_str(ledger.lines().last().unwrap()).unwrap();
     assert_eq!(last["end"], json!({"how": "aborted", "by": "rpc"}), "{ledger}");
+}
+
+#[test]
+fn interrupt_ends_jobs_of_the_run() {
+    let (zero, _model) = program_with_model();
+    let seconds = unique_seconds(66);
+    let job = json!({"command": format!("sleep {seconds}"), "run_in_background": true});
+    let prompt = format!("script:\ncall Bash {job}\nturn\nhang");
+    let mut run = zero
+        .command(&["run", "--yes", "--session", "s", &prompt])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let until = Instant::now() + EVENTS_TIMEOUT;
+    while find_sleepers(seconds).is_empty() {
+        assert!(Instant::now() < until, "the job starts");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    send_signal(&zero, "INT", run.id());
+    assert_eq!(wait_for_child(&mut run).code(), Some(130));
+    assert!(find_sleepers(seconds).is_empty());
 }
 
 /// How long a run with some thousand events may take on a busy machine.

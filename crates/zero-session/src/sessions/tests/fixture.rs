@@ -165,7 +165,7 @@ impl ToolBackendFactory for ScriptedBackendFactory {
         Box::pin(async move { Ok(Arc::new(backend) as Arc<dyn ToolBackend>) })
     }
 
-    fn remove_results(&self, session: &SessionId) -> BoxFuture<'_, ()> {
+    fn discard_session(&self, session: &SessionId) -> BoxFuture<'_, ()> {
         self.removed.lock().unwrap().push(session.clone());
         Box::pin(std::future::ready(()))
     }
@@ -347,6 +347,12 @@ impl ToolBackend for ScriptedToolBackend {
             _ => None,
         };
         Box::pin(std::future::ready(target))
+    }
+
+    fn has_running_jobs(&self) -> bool {
+        let log = self.log.lock().unwrap();
+        let count = |name: &str| log.iter().filter(|line| line.starts_with(name)).count();
+        count("Write job") > count("Write end")
     }
 
     fn location(&self) -> String {

@@ -293,6 +293,23 @@ async fn idle_backend_is_dropped_and_state_evicted() {
     assert_eq!(*fixture.backend.opened.lock().unwrap(), 2);
 }
 
+#[tokio::test(start_paused = true)]
+async fn idle_backend_stays_while_job_runs() {
+    let fixture = SessionTestBed::new(&["Write:job", "ok", "Write:end", "ok"]).await;
+    fixture.run("one").await;
+    tokio::time::sleep(Duration::from_secs(5 * 60 * 60)).await;
+    assert_eq!(fixture.sessions.stats().active_sessions, 1);
+    fixture.run("two").await;
+    assert_eq!(*fixture.backend.opened.lock().unwrap(), 1);
+    tokio::time::sleep(Duration::from_secs(11 * 60)).await;
+    assert_eq!(fixture.sessions.stats().active_sessions, 0);
+    // Not for ever.
+    let fixture = SessionTestBed::new(&["Write:job", "ok"]).await;
+    fixture.run("one").await;
+    tokio::time::sleep(Duration::from_secs(8 * 24 * 60 * 60)).await;
+    assert_eq!(fixture.sessions.stats().active_sessions, 0);
+}
+
 #[tokio::test]
 async fn session_grants_are_persisted() {
     let fixture = SessionTestBed::new(&["Settle:1", "ok"]).await;

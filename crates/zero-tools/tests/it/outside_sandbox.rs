@@ -1,0 +1,153 @@
+//! A command that failed because of the sandbox runs outside it, if a person says so, for once.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+use zero_core::RiskLevel;
+use zero_policy::rule::RuleOwner;
+use zero_policy::{
+    PermissionMode, PolicyEngine, PolicyEngineConfig, PolicyRule, RuleSource, Verdict,
+};
+use zero_runtime::tool::BoxFuture;
+use zero_runtime::{
+    ApprovalAnswer, ApprovalQuestion, Approver, CommandSettings, OutsideUse, RulePolicy,
+    ToolHostConfig,
+};
+
+use crate::fixture::{ToolFixture, command_facts, refuse_connections};
+
+/// A user, or something that answers in their name.
+struct OutsideApprover {
+    answer: ApprovalAnswer,
+    is_person: bool,
+    questions: Mutex<Vec<ApprovalQuestion>>,
+}
+
+impl Approver for OutsideApprover {
+    fn name(&self) -> &str {
+        "test"
+    }
+
+    fn is_person(&self) -> bool {
+        self.is_person
+    }
+
+    fn unreachable_hint(&self, question: &ApprovalQuestion) -> Option<String> {
+        refuse_connections(question)
+    }
+
+    fn ask<'a>(&'a self, question: &'a ApprovalQuestion) -> BoxFuture<'a, ApprovalAnswer> {
+        self.questions.lock().unwrap().push(question.clone());
+        Box::pin(std::future::ready(self.answer))
+    }
+}
+
+/// A session whose rules and mode allow every command in the sandbox.
+fn fixture(
+    outside: OutsideUse,
+    answer: ApprovalAnswer,
+    is_person: bool,
+) -> (ToolFixture, Arc<OutsideApprover>) {
+    let user = Arc::new(OutsideApprover { answer, is_person, questions: Mutex::default() });
+    let approver = Arc::clone(&user);
+    let fixture = ToolFixture::session_with_host(move |config: &mut ToolHostConfig| {
+        let roots = config.workspace.roots().map(Path::to_owned).collect();
+        let source = RuleSource { name: "test".to_owned(), line: None, owner: RuleOwner::User };
+        let rules = vec![PolicyRule::parse("Bash(perl:*)", Verdict::Allow, source).unwrap()];
+        let mode = PermissionMode::Auto;
+        let engine = PolicyEngineConfig { rules, roots, mode, ..PolicyEngineConfig::default() };
+        config.policy = Arc::new(RulePolicy::new(PolicyEngine::new(engine), Vec::new()));
+        config.approver = Some(approver as Arc<dyn Approver>);
+        config.commands = CommandSettings {
+            outside,
+            environment: vec![
+                ("PATH".to_owned(), "/usr/bin:/bin".to_owned()),
+                ("MY_TOKEN".to_owned(), "secret".to_owned()),
+            ],
+            ..CommandSettings::default()
+        };
+    });
+    (fixture, user)
+}
+
+/// A command that writes a file beside the workspace, which the sandbox does not let it.
+fn command(f: &ToolFixture) -> String {
+    let made = f.outside().join("made");
+    format!(
+        r#"perl -e 'open(F, ">", "{path}") or die "{path}: $!\n"; print F $ENV{{MY_TOKEN}} // "none"'"#,
+        path = made.display()
+    )
+}
+
+async fn run(f: &ToolFixture, command: &str, outside: bool) -> Result<Value, String> {
+    let input = json!({"command": command, "outside_sandbox": outside});
+    let outcome = f.call("Bash", input).await;
+    outcome.map(command_facts).map_err(|error| error.message)
+}
+
+#[tokio::test]
+async fn failed_command_runs_outside_once_after_critical_question() {
+    let (f, user) = fixture(OutsideUse::Ask, ApprovalAnswer::AllowSession, true);
+    let (command, made) = (command(&f), f.outside().join("made"));
+    let failed = run(&f, &command, false).await.unwrap();
+    assert_ne!(failed["exit_code"], 0, "{failed}");
+    assert!(user.questions.lock().unwrap().is_empty() && !made.exists());
+
+    let done = run(&f, &command, true).await.unwrap();
+    assert_eq!(done["exit_code"], 0, "{done}");
+    assert_eq!(std::fs::read_to_string(&made).unwrap(), "none", "the environment is scrubbed");
+    let question = user.questions.lock().unwrap().remove(0);
+    assert_eq!(question.risk, RiskLevel::Critical);
+    let options: Vec<&str> = question.options().iter().map(|option| option.id).collect();
+    assert_eq!(options, ["allow_once", "reject_once"]);
+    assert!(question.reason.contains("outside the sandbox"), "{}", question.reason);
+    assert!(!question.can_edit_command);
+    let shown = format!("{:?}", question.preview);
+    assert!(shown.contains("nothing confines it"), "{shown}");
+    assert!(question.commands().any(|shown| shown.to_string() == command), "the whole command");
+
+    // The answer is not remembered, and the failure counts once.
+    let again = run(&f, &command, true).await.unwrap_err();
+    assert!(again.contains("run it inside first"), "{again}");
+    assert!(f.open_session().grants().is_empty());
+}
+
+#[tokio::test]
+async fn only_last_command_that_failed_in_sandbox_can_be_asked_about() {
+    let (f, user) = fixture(OutsideUse::Ask, ApprovalAnswer::AllowOnce, true);
+    let command = command(&f);
+    for earlier in [None, Some("true"), Some("false")] {
+        if let Some(earlier) = earlier {
+            run(&f, &command, false).await.unwrap();
+            run(&f, earlier, false).await.unwrap();
+        }
+        let refused = run(&f, &command, true).await.unwrap_err();
+        assert!(refused.contains("run it inside first"), "{earlier:?}: {refused}");
+    }
+    run(&f, &command, false).await.unwrap();
+    let other = run(&f, &format!("{command} "), true).await.unwrap_err();
+    assert!(other.contains("with the same text"), "{other}");
+    let input = json!({"command": command, "outside_sandbox": true, "run_in_background": true});
+    let job = f.call("Bash", input).await.unwrap_err();
+    assert!(job.message.contains("exclude each other"), "{}", job.message);
+    assert!(user.questions.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn nobody_but_a_person_allows_it_and_settings_switch_it_off() {
+    for (outside, answer, is_person, expected) in [
+        (OutsideUse::Ask, ApprovalAnswer::AllowOnce, false, "nobody can approve it here"),
+        (OutsideUse::Ask, ApprovalAnswer::RejectOnce, true, "the user rejected this call"),
+        (OutsideUse::Never, ApprovalAnswer::AllowOnce, true, "`sandbox.outside` is \"never\""),
+    ] {
+        let (f, user) = fixture(outside, answer, is_person);
+        let command = command(&f);
+        run(&f, &command, false).await.unwrap();
+        let refused = run(&f, &command, true).await.unwrap_err();
+        assert!(refused.contains(expected), "{expected}: {refused}");
+        assert!(!f.outside().join("made").exists());
+        let asked = user.questions.lock().unwrap().len();
+        assert_eq!(asked, usize::from(answer == ApprovalAnswer::RejectOnce));
+    }
+}
