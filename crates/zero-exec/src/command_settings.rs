@@ -49,6 +49,7 @@ impl Default for CommandSettings {
             writable: Vec::new(),
             weaknesses: Vec::new(),
             on_timeout: TimeoutAction::default(),
+            outside: OutsideUse::default(),
             readable: Vec::new(),
             masked: Vec::new(),
             protected: Vec::new(),

@@ -145,7 +145,7 @@ impl CallConnections {
     fn take_late_answers(&self) {
         let state = lock(&self.state);
         let asking = state.hosts.iter().filter_map(|(_, state)| match state {
-            HostState::Asking(answer) => Some(answer.clone()),
+            HostState::Asking { answer, .. } => Some(answer.clone()),
             HostState::Answered(_) => None,
         });
         let asking: Vec<SharedAnswer> = asking.collect();

@@ -180,6 +180,7 @@ impl MonitoredCommand {
             }
             CommandInput::Nothing => None,
         };
+        collector.gate = Some(watch.output_gate());
         let watched = Arc::new(Self {
             pid: running.pid,
             killer: running.kill_handle(),
@@ -192,7 +193,6 @@ impl MonitoredCommand {
             watch: Mutex::new(Some(watch)),
         });
         let watcher = Arc::clone(&watched);
-        collector.gate = Some(watch.output_gate());
         std::thread::Builder::new().name("zero-command".to_owned()).spawn(move || {
             // Waiters must learn of the end even if the collector panics.
             let collect = AssertUnwindSafe(|| {
