@@ -37,13 +37,12 @@ const SUGGESTIONS_MAX: usize = 4;
 /// The first argument decides. It is a prompt if it has a blank, begins with `/` or `@`, is `-` (read
 /// stdin), or is one word that is neither a command nor looks like one. An option that only `run` has
 /// is one of `run`.
-pub(crate) fn complete(mut args: Vec<OsString>) -> Vec<OsString> {
-    let cli = command();
+fn complete(cli: &Command, mut args: Vec<OsString>) -> Vec<OsString> {
     let first = args.get(1).and_then(|first| first.to_str());
     let is_prompt = first.is_some_and(|first| match first.strip_prefix('-') {
         Some("" | "-") => true,
-        Some(option) => is_run_option(&cli, option),
-        None => is_prompt_text(&cli, first, args.len() > 2),
+        Some(option) => is_run_option(cli, option),
+        None => is_prompt_text(cli, first, args.len() > 2),
     });
     if is_prompt {
         args.insert(1, "run".into());
@@ -94,9 +93,10 @@ fn suggest_commands(cli: &Command, word: &str) -> Vec<String> {
     similar.chain(nested).take(SUGGESTIONS_MAX).collect()
 }
 
-/// Parses the command line.
-pub(crate) fn parse(args: &[OsString]) -> Result<Cli, clap::Error> {
+/// Parses a command line; its first word is the program's name.
+pub(crate) fn parse(args: Vec<OsString>) -> Result<Cli, clap::Error> {
     let mut cli = command();
+    let args = &complete(&cli, args)[..];
     let matches = cli.try_get_matches_from_mut(args).map_err(|error| match error.kind() {
         ErrorKind::InvalidSubcommand => with_prompt_advice(error, args),
         ErrorKind::UnknownArgument => with_nearest_option(error, args),
@@ -162,7 +162,7 @@ mod tests {
     fn check(args: &[&str], expected: &[&str]) {
         let args = ["zero"].iter().chain(args).map(OsString::from).collect();
         let expected: Vec<OsString> = ["zero"].iter().chain(expected).map(OsString::from).collect();
-        assert_eq!(complete(args), expected);
+        assert_eq!(complete(&command(), args), expected);
     }
 
     #[track_caller]
@@ -217,7 +217,7 @@ mod tests {
 
     fn error_text(args: &[&str]) -> String {
         let args: Vec<OsString> = ["zero"].iter().chain(args).map(OsString::from).collect();
-        parse(&complete(args)).unwrap_err().to_string()
+        parse(args).unwrap_err().to_string()
     }
 
     #[test]

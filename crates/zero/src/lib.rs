@@ -80,8 +80,7 @@ fn run_app(app: &AppContext, args: impl IntoIterator<Item = OsString>) -> ExitOu
 }
 
 fn parse_and_run(app: &AppContext, args: impl IntoIterator<Item = OsString>) -> ExitOutcome {
-    let args = command_line::complete(args.into_iter().collect());
-    match command_line::parse(&args) {
+    match command_line::parse(args.into_iter().collect()) {
         Ok(cli) => {
             // A gateway starts logging later: its settings may name a trace collector.
             if !cli.is_server() {
