@@ -40,7 +40,7 @@ fn usage_error_exits_with_two_and_names_fix() {
     insta::assert_snapshot!(zero.run(&["tools", "call", "Read", "{}", "--limit", "speed=9"]), @"
     exit 2
     --- stderr
-    error: invalid value 'speed=9' for '--limit <NAME=VALUE>': there is no limit `speed`; the limits are file-timeout, search-timeout, command-timeout, mcp-timeout, connection-question-timeout, model-output, result, file-size, session-calls, host-calls, queue-calls, profile, command-memory, command-cpu, command-processes, command-open-files, command-file, command-disk
+    error: invalid value 'speed=9' for '--limit <NAME=VALUE>': there is no limit `speed`; the limits are file-timeout, search-timeout, command-timeout, mcp-timeout, connection-question-timeout, model-output, result, file-size, session-calls, host-calls, queue-calls, profile, command-memory, command-cpu, command-processes, command-open-files, command-file, command-disk, command-disk-rate
 
     For more information, try '--help'.
     ");

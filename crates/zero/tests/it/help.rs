@@ -122,7 +122,7 @@ fn call_help_shows_examples() {
                                 mcp-timeout, connection-question-timeout, model-output, result,
                                 file-size, session-calls, host-calls, queue-calls, profile,
                                 command-memory, command-cpu, command-processes, command-open-files,
-                                command-file, command-disk]
+                                command-file, command-disk, command-disk-rate]
           --settings <FILE>     Settings file to use instead of yours and the folder's; can be repeated
       -h, --help                Print help
 

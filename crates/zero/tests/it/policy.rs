@@ -632,7 +632,7 @@ fn command_is_drawn_as_tree() {
     allow  └─ read \u{1b}[31m  it is in the workspace
 
     allow: running `ls \u{1b}[31m`: it only reads
-      sandbox: read-only; secret files are hidden; no network; command-memory 500 MB, command-cpu 50%, command-processes 512, command-open-files 1024, command-file 100 MB, command-disk 20 GB
+      sandbox: read-only; secret files are hidden; no network; command-memory 500 MB, command-cpu 50%, command-processes 512, command-open-files 1024, command-file 100 MB, command-disk 20 GB, command-disk-rate off
     ");
     insta::assert_snapshot!(explain("echo 'unclosed"), @"
     exit 10
@@ -640,7 +640,7 @@ fn command_is_drawn_as_tree() {
     ask    a `'` is not closed  a `'` is not closed
 
     ask: running `a `'` is not closed`: a `'` is not closed
-      sandbox: may change the workspace; network to allowed hosts only; command-memory 500 MB, command-cpu 50%, command-processes 512, command-open-files 1024, command-file 100 MB, command-disk 20 GB
+      sandbox: may change the workspace; network to allowed hosts only; command-memory 500 MB, command-cpu 50%, command-processes 512, command-open-files 1024, command-file 100 MB, command-disk 20 GB, command-disk-rate off
     ");
     insta::assert_snapshot!(explain("curl -so page https://x.org/"), @"
     exit 10
@@ -651,7 +651,7 @@ fn command_is_drawn_as_tree() {
     ask: changing `[FOLDER]/page`: no rule allows changing it
       can be allowed for the session: Edit(/page)
       can be allowed for the session: WebFetch(domain:x.org)
-      sandbox: may change `[FOLDER]/page`; network to x.org; command-memory 500 MB, command-cpu 50%, command-processes 512, command-open-files 1024, command-file 100 MB, command-disk 20 GB
+      sandbox: may change `[FOLDER]/page`; network to x.org; command-memory 500 MB, command-cpu 50%, command-processes 512, command-open-files 1024, command-file 100 MB, command-disk 20 GB, command-disk-rate off
     ");
     let args = ["policy", "explain", "(ls; git push)", "--settings", "rules.json", "--json"];
     let (code, answer) = run_json(&zero, &args);
