@@ -454,9 +454,15 @@ impl<'a> RequestEvaluator<'a> {
         folder: &Path,
     ) -> Vec<EffectAssessment> {
         let describe = |change: &GitSettingChange| {
-            let now = match self.request.world.git_setting(folder, &change.name) {
-                Some(value) => format!("now `{value}`"),
-                None => "not set now, or to several values".to_owned(),
+            let now = match self.request.world.git_setting(folder, &change.name).as_deref() {
+                Some([]) => "not set now".to_owned(),
+                Some([value]) => format!("now `{value}`"),
+                // The command may fail, and no answer makes zero choose among the values.
+                Some(values) => format!(
+                    "now {} values, and zero changes no setting with several: run the command yourself",
+                    values.len()
+                ),
+                None => "its value is not known".to_owned(),
             };
             let target = ".git/config".to_owned();
             EffectAssessment {

@@ -15,9 +15,12 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use zero_policy::WriteScope;
 use zero_sandbox::output_collector::{CollectedOutput, OutputCollector, OutputStream};
-use zero_sandbox::running_command::{CommandExit, KillHandle, KillReason, RunningCommand};
+use zero_sandbox::running_command::{
+    CommandExit, ExitCause, KillHandle, KillReason, RunningCommand,
+};
 
 use super::unread_output::{OutputChunk, UnreadOutput, UnreadRemainder};
+use crate::git_config_draft::GitConfigDraft;
 use crate::read_failure::HiddenHome;
 use crate::sandbox_diagnosis::{self, DiagnosisInput, LaunchFacts};
 use crate::session_network::NetworkUseGuard;
@@ -73,6 +76,8 @@ pub struct MonitorOptions {
     pub hidden: HiddenHome,
     /// What it was started with.
     pub facts: LaunchFacts,
+    /// The settings of git that it may change, which are changed when it has ended well.
+    pub draft: Option<GitConfigDraft>,
 }
 
 /// Whether unread output is kept.
@@ -123,6 +128,7 @@ struct SandboxFacts {
     location: CommandLocation,
     hidden: HiddenHome,
     facts: LaunchFacts,
+    draft: Option<GitConfigDraft>,
 }
 
 /// How a monitored command ended.
@@ -163,6 +169,7 @@ impl MonitoredCommand {
             writes,
             hidden,
             facts,
+            draft,
         } = options;
         let input = match input {
             CommandInput::Texts => Some(start_input_thread(&mut running)?),
@@ -203,7 +210,7 @@ impl MonitoredCommand {
             let watch_report = catch_unwind(AssertUnwindSafe(|| watch.finish()))
                 .unwrap_or_else(|_| WatchReport::new_unfinished());
             let sandbox =
-                SandboxFacts { writes, location: watch.location().clone(), hidden, facts };
+                SandboxFacts { writes, location: watch.location().clone(), hidden, facts, draft };
             watcher.finish(collected, watch_report, &sandbox);
         })?;
         Ok(watched)
@@ -231,6 +238,9 @@ impl MonitoredCommand {
             };
             let diagnose = || sandbox_diagnosis::diagnose(&command, output);
             notes.extend(catch_unwind(AssertUnwindSafe(diagnose)).unwrap_or_default());
+            if exit.why == ExitCause::Finished && exit.exit_code == Some(0) {
+                notes.extend(sandbox.draft.iter().flat_map(GitConfigDraft::finish));
+            }
         }
         notes.extend(sandbox.hidden.exposed_file_note());
         let mut state = self.lock();

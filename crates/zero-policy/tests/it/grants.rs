@@ -51,6 +51,15 @@ impl Machine for StubMachine {
         self.helpers.iter().map(|name| (*name).to_owned()).collect()
     }
 
+    fn git_setting(&self, _folder: &Path, name: &str) -> Option<Vec<String>> {
+        match name {
+            "remote.several.url" => Some(vec!["a".to_owned(), "b".to_owned()]),
+            "remote.one.url" => Some(vec!["a".to_owned()]),
+            "remote.unknown.url" => None,
+            _ => Some(Vec::new()),
+        }
+    }
+
     fn registry_hosts(&self, manager: PackageManager, _folder: &Path) -> Vec<HostName> {
         let hosts = self.registries.iter().filter(|_| manager == PackageManager::Npm);
         hosts.map(|host| HostName::from_host(host).unwrap()).collect()
@@ -378,4 +387,24 @@ fn question_about_package_manager_covers_its_registries() {
     check_registries(&format!("{denied}; allow Bash(npm ci:*)"), "npm ci", ("allow", &[], &[]));
     check_registries("deny WebFetch", "npm ci", ("ask", &[], &["Bash(npm ci)"]));
     check_registries(denied, "npm test", ("ask", &[], &["Bash(npm test:*)"]));
+}
+
+#[test]
+fn question_about_git_setting_shows_its_present_values() {
+    for (remote, expected) in [
+        ("none", "(not set now)"),
+        ("one", "(now `a`)"),
+        (
+            "several",
+            "(now 2 values, and zero changes no setting with several: run the command yourself)",
+        ),
+        ("unknown", "(its value is not known)"),
+    ] {
+        let command = format!("git remote set-url {remote} https://host.test/x");
+        let machine = StubMachine::default();
+        let decision = decide_command(&machine, "", PermissionMode::Ask, &command, &[]);
+        let reasons: Vec<&str> =
+            decision.effects.iter().map(|effect| effect.reason.as_str()).collect();
+        assert!(reasons.iter().any(|reason| reason.ends_with(expected)), "{command}: {reasons:?}");
+    }
 }
