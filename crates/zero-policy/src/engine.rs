@@ -20,6 +20,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
+use zero_core::event::EffectOrigin;
 use zero_core::{
     CLIENT_TERMINAL, CLIENT_TOOL_SOURCE, CommandExecution, CommandLimitChange, CommandLine, Effect,
     RiskLevel, TargetPath, ToolArguments, ToolDefinitionState, ToolName,
@@ -668,8 +669,8 @@ struct EffectAssessment {
     risk: RiskLevel,
     /// The grant that would answer the question; `None` if no grant may.
     grant: Option<GrantScope>,
-    /// Whether it is a host that only configuration files name.
-    is_registry: bool,
+    /// What names the object.
+    origin: EffectOrigin,
     /// What it changes.
     changes: ChangeScope,
     /// The paths of the file that it reads, as written and as resolved, if it is that of a command.
@@ -691,7 +692,7 @@ impl EffectAssessment {
             limits: CommandLimitChange::default(),
             risk: RiskLevel::Low,
             grant: None,
-            is_registry: false,
+            origin: EffectOrigin::Call,
             changes: ChangeScope::Nothing,
             reads: Vec::new(),
             tree: None,
@@ -721,6 +722,7 @@ impl EffectAssessment {
             rule: self.rule,
             source: self.source.or_else(|| Some("default".to_owned())),
             reason: self.reason,
+            origin: self.origin,
         }
     }
 
@@ -786,7 +788,8 @@ impl CallAssessment {
         };
         let secret_files = self.secret_file_scope(verdict);
         let is_asked = |judged: &&EffectAssessment| judged.verdict == Verdict::Ask;
-        let registries = self.judged.iter().filter(|judged| judged.is_registry).filter(is_asked);
+        let registries =
+            self.judged.iter().filter(|judged| !judged.origin.is_call()).filter(is_asked);
         let registries = registries.filter_map(|judged| HostName::from_host(&judged.target).ok());
         Some(CommandAccess {
             git_settings,

@@ -11,6 +11,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
+use zero_core::event::EffectOrigin;
 use zero_core::text_shortening::shorten_end;
 use zero_core::{CallId, Effect, RiskLevel, SecretMask, ToolName};
 use zero_exec::egress::{
@@ -91,6 +92,7 @@ impl ConnectingCall<'_> {
             rule: None,
             source: None,
             reason: reason.clone(),
+            origin: EffectOrigin::Call,
         };
         let rule_owners = match &grant {
             Some(_) => vec![RuleOwner::User, RuleOwner::Project],

@@ -129,7 +129,7 @@ fn reason_text(request: &ApprovalRequest) -> String {
         lines.push(format!("Risk: {}", reason_line(&request.risk)));
     }
     let effect = |effect: &ApprovalEffect| {
-        let ApprovalEffect { kind, target, verdict, reason } = effect;
+        let ApprovalEffect { kind, target, verdict, reason, .. } = effect;
         let (kind, verdict) = (reason_line(kind), reason_line(verdict));
         format!("- {kind} {} ({verdict}: {})", inline_code(target), reason_line(reason))
     };
@@ -170,6 +170,7 @@ mod tests {
                 target: "rm".to_owned(),
                 verdict: "ask".to_owned(),
                 reason: "by mode".to_owned(),
+                origin: zero_core::event::EffectOrigin::Call,
             }],
             preview,
             input: None,

@@ -369,6 +369,14 @@ fn check_registries(rules: &str, command: &str, expected: (&str, &[&str], &[&str
     let hosts: Vec<&str> = nets.map(|effect| effect.target.as_str()).collect();
     let grants: Vec<&str> = decision.grants.iter().map(|grant| grant.rule.as_str()).collect();
     assert_eq!((decision.verdict.as_str(), &hosts[..], &grants[..]), expected, "{command} {rules}");
+    // Who is asked learns that the command does not name them.
+    let named: Vec<&str> = decision
+        .effects
+        .iter()
+        .filter(|effect| effect.kind == "net" && effect.origin.is_call())
+        .map(|effect| effect.target.as_str())
+        .collect();
+    assert!(named.iter().all(|host| command.contains(host)), "{command}: {named:?}");
     // With these grants the same command runs, and no other host is open.
     let again =
         decide_command(&machine, rules, PermissionMode::Ask, command, &decision.grants.clone());
