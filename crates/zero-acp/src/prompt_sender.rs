@@ -206,6 +206,6 @@ async fn read_image(
         ToolOutcome::Error(error) => Err(error.message.clone()),
     };
     let ((done, _), end) = (oneshot::channel(), Arc::new(outcome));
-    active.sender.send(SessionMessage::ClientCallEnded { call: id.into(), end, done }).await;
+    active.sender.send(SessionMessage::UnrecordedCallEnded { call: id.into(), end, done }).await;
     attachment
 }

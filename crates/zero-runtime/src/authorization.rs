@@ -231,10 +231,10 @@ impl ToolHost {
             denial_error(&decision, ErrorReason::NoApprover, message, asked.file(&decision))
         };
         let Some(approver) = &session.approver else { return Err(nobody(&self.how_to_allow)) };
-        let can_stand = session.is_persistent()
+        let is_grantable = session.is_persistent()
             && offered.len() <= GRANTS_PER_ANSWER_MAX
             && session.grants.has_room(offered.len());
-        let rule_owners = match can_stand && is_policy_question {
+        let rule_owners = match is_grantable && is_policy_question {
             true => self.find_rule_owners(session, &asked, offered, mode).await?,
             false => Vec::new(),
         };
@@ -248,7 +248,7 @@ impl ToolHost {
             risk: decision.risk,
             effects: asked.effects.clone(),
             judged: shown.effects,
-            grants: if can_stand { offered.clone() } else { Vec::new() },
+            grants: if is_grantable { offered.clone() } else { Vec::new() },
             rule_owners,
             can_edit_command: asked.command_edit.is_offered(),
             can_reject_tool: session.is_persistent() && session.grants.has_room(1),
