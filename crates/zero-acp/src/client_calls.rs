@@ -257,7 +257,7 @@ impl ClientCalls {
             let (done, is_done) = oneshot::channel();
             let end = Arc::clone(&end);
             session_sender
-                .send(SessionMessage::ClientCallEnded { call: tool_call_id.clone(), end, done })
+                .send(SessionMessage::UnrecordedCallEnded { call: tool_call_id.clone(), end, done })
                 .await;
             // The result must come after the updates that show the call.
             let _ = is_done.await;

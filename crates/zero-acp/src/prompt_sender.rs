@@ -11,12 +11,9 @@ use tokio::sync::{OwnedMutexGuard, oneshot};
 use tokio_util::sync::CancellationToken;
 use zero_client::SendRequest;
 use zero_core::event::PromptAttachment;
-use zero_core::{
-    CallId, CallProgress, ErrorReason, FileLocation, ToolCall, ToolKind, ToolOutcome,
-    ToolResultPart,
-};
+use zero_core::{CallId, ErrorReason, ToolCall, ToolOutcome, ToolResultPart};
 use zero_runtime::DialectName;
-use zero_runtime::tool_backend::CallObserver;
+use zero_runtime::tool_backend::SilentObserver;
 
 use crate::cancelled_runs;
 use crate::prompt_content::{self, IMAGE_BYTES_MAX, LinkedImage, PromptContent};
@@ -209,15 +206,6 @@ async fn read_image(
         ToolOutcome::Error(error) => Err(error.message.clone()),
     };
     let ((done, _), end) = (oneshot::channel(), Arc::new(outcome));
-    active.sender.send(SessionMessage::ClientCallEnded { call: id.into(), end, done }).await;
+    active.sender.send(SessionMessage::UnrecordedCallEnded { call: id.into(), end, done }).await;
     attachment
-}
-
-/// Reading a linked image is not shown unless the user is asked: the client named the image itself.
-struct SilentObserver;
-
-impl CallObserver for SilentObserver {
-    fn on_described(&self, _title: String, _kind: ToolKind, _locations: Vec<FileLocation>) {}
-
-    fn on_progress(&self, _progress: CallProgress) {}
 }

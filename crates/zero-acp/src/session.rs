@@ -179,7 +179,7 @@ impl SessionActor {
                     let updates = self.presenter.present_client_call(&call, &tool, &input);
                     self.send_updates(updates).await;
                 }
-                SessionMessage::ClientCallEnded { call, end, done } => {
+                SessionMessage::UnrecordedCallEnded { call, end, done } => {
                     let updates = self.presenter.present_client_call_end(&call, &end);
                     self.send_updates(updates).await;
                     let _ = done.send(());

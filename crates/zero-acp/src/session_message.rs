@@ -57,7 +57,7 @@ pub(crate) enum SessionMessage {
     /// The client makes a call itself.
     ClientCallStarted { call: String, tool: String, input: Value },
     /// A call that is not in the ledger has ended; `done` is signalled after the update was sent.
-    ClientCallEnded { call: String, end: Arc<ToolOutcome>, done: oneshot::Sender<()> },
+    UnrecordedCallEnded { call: String, end: Arc<ToolOutcome>, done: oneshot::Sender<()> },
     /// Close the session.
     Close { done: oneshot::Sender<()>, runs: DisconnectPolicy },
 }

@@ -29,7 +29,7 @@ pub(crate) fn escape_to_line(text: &str) -> String {
 }
 
 /// Like [`one_line`], for what the user has to decide on: every hidden character is escaped.
-pub(crate) fn exact_line(text: &str, chars_max: usize) -> String {
+pub(crate) fn escaped_line(text: &str, chars_max: usize) -> String {
     let line = text_shortening::join_words(text.split_whitespace(), chars_max);
     sanitize::escape_line(&line).into_owned()
 }
@@ -97,7 +97,7 @@ mod tests {
         check(one_line(text, 20), text);
         check(make_visible(text), text);
         let exact = "👩\\u{200d}💻 \u{26a0}\\u{fe0f}";
-        check(exact_line(text, 20), exact);
+        check(escaped_line(text, 20), exact);
         check(make_exact(text), exact);
         check(inline_code(text), &format!("`{exact}`"));
         check(make_exact("a\r\nb\u{3164}\tc"), "a\nb\\u{3164}\tc");

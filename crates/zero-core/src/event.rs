@@ -460,6 +460,29 @@ pub struct ApprovalEffect {
     pub verdict: String,
     /// Why the verdict is so.
     pub reason: String,
+    /// `call`, or `configuration` if only files of the project or the user name the host, such as the
+    /// registries of a package manager; `call` when absent.
+    #[serde(default, skip_serializing_if = "EffectOrigin::is_call")]
+    pub origin: EffectOrigin,
+}
+
+/// What names the object of an effect.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum EffectOrigin {
+    /// The call itself.
+    #[default]
+    Call,
+    /// Only configuration files. The project may have chosen it, so only a user who sees it approves
+    /// it: whoever approves calls without asking does not.
+    Configuration,
+}
+
+impl EffectOrigin {
+    /// Whether the call itself names the object.
+    pub fn is_call(&self) -> bool {
+        *self == Self::Call
+    }
 }
 
 /// One possible answer to an approval request.

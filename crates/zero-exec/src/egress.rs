@@ -49,7 +49,7 @@ pub use self::connection_log::{
     ConnectionDecision, ConnectionLog, ConnectionRecord, ConnectionStatus,
 };
 pub use self::held_connections::{
-    CallConnections, ConnectionAnswer, ConnectionApprover, ConnectionQuestion,
+    ConnectionAnswer, ConnectionApprover, ConnectionQuestion, HeldConnections,
 };
 pub use self::proxy_error::suggest_remedy;
 pub use self::proxy_request::ConnectTarget;
@@ -177,7 +177,7 @@ struct LiveCall {
     /// The hosts that its commands were judged to use.
     scope: NetworkScope,
     /// Asks about other hosts; `None` if nobody can be asked.
-    connections: Option<Arc<CallConnections>>,
+    connections: Option<Arc<HeldConnections>>,
 }
 
 impl EgressProxy {
@@ -238,7 +238,7 @@ impl EgressProxy {
         call: CallId,
         call_hosts: &[HostName],
         scope: NetworkScope,
-        connections: Option<Arc<CallConnections>>,
+        connections: Option<Arc<HeldConnections>>,
     ) -> AttributionGuard {
         let hosts = call_hosts.to_vec();
         let call = Arc::new(LiveCall { id: call, hosts, scope, connections });
@@ -312,7 +312,7 @@ impl ProxyState {
         &self,
         target: &ConnectTarget,
         refusal: &ConnectDeniedError,
-    ) -> Option<(Arc<CallConnections>, ConnectionQuestion)> {
+    ) -> Option<(Arc<HeldConnections>, ConnectionQuestion)> {
         if !refusal.can_be_approved() {
             return None;
         }
@@ -322,16 +322,16 @@ impl ProxyState {
             let inside = (self.config.internet.inside)(address);
             self.config.authorizer.authorize_address(address, inside).ok()?;
         }
-        let can_stand = *refusal == ConnectDeniedError::NoRule
+        let is_grantable = *refusal == ConnectDeniedError::NoRule
             && is_web_port(target.port)
             && self.is_judged(&target.host);
         let (target, refusal) = (target.clone(), refusal.clone());
-        Some((connections, ConnectionQuestion { target, refusal, can_stand, other_calls }))
+        Some((connections, ConnectionQuestion { target, refusal, is_grantable, other_calls }))
     }
 
     /// The call that can ask, and the number of other calls. The newest one asks: older ones are
     /// more likely to be servers.
-    fn asking_call(&self) -> Option<(Arc<CallConnections>, usize)> {
+    fn asking_call(&self) -> Option<(Arc<HeldConnections>, usize)> {
         let calls = self.lock_calls();
         let (call, connections) = calls.iter().rev().find_map(|call| {
             let connections = call.connections.as_ref().filter(|it| it.is_open())?;

@@ -24,7 +24,6 @@ use crate::call_usage_meter::CallUsageMeter;
 use crate::command_errors::{self, ToolCommandLimits};
 use crate::command_request::{CommandRequest, StreamMode};
 use crate::command_settings::TimeoutAction;
-use crate::git_config_draft::GitConfigDraft;
 use crate::jobs::job::{Job, JobCandidate};
 use crate::jobs::monitored_command::{
     CommandInput, HeldPermit, MonitorOptions, MonitoredCommand, UnreadRetention,
@@ -115,6 +114,7 @@ impl CallCommands {
             writes: self.launcher.judged.writes.clone(),
             hidden: ready.hidden.clone(),
             facts: LaunchFacts { tool: Some(self.tool.clone()), ..ready.facts.clone() },
+            draft: ready.draft,
         };
         let watched = MonitoredCommand::start(running, options)
             .map_err(|error| command_errors::monitor_error(&error))?;
@@ -127,7 +127,6 @@ impl CallCommands {
             execution: request.execution.clone(),
             folder: ready.folder,
             end_note: ready.end_note,
-            draft: ready.draft,
             spill: Some(spill),
             missing,
             limits,
@@ -152,10 +151,7 @@ impl CallCommands {
             return Err(ToolError::invalid(ErrorReason::SchemaViolation, message));
         }
         let slot = session.jobs.reserve()?;
-        // Nobody waits for the end of a job to change settings of git for it.
-        let mut commands = self.clone();
-        commands.launcher.judged.git_settings.clear();
-        let ready = commands.prepare(request)?;
+        let ready = self.prepare(request)?;
         let mut running = ready.spawn(timeout)?;
         let missing = std::mem::take(&mut running.confinement.missing);
         let spill = self.new_spill_file();
@@ -176,6 +172,7 @@ impl CallCommands {
             writes: self.launcher.judged.writes.clone(),
             hidden: ready.hidden.clone(),
             facts: LaunchFacts { tool: Some(self.tool.clone()), ..ready.facts.clone() },
+            draft: ready.draft,
         };
         let watched = MonitoredCommand::start(running, options)
             .map_err(|error| command_errors::monitor_error(&error))?;
@@ -244,7 +241,6 @@ pub struct ForegroundCommand {
     execution: CommandExecution,
     folder: PathBuf,
     end_note: LastFolderFile,
-    draft: Option<GitConfigDraft>,
     spill: Option<SpillFile>,
     missing: Vec<ConfinementGap>,
     limits: LimitsReport,
@@ -322,8 +318,7 @@ impl ForegroundCommand {
     pub fn into_outcome(mut self) -> Result<CommandOutcome, ToolError> {
         let end = self.end_note.take_folder();
         let spill = self.spill.take();
-        let (watch_report, mut network) =
-            (self.watched.watch_report(), self.watched.sandbox_notes());
+        let (watch_report, network) = (self.watched.watch_report(), self.watched.sandbox_notes());
         let collected = self.watched.take_collected().unwrap_or_else(|| Err(output_taken_error()));
         let (mut output, mut ended) =
             collected.map_err(|error| command_errors::output_error(&error))?;
@@ -352,12 +347,6 @@ impl ForegroundCommand {
                 Some(Ok(Some(file))) => error.with_detail("spill_file", file),
                 _ => error,
             });
-        }
-        if ended.why == ExitCause::Finished
-            && ended.exit_code == Some(0)
-            && let Some(draft) = &self.draft
-        {
-            network.extend(draft.finish());
         }
         let omitted_bytes = output.mixed.omitted_bytes();
         let spill_file = match spill.map_or(Ok(None), |spill| spill.finish(omitted_bytes)) {

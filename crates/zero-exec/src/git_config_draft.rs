@@ -7,21 +7,26 @@
 
 use std::path::{Path, PathBuf};
 
-use zero_policy::{GitSettingChange, GitSettingValue};
+use zero_policy::GitSettingChange;
 use zero_sandbox::in_place_edit::rewrite_in_place;
 use zero_sandbox::{FileType, Workspace, path_survey, quarantine};
 
-use crate::git_facts::{self, SettingChange};
+use crate::git_facts;
 
 /// Largest file that is changed, in bytes.
 const CONFIG_BYTES_MAX: u64 = 1 << 20;
 /// What git finds in the folder of a repository besides its settings.
 const SHARED_ENTRIES: &str =
-    "objects refs packed-refs info logs hooks shallow lfs modules worktrees branches remotes";
+    "objects refs packed-refs info logs shallow lfs modules worktrees branches remotes";
+/// Runs a hook of the repository without the variables of the draft: the copy is for git, and what a
+/// hook does with the repository is not a change of settings.
+const HOOK_SCRIPT: &str = r#"#!/bin/sh
+unset GIT_COMMON_DIR GIT_CONFIG_COUNT GIT_CONFIG_KEY_0 GIT_CONFIG_VALUE_0
+exec "$(cat "${0%/*}/../hooks-folder")/${0##*/}" "$@""#;
 
 /// A copy of the settings of a repository for one command.
 #[derive(Debug)]
-pub(crate) struct GitConfigDraft {
+pub struct GitConfigDraft {
     /// The folder of the workspace, and the file with the settings in it.
     root: PathBuf,
     relative: PathBuf,
@@ -59,9 +64,14 @@ impl GitConfigDraft {
     /// The line with what makes the copy before it; the line itself if the paths cannot be quoted.
     pub(crate) fn wrap_line(&self, line: &str) -> String {
         let Some((git, copy)) = self.quoted_paths() else { return line.to_owned() };
+        let script = HOOK_SCRIPT.replace('\n', "' '");
+        // A setting that names another folder of hooks is overridden.
+        let hooks = format!(
+            "_zero_hooks=$(CDPATH= cd -- \"$(git rev-parse --git-path hooks)\" && pwd -P) && {{ printf '%s\\n' \"$_zero_hooks\" >{copy}/hooks-folder; printf '%s\\n' '{script}' >{copy}/run-hook; chmod 700 {copy}/run-hook; for _zero_name in \"$_zero_hooks\"/*; do [ -f \"$_zero_name\" ] && [ -x \"$_zero_name\" ] && ln -s ../run-hook {copy}/hooks/\"${{_zero_name##*/}}\"; done; if git config core.hooksPath >/dev/null; then export GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=core.hooksPath GIT_CONFIG_VALUE_0={copy}/hooks; fi; }}"
+        );
         // On one line, so that errors show the line numbers of the command.
         format!(
-            "{{ mkdir -m 700 {copy} && cp -- {git}/config {copy}/config && {{ for _zero_name in {SHARED_ENTRIES}; do [ -e {git}/$_zero_name ] && ln -s {git}/$_zero_name {copy}/$_zero_name; done; unset _zero_name; export GIT_COMMON_DIR={copy}; }}; }} 2>/dev/null; {line}"
+            "{{ mkdir -m 700 {copy} && mkdir {copy}/hooks && cp -- {git}/config {copy}/config && {{ for _zero_name in {SHARED_ENTRIES}; do [ -e {git}/$_zero_name ] && ln -s {git}/$_zero_name {copy}/$_zero_name; done; {hooks}; unset _zero_name _zero_hooks; export GIT_COMMON_DIR={copy}; }}; }} 2>/dev/null; {line}"
         )
     }
 
@@ -80,7 +90,7 @@ impl GitConfigDraft {
         }
     }
 
-    fn apply(&self) -> Result<Vec<SettingChange>, String> {
+    fn apply(&self) -> Result<Vec<GitSettingChange>, String> {
         let unreadable = || "what the command wrote cannot be read".to_owned();
         // Any program of the session can write to the copy, so nothing in it is trusted.
         let copy = path_survey::read_small_file_beneath(
@@ -90,7 +100,8 @@ impl GitConfigDraft {
         );
         let copy = copy.and_then(|bytes| String::from_utf8(bytes).ok()).ok_or_else(unreadable)?;
         let original = std::str::from_utf8(&self.original).map_err(|_| unreadable())?;
-        let changes = git_facts::diff_settings(original, &copy).ok_or_else(unreadable)?;
+        let changes =
+            git_facts::diff_settings(original, &copy).map_err(|error| error.to_string())?;
         if let Some(other) = changes.iter().find(|change| !self.is_judged(change)) {
             return Err(format!("the command also changed `{}`", other.name));
         }
@@ -103,18 +114,14 @@ impl GitConfigDraft {
         Ok(changes)
     }
 
-    fn is_judged(&self, change: &SettingChange) -> bool {
+    fn is_judged(&self, change: &GitSettingChange) -> bool {
         let runs = change
             .value
             .as_ref()
             .is_some_and(|value| git_facts::is_helper_setting(&change.name, value));
         let fits = |judged: &GitSettingChange| {
-            let is_value = match (&judged.value, &change.value) {
-                (GitSettingValue::Exactly(wanted), Some(value)) => wanted.trim() == value,
-                (GitSettingValue::Removed, None) => true,
-                _ => false,
-            };
-            is_value && judged.name == change.name
+            judged.name == change.name
+                && judged.value.as_deref().map(str::trim) == change.value.as_deref()
         };
         !runs && self.judged.iter().any(fits)
     }
@@ -134,7 +141,7 @@ fn has_content(path: &Path) -> bool {
     path_survey::exists(path) && !quarantine::is_empty(path)
 }
 
-fn describe_change(change: &SettingChange) -> String {
+fn describe_change(change: &GitSettingChange) -> String {
     match &change.value {
         Some(value) => format!("`{}` is now `{value}`", change.name),
         None => format!("`{}` was removed", change.name),

@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub(crate) use self::git_config::GitSetting;
-pub(crate) use self::git_config_edit::{SettingChange, apply_changes, diff_settings};
+pub(crate) use self::git_config_edit::{apply_changes, diff_settings};
 pub(crate) use self::git_helpers::{
     ConfigChain, ConfigError, ConfigSummary, HelperUse, HelperValue,
 };
@@ -49,8 +49,8 @@ pub(crate) fn is_helper_setting(name: &str, value: &str) -> bool {
     git_helpers::is_helper_setting(name, value)
 }
 
-/// The value of a setting of the repository that contains `folder`, if it has exactly one.
-pub(crate) fn read_setting(folder: &Path, name: &str) -> Option<String> {
+/// The values of a setting of the repository that contains `folder`; `None` if they are not known.
+pub(crate) fn read_setting(folder: &Path, name: &str) -> Option<Vec<String>> {
     let git = folder.ancestors().find_map(RepositoryLocation::find)?;
     let [git] = git.git_folders.as_slice() else { return None };
     git_helpers::read_setting(&git.join("config"), name)

@@ -18,7 +18,7 @@ use zero_sandbox::{AcceptedWeakness, CommandSpec, SandboxProperty, Workspace, he
 
 use crate::command_policy::CommandPolicy;
 use crate::command_request::StreamMode;
-use crate::egress::CallConnections;
+use crate::egress::HeldConnections;
 use crate::git_config_draft::GitConfigDraft;
 use crate::host_commands::HostCommands;
 use crate::package_caches::{CacheOwner, PackageCaches};
@@ -48,7 +48,7 @@ pub struct CommandLauncher {
     /// The hosts that were allowed for the call.
     pub hosts: Arc<[HostName]>,
     /// Asks about hosts that nobody judged; `None` if nobody can be asked.
-    pub connections: Option<Arc<CallConnections>>,
+    pub connections: Option<Arc<HeldConnections>>,
     /// Resource limits of each command.
     pub limits: CommandLimits,
     /// Folders that commands may change, in addition to the workspace.

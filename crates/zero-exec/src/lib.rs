@@ -53,11 +53,12 @@ pub use egress::{EgressConfig, EgressProxy, ResolverConfig};
 pub use foreground_command::{
     CallCommands, CommandDisposition, CommandOutcome, ForegroundCommand, OutputObservation,
 };
+pub use git_config_draft::GitConfigDraft;
 pub use host_commands::HostCommands;
 pub use launcher::{CommandLauncher, LaunchAccess, PreparedLaunch};
 pub use local_machine::LocalMachine;
-pub use profile::{list_denied_paths, list_hidden_paths};
 pub use package_caches::PackageCaches;
+pub use profile::{list_denied_paths, list_hidden_paths};
 pub use read_failure::HiddenHome;
 pub use sandbox_diagnosis::LaunchFacts;
 pub use sandbox_probe::{SandboxProbeReport, probe_sandbox};

@@ -160,7 +160,7 @@ impl Machine for LocalMachine<'_> {
         found
     }
 
-    fn git_setting(&self, folder: &Path, name: &str) -> Option<String> {
+    fn git_setting(&self, folder: &Path, name: &str) -> Option<Vec<String>> {
         git_facts::read_setting(folder, name)
     }
 

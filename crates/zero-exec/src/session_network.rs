@@ -22,7 +22,7 @@ use crate::command_errors;
 use crate::command_policy::CommandPolicy;
 use crate::command_settings::CommandNetwork;
 use crate::egress::{
-    AttributionGuard, CallConnections, ConnectionLog, EgressConfig, EgressProxy, PolicyAuthorizer,
+    AttributionGuard, ConnectionLog, EgressConfig, EgressProxy, HeldConnections, PolicyAuthorizer,
     RefusalCursor, RefusalSummary, ResolverConfig,
 };
 use crate::network_failure::HostReach;
@@ -280,7 +280,7 @@ pub(crate) struct NetworkCall<'a> {
     /// The hosts that its commands were judged to use.
     pub(crate) scope: &'a NetworkScope,
     /// Asks about other hosts, if somebody can be asked.
-    pub(crate) connections: Option<&'a Arc<CallConnections>>,
+    pub(crate) connections: Option<&'a Arc<HeldConnections>>,
 }
 
 /// Whether commands share a network.

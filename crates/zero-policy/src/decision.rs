@@ -3,6 +3,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use zero_core::event::EffectOrigin;
 use zero_core::{CommandLimitChange, RiskLevel};
 
 use crate::command_access::CommandAccess;
@@ -78,6 +79,9 @@ pub struct EffectDecision {
     pub source: Option<String>,
     /// The reason, as text for the user.
     pub reason: String,
+    /// What names the object.
+    #[serde(skip_serializing_if = "EffectOrigin::is_call")]
+    pub origin: EffectOrigin,
 }
 
 /// A permission that the user can give for the rest of a session: a rule, bound to its context.

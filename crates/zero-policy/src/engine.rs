@@ -20,6 +20,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
+use zero_core::event::EffectOrigin;
 use zero_core::{
     CLIENT_TERMINAL, CLIENT_TOOL_SOURCE, CommandExecution, CommandLimitChange, CommandLine, Effect,
     RiskLevel, TargetPath, ToolArguments, ToolDefinitionState, ToolName,
@@ -462,9 +463,15 @@ impl<'a> RequestEvaluator<'a> {
         folder: &Path,
     ) -> Vec<EffectAssessment> {
         let describe = |change: &GitSettingChange| {
-            let now = match self.request.world.git_setting(folder, &change.name) {
-                Some(value) => format!("now `{value}`"),
-                None => "not set now, or to several values".to_owned(),
+            let now = match self.request.world.git_setting(folder, &change.name).as_deref() {
+                Some([]) => "not set now".to_owned(),
+                Some([value]) => format!("now `{value}`"),
+                // The command may fail, and no answer makes zero choose among the values.
+                Some(values) => format!(
+                    "now {} values, and zero changes no setting with several: run the command yourself",
+                    values.len()
+                ),
+                None => "its value is not known".to_owned(),
             };
             // The same file as that of the change itself, so that both are one row of a question.
             let folder = self.request.world.canonicalize(folder);
@@ -675,8 +682,8 @@ struct EffectAssessment {
     risk: RiskLevel,
     /// The grant that would answer the question; `None` if no grant may.
     grant: Option<GrantScope>,
-    /// Whether it is a host that only configuration files name.
-    is_registry: bool,
+    /// What names the object.
+    origin: EffectOrigin,
     /// What it changes.
     changes: ChangeScope,
     /// The paths of the file that it reads, as written and as resolved, if it is that of a command.
@@ -698,7 +705,7 @@ impl EffectAssessment {
             limits: CommandLimitChange::default(),
             risk: RiskLevel::Low,
             grant: None,
-            is_registry: false,
+            origin: EffectOrigin::Call,
             changes: ChangeScope::Nothing,
             reads: Vec::new(),
             tree: None,
@@ -728,6 +735,7 @@ impl EffectAssessment {
             rule: self.rule,
             source: self.source.or_else(|| Some("default".to_owned())),
             reason: self.reason,
+            origin: self.origin,
         }
     }
 
@@ -793,7 +801,8 @@ impl CallAssessment {
         };
         let secret_files = self.secret_file_scope(verdict);
         let is_asked = |judged: &&EffectAssessment| judged.verdict == Verdict::Ask;
-        let registries = self.judged.iter().filter(|judged| judged.is_registry).filter(is_asked);
+        let registries =
+            self.judged.iter().filter(|judged| !judged.origin.is_call()).filter(is_asked);
         let registries = registries.filter_map(|judged| HostName::from_host(&judged.target).ok());
         Some(CommandAccess {
             git_settings,

@@ -22,8 +22,8 @@ pub trait Machine {
     /// The file that runs when `name` is called, if it is found.
     fn find_program(&self, name: &str, folder: &Path) -> Option<PathBuf>;
 
-    /// The value of a setting in the repository that contains `folder`, if it has exactly one.
-    fn git_setting(&self, _folder: &Path, _name: &str) -> Option<String> {
+    /// The values of a setting in the repository that contains `folder`; `None` if they are not known.
+    fn git_setting(&self, _folder: &Path, _name: &str) -> Option<Vec<String>> {
         None
     }
 

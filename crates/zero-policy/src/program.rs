@@ -27,8 +27,7 @@ mod zero_cli;
 use std::collections::HashSet;
 
 pub use self::command_analysis::{
-    CommandAnalysis, CommandClass, FileAccess, FileTouch, GitSettingChange, GitSettingValue,
-    NestedExecution,
+    CommandAnalysis, CommandClass, FileAccess, FileTouch, GitSettingChange, NestedExecution,
 };
 pub use self::package_managers::PackageManager;
 use crate::shell::ShellArg;

@@ -247,10 +247,10 @@ impl ToolHost {
         if outside.is_some() && !approver.is_person() {
             return Err(nobody(OUTSIDE_ADVICE));
         }
-        let can_stand = session.is_persistent()
+        let is_grantable = session.is_persistent()
             && offered.len() <= GRANTS_PER_ANSWER_MAX
             && session.grants.has_room(offered.len());
-        let rule_owners = match can_stand && is_policy_question {
+        let rule_owners = match is_grantable && is_policy_question {
             true => self.find_rule_owners(session, &asked, offered, mode).await?,
             false => Vec::new(),
         };
@@ -264,7 +264,7 @@ impl ToolHost {
             risk: decision.risk,
             effects: asked.effects.clone(),
             judged: shown.effects,
-            grants: if can_stand { offered.clone() } else { Vec::new() },
+            grants: if is_grantable { offered.clone() } else { Vec::new() },
             rule_owners,
             can_edit_command: asked.command_edit.is_offered() && outside.is_none(),
             can_reject_tool: session.is_persistent()

@@ -11,10 +11,11 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
+use zero_core::event::EffectOrigin;
 use zero_core::text_shortening::shorten_end;
 use zero_core::{CallId, Effect, RiskLevel, SecretMask, ToolName};
 use zero_exec::egress::{
-    CallConnections, ConnectTarget, ConnectionAnswer, ConnectionApprover, ConnectionQuestion,
+    ConnectTarget, ConnectionAnswer, ConnectionApprover, ConnectionQuestion, HeldConnections,
 };
 use zero_policy::PermissionMode;
 
@@ -57,7 +58,7 @@ pub(crate) struct ConnectingCall<'a> {
 impl ConnectingCall<'_> {
     /// Opens the way for questions about this call. `None` if it runs no command, or if nobody can
     /// answer: then connections to hosts that nobody judged are refused at once.
-    pub(crate) fn open_questions(&self) -> Option<(Arc<CallConnections>, ConnectionQuestions)> {
+    pub(crate) fn open_questions(&self) -> Option<(Arc<HeldConnections>, ConnectionQuestions)> {
         let approver = Arc::clone(self.session.approver.as_ref()?);
         let runs_command = self.effects.iter().any(|effect| effect.execution().is_some());
         if !runs_command || self.is_plan_mode() {
@@ -68,7 +69,7 @@ impl ConnectingCall<'_> {
             return None;
         }
         let (sender, received) = mpsc::channel(QUEUED_MAX);
-        let connections = CallConnections::new(Arc::new(QueuedApprover { sender }));
+        let connections = HeldConnections::new(Arc::new(QueuedApprover { sender }));
         Some((Arc::new(connections), ConnectionQuestions { approver, received }))
     }
 
@@ -91,6 +92,7 @@ impl ConnectingCall<'_> {
             rule: None,
             source: None,
             reason: reason.clone(),
+            origin: EffectOrigin::Call,
         };
         let rule_owners = match &grant {
             Some(_) => vec![RuleOwner::User, RuleOwner::Project],
@@ -120,7 +122,7 @@ impl ConnectingCall<'_> {
 
     /// Asks about one connection.
     async fn ask(&self, approver: &dyn Approver, held: &ConnectionQuestion) -> ConnectionAnswer {
-        let ConnectionQuestion { target, refusal, can_stand, other_calls } = held;
+        let ConnectionQuestion { target, refusal, is_grantable, other_calls } = held;
         let unasked = || ConnectionAnswer::unasked(refusal.clone());
         // The mode may have changed since the command started.
         if self.is_plan_mode() {
@@ -143,7 +145,7 @@ impl ConnectingCall<'_> {
         let target = format!("{host}:{port}");
         let shown = self.secrets.mask_text(&target);
         let is_secret = *shown != *target;
-        let can_stand = *can_stand
+        let is_grantable = *is_grantable
             && !is_secret
             && self.session.is_persistent()
             && self.session.grants.has_room(1);
@@ -156,7 +158,7 @@ impl ConnectingCall<'_> {
         };
         let secret = if is_secret { "; its name contains a secret" } else { "" };
         let reason = format!("{who}, and {refusal}{secret}");
-        let question = self.build_question(&shown, reason, can_stand.then_some(grant));
+        let question = self.build_question(&shown, reason, is_grantable.then_some(grant));
         if approver.unreachable_hint(&question).is_some() {
             return unasked();
         }

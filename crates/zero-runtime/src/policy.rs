@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use zero_core::event::EffectOrigin;
 use zero_core::{
     CommandLimitChange, Effect, ErrorReason, ErrorType, RiskLevel, ToolArguments, ToolError,
     ToolSpec,
@@ -144,7 +145,15 @@ fn decide_effect(effect: &Effect, risk: RiskLevel) -> EffectDecision {
         false => (Verdict::Ask, outside_workspace_reason(effect)),
     };
     let (kind, target) = (effect.kind(), effect.target());
-    EffectDecision { kind, target, decision, rule: None, source: None, reason }
+    EffectDecision {
+        kind,
+        target,
+        decision,
+        rule: None,
+        source: None,
+        reason,
+        origin: EffectOrigin::Call,
+    }
 }
 
 fn decide_by_risk(risk: RiskLevel) -> (Verdict, String) {

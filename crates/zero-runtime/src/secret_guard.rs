@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::Value;
+use zero_core::event::EffectOrigin;
 use zero_core::{Effect, ErrorReason, RiskLevel, SecretMask, ToolError};
 use zero_policy::{CommandAccess, SecretFileScope, WriteScope};
 
@@ -92,6 +93,7 @@ impl WorkspaceSecrets {
                 rule: None,
                 source: Some("default".to_owned()),
                 reason: reason.clone(),
+                origin: EffectOrigin::Call,
             });
             reasons.push(reason);
         }
@@ -149,6 +151,7 @@ impl WorkspaceSecrets {
                 rule: None,
                 source: Some("default".to_owned()),
                 reason: reason.clone(),
+                origin: EffectOrigin::Call,
             });
             (decision.verdict, decision.reason) = (Verdict::Ask, reason);
             (decision.rule, decision.source) = (None, None);

@@ -182,6 +182,16 @@ pub trait CallObserver: Send + Sync {
     }
 }
 
+/// Observes a call that is not shown: whoever makes it reports its end.
+#[derive(Clone, Copy, Debug)]
+pub struct SilentObserver;
+
+impl CallObserver for SilentObserver {
+    fn on_described(&self, _title: String, _kind: ToolKind, _locations: Vec<FileLocation>) {}
+
+    fn on_progress(&self, _progress: CallProgress) {}
+}
+
 /// Why a tool host cannot be opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ToolBackendError {

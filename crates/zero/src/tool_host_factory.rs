@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use zero_acp::{ClientTool, SessionMcpServer};
-use zero_core::event::{ApprovalRequest, ApprovalSubject};
+use zero_core::event::{ApprovalEffect, ApprovalRequest, ApprovalSubject, EffectOrigin};
 use zero_core::{CLIENT_TOOL_SOURCE, SessionId};
 use zero_exec::jobs::JobRegistry;
 use zero_gateway::MetricsSource;
@@ -388,8 +388,14 @@ impl TerminalPromptOptions {
         withdrawal: &WithdrawalNote,
     ) -> (String, ApprovalAnswer) {
         let id = request.id.clone();
-        // Nobody has seen the host.
-        if self.yes && request.subject == ApprovalSubject::Connection {
+        if self.yes
+            && let Some(hosts) = list_unseen_hosts(request)
+        {
+            app.terminal.print_note(&format!(
+                "rejected `{}`: `--yes` does not approve hosts that nobody has seen ({}); approve the call in a terminal, or add rules such as `WebFetch(domain:HOST)` at the gateway",
+                escape_line(&request.title),
+                escape_line(&hosts)
+            ));
             return (id, ApprovalAnswer::RejectOnce);
         }
         if self.yes {
@@ -438,6 +444,21 @@ impl TerminalPromptOptions {
             None => Arc::new(UnavailableElicitor),
         }
     }
+}
+
+/// The hosts of a request that only configuration files name, or to which a command that runs
+/// connects; `None` if there are none. The tool host cannot tell an answer of `--yes` from one of a
+/// user, who has seen them.
+fn list_unseen_hosts(request: &ApprovalRequest) -> Option<String> {
+    let is_connection = request.subject == ApprovalSubject::Connection;
+    let is_unseen = |effect: &&ApprovalEffect| {
+        effect.kind == "net"
+            && effect.verdict == zero_policy::Verdict::Ask.as_str()
+            && (is_connection || effect.origin == EffectOrigin::Configuration)
+    };
+    let hosts: Vec<&str> =
+        request.effects.iter().filter(is_unseen).map(|effect| effect.target.as_str()).collect();
+    (is_connection || !hosts.is_empty()).then(|| hosts.join(", "))
 }
 
 impl AppContext {
@@ -575,6 +596,44 @@ mod tests {
     use super::*;
     use crate::environment::EnvironmentConfig;
     use crate::terminal::Terminal;
+
+    #[test]
+    fn yes_approves_no_host_that_only_files_name() {
+        let effect = |kind: &str, verdict: &str, origin| ApprovalEffect {
+            kind: kind.to_owned(),
+            target: "a.test".to_owned(),
+            verdict: verdict.to_owned(),
+            reason: String::new(),
+            origin,
+        };
+        let request = |subject, effects| ApprovalRequest {
+            id: "ask_1".to_owned(),
+            subject,
+            call: "c1".to_owned(),
+            tool: "Bash".to_owned(),
+            title: "Install packages".to_owned(),
+            reason: String::new(),
+            risk: "high".to_owned(),
+            commands: vec!["npm ci".to_owned()],
+            effects,
+            preview: None,
+            input: None,
+            options: Vec::new(),
+            cwd: "/w".to_owned(),
+            expires_ms: 0,
+        };
+        use EffectOrigin::{Call, Configuration};
+        for (subject, kind, verdict, origin, expected) in [
+            (ApprovalSubject::Call, "net", "ask", Configuration, Some("a.test")),
+            (ApprovalSubject::Call, "net", "allow", Configuration, None),
+            (ApprovalSubject::Call, "net", "ask", Call, None),
+            (ApprovalSubject::Call, "exec", "ask", Call, None),
+            (ApprovalSubject::Connection, "net", "ask", Call, Some("a.test")),
+        ] {
+            let found = list_unseen_hosts(&request(subject, vec![effect(kind, verdict, origin)]));
+            assert_eq!(found.as_deref(), expected, "{subject:?} {kind} {verdict} {origin:?}");
+        }
+    }
 
     fn make_factory(folder: &Path) -> LocalToolHostFactory {
         let app = AppContext {

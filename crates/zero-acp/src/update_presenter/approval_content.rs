@@ -10,7 +10,7 @@ use zero_core::sanitize::escape_line;
 use zero_core::{ResultDisplay, ToolKind};
 
 use super::call_content::{diff_content, text_content};
-use crate::text_sanitizer::{code_block, exact_line, inline_code, make_exact, shorten_middle};
+use crate::text_sanitizer::{code_block, escaped_line, inline_code, make_exact, shorten_middle};
 
 /// Most bytes of a command; the omitted bytes are counted.
 const COMMAND_BYTES_MAX: usize = 1024 * 1024;
@@ -50,11 +50,11 @@ pub(crate) fn permission_options(request: &ApprovalRequest) -> Vec<PermissionOpt
 /// from it; for a connection, the host is what the question is about.
 pub(super) fn question_title(request: &ApprovalRequest, chars_max: usize) -> String {
     match request.commands.as_slice() {
-        _ if !request.subject.is_call() => exact_line(&request.title, chars_max),
-        [] => exact_line(&request.title, chars_max),
-        [command] => exact_line(command, chars_max),
+        _ if !request.subject.is_call() => escaped_line(&request.title, chars_max),
+        [] => escaped_line(&request.title, chars_max),
+        [command] => escaped_line(command, chars_max),
         [first, others @ ..] => {
-            format!("{} (and {} more)", exact_line(first, chars_max), others.len())
+            format!("{} (and {} more)", escaped_line(first, chars_max), others.len())
         }
     }
 }
@@ -129,7 +129,7 @@ fn reason_text(request: &ApprovalRequest) -> String {
         lines.push(format!("Risk: {}", reason_line(&request.risk)));
     }
     let effect = |effect: &ApprovalEffect| {
-        let ApprovalEffect { kind, target, verdict, reason } = effect;
+        let ApprovalEffect { kind, target, verdict, reason, .. } = effect;
         let (kind, verdict) = (reason_line(kind), reason_line(verdict));
         format!("- {kind} {} ({verdict}: {})", inline_code(target), reason_line(reason))
     };
@@ -145,7 +145,7 @@ fn reason_text(request: &ApprovalRequest) -> String {
 }
 
 fn reason_line(text: &str) -> String {
-    exact_line(text, REASON_CHARS_MAX)
+    escaped_line(text, REASON_CHARS_MAX)
 }
 
 #[cfg(test)]
@@ -170,6 +170,7 @@ mod tests {
                 target: "rm".to_owned(),
                 verdict: "ask".to_owned(),
                 reason: "by mode".to_owned(),
+                origin: zero_core::event::EffectOrigin::Call,
             }],
             preview,
             input: None,

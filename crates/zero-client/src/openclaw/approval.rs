@@ -1,7 +1,9 @@
 //! Translates an approval request for a command into a ledger event.
 
 use serde_json::Value;
-use zero_core::event::{ApprovalEffect, ApprovalOption, ApprovalRequest, ApprovalSubject};
+use zero_core::event::{
+    ApprovalEffect, ApprovalOption, ApprovalRequest, ApprovalSubject, EffectOrigin,
+};
 
 use super::tool_calls;
 
@@ -37,6 +39,7 @@ pub(super) fn parse_approval(id: &str, request: &Value, expires_ms: i64) -> Appr
             target: command.clone(),
             verdict: "ask".to_owned(),
             reason: "the gateway asks".to_owned(),
+            origin: EffectOrigin::Call,
         }],
         commands: vec![command],
         preview: None,

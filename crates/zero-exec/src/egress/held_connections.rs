@@ -43,7 +43,7 @@ pub struct ConnectionQuestion {
     /// Why the connection is not allowed without the user.
     pub refusal: ConnectDeniedError,
     /// Whether a grant or rule for the host would allow the connection.
-    pub can_stand: bool,
+    pub is_grantable: bool,
     /// The number of other calls whose commands may have opened the connection.
     pub other_calls: usize,
 }
@@ -69,14 +69,14 @@ impl ConnectionAnswer {
 type SharedAnswer = Shared<BoxFuture<'static, ConnectionAnswer>>;
 
 /// The questions of one call.
-pub struct CallConnections {
+pub struct HeldConnections {
     approver: Arc<dyn ConnectionApprover>,
     state: Arc<Mutex<QuestionState>>,
 }
 
 #[derive(Default)]
 struct QuestionState {
-    hosts: Vec<(HeldHost, HostState)>,
+    hosts: Vec<(AnswerScope, HostQuestion)>,
     held: usize,
     questions: usize,
     refusals: usize,
@@ -84,24 +84,24 @@ struct QuestionState {
 
 /// What one answer covers: a host on the web ports, or on one other port.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct HeldHost {
+struct AnswerScope {
     host: HostName,
     port: Option<u16>,
 }
 
-enum HostState {
+enum HostQuestion {
     Asking { target: ConnectTarget, since: Instant, answer: SharedAnswer },
     Answered(ConnectionAnswer),
 }
 
-impl HeldHost {
+impl AnswerScope {
     fn new(target: &ConnectTarget) -> Self {
         let ConnectTarget { host, port } = target;
         Self { host: host.clone(), port: Some(*port).filter(|port| !is_web_port(*port)) }
     }
 }
 
-impl CallConnections {
+impl HeldConnections {
     /// The questions of a call that this approver answers.
     pub fn new(approver: Arc<dyn ConnectionApprover>) -> Self {
         Self { approver, state: Arc::default() }
@@ -114,17 +114,17 @@ impl CallConnections {
 
     /// Whether the user approved connections to this host and port.
     pub(super) fn is_approved(&self, target: &ConnectTarget) -> bool {
-        let held = HeldHost::new(target);
+        let held = AnswerScope::new(target);
         lock(&self.state).hosts.iter().any(|(host, state)| {
-            matches!(state, HostState::Answered(ConnectionAnswer { decision: Ok(()), .. }) if *host == held)
+            matches!(state, HostQuestion::Answered(ConnectionAnswer { decision: Ok(()), .. }) if *host == held)
         })
     }
 
     /// The targets whose questions are open, and for how long they are.
     pub(super) fn open_questions(&self) -> Vec<(ConnectTarget, Duration)> {
-        let open = |state: &HostState| match state {
-            HostState::Asking { target, since, .. } => Some((target.clone(), since.elapsed())),
-            HostState::Answered(_) => None,
+        let open = |state: &HostQuestion| match state {
+            HostQuestion::Asking { target, since, .. } => Some((target.clone(), since.elapsed())),
+            HostQuestion::Answered(_) => None,
         };
         lock(&self.state).hosts.iter().filter_map(|(_, state)| open(state)).collect()
     }
@@ -145,8 +145,8 @@ impl CallConnections {
     fn take_late_answers(&self) {
         let state = lock(&self.state);
         let asking = state.hosts.iter().filter_map(|(_, state)| match state {
-            HostState::Asking { answer, .. } => Some(answer.clone()),
-            HostState::Answered(_) => None,
+            HostQuestion::Asking { answer, .. } => Some(answer.clone()),
+            HostQuestion::Answered(_) => None,
         });
         let asking: Vec<SharedAnswer> = asking.collect();
         // What takes an answer locks the state.
@@ -158,12 +158,12 @@ impl CallConnections {
 
     fn join(&self, question: ConnectionQuestion) -> AnswerWait {
         self.take_late_answers();
-        let host = HeldHost::new(&question.target);
+        let host = AnswerScope::new(&question.target);
         let mut state = lock(&self.state);
         let known = state.hosts.iter().find(|(known, _)| *known == host);
         let asking = match known {
-            Some((_, HostState::Answered(answer))) => return AnswerWait::Answered(answer.clone()),
-            Some((_, HostState::Asking { answer, .. })) => Some(answer.clone()),
+            Some((_, HostQuestion::Answered(answer))) => return AnswerWait::Answered(answer.clone()),
+            Some((_, HostQuestion::Asking { answer, .. })) => Some(answer.clone()),
             None => None,
         };
         if state.held >= HELD_MAX {
@@ -179,7 +179,7 @@ impl CallConnections {
                 let target = question.target.clone();
                 let answer = self.ask(question, host.clone());
                 let (since, asked) = (Instant::now(), answer.clone());
-                state.hosts.push((host, HostState::Asking { target, since, answer: asked }));
+                state.hosts.push((host, HostQuestion::Asking { target, since, answer: asked }));
                 answer
             }
         };
@@ -188,14 +188,14 @@ impl CallConnections {
     }
 
     /// Asks, and keeps the answer for the call.
-    fn ask(&self, question: ConnectionQuestion, host: HeldHost) -> SharedAnswer {
+    fn ask(&self, question: ConnectionQuestion, host: AnswerScope) -> SharedAnswer {
         let (approver, state) = (Arc::clone(&self.approver), Arc::clone(&self.state));
         let answer = async move {
             let answer = approver.ask(question).await;
             let mut state = lock(&state);
             state.refusals += usize::from(answer.decision.is_err());
             if let Some((_, kept)) = state.hosts.iter_mut().find(|(known, _)| *known == host) {
-                *kept = HostState::Answered(answer.clone());
+                *kept = HostQuestion::Answered(answer.clone());
             }
             answer
         };
@@ -203,7 +203,7 @@ impl CallConnections {
     }
 }
 
-impl Drop for CallConnections {
+impl Drop for HeldConnections {
     fn drop(&mut self) {
         // Open questions hold the state, and the state holds them.
         drop(std::mem::take(&mut lock(&self.state).hosts));
@@ -264,7 +264,7 @@ mod tests {
         ConnectionQuestion {
             target: ConnectTarget { host: HostName::from_host(host).unwrap(), port: 443 },
             refusal: ConnectDeniedError::NoRule,
-            can_stand: true,
+            is_grantable: true,
             other_calls: 0,
         }
     }
@@ -272,7 +272,7 @@ mod tests {
     #[test]
     fn refusal_counts_after_its_client_gave_up() {
         let user = Arc::new(LateApprover::default());
-        let connections = CallConnections::new(Arc::clone(&user) as Arc<dyn ConnectionApprover>);
+        let connections = HeldConnections::new(Arc::clone(&user) as Arc<dyn ConnectionApprover>);
         for number in 0..REFUSALS_MAX {
             let host = format!("h{number}.test");
             // The client gives up at once, and then the user says no.

@@ -3,22 +3,30 @@
 //! Only plain text is written, so that git and zero cannot read it differently, and the result is
 //! parsed again: it must have exactly the wanted settings.
 
+use zero_policy::GitSettingChange;
+
 use super::git_config::{GitSetting, parse_settings};
 
 /// Longest value that is written, in bytes.
 const VALUE_BYTES_MAX: usize = 2_000;
 
-/// A change of one setting: its new value, or `None` to remove it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct SettingChange {
-    pub(crate) name: String,
-    pub(crate) value: Option<String>,
+/// Why two configurations cannot be compared.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum SettingDiffError {
+    #[error("what the command wrote cannot be read")]
+    Malformed,
+    #[error("`{0}` has several values, and zero changes no such setting")]
+    SeveralValues(String),
 }
 
-/// The changes that lead from one configuration to another, by the names of the settings; `None` if
-/// one is malformed or a setting has several values in one of them.
-pub(crate) fn diff_settings(before: &str, after: &str) -> Option<Vec<SettingChange>> {
-    let (before, after) = (parse_settings(before)?, parse_settings(after)?);
+/// The changes that lead from one configuration to another, by the names of the settings. Fails if
+/// one is malformed, or if a setting that differs has several values in one of them.
+pub(crate) fn diff_settings(
+    before: &str,
+    after: &str,
+) -> Result<Vec<GitSettingChange>, SettingDiffError> {
+    let parse = |text| parse_settings(text).ok_or(SettingDiffError::Malformed);
+    let (before, after) = (parse(before)?, parse(after)?);
     let mut names: Vec<&str> =
         before.iter().chain(&after).map(|setting| setting.name.as_str()).collect();
     names.sort_unstable();
@@ -30,27 +38,27 @@ pub(crate) fn diff_settings(before: &str, after: &str) -> Option<Vec<SettingChan
             continue;
         }
         if old.len() > 1 || new.len() > 1 {
-            return None;
+            return Err(SettingDiffError::SeveralValues(name.to_owned()));
         }
         let value = new.first().map(|value| (*value).to_owned());
-        changes.push(SettingChange { name: name.to_owned(), value });
+        changes.push(GitSettingChange { name: name.to_owned(), value });
     }
-    Some(changes)
+    Ok(changes)
 }
 
 /// The text with the changes made; `None` if they cannot be written in a plain form.
-pub(crate) fn apply_changes(text: &str, changes: &[SettingChange]) -> Option<String> {
+pub(crate) fn apply_changes(text: &str, changes: &[GitSettingChange]) -> Option<String> {
     let mut edited = text.to_owned();
     for change in changes {
         edited = apply_change(&edited, change)?;
     }
     // Whatever the text looks like: exactly these settings may have changed.
-    let found = diff_settings(text, &edited)?;
+    let found = diff_settings(text, &edited).ok()?;
     let is_wanted = found.len() == changes.len() && found.iter().all(|it| changes.contains(it));
     is_wanted.then_some(edited)
 }
 
-fn apply_change(text: &str, change: &SettingChange) -> Option<String> {
+fn apply_change(text: &str, change: &GitSettingChange) -> Option<String> {
     let name = PlainName::parse(&change.name)?;
     if !change.value.as_deref().is_none_or(is_plain_value) {
         return None;
@@ -154,8 +162,8 @@ mod tests {
     const TEXT: &str =
         "[core]\n\tbare = false\n[remote \"a\"]\n\turl = x # old\n\n[user]\n\tname = Me\n";
 
-    fn change(name: &str, value: Option<&str>) -> SettingChange {
-        SettingChange { name: name.to_owned(), value: value.map(str::to_owned) }
+    fn change(name: &str, value: Option<&str>) -> GitSettingChange {
+        GitSettingChange { name: name.to_owned(), value: value.map(str::to_owned) }
     }
 
     #[test]
@@ -217,7 +225,8 @@ mod tests {
         let after = TEXT.replace("Me", "You") + "[x \"Y\"]\n\tz = 1\n";
         let found = diff_settings(TEXT, &after).unwrap();
         assert_eq!(found, [change("user.name", Some("You")), change("x.Y.z", Some("1"))]);
-        assert_eq!(diff_settings(TEXT, "[core"), None);
-        assert_eq!(diff_settings(TEXT, &format!("{TEXT}name = x\n")), None, "several values");
+        assert_eq!(diff_settings(TEXT, "[core"), Err(SettingDiffError::Malformed));
+        let several = Err(SettingDiffError::SeveralValues("user.name".to_owned()));
+        assert_eq!(diff_settings(TEXT, &format!("{TEXT}name = x\n")), several);
     }
 }

@@ -329,13 +329,12 @@ pub(super) fn find_helper_settings(config: &Path) -> BTreeSet<GitSetting> {
     }
 }
 
-/// The value of a setting in a file, if it has exactly one.
-pub(super) fn read_setting(config: &Path, name: &str) -> Option<String> {
+/// The values of a setting in a file; `None` if the file cannot be read.
+pub(super) fn read_setting(config: &Path, name: &str) -> Option<Vec<String>> {
     let content = path_survey::read_small_file(config, CONFIG_BYTES_MAX)?;
     let settings = git_config::parse_settings(&String::from_utf8_lossy(&content))?;
-    let mut values = settings.into_iter().filter(|setting| setting.name == name);
-    let first = values.next()?;
-    values.next().is_none().then_some(first.value)
+    let values = settings.into_iter().filter(|setting| setting.name == name);
+    Some(values.map(|setting| setting.value).collect())
 }
 
 pub(super) fn is_helper_setting(name: &str, value: &str) -> bool {

@@ -16,9 +16,12 @@ use tokio::sync::Notify;
 use zero_policy::WriteScope;
 use zero_sandbox::listening_ports::{ListeningPort, list_listening_ports};
 use zero_sandbox::output_collector::{CollectedOutput, OutputCollector, OutputStream};
-use zero_sandbox::running_command::{CommandExit, KillHandle, KillReason, RunningCommand};
+use zero_sandbox::running_command::{
+    CommandExit, ExitCause, KillHandle, KillReason, RunningCommand,
+};
 
 use super::unread_output::{OutputChunk, UnreadOutput, UnreadRemainder};
+use crate::git_config_draft::GitConfigDraft;
 use crate::read_failure::HiddenHome;
 use crate::sandbox_diagnosis::{self, DiagnosisInput, LaunchFacts};
 use crate::session_network::NetworkUseGuard;
@@ -74,6 +77,8 @@ pub struct MonitorOptions {
     pub hidden: HiddenHome,
     /// What it was started with.
     pub facts: LaunchFacts,
+    /// The settings of git that it may change, which are changed when it has ended well.
+    pub draft: Option<GitConfigDraft>,
 }
 
 /// Whether unread output is kept.
@@ -130,6 +135,7 @@ struct SandboxFacts {
     location: CommandLocation,
     hidden: HiddenHome,
     facts: LaunchFacts,
+    draft: Option<GitConfigDraft>,
 }
 
 /// How a monitored command ended.
@@ -170,6 +176,7 @@ impl MonitoredCommand {
             writes,
             hidden,
             facts,
+            draft,
         } = options;
         let input = match input {
             CommandInput::Texts => Some(start_input_thread(&mut running)?),
@@ -210,7 +217,7 @@ impl MonitoredCommand {
             // No process of the command may be left when it counts as ended.
             drop(running);
             let (watch_report, location) = watcher.finish_watch();
-            let sandbox = SandboxFacts { writes, location, hidden, facts };
+            let sandbox = SandboxFacts { writes, location, hidden, facts, draft };
             watcher.finish(collected, watch_report, &sandbox);
         })?;
         Ok(watched)
@@ -266,6 +273,9 @@ impl MonitoredCommand {
             };
             let diagnose = || sandbox_diagnosis::diagnose(&command, output);
             notes.extend(catch_unwind(AssertUnwindSafe(diagnose)).unwrap_or_default());
+            if exit.why == ExitCause::Finished && exit.exit_code == Some(0) {
+                notes.extend(sandbox.draft.iter().flat_map(GitConfigDraft::finish));
+            }
         }
         notes.extend(sandbox.hidden.exposed_file_note());
         let mut state = self.lock();

@@ -28,7 +28,7 @@ const LISTED_MAX: usize = 64;
 
 /// Where a package manager reads its configuration.
 #[derive(Clone, Copy)]
-enum ConfigPlace {
+enum ConfigLocation {
     /// In the working folder or the nearest folder above it that has one.
     Project,
     /// In the working folder and all folders above it.
@@ -45,7 +45,7 @@ enum ConfigPlace {
 /// text is at the beginning of the line.
 struct ConfigSource {
     manager: PackageManager,
-    place: ConfigPlace,
+    location: ConfigLocation,
     path: &'static str,
     marks: &'static [&'static str],
     /// Commands do not see the file. Its keys that name registries, with the variables by which a
@@ -61,11 +61,11 @@ impl ConfigSource {
 
 const fn source(
     manager: PackageManager,
-    place: ConfigPlace,
+    location: ConfigLocation,
     path: &'static str,
     marks: &'static [&'static str],
 ) -> ConfigSource {
-    ConfigSource { manager, place, path, marks, variables: &[] }
+    ConfigSource { manager, location, path, marks, variables: &[] }
 }
 
 const PIP_MARKS: &[&str] = &["index-url", "find-links"];
@@ -76,7 +76,7 @@ const UV_MARKS: &[&str] = &["url = \"", "default-index", "registry = \""];
 const CARGO_MARKS: &[&str] = &["registry = \"", "index = \""];
 
 static SOURCES: &[ConfigSource] = {
-    use ConfigPlace::{EachParent, Home, Machine, MachineFolder, Project};
+    use ConfigLocation::{EachParent, Home, Machine, MachineFolder, Project};
     use PackageManager::{Apt, Cargo, Gem, Go, Maven, Npm, Pip, Uv};
     &[
         source(Npm, Project, ".npmrc", &["registry"]),
@@ -142,14 +142,14 @@ pub(super) fn find_hosts(
 impl ConfigSource {
     fn list_paths(&self, folder: &Path, home: Option<&Path>) -> Vec<PathBuf> {
         let above = || folder.ancestors().take(FOLDERS_MAX).map(|folder| folder.join(self.path));
-        match self.place {
-            ConfigPlace::Project => {
+        match self.location {
+            ConfigLocation::Project => {
                 above().find(|path| path_survey::exists(path)).into_iter().collect()
             }
-            ConfigPlace::EachParent => above().collect(),
-            ConfigPlace::Home => home.map(|home| home.join(self.path)).into_iter().collect(),
-            ConfigPlace::Machine => vec![PathBuf::from(self.path)],
-            ConfigPlace::MachineFolder => list_folder(Path::new(self.path)),
+            ConfigLocation::EachParent => above().collect(),
+            ConfigLocation::Home => home.map(|home| home.join(self.path)).into_iter().collect(),
+            ConfigLocation::Machine => vec![PathBuf::from(self.path)],
+            ConfigLocation::MachineFolder => list_folder(Path::new(self.path)),
         }
     }
 }

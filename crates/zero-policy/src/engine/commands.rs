@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use zero_core::event::EffectOrigin;
 use zero_core::{CommandLimitChange, RiskLevel};
 
 use super::files::{CandidateCompleteness, CoveringRule};
@@ -101,7 +102,10 @@ impl<'a> RequestEvaluator<'a> {
             hosts.extend(found);
         }
         let judged = hosts.iter().map(|host| EffectAssessment {
-            is_registry: !named.contains(host),
+            origin: match named.contains(host) {
+                true => EffectOrigin::Call,
+                false => EffectOrigin::Configuration,
+            },
             // The command itself may change anything.
             changes: ChangeScope::OtherEffects,
             ..self.evaluate_host(&host.to_string(), None)

@@ -51,25 +51,16 @@ pub enum CommandClass {
 pub struct GitSettingChange {
     /// Its name, such as `user.name`.
     pub name: String,
-    /// Its new value.
-    pub value: GitSettingValue,
-}
-
-/// The new value of a setting.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum GitSettingValue {
-    /// This text.
-    Exactly(String),
-    /// None: the setting is removed.
-    Removed,
+    /// Its new value; `None` if it is removed.
+    pub value: Option<String>,
 }
 
 impl fmt::Display for GitSettingChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = &self.name;
         match &self.value {
-            GitSettingValue::Exactly(value) => write!(f, "sets `{name}` to `{value}`"),
-            GitSettingValue::Removed => write!(f, "removes `{name}`"),
+            Some(value) => write!(f, "sets `{name}` to `{value}`"),
+            None => write!(f, "removes `{name}`"),
         }
     }
 }

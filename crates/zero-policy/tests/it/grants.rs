@@ -51,6 +51,15 @@ impl Machine for StubMachine {
         self.helpers.iter().map(|name| (*name).to_owned()).collect()
     }
 
+    fn git_setting(&self, _folder: &Path, name: &str) -> Option<Vec<String>> {
+        match name {
+            "remote.several.url" => Some(vec!["a".to_owned(), "b".to_owned()]),
+            "remote.one.url" => Some(vec!["a".to_owned()]),
+            "remote.unknown.url" => None,
+            _ => Some(Vec::new()),
+        }
+    }
+
     fn registry_hosts(&self, manager: PackageManager, _folder: &Path) -> Vec<HostName> {
         let hosts = self.registries.iter().filter(|_| manager == PackageManager::Npm);
         hosts.map(|host| HostName::from_host(host).unwrap()).collect()
@@ -360,6 +369,14 @@ fn check_registries(rules: &str, command: &str, expected: (&str, &[&str], &[&str
     let hosts: Vec<&str> = nets.map(|effect| effect.target.as_str()).collect();
     let grants: Vec<&str> = decision.grants.iter().map(|grant| grant.rule.as_str()).collect();
     assert_eq!((decision.verdict.as_str(), &hosts[..], &grants[..]), expected, "{command} {rules}");
+    // Who is asked learns that the command does not name them.
+    let named: Vec<&str> = decision
+        .effects
+        .iter()
+        .filter(|effect| effect.kind == "net" && effect.origin.is_call())
+        .map(|effect| effect.target.as_str())
+        .collect();
+    assert!(named.iter().all(|host| command.contains(host)), "{command}: {named:?}");
     // With these grants the same command runs, and no other host is open.
     let again =
         decide_command(&machine, rules, PermissionMode::Ask, command, &decision.grants.clone());
@@ -378,4 +395,24 @@ fn question_about_package_manager_covers_its_registries() {
     check_registries(&format!("{denied}; allow Bash(npm ci:*)"), "npm ci", ("allow", &[], &[]));
     check_registries("deny WebFetch", "npm ci", ("ask", &[], &["Bash(npm ci)"]));
     check_registries(denied, "npm test", ("ask", &[], &["Bash(npm test:*)"]));
+}
+
+#[test]
+fn question_about_git_setting_shows_its_present_values() {
+    for (remote, expected) in [
+        ("none", "(not set now)"),
+        ("one", "(now `a`)"),
+        (
+            "several",
+            "(now 2 values, and zero changes no setting with several: run the command yourself)",
+        ),
+        ("unknown", "(its value is not known)"),
+    ] {
+        let command = format!("git remote set-url {remote} https://host.test/x");
+        let machine = StubMachine::default();
+        let decision = decide_command(&machine, "", PermissionMode::Ask, &command, &[]);
+        let reasons: Vec<&str> =
+            decision.effects.iter().map(|effect| effect.reason.as_str()).collect();
+        assert!(reasons.iter().any(|reason| reason.ends_with(expected)), "{command}: {reasons:?}");
+    }
 }

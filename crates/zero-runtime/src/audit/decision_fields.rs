@@ -55,7 +55,15 @@ mod tests {
 
     fn effect(target: &str, decision: Verdict) -> EffectDecision {
         let (target, reason) = (target.to_owned(), String::new());
-        EffectDecision { kind: "read", target, decision, rule: None, source: None, reason }
+        EffectDecision {
+            kind: "read",
+            target,
+            decision,
+            rule: None,
+            source: None,
+            reason,
+            origin: zero_core::event::EffectOrigin::Call,
+        }
     }
 
     #[test]

@@ -177,6 +177,7 @@ impl HookLaunch {
             writes: WriteScope::default(),
             hidden: ready.hidden,
             facts: ready.facts,
+            draft: None,
         };
         let watched = MonitoredCommand::start(running, watching).map_err(|error| {
             ToolError::failed(ErrorReason::Io, format!("could not supervise it: {error}"))

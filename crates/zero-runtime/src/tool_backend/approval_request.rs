@@ -17,6 +17,7 @@ pub fn approval_request(
         target: judged.target.clone(),
         verdict: judged.decision.as_str().to_owned(),
         reason: judged.reason.clone(),
+        origin: judged.origin,
     };
     let options = question.options().into_iter();
     ApprovalRequest {

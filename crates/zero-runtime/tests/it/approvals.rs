@@ -56,6 +56,7 @@ impl Policy for ScriptedPolicy {
                 rule,
                 source: None,
                 reason: "it pushes".to_owned(),
+                origin: zero_core::event::EffectOrigin::Call,
             }],
             grants: self.grants.clone(),
             limits: CommandLimitChange::default(),

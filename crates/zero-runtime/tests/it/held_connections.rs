@@ -10,7 +10,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use tokio::sync::watch;
 use zero_exec::egress::{
-    AttributionGuard, CallConnections, ConnectionAnswer, ConnectionApprover, ConnectionQuestion,
+    AttributionGuard, ConnectionAnswer, ConnectionApprover, ConnectionQuestion, HeldConnections,
 };
 use zero_policy::{ConnectDeniedError, HostName, NetworkScope};
 use zero_runtime::tool_host::new_call_id;
@@ -40,7 +40,7 @@ impl TestUser {
 
     /// Lets a call ask this user.
     fn attend(self: &Arc<Self>, fixture: &ProxyFixture, scope: NetworkScope) -> AttributionGuard {
-        let connections = CallConnections::new(Arc::clone(self) as Arc<dyn ConnectionApprover>);
+        let connections = HeldConnections::new(Arc::clone(self) as Arc<dyn ConnectionApprover>);
         fixture.egress().attribute(new_call_id(), &[], scope, Some(Arc::new(connections)))
     }
 }
@@ -252,10 +252,10 @@ fn answer_covers_web_ports_or_one_other_port() {
     }
     let asked = ["named.test:443", "named.test:22", "named.test:23", "b.test:443"];
     assert_eq!(user.asked(), asked);
-    let can_stand: Vec<bool> =
-        user.questions.lock().unwrap().iter().map(|question| question.can_stand).collect();
+    let is_grantable: Vec<bool> =
+        user.questions.lock().unwrap().iter().map(|question| question.is_grantable).collect();
     // A grant opens no other port, and no host that the line does not name.
-    assert_eq!(can_stand, [true, false, false, false]);
+    assert_eq!(is_grantable, [true, false, false, false]);
     fixture.end();
 }
 

@@ -15,9 +15,11 @@ use crate::sessions::{SessionError, SessionManagerInner};
 use crate::store::{ClaimEpoch, LedgerReadLimit, RunRecord, Store, StoreError};
 use crate::turn::call_batch::NOT_RUN;
 
-/// Number of entries read in the first step and in total.
-const READ_FIRST: usize = 1024;
-const READ_MAX: usize = 1 << 24;
+/// Entries that are read at once.
+const PAGE: LedgerReadLimit = LedgerReadLimit { entries: 1024, bytes: 4 << 20 };
+/// Most pages that are searched for the beginning of a run. The calls and questions of a longer run
+/// that began before are not ended one by one.
+const PAGES_MAX: usize = 64;
 
 /// Outcome of a call that began and did not end.
 const INTERRUPTED: &str = "interrupted: zero was stopped before this call ended, so its outcome is \
@@ -132,23 +134,24 @@ fn interrupted_call_event(call: &str) -> EventKind {
     EventKind::tool_ended(call, ToolError::failed(ErrorReason::Interrupted, INTERRUPTED).into())
 }
 
-/// All entries of a run, oldest first. They are among the newest of the session, so the search goes
+/// The entries of a run, oldest first. They are among the newest of the session, so the search goes
 /// backwards until it finds the prompt that started the run.
-async fn read_run_events(
+pub(super) async fn read_run_events(
     store: &dyn Store,
     session: &SessionId,
     run: &RunId,
 ) -> Result<Vec<Event>, SessionError> {
-    let mut most = READ_FIRST;
-    loop {
-        let events =
-            store.last_events(session, u64::MAX, LedgerReadLimit::with_entries(most)).await?;
-        let is_ours = |event: &Event| event.run.as_ref() == Some(run);
-        let is_prompt =
-            |event: &Event| is_ours(event) && matches!(event.kind, EventKind::Prompt { .. });
-        if events.len() < most || most >= READ_MAX || events.iter().any(is_prompt) {
-            return Ok(events.into_iter().filter(is_ours).collect());
+    let (mut found, mut before) = (Vec::new(), u64::MAX);
+    for _ in 0..PAGES_MAX {
+        let page = store.last_events(session, before, PAGE).await?;
+        let Some(first) = page.first() else { break };
+        before = first.seq;
+        // Newest first, until all are found.
+        found.extend(page.into_iter().rev().filter(|event| event.run.as_ref() == Some(run)));
+        if found.iter().any(|event| matches!(event.kind, EventKind::Prompt { .. })) {
+            break;
         }
-        most = most.saturating_mul(4);
     }
+    found.reverse();
+    Ok(found)
 }

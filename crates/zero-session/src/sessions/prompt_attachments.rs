@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
-use zero_core::{CallProgress, FileLocation, ToolKind};
+use zero_core::ToolKind;
 use zero_runtime::DialectName;
 use zero_runtime::prompt_mentions::{MentionContents, MentionTarget, find_mentions, mention_call};
-use zero_runtime::tool_backend::CallObserver;
+use zero_runtime::tool_backend::SilentObserver;
 
 use crate::event::{EventKind, PromptAttachment};
 use crate::sessions::SessionError;
@@ -71,13 +71,4 @@ fn describe_read(path: &str, target: MentionTarget) -> String {
         MentionTarget::File => format!("Read `{path}`"),
         MentionTarget::Folder => format!("List `{path}`"),
     }
-}
-
-/// A read of a mentioned file has its title already, and no progress.
-struct SilentObserver;
-
-impl CallObserver for SilentObserver {
-    fn on_described(&self, _title: String, _kind: ToolKind, _locations: Vec<FileLocation>) {}
-
-    fn on_progress(&self, _progress: CallProgress) {}
 }

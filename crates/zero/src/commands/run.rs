@@ -20,11 +20,11 @@ use tokio_util::sync::CancellationToken;
 use zero_client::tool_service::ToolService;
 use zero_core::event::{ApprovalRequest, Event, EventKind, UserQuestion};
 use zero_core::shell_quoting::quote_shell_word;
-use zero_core::{CallProgress, FileLocation, SecretMask, SessionId, ToolKind};
+use zero_core::{SecretMask, SessionId};
 use zero_policy::PermissionMode;
 use zero_runtime::prompt_mentions::{MentionContents, find_mentions, mention_call};
 use zero_runtime::session_results::ResultLifetime;
-use zero_runtime::tool_backend::{CallObserver, ToolBackend};
+use zero_runtime::tool_backend::{SilentObserver, ToolBackend};
 use zero_runtime::{
     DialectName, Elicitation, ElicitationAnswer, ElicitationMode, Elicitor, WithdrawalNote,
 };
@@ -401,15 +401,6 @@ async fn attach_mentions(
         content: Some(data),
     });
     send.attachments.extend(images);
-}
-
-/// A read of a mentioned file is reported by a note.
-struct SilentObserver;
-
-impl CallObserver for SilentObserver {
-    fn on_described(&self, _title: String, _kind: ToolKind, _locations: Vec<FileLocation>) {}
-
-    fn on_progress(&self, _progress: CallProgress) {}
 }
 
 /// Attaches this process as the tool host of the session and sets the session's folder.

@@ -5,7 +5,7 @@
 //! cannot write to the file.
 
 use super::config_effect::GitConfigEffect;
-use crate::program::command_analysis::{GitSettingChange, GitSettingValue};
+use crate::program::command_analysis::GitSettingChange;
 use crate::shell::ShellArg;
 use crate::word_list::words;
 
@@ -32,10 +32,10 @@ pub(super) fn from_config(args: &[ShellArg]) -> Vec<GitSettingChange> {
     let effect = GitConfigEffect::new(&ShellArg::known(&name), value.as_ref());
     match (effect, value) {
         (GitConfigEffect::Harmless, Some(ShellArg::Known(value))) => {
-            vec![GitSettingChange { name, value: GitSettingValue::Exactly(value) }]
+            vec![GitSettingChange { name, value: Some(value) }]
         }
         (GitConfigEffect::Harmless, None) if is_removal => {
-            vec![GitSettingChange { name, value: GitSettingValue::Removed }]
+            vec![GitSettingChange { name, value: None }]
         }
         _ => Vec::new(),
     }
@@ -46,7 +46,7 @@ pub(super) fn from_remote(args: &[ShellArg]) -> Vec<GitSettingChange> {
     let Some(words) = known_words(args) else { return Vec::new() };
     let set = |name: &str, key: &str, value: String| GitSettingChange {
         name: format!("remote.{name}.{key}"),
-        value: GitSettingValue::Exactly(value),
+        value: Some(value),
     };
     match words.as_slice() {
         ["add", name, url] if is_plain_name(name) && is_plain_url(url) => vec![
@@ -96,7 +96,7 @@ fn tracking_changes(branch: &str, remote: &str, followed: &str) -> Vec<GitSettin
     }
     let change = |key: &str, value: String| GitSettingChange {
         name: format!("branch.{branch}.{key}"),
-        value: GitSettingValue::Exactly(value),
+        value: Some(value),
     };
     vec![change("remote", remote.to_owned()), change("merge", format!("refs/heads/{followed}"))]
 }

@@ -5,11 +5,15 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use super::fixture::{ScriptedToolBackend, SessionTestBed, run_id};
-use crate::event::{PromptAttachment, RunOutcome};
+use super::mem_store::MemStore;
+use crate::event::{EventKind, PromptAttachment, RunOutcome};
+use crate::key::SessionKey;
+use crate::sessions::interrupted_runs::read_run_events;
+use crate::sessions::ledger_recorder::new_event;
 use crate::sessions::{
     OpenSessionOptions, Prompt, PruneMode, PruneReport, RetentionRules, SessionError, SessionLimits,
 };
-use crate::store::{SessionPatch, Store as _};
+use crate::store::{NewSession, SessionPatch, Store as _, ToolHostLocation};
 use zero_runtime::tool_backend::FolderAccess;
 
 #[tokio::test]
@@ -238,4 +242,32 @@ async fn silent_tool_host_does_not_block_listing() {
     }
     let took = began.elapsed();
     assert!(took.as_secs() <= 4 * 3, "{took:?}");
+}
+
+/// A run is longer than what is read at once, in entries and in bytes.
+#[tokio::test]
+async fn events_of_long_run_are_read_in_pages() {
+    let store = MemStore::default();
+    let new = NewSession {
+        key: SessionKey::resolve("long", "main").unwrap(),
+        label: None,
+        cwd: None,
+        model: None,
+        mode: None,
+        owner: "local".to_owned(),
+        owned_max: u64::MAX,
+        tool_host: ToolHostLocation::Gateway,
+    };
+    let session = store.create(new).await.unwrap().id;
+    let (earlier, run) = (run_id("earlier"), run_id("run"));
+    let prompt = || EventKind::Prompt { text: "go".to_owned(), attachments: Vec::new() };
+    let notice = |text: String| EventKind::Notice { topic: "retry".to_owned(), text };
+    let mut events = vec![new_event(Some(&earlier), prompt()), new_event(Some(&run), prompt())];
+    events.extend((0..3_000).map(|number| new_event(Some(&run), notice(number.to_string()))));
+    events.extend((0..5).map(|_| new_event(Some(&run), notice("x".repeat(1 << 20)))));
+    store.append(&session, None, events).await.unwrap();
+    let found = read_run_events(&store, &session, &run).await.unwrap();
+    assert_eq!(found.len(), 3_006);
+    assert_eq!(found.first().unwrap().kind, prompt());
+    assert!(found.is_sorted_by_key(|event| event.seq));
 }

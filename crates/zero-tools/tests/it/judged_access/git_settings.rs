@@ -2,10 +2,10 @@
 
 use std::process::Command;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{deceived_fixture, run, usual_fixture};
-use crate::fixture::ToolFixture;
+use crate::fixture::{ToolFixture, result_text};
 
 const ADD_REMOTE: &str = "git remote add origin https://host.test/p";
 
@@ -142,4 +142,54 @@ async fn other_kinds_of_repositories_are_left_alone() {
     let answer = run(&f, "git config user.name X").await;
     assert_eq!(f.read_text(".git/config"), before, "{answer}");
     assert_ne!(exit_code(&answer), 0, "{answer}");
+}
+
+#[tokio::test]
+async fn judged_settings_of_a_job_are_changed_when_it_ends() {
+    let f = usual_fixture();
+    create_repository(&f);
+    let input = json!({"command": ADD_REMOTE, "run_in_background": true});
+    f.call("Bash", input).await.unwrap();
+    let wait = json!({"job_id": "job_1", "wait_ms": 20_000});
+    let mut text = String::new();
+    while !text.contains("exited") {
+        text.push_str(&result_text(&f.call("BashOutput", wait.clone()).await.unwrap()));
+    }
+    assert_eq!(run_git(&f, &["config", "remote.origin.url"]).trim(), "https://host.test/p");
+    assert!(text.contains("zero changed `.git/config`"), "{text}");
+}
+
+#[tokio::test]
+async fn setting_with_several_values_is_left_alone_with_a_reason() {
+    let f = deceived_fixture(ADD_REMOTE);
+    let before = create_repository(&f);
+    let attack = format!("{ADD_REMOTE}; git remote set-url --add origin https://host.test/q");
+    let answer = run(&f, &attack).await;
+    assert_eq!(f.read_text(".git/config"), before, "{answer}");
+    let reason = "`remote.origin.url` has several values, and zero changes no such setting";
+    assert!(answer.to_string().contains(reason), "{answer}");
+}
+
+#[tokio::test]
+async fn hook_runs_without_the_copy_of_the_settings() {
+    for folder in [".git/hooks", "tools/hooks"] {
+        let f = usual_fixture();
+        create_repository(&f);
+        run_git(&f, &["init", "-q", "--bare", "up.git"]);
+        run_git(&f, &["remote", "add", "origin", "./up.git"]);
+        if folder != ".git/hooks" {
+            run_git(&f, &["config", "core.hooksPath", folder]);
+        }
+        let hook = format!("{folder}/pre-push");
+        let script = "#!/bin/sh\nenv | grep -c -e ^GIT_COMMON_DIR= -e ^GIT_CONFIG_COUNT= >hook.out\n\
+                      echo \"$1 $(git rev-parse --git-common-dir)\" >>hook.out\n";
+        f.write_file(&hook, script);
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(f.path(&hook), mode).unwrap();
+        let answer = run(&f, "git push -u origin main").await;
+        assert_eq!(exit_code(&answer), 0, "{folder}: {answer}");
+        assert_eq!(f.read_text("hook.out"), "0\norigin .git\n", "{folder}: {answer}");
+        let merge = run_git(&f, &["config", "branch.main.merge"]);
+        assert_eq!(merge.trim(), "refs/heads/main", "{folder}: {answer}");
+    }
 }

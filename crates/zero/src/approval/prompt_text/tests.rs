@@ -43,6 +43,7 @@ fn make_judged_effect(
         rule,
         source,
         reason: reason.to_owned(),
+        origin: zero_core::event::EffectOrigin::Call,
     }
 }
 
