@@ -92,5 +92,5 @@ pub use zero_exec::services::{ServiceHandle, ServiceLauncher, ServiceRequest};
 pub use zero_exec::{
     CommandDisposition, CommandNetwork, CommandOutcome, CommandRequest, CommandSettings,
     LaunchAccess, QuarantinedFile, ResolverConfig, SandboxProbeReport, ShellEndFolder, StreamMode,
-    TimeoutAction, WatchReport,
+    TimeoutAction, UndoSettings, WatchReport,
 };

@@ -14,10 +14,12 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 use zero_policy::WriteScope;
+use zero_sandbox::command_capture::{CaptureOutcome, CommandCapture};
 use zero_sandbox::output_collector::{CollectedOutput, OutputCollector, OutputStream};
 use zero_sandbox::running_command::{CommandExit, KillHandle, KillReason, RunningCommand};
 
 use super::unread_output::{OutputChunk, UnreadOutput, UnreadRemainder};
+use crate::loss_note;
 use crate::read_failure::HiddenHome;
 use crate::sandbox_diagnosis::{self, DiagnosisInput, LaunchFacts};
 use crate::session_network::NetworkUseGuard;
@@ -65,6 +67,8 @@ pub struct MonitorOptions {
     pub permit: Option<HeldPermit>,
     /// The paths that the command may not create, checked when it has ended.
     pub watch: TreeWatch,
+    /// Records its changes, which are stored when it has ended.
+    pub capture: Option<CommandCapture>,
     /// Its use of the session's network, dropped when it ends.
     pub network: NetworkUseGuard,
     /// The files that it may change.
@@ -159,6 +163,7 @@ impl MonitoredCommand {
             mut output_sink,
             permit,
             watch,
+            capture,
             network,
             writes,
             hidden,
@@ -203,7 +208,8 @@ impl MonitoredCommand {
                 .unwrap_or_else(|_| WatchReport::new_unfinished());
             let sandbox =
                 SandboxFacts { writes, location: watch.location().clone(), hidden, facts };
-            watcher.finish(collected, watch_report, &sandbox);
+            let changes = capture.map(|capture| capture.finish()).unwrap_or_default();
+            watcher.finish(collected, watch_report, &changes, &sandbox);
         })?;
         Ok(watched)
     }
@@ -212,6 +218,7 @@ impl MonitoredCommand {
         &self,
         collected: io::Result<(CollectedOutput, CommandExit)>,
         watch_report: WatchReport,
+        changes: &CaptureOutcome,
         sandbox: &SandboxFacts,
     ) {
         let ended = collected.as_ref().ok().map(|(_, ended)| ended.clone());
@@ -232,6 +239,7 @@ impl MonitoredCommand {
             notes.extend(catch_unwind(AssertUnwindSafe(diagnose)).unwrap_or_default());
         }
         notes.extend(sandbox.hidden.exposed_file_note());
+        notes.extend(loss_note::describe_losses(changes));
         let mut state = self.lock();
         // The hosts of this call are closed before anybody learns of its end.
         drop(network_use);

@@ -32,6 +32,7 @@ impl WorkspaceSettings {
         commands.readable = self.resolve_paths("sandbox.readable", paths, root);
         commands.masked.extend(self.resolve_paths("sandbox.masked", paths, root));
         commands.weaknesses = self.weaker_properties();
+        commands.undo = self.undo();
         commands.on_timeout = match self.text_values("bash.on-timeout").first().map(String::as_str)
         {
             Some("job") => TimeoutAction::Job,
