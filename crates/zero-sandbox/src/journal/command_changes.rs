@@ -181,7 +181,7 @@ impl Journal {
             format!("\n  {} since: {path}", conflict.what)
         };
         let mut message = format!(
-            "{} of the paths of change {id} were changed after it; undo the later changes first, or force the undo",
+            "{} of the paths of change {id} were changed after it; undo the later changes first, or force the undo with `--yes`",
             found.len()
         );
         message.extend(found.iter().take(NAMED_MAX).map(shown));

@@ -147,7 +147,7 @@ fn undo_help_names_refusals() {
     Options:
           --list                List the recorded changes, newest first
           --json                Print JSON
-          --yes                 Restore files even if they were changed again since [aliases: --force]
+          --yes                 Restore files even if they were changed again since [alias: --force]
           --workspace <DIR>     Folder whose changes to use [default: current folder]
           --limit <NAME=VALUE>  Set a limit; `file-size=1gb` undoes a change that was made under that
                                 limit
