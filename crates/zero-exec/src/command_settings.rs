@@ -1,9 +1,12 @@
 //! The settings that apply to every command of a host.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
+use zero_core::ByteSize;
 use zero_policy::HostPattern;
 use zero_sandbox::AcceptedWeakness;
+use zero_sandbox::journal::SetLimits;
 
 use crate::package_caches::CACHE_BYTES_MAX;
 
@@ -16,6 +19,8 @@ pub struct CommandSettings {
     pub writable: Vec<PathBuf>,
     /// Sandbox properties that may be missing on a machine that cannot enforce them.
     pub weaknesses: Vec<AcceptedWeakness>,
+    /// Whether, and how much, the changes of commands are kept for undo.
+    pub undo: UndoSettings,
     /// What happens to a command that exceeds its timeout.
     pub on_timeout: TimeoutAction,
     /// Whether the user can be asked to run a command outside the sandbox.
@@ -87,4 +92,21 @@ pub enum OutsideUse {
 pub struct CommandNetwork {
     /// Allowed hosts. A pattern without a port allows the web ports.
     pub hosts: Vec<HostPattern>,
+}
+
+/// Whether, and how much, the changes of commands are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UndoSettings {
+    /// Whether the changes of commands are recorded.
+    pub commands: bool,
+    /// How much is kept in each workspace.
+    pub limits: SetLimits,
+}
+
+impl Default for UndoSettings {
+    fn default() -> Self {
+        let (bytes_max, days) = (ByteSize::megabytes(2_000), 30);
+        let age_max = Some(Duration::from_secs(days * 24 * 60 * 60));
+        Self { commands: false, limits: SetLimits { bytes_max, age_max } }
+    }
 }

@@ -139,6 +139,7 @@ impl ConfinedGit {
             stdio: CommandStdio::Pipes,
             timeout: Some(TIME_MAX),
             net: None,
+            capture: None,
         };
         let mut running = Spawner::shared().ok()?.spawn_one_off(order).ok()?;
         if let Some(stdin) = running.stdin.take() {

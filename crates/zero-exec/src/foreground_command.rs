@@ -21,6 +21,7 @@ use zero_sandbox::running_command::{CommandExit, ExitCause, LimitsReport, Runnin
 use zero_sandbox::{ConfinementGap, Workspace};
 
 use crate::call_usage_meter::CallUsageMeter;
+use crate::change_recording::RecordedProgram;
 use crate::command_errors::{self, ToolCommandLimits};
 use crate::command_request::{CommandRequest, StreamMode};
 use crate::command_settings::TimeoutAction;
@@ -110,6 +111,7 @@ impl CallCommands {
             }),
             permit,
             watch: ready.watch,
+            capture: ready.capture,
             network: ready.network,
             writes: self.launcher.judged.writes.clone(),
             hidden: ready.hidden.clone(),
@@ -168,6 +170,7 @@ impl CallCommands {
             output_sink: Box::new(|_, _| {}),
             permit: None,
             watch: ready.watch,
+            capture: ready.capture,
             network: ready.network,
             writes: self.launcher.judged.writes.clone(),
             hidden: ready.hidden.clone(),
@@ -200,7 +203,12 @@ impl CallCommands {
             return Err(ToolError::failed(ErrorReason::Panic, message));
         }
         check_input(request, self.limits.input_bytes_max)?;
-        self.launcher.prepare(&self.workspace, &request.execution, request.streams)
+        let mut ready =
+            self.launcher.prepare(&self.workspace, &request.execution, request.streams)?;
+        let command = self.mask_command(&request.execution.to_string());
+        let program = RecordedProgram { tool: self.tool.as_str(), command: &command };
+        ready.record_changes(&self.launcher, &self.workspace, &program);
+        Ok(ready)
     }
 
     fn may_become_job(&self) -> bool {

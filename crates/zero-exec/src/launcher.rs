@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use zero_core::{CallId, CommandExecution, CommandLimits, CommandLine, ErrorReason, ToolError};
 use zero_policy::{CommandAccess, HostName, NetworkScope, WriteScope};
+use zero_sandbox::command_capture::CommandCapture;
 use zero_sandbox::running_command::RunningCommand;
 use zero_sandbox::spawner::{CommandStdio, SpawnSpec, Spawner};
 use zero_sandbox::{AcceptedWeakness, CommandSpec, SandboxProperty, Workspace, helper_process};
@@ -214,6 +215,7 @@ impl CommandLauncher {
             },
             timeout: None,
             net: given.net,
+            capture: None,
         };
         let network = given.network_use;
         let folder = folder.to_owned();
@@ -224,7 +226,19 @@ impl CommandLauncher {
             packages: caches,
             is_outside: false,
         };
-        Ok(PreparedLaunch { order, folder, end_note, watch, hidden, network, facts, draft, start })
+        let capture = None;
+        Ok(PreparedLaunch {
+            order,
+            folder,
+            end_note,
+            watch,
+            hidden,
+            network,
+            facts,
+            draft,
+            capture,
+            start,
+        })
     }
 }
 
@@ -253,7 +267,7 @@ impl CommandLauncher {
 /// Something that only has to be started. While it lives, its session does not end: drop it once the
 /// session has the command.
 pub struct PreparedLaunch {
-    order: SpawnSpec,
+    pub(crate) order: SpawnSpec,
     pub(crate) folder: PathBuf,
     pub(crate) end_note: LastFolderFile,
     /// The paths that the command may not create.
@@ -266,6 +280,8 @@ pub struct PreparedLaunch {
     pub facts: LaunchFacts,
     /// The settings of git that it may change.
     pub(crate) draft: Option<GitConfigDraft>,
+    /// Records its changes.
+    pub capture: Option<CommandCapture>,
     /// Keeps the session from ending meanwhile.
     pub(crate) start: StartGuard,
 }

@@ -7,6 +7,7 @@
 //! `zero_sandbox` builds the sandbox.
 
 mod call_usage_meter;
+mod change_recording;
 mod command_errors;
 mod command_policy;
 mod command_request;
@@ -23,6 +24,7 @@ mod host_commands;
 pub mod jobs;
 mod launcher;
 mod local_machine;
+mod loss_note;
 mod network_failure;
 mod output_feed;
 mod output_tail;
@@ -46,9 +48,12 @@ mod watch_lease;
 mod write_failure;
 
 pub use call_usage_meter::CallUsageMeter;
+pub use change_recording::RecordedProgram;
 pub use command_policy::{CommandPolicy, DeniedChanges, DeniedFiles};
 pub use command_request::{CommandRequest, StreamMode};
-pub use command_settings::{CommandNetwork, CommandSettings, OutsideUse, TimeoutAction};
+pub use command_settings::{
+    CommandNetwork, CommandSettings, OutsideUse, TimeoutAction, UndoSettings,
+};
 pub use egress::{EgressConfig, EgressProxy, ResolverConfig};
 pub use foreground_command::{
     CallCommands, CommandDisposition, CommandOutcome, ForegroundCommand, OutputObservation,

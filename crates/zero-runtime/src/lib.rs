@@ -93,5 +93,5 @@ pub use zero_exec::services::{ServiceHandle, ServiceLauncher, ServiceRequest};
 pub use zero_exec::{
     CommandDisposition, CommandNetwork, CommandOutcome, CommandRequest, CommandSettings,
     LaunchAccess, OutsideUse, QuarantinedFile, ResolverConfig, SandboxProbeReport, ShellEndFolder,
-    StreamMode, TimeoutAction, WatchReport,
+    StreamMode, TimeoutAction, UndoSettings, WatchReport,
 };

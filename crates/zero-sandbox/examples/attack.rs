@@ -73,7 +73,14 @@ fn confine(plan: &str) -> ExitCode {
     let net = server.as_ref().map(|_| Arc::new(SharedNetwork::create(&spawner).unwrap()));
     let order = |command| {
         let (profile, net) = (profile.clone(), net.clone());
-        SpawnSpec { command, profile, stdio: CommandStdio::Pipes, timeout: None, net }
+        SpawnSpec {
+            command,
+            profile,
+            stdio: CommandStdio::Pipes,
+            timeout: None,
+            net,
+            capture: None,
+        }
     };
     let mut server = server.map(|server| {
         let mut order = order(server);

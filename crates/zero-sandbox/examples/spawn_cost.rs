@@ -181,6 +181,7 @@ impl CostFixture {
             stdio: CommandStdio::Pipes,
             timeout: None,
             net: None,
+            capture: None,
         }
     }
 

@@ -19,6 +19,7 @@
 //! host's processes.
 
 mod bubblewrap_sandbox;
+mod capture_filter;
 mod expected_mounts;
 pub(crate) mod gaps;
 pub(crate) mod host_sockets;
@@ -61,6 +62,9 @@ const RULES_MAX: usize = 8192;
 /// Devices that expose no data. Terminals are not listed, since they include the user's.
 const DEVICES: &[&str] =
     &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
+
+/// The streams of a command, and the channel for the listener of its changes.
+pub(crate) type CommandHandles<'a> = ([&'a OwnedFd; 3], Option<&'a OwnedFd>);
 
 /// Which network a command has, if it is not the host's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -153,7 +157,7 @@ impl PreparedCommand {
         profile: &SandboxProfile,
         layers: &SandboxLayers,
         command: &CommandSpec,
-        streams: [&OwnedFd; 3],
+        (streams, capture): CommandHandles<'_>,
         network_owner: NetworkOwner,
         sockets: &HostSockets,
     ) -> Result<Self, ConfineError> {
@@ -175,7 +179,9 @@ impl PreparedCommand {
                 let mut inside = BubblewrapSandbox::new(&purpose)?;
                 let restrictions = plan.to_filtered_restrictions()?;
                 let command = with_tmp(command, Path::new(mount_plan::TMP));
-                inside.send_plan(command, restrictions, streams).map_err(ConfineError::HandOver)?;
+                inside
+                    .send_plan(command, restrictions, (streams, capture))
+                    .map_err(ConfineError::HandOver)?;
                 ConfinementMethod::Bubblewrap(Box::new(inside))
             }
             Err(_) => {
@@ -241,7 +247,7 @@ impl PreparedCommand {
         layers: &SandboxLayers,
         command: &CommandSpec,
         network_owner: NetworkOwner,
-        streams: [&OwnedFd; 3],
+        (streams, capture): CommandHandles<'_>,
     ) -> bool {
         let terminal = bubblewrap_sandbox::find_terminal_name(streams[0]);
         let folder = command.folder.as_path();
@@ -252,7 +258,7 @@ impl PreparedCommand {
         let Ok(restrictions) = plan.to_filtered_restrictions() else { return false };
         self.confinement = plan.confinement;
         let command = with_tmp(command, Path::new(mount_plan::TMP));
-        inside.send_plan(command, restrictions, streams).is_ok()
+        inside.send_plan(command, restrictions, (streams, capture)).is_ok()
     }
 
     /// After a command of which no process is left: whether it left nothing else in the sandbox, so

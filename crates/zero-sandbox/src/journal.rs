@@ -10,8 +10,15 @@
 //! program wrote and records it as it is.
 
 mod change_record;
+mod change_recorder;
+mod change_restore;
+mod change_set;
+mod command_changes;
+mod file_copy;
 pub mod journal_expiry;
 mod journal_store;
+mod path_state;
+mod portable_path;
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -37,6 +44,9 @@ use crate::state_dir::StateDir;
 use crate::workspace::Workspace;
 
 pub use self::change_record::sha256;
+pub use self::change_recorder::{ChangeRecorder, SetLimits};
+pub use self::change_restore::ChangeConflict;
+pub use self::change_set::{SetOrigin, SetSummary};
 
 /// Where the journals are, in zero's own folder, by workspace.
 const JOURNAL: &str = "journal";
@@ -142,6 +152,8 @@ pub enum ChangeState {
     ChangedSince,
     /// The change was undone with [`Journal::undo`].
     Undone,
+    /// The command that makes the changes still runs.
+    InProgress,
 }
 
 /// A recorded change, as it is listed for users.
@@ -157,12 +169,16 @@ pub struct JournalEntry {
     pub call: String,
     /// The path of the file, as displayed.
     pub path: String,
-    /// `create`, `change` or `remove`.
+    /// `create`, `change` or `remove`; `command` for the changes of a command, whose `path` is the
+    /// command.
     pub action: &'static str,
     /// Whether it is still in effect.
     pub state: ChangeState,
     /// The number of the change that this one undid.
     pub undoes: Option<u64>,
+    /// The totals, for the changes of a command.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub totals: Option<SetSummary>,
 }
 
 /// Whether an undo may overwrite later changes.
@@ -291,7 +307,7 @@ impl Journal {
 
     /// The newest change that can be undone.
     pub fn newest_undoable(&self) -> Result<Option<JournalEntry>, ToolError> {
-        for id in self.store.ids()?.into_iter().rev() {
+        for id in self.all_ids()?.into_iter().rev() {
             let entry = self.entry(id)?;
             let is_in_effect =
                 matches!(entry.state, ChangeState::Applied | ChangeState::ChangedSince);
@@ -304,11 +320,14 @@ impl Journal {
 
     /// All recorded changes, newest first.
     pub fn list(&self) -> Result<Vec<JournalEntry>, ToolError> {
-        self.store.ids()?.into_iter().rev().map(|id| self.entry(id)).collect()
+        self.all_ids()?.into_iter().rev().map(|id| self.entry(id)).collect()
     }
 
     /// Returns one recorded change.
     pub fn entry(&self, id: u64) -> Result<JournalEntry, ToolError> {
+        if self.is_set(id) {
+            return self.set_entry(id);
+        }
         let record = self.store.read_record(id)?;
         let path = record.path.to_path();
         let state = match self.resolve_target(&path).and_then(|target| self.take_snapshot(&target))
@@ -330,13 +349,14 @@ impl Journal {
             action,
             state,
             undoes: record.undoes,
+            totals: None,
         })
     }
 
     /// Cleans up after processes that died in the middle of a change: removes temporary files, and
     /// drops changes that did not happen. Returns the number of changes that were cleaned up.
     pub fn recover(&self) -> Result<usize, ToolError> {
-        let mut settled = 0;
+        let mut settled = self.recover_sets()?;
         for id in self.store.pending_ids()? {
             let Ok(record) = self.store.read_record(id) else {
                 // Without a record, the crash came before the file was touched.
@@ -630,7 +650,7 @@ fn check_undoable(
             Err(ToolError::new(ErrorType::PermissionDenied, ErrorReason::StaleFile, message)
                 .with_detail("id", id))
         }
-        (ChangeState::NotApplied | ChangeState::Undone, _) => {
+        (ChangeState::NotApplied | ChangeState::Undone | ChangeState::InProgress, _) => {
             let message =
                 format!("change {id} of `{shown}` is no longer in effect; nothing was done");
             Err(ToolError::invalid(ErrorReason::NoChange, message).with_detail("id", id))

@@ -17,6 +17,8 @@ pub mod append_file;
 pub mod canonical_path;
 #[cfg(target_os = "linux")]
 mod cgroup;
+#[cfg(target_os = "linux")]
+pub mod command_capture;
 pub mod config_file;
 pub mod confinement;
 #[cfg(target_os = "linux")]

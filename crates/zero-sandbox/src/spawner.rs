@@ -80,6 +80,8 @@ pub struct SpawnSpec {
     /// The network namespace that the command shares with others under [`NetworkAccess::Loopback`].
     /// If `None`, it gets its own.
     pub net: Option<Arc<SharedNetwork>>,
+    /// Where the listener of its changes is sent, if they are recorded.
+    pub capture: Option<Arc<OwnedFd>>,
 }
 
 /// How the standard streams of a command are connected.
@@ -266,7 +268,7 @@ impl Spawner {
         (ready_for, layers): (Duration, LayerSelection),
         order: SpawnSpec,
     ) -> Result<RunningCommand, SpawnError> {
-        let SpawnSpec { command, profile, stdio, timeout, net } = order;
+        let SpawnSpec { command, profile, stdio, timeout, net, capture } = order;
         let net = net.filter(|_| profile.network == NetworkAccess::Loopback);
         let command = program_lookup::resolve_program(command)?;
         let SpawnerSettings { limits_by, .. } = self.settings;
@@ -281,11 +283,15 @@ impl Spawner {
             layers,
             ready_for,
             joins,
+            captures: capture.is_some(),
             stood_in,
         };
-        match self.dispatch(request, &text, stdio, net.as_deref()) {
+        let capture = capture.as_deref();
+        match self.dispatch(request, &text, stdio, (net.as_deref(), capture)) {
             // The spawner process died before it accepted the command; send it to a new one.
-            Err(DispatchError::NotAccepted) => self.dispatch(request, &text, stdio, net.as_deref()),
+            Err(DispatchError::NotAccepted) => {
+                self.dispatch(request, &text, stdio, (net.as_deref(), capture))
+            }
             given => given,
         }
         .map_err(|lost| match lost {
@@ -300,7 +306,7 @@ impl Spawner {
         request: &SpawnerRequest,
         text: &SpawnSpecMessage,
         stdio: CommandStdio,
-        net: Option<&SharedNetwork>,
+        (net, capture): (Option<&SharedNetwork>, Option<&OwnedFd>),
     ) -> Result<RunningCommand, DispatchError> {
         let system = |step: &'static str| {
             move |source: io::Error| DispatchError::Failed(SpawnError::System { step, source })
@@ -314,6 +320,7 @@ impl Spawner {
         })?;
         let mut fds = vec![memory.as_fd(), supervisor_channel.as_fd()];
         fds.extend(child_ends.iter().map(|fd| fd.as_fd()));
+        fds.extend(capture.map(OwnedFd::as_fd));
         fds.extend(net.map(SharedNetwork::as_fd));
         self.send(request, &fds).map_err(system("contacting the spawner process"))?;
         // Now only the supervisor holds the other ends, so that we notice when it ends.

@@ -61,6 +61,7 @@ mod semantic_checks;
 pub mod settings_schema;
 pub mod tool_commands;
 pub mod trust;
+pub mod undo;
 pub mod user_paths;
 pub mod web;
 pub mod workspace_settings;

@@ -36,6 +36,7 @@ use crate::sandbox::{self, BashSettings, SandboxSettings};
 use crate::secrets::{self, SecretsSettings};
 use crate::semantic_checks;
 use crate::tool_commands::{self, COMMAND_LINES, ToolsSettings};
+use crate::undo::{self, UndoSection};
 use crate::web::{self, WebSettings};
 
 /// Settings of zero. JSON with comments and trailing commas.
@@ -94,6 +95,8 @@ pub struct SettingsFile {
     retention: DataRetentionSettings,
     /// How much may be spent.
     budgets: BudgetSettings,
+    /// What `zero undo` can take back.
+    undo: UndoSection,
 }
 
 /// What runs without asking, what needs your approval, and what never runs. Deny overrides ask, and
@@ -227,7 +230,11 @@ pub fn known_keys() -> Vec<SettingsKey> {
     let closed = closed.chain(COMMAND_LINES).chain(["model", "agent"]);
     let closed =
         closed.chain(gateway::KEYS).chain(gateway::REMOTE_KEYS).chain(acp::KEYS).chain(web::KEYS);
-    let closed = closed.chain(network::KEYS).chain(retention::KEYS).chain(budgets::KEYS);
+    let closed = closed
+        .chain(network::KEYS)
+        .chain(retention::KEYS)
+        .chain(budgets::KEYS)
+        .chain(undo::KEYS);
     closed.map(|name| key(name, false)).chain(open.map(|name| key(name, true))).collect()
 }
 
@@ -367,6 +374,7 @@ fn find_nulls(value: &Value) -> impl Iterator<Item = String> {
         .chain(fields("/budgets/session"))
         .chain(fields("/budgets/agent"))
         .chain(fields("/budgets/owner"))
+        .chain(fields("/undo"))
         .filter(|(_, field)| field.is_null())
         .map(|(pointer, _)| pointer)
 }
@@ -463,7 +471,7 @@ mod tests {
                 r#"f:3:45: `permissions.deny` is "Bash"; write an array"#,
                 "f:4:12: unknown key `limits.file-timout`; did you mean `file-timeout`?",
                 "f:4:33: `limits.result` is true; write a string or a whole number at least 1",
-                "f:4:50: unknown key `zzz`; remove it, or write one of `$schema`, `permissions`, `limits`, `mcpServers`, `mcp`, `lspServers`, `tools`, `hooks`, `models`, `model`, `agents`, `agent`, `gateway`, `acp`, `sandbox`, `secrets`, `bash`, `files`, `web`, `network`, `retention`, `budgets`",
+                "f:4:50: unknown key `zzz`; remove it, or write one of `$schema`, `permissions`, `limits`, `mcpServers`, `mcp`, `lspServers`, `tools`, `hooks`, `models`, `model`, `agents`, `agent`, `gateway`, `acp`, `sandbox`, `secrets`, `bash`, `files`, `web`, `network`, `retention`, `budgets`, `undo`",
             ],
         );
         check_problems(

@@ -474,8 +474,8 @@ pub struct ToolsConformanceArgs {
   zero undo --list         list the changes that can be undone
   zero undo 12             undo change 12
 
-If the file was changed again since, zero asks before it restores the file. An undo is itself
-recorded and can be undone.
+A change is one file that a tool changed, or everything that one command changed. If a file was
+changed again since, zero asks before it restores it. An undo is itself recorded and can be undone.
 
 Exit codes: 0 restored, 1 nothing to undo or an error, 2 wrong usage, 3 refused.")]
 pub struct UndoArgs {
@@ -488,8 +488,8 @@ pub struct UndoArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
-    /// Restore the file even if it was changed again since
-    #[arg(long, conflicts_with = "list")]
+    /// Restore files even if they were changed again since
+    #[arg(long, visible_alias = "force", conflicts_with = "list")]
     pub yes: bool,
     /// Folder whose changes to use [default: current folder]
     #[arg(long, value_name = "DIR")]

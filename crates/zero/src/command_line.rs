@@ -50,6 +50,12 @@ fn complete(cli: &Command, mut args: Vec<OsString>) -> Vec<OsString> {
     args
 }
 
+/// Whether a command line sends a prompt.
+pub(crate) fn is_prompt(args: &[OsString]) -> bool {
+    let completed = complete(&command(), args.to_vec());
+    completed.get(1).is_some_and(|first| first == "run")
+}
+
 /// Whether an option, without its first hyphen, is meant for `run`.
 fn is_run_option(cli: &Command, option: &str) -> bool {
     let Some(run) = cli.find_subcommand("run") else { return false };

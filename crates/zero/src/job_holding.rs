@@ -8,6 +8,7 @@ use std::io::Write as _;
 
 use zero_sandbox::detachable_process;
 
+use crate::command_line;
 use crate::AppContext;
 use crate::exit::ExitOutcome;
 
@@ -39,14 +40,15 @@ pub(crate) fn hold_jobs(app: &AppContext, outcome: ExitOutcome) {
 /// Whether a command line can start jobs that outlive it: a prompt, or a call that asks for it or
 /// whose input is not known yet.
 fn can_start_jobs(args: &[OsString]) -> bool {
-    let args = crate::insert_run(args.to_vec());
     let words: Vec<&str> = args.iter().skip(1).filter_map(|word| word.to_str()).collect();
     match &words[..] {
         ["run", ..] => true,
         ["tools", "call", rest @ ..] => {
             rest.iter().any(|word| *word == "-" || word.contains("background"))
         }
-        _ => false,
+        // These are started often, and the definition of the command line is large.
+        [] | ["tools" | "acp" | "mcp" | "gateway", ..] => false,
+        _ => command_line::is_prompt(args),
     }
 }
 
@@ -62,6 +64,8 @@ mod tests {
         };
         check("zero run hello", true);
         check("zero -- hello", true);
+        check("zero -c hello", true);
+        check("zero sessions list", false);
         check("zero tools call Bash {\"run_in_background\":true}", true);
         check("zero tools call run_shell_command {\"is_background\":true} --dialect qwen", true);
         check("zero tools call Bash -", true);

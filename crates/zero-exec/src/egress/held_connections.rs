@@ -162,7 +162,9 @@ impl HeldConnections {
         let mut state = lock(&self.state);
         let known = state.hosts.iter().find(|(known, _)| *known == host);
         let asking = match known {
-            Some((_, HostQuestion::Answered(answer))) => return AnswerWait::Answered(answer.clone()),
+            Some((_, HostQuestion::Answered(answer))) => {
+                return AnswerWait::Answered(answer.clone());
+            }
             Some((_, HostQuestion::Asking { answer, .. })) => Some(answer.clone()),
             None => None,
         };

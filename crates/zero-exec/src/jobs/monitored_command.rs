@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 use zero_policy::WriteScope;
+use zero_sandbox::command_capture::{CaptureOutcome, CommandCapture};
 use zero_sandbox::listening_ports::{ListeningPort, list_listening_ports};
 use zero_sandbox::output_collector::{CollectedOutput, OutputCollector, OutputStream};
 use zero_sandbox::running_command::{
@@ -22,6 +23,7 @@ use zero_sandbox::running_command::{
 
 use super::unread_output::{OutputChunk, UnreadOutput, UnreadRemainder};
 use crate::git_config_draft::GitConfigDraft;
+use crate::loss_note;
 use crate::read_failure::HiddenHome;
 use crate::sandbox_diagnosis::{self, DiagnosisInput, LaunchFacts};
 use crate::session_network::NetworkUseGuard;
@@ -69,6 +71,8 @@ pub struct MonitorOptions {
     pub permit: Option<HeldPermit>,
     /// The paths that the command may not create, checked when it has ended.
     pub watch: TreeWatch,
+    /// Records its changes, which are stored when it has ended.
+    pub capture: Option<CommandCapture>,
     /// Its use of the session's network, dropped when it ends.
     pub network: NetworkUseGuard,
     /// The files that it may change.
@@ -172,6 +176,7 @@ impl MonitoredCommand {
             mut output_sink,
             permit,
             watch,
+            capture,
             network,
             writes,
             hidden,
@@ -218,7 +223,8 @@ impl MonitoredCommand {
             drop(running);
             let (watch_report, location) = watcher.finish_watch();
             let sandbox = SandboxFacts { writes, location, hidden, facts, draft };
-            watcher.finish(collected, watch_report, &sandbox);
+            let changes = capture.map(|capture| capture.finish()).unwrap_or_default();
+            watcher.finish(collected, watch_report, &changes, &sandbox);
         })?;
         Ok(watched)
     }
@@ -255,6 +261,7 @@ impl MonitoredCommand {
         &self,
         collected: io::Result<(CollectedOutput, CommandExit)>,
         watch_report: WatchReport,
+        changes: &CaptureOutcome,
         sandbox: &SandboxFacts,
     ) {
         let ended = collected.as_ref().ok().map(|(_, ended)| ended.clone());
@@ -278,6 +285,7 @@ impl MonitoredCommand {
             }
         }
         notes.extend(sandbox.hidden.exposed_file_note());
+        notes.extend(loss_note::describe_losses(changes));
         let mut state = self.lock();
         // The hosts of this call are closed before anybody learns of its end.
         drop(network_use);

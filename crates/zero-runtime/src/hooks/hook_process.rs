@@ -11,7 +11,8 @@ use zero_core::{
 };
 use zero_exec::jobs::{CommandInput, MonitorOptions, MonitoredCommand, UnreadRetention};
 use zero_exec::{
-    CommandLauncher, HostCommands, LaunchAccess, SessionCommands, StreamMode, WatchReport,
+    CommandLauncher, HostCommands, LaunchAccess, RecordedProgram, SessionCommands, StreamMode,
+    WatchReport,
 };
 use zero_policy::{PermissionMode, Verdict, WriteScope};
 use zero_sandbox::Workspace;
@@ -160,7 +161,10 @@ impl HookLaunch {
         let launcher = launcher
             .with_access(self.hook.access, Vec::new())
             .with_configured_program(&self.workspace, &execution);
-        let ready = launcher.prepare(&self.workspace, &execution, StreamMode::Pipes)?;
+        let mut ready = launcher.prepare(&self.workspace, &execution, StreamMode::Pipes)?;
+        let command = execution.to_string();
+        let program = RecordedProgram { tool: "hook", command: &command };
+        ready.record_changes(&launcher, &self.workspace, &program);
         let running = ready.spawn_single()?;
         let watching = MonitorOptions {
             collector: OutputCollector {
@@ -173,6 +177,7 @@ impl HookLaunch {
             output_sink: Box::new(|_, _| {}),
             permit: None,
             watch: ready.watch,
+            capture: ready.capture,
             network: ready.network,
             writes: WriteScope::default(),
             hidden: ready.hidden,

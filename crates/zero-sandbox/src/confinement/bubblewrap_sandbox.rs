@@ -23,6 +23,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{FileType, MemfdFlags, OFlags};
 
+use super::CommandHandles;
 use super::expected_mounts::{self, ExpectedMounts, MOUNT_TABLE, MountMismatchError};
 use super::host_sockets::HostSockets;
 use super::mount_plan::{self, MountPlan};
@@ -205,7 +206,7 @@ impl BubblewrapSandbox {
         &mut self,
         command: CommandSpec,
         restrictions: ProcessRestrictions,
-        streams: [&OwnedFd; 3],
+        (streams, capture): CommandHandles<'_>,
     ) -> io::Result<()> {
         let init_channel = self.init_channel.as_ref().ok_or(io::ErrorKind::NotConnected)?;
         let before = match &self.applied {
@@ -220,7 +221,7 @@ impl BubblewrapSandbox {
         let (report, inner_report) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
         rustix::fs::fcntl_setfl(&report, OFlags::NONBLOCK)?;
         let plan = write_memfd(&serde_json::to_vec(&InitPlan { command, before })?)?;
-        let handles = [&plan, &inner_report].into_iter().chain(streams);
+        let handles = [&plan, &inner_report].into_iter().chain(streams).chain(capture);
         let handles: Vec<_> = handles.map(AsFd::as_fd).collect();
         message::send(init_channel, &(), &handles)?;
         self.report = Some(report);

@@ -217,9 +217,9 @@ fn drop_privileges() -> Result<(), Errno> {
 }
 
 #[repr(C)]
-struct SeccompProgram {
-    len: u16,
-    filter: *const sock_filter,
+pub(super) struct SeccompProgram {
+    pub(super) len: u16,
+    pub(super) filter: *const sock_filter,
 }
 
 #[expect(unsafe_code, reason = "between fork and exec only bare system calls are sound")]

@@ -23,6 +23,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{Mode, OFlags};
 use serde::{Deserialize, Serialize};
 
+use super::capture_filter;
 use super::expected_mounts::{ExpectedMounts, MOUNT_TABLE};
 use super::init_report::{ExitSummary, InitReport};
 use super::residue::{self, ResidueSnapshot};
@@ -68,6 +69,8 @@ struct ReceivedPlan {
     plan: InitPlan,
     report_pipe: OwnedFd,
     streams: [OwnedFd; 3],
+    /// Where the listener of its changes is sent, if they are recorded.
+    capture: Option<OwnedFd>,
 }
 
 /// Runs the commands that arrive on the descriptor `number`, and returns the exit code.
@@ -95,7 +98,9 @@ fn run_commands(number: Option<OsString>) -> Result<(), String> {
         let given = wait_for_plan(&channel)
             .map_err(|error| describe_failure("cannot receive a plan", &error))?;
         // The channel is closed: there will be no other command.
-        let Some(ReceivedPlan { plan, report_pipe, streams }) = given else { return Ok(()) };
+        let Some(ReceivedPlan { plan, report_pipe, streams, capture }) = given else {
+            return Ok(());
+        };
         let InitPlan { command, before } = plan;
         let image =
             ExecImage::new(&command).map_err(|error| describe_failure("cannot start", &error))?;
@@ -107,7 +112,7 @@ fn run_commands(number: Option<OsString>) -> Result<(), String> {
         };
         confined = ConfinementState::Already;
         let started = match in_folder {
-            Ok(()) => start_program(&image, streams)
+            Ok(()) => start_program(&image, streams, capture)
                 .map_err(|error| describe_failure("cannot start", &error))?,
             Err(errno) => Err((LaunchStep::Folder, errno.raw_os_error())),
         };
@@ -177,12 +182,17 @@ fn describe_failure(what: &str, error: &dyn std::error::Error) -> String {
 fn start_program(
     image: &ExecImage,
     streams: [OwnedFd; 3],
+    capture: Option<OwnedFd>,
 ) -> io::Result<Result<i32, (LaunchStep, i32)>> {
     let (report, child_report) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
     let (argv, envp) = (CStringArray::new(&image.argv), CStringArray::new(&image.envp));
+    let filter = capture.and_then(|channel| Some((capture_filter::build().ok()?, channel)));
     let child = || {
         let (step, errno) = match adopt_streams(&streams) {
             Ok(()) => {
+                if let Some((filter, channel)) = &filter {
+                    capture_filter::install(filter, channel);
+                }
                 let errno = syscalls::execute(&image.program, &argv, &envp);
                 let is_there = rustix::fs::access(&*image.program, rustix::fs::Access::EXISTS);
                 (if is_there.is_ok() { LaunchStep::Execute } else { LaunchStep::Find }, errno)
@@ -195,7 +205,7 @@ fn start_program(
     };
     let pid = syscalls::spawn(child)?;
     drop(child_report);
-    drop(streams);
+    drop((streams, filter));
     let mut bytes = [0; 5];
     match rustix::io::retry_on_intr(|| rustix::io::read(&report, &mut bytes))? {
         0 => Ok(Ok(pid)),
@@ -288,14 +298,17 @@ fn announce(number: Option<OsString>) -> io::Result<OwnedFd> {
 /// Waits for a plan. Returns `None` if the channel is closed.
 fn wait_for_plan(channel: &OwnedFd) -> io::Result<Option<ReceivedPlan>> {
     let Some(((), handles)) = message::receive::<()>(channel)? else { return Ok(None) };
-    let [plan, report_pipe, stdin, stdout, stderr] =
-        <[OwnedFd; 5]>::try_from(handles).map_err(|_| io::ErrorKind::InvalidData)?;
+    let mut handles = handles.into_iter();
+    let mut next = || handles.next().ok_or(io::ErrorKind::InvalidData);
+    let (plan, report_pipe) = (next()?, next()?);
+    let streams = [next()?, next()?, next()?];
+    let capture = handles.next();
     let mut text = Vec::new();
     let mut plan = File::from(plan);
     plan.rewind()?;
     plan.read_to_end(&mut text)?;
     let plan = serde_json::from_slice(&text)?;
-    Ok(Some(ReceivedPlan { plan, report_pipe, streams: [stdin, stdout, stderr] }))
+    Ok(Some(ReceivedPlan { plan, report_pipe, streams, capture }))
 }
 
 fn send_report(to: &OwnedFd, report: InitReport) -> io::Result<()> {

@@ -31,7 +31,7 @@ pub(crate) enum SocketAccess {
 /// The filter cannot be built for this processor.
 #[derive(Debug, thiserror::Error)]
 #[error("no system call filter can be built for this processor")]
-pub(crate) struct SyscallFilterError(#[source] Option<seccompiler::BackendError>);
+pub(crate) struct SyscallFilterError(#[source] pub(super) Option<seccompiler::BackendError>);
 
 impl From<seccompiler::BackendError> for SyscallFilterError {
     fn from(error: seccompiler::BackendError) -> Self {
@@ -301,7 +301,7 @@ fn compile_refusals(sockets: SocketAccess) -> Result<BpfProgram, SyscallFilterEr
 
 /// Jumps over `after` steps if the loaded number is among `calls`, which are sorted, and over one
 /// more if it is not. `None` if the jump is too far.
-fn build_call_search(calls: &[u32], after: usize) -> Option<Vec<sock_filter>> {
+pub(super) fn build_call_search(calls: &[u32], after: usize) -> Option<Vec<sock_filter>> {
     if let [call] = calls {
         let (found, not) = (u8::try_from(after).ok()?, u8::try_from(after + 1).ok()?);
         return Some(vec![build_instruction(JUMP_EQUAL, found, not, *call)]);
@@ -458,15 +458,15 @@ const AUDIT_ARCH: u32 = 0;
 const X32_CALLS: u32 = 0x4000_0000;
 
 // Opcodes and return values of filters.
-const LOAD: u16 = 0x20;
-const JUMP_EQUAL: u16 = 0x15;
+pub(super) const LOAD: u16 = 0x20;
+pub(super) const JUMP_EQUAL: u16 = 0x15;
 const JUMP_AT_LEAST: u16 = 0x35;
-const RETURN: u16 = 0x06;
+pub(super) const RETURN: u16 = 0x06;
 const KILL_PROCESS: u32 = 0x8000_0000;
-const ALLOW: u32 = 0x7fff_0000;
+pub(super) const ALLOW: u32 = 0x7fff_0000;
 const ERRNO: u32 = 0x0005_0000;
 
-fn build_instruction(code: u16, jt: u8, jf: u8, k: u32) -> sock_filter {
+pub(super) fn build_instruction(code: u16, jt: u8, jf: u8, k: u32) -> sock_filter {
     sock_filter { code, jt, jf, k }
 }
 

@@ -1,14 +1,11 @@
 //! The serialised form of a change in the journal: [`ChangeRecord`].
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
-
 use rustix::fs::Stat;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::FileSnapshot;
+use super::portable_path::PortablePath;
 use crate::file_attributes::FileAttributes;
 
 /// A change as it is stored in the journal.
@@ -66,32 +63,6 @@ impl RecordedState {
             }
             (Self::Symlink { target: a }, FileSnapshot::Symlink { target: b }) => a.to_path() == *b,
             _ => false,
-        }
-    }
-}
-
-/// A path in JSON: as text if it is UTF-8, as bytes otherwise.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged)]
-pub(super) enum PortablePath {
-    Text(String),
-    Bytes(Vec<u8>),
-}
-
-impl From<&Path> for PortablePath {
-    fn from(path: &Path) -> Self {
-        match path.to_str() {
-            Some(text) => Self::Text(text.to_owned()),
-            None => Self::Bytes(path.as_os_str().as_bytes().to_vec()),
-        }
-    }
-}
-
-impl PortablePath {
-    pub(super) fn to_path(&self) -> PathBuf {
-        match self {
-            Self::Text(text) => PathBuf::from(text),
-            Self::Bytes(bytes) => PathBuf::from(OsStr::from_bytes(bytes)),
         }
     }
 }

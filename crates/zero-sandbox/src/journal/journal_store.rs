@@ -15,6 +15,8 @@ use std::time::Duration;
 use zero_core::{ByteSize, ErrorReason, ToolError};
 
 use super::change_record::{ChangeRecord, sha256};
+use super::change_recorder::SetLimits;
+use super::change_set::{ChangeSet, END, UNDONE as SET_UNDONE};
 use crate::file_error;
 use crate::locked_line::{LockedLine, LockedLineGuard};
 use crate::path_survey;
@@ -22,6 +24,8 @@ use crate::state_dir::StateDir;
 
 /// Most changes per workspace.
 const ENTRIES_MAX: usize = 1_000;
+/// Most commands per workspace whose changes are kept.
+const SETS_MAX: usize = 500;
 /// Most bytes of previous states per workspace.
 const KEPT_BYTES_MAX: ByteSize = ByteSize::megabytes(500);
 /// How many changes, and bytes of previous states, are added between two checks of the limits: a
@@ -41,9 +45,13 @@ const PENDING: &str = "pending";
 const REWRITE: &str = "anew";
 /// Suffix of the file that marks a change as undone.
 const UNDONE: &str = "undone";
+/// Suffix of the folder with the changes of a command; see [`super::change_set`].
+const SET: &str = "set";
 
 /// Locked while a number is claimed, and the counter.
 const LOCK: &str = "lock";
+/// Locked while the changes of a command are undone.
+const UNDO_LOCK: &str = "undo.lock";
 /// How often the lock is opened again if it was removed meanwhile.
 const LOCK_TRIES_MAX: u32 = 8;
 /// The file with the path of the workspace's first folder, and its longest content.
@@ -83,7 +91,13 @@ impl JournalStore {
             // Another process may have removed it meanwhile.
             Some((id, self.dir.age(&name).ok()?, self.dir.size(&name).ok()?))
         };
-        Ok(self.ids_in_state(DONE)?.into_iter().filter_map(facts).collect())
+        let of_command = |id: u64| {
+            let dir = self.set_dir(id);
+            let (_, totals) = ChangeSet::read_summary(&dir).ok()?;
+            Some((id, dir.age(END).ok()?, totals.held_bytes))
+        };
+        let files = self.ids_in_state(DONE)?.into_iter().filter_map(facts);
+        Ok(files.chain(self.set_ids()?.into_iter().filter_map(of_command)).collect())
     }
 
     /// The workspace's first folder, if it is known.
@@ -103,6 +117,7 @@ impl JournalStore {
     pub(super) fn remove_stored(&self, id: u64) -> io::Result<()> {
         let lock = LockedLine::open(&self.dir, LOCK)?;
         let _held = lock.lock()?;
+        self.set_dir(id).remove_all()?;
         self.dir.remove(&file_name(id, DONE))?;
         self.dir.remove(&file_name(id, UNDONE))
     }
@@ -112,7 +127,7 @@ impl JournalStore {
         let lock = LockedLine::open(&self.dir, LOCK)?;
         // A process that waits for the lock makes the folder again.
         let _held = lock.lock()?;
-        let is_empty = [PENDING, DONE]
+        let is_empty = [PENDING, DONE, SET]
             .iter()
             .map(|state| self.ids_in_state(state))
             .try_fold(true, |is_empty, ids| ids.map(|ids| is_empty && ids.is_empty()))?;
@@ -159,24 +174,96 @@ impl JournalStore {
         })
     }
 
+    /// Claims the next free number for the changes of a command, with a folder for them.
+    pub(super) fn claim_set(&self) -> Result<(u64, StateDir), ToolError> {
+        let create = |id: u64| {
+            let dir = self.set_dir(id);
+            dir.create().map(|()| (id, dir))
+        };
+        self.try_claim_with(0, create).map_err(|error| self.store_error("write", &error))
+    }
+
+    /// The folder of the changes of a command.
+    pub(super) fn set_dir(&self, id: u64) -> StateDir {
+        self.dir.child(&file_name(id, SET))
+    }
+
+    /// The numbers of the sets of changes, lowest first.
+    pub(super) fn set_ids(&self) -> io::Result<Vec<u64>> {
+        self.ids_in_state(SET)
+    }
+
+    /// Removes the oldest sets of changes beyond these limits, and returns their numbers.
+    pub(super) fn expire_sets(&self, limits: &SetLimits) -> Vec<u64> {
+        let mut kept = 0_u64;
+        let mut removed = Vec::new();
+        for (newer, id) in self.set_ids().unwrap_or_default().into_iter().rev().enumerate() {
+            let dir = self.set_dir(id);
+            let Ok((_, totals)) = ChangeSet::read_summary(&dir) else { continue };
+            if dir.size(SET_UNDONE).is_err() {
+                kept = kept.saturating_add(totals.held_bytes);
+            }
+            let is_old =
+                limits.age_max.is_some_and(|most| dir.age(END).is_ok_and(|age| age > most));
+            if kept > limits.bytes_max.get() || is_old || newer >= SETS_MAX {
+                self.remove_set(id);
+                removed.push(id);
+            }
+        }
+        removed
+    }
+
+    /// Removes a set of changes with its images.
+    pub(super) fn remove_set(&self, id: u64) {
+        // What is left of it is removed with the next set that expires.
+        let _ = self.set_dir(id).remove_all();
+    }
+
+    /// Opens the file that is locked while a set is undone, or recovered.
+    pub(super) fn undo_lock(&self) -> io::Result<File> {
+        self.dir.lock_file(UNDO_LOCK)
+    }
+
+    pub(super) fn set_error(&self, id: u64, source: &io::Error) -> ToolError {
+        self.store_error(&format!("use change {id} of"), source)
+    }
+
+    /// zero's own folder, whose files are no part of a workspace.
+    pub(super) fn own_folder(&self) -> &Path {
+        self.dir.path().ancestors().nth(2).unwrap_or(self.dir.path())
+    }
+
     fn try_claim_next(&self, before_bytes: u64) -> io::Result<ChangeClaim> {
+        self.try_claim_with(before_bytes, |id| {
+            let file = self.dir.create_new(&file_name(id, PENDING))?;
+            Ok(ChangeClaim { id, file })
+        })
+    }
+
+    /// Claims the next free number, for which `create` makes what claims it.
+    fn try_claim_with<T>(
+        &self,
+        before_bytes: u64,
+        create: impl Fn(u64) -> io::Result<T>,
+    ) -> io::Result<T> {
         for _ in 0..LOCK_TRIES_MAX {
             let lock = LockedLine::open(&self.dir, LOCK)?;
             let held = lock.lock()?;
             // Otherwise the journal was removed while this process waited; others use a new lock.
             if let Some(line) = held.read()? {
-                return self.claim_locked(&held, &line, before_bytes);
+                return self.claim_locked(&held, &line, before_bytes, create);
             }
         }
         Err(io::Error::other("its folder is removed again and again"))
     }
 
-    fn claim_locked(
+    fn claim_locked<T>(
         &self,
         held: &LockedLineGuard<'_>,
         line: &[u8],
         before_bytes: u64,
-    ) -> io::Result<ChangeClaim> {
+        create: impl Fn(u64) -> io::Result<T>,
+    ) -> io::Result<T> {
         let count = match ClaimCounter::parse(line).filter(|count| self.is_free(count.last + 1)) {
             Some(count) if count.is_below_tidy_limit(before_bytes) => count,
             // The counter is missing, or it is time to check the limits.
@@ -190,14 +277,14 @@ impl JournalStore {
             claims: count.claims + 1,
             bytes: count.bytes.saturating_add(before_bytes),
         };
-        let file = self.dir.create_new(&file_name(count.last, PENDING))?;
+        let created = create(count.last)?;
         held.write(count.to_line().as_bytes())?;
-        Ok(ChangeClaim { id: count.last, file })
+        Ok(created)
     }
 
     /// Whether a number is unused. After a power cut, the counter may be older than the records.
     fn is_free(&self, id: u64) -> bool {
-        [PENDING, DONE].iter().all(|state| self.dir.age(&file_name(id, state)).is_err())
+        [PENDING, DONE, SET].iter().all(|state| self.dir.age(&file_name(id, state)).is_err())
     }
 
     /// Removes changes beyond the limits, with room until the next check, and returns the highest
@@ -220,7 +307,8 @@ impl JournalStore {
                 let _ = self.dir.remove(&file_name(id, UNDONE));
             }
         }
-        Ok(ids.last().max(claimed.last()).copied().unwrap_or(0))
+        let sets = self.set_ids()?;
+        Ok(ids.last().max(claimed.last()).max(sets.last()).copied().unwrap_or(0))
     }
 
     /// Stores a record and the previous contents safely on disk.

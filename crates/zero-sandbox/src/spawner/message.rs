@@ -31,7 +31,7 @@ const PACKET_BYTES_MAX: usize = 64 * 1024;
 /// accepts.
 const ORDER_BYTES_MAX: u64 = 32 * 1024 * 1024;
 /// Most descriptors of a message: those of [`residue`] and the list of mounts. A spawn request has
-/// fewer: its spec, its channel, three streams and a network.
+/// fewer: its spec, its channel, three streams, a capture and a network.
 const FDS_MAX: usize = residue::HANDLE_COUNT + 1;
 
 /// A [`SpawnSpec`](super::SpawnSpec) as it is sent to the spawner process.
@@ -46,6 +46,9 @@ pub(super) struct SpawnSpecMessage {
     pub(super) ready_for: Duration,
     /// Whether the last descriptor is the network namespace to start in.
     pub(super) joins: bool,
+    /// Whether the descriptor behind the streams is the channel for the listener of its changes.
+    #[serde(default)]
+    pub(super) captures: bool,
     /// Paths that a placeholder was created for. The supervisor adds them once the command runs.
     #[serde(with = "wire::paths")]
     pub(super) stood_in: Vec<PathBuf>,
@@ -207,6 +210,17 @@ fn receive_with<M: DeserializeOwned>(
     channel: impl AsFd,
     flags: RecvFlags,
 ) -> io::Result<Option<(M, Vec<OwnedFd>)>> {
+    match receive_packet(channel, flags)? {
+        Some((packet, fds)) => Ok(Some((serde_json::from_slice(&packet)?, fds))),
+        None => Ok(None),
+    }
+}
+
+/// Waits for the next packet and its descriptors. Returns `None` when the other side is closed.
+pub(crate) fn receive_packet(
+    channel: impl AsFd,
+    flags: RecvFlags,
+) -> io::Result<Option<(Vec<u8>, Vec<OwnedFd>)>> {
     // Peek at the size first: packets are usually small, and a buffer for the largest takes time to
     // allocate.
     let size = loop {
@@ -242,10 +256,8 @@ fn receive_with<M: DeserializeOwned>(
             fds.extend(received);
         }
     }
-    match bytes.get(..received.bytes) {
-        None | Some([]) => Ok(None),
-        Some(packet) => Ok(Some((serde_json::from_slice(packet)?, fds))),
-    }
+    bytes.truncate(received.bytes);
+    Ok((!bytes.is_empty()).then_some((bytes, fds)))
 }
 
 impl SpawnSpecMessage {

@@ -215,7 +215,7 @@ impl PrewarmedSandbox {
         order: &SpawnSpecMessage,
         layers: &SandboxLayers,
         network: Option<NetworkIdentity>,
-        stdio: &[OwnedFd],
+        (stdio, capture): (&[OwnedFd], Option<&OwnedFd>),
     ) -> Option<Namespaces> {
         let SpawnSpecMessage { command, profile, limits_by, layers: used, .. } = order;
         let like = &self.like;
@@ -229,7 +229,7 @@ impl PrewarmedSandbox {
             return None;
         }
         let owner = NetworkOwner::for_network(network);
-        if namespaces.prepared.assign_command(profile, layers, command, owner, streams) {
+        if namespaces.prepared.assign_command(profile, layers, command, owner, (streams, capture)) {
             self.namespaces.take()
         } else {
             None

@@ -192,11 +192,20 @@ impl<'a> Supervisor<'a> {
                 Some(net.and_then(NetworkEntryHandles::new).map_err(at(LaunchStep::Network))?)
             }
         };
+        let capture = if order.captures { stdio.pop() } else { None };
         let net = net.as_ref();
         let network = net.map(NetworkEntryHandles::identity).transpose();
         let network = network.map_err(at(LaunchStep::Network))?;
-        let start =
-            CommandStart { order: &order, channel, signals, stdio: &stdio, layers, net, network };
+        let start = CommandStart {
+            order: &order,
+            channel,
+            signals,
+            stdio: &stdio,
+            capture: capture.as_ref(),
+            layers,
+            net,
+            network,
+        };
         let disks = DiskWatch::start(&order.profile);
         let StartedCommand { namespaces, groups, when } =
             start.start_in_sandbox(prewarmed, groups, spare.places)?;
@@ -212,7 +221,7 @@ impl<'a> Supervisor<'a> {
             !order.ready_for.is_zero() && Instant::now().checked_add(order.ready_for).is_some();
         let may_stay = has_no_own_network && may_wait && commands + 1 < COMMANDS_MAX;
         // Only the command may hold the streams, so that their end is noticed.
-        drop(stdio);
+        drop((stdio, capture));
         let deadline = order.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let supervisor = Self {
             channel,
@@ -549,6 +558,8 @@ struct CommandStart<'a> {
     channel: &'a OwnedFd,
     signals: &'a OwnedFd,
     stdio: &'a [OwnedFd],
+    /// Where the listener of its changes is sent.
+    capture: Option<&'a OwnedFd>,
     layers: SandboxLayers,
     net: Option<&'a NetworkEntryHandles>,
     network: Option<NetworkIdentity>,
@@ -590,7 +601,8 @@ impl CommandStart<'_> {
     ) -> Result<StartedCommand, LaunchFailure> {
         let SpawnSpecMessage { command, profile, limits_by, .. } = self.order;
         let ready = prewarmed.and_then(|prewarmed| {
-            prewarmed.assign_command(self.order, &self.layers, self.network, self.stdio)
+            let handles = (self.stdio, self.capture);
+            prewarmed.assign_command(self.order, &self.layers, self.network, handles)
         });
         if let Some(namespaces) = ready {
             match self.wait_until_started(&namespaces.prepared) {
@@ -615,7 +627,7 @@ impl CommandStart<'_> {
                 profile,
                 &self.layers,
                 command,
-                streams,
+                (streams, self.capture),
                 network_owner,
                 &sockets,
             );

@@ -37,6 +37,7 @@ pub(crate) fn program_spec(program: &str, args: &[&str]) -> SpawnSpec {
         stdio: CommandStdio::Pipes,
         timeout: None,
         net: None,
+        capture: None,
     }
 }
 

@@ -13,7 +13,9 @@
 
 mod attack_lab;
 mod attacks;
+mod command_changes;
 mod command_fixture;
+mod command_kills;
 mod command_start;
 mod enforcement_gaps;
 mod everyday_commands;
@@ -37,6 +39,9 @@ static BEFORE_MAIN: extern "C" fn() = {
         zero_sandbox::helper_process::dispatch_helper();
         if std::env::args_os().next().is_some_and(|name| name == spawner_client::ARGV0) {
             std::process::exit(spawner_client::main());
+        }
+        if std::env::args_os().next().is_some_and(|name| name == command_kills::ARGV0) {
+            std::process::exit(command_kills::main());
         }
     }
     before_main

@@ -35,6 +35,7 @@ impl WorkspaceSettings {
         if let Some(bytes) = self.retention().package_bytes {
             commands.package_cache_bytes_max = bytes;
         }
+        commands.undo = self.undo();
         commands.on_timeout = match self.text_values("bash.on-timeout").first().map(String::as_str)
         {
             Some("job") => TimeoutAction::Job,

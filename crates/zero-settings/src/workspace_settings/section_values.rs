@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use zero_runtime::{Hook, HookSettings};
+use zero_runtime::{Hook, HookSettings, UndoSettings};
 
 use super::WorkspaceSettings;
 use crate::acp::AcpSettings;
@@ -15,6 +15,7 @@ use crate::models::{AgentSetting, ModelSetting, SecretSetting};
 use crate::network::EXTRA_CA_KEY;
 use crate::retention::DataRetentionSettings;
 use crate::tool_commands::{COMMAND_LINES, ToolCommands};
+use crate::undo::{self, UndoSection};
 use crate::web::SearchEngineSetting;
 use crate::{ParsedSetting, SettingsLayerKind};
 
@@ -35,6 +36,20 @@ impl WorkspaceSettings {
             _ => None,
         });
         fields.fold(GatewaySettings::default(), GatewaySettings::with_field)
+    }
+
+    /// What `zero undo` can take back, by the user's own file.
+    pub fn undo(&self) -> UndoSettings {
+        let value = |key: &str| {
+            self.active_entries().find(|entry| entry.key == key).map(|entry| entry.value.clone())
+        };
+        let [commands, days, bytes] = undo::KEYS.map(value);
+        UndoSection {
+            commands: commands.and_then(|value| value.as_bool()),
+            days: days.and_then(|value| u32::try_from(value.as_u64()?).ok()),
+            bytes: bytes.and_then(|value| value.as_u64()),
+        }
+        .to_settings()
     }
 
     /// Which data the user's own file no longer keeps.

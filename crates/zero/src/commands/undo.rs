@@ -1,4 +1,4 @@
-//! `zero undo`: reverts file changes made by tools.
+//! `zero undo`: reverts file changes made by tools and commands.
 
 mod undo_record;
 
@@ -30,7 +30,11 @@ pub(super) fn run(app: &AppContext, args: &UndoArgs) -> anyhow::Result<ExitOutco
         Ok(entry) => {
             let out = &app.terminal.out;
             if args.json {
-                let undone = json!({"id": entry.id, "path": entry.path, "action": entry.action});
+                let undone = match &entry.totals {
+                    Some(totals) => json!({"id": entry.id, "command": entry.path,
+                        "action": entry.action, "totals": totals}),
+                    None => json!({"id": entry.id, "path": entry.path, "action": entry.action}),
+                };
                 out.write_json_line(&json!({"ok": true, "undone": undone}))?;
             } else {
                 out.write(&format!("{}\n", describe_undo(&entry)))?;
@@ -65,7 +69,14 @@ impl UndoOperation<'_> {
     }
 
     fn restore(&self, entry: &JournalEntry, trace: &mut UndoRecord) -> Result<(), ToolError> {
-        let undo = |conflicts| self.journal.undo(entry.id, conflicts).map(drop).map_err(with_hint);
+        let is_set = self.journal.is_set(entry.id);
+        let undo = |conflicts| {
+            let undone = match is_set {
+                true => self.journal.undo_set(entry.id, conflicts).map(drop),
+                false => self.journal.undo(entry.id, conflicts).map(drop),
+            };
+            undone.map_err(with_hint)
+        };
         let changed_since = entry.state == ChangeState::ChangedSince;
         if self.args.yes {
             if changed_since {
@@ -75,6 +86,12 @@ impl UndoOperation<'_> {
         }
         match undo(UndoConflictPolicy::Refuse) {
             Err(error) if changed_since && is_conflict(&error) => {
+                if is_set {
+                    return match self.is_overwrite_confirmed(entry, &error, trace) {
+                        true => undo(UndoConflictPolicy::Overwrite),
+                        false => Err(error),
+                    };
+                }
                 let gone = self.is_deleted(entry);
                 match self.is_confirmed(entry, gone, trace) {
                     true => undo(UndoConflictPolicy::Overwrite),
@@ -118,13 +135,29 @@ impl UndoOperation<'_> {
         agreed
     }
 
+    /// Shows the paths that were changed after a command, and asks whether to overwrite them.
+    fn is_overwrite_confirmed(
+        &self,
+        entry: &JournalEntry,
+        conflict: &ToolError,
+        trace: &mut UndoRecord,
+    ) -> bool {
+        let Some(answers) = self.app.terminal.answer_source() else { return false };
+        self.app.terminal.print_error(&conflict.message);
+        let question = format!("Undo change {} anyway?", entry.id);
+        let agreed = self.app.terminal.confirm(&answers, &question);
+        trace.record_answer(zero_runtime::USER_APPROVER, agreed);
+        agreed
+    }
+
     /// The newest change. If it is no longer in effect, this is an error: reverting an older change
     /// instead could restore a file that the user did not mean.
     fn newest_entry(&self) -> Result<JournalEntry, ToolError> {
         let mut changes = self
             .entries()?
             .into_iter()
-            .filter(|entry| entry.undoes.is_none() && entry.state != ChangeState::Undone);
+            .filter(|entry| !self.is_undo(entry) && entry.state != ChangeState::Undone)
+            .filter(|entry| entry.state != ChangeState::InProgress);
         let newest = changes.next().ok_or_else(|| self.nothing_to_undo())?;
         if newest.state != ChangeState::NotApplied {
             return Ok(newest);
@@ -141,6 +174,13 @@ impl UndoOperation<'_> {
             message += &format!("; to undo the one before it, run `zero undo {}`", before.id);
         }
         Err(ToolError::not_found(ErrorReason::NoChange, message).with_detail("id", id))
+    }
+
+    /// Whether an entry reverted a change. The undo of an undo makes the change again.
+    fn is_undo(&self, entry: &JournalEntry) -> bool {
+        let Some(undone) = entry.undoes else { return false };
+        !self.journal.is_set(entry.id)
+            || !self.journal.entry(undone).is_ok_and(|undone| self.is_undo(&undone))
     }
 
     /// Whether the changed file no longer exists.
@@ -160,7 +200,9 @@ impl UndoOperation<'_> {
             true => format!(
                 "nothing to undo: every change in `{folder}` is undone already; `zero undo --list` shows them, and `zero undo ID` with the number of an undo makes its change again; {hint}"
             ),
-            false => format!("nothing to undo: no tool changed a file in `{folder}`; {hint}"),
+            false => {
+                format!("nothing to undo: no tool or command changed a file in `{folder}`; {hint}")
+            }
         };
         ToolError::not_found(ErrorReason::NoChange, message)
     }
@@ -246,6 +288,9 @@ fn print_refusal(
 /// Result of an undo in one line.
 fn describe_undo(entry: &JournalEntry) -> String {
     let (id, path, tool) = (entry.id, escape_line(&entry.path), escape_line(&entry.tool));
+    if let Some(totals) = &entry.totals {
+        return format!("undid change {id} of {tool}, {}: {path}", totals.describe());
+    }
     match entry.action {
         "create" => format!("removed `{path}`, which {tool} had created (change {id})"),
         "remove" => format!("restored `{path}`, which {tool} had removed (change {id})"),
@@ -261,10 +306,14 @@ fn render_table(entries: &[JournalEntry], out: &TerminalStream) -> String {
             ChangeState::ChangedSince => ("changed since", NOTABLE),
             ChangeState::NotApplied => ("not in effect", FAINT),
             ChangeState::Undone => ("undone", FAINT),
+            ChangeState::InProgress => ("still running", NOTABLE),
         };
         let action = match entry.undoes {
             Some(id) => format!("undo of {id}"),
-            None => entry.action.to_owned(),
+            None => match &entry.totals {
+                Some(totals) => totals.describe(),
+                None => entry.action.to_owned(),
+            },
         };
         table.add_row([
             TableCell::styled(entry.id.to_string(), STRONG),

@@ -154,7 +154,7 @@ fn undo_help_names_refusals() {
     Options:
           --list                List the recorded changes, newest first
           --json                Print JSON
-          --yes                 Restore the file even if it was changed again since
+          --yes                 Restore files even if they were changed again since [alias: --force]
           --workspace <DIR>     Folder whose changes to use [default: current folder]
           --limit <NAME=VALUE>  Set a limit; `file-size=1gb` undoes a change that was made under that
                                 limit
@@ -165,8 +165,8 @@ fn undo_help_names_refusals() {
       zero undo --list         list the changes that can be undone
       zero undo 12             undo change 12
 
-    If the file was changed again since, zero asks before it restores the file. An undo is itself
-    recorded and can be undone.
+    A change is one file that a tool changed, or everything that one command changed. If a file was
+    changed again since, zero asks before it restores it. An undo is itself recorded and can be undone.
 
     Exit codes: 0 restored, 1 nothing to undo or an error, 2 wrong usage, 3 refused.
     ");

@@ -60,6 +60,7 @@ pub(super) fn run_all(app: &AppContext) -> Vec<DoctorFinding> {
             editor::check_editor(settings, &mut findings);
             if let Ok(state) = &state {
                 stored_data::check_stored_data(state, settings, &mut findings);
+                stored_data::check_command_undo(app, state, settings, &mut findings);
             }
         }
         sandbox::check_sandbox(app, settings.as_ref(), &mut findings);

@@ -2,11 +2,12 @@
 
 use zero_core::host_limits::ByteSize;
 use zero_runtime::session_results;
-use zero_sandbox::StateDir;
 use zero_sandbox::expiry::ExpiryMode;
+use zero_sandbox::{Journal, StateDir};
 use zero_settings::WorkspaceSettings;
 
 use super::findings::DoctorReport;
+use crate::AppContext;
 use crate::data_retention::{DataKind, DataRetention, SessionsInUse};
 use crate::token_holder::LOCAL_OWNER;
 
@@ -67,4 +68,28 @@ fn describe_share(kind: DataKind, share: &str, settings: &WorkspaceSettings) -> 
         Some(owner) => format!("`{}`", owner.escape_debug()),
         None => "one owner".to_owned(),
     }
+}
+
+/// Says how much is kept to undo the commands in this folder.
+pub(super) fn check_command_undo(
+    app: &AppContext,
+    state: &StateDir,
+    settings: &WorkspaceSettings,
+    findings: &mut DoctorReport,
+) {
+    let undo = settings.undo();
+    if !undo.commands {
+        let message = "changes by commands are not recorded; set `undo.commands` to record them";
+        findings.add_ok("undo", message.to_owned());
+        return;
+    }
+    // A folder that cannot be opened has a finding of its own.
+    let Ok(workspace) = app.config.open_workspace(&[]) else { return };
+    let journal = Journal::new(state, workspace, ByteSize::bytes(0));
+    let (commands, bytes) = journal.held_by_commands();
+    let (held, most) = (ByteSize::bytes(bytes), undo.limits.bytes_max);
+    let message = format!(
+        "{commands} commands in this folder can be undone; they take {held} of {most} (`undo.bytes`)"
+    );
+    findings.add_ok("undo", message);
 }

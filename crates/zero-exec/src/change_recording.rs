@@ -1,0 +1,58 @@
+//! Records what commands change in the workspace, so that `zero undo` takes it back.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use zero_core::ByteSize;
+use zero_core::text_shortening::one_line;
+use zero_policy::WriteScope;
+use zero_sandbox::command_capture::CommandCapture;
+use zero_sandbox::journal::SetOrigin;
+use zero_sandbox::{Journal, StateDir, Workspace};
+
+use crate::launcher::{CommandLauncher, LaunchAccess, PreparedLaunch};
+
+/// Most characters of a command that are kept for the list of changes.
+const COMMAND_CHARS_MAX: usize = 200;
+
+/// The program whose changes are recorded.
+#[derive(Clone, Debug)]
+pub struct RecordedProgram<'a> {
+    /// The tool that runs it, or what it is.
+    pub tool: &'a str,
+    /// Its command line, without secrets.
+    pub command: &'a str,
+}
+
+impl PreparedLaunch {
+    /// Records what the program changes in the workspace from its start to its end.
+    pub fn record_changes(
+        &mut self,
+        launcher: &CommandLauncher,
+        workspace: &Workspace,
+        program: &RecordedProgram<'_>,
+    ) {
+        let undo = launcher.host.settings.undo;
+        let cannot_change = launcher.access == LaunchAccess::ReadOnly
+            || launcher.judged.writes == WriteScope::Nothing;
+        if !undo.commands || cannot_change {
+            return;
+        }
+        let state = StateDir::new(PathBuf::clone(&launcher.host.state));
+        let journal = Journal::new(&state, workspace.clone(), ByteSize::bytes(0));
+        let origin = SetOrigin {
+            tool: program.tool.to_owned(),
+            call: launcher.call.to_string(),
+            command: one_line(program.command, COMMAND_CHARS_MAX),
+            undoes: None,
+        };
+        let started = journal.record_command(origin, undo.limits).and_then(CommandCapture::start);
+        match started {
+            Ok((capture, channel)) => {
+                self.order.capture = Some(Arc::new(channel));
+                self.capture = Some(capture);
+            }
+            Err(error) => tracing::warn!(%error, "the changes of a command are not recorded"),
+        }
+    }
+}

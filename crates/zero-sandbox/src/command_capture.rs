@@ -1,0 +1,122 @@
+//! [`CommandCapture`]: records what a confined command changes, while it runs.
+//!
+//! The command has a second seccomp filter with a listener (`confinement::capture_filter`): the
+//! kernel stops each call that may change a file until zero has answered. zero finds out which path
+//! the call is about, has the [`ChangeRecorder`] store its state, and lets the call continue. The
+//! command sees the real files at all times, and so does everybody else.
+//!
+//! A call that continues reads its arguments again, so a program with several threads that sets out
+//! to do so can change a path unrecorded. Recording helps against mistakes; the sandbox is what
+//! confines a program.
+
+mod captured_call;
+mod notification;
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags};
+use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType};
+
+use self::captured_call::CallRecorder;
+use self::notification::Listener;
+use crate::journal::{ChangeRecorder, SetSummary};
+use crate::spawner::message;
+
+/// How long the end of a capture is waited for after its command has ended: the time to compare
+/// the recorded paths.
+const FINISH_MAX: Duration = Duration::from_secs(120);
+
+/// The loss of a command that the kernel did not let zero watch.
+const UNWATCHED: &str = "the kernel does not report the changes of commands (it needs seccomp \
+                         notifications, Linux 5.9)";
+
+/// What was recorded of a command.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CaptureOutcome {
+    /// The number of its changes in the journal; `None` if nothing can be undone.
+    pub id: Option<u64>,
+    /// Their totals.
+    pub totals: SetSummary,
+}
+
+/// The recording of a running command.
+#[derive(Debug)]
+pub struct CommandCapture {
+    outcome: Receiver<CaptureOutcome>,
+}
+
+impl CommandCapture {
+    /// Begins to record a command, which is then started with the returned channel.
+    pub fn start(recorder: ChangeRecorder) -> io::Result<(Self, OwnedFd)> {
+        let kind = SocketType::SEQPACKET;
+        let (ours, given) =
+            rustix::net::socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?;
+        let (sender, outcome) = sync_channel(1);
+        let work = move || {
+            let recorded = catch_unwind(AssertUnwindSafe(|| record_command(&ours, recorder)));
+            let outcome = recorded.unwrap_or_else(|_| failed_outcome("recording failed"));
+            // Nobody waits for the outcome of a command whose end is of no interest.
+            let _ = sender.send(outcome);
+        };
+        std::thread::Builder::new().name("zero-capture".to_owned()).spawn(work)?;
+        Ok((Self { outcome }, given))
+    }
+
+    /// Waits until the changes of a command that has ended are stored.
+    pub fn finish(&self) -> CaptureOutcome {
+        let outcome = self.outcome.recv_timeout(FINISH_MAX);
+        outcome.unwrap_or_else(|_| failed_outcome("recording took too long"))
+    }
+}
+
+fn failed_outcome(why: &str) -> CaptureOutcome {
+    let totals = SetSummary { losses: vec![why.to_owned()], ..SetSummary::default() };
+    CaptureOutcome { id: None, totals }
+}
+
+fn record_command(channel: &OwnedFd, mut recorder: ChangeRecorder) -> CaptureOutcome {
+    match receive_listener(channel) {
+        Some(listener) => recorder = serve(&Listener::new(listener), recorder),
+        None => recorder.note_loss(UNWATCHED),
+    }
+    match recorder.finish() {
+        Ok(None) => CaptureOutcome::default(),
+        Ok(Some((id, totals))) => CaptureOutcome { id: (id > 0).then_some(id), totals },
+        Err(error) => failed_outcome(&error.message),
+    }
+}
+
+/// What the command sends before its program runs; `None` if it is not watched, or never started.
+fn receive_listener(channel: &OwnedFd) -> Option<OwnedFd> {
+    let (_, fds) = message::receive_packet(channel, RecvFlags::empty()).ok()??;
+    fds.into_iter().next()
+}
+
+/// Answers the kernel until no process of the command is left.
+fn serve(listener: &Listener, recorder: ChangeRecorder) -> ChangeRecorder {
+    let mut calls = CallRecorder::new(recorder);
+    loop {
+        let mut fds = [PollFd::new(&listener.handle, PollFlags::IN)];
+        match rustix::event::poll(&mut fds, None) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(_) => break,
+        }
+        let [news] = fds.map(|fd| fd.revents());
+        if news.contains(PollFlags::IN) {
+            if let Some(call) = listener.receive() {
+                // The command must go on whatever happens here.
+                if catch_unwind(AssertUnwindSafe(|| calls.record(listener, &call))).is_err() {
+                    calls.recorder.note_loss("recording a change failed");
+                }
+                listener.let_continue(&call);
+            }
+        } else if !news.is_empty() {
+            break;
+        }
+    }
+    calls.recorder
+}

@@ -1,0 +1,323 @@
+//! Which paths a system call changes, and what has to be recorded of them.
+
+use std::ffi::OsStr;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, FileType as KernelFileType, Mode, OFlags, ResolveFlags, Stat};
+use rustix::io::Errno;
+
+use super::notification::{Listener, WaitingCall, read_path};
+use crate::journal::ChangeRecorder;
+
+/// Links that an open follows before it gives up, as in the kernel.
+const LINKS_MAX: u32 = 40;
+/// Exchanges two paths.
+const RENAME_EXCHANGE: u64 = 2;
+
+/// Records the calls of a command.
+pub(super) struct CallRecorder {
+    pub(super) recorder: ChangeRecorder,
+    /// The root of the sandbox, which all processes of the command share.
+    root: Option<OwnedFd>,
+}
+
+/// A name in a folder, both as the command sees them.
+struct SeenPath {
+    /// The canonical path.
+    path: PathBuf,
+    folder: OwnedFd,
+}
+
+impl SeenPath {
+    fn stat(&self) -> Option<Stat> {
+        let name = self.path.file_name()?;
+        rustix::fs::statat(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW).ok()
+    }
+}
+
+impl CallRecorder {
+    pub(super) fn new(recorder: ChangeRecorder) -> Self {
+        Self { recorder, root: None }
+    }
+
+    /// Records everything that a call is about to change.
+    pub(super) fn record(&mut self, _: &Listener, call: &WaitingCall) {
+        if self.root.is_none() {
+            let flags = OFlags::PATH | OFlags::CLOEXEC;
+            let root = format!("/proc/{}/root", call.pid);
+            self.root = rustix::fs::openat(CWD, root, flags, Mode::empty()).ok();
+        }
+        if self.try_record(call).is_none() {
+            self.recorder.note_loss("a program changed files without letting zero see which");
+        }
+    }
+
+    fn try_record(&mut self, call: &WaitingCall) -> Option<()> {
+        let [a, b, c, d, e, _] = call.args;
+        let here = AT_CWD;
+        match i64::from(call.call) {
+            libc::SYS_openat => self.record_open(call, (a, b), c),
+            libc::SYS_truncate => {
+                self.record_open(call, (here, a), u64::from(libc::O_WRONLY.unsigned_abs()))
+            }
+            libc::SYS_unlinkat => {
+                let is_folder = c & u64::from(libc::AT_REMOVEDIR.unsigned_abs()) != 0;
+                self.record_removal(call, (a, b), is_folder)
+            }
+            libc::SYS_renameat => self.record_rename(call, (a, b), (c, d), 0),
+            libc::SYS_renameat2 => self.record_rename(call, (a, b), (c, d), e),
+            libc::SYS_linkat => self.record_name(call, (c, d)),
+            libc::SYS_symlinkat => self.record_name(call, (b, c)),
+            libc::SYS_mkdirat | libc::SYS_mknodat => self.record_name(call, (a, b)),
+            libc::SYS_fchmodat | libc::SYS_fchmodat2 => self.record_mode(call, (a, b)),
+            libc::SYS_fchmod => {
+                let path = read_descriptor(call.pid, a)?;
+                if self.recorder.covers(&path) {
+                    self.recorder.record_attributes(&path);
+                }
+                Some(())
+            }
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_open => self.record_open(call, (here, a), b),
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_creat => {
+                let flags = libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC;
+                self.record_open(call, (here, a), u64::from(flags.unsigned_abs()))
+            }
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_unlink => self.record_removal(call, (here, a), false),
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_rmdir => self.record_removal(call, (here, a), true),
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_rename => self.record_rename(call, (here, a), (here, b), 0),
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_link | libc::SYS_symlink => self.record_name(call, (here, b)),
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_mkdir | libc::SYS_mknod => self.record_name(call, (here, a)),
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_chmod => self.record_mode(call, (here, a)),
+            _ => Some(()),
+        }
+    }
+
+    fn record_open(&mut self, call: &WaitingCall, at: (u64, u64), flags: u64) -> Option<()> {
+        let has =
+            |flag: i32| flags & u64::from(flag.unsigned_abs()) == u64::from(flag.unsigned_abs());
+        // A file without a name changes nothing; it may get one with `linkat`.
+        if has(libc::O_TMPFILE) || has(libc::O_PATH) {
+            return Some(());
+        }
+        let mut path = self.absolute_path(call, at)?;
+        let is_exclusive = has(libc::O_CREAT) && has(libc::O_EXCL);
+        for _ in 0..LINKS_MAX {
+            let Some(seen) = self.see(&path)? else { return Some(()) };
+            if !self.recorder.covers(&seen.path) {
+                return self.record_outside(&seen, is_exclusive);
+            }
+            let Some(stat) = seen.stat() else {
+                // Without `O_CREAT` the call fails.
+                if has(libc::O_CREAT) {
+                    self.recorder.record(&seen.path);
+                }
+                return Some(());
+            };
+            match KernelFileType::from_raw_mode(stat.st_mode) {
+                // The call fails.
+                _ if is_exclusive => return Some(()),
+                KernelFileType::Symlink if has(libc::O_NOFOLLOW) => return Some(()),
+                KernelFileType::Symlink => path = read_target(&seen)?,
+                KernelFileType::RegularFile
+                    if stat.st_nlink == 1 && self.recorder.is_in_new_folder(&seen.path) =>
+                {
+                    return Some(());
+                }
+                KernelFileType::RegularFile => {
+                    self.recorder.record_contents(&seen.path);
+                    return Some(());
+                }
+                // Pipes and devices are not changed, and folders cannot be opened for writing.
+                _ => return Some(()),
+            }
+        }
+        Some(())
+    }
+
+    /// A file outside may be a link to one inside.
+    fn record_outside(&mut self, seen: &SeenPath, is_exclusive: bool) -> Option<()> {
+        let is_link =
+            |stat: Stat| KernelFileType::from_raw_mode(stat.st_mode) == KernelFileType::Symlink;
+        if is_exclusive || !seen.stat().is_some_and(is_link) {
+            return Some(());
+        }
+        let Ok(target) = self.open(&seen.path, OFlags::PATH) else { return Some(()) };
+        let target = read_handle(&target)?;
+        if self.recorder.covers(&target) {
+            self.recorder.record_contents(&target);
+        }
+        Some(())
+    }
+
+    fn record_removal(
+        &mut self,
+        call: &WaitingCall,
+        at: (u64, u64),
+        is_folder: bool,
+    ) -> Option<()> {
+        let path = self.absolute_path(call, at)?;
+        if let Some(seen) = self.see(&path)?.filter(|seen| self.recorder.covers(&seen.path)) {
+            if is_folder {
+                self.recorder.record_removal(&seen.path);
+            } else {
+                self.recorder.record(&seen.path);
+            }
+        }
+        Some(())
+    }
+
+    fn record_rename(
+        &mut self,
+        call: &WaitingCall,
+        from: (u64, u64),
+        to: (u64, u64),
+        flags: u64,
+    ) -> Option<()> {
+        let (from, to) = (self.absolute_path(call, from)?, self.absolute_path(call, to)?);
+        let seen = [self.see(&from)?, self.see(&to)?];
+        // A rename that fails because a path is missing changes nothing.
+        let [Some(from), Some(to)] = seen else { return Some(()) };
+        if self.recorder.covers(&from.path) {
+            self.recorder.record_tree(&from.path);
+        }
+        if self.recorder.covers(&to.path) {
+            if flags & RENAME_EXCHANGE == 0 {
+                self.recorder.record_removal(&to.path);
+            } else {
+                self.recorder.record_tree(&to.path);
+            }
+        }
+        Some(())
+    }
+
+    fn record_name(&mut self, call: &WaitingCall, at: (u64, u64)) -> Option<()> {
+        let path = self.absolute_path(call, at)?;
+        if let Some(seen) = self.see(&path)?.filter(|seen| self.recorder.covers(&seen.path)) {
+            self.recorder.record(&seen.path);
+        }
+        Some(())
+    }
+
+    fn record_mode(&mut self, call: &WaitingCall, at: (u64, u64)) -> Option<()> {
+        let path = self.absolute_path(call, at)?;
+        if let Ok(target) = self.open(&path, OFlags::PATH) {
+            let target = read_handle(&target)?;
+            if self.recorder.covers(&target) {
+                self.recorder.record_attributes(&target);
+            }
+        }
+        Some(())
+    }
+
+    /// The path of an argument, from the root of the sandbox.
+    fn absolute_path(&self, call: &WaitingCall, (folder, path): (u64, u64)) -> Option<PathBuf> {
+        let path = read_path(call.pid, path)?;
+        if path.is_absolute() {
+            return follow_process_link(call.pid, path);
+        }
+        let base = match folder {
+            AT_CWD => read_proc_link(&format!("/proc/{}/cwd", call.pid))?,
+            // The register has the number as 32 bits.
+            number if number as u32 == AT_CWD as u32 => {
+                read_proc_link(&format!("/proc/{}/cwd", call.pid))?
+            }
+            number => read_descriptor(call.pid, number)?,
+        };
+        if path.as_os_str().is_empty() { Some(base) } else { Some(base.join(path)) }
+    }
+
+    /// Finds the folder of a path. The inner `None` means that it does not exist, the outer that
+    /// only the command can follow the path, such as a link to `/proc/self`.
+    #[expect(clippy::option_option, reason = "an unknown path and a missing one differ")]
+    fn see(&self, path: &Path) -> Option<Option<SeenPath>> {
+        let Some((parent, name)) = split_name(path) else { return Some(None) };
+        match self.open(parent, OFlags::PATH | OFlags::DIRECTORY) {
+            Ok(folder) => {
+                let path = read_handle(&folder)?.join(name);
+                Some(Some(SeenPath { path, folder }))
+            }
+            Err(Errno::LOOP) => None,
+            Err(_) => Some(None),
+        }
+    }
+
+    fn open(&self, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
+        let root = self.root.as_ref().ok_or(Errno::BADF)?;
+        let flags = flags | OFlags::CLOEXEC;
+        rustix::fs::openat2(root.as_fd(), path, flags, Mode::empty(), ResolveFlags::IN_ROOT)
+    }
+}
+
+/// The number for the current folder, as a call has it in its register.
+const AT_CWD: u64 = libc::AT_FDCWD as i64 as u64;
+
+/// The folder and the name of a path; `None` if it cannot be changed by that name.
+fn split_name(path: &Path) -> Option<(&Path, &OsStr)> {
+    let bytes = path.as_os_str().as_bytes();
+    let end = bytes.iter().rposition(|byte| *byte != b'/')? + 1;
+    let bytes = bytes.get(..end)?;
+    let start = bytes.iter().rposition(|byte| *byte == b'/')? + 1;
+    let (parent, name) = bytes.split_at_checked(start)?;
+    let is_name = name != b"." && name != b"..";
+    is_name.then_some((Path::new(OsStr::from_bytes(parent)), OsStr::from_bytes(name)))
+}
+
+/// Replaces a link of `/proc` or `/dev` that means something else for each process.
+fn follow_process_link(pid: u32, path: PathBuf) -> Option<PathBuf> {
+    let streams = [("/dev/stdin", 0), ("/dev/stdout", 1), ("/dev/stderr", 2)];
+    if let Some((_, number)) = streams.iter().find(|(name, _)| path == Path::new(name)) {
+        return read_descriptor(pid, *number);
+    }
+    let own = ["/proc/self", "/proc/thread-self"];
+    let own = own.iter().find_map(|folder| path.strip_prefix(folder).ok());
+    let (kind, rest) = match (own, path.strip_prefix("/dev/fd")) {
+        (Some(rest), _) => {
+            let mut parts = rest.components();
+            (parts.next().map(|part| part.as_os_str().to_owned()), parts.as_path().to_owned())
+        }
+        (None, Ok(rest)) => (Some("fd".into()), rest.to_owned()),
+        (None, Err(_)) => return Some(path),
+    };
+    let base = match kind.as_deref().and_then(OsStr::to_str) {
+        Some("cwd") => read_proc_link(&format!("/proc/{pid}/cwd"))?,
+        Some("root") => PathBuf::from("/"),
+        Some("fd") => {
+            let mut parts = rest.components();
+            let number = parts.next()?.as_os_str().to_str()?.parse().ok()?;
+            return Some(read_descriptor(pid, number)?.join(parts.as_path()));
+        }
+        _ => return Some(path),
+    };
+    Some(base.join(rest))
+}
+
+fn read_target(seen: &SeenPath) -> Option<PathBuf> {
+    let name = seen.path.file_name()?;
+    let target = rustix::fs::readlinkat(&seen.folder, name, Vec::new()).ok()?;
+    let target = PathBuf::from(std::ffi::OsString::from_vec(target.into_bytes()));
+    Some(seen.path.parent()?.join(target))
+}
+
+fn read_descriptor(pid: u32, number: u64) -> Option<PathBuf> {
+    read_proc_link(&format!("/proc/{pid}/fd/{}", number as u32))
+}
+
+fn read_handle(handle: &OwnedFd) -> Option<PathBuf> {
+    use std::os::fd::AsRawFd as _;
+    read_proc_link(&format!("/proc/self/fd/{}", handle.as_raw_fd()))
+}
+
+fn read_proc_link(link: &str) -> Option<PathBuf> {
+    let target = rustix::fs::readlinkat(CWD, link, Vec::with_capacity(256)).ok()?;
+    Some(std::ffi::OsString::from_vec(target.into_bytes()).into())
+}

@@ -1,0 +1,99 @@
+//! The kernel's side of a capture: system calls that wait for an answer.
+
+use std::ffi::OsString;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::PathBuf;
+
+/// Longest path, as in the kernel.
+const PATH_BYTES_MAX: usize = 4096;
+/// A string is read page by page, since the next page may not exist.
+const PAGE_BYTES: u64 = 4096;
+
+/// Makes the kernel switch to zero at once, on the same processor.
+const WAKE_AT_ONCE: u64 = 1;
+const IOCTL_RECEIVE: libc::c_ulong = 0xc050_2100;
+const IOCTL_SEND: libc::c_ulong = 0xc018_2101;
+const IOCTL_SET_FLAGS: libc::c_ulong = 0x4008_2104;
+const CONTINUE: u32 = 1;
+
+/// A system call that waits.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct WaitingCall {
+    id: u64,
+    pub(super) pid: u32,
+    flags: u32,
+    pub(super) call: i32,
+    arch: u32,
+    instruction: u64,
+    pub(super) args: [u64; 6],
+}
+
+#[repr(C)]
+#[derive(Debug, Default)]
+struct CallAnswer {
+    id: u64,
+    value: i64,
+    error: i32,
+    flags: u32,
+}
+
+/// The listener of a filter.
+pub(super) struct Listener {
+    pub(super) handle: OwnedFd,
+}
+
+#[expect(unsafe_code, reason = "no crate has these requests")]
+impl Listener {
+    pub(super) fn new(handle: OwnedFd) -> Self {
+        // Older kernels do without.
+        // SAFETY: takes numbers only.
+        unsafe { libc::ioctl(handle.as_raw_fd(), IOCTL_SET_FLAGS, WAKE_AT_ONCE) };
+        Self { handle }
+    }
+
+    /// The next call, unless its process was killed meanwhile.
+    pub(super) fn receive(&self) -> Option<WaitingCall> {
+        let mut call = WaitingCall::default();
+        // SAFETY: `call` is live, zeroed, and of the type that the kernel fills in.
+        let done = unsafe { libc::ioctl(self.handle.as_raw_fd(), IOCTL_RECEIVE, &raw mut call) };
+        (done == 0).then_some(call)
+    }
+
+    /// Lets a call happen as if nobody had asked.
+    pub(super) fn let_continue(&self, call: &WaitingCall) {
+        let mut answer = CallAnswer { id: call.id, flags: CONTINUE, ..CallAnswer::default() };
+        // Fails if the process was killed meanwhile.
+        // SAFETY: `answer` is live and of the type that the kernel reads.
+        unsafe { libc::ioctl(self.handle.as_raw_fd(), IOCTL_SEND, &raw mut answer) };
+    }
+}
+
+/// Reads a path from the memory of a process; `None` if it cannot be read.
+#[expect(unsafe_code, reason = "no crate reads the memory of another process")]
+pub(super) fn read_path(pid: u32, address: u64) -> Option<PathBuf> {
+    let mut bytes = [0_u8; PATH_BYTES_MAX];
+    let mut have = 0;
+    while have < PATH_BYTES_MAX {
+        let from = address.checked_add(have as u64)?;
+        let in_page = usize::try_from(PAGE_BYTES - from % PAGE_BYTES).ok()?;
+        // Most paths are short.
+        let most =
+            in_page.min(PATH_BYTES_MAX - have).min(if have == 0 { 256 } else { PATH_BYTES_MAX });
+        let free = bytes.get_mut(have..have + most)?;
+        let to = libc::iovec { iov_base: free.as_mut_ptr().cast(), iov_len: free.len() };
+        let at = libc::iovec { iov_base: from as *mut libc::c_void, iov_len: free.len() };
+        let pid = i32::try_from(pid).ok()?;
+        // SAFETY: `to` is memory of ours that is live and as long as it says; the other memory is
+        // that of another process, which the kernel checks.
+        let read = unsafe { libc::process_vm_readv(pid, &raw const to, 1, &raw const at, 1, 0) };
+        let read = usize::try_from(read).ok().filter(|read| *read > 0)?;
+        let end = have + read;
+        if let Some(len) = bytes.get(have..end)?.iter().position(|byte| *byte == 0) {
+            return Some(OsString::from_vec(bytes.get(..have + len)?.to_vec()).into());
+        }
+        have = end;
+    }
+    None
+}

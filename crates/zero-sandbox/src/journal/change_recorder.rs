@@ -1,0 +1,777 @@
+//! [`ChangeRecorder`]: stores the state of paths before a command, or an undo, touches them.
+//!
+//! Each path is recorded once, when it is first touched, and nothing below a folder that the command
+//! made. Nothing here can fail for the command: what cannot be recorded is a loss, which the summary
+//! names.
+
+use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::fs::{AtFlags, FileType as KernelFileType, Mode, OFlags, Stat, StatxFlags};
+use rustix::io::Errno;
+use zero_core::{ByteSize, ToolError};
+
+use super::change_set::{
+    self, BeforeState, ChangeSet, LOG, LogLine, SetHeader, SetItem, SetOrigin, SetSummary,
+    image_name, portable,
+};
+use super::file_copy;
+use super::journal_store::JournalStore;
+use super::path_state::{InodeKey, PathSlot, PathState, TreeRoots, inode_key, list_names};
+use crate::state_dir::StateDir;
+
+/// Suffixes of the files of an image; see [`change_set`].
+pub(super) const INODE: &str = "inode";
+pub(super) const BYTES: &str = "bytes";
+pub(super) const TREE: &str = "tree";
+const BYTES_DRAFT: &str = "draft";
+
+/// Most losses that are named, and the longest of them.
+const LOSSES_MAX: usize = 20;
+/// Most bytes that are copied before a command writes to them: the command waits for the copies.
+const COPY_BYTES_MAX: ByteSize = ByteSize::megabytes(500);
+/// Most paths of one set.
+const ITEMS_MAX: usize = 2_000_000;
+
+/// Records the changes of one command. A set is stored only once something is recorded.
+#[derive(Debug)]
+pub struct ChangeRecorder {
+    store: JournalStore,
+    roots: TreeRoots,
+    origin: SetOrigin,
+    limits: SetLimits,
+    set: Option<OpenSet>,
+    losses: Vec<String>,
+}
+
+/// A set in progress.
+#[derive(Debug)]
+struct OpenSet {
+    id: u64,
+    dir: StateDir,
+    header: SetHeader,
+    /// The open folder of the set.
+    handle: OwnedFd,
+    /// Locked as long as the set is in progress.
+    log: File,
+    lines: Vec<(Option<PathBuf>, BeforeState)>,
+    by_path: HashMap<PathBuf, usize>,
+    /// Images of the files that have one.
+    by_inode: HashMap<InodeKey, u64>,
+    /// The states of these files when their image was made.
+    states: HashMap<u64, PathState>,
+    copied: HashSet<u64>,
+    /// Files that are too large to copy; a loss if they are changed.
+    uncopied: HashMap<u64, String>,
+    next_image: u64,
+    copied_bytes: u64,
+}
+
+/// What is known of a path.
+enum PathKnowledge {
+    /// It has a line, with this index.
+    Recorded(usize),
+    /// It did not exist before the command.
+    New,
+    Unknown,
+}
+
+impl ChangeRecorder {
+    pub(super) fn new(
+        store: JournalStore,
+        roots: TreeRoots,
+        origin: SetOrigin,
+        limits: SetLimits,
+    ) -> Self {
+        Self { store, roots, origin, limits, set: None, losses: Vec::new() }
+    }
+
+    /// Continues a set that was left by a crash. `log` is its locked log.
+    pub(super) fn resume(
+        store: JournalStore,
+        roots: TreeRoots,
+        (id, log): (u64, File),
+    ) -> io::Result<Self> {
+        let dir = store.set_dir(id);
+        let (header, lines) = change_set::read_log(&dir)?;
+        let handle = open_folder(&dir)?;
+        let origin = header.origin.clone();
+        let mut set = OpenSet::new(id, dir, header, handle, log);
+        let mut losses = Vec::new();
+        for line in lines {
+            match line {
+                LogLine::Before { path, before } => {
+                    set.insert(path.map(|path| path.to_path()), before);
+                }
+                LogLine::Complete { path } => set.mark_complete(&path.to_path()),
+                LogLine::Loss { text } => losses.push(text),
+            }
+        }
+        Ok(Self { store, roots, origin, limits: SetLimits::NONE, set: Some(set), losses })
+    }
+
+    /// Whether a path is in one of the recorded folders.
+    pub fn covers(&self, path: &Path) -> bool {
+        self.roots.contains(path) && !path.starts_with(self.store.own_folder())
+    }
+
+    /// Whether a path did not exist before, because the folder it is in did not.
+    pub fn is_in_new_folder(&self, path: &Path) -> bool {
+        matches!(self.knowledge(path), PathKnowledge::New)
+    }
+
+    /// Records the state of a path before it is created, changed in its mode, replaced or removed.
+    pub fn record(&mut self, path: &Path) {
+        if let Err(error) = self.try_record(path) {
+            self.add_loss(path, &error);
+        }
+    }
+
+    /// Records a path that is about to be removed. An empty folder that is recorded now contains
+    /// only new paths afterwards.
+    pub fn record_removal(&mut self, path: &Path) {
+        self.record(path);
+        if self.is_empty_folder(path) {
+            self.mark_complete(path);
+        }
+    }
+
+    /// Records a path with everything below it, before it is moved.
+    pub fn record_tree(&mut self, path: &Path) {
+        if let Err(error) = self.try_record_tree(path) {
+            self.add_loss(path, &error);
+        }
+    }
+
+    /// Records a file and its contents, before it is written to.
+    pub fn record_contents(&mut self, path: &Path) {
+        if let Err(error) = self.try_record_contents(path) {
+            self.add_loss(path, &error);
+        }
+    }
+
+    /// Records a path whose mode is about to be changed.
+    pub fn record_attributes(&mut self, path: &Path) {
+        let recorded = self.try_record(path).and_then(|()| self.image_of_file(path).map(drop));
+        if let Err(error) = recorded {
+            self.add_loss(path, &error);
+        }
+    }
+
+    /// Notes a change that could not be recorded.
+    pub fn note_loss(&mut self, text: &str) {
+        if self.losses.len() < LOSSES_MAX && !self.losses.iter().any(|known| known == text) {
+            self.losses.push(text.to_owned());
+            if let Some(set) = &mut self.set {
+                let _ = set.append(&LogLine::Loss { text: text.to_owned() });
+            }
+        }
+    }
+
+    fn add_loss(&mut self, path: &Path, error: &io::Error) {
+        self.note_loss(&format!("`{}`: {error}", path.display()));
+    }
+
+    fn knowledge(&self, path: &Path) -> PathKnowledge {
+        let Some(set) = &self.set else { return PathKnowledge::Unknown };
+        if let Some(at) = set.by_path.get(path) {
+            return PathKnowledge::Recorded(*at);
+        }
+        for above in path.ancestors().skip(1) {
+            if self.roots.is_root(above) {
+                break;
+            }
+            let Some((_, before)) = set.by_path.get(above).and_then(|at| set.lines.get(*at)) else {
+                continue;
+            };
+            return match before {
+                BeforeState::Folder { is_complete: false, .. } => PathKnowledge::Unknown,
+                _ => PathKnowledge::New,
+            };
+        }
+        PathKnowledge::Unknown
+    }
+
+    fn try_record(&mut self, path: &Path) -> io::Result<()> {
+        if self.roots.is_root(path) || !matches!(self.knowledge(path), PathKnowledge::Unknown) {
+            return Ok(());
+        }
+        let Some((slot, stat)) = self.look(path)? else { return Ok(()) };
+        let Some(stat) = stat else { return self.insert(Some(path), BeforeState::Absent) };
+        let before = match PathState::from_stat(&slot, &stat)? {
+            PathState::Symlink { target } => BeforeState::Symlink { target },
+            PathState::Folder { mode } => BeforeState::Folder { mode, is_complete: false },
+            state => {
+                let image = self.store_image(&slot, &stat)?;
+                // The file may have been changed through another name already.
+                let known = self.set.as_ref().and_then(|set| set.states.get(&image).cloned());
+                let state = known.unwrap_or(state);
+                BeforeState::File { image, state, inode: inode_key(&stat) }
+            }
+        };
+        self.insert(Some(path), before)
+    }
+
+    fn try_record_tree(&mut self, path: &Path) -> io::Result<()> {
+        self.try_record(path)?;
+        let is_folder = match self.knowledge(path) {
+            PathKnowledge::Recorded(at) => self.set.as_ref().is_some_and(|set| {
+                let before = set.lines.get(at).map(|(_, before)| before);
+                matches!(before, Some(BeforeState::Folder { is_complete: false, .. }))
+            }),
+            PathKnowledge::New | PathKnowledge::Unknown => false,
+        };
+        if !is_folder {
+            return Ok(());
+        }
+        let slot = self.roots.slot(path)?;
+        let names = match slot.open(OFlags::RDONLY | OFlags::DIRECTORY) {
+            Ok(folder) => list_names(&folder)?,
+            // It was replaced since it was recorded, when its contents were recorded too.
+            Err(Errno::NOTDIR | Errno::LOOP | Errno::NOENT) => return Ok(()),
+            Err(errno) => return Err(errno.into()),
+        };
+        for name in names {
+            self.try_record_tree(&path.join(name))?;
+        }
+        self.mark_complete(path);
+        Ok(())
+    }
+
+    fn try_record_contents(&mut self, path: &Path) -> io::Result<()> {
+        self.try_record(path)?;
+        match self.image_of_file(path)? {
+            Some((image, slot, stat)) => self.copy_contents(image, &slot, &stat),
+            None => Ok(()),
+        }
+    }
+
+    /// The image of the file at a recorded path; `None` if the command made the file.
+    fn image_of_file(&mut self, path: &Path) -> io::Result<Option<(u64, PathSlot, Stat)>> {
+        let Some((slot, Some(stat))) = self.look(path)? else { return Ok(None) };
+        if KernelFileType::from_raw_mode(stat.st_mode) != KernelFileType::RegularFile {
+            return Ok(None);
+        }
+        let inode = inode_key(&stat);
+        let known = self.set.as_ref().and_then(|set| set.by_inode.get(&inode).copied());
+        let image = match known {
+            Some(image) => image,
+            None if stat.st_nlink <= 1 => return Ok(None),
+            // It has another name, which may be an older one.
+            None => {
+                let image = self.store_image(&slot, &stat)?;
+                let state = PathState::from_stat(&slot, &stat)?;
+                self.insert(None, BeforeState::File { image, state, inode })?;
+                image
+            }
+        };
+        Ok(Some((image, slot, stat)))
+    }
+
+    /// Records a file that only a link in a set names, before it is written to. For an undo.
+    pub(super) fn record_linked(&mut self, slot: &PathSlot) -> io::Result<()> {
+        let Some(stat) = slot.stat()? else { return Ok(()) };
+        let inode = inode_key(&stat);
+        let known = self.set.as_ref().and_then(|set| set.by_inode.get(&inode).copied());
+        let image = match known {
+            Some(image) => image,
+            None => {
+                let image = self.store_image(slot, &stat)?;
+                let state = PathState::from_stat(slot, &stat)?;
+                self.insert(None, BeforeState::File { image, state, inode })?;
+                image
+            }
+        };
+        self.copy_contents(image, slot, &stat)
+    }
+
+    /// The slot and stat of a path; `None` if its folder does not exist, so that nothing can be
+    /// changed there.
+    fn look(&self, path: &Path) -> io::Result<Option<(PathSlot, Option<Stat>)>> {
+        match self.roots.slot(path) {
+            Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
+            Err(errno) => Err(errno.into()),
+            Ok(slot) => {
+                let stat = slot.stat()?;
+                Ok(Some((slot, stat)))
+            }
+        }
+    }
+
+    fn is_empty_folder(&self, path: &Path) -> bool {
+        let opened =
+            self.roots.slot(path).and_then(|slot| slot.open(OFlags::RDONLY | OFlags::DIRECTORY));
+        opened.and_then(|folder| list_names(&folder)).is_ok_and(|names| names.is_empty())
+    }
+
+    fn mark_complete(&mut self, path: &Path) {
+        let Some(set) = &mut self.set else { return };
+        if set.by_path.contains_key(path) {
+            set.mark_complete(path);
+            let _ = set.append(&LogLine::Complete { path: portable(path) });
+        }
+    }
+
+    fn insert(&mut self, path: Option<&Path>, before: BeforeState) -> io::Result<()> {
+        let set = self.open_set()?;
+        if set.lines.len() >= ITEMS_MAX {
+            return Err(io::Error::other("too many files changed"));
+        }
+        set.append(&LogLine::Before { path: path.map(portable), before: before.clone() })?;
+        set.insert(path.map(Path::to_owned), before);
+        Ok(())
+    }
+
+    /// Links the file into the set, or copies it where it cannot be linked.
+    fn store_image(&mut self, slot: &PathSlot, stat: &Stat) -> io::Result<u64> {
+        let set = self.open_set()?;
+        if let Some(image) = set.by_inode.get(&inode_key(stat)) {
+            return Ok(*image);
+        }
+        let image = set.next_image;
+        set.next_image += 1;
+        let name = image_name(image, INODE);
+        match rustix::fs::linkat(&slot.folder, &slot.name, &set.handle, &name, AtFlags::empty()) {
+            Ok(()) => {}
+            // Another file system or mount, too many links, or a file of another user.
+            Err(_)
+                if KernelFileType::from_raw_mode(stat.st_mode) == KernelFileType::RegularFile =>
+            {
+                self.copy_contents(image, slot, stat)?;
+            }
+            Err(errno) => return Err(errno.into()),
+        }
+        if let Some(set) = &mut self.set {
+            set.by_inode.insert(inode_key(stat), image);
+        }
+        Ok(image)
+    }
+
+    fn copy_contents(&mut self, image: u64, slot: &PathSlot, stat: &Stat) -> io::Result<()> {
+        // An undo keeps what it replaces, whatever its size.
+        let most = match self.limits == SetLimits::NONE {
+            true => u64::MAX,
+            false => COPY_BYTES_MAX.min(self.limits.bytes_max).get(),
+        };
+        let set = self.open_set()?;
+        // A copy that was made before a crash is the older one.
+        if !set.copied.insert(image) || exists(&set.dir, &image_name(image, BYTES)) {
+            return Ok(());
+        }
+        // Holes take no space.
+        let bytes = u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(512);
+        if bytes > most.saturating_sub(set.copied_bytes) {
+            let (size, name) = (ByteSize::bytes(bytes), slot.name.display());
+            let text = format!("`{name}` has {size}, too much to copy before it is written to");
+            set.uncopied.insert(image, text);
+            return Ok(());
+        }
+        let from = File::from(slot.open(OFlags::RDONLY)?);
+        let (draft, name) = (image_name(image, BYTES_DRAFT), image_name(image, BYTES));
+        set.dir.remove(&draft)?;
+        let to = set.dir.create_new(&draft)?;
+        file_copy::copy(&from, &to)?;
+        set.dir.rename(&draft, &name)?;
+        set.copied_bytes += bytes;
+        Ok(())
+    }
+
+    fn open_set(&mut self) -> io::Result<&mut OpenSet> {
+        match &mut self.set {
+            Some(_) => {}
+            none => {
+                let (id, dir) =
+                    self.store.claim_set().map_err(|error| io::Error::other(error.message))?;
+                let header = SetHeader {
+                    time: jiff::Timestamp::now().to_string(),
+                    origin: self.origin.clone(),
+                };
+                let mut log = dir.create_new(LOG)?;
+                log.lock()?;
+                change_set::write_line(&mut log, &header)?;
+                let handle = open_folder(&dir)?;
+                *none = Some(OpenSet::new(id, dir, header, handle, log));
+            }
+        }
+        self.set.as_mut().ok_or_else(|| io::ErrorKind::Other.into())
+    }
+
+    /// Takes whatever is at a path away, into the set. For an undo.
+    pub(super) fn take(&mut self, path: &Path) -> io::Result<()> {
+        let slot = self.roots.slot(path)?;
+        let Some(stat) = slot.stat()? else { return Ok(()) };
+        let image = match self.knowledge(path) {
+            PathKnowledge::Recorded(at) => {
+                match self.set.as_ref().and_then(|set| set.lines.get(at)) {
+                    // Recorded before a crash, and perhaps not moved.
+                    Some((_, BeforeState::Stored { image, .. })) => *image,
+                    Some((_, BeforeState::Absent)) => return self.remove_tree(path),
+                    // Somebody replaced it after a crash: it is kept, and belongs to nothing.
+                    _ => self.open_set()?.next_image,
+                }
+            }
+            PathKnowledge::New => return self.remove_tree(path),
+            PathKnowledge::Unknown => {
+                let set = self.open_set()?;
+                if !is_same_mount(&set.handle, &slot.folder) {
+                    self.try_record_tree(path)?;
+                    return self.remove_tree(path);
+                }
+                let image = set.next_image;
+                let mode = stat.st_mode & 0o7777;
+                self.insert(Some(path), BeforeState::Stored { image, mode })?;
+                image
+            }
+        };
+        let set = self.open_set()?;
+        set.next_image = set.next_image.max(image + 1);
+        let name = image_name(image, TREE);
+        if set.dir.path().join(&name).symlink_metadata().is_ok() {
+            return self.remove_tree(path);
+        }
+        make_movable(&slot);
+        Ok(rustix::fs::renameat(&slot.folder, &slot.name, &set.handle, &name)?)
+    }
+
+    /// Removes what the set has already, or what an interrupted undo made.
+    fn remove_tree(&self, path: &Path) -> io::Result<()> {
+        let slot = self.roots.slot(path)?;
+        match slot.stat()? {
+            None => Ok(()),
+            Some(stat)
+                if KernelFileType::from_raw_mode(stat.st_mode) == KernelFileType::Directory =>
+            {
+                make_movable(&slot);
+                let folder = slot.open(OFlags::RDONLY | OFlags::DIRECTORY)?;
+                for name in list_names(&folder)? {
+                    self.remove_tree(&path.join(name))?;
+                }
+                Ok(rustix::fs::unlinkat(&slot.folder, &slot.name, AtFlags::REMOVEDIR)?)
+            }
+            Some(_) => Ok(slot.unlink()?),
+        }
+    }
+
+    /// The number of the set, if anything was recorded.
+    pub fn id(&self) -> Option<u64> {
+        self.set.as_ref().map(|set| set.id)
+    }
+
+    /// The folders whose paths are recorded.
+    pub(super) fn roots(&self) -> &TreeRoots {
+        &self.roots
+    }
+
+    /// Compares the paths with their state before, and stores those that differ. Returns `None` if
+    /// nothing changed. The command must have ended.
+    pub fn finish(self) -> Result<Option<(u64, SetSummary)>, ToolError> {
+        self.finish_as(SetEnding::Regular)
+    }
+
+    pub(super) fn finish_as(
+        mut self,
+        ending: SetEnding,
+    ) -> Result<Option<(u64, SetSummary)>, ToolError> {
+        self.record_new_in_complete_folders();
+        let Self { store, roots, set, losses, limits, .. } = self;
+        let Some(set) = set else {
+            let summary = SetSummary { losses, ..SetSummary::default() };
+            return Ok((!summary.losses.is_empty()).then_some((0, summary)));
+        };
+        let id = set.id;
+        let finished = set.finish(&roots, losses, ending);
+        let finished = finished.map_err(|error| store.set_error(id, &error))?;
+        match finished {
+            Some(mut summary) => {
+                if store.expire_sets(&limits).contains(&id) {
+                    let (held, most) = (ByteSize::bytes(summary.held_bytes), limits.bytes_max);
+                    summary.losses.push(format!("they take {held} of the {most} for undo"));
+                    return Ok(Some((0, summary)));
+                }
+                Ok(Some((id, summary)))
+            }
+            None => {
+                store.remove_set(id);
+                Ok(None)
+            }
+        }
+    }
+
+    /// Adds a line for everything new in folders that were recorded completely and exist again.
+    fn record_new_in_complete_folders(&mut self) {
+        let Some(set) = &self.set else { return };
+        let complete = set.lines.iter().filter_map(|(path, before)| match before {
+            BeforeState::Folder { is_complete: true, .. } => path.clone(),
+            _ => None,
+        });
+        for folder in complete.collect::<Vec<_>>() {
+            let opened = self
+                .roots
+                .slot(&folder)
+                .and_then(|slot| slot.open(OFlags::RDONLY | OFlags::DIRECTORY));
+            let Ok(names) = opened.and_then(|folder| list_names(&folder)) else { continue };
+            for name in names {
+                let path = folder.join(name);
+                let is_known = self.set.as_ref().is_some_and(|set| set.by_path.contains_key(&path));
+                if !is_known && let Err(error) = self.insert(Some(&path), BeforeState::Absent) {
+                    self.add_loss(&path, &error);
+                }
+            }
+        }
+    }
+}
+
+/// How much is kept to undo commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SetLimits {
+    /// Most bytes on disk for all commands in a workspace.
+    pub bytes_max: ByteSize,
+    /// How long the changes of a command are kept.
+    pub age_max: Option<Duration>,
+}
+
+impl SetLimits {
+    /// No limits.
+    pub const NONE: Self = Self { bytes_max: ByteSize::bytes(u64::MAX), age_max: None };
+}
+
+/// How a set is finished.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SetEnding {
+    Regular,
+    /// By another process, after a crash.
+    AfterCrash,
+}
+
+impl OpenSet {
+    fn new(id: u64, dir: StateDir, header: SetHeader, handle: OwnedFd, log: File) -> Self {
+        Self {
+            id,
+            dir,
+            header,
+            handle,
+            log,
+            lines: Vec::new(),
+            by_path: HashMap::new(),
+            by_inode: HashMap::new(),
+            states: HashMap::new(),
+            copied: HashSet::new(),
+            uncopied: HashMap::new(),
+            next_image: 0,
+            copied_bytes: 0,
+        }
+    }
+
+    fn append(&mut self, line: &LogLine) -> io::Result<()> {
+        change_set::write_line(&mut self.log, line)
+    }
+
+    fn insert(&mut self, path: Option<PathBuf>, before: BeforeState) {
+        match &before {
+            BeforeState::File { image, inode, state } => {
+                self.next_image = self.next_image.max(image + 1);
+                self.by_inode.insert(*inode, *image);
+                self.states.entry(*image).or_insert_with(|| state.clone());
+            }
+            BeforeState::Stored { image, .. } => self.next_image = self.next_image.max(image + 1),
+            _ => {}
+        }
+        if let Some(path) = &path {
+            self.by_path.insert(path.clone(), self.lines.len());
+        }
+        self.lines.push((path, before));
+    }
+
+    fn mark_complete(&mut self, path: &Path) {
+        let line = self.by_path.get(path).and_then(|at| self.lines.get_mut(*at));
+        if let Some((_, BeforeState::Folder { is_complete, .. })) = line {
+            *is_complete = true;
+        }
+    }
+
+    fn finish(
+        self,
+        roots: &TreeRoots,
+        losses: Vec<String>,
+        ending: SetEnding,
+    ) -> io::Result<Option<SetSummary>> {
+        let mut lines = self.lines;
+        lines.sort_by(|(a, _), (b, _)| a.cmp(b));
+        let mut summary = SetSummary {
+            losses,
+            is_interrupted: ending == SetEnding::AfterCrash,
+            ..SetSummary::default()
+        };
+        let mut items = Vec::new();
+        let mut used = HashSet::new();
+        // Images of files that are not where they were.
+        let mut away = HashSet::new();
+        let mut moved = HashSet::new();
+        // Where files are now.
+        let mut places = HashMap::new();
+        for (path, before) in lines {
+            let after = match (&path, &before) {
+                (Some(path), _) => roots.state(path)?,
+                (None, BeforeState::File { image, .. }) => {
+                    let folder = rustix::io::fcntl_dupfd_cloexec(&self.handle, 0)?;
+                    let slot = PathSlot { folder, name: image_name(*image, INODE).into() };
+                    let stat = slot.stat()?;
+                    let state = stat.map(|stat| PathState::from_stat(&slot, &stat)).transpose()?;
+                    state.unwrap_or(PathState::Absent)
+                }
+                (None, _) => continue,
+            };
+            let inode_now = |path: &Path| {
+                let stat = roots.slot(path).and_then(|slot| slot.stat());
+                stat.ok().flatten().map(|stat| inode_key(&stat))
+            };
+            match (&before, &after) {
+                (BeforeState::Absent, PathState::Absent) => continue,
+                (BeforeState::Absent, _) => summary.created += 1,
+                (BeforeState::File { image, state, inode }, _) => {
+                    let here = path.as_deref().and_then(inode_now) == Some(*inode);
+                    if state == &after && (here || path.is_none()) {
+                        continue;
+                    }
+                    if here || path.is_none() || after != PathState::Absent {
+                        summary.changed += 1;
+                    } else {
+                        summary.removed += 1;
+                    }
+                    summary.bytes += state.bytes();
+                    summary.losses.extend(self.uncopied.get(image).cloned());
+                    used.insert(*image);
+                    if !here {
+                        away.insert(*image);
+                    }
+                }
+                (BeforeState::Symlink { target }, PathState::Symlink { target: now })
+                    if target == now =>
+                {
+                    continue;
+                }
+                (BeforeState::Folder { mode, .. }, PathState::Folder { mode: now })
+                    if mode == now =>
+                {
+                    continue;
+                }
+                (BeforeState::Stored { image, .. }, _) => {
+                    used.insert(*image);
+                    summary.removed += u64::from(after == PathState::Absent);
+                    summary.changed += u64::from(after != PathState::Absent);
+                }
+                (_, PathState::Absent) => summary.removed += 1,
+                _ => summary.changed += 1,
+            }
+            summary.bytes += after.bytes();
+            let is_new_folder = !matches!(before, BeforeState::Folder { .. })
+                && matches!(after, PathState::Folder { .. });
+            if let (Some(path), PathState::File { .. }) = (&path, &after)
+                && let Some(inode) = inode_now(path)
+            {
+                places.insert(inode, portable(path));
+            }
+            let stored = path.as_deref().map(portable);
+            items.push(SetItem { path: stored, before: Some(before), after, moved_to: None });
+            if let (true, Some(path)) = (is_new_folder, &path) {
+                roots.walk(path, &mut |path, after, inode| {
+                    summary.created += 1;
+                    summary.bytes += after.bytes();
+                    let path = Some(portable(&path));
+                    if let (PathState::File { .. }, Some(path)) = (&after, &path) {
+                        places.insert(inode, path.clone());
+                    }
+                    items.push(SetItem { path, before: None, after, moved_to: None });
+                })?;
+            }
+        }
+        // A file that only moved is found there again, and needs no further link meanwhile.
+        for item in &mut items {
+            if let Some(BeforeState::File { image, inode, .. }) = &item.before
+                && away.contains(image)
+                && let Some(place) = places.get(inode)
+            {
+                item.moved_to = Some(place.clone());
+                moved.insert(*image);
+            }
+        }
+        away.retain(|image| !moved.contains(image));
+        if items.is_empty() && summary.losses.is_empty() {
+            return Ok(None);
+        }
+        for name in self.dir.list_names()? {
+            let image = name.split_once('.').and_then(|(image, _)| image.parse::<u64>().ok());
+            match image {
+                // The file is where it was: a further link would only make others wonder.
+                Some(image) if name.ends_with(INODE) && !away.contains(&image) => {
+                    self.dir.remove(&name)?;
+                }
+                Some(image) if used.contains(&image) => {
+                    summary.held_bytes += held_bytes(&self.dir, &name);
+                }
+                // A tree is never dropped: it is the only copy.
+                Some(_) if !name.ends_with(TREE) => self.dir.remove(&name)?,
+                _ => {}
+            }
+        }
+        let set = ChangeSet { header: self.header, summary: summary.clone(), items };
+        set.write(&self.dir)?;
+        Ok(Some(summary))
+    }
+}
+
+/// Bytes on disk that a file of an image keeps from being freed.
+fn held_bytes(dir: &StateDir, name: &str) -> u64 {
+    use std::os::unix::fs::MetadataExt as _;
+    let path = dir.path().join(name);
+    match path.symlink_metadata() {
+        Ok(facts) if facts.is_dir() => tree_bytes(&path),
+        // Another name of it is in use.
+        Ok(facts) if facts.nlink() > 1 => 0,
+        Ok(facts) => facts.blocks() * 512,
+        Err(_) => 0,
+    }
+}
+
+fn tree_bytes(folder: &Path) -> u64 {
+    let mut bytes = 0;
+    let add = &mut |_: PathBuf, state: PathState, _: InodeKey| bytes += state.bytes();
+    if let (Some(parent), Ok(roots)) =
+        (folder.parent(), TreeRoots::open(folder.parent().into_iter()))
+    {
+        debug_assert!(folder.starts_with(parent));
+        let _ = roots.walk(folder, add);
+    }
+    bytes
+}
+
+pub(super) fn exists(dir: &StateDir, name: &str) -> bool {
+    dir.path().join(name).symlink_metadata().is_ok()
+}
+
+fn open_folder(dir: &StateDir) -> io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(dir.path(), flags, Mode::empty())?)
+}
+
+/// A folder without permission to write cannot be moved, since its `..` changes.
+fn make_movable(slot: &PathSlot) {
+    if let Ok(Some(stat)) = slot.stat()
+        && KernelFileType::from_raw_mode(stat.st_mode) == KernelFileType::Directory
+        && stat.st_mode & 0o700 != 0o700
+    {
+        let _ = slot.set_mode(stat.st_mode & 0o7777 | 0o700);
+    }
+}
+
+fn is_same_mount(a: impl AsFd, b: impl AsFd) -> bool {
+    let mount = |fd: &dyn AsFd| {
+        let facts = rustix::fs::statx(fd.as_fd(), c"", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID);
+        facts.ok().map(|facts| (facts.stx_dev_major, facts.stx_dev_minor, facts.stx_mnt_id))
+    };
+    mount(&a).is_some() && mount(&a) == mount(&b)
+}

@@ -1,0 +1,311 @@
+//! Restores the state before a set of changes.
+//!
+//! Every step records what it replaces in a set of its own, so that an undo can be undone, and every
+//! step may be repeated: an undo that a crash interrupted is completed by running it again.
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, Mode, OFlags, Stat, Timespec, Timestamps};
+use rustix::io::Errno;
+
+use super::change_recorder::{BYTES, ChangeRecorder, INODE, TREE, exists};
+use super::change_set::{BeforeState, ChangeSet, SetItem, image_name};
+use super::file_copy;
+use super::path_state::{InodeKey, PathSlot, PathState, TreeRoots, inode_key};
+use crate::state_dir::StateDir;
+
+/// Most paths of conflicts that are collected.
+const CONFLICTS_MAX: usize = 1_000;
+
+/// A path that somebody changed after the command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChangeConflict {
+    /// The path.
+    pub path: PathBuf,
+    /// `changed`, `deleted` or `created`.
+    pub what: &'static str,
+}
+
+/// The paths that are not as the set left them.
+pub(super) fn find_conflicts(
+    set: &ChangeSet,
+    roots: &TreeRoots,
+) -> io::Result<Vec<ChangeConflict>> {
+    let mut conflicts = Vec::new();
+    let mut known = HashSet::new();
+    let mut new_folders = Vec::new();
+    for (path, item) in set.paths() {
+        let now = roots.state(&path)?;
+        if now != item.after {
+            let what = match (&item.after, &now) {
+                (_, PathState::Absent) => "deleted",
+                (PathState::Absent, _) => "created",
+                _ => "changed",
+            };
+            conflicts.push(ChangeConflict { path: path.clone(), what });
+        }
+        let is_new = !matches!(item.before, Some(BeforeState::Folder { .. }));
+        if is_new && matches!(item.after, PathState::Folder { .. }) && item.before.is_some() {
+            new_folders.push(path.clone());
+        }
+        known.insert(path);
+        if conflicts.len() >= CONFLICTS_MAX {
+            return Ok(conflicts);
+        }
+    }
+    for folder in new_folders {
+        let mut visit = |path: PathBuf, _: PathState, _: InodeKey| {
+            if !known.contains(&path) && conflicts.len() < CONFLICTS_MAX {
+                conflicts.push(ChangeConflict { path, what: "created" });
+            }
+        };
+        match roots.walk(&folder, &mut visit) {
+            Ok(()) | Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+    Ok(conflicts)
+}
+
+/// Restores the state before `set`, whose images are in `dir`. Returns the paths that could not be
+/// restored, and why.
+pub(super) fn restore(
+    set: &ChangeSet,
+    dir: &StateDir,
+    recorder: &mut ChangeRecorder,
+) -> io::Result<Vec<(PathBuf, io::Error)>> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let handle = rustix::fs::open(dir.path(), flags, Mode::empty())?;
+    let mut restoration =
+        Restoration { dir, handle, recorder, modes: Vec::new(), filled: HashSet::new() };
+    let mut failures = Vec::new();
+    for item in &set.items {
+        restoration.find_moved(item);
+    }
+    // A file without a path comes first: its contents are complete before it gets a name.
+    for item in set.items.iter().filter(|item| item.path.is_none()) {
+        if let Some(BeforeState::File { image, state, .. }) = &item.before
+            && let Err(error) = restoration.fill_nameless(*image, state)
+        {
+            failures.push((PathBuf::new(), error));
+        }
+    }
+    // Parents come before what is in them.
+    let mut paths: Vec<_> = set.paths().collect();
+    paths.sort_by(|(a, _), (b, _)| a.cmp(b));
+    for (path, item) in paths {
+        let Some(before) = &item.before else { continue };
+        if let Err(error) = restoration.restore_path(&path, before) {
+            failures.push((path, error));
+        }
+    }
+    for (path, mode) in std::mem::take(&mut restoration.modes).into_iter().rev() {
+        let slot = restoration.recorder.roots().slot(&path);
+        if let Err(errno) = slot.and_then(|slot| slot.set_mode(mode)) {
+            failures.push((path, errno.into()));
+        }
+    }
+    Ok(failures)
+}
+
+struct Restoration<'a> {
+    dir: &'a StateDir,
+    /// The open folder of the set.
+    handle: OwnedFd,
+    recorder: &'a mut ChangeRecorder,
+    /// Modes of folders, which are set when everything is in them.
+    modes: Vec<(PathBuf, u32)>,
+    /// Images whose contents were restored.
+    filled: HashSet<u64>,
+}
+
+impl Restoration<'_> {
+    fn restore_path(&mut self, path: &Path, before: &BeforeState) -> io::Result<()> {
+        match before {
+            BeforeState::Absent => match self.recorder.roots().slot(path) {
+                // The folder it was in does not exist any more.
+                Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(()),
+                Err(errno) => Err(errno.into()),
+                Ok(_) => self.recorder.take(path),
+            },
+            BeforeState::Folder { mode, .. } => self.restore_folder(path, *mode),
+            BeforeState::Symlink { target } => self.restore_link(path, &target.to_path()),
+            BeforeState::File { image, state, inode } => {
+                self.restore_file(path, *image, state, *inode)
+            }
+            BeforeState::Stored { image, mode } => self.restore_stored(path, *image, *mode),
+        }
+    }
+
+    fn stat(&self, path: &Path) -> io::Result<(PathSlot, Option<Stat>)> {
+        let slot = self.recorder.roots().slot(path)?;
+        let stat = slot.stat()?;
+        Ok((slot, stat))
+    }
+
+    /// Takes away what is at a path, and records that the path is free.
+    fn clear(&mut self, path: &Path) -> io::Result<()> {
+        self.recorder.take(path)?;
+        self.recorder.record(path);
+        Ok(())
+    }
+
+    fn restore_folder(&mut self, path: &Path, mode: u32) -> io::Result<()> {
+        let (slot, stat) = self.stat(path)?;
+        let now = stat.map(|stat| PathState::from_stat(&slot, &stat)).transpose()?;
+        // Writable until everything is in it.
+        let working = mode | 0o700;
+        if let Some(PathState::Folder { mode: now }) = now {
+            if now != mode {
+                self.recorder.record(path);
+            }
+            if now != working {
+                slot.set_mode(working)?;
+            }
+        } else {
+            self.clear(path)?;
+            rustix::fs::mkdirat(&slot.folder, &slot.name, Mode::from_raw_mode(0o700))?;
+            slot.set_mode(working)?;
+        }
+        if working != mode {
+            self.modes.push((path.to_owned(), mode));
+        }
+        Ok(())
+    }
+
+    fn restore_link(&mut self, path: &Path, target: &Path) -> io::Result<()> {
+        let (slot, stat) = self.stat(path)?;
+        let now = stat.map(|stat| PathState::from_stat(&slot, &stat)).transpose()?;
+        if matches!(&now, Some(PathState::Symlink { target: now }) if now.to_path() == target) {
+            return Ok(());
+        }
+        self.clear(path)?;
+        Ok(rustix::fs::symlinkat(target, &slot.folder, &slot.name)?)
+    }
+
+    fn restore_file(
+        &mut self,
+        path: &Path,
+        image: u64,
+        state: &PathState,
+        inode: (u64, u64),
+    ) -> io::Result<()> {
+        let (slot, stat) = self.stat(path)?;
+        let is_here = stat.is_some_and(|stat| inode_key(&stat) == inode);
+        let (link, bytes) = (image_name(image, INODE), image_name(image, BYTES));
+        if !is_here {
+            if exists(self.dir, &link) {
+                self.clear(path)?;
+                let at = (&slot.folder, &slot.name);
+                rustix::fs::linkat(&self.handle, &link, at.0, at.1, AtFlags::empty())?;
+            } else if exists(self.dir, &bytes) {
+                self.clear(path)?;
+                let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+                let mode = Mode::from_raw_mode(0o600);
+                drop(rustix::fs::openat(&slot.folder, &slot.name, flags, mode)?);
+                self.filled.remove(&image);
+            } else {
+                return Err(io::Error::other("its contents were not recorded"));
+            }
+        }
+        if exists(self.dir, &bytes) && self.filled.insert(image) {
+            if is_here {
+                self.recorder.record_contents(path);
+            } else {
+                self.recorder.record_linked(&slot)?;
+            }
+            self.fill(&slot, image, state)?;
+        }
+        let (PathState::File { mode, .. } | PathState::Special { mode }) = state else {
+            return Ok(());
+        };
+        let now = slot.stat()?.map(|stat| PathState::from_stat(&slot, &stat)).transpose()?;
+        if now.is_some_and(|now| now.bytes() != state.bytes()) {
+            return Err(io::Error::other("its contents were not recorded"));
+        }
+        if slot.stat()?.is_some_and(|stat| stat.st_mode & 0o7777 != *mode) {
+            self.recorder.record(path);
+            slot.set_mode(*mode)?;
+        }
+        Ok(())
+    }
+
+    /// Links a file that the command moved into the set again, before anything is taken away.
+    fn find_moved(&self, item: &SetItem) {
+        let (Some(moved_to), Some(BeforeState::File { image, .. })) =
+            (&item.moved_to, &item.before)
+        else {
+            return;
+        };
+        let link = image_name(*image, INODE);
+        // If this fails, the file is not found when it is restored, which is reported.
+        if !exists(self.dir, &link)
+            && let Ok(slot) = self.recorder.roots().slot(&moved_to.to_path())
+        {
+            let from = (&slot.folder, &slot.name);
+            let _ = rustix::fs::linkat(from.0, from.1, &self.handle, &link, AtFlags::empty());
+        }
+    }
+
+    fn fill_nameless(&mut self, image: u64, state: &PathState) -> io::Result<()> {
+        let (link, bytes) = (image_name(image, INODE), image_name(image, BYTES));
+        if !exists(self.dir, &link) {
+            return Ok(());
+        }
+        let folder = rustix::io::fcntl_dupfd_cloexec(&self.handle, 0)?;
+        let slot = PathSlot { folder, name: link.into() };
+        self.recorder.record_linked(&slot)?;
+        match state {
+            _ if exists(self.dir, &bytes) => {
+                self.filled.insert(image);
+                self.fill(&slot, image, state)
+            }
+            PathState::File { mode, .. } => Ok(slot.set_mode(*mode)?),
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes the stored contents into the file, so that all names of it get them.
+    fn fill(&self, slot: &PathSlot, image: u64, state: &PathState) -> io::Result<()> {
+        let PathState::File { mtime, mode, .. } = state else { return Ok(()) };
+        let opened = match slot.open(OFlags::WRONLY) {
+            Err(Errno::ACCESS) => {
+                slot.set_mode(mode | 0o200)?;
+                slot.open(OFlags::WRONLY)
+            }
+            opened => opened,
+        };
+        let to = File::from(opened?);
+        file_copy::copy(&self.dir.open(&image_name(image, BYTES))?, &to)?;
+        rustix::fs::fchmod(&to, Mode::from_raw_mode(*mode))?;
+        let time = Timespec { tv_sec: mtime.0, tv_nsec: i64::try_from(mtime.1).unwrap_or(0) };
+        let times = Timestamps { last_access: time, last_modification: time };
+        Ok(rustix::fs::futimens(&to, &times)?)
+    }
+
+    fn restore_stored(&mut self, path: &Path, image: u64, mode: u32) -> io::Result<()> {
+        let name = image_name(image, TREE);
+        if !exists(self.dir, &name) {
+            // Moved back before a crash.
+            return Ok(());
+        }
+        let (slot, _) = self.stat(path)?;
+        self.clear(path)?;
+        rustix::fs::renameat(&self.handle, &name, &slot.folder, &slot.name)?;
+        match slot.stat()? {
+            Some(stat) if PathState::from_stat(&slot, &stat)? == (PathState::Folder { mode }) => {
+                Ok(())
+            }
+            Some(stat)
+                if matches!(PathState::from_stat(&slot, &stat)?, PathState::Folder { .. }) =>
+            {
+                Ok(slot.set_mode(mode)?)
+            }
+            _ => Ok(()),
+        }
+    }
+}

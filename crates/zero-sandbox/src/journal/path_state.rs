@@ -1,0 +1,214 @@
+//! [`PathState`]: what is at a path, without contents; and [`TreeRoots`], which reaches paths below
+//! the folders of a workspace without following a link.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, Dir, FileType as KernelFileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+
+use super::portable_path::PortablePath;
+use crate::open_beneath;
+
+/// Deepest folder that is visited: a tree that is deeper is not a tree of somebody's work.
+const DEPTH_MAX: usize = 512;
+
+/// What is at a path. Two states are equal if nobody changed the path in between: contents are
+/// compared by size and modification time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "snake_case")]
+pub(super) enum PathState {
+    Absent,
+    File {
+        size: u64,
+        /// Seconds and nanoseconds.
+        mtime: (i64, u64),
+        mode: u32,
+    },
+    Symlink {
+        target: PortablePath,
+    },
+    Folder {
+        mode: u32,
+    },
+    /// A socket, pipe or device.
+    Special {
+        mode: u32,
+    },
+}
+
+/// Device and number of an inode.
+pub(super) type InodeKey = (u64, u64);
+
+impl PathState {
+    /// The state of a path with this stat.
+    pub(super) fn from_stat(slot: &PathSlot, stat: &Stat) -> Result<Self, Errno> {
+        let mode = stat.st_mode & 0o7777;
+        Ok(match KernelFileType::from_raw_mode(stat.st_mode) {
+            KernelFileType::RegularFile => Self::File {
+                size: u64::try_from(stat.st_size).unwrap_or(0),
+                mtime: (stat.st_mtime, stat.st_mtime_nsec),
+                mode,
+            },
+            KernelFileType::Symlink => Self::Symlink { target: slot.read_link()? },
+            KernelFileType::Directory => Self::Folder { mode },
+            _ => Self::Special { mode },
+        })
+    }
+
+    /// The size of a file, 0 for anything else.
+    pub(super) fn bytes(&self) -> u64 {
+        match self {
+            Self::File { size, .. } => *size,
+            _ => 0,
+        }
+    }
+}
+
+/// Device and number of the inode of a stat.
+pub(super) fn inode_key(stat: &Stat) -> InodeKey {
+    (stat.st_dev, stat.st_ino)
+}
+
+/// Open handles on the folders of a workspace.
+#[derive(Debug)]
+pub(super) struct TreeRoots {
+    roots: Vec<(PathBuf, OwnedFd)>,
+}
+
+/// A name in an open folder.
+#[derive(Debug)]
+pub(super) struct PathSlot {
+    pub(super) folder: OwnedFd,
+    pub(super) name: OsString,
+}
+
+impl TreeRoots {
+    pub(super) fn open<'a>(paths: impl Iterator<Item = &'a Path>) -> io::Result<Self> {
+        let open = |path: &Path| {
+            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            Ok((path.to_owned(), rustix::fs::openat(CWD, path, flags, Mode::empty())?))
+        };
+        Ok(Self { roots: paths.map(open).collect::<io::Result<_>>()? })
+    }
+
+    /// Whether a path is in one of the folders.
+    pub(super) fn contains(&self, path: &Path) -> bool {
+        self.roots.iter().any(|(root, _)| path.starts_with(root))
+    }
+
+    /// Whether a path is one of the folders itself.
+    pub(super) fn is_root(&self, path: &Path) -> bool {
+        self.roots.iter().any(|(root, _)| path == root)
+    }
+
+    /// The name of an absolute path in its parent folder. Any link on the way is an error.
+    pub(super) fn slot(&self, path: &Path) -> Result<PathSlot, Errno> {
+        let longest = self.roots.iter().filter(|(root, _)| path.starts_with(root));
+        let (root, handle) =
+            longest.max_by_key(|(root, _)| root.as_os_str().len()).ok_or(Errno::XDEV)?;
+        let relative = path.strip_prefix(root).map_err(|_| Errno::XDEV)?;
+        let (Some(parent), Some(name)) = (relative.parent(), relative.file_name()) else {
+            return Err(Errno::BUSY);
+        };
+        let folder = open_beneath::open(handle, parent, OFlags::PATH | OFlags::DIRECTORY)?;
+        Ok(PathSlot { folder, name: name.to_owned() })
+    }
+
+    /// The state of a path. A path whose folder does not exist is absent.
+    pub(super) fn state(&self, path: &Path) -> Result<PathState, Errno> {
+        let slot = match self.slot(path) {
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(PathState::Absent),
+            slot => slot?,
+        };
+        match slot.stat()? {
+            Some(stat) => PathState::from_stat(&slot, &stat),
+            None => Ok(PathState::Absent),
+        }
+    }
+
+    /// Calls `visit` with everything below a folder, parents first.
+    pub(super) fn walk(
+        &self,
+        folder: &Path,
+        visit: &mut dyn FnMut(PathBuf, PathState, InodeKey),
+    ) -> Result<(), Errno> {
+        let slot = self.slot(folder)?;
+        let handle = slot.open(OFlags::RDONLY | OFlags::DIRECTORY)?;
+        walk_folder(&handle, folder, 0, visit)
+    }
+}
+
+fn walk_folder(
+    handle: &OwnedFd,
+    path: &Path,
+    depth: usize,
+    visit: &mut dyn FnMut(PathBuf, PathState, InodeKey),
+) -> Result<(), Errno> {
+    if depth > DEPTH_MAX {
+        return Err(Errno::LOOP);
+    }
+    for name in list_names(handle)? {
+        let slot = PathSlot { folder: rustix::io::fcntl_dupfd_cloexec(handle, 0)?, name };
+        let Some(stat) = slot.stat()? else { continue };
+        let state = PathState::from_stat(&slot, &stat)?;
+        let is_folder = matches!(state, PathState::Folder { .. });
+        let inner_path = path.join(&slot.name);
+        visit(inner_path.clone(), state, inode_key(&stat));
+        if is_folder {
+            match slot.open(OFlags::RDONLY | OFlags::DIRECTORY) {
+                Ok(inner) => walk_folder(&inner, &inner_path, depth + 1, visit)?,
+                Err(Errno::ACCESS | Errno::NOENT) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The names in an open folder.
+pub(super) fn list_names(folder: &OwnedFd) -> Result<Vec<OsString>, Errno> {
+    use std::os::unix::ffi::OsStringExt as _;
+    let mut names = Vec::new();
+    for entry in Dir::read_from(folder)? {
+        let name = entry?.file_name().to_bytes().to_vec();
+        if name != b"." && name != b".." {
+            names.push(OsString::from_vec(name));
+        }
+    }
+    Ok(names)
+}
+
+impl PathSlot {
+    pub(super) fn stat(&self) -> Result<Option<Stat>, Errno> {
+        match rustix::fs::statat(&self.folder, &self.name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => Ok(Some(stat)),
+            Err(Errno::NOENT) => Ok(None),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    pub(super) fn read_link(&self) -> Result<PortablePath, Errno> {
+        use std::os::unix::ffi::OsStringExt as _;
+        let target = rustix::fs::readlinkat(&self.folder, &self.name, Vec::new())?;
+        Ok(Path::new(&OsString::from_vec(target.into_bytes())).into())
+    }
+
+    /// Opens what is there; a link is an error, and a pipe does not block.
+    pub(super) fn open(&self, flags: OFlags) -> Result<OwnedFd, Errno> {
+        let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        rustix::fs::openat(&self.folder, &self.name, flags, Mode::empty())
+    }
+
+    /// Changes the mode of what is there, which is not a link.
+    pub(super) fn set_mode(&self, mode: u32) -> Result<(), Errno> {
+        rustix::fs::chmodat(&self.folder, &self.name, Mode::from_raw_mode(mode), AtFlags::empty())
+    }
+
+    pub(super) fn unlink(&self) -> Result<(), Errno> {
+        rustix::fs::unlinkat(&self.folder, &self.name, AtFlags::empty())
+    }
+}
