@@ -63,6 +63,7 @@ impl Default for CommandSettings {
             environment: Vec::new(),
             environment_allowed: Vec::new(),
             package_cache_bytes_max: CACHE_BYTES_MAX,
+            undo: UndoSettings::default(),
         }
     }
 }

@@ -230,11 +230,8 @@ pub fn known_keys() -> Vec<SettingsKey> {
     let closed = closed.chain(COMMAND_LINES).chain(["model", "agent"]);
     let closed =
         closed.chain(gateway::KEYS).chain(gateway::REMOTE_KEYS).chain(acp::KEYS).chain(web::KEYS);
-    let closed = closed
-        .chain(network::KEYS)
-        .chain(retention::KEYS)
-        .chain(budgets::KEYS)
-        .chain(undo::KEYS);
+    let closed =
+        closed.chain(network::KEYS).chain(retention::KEYS).chain(budgets::KEYS).chain(undo::KEYS);
     closed.map(|name| key(name, false)).chain(open.map(|name| key(name, true))).collect()
 }
 

@@ -8,8 +8,8 @@ use std::io::Write as _;
 
 use zero_sandbox::detachable_process;
 
-use crate::command_line;
 use crate::AppContext;
+use crate::command_line;
 use crate::exit::ExitOutcome;
 
 /// Continues in a child process if the command line can start jobs. Must come first in the process.
