@@ -48,7 +48,7 @@ fn complete_zsh_values(script: &str) -> String {
             "_zero_sessions"
         } else if line.contains("--model=") {
             "_zero_models"
-        } else if line.contains("':session -- ") {
+        } else if line.contains(":session -- ") {
             "_zero_sessions"
         } else {
             "_default"
@@ -76,9 +76,9 @@ mod tests {
         assert_eq!(bash.matches("complete -F _zero_or_values ").count(), 2);
         let zsh = generate_script(Shell::Zsh);
         let lines = |wanted: &str| zsh.lines().filter(|line| line.contains(wanted)).count();
-        assert!(lines("--session=[") >= 2 && lines("':session -- ") >= 6);
+        assert!(lines("--session=[") >= 2 && lines(":session -- ") >= 6);
         for line in zsh.lines() {
-            let has_key = ["--session=[", "--resume=[", "--model=[", "':session -- "];
+            let has_key = ["--session=[", "--resume=[", "--model=[", ":session -- "];
             if has_key.iter().any(|key| line.contains(key)) {
                 assert!(line.contains(":_zero_"), "{line}");
             }

@@ -197,7 +197,7 @@ fn empty_state_is_reported() {
     insta::assert_snapshot!(zero.run(&["undo"]), @"
     exit 1
     --- stderr
-    error: nothing to undo: no tool changed a file in `[FOLDER]`; pass `--workspace DIR` for another folder
+    error: nothing to undo: no tool or command changed a file in `[FOLDER]`; pass `--workspace DIR` for another folder
     ");
     insta::assert_snapshot!(zero.run(&["undo", "--list"]), @"
     exit 0

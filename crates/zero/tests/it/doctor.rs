@@ -55,6 +55,7 @@ fn healthy_setup_is_reported_ok() {
                      run `zero login`, or `zero models` to see the model servers on this machine
     ok      gateway  reachable only from this machine; named tokens: 0
     ok      editor   `zero acp` uses a gateway in its own process
+    ok      undo     changes by commands are not recorded; set `undo.commands` to record them
     ok      network  commands reach no host without permission; each session has its own loopback
     ok      audit    the log is writable
     ok      audit    the log has no rows yet

@@ -29,7 +29,7 @@ use crate::key::{SessionAddress, SessionKey};
 use crate::message::{MessageBlock, ToolInput};
 use crate::model::catalog::ModelCatalog;
 use crate::model::*;
-use crate::node_membership::{NodeMembership, SessionLease};
+use crate::node_membership::{NodeMembership, SessionLease, SingleNode};
 use crate::sessions::*;
 use crate::store::{GrantRecord, LedgerReadLimit, RunRecord, SessionRecord};
 use crate::turn::transcript_repair;
@@ -386,8 +386,8 @@ fn question() -> ApprovalQuestion {
 }
 
 /// This process, and others that serve sessions.
-#[derive(Default)]
 pub(crate) struct ScriptedNodes {
+    this: SingleNode,
     pub(crate) served_elsewhere: Mutex<Vec<SessionId>>,
     /// Held for each session that this process serves.
     pub(crate) served_here: Mutex<Vec<(SessionId, Weak<()>)>>,
@@ -395,11 +395,11 @@ pub(crate) struct ScriptedNodes {
 
 impl NodeMembership for ScriptedNodes {
     fn local_name(&self) -> &str {
-        "node"
+        self.this.local_name()
     }
 
     fn is_alive(&self, node: &str) -> bool {
-        node == "node"
+        self.this.is_alive(node)
     }
 
     fn lease_session(&self, session: &SessionId) -> std::io::Result<Option<SessionLease>> {
@@ -450,7 +450,11 @@ impl SessionTestBed {
             tools: Some(vec!["R*".to_owned()]),
             ..AgentProfile::default()
         };
-        let nodes = Arc::new(ScriptedNodes::default());
+        let nodes = Arc::new(ScriptedNodes {
+            this: SingleNode::new("node"),
+            served_elsewhere: Mutex::default(),
+            served_here: Mutex::default(),
+        });
         let config = SessionManagerConfig {
             store: Arc::clone(&store) as _,
             bus: Arc::clone(&bus) as _,
