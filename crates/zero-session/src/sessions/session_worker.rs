@@ -187,7 +187,7 @@ impl SessionManagerInner {
                     permit: asking.permit,
                     news: asking.news,
                     deadline,
-                    budget,
+                    budget: *budget,
                     clock: asking.clock,
                 };
                 shell.run(*turn).await
@@ -304,7 +304,7 @@ impl SessionManagerInner {
             context_tokens: record.context_tokens,
         };
         let turn = Box::new(Turn::new(config, messages, goal));
-        Ok(PreparedRun::Turn { turn, agent, model, dialect, budget })
+        Ok(PreparedRun::Turn { turn, agent, model, dialect, budget: Box::new(budget) })
     }
 
     /// The budgets of a run. What the user does without a model is not limited.
@@ -402,7 +402,7 @@ enum PreparedRun {
         agent: AgentProfile,
         model: Arc<dyn ModelClient>,
         dialect: DialectName,
-        budget: RunBudget,
+        budget: Box<RunBudget>,
     },
     /// The run has already ended.
     Ended(RunOutcome),
