@@ -183,9 +183,16 @@ impl SessionCommands {
     pub fn take_sandbox_failure(&self, execution: &CommandExecution) -> bool {
         let mut last = self.sandbox_failure.lock().unwrap_or_else(PoisonError::into_inner);
         let is_same = |failed: &mut CommandExecution| {
-            (&failed.command, &failed.variables) == (&execution.command, &execution.variables)
+            failed.command == execution.command
+                && failed.variables == execution.variables
+                && failed.folder == execution.folder
         };
         last.take_if(is_same).is_some()
+    }
+
+    /// Forgets that the last command failed because of the sandbox.
+    pub fn forget_sandbox_failure(&self) {
+        *self.sandbox_failure.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     /// Where the next command starts, if not in the workspace's first folder.

@@ -9,7 +9,7 @@ mod command_pattern;
 mod domain_pattern;
 mod name_glob;
 mod narrow_rule;
-mod overbroad_rule;
+pub(crate) mod overbroad_rule;
 mod path_pattern;
 mod rule_error;
 mod rule_target;

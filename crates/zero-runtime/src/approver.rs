@@ -345,6 +345,12 @@ pub trait Approver: Send + Sync {
         true
     }
 
+    /// Whether its answer can let a command run outside the sandbox: a person answers, at the machine
+    /// on which it runs. A client of a gateway may be a program, and may be somewhere else.
+    fn can_leave_sandbox(&self) -> bool {
+        false
+    }
+
     /// How the user could allow this call if nobody can be asked about it; the call is denied with
     /// this text. One approver may serve callers of which only some can be asked.
     fn unreachable_hint(&self, _question: &ApprovalQuestion) -> Option<String> {

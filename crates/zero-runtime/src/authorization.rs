@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use zero_core::text_shortening::shorten_end;
 use zero_core::{
     CommandExecution, CommandLimitChange, Effect, Effects, ErrorReason, PathZone, RiskLevel,
-    TargetPath, ToolError, ToolSpec,
+    TargetPath, ToolError, ToolKind, ToolSpec,
 };
 
 use zero_exec::OutsideUse;
@@ -183,6 +183,14 @@ impl ToolHost {
                 asked.file(&decision),
             ));
         }
+        let looks = matches!(
+            asked.spec.kind,
+            ToolKind::Read | ToolKind::Search | ToolKind::Think | ToolKind::Fetch
+        );
+        if outside.is_none() && !looks {
+            // What changes files can change what the failed command would do outside.
+            session.commands.forget_sandbox_failure();
+        }
         if let Some(execution) = outside {
             self.refuse_outside(session, &asked, execution, &decision)?;
         }
@@ -244,7 +252,7 @@ impl ToolHost {
             denial_error(&decision, ErrorReason::NoApprover, message, asked.file(&decision))
         };
         let Some(approver) = &session.approver else { return Err(nobody(&self.how_to_allow)) };
-        if outside.is_some() && !approver.is_person() {
+        if outside.is_some() && !approver.can_leave_sandbox() {
             return Err(nobody(OUTSIDE_ADVICE));
         }
         let is_grantable = session.is_persistent()

@@ -271,6 +271,12 @@ pub trait CallApprover: Send + Sync {
         true
     }
 
+    /// Whether its answer can let a command run outside the sandbox: a person answers, at the machine
+    /// on which it runs. A client of a gateway may be a program, and may be somewhere else.
+    fn can_leave_sandbox(&self) -> bool {
+        false
+    }
+
     /// How the user could allow this call if nobody can be asked; the call is denied with this text.
     fn unattended_hint(&self, _question: &ApprovalQuestion) -> Option<String> {
         None

@@ -471,6 +471,10 @@ impl Approver for RoutedApprover {
         self.approver.is_person()
     }
 
+    fn can_leave_sandbox(&self) -> bool {
+        self.approver.can_leave_sandbox()
+    }
+
     fn unreachable_hint(&self, question: &ApprovalQuestion) -> Option<String> {
         self.approver.unattended_hint(question)
     }

@@ -92,6 +92,10 @@ impl Approver for TerminalApprover {
         USER_APPROVER
     }
 
+    fn can_leave_sandbox(&self) -> bool {
+        true
+    }
+
     fn ask<'a>(&'a self, question: &'a ApprovalQuestion) -> BoxFuture<'a, ApprovalAnswer> {
         Box::pin(async move {
             match self.ask_for_reply(question).await {

@@ -537,6 +537,10 @@ impl CallApprover for TerminalCallApprover {
         self.approver.is_person()
     }
 
+    fn can_leave_sandbox(&self) -> bool {
+        self.approver.can_leave_sandbox()
+    }
+
     fn unattended_hint(&self, question: &ApprovalQuestion) -> Option<String> {
         self.approver.unreachable_hint(question)
     }

@@ -7,6 +7,7 @@
 use super::{EffectAssessment, PolicyEngine, RequestEvaluator};
 use crate::decision::{GrantScope, Verdict};
 use crate::program::{CommandClass, FileAccess};
+use crate::rule::overbroad_rule::reads_program_from_input;
 use crate::rule_set::PathViews;
 use crate::shell::ShellArg;
 use crate::shell::analysis::{CommandInvocation, WorkingFolders};
@@ -68,6 +69,10 @@ impl RequestEvaluator<'_> {
         let [folder] = &folders[..] else { return None };
         let program = invocation.argv.first()?.as_known()?;
         let words: Vec<&str> = invocation.argv.iter().map_while(ShellArg::as_known).collect();
+        if reads_program_from_input(&words) {
+            // The same words run something else with another input.
+            return None;
+        }
         let pattern = match find_subcommand(&words) {
             Some(act) if invocation.analysis.nature == CommandClass::Opaque => {
                 format!("{}:*", join_unquoted(act)?)

@@ -57,7 +57,12 @@ fn bare_tool_reason(tool: &str) -> Option<&'static str> {
 
 fn command_reason(command: &CommandPattern) -> Option<String> {
     let (program, is_open) = match command {
-        CommandPattern::Exact(_) => return None,
+        CommandPattern::Exact(words) => {
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            return reads_program_from_input(&words).then(|| {
+                format!("`{}` runs whatever it gets as input, so it allows every command", words[0])
+            });
+        }
         CommandPattern::Prefix(words) => {
             let (program, rest) = words.split_first()?;
             (program.clone(), rest.iter().all(|word| word.starts_with('-')))
@@ -79,8 +84,44 @@ fn command_reason(command: &CommandPattern) -> Option<String> {
 
 /// Whether a program runs whatever its arguments say, in any version.
 pub(crate) fn runs_anything(name: &str) -> bool {
+    is_among(RUN_ANYTHING_PROGRAMS, name)
+}
+
+/// Whether a list has a program, in any version.
+fn is_among(programs: &[&str], name: &str) -> bool {
     let unversioned = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
-    RUN_ANYTHING_PROGRAMS.contains(&name) || RUN_ANYTHING_PROGRAMS.contains(&unversioned)
+    programs.contains(&name) || programs.contains(&unversioned)
+}
+
+/// Programs that run what is in their input, even if they have arguments.
+const STATEMENT_PROGRAMS: &[&str] = words!(
+    "duckdb ed ex gdb lldb mariadb mongo mongosh mysql nvim parallel psql redis-cli sqlite sqlite3 \
+     ssh vi vim xargs"
+);
+
+/// Programs that run their input if they have no script.
+const INTERPRETERS: &[&str] = words!(
+    "ash bash bun csh dash deno expect fish irb jshell julia ksh lua luajit node nodejs osascript \
+     perl php powershell pwsh pypy python Rscript ruby sh tclsh tcsh ts-node tsx yash zsh"
+);
+
+/// Whether a command runs what it gets as input: an interpreter without a script, such as `python3 -`.
+pub(crate) fn reads_program_from_input(words: &[&str]) -> bool {
+    let [program, arguments @ ..] = words else { return false };
+    let name = program.rsplit('/').next().unwrap_or(program);
+    if STATEMENT_PROGRAMS.contains(&name) {
+        return true;
+    }
+    let is_input =
+        |word: &&&str| **word == "-" || word.starts_with("/dev/") || word.starts_with("/proc/");
+    // What follows an option may be its value; a script is a file, and a module follows `-m`.
+    let is_script = |(at, word): (usize, &&str)| {
+        let follows = |option: &str| at > 0 && arguments.get(at - 1) == Some(&option);
+        !word.starts_with('-') && (at == 0 || word.contains(['.', '/']) || follows("-m"))
+    };
+    is_among(INTERPRETERS, name)
+        && (arguments.iter().any(|word| is_input(&word))
+            || !arguments.iter().enumerate().any(is_script))
 }
 
 /// Whether only options precede the first wildcard: `python -c *x`, `sh *`.

@@ -174,6 +174,16 @@ fn unpredictable_command_offers_no_grant() {
         "bash -c \"$X\"",
         "eval \"$X\"",
         "echo 'a",
+        // What they run is in their input.
+        "python3 - <<'E'\nprint(1)\nE",
+        "python3 <<'E'\nprint(1)\nE",
+        "python3 -u",
+        "python3 -W ignore",
+        "echo x | python3",
+        "cat x | node -",
+        "perl /dev/stdin",
+        "ruby -w",
+        "sqlite3 a.db <<'E'\n.shell ls\nE",
         // A whole folder outside the workspace.
         "grep -r x /etc",
         "find /home/me -name x",

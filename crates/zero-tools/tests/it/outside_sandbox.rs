@@ -20,7 +20,7 @@ use crate::fixture::{ToolFixture, command_facts, refuse_connections};
 /// A user, or something that answers in their name.
 struct OutsideApprover {
     answer: ApprovalAnswer,
-    is_person: bool,
+    can_leave_sandbox: bool,
     questions: Mutex<Vec<ApprovalQuestion>>,
 }
 
@@ -29,8 +29,8 @@ impl Approver for OutsideApprover {
         "test"
     }
 
-    fn is_person(&self) -> bool {
-        self.is_person
+    fn can_leave_sandbox(&self) -> bool {
+        self.can_leave_sandbox
     }
 
     fn unreachable_hint(&self, question: &ApprovalQuestion) -> Option<String> {
@@ -47,9 +47,9 @@ impl Approver for OutsideApprover {
 fn fixture(
     outside: OutsideUse,
     answer: ApprovalAnswer,
-    is_person: bool,
+    can_leave_sandbox: bool,
 ) -> (ToolFixture, Arc<OutsideApprover>) {
-    let user = Arc::new(OutsideApprover { answer, is_person, questions: Mutex::default() });
+    let user = Arc::new(OutsideApprover { answer, can_leave_sandbox, questions: Mutex::default() });
     let approver = Arc::clone(&user);
     let fixture = ToolFixture::session_with_host(move |config: &mut ToolHostConfig| {
         let roots = config.workspace.roots().map(Path::to_owned).collect();
@@ -136,12 +136,12 @@ async fn only_last_command_that_failed_in_sandbox_can_be_asked_about() {
 
 #[tokio::test]
 async fn nobody_but_a_person_allows_it_and_settings_switch_it_off() {
-    for (outside, answer, is_person, expected) in [
+    for (outside, answer, can_leave_sandbox, expected) in [
         (OutsideUse::Ask, ApprovalAnswer::AllowOnce, false, "nobody can approve it here"),
         (OutsideUse::Ask, ApprovalAnswer::RejectOnce, true, "the user rejected this call"),
         (OutsideUse::Never, ApprovalAnswer::AllowOnce, true, "`sandbox.outside` is \"never\""),
     ] {
-        let (f, user) = fixture(outside, answer, is_person);
+        let (f, user) = fixture(outside, answer, can_leave_sandbox);
         let command = command(&f);
         run(&f, &command, false).await.unwrap();
         let refused = run(&f, &command, true).await.unwrap_err();

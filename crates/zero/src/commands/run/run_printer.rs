@@ -401,7 +401,9 @@ impl RunPrinter {
             RunOutcome::Failed { message, .. } => self.terminal.print_error(message),
             RunOutcome::Interrupted => self.terminal.print_error("zero exited before the run ended"),
         }
-        if usage.input_tokens + usage.output_tokens == 0 || !self.terminal.err.is_terminal() {
+        if usage.input_tokens.saturating_add(usage.output_tokens) == 0
+            || !self.terminal.err.is_terminal()
+        {
             return Ok(());
         }
         let cost = usage.cost_usd.map(|cost| format!(", ${cost:.4}")).unwrap_or_default();
