@@ -19,7 +19,7 @@ pub struct Budget {
     /// Calls of tools.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_calls: Option<u64>,
-    /// Working time in seconds, without the time that is waited for answers of people.
+    /// Time of runs in seconds, without the time in which a gateway waits for answers of its clients.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seconds: Option<u64>,
 }

@@ -551,7 +551,7 @@ pub struct TokenUsage {
     /// Calls of tools.
     #[serde(default)]
     pub tool_calls: u64,
-    /// Working time in milliseconds, without the time that was waited for answers of people.
+    /// Time in milliseconds, without the time in which a gateway waited for answers of its clients.
     #[serde(default)]
     pub work_ms: u64,
 }

@@ -72,18 +72,6 @@ impl BudgetScope {
             Self::Owner => "you today",
         }
     }
-
-    /// What to do when the budget is used up.
-    fn advice(self) -> &'static str {
-        match self {
-            Self::Run => {
-                "to go on, send \"continue\" in the same session, with more in `--budget`, `--max-time` or `budgets.run`"
-            }
-            Self::Session => "to go on, start another session, or raise `budgets.session`",
-            Self::Agent => "to go on, wait until tomorrow, or raise `budgets.agent`",
-            Self::Owner => "to go on, wait until tomorrow, or raise `budgets.owner`",
-        }
-    }
 }
 
 /// What a budget limits.
@@ -99,6 +87,19 @@ pub enum BudgetMeasure {
     ToolCalls,
     /// Working time.
     Time,
+}
+
+impl BudgetMeasure {
+    /// Name of the limit in the settings.
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Usd => "usd",
+            Self::Tokens => "tokens",
+            Self::Requests => "requests",
+            Self::ToolCalls => "toolCalls",
+            Self::Time => "seconds",
+        }
+    }
 }
 
 /// How much of a budget is used.
@@ -134,7 +135,18 @@ impl BudgetUse {
 
     /// The message for the user when nothing is left.
     pub fn end_message(&self) -> String {
-        format!("the budget for {self} is used up; {}", self.scope.advice())
+        let key = format!("budgets.{}.{}", self.scope.as_str(), self.measure.as_str());
+        let option = match (self.scope, self.measure) {
+            (BudgetScope::Run, BudgetMeasure::Usd) => ", and `--budget` if you used it",
+            (BudgetScope::Run, BudgetMeasure::Time) => ", and `--max-time` if you used it",
+            _ => "",
+        };
+        let advice = match self.scope {
+            BudgetScope::Run => "send \"continue\" in the same session",
+            BudgetScope::Session => "start another session",
+            BudgetScope::Agent | BudgetScope::Owner => "wait until tomorrow",
+        };
+        format!("the budget for {self} is used up; to go on, {advice}, or raise `{key}`{option}")
     }
 
     /// What is used, in percent.
@@ -242,8 +254,8 @@ mod tests {
         assert_eq!(
             texts,
             [
-                "the budget for this session ($0.5100 of $0.50) is used up; to go on, start another session, or raise `budgets.session`",
-                "the budget for this session (3 of 2 tool calls) is used up; to go on, start another session, or raise `budgets.session`",
+                "the budget for this session ($0.5100 of $0.50) is used up; to go on, start another session, or raise `budgets.session.usd`",
+                "the budget for this session (3 of 2 tool calls) is used up; to go on, start another session, or raise `budgets.session.toolCalls`",
                 "80 % of the budget for this session (480 of 600 seconds) are used",
             ]
         );

@@ -63,7 +63,7 @@ pub struct RunArgs {
     /// Most US dollars that this run may cost, such as 0.50
     #[arg(long, value_name = "USD", value_parser = value_parsers::dollars)]
     pub budget: Option<f64>,
-    /// Longest working time of this run, such as 10m; waiting for your answers does not count
+    /// Longest time of this run, such as 10m
     #[arg(long, value_name = "TIME", value_parser = value_parsers::some_time)]
     pub max_time: Option<Duration>,
     /// Folder to work in [default: current folder]
