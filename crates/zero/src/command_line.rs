@@ -67,8 +67,9 @@ fn is_run_option(cli: &Command, option: &str) -> bool {
     let long = long.split('=').next().unwrap_or_default();
     // Both have them.
     let own = ["help", "version"];
+    let is_of_run = run.get_arguments().any(|known| known.get_long() == Some(long));
     // The parser of `run` suggests the nearest option.
-    !own.contains(&long) && suggest_names(long, own, 1).is_empty()
+    !own.contains(&long) && (is_of_run || suggest_names(long, own, 1).is_empty())
 }
 
 /// Whether an argument that is not an option is a prompt. Of several words without quotes, only the
@@ -196,6 +197,7 @@ mod tests {
         check_prompt(&["--resume", "go on"]);
         check_prompt(&["--resume=bug-42", "go on"]);
         check_prompt(&["--model", "a", "go on"]);
+        check_prompt(&["--session", "bug-42", "go on"]);
         check_prompt(&["--modle", "a", "go on"]);
     }
 

@@ -29,7 +29,7 @@ pub(crate) fn hold_jobs(app: &AppContext, outcome: ExitOutcome) {
     zero_exec::hold_jobs(|ids| {
         let (list, verb) = (ids.join(", "), if ids.len() == 1 { "runs" } else { "run" });
         app.terminal.print_note(&format!(
-            "{list} still {verb} in the background; `zero jobs` lists and ends jobs"
+            "{list} still {verb} in the background; `zero jobs list` shows jobs, `zero ports` what they serve"
         ));
         // Whatever is buffered belongs to the terminal that is left now.
         let _ = std::io::stdout().flush();
