@@ -158,3 +158,9 @@ async fn tool_question_returns_user_answer() {
     let ledger = format!("{:?}", fixture.store.ledger(&fixture.record().await.id));
     assert!(!ledger.contains("secret"), "what they wrote is not kept: {ledger}");
 }
+
+#[tokio::test]
+async fn client_of_a_gateway_cannot_let_a_command_leave_the_sandbox() {
+    let fixture = SessionTestBed::new(&[]).await;
+    assert!(!fixture.broker().await.can_leave_sandbox());
+}
