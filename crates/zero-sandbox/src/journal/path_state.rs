@@ -203,12 +203,52 @@ impl PathSlot {
         rustix::fs::openat(&self.folder, &self.name, flags, Mode::empty())
     }
 
-    /// Changes the mode of what is there, which is not a link.
+    /// Changes the mode of what is there. A link is an error: somebody may put one there at any
+    /// time, and its target is anywhere.
     pub(super) fn set_mode(&self, mode: u32) -> Result<(), Errno> {
-        rustix::fs::chmodat(&self.folder, &self.name, Mode::from_raw_mode(mode), AtFlags::empty())
+        use std::os::fd::AsRawFd as _;
+        let handle = self.open(OFlags::PATH)?;
+        let stat = rustix::fs::fstat(&handle)?;
+        if KernelFileType::from_raw_mode(stat.st_mode) == KernelFileType::Symlink {
+            return Err(Errno::LOOP);
+        }
+        // `fchmod` takes no handle that is only a path.
+        let inode = format!("/proc/self/fd/{}", handle.as_raw_fd());
+        rustix::fs::chmodat(CWD, inode, Mode::from_raw_mode(mode), AtFlags::empty())
     }
 
     pub(super) fn unlink(&self) -> Result<(), Errno> {
         rustix::fs::unlinkat(&self.folder, &self.name, AtFlags::empty())
+    }
+}
+
+#[cfg(test)]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the test stands outside zero and looks at its files"
+)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        path.metadata().unwrap().permissions().mode() & 0o7777
+    }
+
+    #[test]
+    fn mode_of_link_target_is_never_changed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (root, outside) = (folder.path().join("root"), folder.path().join("outside"));
+        std::fs::create_dir_all(root.join("inner")).unwrap();
+        std::fs::create_dir(&outside).unwrap();
+        std::fs::set_permissions(&outside, PermissionsExt::from_mode(0o750)).unwrap();
+        symlink(&outside, root.join("link")).unwrap();
+        let roots = TreeRoots::open(std::iter::once(root.as_path())).unwrap();
+        let link = roots.slot(&root.join("link")).unwrap();
+        assert_eq!(link.set_mode(0o777), Err(Errno::LOOP));
+        assert_eq!(mode(&outside), 0o750);
+        roots.slot(&root.join("inner")).unwrap().set_mode(0o711).unwrap();
+        assert_eq!(mode(&root.join("inner")), 0o711);
     }
 }
