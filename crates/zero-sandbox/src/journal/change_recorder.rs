@@ -466,6 +466,13 @@ impl ChangeRecorder {
         &self.roots
     }
 
+    /// Removes what was recorded.
+    pub fn discard(self) {
+        if let Some(set) = &self.set {
+            self.store.remove_set(set.id);
+        }
+    }
+
     /// Compares the paths with their state before, and stores those that differ. Returns `None` if
     /// nothing changed. The command must have ended.
     pub fn finish(self) -> Result<Option<(u64, SetSummary)>, ToolError> {

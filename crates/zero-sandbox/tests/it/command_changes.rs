@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 use zero_core::ByteSize;
-use zero_sandbox::command_capture::{CaptureOutcome, CommandCapture};
+use zero_sandbox::command_capture::{CaptureOutcome, CommandCapture, JOB_LOSS};
 use zero_sandbox::journal::{ChangeRecorder, SetLimits, SetOrigin, UndoConflictPolicy};
 use zero_sandbox::spawner::SpawnSpec;
 use zero_sandbox::{ChangeState, Journal, StateDir, Workspace};
@@ -42,7 +42,16 @@ impl UndoLab {
         spawner: &zero_sandbox::spawner::Spawner,
         script: &str,
     ) -> (CaptureOutcome, String) {
-        let (capture, channel) = CommandCapture::start(self.recorder()).unwrap();
+        let capture = CommandCapture::start(self.recorder()).unwrap();
+        self.run_captured(spawner, script, capture)
+    }
+
+    fn run_captured(
+        &self,
+        spawner: &zero_sandbox::spawner::Spawner,
+        script: &str,
+        (capture, channel): (CommandCapture, std::os::fd::OwnedFd),
+    ) -> (CaptureOutcome, String) {
         let mut spec: SpawnSpec = shell_spec(&format!("exec 2>&1; {script}"));
         spec.profile.writable.push(self.tree());
         spec.command.folder = self.tree();
@@ -333,6 +342,21 @@ fn command_that_changes_nothing_leaves_no_record() {
     let script = "cat file > /dev/null; echo x > new; rm new; chmod 644 file; : >> file";
     let (outcome, output) = lab.run(&spawner, script);
     assert_eq!(outcome, CaptureOutcome::default(), "{output}");
+    assert!(lab.journal.list().unwrap().is_empty());
+}
+
+#[test]
+fn command_that_becomes_job_runs_on_unrecorded() {
+    let (spawner, lab) = (start_spawner(), UndoLab::new());
+    let mut recorder = lab.recorder();
+    recorder.record(&lab.tree().join("new"));
+    assert_eq!(lab.journal.list().unwrap().len(), 1);
+    let started = CommandCapture::start(recorder).unwrap();
+    started.0.waiver().waive();
+    let (outcome, output) = lab.run_captured(&spawner, "echo x > new; mkdir n; echo ok", started);
+    assert_eq!(output, "ok\n");
+    assert!(lab.tree().join("n").exists());
+    assert_eq!((outcome.id, outcome.totals.losses), (None, vec![JOB_LOSS.to_owned()]));
     assert!(lab.journal.list().unwrap().is_empty());
 }
 
