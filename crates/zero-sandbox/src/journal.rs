@@ -356,7 +356,8 @@ impl Journal {
     /// Cleans up after processes that died in the middle of a change: removes temporary files, and
     /// drops changes that did not happen. Returns the number of changes that were cleaned up.
     pub fn recover(&self) -> Result<usize, ToolError> {
-        let mut settled = self.recover_sets()?;
+        let sets = self.recover_sets();
+        let mut settled = 0;
         for id in self.store.pending_ids()? {
             let Ok(record) = self.store.read_record(id) else {
                 // Without a record, the crash came before the file was touched.
@@ -388,7 +389,7 @@ impl Journal {
             }
             settled += 1;
         }
-        Ok(settled)
+        Ok(settled + sets?)
     }
 
     /// Whether the previous state was stored completely; the file is not touched before.

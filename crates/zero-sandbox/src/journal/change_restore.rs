@@ -26,23 +26,21 @@ const CONFLICTS_MAX: usize = 1_000;
 pub struct ChangeConflict {
     /// The path.
     pub path: PathBuf,
-    /// `changed`, `deleted` or `created`.
+    /// `changed`, `deleted`, `created` or `unreadable`.
     pub what: &'static str,
 }
 
-/// The paths that are not as the set left them.
-pub(super) fn find_conflicts(
-    set: &ChangeSet,
-    roots: &TreeRoots,
-) -> io::Result<Vec<ChangeConflict>> {
+/// The paths that are not as the set left them, or of which nobody knows.
+pub(super) fn find_conflicts(set: &ChangeSet, roots: &TreeRoots) -> Vec<ChangeConflict> {
     let mut conflicts = Vec::new();
     let mut known = HashSet::new();
     let mut new_folders = Vec::new();
     for (path, item) in set.paths() {
-        let now = roots.state(&path)?;
-        if now != item.after {
+        let now = roots.state(&path);
+        if now.as_ref() != Ok(&item.after) {
             let what = match (&item.after, &now) {
-                (_, PathState::Absent) => "deleted",
+                (_, Err(_)) => "unreadable",
+                (_, Ok(PathState::Absent)) => "deleted",
                 (PathState::Absent, _) => "created",
                 _ => "changed",
             };
@@ -54,7 +52,7 @@ pub(super) fn find_conflicts(
         }
         known.insert(path);
         if conflicts.len() >= CONFLICTS_MAX {
-            return Ok(conflicts);
+            return conflicts;
         }
     }
     for folder in new_folders {
@@ -64,11 +62,16 @@ pub(super) fn find_conflicts(
             }
         };
         match roots.walk(&folder, &mut visit) {
-            Ok(()) | Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
-            Err(errno) => return Err(errno.into()),
+            Ok(unread) => {
+                let unread = unread.into_iter();
+                conflicts
+                    .extend(unread.map(|(path, _)| ChangeConflict { path, what: "unreadable" }));
+            }
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
+            Err(_) => conflicts.push(ChangeConflict { path: folder, what: "unreadable" }),
         }
     }
-    Ok(conflicts)
+    conflicts
 }
 
 /// Restores the state before `set`, whose images are in `dir`. Returns the paths that could not be

@@ -15,6 +15,8 @@ use crate::open_beneath;
 
 /// Deepest folder that is visited: a tree that is deeper is not a tree of somebody's work.
 const DEPTH_MAX: usize = 512;
+/// Most paths that could not be read that are collected.
+const UNREAD_MAX: usize = 20;
 
 /// What is at a path. Two states are equal if nobody changed the path in between: contents are
 /// compared by size and modification time.
@@ -130,15 +132,18 @@ impl TreeRoots {
         }
     }
 
-    /// Calls `visit` with everything below a folder, parents first.
+    /// Calls `visit` with everything below a folder, parents first. Returns the paths that could not
+    /// be read, or are too deep: nothing is known of what is in them.
     pub(super) fn walk(
         &self,
         folder: &Path,
         visit: &mut dyn FnMut(PathBuf, PathState, InodeKey),
-    ) -> Result<(), Errno> {
+    ) -> Result<Vec<(PathBuf, Errno)>, Errno> {
         let slot = self.slot(folder)?;
         let handle = slot.open(OFlags::RDONLY | OFlags::DIRECTORY)?;
-        walk_folder(&handle, folder, 0, visit)
+        let mut unread = Vec::new();
+        walk_folder(&handle, folder, 0, visit, &mut unread);
+        Ok(unread)
     }
 }
 
@@ -147,26 +152,49 @@ fn walk_folder(
     path: &Path,
     depth: usize,
     visit: &mut dyn FnMut(PathBuf, PathState, InodeKey),
-) -> Result<(), Errno> {
-    if depth > DEPTH_MAX {
-        return Err(Errno::LOOP);
-    }
-    for name in list_names(handle)? {
-        let slot = PathSlot { folder: rustix::io::fcntl_dupfd_cloexec(handle, 0)?, name };
-        let Some(stat) = slot.stat()? else { continue };
-        let state = PathState::from_stat(&slot, &stat)?;
+    unread: &mut Vec<(PathBuf, Errno)>,
+) {
+    let names = match list_names(handle) {
+        _ if depth > DEPTH_MAX => return skip(unread, path.to_owned(), Errno::NAMETOOLONG),
+        Ok(names) => names,
+        Err(errno) => return skip(unread, path.to_owned(), errno),
+    };
+    for name in names {
+        let inner_path = path.join(&name);
+        let read = rustix::io::fcntl_dupfd_cloexec(handle, 0).and_then(|folder| {
+            let slot = PathSlot { folder, name };
+            let Some(stat) = slot.stat()? else { return Ok(None) };
+            let state = PathState::from_stat(&slot, &stat)?;
+            Ok(Some((slot, state, inode_key(&stat))))
+        });
+        let (slot, state, inode) = match read {
+            Ok(Some(read)) => read,
+            // Removed meanwhile.
+            Ok(None) => continue,
+            Err(errno) => {
+                skip(unread, inner_path, errno);
+                continue;
+            }
+        };
         let is_folder = matches!(state, PathState::Folder { .. });
-        let inner_path = path.join(&slot.name);
-        visit(inner_path.clone(), state, inode_key(&stat));
+        visit(inner_path.clone(), state, inode);
         if is_folder {
             match slot.open(OFlags::RDONLY | OFlags::DIRECTORY) {
-                Ok(inner) => walk_folder(&inner, &inner_path, depth + 1, visit)?,
-                Err(Errno::ACCESS | Errno::NOENT) => {}
-                Err(errno) => return Err(errno),
+                Ok(inner) => {
+                    drop(slot);
+                    walk_folder(&inner, &inner_path, depth + 1, visit, unread);
+                }
+                Err(Errno::NOENT) => {}
+                Err(errno) => skip(unread, inner_path, errno),
             }
         }
     }
-    Ok(())
+}
+
+fn skip(unread: &mut Vec<(PathBuf, Errno)>, path: PathBuf, errno: Errno) {
+    if unread.len() < UNREAD_MAX {
+        unread.push((path, errno));
+    }
 }
 
 /// The names in an open folder.

@@ -361,6 +361,26 @@ fn command_that_becomes_job_runs_on_unrecorded() {
 }
 
 #[test]
+fn folder_that_is_too_deep_is_a_loss_and_the_rest_is_undone() {
+    let (spawner, lab) = (start_spawner(), UndoLab::new());
+    let file = lab.tree().join("file");
+    std::fs::write(&file, "old").unwrap();
+    let script = "echo new > file; mkdir deep; cd deep; \
+                  for i in $(seq 600); do mkdir d; cd d; done";
+    let (outcome, output) = lab.run(&spawner, script);
+    let losses = &outcome.totals.losses;
+    assert!(losses.iter().any(|loss| loss.contains("/deep/d/d/")), "{losses:?} {output}");
+    let id = outcome.id.unwrap();
+    assert_eq!(lab.journal.recover().unwrap(), 0);
+    assert_eq!(lab.journal.list().unwrap().len(), 1);
+    let error = lab.journal.undo_set(id, UndoConflictPolicy::Refuse).unwrap_err();
+    assert!(error.message.contains("unreadable since: deep/d/d/"), "{}", error.message);
+    lab.journal.undo_set(id, UndoConflictPolicy::Overwrite).unwrap();
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "old");
+    assert!(!lab.tree().join("deep").exists());
+}
+
+#[test]
 fn conflicts_are_named_and_nothing_is_touched() {
     let (spawner, lab) = (start_spawner(), UndoLab::new());
     let tree = lab.tree();
