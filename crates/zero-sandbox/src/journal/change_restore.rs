@@ -231,7 +231,8 @@ impl Restoration<'_> {
             return Err(io::Error::other("its contents were not recorded"));
         }
         if slot.stat()?.is_some_and(|stat| stat.st_mode & 0o7777 != *mode) {
-            self.recorder.record(path);
+            // The file may have another name, in a tree that was taken away.
+            self.recorder.record_attributes(path);
             slot.set_mode(*mode)?;
         }
         Ok(())
@@ -239,7 +240,7 @@ impl Restoration<'_> {
 
     /// Links a file that the command moved into the set again, before anything is taken away.
     fn find_moved(&self, item: &SetItem) {
-        let (Some(moved_to), Some(BeforeState::File { image, .. })) =
+        let (Some(moved_to), Some(BeforeState::File { image, inode, .. })) =
             (&item.moved_to, &item.before)
         else {
             return;
@@ -250,7 +251,13 @@ impl Restoration<'_> {
             && let Ok(slot) = self.recorder.roots().slot(&moved_to.to_path())
         {
             let from = (&slot.folder, &slot.name);
-            let _ = rustix::fs::linkat(from.0, from.1, &self.handle, &link, AtFlags::empty());
+            let linked = rustix::fs::linkat(from.0, from.1, &self.handle, &link, AtFlags::empty());
+            let stat = || rustix::fs::statat(&self.handle, &link, AtFlags::SYMLINK_NOFOLLOW);
+            // Somebody may have put another file there. The link is compared and not the place,
+            // which can change at any time.
+            if linked.is_ok() && !stat().is_ok_and(|stat| inode_key(&stat) == *inode) {
+                let _ = rustix::fs::unlinkat(&self.handle, &link, AtFlags::empty());
+            }
         }
     }
 

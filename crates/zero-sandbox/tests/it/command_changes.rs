@@ -299,6 +299,7 @@ const SCRIPTS: &[&str] = &[
     "echo more >> file; sed -i s/one/two/ folder/inner",
     "mv folder moved; echo changed > moved/inner; mkdir folder; echo new > folder/inner",
     "mv file other; echo more >> other",
+    "mv folder/inner moved; chmod 600 moved",
     "ln file alias; echo through >> alias; chmod 600 alias",
     "chmod 700 folder; chmod 600 file; ln -sf elsewhere link",
     "echo through > link",
@@ -378,6 +379,20 @@ fn folder_that_is_too_deep_is_a_loss_and_the_rest_is_undone() {
     lab.journal.undo_set(id, UndoConflictPolicy::Overwrite).unwrap();
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "old");
     assert!(!lab.tree().join("deep").exists());
+}
+
+#[test]
+fn other_file_at_new_place_is_not_taken_for_moved_one() {
+    let (spawner, lab) = (start_spawner(), UndoLab::new());
+    let tree = lab.tree();
+    std::fs::write(tree.join("file"), "mine").unwrap();
+    let (outcome, _) = lab.run(&spawner, "mv file moved");
+    std::fs::write(tree.join("other"), "evil").unwrap();
+    std::fs::rename(tree.join("other"), tree.join("moved")).unwrap();
+    let undone = lab.journal.undo_set(outcome.id.unwrap(), UndoConflictPolicy::Overwrite);
+    let error = undone.unwrap_err();
+    assert!(error.message.contains("file: its contents were not recorded"), "{}", error.message);
+    assert!(!tree.join("file").exists());
 }
 
 #[test]
