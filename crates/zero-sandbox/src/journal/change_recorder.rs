@@ -425,7 +425,9 @@ impl ChangeRecorder {
                 }
                 let image = set.next_image;
                 let mode = stat.st_mode & 0o7777;
-                self.insert(Some(path), BeforeState::Stored { image, mode })?;
+                // Before it moves: what somebody adds to it from now on does not come back.
+                let digest = self.roots.digest(path);
+                self.insert(Some(path), BeforeState::Stored { image, mode, digest })?;
                 image
             }
         };
@@ -695,12 +697,12 @@ impl OpenSet {
             let stored = path.as_deref().map(portable);
             items.push(SetItem { path: stored, before: Some(before), after, moved_to: None });
             if let (true, Some(path)) = (is_new_folder, &path) {
-                let walked = roots.walk(path, &mut |path, after, inode| {
+                let walked = roots.walk(path, &mut |path, after, stat| {
                     summary.created += 1;
                     summary.bytes += after.bytes();
                     let path = Some(portable(&path));
                     if let (PathState::File { .. }, Some(path)) = (&after, &path) {
-                        places.insert(inode, path.clone());
+                        places.insert(inode_key(stat), path.clone());
                     }
                     items.push(SetItem { path, before: None, after, moved_to: None });
                 });
@@ -765,7 +767,7 @@ fn held_bytes(dir: &StateDir, name: &str) -> u64 {
 
 fn tree_bytes(folder: &Path) -> u64 {
     let mut bytes = 0;
-    let add = &mut |_: PathBuf, state: PathState, _: InodeKey| bytes += state.bytes();
+    let add = &mut |_: PathBuf, state: PathState, _: &Stat| bytes += state.bytes();
     if let (Some(parent), Ok(roots)) =
         (folder.parent(), TreeRoots::open(folder.parent().into_iter()))
     {

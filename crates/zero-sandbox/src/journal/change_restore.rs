@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use super::change_recorder::{BYTES, ChangeRecorder, INODE, TREE, exists};
 use super::change_set::{BeforeState, ChangeSet, SetItem, image_name};
 use super::file_copy;
-use super::path_state::{InodeKey, PathSlot, PathState, TreeRoots, inode_key};
+use super::path_state::{PathSlot, PathState, TreeRoots, inode_key};
 use crate::state_dir::StateDir;
 
 /// Most paths of conflicts that are collected.
@@ -31,7 +31,11 @@ pub struct ChangeConflict {
 }
 
 /// The paths that are not as the set left them, or of which nobody knows.
-pub(super) fn find_conflicts(set: &ChangeSet, roots: &TreeRoots) -> Vec<ChangeConflict> {
+pub(super) fn find_conflicts(
+    set: &ChangeSet,
+    dir: &StateDir,
+    roots: &TreeRoots,
+) -> Vec<ChangeConflict> {
     let mut conflicts = Vec::new();
     let mut known = HashSet::new();
     let mut new_folders = Vec::new();
@@ -46,6 +50,11 @@ pub(super) fn find_conflicts(set: &ChangeSet, roots: &TreeRoots) -> Vec<ChangeCo
             };
             conflicts.push(ChangeConflict { path: path.clone(), what });
         }
+        if let Some(BeforeState::Stored { image, digest, .. }) = &item.before
+            && !is_tree_untouched(dir, *image, digest.as_deref())
+        {
+            conflicts.push(ChangeConflict { path: path.clone(), what: "changed in the journal" });
+        }
         let is_new = !matches!(item.before, Some(BeforeState::Folder { .. }));
         if is_new && matches!(item.after, PathState::Folder { .. }) && item.before.is_some() {
             new_folders.push(path.clone());
@@ -56,7 +65,7 @@ pub(super) fn find_conflicts(set: &ChangeSet, roots: &TreeRoots) -> Vec<ChangeCo
         }
     }
     for folder in new_folders {
-        let mut visit = |path: PathBuf, _: PathState, _: InodeKey| {
+        let mut visit = |path: PathBuf, _: PathState, _: &Stat| {
             if !known.contains(&path) && conflicts.len() < CONFLICTS_MAX {
                 conflicts.push(ChangeConflict { path, what: "created" });
             }
@@ -72,6 +81,20 @@ pub(super) fn find_conflicts(set: &ChangeSet, roots: &TreeRoots) -> Vec<ChangeCo
         }
     }
     conflicts
+}
+
+/// Whether a tree that an undo moved here is as it was. A process that has a folder of it open can
+/// still write to it, without the checks for files that it must not create.
+fn is_tree_untouched(dir: &StateDir, image: u64, digest: Option<&str>) -> bool {
+    let name = image_name(image, TREE);
+    // It was moved back before a crash.
+    if !exists(dir, &name) {
+        return true;
+    }
+    let now = TreeRoots::open(std::iter::once(dir.path()))
+        .ok()
+        .and_then(|roots| roots.digest(&dir.path().join(&name)));
+    now.is_some() && now.as_deref() == digest
 }
 
 /// Restores the state before `set`, whose images are in `dir`. Returns the paths that could not be
@@ -140,7 +163,12 @@ impl Restoration<'_> {
             BeforeState::File { image, state, inode } => {
                 self.restore_file(path, *image, state, *inode)
             }
-            BeforeState::Stored { image, mode } => self.restore_stored(path, *image, *mode),
+            BeforeState::Stored { image, mode, digest } => {
+                if !is_tree_untouched(self.dir, *image, digest.as_deref()) {
+                    return Err(io::Error::other("it was changed in the journal"));
+                }
+                self.restore_stored(path, *image, *mode)
+            }
         }
     }
 

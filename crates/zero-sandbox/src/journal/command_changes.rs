@@ -90,8 +90,9 @@ impl Journal {
     /// The paths that were changed after the command of set `id`.
     pub fn find_conflicts(&self, id: u64) -> Result<Vec<ChangeConflict>, ToolError> {
         let failed = |error: io::Error| self.store.set_error(id, &error);
-        let set = ChangeSet::read(&self.store.set_dir(id)).map_err(failed)?;
-        Ok(change_restore::find_conflicts(&set, &self.tree_roots().map_err(failed)?))
+        let dir = self.store.set_dir(id);
+        let set = ChangeSet::read(&dir).map_err(failed)?;
+        Ok(change_restore::find_conflicts(&set, &dir, &self.tree_roots().map_err(failed)?))
     }
 
     /// Undoes the changes of a command. If somebody changed a path since, nothing is touched unless
@@ -119,7 +120,7 @@ impl Journal {
         }
         let set = ChangeSet::read(&dir).map_err(failed)?;
         let roots = self.tree_roots().map_err(failed)?;
-        let found = change_restore::find_conflicts(&set, &roots);
+        let found = change_restore::find_conflicts(&set, &dir, &roots);
         if !found.is_empty() && conflicts == UndoConflictPolicy::Refuse {
             return Err(self.conflict_error(id, &found));
         }

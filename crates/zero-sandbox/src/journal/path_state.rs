@@ -10,6 +10,7 @@ use rustix::fs::{AtFlags, CWD, Dir, FileType as KernelFileType, Mode, OFlags, St
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
+use super::change_record::sha256;
 use super::portable_path::PortablePath;
 use crate::open_beneath;
 
@@ -132,12 +133,39 @@ impl TreeRoots {
         }
     }
 
+    /// A digest of everything below a path, or of the file there: names, kinds, inodes, modes, targets
+    /// of links, and size and time of each file that has no other name. `None` if not everything can
+    /// be read.
+    pub(super) fn digest(&self, path: &Path) -> Option<String> {
+        let slot = self.slot(path).ok()?;
+        let stat = slot.stat().ok()??;
+        let mut lines = Vec::new();
+        let mut add = |inner: &Path, state: &PathState, stat: &Stat| {
+            let name = inner.strip_prefix(path).unwrap_or(inner);
+            // A file with another name may be written to by that name.
+            let is_shared = matches!(state, PathState::File { .. }) && stat.st_nlink > 1;
+            let state = if is_shared { None } else { Some(state) };
+            lines.push(format!("{name:?} {:?} {state:?}\n", inode_key(stat)));
+        };
+        match PathState::from_stat(&slot, &stat).ok()? {
+            PathState::Folder { .. } => {
+                let unread = self.walk(path, &mut |inner, state, stat| add(&inner, &state, stat));
+                if !unread.ok()?.is_empty() {
+                    return None;
+                }
+            }
+            state => add(path, &state, &stat),
+        }
+        lines.sort_unstable();
+        Some(sha256(lines.concat().as_bytes()))
+    }
+
     /// Calls `visit` with everything below a folder, parents first. Returns the paths that could not
     /// be read, or are too deep: nothing is known of what is in them.
     pub(super) fn walk(
         &self,
         folder: &Path,
-        visit: &mut dyn FnMut(PathBuf, PathState, InodeKey),
+        visit: &mut dyn FnMut(PathBuf, PathState, &Stat),
     ) -> Result<Vec<(PathBuf, Errno)>, Errno> {
         let slot = self.slot(folder)?;
         let handle = slot.open(OFlags::RDONLY | OFlags::DIRECTORY)?;
@@ -151,7 +179,7 @@ fn walk_folder(
     handle: &OwnedFd,
     path: &Path,
     depth: usize,
-    visit: &mut dyn FnMut(PathBuf, PathState, InodeKey),
+    visit: &mut dyn FnMut(PathBuf, PathState, &Stat),
     unread: &mut Vec<(PathBuf, Errno)>,
 ) {
     let names = match list_names(handle) {
@@ -165,9 +193,9 @@ fn walk_folder(
             let slot = PathSlot { folder, name };
             let Some(stat) = slot.stat()? else { return Ok(None) };
             let state = PathState::from_stat(&slot, &stat)?;
-            Ok(Some((slot, state, inode_key(&stat))))
+            Ok(Some((slot, state, stat)))
         });
-        let (slot, state, inode) = match read {
+        let (slot, state, stat) = match read {
             Ok(Some(read)) => read,
             // Removed meanwhile.
             Ok(None) => continue,
@@ -177,7 +205,7 @@ fn walk_folder(
             }
         };
         let is_folder = matches!(state, PathState::Folder { .. });
-        visit(inner_path.clone(), state, inode);
+        visit(inner_path.clone(), state, &stat);
         if is_folder {
             match slot.open(OFlags::RDONLY | OFlags::DIRECTORY) {
                 Ok(inner) => {

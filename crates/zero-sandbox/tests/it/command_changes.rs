@@ -1,6 +1,7 @@
 //! The changes of a command are undone exactly, redone exactly, and survive crashes.
 
 use std::collections::BTreeMap;
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
@@ -393,6 +394,26 @@ fn other_file_at_new_place_is_not_taken_for_moved_one() {
     let error = undone.unwrap_err();
     assert!(error.message.contains("file: its contents were not recorded"), "{}", error.message);
     assert!(!tree.join("file").exists());
+}
+
+#[test]
+fn what_is_written_into_stored_tree_does_not_come_back() {
+    let (spawner, lab) = (start_spawner(), UndoLab::new());
+    let tree = lab.tree();
+    let (outcome, _) = lab.run(&spawner, "mkdir -p n/inner; echo x > n/inner/file");
+    // As a process would whose folder it is.
+    let inner = std::fs::File::open(tree.join("n/inner")).unwrap();
+    let undo = lab.undo(outcome.id.unwrap());
+    let held = PathBuf::from(format!("/proc/self/fd/{}", inner.as_raw_fd()));
+    std::fs::write(held.join("planted"), "x").unwrap();
+    let error = lab.journal.undo_set(undo, UndoConflictPolicy::Refuse).unwrap_err();
+    assert!(error.message.contains("changed in the journal since: n"), "{}", error.message);
+    let error = lab.journal.undo_set(undo, UndoConflictPolicy::Overwrite).unwrap_err();
+    assert!(error.message.contains("n: it was changed in the journal"), "{}", error.message);
+    assert!(!tree.join("n").exists());
+    std::fs::remove_file(held.join("planted")).unwrap();
+    lab.undo(undo);
+    assert_eq!(std::fs::read_to_string(tree.join("n/inner/file")).unwrap(), "x\n");
 }
 
 #[test]
