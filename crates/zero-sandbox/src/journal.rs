@@ -14,6 +14,7 @@ mod change_recorder;
 mod change_restore;
 mod change_set;
 mod command_changes;
+mod content_digest;
 mod file_copy;
 pub mod journal_expiry;
 mod journal_store;
@@ -43,10 +44,10 @@ use crate::resolved_path::ResolvedPath;
 use crate::state_dir::StateDir;
 use crate::workspace::Workspace;
 
-pub use self::change_record::sha256;
 pub use self::change_recorder::{ChangeRecorder, SetLimits};
 pub use self::change_restore::ChangeConflict;
 pub use self::change_set::{SetOrigin, SetSummary};
+pub use self::content_digest::sha256;
 
 /// Where the journals are, in zero's own folder, by workspace.
 const JOURNAL: &str = "journal";

@@ -10,7 +10,7 @@ use rustix::fs::{AtFlags, CWD, Dir, FileType as KernelFileType, Mode, OFlags, St
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use super::change_record::sha256;
+use super::content_digest::sha256;
 use super::portable_path::PortablePath;
 use crate::open_beneath;
 
