@@ -417,6 +417,23 @@ fn what_is_written_into_stored_tree_does_not_come_back() {
 }
 
 #[test]
+fn path_that_only_command_can_follow_is_a_loss() {
+    let spawner = start_spawner();
+    for script in [
+        "echo x > /proc/self/task/$$/cwd/file",
+        "chmod 600 /proc/thread-self/../../cwd/file",
+        "ln -s $PWD/new /tmp/dangling; echo x > /tmp/dangling",
+    ] {
+        let lab = UndoLab::new();
+        std::fs::write(lab.tree().join("file"), "old").unwrap();
+        let old = snapshot(&lab.tree());
+        let (outcome, output) = lab.run(&spawner, script);
+        assert_ne!(snapshot(&lab.tree()), old, "{script}: {output}");
+        assert!(!outcome.totals.losses.is_empty(), "{script}: {outcome:?} {output}");
+    }
+}
+
+#[test]
 fn conflicts_are_named_and_nothing_is_touched() {
     let (spawner, lab) = (start_spawner(), UndoLab::new());
     let tree = lab.tree();
