@@ -6,7 +6,7 @@ use std::sync::Arc;
 use zero_core::ByteSize;
 use zero_core::text_shortening::one_line;
 use zero_policy::WriteScope;
-use zero_sandbox::command_capture::CommandCapture;
+use zero_sandbox::command_capture::{CommandCapture, JOB_LOSS};
 use zero_sandbox::journal::SetOrigin;
 use zero_sandbox::{Journal, StateDir, Workspace};
 
@@ -14,6 +14,9 @@ use crate::launcher::{CommandLauncher, LaunchAccess, PreparedLaunch};
 
 /// Most characters of a command that are kept for the list of changes.
 const COMMAND_CHARS_MAX: usize = 200;
+
+/// Why nothing is recorded of a command outside the sandbox.
+const OUTSIDE_LOSS: &str = "commands outside the sandbox are not recorded";
 
 /// The program whose changes are recorded.
 #[derive(Clone, Debug)]
@@ -25,7 +28,8 @@ pub struct RecordedProgram<'a> {
 }
 
 impl PreparedLaunch {
-    /// Records what the program changes in the workspace from its start to its end.
+    /// Records what the program changes in the workspace from its start to its end. What runs beside
+    /// the user for long is not recorded: at its end, their changes would count as its own.
     pub fn record_changes(
         &mut self,
         launcher: &CommandLauncher,
@@ -33,9 +37,11 @@ impl PreparedLaunch {
         program: &RecordedProgram<'_>,
     ) {
         let undo = launcher.host.settings.undo;
-        let cannot_change = launcher.access == LaunchAccess::ReadOnly
-            || launcher.judged.writes == WriteScope::Nothing;
-        if !undo.commands || cannot_change {
+        if !self.may_change(launcher) {
+            return;
+        }
+        if self.facts.is_outside {
+            self.capture = Some(CommandCapture::unrecorded(OUTSIDE_LOSS));
             return;
         }
         let state = StateDir::new(PathBuf::clone(&launcher.host.state));
@@ -54,5 +60,19 @@ impl PreparedLaunch {
             }
             Err(error) => tracing::warn!(%error, "the changes of a command are not recorded"),
         }
+    }
+
+    /// Says in the notes of a job that its changes are not recorded.
+    pub fn note_unrecorded_job(&mut self, launcher: &CommandLauncher) {
+        if self.may_change(launcher) {
+            self.capture = Some(CommandCapture::unrecorded(JOB_LOSS));
+        }
+    }
+
+    /// Whether the program may change something that is recorded.
+    fn may_change(&self, launcher: &CommandLauncher) -> bool {
+        let cannot_change = launcher.access == LaunchAccess::ReadOnly
+            || launcher.judged.writes == WriteScope::Nothing;
+        launcher.host.settings.undo.commands && (self.facts.is_outside || !cannot_change)
     }
 }

@@ -75,7 +75,10 @@ impl CallCommands {
         observation: OutputObservation,
         permit: Option<HeldPermit>,
     ) -> Result<ForegroundCommand, ToolError> {
-        let ready = self.prepare(request)?;
+        let mut ready = self.prepare(request)?;
+        let command = self.mask_command(&request.execution.to_string());
+        let program = RecordedProgram { tool: self.tool.as_str(), command: &command };
+        ready.record_changes(&self.launcher, &self.workspace, &program);
         let mut running = ready.spawn(None)?;
         let mut missing = std::mem::take(&mut running.confinement.missing);
         if request.execution.outside_sandbox {
@@ -153,7 +156,8 @@ impl CallCommands {
             return Err(ToolError::invalid(ErrorReason::SchemaViolation, message));
         }
         let slot = session.jobs.reserve()?;
-        let ready = self.prepare(request)?;
+        let mut ready = self.prepare(request)?;
+        ready.note_unrecorded_job(&self.launcher);
         let mut running = ready.spawn(timeout)?;
         let missing = std::mem::take(&mut running.confinement.missing);
         let spill = self.new_spill_file();
@@ -203,12 +207,7 @@ impl CallCommands {
             return Err(ToolError::failed(ErrorReason::Panic, message));
         }
         check_input(request, self.limits.input_bytes_max)?;
-        let mut ready =
-            self.launcher.prepare(&self.workspace, &request.execution, request.streams)?;
-        let command = self.mask_command(&request.execution.to_string());
-        let program = RecordedProgram { tool: self.tool.as_str(), command: &command };
-        ready.record_changes(&self.launcher, &self.workspace, &program);
-        Ok(ready)
+        self.launcher.prepare(&self.workspace, &request.execution, request.streams)
     }
 
     fn may_become_job(&self) -> bool {
@@ -305,6 +304,7 @@ impl ForegroundCommand {
         }
         let slot = self.commands.launcher.session.jobs.reserve().ok()?;
         self.is_job = true;
+        self.watched.waive_recording();
         let command = self.execution.to_string();
         Some(slot.add_job(JobCandidate {
             shown_command: self.commands.mask_command(&command),

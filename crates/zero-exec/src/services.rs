@@ -27,7 +27,6 @@ use self::hidden_files::HiddenFiles;
 use self::service_monitor::ServiceMonitor;
 pub use self::service_request::ServiceRequest;
 pub use self::service_supervisor::{ServiceRecord, ServiceSupervisor};
-use crate::change_recording::RecordedProgram;
 use crate::command_policy::CommandPolicy;
 use crate::command_request::StreamMode;
 use crate::command_settings::CommandNetwork;
@@ -203,11 +202,7 @@ impl ServiceHost {
         let launcher = launcher
             .with_access(request.access, writable)
             .with_configured_program(&self.workspace, &execution);
-        let mut ready = launcher.prepare(&self.workspace, &execution, StreamMode::Pipes)?;
-        // Arguments of a server may contain secrets.
-        let command = request.words.first().map_or("", String::as_str);
-        let program = RecordedProgram { tool: &request.name, command };
-        ready.record_changes(&launcher, &self.workspace, &program);
+        let ready = launcher.prepare(&self.workspace, &execution, StreamMode::Pipes)?;
         let sight = HiddenFiles::new(Arc::clone(self), ready.masked_paths());
         let running = ready.spawn_single()?;
         Ok(StartedService { running, ready, home, sight })

@@ -15,6 +15,7 @@ mod notification;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
 
@@ -43,10 +44,31 @@ pub struct CaptureOutcome {
     pub totals: SetSummary,
 }
 
+/// The loss of a command that continues as a job. What it changed is known when it ends, and by then
+/// others changed the same files.
+pub const JOB_LOSS: &str = "background jobs are not recorded";
+
 /// The recording of a running command.
 #[derive(Debug)]
 pub struct CommandCapture {
     outcome: Receiver<CaptureOutcome>,
+    waiver: CaptureWaiver,
+}
+
+/// Gives up the recording of a command that continues as a job.
+#[derive(Clone, Debug, Default)]
+pub struct CaptureWaiver {
+    channel: Option<Arc<OwnedFd>>,
+}
+
+impl CaptureWaiver {
+    /// Removes what was recorded. The command runs on, and nothing more is recorded.
+    pub fn waive(&self) {
+        if let Some(channel) = &self.channel {
+            // If nobody receives it, the command has ended.
+            let _ = rustix::net::shutdown(channel, rustix::net::Shutdown::Both);
+        }
+    }
 }
 
 impl CommandCapture {
@@ -55,15 +77,34 @@ impl CommandCapture {
         let kind = SocketType::SEQPACKET;
         let (ours, given) =
             rustix::net::socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?;
+        let (kept, waived) =
+            rustix::net::socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?;
+        let waiver = CaptureWaiver { channel: Some(Arc::new(kept)) };
         let (sender, outcome) = sync_channel(1);
+        // The waiver may be dropped before the command ends, which waives nothing.
+        let held = waiver.clone();
         let work = move || {
-            let recorded = catch_unwind(AssertUnwindSafe(|| record_command(&ours, recorder)));
+            let record = || record_command(&ours, &waived, recorder);
+            let recorded = catch_unwind(AssertUnwindSafe(record));
+            drop(held);
             let outcome = recorded.unwrap_or_else(|_| failed_outcome("recording failed"));
             // Nobody waits for the outcome of a command whose end is of no interest.
             let _ = sender.send(outcome);
         };
         std::thread::Builder::new().name("zero-capture".to_owned()).spawn(work)?;
-        Ok((Self { outcome }, given))
+        Ok((Self { outcome, waiver }, given))
+    }
+
+    /// The outcome of a command that is not recorded, for this reason.
+    pub fn unrecorded(why: &str) -> Self {
+        let (sender, outcome) = sync_channel(1);
+        let _ = sender.send(failed_outcome(why));
+        Self { outcome, waiver: CaptureWaiver::default() }
+    }
+
+    /// Gives up this recording, from wherever.
+    pub fn waiver(&self) -> CaptureWaiver {
+        self.waiver.clone()
     }
 
     /// Waits until the changes of a command that has ended are stored.
@@ -78,9 +119,16 @@ fn failed_outcome(why: &str) -> CaptureOutcome {
     CaptureOutcome { id: None, totals }
 }
 
-fn record_command(channel: &OwnedFd, mut recorder: ChangeRecorder) -> CaptureOutcome {
+fn record_command(
+    channel: &OwnedFd,
+    waived: &OwnedFd,
+    mut recorder: ChangeRecorder,
+) -> CaptureOutcome {
     match receive_listener(channel) {
-        Some(listener) => recorder = serve(&Listener::new(listener), recorder),
+        Some(listener) => match serve(&Listener::new(listener), waived, recorder) {
+            Some(served) => recorder = served,
+            None => return failed_outcome(JOB_LOSS),
+        },
         None => recorder.note_loss(UNWATCHED),
     }
     match recorder.finish() {
@@ -96,20 +144,35 @@ fn receive_listener(channel: &OwnedFd) -> Option<OwnedFd> {
     fds.into_iter().next()
 }
 
-/// Answers the kernel until no process of the command is left.
-fn serve(listener: &Listener, recorder: ChangeRecorder) -> ChangeRecorder {
-    let mut calls = CallRecorder::new(recorder);
+/// Answers the kernel until no process of the command is left. Returns `None` if the recording was
+/// given up.
+fn serve(
+    listener: &Listener,
+    waived: &OwnedFd,
+    recorder: ChangeRecorder,
+) -> Option<ChangeRecorder> {
+    let mut calls = Some(CallRecorder::new(recorder));
     loop {
-        let mut fds = [PollFd::new(&listener.handle, PollFlags::IN)];
-        match rustix::event::poll(&mut fds, None) {
+        let mut fds =
+            [PollFd::new(&listener.handle, PollFlags::IN), PollFd::new(waived, PollFlags::IN)];
+        // A waiver stays readable, and is looked at once.
+        let watched = if calls.is_some() { &mut fds[..] } else { &mut fds[..1] };
+        match rustix::event::poll(watched, None) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(_) => break,
         }
-        let [news] = fds.map(|fd| fd.revents());
+        let [news, waiver] = fds.map(|fd| fd.revents());
+        if !waiver.is_empty()
+            && let Some(calls) = calls.take()
+        {
+            calls.recorder.discard();
+        }
         if news.contains(PollFlags::IN) {
             if let Some(call) = listener.receive() {
                 // The command must go on whatever happens here.
-                if catch_unwind(AssertUnwindSafe(|| calls.record(listener, &call))).is_err() {
+                if let Some(calls) = &mut calls
+                    && catch_unwind(AssertUnwindSafe(|| calls.record(listener, &call))).is_err()
+                {
                     calls.recorder.note_loss("recording a change failed");
                 }
                 listener.let_continue(&call);
@@ -118,5 +181,5 @@ fn serve(listener: &Listener, recorder: ChangeRecorder) -> ChangeRecorder {
             break;
         }
     }
-    calls.recorder
+    calls.map(|calls| calls.recorder)
 }

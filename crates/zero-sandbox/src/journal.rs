@@ -14,6 +14,7 @@ mod change_recorder;
 mod change_restore;
 mod change_set;
 mod command_changes;
+mod content_digest;
 mod file_copy;
 pub mod journal_expiry;
 mod journal_store;
@@ -43,10 +44,10 @@ use crate::resolved_path::ResolvedPath;
 use crate::state_dir::StateDir;
 use crate::workspace::Workspace;
 
-pub use self::change_record::sha256;
 pub use self::change_recorder::{ChangeRecorder, SetLimits};
 pub use self::change_restore::ChangeConflict;
 pub use self::change_set::{SetOrigin, SetSummary};
+pub use self::content_digest::sha256;
 
 /// Where the journals are, in zero's own folder, by workspace.
 const JOURNAL: &str = "journal";
@@ -356,7 +357,8 @@ impl Journal {
     /// Cleans up after processes that died in the middle of a change: removes temporary files, and
     /// drops changes that did not happen. Returns the number of changes that were cleaned up.
     pub fn recover(&self) -> Result<usize, ToolError> {
-        let mut settled = self.recover_sets()?;
+        let sets = self.recover_sets();
+        let mut settled = 0;
         for id in self.store.pending_ids()? {
             let Ok(record) = self.store.read_record(id) else {
                 // Without a record, the crash came before the file was touched.
@@ -388,7 +390,7 @@ impl Journal {
             }
             settled += 1;
         }
-        Ok(settled)
+        Ok(settled + sets?)
     }
 
     /// Whether the previous state was stored completely; the file is not touched before.

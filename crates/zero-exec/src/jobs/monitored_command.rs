@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 use zero_policy::WriteScope;
-use zero_sandbox::command_capture::{CaptureOutcome, CommandCapture};
+use zero_sandbox::command_capture::{CaptureOutcome, CaptureWaiver, CommandCapture};
 use zero_sandbox::listening_ports::{ListeningPort, list_listening_ports};
 use zero_sandbox::output_collector::{CollectedOutput, OutputCollector, OutputStream};
 use zero_sandbox::running_command::{
@@ -120,6 +120,8 @@ pub struct MonitoredCommand {
     started: Instant,
     /// Taken when the command ends.
     watch: Mutex<Option<TreeWatch>>,
+    /// Gives up the recording of its changes.
+    recording: CaptureWaiver,
 }
 
 #[derive(Default)]
@@ -203,6 +205,7 @@ impl MonitoredCommand {
             progress: Notify::new(),
             started: Instant::now(),
             watch: Mutex::new(Some(watch)),
+            recording: capture.as_ref().map(CommandCapture::waiver).unwrap_or_default(),
         });
         let watcher = Arc::clone(&watched);
         std::thread::Builder::new().name("zero-command".to_owned()).spawn(move || {
@@ -227,6 +230,11 @@ impl MonitoredCommand {
             watcher.finish(collected, watch_report, &changes, &sandbox);
         })?;
         Ok(watched)
+    }
+
+    /// Gives up the recording of its changes, because it continues as a job.
+    pub fn waive_recording(&self) {
+        self.recording.waive();
     }
 
     /// Checks what the command left, when no process of it is left.

@@ -141,7 +141,8 @@ impl CallRecorder {
                 _ => return Some(()),
             }
         }
-        Some(())
+        // More links than the kernel follows, unless somebody changes them meanwhile.
+        None
     }
 
     /// A file outside may be a link to one inside.
@@ -151,8 +152,9 @@ impl CallRecorder {
         if is_exclusive || !seen.stat().is_some_and(is_link) {
             return Some(());
         }
-        let Ok(target) = self.open(&seen.path, OFlags::PATH) else { return Some(()) };
-        let target = read_handle(&target)?;
+        // A link to a path that does not exist, which the call may create, or that only the command
+        // can follow.
+        let target = read_handle(&self.open(&seen.path, OFlags::PATH).ok()?)?;
         if self.recorder.covers(&target) {
             self.recorder.record_contents(&target);
         }
@@ -210,11 +212,13 @@ impl CallRecorder {
 
     fn record_mode(&mut self, call: &WaitingCall, at: (u64, u64)) -> Option<()> {
         let path = self.absolute_path(call, at)?;
-        if let Ok(target) = self.open(&path, OFlags::PATH) {
-            let target = read_handle(&target)?;
-            if self.recorder.covers(&target) {
-                self.recorder.record_attributes(&target);
-            }
+        let target = match self.open(&path, OFlags::PATH) {
+            Ok(target) => read_handle(&target)?,
+            Err(Errno::LOOP) => return None,
+            Err(_) => return (!leads_out_of_proc(&path)).then_some(()),
+        };
+        if self.recorder.covers(&target) {
+            self.recorder.record_attributes(&target);
         }
         Some(())
     }
@@ -247,6 +251,7 @@ impl CallRecorder {
                 Some(Some(SeenPath { path, folder }))
             }
             Err(Errno::LOOP) => None,
+            Err(_) if leads_out_of_proc(path) => None,
             Err(_) => Some(None),
         }
     }
@@ -270,6 +275,13 @@ fn split_name(path: &Path) -> Option<(&Path, &OsStr)> {
     let (parent, name) = bytes.split_at_checked(start)?;
     let is_name = name != b"." && name != b"..";
     is_name.then_some((Path::new(OsStr::from_bytes(parent)), OsStr::from_bytes(name)))
+}
+
+/// Whether a path goes through a link of `/proc` to a folder or file of a process, which only the
+/// command can follow. Other files of `/proc` are no files of a workspace.
+fn leads_out_of_proc(path: &Path) -> bool {
+    let is_link = |part: &OsStr| part == "cwd" || part == "root" || part == "fd";
+    path.strip_prefix("/proc").is_ok_and(|rest| rest.iter().any(is_link))
 }
 
 /// Replaces a link of `/proc` or `/dev` that means something else for each process.

@@ -2,9 +2,9 @@
 
 use rustix::fs::Stat;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
 use super::FileSnapshot;
+use super::content_digest::sha256;
 use super::portable_path::PortablePath;
 use crate::file_attributes::FileAttributes;
 
@@ -65,11 +65,4 @@ impl RecordedState {
             _ => false,
         }
     }
-}
-
-/// Returns the SHA-256 hash in lower-case hexadecimal.
-pub fn sha256(bytes: &[u8]) -> String {
-    let digit = |half: u8| char::from_digit(u32::from(half), 16).unwrap_or('0');
-    // Every audit row needs this, so it allocates one string and not one per byte.
-    Sha256::digest(bytes).iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }

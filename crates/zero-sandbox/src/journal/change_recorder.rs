@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use rustix::fs::{AtFlags, FileType as KernelFileType, Mode, OFlags, Stat, StatxFlags};
 use rustix::io::Errno;
+use zero_core::text_shortening::one_line;
 use zero_core::{ByteSize, ToolError};
 
 use super::change_set::{
@@ -32,6 +33,7 @@ const BYTES_DRAFT: &str = "draft";
 
 /// Most losses that are named, and the longest of them.
 const LOSSES_MAX: usize = 20;
+const PATH_CHARS_MAX: usize = 300;
 /// Most bytes that are copied before a command writes to them: the command waits for the copies.
 const COPY_BYTES_MAX: ByteSize = ByteSize::megabytes(500);
 /// Most paths of one set.
@@ -173,7 +175,7 @@ impl ChangeRecorder {
     }
 
     fn add_loss(&mut self, path: &Path, error: &io::Error) {
-        self.note_loss(&format!("`{}`: {error}", path.display()));
+        self.note_loss(&format!("`{}`: {error}", shorten(path)));
     }
 
     fn knowledge(&self, path: &Path) -> PathKnowledge {
@@ -423,7 +425,9 @@ impl ChangeRecorder {
                 }
                 let image = set.next_image;
                 let mode = stat.st_mode & 0o7777;
-                self.insert(Some(path), BeforeState::Stored { image, mode })?;
+                // Before it moves: what somebody adds to it from now on does not come back.
+                let digest = self.roots.digest(path);
+                self.insert(Some(path), BeforeState::Stored { image, mode, digest })?;
                 image
             }
         };
@@ -464,6 +468,13 @@ impl ChangeRecorder {
     /// The folders whose paths are recorded.
     pub(super) fn roots(&self) -> &TreeRoots {
         &self.roots
+    }
+
+    /// Removes what was recorded.
+    pub fn discard(self) {
+        if let Some(set) = &self.set {
+            self.store.remove_set(set.id);
+        }
     }
 
     /// Compares the paths with their state before, and stores those that differ. Returns `None` if
@@ -613,9 +624,17 @@ impl OpenSet {
         let mut moved = HashSet::new();
         // Where files are now.
         let mut places = HashMap::new();
+        // Nothing is known of these, so they are not undone.
+        let mut unread = Vec::new();
         for (path, before) in lines {
             let after = match (&path, &before) {
-                (Some(path), _) => roots.state(path)?,
+                (Some(path), _) => match roots.state(path) {
+                    Ok(after) => after,
+                    Err(errno) => {
+                        unread.push((path.clone(), errno));
+                        continue;
+                    }
+                },
                 (None, BeforeState::File { image, .. }) => {
                     let folder = rustix::io::fcntl_dupfd_cloexec(&self.handle, 0)?;
                     let slot = PathSlot { folder, name: image_name(*image, INODE).into() };
@@ -678,17 +697,21 @@ impl OpenSet {
             let stored = path.as_deref().map(portable);
             items.push(SetItem { path: stored, before: Some(before), after, moved_to: None });
             if let (true, Some(path)) = (is_new_folder, &path) {
-                roots.walk(path, &mut |path, after, inode| {
+                let walked = roots.walk(path, &mut |path, after, stat| {
                     summary.created += 1;
                     summary.bytes += after.bytes();
                     let path = Some(portable(&path));
                     if let (PathState::File { .. }, Some(path)) = (&after, &path) {
-                        places.insert(inode, path.clone());
+                        places.insert(inode_key(stat), path.clone());
                     }
                     items.push(SetItem { path, before: None, after, moved_to: None });
-                })?;
+                });
+                unread.extend(walked.unwrap_or_else(|errno| vec![(path.clone(), errno)]));
             }
         }
+        let room = LOSSES_MAX.saturating_sub(summary.losses.len());
+        let unread = unread.iter().take(room);
+        summary.losses.extend(unread.map(|(path, errno)| format!("`{}`: {errno}", shorten(path))));
         // A file that only moved is found there again, and needs no further link meanwhile.
         for item in &mut items {
             if let Some(BeforeState::File { image, inode, .. }) = &item.before
@@ -724,6 +747,11 @@ impl OpenSet {
     }
 }
 
+/// A path for a message: that of a very deep folder would be thousands of characters.
+fn shorten(path: &Path) -> String {
+    one_line(&path.to_string_lossy(), PATH_CHARS_MAX)
+}
+
 /// Bytes on disk that a file of an image keeps from being freed.
 fn held_bytes(dir: &StateDir, name: &str) -> u64 {
     use std::os::unix::fs::MetadataExt as _;
@@ -739,7 +767,7 @@ fn held_bytes(dir: &StateDir, name: &str) -> u64 {
 
 fn tree_bytes(folder: &Path) -> u64 {
     let mut bytes = 0;
-    let add = &mut |_: PathBuf, state: PathState, _: InodeKey| bytes += state.bytes();
+    let add = &mut |_: PathBuf, state: PathState, _: &Stat| bytes += state.bytes();
     if let (Some(parent), Ok(roots)) =
         (folder.parent(), TreeRoots::open(folder.parent().into_iter()))
     {

@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use super::change_recorder::{BYTES, ChangeRecorder, INODE, TREE, exists};
 use super::change_set::{BeforeState, ChangeSet, SetItem, image_name};
 use super::file_copy;
-use super::path_state::{InodeKey, PathSlot, PathState, TreeRoots, inode_key};
+use super::path_state::{PathSlot, PathState, TreeRoots, inode_key};
 use crate::state_dir::StateDir;
 
 /// Most paths of conflicts that are collected.
@@ -26,27 +26,34 @@ const CONFLICTS_MAX: usize = 1_000;
 pub struct ChangeConflict {
     /// The path.
     pub path: PathBuf,
-    /// `changed`, `deleted` or `created`.
+    /// `changed`, `deleted`, `created` or `unreadable`.
     pub what: &'static str,
 }
 
-/// The paths that are not as the set left them.
+/// The paths that are not as the set left them, or of which nobody knows.
 pub(super) fn find_conflicts(
     set: &ChangeSet,
+    dir: &StateDir,
     roots: &TreeRoots,
-) -> io::Result<Vec<ChangeConflict>> {
+) -> Vec<ChangeConflict> {
     let mut conflicts = Vec::new();
     let mut known = HashSet::new();
     let mut new_folders = Vec::new();
     for (path, item) in set.paths() {
-        let now = roots.state(&path)?;
-        if now != item.after {
+        let now = roots.state(&path);
+        if now.as_ref() != Ok(&item.after) {
             let what = match (&item.after, &now) {
-                (_, PathState::Absent) => "deleted",
+                (_, Err(_)) => "unreadable",
+                (_, Ok(PathState::Absent)) => "deleted",
                 (PathState::Absent, _) => "created",
                 _ => "changed",
             };
             conflicts.push(ChangeConflict { path: path.clone(), what });
+        }
+        if let Some(BeforeState::Stored { image, digest, .. }) = &item.before
+            && !is_tree_untouched(dir, *image, digest.as_deref())
+        {
+            conflicts.push(ChangeConflict { path: path.clone(), what: "changed in the journal" });
         }
         let is_new = !matches!(item.before, Some(BeforeState::Folder { .. }));
         if is_new && matches!(item.after, PathState::Folder { .. }) && item.before.is_some() {
@@ -54,21 +61,40 @@ pub(super) fn find_conflicts(
         }
         known.insert(path);
         if conflicts.len() >= CONFLICTS_MAX {
-            return Ok(conflicts);
+            return conflicts;
         }
     }
     for folder in new_folders {
-        let mut visit = |path: PathBuf, _: PathState, _: InodeKey| {
+        let mut visit = |path: PathBuf, _: PathState, _: &Stat| {
             if !known.contains(&path) && conflicts.len() < CONFLICTS_MAX {
                 conflicts.push(ChangeConflict { path, what: "created" });
             }
         };
         match roots.walk(&folder, &mut visit) {
-            Ok(()) | Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
-            Err(errno) => return Err(errno.into()),
+            Ok(unread) => {
+                let unread = unread.into_iter();
+                conflicts
+                    .extend(unread.map(|(path, _)| ChangeConflict { path, what: "unreadable" }));
+            }
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
+            Err(_) => conflicts.push(ChangeConflict { path: folder, what: "unreadable" }),
         }
     }
-    Ok(conflicts)
+    conflicts
+}
+
+/// Whether a tree that an undo moved here is as it was. A process that has a folder of it open can
+/// still write to it, without the checks for files that it must not create.
+fn is_tree_untouched(dir: &StateDir, image: u64, digest: Option<&str>) -> bool {
+    let name = image_name(image, TREE);
+    // It was moved back before a crash.
+    if !exists(dir, &name) {
+        return true;
+    }
+    let now = TreeRoots::open(std::iter::once(dir.path()))
+        .ok()
+        .and_then(|roots| roots.digest(&dir.path().join(&name)));
+    now.is_some() && now.as_deref() == digest
 }
 
 /// Restores the state before `set`, whose images are in `dir`. Returns the paths that could not be
@@ -137,7 +163,12 @@ impl Restoration<'_> {
             BeforeState::File { image, state, inode } => {
                 self.restore_file(path, *image, state, *inode)
             }
-            BeforeState::Stored { image, mode } => self.restore_stored(path, *image, *mode),
+            BeforeState::Stored { image, mode, digest } => {
+                if !is_tree_untouched(self.dir, *image, digest.as_deref()) {
+                    return Err(io::Error::other("it was changed in the journal"));
+                }
+                self.restore_stored(path, *image, *mode)
+            }
         }
     }
 
@@ -228,7 +259,8 @@ impl Restoration<'_> {
             return Err(io::Error::other("its contents were not recorded"));
         }
         if slot.stat()?.is_some_and(|stat| stat.st_mode & 0o7777 != *mode) {
-            self.recorder.record(path);
+            // The file may have another name, in a tree that was taken away.
+            self.recorder.record_attributes(path);
             slot.set_mode(*mode)?;
         }
         Ok(())
@@ -236,7 +268,7 @@ impl Restoration<'_> {
 
     /// Links a file that the command moved into the set again, before anything is taken away.
     fn find_moved(&self, item: &SetItem) {
-        let (Some(moved_to), Some(BeforeState::File { image, .. })) =
+        let (Some(moved_to), Some(BeforeState::File { image, inode, .. })) =
             (&item.moved_to, &item.before)
         else {
             return;
@@ -247,7 +279,13 @@ impl Restoration<'_> {
             && let Ok(slot) = self.recorder.roots().slot(&moved_to.to_path())
         {
             let from = (&slot.folder, &slot.name);
-            let _ = rustix::fs::linkat(from.0, from.1, &self.handle, &link, AtFlags::empty());
+            let linked = rustix::fs::linkat(from.0, from.1, &self.handle, &link, AtFlags::empty());
+            let stat = || rustix::fs::statat(&self.handle, &link, AtFlags::SYMLINK_NOFOLLOW);
+            // Somebody may have put another file there. The link is compared and not the place,
+            // which can change at any time.
+            if linked.is_ok() && !stat().is_ok_and(|stat| inode_key(&stat) == *inode) {
+                let _ = rustix::fs::unlinkat(&self.handle, &link, AtFlags::empty());
+            }
         }
     }
 

@@ -79,6 +79,9 @@ pub(super) enum BeforeState {
     Stored {
         image: u64,
         mode: u32,
+        /// A digest of what was in it; `None` if not everything could be read.
+        #[serde(default)]
+        digest: Option<String>,
     },
 }
 

@@ -90,8 +90,9 @@ impl Journal {
     /// The paths that were changed after the command of set `id`.
     pub fn find_conflicts(&self, id: u64) -> Result<Vec<ChangeConflict>, ToolError> {
         let failed = |error: io::Error| self.store.set_error(id, &error);
-        let set = ChangeSet::read(&self.store.set_dir(id)).map_err(failed)?;
-        change_restore::find_conflicts(&set, &self.tree_roots().map_err(failed)?).map_err(failed)
+        let dir = self.store.set_dir(id);
+        let set = ChangeSet::read(&dir).map_err(failed)?;
+        Ok(change_restore::find_conflicts(&set, &dir, &self.tree_roots().map_err(failed)?))
     }
 
     /// Undoes the changes of a command. If somebody changed a path since, nothing is touched unless
@@ -119,7 +120,7 @@ impl Journal {
         }
         let set = ChangeSet::read(&dir).map_err(failed)?;
         let roots = self.tree_roots().map_err(failed)?;
-        let found = change_restore::find_conflicts(&set, &roots).map_err(failed)?;
+        let found = change_restore::find_conflicts(&set, &dir, &roots);
         if !found.is_empty() && conflicts == UndoConflictPolicy::Refuse {
             return Err(self.conflict_error(id, &found));
         }
@@ -203,7 +204,7 @@ impl Journal {
     }
 
     /// Finishes the sets of commands that ended with their zero, and completes undos that were
-    /// interrupted.
+    /// interrupted. Returns the first failure when all were tried.
     pub(super) fn recover_sets(&self) -> Result<usize, ToolError> {
         let failed = |error: io::Error| self.store.set_error(0, &error);
         let ids = self.store.set_ids().map_err(failed)?;
@@ -220,8 +221,13 @@ impl Journal {
             Err(TryLockError::Error(error)) => return Err(failed(error)),
         }
         let mut recovered = 0;
+        let mut failure = None;
         for id in open {
-            recovered += usize::from(self.recover_set(id)?);
+            // One that cannot be recovered does not keep the others from it.
+            match self.recover_set(id) {
+                Ok(is_recovered) => recovered += usize::from(is_recovered),
+                Err(error) => failure = failure.or(Some(error)),
+            }
         }
         // An undo that was complete, except that nobody was told.
         for id in finished {
@@ -234,7 +240,7 @@ impl Journal {
                 self.mark_set_undone(undone);
             }
         }
-        Ok(recovered)
+        failure.map_or(Ok(recovered), Err)
     }
 
     fn recover_set(&self, id: u64) -> Result<bool, ToolError> {

@@ -10,11 +10,14 @@ use rustix::fs::{AtFlags, CWD, Dir, FileType as KernelFileType, Mode, OFlags, St
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
+use super::content_digest::sha256;
 use super::portable_path::PortablePath;
 use crate::open_beneath;
 
 /// Deepest folder that is visited: a tree that is deeper is not a tree of somebody's work.
 const DEPTH_MAX: usize = 512;
+/// Most paths that could not be read that are collected.
+const UNREAD_MAX: usize = 20;
 
 /// What is at a path. Two states are equal if nobody changed the path in between: contents are
 /// compared by size and modification time.
@@ -130,15 +133,45 @@ impl TreeRoots {
         }
     }
 
-    /// Calls `visit` with everything below a folder, parents first.
+    /// A digest of everything below a path, or of the file there: names, kinds, inodes, modes, targets
+    /// of links, and size and time of each file that has no other name. `None` if not everything can
+    /// be read.
+    pub(super) fn digest(&self, path: &Path) -> Option<String> {
+        let slot = self.slot(path).ok()?;
+        let stat = slot.stat().ok()??;
+        let mut lines = Vec::new();
+        let mut add = |inner: &Path, state: &PathState, stat: &Stat| {
+            let name = inner.strip_prefix(path).unwrap_or(inner);
+            // A file with another name may be written to by that name.
+            let is_shared = matches!(state, PathState::File { .. }) && stat.st_nlink > 1;
+            let state = if is_shared { None } else { Some(state) };
+            lines.push(format!("{name:?} {:?} {state:?}\n", inode_key(stat)));
+        };
+        match PathState::from_stat(&slot, &stat).ok()? {
+            PathState::Folder { .. } => {
+                let unread = self.walk(path, &mut |inner, state, stat| add(&inner, &state, stat));
+                if !unread.ok()?.is_empty() {
+                    return None;
+                }
+            }
+            state => add(path, &state, &stat),
+        }
+        lines.sort_unstable();
+        Some(sha256(lines.concat().as_bytes()))
+    }
+
+    /// Calls `visit` with everything below a folder, parents first. Returns the paths that could not
+    /// be read, or are too deep: nothing is known of what is in them.
     pub(super) fn walk(
         &self,
         folder: &Path,
-        visit: &mut dyn FnMut(PathBuf, PathState, InodeKey),
-    ) -> Result<(), Errno> {
+        visit: &mut dyn FnMut(PathBuf, PathState, &Stat),
+    ) -> Result<Vec<(PathBuf, Errno)>, Errno> {
         let slot = self.slot(folder)?;
         let handle = slot.open(OFlags::RDONLY | OFlags::DIRECTORY)?;
-        walk_folder(&handle, folder, 0, visit)
+        let mut unread = Vec::new();
+        walk_folder(&handle, folder, 0, visit, &mut unread);
+        Ok(unread)
     }
 }
 
@@ -146,27 +179,50 @@ fn walk_folder(
     handle: &OwnedFd,
     path: &Path,
     depth: usize,
-    visit: &mut dyn FnMut(PathBuf, PathState, InodeKey),
-) -> Result<(), Errno> {
-    if depth > DEPTH_MAX {
-        return Err(Errno::LOOP);
-    }
-    for name in list_names(handle)? {
-        let slot = PathSlot { folder: rustix::io::fcntl_dupfd_cloexec(handle, 0)?, name };
-        let Some(stat) = slot.stat()? else { continue };
-        let state = PathState::from_stat(&slot, &stat)?;
+    visit: &mut dyn FnMut(PathBuf, PathState, &Stat),
+    unread: &mut Vec<(PathBuf, Errno)>,
+) {
+    let names = match list_names(handle) {
+        _ if depth > DEPTH_MAX => return skip(unread, path.to_owned(), Errno::NAMETOOLONG),
+        Ok(names) => names,
+        Err(errno) => return skip(unread, path.to_owned(), errno),
+    };
+    for name in names {
+        let inner_path = path.join(&name);
+        let read = rustix::io::fcntl_dupfd_cloexec(handle, 0).and_then(|folder| {
+            let slot = PathSlot { folder, name };
+            let Some(stat) = slot.stat()? else { return Ok(None) };
+            let state = PathState::from_stat(&slot, &stat)?;
+            Ok(Some((slot, state, stat)))
+        });
+        let (slot, state, stat) = match read {
+            Ok(Some(read)) => read,
+            // Removed meanwhile.
+            Ok(None) => continue,
+            Err(errno) => {
+                skip(unread, inner_path, errno);
+                continue;
+            }
+        };
         let is_folder = matches!(state, PathState::Folder { .. });
-        let inner_path = path.join(&slot.name);
-        visit(inner_path.clone(), state, inode_key(&stat));
+        visit(inner_path.clone(), state, &stat);
         if is_folder {
             match slot.open(OFlags::RDONLY | OFlags::DIRECTORY) {
-                Ok(inner) => walk_folder(&inner, &inner_path, depth + 1, visit)?,
-                Err(Errno::ACCESS | Errno::NOENT) => {}
-                Err(errno) => return Err(errno),
+                Ok(inner) => {
+                    drop(slot);
+                    walk_folder(&inner, &inner_path, depth + 1, visit, unread);
+                }
+                Err(Errno::NOENT) => {}
+                Err(errno) => skip(unread, inner_path, errno),
             }
         }
     }
-    Ok(())
+}
+
+fn skip(unread: &mut Vec<(PathBuf, Errno)>, path: PathBuf, errno: Errno) {
+    if unread.len() < UNREAD_MAX {
+        unread.push((path, errno));
+    }
 }
 
 /// The names in an open folder.
@@ -203,12 +259,52 @@ impl PathSlot {
         rustix::fs::openat(&self.folder, &self.name, flags, Mode::empty())
     }
 
-    /// Changes the mode of what is there, which is not a link.
+    /// Changes the mode of what is there. A link is an error: somebody may put one there at any
+    /// time, and its target is anywhere.
     pub(super) fn set_mode(&self, mode: u32) -> Result<(), Errno> {
-        rustix::fs::chmodat(&self.folder, &self.name, Mode::from_raw_mode(mode), AtFlags::empty())
+        use std::os::fd::AsRawFd as _;
+        let handle = self.open(OFlags::PATH)?;
+        let stat = rustix::fs::fstat(&handle)?;
+        if KernelFileType::from_raw_mode(stat.st_mode) == KernelFileType::Symlink {
+            return Err(Errno::LOOP);
+        }
+        // `fchmod` takes no handle that is only a path.
+        let inode = format!("/proc/self/fd/{}", handle.as_raw_fd());
+        rustix::fs::chmodat(CWD, inode, Mode::from_raw_mode(mode), AtFlags::empty())
     }
 
     pub(super) fn unlink(&self) -> Result<(), Errno> {
         rustix::fs::unlinkat(&self.folder, &self.name, AtFlags::empty())
+    }
+}
+
+#[cfg(test)]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the test stands outside zero and looks at its files"
+)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        path.metadata().unwrap().permissions().mode() & 0o7777
+    }
+
+    #[test]
+    fn mode_of_link_target_is_never_changed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (root, outside) = (folder.path().join("root"), folder.path().join("outside"));
+        std::fs::create_dir_all(root.join("inner")).unwrap();
+        std::fs::create_dir(&outside).unwrap();
+        std::fs::set_permissions(&outside, PermissionsExt::from_mode(0o750)).unwrap();
+        symlink(&outside, root.join("link")).unwrap();
+        let roots = TreeRoots::open(std::iter::once(root.as_path())).unwrap();
+        let link = roots.slot(&root.join("link")).unwrap();
+        assert_eq!(link.set_mode(0o777), Err(Errno::LOOP));
+        assert_eq!(mode(&outside), 0o750);
+        roots.slot(&root.join("inner")).unwrap().set_mode(0o711).unwrap();
+        assert_eq!(mode(&root.join("inner")), 0o711);
     }
 }

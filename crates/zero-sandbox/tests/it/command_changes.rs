@@ -1,12 +1,13 @@
 //! The changes of a command are undone exactly, redone exactly, and survive crashes.
 
 use std::collections::BTreeMap;
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 use zero_core::ByteSize;
-use zero_sandbox::command_capture::{CaptureOutcome, CommandCapture};
+use zero_sandbox::command_capture::{CaptureOutcome, CommandCapture, JOB_LOSS};
 use zero_sandbox::journal::{ChangeRecorder, SetLimits, SetOrigin, UndoConflictPolicy};
 use zero_sandbox::spawner::SpawnSpec;
 use zero_sandbox::{ChangeState, Journal, StateDir, Workspace};
@@ -42,7 +43,16 @@ impl UndoLab {
         spawner: &zero_sandbox::spawner::Spawner,
         script: &str,
     ) -> (CaptureOutcome, String) {
-        let (capture, channel) = CommandCapture::start(self.recorder()).unwrap();
+        let capture = CommandCapture::start(self.recorder()).unwrap();
+        self.run_captured(spawner, script, capture)
+    }
+
+    fn run_captured(
+        &self,
+        spawner: &zero_sandbox::spawner::Spawner,
+        script: &str,
+        (capture, channel): (CommandCapture, std::os::fd::OwnedFd),
+    ) -> (CaptureOutcome, String) {
         let mut spec: SpawnSpec = shell_spec(&format!("exec 2>&1; {script}"));
         spec.profile.writable.push(self.tree());
         spec.command.folder = self.tree();
@@ -290,6 +300,7 @@ const SCRIPTS: &[&str] = &[
     "echo more >> file; sed -i s/one/two/ folder/inner",
     "mv folder moved; echo changed > moved/inner; mkdir folder; echo new > folder/inner",
     "mv file other; echo more >> other",
+    "mv folder/inner moved; chmod 600 moved",
     "ln file alias; echo through >> alias; chmod 600 alias",
     "chmod 700 folder; chmod 600 file; ln -sf elsewhere link",
     "echo through > link",
@@ -334,6 +345,92 @@ fn command_that_changes_nothing_leaves_no_record() {
     let (outcome, output) = lab.run(&spawner, script);
     assert_eq!(outcome, CaptureOutcome::default(), "{output}");
     assert!(lab.journal.list().unwrap().is_empty());
+}
+
+#[test]
+fn command_that_becomes_job_runs_on_unrecorded() {
+    let (spawner, lab) = (start_spawner(), UndoLab::new());
+    let mut recorder = lab.recorder();
+    recorder.record(&lab.tree().join("new"));
+    assert_eq!(lab.journal.list().unwrap().len(), 1);
+    let started = CommandCapture::start(recorder).unwrap();
+    started.0.waiver().waive();
+    let (outcome, output) = lab.run_captured(&spawner, "echo x > new; mkdir n; echo ok", started);
+    assert_eq!(output, "ok\n");
+    assert!(lab.tree().join("n").exists());
+    assert_eq!((outcome.id, outcome.totals.losses), (None, vec![JOB_LOSS.to_owned()]));
+    assert!(lab.journal.list().unwrap().is_empty());
+}
+
+#[test]
+fn folder_that_is_too_deep_is_a_loss_and_the_rest_is_undone() {
+    let (spawner, lab) = (start_spawner(), UndoLab::new());
+    let file = lab.tree().join("file");
+    std::fs::write(&file, "old").unwrap();
+    let script = "echo new > file; mkdir deep; cd deep; \
+                  for i in $(seq 600); do mkdir d; cd d; done";
+    let (outcome, output) = lab.run(&spawner, script);
+    let losses = &outcome.totals.losses;
+    assert!(losses.iter().any(|loss| loss.contains("/deep/d/d/")), "{losses:?} {output}");
+    let id = outcome.id.unwrap();
+    assert_eq!(lab.journal.recover().unwrap(), 0);
+    assert_eq!(lab.journal.list().unwrap().len(), 1);
+    let error = lab.journal.undo_set(id, UndoConflictPolicy::Refuse).unwrap_err();
+    assert!(error.message.contains("unreadable since: deep/d/d/"), "{}", error.message);
+    lab.journal.undo_set(id, UndoConflictPolicy::Overwrite).unwrap();
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "old");
+    assert!(!lab.tree().join("deep").exists());
+}
+
+#[test]
+fn other_file_at_new_place_is_not_taken_for_moved_one() {
+    let (spawner, lab) = (start_spawner(), UndoLab::new());
+    let tree = lab.tree();
+    std::fs::write(tree.join("file"), "mine").unwrap();
+    let (outcome, _) = lab.run(&spawner, "mv file moved");
+    std::fs::write(tree.join("other"), "evil").unwrap();
+    std::fs::rename(tree.join("other"), tree.join("moved")).unwrap();
+    let undone = lab.journal.undo_set(outcome.id.unwrap(), UndoConflictPolicy::Overwrite);
+    let error = undone.unwrap_err();
+    assert!(error.message.contains("file: its contents were not recorded"), "{}", error.message);
+    assert!(!tree.join("file").exists());
+}
+
+#[test]
+fn what_is_written_into_stored_tree_does_not_come_back() {
+    let (spawner, lab) = (start_spawner(), UndoLab::new());
+    let tree = lab.tree();
+    let (outcome, _) = lab.run(&spawner, "mkdir -p n/inner; echo x > n/inner/file");
+    // As a process would whose folder it is.
+    let inner = std::fs::File::open(tree.join("n/inner")).unwrap();
+    let undo = lab.undo(outcome.id.unwrap());
+    let held = PathBuf::from(format!("/proc/self/fd/{}", inner.as_raw_fd()));
+    std::fs::write(held.join("planted"), "x").unwrap();
+    let error = lab.journal.undo_set(undo, UndoConflictPolicy::Refuse).unwrap_err();
+    assert!(error.message.contains("changed in the journal since: n"), "{}", error.message);
+    let error = lab.journal.undo_set(undo, UndoConflictPolicy::Overwrite).unwrap_err();
+    assert!(error.message.contains("n: it was changed in the journal"), "{}", error.message);
+    assert!(!tree.join("n").exists());
+    std::fs::remove_file(held.join("planted")).unwrap();
+    lab.undo(undo);
+    assert_eq!(std::fs::read_to_string(tree.join("n/inner/file")).unwrap(), "x\n");
+}
+
+#[test]
+fn path_that_only_command_can_follow_is_a_loss() {
+    let spawner = start_spawner();
+    for script in [
+        "echo x > /proc/self/task/$$/cwd/file",
+        "chmod 600 /proc/thread-self/../../cwd/file",
+        "ln -s $PWD/new /tmp/dangling; echo x > /tmp/dangling",
+    ] {
+        let lab = UndoLab::new();
+        std::fs::write(lab.tree().join("file"), "old").unwrap();
+        let old = snapshot(&lab.tree());
+        let (outcome, output) = lab.run(&spawner, script);
+        assert_ne!(snapshot(&lab.tree()), old, "{script}: {output}");
+        assert!(!outcome.totals.losses.is_empty(), "{script}: {outcome:?} {output}");
+    }
 }
 
 #[test]
