@@ -308,7 +308,7 @@ const SCRIPTS: &[&str] = &[
     "mkdir -p deep/er; echo a > deep/er/a; mv deep/er/a deep/b; rmdir deep/er",
     "python3 -c 'import os; os.rename(\"file\", \"folder/inner\"); os.link(\"folder/inner\", \"again\")'",
     "truncate -s 5M file; dd if=/dev/urandom of=file bs=1k count=3 seek=2000 conv=notrunc status=none",
-    "echo x > /proc/self/cwd/file; f=$(pwd)/folder/../file; echo y >> $f; ln -s $PWD/folder /tmp/way; echo z > /tmp/way/inner",
+    "echo x > /proc/self/cwd/file; f=$(pwd)/folder/../file; echo y >> $f; ln -s $PWD/folder /tmp/way-$$; echo z > /tmp/way-$$/inner; rm /tmp/way-$$",
     "mkfifo pipe; rm -f hard1; echo x >> hard2",
 ];
 
@@ -422,7 +422,7 @@ fn path_that_only_command_can_follow_is_a_loss() {
     for script in [
         "echo x > /proc/self/task/$$/cwd/file",
         "chmod 600 /proc/thread-self/../../cwd/file",
-        "ln -s $PWD/new /tmp/dangling; echo x > /tmp/dangling",
+        "ln -s $PWD/new /tmp/only-followed-by-command-$$; echo x > /tmp/only-followed-by-command-$$; rm /tmp/only-followed-by-command-$$",
     ] {
         let lab = UndoLab::new();
         std::fs::write(lab.tree().join("file"), "old").unwrap();
