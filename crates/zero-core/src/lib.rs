@@ -13,6 +13,7 @@ pub mod effect;
 pub mod error_severity;
 pub mod event;
 pub mod extra_root_certificates;
+pub mod front_matter;
 pub mod host_limits;
 pub mod id;
 pub mod prompt_folder;
@@ -44,6 +45,7 @@ pub use effect::{
 };
 pub use error_severity::ErrorSeverity;
 pub use extra_root_certificates::ExtraRootCertificates;
+pub use front_matter::{FrontMatter, FrontMatterError};
 pub use host_limits::{ByteSize, HostLimitChange, HostLimits};
 pub use id::{CallId, RunId, SessionId};
 pub use result_metadata::{ResultFallback, ResultMetadata};
