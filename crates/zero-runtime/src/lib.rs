@@ -49,6 +49,7 @@ pub mod seen_files;
 mod service_rows;
 pub mod session_results;
 pub mod simulated_call;
+pub mod skills;
 pub mod stdio;
 pub mod text_reader;
 pub mod tool;

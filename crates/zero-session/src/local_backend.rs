@@ -6,6 +6,7 @@
 pub mod instructions;
 mod memory_notes;
 pub mod prompt_commands;
+mod skill_list;
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -19,6 +20,7 @@ use zero_runtime::dialect::{BUILTIN, DialectTool};
 use zero_runtime::notes::NoteStoreSet;
 use zero_runtime::prompt_mentions::MentionTarget;
 use zero_runtime::session_results::ResultLifetime;
+use zero_runtime::skills::{SKILL_TOOL, UserSkillFolder};
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::tool_backend::{
     CallApprover, CallObserver, CatalogEntry, CatalogInfo, InstructionFile, PromptCommand,
@@ -109,6 +111,7 @@ struct CachedToolList {
     version: u64,
     /// The secret values that its texts do not contain.
     secrets: Arc<SecretMask>,
+    has_skills: bool,
     toolbox: ToolList,
 }
 
@@ -121,21 +124,40 @@ impl ToolListCache {
         })
     }
 
-    fn get(&self, host: &ToolHost, dialect: &Dialect, secrets: &Arc<SecretMask>) -> ToolList {
+    /// The tools in a dialect. The one that loads skills is only offered if there are some.
+    fn get(
+        &self,
+        host: &ToolHost,
+        dialect: &Dialect,
+        secrets: &Arc<SecretMask>,
+        has_skills: bool,
+    ) -> ToolList {
         // Read before the tools, so that a concurrent change is noticed the next time.
         let (version, name) = (host.registry().version(), dialect.name());
         let mut made = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_current = |it: &&CachedToolList| {
-            it.dialect == name && it.version == version && Arc::ptr_eq(&it.secrets, secrets)
+            it.dialect == name
+                && it.version == version
+                && it.has_skills == has_skills
+                && Arc::ptr_eq(&it.secrets, secrets)
         };
         if let Some(known) = made.iter().find(is_current) {
             return known.toolbox.clone();
         }
         let tools = dialect.list_tools(host.registry()).into_iter();
+        let is_offered = |tool: &DialectTool| {
+            has_skills || tool.registered.tool.spec().name.as_str() != SKILL_TOOL
+        };
+        let tools = tools.filter(is_offered);
         let toolbox: ToolList = tools.map(|tool| catalog_entry(tool, secrets)).collect();
         made.retain(|it| it.dialect != name);
-        let secrets = Arc::clone(secrets);
-        made.push(CachedToolList { dialect: name, version, secrets, toolbox: toolbox.clone() });
+        made.push(CachedToolList {
+            dialect: name,
+            version,
+            secrets: Arc::clone(secrets),
+            has_skills,
+            toolbox: toolbox.clone(),
+        });
         toolbox
     }
 }
@@ -200,22 +222,26 @@ impl LocalToolBackend {
         let (workspace, policy) = (self.host.workspace().clone(), Arc::clone(self.host.policy()));
         let own = self.own_folder.clone();
         let memories = self.host.extension::<NoteStoreSet>();
+        let user_skills = self.host.extension::<UserSkillFolder>();
         let read = tokio::task::spawn_blocking(move || {
             let own = |name: &str| own.as_ref().map(|folder| folder.join(name));
             let remembered = memories
                 .and_then(|memories| memory_notes::read_notes(&memories, &workspace, &*policy));
             let instructions =
                 instructions::read(&workspace, own(USER_INSTRUCTIONS).as_deref(), &*policy);
-            let instructions = remembered.into_iter().chain(instructions).collect();
+            let skills = skill_list::read(&workspace, user_skills.as_deref(), &*policy);
+            let has_skills = skills.is_some();
+            let instructions = remembered.into_iter().chain(skills).chain(instructions).collect();
             let commands =
                 prompt_commands::read(&workspace, own(USER_COMMANDS).as_deref(), &*policy);
-            (instructions, commands)
+            (instructions, commands, has_skills)
         });
-        let (mut instructions, mut commands): (Vec<InstructionFile>, Vec<PromptCommand>) = read
+        let (mut instructions, mut commands, has_skills): (Vec<InstructionFile>, _, _) = read
             .await
             .map_err(|_| ToolBackendError::Workspace("zero is shutting down".to_owned()))?;
         let secrets = self.host.secrets().current_mask().await;
-        let tools = self.toolboxes.get(&self.host, self.dialects.get(dialect), &secrets);
+        let tools =
+            self.toolboxes.get(&self.host, self.dialects.get(dialect), &secrets, has_skills);
         instructions.iter_mut().for_each(|file| secrets.mask_string(&mut file.text));
         commands.iter_mut().for_each(|command| secrets.mask_string(&mut command.prompt));
         Ok(ToolCatalog {

@@ -74,6 +74,9 @@ pub const WEB_URL: &str = "127.0.0.1:8080";
 /// Settings file that allows access to that server, since loopback is not reachable by default.
 pub const SETTINGS: &str = "local.json";
 
+/// A skill.
+const SKILL_FILE: &str = ".agents/skills/shop/SKILL.md";
+
 /// The files that examples use. No line of them contains a `'`, so that a shell command can write
 /// them.
 pub const FILES: &[(&str, &str)] = &[
@@ -85,6 +88,7 @@ pub const FILES: &[(&str, &str)] = &[
         r#"{"results": [{"title": "Shop", "url": "https://shop.example/", "content": "Oat milk costs 3."}]}
 "#,
     ),
+    (SKILL_FILE, "---\ndescription: How to shop\n---\nBuy milk first.\n"),
     (
         SETTINGS,
         r#"{"permissions": {"allow": ["WebFetch(domain:127.0.0.1)", "WebSearch"]}, "web": {"search": [{"engine": "searxng", "baseUrl": "http://127.0.0.1:8080/"}]}}
@@ -321,6 +325,15 @@ pub const EXAMPLES: &[ToolExample] = &[
                 r#"{"action": "save", "name": "milk", "text": "Oat milk is preferred."}"#,
             ),
             (Qwen, "save_memory", r#"{"fact": "Oat milk is preferred."}"#),
+        ],
+    ),
+    simple_example(
+        "Skill",
+        &[SKILL_FILE],
+        &[
+            (Canonical, "Skill", r#"{"skill": "shop"}"#),
+            (Qwen, "skill", r#"{"skill": "shop"}"#),
+            (Opencode, "skill", r#"{"name": "shop"}"#),
         ],
     ),
     ToolExample {

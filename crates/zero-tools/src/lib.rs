@@ -37,6 +37,7 @@ pub mod preview_fingerprint;
 pub mod read;
 pub mod read_many;
 mod readable_file;
+pub mod skill;
 pub mod task_list;
 #[cfg(test)]
 mod test_host;
@@ -77,6 +78,7 @@ pub fn builtin_tools() -> Vec<Arc<dyn AnyTool>> {
         erase(todo_write::TodoWriteTool),
         erase(plan::PlanTool),
         erase(memory::MemoryTool),
+        erase(skill::SkillTool),
         erase(ask_user_question::AskUserQuestionTool::default()),
     ];
     [files_and_commands, lsp::tools(), web::tools(), work].concat()

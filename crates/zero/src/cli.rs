@@ -14,6 +14,7 @@ pub mod ports;
 mod prune;
 pub mod run;
 pub mod sessions;
+mod skills;
 pub mod trust;
 mod usage;
 mod value_parsers;
@@ -47,6 +48,7 @@ pub use self::ports::{PortsArgs, PortsCommand, PortsForwardArgs, PortsListArgs};
 pub use self::prune::PruneArgs;
 pub use self::run::RunArgs;
 pub use self::sessions::SessionsCommand;
+pub use self::skills::SkillsArgs;
 pub use self::trust::TrustArgs;
 pub use self::usage::{UsageArgs, UsageGrouping};
 pub use self::value_parsers::LimitArg;
@@ -190,6 +192,8 @@ pub enum CliCommand {
         command: MemoryCommand,
     },
     /// Undo a file change made by a tool
+    /// List the skills that sessions in a folder can use
+    Skills(SkillsArgs),
     Undo(UndoArgs),
     /// Show call counts, results and durations per tool
     Stats(StatsArgs),

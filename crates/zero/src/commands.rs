@@ -25,6 +25,7 @@ mod ports;
 mod prune;
 mod run;
 mod sessions;
+mod skills;
 mod stats;
 mod tools_call;
 mod tools_list;
@@ -73,6 +74,7 @@ pub(crate) fn run(app: &AppContext, cli: Cli) -> anyhow::Result<ExitOutcome> {
         Some(CliCommand::Gateway(args)) => gateway::run(app, &args),
         Some(CliCommand::Mcp(args)) => mcp::run(app, &args),
         Some(CliCommand::Memory { command }) => memory::run(app, &command),
+        Some(CliCommand::Skills(args)) => skills::run(app, &args),
         Some(CliCommand::Undo(args)) => undo::run(app, &args),
         Some(CliCommand::Stats(args)) => stats::run(app, &args),
         Some(CliCommand::Usage(args)) => usage::run(app, &args),

@@ -9,6 +9,7 @@ use zero_lsp::{FolderTrustCheck, LanguageServerLimits, LanguageServersConfig};
 use zero_policy::PermissionMode;
 use zero_runtime::dialect::{BUILTIN, DialectTool};
 use zero_runtime::notes::NoteStoreSet;
+use zero_runtime::skills::{self, UserSkillFolder};
 use zero_runtime::{
     Dialect, DialectName, SecretMaskConfig, ToolHost, ToolHostConfig, ToolRegistry,
 };
@@ -207,7 +208,15 @@ impl AppContext {
         host.registry().add_missing(&zero_tools::missing_tools());
         self.add_language_servers(&host, settings, self.trust_check(host.state()));
         host.insert_extension(Arc::new(self.note_store(host.state().clone())));
+        host.insert_extension(Arc::new(self.user_skill_folder()));
         Ok(host)
+    }
+
+    /// The user's skills, beside their settings.
+    pub(crate) fn user_skill_folder(&self) -> UserSkillFolder {
+        let settings = self.config.settings_file().ok();
+        let folder = settings.and_then(|file| file.parent().map(Path::to_owned));
+        UserSkillFolder(folder.map(|folder| folder.join(skills::USER_FOLDER)))
     }
 
     /// Note stores; the user's notes are beside their settings, if there is such a folder.

@@ -16,6 +16,7 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 use zero_core::{CallId, ErrorReason, SessionId, ToolCall, ToolError};
 use zero_runtime::notes::NoteStoreSet;
+use zero_runtime::skills::UserSkillFolder;
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::{
     CallOutcome, Dialect, DialectName, Elicitation, ElicitationAnswer, ElicitationMode, Elicitor,
@@ -89,8 +90,9 @@ impl TrialHost {
         let host = app.build_host(config, &settings)?;
         // All files in this folder are zero's own, so it is trusted.
         app.add_language_servers(&host, &settings, Arc::new(|_| Ok(())));
-        // Trial calls must not see the user's notes.
+        // Trial calls must not see the user's notes and skills.
         host.insert_extension(Arc::new(NoteStoreSet::new(None, host.state().clone())));
+        host.insert_extension(Arc::new(UserSkillFolder::default()));
         Ok(Self { folder, files, host, web })
     }
 

@@ -25,6 +25,7 @@ const TOOLS: &[(&str, PatternSubject)] = &[
     ("TodoWrite", PatternSubject::Nothing),
     ("Plan", PatternSubject::Nothing),
     ("Memory", PatternSubject::Path),
+    ("Skill", PatternSubject::Path),
     ("WebFetch", PatternSubject::Host),
     ("WebSearch", PatternSubject::Host),
     ("WebRequest", PatternSubject::Host),

@@ -6,7 +6,8 @@ use super::shared_fields::{
     ALLOWED_DOMAINS, BLOCKED_DOMAINS, COMMAND_ABOUT, COMMAND_ARGS, COMMAND_FOLDER,
     COMMAND_NETWORK_ACCESS, COMMAND_OUTSIDE_SANDBOX, COMMAND_TIME, COMMAND_WRITE_ACCESS,
     FETCH_FIELDS, GLOB_FOLDER, GREP_PATH, GREP_PATTERN, IGNORED_NAMES, LINE_NUMBERS,
-    MATCHING_LINES, QUESTIONS, QUESTIONS_ABOUT, TODOS, TODOS_ABOUT, WEB_QUERY,
+    MATCHING_LINES, QUESTIONS, QUESTIONS_ABOUT, SKILL_ABOUT, SKILL_NAME, SKILL_PART, TODOS,
+    TODOS_ABOUT, WEB_QUERY,
 };
 use super::tool_mapping::FieldShape::{
     Flag, LineCount, Number, QuotedWords, Steps, Text, TextMap, Texts,
@@ -206,4 +207,10 @@ pub(super) const TOOLS: &[ToolMapping] = &[
         ],
     ),
     map_tool("question", "AskUserQuestion", QUESTIONS_ABOUT, QUESTIONS),
+    map_tool(
+        "skill",
+        "Skill",
+        SKILL_ABOUT,
+        &[required_field("name", "skill", Text, SKILL_NAME), SKILL_PART],
+    ),
 ];

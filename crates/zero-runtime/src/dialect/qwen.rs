@@ -4,7 +4,7 @@ use super::shared_fields::{
     ALLOWED_DOMAINS, BLOCKED_DOMAINS, COMMAND_ABOUT, COMMAND_FOLDER, COMMAND_NETWORK_ACCESS,
     COMMAND_OUTSIDE_SANDBOX, COMMAND_TIME, COMMAND_WRITE_ACCESS, FETCH_FIELDS, GLOB_FOLDER,
     GREP_CONTEXT, GREP_PATH, GREP_PATTERN, IGNORED_NAMES, LINE_NUMBERS, MATCHING_LINES, QUESTIONS,
-    QUESTIONS_ABOUT, TODOS, TODOS_ABOUT, WEB_QUERY,
+    QUESTIONS_ABOUT, SKILL_ABOUT, SKILL_NAME, SKILL_PART, TODOS, TODOS_ABOUT, WEB_QUERY,
 };
 use super::tool_mapping::FieldShape::{Count, Flag, LineFromZero, NoteScope, Text, Texts};
 use super::tool_mapping::{
@@ -151,6 +151,12 @@ pub(super) const TOOLS: &[ToolMapping] = &[
                 ),
             ],
         ),
+    ),
+    map_tool(
+        "skill",
+        "Skill",
+        SKILL_ABOUT,
+        &[required_field("skill", "skill", Text, SKILL_NAME), SKILL_PART],
     ),
     map_tool("ask_user_question", "AskUserQuestion", QUESTIONS_ABOUT, QUESTIONS),
 ];

@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 use zero_core::{ErrorReason, ToolCall, ToolError, ToolOutcome};
 use zero_runtime::DialectName;
+use zero_runtime::skills::{SKILL_TOOL, SKILLS_SOURCE};
 use zero_runtime::tool::BoxFuture;
 
 use crate::agent::AgentProfile;
@@ -661,6 +662,10 @@ fn build_context(agent: &AgentProfile, mut catalog: ToolCatalog) -> RequestConte
         let is_wanted =
             |tool: &&CatalogEntry| wanted.iter().any(|name| matches_pattern(name, &tool.canonical));
         catalog.tools = catalog.tools.iter().filter(is_wanted).cloned().collect();
+        // Without the tool, the list of skills is of no use.
+        if !wanted.iter().any(|name| matches_pattern(name, SKILL_TOOL)) {
+            catalog.instructions.retain(|file| file.path != SKILLS_SOURCE);
+        }
     }
     let system = crate::system_prompt::system_prompt(agent, &catalog, jiff::Zoned::now().date());
     RequestContext { system, tools: catalog.tools }

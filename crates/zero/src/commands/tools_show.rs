@@ -217,7 +217,9 @@ mod tests {
     fn run_command(words: &[String]) -> (ExitOutcome, String) {
         let folder = tempfile::tempdir().unwrap();
         for (name, text) in zero_tools::examples::FILES {
-            std::fs::write(folder.path().join(name), text).unwrap();
+            let path = folder.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
         }
         let app = test_app(folder.path());
         let cli = Cli::try_parse_from(words).unwrap();

@@ -43,6 +43,7 @@ mod secret_leaks;
 mod secret_values;
 mod sessions;
 mod stdio_process;
+mod skills;
 #[cfg(feature = "telemetry")]
 mod telemetry;
 mod terminal;

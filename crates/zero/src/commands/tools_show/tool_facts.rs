@@ -203,7 +203,9 @@ fn describe_needs(example: &ToolExample) -> Vec<String> {
 pub(super) fn creation_command(file: &str) -> Option<String> {
     let (name, text) = examples::FILES.iter().find(|(name, _)| *name == file)?;
     let lines: Vec<String> = text.lines().map(|line| format!("'{line}'")).collect();
-    Some(format!("printf '%s\\n' {} > {name}", lines.join(" ")))
+    let folder = name.rsplit_once('/').map(|(folder, _)| format!("mkdir -p {folder} && "));
+    let folder = folder.unwrap_or_default();
+    Some(format!("{folder}printf '%s\\n' {} > {name}", lines.join(" ")))
 }
 
 fn dialect_variants(registry: &ToolRegistry, tool: &DialectTool) -> Vec<DialectVariant> {
