@@ -24,7 +24,10 @@ use agent_client_protocol::v1::schema::{
 };
 use serde_json::Value;
 use zero_client::wire::SessionInfo;
-use zero_core::event::{ApprovalRequest, Event, EventKind, RunOutcome, TokenUsage};
+use zero_core::event::{
+    ApprovalRequest, Event, EventKind, RunOutcome, TokenUsage, describe_compaction,
+    describe_fallback,
+};
 use zero_core::{FileLocation, RunId, ToolKind, ToolOutcome, ToolResult};
 
 pub(crate) use self::approval_content::permission_options;
@@ -179,8 +182,13 @@ impl UpdatePresenter {
                 usage_update(*context_tokens, *context_window, cost).into_iter().collect()
             }
             EventKind::Notice { topic, text } => self.present_notice(event, topic, text, moment),
-            EventKind::Compacted { summary, tokens_before, tokens_after } => {
-                self.present_compaction(event, summary, *tokens_before, *tokens_after)
+            EventKind::Compacted { summary, tokens_before, tokens_after, extent } => {
+                let text = describe_compaction(*tokens_before, *tokens_after, *extent);
+                self.present_compaction(event, summary, &text)
+            }
+            EventKind::ModelFallback { from, to, reason } => {
+                let text = describe_fallback(from, to, reason);
+                self.present_notice(event, "fallback", &text, moment)
             }
             EventKind::Changed { field, value } => change_updates(field, value.as_deref(), moment),
             EventKind::RunEnded { end, usage } => self.present_run_end(event, end, *usage, moment),
@@ -513,7 +521,7 @@ impl UpdatePresenter {
             return vec![entry_remark_update(event, &text)];
         }
         let severity = match topic {
-            "retry" | "loop_guard" => NoticeSeverity::Warning,
+            "retry" | "fallback" | "loop_guard" => NoticeSeverity::Warning,
             _ => NoticeSeverity::Info,
         };
         vec![SessionUpdate::Notice(Notice::new(severity, text))]
@@ -548,18 +556,9 @@ impl UpdatePresenter {
         entry_updates::remark_update(self.remarks, &text)
     }
 
-    fn present_compaction(
-        &self,
-        event: &Event,
-        summary: &str,
-        tokens_before: u64,
-        tokens_after: u64,
-    ) -> Vec<SessionUpdate> {
+    fn present_compaction(&self, event: &Event, summary: &str, text: &str) -> Vec<SessionUpdate> {
         if !self.caps.takes_compaction {
-            let text = format!(
-                "the conversation was compacted: about {tokens_before} tokens before, {tokens_after} now"
-            );
-            return vec![entry_remark_update(event, &text)];
+            return vec![entry_remark_update(event, text)];
         }
         let summary = shorten_middle(summary, SUMMARY_BYTES_MAX).into_owned();
         let id = format!("compaction-{}", event.seq);

@@ -161,6 +161,19 @@ pub enum EventKind {
         tokens_before: u64,
         /// Estimated tokens after.
         tokens_after: u64,
+        /// What was replaced and what was kept; absent in ledgers of earlier versions.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        extent: Option<CompactionExtent>,
+    },
+    /// The model was rate-limited or unavailable before it had answered anything. Another one answers
+    /// for the rest of the run.
+    ModelFallback {
+        /// Name of the model that failed.
+        from: String,
+        /// Name of the model that answers from now on.
+        to: String,
+        /// Why the first one failed.
+        reason: String,
     },
     /// The session was reset: a new transcript begins. The old one stays available by its number.
     Reset {
@@ -253,6 +266,7 @@ const KNOWN_KINDS: &[&str] = &[
     "usage_reported",
     "notice",
     "compacted",
+    "model_fallback",
     "reset",
     "changed",
     "run_ended",
@@ -329,6 +343,56 @@ impl EventKind {
     }
 }
 
+/// What a compaction replaced by a summary, and what it kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CompactionExtent {
+    /// Messages that the summary replaces.
+    pub messages_replaced: u64,
+    /// Results of tools among them.
+    pub results_replaced: u64,
+    /// Latest prompts of the user that are kept unchanged.
+    pub prompts_kept: u64,
+    /// Steps of the plan that are kept.
+    pub steps_kept: u64,
+}
+
+impl CompactionExtent {
+    /// One sentence for the user.
+    pub fn describe(&self) -> String {
+        let count = |number: u64, one: &str| match number {
+            1 => format!("1 {one}"),
+            _ => format!("{number} {one}s"),
+        };
+        let mut kept = vec![count(self.prompts_kept, "latest prompt")];
+        if self.steps_kept > 0 {
+            kept.push(count(self.steps_kept, "step") + " of the plan");
+        }
+        format!(
+            "a summary replaces {}, {} among them; kept: {}",
+            count(self.messages_replaced, "message"),
+            count(self.results_replaced, "tool result"),
+            kept.join(" and ")
+        )
+    }
+}
+
+/// What a compaction did, for the user.
+pub fn describe_compaction(
+    tokens_before: u64,
+    tokens_after: u64,
+    extent: Option<CompactionExtent>,
+) -> String {
+    let extent = extent.map(|extent| format!("; {}", extent.describe())).unwrap_or_default();
+    format!(
+        "the conversation was compacted: about {tokens_before} tokens before, {tokens_after} now{extent}"
+    )
+}
+
+/// The message about a model that another one stands in for, for the user.
+pub fn describe_fallback(from: &str, to: &str, reason: &str) -> String {
+    format!("`{from}` is not available ({reason}); `{to}` answers instead")
+}
+
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "how", rename_all = "snake_case")]
@@ -360,7 +424,7 @@ pub enum RunOutcome {
     /// The run failed.
     Failed {
         /// Stable word: `auth`, `rate_limit`, `context_length`, `network`, `timeout`, `server`,
-        /// `invalid_request`, `store`, `tool_host`, `session_full`, `internal`.
+        /// `invalid_request`, `output_schema`, `store`, `tool_host`, `session_full`, `internal`.
         kind: String,
         /// What happened and what to do next.
         message: String,

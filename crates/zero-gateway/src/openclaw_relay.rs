@@ -16,7 +16,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use zero_core::event::{ApprovalRequest, Event, EventKind, RunOutcome, TokenUsage};
+use zero_core::event::{
+    ApprovalRequest, Event, EventKind, RunOutcome, TokenUsage, describe_fallback,
+};
 use zero_core::{RunId, ToolKind};
 use zero_wire::chat::ChatMessage;
 use zero_wire::events::{
@@ -456,6 +458,10 @@ impl RunEventWriter<'_, '_> {
             }
             EventKind::Notice { topic, text } => {
                 self.write_lifecycle(json!({"phase": "notice", "topic": topic, "text": text}));
+            }
+            EventKind::ModelFallback { from, to, reason } => {
+                let text = describe_fallback(from, to, reason);
+                self.write_lifecycle(json!({"phase": "notice", "topic": "fallback", "text": text}));
             }
             _ => {}
         }

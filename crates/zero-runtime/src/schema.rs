@@ -208,14 +208,14 @@ impl InputSchema {
     /// Validates `input` and normalizes it: optional fields that are null are removed, integers
     /// written as `3.0` become `3`.
     pub fn check(&self, mut input: Value) -> Result<Value, Vec<SchemaViolation>> {
-        if depth_exceeds(&input, DEPTH_MAX) {
-            return Err(vec![SchemaViolation::new(
-                "",
-                format!("nesting of at most {DEPTH_MAX} levels"),
-                "deeper nesting",
-            )]);
-        }
+        check_depth(&input)?;
         normalise(&mut input, &self.schema);
+        self.check_exactly(&input).map(|()| input)
+    }
+
+    /// Validates a value as it is.
+    pub fn check_exactly(&self, input: &Value) -> Result<(), Vec<SchemaViolation>> {
+        check_depth(input)?;
         let validator = match self.validator() {
             Ok(validator) => validator,
             Err(error) => {
@@ -226,11 +226,11 @@ impl InputSchema {
                 )]);
             }
         };
-        if validator.is_valid(&input) {
-            return Ok(input);
+        if validator.is_valid(input) {
+            return Ok(());
         }
         let mut violations: Vec<SchemaViolation> = validator
-            .iter_errors(&input)
+            .iter_errors(input)
             .flat_map(|error| self.explain(&error))
             .take(VIOLATIONS_MAX)
             .collect();
@@ -369,6 +369,16 @@ fn quote(value: &Value) -> String {
         Value::Object(_) => "an object".to_owned(),
         Value::Array(items) => format!("an array of {}", items.len()),
         other => shorten_end(&other.to_string(), QUOTE_CHARS_MAX),
+    }
+}
+
+fn check_depth(input: &Value) -> Result<(), Vec<SchemaViolation>> {
+    match depth_exceeds(input, DEPTH_MAX) {
+        false => Ok(()),
+        true => {
+            let expected = format!("nesting of at most {DEPTH_MAX} levels");
+            Err(vec![SchemaViolation::new("", expected, "deeper nesting")])
+        }
     }
 }
 

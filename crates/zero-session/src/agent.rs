@@ -32,6 +32,8 @@ pub struct AgentProfile {
     pub thinking: ThinkingEffort,
     /// Maximum number of model requests per run.
     pub turns_max: Option<u32>,
+    /// Names of the models that stand in for its model; `None` uses those of the model.
+    pub fallback: Option<Vec<String>>,
 }
 
 /// The configured agents.

@@ -8,6 +8,7 @@ pub mod catalog;
 mod conversation;
 pub(crate) mod cost;
 mod endpoint;
+mod fallback_model;
 mod gemini;
 mod http_limits;
 mod http_model;
@@ -37,6 +38,7 @@ pub use self::http_limits::ModelHttpLimits;
 pub use self::retry::RetryLimits;
 use crate::event::TokenUsage;
 use crate::message::{MessageBlock, ModelMessage};
+use crate::output_schema::OutputSchema;
 pub use zero_core::ThinkingEffort;
 pub use zero_runtime::tool_backend::ModelToolDefinition;
 
@@ -109,6 +111,8 @@ pub struct ModelRequest {
     pub output_tokens_max: Option<u64>,
     /// Thinking effort.
     pub thinking: ThinkingEffort,
+    /// Schema of the final answer. Providers that can enforce it do; the system prompt says it to all.
+    pub output_schema: Option<OutputSchema>,
 }
 
 /// One event of a model's reply.
@@ -134,8 +138,21 @@ pub enum ModelEvent {
         /// Number of attempts so far.
         attempts: u32,
     },
+    /// The model was not available, and another one answers.
+    FellBack(Arc<ModelFallback>),
     /// The complete reply; no event comes after it.
     Done(ModelReply),
+}
+
+/// Another model answers, since the first one was not available.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ModelFallback {
+    /// Name of the model that failed.
+    pub from: String,
+    /// Properties of the model that answers.
+    pub to: ModelInfo,
+    /// Why the first one failed.
+    pub error: ModelError,
 }
 
 /// A complete reply.

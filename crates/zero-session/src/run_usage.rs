@@ -51,6 +51,7 @@ pub(crate) struct UsageEntry {
 enum UsageChange {
     Began { agent: String, model: String },
     Reported { usage: TokenUsage },
+    FellBack { model: String },
 }
 
 impl UsageEntry {
@@ -62,6 +63,7 @@ impl UsageEntry {
             }
             EventKind::UsageReported { run_usage: usage, .. }
             | EventKind::RunEnded { usage, .. } => UsageChange::Reported { usage: *usage },
+            EventKind::ModelFallback { to, .. } => UsageChange::FellBack { model: to.clone() },
             _ => return None,
         };
         Some(Self { run: event.run.clone()?, time_ms: event.time_ms, change })
@@ -86,8 +88,14 @@ impl RunUsage {
 
     /// Adds what an entry of the run says.
     pub(crate) fn apply(&mut self, entry: &UsageEntry) {
-        if let UsageChange::Reported { usage } = entry.change {
-            self.usage = usage;
+        match &entry.change {
+            UsageChange::Reported { usage } => self.usage = *usage,
+            // Counted under the model that answered; under both, if the first one had answered before.
+            UsageChange::FellBack { model } if self.usage.output_tokens == 0 => {
+                self.model.clone_from(model);
+            }
+            UsageChange::FellBack { model } => self.model = format!("{}, {model}", self.model),
+            UsageChange::Began { .. } => {}
         }
     }
 }
@@ -172,5 +180,41 @@ impl std::ops::AddAssign for UsageTotal {
             self.unpriced_input_tokens.saturating_add(other.unpriced_input_tokens);
         self.unpriced_output_tokens =
             self.unpriced_output_tokens.saturating_add(other.unpriced_output_tokens);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn usage_is_counted_under_the_model_that_answered() {
+        let run = RunId::new("run-1").unwrap();
+        let entry = |kind| {
+            let event = NewEvent { run: Some(run.clone()), time_ms: 1, kind };
+            UsageEntry::from_event(&event).unwrap()
+        };
+        let started = EventKind::RunStarted { agent: "main".to_owned(), model: "a".to_owned() };
+        let of = RunUsageOwner {
+            session: SessionId::new("s").unwrap(),
+            session_key: "k".to_owned(),
+            owner: "me".to_owned(),
+        };
+        let mut usage = RunUsage::begin(&entry(started), of).unwrap();
+        let fell_back = |to: &str| EventKind::ModelFallback {
+            from: String::new(),
+            to: to.to_owned(),
+            reason: String::new(),
+        };
+        usage.apply(&entry(fell_back("b")));
+        assert_eq!(usage.model, "b");
+        let run_usage = TokenUsage { output_tokens: 1, ..TokenUsage::default() };
+        usage.apply(&entry(EventKind::UsageReported {
+            run_usage,
+            context_tokens: 0,
+            context_window: 0,
+        }));
+        usage.apply(&entry(fell_back("c")));
+        assert_eq!(usage.model, "b, c");
     }
 }

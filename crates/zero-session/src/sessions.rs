@@ -54,6 +54,7 @@ use crate::key::{InvalidSessionKeyError, SessionAddress, SessionKey};
 use crate::model::catalog::ModelCatalog;
 use crate::model::{ModelError, ThinkingEffort};
 use crate::node_membership::NodeMembership;
+use crate::output_schema::OutputSchema;
 use crate::store::{
     LedgerReadLimit, OwnerUsage, RunRecord, SessionPage, SessionPatch, SessionQuery, SessionRecord,
     Store, StoreError, ToolHostLocation, Transcript,
@@ -211,6 +212,8 @@ pub struct Prompt {
     pub timeout: Option<Duration>,
     /// How much this run may spend, besides the budgets of the settings.
     pub budget: Budget,
+    /// Schema that the answer must fit.
+    pub output_schema: Option<OutputSchema>,
     /// How a leading `/` is interpreted.
     pub reading: SlashHandling,
     /// Settings that slash commands in the prompt may change.

@@ -17,7 +17,7 @@ use zero_runtime::tool_backend::PromptCommand;
 pub const BUILT_IN: &[(&str, &str, Option<&str>)] = &[
     ("help", "List the commands", None),
     ("status", "Show the model, mode, folder and usage of this session", None),
-    ("compact", "Compact the conversation to free space in the context", None),
+    ("compact", "Compact the conversation to free space in the context", Some("[what to keep]")),
     ("init", "Explore the workspace and write AGENTS.md", Some("[focus]")),
     ("mode", "Show or change the permission mode", Some("[ask|accept-edits|plan|auto]")),
     ("model", "Show or change the model", Some("[name]")),
@@ -70,8 +70,8 @@ pub enum SlashCommand {
     Help,
     /// Show the state of the session.
     Status,
-    /// Compact the transcript.
-    Compact,
+    /// Compact the transcript, with what the user wants kept.
+    Compact(String),
     /// Write AGENTS.md, with the user's additional instructions.
     Init(String),
     /// Show the mode, or change it.
@@ -169,7 +169,7 @@ fn parse_built_in(name: &str, arguments: &str) -> Option<Result<SlashCommand, St
     Some(match name {
         "help" => alone(SlashCommand::Help),
         "status" => alone(SlashCommand::Status),
-        "compact" => alone(SlashCommand::Compact),
+        "compact" => Ok(SlashCommand::Compact(arguments.to_owned())),
         "init" => Ok(SlashCommand::Init(arguments.to_owned())),
         "mode" => one_word(SlashCommand::Mode),
         "model" => one_word(SlashCommand::Model),
@@ -312,7 +312,9 @@ mod tests {
         check("/help", Some(Ok(SlashCommand::Help)));
         check("/HELP  ", Some(Ok(SlashCommand::Help)));
         check("/status", Some(Ok(SlashCommand::Status)));
-        check("/compact\n", Some(Ok(SlashCommand::Compact)));
+        check("/compact\n", Some(Ok(SlashCommand::Compact(String::new()))));
+        let kept = SlashCommand::Compact("keep the test names".to_owned());
+        check("/compact keep the test names", Some(Ok(kept)));
         check("/init", Some(Ok(SlashCommand::Init(String::new()))));
         check("/init  mind the tests ", Some(Ok(SlashCommand::Init("mind the tests".to_owned()))));
         check("/mode", Some(Ok(SlashCommand::Mode(None))));

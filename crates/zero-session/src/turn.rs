@@ -8,12 +8,14 @@ pub(crate) mod call_batch;
 mod compaction;
 mod context_meter;
 mod loop_guard;
+mod result_trimming;
 pub(crate) mod transcript_repair;
 mod turn_io;
 
 use std::sync::Arc;
 
 use zero_core::ToolOutcome;
+use zero_core::text_shortening::one_line;
 
 use self::call_batch::{BatchedCall, CallBatch};
 use self::compaction::TranscriptSplit;
@@ -22,16 +24,23 @@ use self::loop_guard::{LoopGuard, LoopVerdict};
 pub use self::turn_io::{
     LoopGuardAnswer, RequestContext, TranscriptSummary, TurnAction, TurnConfig, TurnGoal, TurnInput,
 };
-use crate::event::{EventKind, RunOutcome, TokenUsage};
+use crate::event::{CompactionExtent, EventKind, RunOutcome, TokenUsage};
 use crate::message::{MessageBlock, ModelMessage, join_text, share_messages};
 use crate::model::cost::with_cost;
 use crate::model::{
-    ModelError, ModelErrorKind, ModelEvent, ModelReply, ModelRequest, ModelStopReason, UNBOUNDED,
+    ModelError, ModelErrorKind, ModelEvent, ModelFallback, ModelReply, ModelRequest,
+    ModelStopReason, UNBOUNDED,
 };
+use crate::output_schema::OutputSchema;
 use zero_runtime::tool_backend::ToolBackendError;
 
 /// Advice if a conversation cannot be made to fit.
 const TOO_LONG: &str = "reset the session, or choose a model with a larger window";
+
+/// How often the model may correct an answer that does not fit the schema.
+const CORRECTIONS_MAX: u32 = 2;
+/// Characters of the reason why a model is not available.
+const REASON_CHARS_MAX: usize = 300;
 
 /// The state of one run.
 #[derive(Clone, Debug)]
@@ -50,6 +59,8 @@ pub struct Turn {
     streamed: String,
     /// Whether the transcript was compacted for the pending request.
     summed_up: bool,
+    /// Answers that did not fit the schema.
+    misfits: u32,
 }
 
 #[derive(Clone, Debug)]
@@ -59,7 +70,7 @@ enum TurnPhase {
     AwaitingModel,
     RunningCalls(CallBatch),
     AwaitingUser,
-    Compacting { why: CompactionReason, kept: Vec<ModelMessage> },
+    Compacting { why: CompactionReason, kept: Vec<ModelMessage>, extent: CompactionExtent },
     Stopping { batch: CallBatch, end: RunOutcome },
     Finished,
 }
@@ -92,6 +103,7 @@ impl Turn {
             guard,
             streamed: String::new(),
             summed_up: false,
+            misfits: 0,
         }
     }
 
@@ -160,7 +172,7 @@ impl Turn {
                 self.add_message(prompt, actions);
                 self.next_request(actions);
             }
-            TurnGoal::Compact => self.compact(CompactionReason::Requested, actions),
+            TurnGoal::Compact(focus) => self.compact(CompactionReason::Requested, &focus, actions),
         }
     }
 
@@ -186,7 +198,10 @@ impl Turn {
             Ok(context) => {
                 self.context = context;
                 if self.needs_compaction() {
-                    self.compact(CompactionReason::Budget, actions);
+                    self.trim_results(actions);
+                }
+                if self.needs_compaction() {
+                    self.compact(CompactionReason::Budget, "", actions);
                 } else {
                     self.ask_model(actions);
                 }
@@ -204,12 +219,33 @@ impl Turn {
         )
     }
 
+    /// Shortens results that no longer matter, before anything is summarized.
+    fn trim_results(&mut self, actions: &mut Vec<TurnAction>) {
+        let window = self.config.context_window;
+        let tools = &self.context.tools;
+        let Some(trimmed) = result_trimming::trim(&self.transcript, tools, window) else { return };
+        let result_trimming::TrimmedTranscript { messages, results, tokens } = trimmed;
+        self.transcript = messages;
+        self.meter.subtract(tokens);
+        let results = match results {
+            1 => "1 tool result".to_owned(),
+            results => format!("{results} tool results"),
+        };
+        let text = format!(
+            "the context window is nearly full; trimmed {results} that were read again or are old (about {tokens} tokens)"
+        );
+        actions.push(notice_action("compaction", text));
+        actions.push(TurnAction::StartTranscript(self.transcript.clone()));
+    }
+
     fn ask_model(&mut self, actions: &mut Vec<TurnAction>) {
         self.turns = self.turns.saturating_add(1);
         self.streamed.clear();
         self.phase = TurnPhase::AwaitingModel;
+        let output_schema = self.config.output_schema.clone();
+        let form = output_schema.as_ref().map(OutputSchema::instruction).unwrap_or_default();
         actions.push(TurnAction::AskModel(ModelRequest {
-            system: self.context.system.clone(),
+            system: format!("{}{form}", self.context.system),
             messages: transcript_repair::adapt_for_model(
                 &self.transcript,
                 self.config.takes_images,
@@ -217,6 +253,7 @@ impl Turn {
             tools: self.context.tools.definitions(),
             output_tokens_max: None,
             thinking: self.config.thinking,
+            output_schema,
         }));
     }
 
@@ -241,9 +278,25 @@ impl Turn {
                 );
                 actions.push(notice_action("retry", text));
             }
+            ModelEvent::FellBack(fallback) => self.switch_model(&fallback, actions),
             ModelEvent::Done(reply) => self.handle_reply(reply, actions),
             ModelEvent::Text(_) | ModelEvent::Thought(_) | ModelEvent::ToolUse { .. } => {}
         }
+    }
+
+    /// Another model answers from now on, with its own window and prices. The request that failed
+    /// counts.
+    fn switch_model(&mut self, fallback: &ModelFallback, actions: &mut Vec<TurnAction>) {
+        self.usage.requests = self.usage.requests.saturating_add(1);
+        let ModelFallback { from, to, error } = fallback;
+        self.config.context_window = to.context_window;
+        self.config.takes_images = to.takes_images;
+        self.config.prices = to.prices;
+        actions.push(TurnAction::Show(EventKind::ModelFallback {
+            from: from.clone(),
+            to: to.name.clone(),
+            reason: one_line(&error.message, REASON_CHARS_MAX),
+        }));
     }
 
     fn handle_reply(&mut self, reply: ModelReply, actions: &mut Vec<TurnAction>) {
@@ -251,6 +304,8 @@ impl Turn {
         let blocks = transcript_repair::drop_blank_text(reply.blocks);
         let text = join_text(&blocks);
         let says_nothing = text.trim().is_empty() && self.streamed.trim().is_empty();
+        let misfit = self.config.output_schema.as_ref();
+        let misfit = misfit.and_then(|schema| schema.parse_answer(&text).err());
         if self.streamed.is_empty() && !text.is_empty() {
             actions.push(TurnAction::Show(EventKind::Text { text: text.into_owned() }));
         }
@@ -271,6 +326,9 @@ impl Turn {
                 ModelStopReason::MaxTokens => RunOutcome::MaxTokens,
                 _ => RunOutcome::Completed,
             };
+            if let (Some(why), RunOutcome::Completed) = (&misfit, &end) {
+                return self.correct_answer(why, actions);
+            }
             if says_nothing && end == RunOutcome::Completed {
                 let text = "the model gave an empty answer; send the prompt again, or say more";
                 actions.push(notice_action("empty_answer", text.to_owned()));
@@ -285,6 +343,27 @@ impl Turn {
         batch.announce_and_start(self.config.parallel_calls_max, actions);
         self.phase = TurnPhase::RunningCalls(batch);
         self.advance(actions);
+    }
+
+    /// Asks again for an answer that fits the schema, or fails.
+    fn correct_answer(&mut self, why: &str, actions: &mut Vec<TurnAction>) {
+        self.misfits = self.misfits.saturating_add(1);
+        if self.misfits > CORRECTIONS_MAX {
+            let message = format!(
+                "the answer does not fit the schema after {CORRECTIONS_MAX} corrections: {why}; simplify the schema, or choose another model"
+            );
+            return self.finish(failed_end("output_schema", message), actions);
+        }
+        let text = format!(
+            "the answer does not fit the schema: {why}; asking again ({} of {CORRECTIONS_MAX})",
+            self.misfits
+        );
+        actions.push(notice_action("output_schema", text));
+        let correction = format!(
+            "Your answer does not fit the JSON Schema: {why}\nAnswer again with the whole JSON value, and with nothing else."
+        );
+        self.add_message(ModelMessage::user(correction), actions);
+        self.next_request(actions);
     }
 
     /// Gives each call its own id, and makes the ids in the transcript present and unique.
@@ -403,7 +482,7 @@ impl Turn {
             && self.streamed.is_empty()
             && !self.summed_up
         {
-            return self.compact(CompactionReason::Overflow, actions);
+            return self.compact(CompactionReason::Overflow, "", actions);
         }
         self.save_streamed_text(actions);
         let end = match error.kind {
@@ -415,9 +494,11 @@ impl Turn {
         self.finish(end, actions);
     }
 
-    fn compact(&mut self, why: CompactionReason, actions: &mut Vec<TurnAction>) {
+    fn compact(&mut self, why: CompactionReason, focus: &str, actions: &mut Vec<TurnAction>) {
         let window = self.config.context_window;
-        let TranscriptSplit { summed_up, kept } = compaction::split(&self.transcript, window);
+        let split = compaction::split(&self.transcript, window);
+        let extent = split.extent();
+        let TranscriptSplit { summed_up, kept } = split;
         if summed_up.is_empty() {
             return self.skip_compaction(why, actions);
         }
@@ -431,8 +512,8 @@ impl Turn {
             CompactionReason::Requested => "compacting the conversation",
         };
         actions.push(notice_action("compaction", text.to_owned()));
-        actions.push(TurnAction::Summarise(compaction::build_request(&summed_up, window)));
-        self.phase = TurnPhase::Compacting { why, kept };
+        actions.push(TurnAction::Summarise(compaction::build_request(&summed_up, window, focus)));
+        self.phase = TurnPhase::Compacting { why, kept, extent };
     }
 
     fn handle_summary(
@@ -440,10 +521,13 @@ impl Turn {
         summary: Result<TranscriptSummary, ModelError>,
         actions: &mut Vec<TurnAction>,
     ) {
-        let TurnPhase::Compacting { why, kept } = &mut self.phase else { return };
-        let (why, kept) = (*why, std::mem::take(kept));
+        let TurnPhase::Compacting { why, kept, extent } = &mut self.phase else { return };
+        let (why, kept, extent) = (*why, std::mem::take(kept), *extent);
         let (summary, plan) = match summary {
             Ok(summary) => {
+                for fallback in &summary.fallbacks {
+                    self.switch_model(fallback, actions);
+                }
                 self.add_usage(summary.usage);
                 let plan = summary.plan;
                 match compaction::accept_summary(&summary.text, summary.stop) {
@@ -455,6 +539,7 @@ impl Turn {
         };
         let tokens_before = self.context_tokens();
         let window = self.config.context_window;
+        let extent = Some(CompactionExtent { steps_kept: plan.len() as u64, ..extent });
         let plan = compaction::format_plan(&plan, window);
         self.transcript = vec![compaction::build_message(&summary, plan, kept).into()];
         self.meter.reset(&self.context, &self.transcript);
@@ -465,6 +550,7 @@ impl Turn {
             summary,
             tokens_before,
             tokens_after,
+            extent,
         }));
         match why {
             CompactionReason::Requested => self.finish(RunOutcome::Completed, actions),

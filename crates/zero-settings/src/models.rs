@@ -37,6 +37,10 @@ pub struct ModelSetting {
     pub images: Option<bool>,
     /// Prices in US dollars per million tokens.
     pub prices: Option<PriceSetting>,
+    /// Models that answer instead, in this order, when this one is rate-limited or unavailable and has
+    /// not begun to answer: keys of `models`, or `provider/model`; at most 4.
+    #[serde(default)]
+    pub fallback: Vec<String>,
 }
 
 /// Where a secret is stored. It is never part of a settings file.
@@ -87,6 +91,9 @@ pub struct AgentSetting {
     pub thinking: Option<ThinkingEffort>,
     /// Most model requests of one run.
     pub max_turns: Option<u32>,
+    /// Models that answer instead when its model is rate-limited or unavailable; those of the model
+    /// when absent. An empty list is none.
+    pub fallback: Option<Vec<String>>,
 }
 
 /// The API of a model.
@@ -139,7 +146,46 @@ pub(crate) fn find_wrong_names(value: &Value) -> Vec<(String, String)> {
         let what = format!("`models.{name}` is not a valid model name; remove the `/`");
         (join_pointer("/models", name), what)
     });
-    agents.chain(models).collect()
+    agents.chain(models).chain(find_wrong_fallbacks(value)).collect()
+}
+
+/// Most models that stand in for another one.
+const FALLBACKS_MAX: usize = 4;
+
+/// Invalid entries of `fallback`, by JSON pointer.
+fn find_wrong_fallbacks(value: &Value) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    for section in ["models", "agents"] {
+        let owners = value.get(section).and_then(Value::as_object).into_iter().flatten();
+        for (owner, setting) in owners {
+            let Some(names) = setting.get("fallback").and_then(Value::as_array) else { continue };
+            let pointer = join_pointer(&join_pointer(&format!("/{section}"), owner), "fallback");
+            if names.len() > FALLBACKS_MAX {
+                let what = format!(
+                    "`{section}.{owner}.fallback` has {} models; name at most {FALLBACKS_MAX}",
+                    names.len()
+                );
+                found.push((pointer.clone(), what));
+            }
+            for (at, name) in names.iter().enumerate() {
+                let Some(name) = name.as_str() else { continue };
+                let is_again = names.iter().take(at).any(|other| other.as_str() == Some(name));
+                let is_own = match section {
+                    "models" => name == owner,
+                    _ => setting.get("model").and_then(Value::as_str) == Some(name),
+                };
+                let why = match (name.trim().is_empty(), is_own, is_again) {
+                    (true, ..) => "names no model; remove the empty text",
+                    (_, true, _) => "names the model itself; name another one",
+                    (_, _, true) => "names a model twice; remove one",
+                    _ => continue,
+                };
+                let what = format!("`{section}.{owner}.fallback` {why}");
+                found.push((join_pointer(&pointer, &at.to_string()), what));
+            }
+        }
+    }
+    found
 }
 
 fn api_schema(_: &mut SchemaGenerator) -> Schema {

@@ -50,6 +50,10 @@ pub struct ChatSendParams {
     /// How much the run may spend; it ends when that is used up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<Budget>,
+    /// JSON Schema that the final answer must fit, of at most 64 KiB. The model may correct its answer
+    /// twice; then the run fails with `output_schema`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<Value>,
     /// The agent, if the session key does not contain one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<String>,

@@ -10,10 +10,10 @@ use zero_gateway::{AuthConfig, GatewayConfig, GatewayLimits};
 use zero_runtime::session_results;
 use zero_sandbox::StateDir;
 use zero_sandbox::folder_lease::{self, FolderLease};
-use zero_session::agent::AgentRegistry;
+use zero_session::agent::{AgentRegistry, DIRECT};
 use zero_session::budget::BudgetRules;
 use zero_session::local_event_bus::LocalEventBus;
-use zero_session::model::catalog::{self, ModelCatalog, ModelConfig};
+use zero_session::model::catalog::{self, ModelCatalog, ModelConfig, NO_MODEL_HELP};
 use zero_session::node_membership::{NodeMembership, SessionLease};
 use zero_session::sessions::{RetentionRules, SessionLimits, SessionManager, SessionManagerConfig};
 use zero_session::sqlite_store::SqliteStore;
@@ -77,10 +77,39 @@ impl AppContext {
         })
     }
 
-    /// Models from settings and environment.
+    /// Models from settings and environment. A model that stands in for another one must exist.
     fn load_models(&self, settings: &WorkspaceSettings) -> Result<ModelCatalog, UsageError> {
         let (configs, default) = self.model_configs(settings);
-        Ok(ModelCatalog::with_extra_roots(extra_roots(settings, &self.config)?, configs, default))
+        let extra_roots = extra_roots(settings, &self.config)?;
+        let models = ModelCatalog::with_extra_roots(extra_roots, configs, default);
+        let agents = models::agent_profiles(settings);
+        let of_agents = agents.iter().flat_map(|agent| {
+            let names = agent.fallback.iter().flatten();
+            names.map(|name| (format!("agents.{}", agent.id), name))
+        });
+        let of_models = models.fallbacks().flat_map(|(model, names)| {
+            names.iter().map(move |name| (format!("models.{model}"), name))
+        });
+        for (owner, name) in of_models.chain(of_agents) {
+            models.check_fallback(&owner, name).map_err(UsageError)?;
+        }
+        Ok(models)
+    }
+
+    /// Why the model that ZERO_MODEL or the settings choose cannot be used; `None` if none is chosen.
+    pub(crate) fn chosen_model_error(&self, settings: &WorkspaceSettings) -> Option<UsageError> {
+        let (origin, name) = match self.config.variable("ZERO_MODEL").map(str::trim) {
+            Some(name) if !name.is_empty() => ("ZERO_MODEL", name.to_owned()),
+            _ => ("`model` in settings", settings.default_model()?),
+        };
+        let models = match self.load_models(settings) {
+            Ok(models) => models,
+            Err(error) => return Some(error),
+        };
+        let error = models.get(Some(&name)).err()?;
+        let has_models = models.names().any(|name| name != DIRECT);
+        let advice = if has_models { String::new() } else { format!("; {NO_MODEL_HELP}") };
+        Some(UsageError(format!("{origin}: {error}{advice}")))
     }
 
     /// Model configurations, and the name of the default model.

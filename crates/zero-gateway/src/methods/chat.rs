@@ -10,6 +10,7 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use zero_core::RunId;
 use zero_core::event::{Event, EventKind, PromptAttachment, RunOutcome};
 use zero_runtime::clock::now_ms;
+use zero_session::output_schema::OutputSchema;
 use zero_session::sessions::{Prompt, PromptAuthority, SendOutcome, SlashHandling};
 use zero_session::store::RunRecord;
 use zero_wire::ErrorPayload;
@@ -135,6 +136,9 @@ fn build_prompt(params: ChatSendParams, leave: PromptAuthority) -> Result<Prompt
     };
     let budget = params.budget.unwrap_or_default();
     budget.check().map_err(|why| ErrorPayload::invalid(format!("invalid budget: {why}")))?;
+    let output_schema = params.output_schema.map(OutputSchema::new).transpose();
+    let output_schema = output_schema
+        .map_err(|why| ErrorPayload::invalid(format!("invalid outputSchema: the schema {why}")))?;
     let timeout = params.timeout_ms.filter(|millis| *millis > 0);
     Ok(Prompt {
         text,
@@ -142,6 +146,7 @@ fn build_prompt(params: ChatSendParams, leave: PromptAuthority) -> Result<Prompt
         thinking: params.thinking.as_deref().map(parse_thinking).transpose()?,
         timeout: timeout.map(|millis| Duration::from_millis(millis).min(TIMEOUT_MAX)),
         budget,
+        output_schema,
         reading,
         leave,
         ..Prompt::default()

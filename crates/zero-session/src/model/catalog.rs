@@ -17,8 +17,9 @@ use self::environment::OLLAMA;
 pub use self::environment::{default_model_name, from_environment};
 
 use crate::agent::DIRECT;
-use crate::direct_model::DirectModel;
+use crate::direct_model::{DirectModel, is_direct};
 use crate::model::anthropic::AnthropicProtocol;
+use crate::model::fallback_model::FallbackModel;
 use crate::model::gemini::GeminiProtocol;
 use crate::model::http_model::{HttpModel, SharedHttpClient};
 use crate::model::known_models::lookup_model;
@@ -40,6 +41,8 @@ pub struct ModelCatalog {
     default: Option<String>,
     /// Configuration used for other models of a provider.
     providers: BTreeMap<String, ModelConfig>,
+    /// Names of the models that stand in for a model.
+    fallbacks: BTreeMap<String, Vec<String>>,
     client: SharedHttpClient,
 }
 
@@ -81,6 +84,10 @@ impl ModelCatalog {
                 }
             }
             let name = config.name.clone();
+            match config.fallback.is_empty() {
+                true => models.fallbacks.remove(&name),
+                false => models.fallbacks.insert(name.clone(), config.fallback.clone()),
+            };
             models.by_name.insert(name, models.build(config));
         }
         models
@@ -95,6 +102,42 @@ impl ModelCatalog {
             return model.clone();
         }
         self.find_by_provider(name).unwrap_or_else(|| Err(self.unknown_model_error(name)))
+    }
+
+    /// The model with that name, or the default model, for one run. Those of `fallback`, or of its own
+    /// settings, stand in for it.
+    pub fn get_with_fallback(
+        &self,
+        name: Option<&str>,
+        fallback: Option<&[String]>,
+    ) -> Result<Arc<dyn ModelClient>, ModelError> {
+        let model = self.get(name)?;
+        let own = self.fallbacks.get(&model.info().name).map_or(&[][..], Vec::as_slice);
+        let names = fallback.unwrap_or(own).iter();
+        let others = names.filter(|name| **name != model.info().name);
+        let others = others.map(|name| self.get(Some(name))).collect::<Result<Vec<_>, _>>()?;
+        Ok(match others.is_empty() || is_direct(&*model) {
+            true => model,
+            false => Arc::new(FallbackModel::new(model, others)),
+        })
+    }
+
+    /// Fails if a model that stands in for another one does not exist or is the same. `owner` is the
+    /// setting that names it.
+    pub fn check_fallback(&self, owner: &str, name: &str) -> Result<(), String> {
+        let model = self.get(Some(name));
+        match model {
+            Ok(model) if is_direct(&*model) => {
+                Err(format!("`{owner}.fallback` names `{DIRECT}`, which is not a model"))
+            }
+            Ok(_) => Ok(()),
+            Err(error) => Err(format!("`{owner}.fallback` names `{name}`: {error}")),
+        }
+    }
+
+    /// The models with others that stand in for them, and the names of these.
+    pub fn fallbacks(&self) -> impl Iterator<Item = (&str, &[String])> {
+        self.fallbacks.iter().map(|(name, others)| (name.as_str(), others.as_slice()))
     }
 
     /// The names of the listed models.
@@ -128,6 +171,7 @@ impl ModelCatalog {
                 output_tokens_max: None,
                 takes_images: None,
                 prices: None,
+                fallback: Vec::new(),
                 ..like.clone()
             })
         })

@@ -31,6 +31,8 @@ pub struct ModelConfig {
     pub takes_images: Option<bool>,
     /// Prices, if they are not known by its name.
     pub prices: Option<TokenPrices>,
+    /// Names of the models that stand in for it when it is rate-limited or unavailable.
+    pub fallback: Vec<String>,
 }
 
 impl ModelConfig {

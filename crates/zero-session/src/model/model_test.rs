@@ -34,6 +34,7 @@ pub async fn test_model(config: ModelConfig) -> Result<(), ModelError> {
         tools: Vec::new().into(),
         output_tokens_max: Some(TOKENS_MAX),
         thinking: ThinkingEffort::Default,
+        output_schema: None,
     };
     let mut reply = model.stream(request, CancellationToken::new());
     while let Some(event) = reply.next().await {

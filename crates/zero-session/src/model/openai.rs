@@ -10,7 +10,7 @@ use crate::event::ResultContent;
 use crate::message::{MessageBlock, MessageRole, ModelMessage, ToolInput, join_lines};
 use crate::model::attempt_failure;
 use crate::model::model_config::ApiKey;
-use crate::model::{ModelError, ModelErrorKind};
+use crate::model::{ModelError, ModelErrorKind, ModelRequest};
 
 /// Maximum number of calls per reply.
 pub(crate) const CALLS_MAX: usize = 256;
@@ -49,6 +49,13 @@ impl OpenAiServer {
             }
         }
     }
+}
+
+/// The schema of the answer, in the form of OpenAI's structured output. It is not strict: strict
+/// schemas must follow further rules, and zero validates the answer itself.
+pub(crate) fn answer_format(request: &ModelRequest) -> Option<Value> {
+    let schema = request.output_schema.as_ref()?.as_object_schema()?;
+    Some(json!({"name": "answer", "schema": schema, "strict": false}))
 }
 
 /// `{base}/{path}`, with the query of the base. A base that already ends with the path is

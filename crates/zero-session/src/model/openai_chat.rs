@@ -66,6 +66,11 @@ impl ModelProtocol for OpenAiChatProtocol {
             max_completion_tokens: tokens_max.filter(|_| is_new),
             max_tokens: tokens_max.filter(|_| !is_new),
             reasoning_effort: known_models::reasoning_effort(&info.id, request.thinking),
+            // Other servers constrain the reply so that it cannot call a tool.
+            response_format: (self.server != OpenAiServer::Other || request.tools.is_empty())
+                .then(|| openai::answer_format(request))
+                .flatten()
+                .map(|format| json!({"type": "json_schema", "json_schema": format})),
         };
         to_json(&body)
     }

@@ -54,6 +54,10 @@ impl ModelProtocol for OpenAiResponsesProtocol {
         if let Some(max) = request.output_tokens_max {
             body["max_output_tokens"] = max.into();
         }
+        if let Some(mut format) = openai::answer_format(request) {
+            format["type"] = "json_schema".into();
+            body["text"] = json!({ "format": format });
+        }
         // Models without reasoning reject these fields.
         if known_models::is_openai_reasoner(&info.id) {
             body["include"] = json!(["reasoning.encrypted_content"]);

@@ -64,10 +64,10 @@ impl TextReader for ModelReader {
             let cancel = CancellationToken::new();
             let _stops = cancel.clone().drop_guard();
             let mut answer = self.model.stream(build_request(&reading), cancel);
+            let mut prices = self.model.info().prices;
             while let Some(event) = answer.next().await {
                 match event.map_err(|error| error.message)? {
                     ModelEvent::Done(reply) => {
-                        let prices = self.model.info().prices;
                         let usage = with_cost(reply.usage, prices.as_ref());
                         self.news.add_usage(TokenUsage { requests: 1, ..usage });
                         let mut text = ModelMessage::assistant(reply.blocks).text();
@@ -79,6 +79,7 @@ impl TextReader for ModelReader {
                             Ok(text)
                         };
                     }
+                    ModelEvent::FellBack(fallback) => prices = fallback.to.prices,
                     ModelEvent::Text(_)
                     | ModelEvent::Thought(_)
                     | ModelEvent::ToolUse { .. }
@@ -104,6 +105,7 @@ fn build_request(reading: &ReadingRequest) -> ModelRequest {
         tools: Arc::default(),
         output_tokens_max: Some(ANSWER_TOKENS_MAX),
         thinking: ThinkingEffort::Default,
+        output_schema: None,
     }
 }
 

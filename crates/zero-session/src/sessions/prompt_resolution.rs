@@ -30,8 +30,8 @@ const LISTING_TIMEOUT: Duration = Duration::from_secs(3);
 pub(super) enum PromptResolution {
     /// Reply with this text, without a model.
     Answer(String),
-    /// Compact the transcript.
-    Compact,
+    /// Compact the transcript; the text says what the user wants kept.
+    Compact(String),
     /// Call a tool without the model.
     Direct(String),
     /// Send this prompt to the model: the original text, or the expansion of a command.
@@ -76,7 +76,7 @@ impl SessionManagerInner {
             Some(Ok(SlashCommand::Status)) => PromptResolution::Answer(
                 self.status_text(state, record, model, catalog.as_ref()).await,
             ),
-            Some(Ok(SlashCommand::Compact)) => PromptResolution::Compact,
+            Some(Ok(SlashCommand::Compact(focus))) => PromptResolution::Compact(focus),
             Some(Ok(SlashCommand::Direct)) => PromptResolution::Direct(text.to_owned()),
             Some(Ok(SlashCommand::Init(more))) => {
                 PromptResolution::Prompt(slash_commands::init_prompt(&more))

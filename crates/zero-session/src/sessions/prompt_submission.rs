@@ -275,7 +275,7 @@ impl SessionManagerInner {
         agent: &AgentProfile,
     ) -> Result<Arc<dyn ModelClient>, SessionError> {
         let name = record.model.as_deref().or(agent.model.as_deref());
-        Ok(self.config.models.get(name)?)
+        Ok(self.config.models.get_with_fallback(name, agent.fallback.as_deref())?)
     }
 
     async fn set_title(

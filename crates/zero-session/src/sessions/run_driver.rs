@@ -706,11 +706,16 @@ fn stream_cut_error() -> ModelError {
 }
 
 async fn read_summary(mut stream: ModelStream) -> Result<TranscriptSummary, ModelError> {
+    let mut fallbacks = Vec::new();
     while let Some(event) = stream.next().await {
-        if let ModelEvent::Done(reply) = event? {
-            let ModelReply { blocks, stop, usage } = reply;
-            let text = ModelMessage::assistant(blocks).text();
-            return Ok(TranscriptSummary { text, stop, usage, plan: Vec::new() });
+        match event? {
+            ModelEvent::FellBack(fallback) => fallbacks.push(fallback),
+            ModelEvent::Done(ModelReply { blocks, stop, usage }) => {
+                let text = ModelMessage::assistant(blocks).text();
+                let plan = Vec::new();
+                return Ok(TranscriptSummary { text, stop, usage, plan, fallbacks });
+            }
+            _ => {}
         }
     }
     Err(stream_cut_error())

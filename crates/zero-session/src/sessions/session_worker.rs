@@ -253,13 +253,19 @@ impl SessionManagerInner {
             },
             slashed => slashed,
         };
+        if prompt.output_schema.is_some() && !matches!(slashed, PromptResolution::Prompt(_)) {
+            let message = "the answer to this command is not JSON; send a prompt to the model, or leave out the schema";
+            let kind = "output_schema".to_owned();
+            let end = RunOutcome::Failed { kind, message: message.to_owned() };
+            return Ok(PreparedRun::Ended(end));
+        }
         let answer = |text: &str| TurnGoal::Answer(prompts::build_message(text, &attachments));
         let (goal, model, dialect) = match slashed {
             PromptResolution::Answer(text) => {
                 outbox.push(EventKind::Text { text });
                 return Ok(PreparedRun::Ended(RunOutcome::Completed));
             }
-            PromptResolution::Compact => (TurnGoal::Compact, model?, dialect),
+            PromptResolution::Compact(focus) => (TurnGoal::Compact(focus), model?, dialect),
             PromptResolution::Prompt(text) => (answer(&text), model?, dialect),
             PromptResolution::Direct(text) => {
                 (answer(&text), Arc::new(DirectModel::new()) as _, DialectName::Canonical)
@@ -302,6 +308,7 @@ impl SessionManagerInner {
             compact_at_percent: self.config.limits.compact_at_percent,
             repeats_before_asking: self.config.limits.repeats_before_asking,
             context_tokens: record.context_tokens,
+            output_schema: prompt.output_schema.filter(|_| !is_direct(&*model)),
         };
         let turn = Box::new(Turn::new(config, messages, goal));
         Ok(PreparedRun::Turn { turn, agent, model, dialect, budget: Box::new(budget) })

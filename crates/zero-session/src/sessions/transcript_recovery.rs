@@ -247,7 +247,7 @@ mod tests {
         let with = |more: &[EventKind]| [&first[..], more].concat();
         check(&answered, &with(&[text("and")]), &["and"]);
         let (summary, tokens_before, tokens_after) = ("hm".to_owned(), 2, 1);
-        let compacted = EventKind::Compacted { summary, tokens_before, tokens_after };
+        let compacted = EventKind::Compacted { summary, tokens_before, tokens_after, extent: None };
         check(&[user("summary")], &with(std::slice::from_ref(&compacted)), &[]);
         // The new transcript uses an id again, for a call that was not announced yet.
         let again = [user("summary"), assistant("", &["a"])];

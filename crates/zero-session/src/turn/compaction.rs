@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use zero_core::text_shortening::{TextFocus, one_line, shorten_middle};
 
 use super::context_meter::message_tokens;
-use crate::event::{PlanEntry, ResultContent};
+use crate::event::{CompactionExtent, PlanEntry, ResultContent};
 use crate::message::{MessageBlock, MessageRole, ModelMessage, ToolInput};
 use crate::model::{ModelError, ModelErrorKind, ModelRequest, ModelStopReason, ThinkingEffort};
 
@@ -32,6 +32,8 @@ const SAFE_BYTES_PER_TOKEN: u64 = 2;
 const READ_BYTES_MIN: usize = 8 * 1024;
 /// Maximum size of the text, in bytes, however large the window is.
 const READ_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Most characters of what the user wants kept.
+const FOCUS_CHARS_MAX: usize = 2_000;
 /// Number of prompts kept verbatim.
 const KEPT_PROMPTS_MAX: usize = 3;
 
@@ -53,6 +55,20 @@ pub(super) struct TranscriptSplit {
     pub(super) summed_up: Vec<Arc<ModelMessage>>,
     /// The user's latest prompts, oldest first.
     pub(super) kept: Vec<ModelMessage>,
+}
+
+impl TranscriptSplit {
+    /// What is replaced and what is kept, besides the plan.
+    pub(super) fn extent(&self) -> CompactionExtent {
+        let blocks = self.summed_up.iter().flat_map(|message| &message.blocks);
+        let results = blocks.filter(|block| matches!(block, MessageBlock::ToolResult { .. }));
+        CompactionExtent {
+            messages_replaced: self.summed_up.len() as u64,
+            results_replaced: results.count() as u64,
+            prompts_kept: self.kept.len() as u64,
+            steps_kept: 0,
+        }
+    }
 }
 
 /// Splits a transcript. The latest prompts are kept verbatim, up to a quarter of the window. The last
@@ -111,8 +127,12 @@ fn is_summary(message: &ModelMessage) -> bool {
         )
 }
 
-/// The request for a summary.
-pub(super) fn build_request(messages: &[Arc<ModelMessage>], window: u64) -> ModelRequest {
+/// The request for a summary. `focus` is what the user wants kept; it may be empty.
+pub(super) fn build_request(
+    messages: &[Arc<ModelMessage>],
+    window: u64,
+    focus: &str,
+) -> ModelRequest {
     let room = window.saturating_mul(SAFE_BYTES_PER_TOKEN);
     let room = usize::try_from(room).unwrap_or(usize::MAX);
     let room =
@@ -120,13 +140,18 @@ pub(super) fn build_request(messages: &[Arc<ModelMessage>], window: u64) -> Mode
     let texts: Vec<String> = messages.iter().map(|message| render_text(message)).collect();
     let text = texts.join("\n\n");
     let text = cut_middle(&text, room);
-    let asked = format!("<conversation>\n{text}\n</conversation>\n\n{INSTRUCTION}");
+    let mut asked = format!("<conversation>\n{text}\n</conversation>\n\n{INSTRUCTION}");
+    let focus = one_line(focus, FOCUS_CHARS_MAX);
+    if !focus.is_empty() {
+        asked.push_str(&format!("\n\nThe user asks to keep in particular: {focus}"));
+    }
     ModelRequest {
         system: SYSTEM.to_owned(),
         messages: vec![ModelMessage::user(asked).into()],
         tools: Arc::default(),
         output_tokens_max: None,
         thinking: ThinkingEffort::Default,
+        output_schema: None,
     }
 }
 
@@ -351,11 +376,13 @@ mod tests {
         let request = build_request(
             &share_messages(vec![ModelMessage::user("first"), result(&long), user_message(&long)]),
             8_000,
+            "the names",
         );
         let text = request.messages[0].text();
         assert!(text.len() < 18_000, "{}", text.len());
         assert!(text.starts_with("<conversation>\nUser: first"));
         assert!(text.contains("bytes left out"), "{text}");
+        assert!(text.ends_with("\n\nThe user asks to keep in particular: the names"), "{text}");
         assert!(request.tools.is_empty());
     }
 }

@@ -53,6 +53,13 @@ impl ContextMeter {
         *self = Self { known: Some(tokens), floor: tokens };
     }
 
+    /// Accounts for content that was removed from the transcript.
+    pub(super) fn subtract(&mut self, tokens: u64) {
+        if let Some(known) = &mut self.known {
+            *known = known.saturating_sub(tokens);
+        }
+    }
+
     /// Waits with the next compaction until the conversation has grown, since one just failed.
     pub(super) fn postpone_compaction(
         &mut self,

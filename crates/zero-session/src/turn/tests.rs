@@ -28,6 +28,7 @@ fn config() -> TurnConfig {
         compact_at_percent: 80,
         repeats_before_asking: 3,
         context_tokens: None,
+        output_schema: None,
     }
 }
 
@@ -499,6 +500,7 @@ fn full_window_is_compacted_before_overflow() {
             stop: ModelStopReason::End,
             usage: TokenUsage::default(),
             plan: Vec::new(),
+            fallbacks: Vec::new(),
         }))
     };
     let mut inputs = full();
@@ -520,6 +522,7 @@ fn full_window_is_compacted_before_overflow() {
             stop,
             usage: TokenUsage::default(),
             plan: Vec::new(),
+            fallbacks: Vec::new(),
         };
         let mut inputs = full();
         inputs.push(TurnInput::Summary(Ok(bad)));
@@ -552,8 +555,108 @@ fn full_window_is_compacted_before_overflow() {
 }
 
 #[test]
+fn old_results_are_trimmed_before_anything_is_summarized() {
+    let mut history = Vec::new();
+    for id in 0..6 {
+        let (id, name) = (id.to_string(), "Read".to_owned());
+        let input = ToolInput::from(json!({"file_path": "a"}));
+        let opaque = Value::Null;
+        let used = MessageBlock::ToolUse { id: id.clone(), name: name.clone(), input, opaque };
+        let content = vec![crate::event::ResultContent::Text { text: "x".repeat(4_000) }];
+        let result = MessageBlock::ToolResult { id, name, content, is_error: false };
+        history.push(ModelMessage::assistant(vec![used]));
+        history
+            .push(ModelMessage { role: crate::message::MessageRole::User, blocks: vec![result] });
+    }
+    let run = |tokens: u64, expected: &str| {
+        let config =
+            TurnConfig { context_window: 10_000, context_tokens: Some(tokens), ..config() };
+        let goal = TurnGoal::Answer(ModelMessage::user("go on"));
+        let mut turn = Turn::new(config, history.clone(), goal);
+        turn.step(TurnInput::Begin);
+        let actions = turn.step(context_loaded());
+        let lines: Vec<String> = actions.iter().map(action_line).collect();
+        assert_eq!(lines.join(" | "), expected);
+        assert_eq!(find_flaw(&turn.transcript), None);
+    };
+    run(7_000, "ask 13");
+    run(8_500, "notice compaction | restart 13 | ask 13");
+    run(15_000, "notice compaction | restart 13 | notice compaction | summarise");
+}
+
+#[test]
+fn answer_that_does_not_fit_schema_is_corrected_twice() {
+    let schema = json!({"type": "object", "required": ["a"]});
+    let schema = crate::output_schema::OutputSchema::new(schema).unwrap();
+    let config = || TurnConfig { output_schema: Some(schema.clone()), ..config() };
+    let says = |text: &str| {
+        let usage = TokenUsage { input_tokens: 10, output_tokens: 2, ..TokenUsage::default() };
+        let (blocks, stop) = (vec![MessageBlock::text(text)], ModelStopReason::End);
+        TurnInput::Model(ModelEvent::Done(ModelReply { blocks, stop, usage }))
+    };
+    let begin = || vec![TurnInput::Begin, context_loaded()];
+    let inputs = |answers: &[&str]| {
+        let mut inputs = begin();
+        for answer in answers {
+            inputs.extend([says(answer), context_loaded()]);
+        }
+        inputs.pop();
+        inputs
+    };
+    let fits = r#"{"a": 1}"#;
+    let wrong = "text no | save 1 | usage 12 | notice output_schema | save 1 | look";
+    check_with(
+        config(),
+        inputs(&[fits]),
+        &format!("text {fits} | save 1 | usage 12 | finish completed"),
+    );
+    check_with(config(), inputs(&["no"]), wrong);
+    check_with(config(), inputs(&["no", "no"]), wrong);
+    let failed = "text no | save 1 | usage 12 | finish failed output_schema";
+    check_with(config(), inputs(&["no", "no", "no"]), failed);
+    let end = format!("text {fits} | save 1 | usage 12 | finish completed");
+    check_with(config(), inputs(&["no", fits]), &end);
+    // What the model says beside a call is no answer.
+    let mut calling = begin();
+    calling.push(reply_done("look Read:1"));
+    check_with(config(), calling, "text look | save 1 | usage 12 | started 0 Read | run 0");
+}
+
+#[test]
+fn model_that_stands_in_brings_its_window_and_prices() {
+    let prices =
+        crate::model::TokenPrices { input: 1e6, output: 0.0, cache_read: 0.0, cache_write: 0.0 };
+    let to = crate::model::ModelInfo {
+        name: "other".to_owned(),
+        id: "other".to_owned(),
+        family: String::new(),
+        context_window: 500,
+        output_tokens_max: 100,
+        takes_images: false,
+        prices: Some(prices),
+    };
+    let error = ModelError::new(ModelErrorKind::RateLimit, "too many requests");
+    let fallback = ModelFallback { from: "first".to_owned(), to, error };
+    let goal = TurnGoal::Answer(ModelMessage::user("go"));
+    let mut turn = Turn::new(config(), Vec::new(), goal);
+    turn.step(TurnInput::Begin);
+    turn.step(context_loaded());
+    let shown = turn.step(TurnInput::Model(ModelEvent::FellBack(Arc::new(fallback))));
+    let expected = EventKind::ModelFallback {
+        from: "first".to_owned(),
+        to: "other".to_owned(),
+        reason: "too many requests".to_owned(),
+    };
+    assert_eq!(shown, [TurnAction::Show(expected)]);
+    turn.step(reply_done("done"));
+    let usage = turn.usage();
+    assert_eq!((usage.requests, usage.cost_usd), (2, Some(10.0)));
+    assert_eq!(turn.config.context_window, 500);
+}
+
+#[test]
 fn user_can_request_compaction() {
-    let turn = |messages| Turn::new(config(), messages, TurnGoal::Compact);
+    let turn = |messages| Turn::new(config(), messages, TurnGoal::Compact(String::new()));
     let lines = |turn: &mut Turn, input| {
         turn.step(input).iter().map(action_line).collect::<Vec<_>>().join(" | ")
     };
@@ -568,6 +671,7 @@ fn user_can_request_compaction() {
         stop: ModelStopReason::End,
         usage: TokenUsage::default(),
         plan: Vec::new(),
+        fallbacks: Vec::new(),
     };
     assert_eq!(
         lines(&mut one.clone(), TurnInput::Summary(Ok(summary))),
@@ -578,6 +682,7 @@ fn user_can_request_compaction() {
         stop: ModelStopReason::End,
         usage: TokenUsage::default(),
         plan: Vec::new(),
+        fallbacks: Vec::new(),
     };
     assert_eq!(lines(&mut one, TurnInput::Summary(Ok(empty))), "finish failed server");
 }
@@ -626,7 +731,7 @@ fn any_input() -> impl Strategy<Value = TurnInput> {
         2 => Just(TurnInput::Guard(LoopGuardAnswer::Continue)),
         1 => Just(TurnInput::Guard(LoopGuardAnswer::Stop)),
         2 => prop::sample::select(vec!["sum", ""]).prop_map(|text| {
-            TurnInput::Summary(Ok(TranscriptSummary { text: text.into(), stop: ModelStopReason::End, usage: TokenUsage::default(), plan: Vec::new() }))
+            TurnInput::Summary(Ok(TranscriptSummary { text: text.into(), stop: ModelStopReason::End, usage: TokenUsage::default(), plan: Vec::new(), fallbacks: Vec::new() }))
         }),
         1 => Just(stop()),
     ]

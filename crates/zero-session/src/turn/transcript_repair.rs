@@ -100,7 +100,7 @@ pub(super) fn drop_blank_text(mut blocks: Vec<MessageBlock>) -> Vec<MessageBlock
 }
 
 /// Adapts messages to the model: replaces images by text if the model does not accept them.
-pub(super) fn adapt_for_model(
+pub(crate) fn adapt_for_model(
     messages: &[Arc<ModelMessage>],
     takes_images: bool,
 ) -> Vec<Arc<ModelMessage>> {

@@ -8,8 +8,10 @@ use zero_runtime::DialectName;
 use crate::event::{EventKind, PlanEntry, RunOutcome, TokenUsage};
 use crate::message::ModelMessage;
 use crate::model::{
-    ModelError, ModelEvent, ModelRequest, ModelStopReason, ThinkingEffort, TokenPrices,
+    ModelError, ModelEvent, ModelFallback, ModelRequest, ModelStopReason, ThinkingEffort,
+    TokenPrices,
 };
+use crate::output_schema::OutputSchema;
 use zero_runtime::tool_backend::{ToolBackendError, ToolList};
 
 /// Configuration of a run.
@@ -39,6 +41,8 @@ pub struct TurnConfig {
     pub repeats_before_asking: u32,
     /// Tokens of the transcript without the new prompt, if known.
     pub context_tokens: Option<u64>,
+    /// Schema that the answer must fit.
+    pub output_schema: Option<OutputSchema>,
 }
 
 /// Goal of a run.
@@ -46,8 +50,8 @@ pub struct TurnConfig {
 pub enum TurnGoal {
     /// Reply to this message.
     Answer(ModelMessage),
-    /// Only compact the transcript.
-    Compact,
+    /// Only compact the transcript. The text says what the user wants kept; it may be empty.
+    Compact(String),
 }
 
 /// An event for the run.
@@ -125,6 +129,8 @@ pub struct TranscriptSummary {
     pub usage: TokenUsage,
     /// The current plan of the session, which is not left to the summary.
     pub plan: Vec<PlanEntry>,
+    /// The models that stood in for others until it was written.
+    pub fallbacks: Vec<Arc<ModelFallback>>,
 }
 
 /// An action to perform.

@@ -125,6 +125,7 @@ impl FakeProvider {
             output_tokens_max: None,
             takes_images: None,
             prices: None,
+            fallback: Vec::new(),
         }
     }
 
@@ -321,6 +322,7 @@ fn event_line(event: &ModelEvent) -> String {
         ModelEvent::Retrying { error, attempts, .. } => {
             format!("retry {} #{attempts}", error.kind.as_str())
         }
+        ModelEvent::FellBack(fallback) => format!("fallback {}", fallback.to.name),
         ModelEvent::Done(_) => "done".to_owned(),
     }
 }

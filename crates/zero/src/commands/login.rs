@@ -259,6 +259,7 @@ fn test_model(provider: &ModelProvider, model: &str, key: Option<&str>) -> anyho
         output_tokens_max: None,
         takes_images: None,
         prices: None,
+        fallback: Vec::new(),
     };
     let runtime = small_runtime()?;
     let tested = runtime.block_on(model_test::test_model(config));

@@ -35,6 +35,7 @@ pub(crate) fn model_configs(
             output_tokens_max: setting.max_output_tokens,
             takes_images: setting.images,
             prices: setting.prices.map(to_prices),
+            fallback: setting.fallback.clone(),
         }
     };
     settings.models().map(model).collect()
@@ -51,6 +52,7 @@ pub(crate) fn agent_profiles(settings: &WorkspaceSettings) -> Vec<AgentProfile> 
         mode: setting.mode,
         thinking: setting.thinking.unwrap_or_default(),
         turns_max: setting.max_turns,
+        fallback: setting.fallback.clone(),
     };
     settings.agents().map(agent).collect()
 }

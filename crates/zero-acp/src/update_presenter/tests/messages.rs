@@ -97,8 +97,12 @@ fn entry_of_newer_version_is_shown_as_such() {
 fn notices_and_compaction_need_client_support() {
     let notice =
         |topic: &str| EventKind::Notice { topic: topic.to_owned(), text: "so\nit is".to_owned() };
-    let compacted =
-        || EventKind::Compacted { summary: "sum".to_owned(), tokens_before: 9, tokens_after: 3 };
+    let compacted = || EventKind::Compacted {
+        summary: "sum".to_owned(),
+        tokens_before: 9,
+        tokens_after: 3,
+        extent: None,
+    };
     let aside = |text: &str| {
         json!([{"sessionUpdate": "agent_thought_chunk", "messageId": "r1:notice-7",
                 "content": {"type": "text", "text": format!("[zero] {text}\n")}}])

@@ -104,6 +104,7 @@ fn model_config(
         output_tokens_max: None,
         takes_images: None,
         prices: None,
+        fallback: Vec::new(),
     }
 }
 

@@ -11,6 +11,7 @@ use crate::model::conversation::{
 };
 use crate::model::model_name::{ParsedModelName, can_be_same_model};
 use crate::model::{ModelInfo, ModelRequest, ModelToolDefinition, ThinkingEffort};
+use crate::output_schema::OutputSchema;
 
 /// Value that the API accepts in place of a signature for calls of another model.
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
@@ -33,6 +34,12 @@ pub(super) fn build_body(info: &ModelInfo, request: &ModelRequest) -> Value {
     config.insert("maxOutputTokens".into(), json!(output_tokens_max));
     if let Some(thinking) = thinking_config(info, request.thinking) {
         config.insert("thinkingConfig".into(), thinking);
+    }
+    // The API refuses both a schema and tools in most models.
+    let schema = request.output_schema.as_ref().filter(|_| request.tools.is_empty());
+    if let Some(schema) = schema.and_then(OutputSchema::as_object_schema) {
+        config.insert("responseMimeType".into(), json!("application/json"));
+        config.insert("responseJsonSchema".into(), schema.clone());
     }
     body.insert("generationConfig".into(), Value::Object(config));
     Value::Object(body)

@@ -21,6 +21,8 @@ pub(super) struct ChatRequestBody<'a> {
     pub(super) max_tokens: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) reasoning_effort: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) response_format: Option<Value>,
 }
 
 #[derive(Serialize)]

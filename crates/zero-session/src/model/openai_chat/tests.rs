@@ -77,6 +77,7 @@ fn conversation_is_encoded_portably() {
         .into(),
         output_tokens_max: Some(500),
         thinking: ThinkingEffort::High,
+        output_schema: None,
     };
     assert_eq!(
         request_body(&request),

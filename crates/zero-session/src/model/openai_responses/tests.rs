@@ -81,6 +81,7 @@ fn conversation_is_encoded_as_items() {
         .into(),
         output_tokens_max: Some(500),
         thinking: ThinkingEffort::High,
+        output_schema: None,
     };
     assert_eq!(
         request_body("gpt-5", &request),

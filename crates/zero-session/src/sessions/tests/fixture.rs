@@ -685,6 +685,7 @@ pub(crate) fn event_line(kind: &EventKind) -> String {
         EventKind::UsageReported { .. } => "usage".to_owned(),
         EventKind::Notice { topic, .. } => format!("notice {topic}"),
         EventKind::Compacted { summary, .. } => format!("compacted {summary}"),
+        EventKind::ModelFallback { from, to, .. } => format!("fallback {from} {to}"),
         EventKind::Reset { transcript } => format!("reset {transcript}"),
         EventKind::Changed { field, value } => {
             format!("{field} = {}", value.as_deref().unwrap_or("nothing"))

@@ -79,6 +79,7 @@ fn complete_request_is_encoded() {
         .into(),
         output_tokens_max: Some(1_000),
         thinking: ThinkingEffort::Off,
+        output_schema: None,
     };
     let mark = json!({"type": "ephemeral"});
     let expected = json!({

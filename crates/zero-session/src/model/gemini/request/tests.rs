@@ -62,6 +62,7 @@ fn complete_request_is_encoded() {
         .into(),
         output_tokens_max: Some(1_000),
         thinking: ThinkingEffort::Default,
+        output_schema: None,
     };
     let expected = json!({
         "systemInstruction": {"parts": [{"text": "Be brief."}]},
