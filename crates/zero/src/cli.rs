@@ -46,7 +46,7 @@ pub use self::policy::{
 };
 pub use self::ports::{PortsArgs, PortsCommand, PortsForwardArgs, PortsListArgs};
 pub use self::prune::PruneArgs;
-pub use self::run::RunArgs;
+pub use self::run::{OutputFormat, RunArgs};
 pub use self::sessions::SessionsCommand;
 pub use self::skills::SkillsArgs;
 pub use self::trust::TrustArgs;
@@ -85,6 +85,7 @@ pub enum CompletionKind {
   2    wrong usage
   3    denied
   4    `zero run`: stopped by a token or turn limit or a budget
+  5    `zero run --output-schema`: the answer does not fit the schema
   10   `zero policy`: zero would ask
   20   `zero policy`: the call would be denied
   130  `zero run`: interrupted
@@ -191,9 +192,9 @@ pub enum CliCommand {
         #[command(subcommand)]
         command: MemoryCommand,
     },
-    /// Undo a file change made by a tool
     /// List the skills that sessions in a folder can use
     Skills(SkillsArgs),
+    /// Undo a file change made by a tool
     Undo(UndoArgs),
     /// Show call counts, results and durations per tool
     Stats(StatsArgs),

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use zero_core::Budget;
 use zero_policy::PermissionMode;
 
@@ -16,11 +16,13 @@ use super::value_parsers;
   zero run \"/read README.md\"                  needs no model
   zero run \"why does the build fail?\"         needs a model: see below
   zero run --mode accept-edits --yes \"fix the typos in docs/\"
-  git diff | zero run -                       read the prompt from stdin
+  git diff | zero run \"review this\"            attach stdin to the prompt
+  zero run - < prompt.md                      read the prompt from stdin
   zero run -c \"go on\"                         continue the last session of this folder
   zero run --resume \"go on\"                   pick a session of this folder
   zero run --session bug-42 \"go on\"           continue a session, or start one with this name
-  zero run --json \"…\" | jq .                  print one JSON object per line
+  zero run --output-format json \"…\" | jq .    print one JSON object at the end
+  zero run --output-schema bugs.json \"…\"      answer with JSON that fits a schema
 
 Configure a model in settings (`models`), or set OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY
 or OLLAMA_HOST. Without a model, the agent `direct` runs prompts that start with `/` as tool
@@ -30,7 +32,8 @@ zero asks on the terminal before it does anything that needs permission. Without
 denies such calls and reports how to allow them.
 
 Exit codes: 0 answered, 1 failed, 2 wrong usage, 3 something that needs permission was denied,
-4 stopped by a token or turn limit or a budget, 130 interrupted.")]
+4 stopped by a token or turn limit or a budget, 5 the answer does not fit the schema,
+130 interrupted.")]
 pub struct RunArgs {
     /// Prompt to send, or `-` to read it from stdin
     #[arg(value_name = "PROMPT")]
@@ -48,9 +51,16 @@ pub struct RunArgs {
     /// names, and no host that nobody has seen before a command connects to it
     #[arg(long)]
     pub yes: bool,
-    /// Print each event as one JSON object per line
-    #[arg(long)]
+    /// What to print on stdout: the answer as text, one JSON object at the end, or one JSON object
+    /// per event
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
+    pub output_format: OutputFormat,
+    /// Print each event as one JSON object per line; the same as `--output-format stream-json`
+    #[arg(long, conflicts_with = "output_format")]
     pub json: bool,
+    /// File with a JSON Schema that the answer must fit; the answer is then JSON and nothing else
+    #[arg(long, value_name = "FILE")]
+    pub output_schema: Option<PathBuf>,
     /// Key or name of the session to continue [default: a new session]
     #[arg(long, value_name = "KEY", conflicts_with_all = ["continue_last", "resume"])]
     pub session: Option<String>,
@@ -92,7 +102,24 @@ pub struct RunArgs {
     pub remote: RemoteGatewayArgs,
 }
 
+/// What `zero run` prints on stdout.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum OutputFormat {
+    /// The answer
+    #[default]
+    Text,
+    /// One JSON object at the end: answer, session, outcome, usage and cost
+    Json,
+    /// One JSON object per line for each event
+    StreamJson,
+}
+
 impl RunArgs {
+    /// What to print on stdout.
+    pub(crate) fn format(&self) -> OutputFormat {
+        if self.json { OutputFormat::StreamJson } else { self.output_format }
+    }
+
     /// What the command line allows the run to spend.
     pub(crate) fn budget(&self) -> Option<Budget> {
         let seconds = self.max_time.map(|time| time.as_secs().max(1));

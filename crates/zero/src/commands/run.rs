@@ -4,6 +4,7 @@
 //! this terminal.
 
 mod open_questions;
+mod piped_input;
 mod run_printer;
 mod session_choice;
 
@@ -32,7 +33,9 @@ use zero_sandbox::ConfigFile;
 use zero_session::agent::DIRECT;
 use zero_session::approvals::StoredGrants;
 use zero_session::model::catalog::NO_MODEL_HELP;
+use zero_session::output_schema::OutputSchema;
 use zero_session::store::GrantRecord;
+use zero_settings::WorkspaceSettings;
 use zero_wire::chat::{ChatAbort, ChatAbortParams, ChatAttachment, ChatSend, ChatSendParams};
 use zero_wire::client::{GatewayClient, GatewayClientError, GatewayEvents};
 use zero_wire::sessions::{SessionsDelete, SessionsDeleteParams};
@@ -44,10 +47,11 @@ use zero_wire::zero_sessions::{
 use zero_wire::{ErrorCode, EventFrame};
 
 use self::open_questions::OpenQuestions;
-use self::run_printer::{RunDetails, RunFormat, RunPrinter};
+use self::piped_input::PipedInput;
+use self::run_printer::{RunDetails, RunPrinter};
 use self::session_choice::{is_new_session, open_session, short_name};
 use crate::AppContext;
-use crate::cli::RunArgs;
+use crate::cli::{OutputFormat, RunArgs};
 use crate::commands::tools_call::signals;
 use crate::exit::{ExitOutcome, UsageError};
 use crate::gateway_connection::CliGatewayConnection;
@@ -59,6 +63,8 @@ use crate::tool_host_factory::{TerminalBackendRequest, TerminalPromptOptions};
 const PROMPT_BYTES_MAX: u64 = 2 * 1024 * 1024;
 /// Most events that are kept while the run is being started.
 const EARLY_EVENTS_MAX: usize = 16 * 1024;
+/// Largest file with a schema, in bytes.
+const SCHEMA_FILE_BYTES_MAX: u64 = 256 * 1024;
 /// Largest image file, in bytes.
 const IMAGE_BYTES_MAX: u64 = 6 * 1024 * 1024;
 
@@ -71,6 +77,22 @@ pub(super) fn run(app: &AppContext, args: &RunArgs) -> anyhow::Result<ExitOutcom
             "the prompt is empty; pass a prompt, or `-` to read it from stdin".to_owned(),
         )
         .into());
+    }
+    let output_schema =
+        args.output_schema.as_deref().map(|file| read_schema(app, file)).transpose()?;
+    // A command takes no input.
+    let input = match args.prompt == "-" || prompt.trim_start().starts_with('/') {
+        true => PipedInput::Nothing,
+        false => PipedInput::read_stdin()?,
+    };
+    match &input {
+        PipedInput::Nothing => {}
+        PipedInput::Silent => app.terminal.print_note(
+            "stdin is an open pipe without data and was not attached; pass `< /dev/null` to not wait for it",
+        ),
+        PipedInput::Text(text) => {
+            app.terminal.print_note(&format!("attached {} bytes from stdin", text.len()));
+        }
     }
     // From here on, an interrupt cancels the run. Earlier, it ends the process, which is what a user
     // expects while typing the prompt.
@@ -96,7 +118,8 @@ pub(super) fn run(app: &AppContext, args: &RunArgs) -> anyhow::Result<ExitOutcom
             result_lifetime: connection.result_lifetime(),
             stored: None,
         };
-        run_turn(app, args, connection, prompt, images, folder, cancel)
+        let request = RunRequest { prompt, input, images, output_schema };
+        run_turn(app, args, connection, request, folder, &settings, cancel)
             .await
             .map_err(to_usage_error)
     });
@@ -117,6 +140,15 @@ fn to_usage_error(error: anyhow::Error) -> anyhow::Error {
     }
 }
 
+/// What is sent to the agent.
+struct RunRequest {
+    prompt: String,
+    /// What stdin brought besides.
+    input: PipedInput,
+    images: Vec<ChatAttachment>,
+    output_schema: Option<OutputSchema>,
+}
+
 /// Folder of the tools, and the permission mode of its settings.
 struct RunFolder {
     cwd: PathBuf,
@@ -130,15 +162,16 @@ async fn run_turn(
     app: &AppContext,
     args: &RunArgs,
     mut connection: CliGatewayConnection,
-    prompt: String,
-    images: Vec<ChatAttachment>,
+    request: RunRequest,
     mut folder: RunFolder,
+    settings: &WorkspaceSettings,
     cancel: CancellationToken,
 ) -> anyhow::Result<ExitOutcome> {
+    let RunRequest { prompt, input, images, output_schema } = request;
     let turn = PromptTurn::new(ElapsedCounter::new(&app.terminal.err));
     let asking = TerminalPromptOptions {
         yes: args.yes,
-        takes_stdin: args.prompt == "-",
+        takes_stdin: args.prompt == "-" || input != PipedInput::Nothing,
         turn: turn.clone(),
         continued: Arc::default(),
     };
@@ -153,7 +186,11 @@ async fn run_turn(
         if is_new_session(args) {
             delete_session(&connection.client, session).await;
         }
+        let is_local = connection.local_store().is_some();
         connection.close().await;
+        if let Some(error) = is_local.then(|| app.chosen_model_error(settings)).flatten() {
+            return Err(error.into());
+        }
         anyhow::bail!(NO_MODEL_HELP);
     }
     let client = connection.client.clone();
@@ -164,6 +201,7 @@ async fn run_turn(
         idempotency_key: run_id.clone(),
         attachments: images,
         budget: args.budget(),
+        output_schema: output_schema.as_ref().map(|schema| schema.as_value().clone()),
         ..ChatSendParams::default()
     };
     // While a request is not answered, events are read: the client reads no answers while its queue
@@ -176,6 +214,11 @@ async fn run_turn(
             host_tools(app, args, &client, &mut session, &asking, folder).await?;
         secrets.mask_string(&mut send.message);
         attach_mentions(app, &*backend, &mut send, &cancel).await;
+        // Last, since an `@` in it mentions nothing.
+        let mut attached = String::new();
+        input.append_to(&mut attached);
+        secrets.mask_string(&mut attached);
+        send.message.push_str(&attached);
         if cancel.is_cancelled() {
             tools.stop_all_calls();
             return Ok(None);
@@ -195,7 +238,7 @@ async fn run_turn(
             return unbegun.map(|_| ExitOutcome::Interrupted);
         }
     };
-    let form = if args.json { RunFormat::Json } else { RunFormat::Text };
+    let form = args.format();
     let counter = turn.counter().clone();
     // What a tool prints is not Markdown.
     let plain = args.plain || is_slash_command;
@@ -204,10 +247,11 @@ async fn run_turn(
         whole_output: args.verbose,
         plain,
         slash_command: is_slash_command,
+        output_schema,
     };
     let mut show = RunPrinter::new(&app.terminal, form, details, counter);
     // Nothing is written over a question. What a script reads from stdout goes on.
-    let waits_for_answers = form == RunFormat::Text || app.terminal.out.is_terminal();
+    let waits_for_answers = form == OutputFormat::Text || app.terminal.out.is_terminal();
     let mut held: VecDeque<Event> = VecDeque::new();
     let mut questions = OpenQuestions::default();
     let mut stopping = false;
@@ -286,8 +330,12 @@ async fn run_turn(
             break exit;
         }
     };
+    if form == OutputFormat::Json {
+        show.print_result(&session.session_key, &run_id, exit)?;
+    }
     // Not needed if the user named the session, or if a script reads stderr and the run succeeded.
-    let is_needed = app.terminal.err.is_terminal() || args.json || exit != ExitOutcome::Ok;
+    let is_needed =
+        app.terminal.err.is_terminal() || form != OutputFormat::Text || exit != ExitOutcome::Ok;
     if is_new_session(args) && is_needed {
         let again = follow_up_command(args, "run --session", short_name(&session.session_key));
         app.terminal.print_note(&format!("to continue this session, run `{again} PROMPT`"));
@@ -545,6 +593,18 @@ fn read_prompt(args: &RunArgs) -> anyhow::Result<String> {
     let text = String::from_utf8(bytes)
         .map_err(|_| UsageError("the prompt on stdin is not valid UTF-8".to_owned()))?;
     Ok(text)
+}
+
+/// Reads the schema of the answer. What is wrong with it is found before anything is sent.
+fn read_schema(app: &AppContext, file: &Path) -> anyhow::Result<OutputSchema> {
+    let shown = file.display();
+    let wrong = |why: String| UsageError(format!("`{shown}`: {why}"));
+    let bytes = ConfigFile::Own(app.config.cwd()?.join(file)).read(SCHEMA_FILE_BYTES_MAX);
+    let bytes = bytes.map_err(|error| wrong(format!("could not read the schema: {error}")))?;
+    let bytes = bytes.ok_or_else(|| wrong("there is no such file".to_owned()))?;
+    let schema = serde_json::from_slice(&bytes)
+        .map_err(|error| wrong(format!("the schema is not JSON: {error}")))?;
+    Ok(OutputSchema::new(schema).map_err(|why| wrong(format!("the schema {why}")))?)
 }
 
 /// Reads an image file as an attachment.

@@ -38,12 +38,13 @@ mod ports;
 mod process_cleanup;
 mod run;
 mod sandbox_settings;
+mod scripts;
 mod secret_files;
 mod secret_leaks;
 mod secret_values;
 mod sessions;
-mod stdio_process;
 mod skills;
+mod stdio_process;
 #[cfg(feature = "telemetry")]
 mod telemetry;
 mod terminal;

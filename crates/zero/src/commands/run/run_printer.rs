@@ -1,21 +1,27 @@
 //! Prints the events of a run, as text or as JSON lines.
 //!
 //! In text form, only the answer goes to stdout, so that `zero run … > answer.md` stores the answer.
-//! Calls, diffs and notices go to stderr. In JSON form, every ledger entry is one line on stdout.
+//! Calls, diffs and notices go to stderr. As a stream, every ledger entry is one line on stdout; as
+//! JSON, there is one object at the end.
 
 use std::collections::HashMap;
 use std::io;
 
 use anstyle::Style;
-use serde_json::Value;
-use zero_core::event::{Event, EventKind, ResultContent, RunOutcome, TokenUsage, ToolCallStatus};
+use serde_json::{Value, json};
+use zero_core::event::{
+    Event, EventKind, ResultContent, RunOutcome, TokenUsage, ToolCallStatus, describe_compaction,
+    describe_fallback,
+};
 use zero_core::{ResultDisplay, ToolKind, ToolOutcome};
 
 use zero_runtime::dialect::render_plain;
 use zero_runtime::redaction;
 use zero_session::agent::DIRECT;
+use zero_session::output_schema::OutputSchema;
 
 use crate::approval::error_for_user;
+use crate::cli::OutputFormat;
 use crate::exit::ExitOutcome;
 use crate::plan_steps::render_step;
 use crate::terminal::markdown::MarkdownStream;
@@ -34,17 +40,8 @@ const DIFF_LINES_MAX: usize = 60;
 /// Lines shown of a web request; the tool's own limit.
 const SENT_LINES_MAX: usize = 200;
 
-/// Output format of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum RunFormat {
-    /// Text for the terminal.
-    Text,
-    /// One JSON object per line.
-    Json,
-}
-
 /// What is shown besides the usual.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct RunDetails {
     /// The model's thinking.
     pub(super) thoughts: bool,
@@ -54,12 +51,14 @@ pub(super) struct RunDetails {
     pub(super) plain: bool,
     /// Whether the prompt is a slash command, which may call a tool without the model.
     pub(super) slash_command: bool,
+    /// Schema that the answer fits. It is printed once it is complete.
+    pub(super) output_schema: Option<OutputSchema>,
 }
 
 /// Prints the events of one run and determines the exit code.
 pub(super) struct RunPrinter {
     terminal: Terminal,
-    form: RunFormat,
+    form: OutputFormat,
     details: RunDetails,
     counter: ElapsedCounter,
     /// Renders the answer, on a terminal.
@@ -84,6 +83,11 @@ pub(super) struct RunPrinter {
     held_output: Option<String>,
     /// Error of the last failed call, if it was shown completely.
     shown_error: Option<String>,
+    /// What the model wrote after its last call.
+    answer: String,
+    agent: String,
+    model: String,
+    end: Option<(RunOutcome, TokenUsage)>,
 }
 
 /// A call that has not ended.
@@ -119,7 +123,7 @@ fn describe_request(name: &str, input: &Value) -> Option<String> {
 impl RunPrinter {
     pub(super) fn new(
         terminal: &Terminal,
-        form: RunFormat,
+        form: OutputFormat,
         details: RunDetails,
         counter: ElapsedCounter,
     ) -> Self {
@@ -141,6 +145,10 @@ impl RunPrinter {
             direct_answer: None,
             held_output: None,
             shown_error: None,
+            answer: String::new(),
+            agent: String::new(),
+            model: String::new(),
+            end: None,
         }
     }
 
@@ -148,16 +156,18 @@ impl RunPrinter {
     pub(super) fn finish_interrupted(&mut self) -> io::Result<()> {
         self.counter.stop();
         match self.form {
-            RunFormat::Json => Ok(()),
-            RunFormat::Text => self.close_line(),
+            OutputFormat::Json | OutputFormat::StreamJson => Ok(()),
+            OutputFormat::Text => self.close_line(),
         }
     }
 
     /// Prints an event. Returns the exit code if it ends the run.
     pub(super) fn print_event(&mut self, event: &Event) -> io::Result<Option<ExitOutcome>> {
         match &event.kind {
-            EventKind::RunStarted { model, .. } => {
+            EventKind::RunStarted { model, agent } => {
                 self.is_direct = model == DIRECT;
+                self.model.clone_from(model);
+                self.agent.clone_from(agent);
                 if self.is_direct {
                     // The output of a tool is not Markdown.
                     self.markdown = None;
@@ -170,8 +180,14 @@ impl RunPrinter {
                 self.command_failed |= failed_exit_code(outcome).is_some();
                 self.direct_answer = self.details.slash_command.then(|| join_text(outcome));
             }
+            EventKind::ToolStarted { .. } => self.answer.clear(),
+            EventKind::ModelFallback { to, .. } => self.model.clone_from(to),
+            // The model writes its answer again.
+            EventKind::Notice { topic, .. } if topic == "output_schema" => self.answer.clear(),
+            EventKind::RunEnded { end, usage } => self.end = Some((end.clone(), *usage)),
             // The answer equals the call's error or output: a slash command bypassed the model.
             EventKind::Text { text } => {
+                self.answer.push_str(text);
                 let answers = [&self.shown_error, &self.direct_answer];
                 self.is_direct |= answers.into_iter().any(|answer| answer.as_ref() == Some(text));
             }
@@ -182,8 +198,9 @@ impl RunPrinter {
             self.terminal.err.write(&shown)?;
         }
         match self.form {
-            RunFormat::Json => self.terminal.out.write_json_line(event)?,
-            RunFormat::Text => self.print_text(&event.kind)?,
+            OutputFormat::StreamJson => self.terminal.out.write_json_line(event)?,
+            OutputFormat::Json => {}
+            OutputFormat::Text => self.print_text(&event.kind)?,
         }
         Ok(match &event.kind {
             EventKind::RunEnded { end, .. } => Some(self.exit_outcome(end)),
@@ -198,6 +215,8 @@ impl RunPrinter {
             EventKind::Text { text } if self.shown_error.as_ref() == Some(text) => {
                 self.counter.stop()
             }
+            // Printed at the end, when it fits the schema.
+            EventKind::Text { .. } if self.details.output_schema.is_some() => {}
             EventKind::Text { text } => {
                 if std::mem::take(&mut self.was_thinking) {
                     self.close_line()?;
@@ -249,6 +268,18 @@ impl RunPrinter {
                 self.close_line()?;
                 self.terminal.print_note(text);
             }
+            EventKind::ModelFallback { from, to, reason } => {
+                self.counter.stop();
+                self.close_line()?;
+                self.terminal.print_note(&describe_fallback(from, to, reason));
+                self.counter.start("thinking");
+            }
+            EventKind::Compacted { tokens_before, tokens_after, extent, .. } => {
+                self.counter.stop();
+                self.close_line()?;
+                let text = describe_compaction(*tokens_before, *tokens_after, *extent);
+                self.terminal.print_note(&text);
+            }
             EventKind::Opaque(opaque) => {
                 self.counter.stop();
                 self.close_line()?;
@@ -257,6 +288,9 @@ impl RunPrinter {
             EventKind::RunEnded { end, usage } => {
                 self.counter.stop();
                 self.close_line()?;
+                if let (Some(Ok(value)), RunOutcome::Completed) = (self.parse_answer(), end) {
+                    self.terminal.out.write_json_line(&value)?;
+                }
                 self.print_run_end(end, usage)?;
             }
             _ => {}
@@ -407,11 +441,49 @@ impl RunPrinter {
             return Ok(());
         }
         let cost = usage.cost_usd.map(|cost| format!(", ${cost:.4}")).unwrap_or_default();
+        let cached = match usage.cache_read_tokens.saturating_mul(100) / usage.input_tokens.max(1) {
+            0 => String::new(),
+            percent => format!(" ({percent} % from the cache)"),
+        };
         let text = format!(
-            "{} input tokens, {} output tokens{cost}\n",
+            "{} input tokens{cached}, {} output tokens{cost}\n",
             usage.input_tokens, usage.output_tokens
         );
         self.terminal.err.write(&self.terminal.err.paint(FAINT, &text))
+    }
+
+    /// The value of the answer, if it must fit a schema.
+    fn parse_answer(&self) -> Option<Result<Value, String>> {
+        Some(self.details.output_schema.as_ref()?.parse_answer(&self.answer))
+    }
+
+    /// Prints the result of the run as one JSON object.
+    pub(super) fn print_result(
+        &self,
+        session: &str,
+        run: &str,
+        exit: ExitOutcome,
+    ) -> io::Result<()> {
+        let (outcome, usage) = match &self.end {
+            Some((end, usage)) => (serde_json::to_value(end).unwrap_or_default(), *usage),
+            None => (Value::Null, TokenUsage::default()),
+        };
+        let mut result = json!({
+            "type": "result",
+            "answer": self.answer,
+            "session": session,
+            "run": run,
+            "agent": self.agent,
+            "model": self.model,
+            "outcome": outcome,
+            "exit_code": exit.code(),
+            "usage": usage,
+            "cost_usd": usage.cost_usd,
+        });
+        if let (Some(answer), ExitOutcome::Ok | ExitOutcome::Denied) = (self.parse_answer(), exit) {
+            result["output"] = answer.unwrap_or_default();
+        }
+        self.terminal.out.write_json_line(&result)
     }
 
     /// Writes a piece of the answer, or as much of it as can be rendered.
@@ -459,6 +531,9 @@ impl RunPrinter {
 
     fn exit_outcome(&self, end: &RunOutcome) -> ExitOutcome {
         match end {
+            RunOutcome::Completed if matches!(self.parse_answer(), Some(Err(_))) => {
+                ExitOutcome::Misfit
+            }
             RunOutcome::Completed if self.denied => ExitOutcome::Denied,
             RunOutcome::Completed if self.is_direct && (self.failed || self.command_failed) => {
                 ExitOutcome::Error
@@ -468,6 +543,7 @@ impl RunPrinter {
                 ExitOutcome::Limit
             }
             RunOutcome::Aborted { by } if by == "rpc" => ExitOutcome::Interrupted,
+            RunOutcome::Failed { kind, .. } if kind == "output_schema" => ExitOutcome::Misfit,
             _ => ExitOutcome::Error,
         }
     }
@@ -550,7 +626,7 @@ mod tests {
         let terminal = Terminal::for_test();
         let mut show = RunPrinter::new(
             &terminal,
-            RunFormat::Text,
+            OutputFormat::Text,
             details,
             ElapsedCounter::new(&terminal.err),
         );
@@ -738,7 +814,7 @@ mod tests {
         check_events(make_events(), ExitOutcome::Ok, "", &cut);
         let details = RunDetails { whole_output: true, ..RunDetails::default() };
         let whole = format!("● seq\n{}", lines(1));
-        check_detailed_events(details, make_events(), ExitOutcome::Ok, "", &whole);
+        check_detailed_events(details.clone(), make_events(), ExitOutcome::Ok, "", &whole);
     }
 
     #[test]
@@ -770,11 +846,29 @@ mod tests {
         };
         let details = RunDetails { slash_command: true, ..RunDetails::default() };
         let (called, failed) = ("● Run `x`\n", "✗ Run `x` (exit code 3)\n");
-        check_detailed_events(details, make_events("", 0), ExitOutcome::Ok, "out\n", called);
-        check_detailed_events(details, make_events("", 3), ExitOutcome::Error, "out\n", failed);
+        check_detailed_events(
+            details.clone(),
+            make_events("", 0),
+            ExitOutcome::Ok,
+            "out\n",
+            called,
+        );
+        check_detailed_events(
+            details.clone(),
+            make_events("", 3),
+            ExitOutcome::Error,
+            "out\n",
+            failed,
+        );
         // A stored prompt of the user, which the model answers.
         let shown = format!("{called}  out\n");
-        check_detailed_events(details, make_events("Well.", 0), ExitOutcome::Ok, "Well.\n", &shown);
+        check_detailed_events(
+            details.clone(),
+            make_events("Well.", 0),
+            ExitOutcome::Ok,
+            "Well.\n",
+            &shown,
+        );
     }
 
     #[test]
@@ -813,7 +907,7 @@ mod tests {
             terminal.out = terminal.out.with_columns(80);
             let details = RunDetails { plain, ..RunDetails::default() };
             let counter = ElapsedCounter::new(&terminal.err);
-            let mut printer = RunPrinter::new(&terminal, RunFormat::Text, details, counter);
+            let mut printer = RunPrinter::new(&terminal, OutputFormat::Text, details, counter);
             let started =
                 EventKind::RunStarted { agent: "main".to_owned(), model: model.to_owned() };
             printer.print_event(&make_event(started)).unwrap();
