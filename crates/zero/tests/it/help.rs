@@ -54,6 +54,7 @@ fn help_lists_commands() {
       tools        List, describe, call, serve and check tools
       mcp          Serve zero's tools over MCP, or manage the MCP servers that zero uses
       memory       List, add, edit and remove the notes that sessions start with
+      skills       List the skills that sessions in a folder can use
       undo         Undo a file change made by a tool
       stats        Show call counts, results and durations per tool
       usage        Show what runs used: tokens, requests, calls, time and cost
@@ -79,6 +80,7 @@ fn help_lists_commands() {
       2    wrong usage
       3    denied
       4    `zero run`: stopped by a token or turn limit or a budget
+      5    `zero run --output-schema`: the answer does not fit the schema
       10   `zero policy`: zero would ask
       20   `zero policy`: the call would be denied
       130  `zero run`: interrupted

@@ -24,7 +24,7 @@ fn pipe_is_attached_to_prompt() {
     let (zero, model) = program_with_model();
     let seen = zero.run_with_input(&["run", "review this"], "@@ -1 +1 @@\n-a\n+b @hello.txt\n");
     assert!(seen.starts_with("exit 0\n"), "{seen}");
-    assert!(seen.contains("note: attached 31 bytes from stdin"), "{seen}");
+    assert!(seen.contains("note: attached 29 bytes from stdin"), "{seen}");
     let prompt = last_prompt(&model);
     assert!(prompt.starts_with("review this\n\nInput from stdin"), "{prompt}");
     assert!(prompt.contains("\n+b @hello.txt\n"), "{prompt}");
