@@ -402,7 +402,10 @@ impl ToolHost {
         };
         let (connections, questions) = connecting.open_questions().unzip();
         let hidden_secrets = leave.hidden_secrets;
+        let opened = judged.repositories.iter().cloned();
+        let writable = commands.launcher.writable.iter().cloned().chain(opened).collect();
         let launcher = CommandLauncher {
+            writable,
             limits,
             hosts,
             connections,
