@@ -2,6 +2,7 @@
 
     work.py ZERO [PROJECT…]
     WORK_RULES="WebFetch(domain:…) …" work.py ZERO [PROJECT…]
+    WORK_REGISTRIES="HOST …" work.py ZERO mcp-npm mcp-pypi
     WORK_LONG=1 work.py ZERO
 
 A model that follows a script makes the calls of a project through the real `zero run`: once in a
@@ -61,6 +62,8 @@ class Project:
     is_long: bool = False
     # Settings that it needs besides a model.
     settings: dict = field(default_factory=dict)
+    # A command of zero that the user runs before, if there is one.
+    before: str = ""
     # The same work outside, where it has other commands.
     outside: list = None
 
@@ -187,6 +190,8 @@ def mcp_call(name, command, args, tool, arguments):
         [(f"everyday__{tool}", arguments)],
         needs=[command],
         settings={"mcpServers": {"everyday": server}},
+        # It downloads the server and lists its tools.
+        before="mcp status",
         # Outside, the client is missing, and the download is what takes time.
         outside=[bash(f"{command} {' '.join(args)} </dev/null")],
     )
@@ -404,7 +409,8 @@ class Place:
 
     def capture(self, *command):
         ran = subprocess.run(command, cwd=self.work, env=self.environment, capture_output=True, text=True,
-                             stdin=subprocess.DEVNULL, timeout=60, check=False, **self.identity)
+                             stdin=subprocess.DEVNULL, timeout=COMMAND_TIME_MAX, check=False,
+                             **self.identity)
         return ran.stdout
 
     def settings(self, model_url, allowed, registries=None):
@@ -463,10 +469,11 @@ async def work_in_terminal(zero, project):
     place = Place(project)
     model = ScriptedWorker(zero, place, project.calls)
     await model.start()
-    place.settings(model.url, [])
+    place.settings(model.url, [], registry_hosts(project))
     socket = str(place.root / "tmux")
     end = place.root / "ended"
-    command = f"'{zero}' run --mode accept-edits 'Do it.'; echo $? > '{end}'; sleep 1000"
+    before = f"'{zero}' {project.before}; " if project.before else ""
+    command = f"{before}'{zero}' run --mode accept-edits 'Do it.'; echo $? > '{end}'; sleep 1000"
     begin = ["new-session", "-d", "-x", str(COLUMNS), "-y", str(ROWS), command]
     tmux(socket, place, *begin)
     questions, asked, waited = 0, "", 0.0
@@ -518,6 +525,8 @@ async def work_headless(zero, project):
         allowed += json.loads(checked).get("grants", [])
     place.settings(model.url, sorted(set(allowed)), registries=registry_hosts(project))
     began = time.monotonic()
+    if project.before:
+        await asyncio.to_thread(place.capture, zero, *project.before.split())
     process = await asyncio.create_subprocess_exec(
         zero, "run", "--mode", "accept-edits", "Do it.", cwd=place.work, env=place.environment,
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **place.identity)
@@ -529,10 +538,8 @@ async def work_headless(zero, project):
 
 
 def registry_hosts(project):
-    """The hosts that somebody would let the servers of a project reach."""
-    commands = [server["command"] for server in project.settings.get("mcpServers", {}).values()]
-    known = {"npx": ["registry.npmjs.org"], "uvx": ["pypi.org", "files.pythonhosted.org"]}
-    return [host for command in commands for host in known[command]]
+    """The hosts that somebody lets the servers of a project reach."""
+    return os.environ.get("WORK_REGISTRIES", "").split() if project.settings else []
 
 
 def find_other_user():

@@ -218,6 +218,8 @@ impl ServiceHost {
         let launcher = launcher
             .with_access(request.access, writable)
             .with_configured_program(&self.workspace, &execution);
+        let connections = service_download::refuse_by_name(request);
+        let launcher = CommandLauncher { connections, ..launcher };
         let ready = launcher.prepare(&self.workspace, &execution, StreamMode::Pipes)?;
         let sight = HiddenFiles::new(Arc::clone(self), ready.masked_paths());
         let running = ready.spawn_single()?;

@@ -1,23 +1,50 @@
 //! Services that download themselves when they start, by `npx` or `uvx`.
 //!
 //! Like a command that downloads packages, such a service reaches its registry only if somebody allowed
-//! exactly that. Nobody can be asked when a service starts, so one whose registry is closed is refused
-//! at once, with the hosts: it would otherwise try for a minute and say less.
+//! exactly that. Nobody can be asked when a service starts, so one whose configured registry is closed is
+//! refused at once, with the hosts: it would otherwise try for a minute and say less. The default
+//! registry of a program is not known here. If nothing is configured, the service starts with a proxy
+//! that refuses it, so that the refusal names the host and the rule.
 
 use std::path::Path;
+use std::sync::Arc;
 
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
 use zero_core::{ErrorReason, ErrorType, ToolError};
 use zero_policy::{HostName, PackageDownload};
 
 use super::service_request::ServiceRequest;
+use crate::egress::{ConnectionAnswer, ConnectionApprover, ConnectionQuestion, HeldConnections};
 use crate::launcher::LaunchAccess;
 use crate::local_machine::package_registries;
 
 /// Parts of the names of variables that name a registry, in lower case.
 const REGISTRY_VARIABLES: &[&str] = &["npm_config_registry", "_index", "index_url"];
 
-/// The hosts from which a service downloads itself: those that its options, its variables and the
-/// configuration name, or else the default ones of its package manager. None if it does not.
+/// Answers for nobody: connections to hosts that are not allowed are refused, and noted.
+struct AbsentApprover;
+
+impl ConnectionApprover for AbsentApprover {
+    fn is_open(&self) -> bool {
+        false
+    }
+
+    fn ask(&self, question: ConnectionQuestion) -> BoxFuture<'static, ConnectionAnswer> {
+        std::future::ready(ConnectionAnswer::unasked(question.refusal)).boxed()
+    }
+}
+
+/// What makes the proxy refuse the registry of a service that downloads itself by name, even if no host
+/// is allowed at all.
+pub(super) fn refuse_by_name(request: &ServiceRequest) -> Option<Arc<HeldConnections>> {
+    let is_download = request.access == LaunchAccess::AsCommands
+        && PackageDownload::from_runner(&request.words).is_some();
+    is_download.then(|| Arc::new(HeldConnections::new(Arc::new(AbsentApprover))))
+}
+
+/// The hosts from which a service downloads itself, as its options, its variables or else the
+/// configuration name them. None if it does not, or if nothing names them.
 pub(super) fn list_hosts(
     request: &ServiceRequest,
     folder: &Path,
@@ -43,10 +70,6 @@ pub(super) fn list_hosts(
     }
     if hosts.is_empty() {
         hosts = package_registries::find_hosts(download.manager, folder, home);
-    }
-    if hosts.is_empty() {
-        let defaults = download.manager.default_hosts().iter();
-        hosts.extend(defaults.filter_map(|host| HostName::from_host(host).ok()));
     }
     hosts
 }
@@ -89,15 +112,19 @@ mod tests {
             let hosts: Vec<String> = hosts.iter().map(ToString::to_string).collect();
             assert_eq!(hosts, expected, "{line}");
         };
-        check("npx -y some-server", &[], &["registry.npmjs.org"]);
-        check("/usr/bin/uvx some-server --flag", &[], &["pypi.org", "files.pythonhosted.org"]);
-        check("uv tool run some-server", &[], &["pypi.org", "files.pythonhosted.org"]);
+        check("npx -y some-server", &[], &[]);
+        check("/usr/bin/uvx -i https://a.test/simple some-server --flag", &[], &["a.test"]);
+        check("uv tool run --index https://a.test/simple some-server", &[], &["a.test"]);
         check("npx --registry https://a.test/npm some-server", &[], &["a.test"]);
         check("npx x", &[("NPM_CONFIG_REGISTRY", "https://b.test")], &["b.test"]);
         check("uvx x", &[("UV_DEFAULT_INDEX", "https://b.test/simple")], &["b.test"]);
-        for other in
-            ["npx --no-install x", "uvx --offline x", "node server.js", "npm start", "uv run x"]
-        {
+        for other in [
+            "npx --no-install --registry https://a.test x",
+            "uvx --offline -i https://a.test x",
+            "node server.js",
+            "npm start",
+            "uv run x",
+        ] {
             check(other, &[], &[]);
         }
         std::fs::write(home.path().join(".npmrc"), "registry=https://c.test/\n").unwrap();

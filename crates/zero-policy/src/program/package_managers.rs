@@ -63,17 +63,6 @@ impl PackageDownload {
     }
 }
 
-impl PackageManager {
-    /// The hosts that it uses if nothing is configured, as far as they are known.
-    pub fn default_hosts(self) -> &'static [&'static str] {
-        match self {
-            Self::Npm => &["registry.npmjs.org"],
-            Self::Pip | Self::Uv => &["pypi.org", "files.pythonhosted.org"],
-            Self::Cargo | Self::Go | Self::Maven | Self::Gem | Self::Apt => &[],
-        }
-    }
-}
-
 struct ManagerForms {
     manager: PackageManager,
     programs: &'static [&'static str],
