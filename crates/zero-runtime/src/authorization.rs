@@ -89,7 +89,7 @@ impl CommandEdit {
 /// How the question whether a call may run ended, if nothing denied it.
 pub(crate) enum AuthorizationOutcome {
     /// The call may run.
-    Authorized(CallAuthorization),
+    Authorized(Box<CallAuthorization>),
     /// The user wants this command to be judged instead.
     CommandEdited(String),
 }
@@ -223,7 +223,8 @@ impl ToolHost {
         if decision.verdict == Verdict::Allow {
             check()?;
             let authorization = CallAuthorization::from_decision(decision, false);
-            return Ok(Authorized(CallAuthorization { hidden_secrets, ..authorization }));
+            let authorization = CallAuthorization { hidden_secrets, ..authorization };
+            return Ok(Authorized(Box::new(authorization)));
         }
         let title =
             format_title(&asked, find_decisive_path(&asked, &decision).map(|(path, _)| path));
@@ -342,10 +343,8 @@ impl ToolHost {
             if !may_look {
                 check()?;
             }
-            return Ok(Authorized(CallAuthorization::from_decision(
-                decision,
-                approver.is_person(),
-            )));
+            let authorization = CallAuthorization::from_decision(decision, approver.is_person());
+            return Ok(Authorized(Box::new(authorization)));
         }
         let message = match rejection.filter(|message| !message.is_empty()) {
             Some(said) => format!("{title}: {REJECTED_WITH_MESSAGE}{said}"),

@@ -364,7 +364,7 @@ impl ToolHost {
         let cx = context(None, commands.clone());
         let asked = planned.authorization_request(spec, verdict);
         let leave = match self.authorize(session, asked, &cx, cancel, record).await? {
-            AuthorizationOutcome::Authorized(leave) => leave,
+            AuthorizationOutcome::Authorized(leave) => *leave,
             AuthorizationOutcome::CommandEdited(command) => {
                 return Ok(CallStep::CommandEdited { command, input: None });
             }
