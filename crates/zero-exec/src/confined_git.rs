@@ -16,7 +16,7 @@ use zero_sandbox::running_command::KillReason;
 use zero_sandbox::spawner::{CommandStdio, SpawnSpec, Spawner};
 use zero_sandbox::{CommandSpec, FileType, NetworkAccess, SandboxProfile, path_survey};
 
-use crate::git_facts::StagedFile;
+use crate::git_facts::{self, StagedFile};
 
 /// How long git may take.
 const TIME_MAX: Duration = Duration::from_secs(10);
@@ -73,7 +73,7 @@ impl ConfinedGit {
         let tree = format!("{commit}^{{tree}}");
         let args = ["diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev"];
         let args = [&args[..], &["--diff-filter=AMT", &base, &tree]].concat();
-        parse_raw_diff(&self.run(git, Path::new("/"), &args, &[])?)
+        parse_raw_diff(&self.run(git, None, &args, &[])?)
     }
 
     /// Whether a commit is part of the history of these, as far as git tells.
@@ -81,7 +81,7 @@ impl ConfinedGit {
         let not: String = known.iter().map(|tip| format!("^{tip}\n")).collect();
         let input = format!("{commit}\n{not}");
         let args = ["rev-list", "--max-count=1", "--ignore-missing", "--stdin"];
-        let new = self.run(git, Path::new("/"), &args, input.as_bytes());
+        let new = self.run(git, None, &args, input.as_bytes());
         new.is_some_and(|new| new.is_empty())
     }
 
@@ -107,19 +107,27 @@ impl ConfinedGit {
             input.extend_from_slice(path.as_os_str().as_bytes());
             input.push(b'\n');
         }
-        let output = self.run(git, folder, &["hash-object", "--stdin-paths"], &input);
+        let output = self.run(git, Some(folder), &["hash-object", "--stdin-paths"], &input);
         let output = String::from_utf8(output.unwrap_or_default()).unwrap_or_default();
         paths.into_iter().cloned().zip(output.lines().map(str::to_owned)).collect()
     }
 
-    /// Runs git and returns its output; `None` if it fails or says too much.
-    fn run(&self, git: &Path, folder: &Path, args: &[&str], input: &[u8]) -> Option<Vec<u8>> {
+    /// Runs git, in a working folder if its command needs one, and returns its output; `None` if it
+    /// fails or says too much.
+    fn run(
+        &self,
+        git: &Path,
+        work_tree: Option<&Path>,
+        args: &[&str],
+        input: &[u8],
+    ) -> Option<Vec<u8>> {
         let profile = self.profile.clone()?;
         if input.len() > INPUT_BYTES_MAX {
             return None;
         }
         let mut words: Vec<OsString> = vec!["--no-replace-objects".into(), "--git-dir".into()];
-        words.extend([git.into(), "--work-tree".into(), folder.into()]);
+        let no_files = Path::new("/");
+        words.extend([git.into(), "--work-tree".into(), work_tree.unwrap_or(no_files).into()]);
         words.extend(
             ["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"].map(Into::into),
         );
@@ -127,6 +135,13 @@ impl ConfinedGit {
         let path = ("PATH", self.search_path.as_str());
         let environment = ENVIRONMENT.iter().copied().chain([path]);
         let environment = environment.map(|(name, value)| (name.into(), value.into()));
+        // A sandbox has a `/tmp` of its own. Of the host's, it shows the folder in which it starts.
+        let common = git_facts::find_common_folder(git);
+        let folder = match work_tree {
+            Some(folder) => folder,
+            None if git.starts_with(&common) => &common,
+            None => git,
+        };
         let command = CommandSpec {
             program: "git".into(),
             args: words,

@@ -34,7 +34,7 @@ use crate::output_feed::{self, FeedRemainder, OutputFeed};
 use crate::output_tail::{self, OutputTail};
 use crate::sandbox_diagnosis;
 use crate::sandbox_diagnosis::LaunchFacts;
-use crate::session_commands::ShellEndFolder;
+use crate::session_commands::{FailureEvidence, ShellEndFolder};
 use crate::shell::LastFolderFile;
 use crate::spill_file::SpillFile;
 use crate::spill_folder::SpillFolder;
@@ -334,7 +334,11 @@ impl ForegroundCommand {
         let has_failed = ended.why == ExitCause::Finished
             && !self.execution.outside_sandbox
             && sandbox_diagnosis::blames_sandbox(&ended, &network);
-        let failed = has_failed.then(|| self.execution.clone());
+        let evidence = match self.watched.has_refusals() {
+            true => FailureEvidence::Refusal,
+            false => FailureEvidence::Output,
+        };
+        let failed = has_failed.then(|| (self.execution.clone(), evidence));
         self.commands.launcher.session.record_sandbox_failure(failed);
         if ended.why == ExitCause::Killed && self.is_timed_out {
             ended.why = ExitCause::TimedOut;

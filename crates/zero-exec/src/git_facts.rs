@@ -20,7 +20,7 @@ pub(crate) use self::git_helpers::{
 };
 pub(crate) use self::git_index::{ConcealedFiles, IndexSummary, StagedFile};
 pub(crate) use self::git_location::{
-    PointerTarget, RepositoryLocation, may_be_git_folder, read_pointer,
+    PointerTarget, RepositoryLocation, find_common_folder, may_be_git_folder, read_pointer,
 };
 pub(crate) use self::git_refs::GitRefs;
 

@@ -62,6 +62,8 @@ pub struct CommandLauncher {
     pub judged: CommandAccess,
     /// Secret files of the workspace that are hidden from them, because nobody allowed to read these.
     pub hidden_secrets: Vec<PathBuf>,
+    /// The identity of a service, which has package caches of its own.
+    pub service: Option<String>,
 }
 
 /// The general access of a started program.
@@ -97,6 +99,7 @@ impl CommandLauncher {
             access: LaunchAccess::AsCommands,
             judged: CommandAccess::default(),
             hidden_secrets: Vec::new(),
+            service: None,
         }
     }
 
@@ -124,6 +127,8 @@ impl CommandLauncher {
         execution: &CommandExecution,
     ) -> Self {
         self.judged.reads = profile::list_named_folders(&self.host, workspace, execution);
+        let folder = execution.folder.as_ref().map_or(workspace.cwd(), |folder| folder.canonical());
+        self.service = Some(format!("{execution} in {}", folder.display()));
         self
     }
 
@@ -144,7 +149,13 @@ impl CommandLauncher {
         }
         let start = self.session.begin_start();
         let start = start.map_err(|error| command_errors::temp_folder_error(&error))?;
-        let tmp = &self.session.tmp;
+        let outside = match execution.outside_sandbox {
+            true => Some(self.session.open_outside_folder()),
+            false => None,
+        };
+        let outside =
+            outside.transpose().map_err(|error| command_errors::temp_folder_error(&error))?;
+        let tmp = outside.as_ref().unwrap_or(&self.session.tmp);
         let folder = execution.folder.as_ref().map_or_else(|| workspace.cwd(), |f| f.canonical());
         let given = match self.access {
             LaunchAccess::AsCommands => self.session.network.assign(
@@ -193,8 +204,10 @@ impl CommandLauncher {
             }
         };
         let cache_folders = caches.as_ref().map_or(&[][..], |caches| caches.folders());
-        let (profile, watch, home) =
+        let (mut profile, watch, home) =
             profile::build_profile(self, workspace, given.network, cache_folders)?;
+        // The helper that starts a command sets `TMPDIR` from it.
+        profile.tmp = tmp.path().to_owned();
         let roots = workspace.roots().map(Path::to_owned).chain(self.writable.iter().cloned());
         let location = CommandLocation { roots: roots.collect(), folder: folder.to_owned() };
         let watch = watch.with_location(location);
@@ -257,6 +270,7 @@ impl CommandLauncher {
             environment: self.host.environment.variables(),
             writable: &self.writable,
             bytes_max: self.host.settings.package_cache_bytes_max,
+            service: self.service.as_deref(),
         };
         PackageCaches::open(&owner, workspace)
             .inspect_err(|error| tracing::warn!(%error, "no cache for packages could be made"))

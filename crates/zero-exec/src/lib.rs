@@ -67,7 +67,7 @@ pub use profile::{list_denied_paths, list_hidden_paths};
 pub use read_failure::HiddenHome;
 pub use sandbox_diagnosis::LaunchFacts;
 pub use sandbox_probe::{SandboxProbeReport, probe_sandbox};
-pub use session_commands::{SessionCommands, ShellEndFolder, TMP_SHELF};
+pub use session_commands::{FailureEvidence, SessionCommands, ShellEndFolder, TMP_SHELF};
 pub use session_network::{GrantProvider, NetworkPolicy, NetworkUseGuard, SessionNetwork};
 pub use spill_folder::SpillFolder;
 pub use tracked_files::TrackedFileFinder;

@@ -139,6 +139,22 @@ impl Machine for LocalMachine<'_> {
         }
     }
 
+    fn push_repository(&self, folder: &Path, remote: &str) -> Option<PathBuf> {
+        let commands = self.commands?;
+        let is_path = |text: &str| text.starts_with(['/', '.']);
+        let address = match is_path(remote) {
+            true => remote.to_owned(),
+            false => ["pushurl", "url"].iter().find_map(|key| {
+                git_facts::read_setting(folder, &format!("remote.{remote}.{key}"))?.pop()
+            })?,
+        };
+        let address = address.strip_prefix("file://").unwrap_or(&address);
+        let path = is_path(address).then(|| path_survey::canonicalize(&folder.join(address)));
+        let path = path.flatten()?;
+        let is_closed = git_facts::may_be_git_folder(&path) && !commands.may_write(&path, &[]);
+        is_closed.then_some(path)
+    }
+
     fn find_program(&self, name: &str, folder: &Path) -> Option<PathBuf> {
         if name.is_empty() {
             return None;

@@ -1,8 +1,8 @@
 //! The caches of package managers.
 //!
 //! Commands cannot change your own caches: a package that one project puts there would run in
-//! another. zero has caches of its own, a few folders for each workspace, to which the variables of
-//! the package managers point.
+//! another. zero has caches of its own, a few folders for each workspace and for each service, to which
+//! the variables of the package managers point.
 //!
 //! Some package managers build from their cache: what you have downloaded must be there, and the
 //! paths of its files must not change without need, because programs are then built anew. These use
@@ -128,6 +128,9 @@ pub(crate) struct CacheOwner<'a> {
     pub(crate) writable: &'a [PathBuf],
     /// Size of all caches above which the least recently used ones are removed.
     pub(crate) bytes_max: u64,
+    /// The service that has caches of its own. Commands of a workspace could otherwise change programs
+    /// that run with more access than they have.
+    pub(crate) service: Option<&'a str>,
 }
 
 impl CacheOwner<'_> {
@@ -175,7 +178,10 @@ impl PackageCaches {
     pub(crate) fn open(owner: &CacheOwner<'_>, workspace: &Workspace) -> io::Result<Self> {
         static SWEEP: Once = Once::new();
         let caches = StateDir::new(owner.state).child(CACHES);
-        let key = sha256(workspace.cwd().as_os_str().as_encoded_bytes());
+        let key = match owner.service {
+            Some(service) => sha256(format!("service {service}").as_bytes()),
+            None => sha256(workspace.cwd().as_os_str().as_encoded_bytes()),
+        };
         let cache = caches.child(key.get(..16).unwrap_or(&key));
         let files = cache.child(FILES);
         files.create()?;
@@ -387,6 +393,10 @@ mod tests {
         }
 
         fn open(&self, workspace: &str) -> PackageCaches {
+            self.open_for(workspace, None)
+        }
+
+        fn open_for(&self, workspace: &str, service: Option<&str>) -> PackageCaches {
             let root = self.path(workspace);
             std::fs::create_dir_all(&root).unwrap();
             let owner = CacheOwner {
@@ -395,6 +405,7 @@ mod tests {
                 environment: &self.environment,
                 writable: &self.writable,
                 bytes_max: CACHE_BYTES_MAX,
+                service,
             };
             PackageCaches::open(&owner, &Workspace::open(&[root], None).unwrap()).unwrap()
         }
@@ -418,6 +429,15 @@ mod tests {
             let expected = files.join(folder).to_str().unwrap().to_owned();
             assert_eq!(find_value(&one, name), Some(expected), "{name}");
         }
+    }
+
+    #[test]
+    fn services_have_caches_of_their_own_in_every_workspace() {
+        let f = CacheFixture::new();
+        let (command, service) = (f.open("a"), f.open_for("a", Some("npx x")));
+        assert_ne!(command.folders(), service.folders());
+        assert_eq!(service.folders(), f.open_for("b", Some("npx x")).folders());
+        assert_ne!(service.folders(), f.open_for("a", Some("npx y")).folders());
     }
 
     #[test]

@@ -18,7 +18,7 @@ use zero_core::text_shortening::excerpt;
 use zero_sandbox::path_survey::{self, ChangeStamp};
 
 use crate::confined_git::ConfinedGit;
-use crate::git_facts::{self, ConcealedFiles, GitRefs, IndexSummary, PointerTarget, StagedFile};
+use crate::git_facts::{self, ConcealedFiles, GitRefs, IndexSummary, StagedFile};
 use crate::profile::folder_scanner::{IndexedRepository, describe_setting};
 
 /// Most names of a repository that are inspected after a command.
@@ -155,10 +155,7 @@ fn find_concealed<'a>(
 
 /// Whether a repository leaves files out of its working folder. No command can change this setting.
 fn is_sparse(git: &Path) -> bool {
-    let common = match git_facts::read_pointer(&git.join("commondir"), b"") {
-        PointerTarget::Folder(common) => common,
-        PointerTarget::Missing | PointerTarget::Unknown => git.to_owned(),
-    };
+    let common = git_facts::find_common_folder(git);
     let files = [common.join("config"), git.join("config.worktree")];
     let values = files.iter().flat_map(|file| git_facts::read_git_values(file, SPARSE_SETTING));
     values.last().is_some_and(|value| {

@@ -9,6 +9,7 @@
 
 mod hidden_files;
 mod request_validation;
+mod service_download;
 mod service_monitor;
 mod service_request;
 mod service_supervisor;
@@ -20,6 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zero_core::{CommandExecution, CommandLimits, CommandLine, ErrorReason, ToolError};
+use zero_policy::{ConnectRequest, HostName, UserApproval};
 use zero_sandbox::running_command::{CommandExit, RunningCommand};
 use zero_sandbox::{StateDir, Workspace};
 
@@ -37,6 +39,8 @@ use crate::profile;
 use crate::session_commands::SessionCommands;
 use crate::session_network::{NetworkPolicy, SessionNetwork};
 
+/// The port of registries.
+const TLS_PORT: u16 = 443;
 /// How long dropping a service waits for its end.
 const END_MAX: Duration = Duration::from_secs(10);
 
@@ -167,6 +171,17 @@ impl ServiceLauncher {
         }
     }
 
+    /// The hosts from which a service downloads itself when it starts, and that it may not reach.
+    pub fn list_closed_download_hosts(&self, request: &ServiceRequest) -> Vec<HostName> {
+        let folder = request.folder.as_deref().unwrap_or_else(|| self.host.workspace.cwd());
+        let hosts = service_download::list_hosts(
+            request,
+            folder,
+            self.host.commands.settings.home.as_deref(),
+        );
+        hosts.into_iter().filter(|host| !self.host.may_reach(request, host)).collect()
+    }
+
     /// The paths that settings and rules deny to a program that starts now, without the known
     /// secrets. Fails if they cannot be listed: then no service starts either. Blocks.
     pub fn list_denied_paths(&self) -> Result<Vec<PathBuf>, ToolError> {
@@ -187,6 +202,7 @@ impl ServiceHost {
             ..CommandExecution::new(CommandLine::Program(request.words.clone()))
         };
         record.authorize(&request.name, &execution)?;
+        self.refuse_closed_download(request, &execution)?;
         let settings = &self.commands.settings;
         let writable =
             request_validation::resolve_writable(request, &self.workspace, settings, &self.state)?;
@@ -202,10 +218,41 @@ impl ServiceHost {
         let launcher = launcher
             .with_access(request.access, writable)
             .with_configured_program(&self.workspace, &execution);
+        let connections = service_download::refuse_by_name(request);
+        let launcher = CommandLauncher { connections, ..launcher };
         let ready = launcher.prepare(&self.workspace, &execution, StreamMode::Pipes)?;
         let sight = HiddenFiles::new(Arc::clone(self), ready.masked_paths());
         let running = ready.spawn_single()?;
         Ok(StartedService { running, ready, home, sight })
+    }
+
+    /// Fails if a service downloads itself, and may reach none of the hosts.
+    fn refuse_closed_download(
+        &self,
+        request: &ServiceRequest,
+        execution: &CommandExecution,
+    ) -> Result<(), ToolError> {
+        let folder = execution.folder.as_ref().map_or(self.workspace.cwd(), |it| it.canonical());
+        let home = self.commands.settings.home.as_deref();
+        let hosts = service_download::list_hosts(request, folder, home);
+        match hosts.is_empty() || hosts.iter().any(|host| self.may_reach(request, host)) {
+            true => Ok(()),
+            false => Err(service_download::refusal_error(request, &hosts)),
+        }
+    }
+
+    /// Whether a service may connect to a host, with TLS.
+    fn may_reach(&self, request: &ServiceRequest, host: &HostName) -> bool {
+        let network = [&*self.commands.settings.network.hosts, &*request.network].concat();
+        let asked = ConnectRequest {
+            host,
+            port: TLS_PORT,
+            network: &network,
+            grants: &[],
+            judged: &[],
+            approval: UserApproval::Missing,
+        };
+        self.policy.authorize_host(asked).is_ok()
     }
 
     fn create_resources(&self, request: &ServiceRequest) -> ServiceResources {

@@ -43,7 +43,7 @@ pub struct SessionCommands {
     /// Signals that a command is no longer about to start.
     started: Condvar,
     /// The last command, if it failed because of the sandbox.
-    sandbox_failure: Mutex<Option<CommandExecution>>,
+    sandbox_failure: Mutex<Option<(CommandExecution, FailureEvidence)>>,
     /// The background jobs.
     pub jobs: JobTable,
 }
@@ -57,6 +57,15 @@ pub enum ShellEndFolder {
     Moved(PathBuf),
     /// A folder outside the workspace; the next command starts in the workspace's first folder.
     Outside(PathBuf),
+}
+
+/// How zero knows that the sandbox made a command fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailureEvidence {
+    /// Its proxy refused a connection of the command.
+    Refusal,
+    /// The output of the command says so. A program can print anything.
+    Output,
 }
 
 /// A command that is about to start. The end of its session waits until this is dropped, so hold it
@@ -78,6 +87,8 @@ struct SessionResources {
     starting: usize,
     commands: Vec<Weak<MonitoredCommand>>,
     lease: Option<FolderLease>,
+    /// Of the folder that commands outside the sandbox use.
+    outside_lease: Option<FolderLease>,
 }
 
 /// The sessions of this process that have started a command.
@@ -173,21 +184,24 @@ impl SessionCommands {
     }
 
     /// Records whether the last command failed because of the sandbox.
-    pub(crate) fn record_sandbox_failure(&self, failed: Option<CommandExecution>) {
+    pub(crate) fn record_sandbox_failure(
+        &self,
+        failed: Option<(CommandExecution, FailureEvidence)>,
+    ) {
         let mut last = self.sandbox_failure.lock().unwrap_or_else(PoisonError::into_inner);
         *last = failed.filter(|_| self.remembers);
     }
 
-    /// Whether this command was the last one of the session, and failed because of the sandbox. The
-    /// failure counts once.
-    pub fn take_sandbox_failure(&self, execution: &CommandExecution) -> bool {
+    /// How it is known that the sandbox made this command fail, if it was the last one of the session
+    /// and did. The failure counts once.
+    pub fn take_sandbox_failure(&self, execution: &CommandExecution) -> Option<FailureEvidence> {
         let mut last = self.sandbox_failure.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_same = |failed: &mut CommandExecution| {
+        let is_same = |(failed, _): &mut (CommandExecution, FailureEvidence)| {
             failed.command == execution.command
                 && failed.variables == execution.variables
                 && failed.folder == execution.folder
         };
-        last.take_if(is_same).is_some()
+        last.take_if(is_same).map(|(_, evidence)| evidence)
     }
 
     /// Forgets that the last command failed because of the sandbox.
@@ -234,6 +248,19 @@ impl SessionCommands {
         self.tmp.create()?;
         open.starting += 1;
         Ok(StartGuard(Arc::clone(self)))
+    }
+
+    /// The folder for temporary files of commands outside the sandbox. Those in it cannot reach this
+    /// folder, so that no link in it leads such a command elsewhere.
+    pub(crate) fn open_outside_folder(&self) -> io::Result<StateDir> {
+        let name = format!("{}-outside", self.name);
+        let mut open = self.lock_resources();
+        if open.outside_lease.is_none() && !open.is_over {
+            open.outside_lease = Some(FolderLease::acquire(&self.state, TMP_SHELF, &name)?);
+        }
+        let folder = self.state.child(TMP_SHELF).child(&name);
+        folder.create()?;
+        Ok(folder)
     }
 
     /// Registers a command. If the session is over, the command is killed.
@@ -302,7 +329,8 @@ impl SessionCommands {
         let waited = self.started.wait_timeout_while(open, END_MAX, |open| open.starting > 0);
         let mut open = waited.unwrap_or_else(PoisonError::into_inner).0;
         // Kept, so that another thread that ends the session waits for them too.
-        let (commands, lease) = (open.commands.clone(), open.lease.take());
+        let commands = open.commands.clone();
+        let leases = (open.lease.take(), open.outside_lease.take());
         drop(open);
         let until = Instant::now() + END_MAX;
         for command in commands.iter().filter_map(Weak::upgrade) {
@@ -312,7 +340,7 @@ impl SessionCommands {
         zero_sandbox::spawner::Spawner::release_shared_prewarmed();
         self.jobs.clear();
         self.network.end();
-        drop(lease);
+        drop(leases);
     }
 
     /// Ends every command, and those that are about to start, without waiting.

@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use url::Url;
 use zero_core::CLIENT_TOOL_SOURCE;
-use zero_policy::HostPattern;
+use zero_policy::{HostPattern, PackageDownload};
 
-/// Default time limit until a server has listed its tools. Servers that are downloaded and built at
-/// their first start need long.
+/// Default time limit until a server has listed its tools.
 pub const STARTUP_TIMEOUT: Duration = Duration::from_secs(30);
+/// The same for a server that downloads itself when it starts.
+pub const DOWNLOAD_STARTUP_TIMEOUT: Duration = Duration::from_secs(120);
 /// Default time limit of a call, however much progress it reports.
 pub const CALL_TIMEOUT_MAX: Duration = Duration::from_secs(30 * 60);
 
@@ -116,6 +117,32 @@ pub struct ServerLaunch {
     pub network: Vec<HostPattern>,
     /// Folders that it may change, in addition to those for commands.
     pub writable: Vec<PathBuf>,
+}
+
+impl ServerLaunch {
+    /// Whether it downloads the server when it starts, as `npx` does.
+    pub fn is_download(&self) -> bool {
+        let words = [std::slice::from_ref(&self.command), &self.args].concat();
+        PackageDownload::from_runner(&words).is_some()
+    }
+
+    /// Default time limit until it has listed its tools.
+    fn startup_timeout(&self) -> Duration {
+        match self.is_download() {
+            true => DOWNLOAD_STARTUP_TIMEOUT,
+            false => STARTUP_TIMEOUT,
+        }
+    }
+}
+
+impl ServerTransport {
+    /// Default time limit until the server has listed its tools.
+    pub fn startup_timeout(&self) -> Duration {
+        match self {
+            Self::Command(launch) => launch.startup_timeout(),
+            Self::Http(_) => STARTUP_TIMEOUT,
+        }
+    }
 }
 
 impl fmt::Debug for ServerLaunch {

@@ -27,6 +27,9 @@ pub struct CommandAccess {
     /// The hosts among those of the call that only files name: a package manager would download from
     /// them. The project may have chosen them, so only a person's answer opens them.
     pub registries: BTreeSet<HostName>,
+    /// The repositories outside the workspace to which they push. Only a rule for them or a person's
+    /// answer opens them.
+    pub repositories: BTreeSet<PathBuf>,
 }
 
 /// The secret files of the workspace that commands may read.
@@ -77,6 +80,8 @@ pub(crate) enum ChangeScope {
     OtherEffects,
     /// A file, by each path at which it may be made or removed. A name may be a pattern.
     Files(Vec<PathBuf>),
+    /// A repository outside the workspace.
+    Repository(PathBuf),
     /// What a host keeps.
     Host(HostName),
     /// What hosts keep that are not known.
@@ -96,7 +101,7 @@ impl CommandAccess {
         let mut has_unknown_hosts = false;
         for change in changes {
             match change {
-                ChangeScope::Nothing | ChangeScope::OtherEffects => {}
+                ChangeScope::Nothing | ChangeScope::OtherEffects | ChangeScope::Repository(_) => {}
                 ChangeScope::Files(files) => paths.extend(files.iter().cloned()),
                 ChangeScope::Host(host) => {
                     hosts.insert(host.clone());

@@ -804,8 +804,13 @@ impl CallAssessment {
         let registries =
             self.judged.iter().filter(|judged| !judged.origin.is_call()).filter(is_asked);
         let registries = registries.filter_map(|judged| HostName::from_host(&judged.target).ok());
+        let repositories = self.judged.iter().filter_map(|judged| match &judged.changes {
+            ChangeScope::Repository(path) => Some(path.clone()),
+            _ => None,
+        });
         Some(CommandAccess {
             git_settings,
+            repositories: repositories.collect(),
             secret_files,
             registries: registries.collect(),
             ..CommandAccess::new(reads, changes)

@@ -48,6 +48,12 @@ pub trait Machine {
         Vec::new()
     }
 
+    /// The bare repository of this machine to which `git push` in `folder` sends, if it is one that
+    /// commands cannot change: its canonical path. `remote` is a name or a path.
+    fn push_repository(&self, _folder: &Path, _remote: &str) -> Option<PathBuf> {
+        None
+    }
+
     /// Whether a file in the workspace folders `roots` decides what runs later although its name does
     /// not say so: a protected name is a link to it, or a setting of git names it.
     fn target_protection(

@@ -29,9 +29,10 @@ use std::collections::HashSet;
 pub use self::command_analysis::{
     CommandAnalysis, CommandClass, FileAccess, FileTouch, GitSettingChange, NestedExecution,
 };
-pub use self::package_managers::PackageManager;
+pub use self::package_managers::{PackageDownload, PackageManager};
 use crate::shell::ShellArg;
 use crate::word_list::words;
+pub(crate) use git::find_push_remote;
 
 /// Analyzes a command line: its program first, then its arguments.
 ///

@@ -193,6 +193,13 @@ pub const REJECTED_BY_USER: &str = "the user rejected this call. Ask how they wa
 /// Front ends that show the error to the user replace it.
 pub const REJECTED_WITH_MESSAGE: &str = "the user rejected this call and says: ";
 
+/// The message to the model about a call that the user rejected earlier: what is rejected comes between
+/// the two. Front ends that show the error to the user replace both.
+pub const REJECTED_EARLIER: &str = "the user rejected ";
+/// See [`REJECTED_EARLIER`].
+pub const REJECTED_IN_SESSION: &str =
+    " for this session. Do not try it again; ask how they want to proceed.";
+
 /// An answer that the user can choose.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct AnswerOption {

@@ -13,13 +13,13 @@ use zero_core::{
     TargetPath, ToolError, ToolKind, ToolSpec,
 };
 
-use zero_exec::OutsideUse;
+use zero_exec::{FailureEvidence, OutsideUse};
 use zero_policy::{CommandAccess, HostName, PermissionMode};
 
 use crate::approver::{
     ApprovalAnswer, ApprovalQuestion, ApprovalReply, ApprovalSubject, Approver, REJECTED_BY_USER,
-    REJECTED_WITH_MESSAGE, REJECTION_CHARS_MAX, USER_APPROVER, WithdrawalNote, format_grants,
-    tool_scope,
+    REJECTED_EARLIER, REJECTED_IN_SESSION, REJECTED_WITH_MESSAGE, REJECTION_CHARS_MAX,
+    USER_APPROVER, WithdrawalNote, format_grants, tool_scope,
 };
 use crate::audit::AuditDecision;
 use crate::call_context::CallContext;
@@ -41,6 +41,10 @@ use crate::tool_host::ToolHost;
 /// How a command could run outside the sandbox if nobody can be asked.
 const OUTSIDE_ADVICE: &str =
     "run it in a terminal or an editor, where you are asked; nothing else can allow it";
+
+/// What the user must know if only the output of a command says that the sandbox made it fail.
+const UNCONFIRMED_FAILURE: &str =
+    "; only its own output says that the sandbox made it fail, and a command can print anything";
 
 /// Most grants per answer: nobody reviews more before they answer.
 const GRANTS_PER_ANSWER_MAX: usize = 16;
@@ -85,7 +89,7 @@ impl CommandEdit {
 /// How the question whether a call may run ended, if nothing denied it.
 pub(crate) enum AuthorizationOutcome {
     /// The call may run.
-    Authorized(CallAuthorization),
+    Authorized(Box<CallAuthorization>),
     /// The user wants this command to be judged instead.
     CommandEdited(String),
 }
@@ -129,7 +133,13 @@ pub(crate) struct CallAuthorization {
 impl CallAuthorization {
     /// From a decision that allows the call, either itself or by an answer.
     fn from_decision(decision: PolicyDecision, is_answered_by_person: bool) -> Self {
-        let access = decision.access.unwrap_or_default();
+        let mut access = decision.access.unwrap_or_default();
+        let is_allowed = |path: &PathBuf| {
+            let allowed = |effect: &&EffectDecision| effect.decision == Verdict::Allow;
+            let mut allowed = decision.effects.iter().filter(allowed);
+            allowed.any(|effect| effect.kind == "write" && Path::new(&effect.target) == path)
+        };
+        access.repositories.retain(|path| is_answered_by_person || is_allowed(path));
         let is_open = |host: &HostName| is_answered_by_person || !access.registries.contains(host);
         let hosts = decision.effects.iter().filter(|effect| effect.kind == "net");
         // Only a host that was parsed with certainty can have been authorized.
@@ -191,15 +201,18 @@ impl ToolHost {
             // What changes files can change what the failed command would do outside.
             session.commands.forget_sandbox_failure();
         }
-        if let Some(execution) = outside {
-            self.refuse_outside(session, &asked, execution, &decision)?;
-        }
+        let evidence = match outside {
+            Some(execution) => {
+                Some(self.find_outside_evidence(session, &asked, execution, &decision)?)
+            }
+            None => None,
+        };
         let whole_tool = tool_scope(&asked.spec.name);
         if let Some(rejection) = rejected.iter().find(|rejection| rejection.grant == whole_tool) {
             noted.answered =
                 Some(format!("{}: reject the tool, earlier in this session", rejection.by));
             let message = format!(
-                "{}: the user rejected every call of `{}` for this session. Do not try it again; ask how they want to proceed.",
+                "{}: {REJECTED_EARLIER}every call of `{}`{REJECTED_IN_SESSION}",
                 format_title(&asked, find_decisive_path(&asked, &decision).map(|(path, _)| path)),
                 asked.spec.name
             );
@@ -210,7 +223,8 @@ impl ToolHost {
         if decision.verdict == Verdict::Allow {
             check()?;
             let authorization = CallAuthorization::from_decision(decision, false);
-            return Ok(Authorized(CallAuthorization { hidden_secrets, ..authorization }));
+            let authorization = CallAuthorization { hidden_secrets, ..authorization };
+            return Ok(Authorized(Box::new(authorization)));
         }
         let title =
             format_title(&asked, find_decisive_path(&asked, &decision).map(|(path, _)| path));
@@ -237,7 +251,7 @@ impl ToolHost {
         {
             noted.answered = Some(format!("{}: reject, earlier in this session", rejection.by));
             let message = format!(
-                "{title}: the user rejected {} for this session. Do not try it again; ask how they want to proceed.",
+                "{title}: {REJECTED_EARLIER}{}{REJECTED_IN_SESSION}",
                 format_grants(&refused)
             );
             let file = asked.file(&decision);
@@ -262,7 +276,10 @@ impl ToolHost {
             true => self.find_rule_owners(session, &asked, offered, mode).await?,
             false => Vec::new(),
         };
-        let shown = mask_decision(&secrets, &decision);
+        let mut shown = mask_decision(&secrets, &decision);
+        if evidence == Some(FailureEvidence::Output) {
+            shown.reason.push_str(UNCONFIRMED_FAILURE);
+        }
         let mut question = ApprovalQuestion {
             subject: ApprovalSubject::Call,
             call: cx.call().clone(),
@@ -326,10 +343,8 @@ impl ToolHost {
             if !may_look {
                 check()?;
             }
-            return Ok(Authorized(CallAuthorization::from_decision(
-                decision,
-                approver.is_person(),
-            )));
+            let authorization = CallAuthorization::from_decision(decision, approver.is_person());
+            return Ok(Authorized(Box::new(authorization)));
         }
         let message = match rejection.filter(|message| !message.is_empty()) {
             Some(said) => format!("{title}: {REJECTED_WITH_MESSAGE}{said}"),
@@ -338,21 +353,22 @@ impl ToolHost {
         Err(denial_error(&decision, ErrorReason::Rejected, message, asked.file(&decision)))
     }
 
-    /// Fails if a command may not be asked about: only the last command of the session can run outside
-    /// the sandbox, if it failed because of the sandbox.
-    fn refuse_outside(
+    /// How it is known that the sandbox made a command fail that is to run outside it. Fails if the
+    /// command may not be asked about: only the last command of the session can run outside, if it
+    /// failed because of the sandbox.
+    fn find_outside_evidence(
         &self,
         session: &ToolHostSession,
         asked: &AuthorizationRequest<'_>,
         execution: &CommandExecution,
         decision: &PolicyDecision,
-    ) -> Result<(), ToolError> {
+    ) -> Result<FailureEvidence, ToolError> {
         let why = if self.commands.settings.outside == OutsideUse::Never {
             "`sandbox.outside` is \"never\" in the settings; do without, or ask the user to run it"
-        } else if !session.commands.take_sandbox_failure(execution) {
-            "a command can run outside the sandbox only if it was the last command of this session and failed because of the sandbox; run it inside first, with the same text"
+        } else if let Some(evidence) = session.commands.take_sandbox_failure(execution) {
+            return Ok(evidence);
         } else {
-            return Ok(());
+            "a command can run outside the sandbox only if it was the last command of this session and failed because of the sandbox; run it inside first, with the same text"
         };
         let message = format!("{}: denied, because {why}", asked.title);
         Err(denial_error(decision, ErrorReason::Denied, message, None))
@@ -389,15 +405,15 @@ impl ToolHost {
         decision: &PolicyDecision,
     ) -> Result<(), ToolError> {
         // Only decisions about commands have it.
-        if decision.access.is_none() {
-            return Ok(());
-        }
+        let Some(access) = &decision.access else { return Ok(()) };
         let changes = decision.effects.iter().filter(|effect| {
             matches!(effect.kind, "write" | "delete") && effect.decision == Verdict::Ask
         });
         let roots: Vec<&Path> = session.workspace().roots().collect();
         let closed = changes
             .map(|effect| Path::new(&effect.target))
+            // An answer opens these.
+            .filter(|path| !access.repositories.contains(*path))
             .find(|path| !self.commands.may_write(path, &roots));
         let Some(path) = closed else { return Ok(()) };
         let message = format!(

@@ -364,7 +364,7 @@ impl ToolHost {
         let cx = context(None, commands.clone());
         let asked = planned.authorization_request(spec, verdict);
         let leave = match self.authorize(session, asked, &cx, cancel, record).await? {
-            AuthorizationOutcome::Authorized(leave) => leave,
+            AuthorizationOutcome::Authorized(leave) => *leave,
             AuthorizationOutcome::CommandEdited(command) => {
                 return Ok(CallStep::CommandEdited { command, input: None });
             }
@@ -402,7 +402,10 @@ impl ToolHost {
         };
         let (connections, questions) = connecting.open_questions().unzip();
         let hidden_secrets = leave.hidden_secrets;
+        let opened = judged.repositories.iter().cloned();
+        let writable = commands.launcher.writable.iter().cloned().chain(opened).collect();
         let launcher = CommandLauncher {
+            writable,
             limits,
             hosts,
             connections,

@@ -2,7 +2,6 @@
 
 mod command_report;
 pub(crate) mod quarantine_notice;
-mod signal;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -30,7 +29,6 @@ use crate::text_format::to_single_line;
 use command_report::CommandReport;
 pub(crate) use command_report::{output_text, render_stream, weaker_sandbox_note};
 pub use quarantine_notice::QuarantineNotice;
-pub(crate) use signal::signal_name;
 
 /// Longest title of a call, in characters.
 const TITLE_CHARS_MAX: usize = 160;

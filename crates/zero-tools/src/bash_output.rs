@@ -10,16 +10,14 @@ use serde::{Deserialize, Serialize};
 use zero_core::sanitize::escape_line;
 use zero_core::{
     CommandExecution, CommandLine, Effect, Effects, ErrorReason, ResultDisplay, RiskLevel,
-    TimeoutClass, ToolCategory, ToolError, ToolKind, ToolResultPart,
+    TimeoutClass, ToolCategory, ToolError, ToolKind, ToolResultPart, signal_name,
 };
 use zero_exec::jobs::{Job, JobStatus, OutputChunk, UNREAD_BYTES_MAX};
 use zero_runtime::{CallContext, CallDescription, Tool, ToolBound, ToolInfo, ToolNotes, ToolReply};
 use zero_sandbox::Workspace;
 use zero_sandbox::output_collector::OutputStream;
 
-use crate::bash::{
-    QuarantineNotice, output_text, quarantine_notice, signal_name, weaker_sandbox_note,
-};
+use crate::bash::{QuarantineNotice, output_text, quarantine_notice, weaker_sandbox_note};
 use crate::text_format::{pluralize, to_single_line};
 
 /// Longest text that can be sent to a job, in bytes.

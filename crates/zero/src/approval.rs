@@ -3,6 +3,7 @@
 mod approval_dialog;
 pub(crate) mod elicitation;
 mod prompt_text;
+mod rule_coverage;
 mod rule_file;
 
 use std::borrow::Cow;
@@ -12,7 +13,7 @@ use zero_core::{Effect, RiskLevel, ToolDefinitionState};
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::{
     ApprovalAnswer, ApprovalQuestion, ApprovalReply, ApprovalSubject, Approver, REJECTED_BY_USER,
-    REJECTED_WITH_MESSAGE, USER_APPROVER,
+    REJECTED_EARLIER, REJECTED_IN_SESSION, REJECTED_WITH_MESSAGE, USER_APPROVER,
 };
 use zero_sandbox::typed_input::SignalKeys;
 
@@ -131,6 +132,10 @@ pub(crate) fn error_for_user(message: &str) -> Cow<'_, str> {
     if let Some(title) = message.strip_suffix(REJECTED_BY_USER) {
         return Cow::Owned(format!("{title}rejected"));
     }
+    let earlier = message.strip_suffix(REJECTED_IN_SESSION);
+    if let Some((title, what)) = earlier.and_then(|it| it.rsplit_once(REJECTED_EARLIER)) {
+        return Cow::Owned(format!("{title}rejected: you rejected {what} for this session"));
+    }
     match message.split_once(REJECTED_WITH_MESSAGE) {
         Some((title, said)) => Cow::Owned(format!("{title}rejected: {said}")),
         None => Cow::Borrowed(message),
@@ -191,6 +196,12 @@ mod tests {
         assert_eq!(error_for_user(&message), "Write `a`: rejected");
         let message = format!("Write `a`: {REJECTED_WITH_MESSAGE}use b");
         assert_eq!(error_for_user(&message), "Write `a`: rejected: use b");
+        let message =
+            format!("Write `a`: {REJECTED_EARLIER}every call of `Write`{REJECTED_IN_SESSION}");
+        assert_eq!(
+            error_for_user(&message),
+            "Write `a`: rejected: you rejected every call of `Write` for this session"
+        );
         assert_eq!(error_for_user("`a` does not exist"), "`a` does not exist");
     }
 }

@@ -33,7 +33,9 @@ use zero_runtime::audit::ChainPosition;
 pub use self::acp::AcpArgs;
 pub use self::config::{ConfigCommand, SettingsLayerArgs};
 pub use self::gateway::{GatewayArgs, GatewayCommand, GatewayServeArgs, RemoteGatewayArgs};
-pub use self::jobs::{JobsCommand, JobsKillArgs, JobsListArgs, JobsOutputArgs, JobsShowArgs};
+pub use self::jobs::{
+    JobsArgs, JobsCommand, JobsKillArgs, JobsListArgs, JobsOutputArgs, JobsShowArgs,
+};
 pub use self::login::{LoginArgs, LogoutArgs, ModelsArgs};
 pub use self::mcp::{
     McpAddArgs, McpApproveArgs, McpArgs, McpClientProgram, McpCommand, McpInstallArgs,
@@ -167,11 +169,7 @@ pub enum CliCommand {
         command: SessionsCommand,
     },
     /// List, show and kill background jobs
-    Jobs {
-        /// Action to perform.
-        #[command(subcommand)]
-        command: JobsCommand,
-    },
+    Jobs(JobsArgs),
     /// List the ports of servers in sandboxes, and forward one to this machine
     Ports(PortsArgs),
     /// Remove old sessions and other data, and give free space back

@@ -68,7 +68,7 @@ pub(crate) fn run(app: &AppContext, cli: Cli) -> anyhow::Result<ExitOutcome> {
         Some(CliCommand::Acp(args)) => acp::run(app, &args),
         Some(CliCommand::Run(args)) => run::run(app, &args),
         Some(CliCommand::Sessions { command }) => sessions::run(app, &command),
-        Some(CliCommand::Jobs { command }) => jobs::run(app, &command),
+        Some(CliCommand::Jobs(args)) => jobs::run(app, &args),
         Some(CliCommand::Ports(args)) => ports::run(app, &args),
         Some(CliCommand::Prune(args)) => prune::run(app, &args),
         Some(CliCommand::Gateway(args)) => gateway::run(app, &args),

@@ -115,6 +115,16 @@ pub(crate) fn read_pointer(file: &Path, prefix: &[u8]) -> PointerTarget {
     target.map_or(PointerTarget::Unknown, PointerTarget::Folder)
 }
 
+/// The folder with the objects and settings of a repository: that of a linked worktree names the one
+/// of its repository.
+pub(crate) fn find_common_folder(git: &Path) -> PathBuf {
+    let named = match read_pointer(&git.join("commondir"), b"") {
+        PointerTarget::Folder(named) => path_survey::canonicalize(&named),
+        PointerTarget::Missing | PointerTarget::Unknown => None,
+    };
+    named.unwrap_or_else(|| git.to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     #![expect(clippy::disallowed_methods, reason = "tests set up real files")]

@@ -155,6 +155,8 @@ struct CommandEnding {
     watch_report: WatchReport,
     /// Notes about what the sandbox refused.
     notes: Vec<String>,
+    /// Whether its network refused a connection.
+    has_refusals: bool,
 }
 
 /// Why an input was not sent.
@@ -275,13 +277,14 @@ impl MonitoredCommand {
         let ended = collected.as_ref().ok().map(|(_, ended)| ended.clone());
         let network_use = std::mem::take(&mut self.lock().network);
         let mut notes = network_use.notes();
+        let has_refusals = !notes.is_empty();
         if let Ok((output, exit)) = &collected {
             let command = DiagnosisInput {
                 exit,
                 run_time: self.started.elapsed(),
                 facts: &sandbox.facts,
                 reach: network_use.reach(),
-                has_refusals: !notes.is_empty(),
+                has_refusals,
                 writes: &sandbox.writes,
                 location: &sandbox.location,
                 hidden: &sandbox.hidden,
@@ -298,7 +301,8 @@ impl MonitoredCommand {
         // The hosts of this call are closed before anybody learns of its end.
         drop(network_use);
         let at = Instant::now();
-        let ending = CommandEnding { at, ended, collected: Some(collected), watch_report, notes };
+        let collected = Some(collected);
+        let ending = CommandEnding { at, ended, collected, watch_report, notes, has_refusals };
         if let Some(hook) = state.end_hook.take() {
             // Under the lock: output that is read now is not told to the hook, and what the hook is
             // told is read later.
@@ -367,6 +371,11 @@ impl MonitoredCommand {
             Some(finish) => finish.notes.clone(),
             None => state.network.notes(),
         }
+    }
+
+    /// Whether it has ended and its network refused a connection.
+    pub(crate) fn has_refusals(&self) -> bool {
+        self.lock().finish.as_ref().is_some_and(|finish| finish.has_refusals)
     }
 
     /// Waits up to `limit` for the end. Returns whether it has ended.

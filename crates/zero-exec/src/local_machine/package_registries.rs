@@ -105,7 +105,7 @@ static SOURCES: &[ConfigSource] = {
 };
 
 /// The hosts that the configuration for a command in `folder` names, each once.
-pub(super) fn find_hosts(
+pub(crate) fn find_hosts(
     manager: PackageManager,
     folder: &Path,
     home: Option<&Path>,

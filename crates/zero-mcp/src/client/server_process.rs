@@ -252,7 +252,8 @@ fn explain_refusals(mut notes: Vec<String>, stderr: &str) -> Vec<String> {
     notes
 }
 
-fn service_request(launch: &ServerLaunch, alias: &ServerAlias) -> ServiceRequest {
+/// The service that a server is.
+pub fn service_request(launch: &ServerLaunch, alias: &ServerAlias) -> ServiceRequest {
     let mut words = vec![launch.command.clone()];
     words.extend(launch.args.iter().cloned());
     ServiceRequest {

@@ -13,7 +13,9 @@ use crate::decision::Verdict;
 use crate::host::HostName;
 use crate::machine::FileSearchOutcome;
 use crate::permission_mode::PermissionMode;
-use crate::program::{CommandClass, FileAccess, package_managers, reads_by_default};
+use crate::program::{
+    CommandClass, FileAccess, find_push_remote, package_managers, reads_by_default,
+};
 use crate::rule::{PolicyRule, RuleOwner, escape_glob};
 use crate::rule_set::{CommandWords, PathViews, RuleSet};
 use crate::shell::ShellArg;
@@ -54,6 +56,7 @@ impl<'a> RequestEvaluator<'a> {
                     if is_asked {
                         judged.extend(self.evaluate_registries(invocation));
                     }
+                    judged.extend(self.evaluate_push(invocation));
                     self.evaluate_environment(invocation, &node.label, judged);
                     if rule.is_none() {
                         judged.extend(self.evaluate_toolchain(invocation, &node.label));
@@ -111,6 +114,39 @@ impl<'a> RequestEvaluator<'a> {
             ..self.evaluate_host(&host.to_string(), None)
         });
         judged.filter(|judged| judged.verdict != Verdict::Deny).collect()
+    }
+
+    /// The repository outside the workspace to which git pushes. Commands cannot change it, so that a
+    /// rule for the command alone is not enough.
+    fn evaluate_push(&self, invocation: &CommandInvocation) -> Vec<EffectAssessment> {
+        let (Some(remote), WorkingFolders::OneOf(folders)) =
+            (find_push_remote(&invocation.argv), &invocation.folders)
+        else {
+            return Vec::new();
+        };
+        let found = folders.iter().filter_map(|folder| {
+            let path = self.request.world.push_repository(folder, remote)?;
+            let is_inside = self.engine.places.roots.iter().any(|root| path.starts_with(root));
+            (!is_inside).then_some(path)
+        });
+        let judge = |path: PathBuf| {
+            let views = PathViews { written: path.clone(), canonical: path.clone() };
+            let find = |verdict: Verdict| {
+                let rules = &self.engine.rules;
+                rules.find_path_rule(verdict, self.request.tool, FileAccess::Write, &views)
+            };
+            let target = path.to_string_lossy().into_owned();
+            let changes = ChangeScope::Repository(path.clone());
+            let judged = match find(Verdict::Deny).or_else(|| find(Verdict::Allow)) {
+                Some(rule) => EffectAssessment::from_rule("write", target, rule.verdict, rule),
+                None => {
+                    let reason = "git writes to this repository outside the workspace; to allow it always, add it to `sandbox.writable`";
+                    EffectAssessment::new("write", target, Verdict::Ask, reason.to_owned())
+                }
+            };
+            EffectAssessment { changes, ..judged.with_risk(RiskLevel::High) }
+        };
+        found.collect::<BTreeSet<PathBuf>>().into_iter().map(judge).collect()
     }
 
     /// The paths of the program of a command that names it by its path.

@@ -4,10 +4,13 @@
 //! others need a rule, with their known effects added.
 
 mod config_effect;
+mod push_remote;
 mod read_commands;
 mod remote_commands;
 mod setting_changes;
 mod write_commands;
+
+pub(crate) use self::push_remote::find_push_remote;
 
 use self::config_effect::GitConfigEffect;
 use crate::program::arguments::{args_from, join_args, prefix_args, strip_arg_prefix, unknown_arg};

@@ -32,10 +32,35 @@ pub enum PackageManager {
 
 /// A command that may download packages.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct PackageDownload {
-    pub(crate) manager: PackageManager,
+pub struct PackageDownload {
+    /// The program that downloads.
+    pub manager: PackageManager,
     /// The addresses of registries that its options name.
-    pub(crate) registries: Vec<String>,
+    pub registries: Vec<String>,
+}
+
+/// The programs that download another one and run it, with their commands for that.
+const RUNNERS: &[(&str, &[&str])] =
+    &[("npx", &[]), ("npm", &["exec", "x"]), ("uvx", &[]), ("uv", &["tool"]), ("pipx", &["run"])];
+/// Options with which they download nothing.
+const OFFLINE_OPTIONS: &[&str] = &["--no", "--no-install", "--offline"];
+
+impl PackageDownload {
+    /// The download of a program that downloads another one and runs it, such as `npx`.
+    pub fn from_runner(words: &[String]) -> Option<Self> {
+        let (program, args) = words.split_first()?;
+        let name = program.rsplit('/').next()?;
+        let (_, commands) = RUNNERS.iter().find(|(runner, _)| *runner == name)?;
+        let mut operands = args.iter().filter(|word| !word.starts_with('-'));
+        let is_runner = commands.is_empty()
+            || operands.next().is_some_and(|it| commands.contains(&it.as_str()));
+        let is_offline = args.iter().any(|word| OFFLINE_OPTIONS.contains(&word.as_str()));
+        if !is_runner || is_offline {
+            return None;
+        }
+        let argv: Vec<ShellArg> = words.iter().cloned().map(ShellArg::Known).collect();
+        find_download(&argv)
+    }
 }
 
 struct ManagerForms {
@@ -51,8 +76,28 @@ static FORMS: &[ManagerForms] = &[
     ManagerForms {
         manager: PackageManager::Npm,
         programs: words!("npm"),
-        commands: words!("install ci install-test install-ci-test update"),
+        commands: words!("install ci install-test install-ci-test update exec x"),
         registry_options: words!("--registry"),
+    },
+    ManagerForms {
+        manager: PackageManager::Npm,
+        programs: words!("npx"),
+        commands: &[],
+        registry_options: words!("--registry"),
+    },
+    ManagerForms {
+        manager: PackageManager::Pip,
+        programs: words!("pipx"),
+        commands: words!("run install"),
+        registry_options: words!("-i --index-url"),
+    },
+    ManagerForms {
+        manager: PackageManager::Uv,
+        programs: words!("uvx"),
+        commands: &[],
+        registry_options: words!(
+            "-i --index --default-index --index-url --extra-index-url --find-links"
+        ),
     },
     ManagerForms {
         manager: PackageManager::Pip,
@@ -63,7 +108,7 @@ static FORMS: &[ManagerForms] = &[
     ManagerForms {
         manager: PackageManager::Uv,
         programs: words!("uv"),
-        commands: words!("sync add lock run pip"),
+        commands: words!("sync add lock run pip tool"),
         registry_options: words!(
             "-i --index --default-index --index-url --extra-index-url --find-links"
         ),

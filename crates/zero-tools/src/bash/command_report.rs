@@ -2,13 +2,13 @@
 //! for the user.
 
 use zero_core::text_shortening::{char_remainder_len, incomplete_char_len};
-use zero_core::{ByteSize, ResultDisplay, ToolResultPart, ansi_filter};
+use zero_core::{ByteSize, ResultDisplay, ToolResultPart, ansi_filter, signal_name};
 use zero_exec::jobs::OutputChunk;
 use zero_runtime::{CommandOutcome, ShellEndFolder, ToolReply};
 use zero_sandbox::output_collector::{HeadTail, InterleavedOutput, OutputStream};
 use zero_sandbox::{ConfinementGap, Workspace};
 
-use super::{BashOutput, quarantine_notice, signal_name};
+use super::{BashOutput, quarantine_notice};
 
 /// Added to the signal number to get an exit code, as shells do.
 const SIGNAL_BASE: i32 = 128;

@@ -10,12 +10,11 @@ use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe::Receiver;
 use zero_core::ansi_filter;
 use zero_core::sanitize::escape_unsafe_chars;
-use zero_core::{ErrorReason, ToolError};
+use zero_core::{ErrorReason, ToolError, signal_name};
 use zero_runtime::{ServiceHandle, ServiceLauncher, ServiceRequest};
 use zero_sandbox::running_command::{CommandExit, ExitCause};
 
 use super::tool_declaration::{OUTPUT_BYTES_MAX, ToolListError};
-use crate::bash::signal_name;
 
 /// How long to wait for a killed command to exit.
 const EXIT_WAIT_MAX: Duration = Duration::from_secs(2);

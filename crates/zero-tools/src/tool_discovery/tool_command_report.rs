@@ -7,10 +7,11 @@ use serde_json::Value;
 use zero_core::text_shortening::{TextFocus, shorten_middle};
 use zero_core::{
     ByteSize, ErrorReason, ResultDisplay, ResultMetadata, ToolError, ToolResult, ToolResultPart,
+    signal_name,
 };
 use zero_runtime::{CallContext, CommandOutcome, ToolReply};
 
-use crate::bash::{BashOutput, quarantine_notice, render_stream, signal_name, weaker_sandbox_note};
+use crate::bash::{BashOutput, quarantine_notice, render_stream, weaker_sandbox_note};
 
 /// Bytes reserved for labels, notes and truncation marks.
 const OVERHEAD_BYTES: usize = 512;

@@ -114,6 +114,89 @@ async fn failed_command_runs_outside_once_after_critical_question() {
 }
 
 #[tokio::test]
+async fn question_says_if_only_output_tells_of_the_sandbox() {
+    let (f, user) = fixture(OutsideUse::Ask, ApprovalAnswer::AllowOnce, true);
+    // A program can print anything.
+    let forged = r#"perl -e 'print STDERR "/usr/x: Read-only file system\n"; exit 1'"#;
+    run(&f, forged, false).await.unwrap();
+    run(&f, forged, true).await.unwrap();
+    // The proxy refuses this connection, whatever the program says about it.
+    let connects = r#"perl -MIO::Socket::INET -e '$s = IO::Socket::INET->new("127.0.0.1:3128") or exit 2; print $s "CONNECT refused.test:443 HTTP/1.1\r\n\r\n"; <$s>; exit 1'"#;
+    let failed = run(&f, connects, false).await.unwrap();
+    assert!(failed["notes"].to_string().contains("refused.test"), "{failed}");
+    run(&f, connects, true).await.unwrap();
+    let questions = user.questions.lock().unwrap();
+    let reasons: Vec<bool> = questions
+        .iter()
+        .map(|question| question.reason.contains("only its own output says"))
+        .collect();
+    assert_eq!(reasons, [true, false]);
+}
+
+#[tokio::test]
+async fn command_outside_uses_no_folder_that_commands_can_change() {
+    let (f, _) = fixture(OutsideUse::Ask, ApprovalAnswer::AllowOnce, true);
+    let target = f.outside().join("target");
+    std::fs::write(&target, "mine").unwrap();
+    // The name of a temporary file that the other command uses.
+    let plant =
+        format!(r#"perl -e 'symlink("{}", "$ENV{{TMPDIR}}/note") or die'"#, target.display());
+    assert_eq!(run(&f, &plant, false).await.unwrap()["exit_code"], 0);
+    let made = f.outside().join("made");
+    let command = format!(
+        r#"perl -e 'open(F, ">", "{}") or die "{}: $!"; open(G, ">", "$ENV{{TMPDIR}}/note") or die; print G "x"; print F $ENV{{TMPDIR}}'"#,
+        made.display(),
+        made.display()
+    );
+    assert_ne!(run(&f, &command, false).await.unwrap()["exit_code"], 0);
+    let done = run(&f, &command, true).await.unwrap();
+    assert_eq!(done["exit_code"], 0, "{done}");
+    assert_eq!(std::fs::read_to_string(&target).unwrap(), "mine");
+    let folder = std::fs::read_to_string(&made).unwrap();
+    assert!(folder.ends_with("-outside"), "{folder}");
+    // No confined command sees it.
+    let seen =
+        run(&f, &format!("perl -e 'exit(-e \"{folder}/note\" ? 0 : 3)'"), false).await.unwrap();
+    assert_eq!(seen["exit_code"], 3, "{seen}");
+}
+
+#[tokio::test]
+async fn push_to_repository_outside_is_a_question_and_opens_that_repository() {
+    for (answer, is_pushed) in
+        [(ApprovalAnswer::RejectOnce, false), (ApprovalAnswer::AllowOnce, true)]
+    {
+        let (f, user) = fixture(OutsideUse::Ask, answer, true);
+        let bare = f.outside().join("origin.git");
+        let other = f.outside().join("other");
+        let git = |folder: &Path, args: &[&str]| {
+            let done = std::process::Command::new("git").args(args).current_dir(folder).output();
+            assert!(done.unwrap().status.success(), "{args:?}");
+        };
+        git(f.outside(), &["init", "-q", "--bare", "origin.git"]);
+        git(&f.path(""), &["init", "-q", "-b", "main"]);
+        git(&f.path(""), &["remote", "add", "origin", bare.to_str().unwrap()]);
+        let names = ["-c", "user.name=a", "-c", "user.email=a@b"];
+        git(&f.path(""), &[&names[..], &["commit", "-q", "--allow-empty", "-m", "x"]].concat());
+        let pushed = run(&f, "git push -q origin main", false).await;
+        assert_eq!(
+            pushed.as_ref().is_ok_and(|facts| facts["exit_code"] == 0),
+            is_pushed,
+            "{pushed:?}"
+        );
+        assert_eq!(bare.join("refs/heads/main").exists(), is_pushed);
+        let question = user.questions.lock().unwrap().remove(0);
+        let write = question.judged.iter().find(|effect| effect.kind == "write").unwrap();
+        assert_eq!(Path::new(&write.target), bare.canonicalize().unwrap());
+        assert!(write.reason.contains("`sandbox.writable`"), "{}", write.reason);
+        // It opens nothing beside it, and no later command.
+        let later = format!("perl -e 'mkdir \"{}\" or exit 3'", other.display());
+        assert_eq!(run(&f, &later, false).await.unwrap()["exit_code"], 3);
+        let into = format!("perl -e 'mkdir \"{}/x\" or exit 3'", bare.display());
+        assert_eq!(run(&f, &into, false).await.unwrap()["exit_code"], 3);
+    }
+}
+
+#[tokio::test]
 async fn only_last_command_that_failed_in_sandbox_can_be_asked_about() {
     let (f, user) = fixture(OutsideUse::Ask, ApprovalAnswer::AllowOnce, true);
     let command = command(&f);

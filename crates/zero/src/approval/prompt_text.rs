@@ -16,6 +16,7 @@ use zero_core::{CommandExecution, CommandLine, ResultDisplay};
 use zero_runtime::{ApprovalQuestion, EffectDecision, Verdict};
 
 use super::risk_style;
+use super::rule_coverage::describe_rules;
 use crate::terminal::{
     FAINT, STRONG, TerminalStream, diff_line_style, escape_line, verdict_style, wrap_chars,
     wrap_words,
@@ -100,6 +101,8 @@ pub(super) fn render(stream: &TerminalStream, question: &ApprovalQuestion) -> Pr
                 let rules: Vec<&str> =
                     question.grants.iter().map(|grant| grant.rule.as_str()).collect();
                 page.push_fact("rules", &escape_line(&rules.join(", ")), Style::new());
+                let covered = describe_rules(rules.iter().copied());
+                page.push_fact("cover", &escape_line(&covered), FAINT);
             }
         }),
         effects: build(&|page| {

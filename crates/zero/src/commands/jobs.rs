@@ -1,5 +1,6 @@
 //! `zero jobs`: lists, shows and ends the background jobs of all zero processes of the user.
 
+use std::borrow::Cow;
 use std::io::Read as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -7,29 +8,32 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use serde_json::{Value, json};
-use zero_core::sanitize;
+use zero_core::{sanitize, signal_name};
 use zero_exec::jobs::{Job, JobRecord, JobRegistry, JobStatus};
 use zero_sandbox::StateDir;
 
 use crate::AppContext;
-use crate::cli::{JobsCommand, JobsKillArgs, JobsListArgs, JobsOutputArgs, JobsShowArgs};
+use crate::cli::{JobsArgs, JobsCommand, JobsKillArgs, JobsListArgs, JobsOutputArgs, JobsShowArgs};
 use crate::exit::{ExitOutcome, UsageError};
 use crate::terminal::{FAINT, STRONG, TextTable, escape_line, format_short_duration};
 
 /// How long a killed job may take to end.
 const KILL_MAX: Duration = Duration::from_secs(10);
+/// The number of SIGKILL.
+const KILL: i32 = 9;
 /// How often new output is read.
 const FOLLOW_PAUSE: Duration = Duration::from_millis(200);
 /// Most bytes of output that are read at once.
 const READ_BYTES_MAX: usize = 64 * 1024;
 
-pub(super) fn run(app: &AppContext, command: &JobsCommand) -> anyhow::Result<ExitOutcome> {
+pub(super) fn run(app: &AppContext, args: &JobsArgs) -> anyhow::Result<ExitOutcome> {
     let registry = JobRegistry::open(&app.config.state_dir()?);
-    match command {
-        JobsCommand::List(args) => list(app, &registry, args),
-        JobsCommand::Show(args) => show(app, &registry, args),
-        JobsCommand::Output(args) => print_output(app, &registry, args),
-        JobsCommand::Kill(args) => kill(app, &registry, args),
+    match &args.command {
+        None => list(app, &registry, &args.list),
+        Some(JobsCommand::List(args)) => list(app, &registry, args),
+        Some(JobsCommand::Show(args)) => show(app, &registry, args),
+        Some(JobsCommand::Output(args)) => print_output(app, &registry, args),
+        Some(JobsCommand::Kill(args)) => kill(app, &registry, args),
     }
 }
 
@@ -174,9 +178,11 @@ pub(super) fn kill_jobs_of_session(app: &AppContext, session: &str) {
 }
 
 fn find(registry: &Arc<JobRegistry>, id: &str) -> Result<(Arc<Job>, JobRecord), UsageError> {
-    let record = registry.find(id).ok_or_else(|| {
-        let shown = sanitize::to_quoted_line(id);
-        UsageError(format!("there is no job {shown}; run `zero jobs list` to see all"))
+    let is_number = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit());
+    let id = if is_number { Cow::Owned(format!("job_{id}")) } else { Cow::Borrowed(id) };
+    let record = registry.find(&id).ok_or_else(|| {
+        let shown = sanitize::to_quoted_line(&id);
+        UsageError(format!("there is no job {shown}; run `zero jobs` to see all"))
     })?;
     Ok((registry.open_job(record.clone()), record))
 }
@@ -187,7 +193,8 @@ fn describe_status(job: &Job) -> String {
         JobStatus::Ended(None) => "ended".to_owned(),
         JobStatus::Ended(Some(exit)) => match (exit.exit_code, exit.signal) {
             (Some(code), _) => format!("exit {code}"),
-            (None, Some(signal)) => format!("signal {signal}"),
+            (None, Some(KILL)) => "killed".to_owned(),
+            (None, Some(signal)) => format!("ended by {}", signal_name(signal)),
             (None, None) => "ended".to_owned(),
         },
     }

@@ -2,6 +2,7 @@
 
 mod add;
 mod approve;
+mod download_hosts;
 mod install;
 mod login;
 mod reconnect;
@@ -9,6 +10,7 @@ mod serve;
 mod status;
 mod workspace_servers;
 
+pub(super) use self::download_hosts::ask_about_downloads;
 use crate::AppContext;
 use crate::cli::{McpArgs, McpCommand};
 use crate::exit::ExitOutcome;

@@ -52,6 +52,7 @@ use self::run_printer::{RunDetails, RunPrinter};
 use self::session_choice::{is_new_session, open_session, short_name};
 use crate::AppContext;
 use crate::cli::{OutputFormat, RunArgs};
+use crate::commands::mcp::ask_about_downloads;
 use crate::commands::tools_call::signals;
 use crate::exit::{ExitOutcome, UsageError};
 use crate::gateway_connection::CliGatewayConnection;
@@ -102,7 +103,12 @@ pub(super) fn run(app: &AppContext, args: &RunArgs) -> anyhow::Result<ExitOutcom
         args.images.iter().map(|file| read_image(app, file)).collect::<Result<Vec<_>, _>>()?;
     let folders: Vec<PathBuf> = args.cwd.iter().cloned().collect();
     let workspace = app.config.open_workspace(&folders)?;
-    let settings = app.load_settings(&workspace, &args.settings)?;
+    let mut settings = app.load_settings(&workspace, &args.settings)?;
+    // What runs elsewhere, or with settings of its own, is configured there.
+    let is_own = args.settings.is_empty() && args.remote.url.is_none() && !args.json;
+    if is_own && ask_about_downloads(app, &workspace, &settings)? {
+        settings = app.load_settings(&workspace, &args.settings)?;
+    }
     for line in settings.trust_note().into_iter().chain(settings.warning()) {
         app.terminal.print_note(&line);
     }

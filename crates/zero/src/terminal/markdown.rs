@@ -1,15 +1,17 @@
 //! Markdown on a terminal, rendered block by block while it arrives.
 //!
-//! A block is printed when the text after it shows that it is complete; lines of a fenced code block
-//! are printed one by one. What waits is bounded. Untrusted text is escaped after it was parsed:
+//! A block is printed when the text after it shows that it is complete; lines of a paragraph and of a
+//! fenced code block are printed one by one. What waits is bounded. Untrusted text is escaped after it was parsed:
 //! Markdown itself can write any character, as in `&#27;`.
 
 mod block_split;
 mod renderer;
 mod span_wrap;
+mod stable_text;
 
 use self::block_split::{CodeFence, split_blocks};
 use self::renderer::BlockRenderer;
+use self::stable_text::stable_len;
 use super::TerminalStream;
 
 /// Most bytes that wait for the end of their block; more are rendered as they are.
@@ -20,6 +22,9 @@ pub(crate) struct MarkdownStream {
     stream: TerminalStream,
     /// Text whose block is not complete.
     pending: String,
+    /// The lines of an incomplete paragraph that were printed, and the width for which they were
+    /// wrapped.
+    begun: Option<(String, usize)>,
     /// The code block that is being printed.
     fence: Option<CodeFence>,
     /// Whether something was printed, so that the next block needs a blank line before it.
@@ -29,7 +34,8 @@ pub(crate) struct MarkdownStream {
 impl MarkdownStream {
     /// Renders for a stream, fitted to its window.
     pub(crate) fn new(stream: &TerminalStream) -> Self {
-        Self { stream: stream.clone(), pending: String::new(), fence: None, has_printed: false }
+        let (pending, begun) = (String::new(), None);
+        Self { stream: stream.clone(), pending, begun, fence: None, has_printed: false }
     }
 
     /// Adds text, and returns what is complete as lines for the terminal.
@@ -39,6 +45,7 @@ impl MarkdownStream {
         if self.pending.len() > PENDING_BYTES_MAX {
             shown.push_str(&self.take_rest());
         }
+        self.show_begun(&mut shown);
         shown
     }
 
@@ -108,8 +115,41 @@ impl MarkdownStream {
         }
     }
 
+    /// Shows the lines of an incomplete paragraph that cannot change any more: all but the last, which
+    /// may get further words.
+    fn show_begun(&mut self, shown: &mut String) {
+        let stable = match self.fence {
+            Some(_) => 0,
+            None => stable_len(&self.pending),
+        };
+        let Some(text) = self.pending.get(..stable).filter(|text| !text.is_empty()) else { return };
+        let columns = self
+            .begun
+            .as_ref()
+            .map_or_else(|| self.stream.window_size().columns, |(_, columns)| *columns);
+        let lines = BlockRenderer::new(&self.stream, columns).render(text);
+        let end = lines.trim_end_matches('\n').rfind('\n').map_or(0, |at| at + 1);
+        let printed = self.begun.as_ref().map_or("", |(printed, _)| printed);
+        let whole = lines.get(..end).unwrap_or_default();
+        let Some(new) = whole.strip_prefix(printed).filter(|new| !new.is_empty()) else { return };
+        if self.begun.is_none() {
+            self.start_block(shown);
+        }
+        shown.push_str(new);
+        self.begun = Some((whole.to_owned(), columns));
+    }
+
     fn render_blocks(&mut self, text: &str, shown: &mut String) {
         if text.trim().is_empty() {
+            return;
+        }
+        if let Some((printed, columns)) = self.begun.take() {
+            let lines = BlockRenderer::new(&self.stream, columns).render(text);
+            match lines.strip_prefix(&printed) {
+                Some(rest) => shown.push_str(rest),
+                // Rather twice than not at all.
+                None => shown.push_str(&lines),
+            }
             return;
         }
         let columns = self.stream.window_size().columns;

@@ -89,10 +89,12 @@ fn job_of_single_call_outlives_it_and_is_read_and_killed_later() {
     assert_eq!(read["stdout"], "got it\n", "only what is new: {read}");
     wait_for("the sleeper", || find_sleepers(seconds).len() == 1);
     assert_eq!(zero.stdout(&["jobs", "output", "job_1"]), "begun\ngot it\n");
-    let listed = zero.stdout(&["jobs", "list"]);
+    let listed = zero.stdout(&["jobs"]);
     assert!(listed.contains("job_1") && listed.contains("running"), "{listed}");
 
-    assert_eq!(zero.stdout(&["jobs", "kill", "job_1"]), "killed `job_1`\n");
+    assert_eq!(zero.stdout(&["jobs", "kill", "1"]), "killed `job_1`\n");
+    let listed = zero.stdout(&["jobs"]);
+    assert!(listed.contains(" killed ") && !listed.contains("signal"), "{listed}");
     assert!(find_sleepers(seconds).is_empty());
     wait_for("the holder ends with its last job", || holders(&zero) == 0);
     let killed = call(&zero, "BashKill", &json!({"job_id": "job_1"}));
@@ -101,7 +103,9 @@ fn job_of_single_call_outlives_it_and_is_read_and_killed_later() {
         serde_json::from_str(&zero.stdout(&["jobs", "show", "job_1", "--json"])).unwrap();
     assert_eq!((&shown["status"], &shown["signal"]), (&json!("exited"), &json!(9)), "{shown}");
     assert_eq!(list(&zero).len(), 1);
-    assert_eq!(zero.stdout(&["jobs", "list", "--running"]), "no jobs\n");
+    for args in [&["jobs", "list", "--running"][..], &["jobs", "--running"]] {
+        assert_eq!(zero.stdout(args), "no jobs\n");
+    }
 
     let rows = zero.stdout(&["audit", "tail", "--json", "-n", "100"]);
     let rows: Vec<Value> = rows.lines().map(|row| serde_json::from_str(row).unwrap()).collect();

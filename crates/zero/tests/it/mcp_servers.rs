@@ -2,7 +2,12 @@
 
 #![expect(clippy::disallowed_methods, reason = "tests stand outside zero and look at its files")]
 
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -586,4 +591,66 @@ fn server_sandbox_denial_names_setting() {
         let status = zero.run(&["mcp", "status", "--json"]);
         assert!(status.contains("\"notes\"") && status.contains(parts[0]), "{status}");
     }
+}
+
+/// A package runner that downloads the server from its registry, through the proxy, unless its cache has
+/// it.
+const PACKAGE_RUNNER: &str = r#"#!/usr/bin/python3
+import os, sys, urllib.request
+del os.environ["NO_PROXY"], os.environ["no_proxy"]
+script = os.path.join(os.environ["npm_config_cache"], "server.py")
+if not os.path.exists(script):
+    os.makedirs(os.path.dirname(script), exist_ok=True)
+    text = urllib.request.urlopen(sys.argv[sys.argv.index("--registry") + 1]).read()
+    open(script, "wb").write(text)
+os.execv("/usr/bin/python3", ["python3", script, "a", ""])
+"#;
+
+#[test]
+fn server_that_downloads_itself_reaches_its_registry_and_no_more() {
+    let zero = make_workspace();
+    write_file(&zero, "npx", PACKAGE_RUNNER);
+    let runner = zero.folder().join("npx");
+    std::fs::set_permissions(&runner, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let registry = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = registry.local_addr().unwrap();
+    let downloads = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&downloads);
+    std::thread::spawn(move || {
+        for stream in registry.incoming() {
+            let mut stream = stream.unwrap();
+            let mut head = BufReader::new(stream.try_clone().unwrap()).lines();
+            while head.next().is_some_and(|line| !line.unwrap().is_empty()) {}
+            counted.fetch_add(1, Ordering::SeqCst);
+            let script = include_str!("mcp_server.py");
+            let length = script.len();
+            let head =
+                format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n");
+            stream.write_all(format!("{head}\r\n{script}").as_bytes()).unwrap();
+        }
+    });
+    let url = format!("http://{address}/server");
+    let settings = |rules: &[&str]| {
+        let server = json!({
+            "command": runner, "args": ["-y", "server", "--registry", url],
+            "network": if rules.is_empty() { json!([]) } else { json!([address.to_string()]) },
+        });
+        write_settings(
+            &zero,
+            json!({"mcpServers": {"a": server}, "permissions": {"allow": rules}}),
+        );
+    };
+    settings(&[]);
+    let refused = "downloads it from `127.0.0.1`, which it may not reach; to allow that";
+    let rule = "WebFetch(domain:127.0.0.1)";
+    check_output(&zero, &["mcp", "status"], 1, &[refused, rule]);
+    assert_eq!(downloads.load(Ordering::SeqCst), 0);
+    settings(&[rule]);
+    for _ in 0..2 {
+        check_output(&zero, &["mcp", "status"], 0, &["ready"]);
+        assert_eq!(downloads.load(Ordering::SeqCst), 1, "its cache has it");
+    }
+    // Commands of the workspace have another cache: what runs there has more access than they have.
+    let cache = r#"{"command": "test ! -e $npm_config_cache/server.py && echo none"}"#;
+    check_output(&zero, &["tools", "call", "Bash", cache, "--yes"], 0, &["none"]);
 }

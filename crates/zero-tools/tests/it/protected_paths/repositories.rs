@@ -536,6 +536,37 @@ async fn files_that_a_sparse_checkout_leaves_out_are_not_reported() {
     assert!(facts["notes"].to_string().contains("no longer shows changes of `a/x`"), "{facts}");
 }
 
+/// Git below `/tmp`, where it does not see the settings of the test's home.
+const GIT_AS_SOMEBODY: &str = "git -c user.name=a -c user.email=a@b";
+
+#[tokio::test]
+async fn commits_below_tmp_are_inspected() {
+    let before = |base: &Path| {
+        create_repository(&base.join("work"));
+        run_git(&base.join("work"), &["worktree", "add", "-q", "../tree", "-b", "side"]);
+    };
+    let roots = &["work", "tree"];
+    let place = ProtectedPathSetup {
+        parent: "/tmp",
+        before: &before,
+        roots,
+        ..ProtectedPathSetup::default()
+    }
+    .open();
+    for folder in [".", "../tree"] {
+        let commit =
+            format!("cd {folder} && echo two >> file && {GIT_AS_SOMEBODY} commit -qam two");
+        let facts = place.run_structured(&commit).await;
+        assert_eq!((&facts["exit_code"], &facts["notes"]), (&0.into(), &Value::Null), "{facts}");
+    }
+    // What it finds is told.
+    let hidden = "git update-index --add --cacheinfo 100644,$(echo x | git hash-object -w --stdin),.envrc \
+         && ";
+    let facts = place.run_structured(&format!("{hidden}{GIT_AS_SOMEBODY} commit -qm hidden")).await;
+    let notes = content_notes(&facts);
+    assert!(notes.iter().any(|note| note.contains("on `refs/heads/side`")), "{facts}");
+}
+
 #[tokio::test]
 async fn everyday_git_is_not_reported() {
     let before = |base: &Path| {

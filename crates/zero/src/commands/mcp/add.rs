@@ -1,8 +1,10 @@
 //! `zero mcp add` and `zero mcp remove`: the MCP servers in a settings file.
 
 use serde_json::{Map, Value, json};
-use zero_mcp::server_definition::ServerAlias;
+use zero_mcp::server_definition::{McpServerDefinition, ServerAlias};
 
+use super::download_hosts::{ask_about_downloads, find_closed_downloads};
+use super::workspace_servers::WorkspaceServers;
 use crate::AppContext;
 use crate::cli::{McpAddArgs, McpRemoveArgs};
 use crate::commands::config::settings_change::{has_value, set_value_in, unset_value_in};
@@ -39,9 +41,29 @@ pub(super) fn add(app: &AppContext, args: &McpAddArgs) -> anyhow::Result<ExitOut
         }
     };
     set_value_in(app, &args.layer, &key, server)?;
+    // The server is added already; its status tells the same.
+    if let Err(error) = review_download(app, args) {
+        tracing::debug!(%error, "the registry of a new server was not asked about");
+    }
     app.terminal
         .print_note(&format!("`zero mcp status {}` connects to it and lists its tools", args.name));
     Ok(ExitOutcome::Ok)
+}
+
+/// If the new server downloads itself, asks whether it may reach its registry, or says how to allow it.
+fn review_download(app: &AppContext, args: &McpAddArgs) -> anyhow::Result<()> {
+    let known = WorkspaceServers::load(app, args.layer.workspace.as_ref())?;
+    let WorkspaceServers { workspace, settings, servers } = &known;
+    if app.terminal.answer_source().is_some() {
+        ask_about_downloads(app, workspace, settings)?;
+        return Ok(());
+    }
+    let added = servers.definitions.iter().filter(|one| one.alias.as_str() == args.name);
+    let added: Vec<McpServerDefinition> = added.cloned().collect();
+    for closed in find_closed_downloads(app, workspace, settings, &added)? {
+        app.terminal.print_note(&closed.remedy());
+    }
+    Ok(())
 }
 
 pub(super) fn remove(app: &AppContext, args: &McpRemoveArgs) -> anyhow::Result<ExitOutcome> {

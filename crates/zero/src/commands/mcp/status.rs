@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use zero_mcp::client::{McpServerStatus, ServerPhase};
 use zero_mcp::server_definition::{McpServerDefinition, ServerTransport};
 
+use super::download_hosts::ask_about_downloads;
 use super::workspace_servers::WorkspaceServers;
 use crate::AppContext;
 use crate::cli::McpStatusArgs;
@@ -29,6 +30,9 @@ pub(super) fn run(app: &AppContext, args: &McpStatusArgs) -> anyhow::Result<Exit
     if args.offline {
         print_offline(app, args, &known.servers)
     } else {
+        if !args.json && ask_about_downloads(app, &known.workspace, &known.settings)? {
+            return run(app, args);
+        }
         print_online(app, args, known)
     }
 }

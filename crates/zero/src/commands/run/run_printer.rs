@@ -35,6 +35,8 @@ const ERROR_LINES_MAX: usize = 8;
 const NOTES_MAX: usize = 20;
 /// Last lines that are shown of what a command printed, unless all are wanted.
 const OUTPUT_LINES_MAX: usize = 5;
+/// Lines that are shown of a command's other stream, whatever the first one has.
+const OTHER_LINES_MAX: usize = 2;
 /// Lines shown of a diff.
 const DIFF_LINES_MAX: usize = 60;
 /// Lines shown of a web request; the tool's own limit.
@@ -368,8 +370,8 @@ impl RunPrinter {
         err.write(&text)
     }
 
-    /// What a command printed: its last lines, and how many are left out. If it failed, its errors
-    /// are shown rather than its output.
+    /// What a command printed: the last lines of its output and of its errors, and how many are left
+    /// out. Of the two, the one that says more about its end has more lines.
     fn render_output(&self, outcome: &ToolOutcome, has_failed: bool) -> String {
         let err = &self.terminal.err;
         let facts = outcome.result().map(|result| &result.structured);
@@ -377,25 +379,25 @@ impl RunPrinter {
             let text = facts.and_then(|facts| facts.get(name)).and_then(Value::as_str);
             text.unwrap_or_default().trim_end().lines().collect()
         };
-        let (stdout, stderr) = (("stdout", lines_of("stdout")), ("stderr", lines_of("stderr")));
-        let shows_errors = stdout.1.is_empty() || (has_failed && !stderr.1.is_empty());
-        let (shown, other) = if shows_errors { (stderr, stdout) } else { (stdout, stderr) };
-        let is_whole = self.details.whole_output;
+        let (stdout, stderr) = (lines_of("stdout"), lines_of("stderr"));
+        // Test runners write to either, so that neither is left out.
+        let beside =
+            |main: &[&str]| OUTPUT_LINES_MAX.saturating_sub(main.len()).max(OTHER_LINES_MAX);
+        let (stdout_max, stderr_max) = match has_failed && !stderr.is_empty() {
+            true => (beside(&stderr), OUTPUT_LINES_MAX),
+            false => (OUTPUT_LINES_MAX, beside(&stdout)),
+        };
         let mut text = String::new();
         let mut push = |line: &str| text.push_str(&format!("  {}\n", err.paint(FAINT, line)));
-        let before = shown.1.len().saturating_sub(OUTPUT_LINES_MAX);
-        if before > 0 && !is_whole {
-            push(&format!("… {} before; --verbose shows all", count_lines(before)));
-        }
-        for line in shown.1.iter().skip(if is_whole { 0 } else { before }) {
-            push(&escape_line(line));
-        }
-        let (name, others) = other;
-        if !others.is_empty() && !is_whole {
-            push(&format!("… {} of {name}; --verbose shows all", count_lines(others.len())));
-        }
-        if is_whole {
-            others.iter().for_each(|line| push(&escape_line(line)));
+        for (lines, lines_max) in [(&stdout, stdout_max), (&stderr, stderr_max)] {
+            let before = match self.details.whole_output {
+                true => 0,
+                false => lines.len().saturating_sub(lines_max),
+            };
+            if before > 0 {
+                push(&format!("… {} before; --verbose shows all", count_lines(before)));
+            }
+            lines.iter().skip(before).for_each(|line| push(&escape_line(line)));
         }
         text
     }
@@ -748,6 +750,8 @@ mod tests {
         let cut = "  … 1 line before; --verbose shows all\n";
         let lines = "  line\n".repeat(OUTPUT_LINES_MAX);
         let shown = format!("✗ make (exit code 2)\n{cut}{lines}");
+        let passed = serde_json::json!({"exit_code": 0, "stdout": long, "stderr": "1\n2\nOK\n"});
+        let ends = format!("● make\n{cut}{lines}{cut}  2\n  OK\n");
         let both = serde_json::json!({"exit_code": 0, "stdout": "out\n\n", "stderr": "err"});
         let errors = serde_json::json!({"exit_code": 1, "stdout": "out", "stderr": "err\x1b[2J"});
         for (structured, kind, expected) in [
@@ -755,12 +759,9 @@ mod tests {
             (serde_json::json!({"jobs": [{"notes": [note]}]}), ToolKind::Execute, noted.as_str()),
             (serde_json::json!({"notes": [note]}), ToolKind::Other, "● make\n"),
             (serde_json::json!({"exit_code": 0, "stdout": "x"}), ToolKind::Read, "● make\n"),
-            (both, ToolKind::Execute, "● make\n  out\n  … 1 line of stderr; --verbose shows all\n"),
-            (
-                errors,
-                ToolKind::Execute,
-                "✗ make (exit code 1)\n  err\\u{1b}[2J\n  … 1 line of stdout; --verbose shows all\n",
-            ),
+            (both, ToolKind::Execute, "● make\n  out\n  err\n"),
+            (passed, ToolKind::Execute, ends.as_str()),
+            (errors, ToolKind::Execute, "✗ make (exit code 1)\n  out\n  err\\u{1b}[2J\n"),
             (failed, ToolKind::Execute, shown.as_str()),
         ] {
             let mut outcome =

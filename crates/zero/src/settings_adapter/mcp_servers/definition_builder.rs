@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use zero_acp::SessionMcpServer;
 use zero_core::text_shortening::excerpt;
 use zero_mcp::server_definition::{
-    CALL_TIMEOUT_MAX, HttpEndpoint, LoginSettings, McpServerDefinition, STARTUP_TIMEOUT,
-    ServerAlias, ServerLaunch, ServerTransport,
+    CALL_TIMEOUT_MAX, HttpEndpoint, LoginSettings, McpServerDefinition, ServerAlias, ServerLaunch,
+    ServerTransport,
 };
 use zero_policy::{HostPattern, PolicyEngine, PolicyEngineConfig, Verdict};
 use zero_settings::mcp_servers::server_setting::{
@@ -420,8 +420,8 @@ fn assemble_definition(
     let longest = times.of_calls().max().unwrap_or_default();
     Ok(McpServerDefinition {
         alias,
+        startup_timeout: times.startup.unwrap_or_else(|| transport.startup_timeout()),
         reach: transport,
-        startup_timeout: times.startup.unwrap_or(STARTUP_TIMEOUT),
         call_timeout: times.call,
         call_timeout_max: times.longest.unwrap_or(CALL_TIMEOUT_MAX.max(longest)),
         tool_timeouts: times.of_tools,

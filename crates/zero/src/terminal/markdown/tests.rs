@@ -195,3 +195,34 @@ fn deeply_nested_text_stays_bounded() {
         assert!(shown.len() < 200_000, "{}", shown.len());
     }
 }
+
+#[test]
+fn paragraph_appears_line_by_line_and_as_in_one_piece() {
+    let coloured = Terminal::for_test().out.with_columns(24);
+    let text = "First one two three four **five six** seven `eight nine` ten eleven twelve \
+                thirteen and [a link](https://a.test) fourteen.\nA new line of it\n- a list\n\n\
+                Last words that are long enough to wrap here.\n";
+    for (size, stream) in [1, 3, 7, 1000].map(|size| (size, &coloured)) {
+        let mut markdown = MarkdownStream::new(stream);
+        let mut whole = markdown.push(text);
+        whole.push_str(&markdown.finish());
+        let mut markdown = MarkdownStream::new(stream);
+        let letters: Vec<char> = text.chars().collect();
+        let pieces = letters.chunks(size).map(|piece| piece.iter().collect::<String>());
+        let mut shown: String = pieces.map(|piece| markdown.push(&piece)).collect();
+        shown.push_str(&markdown.finish());
+        assert_eq!(shown, whole, "pieces of {size}");
+    }
+    let stream = coloured.without_colours();
+    let mut markdown = MarkdownStream::new(&stream);
+    // The last word and the last line may go on.
+    for (piece, shown) in [
+        ("One two three four five six", ""),
+        (" seven", "One two three four five\n"),
+        (" eight", ""),
+        (" extraordinary words", "six seven eight\n"),
+    ] {
+        assert_eq!(markdown.push(piece), shown, "{piece}");
+    }
+    assert_eq!(markdown.finish(), "extraordinary words\n");
+}

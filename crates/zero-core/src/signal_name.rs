@@ -1,7 +1,7 @@
 //! Names of signals.
 
 /// Returns the name of a signal, such as `SIGKILL`.
-pub(crate) fn signal_name(number: i32) -> String {
+pub fn signal_name(number: i32) -> String {
     let name = match number {
         1 => "SIGHUP",
         2 => "SIGINT",

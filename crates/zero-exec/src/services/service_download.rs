@@ -1,0 +1,133 @@
+//! Services that download themselves when they start, by `npx` or `uvx`.
+//!
+//! Like a command that downloads packages, such a service reaches its registry only if somebody allowed
+//! exactly that. Nobody can be asked when a service starts, so one whose configured registry is closed is
+//! refused at once, with the hosts: it would otherwise try for a minute and say less. The default
+//! registry of a program is not known here. If nothing is configured, the service starts with a proxy
+//! that refuses it, so that the refusal names the host and the rule.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use zero_core::{ErrorReason, ErrorType, ToolError};
+use zero_policy::{HostName, PackageDownload};
+
+use super::service_request::ServiceRequest;
+use crate::egress::{ConnectionAnswer, ConnectionApprover, ConnectionQuestion, HeldConnections};
+use crate::launcher::LaunchAccess;
+use crate::local_machine::package_registries;
+
+/// Parts of the names of variables that name a registry, in lower case.
+const REGISTRY_VARIABLES: &[&str] = &["npm_config_registry", "_index", "index_url"];
+
+/// Answers for nobody: connections to hosts that are not allowed are refused, and noted.
+struct AbsentApprover;
+
+impl ConnectionApprover for AbsentApprover {
+    fn is_open(&self) -> bool {
+        false
+    }
+
+    fn ask(&self, question: ConnectionQuestion) -> BoxFuture<'static, ConnectionAnswer> {
+        std::future::ready(ConnectionAnswer::unasked(question.refusal)).boxed()
+    }
+}
+
+/// What makes the proxy refuse the registry of a service that downloads itself by name, even if no host
+/// is allowed at all.
+pub(super) fn refuse_by_name(request: &ServiceRequest) -> Option<Arc<HeldConnections>> {
+    let is_download = request.access == LaunchAccess::AsCommands
+        && PackageDownload::from_runner(&request.words).is_some();
+    is_download.then(|| Arc::new(HeldConnections::new(Arc::new(AbsentApprover))))
+}
+
+/// The hosts from which a service downloads itself, as its options, its variables or else the
+/// configuration name them. None if it does not, or if nothing names them.
+pub(super) fn list_hosts(
+    request: &ServiceRequest,
+    folder: &Path,
+    home: Option<&Path>,
+) -> Vec<HostName> {
+    let download = match request.access {
+        LaunchAccess::AsCommands => PackageDownload::from_runner(&request.words),
+        LaunchAccess::ReadOnly => None,
+    };
+    let Some(download) = download else { return Vec::new() };
+    let is_registry = |name: &str| {
+        let name = name.to_lowercase();
+        REGISTRY_VARIABLES.iter().any(|part| name.contains(part))
+    };
+    let variables = request.variables.iter().filter(|(name, _)| is_registry(name));
+    let variables = variables.flat_map(|(_, value)| value.split_whitespace());
+    let named = download.registries.iter().map(String::as_str).chain(variables);
+    let mut hosts: Vec<HostName> = Vec::new();
+    for host in named.filter_map(|address| HostName::parse(address).ok()) {
+        if !hosts.contains(&host) {
+            hosts.push(host);
+        }
+    }
+    if hosts.is_empty() {
+        hosts = package_registries::find_hosts(download.manager, folder, home);
+    }
+    hosts
+}
+
+/// The error of a service that downloads itself from hosts that it may not reach.
+pub(super) fn refusal_error(request: &ServiceRequest, hosts: &[HostName]) -> ToolError {
+    let program = request.words.first().map_or("", String::as_str);
+    let list = |before: &str, after: &str| {
+        let hosts: Vec<String> =
+            hosts.iter().map(|host| format!("{before}{host}{after}")).collect();
+        hosts.join(", ")
+    };
+    let message = format!(
+        "`{program}` downloads it from {}, which it may not reach; to allow that, set its `network` to [{}], or allow {} in your settings",
+        list("`", "`"),
+        list("\"", "\""),
+        list("`WebFetch(domain:", ")`")
+    );
+    ToolError::new(ErrorType::PermissionDenied, ErrorReason::NoApprover, message)
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "tests create real files")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_come_from_options_variables_configuration_and_defaults() {
+        let home = tempfile::tempdir().unwrap();
+        let check = |line: &str, variables: &[(&str, &str)], expected: &[&str]| {
+            let request = ServiceRequest {
+                words: line.split(' ').map(str::to_owned).collect(),
+                variables: variables
+                    .iter()
+                    .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                    .collect(),
+                ..ServiceRequest::default()
+            };
+            let hosts = list_hosts(&request, home.path(), Some(home.path()));
+            let hosts: Vec<String> = hosts.iter().map(ToString::to_string).collect();
+            assert_eq!(hosts, expected, "{line}");
+        };
+        check("npx -y some-server", &[], &[]);
+        check("/usr/bin/uvx -i https://a.test/simple some-server --flag", &[], &["a.test"]);
+        check("uv tool run --index https://a.test/simple some-server", &[], &["a.test"]);
+        check("npx --registry https://a.test/npm some-server", &[], &["a.test"]);
+        check("npx x", &[("NPM_CONFIG_REGISTRY", "https://b.test")], &["b.test"]);
+        check("uvx x", &[("UV_DEFAULT_INDEX", "https://b.test/simple")], &["b.test"]);
+        for other in [
+            "npx --no-install --registry https://a.test x",
+            "uvx --offline -i https://a.test x",
+            "node server.js",
+            "npm start",
+            "uv run x",
+        ] {
+            check(other, &[], &[]);
+        }
+        std::fs::write(home.path().join(".npmrc"), "registry=https://c.test/\n").unwrap();
+        check("npx -y some-server", &[], &["c.test"]);
+    }
+}

@@ -1,0 +1,125 @@
+//! Asks whether MCP servers that download themselves, by `npx` or `uvx`, may reach their registries.
+//!
+//! A server starts beside calls, when nobody can be asked. So a command at a terminal asks before: a yes
+//! adds exactly these hosts to `network` of the server in the user's settings.
+
+use serde_json::json;
+use zero_mcp::client::server_process::service_request;
+use zero_mcp::server_definition::{McpServerDefinition, ServerLaunch, ServerTransport};
+use zero_policy::HostName;
+use zero_sandbox::Workspace;
+use zero_settings::WorkspaceSettings;
+
+use crate::AppContext;
+use crate::cli::SettingsLayerArgs;
+use crate::commands::config::settings_change::{has_value, set_user_value};
+use crate::settings_adapter::mcp_servers::configured_servers;
+use crate::terminal::escape_line;
+
+/// A server that downloads itself from hosts that it may not reach.
+pub(super) struct ClosedDownload {
+    alias: String,
+    launch: ServerLaunch,
+    hosts: Vec<HostName>,
+}
+
+impl ClosedDownload {
+    /// The value that `network` of the server needs, as JSON.
+    fn network(&self) -> serde_json::Value {
+        let known = self.launch.network.iter().map(ToString::to_string);
+        json!(known.chain(self.hosts.iter().map(ToString::to_string)).collect::<Vec<String>>())
+    }
+
+    /// The command that lets it reach the hosts.
+    pub(super) fn remedy(&self) -> String {
+        let Self { alias, launch, .. } = self;
+        format!(
+            "`{}` downloads `{alias}` from {}, which it may not reach; to allow that: zero config set mcpServers.{alias}.network '{}'",
+            launch.command,
+            self.list_hosts(),
+            self.network()
+        )
+    }
+
+    fn list_hosts(&self) -> String {
+        self.hosts.iter().map(ToString::to_string).collect::<Vec<String>>().join(" and ")
+    }
+
+    /// Asks, and adds the hosts after a yes. Returns whether it was one.
+    fn ask(&self, app: &AppContext) -> anyhow::Result<bool> {
+        let Some(answers) = app.terminal.answer_source() else { return Ok(false) };
+        let Self { alias, launch, .. } = self;
+        let words = [std::slice::from_ref(&launch.command), &launch.args].concat();
+        app.terminal.err.write(&format!(
+            "The MCP server `{alias}` downloads itself when it starts\n  run     {}\n  from    {}\n  \
+             It runs in the sandbox. Whoever controls the registry decides what runs.\n",
+            escape_line(&words.join(" ")),
+            self.list_hosts(),
+        ))?;
+        if !app.terminal.confirm(&answers, "Let it reach this registry from now on?") {
+            app.terminal.print_note(&format!("`{alias}` cannot start without it"));
+            return Ok(false);
+        }
+        set_user_value(app, &format!("mcpServers.{alias}.network"), self.network())?;
+        Ok(true)
+    }
+}
+
+/// The servers among these that download themselves from hosts that they may not reach.
+pub(super) fn find_closed_downloads(
+    app: &AppContext,
+    workspace: &Workspace,
+    settings: &WorkspaceSettings,
+    definitions: &[McpServerDefinition],
+) -> anyhow::Result<Vec<ClosedDownload>> {
+    let launches = definitions.iter().filter_map(|definition| match &definition.reach {
+        ServerTransport::Command(launch) => Some((definition, launch)),
+        ServerTransport::Http(_) => None,
+    });
+    let runners: Vec<(&McpServerDefinition, &ServerLaunch)> =
+        launches.filter(|(_, launch)| launch.is_download()).collect();
+    if runners.is_empty() {
+        return Ok(Vec::new());
+    }
+    let services = app.idle_host(workspace.clone(), settings)?.services();
+    let closed = runners.into_iter().map(|(definition, launch)| ClosedDownload {
+        alias: definition.alias.to_string(),
+        launch: launch.clone(),
+        hosts: services.list_closed_download_hosts(&service_request(launch, &definition.alias)),
+    });
+    Ok(closed.filter(|closed| !closed.hosts.is_empty()).collect())
+}
+
+/// Asks about the servers of the user's own settings. Returns whether a setting was changed. Without a
+/// terminal, nothing is asked, and such a server does not start.
+pub(in crate::commands) fn ask_about_downloads(
+    app: &AppContext,
+    workspace: &Workspace,
+    settings: &WorkspaceSettings,
+) -> anyhow::Result<bool> {
+    if app.terminal.answer_source().is_none() {
+        return Ok(false);
+    }
+    let servers = configured_servers(settings, &app.config, workspace.cwd());
+    let mut is_changed = false;
+    for closed in find_closed_downloads(app, workspace, settings, &servers.definitions)? {
+        if is_own_server(app, workspace, &closed.alias)? {
+            is_changed |= closed.ask(app)?;
+        }
+    }
+    Ok(is_changed)
+}
+
+/// Whether the user's settings, and no others, have a server of this name.
+fn is_own_server(app: &AppContext, workspace: &Workspace, alias: &str) -> anyhow::Result<bool> {
+    let key = format!("mcpServers.{alias}");
+    let layer = |user: bool, project: bool, local: bool| SettingsLayerArgs {
+        user,
+        project,
+        local,
+        workspace: Some(workspace.cwd().to_owned()),
+    };
+    Ok(has_value(app, &layer(true, false, false), &key)?
+        && !has_value(app, &layer(false, true, false), &key)?
+        && !has_value(app, &layer(false, false, true), &key)?)
+}
