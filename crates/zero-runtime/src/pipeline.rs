@@ -402,7 +402,10 @@ impl ToolHost {
         };
         let (connections, questions) = connecting.open_questions().unzip();
         let hidden_secrets = leave.hidden_secrets;
+        let observer = session.observer.as_ref();
+        let caller = observer.and_then(|observer| observer.caller_id(&call.id));
         let launcher = CommandLauncher {
+            caller: Some(caller.unwrap_or_else(|| call.id.clone())),
             limits,
             hosts,
             connections,
