@@ -41,6 +41,7 @@ mod sandbox_settings;
 mod secret_files;
 mod secret_leaks;
 mod secret_values;
+mod session_rewind;
 mod sessions;
 mod stdio_process;
 #[cfg(feature = "telemetry")]
