@@ -13,7 +13,8 @@ pub fn is_in_effect(points: &[RewindPoint], seq: u64) -> bool {
         if point.seq >= end {
             continue;
         }
-        if point.seq < seq {
+        // A rewind hides what was before it, and not itself.
+        if point.seq <= seq {
             break;
         }
         if let RewindPointKind::Rewind { before: Some(before), .. } = point.kind {

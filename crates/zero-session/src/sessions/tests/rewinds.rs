@@ -1,5 +1,7 @@
 //! Rewinds: what the model gets afterwards, when they are refused, and how they survive a failure.
 
+use zero_runtime::tool_backend::FolderAccess;
+
 use super::fixture::{ScriptedToolBackend, SessionTestBed, run_id};
 use crate::event::{EventKind, RewindScope};
 use crate::rewind_arguments::RewindTarget;
@@ -7,11 +9,13 @@ use crate::sessions::{RewindOptions, SessionError};
 use crate::store::Store as _;
 
 fn to_prompt(number: u64) -> RewindOptions {
-    RewindOptions { target: RewindTarget::Prompt(number), ..RewindOptions::default() }
+    let (target, reach) = (RewindTarget::Prompt(number), FolderAccess::Anywhere);
+    RewindOptions { target, reach, ..RewindOptions::default() }
 }
 
 fn undo() -> RewindOptions {
-    RewindOptions { target: RewindTarget::LastRewind, ..RewindOptions::default() }
+    let (target, reach) = (RewindTarget::LastRewind, FolderAccess::Anywhere);
+    RewindOptions { target, reach, ..RewindOptions::default() }
 }
 
 /// The texts of the messages that the model would get.
