@@ -99,6 +99,7 @@ async fn rewind_that_failed_after_files_is_completed_by_the_next() {
     assert!(log.len() > 1, "files were taken back before the failure: {log:?}");
     assert!(log.iter().all(|line| *line == log[0]), "by the same rewind: {log:?}");
     // The next one is another.
+    fixture.store.fail_writes([]);
     fixture.sessions.rewind(&fixture.key, to_prompt(1)).await.unwrap();
     assert_ne!(rewind_log(&fixture).pop().unwrap(), log[0]);
 }
