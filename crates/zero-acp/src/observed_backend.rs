@@ -4,9 +4,12 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio_util::sync::CancellationToken;
-use zero_core::{CallProgress, FileLocation, SecretMask, ToolCall, ToolKind, ToolOutcome};
+use zero_core::{
+    CallProgress, FileLocation, SecretMask, ToolCall, ToolError, ToolKind, ToolOutcome,
+};
 use zero_policy::PermissionMode;
 use zero_runtime::DialectName;
+use zero_runtime::file_rewind::{FileRewindReport, FileRewindRequest};
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::tool_backend::{CallObserver, ToolBackend, ToolBackendError, ToolCatalog};
 
@@ -49,6 +52,13 @@ impl ToolBackend for ObservedToolBackend {
     fn set_mode(&self, mode: PermissionMode) -> BoxFuture<'_, Result<(), ToolBackendError>> {
         self.own_mode.request_mode(mode);
         Box::pin(self.own_mode.apply_to_backend(&*self.backend))
+    }
+
+    fn rewind_files(
+        &self,
+        request: FileRewindRequest,
+    ) -> BoxFuture<'_, Result<FileRewindReport, ToolError>> {
+        self.backend.rewind_files(request)
     }
 
     fn folder(&self) -> Option<PathBuf> {

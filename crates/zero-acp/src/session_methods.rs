@@ -106,7 +106,7 @@ pub(crate) async fn resume_session(
     Ok(MethodResponse::new(response)?.with_session(register_session(&agent, opened)))
 }
 
-/// Copies a session up to now and opens the copy, which has an id of its own.
+/// Copies a session up to now, or up to a prompt, and opens the copy, which has an id of its own.
 pub(crate) async fn fork_session(
     agent: Arc<AcpAgent>,
     params: Value,
@@ -120,6 +120,7 @@ pub(crate) async fn fork_session(
         servers: request.mcp_servers,
         meta: request.meta,
     };
+    let prompt = fork_prompt(spec.meta.as_ref())?;
     // Check first: a session that cannot be opened is not copied.
     agent.check_spec(&spec).await?;
     let source = match agent.sessions().get(&id) {
@@ -127,7 +128,7 @@ pub(crate) async fn fork_session(
         None => session_setup::key_of_id(&id).to_owned(),
     };
     let copy = session_setup::new_session_key();
-    let key = agent.config.link.fork(&source, &copy).await;
+    let key = agent.config.link.fork(&source, &copy, prompt).await;
     let key = key.map_err(|error| match error {
         GatewayLinkError::NoSession { .. } => rpc_error::no_session(&id),
         error => rpc_error::from_link_error(&error),
@@ -151,6 +152,17 @@ pub(crate) async fn fork_session(
             .config_options(choices.options())
     };
     Ok(MethodResponse::new(response)?.with_session(register_session(&agent, opened)))
+}
+
+/// The prompt before which a copy ends: `_meta.zero.prompt`.
+fn fork_prompt(meta: Option<&Meta>) -> Result<Option<u64>, Error> {
+    let Some(prompt) = meta.and_then(|meta| meta.get("zero")?.get("prompt")) else {
+        return Ok(None);
+    };
+    match prompt.as_u64() {
+        Some(number) if number > 0 => Ok(Some(number)),
+        _ => Err(rpc_error::bad_request("`_meta.zero.prompt` is not the number of a prompt")),
+    }
 }
 
 /// Opens an existing session under the id that the client knows. If it is already open on this

@@ -193,6 +193,10 @@ impl UpdatePresenter {
             EventKind::Changed { field, value } => change_updates(field, value.as_deref(), moment),
             EventKind::RunEnded { end, usage } => self.present_run_end(event, end, *usage, moment),
             EventKind::Opaque(opaque) => self.present_opaque(event, &opaque.describe()),
+            // A run that rewinds answers what it did.
+            EventKind::Rewound { prompt, scope, files, .. } if event.run.is_none() => {
+                self.present_opaque(event, &scope.describe_rewind(*prompt, *files))
+            }
             EventKind::Prompt { .. }
             | EventKind::RunStarted { .. }
             | EventKind::ApprovalRequested(_)
@@ -200,7 +204,8 @@ impl UpdatePresenter {
             | EventKind::QuestionAsked(_)
             | EventKind::QuestionAnswered { .. }
             | EventKind::UsageReported { .. }
-            | EventKind::Reset { .. } => Vec::new(),
+            | EventKind::Reset { .. }
+            | EventKind::Rewound { .. } => Vec::new(),
         }
     }
 

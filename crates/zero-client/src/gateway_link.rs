@@ -69,10 +69,18 @@ impl GatewayLink {
         }
     }
 
-    /// Creates a copy of a session under another key, and returns that key.
-    pub async fn fork(&self, key: &str, copy: &str) -> Result<String, GatewayLinkError> {
+    /// Creates a copy of a session under another key, and returns that key. With the number of a
+    /// prompt, the copy is as the session was before it.
+    pub async fn fork(
+        &self,
+        key: &str,
+        copy: &str,
+        prompt: Option<u64>,
+    ) -> Result<String, GatewayLinkError> {
         match self.shared.ensure_connected(ReconnectWait::Now).await?.side {
-            GatewayKind::Native => native_gateway::fork_session(&self.shared, key, copy).await,
+            GatewayKind::Native => {
+                native_gateway::fork_session(&self.shared, key, copy, prompt).await
+            }
             GatewayKind::OpenClaw => Err(GatewayLinkError::Unsupported { what: "copy sessions" }),
         }
     }

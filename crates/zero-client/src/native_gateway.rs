@@ -98,8 +98,10 @@ pub(crate) async fn fork_session(
     shared: &Arc<SharedLink>,
     key: &str,
     copy: &str,
+    prompt: Option<u64>,
 ) -> Result<String, GatewayLinkError> {
-    let params = SessionForkParams { session_key: key.to_owned(), key: Some(copy.to_owned()) };
+    let (session_key, copy) = (key.to_owned(), Some(copy.to_owned()));
+    let params = SessionForkParams { session_key, key: copy, prompt };
     let forked = shared.request::<ZeroSessionsFork>(params, RequestRetry::Never).await;
     let forked = forked.map_err(|unanswered| unanswered.error.for_session(key))?;
     Ok(forked.result.session_key)

@@ -8,6 +8,7 @@ use std::str::FromStr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use serde::Deserialize as _;
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
@@ -15,11 +16,12 @@ use tokio_util::sync::CancellationToken;
 use zero_core::text_shortening::shorten_end;
 use zero_core::{
     CallId, CallProgress, ErrorReason, FileLocation, ToolCall, ToolError, ToolKind, ToolOutcome,
-    sanitize,
+    ToolResult, sanitize,
 };
 use zero_policy::PermissionMode;
 use zero_runtime::DialectName;
 use zero_runtime::dialect::render_for_model;
+use zero_runtime::file_rewind::{FileRewindRequest, REWIND_CALL};
 use zero_runtime::schema::foreign_schema;
 use zero_runtime::tool_backend::{CallObserver, CatalogEntry, ToolBackend, ToolCatalog};
 use zero_wire::client::{EncodedParams, GatewayClient, GatewayClientError};
@@ -227,6 +229,11 @@ impl ToolService {
                 let error = error.with_tool(&wanted.tool_name);
                 return service.send_result(&wanted, error.into(), None).await;
             };
+            if wanted.tool_name == REWIND_CALL {
+                let outcome = service.rewind_files(&wanted).await;
+                service.lock_state().calls.remove(&wanted.tool_call_id);
+                return service.send_result(&wanted, outcome, None).await;
+            }
             let (watch, mut progress_queue) = RemoteCallObserver::new();
             let call = ToolCall {
                 id,
@@ -255,6 +262,25 @@ impl ToolService {
             };
             service.send_result(&wanted, end, last_unsent_progress(&mut progress_queue)).await;
         });
+    }
+
+    /// Takes back what calls of the session changed in files. The journal has only changes of this
+    /// workspace, and what is taken back can be made again.
+    async fn rewind_files(&self, wanted: &ToolsUseEvent) -> ToolOutcome {
+        let request = match FileRewindRequest::deserialize(&wanted.input) {
+            Ok(request) => request,
+            Err(error) => {
+                let message = format!("the request to rewind files is invalid: {error}");
+                return ToolError::invalid(ErrorReason::SchemaViolation, message).into();
+            }
+        };
+        match self.backend.rewind_files(request).await {
+            Ok(report) => match serde_json::to_value(&report) {
+                Ok(structured) => ToolResult { structured, ..ToolResult::text("") }.into(),
+                Err(error) => ToolError::failed(ErrorReason::Io, error.to_string()).into(),
+            },
+            Err(error) => error.with_tool(REWIND_CALL).into(),
+        }
     }
 
     /// Sends the progress of a call until the call ends. Without progress, it reports at intervals

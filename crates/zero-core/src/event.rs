@@ -180,6 +180,23 @@ pub enum EventKind {
         /// Number of the transcript that ended.
         transcript: u64,
     },
+    /// The session was rewound: its files, its conversation or both are as they were before an
+    /// earlier entry. If the conversation was, the entries from that one to this are no longer part
+    /// of it; they stay in the ledger.
+    Rewound {
+        /// Id of the rewind, which the recorded changes of files name.
+        rewind: String,
+        /// Number of the prompt before which the session is; absent if it is before an earlier
+        /// rewind, which is thereby taken back.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        prompt: Option<u64>,
+        /// Sequence number of the entry before which the session is.
+        before: u64,
+        /// What was rewound.
+        scope: RewindScope,
+        /// Number of files that were restored or removed.
+        files: u64,
+    },
     /// Mode, model, thinking, agent, label or title changed.
     Changed {
         /// Name of the field: `mode`, `model`, `thinking`, `agent`, `label`, `title`.
@@ -268,6 +285,7 @@ const KNOWN_KINDS: &[&str] = &[
     "compacted",
     "model_fallback",
     "reset",
+    "rewound",
     "changed",
     "run_ended",
 ];
@@ -391,6 +409,54 @@ pub fn describe_compaction(
 /// The message about a model that another one stands in for, for the user.
 pub fn describe_fallback(from: &str, to: &str, reason: &str) -> String {
     format!("`{from}` is not available ({reason}); `{to}` answers instead")
+}
+
+/// What a rewind takes back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RewindScope {
+    /// Files and conversation.
+    #[default]
+    Both,
+    /// Only files.
+    Files,
+    /// Only the conversation.
+    Conversation,
+}
+
+impl RewindScope {
+    /// Whether files are taken back.
+    pub fn has_files(self) -> bool {
+        self != Self::Conversation
+    }
+
+    /// Whether the conversation is taken back.
+    pub fn has_conversation(self) -> bool {
+        self != Self::Files
+    }
+
+    /// One line about a rewind to before a prompt, or to before a rewind.
+    pub fn describe_rewind(self, prompt: Option<u64>, files: u64) -> String {
+        let files = match (self.has_files(), files) {
+            (false, _) => String::new(),
+            (true, 1) => ", 1 file".to_owned(),
+            (true, count) => format!(", {count} files"),
+        };
+        let what = self.describe();
+        match prompt {
+            Some(prompt) => format!("rewound to before prompt {prompt} ({what}{files})"),
+            None => format!("took the last rewind back ({what}{files})"),
+        }
+    }
+
+    /// What is taken back, in words.
+    pub fn describe(self) -> &'static str {
+        match self {
+            Self::Both => "files and conversation",
+            Self::Files => "files",
+            Self::Conversation => "conversation",
+        }
+    }
 }
 
 /// How a run ended.

@@ -49,6 +49,7 @@ impl PreparedLaunch {
         let origin = SetOrigin {
             tool: program.tool.to_owned(),
             call: launcher.call.to_string(),
+            caller: launcher.caller.as_ref().map(ToString::to_string),
             command: one_line(program.command, COMMAND_CHARS_MAX),
             undoes: None,
         };

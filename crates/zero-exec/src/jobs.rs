@@ -13,6 +13,7 @@ mod job_registry;
 mod job_server;
 pub(crate) mod monitored_command;
 pub(crate) mod unread_output;
+mod workspace_jobs;
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -34,6 +35,7 @@ pub use self::monitored_command::{
     SendInputError, UnreadRetention,
 };
 pub use self::unread_output::{BYTES_MAX as UNREAD_BYTES_MAX, OutputChunk};
+pub use self::workspace_jobs::refuse_beside_job;
 
 /// Most jobs of a session, including ended ones.
 pub const JOBS_MAX: usize = 16;

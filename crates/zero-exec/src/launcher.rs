@@ -46,6 +46,8 @@ pub struct CommandLauncher {
     pub policy: Arc<dyn CommandPolicy>,
     /// The call that connections are attributed to.
     pub call: CallId,
+    /// The id by which the session knows the call, for the record of changes.
+    pub caller: Option<CallId>,
     /// The hosts that were allowed for the call.
     pub hosts: Arc<[HostName]>,
     /// Asks about hosts that nobody judged; `None` if nobody can be asked.
@@ -91,6 +93,7 @@ impl CommandLauncher {
             session: Arc::clone(session),
             policy,
             call,
+            caller: None,
             hosts: Arc::new([]),
             connections: None,
             limits,

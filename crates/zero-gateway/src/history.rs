@@ -4,12 +4,14 @@
 //! compaction removed from the transcript, and contains replies that involved no model.
 
 use std::io;
+use std::sync::Arc;
 
 use zero_core::event::{Event, EventKind, ResultContent, ToolCallStatus};
 use zero_core::text_shortening::shorten_to_fit;
 use zero_core::{RunId, SessionId};
 use zero_runtime::dialect::render_plain;
-use zero_session::store::{Store, StoreError};
+use zero_session::sessions::is_in_effect;
+use zero_session::store::{RewindPoint, RewindPointKind, Store, StoreError};
 use zero_wire::chat::{ChatBlock, ChatMessage};
 use zero_wire::sessions::PreviewItem;
 
@@ -29,15 +31,28 @@ pub(crate) async fn read_messages<T: Send + 'static>(
     finish: impl FnOnce(Vec<ChatMessage>) -> T + Send + 'static,
 ) -> Result<T, StoreError> {
     let is_reset = |event: &Event| matches!(event.kind, EventKind::Reset { .. });
+    let mut rewinds = store.rewind_points(session).await?;
+    rewinds.retain(|point| matches!(point.kind, RewindPointKind::Rewind { .. }));
+    let rewinds = Arc::new(rewinds);
+    let known = Arc::clone(&rewinds);
     let enough = move |events: &[Event]| {
-        events.iter().any(is_reset) || build_messages(skip_partial_message(events)).len() >= most
+        let visible = visible_events(skip_partial_message(events), &known);
+        events.iter().any(is_reset) || build_messages(visible).len() >= most
     };
     let tail = ledger_tail::read_tail(store, session, bytes_max, enough).await?;
     run_blocking(move || {
         let events = if tail.is_cut { skip_partial_message(&tail.events) } else { &tail.events };
-        finish(keep_newest(build_messages(events), most, BYTES_MAX))
+        finish(keep_newest(build_messages(visible_events(events, &rewinds)), most, BYTES_MAX))
     })
     .await
+}
+
+/// The entries that no rewind has taken back.
+fn visible_events<'a>(
+    events: &'a [Event],
+    rewinds: &'a [RewindPoint],
+) -> impl Iterator<Item = &'a Event> {
+    events.iter().filter(|event| is_in_effect(rewinds, event.seq))
 }
 
 /// Skips entries up to the first that begins a message: the message before it is incomplete and
@@ -83,7 +98,7 @@ pub(crate) fn json_bytes(value: &impl serde::Serialize) -> usize {
 
 /// Builds the messages of these entries. A queued prompt is placed before its reply, regardless of
 /// when it was sent.
-fn build_messages(events: &[Event]) -> Vec<ChatMessage> {
+fn build_messages<'a>(events: impl IntoIterator<Item = &'a Event>) -> Vec<ChatMessage> {
     let mut runs: Vec<(&RunId, Vec<ChatMessage>)> = Vec::new();
     for event in events {
         if let EventKind::Reset { .. } = event.kind {

@@ -19,10 +19,12 @@ use zero_core::{
     ToolKind, ToolOutcome, sanitize,
 };
 use zero_runtime::DialectName;
+use zero_runtime::file_rewind::{FileRewindReport, FileRewindRequest, REWIND_CALL};
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::tool_backend::{
-    CallObserver, ToolBackend, ToolBackendError, ToolCatalog, ToolList,
+    CallObserver, SilentObserver, ToolBackend, ToolBackendError, ToolCatalog, ToolList,
 };
+use zero_runtime::tool_host::new_call_id;
 use zero_session::PermissionMode;
 use zero_session::event::ToolCallStatus;
 use zero_session::store::SessionRecord;
@@ -322,6 +324,57 @@ impl RemoteToolBackend {
         cancel: CancellationToken,
         watch: Arc<dyn CallObserver>,
     ) -> ToolOutcome {
+        let Some(kind) = self.tool_kind(&call.tool, dialect) else {
+            if self.gone.is_cancelled() || cancel.is_cancelled() {
+                return self.send_call(call, ToolKind::Other, cancel, watch).await;
+            }
+            let why = format!("the tool host {} has no tool `{}` now", self.host, call.tool);
+            let error = ToolError::not_found(ErrorReason::UnknownTool, why);
+            return error.with_tool(&call.tool).into();
+        };
+        self.send_call(call, kind, cancel, watch).await
+    }
+
+    /// Asks the host to take back what calls changed in files.
+    async fn request_rewind(
+        &self,
+        request: FileRewindRequest,
+    ) -> Result<FileRewindReport, ToolError> {
+        let unreadable = |error: serde_json::Error| {
+            let message = format!("the tool host {} answered a rewind wrongly: {error}", self.host);
+            ToolError::failed(ErrorReason::Io, message)
+        };
+        let call = ToolCall {
+            id: new_call_id(),
+            session: None,
+            tool: REWIND_CALL.to_owned(),
+            input: serde_json::to_value(&request).map_err(unreadable)?,
+            timeout: None,
+        };
+        let (cancel, watch) = (CancellationToken::new(), Arc::new(SilentObserver));
+        match self.send_call(call, ToolKind::Edit, cancel, watch).await {
+            ToolOutcome::Result(result) => {
+                serde_json::from_value(result.structured).map_err(unreadable)
+            }
+            // An older zero knows no such call.
+            ToolOutcome::Error(error) if error.reason() == Some(ErrorReason::UnknownTool) => {
+                let message = format!(
+                    "the tool host {} cannot rewind files; update zero there, or rewind the conversation only",
+                    self.host
+                );
+                Err(ToolError::failed(ErrorReason::ServerUnavailable, message))
+            }
+            ToolOutcome::Error(error) => Err(error),
+        }
+    }
+
+    async fn send_call(
+        &self,
+        call: ToolCall,
+        kind: ToolKind,
+        cancel: CancellationToken,
+        watch: Arc<dyn CallObserver>,
+    ) -> ToolOutcome {
         let ToolCall { id, tool, input, timeout, .. } = call;
         let id = String::from(id);
         let failed = |reason, text: String| ToolError::failed(reason, text).with_tool(&tool).into();
@@ -332,11 +385,6 @@ impl RemoteToolBackend {
         if cancel.is_cancelled() {
             return failed(ErrorReason::Cancelled, "stopped before it was begun".to_owned());
         }
-        let Some(kind) = self.tool_kind(&tool, dialect) else {
-            let why = format!("the tool host {} has no tool `{tool}` now", self.host);
-            let error = ToolError::not_found(ErrorReason::UnknownTool, why);
-            return error.with_tool(&tool).into();
-        };
         let (answer, mut answered) = oneshot::channel();
         let heard = Arc::new(Mutex::new(Instant::now()));
         let silence_max = self.silence_limit(timeout);
@@ -462,6 +510,13 @@ impl ToolBackend for RemoteToolBackend {
         watch: Arc<dyn CallObserver>,
     ) -> BoxFuture<'_, ToolOutcome> {
         Box::pin(self.run_call(call, dialect, cancel, watch))
+    }
+
+    fn rewind_files(
+        &self,
+        request: FileRewindRequest,
+    ) -> BoxFuture<'_, Result<FileRewindReport, ToolError>> {
+        Box::pin(self.request_rewind(request))
     }
 
     fn set_mode(&self, mode: PermissionMode) -> BoxFuture<'_, Result<(), ToolBackendError>> {

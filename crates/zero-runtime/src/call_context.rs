@@ -184,7 +184,11 @@ impl CallContext {
 
     /// The origin that this call records with a change.
     pub fn change_note(&self) -> ChangeOrigin {
-        ChangeOrigin { tool: self.inner.tool.to_string(), call: self.inner.call.to_string() }
+        ChangeOrigin {
+            tool: self.inner.tool.to_string(),
+            call: self.inner.call.to_string(),
+            caller: Some(self.caller_id().to_string()),
+        }
     }
 
     /// The limits of this host.

@@ -25,6 +25,7 @@ pub mod editor_buffers;
 pub mod elicitation;
 pub mod execution;
 pub mod failed_plan;
+pub mod file_rewind;
 pub mod grants;
 pub mod hooks;
 mod host_extensions;

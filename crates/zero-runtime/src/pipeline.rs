@@ -404,7 +404,10 @@ impl ToolHost {
         let hidden_secrets = leave.hidden_secrets;
         let opened = judged.repositories.iter().cloned();
         let writable = commands.launcher.writable.iter().cloned().chain(opened).collect();
+        let observer = session.observer.as_ref();
+        let caller = observer.and_then(|observer| observer.caller_id(&call.id));
         let launcher = CommandLauncher {
+            caller: Some(caller.unwrap_or_else(|| call.id.clone())),
             writable,
             limits,
             hosts,

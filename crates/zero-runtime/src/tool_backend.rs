@@ -14,8 +14,8 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use zero_core::{
-    CallProgress, FileLocation, RiskLevel, SecretMask, SessionId, ToolCall, ToolCategory, ToolKind,
-    ToolOutcome,
+    CallProgress, ErrorReason, FileLocation, RiskLevel, SecretMask, SessionId, ToolCall,
+    ToolCategory, ToolError, ToolKind, ToolOutcome,
 };
 use zero_policy::PermissionMode;
 
@@ -25,6 +25,7 @@ pub use self::tool_list::{ModelToolDefinition, ToolList};
 use crate::approver::{ApprovalAnswer, ApprovalQuestion, ApprovalReply};
 use crate::dialect::DialectName;
 use crate::elicitation::Elicitor;
+use crate::file_rewind::{FileRewindReport, FileRewindRequest};
 use crate::grants::GrantRecord;
 use crate::prompt_mentions::MentionTarget;
 use crate::session_results::ResultLifetime;
@@ -67,6 +68,19 @@ pub trait ToolBackend: Send + Sync {
     /// does not exist.
     fn inspect_mention<'a>(&'a self, _path: &'a str) -> BoxFuture<'a, Option<MentionTarget>> {
         Box::pin(std::future::ready(None))
+    }
+
+    /// Takes back what calls of the session changed in files, as far as it is recorded.
+    fn rewind_files(
+        &self,
+        _request: FileRewindRequest,
+    ) -> BoxFuture<'_, Result<FileRewindReport, ToolError>> {
+        let message = format!(
+            "the tools of this session are with {}, which cannot rewind files; rewind the conversation only",
+            self.location()
+        );
+        let error = ToolError::failed(ErrorReason::ServerUnavailable, message);
+        Box::pin(std::future::ready(Err(error)))
     }
 
     /// Whether background jobs run that end with the backend.

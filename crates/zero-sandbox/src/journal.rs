@@ -17,6 +17,7 @@ mod command_changes;
 mod content_digest;
 mod file_copy;
 pub mod journal_expiry;
+mod journal_rewind;
 mod journal_store;
 mod path_state;
 mod portable_path;
@@ -48,6 +49,7 @@ pub use self::change_recorder::{ChangeRecorder, SetLimits};
 pub use self::change_restore::ChangeConflict;
 pub use self::change_set::{SetOrigin, SetSummary};
 pub use self::content_digest::sha256;
+pub use self::journal_rewind::{RewindPlan, RewoundChange};
 
 /// Where the journals are, in zero's own folder, by workspace.
 const JOURNAL: &str = "journal";
@@ -111,6 +113,8 @@ pub struct ChangeOrigin {
     pub tool: String,
     /// The ID of the call.
     pub call: String,
+    /// The ID by which the session knows the call, to find the changes of a prompt.
+    pub caller: Option<String>,
 }
 
 /// The result of a change.
@@ -168,6 +172,9 @@ pub struct JournalEntry {
     pub tool: String,
     /// The call that made it.
     pub call: String,
+    /// The ID by which the session knows that call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub caller: Option<String>,
     /// The path of the file, as displayed.
     pub path: String,
     /// `create`, `change` or `remove`; `command` for the changes of a command, whose `path` is the
@@ -189,6 +196,30 @@ pub enum UndoConflictPolicy {
     Refuse,
     /// Restore the old state anyway; the overwritten state is recorded in turn.
     Overwrite,
+}
+
+/// What undoes a change.
+enum UndoOrigin<'a> {
+    /// `zero undo`. The undo belongs to the call of the change.
+    Undo,
+    /// A rewind of a session, by its ID.
+    Rewind(&'a str),
+}
+
+impl UndoOrigin<'_> {
+    fn tool(&self) -> &'static str {
+        match self {
+            Self::Undo => "undo",
+            Self::Rewind(_) => "rewind",
+        }
+    }
+
+    fn caller(&self, recorded: Option<&str>) -> Option<String> {
+        match self {
+            Self::Undo => recorded.map(str::to_owned),
+            Self::Rewind(id) => Some((*id).to_owned()),
+        }
+    }
 }
 
 /// The recorded changes of one workspace.
@@ -280,6 +311,15 @@ impl Journal {
 
     /// Undoes change `id`.
     pub fn undo(&self, id: u64, conflicts: UndoConflictPolicy) -> Result<AppliedChange, ToolError> {
+        self.undo_as(id, conflicts, &UndoOrigin::Undo)
+    }
+
+    fn undo_as(
+        &self,
+        id: u64,
+        conflicts: UndoConflictPolicy,
+        origin: &UndoOrigin<'_>,
+    ) -> Result<AppliedChange, ToolError> {
         let record = self.store.read_record(id)?;
         let target = self.resolve_target(&record.path.to_path())?;
         let always = || Ok(());
@@ -297,7 +337,8 @@ impl Journal {
                 NewFileState::File { bytes: self.store.read_before(id, sha256)?, attributes }
             }
         };
-        let note = ChangeOrigin { tool: "undo".to_owned(), call: record.call.clone() };
+        let (tool, caller) = (origin.tool(), origin.caller(record.caller.as_deref()));
+        let note = ChangeOrigin { tool: tool.to_owned(), call: record.call.clone(), caller };
         let pending =
             PendingChange { target: &target, note: &note, undoes: Some(id), before, stat };
         let applied = self.apply(pending, new, None, always)?;
@@ -346,6 +387,7 @@ impl Journal {
             time: record.time,
             tool: record.tool,
             call: record.call,
+            caller: record.caller,
             path: self.workspace.display_path(&path),
             action,
             state,
@@ -520,6 +562,7 @@ impl Journal {
             time: jiff::Timestamp::now().to_string(),
             tool: pending.note.tool.clone(),
             call: pending.note.call.clone(),
+            caller: pending.note.caller.clone(),
             path: path.into(),
             before: RecordedState::from_snapshot(&pending.before, pending.stat.as_ref()),
             after,

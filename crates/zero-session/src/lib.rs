@@ -18,6 +18,7 @@ pub mod message;
 pub mod model;
 pub mod node_membership;
 pub mod output_schema;
+pub mod rewind_arguments;
 pub mod run_usage;
 pub mod sessions;
 pub mod slash_commands;

@@ -14,9 +14,12 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tokio_util::sync::CancellationToken;
-use zero_core::{CallId, RiskLevel, SecretMask, SessionId, ToolCall, ToolKind, ToolOutcome};
+use zero_core::{
+    CallId, RiskLevel, SecretMask, SessionId, ToolCall, ToolError, ToolKind, ToolOutcome,
+};
 use zero_policy::PermissionMode;
 use zero_runtime::dialect::{BUILTIN, DialectTool};
+use zero_runtime::file_rewind::{FileRewindReport, FileRewindRequest, FileRewinder};
 use zero_runtime::notes::NoteStoreSet;
 use zero_runtime::prompt_mentions::MentionTarget;
 use zero_runtime::session_results::ResultLifetime;
@@ -333,6 +336,13 @@ impl ToolBackend for LocalToolBackend {
             })
         };
         Box::pin(async move { tokio::task::spawn_blocking(inspect).await.ok().flatten() })
+    }
+
+    fn rewind_files(
+        &self,
+        request: FileRewindRequest,
+    ) -> BoxFuture<'_, Result<FileRewindReport, ToolError>> {
+        Box::pin(FileRewinder::for_host(&self.host).run(request))
     }
 
     fn has_running_jobs(&self) -> bool {

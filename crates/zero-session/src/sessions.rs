@@ -18,6 +18,9 @@ mod prompt_submission;
 mod prompts;
 mod recorded_prompt;
 mod retention;
+mod rewind;
+mod rewind_answer;
+mod rewind_history;
 mod run_budget;
 mod run_driver;
 pub(crate) mod run_limiter;
@@ -40,6 +43,8 @@ use zero_core::{Budget, RunId, SessionId};
 use zero_policy::PermissionMode;
 
 pub use self::retention::{PruneMode, PruneReport, RetentionRules};
+pub use self::rewind::{PromptSummary, RewindOptions, RewindOutcome};
+pub use self::rewind_history::is_in_effect;
 
 use self::ledger_recorder::LedgerRecorder;
 use self::lifecycle::ActiveRunPolicy;
@@ -429,15 +434,36 @@ impl SessionManager {
     }
 
     /// Creates a copy of a session, with its transcript and ledger, under a key; under one like its
-    /// own if none is given. Refused while a run is active.
+    /// own if none is given. With the number of a prompt, the copy is as the session was before it.
     pub async fn fork(
         &self,
         address: &SessionAddress,
         key: Option<&str>,
+        prompt: Option<u64>,
     ) -> Result<SessionRecord, SessionError> {
         let (inner, address) = (Arc::clone(&self.inner), address.clone());
         let key = key.map(str::to_owned);
-        run_detached(async move { inner.fork(&address, key.as_deref()).await }).await
+        run_detached(async move { inner.fork(&address, key.as_deref(), prompt).await }).await
+    }
+
+    /// Takes files, conversation or both back to before a prompt, or takes a rewind back. Refused
+    /// while a run is active. If somebody else changed the files since, nothing is touched unless the
+    /// options say so.
+    pub async fn rewind(
+        &self,
+        address: &SessionAddress,
+        options: RewindOptions,
+    ) -> Result<RewindOutcome, SessionError> {
+        let (inner, address) = (Arc::clone(&self.inner), address.clone());
+        run_detached(async move { inner.rewind(&address, options, None).await }).await
+    }
+
+    /// The prompts of a session, oldest first.
+    pub async fn list_prompts(
+        &self,
+        address: &SessionAddress,
+    ) -> Result<Vec<PromptSummary>, SessionError> {
+        self.inner.list_prompts(address).await
     }
 
     /// Stops all runs and deletes the session.

@@ -10,6 +10,7 @@ use zero_core::text_shortening::head;
 use zero_runtime::name_suggestions::suggest_names;
 
 use crate::direct_model;
+use crate::rewind_arguments::RewindArguments;
 use crate::word_split;
 use zero_runtime::tool_backend::PromptCommand;
 
@@ -19,6 +20,11 @@ pub const BUILT_IN: &[(&str, &str, Option<&str>)] = &[
     ("status", "Show the model, mode, folder and usage of this session", None),
     ("compact", "Compact the conversation to free space in the context", Some("[what to keep]")),
     ("init", "Explore the workspace and write AGENTS.md", Some("[focus]")),
+    (
+        "rewind",
+        "List the prompts, or take files and conversation back to before one of them",
+        Some("[number|undo] [files|conversation] [force]"),
+    ),
     ("mode", "Show or change the permission mode", Some("[ask|accept-edits|plan|auto]")),
     ("model", "Show or change the model", Some("[name]")),
 ];
@@ -74,6 +80,8 @@ pub enum SlashCommand {
     Compact(String),
     /// Write AGENTS.md, with the user's additional instructions.
     Init(String),
+    /// List the prompts, or rewind.
+    Rewind(RewindArguments),
     /// Show the mode, or change it.
     Mode(Option<String>),
     /// Show the model, or change it.
@@ -170,6 +178,7 @@ fn parse_built_in(name: &str, arguments: &str) -> Option<Result<SlashCommand, St
         "help" => alone(SlashCommand::Help),
         "status" => alone(SlashCommand::Status),
         "compact" => Ok(SlashCommand::Compact(arguments.to_owned())),
+        "rewind" => RewindArguments::parse(arguments).map(SlashCommand::Rewind),
         "init" => Ok(SlashCommand::Init(arguments.to_owned())),
         "mode" => one_word(SlashCommand::Mode),
         "model" => one_word(SlashCommand::Model),

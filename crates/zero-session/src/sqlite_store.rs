@@ -17,6 +17,7 @@ mod integrity;
 mod ledger;
 mod reader_pool;
 mod removal;
+mod rewind_points;
 mod run_usages;
 mod runs;
 mod schema;
@@ -47,8 +48,9 @@ use crate::run_usage::{self, RunUsage, RunUsageQuery};
 use crate::store::{
     BeginRunOutcome, ClaimEpoch, ClaimOutcome, ForkPoint, GrantRecord, IdleSession,
     IdleSessionQuery, LedgerReadLimit, NewEvent, NewFork, NewRun, NewSession, OwnerUsage,
-    RunRecord, SessionPage, SessionPatch, SessionQuery, SessionRecord, Store, StoreError,
-    StoreUsage, Transcript, TranscriptStart, UnnamedSession, UnremovedSession, merge_grants,
+    RewindPoint, RunRecord, SessionPage, SessionPatch, SessionQuery, SessionRecord, Store,
+    StoreError, StoreUsage, Transcript, TranscriptPosition, TranscriptStart, UnnamedSession,
+    UnremovedSession, merge_grants,
 };
 
 /// Stores sessions in a SQLite file. Dropping it waits for queued writes and closes the file.
@@ -452,9 +454,10 @@ impl Store for SqliteStore {
         const VERB: &str = "begin a run";
         Box::pin(async move {
             let NewRun { id, session, node, started_ms, first } = run;
+            let words = rewind_points::prompt_words(&first);
             let rows = self.map_database_error(VERB, EncodedEvents::from_events(&first))?;
             let bytes = rows.bytes;
-            let run = runs::RunRow { id, session, node, started_ms };
+            let run = runs::RunRow { id, session, node, started_ms, words };
             let begin = move |db: &_| runs::begin(db, &run, &rows);
             let begun = self.writer.write_with(WriteDurability::Machine, VERB, bytes, begin);
             Ok(match begun.await? {
@@ -508,6 +511,39 @@ impl Store for SqliteStore {
 
     fn run_usages(&self, query: RunUsageQuery) -> BoxFuture<'_, Result<Vec<RunUsage>, StoreError>> {
         Box::pin(self.readers.read("read the usage", move |db| run_usages::list(db, &query)))
+    }
+
+    fn rewind_points(
+        &self,
+        session: &SessionId,
+    ) -> BoxFuture<'_, Result<Vec<RewindPoint>, StoreError>> {
+        let session = session.clone();
+        let list = move |db: &_| rewind_points::list(db, &session);
+        Box::pin(self.readers.read("list prompts", list))
+    }
+
+    fn rewind(
+        &self,
+        session: &SessionId,
+        claim: ClaimEpoch,
+        position: Option<TranscriptPosition>,
+        entry: NewEvent,
+    ) -> BoxFuture<'_, Result<Event, StoreError>> {
+        const VERB: &str = "rewind a session";
+        let session = session.clone();
+        Box::pin(async move {
+            let rows = self.map_database_error(
+                VERB,
+                EncodedEvents::from_events(std::slice::from_ref(&entry)),
+            )?;
+            let kind = entry.rewind().ok_or_else(NewEvent::not_a_rewind)?;
+            let row = rewind_points::RewindRow { kind, position, time_ms: entry.time_ms };
+            let rewind = move |db: &_| rewind_points::rewind(db, &session, claim, &row, &rows);
+            let written =
+                self.writer.write_with(WriteDurability::Machine, VERB, SMALL_CHANGE_BYTES, rewind);
+            let NewEvent { run, time_ms, kind } = entry;
+            Ok(Event { seq: written.await?, run, time_ms, kind })
+        })
     }
 
     fn grants(&self, session: &SessionId) -> BoxFuture<'_, Result<Vec<GrantRecord>, StoreError>> {

@@ -13,7 +13,7 @@ use zero_policy::PermissionMode;
 pub use zero_runtime::GrantRecord;
 use zero_runtime::tool::BoxFuture;
 
-use crate::event::{Event, EventKind, RunOutcome, TokenUsage};
+use crate::event::{Event, EventKind, RewindScope, RunOutcome, TokenUsage};
 use crate::key::{SessionAddress, SessionKey};
 use crate::message::ModelMessage;
 use crate::run_usage::{RunUsage, RunUsageQuery, UsageTotal};
@@ -253,6 +253,23 @@ pub trait Store: Send + Sync {
         })
     }
 
+    /// The points before which a session can be rewound, oldest first: its prompts and its rewinds.
+    fn rewind_points(
+        &self,
+        session: &SessionId,
+    ) -> BoxFuture<'_, Result<Vec<RewindPoint>, StoreError>>;
+
+    /// Stores a rewind, in one transaction that would survive a power cut: the entry about it, which
+    /// is [`EventKind::Rewound`], and if there is a position, a new transcript with the messages
+    /// before it. The old one is kept. Fails unless the claim is the current one.
+    fn rewind(
+        &self,
+        session: &SessionId,
+        claim: ClaimEpoch,
+        position: Option<TranscriptPosition>,
+        entry: NewEvent,
+    ) -> BoxFuture<'_, Result<Event, StoreError>>;
+
     /// The grants of a session.
     fn grants(&self, session: &SessionId) -> BoxFuture<'_, Result<Vec<GrantRecord>, StoreError>>;
 
@@ -374,6 +391,62 @@ pub enum ForkPoint {
     End(ClaimEpoch),
     /// Without its unfinished runs: no message and no ledger entry of them is copied.
     LastCompleted,
+    /// Before an entry, with the messages before a position.
+    Before {
+        /// Sequence number of the first entry that is not copied.
+        seq: u64,
+        /// The messages that are copied.
+        position: TranscriptPosition,
+    },
+}
+
+/// A place in the transcripts of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TranscriptPosition {
+    /// Number of the transcript.
+    pub transcript: u64,
+    /// Number of its messages before the place.
+    pub messages: u64,
+}
+
+/// A point before which a session can be rewound or copied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RewindPoint {
+    /// Sequence number of the entry that it is before.
+    pub seq: u64,
+    /// Time of that entry, in milliseconds since the Unix epoch.
+    pub time_ms: i64,
+    /// The entry.
+    pub kind: RewindPointKind,
+    /// Where the transcript was. Unknown for a prompt that waits or never ran, and in a copy if the
+    /// copy does not have that transcript.
+    pub position: Option<TranscriptPosition>,
+}
+
+impl RewindPoint {
+    /// Most characters of a prompt that are stored with its point.
+    pub const WORDS_CHARS_MAX: usize = 200;
+}
+
+/// What a rewind point is before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RewindPointKind {
+    /// A prompt.
+    Prompt {
+        /// Its number in the session, from 1.
+        number: u64,
+        /// Its first words, in one line.
+        words: String,
+    },
+    /// A rewind.
+    Rewind {
+        /// Its id.
+        id: String,
+        /// The entry before which it left the conversation; `None` if it rewound only files.
+        before: Option<u64>,
+        /// What it took back.
+        scope: RewindScope,
+    },
 }
 
 /// A copy of a session to be created.
@@ -586,6 +659,26 @@ pub struct NewEvent {
     pub kind: EventKind,
 }
 
+impl NewEvent {
+    /// What a rewind point says of the rewind that the entry is about.
+    pub fn rewind(&self) -> Option<RewindPointKind> {
+        match &self.kind {
+            EventKind::Rewound { rewind, before, scope, .. } => Some(RewindPointKind::Rewind {
+                id: rewind.clone(),
+                before: scope.has_conversation().then_some(*before),
+                scope: *scope,
+            }),
+            _ => None,
+        }
+    }
+
+    /// The error for an entry that is not about a rewind.
+    pub fn not_a_rewind() -> StoreError {
+        let why = "the entry is not about a rewind".to_owned();
+        StoreError::Broken { verb: "rewind a session", why }
+    }
+}
+
 /// The messages of a conversation as sent to the model.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Transcript {
@@ -605,6 +698,8 @@ pub enum TranscriptStart {
     Reset,
     /// The previous transcript was compacted.
     Compacted,
+    /// The conversation was rewound.
+    Rewound,
 }
 
 /// A run to be started.

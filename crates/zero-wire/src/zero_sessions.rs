@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use zero_core::event::{ApprovalRequest, Event, TokenUsage, UserQuestion};
+use zero_core::event::{ApprovalRequest, Event, RewindScope, TokenUsage, UserQuestion};
 
 use crate::approvals::Acknowledgement;
 use crate::client::GatewayClientError;
@@ -39,8 +39,13 @@ methods! {
     /// Changes mode, model, thinking, agent, label or title of a session.
     ZeroSessionsSet "zero.sessions.set" Write SessionSetParams => SessionInfo;
     /// Creates a copy of a session, with its transcript and its ledger since the last reset, under
-    /// another key. Refused while a run is active.
+    /// another key. With the number of a prompt, the copy is as the session was before it.
     ZeroSessionsFork "zero.sessions.fork" Write SessionForkParams => SessionInfo;
+    /// Lists the prompts of a session, each of which is a checkpoint, oldest first.
+    ZeroSessionsPrompts "zero.sessions.prompts" Read SessionKeyParams => SessionPromptsResult;
+    /// Takes files, conversation or both back to before a prompt, or takes a rewind back. Refused
+    /// while a run is active. If somebody else changed the files since, nothing is touched.
+    ZeroSessionsRewind "zero.sessions.rewind" Write SessionRewindParams => SessionRewindResult;
     /// Returns the values that can be chosen: agents, models, modes, commands.
     ZeroSessionsChoices "zero.sessions.choices" Read SessionChoicesParams => SessionChoicesResult;
     /// Lists pending approvals, with diffs and the exact grant of each answer, and pending
@@ -67,6 +72,116 @@ pub struct SessionForkParams {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 512))]
     pub key: Option<String>,
+    /// Number of the prompt before which the copy ends; the whole session is copied if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub prompt: Option<u64>,
+}
+
+/// Parameters of `zero.sessions.rewind`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SessionRewindParams {
+    /// Key of the session, in any spelling.
+    #[schemars(length(min = 1, max = 512))]
+    pub session_key: String,
+    /// Number of the prompt before which the session is to be; the newest prompt of the conversation
+    /// if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub prompt: Option<u64>,
+    /// Whether to take back the newest rewind instead.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub undo: bool,
+    /// What to take back.
+    #[serde(default)]
+    pub scope: RewindScope,
+    /// Whether to overwrite what somebody else changed in files since. Needs the scope
+    /// `operator.approvals`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub force: bool,
+}
+
+/// What a rewind did.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionRewindResult {
+    /// Whether the session was rewound. If not, there are conflicts, and nothing was touched.
+    pub rewound: bool,
+    /// The session, as it is now.
+    pub session: SessionInfo,
+    /// Number of the prompt before which it is; null if a rewind was taken back.
+    pub prompt: Option<u64>,
+    /// First words of that prompt.
+    pub prompt_words: Option<String>,
+    /// What was, or was to be, taken back.
+    pub scope: RewindScope,
+    /// Changes of files that were taken back, newest first; only the first of many.
+    pub changes: Vec<RewoundChangeInfo>,
+    /// Number of all these changes.
+    pub change_count: u64,
+    /// Number of files that they concern.
+    pub file_count: u64,
+    /// Files that somebody else changed since; only the first of many.
+    pub conflicts: Vec<RewindConflict>,
+    /// Number of all these files.
+    pub conflict_count: u64,
+    /// Which changes are not recorded and stay, in sentences.
+    pub unrecorded: Vec<String>,
+}
+
+/// A change of files that a rewind took back.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RewoundChangeInfo {
+    /// Its number in the journal, as `zero undo --list` shows it.
+    pub id: u64,
+    /// The tool that made it.
+    pub tool: String,
+    /// The path of the file, or the command.
+    pub subject: String,
+    /// `create`, `change`, `remove` or `command`, as the change did it.
+    pub action: String,
+    /// Number of paths that it changed.
+    pub files: u64,
+}
+
+/// A file that somebody else changed since.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RewindConflict {
+    /// Its path.
+    pub path: String,
+    /// `changed`, `deleted`, `created` or `unreadable`.
+    pub what: String,
+}
+
+/// The prompts of a session.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SessionPromptsResult {
+    /// The prompts, oldest first. Requests to rewind are not among them.
+    pub prompts: Vec<PromptInfo>,
+}
+
+/// A prompt of a session.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PromptInfo {
+    /// Its number in the session, from 1.
+    pub number: u64,
+    /// Sequence number of its ledger entry.
+    pub seq: u64,
+    /// When it was sent, in milliseconds since 1970.
+    pub time_ms: i64,
+    /// Its first words, in one line.
+    pub words: String,
+    /// Whether it is part of the conversation: no rewind has taken it back.
+    pub in_effect: bool,
+    /// Whether the conversation can be rewound to before it.
+    pub has_conversation: bool,
+    /// Number of files that the file tools changed for it.
+    pub files: u64,
+    /// Number of commands that ran for it.
+    pub commands: u64,
 }
 
 /// Parameters of methods that take only a session.

@@ -13,7 +13,11 @@ use crate::terminal::escape_line;
 /// Most sessions that are looked through for other spellings.
 const SEARCHED_MAX: u64 = 100;
 
-/// Key of the session with this key or name; `None` if there is none.
+/// What the ids of sessions begin with.
+const ID_PREFIX: &str = "sess_";
+
+/// Key of the session with this key, name or id; `None` if there is none. The commands that take a
+/// session find it here.
 pub(crate) async fn find_session_key(
     gateway: &CliGatewayConnection,
     named: &str,
@@ -29,7 +33,18 @@ pub(crate) async fn find_session_key(
     }
     let by_label =
         SessionsResolveParams { label: Some(named.to_owned()), ..SessionsResolveParams::default() };
-    Ok(resolved_key(gateway.client.request::<SessionsResolve>(by_label).await)?)
+    let by_label = gateway.client.request::<SessionsResolve>(by_label).await;
+    if let Some(key) = resolved_key(by_label)? {
+        return Ok(Some(key));
+    }
+    if !named.starts_with(ID_PREFIX) {
+        return Ok(None);
+    }
+    let by_id = SessionsResolveParams {
+        session_id: Some(named.to_owned()),
+        ..SessionsResolveParams::default()
+    };
+    Ok(resolved_key(gateway.client.request::<SessionsResolve>(by_id).await)?)
 }
 
 /// Key of a session that has this key or name in other letters, upper or lower case. Names are used
@@ -67,7 +82,7 @@ pub(crate) async fn missing_session_error(
         Some(key) => format!("there is `{key}`: upper and lower case letters differ"),
         None => "run `zero sessions list` to see all".to_owned(),
     };
-    let what = format!("there is no session with the key or name `{named}`; {hint}");
+    let what = format!("there is no session with the key, name or id `{named}`; {hint}");
     Ok(UsageError(escape_line(&what).into_owned()))
 }
 

@@ -5,12 +5,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use zero_core::RunId;
+use zero_runtime::file_rewind::{FileConflict, RewoundChange};
 use zero_runtime::tool_backend::{PromptCommand, ToolBackendError};
 use zero_session::PermissionMode;
 use zero_session::agent::DIRECT;
 use zero_session::key::SessionAddress;
 use zero_session::model::ModelInfo;
-use zero_session::sessions::{OpenSessionOptions, SessionError};
+use zero_session::rewind_arguments::RewindTarget;
+use zero_session::sessions::{
+    OpenSessionOptions, PromptSummary, RewindOptions, RewindOutcome, SessionError,
+};
 use zero_session::slash_commands::built_in_commands;
 use zero_session::store::{
     LedgerReadLimit, SessionPatch, SessionQuery, SessionRecord, StoreError, ToolHostLocation,
@@ -19,9 +23,11 @@ use zero_wire::ErrorPayload;
 use zero_wire::approvals::Acknowledgement;
 use zero_wire::method::TokenScope;
 use zero_wire::zero_sessions::{
-    SessionChoicesParams, SessionChoicesResult, SessionEventsParams, SessionEventsResult,
-    SessionForkParams, SessionInfo, SessionKeyParams, SessionOpenParams, SessionSetParams,
-    SessionSubscribeResult, SlashCommandInfo, ZeroSessionsListParams, ZeroSessionsListResult,
+    PromptInfo, RewindConflict, RewoundChangeInfo, SessionChoicesParams, SessionChoicesResult,
+    SessionEventsParams, SessionEventsResult, SessionForkParams, SessionInfo, SessionKeyParams,
+    SessionOpenParams, SessionPromptsResult, SessionRewindParams, SessionRewindResult,
+    SessionSetParams, SessionSubscribeResult, SlashCommandInfo, ZeroSessionsListParams,
+    ZeroSessionsListResult,
 };
 
 use super::parse_thinking;
@@ -324,9 +330,82 @@ pub(super) async fn fork(
     }
     let key = params.key.map(|written| peer.resolve_key(&written, None)).transpose()?;
     let key = key.map(|copy| copy.key.to_string());
-    let forked = peer.sessions().fork(&address, key.as_deref()).await.map_err(to_error_shape)?;
+    let forked = peer.sessions().fork(&address, key.as_deref(), params.prompt).await;
+    let forked = forked.map_err(to_error_shape)?;
     let last = last_seq(peer, &forked).await?;
     Ok(session_info(peer, forked, last))
+}
+
+pub(super) async fn prompts(
+    peer: &Arc<AuthenticatedConnection>,
+    params: SessionKeyParams,
+) -> Result<SessionPromptsResult, ErrorPayload> {
+    let session = peer.require_session(&peer.resolve_key(&params.session_key, None)?).await?;
+    let prompts = peer.sessions().list_prompts(&session.address()).await.map_err(to_error_shape)?;
+    let prompt = |prompt: PromptSummary| PromptInfo {
+        number: prompt.number,
+        seq: prompt.seq,
+        time_ms: prompt.time_ms,
+        words: prompt.words,
+        in_effect: prompt.is_in_effect,
+        has_conversation: prompt.has_position,
+        files: prompt.files,
+        commands: prompt.commands,
+    };
+    Ok(SessionPromptsResult { prompts: prompts.into_iter().map(prompt).collect() })
+}
+
+pub(super) async fn rewind(
+    peer: &Arc<AuthenticatedConnection>,
+    params: SessionRewindParams,
+) -> Result<SessionRewindResult, ErrorPayload> {
+    let target = match (params.prompt, params.undo) {
+        (None, false) => RewindTarget::LastPrompt,
+        (Some(number), false) => RewindTarget::Prompt(number),
+        (None, true) => RewindTarget::LastRewind,
+        (Some(_), true) => {
+            let why = "invalid zero.sessions.rewind params: give one of prompt and undo";
+            return Err(ErrorPayload::invalid(why));
+        }
+    };
+    if params.force && !peer.has_scope(TokenScope::Approvals) {
+        return Err(forbidden_error("force", TokenScope::Approvals));
+    }
+    let session = peer.require_session(&peer.resolve_key(&params.session_key, None)?).await?;
+    let options = RewindOptions {
+        target,
+        scope: params.scope,
+        overwrite: params.force,
+        reach: peer.folder_access(),
+    };
+    let rewound = peer.sessions().rewind(&session.address(), options).await;
+    let RewindOutcome { session, prompt, scope, is_done, files, unrecorded } =
+        rewound.map_err(to_error_shape)?;
+    let last = last_seq(peer, &session).await?;
+    let files = files.unwrap_or_default();
+    let change = |change: RewoundChange| RewoundChangeInfo {
+        id: change.id,
+        tool: change.tool,
+        subject: change.subject,
+        action: change.action,
+        files: change.files,
+    };
+    let conflict =
+        |conflict: FileConflict| RewindConflict { path: conflict.path, what: conflict.what };
+    let (number, words) = prompt.unzip();
+    Ok(SessionRewindResult {
+        rewound: is_done,
+        session: session_info(peer, session, last),
+        prompt: number,
+        prompt_words: words,
+        scope,
+        changes: files.changes.into_iter().map(change).collect(),
+        change_count: files.change_count,
+        file_count: files.file_count,
+        conflicts: files.conflicts.into_iter().map(conflict).collect(),
+        conflict_count: files.conflict_count,
+        unrecorded,
+    })
 }
 
 pub(super) async fn choices(

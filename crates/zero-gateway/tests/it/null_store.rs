@@ -19,8 +19,9 @@ use zero_session::sessions::{SessionLimits, SessionManager, SessionManagerConfig
 use zero_session::store::{
     BeginRunOutcome, ClaimEpoch, ClaimOutcome, ForkPoint, GrantRecord, IdleSession,
     IdleSessionQuery, LedgerReadLimit, NewEvent, NewFork, NewRun, NewSession, OwnerUsage,
-    RunRecord, SessionPage, SessionPatch, SessionQuery, SessionRecord, Store, StoreError,
-    StoreUsage, Transcript, TranscriptStart, UnnamedSession, UnremovedSession,
+    RewindPoint, RunRecord, SessionPage, SessionPatch, SessionQuery, SessionRecord, Store,
+    StoreError, StoreUsage, Transcript, TranscriptPosition, TranscriptStart, UnnamedSession,
+    UnremovedSession,
 };
 
 pub(crate) async fn sessions() -> SessionManager {
@@ -128,6 +129,20 @@ impl Store for NullServices {
 
     fn reclaim(&self) -> StoreFuture<'_, Vec<UnremovedSession>> {
         ready_future(Ok(Vec::new()))
+    }
+
+    fn rewind_points(&self, _: &SessionId) -> StoreFuture<'_, Vec<RewindPoint>> {
+        ready_future(Ok(Vec::new()))
+    }
+
+    fn rewind(
+        &self,
+        _: &SessionId,
+        _: ClaimEpoch,
+        _: Option<TranscriptPosition>,
+        _: NewEvent,
+    ) -> StoreFuture<'_, Event> {
+        unsupported()
     }
 
     fn large_owners(&self, _: u64) -> StoreFuture<'_, Vec<OwnerUsage>> {

@@ -12,7 +12,8 @@ use zero_wire::sessions::{
 };
 use zero_wire::zero_sessions::{
     CAP_EVENTS, SessionEvent, ZeroSessionsEvents, ZeroSessionsFork, ZeroSessionsList,
-    ZeroSessionsOpen, ZeroSessionsSet, ZeroSessionsShow, ZeroSessionsSubscribe,
+    ZeroSessionsOpen, ZeroSessionsPrompts, ZeroSessionsRewind, ZeroSessionsSet, ZeroSessionsShow,
+    ZeroSessionsSubscribe,
 };
 
 use crate::test_gateway::{TestClient, TestGateway};
@@ -286,6 +287,51 @@ async fn fork_is_a_copy_of_the_same_owner() {
     ann.request::<ChatAbort>(json!({"sessionKey": "main"})).await;
     ann.collect_until_end().await;
     assert_eq!(ann.request::<SessionsList>(json!({})).await.total_count, 3);
+}
+
+#[tokio::test]
+async fn rewind_cuts_history_and_is_taken_back() {
+    let fixture = TestGateway::start(&["One", "Two", "Three"]).await;
+    let mut ann = fixture.connect("ann", &[TokenScope::Write], &[]).await;
+    for (run, message) in [("run-1", "first"), ("run-2", "second")] {
+        let send = json!({"sessionKey": "main", "message": message, "idempotencyKey": run});
+        ann.request::<ChatSend>(send).await;
+        ann.collect_until_end().await;
+    }
+    let prompts = ann.request::<ZeroSessionsPrompts>(json!({"sessionKey": "main"})).await.prompts;
+    let words: Vec<&str> = prompts.iter().map(|prompt| prompt.words.as_str()).collect();
+    assert_eq!(words, ["first", "second"]);
+    let rewind = |more: serde_json::Value| {
+        let mut params = json!({"sessionKey": "main", "scope": "conversation"});
+        params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        params
+    };
+    let done = ann.request::<ZeroSessionsRewind>(rewind(json!({"prompt": 2}))).await;
+    assert!(done.rewound && done.prompt == Some(2), "{done:?}");
+    assert_eq!(message_texts(&ann, "main").await, ["first", "One "]);
+    let undone = ann.request::<ZeroSessionsRewind>(rewind(json!({"undo": true}))).await;
+    assert!(undone.rewound && undone.prompt.is_none(), "{undone:?}");
+    assert_eq!(message_texts(&ann, "main").await, ["first", "One ", "second", "Two "]);
+    for (wrong, message) in [
+        (json!({"prompt": 9}), "there is no prompt 9"),
+        (json!({"prompt": 1, "undo": true}), "give one of prompt and undo"),
+        (json!({"prompt": 1, "force": true}), "approvals"),
+        (json!({"prompt": 0}), "prompt"),
+        (json!({"scope": "everything"}), "scope"),
+        (json!({"sessionKey": "nothing"}), "No session found"),
+    ] {
+        let refused = ann.expect_refusal::<ZeroSessionsRewind>(rewind(wrong.clone())).await;
+        assert!(refused.contains(message), "{wrong}: {refused}");
+    }
+    let bob = fixture.connect("bob", &[TokenScope::Write], &[]).await;
+    let theirs = json!({"sessionKey": "owner:ann:agent:main:main"});
+    let hidden = bob.expect_refusal::<ZeroSessionsRewind>(theirs.clone()).await;
+    assert!(hidden.contains("No session found"), "{hidden}");
+    let hidden = bob.expect_refusal::<ZeroSessionsPrompts>(theirs).await;
+    assert!(hidden.contains("No session found"), "{hidden}");
+    let reader = fixture.connect("ann", &[TokenScope::Read], &[]).await;
+    let refused = reader.expect_refusal::<ZeroSessionsRewind>(json!({"sessionKey": "main"})).await;
+    assert!(refused.contains("write"), "{refused}");
 }
 
 #[tokio::test]

@@ -88,6 +88,7 @@ impl ToolHost {
             limits: self.limits.command_limits(),
             mode: session.mode(),
             call: call.id.clone(),
+            caller: session.observer.as_ref().and_then(|observer| observer.caller_id(&call.id)),
             hook: Arc::clone(hook),
             input: input.to_string().into_bytes(),
         };
@@ -127,6 +128,8 @@ struct HookLaunch {
     limits: CommandLimits,
     mode: Option<PermissionMode>,
     call: CallId,
+    /// The id by which the session knows the call.
+    caller: Option<CallId>,
     hook: Arc<Hook>,
     input: Vec<u8>,
 }
@@ -158,7 +161,7 @@ impl HookLaunch {
             self.call,
             self.limits,
         );
-        let launcher = launcher
+        let launcher = CommandLauncher { caller: self.caller, ..launcher }
             .with_access(self.hook.access, Vec::new())
             .with_configured_program(&self.workspace, &execution);
         let mut ready = launcher.prepare(&self.workspace, &execution, StreamMode::Pipes)?;

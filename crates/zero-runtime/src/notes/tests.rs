@@ -47,7 +47,7 @@ impl NotesFixture {
 }
 
 fn change_note() -> ChangeOrigin {
-    ChangeOrigin { tool: "Memory".to_owned(), call: "call".to_owned() }
+    ChangeOrigin { tool: "Memory".to_owned(), call: "call".to_owned(), caller: None }
 }
 
 #[test]

@@ -15,6 +15,9 @@ pub(super) struct ChangeRecord {
     pub(super) time: String,
     pub(super) tool: String,
     pub(super) call: String,
+    /// The ID by which the session knows the call; absent in records of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) caller: Option<String>,
     pub(super) path: PortablePath,
     pub(super) before: RecordedState,
     pub(super) after: RecordedState,

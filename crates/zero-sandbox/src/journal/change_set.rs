@@ -42,6 +42,9 @@ pub struct SetOrigin {
     pub tool: String,
     /// The ID of the call.
     pub call: String,
+    /// The ID by which the session knows the call; absent in sets of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub caller: Option<String>,
     /// The command as it is shown, without secrets.
     pub command: String,
     /// The number of the set that this one undoes.

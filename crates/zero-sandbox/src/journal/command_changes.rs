@@ -11,7 +11,7 @@ use super::change_recorder::{ChangeRecorder, SetEnding, SetLimits};
 use super::change_restore::{self, ChangeConflict};
 use super::change_set::{self, ChangeSet, END, LOG, SetOrigin, SetSummary, UNDONE};
 use super::path_state::TreeRoots;
-use super::{ChangeState, Journal, JournalEntry, UndoConflictPolicy};
+use super::{ChangeState, Journal, JournalEntry, UndoConflictPolicy, UndoOrigin};
 
 /// How many conflicts and failures a message names.
 const NAMED_MAX: usize = 20;
@@ -29,7 +29,7 @@ impl Journal {
         Ok(ChangeRecorder::new(self.store.clone(), self.tree_roots()?, origin, limits))
     }
 
-    fn tree_roots(&self) -> io::Result<TreeRoots> {
+    pub(super) fn tree_roots(&self) -> io::Result<TreeRoots> {
         TreeRoots::open(self.workspace.roots())
     }
 
@@ -79,6 +79,7 @@ impl Journal {
             time: header.time,
             tool: header.origin.tool,
             call: header.origin.call,
+            caller: header.origin.caller,
             path: header.origin.command,
             action: "command",
             state,
@@ -102,6 +103,15 @@ impl Journal {
         id: u64,
         conflicts: UndoConflictPolicy,
     ) -> Result<(u64, SetSummary), ToolError> {
+        self.undo_set_as(id, conflicts, &UndoOrigin::Undo)
+    }
+
+    pub(super) fn undo_set_as(
+        &self,
+        id: u64,
+        conflicts: UndoConflictPolicy,
+        by: &UndoOrigin<'_>,
+    ) -> Result<(u64, SetSummary), ToolError> {
         let failed = |error: io::Error| self.store.set_error(id, &error);
         let _lock = self.lock_sets()?;
         let dir = self.store.set_dir(id);
@@ -124,8 +134,12 @@ impl Journal {
         if !found.is_empty() && conflicts == UndoConflictPolicy::Refuse {
             return Err(self.conflict_error(id, &found));
         }
-        let origin =
-            SetOrigin { tool: "undo".to_owned(), undoes: Some(id), ..set.header.origin.clone() };
+        let origin = SetOrigin {
+            tool: by.tool().to_owned(),
+            caller: by.caller(set.header.origin.caller.as_deref()),
+            undoes: Some(id),
+            ..set.header.origin.clone()
+        };
         // The user asked for it: what is replaced is kept, whatever its size.
         let recorder = self.record_command(origin, SetLimits::NONE).map_err(failed)?;
         self.restore_set(id, &set, recorder, SetEnding::Regular)

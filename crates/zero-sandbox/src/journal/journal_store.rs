@@ -570,6 +570,7 @@ mod tests {
             time: String::new(),
             tool: String::new(),
             call: String::new(),
+            caller: None,
             path: std::path::Path::new("/a").into(),
             before: RecordedState::from_bytes(b"old"),
             after: RecordedState::Absent,

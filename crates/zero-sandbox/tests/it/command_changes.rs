@@ -77,6 +77,7 @@ pub(crate) fn origin() -> SetOrigin {
     SetOrigin {
         tool: "Bash".to_owned(),
         call: "call_1".to_owned(),
+        caller: Some("call_of_session".to_owned()),
         command: "make".to_owned(),
         undoes: None,
     }

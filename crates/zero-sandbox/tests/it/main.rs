@@ -19,6 +19,7 @@ mod command_kills;
 mod command_start;
 mod enforcement_gaps;
 mod everyday_commands;
+mod journal_rewind;
 mod limits;
 mod output_collection;
 mod prewarmed_sandbox;

@@ -6,7 +6,8 @@
 use zero_core::SessionId;
 
 use crate::event::{EventKind, PlanEntry};
-use crate::store::{LedgerReadLimit, Store};
+use crate::sessions::rewind_history::is_in_effect;
+use crate::store::{LedgerReadLimit, RewindPointKind, Store};
 
 /// How much of the ledger is read at once.
 const PAGE: LedgerReadLimit = LedgerReadLimit { entries: 500, bytes: 2_000_000 };
@@ -16,6 +17,16 @@ const PAGES_MAX: usize = 40;
 /// The most recently shown steps since the last reset; empty if there are none or the ledger cannot
 /// be read.
 pub(super) async fn read_current_plan(store: &dyn Store, session: &SessionId) -> Vec<PlanEntry> {
+    let points = match store.rewind_points(session).await {
+        Ok(mut points) => {
+            points.retain(|point| matches!(point.kind, RewindPointKind::Rewind { .. }));
+            points
+        }
+        Err(error) => {
+            tracing::warn!(%session, %error, "the rewinds of a session cannot be read");
+            return Vec::new();
+        }
+    };
     let mut before = u64::MAX;
     for _ in 0..PAGES_MAX {
         let page = match store.last_events(session, before, PAGE).await {
@@ -28,6 +39,9 @@ pub(super) async fn read_current_plan(store: &dyn Store, session: &SessionId) ->
         let Some(first) = page.first() else { return Vec::new() };
         before = first.seq;
         for event in page.into_iter().rev() {
+            if !is_in_effect(&points, event.seq) {
+                continue;
+            }
             match event.kind {
                 EventKind::Plan { entries } => return entries,
                 EventKind::Reset { .. } => return Vec::new(),

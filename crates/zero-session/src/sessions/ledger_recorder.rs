@@ -16,6 +16,7 @@ use crate::event::{Event, EventKind, RunOutcome, TokenUsage};
 use crate::event_bus::EventBus;
 use crate::store::{
     BeginRunOutcome, ClaimEpoch, ClaimOutcome, NewEvent, NewRun, Store, StoreError,
+    TranscriptPosition,
 };
 use zero_runtime::ordered_lock::queue_for_lock;
 use zero_runtime::tool::BoxFuture;
@@ -156,6 +157,23 @@ impl LedgerRecorder {
                 inner.publish(events.clone());
             }
             Ok(begun)
+        })
+        .await
+    }
+
+    /// Stores a rewind and publishes its entry; see [`Store::rewind`].
+    pub(crate) async fn rewind(
+        &self,
+        claim: ClaimEpoch,
+        position: Option<TranscriptPosition>,
+        entry: NewEvent,
+    ) -> Result<(), StoreError> {
+        let inner = Arc::clone(&self.inner);
+        run_detached(async move {
+            let _order = inner.order.lock().await;
+            let event = inner.store.rewind(&inner.session, claim, position, entry).await?;
+            inner.publish(vec![event]);
+            Ok(())
         })
         .await
     }

@@ -288,6 +288,7 @@ impl SessionManagerInner {
         self: &Arc<Self>,
         address: &SessionAddress,
         key: Option<&str>,
+        prompt: Option<u64>,
     ) -> Result<SessionRecord, SessionError> {
         let record = self.require_session(address).await?;
         let key = match key {
@@ -295,6 +296,11 @@ impl SessionManagerInner {
             None => derive_fork_key(&record.key)?,
         };
         self.check_agent(&key, &record.agent)?;
+        if let Some(prompt) = prompt {
+            let point = self.fork_point(&record.id, prompt).await?;
+            let notice = format!("forked from `{}` before prompt {prompt}", record.key);
+            return self.fork_at(record, key, point, notice).await;
+        }
         let state = self.session_state(&record.id);
         let forked = async {
             let _nothing_new = state.sending.lock().await;
@@ -305,7 +311,14 @@ impl SessionManagerInner {
                 Ok(_) | Err(SessionError::Busy(_)) => ForkPoint::LastCompleted,
                 Err(error) => return Err(error),
             };
-            self.fork_at(record.clone(), key, point).await
+            let notice = match point {
+                ForkPoint::LastCompleted => format!(
+                    "forked from `{}` as of its last completed prompt; a run is at work there, and nothing of it is in the copy",
+                    record.key
+                ),
+                _ => format!("forked from `{}`", record.key),
+            };
+            self.fork_at(record.clone(), key, point, notice).await
         };
         let forked = forked.await;
         self.evict_state(&state);
@@ -319,6 +332,7 @@ impl SessionManagerInner {
         record: SessionRecord,
         key: SessionKey,
         point: ForkPoint,
+        text: String,
     ) -> Result<SessionRecord, SessionError> {
         let (store, factory) = (&self.config.store, &self.config.backend_factory);
         let fork = NewFork {
@@ -327,15 +341,9 @@ impl SessionManagerInner {
             title: record.title.as_deref().map(fork_title),
             owned_max: self.config.limits.sessions_max,
         };
-        let (topic, text) = match point {
-            ForkPoint::End(_) => ("forked", format!("forked from `{}`", record.key)),
-            ForkPoint::LastCompleted => (
-                "forked_during_run",
-                format!(
-                    "forked from `{}` as of its last completed prompt; a run is at work there, and nothing of it is in the copy",
-                    record.key
-                ),
-            ),
+        let topic = match point {
+            ForkPoint::End(_) | ForkPoint::Before { .. } => "forked",
+            ForkPoint::LastCompleted => "forked_during_run",
         };
         let notice = EventKind::Notice { topic: topic.to_owned(), text };
         let last = new_event(None, notice);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::timeout;
+use zero_core::RunId;
 use zero_policy::PermissionMode;
 use zero_runtime::DialectName;
 
@@ -48,6 +49,7 @@ impl SessionManagerInner {
         model: Option<&Arc<dyn ModelClient>>,
         dialect: DialectName,
         prompt: &Prompt,
+        run: &RunId,
     ) -> PromptResolution {
         let text = &prompt.text;
         let direct = model.is_some_and(|model| is_direct(model.as_ref()));
@@ -77,6 +79,9 @@ impl SessionManagerInner {
                 self.status_text(state, record, model, catalog.as_ref()).await,
             ),
             Some(Ok(SlashCommand::Compact(focus))) => PromptResolution::Compact(focus),
+            Some(Ok(SlashCommand::Rewind(wanted))) => {
+                PromptResolution::Answer(self.answer_rewind(record, wanted, prompt, run).await)
+            }
             Some(Ok(SlashCommand::Direct)) => PromptResolution::Direct(text.to_owned()),
             Some(Ok(SlashCommand::Init(more))) => {
                 PromptResolution::Prompt(slash_commands::init_prompt(&more))
@@ -122,7 +127,7 @@ impl SessionManagerInner {
     }
 
     /// Closes a backend that was only opened for a listing, if the session has no runs.
-    async fn release_backend(&self, state: &Arc<SessionState>) {
+    pub(super) async fn release_backend(&self, state: &Arc<SessionState>) {
         if state.is_empty() {
             state.drop_backend().await;
         }

@@ -226,7 +226,7 @@ impl SessionManagerInner {
         let slashed = tokio::select! {
             biased;
             end = active.wait_for_stop() => return Ok(PreparedRun::Ended(end)),
-            slashed = self.resolve_prompt(state, &record, &agent, model.as_ref().ok(), dialect, &prompt) => slashed,
+            slashed = self.resolve_prompt(state, &record, &agent, model.as_ref().ok(), dialect, &prompt, &active.run) => slashed,
         };
         let mut attachments = prompt.attachments.clone();
         let is_command = matches!(&model, Ok(model) if is_direct(&**model));

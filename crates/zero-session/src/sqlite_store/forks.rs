@@ -29,7 +29,7 @@ pub(super) fn fork(
 ) -> Result<SessionRecord, DatabaseError> {
     let from = match point {
         ForkPoint::End(claim) => claims::check(db, source, claim)?,
-        ForkPoint::LastCompleted => sessions::find_row(db, source)?,
+        ForkPoint::LastCompleted | ForkPoint::Before { .. } => sessions::find_row(db, source)?,
     };
     let record =
         sessions::find_by_id(db, source)?.ok_or_else(|| sessions::no_session_error(source))?;
@@ -51,10 +51,19 @@ pub(super) fn fork(
     let is_at_end = match point {
         ForkPoint::End(_) => true,
         ForkPoint::LastCompleted => !claims::has_unfinished_runs(db, from)?,
+        ForkPoint::Before { .. } => false,
     };
-    let messages = match is_at_end {
-        true => MessageRange { transcript: to_sql_int(record.transcript), end: i64::MAX },
-        false => completed_messages(db, from)?.ok_or(StoreError::Busy)?,
+    let messages = match point {
+        ForkPoint::Before { position, .. } => MessageRange {
+            transcript: to_sql_int(position.transcript),
+            end: to_sql_int(position.messages).saturating_add(1),
+        },
+        _ if is_at_end => MessageRange { transcript: to_sql_int(record.transcript), end: i64::MAX },
+        _ => completed_messages(db, from)?.ok_or(StoreError::Busy)?,
+    };
+    let end_seq = match point {
+        ForkPoint::Before { seq, .. } => to_sql_int(seq),
+        ForkPoint::End(_) | ForkPoint::LastCompleted => i64::MAX,
     };
     let patch = SessionPatch {
         title: Some(fork.title.clone()),
@@ -67,7 +76,8 @@ pub(super) fn fork(
     let to = sessions::find_row(db, &fork.id)?;
     let ids = (source.as_str(), fork.id.as_str());
     copy_messages(db, from, to, messages, ids)?;
-    copy_entries(db, from, to, ids)?;
+    copy_entries(db, from, to, end_seq, ids)?;
+    copy_rewind_points(db, from, to, end_seq, messages)?;
     ledger::append(db, &fork.id, None, last)?;
     sessions::find_by_id(db, &fork.id)?.ok_or_else(|| sessions::no_session_error(&fork.id))
 }
@@ -102,25 +112,59 @@ fn copy_messages(
     Ok(())
 }
 
+/// The last reset before an entry; 0 if there is none.
+fn last_reset(db: &Connection, session: i64, end_seq: i64) -> Result<i64, DatabaseError> {
+    let mut find = db.prepare_cached(
+        "SELECT seq FROM events WHERE session = ? AND seq < ? AND body LIKE '%\"type\":\"reset\"%'
+             AND json_valid(body) AND json_extract(body, '$.type') = 'reset'
+         ORDER BY seq DESC LIMIT 1",
+    )?;
+    Ok(find.query_row((session, end_seq), |row| row.get(0)).optional()?.unwrap_or(0))
+}
+
+/// Copies the rewind points of the copied entries. The copy has one transcript, so that only those in
+/// it keep their position.
+fn copy_rewind_points(
+    db: &Connection,
+    from: i64,
+    to: i64,
+    end_seq: i64,
+    messages: MessageRange,
+) -> Result<(), DatabaseError> {
+    let reset = last_reset(db, from, end_seq)?;
+    db.prepare_cached(
+        "WITH copied AS (
+             SELECT seq, row_number() OVER (ORDER BY seq) AS new_seq FROM events
+             WHERE session = ?1 AND seq > ?3 AND seq < ?4 AND (run IS NULL OR run NOT IN
+                 (SELECT id FROM runs WHERE runs.session = ?1 AND runs.end IS NULL)))
+         INSERT INTO rewind_points (session, seq, time_ms, words, rewind, before, scope,
+             transcript, messages)
+         SELECT ?2, copied.new_seq, time_ms, words, rewind,
+             (SELECT new_seq FROM copied WHERE copied.seq = points.before), scope,
+             CASE WHEN transcript = ?5 AND messages < ?6 THEN 1 END,
+             CASE WHEN transcript = ?5 AND messages < ?6 THEN messages END
+         FROM rewind_points AS points JOIN copied ON copied.seq = points.seq
+         WHERE points.session = ?1",
+    )?
+    .execute((from, to, reset, end_seq, messages.transcript, messages.end))?;
+    Ok(())
+}
+
 fn copy_entries(
     db: &Connection,
     from: i64,
     to: i64,
+    end_seq: i64,
     (old, new): (&str, &str),
 ) -> Result<(), DatabaseError> {
-    let mut find = db.prepare_cached(
-        "SELECT seq FROM events WHERE session = ? AND body LIKE '%\"type\":\"reset\"%'
-             AND json_valid(body) AND json_extract(body, '$.type') = 'reset'
-         ORDER BY seq DESC LIMIT 1",
-    )?;
-    let reset: i64 = find.query_row([from], |row| row.get(0)).optional()?.unwrap_or(0);
+    let reset = last_reset(db, from, end_seq)?;
     db.prepare_cached(
         "INSERT INTO events (session, seq, run, time_ms, body)
          SELECT ?2, row_number() OVER (ORDER BY seq), run, time_ms, replace(body, ?4, ?5)
-         FROM events WHERE session = ?1 AND seq > ?3 AND (run IS NULL OR run NOT IN
+         FROM events WHERE session = ?1 AND seq > ?3 AND seq < ?6 AND (run IS NULL OR run NOT IN
              (SELECT id FROM runs WHERE runs.session = ?1 AND runs.end IS NULL))",
     )?
-    .execute((from, to, reset, old, new))?;
+    .execute((from, to, reset, old, new, end_seq))?;
     db.prepare_cached(
         "UPDATE sessions SET
              last_seq = (SELECT coalesce(max(seq), 0) FROM events WHERE session = ?1),

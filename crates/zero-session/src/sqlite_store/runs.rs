@@ -10,6 +10,7 @@ use zero_core::{RunId, SessionId};
 use super::claims;
 use super::database_error::DatabaseError;
 use super::ledger::{self, EncodedEvents};
+use super::rewind_points;
 use super::sessions::{add_usage, find_row, from_json, to_json};
 use crate::event::{RunOutcome, TokenUsage};
 use crate::store::{ClaimEpoch, ClaimOutcome, RunRecord, SessionClaim};
@@ -20,6 +21,8 @@ pub(super) struct RunRow {
     pub(super) session: SessionId,
     pub(super) node: String,
     pub(super) started_ms: i64,
+    /// The first words of its prompt.
+    pub(super) words: Option<String>,
 }
 
 /// Result of inserting a run.
@@ -68,6 +71,11 @@ pub(super) fn begin(
         to_json(&TokenUsage::default())?,
     ))?;
     let first_seq = ledger::append(db, &run.session, Some(claim), first)?;
+    if let Some(words) = &run.words {
+        let (id, time_ms) = (&run.id, run.started_ms);
+        rewind_points::insert_prompt(db, session, first_seq, id, time_ms, words)?;
+        rewind_points::set_position(db, session)?;
+    }
     Ok(RunInsertion::Inserted { first_seq, claim })
 }
 
@@ -94,6 +102,7 @@ pub(super) fn end(
     if !find_older.exists((session, run.as_str()))? {
         mark_completed(db, session)?;
     }
+    rewind_points::set_position(db, session)?;
     add_usage(db, session, end.usage)?;
     ledger::append(db, &record.session, None, last).map(Some)
 }

@@ -20,6 +20,7 @@ const MIGRATIONS: &[&str] = &[
     SCHEMA_V5_KEYS_PER_OWNER,
     SCHEMA_V6_COMPLETED_POINT,
     SCHEMA_V7_RUN_USAGE,
+    SCHEMA_V8_REWIND_POINTS,
 ];
 
 /// `…_folded` columns are used for search: see [`super::sessions::fold_case`]. A folder is stored
@@ -188,6 +189,24 @@ const SCHEMA_V7_RUN_USAGE: &str = "
         SELECT runs.id, sessions.id, sessions.key, sessions.owner, sessions.agent,
             coalesce(sessions.model, '(unknown)'), runs.started_ms, runs.usage
         FROM runs JOIN sessions ON sessions.row = runs.session;
+";
+
+/// The points before which a session can be rewound: its prompts, and its rewinds. `before` is the
+/// entry before which a rewind left the conversation. Prompts of an older zero have none.
+const SCHEMA_V8_REWIND_POINTS: &str = "
+    CREATE TABLE rewind_points (
+        session INTEGER NOT NULL REFERENCES sessions (row) ON DELETE CASCADE,
+        seq INTEGER NOT NULL,
+        run TEXT,
+        time_ms INTEGER NOT NULL,
+        words TEXT NOT NULL,
+        rewind TEXT,
+        before INTEGER,
+        scope TEXT,
+        transcript INTEGER,
+        messages INTEGER,
+        PRIMARY KEY (session, seq)
+    ) STRICT, WITHOUT ROWID;
 ";
 
 /// Checks that the file is new or has a known version.

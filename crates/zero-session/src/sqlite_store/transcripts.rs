@@ -87,6 +87,7 @@ pub(super) fn insert(
         TranscriptStart::Opened => "opened",
         TranscriptStart::Reset => "reset",
         TranscriptStart::Compacted => "compacted",
+        TranscriptStart::Rewound => "rewound",
     };
     db.prepare_cached(
         "INSERT INTO transcripts (session, number, why, started_ms) VALUES (?, ?, ?, ?)",

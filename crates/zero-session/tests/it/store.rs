@@ -210,7 +210,7 @@ async fn first_version_file_is_measured_on_open() {
     let size = store.size(&made.id).await.unwrap();
     assert!(size > 5200, "{size}");
     drop(store);
-    let first = "DROP TABLE run_usage; DROP VIEW live_sessions; DROP INDEX sessions_by_key; DROP INDEX sessions_by_label;
+    let first = "DROP TABLE rewind_points; DROP TABLE run_usage; DROP VIEW live_sessions; DROP INDEX sessions_by_key; DROP INDEX sessions_by_label;
                  DROP INDEX sessions_removed; ALTER TABLE sessions DROP COLUMN removed;
                  DROP INDEX runs_unfinished_by_session; ALTER TABLE sessions DROP COLUMN node;
                  ALTER TABLE sessions DROP COLUMN epoch;
@@ -232,7 +232,7 @@ fn unusable_file_is_refused_unchanged() {
     check("`{path}` is a database, but not one of zero's", sqlite("PRAGMA user_version = 1"));
     check("`{path}` is a database, but not one of zero's", sqlite("PRAGMA application_id = 7"));
     check(
-        "`{path}` was written by a newer zero (its version is 99, this zero knows 7); update zero",
+        "`{path}` was written by a newer zero (its version is 99, this zero knows 8); update zero",
         |path| {
             drop(SqliteStore::open(path).unwrap());
             sqlite("PRAGMA user_version = 99; PRAGMA journal_mode = DELETE")(path);
@@ -294,8 +294,18 @@ async fn later_damage_is_reported_and_nothing_removed() {
     let made = session(&store).await;
     store.append(&made.id, None, vec![text_event("x".repeat(100_000))]).await.unwrap();
     drop(store);
+    // The pages that list the tables may be anywhere; those of the tables are damaged.
+    let pages: Vec<usize> = {
+        let file = Connection::open(&path).unwrap();
+        let sql = "SELECT rootpage FROM sqlite_schema WHERE rootpage > 1";
+        let mut find = file.prepare(sql).unwrap();
+        let pages = find.query_map([], |row| row.get::<_, i64>(0)).unwrap();
+        pages.map(|page| usize::try_from(page.unwrap()).unwrap()).collect()
+    };
     let mut bytes = std::fs::read(&path).unwrap();
-    bytes[4096..].fill(0xff);
+    for page in pages {
+        bytes[(page - 1) * 4096..page * 4096].fill(0xff);
+    }
     std::fs::write(&path, &bytes).unwrap();
     let store = SqliteStore::open(&path).unwrap();
     let error = store.session(&made.address()).await.unwrap_err().to_string();
@@ -375,7 +385,7 @@ async fn ledger_of_version_2_is_read() {
         Connection::open(&path)
             .unwrap()
             .pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0));
-    assert_eq!(version.unwrap(), 7);
+    assert_eq!(version.unwrap(), 8);
 }
 
 #[tokio::test]

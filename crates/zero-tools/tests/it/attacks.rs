@@ -28,7 +28,7 @@ fn concurrent_changes_undo_independently() {
             let (f, start) = (Arc::clone(&f), Arc::clone(&start));
             std::thread::spawn(move || {
                 let workspace = Workspace::open(&[f.path("")], None).unwrap();
-                let note = ChangeOrigin { tool: "t".into(), call: "c".into() };
+                let note = ChangeOrigin { tool: "t".into(), call: "c".into(), caller: None };
                 start.wait();
                 for round in 0..rounds {
                     let name = format!("{writer}-{round}");
@@ -95,7 +95,7 @@ fn recovery_ignores_change_in_progress() {
     let f = ToolFixture::one_shot();
     let workspace = Workspace::open(&[f.path("")], None).unwrap();
     let target = workspace.resolve("a", FinalLinkMode::Follow).unwrap();
-    let note = ChangeOrigin { tool: "t".into(), call: "c".into() };
+    let note = ChangeOrigin { tool: "t".into(), call: "c".into(), caller: None };
     // Recovery runs at the last moment before the change becomes visible.
     let meanwhile = || {
         let state = StateDir::new(f.outside().join("state"));
@@ -167,7 +167,7 @@ fn completed_change_is_reported_despite_sync_error() {
     std::fs::set_permissions(work.join("d"), std::fs::Permissions::from_mode(0o300)).unwrap();
     let host = host_in(&folder);
     let workspace = Workspace::open(std::slice::from_ref(&work), None).unwrap();
-    let note = ChangeOrigin { tool: "t".into(), call: "c".into() };
+    let note = ChangeOrigin { tool: "t".into(), call: "c".into(), caller: None };
     for (name, remove) in [("d/f", true), ("d/g", false)] {
         let target = workspace.resolve(name, FinalLinkMode::Follow).unwrap();
         let decide = |_: &_| {
@@ -199,7 +199,7 @@ fn read_only_file_is_not_replaced() {
     let host = host_in(&folder);
     let workspace = Workspace::open(std::slice::from_ref(&work), None).unwrap();
     let target = workspace.resolve("f", FinalLinkMode::Follow).unwrap();
-    let note = ChangeOrigin { tool: "t".into(), call: "c".into() };
+    let note = ChangeOrigin { tool: "t".into(), call: "c".into(), caller: None };
     let put = |_: &_| Ok(FileChange::Replace(b"new".to_vec()));
     let error = host.journal().change(&target, &note, || Ok(()), put).unwrap_err();
     assert_eq!(error.reason(), Some(zero_core::ErrorReason::AccessDenied), "{error}");
@@ -252,7 +252,7 @@ fn recovery_keeps_completed_changes() {
             let f = Arc::clone(&f);
             std::thread::spawn(move || {
                 let workspace = Workspace::open(&[f.path("")], None).unwrap();
-                let note = ChangeOrigin { tool: "t".into(), call: "c".into() };
+                let note = ChangeOrigin { tool: "t".into(), call: "c".into(), caller: None };
                 for _ in 0..rounds {
                     let target = workspace.resolve("flip", FinalLinkMode::Follow).unwrap();
                     f.journal().change(&target, &note, || Ok(()), flip).unwrap();

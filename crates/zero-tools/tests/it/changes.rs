@@ -398,7 +398,7 @@ async fn new_file_never_replaces_one_created_meanwhile() {
     let f = ToolFixture::one_shot();
     let workspace = zero_sandbox::Workspace::open(&[f.path("")], None).unwrap();
     let target = workspace.resolve("new.txt", zero_sandbox::FinalLinkMode::Follow).unwrap();
-    let note = zero_sandbox::ChangeOrigin { tool: "t".into(), call: "c".into() };
+    let note = zero_sandbox::ChangeOrigin { tool: "t".into(), call: "c".into(), caller: None };
     let error = f.journal().change(
         &target,
         &note,

@@ -9,7 +9,8 @@ use super::gateway::RemoteGatewayArgs;
 /// `zero sessions`
 #[derive(Debug, Subcommand)]
 #[command(
-    after_help = "Name a session by its key, such as `agent:main:bug-42` or just `bug-42`, or by its label. The
+    after_help = "Name a session by its key, such as `agent:main:bug-42` or just `bug-42`, by its
+label, or by its id (`sess_…`). The
 commands use the sessions stored on this machine. With --url, or `gateway.remote.url` in settings,
 they use the sessions of that gateway."
 )]
@@ -22,6 +23,8 @@ pub enum SessionsCommand {
     Export(SessionsExportArgs),
     /// Copy a session with its conversation, to continue it in another direction
     Fork(SessionsForkArgs),
+    /// Take files and conversation back to before a prompt
+    Rewind(SessionsRewindArgs),
     /// List or revoke what you allowed or rejected for the rest of a session
     Grants(SessionsGrantsArgs),
     /// Start a new transcript in a session; the old one is kept
@@ -60,7 +63,7 @@ pub struct SessionsListArgs {
 A `zero run` or gateway that is working in the session keeps the grants that it has loaded until it
 ends.")]
 pub struct SessionsGrantsArgs {
-    /// Key or label of the session
+    /// Key, label or id of the session
     pub session: String,
     /// Revoke the grants with this rule; can be repeated
     #[arg(long, value_name = "RULE", conflicts_with = "revoke_all")]
@@ -79,7 +82,7 @@ pub struct SessionsGrantsArgs {
 /// `zero sessions show`
 #[derive(Debug, Args)]
 pub struct SessionsShowArgs {
-    /// Key or label of the session
+    /// Key, label or id of the session
     pub session: String,
     /// Show only the last N entries
     #[arg(long, value_name = "N")]
@@ -95,7 +98,7 @@ pub struct SessionsShowArgs {
 /// `zero sessions export`
 #[derive(Debug, Args)]
 pub struct SessionsExportArgs {
-    /// Key or label of the session
+    /// Key, label or id of the session
     pub session: String,
     /// Output format
     #[arg(long, value_enum, default_value_t)]
@@ -121,10 +124,59 @@ pub enum SessionExportFormat {
 /// `zero sessions fork`
 #[derive(Debug, Args)]
 pub struct SessionsForkArgs {
-    /// Key or label of the session
+    /// Key, label or id of the session
     pub session: String,
     /// Key of the copy [default: the key of the session and some digits]
     pub key: Option<String>,
+    /// Copy only what was before the prompt with this number
+    #[arg(long, value_name = "PROMPT", value_parser = clap::value_parser!(u64).range(1..))]
+    pub at: Option<u64>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Remote gateway to use.
+    #[command(flatten)]
+    pub remote: RemoteGatewayArgs,
+}
+
+/// `zero sessions rewind`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  zero sessions rewind bug-42 --list             list the prompts
+  zero sessions rewind bug-42                    take the newest prompt back
+  zero sessions rewind bug-42 --to 3             back to before prompt 3
+  zero sessions rewind bug-42 --to 3 --files     files only
+  zero sessions rewind bug-42 --undo             take the last rewind back
+
+zero takes back the changes that its file tools made since the prompt, and with `undo.commands` those
+of commands. It names what is not recorded. If somebody else changed a file since, zero lists the
+files and touches nothing. Nothing is lost: a rewind can be taken back.
+
+Exit codes: 0 rewound, 1 an error, 2 wrong usage, 3 refused because files were changed since.")]
+pub struct SessionsRewindArgs {
+    /// Key, label or id of the session
+    pub session: String,
+    /// Number of the prompt before which the session is to be [default: the newest]
+    #[arg(long, value_name = "PROMPT", value_parser = clap::value_parser!(u64).range(1..))]
+    pub to: Option<u64>,
+    /// Take back only files
+    #[arg(long, conflicts_with_all = ["conversation", "both"])]
+    pub files: bool,
+    /// Take back only the conversation
+    #[arg(long, conflicts_with = "both")]
+    pub conversation: bool,
+    /// Take back files and conversation, which is the default
+    #[arg(long)]
+    pub both: bool,
+    /// Take back the last rewind
+    #[arg(long, conflicts_with = "to")]
+    pub undo: bool,
+    /// Overwrite files that somebody else changed since
+    #[arg(long)]
+    pub force: bool,
+    /// List the prompts, oldest first, instead of rewinding
+    #[arg(long, conflicts_with_all = ["to", "files", "conversation", "both", "undo", "force"])]
+    pub list: bool,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -136,7 +188,7 @@ pub struct SessionsForkArgs {
 /// `zero sessions reset`
 #[derive(Debug, Args)]
 pub struct SessionsKeyArgs {
-    /// Key or label of the session
+    /// Key, label or id of the session
     pub session: String,
     /// Print JSON
     #[arg(long)]
@@ -150,7 +202,7 @@ pub struct SessionsKeyArgs {
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("which").required(true))]
 pub struct SessionsDeleteArgs {
-    /// Key or label of the session
+    /// Key, label or id of the session
     #[arg(group = "which")]
     pub session: Option<String>,
     /// Delete a damaged session by the number that `zero doctor` shows, if its key cannot be read

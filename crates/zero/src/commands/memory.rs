@@ -219,5 +219,5 @@ impl MemoryCommandContext<'_> {
 }
 
 fn change_note() -> ChangeOrigin {
-    ChangeOrigin { tool: "zero memory".to_owned(), call: String::new() }
+    ChangeOrigin { tool: "zero memory".to_owned(), call: String::new(), caller: None }
 }

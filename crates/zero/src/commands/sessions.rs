@@ -1,8 +1,9 @@
-//! `zero sessions`: lists, shows, exports, copies, resets and deletes sessions, local or remote, and
-//! manages what was allowed or rejected in them.
+//! `zero sessions`: lists, shows, exports, copies, rewinds, resets and deletes sessions, local or
+//! remote, and manages what was allowed or rejected in them.
 
 mod export;
 mod session_grants;
+mod session_rewind;
 
 use std::path::PathBuf;
 
@@ -47,18 +48,20 @@ pub(super) fn run(app: &AppContext, command: &SessionsCommand) -> anyhow::Result
         SessionsCommand::Show(args) => &args.remote,
         SessionsCommand::Export(args) => &args.remote,
         SessionsCommand::Fork(args) => &args.remote,
+        SessionsCommand::Rewind(args) => &args.remote,
         SessionsCommand::Grants(args) => &args.remote,
         SessionsCommand::Reset(args) => &args.remote,
         SessionsCommand::Delete(args) => &args.remote,
     };
     let runtime = small_runtime()?;
     let done = runtime.block_on(async {
-        let connection = connect(app, remote).await?;
+        let mut connection = connect(app, remote).await?;
         let done = match command {
             SessionsCommand::List(args) => list_sessions(app, args, &connection).await,
             SessionsCommand::Show(args) => show_session(app, args, &connection).await,
             SessionsCommand::Export(args) => export_session(app, args, &connection).await,
             SessionsCommand::Fork(args) => fork_session(app, args, &connection).await,
+            SessionsCommand::Rewind(args) => session_rewind::run(app, args, &mut connection).await,
             SessionsCommand::Grants(args) => session_grants::run(app, args, &connection).await,
             SessionsCommand::Reset(args) => reset_session(app, args, &connection).await,
             SessionsCommand::Delete(args) => delete_session(app, args, &connection).await,
@@ -200,8 +203,13 @@ async fn fork_session(
     gateway: &CliGatewayConnection,
 ) -> anyhow::Result<ExitOutcome> {
     let session = find_session(gateway, &args.session).await?;
-    let wanted = SessionForkParams { session_key: session.session_key, key: args.key.clone() };
-    let forked = gateway.client.request::<ZeroSessionsFork>(wanted).await?;
+    let wanted = SessionForkParams {
+        session_key: session.session_key,
+        key: args.key.clone(),
+        prompt: args.at,
+    };
+    let forked = gateway.client.request::<ZeroSessionsFork>(wanted).await;
+    let forked = forked.map_err(session_rewind::to_usage_error)?;
     if let Some(text) = find_fork_note(gateway, &forked).await {
         app.terminal.print_note(&escape_line(&text));
     }

@@ -5,9 +5,8 @@ mod undo_record;
 use std::path::Path;
 
 use serde_json::json;
-use zero_core::text_shortening::one_line;
 use zero_core::{ErrorReason, ErrorType, ToolError};
-use zero_exec::jobs::{JobRecord, JobRegistry, JobStatus};
+use zero_exec::jobs::refuse_beside_job;
 use zero_sandbox::journal::UndoConflictPolicy;
 use zero_sandbox::{ChangeState, FinalLinkMode, Journal, JournalEntry, StateDir, Workspace};
 
@@ -19,9 +18,6 @@ use crate::terminal::{
     ElapsedCounter, FAINT, GOOD, NOTABLE, STRONG, TableCell, TerminalStream, TextTable,
     escape_line, format_short_time,
 };
-
-/// Most characters of the command of a job in a message.
-const JOB_COMMAND_CHARS_MAX: usize = 80;
 
 pub(super) fn run(app: &AppContext, args: &UndoArgs) -> anyhow::Result<ExitOutcome> {
     let (workspace, state) =
@@ -79,7 +75,7 @@ impl UndoOperation<'_> {
     fn restore(&self, entry: &JournalEntry, trace: &mut UndoRecord) -> Result<(), ToolError> {
         let is_set = self.journal.is_set(entry.id);
         if is_set {
-            self.refuse_beside_job()?;
+            refuse_beside_job(&self.state, &self.workspace)?;
         }
         let undo = |conflicts| {
             let undone = match is_set {
@@ -111,25 +107,6 @@ impl UndoOperation<'_> {
                 }
             }
             outcome => outcome,
-        }
-    }
-
-    /// Fails if a job of the workspace runs: it may be in a folder that the undo moves away, and what
-    /// it writes there would come back when the undo is undone.
-    fn refuse_beside_job(&self) -> Result<(), ToolError> {
-        let registry = JobRegistry::open(&self.state);
-        let records = registry.list().map_err(|error| {
-            let message = format!("could not find out whether jobs run: {error}");
-            ToolError::failed(ErrorReason::Io, message)
-        })?;
-        let is_beside = |record: &JobRecord| {
-            let folder = Path::new(&record.owner.workspace);
-            self.workspace.roots().any(|root| is_nested(root, folder))
-        };
-        let mut beside = records.into_iter().filter(is_beside);
-        match beside.find(|job| registry.open_job(job.clone()).status() == JobStatus::Running) {
-            Some(job) => Err(running_job_error(&job.id, &job.command)),
-            None => Ok(()),
         }
     }
 
@@ -269,19 +246,6 @@ impl UndoOperation<'_> {
     }
 }
 
-/// Whether one of two folders contains the other.
-fn is_nested(a: &Path, b: &Path) -> bool {
-    a.starts_with(b) || b.starts_with(a)
-}
-
-fn running_job_error(id: &str, command: &str) -> ToolError {
-    let command = one_line(command, JOB_COMMAND_CHARS_MAX);
-    let message = format!(
-        "the job `{id}` (`{command}`) runs in this workspace, and could write to what is undone; nothing was done; end it with `zero jobs kill {id}`, or undo when it has ended"
-    );
-    ToolError::failed(ErrorReason::Busy, message).with_detail("job", id)
-}
-
 /// Whether `--yes` would help. A path that now resolves elsewhere is stale too, but stays refused.
 fn is_conflict(error: &ToolError) -> bool {
     error.error_type == ErrorType::PermissionDenied
@@ -411,7 +375,8 @@ mod tests {
                 HostLimits::default().file_bytes_max,
             );
             let target = workspace.resolve(path, FinalLinkMode::Follow).unwrap();
-            let note = ChangeOrigin { tool: "Write".to_owned(), call: "call_1".to_owned() };
+            let note =
+                ChangeOrigin { tool: "Write".to_owned(), call: "call_1".to_owned(), caller: None };
             journal
                 .change(&target, &note, || Ok(()), |_| Ok(FileChange::Replace(content.into())))
                 .unwrap();
@@ -556,16 +521,6 @@ mod tests {
         let tiny = ["1", "--limit", "file-size=2b"];
         f.check(&tiny, ExitOutcome::Error, "pass the same `--limit file-size=SIZE` as the call");
         f.check(&["1", "--limit", "file-size=1gb"], ExitOutcome::Ok, "restored `a.txt`");
-    }
-
-    #[test]
-    fn job_in_same_or_nested_folder_is_in_the_way() {
-        let nested = |a: &str, b: &str| is_nested(Path::new(a), Path::new(b));
-        assert!(nested("/w", "/w") && nested("/w/a", "/w") && nested("/w", "/w/a"));
-        assert!(!nested("/w", "/work") && !nested("/w/a", "/w/b"));
-        let error = running_job_error("job_1", "npm run dev");
-        assert_eq!(error.reason(), Some(ErrorReason::Busy));
-        assert!(error.message.contains("`zero jobs kill job_1`"), "{}", error.message);
     }
 
     #[test]

@@ -34,6 +34,7 @@ mod secrets;
 mod session_fork;
 mod session_load;
 mod session_reset;
+mod session_rewind;
 mod session_takeover;
 mod sessions;
 mod settings;

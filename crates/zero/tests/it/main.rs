@@ -42,6 +42,7 @@ mod scripts;
 mod secret_files;
 mod secret_leaks;
 mod secret_values;
+mod session_rewind;
 mod sessions;
 mod skills;
 mod stdio_process;

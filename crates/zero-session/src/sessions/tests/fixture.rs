@@ -10,10 +10,11 @@ use serde_json::json;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use zero_core::{
-    CallId, ResultDisplay, RiskLevel, RunId, SessionId, ToolCall, ToolKind, ToolName, ToolOutcome,
-    ToolResult,
+    CallId, ResultDisplay, RiskLevel, RunId, SessionId, ToolCall, ToolError, ToolKind, ToolName,
+    ToolOutcome, ToolResult,
 };
 use zero_policy::{GrantScope, PermissionMode};
+use zero_runtime::file_rewind::{FileRewindReport, FileRewindRequest};
 use zero_runtime::prompt_mentions::MentionTarget;
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::{ApprovalQuestion, ApprovalSubject, DialectName};
@@ -210,6 +211,17 @@ impl ToolBackend for ScriptedToolBackend {
     fn reconnect_grace(&self) -> std::time::Duration {
         let seconds = if self.name == Self::RETURNING_CLIENT { 20 } else { 0 };
         std::time::Duration::from_secs(seconds)
+    }
+
+    /// Logs the request, and says that one file was restored.
+    fn rewind_files(
+        &self,
+        request: FileRewindRequest,
+    ) -> BoxFuture<'_, Result<FileRewindReport, ToolError>> {
+        let (id, calls) = (&request.rewind, request.calls.len());
+        self.log.lock().unwrap().push(format!("rewind {id} {calls} calls"));
+        let report = FileRewindReport { change_count: 1, file_count: 1, ..Default::default() };
+        Box::pin(std::future::ready(Ok(report)))
     }
 
     fn load_catalog(
@@ -687,6 +699,10 @@ pub(crate) fn event_line(kind: &EventKind) -> String {
         EventKind::Compacted { summary, .. } => format!("compacted {summary}"),
         EventKind::ModelFallback { from, to, .. } => format!("fallback {from} {to}"),
         EventKind::Reset { transcript } => format!("reset {transcript}"),
+        EventKind::Rewound { prompt, scope, .. } => match prompt {
+            Some(prompt) => format!("rewound {} to prompt {prompt}", scope.describe()),
+            None => format!("rewound {} to a rewind", scope.describe()),
+        },
         EventKind::Changed { field, value } => {
             format!("{field} = {}", value.as_deref().unwrap_or("nothing"))
         }

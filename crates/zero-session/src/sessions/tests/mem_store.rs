@@ -33,6 +33,8 @@ struct MemStoreState {
     claims: BTreeMap<SessionId, SessionClaim>,
     /// Transcript and number of its messages before the oldest unfinished run.
     completed: BTreeMap<SessionId, (usize, usize)>,
+    /// With the run of each prompt.
+    points: BTreeMap<SessionId, Vec<(Option<RunId>, RewindPoint)>>,
     made: u128,
     writes: usize,
     fail: Vec<usize>,
@@ -131,6 +133,26 @@ impl MemStoreState {
         self.completed.insert(session.clone(), point);
     }
 
+    fn position(&self, session: &SessionId) -> TranscriptPosition {
+        let all = self.transcripts.get(session).map_or(&[][..], Vec::as_slice);
+        let count = |length: usize| u64::try_from(length).unwrap();
+        TranscriptPosition {
+            transcript: count(all.len()),
+            messages: count(all.last().map_or(0, Vec::len)),
+        }
+    }
+
+    /// Stores the position of the oldest unfinished run.
+    fn set_position(&mut self, session: &SessionId) {
+        let (position, oldest) =
+            (self.position(session), self.unfinished(session).next().map(|run| run.id.clone()));
+        for (run, point) in self.points.entry(session.clone()).or_default() {
+            if run.is_some() && *run == oldest && point.position.is_none() {
+                point.position = Some(position);
+            }
+        }
+    }
+
     fn size(&self, session: &SessionId) -> u64 {
         let entries = self.ledgers.get(session).into_iter().flatten().map(weight);
         let messages = self.transcripts.get(session).into_iter().flatten().flatten();
@@ -163,6 +185,7 @@ impl MemStoreState {
         self.transcripts.remove(session);
         self.grants.remove(session);
         self.claims.remove(session);
+        self.points.remove(session);
     }
 
     /// Refuses a label that another session of the owner has.
@@ -315,7 +338,15 @@ impl Store for MemStore {
                 state.check(&session, claim)?;
             }
             let open: Vec<RunId> = state.unfinished(&session).map(|run| run.id.clone()).collect();
-            let is_at_end = matches!(point, ForkPoint::End(_)) || open.is_empty();
+            let is_at_end = match point {
+                ForkPoint::End(_) => true,
+                ForkPoint::LastCompleted => open.is_empty(),
+                ForkPoint::Before { .. } => false,
+            };
+            let end_seq = match point {
+                ForkPoint::Before { seq, .. } => seq,
+                ForkPoint::End(_) | ForkPoint::LastCompleted => u64::MAX,
+            };
             let source = state.require(&session)?.clone();
             let address = SessionAddress::new(&source.owner, fork.key.clone());
             if state.at(&address).is_some() {
@@ -327,7 +358,20 @@ impl Store for MemStore {
             }
             let (old, new) = (session.as_str().to_owned(), fork.id.as_str().to_owned());
             let all = state.transcripts.get(&session).cloned().unwrap_or_default();
-            let messages = match (is_at_end, state.completed.get(&session)) {
+            let before = match point {
+                ForkPoint::Before { position, .. } => Some((
+                    usize::try_from(position.transcript).unwrap() - 1,
+                    usize::try_from(position.messages).unwrap(),
+                )),
+                ForkPoint::End(_) | ForkPoint::LastCompleted => None,
+            };
+            let completed = before.or(state.completed.get(&session).copied());
+            let last_transcript = all.len().saturating_sub(1);
+            let (copied, end) = match is_at_end {
+                true => (last_transcript, usize::MAX),
+                false => completed.unwrap_or((last_transcript, usize::MAX)),
+            };
+            let messages = match (is_at_end, &completed) {
                 (false, Some((transcript, count))) => {
                     let mut messages = all.into_iter().nth(*transcript).unwrap_or_default();
                     messages.truncate(*count);
@@ -336,12 +380,35 @@ impl Store for MemStore {
                 _ => all.into_iter().next_back().unwrap_or_default(),
             };
             let messages = messages.iter().map(|message| rename(message, &old, &new)).collect();
-            let ledger = state.ledgers.get(&session).cloned().unwrap_or_default();
+            let mut ledger = state.ledgers.get(&session).cloned().unwrap_or_default();
+            ledger.retain(|event| event.seq < end_seq);
             let is_reset = |event: &Event| matches!(event.kind, EventKind::Reset { .. });
             let kept = ledger.iter().rposition(is_reset).map_or(0, |at| at + 1);
             let is_open = |event: &Event| event.run.as_ref().is_some_and(|run| open.contains(run));
             let kept = ledger.into_iter().skip(kept).filter(|event| !is_open(event)).zip(1..);
-            let kept = kept.map(|(event, seq)| Event {
+            let kept: Vec<(Event, u64)> = kept.collect();
+            let new_seq = |seq: u64| {
+                kept.iter().find(|(event, _)| event.seq == seq).map(|(_, new_seq)| *new_seq)
+            };
+            let points = state.points.get(&session).cloned().unwrap_or_default();
+            let mut numbers = 1..;
+            let points = points.into_iter().filter_map(|(run, mut point)| {
+                point.seq = new_seq(point.seq)?;
+                match &mut point.kind {
+                    RewindPointKind::Prompt { number, .. } => *number = numbers.next().unwrap(),
+                    RewindPointKind::Rewind { before, .. } => *before = before.and_then(new_seq),
+                }
+                let is_copied = |position: &TranscriptPosition| {
+                    usize::try_from(position.transcript).unwrap() - 1 == copied
+                        && usize::try_from(position.messages).unwrap() <= end
+                };
+                let position = point.position.filter(is_copied);
+                point.position =
+                    position.map(|position| TranscriptPosition { transcript: 1, ..position });
+                Some((run, point))
+            });
+            let points = points.collect();
+            let kept = kept.into_iter().map(|(event, seq)| Event {
                 seq,
                 kind: rename(&event.kind, &old, &new),
                 ..event
@@ -360,6 +427,7 @@ impl Store for MemStore {
                 ..source
             };
             state.ledgers.insert(fork.id.clone(), kept.collect());
+            state.points.insert(fork.id.clone(), points);
             state.transcripts.insert(fork.id.clone(), vec![messages]);
             state.sessions.push(record);
             state.append(&fork.id, vec![last]);
@@ -646,7 +714,25 @@ impl Store for MemStore {
                 usage: TokenUsage::default(),
             };
             state.runs.push(run);
+            let id = state.runs.last().map(|run| run.id.clone());
+            let words = new.first.iter().find_map(|event| match &event.kind {
+                EventKind::Prompt { text, .. } => Some(text.clone()),
+                _ => None,
+            });
             let events = state.append(&new.session, new.first);
+            if let Some(words) = words {
+                let points = state.points.entry(new.session.clone()).or_default();
+                let prompts = points.iter().filter(|(run, _)| run.is_some()).count();
+                let number = u64::try_from(prompts).unwrap() + 1;
+                let point = RewindPoint {
+                    seq: events[0].seq,
+                    time_ms: new.started_ms,
+                    kind: RewindPointKind::Prompt { number, words },
+                    position: None,
+                };
+                points.push((id, point));
+                state.set_position(&new.session);
+            }
             Ok(BeginRunOutcome::Started { events, claim })
         })
     }
@@ -673,6 +759,7 @@ impl Store for MemStore {
             record.end = Some(end);
             record.ended_ms = Some(last.last().map_or_else(now_ms, |event| event.time_ms));
             record.usage = usage;
+            state.set_position(&session);
             if let Some(session) = state.by_id(&session) {
                 session.usage += usage;
             }
@@ -696,6 +783,49 @@ impl Store for MemStore {
             let mut open: Vec<RunRecord> = open.filter(is_of).cloned().collect();
             open.sort_by_key(|run| run.started_ms);
             open
+        })
+    }
+
+    fn rewind_points(
+        &self,
+        session: &SessionId,
+    ) -> BoxFuture<'_, Result<Vec<RewindPoint>, StoreError>> {
+        self.read_of(session, |state, session| {
+            let points = state.points.get(session).into_iter().flatten();
+            Ok(points.map(|(_, point)| point.clone()).collect())
+        })
+    }
+
+    fn rewind(
+        &self,
+        session: &SessionId,
+        claim: ClaimEpoch,
+        position: Option<TranscriptPosition>,
+        entry: NewEvent,
+    ) -> BoxFuture<'_, Result<Event, StoreError>> {
+        let session = session.clone();
+        self.write("rewind", move |state| {
+            state.check(&session, claim)?;
+            let kind = entry.rewind().ok_or_else(NewEvent::not_a_rewind)?;
+            let now = state.position(&session);
+            if let Some(TranscriptPosition { transcript, messages }) = position {
+                let all = state.transcripts.get_mut(&session).unwrap();
+                let at = usize::try_from(transcript).unwrap() - 1;
+                let Some(mut kept) = all.get(at).cloned() else {
+                    let (session, number) = (session.to_string(), transcript);
+                    return Err(StoreError::NoTranscript { session, number });
+                };
+                kept.truncate(usize::try_from(messages).unwrap());
+                all.push(kept);
+                let number = u64::try_from(all.len()).unwrap();
+                let record = state.by_id(&session).unwrap();
+                (record.transcript, record.context_tokens) = (number, None);
+            }
+            let event = state.append(&session, vec![entry]).remove(0);
+            let point =
+                RewindPoint { seq: event.seq, time_ms: event.time_ms, kind, position: Some(now) };
+            state.points.entry(session.clone()).or_default().push((None, point));
+            Ok(event)
         })
     }
 

@@ -136,6 +136,9 @@ fn collect_items(events: &[Event]) -> Vec<TranscriptItem<'_>> {
             EventKind::Reset { .. } => {
                 pieces.push(TranscriptItem::Note("the session was reset".to_owned()))
             }
+            EventKind::Rewound { prompt, scope, files, .. } => {
+                pieces.push(TranscriptItem::Note(scope.describe_rewind(*prompt, *files)));
+            }
             EventKind::RunEnded { end, .. } => {
                 pieces.extend(describe_end(end).map(TranscriptItem::Note))
             }

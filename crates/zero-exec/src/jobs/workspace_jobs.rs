@@ -1,0 +1,59 @@
+//! Jobs that run in a workspace, beside something that must not happen meanwhile.
+
+use std::path::Path;
+
+use zero_core::text_shortening::one_line;
+use zero_core::{ErrorReason, ToolError};
+use zero_sandbox::{StateDir, Workspace};
+
+use super::{JobRecord, JobRegistry, JobStatus};
+
+/// Most characters of the command of a job in a message.
+const COMMAND_CHARS_MAX: usize = 80;
+
+/// Fails if a job of the workspace runs: it may be in a folder that an undo moves away, and what it
+/// writes there would come back when the undo is undone.
+pub fn refuse_beside_job(state: &StateDir, workspace: &Workspace) -> Result<(), ToolError> {
+    let registry = JobRegistry::open(state);
+    let records = registry.list().map_err(|error| {
+        let message = format!("could not find out whether jobs run: {error}");
+        ToolError::failed(ErrorReason::Io, message)
+    })?;
+    let is_beside = |record: &JobRecord| {
+        let folder = Path::new(&record.owner.workspace);
+        workspace.roots().any(|root| is_nested(root, folder))
+    };
+    let mut beside = records.into_iter().filter(is_beside);
+    match beside.find(|job| registry.open_job(job.clone()).status() == JobStatus::Running) {
+        Some(job) => Err(running_job_error(&job.id, &job.command)),
+        None => Ok(()),
+    }
+}
+
+/// Whether one of two folders contains the other.
+fn is_nested(a: &Path, b: &Path) -> bool {
+    a.starts_with(b) || b.starts_with(a)
+}
+
+fn running_job_error(id: &str, command: &str) -> ToolError {
+    let command = one_line(command, COMMAND_CHARS_MAX);
+    let message = format!(
+        "the job `{id}` (`{command}`) runs in this workspace, and could write to what is undone; nothing was done; end it with `zero jobs kill {id}`, or undo when it has ended"
+    );
+    ToolError::failed(ErrorReason::Busy, message).with_detail("job", id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn job_in_same_or_nested_folder_is_in_the_way() {
+        let nested = |a: &str, b: &str| is_nested(Path::new(a), Path::new(b));
+        assert!(nested("/w", "/w") && nested("/w/a", "/w") && nested("/w", "/w/a"));
+        assert!(!nested("/w", "/work") && !nested("/w/a", "/w/b"));
+        let error = running_job_error("job_1", "npm run dev");
+        assert_eq!(error.reason(), Some(ErrorReason::Busy));
+        assert!(error.message.contains("`zero jobs kill job_1`"), "{}", error.message);
+    }
+}

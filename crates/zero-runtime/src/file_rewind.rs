@@ -1,0 +1,212 @@
+//! Takes back what the calls of a session changed in files, for a rewind of the session.
+//!
+//! The journal knows by which call a file was changed. Whoever rewinds names the calls; the journal
+//! is beside the tools, wherever they run. Like every change of files, a rewind is in the audit log.
+
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use zero_core::{ErrorReason, HostLimits, ToolError};
+use zero_exec::jobs::refuse_beside_job;
+use zero_sandbox::journal::RewindPlan;
+pub use zero_sandbox::journal::RewoundChange;
+use zero_sandbox::{Journal, StateDir, Workspace};
+
+use crate::audit::{AuditEffect, AuditLog, AuditRow, unwritable_log_error};
+use crate::metrics::CallStatus;
+use crate::redaction::redact_and_shorten;
+use crate::tool_host::{ToolHost, new_call_id};
+
+/// The name by which a gateway asks a client to rewind files. No tool can have it.
+pub const REWIND_CALL: &str = "zero.rewind";
+/// Most calls of one request.
+pub const CALLS_MAX: usize = 20_000;
+/// Most changes and conflicts that a report names; it counts all of them.
+const NAMED_MAX: usize = 200;
+/// Most effects in the audit row of a rewind.
+const EFFECTS_MAX: usize = 100;
+
+/// Which changes to take back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct FileRewindRequest {
+    /// Id of the rewind. One that was interrupted is completed by the same id.
+    pub rewind: String,
+    /// The calls, by the ids that the session knows them by, and earlier rewinds by theirs.
+    pub calls: Vec<String>,
+    /// What to do.
+    pub action: FileRewindAction,
+}
+
+/// What to do about the changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FileRewindAction {
+    /// Compare only.
+    Check,
+    /// Take them back, unless somebody else has changed a file since.
+    Apply,
+    /// Take them back, and overwrite what somebody else has changed. That is recorded in turn.
+    Overwrite,
+}
+
+/// What a rewind found and did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FileRewindReport {
+    /// The changes that were taken back or, if it only compared, would be; newest first.
+    pub changes: Vec<RewoundChange>,
+    /// Number of all of these, and of the files that they concern.
+    pub change_count: u64,
+    /// Number of the files that they concern.
+    pub file_count: u64,
+    /// What somebody else changed since. Unless it is to be overwritten, nothing was touched.
+    pub conflicts: Vec<FileConflict>,
+    /// Number of all of these.
+    pub conflict_count: u64,
+    /// The calls of which a change is recorded.
+    pub recorded: BTreeSet<String>,
+    /// Whether the changes of commands are recorded here.
+    pub records_commands: bool,
+}
+
+/// A file that somebody else changed since.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileConflict {
+    /// Its path, as displayed.
+    pub path: String,
+    /// `changed`, `deleted`, `created` or `unreadable`.
+    pub what: String,
+}
+
+/// Takes back changes of one workspace.
+#[derive(Clone)]
+pub struct FileRewinder {
+    state: StateDir,
+    workspace: Workspace,
+    journal: Journal,
+    records_commands: bool,
+}
+
+impl FileRewinder {
+    /// For the workspace of a tool host.
+    pub fn for_host(host: &ToolHost) -> Self {
+        Self {
+            state: host.state().clone(),
+            workspace: host.workspace().clone(),
+            journal: host.journal().clone(),
+            records_commands: host.commands.settings.undo.commands,
+        }
+    }
+
+    /// For a workspace without a tool host.
+    pub fn new(
+        state: &StateDir,
+        workspace: Workspace,
+        limits: &HostLimits,
+        records_commands: bool,
+    ) -> Self {
+        Self {
+            state: state.clone(),
+            journal: Journal::new(state, workspace.clone(), limits.file_bytes_max),
+            workspace,
+            records_commands,
+        }
+    }
+
+    /// Compares, and takes the changes back as requested.
+    pub async fn run(self, request: FileRewindRequest) -> Result<FileRewindReport, ToolError> {
+        let done = tokio::task::spawn_blocking(move || self.run_blocking(&request)).await;
+        done.unwrap_or_else(|_| {
+            Err(ToolError::failed(ErrorReason::Interrupted, "zero is shutting down"))
+        })
+    }
+
+    fn run_blocking(&self, request: &FileRewindRequest) -> Result<FileRewindReport, ToolError> {
+        if request.calls.len() > CALLS_MAX {
+            let message = format!(
+                "there are {} calls to take back, and {CALLS_MAX} are the most; rewind to a later prompt",
+                request.calls.len()
+            );
+            return Err(ToolError::invalid(ErrorReason::TooLarge, message));
+        }
+        // What cannot be recovered must not keep the user from taking back the rest.
+        if let Err(error) = self.journal.recover() {
+            tracing::warn!(error = error.message, "a change in the journal cannot be recovered");
+        }
+        let calls = request.calls.iter().cloned().collect();
+        let plan = self.journal.plan_rewind(&calls, &request.rewind)?;
+        let is_refused = request.action == FileRewindAction::Apply && !plan.conflicts.is_empty();
+        if request.action == FileRewindAction::Check || is_refused || plan.changes.is_empty() {
+            return Ok(self.report(&plan, &plan.changes));
+        }
+        if plan.has_commands {
+            refuse_beside_job(&self.state, &self.workspace)?;
+        }
+        let (time, began) = (Timestamp::now(), Instant::now());
+        let audit = AuditLog::new(&self.state);
+        audit.ensure_writable(time).map_err(|error| unwritable_log_error(&error))?;
+        let done = self.journal.apply_rewind(&plan, &request.rewind);
+        let row = self.audit_row(time, began, request, &plan, done.as_ref().err());
+        if let Err(error) = audit.write(&row) {
+            tracing::error!(%error, "could not write an audit record");
+        }
+        Ok(self.report(&plan, &done?))
+    }
+
+    fn report(&self, plan: &RewindPlan, changes: &[RewoundChange]) -> FileRewindReport {
+        let conflict = |conflict| FileConflict {
+            path: self.journal.display_conflict(conflict),
+            what: conflict.what.to_owned(),
+        };
+        let single = changes.iter().filter(|change| change.action != "command");
+        let paths: BTreeSet<&str> = single.map(|change| change.subject.as_str()).collect();
+        let commands = changes.iter().filter(|change| change.action == "command");
+        let of_commands = commands.map(|change| change.files).sum::<u64>();
+        FileRewindReport {
+            changes: changes.iter().take(NAMED_MAX).cloned().collect(),
+            change_count: changes.len() as u64,
+            file_count: paths.len() as u64 + of_commands,
+            conflicts: plan.conflicts.iter().take(NAMED_MAX).map(conflict).collect(),
+            conflict_count: plan.conflicts.len() as u64,
+            recorded: plan.recorded.clone(),
+            records_commands: self.records_commands,
+        }
+    }
+
+    fn audit_row(
+        &self,
+        time: Timestamp,
+        began: Instant,
+        request: &FileRewindRequest,
+        plan: &RewindPlan,
+        error: Option<&ToolError>,
+    ) -> AuditRow {
+        let effect = |change: &RewoundChange| {
+            let target = match change.action.as_str() {
+                "command" => change.subject.clone(),
+                _ => self.workspace.cwd().join(&change.subject).display().to_string(),
+            };
+            // Taking back the creation of a file deletes it.
+            let kind = if change.action == "create" { "delete" } else { "write" };
+            let (kind, target) = (kind.to_owned(), redact_and_shorten(&target));
+            AuditEffect { kind, target, ..AuditEffect::default() }
+        };
+        let ids: Vec<u64> = plan.changes.iter().take(EFFECTS_MAX).map(|change| change.id).collect();
+        let mut row = AuditRow {
+            title: Some(format!("Rewind {} changes", plan.changes.len())),
+            input: json!({"rewind": request.rewind, "changes": ids}),
+            effects: plan.changes.iter().take(EFFECTS_MAX).map(effect).collect(),
+            ..AuditRow::new(time, &new_call_id(), &self.workspace, "rewind")
+        };
+        row.duration_us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+        if let Some(error) = error {
+            CallStatus::Error.as_str().clone_into(&mut row.status);
+            row.record_error(error);
+        }
+        row
+    }
+}
