@@ -17,6 +17,8 @@ pub mod local_event_bus;
 pub mod message;
 pub mod model;
 pub mod node_membership;
+pub mod notification;
+pub mod open_question;
 pub mod run_usage;
 pub mod sessions;
 pub mod slash_commands;

@@ -23,6 +23,7 @@ mod policy_simulate;
 mod policy_test;
 mod ports;
 mod prune;
+mod questions;
 mod run;
 mod sessions;
 mod stats;
@@ -67,6 +68,7 @@ pub(crate) fn run(app: &AppContext, cli: Cli) -> anyhow::Result<ExitOutcome> {
         Some(CliCommand::Acp(args)) => acp::run(app, &args),
         Some(CliCommand::Run(args)) => run::run(app, &args),
         Some(CliCommand::Sessions { command }) => sessions::run(app, &command),
+        Some(CliCommand::Questions { command }) => questions::run(app, &command),
         Some(CliCommand::Jobs { command }) => jobs::run(app, &command),
         Some(CliCommand::Ports(args)) => ports::run(app, &args),
         Some(CliCommand::Prune(args)) => prune::run(app, &args),

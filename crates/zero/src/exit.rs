@@ -19,6 +19,8 @@ pub enum ExitOutcome {
     Denied = 3,
     /// `zero run`: a token or turn limit ended the run.
     Limit = 4,
+    /// `zero run --park`, `zero questions answer`: the run waits for an answer.
+    Parked = 5,
     /// `zero policy`: zero would ask for approval.
     WouldAsk = 10,
     /// `zero policy`: the call would be denied.

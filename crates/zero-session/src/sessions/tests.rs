@@ -4,6 +4,7 @@ mod fault_injection;
 pub(crate) mod fixture;
 mod limits;
 mod mem_store;
+mod parked_runs;
 mod scripted_runs;
 mod session_lifecycle;
 mod sqlite_sessions;

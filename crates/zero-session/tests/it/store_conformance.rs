@@ -5,6 +5,8 @@
 mod claims;
 #[path = "store_conformance/ledger.rs"]
 mod ledger;
+#[path = "store_conformance/open_questions.rs"]
+mod open_questions;
 #[path = "store_conformance/runs.rs"]
 mod runs;
 #[path = "store_conformance/sessions.rs"]
@@ -26,7 +28,7 @@ type StoreConformanceCheck = (&'static str, fn(Arc<dyn Store>) -> BoxFuture<'sta
 
 /// All guarantees.
 const CHECKS: &[&[StoreConformanceCheck]] =
-    &[sessions::CHECKS, ledger::CHECKS, runs::CHECKS, claims::CHECKS];
+    &[sessions::CHECKS, ledger::CHECKS, runs::CHECKS, claims::CHECKS, open_questions::CHECKS];
 
 /// Runs every check; `make` returns a new and empty store each time. Needs a multi-threaded runtime
 /// to test concurrency.
@@ -100,6 +102,7 @@ fn new_run(name: &str, session: &SessionId, first: Vec<NewEvent>) -> NewRun {
         session: session.clone(),
         node: "here".to_owned(),
         started_ms: 7,
+        options: Default::default(),
         first,
     }
 }

@@ -27,10 +27,11 @@ or OLLAMA_HOST. Without a model, the agent `direct` runs prompts that start with
 calls: see `zero run /help`.
 
 zero asks on the terminal before it does anything that needs permission. Without a terminal, it
-denies such calls and reports how to allow them.
+denies such calls and reports how to allow them. With `--park`, the run stops at a question and
+waits for your answer in the session store: see `zero questions`.
 
 Exit codes: 0 answered, 1 failed, 2 wrong usage, 3 something that needs permission was denied,
-4 stopped by a token or turn limit or a budget, 130 interrupted.")]
+4 stopped by a token or turn limit or a budget, 5 parked at a question, 130 interrupted.")]
 pub struct RunArgs {
     /// Prompt to send, or `-` to read it from stdin
     #[arg(value_name = "PROMPT")]
@@ -48,6 +49,9 @@ pub struct RunArgs {
     /// names, and no host that nobody has seen before a command connects to it
     #[arg(long)]
     pub yes: bool,
+    /// Park the run at a question instead of asking or denying: `zero questions` answers it later
+    #[arg(long, conflicts_with_all = ["yes", "take_over", "url"])]
+    pub park: bool,
     /// Print each event as one JSON object per line
     #[arg(long)]
     pub json: bool,
