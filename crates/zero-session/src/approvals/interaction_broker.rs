@@ -286,7 +286,7 @@ impl InteractionBroker {
     }
 
     /// Notes that a call waits, or a question of the agent if no call is given.
-    fn begin_wait(&self, run: &Option<RequestingRun>, call: Option<String>) -> UserWaitGuard<'_> {
+    fn begin_wait(&self, run: &Option<RequestingRun>, call: Option<String>) -> QuestionWaitGuard<'_> {
         let mut waits = self.lock_waits();
         match &call {
             Some(call) => drop(waits.calls.insert(call.clone())),
@@ -297,7 +297,7 @@ impl InteractionBroker {
         if let Some(run) = run {
             run.news.wake();
         }
-        UserWaitGuard { broker: self, call }
+        QuestionWaitGuard { broker: self, call }
     }
 
     /// The current run, once the updates of its calls are recorded.
@@ -324,12 +324,12 @@ fn is_same_request(before: &ApprovalRequest, now: &ApprovalRequest) -> bool {
 }
 
 /// Something that waits for the user until this is dropped.
-struct UserWaitGuard<'a> {
+struct QuestionWaitGuard<'a> {
     broker: &'a InteractionBroker,
     call: Option<String>,
 }
 
-impl Drop for UserWaitGuard<'_> {
+impl Drop for QuestionWaitGuard<'_> {
     fn drop(&mut self) {
         let mut waits = self.broker.lock_waits();
         match &self.call {
