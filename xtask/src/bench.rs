@@ -74,7 +74,7 @@ const PARTS: [BenchSuite; 9] = [
     BenchSuite {
         name: "store",
         measure: store::measure,
-        examples: &[("zero-session", &["begin_cost", "prune_delay"])],
+        examples: &[("zero-session", &["begin_cost", "parked_questions", "prune_delay"])],
     },
     BenchSuite {
         name: "gateway",

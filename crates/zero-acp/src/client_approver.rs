@@ -7,7 +7,7 @@ use zero_runtime::tool_backend::CallApprover;
 use zero_runtime::tool_backend::approval_request;
 use zero_runtime::{ApprovalAnswer, ApprovalQuestion, Elicitation, ElicitationAnswer, Elicitor};
 
-use crate::client_questions::{ANSWER_MAX, ElicitationMessage};
+use crate::client_questions::ElicitationMessage;
 use crate::session_message::{ApprovalMessage, SessionMessage, SessionSender};
 
 /// Asks the user of a session through its client.
@@ -28,7 +28,7 @@ impl CallApprover for ClientApprover {
     ) -> BoxFuture<'a, ApprovalAnswer> {
         Box::pin(async move {
             let (reply, answer) = oneshot::channel();
-            let request = approval_request(call, question, ANSWER_MAX);
+            let request = approval_request(call, question);
             self.sender
                 .send(SessionMessage::RequestApproval(Box::new(ApprovalMessage { request, reply })))
                 .await;

@@ -30,8 +30,8 @@ use crate::elicitation_dialog::ElicitationDialog;
 use crate::session_message::{ApprovalMessage, SessionMessage, SessionSender};
 use crate::update_presenter::permission_options;
 
-/// Longest wait for the user's answer.
-pub(crate) const ANSWER_MAX: Duration = Duration::from_secs(30 * 60);
+/// Longest wait for the user's answer: time answers no question.
+pub(crate) const ANSWER_MAX: Duration = Duration::MAX;
 /// Refusals that may wait to be sent to the gateway.
 const REFUSED_MAX: usize = 1_024;
 

@@ -305,7 +305,11 @@ impl AuthenticatedConnection {
         let mut asked = self.sessions().approvals().subscribe();
         loop {
             asked.mark_unchanged();
-            for pending in self.sessions().approvals().list() {
+            let pending = self.sessions().pending_approvals(None).await.unwrap_or_else(|error| {
+                tracing::warn!(%error, "approvals of parked runs were not delivered");
+                self.sessions().approvals().list()
+            });
+            for pending in pending {
                 let sent = match self.find_session_by_id(&pending.session).await {
                     Ok(Some(session)) => self.watch_session(&session).await.map(drop),
                     other => other.map(drop),

@@ -54,6 +54,7 @@ async fn main() {
             session: session.clone(),
             node: "here".to_owned(),
             started_ms: 1,
+            options: Default::default(),
             first,
         };
         let began = Instant::now();

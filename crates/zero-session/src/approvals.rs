@@ -1,22 +1,24 @@
 //! Questions for the user: approvals of calls, and questions that tools ask.
 //!
 //! A question and its answer are ledger entries. A question can be answered once it is recorded,
-//! and an answer takes effect once it is recorded. The first answer counts. Without an answer in
-//! time, or when the run is stopped, the call is rejected.
+//! and an answer takes effect once it is recorded. The first answer counts. Time answers nothing: a
+//! question waits until somebody answers it or its run is stopped. A run that only waits can be
+//! parked, and continues in whichever process gets the answer: see [`crate::open_question`].
 
 mod interaction_broker;
 mod interaction_queue;
 mod stored_grants;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde_json::{Map, Value};
 use tokio::sync::watch;
 use zero_core::{RunId, SessionId};
 use zero_runtime::ApprovalAnswer;
 
-pub(crate) use self::interaction_broker::{InteractionBroker, RequestingRun};
+pub(crate) use self::interaction_broker::{
+    EarlierQuestion, InteractionBroker, ParkedAnswer, RequestingRun,
+};
 use self::interaction_queue::{InteractionOutcome, InteractionQueue, InteractionRequest};
 pub use self::stored_grants::StoredGrants;
 use crate::event::{ApprovalRequest, EventKind, UserQuestion};
@@ -29,6 +31,15 @@ const SYSTEM_ACTOR: &str = "zero";
 #[derive(Clone, Default)]
 pub struct ApprovalQueue {
     waiting: Arc<InteractionQueue<ApprovalRequest, ApprovalAnswer>>,
+}
+
+/// Whether the ledger has a question already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum QuestionRecord {
+    /// It must be recorded.
+    New,
+    /// It was asked before its run was parked.
+    Present,
 }
 
 /// A pending approval request.
@@ -79,23 +90,24 @@ impl ApprovalQueue {
         recorder: LedgerRecorder,
         run: Option<RunId>,
         asked: ApprovalRequest,
-        most: Duration,
+        record: QuestionRecord,
     ) -> ApprovalAnswer {
-        let no = |word: &str| InteractionOutcome {
+        let cancelled = InteractionOutcome {
             answer: ApprovalAnswer::RejectOnce,
-            shown: resolution_event(&asked.id, word, SYSTEM_ACTOR),
+            shown: resolution_event(&asked.id, "cancelled", SYSTEM_ACTOR),
         };
-        let asking = InteractionRequest {
-            id: asked.id.clone(),
-            shown: EventKind::ApprovalRequested(asked.clone()),
-            recorder,
-            run,
-            most,
-            expired: no("expired"),
-            cancelled: no("cancelled"),
-            asked,
+        let shown = match record {
+            QuestionRecord::New => Some(EventKind::ApprovalRequested(asked.clone())),
+            QuestionRecord::Present => None,
         };
+        let id = asked.id.clone();
+        let asking = InteractionRequest { id, shown, recorder, run, cancelled, asked };
         self.waiting.ask(asking).await
+    }
+
+    /// Forgets the requests of a run, which stay open in the store; false if one is being answered.
+    pub(crate) fn park(&self, run: &RunId) -> bool {
+        self.waiting.park(run)
     }
 
     /// Withdraws the requests of a run and waits until that is recorded.
@@ -131,6 +143,8 @@ pub struct PendingQuestion {
     pub session: SessionId,
     /// The run that asks; `None` outside of any run.
     pub run: Option<RunId>,
+    /// Creation time, in milliseconds since the Unix epoch.
+    pub created_ms: i64,
     /// The question shown to the user.
     pub question: UserQuestion,
 }
@@ -142,7 +156,7 @@ pub enum QuestionAnswer {
     Accept(Map<String, Value>),
     /// The user declined to answer.
     Decline,
-    /// There is no answer: it timed out, was withdrawn or cancelled.
+    /// There is no answer: it was withdrawn or cancelled.
     Cancel,
 }
 
@@ -179,19 +193,21 @@ impl QuestionQueue {
         recorder: LedgerRecorder,
         run: Option<RunId>,
         asked: UserQuestion,
-        most: Duration,
+        record: QuestionRecord,
     ) -> QuestionAnswer {
-        let asking = InteractionRequest {
-            id: asked.id.clone(),
-            shown: EventKind::QuestionAsked(asked.clone()),
-            recorder,
-            run,
-            most,
-            expired: question_outcome(&asked.id, QuestionAnswer::Cancel),
-            cancelled: question_outcome(&asked.id, QuestionAnswer::Cancel),
-            asked,
+        let shown = match record {
+            QuestionRecord::New => Some(EventKind::QuestionAsked(asked.clone())),
+            QuestionRecord::Present => None,
         };
+        let cancelled = question_outcome(&asked.id, QuestionAnswer::Cancel);
+        let id = asked.id.clone();
+        let asking = InteractionRequest { id, shown, recorder, run, cancelled, asked };
         self.waiting.ask(asking).await
+    }
+
+    /// Forgets the questions of a run, which stay open in the store; false if one is being answered.
+    pub(crate) fn park(&self, run: &RunId) -> bool {
+        self.waiting.park(run)
     }
 
     /// Withdraws the questions of a run and waits until that is recorded.
@@ -203,11 +219,11 @@ impl QuestionQueue {
 fn to_pending_question(
     session: &SessionId,
     run: Option<&RunId>,
-    _created_ms: i64,
+    created_ms: i64,
     question: &UserQuestion,
 ) -> PendingQuestion {
     let (session, run) = (session.clone(), run.cloned());
-    PendingQuestion { session, run, question: question.clone() }
+    PendingQuestion { session, run, created_ms, question: question.clone() }
 }
 
 fn question_outcome(id: &str, answer: QuestionAnswer) -> InteractionOutcome<QuestionAnswer> {

@@ -19,6 +19,8 @@ pub mod model;
 pub mod node_membership;
 pub mod output_schema;
 pub mod rewind_arguments;
+pub mod notification;
+pub mod open_question;
 pub mod run_usage;
 pub mod sessions;
 pub mod slash_commands;

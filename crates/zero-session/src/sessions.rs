@@ -12,6 +12,7 @@ mod ledger_outbox;
 pub(crate) mod ledger_recorder;
 mod lifecycle;
 mod model_reader;
+mod parked_runs;
 mod prompt_attachments;
 mod prompt_resolution;
 mod prompt_submission;
@@ -31,7 +32,7 @@ mod transcript_recovery;
 mod unsaved_messages;
 pub(crate) mod work_clock;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -41,6 +42,7 @@ use tokio_util::sync::CancellationToken;
 
 use zero_core::{Budget, RunId, SessionId};
 use zero_policy::PermissionMode;
+use zero_runtime::ApprovalAnswer;
 
 pub use self::retention::{PruneMode, PruneReport, RetentionRules};
 pub use self::rewind::{PromptSummary, RewindOptions, RewindOutcome};
@@ -51,7 +53,10 @@ use self::lifecycle::ActiveRunPolicy;
 use self::run_limiter::RunLimiter;
 use self::session_state::{ActiveRun, SessionState};
 use crate::agent::AgentRegistry;
-use crate::approvals::{ApprovalQueue, InteractionBroker, QuestionQueue};
+use crate::approvals::{
+    ApprovalQueue, InteractionBroker, ParkedAnswer, PendingApproval, PendingQuestion,
+    QuestionAnswer, QuestionQueue,
+};
 use crate::budget::BudgetRules;
 use crate::event::{Event, PromptAttachment, RunOutcome};
 use crate::event_bus::EventBus;
@@ -60,6 +65,7 @@ use crate::model::catalog::ModelCatalog;
 use crate::model::{ModelError, ThinkingEffort};
 use crate::node_membership::NodeMembership;
 use crate::output_schema::OutputSchema;
+use crate::open_question::{OpenQuestion, QuestionContent};
 use crate::store::{
     LedgerReadLimit, OwnerUsage, RunRecord, SessionPage, SessionPatch, SessionQuery, SessionRecord,
     Store, StoreError, ToolHostLocation, Transcript,
@@ -105,8 +111,9 @@ pub struct SessionLimits {
     pub attachment_bytes_max: usize,
     /// Maximum number of concurrent read-only calls per run.
     pub parallel_calls_max: usize,
-    /// Timeout of a question to the user.
-    pub question_timeout: Duration,
+    /// How long a run that only waits for the user stays in memory. After that it is parked in the
+    /// store, and its question waits there.
+    pub park_after: Duration,
     /// Share of the context window, in percent, above which the transcript is compacted.
     pub compact_at_percent: u8,
     /// Identical calls in a row after which the user is asked.
@@ -133,7 +140,7 @@ impl Default for SessionLimits {
             prompt_bytes_max: 2 * 1024 * 1024,
             attachment_bytes_max: 20 * 1024 * 1024,
             parallel_calls_max: 8,
-            question_timeout: Duration::from_secs(30 * 60),
+            park_after: Duration::from_secs(30),
             compact_at_percent: 80,
             repeats_before_asking: 3,
             idle_backend: Duration::from_secs(10 * 60),
@@ -326,7 +333,15 @@ impl SessionManager {
         let store = &inner.config.store;
         let nodes = &inner.config.nodes;
         let unfinished = store.unfinished_runs(None).await?;
-        for run in unfinished.into_iter().filter(|run| !nodes.is_alive(&run.node)) {
+        // Parked runs, and those queued behind them, wait for an answer.
+        let parked: HashSet<SessionId> = unfinished
+            .iter()
+            .filter(|run| run.has_open_question)
+            .map(|run| run.session.clone())
+            .collect();
+        let is_abandoned =
+            |run: &RunRecord| !nodes.is_alive(&run.node) && !parked.contains(&run.session);
+        for run in unfinished.into_iter().filter(is_abandoned) {
             match inner.claim_session(&inner.new_recorder(&run.session)).await {
                 // A process that started at the same time ends them.
                 Ok(_) | Err(SessionError::Busy(_)) => {}
@@ -504,7 +519,13 @@ impl SessionManager {
             Some(state) => self.inner.stop_runs(&state, run, &end),
             None => Vec::new(),
         };
-        Ok(stopped.into_iter().map(|active| active.run.clone()).collect())
+        let mut stopped: Vec<RunId> =
+            stopped.into_iter().map(|active| active.run.clone()).collect();
+        let inner = Arc::clone(&self.inner);
+        let (wanted, session) = (run.cloned(), record.id);
+        let ended = async move { inner.end_parked_runs(&session, wanted.as_ref(), end).await };
+        stopped.extend(run_detached(ended).await?);
+        Ok(stopped)
     }
 
     /// Waits at most the given time until a run has ended; `None` if the run is unknown.
@@ -570,6 +591,119 @@ impl SessionManager {
         &self.inner.questions
     }
 
+    /// All approval requests that wait for an answer, of one session or of all, oldest first: those
+    /// of runs in memory, then those of parked runs.
+    pub async fn pending_approvals(
+        &self,
+        session: Option<&SessionId>,
+    ) -> Result<Vec<PendingApproval>, SessionError> {
+        let is_of = |id: &SessionId| session.is_none_or(|session| session == id);
+        let mut pending = self.approvals().list();
+        pending.retain(|pending| is_of(&pending.session));
+        for question in self.store().open_questions(session).await? {
+            let OpenQuestion { session, run, asked_ms: created_ms, content } = question;
+            if let QuestionContent::Approval(request) = content
+                && !pending.iter().any(|known| known.request.id == request.id)
+            {
+                pending.push(PendingApproval { session, run: Some(run), created_ms, request });
+            }
+        }
+        Ok(pending)
+    }
+
+    /// All questions of tools that wait for an answer, as [`Self::pending_approvals`] lists requests.
+    pub async fn pending_questions(
+        &self,
+        session: Option<&SessionId>,
+    ) -> Result<Vec<PendingQuestion>, SessionError> {
+        let is_of = |id: &SessionId| session.is_none_or(|session| session == id);
+        let mut pending = self.questions().list();
+        pending.retain(|pending| is_of(&pending.session));
+        for question in self.store().open_questions(session).await? {
+            let OpenQuestion { session, run, asked_ms: created_ms, content } = question;
+            if let QuestionContent::Form(question) = content
+                && !pending.iter().any(|known| known.question.id == question.id)
+            {
+                let run = Some(run);
+                pending.push(PendingQuestion { session, run, created_ms, question });
+            }
+        }
+        Ok(pending)
+    }
+
+    /// The approval request with that id that waits for an answer.
+    pub async fn pending_approval(
+        &self,
+        id: &str,
+    ) -> Result<Option<PendingApproval>, SessionError> {
+        if let Some(pending) = self.approvals().get(id) {
+            return Ok(Some(pending));
+        }
+        let stored = self.store().open_question(id).await?;
+        Ok(stored.and_then(|OpenQuestion { session, run, asked_ms, content }| match content {
+            QuestionContent::Approval(request) => {
+                Some(PendingApproval { session, run: Some(run), created_ms: asked_ms, request })
+            }
+            QuestionContent::Form(_) => None,
+        }))
+    }
+
+    /// The question of a tool with that id that waits for an answer.
+    pub async fn pending_question(
+        &self,
+        id: &str,
+    ) -> Result<Option<PendingQuestion>, SessionError> {
+        if let Some(pending) = self.questions().get(id) {
+            return Ok(Some(pending));
+        }
+        let stored = self.store().open_question(id).await?;
+        Ok(stored.and_then(|OpenQuestion { session, run, asked_ms, content }| match content {
+            QuestionContent::Form(question) => {
+                Some(PendingQuestion { session, run: Some(run), created_ms: asked_ms, question })
+            }
+            QuestionContent::Approval(_) => None,
+        }))
+    }
+
+    /// Answers an approval request; a parked run continues in this process. Returns false if the
+    /// request no longer waits: only the first answer counts. `reach` is what the answerer may use
+    /// of this machine, where the call would run.
+    pub async fn answer_approval(
+        &self,
+        id: &str,
+        answer: ApprovalAnswer,
+        by: &str,
+        reach: FolderAccess,
+    ) -> Result<bool, SessionError> {
+        if self.approvals().resolve(id, answer, by) {
+            return Ok(true);
+        }
+        self.answer_parked(id, ParkedAnswer::Approval { answer, by: by.to_owned() }, reach).await
+    }
+
+    /// Answers a question of a tool, like [`Self::answer_approval`].
+    pub async fn answer_question(
+        &self,
+        id: &str,
+        answer: QuestionAnswer,
+        reach: FolderAccess,
+    ) -> Result<bool, SessionError> {
+        if self.questions().resolve(id, answer.clone()) {
+            return Ok(true);
+        }
+        self.answer_parked(id, ParkedAnswer::Form(answer), reach).await
+    }
+
+    async fn answer_parked(
+        &self,
+        id: &str,
+        answer: ParkedAnswer,
+        reach: FolderAccess,
+    ) -> Result<bool, SessionError> {
+        let (inner, id) = (Arc::clone(&self.inner), id.to_owned());
+        run_detached(async move { inner.answer_parked(&id, answer, &reach).await }).await
+    }
+
     /// Active and queued runs, with their sessions.
     pub fn active_runs(&self) -> Vec<(SessionId, RunId)> {
         let active = self.inner.lock_active_runs();
@@ -624,7 +758,6 @@ impl SessionManagerInner {
             self.questions.clone(),
             recorder.clone(),
             &self.config.store,
-            self.config.limits.question_timeout,
         );
         let state = SessionState::new(recorder, Arc::new(asker));
         states.insert(session.clone(), Arc::clone(&state));

@@ -15,6 +15,7 @@ mod database_file;
 mod forks;
 mod integrity;
 mod ledger;
+mod open_questions;
 mod reader_pool;
 mod removal;
 mod rewind_points;
@@ -44,6 +45,7 @@ use self::writer_thread::{WriteDurability, WriterThread};
 use crate::event::{Event, RunOutcome, TokenUsage};
 use crate::key::SessionAddress;
 use crate::message::ModelMessage;
+use crate::open_question::OpenQuestion;
 use crate::run_usage::{self, RunUsage, RunUsageQuery};
 use crate::store::{
     BeginRunOutcome, ClaimEpoch, ClaimOutcome, ForkPoint, GrantRecord, IdleSession,
@@ -453,11 +455,11 @@ impl Store for SqliteStore {
     fn begin_run(&self, run: NewRun) -> BoxFuture<'_, Result<BeginRunOutcome, StoreError>> {
         const VERB: &str = "begin a run";
         Box::pin(async move {
-            let NewRun { id, session, node, started_ms, first } = run;
+            let NewRun { id, session, node, started_ms, options, first } = run;
             let words = rewind_points::prompt_words(&first);
             let rows = self.map_database_error(VERB, EncodedEvents::from_events(&first))?;
             let bytes = rows.bytes;
-            let run = runs::RunRow { id, session, node, started_ms, words };
+            let run = runs::RunRow { id, session, node, started_ms, options, words };
             let begin = move |db: &_| runs::begin(db, &run, &rows);
             let begun = self.writer.write_with(WriteDurability::Machine, VERB, bytes, begin);
             Ok(match begun.await? {
@@ -507,6 +509,43 @@ impl Store for SqliteStore {
                 runs::list_unfinished(db, session.as_ref())
             }),
         )
+    }
+
+    fn open_questions(
+        &self,
+        session: Option<&SessionId>,
+    ) -> BoxFuture<'_, Result<Vec<OpenQuestion>, StoreError>> {
+        let session = session.cloned();
+        Box::pin(
+            self.readers
+                .read("list open questions", move |db| open_questions::list(db, session.as_ref())),
+        )
+    }
+
+    fn open_question(&self, id: &str) -> BoxFuture<'_, Result<Option<OpenQuestion>, StoreError>> {
+        let id = id.to_owned();
+        Box::pin(self.readers.read("look up a question", move |db| open_questions::find(db, &id)))
+    }
+
+    fn release_claim(
+        &self,
+        session: &SessionId,
+        claim: ClaimEpoch,
+    ) -> BoxFuture<'_, Result<(), StoreError>> {
+        let session = session.clone();
+        let release = move |db: &_| claims::release(db, &session, claim);
+        Box::pin(self.writer.write("release a session", 0, release))
+    }
+
+    fn adopt_run(
+        &self,
+        run: &RunId,
+        claim: ClaimEpoch,
+        node: &str,
+    ) -> BoxFuture<'_, Result<(), StoreError>> {
+        let (run, node) = (run.clone(), node.to_owned());
+        let adopt = move |db: &_| runs::adopt(db, &run, claim, &node);
+        Box::pin(self.writer.write("continue a run", 0, adopt))
     }
 
     fn run_usages(&self, query: RunUsageQuery) -> BoxFuture<'_, Result<Vec<RunUsage>, StoreError>> {

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use zero_core::{RunId, SessionId};
+use zero_core::{Budget, RunId, SessionId};
 use zero_policy::PermissionMode;
 pub use zero_runtime::GrantRecord;
 use zero_runtime::tool::BoxFuture;
@@ -16,6 +16,7 @@ use zero_runtime::tool::BoxFuture;
 use crate::event::{Event, EventKind, RewindScope, RunOutcome, TokenUsage};
 use crate::key::{SessionAddress, SessionKey};
 use crate::message::ModelMessage;
+use crate::open_question::OpenQuestion;
 use crate::run_usage::{RunUsage, RunUsageQuery, UsageTotal};
 
 /// Stores sessions. A write is acknowledged only once it would survive the death of the process. An
@@ -226,6 +227,33 @@ pub trait Store: Send + Sync {
         &self,
         session: Option<&SessionId>,
     ) -> BoxFuture<'_, Result<Vec<RunRecord>, StoreError>>;
+
+    /// The open questions of unfinished runs, of one session or of all, oldest first; at most
+    /// [`OpenQuestion::LIST_MAX`] of them. Only those of sessions whose tools run with the gateway
+    /// are kept. See [`crate::open_question`].
+    fn open_questions(
+        &self,
+        session: Option<&SessionId>,
+    ) -> BoxFuture<'_, Result<Vec<OpenQuestion>, StoreError>>;
+
+    /// The open question with that id.
+    fn open_question(&self, id: &str) -> BoxFuture<'_, Result<Option<OpenQuestion>, StoreError>>;
+
+    /// Lets any process claim a session again in which a run waits for an answer, if the claim is
+    /// the current one.
+    fn release_claim(
+        &self,
+        session: &SessionId,
+        claim: ClaimEpoch,
+    ) -> BoxFuture<'_, Result<(), StoreError>>;
+
+    /// Records that a process continues an unfinished run, if the claim is the current one.
+    fn adopt_run(
+        &self,
+        run: &RunId,
+        claim: ClaimEpoch,
+        node: &str,
+    ) -> BoxFuture<'_, Result<(), StoreError>>;
 
     /// What runs have used, oldest first; at most [`RunUsageQuery::PAGE_MAX`] of them. It is derived
     /// from the ledger in the same transactions, and stays when a session is deleted.
@@ -713,8 +741,27 @@ pub struct NewRun {
     pub node: String,
     /// Start time, in milliseconds since the Unix epoch.
     pub started_ms: i64,
+    /// What its prompt set for it.
+    pub options: RunOptions,
     /// Its first entries, written in the same transaction.
     pub first: Vec<NewEvent>,
+}
+
+/// What a prompt set for its run, kept so that the run can continue in another process.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RunOptions {
+    /// Thinking effort, by its word.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thinking: Option<String>,
+    /// Time after which the run is stopped, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+    /// How much the run may spend.
+    pub budget: Budget,
+    /// Schema that its answer must fit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<serde_json::Value>,
 }
 
 /// Result of beginning a run.
@@ -773,6 +820,10 @@ pub struct RunRecord {
     pub end: Option<RunOutcome>,
     /// Token usage.
     pub usage: TokenUsage,
+    /// What its prompt set for it.
+    pub options: RunOptions,
+    /// Whether it has an open question.
+    pub has_open_question: bool,
 }
 
 /// Why a store operation failed.

@@ -22,7 +22,8 @@ use self::compaction::TranscriptSplit;
 use self::context_meter::ContextMeter;
 use self::loop_guard::{LoopGuard, LoopVerdict};
 pub use self::turn_io::{
-    LoopGuardAnswer, RequestContext, TranscriptSummary, TurnAction, TurnConfig, TurnGoal, TurnInput,
+    LoopGuardAnswer, RequestContext, ResumePoint, ResumedCall, ResumedWait, TranscriptSummary,
+    TurnAction, TurnConfig, TurnGoal, TurnInput,
 };
 use crate::event::{CompactionExtent, EventKind, RunOutcome, TokenUsage};
 use crate::message::{MessageBlock, ModelMessage, join_text, share_messages};
@@ -67,6 +68,8 @@ pub struct Turn {
 enum TurnPhase {
     New,
     LoadingContext,
+    /// Like loading, with the calls of a parked run.
+    Resuming(Vec<ResumedCall>),
     AwaitingModel,
     RunningCalls(CallBatch),
     AwaitingUser,
@@ -173,7 +176,36 @@ impl Turn {
                 self.next_request(actions);
             }
             TurnGoal::Compact(focus) => self.compact(CompactionReason::Requested, &focus, actions),
+            TurnGoal::Resume(point) => {
+                (self.usage, self.calls_made) = (point.usage, point.usage.tool_calls);
+                self.turns = point.turns;
+                match point.waits {
+                    ResumedWait::Guard(why) => {
+                        self.phase = TurnPhase::AwaitingUser;
+                        actions.push(TurnAction::AskUser(why));
+                    }
+                    ResumedWait::Calls(calls) => {
+                        self.phase = TurnPhase::Resuming(calls);
+                        actions.push(TurnAction::LoadContext);
+                    }
+                }
+            }
         }
+    }
+
+    /// Makes the calls of a parked run that are left, once the tools are known.
+    fn resume_calls(&mut self, calls: Vec<ResumedCall>, actions: &mut Vec<TurnAction>) {
+        let (dialect, tools) = (self.config.dialect, &self.context.tools);
+        let first = self.calls_made.saturating_sub(calls.len() as u64);
+        let readiness = |number: u64| match self.config.calls_max {
+            Some(most) if number >= most => call_batch::CallReadiness::OverBudget,
+            _ => call_batch::CallReadiness::Ready,
+        };
+        let resume =
+            |(call, number)| BatchedCall::resume(call, readiness(number), dialect, tools, actions);
+        let calls = calls.into_iter().zip(first..).map(resume).collect();
+        self.phase = TurnPhase::RunningCalls(CallBatch::new(calls, dialect));
+        self.advance(actions);
     }
 
     /// Sends the next request, unless the limit is reached.
@@ -191,12 +223,18 @@ impl Turn {
         context: Result<RequestContext, ToolBackendError>,
         actions: &mut Vec<TurnAction>,
     ) {
-        if !matches!(self.phase, TurnPhase::LoadingContext) {
-            return;
-        }
+        let resumed = match &mut self.phase {
+            TurnPhase::LoadingContext => None,
+            TurnPhase::Resuming(calls) => Some(std::mem::take(calls)),
+            _ => return,
+        };
         match context {
             Ok(context) => {
                 self.context = context;
+                if let Some(calls) = resumed {
+                    self.resume_calls(calls, actions);
+                    return;
+                }
                 if self.needs_compaction() {
                     self.trim_results(actions);
                 }
@@ -617,6 +655,7 @@ impl Turn {
             phase @ (TurnPhase::Stopping { .. } | TurnPhase::Finished) => self.phase = phase,
             TurnPhase::New
             | TurnPhase::LoadingContext
+            | TurnPhase::Resuming(_)
             | TurnPhase::AwaitingUser
             | TurnPhase::Compacting { .. } => {
                 self.finish(end, actions);

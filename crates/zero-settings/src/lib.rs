@@ -49,6 +49,7 @@ pub mod mcp_servers;
 mod merge;
 pub mod models;
 pub mod network;
+pub mod notify;
 pub mod parsed_setting;
 pub mod problem;
 mod program_path;

@@ -8,6 +8,7 @@ use zero_core::{Budget, HostLimitChange, HostLimits};
 
 use crate::limit_range;
 use crate::limit_setting::LimitSetting;
+use crate::notify;
 
 /// Limits that match the schema but have an invalid value, by JSON pointer.
 pub(crate) fn find_wrong_limits(value: &Value) -> Vec<(String, String)> {
@@ -38,6 +39,14 @@ pub(crate) fn find_wrong_budgets(value: &Value) -> Vec<(String, String)> {
         Some((join_pointer("/budgets", name), why))
     });
     wrong.collect()
+}
+
+/// A webhook that matches the schema and must not be called, by JSON pointer.
+pub(crate) fn find_wrong_webhook(value: &Value) -> Vec<(String, String)> {
+    const POINTER: &str = "/notify/webhook";
+    let address = value.pointer(POINTER).and_then(Value::as_str);
+    let why = address.and_then(notify::webhook_problem);
+    why.map(|why| (POINTER.to_owned(), why.to_owned())).into_iter().collect()
 }
 
 /// What is wrong with a limit that matches the schema.

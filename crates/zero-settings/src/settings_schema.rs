@@ -30,6 +30,7 @@ use crate::lsp_servers::{self, LspServerSetting};
 use crate::mcp_servers::{self, McpSettings};
 use crate::models::{self, AgentSetting, ModelSetting};
 use crate::network::{self, NetworkSettings};
+use crate::notify::{self, NotifySettings};
 use crate::problem::SettingsProblem;
 use crate::retention::{self, DataRetentionSettings};
 use crate::sandbox::{self, BashSettings, SandboxSettings};
@@ -97,6 +98,8 @@ pub struct SettingsFile {
     budgets: BudgetSettings,
     /// What `zero undo` can take back.
     undo: UndoSection,
+    /// How zero tells you that it needs you.
+    notify: NotifySettings,
 }
 
 /// What runs without asking, what needs your approval, and what never runs. Deny overrides ask, and
@@ -232,6 +235,7 @@ pub fn known_keys() -> Vec<SettingsKey> {
         closed.chain(gateway::KEYS).chain(gateway::REMOTE_KEYS).chain(acp::KEYS).chain(web::KEYS);
     let closed =
         closed.chain(network::KEYS).chain(retention::KEYS).chain(budgets::KEYS).chain(undo::KEYS);
+    let closed = closed.chain(notify::KEYS);
     closed.map(|name| key(name, false)).chain(open.map(|name| key(name, true))).collect()
 }
 
@@ -306,6 +310,7 @@ pub(crate) fn find_problems(value: &Value) -> Vec<(String, String)> {
     found.extend(tool_commands::find_wrong_command_lines(value));
     found.extend(semantic_checks::find_wrong_limits(value));
     found.extend(semantic_checks::find_wrong_budgets(value));
+    found.extend(semantic_checks::find_wrong_webhook(value));
     found.extend(sandbox::find_wrong_texts(value));
     found.extend(secrets::find_wrong_texts(value));
     found.extend(models::find_wrong_names(value));
@@ -372,6 +377,7 @@ fn find_nulls(value: &Value) -> impl Iterator<Item = String> {
         .chain(fields("/budgets/agent"))
         .chain(fields("/budgets/owner"))
         .chain(fields("/undo"))
+        .chain(fields("/notify"))
         .filter(|(_, field)| field.is_null())
         .map(|(pointer, _)| pointer)
 }
@@ -468,7 +474,7 @@ mod tests {
                 r#"f:3:45: `permissions.deny` is "Bash"; write an array"#,
                 "f:4:12: unknown key `limits.file-timout`; did you mean `file-timeout`?",
                 "f:4:33: `limits.result` is true; write a string or a whole number at least 1",
-                "f:4:50: unknown key `zzz`; remove it, or write one of `$schema`, `permissions`, `limits`, `mcpServers`, `mcp`, `lspServers`, `tools`, `hooks`, `models`, `model`, `agents`, `agent`, `gateway`, `acp`, `sandbox`, `secrets`, `bash`, `files`, `web`, `network`, `retention`, `budgets`, `undo`",
+                "f:4:50: unknown key `zzz`; remove it, or write one of `$schema`, `permissions`, `limits`, `mcpServers`, `mcp`, `lspServers`, `tools`, `hooks`, `models`, `model`, `agents`, `agent`, `gateway`, `acp`, `sandbox`, `secrets`, `bash`, `files`, `web`, `network`, `retention`, `budgets`, `undo`, `notify`",
             ],
         );
         check_problems(

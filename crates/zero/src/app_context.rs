@@ -1,8 +1,9 @@
 //! What every command receives.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use zero_runtime::AnyTool;
+use zero_session::notification::WebhookNotifier;
 
 use crate::environment::EnvironmentConfig;
 use crate::terminal::Terminal;
@@ -15,4 +16,6 @@ pub(crate) struct AppContext {
     /// Built-in tools, created on first use: not every command needs them, and generating their
     /// schemas takes time.
     pub(crate) tools: Arc<LazyLock<Vec<Arc<dyn AnyTool>>>>,
+    /// Posts notifications, once the sessions of this machine are open and the settings say so.
+    pub(crate) webhook: Arc<OnceLock<Arc<WebhookNotifier>>>,
 }

@@ -12,6 +12,7 @@ pub mod memory;
 pub mod policy;
 pub mod ports;
 mod prune;
+mod questions;
 pub mod run;
 pub mod sessions;
 mod skills;
@@ -49,6 +50,7 @@ pub use self::policy::{
 pub use self::ports::{PortsArgs, PortsCommand, PortsForwardArgs, PortsListArgs};
 pub use self::prune::PruneArgs;
 pub use self::run::{OutputFormat, RunArgs};
+pub use self::questions::{QuestionsAnswerArgs, QuestionsCommand, QuestionsListArgs};
 pub use self::sessions::SessionsCommand;
 pub use self::skills::SkillsArgs;
 pub use self::trust::TrustArgs;
@@ -88,6 +90,7 @@ pub enum CompletionKind {
   3    denied
   4    `zero run`: stopped by a token or turn limit or a budget
   5    `zero run --output-schema`: the answer does not fit the schema
+  6    `zero run --park`, `zero questions answer`: the run waits for an answer
   10   `zero policy`: zero would ask
   20   `zero policy`: the call would be denied
   130  `zero run`: interrupted
@@ -167,6 +170,12 @@ pub enum CliCommand {
         /// Action to perform.
         #[command(subcommand)]
         command: SessionsCommand,
+    },
+    /// List and answer the questions of runs that wait
+    Questions {
+        /// Action to perform.
+        #[command(subcommand)]
+        command: QuestionsCommand,
     },
     /// List, show and kill background jobs
     Jobs(JobsArgs),

@@ -23,6 +23,7 @@ mod policy_simulate;
 mod policy_test;
 mod ports;
 mod prune;
+mod questions;
 mod run;
 mod sessions;
 mod skills;
@@ -69,6 +70,7 @@ pub(crate) fn run(app: &AppContext, cli: Cli) -> anyhow::Result<ExitOutcome> {
         Some(CliCommand::Run(args)) => run::run(app, &args),
         Some(CliCommand::Sessions { command }) => sessions::run(app, &command),
         Some(CliCommand::Jobs(args)) => jobs::run(app, &args),
+        Some(CliCommand::Questions { command }) => questions::run(app, &command),
         Some(CliCommand::Ports(args)) => ports::run(app, &args),
         Some(CliCommand::Prune(args)) => prune::run(app, &args),
         Some(CliCommand::Gateway(args)) => gateway::run(app, &args),

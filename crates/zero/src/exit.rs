@@ -21,6 +21,8 @@ pub enum ExitOutcome {
     Limit = 4,
     /// `zero run --output-schema`: the answer does not fit the schema.
     Misfit = 5,
+    /// `zero run --park`, `zero questions answer`: the run waits for an answer.
+    Parked = 6,
     /// `zero policy`: zero would ask for approval.
     WouldAsk = 10,
     /// `zero policy`: the call would be denied.

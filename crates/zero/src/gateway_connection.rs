@@ -9,6 +9,7 @@ use anyhow::Context;
 use zero_client::url_dialer::{UrlDialer, with_client_capabilities};
 use zero_gateway::{AuthConfig, Gateway, Principal};
 use zero_sandbox::ConfigFile;
+use zero_session::notification::WebhookNotifier;
 use zero_session::store::Store;
 use zero_settings::WorkspaceSettings;
 use zero_settings::gateway::RemoteGatewaySetting;
@@ -40,6 +41,7 @@ pub(crate) struct CliGatewayConnection {
     pub(crate) events: GatewayEvents,
     /// The gateway in this process, if the connection is local.
     embedded: Option<Gateway>,
+    webhook: Option<Arc<WebhookNotifier>>,
 }
 
 /// Address and credentials of a remote gateway.
@@ -68,7 +70,7 @@ impl AppContext {
             let options = self.remote_options(&remote, settings, options)?;
             let (client, events) =
                 GatewayClient::connect(GatewayTarget::Url(remote.url), options).await?;
-            return Ok(CliGatewayConnection { client, events, embedded: None });
+            return Ok(CliGatewayConnection { client, events, embedded: None, webhook: None });
         }
         let gateway = self
             .gateway_config(settings, settings_files, cwd.to_owned(), AuthConfig::deny_all())
@@ -80,7 +82,8 @@ impl AppContext {
         let connected =
             GatewayClient::connect(target, options(GatewayCredentials::default())).await;
         let (client, events) = connected.context("could not start the gateway in this process")?;
-        Ok(CliGatewayConnection { client, events, embedded: Some(gateway) })
+        let webhook = self.webhook.get().cloned();
+        Ok(CliGatewayConnection { client, events, embedded: Some(gateway), webhook })
     }
 
     /// Dialer for the remote gateway, if one is named.
@@ -204,10 +207,23 @@ impl CliGatewayConnection {
 
     /// Closes the connection; a gateway in this process gets a grace period.
     pub(crate) async fn close(self) {
+        self.close_within(SHUTDOWN_GRACE).await;
+    }
+
+    /// Like [`Self::close`], with a grace period for runs that are parked first.
+    pub(crate) async fn close_within(self, grace: Duration) {
         self.client.close().await;
         if let Some(gateway) = self.embedded {
-            gateway.shut_down(SHUTDOWN_GRACE).await;
+            gateway.shut_down(grace).await;
         }
+        if let Some(webhook) = self.webhook {
+            webhook.flush().await;
+        }
+    }
+
+    /// Whether the gateway is in this process.
+    pub(crate) fn is_local(&self) -> bool {
+        self.embedded.is_some()
     }
 }
 

@@ -62,7 +62,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let terminal = Terminal::new(config.streams);
     logging::report_panics();
     let tools = Arc::new(LazyLock::new(zero_tools::builtin_tools as _));
-    let app = AppContext { config, terminal, tools };
+    let app = AppContext { config, terminal, tools, webhook: Arc::default() };
     let outcome = run_app(&app, args);
     job_holding::hold_jobs(&app, outcome);
     zero_exec::end_all_programs();
@@ -122,6 +122,7 @@ mod tests {
             config,
             terminal: Terminal::for_test(),
             tools: Arc::new(LazyLock::new(|| panic!("a bug"))),
+            webhook: Arc::default(),
         };
         let exit = run_app(&app, ["zero", "tools", "list"].map(OsString::from));
         assert_eq!(exit, ExitOutcome::Error);

@@ -12,9 +12,11 @@ use zero_sandbox::StateDir;
 use zero_sandbox::folder_lease::{self, FolderLease};
 use zero_session::agent::{AgentRegistry, DIRECT};
 use zero_session::budget::BudgetRules;
+use zero_session::event_bus::EventBus;
 use zero_session::local_event_bus::LocalEventBus;
 use zero_session::model::catalog::{self, ModelCatalog, ModelConfig, NO_MODEL_HELP};
 use zero_session::node_membership::{NodeMembership, SessionLease};
+use zero_session::notification::{NotifyingBus, WebhookNotifier};
 use zero_session::sessions::{RetentionRules, SessionLimits, SessionManager, SessionManagerConfig};
 use zero_session::sqlite_store::SqliteStore;
 use zero_session::store::Store as _;
@@ -56,9 +58,18 @@ impl AppContext {
         });
         let (store, node) = opening.await.context("zero is shutting down")??;
         remove_orphan_results(&node.state, &store).await;
+        let webhook = self.webhook_notifier(settings)?;
+        let bus: Arc<dyn EventBus> = match &webhook {
+            Some(webhook) => Arc::new(NotifyingBus::new(LocalEventBus::new(), Arc::clone(webhook))),
+            None => Arc::new(LocalEventBus::new()),
+        };
+        if let Some(webhook) = webhook {
+            // One process has one webhook; the first gateway in it is the only one.
+            let _ = self.webhook.set(webhook);
+        }
         let sessions = SessionManager::start(SessionManagerConfig {
             store: Arc::new(store),
-            bus: Arc::new(LocalEventBus::new()),
+            bus,
             agents: self.load_agents(settings)?,
             models: self.load_models(settings)?,
             backend_factory: Arc::new(LocalToolBackendFactory(Arc::clone(&workshop))),
@@ -75,6 +86,20 @@ impl AppContext {
             allowed_hosts: Vec::new(),
             tool_metrics: workshop,
         })
+    }
+
+    /// The webhook of the user's settings, if there is one.
+    fn webhook_notifier(
+        &self,
+        settings: &WorkspaceSettings,
+    ) -> Result<Option<Arc<WebhookNotifier>>, UsageError> {
+        let notify = settings.notify();
+        let min_seconds = notify.min_seconds();
+        let Some(address) = notify.webhook else { return Ok(None) };
+        let roots = extra_roots(settings, &self.config)?;
+        let made = WebhookNotifier::new(address, min_seconds, &roots);
+        made.map(Some)
+            .map_err(|error| UsageError(format!("could not create an HTTP client: {error}")))
     }
 
     /// Models from settings and environment. A model that stands in for another one must exist.

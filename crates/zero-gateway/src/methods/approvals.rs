@@ -58,7 +58,7 @@ pub(super) async fn resolve(
 ) -> Result<Acknowledgement, ErrorPayload> {
     let (pending, _) = find_pending(peer, &params.id).await?;
     let answer = decision_answer(params.decision, &pending.request)?;
-    resolve_pending(peer, &params.id, answer)
+    resolve_pending(peer, &params.id, answer).await
 }
 
 /// Converts a decision into an answer. Refuses decisions that were not offered, since the user did
@@ -83,7 +83,7 @@ pub(super) async fn resolve_exactly(
 ) -> Result<Acknowledgement, ErrorPayload> {
     let (pending, _) = find_pending(peer, &params.id).await?;
     let answer = parse_answer(&params.answer, &pending.request)?;
-    resolve_pending(peer, &params.id, answer)
+    resolve_pending(peer, &params.id, answer).await
 }
 
 fn parse_answer(word: &str, request: &ApprovalRequest) -> Result<ApprovalAnswer, ErrorPayload> {
@@ -101,15 +101,17 @@ fn not_offered_error(request: &ApprovalRequest) -> ErrorPayload {
     ))
 }
 
-fn resolve_pending(
+/// Answers an approval. A parked run continues in this process.
+async fn resolve_pending(
     peer: &AuthenticatedConnection,
     id: &str,
     answer: ApprovalAnswer,
 ) -> Result<Acknowledgement, ErrorPayload> {
-    if peer.sessions().approvals().resolve(id, answer, peer.name()) {
-        Ok(Acknowledgement { ok: true })
-    } else {
-        Err(not_pending_error(id))
+    let (sessions, reach) = (peer.sessions(), peer.folder_access());
+    match sessions.answer_approval(id, answer, peer.name(), reach).await {
+        Ok(true) => Ok(Acknowledgement { ok: true }),
+        Ok(false) => Err(not_pending_error(id)),
+        Err(error) => Err(to_error_shape(error)),
     }
 }
 
@@ -118,7 +120,8 @@ async fn find_pending(
     peer: &AuthenticatedConnection,
     id: &str,
 ) -> Result<(PendingApproval, SessionRecord), ErrorPayload> {
-    let pending = peer.sessions().approvals().get(id).ok_or_else(|| not_pending_error(id))?;
+    let pending = peer.sessions().pending_approval(id).await.map_err(to_error_shape)?;
+    let pending = pending.ok_or_else(|| not_pending_error(id))?;
     match peer.find_session_by_id(&pending.session).await? {
         Some(session) => Ok((pending, session)),
         None => Err(not_pending_error(id)),
@@ -127,7 +130,7 @@ async fn find_pending(
 
 fn not_pending_error(id: &str) -> ErrorPayload {
     let message = format!(
-        "no approval `{}` is pending: it was answered, expired or never asked",
+        "no approval `{}` is pending: it was answered, withdrawn or never asked",
         shorten(id)
     );
     ErrorPayload::new(ErrorCode::ApprovalNotFound, message)
@@ -141,10 +144,11 @@ pub(super) async fn list(
         Some(written) => Some(peer.require_session(&peer.resolve_key(written, None)?).await?.id),
         None => None,
     };
-    let wanted = |session: &zero_core::SessionId| only.as_ref().is_none_or(|only| only == session);
     let sessions = peer.sessions();
+    let approvals = sessions.pending_approvals(only.as_ref()).await.map_err(to_error_shape)?;
+    let questions = sessions.pending_questions(only.as_ref()).await.map_err(to_error_shape)?;
     let mut result = ApprovalsListResult::default();
-    for pending in sessions.approvals().list().into_iter().filter(|p| wanted(&p.session)) {
+    for pending in approvals {
         if let Some(session) = peer.find_session_by_id(&pending.session).await? {
             result.approvals.push(PendingApprovalInfo {
                 session_key: peer.key_text(&session.address()),
@@ -153,7 +157,7 @@ pub(super) async fn list(
             });
         }
     }
-    for pending in sessions.questions().list().into_iter().filter(|p| wanted(&p.session)) {
+    for pending in questions {
         if let Some(session) = peer.find_session_by_id(&pending.session).await? {
             result.questions.push(PendingQuestionInfo {
                 session_key: peer.key_text(&session.address()),
@@ -172,18 +176,20 @@ pub(super) async fn answer_question(
     let nobody = || {
         let id = shorten(&params.id);
         let message =
-            format!("no question `{id}` is pending: it was answered, expired or never asked");
+            format!("no question `{id}` is pending: it was answered, withdrawn or never asked");
         ErrorPayload::new(ErrorCode::ApprovalNotFound, message)
     };
     let answer = parse_question_answer(&params)?;
-    let pending = peer.sessions().questions().get(&params.id).ok_or_else(nobody)?;
+    let pending = peer.sessions().pending_question(&params.id).await.map_err(to_error_shape)?;
+    let pending = pending.ok_or_else(nobody)?;
     if peer.find_session_by_id(&pending.session).await?.is_none() {
         return Err(nobody());
     }
-    if peer.sessions().questions().resolve(&params.id, answer) {
-        Ok(Acknowledgement { ok: true })
-    } else {
-        Err(nobody())
+    let (sessions, reach) = (peer.sessions(), peer.folder_access());
+    match sessions.answer_question(&params.id, answer, reach).await {
+        Ok(true) => Ok(Acknowledgement { ok: true }),
+        Ok(false) => Err(nobody()),
+        Err(error) => Err(to_error_shape(error)),
     }
 }
 

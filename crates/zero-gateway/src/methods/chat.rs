@@ -444,6 +444,8 @@ mod tests {
             ended_ms: Some(9),
             end,
             usage: Default::default(),
+            options: Default::default(),
+            has_open_question: false,
         };
         let failed = RunOutcome::Failed { kind: "auth".into(), message: "no key".into() };
         let aborted = RunOutcome::Aborted { by: "rpc".into() };

@@ -1,17 +1,15 @@
 //! A question of a tool host, as a person is shown it.
 
-use std::time::Duration;
-
 use zero_core::event::{ApprovalEffect, ApprovalOption, ApprovalRequest};
 
 use crate::approver::ApprovalQuestion;
 
-/// A question of a tool host as a person is shown it, who has `most` to answer.
-pub fn approval_request(
-    call: &str,
-    question: &ApprovalQuestion,
-    most: Duration,
-) -> ApprovalRequest {
+/// Longest time that a timer of a browser can wait, which is what clients of the OpenClaw protocol
+/// measure the expiry with: 2^31 - 1 milliseconds.
+const EXPIRY_MS: i64 = i32::MAX as i64;
+
+/// A question of a tool host as a person is shown it.
+pub fn approval_request(call: &str, question: &ApprovalQuestion) -> ApprovalRequest {
     let effect = |judged: &zero_policy::EffectDecision| ApprovalEffect {
         kind: judged.kind.to_owned(),
         target: judged.target.clone(),
@@ -36,7 +34,7 @@ pub fn approval_request(
             .map(|option| ApprovalOption { id: option.id.to_owned(), name: option.name })
             .collect(),
         cwd: question.workspace.display().to_string(),
-        expires_ms: question_expiry_ms(most),
+        expires_ms: question_expiry_ms(),
     }
 }
 
@@ -45,8 +43,8 @@ pub fn new_question_id() -> String {
     format!("ask_{:032x}", fastrand::u128(..))
 }
 
-/// When a question that waits so long is nobody's any more, in milliseconds since 1970.
-pub fn question_expiry_ms(most: Duration) -> i64 {
-    let now = jiff::Timestamp::now().as_millisecond();
-    now.saturating_add(i64::try_from(most.as_millis()).unwrap_or(i64::MAX))
+/// Until when clients that need a time may show a question, in milliseconds since 1970. It can be
+/// answered after that too.
+pub fn question_expiry_ms() -> i64 {
+    jiff::Timestamp::now().as_millisecond().saturating_add(EXPIRY_MS)
 }

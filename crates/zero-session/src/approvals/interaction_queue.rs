@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, oneshot, watch};
@@ -24,17 +23,14 @@ pub(super) struct InteractionQueue<Q, A> {
     numbers: AtomicU64,
 }
 
-/// A question, and the outcome if nobody answers.
+/// A question, and the outcome if it is withdrawn.
 pub(super) struct InteractionRequest<Q, A> {
     pub(super) id: String,
     pub(super) asked: Q,
-    /// The ledger entry that records the question.
-    pub(super) shown: EventKind,
+    /// The ledger entry that records the question; `None` if the ledger has it already.
+    pub(super) shown: Option<EventKind>,
     pub(super) recorder: LedgerRecorder,
     pub(super) run: Option<RunId>,
-    /// Timeout of the question.
-    pub(super) most: Duration,
-    pub(super) expired: InteractionOutcome<A>,
     pub(super) cancelled: InteractionOutcome<A>,
 }
 
@@ -100,12 +96,12 @@ impl<Q: Clone + Send + 'static, A: Clone + Send + 'static> InteractionQueue<Q, A
         self.asked.subscribe()
     }
 
-    /// Records the question and waits for the answer. Dropping the future withdraws the question.
+    /// Records the question and waits for the answer, as long as it takes. Dropping the future
+    /// withdraws the question.
     pub(super) async fn ask(self: &Arc<Self>, asking: InteractionRequest<Q, A>) -> A {
-        let InteractionRequest { id, asked, shown, recorder, run, most, expired, cancelled } =
-            asking;
+        let InteractionRequest { id, asked, shown, recorder, run, cancelled } = asking;
         let no = cancelled.answer.clone();
-        let (answer, mut answered) = oneshot::channel();
+        let (answer, answered) = oneshot::channel();
         let open = PendingInteraction {
             asked,
             recorder: recorder.clone(),
@@ -116,7 +112,8 @@ impl<Q: Clone + Send + 'static, A: Clone + Send + 'static> InteractionQueue<Q, A
             answer: Some(answer),
         };
         // Recorded before it can be answered, so the ledger has the answer after the question.
-        let written = recorder.write(vec![new_event(run.as_ref(), shown)]);
+        let shown = shown.into_iter().map(|shown| new_event(run.as_ref(), shown)).collect();
+        let written = recorder.write(shown);
         self.lock().insert(id.clone(), open);
         let _withdraw = WithdrawGuard { waiting: Arc::clone(self), id: id.clone() };
         if written.await.is_err() {
@@ -125,10 +122,6 @@ impl<Q: Clone + Send + 'static, A: Clone + Send + 'static> InteractionQueue<Q, A
             return no;
         }
         self.asked.send_modify(|count| *count = count.wrapping_add(1));
-        if let Ok(answer) = tokio::time::timeout(most, &mut answered).await {
-            return answer.unwrap_or(no);
-        }
-        self.resolve(&id, expired);
         answered.await.unwrap_or(no)
     }
 
@@ -155,6 +148,18 @@ impl<Q: Clone + Send + 'static, A: Clone + Send + 'static> InteractionQueue<Q, A
             }
             this.remove(&id);
         });
+        true
+    }
+
+    /// Forgets the questions of a run, which stay open in the store. Returns false and forgets
+    /// nothing if an answer to one of them is being recorded.
+    pub(super) fn park(&self, run: &RunId) -> bool {
+        let mut open = self.lock();
+        let of_run = |open: &PendingInteraction<Q, A>| open.run.as_ref() == Some(run);
+        if open.values().any(|open| of_run(open) && open.answer.is_none()) {
+            return false;
+        }
+        open.retain(|_, open| !of_run(open));
         true
     }
 

@@ -51,6 +51,11 @@ impl CallUpdateBuffer {
         self.arrived.notified().await;
     }
 
+    /// Lets the run look at its calls, although none has an update.
+    pub(crate) fn wake(&self) {
+        self.arrived.notify_one();
+    }
+
     /// Takes all pending updates.
     pub(super) fn take(&self) -> PendingCallUpdates {
         std::mem::take(&mut *self.latest.lock().unwrap_or_else(PoisonError::into_inner))

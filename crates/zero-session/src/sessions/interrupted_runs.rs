@@ -22,19 +22,20 @@ const PAGE: LedgerReadLimit = LedgerReadLimit { entries: 1024, bytes: 4 << 20 };
 const PAGES_MAX: usize = 64;
 
 /// Outcome of a call that began and did not end.
-const INTERRUPTED: &str = "interrupted: zero was stopped before this call ended, so its outcome is \
+pub(super) const INTERRUPTED: &str = "interrupted: zero was stopped before this call ended, so its outcome is \
     not known; it may have run in part or in full";
 /// Outcome of a call that the user had not approved yet.
 const NOT_APPROVED: &str = "not run: zero was stopped before this call was approved";
 
 impl SessionManagerInner {
-    /// Ends an interrupted run: completes its transcript, ends its calls, then the run itself. It
-    /// can be repeated, should this process be killed in between.
+    /// Ends a run that no process executes: completes its transcript, ends its calls, then the run
+    /// itself. It can be repeated, should this process be killed in between.
     pub(super) async fn finish_interrupted_run(
         &self,
         recorder: &LedgerRecorder,
         claim: ClaimEpoch,
         run: &RunRecord,
+        end: RunOutcome,
     ) -> Result<(), SessionError> {
         let store = &self.config.store;
         // Of a damaged session only the run is ended, so that the session can be deleted or reset.
@@ -53,9 +54,9 @@ impl SessionManagerInner {
         if !missing.is_empty() {
             store.add_messages(&run.session, claim, share_messages(missing)).await?;
         }
-        last.push(EventKind::RunEnded { end: RunOutcome::Interrupted, usage });
+        last.push(EventKind::RunEnded { end: end.clone(), usage });
         let last = last.into_iter().map(|kind| new_event(Some(&run.id), kind)).collect();
-        recorder.end_run(run.id.clone(), RunOutcome::Interrupted, usage, last).await?;
+        recorder.end_run(run.id.clone(), end, usage, last).await?;
         Ok(())
     }
 

@@ -49,6 +49,12 @@ impl LedgerOutbox {
         }
     }
 
+    /// Notes the calls that had not ended when the run was parked, and what it had used.
+    pub(super) fn resume(&mut self, open: impl IntoIterator<Item = String>, usage: TokenUsage) {
+        self.open.extend(open);
+        self.usage = usage;
+    }
+
     /// Adds an event.
     pub(super) fn push(&mut self, kind: EventKind) {
         match &kind {
@@ -223,6 +229,7 @@ mod tests {
             session,
             node: "node".to_owned(),
             started_ms: 0,
+            options: Default::default(),
             first: Vec::new(),
         };
         state.recorder.begin_run(run).await.unwrap();

@@ -178,6 +178,20 @@ impl LedgerRecorder {
         .await
     }
 
+    /// Continues a parked run under the newest claim of this process.
+    pub(crate) async fn adopt_run(&self, run: &RunId, node: &str) -> Result<(), StoreError> {
+        let claim = self.inner.lock_claims().newest;
+        self.inner.store.adopt_run(run, claim, node).await?;
+        self.inner.lock_claims().runs.insert(run.clone(), claim);
+        Ok(())
+    }
+
+    /// Gives up a run that is parked, so that any process can continue it.
+    pub(crate) async fn release_run(&self, run: &RunId) -> Result<(), StoreError> {
+        let claim = self.inner.lock_claims().runs.remove(run).unwrap_or_default();
+        self.inner.store.release_claim(&self.inner.session, claim).await
+    }
+
     /// Ends a run and publishes its last entries. A run of another process needs a claim on the
     /// session first.
     pub(crate) async fn end_run(

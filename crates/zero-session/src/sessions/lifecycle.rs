@@ -305,11 +305,18 @@ impl SessionManagerInner {
         let forked = async {
             let _nothing_new = state.sending.lock().await;
             // Without a run in the middle: its calls would never end in the copy.
-            let point = match self.claim_session(&state.recorder).await {
-                Ok(claim) if self.active_runs_in(&record.id).is_empty() => ForkPoint::End(claim),
-                // A run of this process, or of another one.
-                Ok(_) | Err(SessionError::Busy(_)) => ForkPoint::LastCompleted,
-                Err(error) => return Err(error),
+            let is_parked = !self.config.store.open_questions(Some(&record.id)).await?.is_empty();
+            let point = match is_parked {
+                // Claiming the session would end the run that waits.
+                true => ForkPoint::LastCompleted,
+                false => match self.claim_session(&state.recorder).await {
+                    Ok(claim) if self.active_runs_in(&record.id).is_empty() => {
+                        ForkPoint::End(claim)
+                    }
+                    // A run of this process, or of another one.
+                    Ok(_) | Err(SessionError::Busy(_)) => ForkPoint::LastCompleted,
+                    Err(error) => return Err(error),
+                },
             };
             let notice = match point {
                 ForkPoint::LastCompleted => format!(
@@ -423,6 +430,7 @@ impl SessionManagerInner {
         name: String,
         backend: Arc<dyn ToolBackend>,
     ) -> Result<AttachmentGuard, SessionError> {
+        self.check_not_parked(address).await?;
         let location = ToolHostLocation::Client { name };
         let patch = SessionPatch { tool_host: Some(location), ..SessionPatch::default() };
         let patched = self.config.store.patch(address, patch).await?;

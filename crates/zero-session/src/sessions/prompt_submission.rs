@@ -25,8 +25,8 @@ use crate::sessions::{
 };
 use crate::slash_commands;
 use crate::store::{
-    BeginRunOutcome, ClaimEpoch, ClaimOutcome, NewRun, RunRecord, SessionPatch, SessionRecord,
-    StoreError,
+    BeginRunOutcome, ClaimEpoch, ClaimOutcome, NewRun, RunOptions, RunRecord, SessionPatch,
+    SessionRecord, StoreError,
 };
 
 /// Time limit for stopped runs to be recorded during shutdown.
@@ -63,15 +63,15 @@ impl SessionManagerInner {
         let Some(active) = self.register_run(&run, &record)? else {
             return Ok(SendOutcome::InFlight);
         };
-        let first = initial_events(&run, &prompt, waiting.saturating_add(at_work));
         let new = NewRun {
             id: run.clone(),
             session: record.id.clone(),
             node: self.config.nodes.local_name().to_owned(),
             started_ms: now_ms(),
-            first,
+            options: run_options(&prompt),
+            first: initial_events(&run, &prompt, waiting.saturating_add(at_work)),
         };
-        match self.begin_run(&state.recorder, new).await {
+        match self.begin_run(&state, new, &prompt).await {
             Ok(BeginRunOutcome::Started { .. }) => {}
             Ok(BeginRunOutcome::AlreadyStarted(before)) => {
                 self.unregister_run(&active);
@@ -87,15 +87,21 @@ impl SessionManagerInner {
             }
         }
         self.set_title(&state, &record, agent, &prompt).await;
-        if state.enqueue(QueuedPrompt { prompt, active }) == WorkerPresence::Needed {
-            let closing = self.closing.clone();
-            tokio::spawn(session_worker::run_worker(
-                Arc::downgrade(self),
-                Arc::clone(&state),
-                closing,
-            ));
-        }
+        let presence = state.enqueue(QueuedPrompt { prompt, active, resumed: None });
+        self.ensure_worker(&state, presence);
         Ok(SendOutcome::Started)
+    }
+
+    /// Starts the worker of a session if there is none.
+    pub(super) fn ensure_worker(
+        self: &Arc<Self>,
+        state: &Arc<SessionState>,
+        presence: WorkerPresence,
+    ) {
+        if presence == WorkerPresence::Needed {
+            let (inner, closing) = (Arc::downgrade(self), self.closing.clone());
+            tokio::spawn(session_worker::run_worker(inner, Arc::clone(state), closing));
+        }
     }
 
     /// The result for a prompt that was sent before. A run of a dead process is ended first: nobody
@@ -117,23 +123,28 @@ impl SessionManagerInner {
         if recorded.is_some_and(is_other) {
             return Err(SessionError::RunIdTaken(run.id));
         }
-        if run.end.is_none() && !nodes.is_alive(&run.node) {
+        // A parked run is nobody's and goes on.
+        if run.end.is_none() && !nodes.is_alive(&run.node) && !run.has_open_question {
             self.claim_session(recorder).await?;
             run = store.run(&run.id).await?.unwrap_or(run);
         }
         Ok(if run.end.is_some() { SendOutcome::Ended(run) } else { SendOutcome::InFlight })
     }
 
-    /// Begins a run, and claims its session with it. The session of a dead process is taken over.
+    /// Begins a run, and claims its session with it. The session of a dead process is taken over; a
+    /// run that is parked in it comes first.
     async fn begin_run(
-        &self,
-        recorder: &LedgerRecorder,
+        self: &Arc<Self>,
+        state: &Arc<SessionState>,
         new: NewRun,
+        prompt: &Prompt,
     ) -> Result<BeginRunOutcome, SessionError> {
-        match recorder.begin_run(new.clone()).await? {
+        match state.recorder.begin_run(new.clone()).await? {
             BeginRunOutcome::Held(_) => {
-                self.claim_session(recorder).await?;
-                Ok(recorder.begin_run(new).await?)
+                self.resume_parked_run(state, &prompt.reach).await?;
+                let (waiting, at_work) = state.queue_load();
+                let first = initial_events(&new.id, prompt, waiting.saturating_add(at_work));
+                Ok(state.recorder.begin_run(NewRun { first, ..new }).await?)
             }
             begun => Ok(begun),
         }
@@ -163,7 +174,10 @@ impl SessionManagerInner {
         }
     }
 
-    async fn take_claim(&self, recorder: &LedgerRecorder) -> Result<ClaimEpoch, SessionError> {
+    pub(super) async fn take_claim(
+        &self,
+        recorder: &LedgerRecorder,
+    ) -> Result<ClaimEpoch, SessionError> {
         let nodes = &self.config.nodes;
         let mut dead = None;
         // Another process may be faster each time.
@@ -189,13 +203,14 @@ impl SessionManagerInner {
         let of_others = |run: &RunRecord| run.node != self.config.nodes.local_name();
         let unfinished = self.config.store.unfinished_runs(Some(recorder.session())).await?;
         for run in unfinished.into_iter().filter(of_others) {
-            self.finish_interrupted_run(recorder, claim, &run).await?;
+            let end = RunOutcome::Interrupted;
+            self.finish_interrupted_run(recorder, claim, &run, end).await?;
         }
         Ok(())
     }
 
     /// Registers a run; `None` if it is already registered. Shutdown waits for registered runs.
-    fn register_run(
+    pub(super) fn register_run(
         &self,
         run: &RunId,
         record: &SessionRecord,
@@ -215,7 +230,7 @@ impl SessionManagerInner {
         Ok(Some(active))
     }
 
-    fn unregister_run(&self, active: &ActiveRun) {
+    pub(super) fn unregister_run(&self, active: &ActiveRun) {
         self.lock_active_runs().remove(&active.run);
         active.done.cancel();
     }
@@ -314,10 +329,13 @@ impl SessionManagerInner {
         end: &RunOutcome,
     ) -> Vec<Arc<ActiveRun>> {
         let mut stopped = Vec::new();
-        for QueuedPrompt { active, .. } in state.take_queued(run) {
+        for QueuedPrompt { active, resumed, .. } in state.take_queued(run) {
             let (inner, state) = (Arc::clone(self), Arc::clone(state));
             let (job, end) = (Arc::clone(&active), end.clone());
             tokio::spawn(async move {
+                if resumed.is_some() {
+                    return inner.end_unstarted_resumption(&state, &job, end).await;
+                }
                 let outbox = LedgerOutbox::new(state.recorder.clone(), job.run.clone());
                 inner
                     .finish_run(
@@ -379,11 +397,14 @@ impl SessionManagerInner {
         let states: Vec<Arc<SessionState>> = self.lock_states().values().cloned().collect();
         for state in &states {
             // Queued runs would only start in order to be stopped.
-            for QueuedPrompt { active, .. } in state.take_queued(None) {
+            for QueuedPrompt { active, resumed, .. } in state.take_queued(None) {
                 // In a task of its own, because a store that fails is tried again for as long as it
                 // takes.
                 let (inner, state, end) = (Arc::clone(self), Arc::clone(state), end.clone());
                 tokio::spawn(async move {
+                    if resumed.is_some() {
+                        return inner.release_parked_run(&state, &active).await;
+                    }
                     let outbox = LedgerOutbox::new(state.recorder.clone(), active.run.clone());
                     let ended = RunCompletion { end, usage: TokenUsage::default() };
                     inner.finish_run(&state, &active, ended, outbox).await;
@@ -391,6 +412,9 @@ impl SessionManagerInner {
             }
         }
         let all = || self.lock_active_runs().values().cloned().collect::<Vec<_>>();
+        for active in all() {
+            active.request_park();
+        }
         if wait_until_finished(all(), grace).await.is_err() {
             for active in all() {
                 active.stop(end.clone());
@@ -404,6 +428,16 @@ impl SessionManagerInner {
         for state in states {
             state.drop_backend().await;
         }
+    }
+}
+
+/// What a prompt sets for its run.
+fn run_options(prompt: &Prompt) -> RunOptions {
+    RunOptions {
+        thinking: prompt.thinking.map(|thinking| thinking.as_str().to_owned()),
+        timeout_ms: prompt.timeout.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
+        budget: prompt.budget,
+        output_schema: prompt.output_schema.as_ref().map(|schema| schema.as_value().clone()),
     }
 }
 

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::{FutureExt as _, StreamExt as _};
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedMutexGuard, oneshot};
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
@@ -57,6 +57,9 @@ pub(super) const CATALOG_TIMEOUT: Duration = Duration::from_secs(60);
 /// Shortest time between two looks at the working time.
 const WORK_TIME_STEP: Duration = Duration::from_millis(10);
 
+/// Delay before another attempt to park a run.
+const PARK_RETRY_DELAY: Duration = Duration::from_secs(1);
+
 /// Delay before the next attempt to reach a client that was lost during an attempt.
 const RETRY_DELAY: Duration = Duration::from_millis(10);
 
@@ -81,6 +84,25 @@ pub(super) struct RunDriver<'a> {
     pub(super) budget: RunBudget,
     /// How long it has worked.
     pub(super) clock: Arc<WorkClock>,
+    /// When it can be parked, if it only waits for the user.
+    pub(super) parking: ParkTimer,
+}
+
+/// When a run that only waits for the user is parked.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ParkTimer {
+    /// Whether it was asked to park at once.
+    is_requested: bool,
+    /// Not before this time, after an attempt that failed.
+    not_before: Option<Instant>,
+}
+
+/// What became of a run.
+pub(super) enum DriveOutcome {
+    /// It ended.
+    Ended(RunCompletion),
+    /// It waits for the user and is in the store. No prompt can be queued until the guard is dropped.
+    Parked(OwnedMutexGuard<()>),
 }
 
 /// Outcome and token usage of a run.
@@ -119,6 +141,7 @@ struct StopSignals<'a> {
     late: Pin<Box<Sleep>>,
     /// When the working time may be used up.
     worked: Pin<Box<Sleep>>,
+    park: BoxFuture<'a, ()>,
 }
 
 /// The next event for the driver.
@@ -132,11 +155,13 @@ enum DriverEvent {
     PermitQueued,
     GraceExpired,
     WorkTimeUsed,
+    ParkRequested,
+    ParkDue,
 }
 
 impl<'a> RunDriver<'a> {
-    /// Runs a turn until it ends.
-    pub(super) async fn run(mut self, turn: Turn) -> RunCompletion {
+    /// Runs a turn until it ends or is parked.
+    pub(super) async fn run(mut self, turn: Turn) -> DriveOutcome {
         let cancel = CancellationToken::new();
         // Cancels everything that the run started, however it ends.
         let _cancel = cancel.clone().drop_guard();
@@ -162,13 +187,14 @@ impl<'a> RunDriver<'a> {
         let mut alarms = StopSignals {
             stopped: Box::pin(active.wait_for_stop()),
             late: Box::pin(sleep_until(deadline.unwrap_or_else(Instant::now))),
-            worked: Box::pin(sleep(self.budget.time_max().unwrap_or_default())),
+            worked: Box::pin(sleep(self.work_time_left())),
+            park: Box::pin(active.wait_for_park_request()),
         };
         under_way.step(TurnInput::Begin);
         loop {
             while let Some(action) = under_way.todo.pop_front() {
                 if let Some(end) = self.perform(action, &mut under_way).await {
-                    return self.finish(end, under_way).await;
+                    return DriveOutcome::Ended(self.finish(end, under_way).await);
                 }
             }
             if !under_way.waiting.is_empty() {
@@ -185,9 +211,53 @@ impl<'a> RunDriver<'a> {
                         alarms.worked.as_mut().reset(Instant::now() + left);
                     }
                 }
+                DriverEvent::ParkDue => {
+                    if let Some(order) = self.try_park(&mut under_way).await {
+                        return DriveOutcome::Parked(order);
+                    }
+                    self.parking.not_before = Some(Instant::now() + PARK_RETRY_DELAY);
+                }
                 next => self.handle_event(next, &mut under_way),
             }
         }
+    }
+
+    /// When the run is parked; `None` while it does anything but wait for the user. A client that
+    /// hosts the tools would take its question with it.
+    fn park_time(&self, under_way: &RunState<'a>) -> Option<Instant> {
+        let is_idle = !under_way.stopping
+            && under_way.todo.is_empty()
+            && under_way.asking.is_none()
+            && under_way.looking.is_none()
+            && under_way.summarising.is_none();
+        let is_local =
+            under_way.backend.as_ref().is_none_or(|now| now.at == BackendLocation::Local);
+        if !is_idle || !is_local {
+            return None;
+        }
+        let calls = under_way.call_ids.values().map(String::as_str);
+        let since = self.state.asker.waiting_since(calls)?;
+        let due = match self.parking.is_requested {
+            true => Instant::now(),
+            false => since + self.inner.config.limits.park_after,
+        };
+        Some(self.parking.not_before.map_or(due, |not_before| due.max(not_before)))
+    }
+
+    /// Parks the run, if the store has all of it: its calls are dropped before they began, and
+    /// whoever continues the run makes them again.
+    async fn try_park(&mut self, under_way: &mut RunState<'a>) -> Option<OwnedMutexGuard<()>> {
+        let state = self.state;
+        let order = Arc::clone(&state.sending).try_lock_owned().ok()?;
+        self.flush(under_way).await;
+        let open = self.inner.config.store.open_questions(Some(state.recorder.session())).await;
+        let is_kept =
+            open.is_ok_and(|open| open.iter().any(|question| question.run == self.active.run));
+        let can_park = is_kept
+            && !self.outbox.is_broken()
+            && self.park_time(under_way).is_some()
+            && state.queue_load().0 == 0;
+        (can_park && state.asker.park(&self.active.run)).then_some(order)
     }
 
     /// Performs one action. Returns the outcome if it ends the run.
@@ -473,7 +543,14 @@ impl<'a> RunDriver<'a> {
         let (may_stop, calling) = (!under_way.stopping, !under_way.calls.is_empty());
         let has_deadline = self.deadline.is_some();
         let has_work_time = self.budget.time_max().is_some();
-        let give_up = under_way.give_up;
+        let (give_up, park_at) = (under_way.give_up, self.park_time(under_way));
+        let is_park_requested = self.parking.is_requested;
+        let parking = async move {
+            match park_at {
+                Some(at) => sleep_until(at).await,
+                None => pending().await,
+            }
+        };
         let patience = async move {
             match give_up {
                 Some(until) => sleep_until(until).await,
@@ -497,6 +574,8 @@ impl<'a> RunDriver<'a> {
             summary = await_pending(&mut under_way.summarising) => DriverEvent::Input(TurnInput::Summary(summary)),
             input = next_model_input(&mut under_way.asking), if !full => DriverEvent::Input(input),
             () = patience, if calling => DriverEvent::GraceExpired,
+            () = &mut alarms.park, if !is_park_requested => DriverEvent::ParkRequested,
+            () = parking, if may_stop => DriverEvent::ParkDue,
         }
     }
 
@@ -526,8 +605,9 @@ impl<'a> RunDriver<'a> {
             }
             DriverEvent::CallJoined(joined) => under_way.handle_joined_call(joined),
             DriverEvent::GraceExpired => under_way.abandon_calls(),
-            // Handled before, because it reads the store.
-            DriverEvent::WorkTimeUsed => {}
+            DriverEvent::ParkRequested => self.parking.is_requested = true,
+            // Handled before, because they read the store.
+            DriverEvent::WorkTimeUsed | DriverEvent::ParkDue => {}
         }
     }
 

@@ -11,12 +11,13 @@ use tokio_util::sync::CancellationToken;
 use zero_core::{RunId, SessionId};
 use zero_policy::PermissionMode;
 
-use crate::approvals::InteractionBroker;
+use crate::approvals::{EarlierQuestion, InteractionBroker};
 use crate::event::RunOutcome;
 use crate::node_membership::SessionLease;
 use crate::sessions::ledger_recorder::LedgerRecorder;
 use crate::sessions::{Prompt, SessionError};
 use crate::store::{SessionRecord, Store, ToolHostLocation};
+use crate::turn::ResumePoint;
 use zero_runtime::session_results::ResultLifetime;
 use zero_runtime::tool_backend::FolderAccess;
 use zero_runtime::tool_backend::{
@@ -28,7 +29,7 @@ pub(super) struct SessionState {
     pub(super) recorder: LedgerRecorder,
     pub(super) asker: Arc<InteractionBroker>,
     /// Held while the order of prompts is decided, so that the ledger and the queue agree.
-    pub(super) sending: tokio::sync::Mutex<()>,
+    pub(super) sending: Arc<tokio::sync::Mutex<()>>,
     queue: Mutex<PromptQueue>,
     /// Notified when there is work.
     pub(super) work: Notify,
@@ -50,6 +51,16 @@ struct PromptQueue {
 pub(super) struct QueuedPrompt {
     pub(super) prompt: Prompt,
     pub(super) active: Arc<ActiveRun>,
+    /// For a run that was parked: where it continues.
+    pub(super) resumed: Option<ResumedRun>,
+}
+
+/// A parked run that continues.
+pub(super) struct ResumedRun {
+    /// Where it continues.
+    pub(super) point: ResumePoint,
+    /// What it asked before, with the answers that came since.
+    pub(super) earlier: Vec<EarlierQuestion>,
 }
 
 /// An active or queued run.
@@ -62,15 +73,16 @@ pub(super) struct ActiveRun {
     pub(super) done: CancellationToken,
     stop: CancellationToken,
     stop_as: OnceLock<RunOutcome>,
+    park: CancellationToken,
     /// Whether only the final entry remains to be written.
     over: AtomicBool,
 }
 
 impl ActiveRun {
     pub(super) fn new(run: RunId, session: SessionId, owner: String) -> Arc<Self> {
-        let (done, stop) = (CancellationToken::new(), CancellationToken::new());
+        let (done, stop, park) = Default::default();
         let over = AtomicBool::new(false);
-        Arc::new(Self { run, session, owner, done, stop, stop_as: OnceLock::new(), over })
+        Arc::new(Self { run, session, owner, done, stop, stop_as: OnceLock::new(), park, over })
     }
 
     /// Marks that only the final entry remains to be written; nobody has to wait for this run any
@@ -88,6 +100,16 @@ impl ActiveRun {
     pub(super) fn stop(&self, end: RunOutcome) {
         let _ = self.stop_as.set(end);
         self.stop.cancel();
+    }
+
+    /// Asks the run to park as soon as it only waits for the user.
+    pub(super) fn request_park(&self) {
+        self.park.cancel();
+    }
+
+    /// Waits for [`Self::request_park`].
+    pub(super) async fn wait_for_park_request(&self) {
+        self.park.cancelled().await;
     }
 
     /// Waits for a stop request.
@@ -140,7 +162,7 @@ impl SessionState {
         Arc::new(Self {
             recorder,
             asker,
-            sending: tokio::sync::Mutex::default(),
+            sending: Arc::default(),
             queue: Mutex::default(),
             work: Notify::new(),
             opened: tokio::sync::Mutex::default(),
@@ -160,6 +182,18 @@ impl SessionState {
     pub(super) fn enqueue(&self, job: QueuedPrompt) -> WorkerPresence {
         let mut queue = self.lock_queue();
         queue.waiting.push_back(job);
+        if std::mem::replace(&mut queue.has_worker, true) {
+            self.work.notify_one();
+            WorkerPresence::Running
+        } else {
+            WorkerPresence::Needed
+        }
+    }
+
+    /// Puts a parked run before all prompts.
+    pub(super) fn enqueue_first(&self, job: QueuedPrompt) -> WorkerPresence {
+        let mut queue = self.lock_queue();
+        queue.waiting.push_front(job);
         if std::mem::replace(&mut queue.has_worker, true) {
             self.work.notify_one();
             WorkerPresence::Running

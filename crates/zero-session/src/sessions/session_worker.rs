@@ -6,6 +6,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
+use tokio::sync::OwnedMutexGuard;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::field::{Empty, display};
@@ -23,15 +24,18 @@ use crate::model::{ModelClient, ModelInfo, ThinkingEffort};
 use crate::sessions::call_updates::CallUpdateBuffer;
 use crate::sessions::ledger_outbox::LedgerOutbox;
 use crate::sessions::ledger_recorder::new_event;
+use crate::sessions::parked_runs;
 use crate::sessions::prompt_resolution::PromptResolution;
 use crate::sessions::run_budget::{BudgetCheck, RunBudget};
-use crate::sessions::run_driver::{RunCompletion, RunDriver};
+use crate::sessions::run_driver::{DriveOutcome, ParkTimer, RunCompletion, RunDriver};
 use crate::sessions::run_limiter::RunPermit;
-use crate::sessions::session_state::{ActiveBackend, ActiveRun, QueuedPrompt, SessionState};
+use crate::sessions::session_state::{
+    ActiveBackend, ActiveRun, QueuedPrompt, ResumedRun, SessionState,
+};
 use crate::sessions::work_clock::WorkClock;
 use crate::sessions::{Prompt, SessionError, SessionManagerInner, prompt_attachments, prompts};
 use crate::store::{SessionRecord, StoreError};
-use crate::turn::{Turn, TurnConfig, TurnGoal, transcript_repair};
+use crate::turn::{ResumePoint, Turn, TurnConfig, TurnGoal, transcript_repair};
 
 /// Delays before further attempts to record the end of a run; the last one is repeated.
 const FINISH_RETRY_DELAYS: [Duration; 5] = [
@@ -59,9 +63,23 @@ pub(super) async fn run_worker(
         let Some(strong) = inner.upgrade() else { return };
         let idle_backend = strong.config.limits.idle_backend;
         if let Some(job) = state.next_prompt() {
-            strong.process_prompt(&state, job).await;
-            idle_since = Instant::now();
-            continue;
+            match strong.process_prompt(&state, job).await {
+                None => {
+                    idle_since = Instant::now();
+                    continue;
+                }
+                // A parked run keeps nothing in memory. No prompt came since it was parked.
+                Some(order) => {
+                    state.drop_backend().await;
+                    let is_released = state.release_worker();
+                    drop(order);
+                    if is_released {
+                        strong.evict_state(&state);
+                        return;
+                    }
+                    continue;
+                }
+            }
         }
         drop(strong);
         tokio::select! {
@@ -84,9 +102,14 @@ pub(super) async fn run_worker(
 }
 
 impl SessionManagerInner {
-    /// Executes one prompt, from the queue to its end.
-    async fn process_prompt(self: &Arc<Self>, state: &Arc<SessionState>, job: QueuedPrompt) {
-        let QueuedPrompt { prompt, active } = job;
+    /// Executes one prompt, from the queue to its end. Returns a guard if the run was parked, which
+    /// keeps prompts from being queued.
+    async fn process_prompt(
+        self: &Arc<Self>,
+        state: &Arc<SessionState>,
+        job: QueuedPrompt,
+    ) -> Option<OwnedMutexGuard<()>> {
+        let QueuedPrompt { prompt, active, resumed } = job;
         // Traces contain the run and its outcome, never any content.
         let span = tracing::info_span!(
             "run",
@@ -100,7 +123,8 @@ impl SessionManagerInner {
             input_tokens = Empty,
             output_tokens = Empty,
         );
-        self.process_in_span(&span, state, prompt, &active).instrument(span.clone()).await;
+        let processed = self.process_in_span(&span, state, prompt, &active, resumed);
+        processed.instrument(span.clone()).await
     }
 
     async fn process_in_span(
@@ -109,27 +133,38 @@ impl SessionManagerInner {
         state: &Arc<SessionState>,
         prompt: Prompt,
         active: &ActiveRun,
-    ) {
+        resumed: Option<ResumedRun>,
+    ) -> Option<OwnedMutexGuard<()>> {
         let mut outbox = LedgerOutbox::new(state.recorder.clone(), active.run.clone());
         let (permit, news) = (self.run_limiter.permit_for(&active.owner), Arc::default());
+        let (point, earlier) = match resumed {
+            Some(ResumedRun { point, earlier }) => (Some(point), earlier),
+            None => (None, Vec::new()),
+        };
+        let worked_ms = point.as_ref().map_or(0, |point| point.usage.work_ms);
         let asking = RequestingRun {
             id: active.run.clone(),
             permit: Arc::clone(&permit),
-            clock: WorkClock::start(),
+            clock: WorkClock::start(Duration::from_millis(worked_ms)),
             news,
         };
-        state.asker.set_run(Some(asking.clone()));
+        state.asker.set_run(Some(asking.clone()), earlier);
         let placed = match permit.try_acquire() {
             true => Ok(()),
             false => self.wait_for_permit(active, &permit, &mut outbox).await,
         };
         let ended = match placed {
-            Err(end) => RunCompletion { end, usage: TokenUsage::default() },
+            Err(end) => RunCompletion { end, usage: outbox.usage() },
             Ok(()) => {
                 let _running = CounterGuard::new(&self.counted.running);
-                let driven = self.drive_run(state, active, asking, prompt, &mut outbox);
+                let driven = self.drive_run(state, active, asking, prompt, point, &mut outbox);
                 match AssertUnwindSafe(driven).catch_unwind().await {
-                    Ok(ended) => ended,
+                    Ok(DriveOutcome::Ended(ended)) => ended,
+                    Ok(DriveOutcome::Parked(order)) => {
+                        span.record("outcome", "parked");
+                        self.release_parked_run(state, active).await;
+                        return Some(order);
+                    }
                     // The panic message is already in the log.
                     Err(_) => RunCompletion { end: internal_error(), usage: outbox.usage() },
                 }
@@ -139,7 +174,19 @@ impl SessionManagerInner {
         // Only the end remains to be written, which may take time on a slow disk.
         let _over = permit.pause();
         self.finish_run(state, active, ended, outbox).await;
-        state.asker.set_run(None);
+        state.asker.set_run(None, Vec::new());
+        None
+    }
+
+    /// Gives up a run that waits for the user in the store.
+    pub(super) async fn release_parked_run(&self, state: &SessionState, active: &ActiveRun) {
+        state.asker.set_run(None, Vec::new());
+        if let Err(error) = state.recorder.release_run(&active.run).await {
+            let (session, run) = (&active.session, &active.run);
+            tracing::warn!(%session, %run, %error, "only this process can continue a parked run");
+        }
+        self.lock_active_runs().remove(&active.run);
+        active.done.cancel();
     }
 
     /// Waits until fewer runs are active, and records that.
@@ -169,11 +216,16 @@ impl SessionManagerInner {
         active: &ActiveRun,
         asking: RequestingRun,
         prompt: Prompt,
+        point: Option<ResumePoint>,
         outbox: &mut LedgerOutbox,
-    ) -> RunCompletion {
+    ) -> DriveOutcome {
         let reach = prompt.reach.clone();
         let deadline = prompt.timeout.and_then(|most| Instant::now().checked_add(most));
-        match self.prepare(state, active, prompt, outbox, &asking.news).await {
+        let prepared = match point {
+            Some(point) => self.prepare_resumed(active, prompt, point, outbox).await,
+            None => self.prepare(state, active, prompt, outbox, &asking.news).await,
+        };
+        let ended = match prepared {
             Ok(PreparedRun::Turn { turn, agent, model, dialect, budget }) => {
                 let shell = RunDriver {
                     inner: self,
@@ -189,14 +241,14 @@ impl SessionManagerInner {
                     deadline,
                     budget: *budget,
                     clock: asking.clock,
+                    parking: ParkTimer::default(),
                 };
-                shell.run(*turn).await
+                return shell.run(*turn).await;
             }
-            Ok(PreparedRun::Ended(end)) => RunCompletion { end, usage: TokenUsage::default() },
-            Err(error) => {
-                RunCompletion { end: run_end_from_error(&error), usage: TokenUsage::default() }
-            }
-        }
+            Ok(PreparedRun::Ended(end)) => RunCompletion { end, usage: outbox.usage() },
+            Err(error) => RunCompletion { end: run_end_from_error(&error), usage: outbox.usage() },
+        };
+        DriveOutcome::Ended(ended)
     }
 
     /// Everything before the first model request. A command may end the run here.
@@ -295,8 +347,68 @@ impl SessionManagerInner {
         let messages =
             transcript_repair::repair(store.transcript(&record.id, None).await?.messages);
         let thinking = prompt.thinking.or_else(|| session_thinking(&record));
-        let config = TurnConfig {
-            dialect: (!is_direct(&*model)).then_some(dialect),
+        let schema = prompt.output_schema;
+        let config =
+            self.turn_config(&record, &agent, &*model, dialect, &budget, thinking, schema);
+        let turn = Box::new(Turn::new(config, messages, goal));
+        Ok(PreparedRun::Turn { turn, agent, model, dialect, budget: Box::new(budget) })
+    }
+
+    /// Like [`Self::prepare`] for a run that was parked.
+    async fn prepare_resumed(
+        self: &Arc<Self>,
+        active: &ActiveRun,
+        prompt: Prompt,
+        point: ResumePoint,
+        outbox: &mut LedgerOutbox,
+    ) -> Result<PreparedRun, SessionError> {
+        let store = &self.config.store;
+        outbox.resume(parked_runs::open_calls(&point), point.usage);
+        let record = store.session_by_id(&active.session).await?;
+        let record = record.ok_or(StoreError::NoSession(active.session.to_string()))?;
+        let agent = self.find_agent(&record.agent)?.clone();
+        let (model, dialect) = match parked_runs::is_direct_call(&point) {
+            true => (Arc::new(DirectModel::new()) as _, DialectName::Canonical),
+            false => {
+                let model = self.model_for(&record, &agent)?;
+                let dialect = choose_dialect(&agent, Some(model.info()));
+                (model, dialect)
+            }
+        };
+        outbox.push(EventKind::Notice {
+            topic: "resumed".to_owned(),
+            text: "the run continues where it waited for an answer".to_owned(),
+        });
+        outbox.flush().await?;
+        let mut budget = self.run_budget(active, &record, prompt.budget, &*model);
+        // Whether it is used up is checked before the next request, as if it had not been parked.
+        let BudgetCheck { notices, .. } = budget.check(&**store, point.usage).await?;
+        for text in notices {
+            outbox.push(EventKind::Notice { topic: "budget".to_owned(), text });
+        }
+        let messages = store.transcript(&record.id, None).await?.messages;
+        let messages = parked_runs::repair_before(messages, &point);
+        let thinking = prompt.thinking.or_else(|| session_thinking(&record));
+        let schema = prompt.output_schema;
+        let config =
+            self.turn_config(&record, &agent, &*model, dialect, &budget, thinking, schema);
+        let turn = Box::new(Turn::new(config, messages, TurnGoal::Resume(point)));
+        Ok(PreparedRun::Turn { turn, agent, model, dialect, budget: Box::new(budget) })
+    }
+
+    fn turn_config(
+        &self,
+        record: &SessionRecord,
+        agent: &AgentProfile,
+        model: &dyn ModelClient,
+        dialect: DialectName,
+        budget: &RunBudget,
+        thinking: Option<ThinkingEffort>,
+        output_schema: Option<OutputSchema>,
+    ) -> TurnConfig {
+        let output_schema = output_schema.filter(|_| !is_direct(model));
+        TurnConfig {
+            dialect: (!is_direct(model)).then_some(dialect),
             call_seed: fastrand::u128(..),
             turns_max: agent.turns_max.unwrap_or(self.config.limits.turns_max),
             calls_max: budget.calls_max(),
@@ -308,10 +420,8 @@ impl SessionManagerInner {
             compact_at_percent: self.config.limits.compact_at_percent,
             repeats_before_asking: self.config.limits.repeats_before_asking,
             context_tokens: record.context_tokens,
-            output_schema: prompt.output_schema.filter(|_| !is_direct(&*model)),
-        };
-        let turn = Box::new(Turn::new(config, messages, goal));
-        Ok(PreparedRun::Turn { turn, agent, model, dialect, budget: Box::new(budget) })
+            output_schema,
+        }
     }
 
     /// The budgets of a run. What the user does without a model is not limited.
@@ -356,6 +466,10 @@ impl SessionManagerInner {
         self.approvals.withdraw(&active.run).await;
         self.questions.withdraw(&active.run).await;
         let mut last = outbox.close("the run ended before this call did").await;
+        let unused = state.asker.take_unused_questions(&active.run).into_iter();
+        last.extend(
+            unused.map(|question| new_event(Some(&active.run), question.withdrawal_event())),
+        );
         last.push(new_event(Some(&active.run), EventKind::RunEnded { end: end.clone(), usage }));
         active.mark_over();
         let mut delays = FINISH_RETRY_DELAYS.into_iter();

@@ -5,6 +5,7 @@ pub(crate) mod fixture;
 mod limits;
 mod mem_store;
 mod rewinds;
+mod parked_runs;
 mod scripted_runs;
 mod session_lifecycle;
 mod sqlite_sessions;

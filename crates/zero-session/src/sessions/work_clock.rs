@@ -8,6 +8,8 @@ use tokio::time::Instant;
 /// The clock of a run.
 pub(crate) struct WorkClock {
     started: Instant,
+    /// How long the run had worked before it was parked.
+    before: Duration,
     waits: Mutex<WaitTotal>,
 }
 
@@ -20,15 +22,17 @@ struct WaitTotal {
 }
 
 impl WorkClock {
-    pub(crate) fn start() -> Arc<Self> {
-        Arc::new(Self { started: Instant::now(), waits: Mutex::default() })
+    /// Starts the clock of a run that has worked so long before.
+    pub(crate) fn start(before: Duration) -> Arc<Self> {
+        Arc::new(Self { started: Instant::now(), before, waits: Mutex::default() })
     }
 
     /// How long the run has worked.
     pub(crate) fn elapsed(&self) -> Duration {
         let waits = self.lock();
         let open = waits.since.map_or(Duration::ZERO, |since| since.elapsed());
-        self.started.elapsed().saturating_sub(waits.total).saturating_sub(open)
+        let here = self.started.elapsed().saturating_sub(waits.total).saturating_sub(open);
+        self.before.saturating_add(here)
     }
 
     /// Stops the clock until the guard is dropped.
@@ -64,7 +68,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn waits_do_not_count_and_overlaps_count_once() {
-        let clock = WorkClock::start();
+        let clock = WorkClock::start(Duration::ZERO);
         let pass = |seconds| tokio::time::advance(Duration::from_secs(seconds));
         pass(1).await;
         let first = clock.pause();

@@ -41,6 +41,20 @@ pub(super) fn claim(
     Ok(ClaimOutcome::Claimed(next))
 }
 
+/// Lets any process claim the session again, as if the holder had died.
+pub(super) fn release(
+    db: &Connection,
+    session: &SessionId,
+    claim: ClaimEpoch,
+) -> Result<(), DatabaseError> {
+    let row = check(db, session, claim)?;
+    // Not null: without a holder, a run could begin beside the one that waits.
+    db.prepare_cached("UPDATE sessions SET node = '' WHERE row = ?")?.execute([row])?;
+    db.prepare_cached("UPDATE runs SET node = '' WHERE session = ? AND end IS NULL")?
+        .execute([row])?;
+    Ok(())
+}
+
 /// Fails unless the claim is the current one. Returns the session's row.
 pub(super) fn check(
     db: &Connection,

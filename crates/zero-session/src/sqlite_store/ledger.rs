@@ -6,9 +6,10 @@ use zero_core::{RunId, SessionId};
 
 use super::claims;
 use super::database_error::DatabaseError;
-use super::run_usages;
 use super::sessions::{find_row, from_sql_int, no_session_error, to_json, to_sql_int};
+use super::{open_questions, run_usages};
 use crate::event::{Event, EventKind, OpaqueEvent};
+use crate::open_question::QuestionEntry;
 use crate::run_usage::UsageEntry;
 use crate::store::{ClaimEpoch, LedgerReadLimit, NewEvent};
 
@@ -21,6 +22,8 @@ pub(super) struct EncodedEvents {
     pub(super) bytes: usize,
     /// What they say about the usage of runs.
     usages: Vec<UsageEntry>,
+    /// What they say about open questions.
+    questions: Vec<QuestionEntry>,
 }
 
 struct EncodedEvent {
@@ -36,6 +39,7 @@ impl EncodedEvents {
             newest_ms: i64::MIN,
             bytes: 0,
             usages: events.iter().filter_map(UsageEntry::from_event).collect(),
+            questions: QuestionEntry::from_events(events),
         };
         for event in events {
             let run = event.run.as_ref().map(|run| run.as_str().to_owned());
@@ -80,6 +84,10 @@ pub(super) fn append(
         insert.execute((row, seq, &entry.run, entry.time_ms, &entry.body))?;
     }
     run_usages::apply(db, session, &entries.usages)?;
+    for entry in &entries.questions {
+        let asking = |at: usize| entries.rows.get(at).map(|row| (row.time_ms, row.body.as_str()));
+        open_questions::apply(db, row, entry, asking)?;
+    }
     Ok(from_sql_int(first))
 }
 

@@ -13,7 +13,7 @@ use super::ledger::{self, EncodedEvents};
 use super::rewind_points;
 use super::sessions::{add_usage, find_row, from_json, to_json};
 use crate::event::{RunOutcome, TokenUsage};
-use crate::store::{ClaimEpoch, ClaimOutcome, RunRecord, SessionClaim};
+use crate::store::{ClaimEpoch, ClaimOutcome, RunOptions, RunRecord, SessionClaim};
 
 /// A run to be inserted.
 pub(super) struct RunRow {
@@ -23,6 +23,7 @@ pub(super) struct RunRow {
     pub(super) started_ms: i64,
     /// The first words of its prompt.
     pub(super) words: Option<String>,
+    pub(super) options: RunOptions,
 }
 
 /// Result of inserting a run.
@@ -61,7 +62,7 @@ pub(super) fn begin(
     // A run with this id can only belong to a session whose deletion has begun.
     db.prepare_cached("DELETE FROM runs WHERE id = ?")?.execute([run.id.as_str()])?;
     db.prepare_cached(
-        "INSERT INTO runs (id, session, node, started_ms, usage) VALUES (?, ?, ?, ?, ?)",
+        "INSERT INTO runs (id, session, node, started_ms, usage, options) VALUES (?, ?, ?, ?, ?, ?)",
     )?
     .execute((
         run.id.as_str(),
@@ -69,6 +70,7 @@ pub(super) fn begin(
         &run.node,
         run.started_ms,
         to_json(&TokenUsage::default())?,
+        to_json(&run.options)?,
     ))?;
     let first_seq = ledger::append(db, &run.session, Some(claim), first)?;
     if let Some(words) = &run.words {
@@ -121,11 +123,28 @@ fn mark_completed(db: &Connection, session: i64) -> Result<(), DatabaseError> {
 
 pub(super) fn find_by_id(db: &Connection, run: &RunId) -> Result<Option<RunRecord>, DatabaseError> {
     let mut statement = db.prepare_cached(
-        "SELECT runs.*, live_sessions.id AS session_id FROM runs
+        "SELECT runs.*, live_sessions.id AS session_id,
+             EXISTS (SELECT 1 FROM open_questions WHERE open_questions.run = runs.id)
+                 AS has_open_question
+         FROM runs
          JOIN live_sessions ON live_sessions.row = runs.session WHERE runs.id = ?",
     )?;
     let mut rows = statement.query([run.as_str()])?;
     rows.next()?.map(read_record).transpose()
+}
+
+/// Records that a process continues an unfinished run.
+pub(super) fn adopt(
+    db: &Connection,
+    run: &RunId,
+    claim: ClaimEpoch,
+    node: &str,
+) -> Result<(), DatabaseError> {
+    let Some(record) = find_by_id(db, run)? else { return Ok(()) };
+    claims::check(db, &record.session, claim)?;
+    db.prepare_cached("UPDATE runs SET node = ? WHERE id = ? AND end IS NULL")?
+        .execute((node, run.as_str()))?;
+    Ok(())
 }
 
 /// Runs that have begun and not ended, oldest first.
@@ -134,7 +153,10 @@ pub(super) fn list_unfinished(
     session: Option<&SessionId>,
 ) -> Result<Vec<RunRecord>, DatabaseError> {
     let mut statement = db.prepare_cached(
-        "SELECT runs.*, live_sessions.id AS session_id FROM runs
+        "SELECT runs.*, live_sessions.id AS session_id,
+             EXISTS (SELECT 1 FROM open_questions WHERE open_questions.run = runs.id)
+                 AS has_open_question
+         FROM runs
          JOIN live_sessions ON live_sessions.row = runs.session
          WHERE runs.end IS NULL
              AND (?1 IS NULL OR runs.session = (SELECT row FROM live_sessions WHERE id = ?1))
@@ -169,5 +191,11 @@ fn read_record(row: &Row<'_>) -> Result<RunRecord, DatabaseError> {
         ended_ms: row.get("ended_ms")?,
         end: end.map(|end| from_json("the end of a run", &end)).transpose()?,
         usage: from_json("the usage of a run", &usage)?,
+        // An older zero stored none.
+        options: match row.get::<_, Option<String>>("options")? {
+            Some(options) => from_json("the options of a run", &options)?,
+            None => RunOptions::default(),
+        },
+        has_open_question: row.get("has_open_question")?,
     })
 }

@@ -21,6 +21,7 @@ const MIGRATIONS: &[&str] = &[
     SCHEMA_V6_COMPLETED_POINT,
     SCHEMA_V7_RUN_USAGE,
     SCHEMA_V8_REWIND_POINTS,
+    SCHEMA_V9_OPEN_QUESTIONS,
 ];
 
 /// `…_folded` columns are used for search: see [`super::sessions::fold_case`]. A folder is stored
@@ -207,6 +208,22 @@ const SCHEMA_V8_REWIND_POINTS: &str = "
         messages INTEGER,
         PRIMARY KEY (session, seq)
     ) STRICT, WITHOUT ROWID;
+";
+
+/// Questions of unfinished runs: see [`crate::open_question`]. Runs of an older zero have none, since
+/// it ended them when it stopped. The options of a run are needed to continue it.
+const SCHEMA_V9_OPEN_QUESTIONS: &str = "
+    CREATE TABLE open_questions (
+        row INTEGER PRIMARY KEY,
+        id TEXT NOT NULL UNIQUE,
+        session INTEGER NOT NULL REFERENCES sessions (row) ON DELETE CASCADE,
+        run TEXT NOT NULL,
+        asked_ms INTEGER NOT NULL,
+        body TEXT NOT NULL
+    ) STRICT;
+    CREATE INDEX open_questions_by_session ON open_questions (session);
+    CREATE INDEX open_questions_by_run ON open_questions (run);
+    ALTER TABLE runs ADD COLUMN options TEXT;
 ";
 
 /// Checks that the file is new or has a known version.

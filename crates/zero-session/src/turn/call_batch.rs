@@ -11,7 +11,7 @@ use zero_runtime::name_suggestions::suggest_names;
 
 use crate::event::{EventKind, ResultContent, ToolCallStatus};
 use crate::message::{MessageBlock, MessageRole, ModelMessage, ToolInput};
-use crate::turn::TurnAction;
+use crate::turn::{ResumedCall, TurnAction};
 use zero_runtime::tool_backend::CatalogEntry;
 
 /// Maximum number of tool names in the error for an unknown tool.
@@ -120,6 +120,27 @@ impl BatchedCall {
             state: BatchedCallState::Waiting,
             waits: false,
         }
+    }
+
+    /// A call of a run that was parked; shows its end if the ledger has none.
+    pub(super) fn resume(
+        call: ResumedCall,
+        readiness: CallReadiness,
+        dialect: Option<DialectName>,
+        tools: &[CatalogEntry],
+        actions: &mut Vec<TurnAction>,
+    ) -> Self {
+        let mut unrecorded = Vec::new();
+        let mut resumed =
+            Self::new(call.id, call.transcript_id, call.name, &call.input, readiness, tools);
+        resumed.waits = call.waits_for_others;
+        if let Some(outcome) = call.outcome {
+            resumed.finish(outcome, dialect, &mut unrecorded);
+        }
+        if !call.is_end_recorded {
+            actions.append(&mut unrecorded);
+        }
+        resumed
     }
 
     fn is_running(&self) -> bool {

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use zero_core::{CallProgress, FileLocation, ToolCall, ToolKind, ToolOutcome};
+use zero_core::{CallId, CallProgress, FileLocation, ToolCall, ToolKind, ToolOutcome};
 use zero_runtime::DialectName;
 
 use crate::event::{EventKind, PlanEntry, RunOutcome, TokenUsage};
-use crate::message::ModelMessage;
+use crate::message::{ModelMessage, ToolInput};
 use crate::model::{
     ModelError, ModelEvent, ModelFallback, ModelRequest, ModelStopReason, ThinkingEffort,
     TokenPrices,
@@ -52,6 +52,47 @@ pub enum TurnGoal {
     Answer(ModelMessage),
     /// Only compact the transcript. The text says what the user wants kept; it may be empty.
     Compact(String),
+    /// Continue a run that was parked.
+    Resume(ResumePoint),
+}
+
+/// Where a parked run continues.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ResumePoint {
+    /// What the run waited for.
+    pub waits: ResumedWait,
+    /// What the run has used.
+    pub usage: TokenUsage,
+    /// Its model requests.
+    pub turns: u32,
+}
+
+/// What a parked run waits for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ResumedWait {
+    /// The calls of its last reply, in the order of the reply.
+    Calls(Vec<ResumedCall>),
+    /// The user's leave to continue, with the reason.
+    Guard(String),
+}
+
+/// A call of a parked run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ResumedCall {
+    /// Its id in the ledger.
+    pub id: CallId,
+    /// Its id in the transcript.
+    pub transcript_id: String,
+    /// The tool in the dialect of the model.
+    pub name: String,
+    /// Its arguments.
+    pub input: ToolInput,
+    /// How it ended; `None` if it is made now.
+    pub outcome: Option<ToolOutcome>,
+    /// Whether its end is in the ledger.
+    pub is_end_recorded: bool,
+    /// Whether the ledger says that it waits for other calls.
+    pub waits_for_others: bool,
 }
 
 /// An event for the run.

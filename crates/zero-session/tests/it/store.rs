@@ -106,6 +106,7 @@ async fn several_processes_may_open_file() {
                 session: id.clone(),
                 node: "n".to_owned(),
                 started_ms: 1,
+                options: Default::default(),
                 first: vec![],
             };
             let begun = store.begin_run(run).await.unwrap();

@@ -7,6 +7,8 @@ mod claims;
 mod ledger;
 #[path = "store_conformance/rewinds.rs"]
 mod rewinds;
+#[path = "store_conformance/open_questions.rs"]
+mod open_questions;
 #[path = "store_conformance/runs.rs"]
 mod runs;
 #[path = "store_conformance/sessions.rs"]
@@ -28,7 +30,7 @@ type StoreConformanceCheck = (&'static str, fn(Arc<dyn Store>) -> BoxFuture<'sta
 
 /// All guarantees.
 const CHECKS: &[&[StoreConformanceCheck]] =
-    &[sessions::CHECKS, ledger::CHECKS, runs::CHECKS, claims::CHECKS, rewinds::CHECKS];
+    &[sessions::CHECKS, ledger::CHECKS, runs::CHECKS, claims::CHECKS, rewinds::CHECKS, open_questions::CHECKS];
 
 /// Runs every check; `make` returns a new and empty store each time. Needs a multi-threaded runtime
 /// to test concurrency.
@@ -102,6 +104,7 @@ fn new_run(name: &str, session: &SessionId, first: Vec<NewEvent>) -> NewRun {
         session: session.clone(),
         node: "here".to_owned(),
         started_ms: 7,
+        options: Default::default(),
         first,
     }
 }

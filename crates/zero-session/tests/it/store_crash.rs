@@ -209,6 +209,7 @@ async fn write_run(store: &dyn Store, session: &SessionId, name: &str) {
         session: session.clone(),
         node: "here".to_owned(),
         started_ms: 1,
+        options: Default::default(),
         first: vec![text_event(format!("{name} begins"))],
     };
     let id = run.id.clone();

@@ -13,6 +13,7 @@ use crate::lsp_servers::ConfiguredLspServers;
 use crate::mcp_servers::TOOL_SCHEMA_BUDGET;
 use crate::models::{AgentSetting, ModelSetting, SecretSetting};
 use crate::network::EXTRA_CA_KEY;
+use crate::notify::{self, NotifySettings};
 use crate::retention::DataRetentionSettings;
 use crate::tool_commands::{COMMAND_LINES, ToolCommands};
 use crate::undo::{self, UndoSection};
@@ -57,6 +58,20 @@ impl WorkspaceSettings {
         DataRetentionSettings::from_values(|key| {
             self.active_entries().find(|entry| entry.key == key)?.value.as_u64()
         })
+    }
+
+    /// How zero tells the user that it needs them, by their own file.
+    pub fn notify(&self) -> NotifySettings {
+        // The file was checked when it was read.
+        let value = |key: &str| {
+            self.active_entries().find(|entry| entry.key == key).map(|entry| entry.value.clone())
+        };
+        let [webhook, terminal, min_seconds] = notify::KEYS.map(value);
+        NotifySettings {
+            webhook: webhook.and_then(|value| value.as_str().map(str::to_owned)),
+            terminal: terminal.and_then(|value| serde_json::from_value(value).ok()),
+            min_seconds: min_seconds.and_then(|value| value.as_u64()),
+        }
     }
 
     /// The budgets in the user's own file.

@@ -29,11 +29,12 @@ or OLLAMA_HOST. Without a model, the agent `direct` runs prompts that start with
 calls: see `zero run /help`.
 
 zero asks on the terminal before it does anything that needs permission. Without a terminal, it
-denies such calls and reports how to allow them.
+denies such calls and reports how to allow them. With `--park`, the run stops at a question and
+waits for your answer in the session store: see `zero questions`.
 
 Exit codes: 0 answered, 1 failed, 2 wrong usage, 3 something that needs permission was denied,
-4 stopped by a token or turn limit or a budget, 5 the answer does not fit the schema,
-130 interrupted.")]
+4 stopped by a token or turn limit or a budget, 5 the answer does not fit the schema, 6 parked at
+a question, 130 interrupted.")]
 pub struct RunArgs {
     /// Prompt to send, or `-` to read it from stdin
     #[arg(value_name = "PROMPT")]
@@ -55,6 +56,9 @@ pub struct RunArgs {
     /// per event
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
     pub output_format: OutputFormat,
+    /// Park the run at a question instead of asking or denying: `zero questions` answers it later
+    #[arg(long, conflicts_with_all = ["yes", "take_over", "url"])]
+    pub park: bool,
     /// Print each event as one JSON object per line; the same as `--output-format stream-json`
     #[arg(long, conflicts_with = "output_format")]
     pub json: bool,

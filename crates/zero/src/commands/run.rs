@@ -5,8 +5,9 @@
 
 mod open_questions;
 mod piped_input;
-mod run_printer;
+pub(super) mod run_printer;
 mod session_choice;
+pub(super) mod unattended_run;
 
 use std::collections::VecDeque;
 use std::io::Read as _;
@@ -33,9 +34,11 @@ use zero_sandbox::ConfigFile;
 use zero_session::agent::DIRECT;
 use zero_session::approvals::StoredGrants;
 use zero_session::model::catalog::NO_MODEL_HELP;
+use zero_session::notification::NotificationKind;
 use zero_session::output_schema::OutputSchema;
 use zero_session::store::GrantRecord;
 use zero_settings::WorkspaceSettings;
+use zero_settings::notify::{NotifySettings, TerminalSignal};
 use zero_wire::chat::{ChatAbort, ChatAbortParams, ChatAttachment, ChatSend, ChatSendParams};
 use zero_wire::client::{GatewayClient, GatewayClientError, GatewayEvents};
 use zero_wire::sessions::{SessionsDelete, SessionsDeleteParams};
@@ -123,6 +126,7 @@ pub(super) fn run(app: &AppContext, args: &RunArgs) -> anyhow::Result<ExitOutcom
             settings_mode: settings.mode(),
             result_lifetime: connection.result_lifetime(),
             stored: None,
+            notify: settings.notify(),
         };
         let request = RunRequest { prompt, input, images, output_schema };
         run_turn(app, args, connection, request, folder, &settings, cancel)
@@ -162,6 +166,8 @@ struct RunFolder {
     result_lifetime: ResultLifetime,
     /// What the user chose earlier in the session.
     stored: Option<StoredChoices>,
+    /// How the user is told that a run needs them.
+    notify: NotifySettings,
 }
 
 async fn run_turn(
@@ -174,7 +180,10 @@ async fn run_turn(
     cancel: CancellationToken,
 ) -> anyhow::Result<ExitOutcome> {
     let RunRequest { prompt, input, images, output_schema } = request;
-    let turn = PromptTurn::new(ElapsedCounter::new(&app.terminal.err));
+    let notify = std::mem::take(&mut folder.notify);
+    let signal = |kind| notify.terminal.map(|signal| terminal_sequence(kind, signal));
+    let turn = PromptTurn::new(ElapsedCounter::new(&app.terminal.err))
+        .with_signal(signal(NotificationKind::Question));
     let asking = TerminalPromptOptions {
         yes: args.yes,
         takes_stdin: args.prompt == "-" || input != PipedInput::Nothing,
@@ -198,6 +207,19 @@ async fn run_turn(
             return Err(error.into());
         }
         anyhow::bail!(NO_MODEL_HELP);
+    }
+    if args.park {
+        let waited = unattended_run::run_prompt(
+            app,
+            args,
+            connection,
+            session,
+            prompt,
+            images,
+            &folder.cwd,
+            &cancel,
+        );
+        return waited.await;
     }
     let client = connection.client.clone();
     let run_id = format!("run_{:032x}", fastrand::u128(..));
@@ -328,6 +350,13 @@ async fn run_turn(
             }
             EventKind::ApprovalResolved { id, answer, .. } => questions.withdraw(id, answer),
             _ => {}
+        }
+        if let EventKind::RunEnded { .. } = &update.event.kind
+            && let Some(kind) =
+                NotificationKind::from_event(&update.event.kind, notify.min_seconds())
+            && let Some(signal) = signal(kind)
+        {
+            turn.counter().write_signal(&signal);
         }
         // Those that wait come first.
         if !held.is_empty() || (waits_for_answers && turn.is_open()) {
@@ -466,7 +495,7 @@ async fn host_tools(
     asking: &TerminalPromptOptions,
     folder: RunFolder,
 ) -> anyhow::Result<HostedTools> {
-    let RunFolder { cwd, settings_mode, result_lifetime, stored } = folder;
+    let RunFolder { cwd, settings_mode, result_lifetime, stored, .. } = folder;
     let mode = args.mode.or_else(|| stored.as_ref().and_then(|stored| stored.mode));
     let own_mode = mode.unwrap_or(settings_mode);
     let (grants, grant_store) = match stored {
@@ -563,6 +592,14 @@ async fn resolve_approval(
     let answer = ApprovalsResolveParams { id, answer: answer.id().to_owned() };
     if let Err(error) = client.request::<ZeroApprovalsResolve>(answer).await {
         tracing::warn!(%error, "could not send the answer to the gateway");
+    }
+}
+
+/// What is written to the terminal to get the user's attention.
+fn terminal_sequence(kind: NotificationKind, signal: TerminalSignal) -> String {
+    match signal {
+        TerminalSignal::Bell => "\u{7}".to_owned(),
+        TerminalSignal::Osc9 => format!("\u{1b}]9;zero: {}\u{7}", kind.text()),
     }
 }
 

@@ -41,6 +41,14 @@ struct CountedActivity {
 }
 
 impl ElapsedCounter {
+    /// Writes a sequence to the terminal, if there is one.
+    pub(crate) fn write_signal(&self, signal: &str) {
+        if let Some(shared) = &self.shared {
+            // Without a terminal, nobody misses it.
+            let _ = shared.stream.write(signal);
+        }
+    }
+
     /// Counter that draws on `stream` if it is a terminal.
     pub(crate) fn new(stream: &TerminalStream) -> Self {
         let shared = stream.is_terminal().then(|| {

@@ -16,6 +16,8 @@ pub(crate) struct PromptTurn {
     open: Arc<watch::Sender<usize>>,
     /// Whether the question before was withdrawn.
     withdrawn: Arc<AtomicBool>,
+    /// Written to the terminal when a question appears.
+    signal: Option<Arc<str>>,
 }
 
 /// The terminal belongs to one question until this is dropped.
@@ -51,7 +53,13 @@ impl PromptTurn {
     /// Questions pause this counter.
     pub(crate) fn new(counter: ElapsedCounter) -> Self {
         let (open, _) = watch::channel(0);
-        Self { counter, lock: Arc::default(), open: Arc::new(open), withdrawn: Arc::default() }
+        let (lock, withdrawn) = Default::default();
+        Self { counter, lock, open: Arc::new(open), withdrawn, signal: None }
+    }
+
+    /// Writes this to the terminal when a question appears.
+    pub(crate) fn with_signal(self, signal: Option<String>) -> Self {
+        Self { signal: signal.map(Arc::from), ..self }
     }
 
     /// The counter that questions pause.
@@ -64,6 +72,9 @@ impl PromptTurn {
         self.open.send_modify(|open| *open += 1);
         let count = OpenPromptGuard(Arc::clone(&self.open));
         let turn = Arc::clone(&self.lock).lock_owned().await;
+        if let Some(signal) = &self.signal {
+            self.counter.write_signal(signal);
+        }
         PromptTurnGuard {
             _turn: turn,
             _pause: self.counter.pause(),

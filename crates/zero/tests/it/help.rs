@@ -47,6 +47,7 @@ fn help_lists_commands() {
       run          Send a prompt to the agent
       acp          Run as an agent for editors (Agent Client Protocol over stdio)
       sessions     List, show, export, fork, reset and delete sessions
+      questions    List and answer the questions of runs that wait
       jobs         List, show and kill background jobs
       ports        List the ports of servers in sandboxes, and forward one to this machine
       prune        Remove old sessions and other data, and give free space back
@@ -81,6 +82,7 @@ fn help_lists_commands() {
       3    denied
       4    `zero run`: stopped by a token or turn limit or a budget
       5    `zero run --output-schema`: the answer does not fit the schema
+      6    `zero run --park`, `zero questions answer`: the run waits for an answer
       10   `zero policy`: zero would ask
       20   `zero policy`: the call would be denied
       130  `zero run`: interrupted

@@ -36,6 +36,7 @@ mod policy;
 mod policy_simulate;
 mod ports;
 mod process_cleanup;
+mod questions;
 mod run;
 mod sandbox_settings;
 mod scripts;

@@ -376,7 +376,7 @@ impl ToolBackend for ScriptedToolBackend {
     }
 }
 
-fn question() -> ApprovalQuestion {
+pub(crate) fn question() -> ApprovalQuestion {
     ApprovalQuestion {
         call: CallId::from_bits(1),
         tool: ToolName::new("Ask").unwrap(),

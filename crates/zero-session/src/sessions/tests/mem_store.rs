@@ -10,6 +10,7 @@ use zero_runtime::tool::BoxFuture;
 use crate::event::{Event, EventKind, RunOutcome, TokenUsage};
 use crate::key::SessionAddress;
 use crate::message::ModelMessage;
+use crate::open_question::{OpenQuestion, QuestionContent, QuestionEntry};
 use crate::run_usage::{RunUsage, RunUsageOwner, RunUsageQuery, UsageEntry};
 use crate::store::*;
 
@@ -30,6 +31,8 @@ struct MemStoreState {
     runs: Vec<RunRecord>,
     grants: BTreeMap<SessionId, Vec<GrantRecord>>,
     usages: Vec<RunUsage>,
+    /// In the order in which they were asked.
+    questions: Vec<OpenQuestion>,
     claims: BTreeMap<SessionId, SessionClaim>,
     /// Transcript and number of its messages before the oldest unfinished run.
     completed: BTreeMap<SessionId, (usize, usize)>,
@@ -181,6 +184,7 @@ impl MemStoreState {
     fn delete(&mut self, session: &SessionId) {
         self.sessions.retain(|record| record.id != *session);
         self.runs.retain(|run| run.session != *session);
+        self.questions.retain(|question| question.session != *session);
         self.ledgers.remove(session);
         self.transcripts.remove(session);
         self.grants.remove(session);
@@ -213,6 +217,9 @@ impl MemStoreState {
         for entry in entries.iter().filter_map(UsageEntry::from_event) {
             self.apply_usage(session, &entry);
         }
+        for entry in QuestionEntry::from_events(&entries) {
+            self.apply_question(session, entry, &entries);
+        }
         let ledger = self.ledgers.entry(session.clone()).or_default();
         let mut written = Vec::new();
         for NewEvent { run, time_ms, kind } in entries {
@@ -222,6 +229,30 @@ impl MemStoreState {
             written.push(event);
         }
         written
+    }
+
+    fn apply_question(&mut self, session: &SessionId, entry: QuestionEntry, entries: &[NewEvent]) {
+        match entry {
+            QuestionEntry::Asked { at, run, .. } => {
+                let is_here = self
+                    .require(session)
+                    .is_ok_and(|record| record.tool_host == ToolHostLocation::Gateway);
+                let content = QuestionContent::from_event(&entries[at].kind);
+                let (asked_ms, session) = (entries[at].time_ms, session.clone());
+                let question =
+                    content.map(|content| OpenQuestion { session, run, asked_ms, content });
+                self.questions.extend(question.filter(|_| is_here));
+            }
+            QuestionEntry::Resolved { id } => {
+                self.questions.retain(|question| question.content.id() != id);
+            }
+            QuestionEntry::RunEnded { run } => {
+                self.questions.retain(|question| question.run != run);
+            }
+        }
+        for run in &mut self.runs {
+            run.has_open_question = self.questions.iter().any(|question| question.run == run.id);
+        }
     }
 
     fn apply_usage(&mut self, session: &SessionId, entry: &UsageEntry) {
@@ -712,6 +743,8 @@ impl Store for MemStore {
                 ended_ms: None,
                 end: None,
                 usage: TokenUsage::default(),
+                options: new.options,
+                has_open_question: false,
             };
             state.runs.push(run);
             let id = state.runs.last().map(|run| run.id.clone());
@@ -826,6 +859,63 @@ impl Store for MemStore {
                 RewindPoint { seq: event.seq, time_ms: event.time_ms, kind, position: Some(now) };
             state.points.entry(session.clone()).or_default().push((None, point));
             Ok(event)
+        })
+    }
+
+    fn open_questions(
+        &self,
+        session: Option<&SessionId>,
+    ) -> BoxFuture<'_, Result<Vec<OpenQuestion>, StoreError>> {
+        let session = session.cloned();
+        self.read(move |state| {
+            let is_of =
+                |it: &&OpenQuestion| session.as_ref().is_none_or(|session| it.session == *session);
+            state.questions.iter().filter(is_of).cloned().collect()
+        })
+    }
+
+    fn open_question(&self, id: &str) -> BoxFuture<'_, Result<Option<OpenQuestion>, StoreError>> {
+        let id = id.to_owned();
+        self.read(move |state| {
+            state.questions.iter().find(|question| question.content.id() == id).cloned()
+        })
+    }
+
+    fn release_claim(
+        &self,
+        session: &SessionId,
+        claim: ClaimEpoch,
+    ) -> BoxFuture<'_, Result<(), StoreError>> {
+        let session = session.clone();
+        self.write("release a session", move |state| {
+            state.check(&session, claim)?;
+            state.claims.get_mut(&session).unwrap().node.clear();
+            for run in state.runs.iter_mut().filter(|run| run.session == session) {
+                if run.end.is_none() {
+                    run.node.clear();
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn adopt_run(
+        &self,
+        run: &RunId,
+        claim: ClaimEpoch,
+        node: &str,
+    ) -> BoxFuture<'_, Result<(), StoreError>> {
+        let (run, node) = (run.clone(), node.to_owned());
+        self.write("continue a run", move |state| {
+            let Some(at) = state.runs.iter().position(|known| known.id == run) else {
+                return Ok(());
+            };
+            let session = state.runs[at].session.clone();
+            state.check(&session, claim)?;
+            if state.runs[at].end.is_none() {
+                state.runs[at].node = node;
+            }
+            Ok(())
         })
     }
 

@@ -341,7 +341,14 @@ async fn runs_of_killed_process_are_finished_at_start() {
     let (run, node) = (run_id("killed"), "node".to_owned());
     let prompt = EventKind::Prompt { text: "killed".into(), attachments: Vec::new() };
     let first = vec![new_event(Some(&run), prompt)];
-    let new = NewRun { id: run.clone(), session: id.clone(), node, started_ms: 0, first };
+    let new = NewRun {
+        id: run.clone(),
+        session: id.clone(),
+        node,
+        started_ms: 0,
+        options: Default::default(),
+        first,
+    };
     let BeginRunOutcome::Started { claim, .. } = fixture.store.begin_run(new).await.unwrap() else {
         panic!("nothing runs there")
     };
@@ -419,7 +426,7 @@ async fn prompt_of_dead_process_is_not_reported_as_active() {
     let prompt = EventKind::Prompt { text: "killed".into(), attachments: Vec::new() };
     let first = vec![new_event(Some(&run), prompt)];
     let session = fixture.record().await.id;
-    let new = NewRun { id: run, session, node, started_ms: 0, first };
+    let new = NewRun { id: run, session, node, started_ms: 0, options: Default::default(), first };
     fixture.store.begin_run(new).await.unwrap();
     let Ok(SendOutcome::Ended(ended)) = fixture.try_send("killed").await else {
         panic!("nobody works on it")

@@ -55,6 +55,8 @@ async fn run_begins_once(store: Arc<dyn Store>) {
         ended_ms: None,
         end: None,
         usage: TokenUsage::default(),
+        options: Default::default(),
+        has_open_question: false,
     };
     assert_eq!(store.run(&run.id).await.unwrap(), Some(record.clone()));
     let again = NewRun { node: "there".to_owned(), session: other.clone(), ..run.clone() };

@@ -7,10 +7,10 @@ use zero_runtime::{QuestionWithdrawal, WithdrawalNote};
 /// The questions that are asked at present.
 #[derive(Default)]
 pub(super) struct OpenQuestions {
-    open: Vec<OpenQuestion>,
+    open: Vec<DialogQuestion>,
 }
 
-struct OpenQuestion {
+struct DialogQuestion {
     id: String,
     withdrawal: WithdrawalNote,
     task: AbortHandle,
@@ -25,7 +25,7 @@ impl OpenQuestions {
         self.open.retain(|question| !question.task.is_finished());
         let withdrawal = WithdrawalNote::default();
         let task = tokio::spawn(ask(withdrawal.clone())).abort_handle();
-        self.open.push(OpenQuestion { id: id.to_owned(), withdrawal, task });
+        self.open.push(DialogQuestion { id: id.to_owned(), withdrawal, task });
     }
 
     /// Withdraws a question that has this answer by now. One that was answered here is over.

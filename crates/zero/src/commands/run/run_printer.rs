@@ -44,21 +44,21 @@ const SENT_LINES_MAX: usize = 200;
 
 /// What is shown besides the usual.
 #[derive(Clone, Debug, Default)]
-pub(super) struct RunDetails {
+pub(in crate::commands) struct RunDetails {
     /// The model's thinking.
-    pub(super) thoughts: bool,
+    pub(in crate::commands) thoughts: bool,
     /// All output of commands, not only its last lines.
-    pub(super) whole_output: bool,
+    pub(in crate::commands) whole_output: bool,
     /// The answer as the model wrote it, also on a terminal.
-    pub(super) plain: bool,
+    pub(in crate::commands) plain: bool,
     /// Whether the prompt is a slash command, which may call a tool without the model.
-    pub(super) slash_command: bool,
+    pub(in crate::commands) slash_command: bool,
     /// Schema that the answer fits. It is printed once it is complete.
-    pub(super) output_schema: Option<OutputSchema>,
+    pub(in crate::commands) output_schema: Option<OutputSchema>,
 }
 
 /// Prints the events of one run and determines the exit code.
-pub(super) struct RunPrinter {
+pub(in crate::commands) struct RunPrinter {
     terminal: Terminal,
     form: OutputFormat,
     details: RunDetails,
@@ -123,7 +123,7 @@ fn describe_request(name: &str, input: &Value) -> Option<String> {
 }
 
 impl RunPrinter {
-    pub(super) fn new(
+    pub(in crate::commands) fn new(
         terminal: &Terminal,
         form: OutputFormat,
         details: RunDetails,
@@ -155,7 +155,7 @@ impl RunPrinter {
     }
 
     /// Ends the output when no more events will arrive.
-    pub(super) fn finish_interrupted(&mut self) -> io::Result<()> {
+    pub(in crate::commands) fn finish_interrupted(&mut self) -> io::Result<()> {
         self.counter.stop();
         match self.form {
             OutputFormat::Json | OutputFormat::StreamJson => Ok(()),
@@ -164,7 +164,10 @@ impl RunPrinter {
     }
 
     /// Prints an event. Returns the exit code if it ends the run.
-    pub(super) fn print_event(&mut self, event: &Event) -> io::Result<Option<ExitOutcome>> {
+    pub(in crate::commands) fn print_event(
+        &mut self,
+        event: &Event,
+    ) -> io::Result<Option<ExitOutcome>> {
         match &event.kind {
             EventKind::RunStarted { model, agent } => {
                 self.is_direct = model == DIRECT;

@@ -1,0 +1,108 @@
+//! Questions of unfinished runs that nobody has answered yet.
+//!
+//! They are derived from the ledger, in the transactions that write it: a question is open from its
+//! own entry until the entry of its answer, or of the end of its run. Only questions that can be
+//! asked again after a restart are kept: whether a call may run that has not begun, what the agent
+//! asks itself, and whether a run may continue. A question of a command that runs ends with it.
+
+use zero_core::event::{ApprovalRequest, ApprovalSubject, UserQuestion};
+use zero_core::{RunId, SessionId};
+use zero_runtime::AGENT_ORIGIN;
+
+use crate::event::EventKind;
+use crate::store::NewEvent;
+
+/// A question that waits for an answer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OpenQuestion {
+    /// Session of the run that asks.
+    pub session: SessionId,
+    /// The run that asks.
+    pub run: RunId,
+    /// When it was asked, in milliseconds since the Unix epoch.
+    pub asked_ms: i64,
+    /// What is asked.
+    pub content: QuestionContent,
+}
+
+impl OpenQuestion {
+    /// Most questions of one list.
+    pub const LIST_MAX: usize = 1000;
+}
+
+/// What is asked.
+#[derive(Clone, Debug, PartialEq)]
+pub enum QuestionContent {
+    /// Whether a call may run, or a run continue.
+    Approval(ApprovalRequest),
+    /// A form for the user.
+    Form(UserQuestion),
+}
+
+impl QuestionContent {
+    /// The question in an entry, if it is one that outlives its process.
+    pub fn from_event(kind: &EventKind) -> Option<Self> {
+        match kind {
+            EventKind::ApprovalRequested(request) if request.subject == ApprovalSubject::Call => {
+                Some(Self::Approval(request.clone()))
+            }
+            EventKind::QuestionAsked(question) if question.origin == AGENT_ORIGIN => {
+                Some(Self::Form(question.clone()))
+            }
+            _ => None,
+        }
+    }
+
+    /// Id of the question.
+    pub fn id(&self) -> &str {
+        match self {
+            Self::Approval(request) => &request.id,
+            Self::Form(question) => &question.id,
+        }
+    }
+
+    /// The entry that says that nobody needs to answer any more.
+    pub(crate) fn withdrawal_event(&self) -> EventKind {
+        let id = self.id().to_owned();
+        match self {
+            Self::Approval(_) => {
+                let (answer, by) = ("cancelled".to_owned(), "zero".to_owned());
+                EventKind::ApprovalResolved { id, answer, by }
+            }
+            Self::Form(_) => EventKind::QuestionAnswered { id, action: "cancel".to_owned() },
+        }
+    }
+}
+
+/// What an entry of the ledger says about open questions.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum QuestionEntry {
+    /// It asks one. Position of the entry among those that are written together.
+    Asked { at: usize, id: String, run: RunId },
+    /// It answers or withdraws one.
+    Resolved { id: String },
+    /// It ends the run that asked.
+    RunEnded { run: RunId },
+}
+
+impl QuestionEntry {
+    /// What these entries say, in their order.
+    pub(crate) fn from_events(events: &[NewEvent]) -> Vec<Self> {
+        let entries = events.iter().enumerate();
+        entries.filter_map(|(at, event)| Self::from_event(at, event)).collect()
+    }
+
+    fn from_event(at: usize, event: &NewEvent) -> Option<Self> {
+        let run = event.run.clone();
+        match &event.kind {
+            EventKind::ApprovalResolved { id, .. } | EventKind::QuestionAnswered { id, .. } => {
+                Some(Self::Resolved { id: id.clone() })
+            }
+            EventKind::RunEnded { .. } => Some(Self::RunEnded { run: run? }),
+            kind => {
+                let id = QuestionContent::from_event(kind)?.id().to_owned();
+                Some(Self::Asked { at, id, run: run? })
+            }
+        }
+    }
+}

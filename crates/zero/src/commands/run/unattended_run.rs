@@ -1,0 +1,225 @@
+//! Follows a run that nobody attends: it parks at its first question.
+//!
+//! The tools run with the gateway of this process, so that the store has the question and any process
+//! of this machine can continue the run.
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Context;
+use serde_json::Map;
+use tokio_util::sync::CancellationToken;
+use zero_core::event::{ApprovalRequest, ApprovalSubject, EventKind, UserQuestion};
+use zero_runtime::{AGENT_ORIGIN, ApprovalAnswer};
+use zero_wire::EventFrame;
+use zero_wire::chat::{ChatAbort, ChatAbortParams, ChatAttachment, ChatSend, ChatSendParams};
+use zero_wire::client::GatewayClient;
+use zero_wire::zero_sessions::{
+    ApprovalsResolveParams, QuestionsResolveParams, SESSION_EVENT, SessionEvent, SessionInfo,
+    SessionOpenParams, ZeroApprovalsResolve, ZeroQuestionsResolve, ZeroSessionsOpen,
+};
+
+use super::run_printer::{RunDetails, RunFormat, RunPrinter};
+use super::{belongs_to_run, next_event, read_ahead};
+use crate::AppContext;
+use crate::cli::RunArgs;
+use crate::exit::{ExitOutcome, UsageError};
+use crate::gateway_connection::CliGatewayConnection;
+use crate::terminal::{ElapsedCounter, escape_line};
+
+/// How long calls beside the one that waits may take to end before the run is stopped.
+const PARK_GRACE: Duration = Duration::from_secs(60);
+
+/// A run to follow.
+pub(in crate::commands) struct UnattendedRun<'a> {
+    pub(in crate::commands) app: &'a AppContext,
+    pub(in crate::commands) session_key: String,
+    pub(in crate::commands) run_id: String,
+    pub(in crate::commands) printer: RunPrinter,
+    /// Events that arrived before it was followed.
+    pub(in crate::commands) early: VecDeque<EventFrame>,
+}
+
+/// `zero run --park`: sends a prompt and follows its run.
+#[expect(clippy::too_many_arguments, reason = "everything that the arguments of `zero run` chose")]
+pub(super) async fn run_prompt(
+    app: &AppContext,
+    args: &RunArgs,
+    mut connection: CliGatewayConnection,
+    session: SessionInfo,
+    prompt: String,
+    images: Vec<ChatAttachment>,
+    cwd: &Path,
+    cancel: &CancellationToken,
+) -> anyhow::Result<ExitOutcome> {
+    if !connection.is_local() {
+        connection.close().await;
+        let what = "`--park` is for sessions of this machine; a gateway elsewhere parks its questions itself, if the tools run there";
+        return Err(UsageError(what.to_owned()).into());
+    }
+    if let Some(host) = &session.tool_host {
+        let what = format!(
+            "the tools of this session are with {} and stay there, so its questions cannot be parked; omit `--session` to start a new one",
+            escape_line(host)
+        );
+        connection.close().await;
+        return Err(UsageError(what).into());
+    }
+    let run_id = format!("run_{:032x}", fastrand::u128(..));
+    let is_slash_command = prompt.trim_start().starts_with('/');
+    let here = SessionOpenParams {
+        session_key: Some(session.session_key.clone()),
+        cwd: Some(cwd.display().to_string()),
+        mode: args.mode.map(|mode| mode.to_string()),
+        ..SessionOpenParams::default()
+    };
+    let send = ChatSendParams {
+        session_key: session.session_key.clone(),
+        message: prompt,
+        idempotency_key: run_id.clone(),
+        attachments: images,
+        budget: args.budget(),
+        ..ChatSendParams::default()
+    };
+    let (client, mut early) = (connection.client.clone(), VecDeque::new());
+    let begin = async {
+        client.request::<ZeroSessionsOpen>(here).await?;
+        client.request::<ChatSend>(send).await?;
+        anyhow::Ok(())
+    };
+    if let Err(error) = read_ahead(&mut connection.events, &mut early, begin).await {
+        connection.close().await;
+        return Err(error);
+    }
+    let details = RunDetails {
+        thoughts: args.thoughts,
+        whole_output: args.verbose,
+        plain: args.plain || is_slash_command,
+        slash_command: is_slash_command,
+    };
+    let form = if args.json { RunFormat::Json } else { RunFormat::Text };
+    let counter = ElapsedCounter::new(&app.terminal.err);
+    let printer = RunPrinter::new(&app.terminal, form, details, counter);
+    let session_key = session.session_key;
+    let run = UnattendedRun { app, session_key, run_id, printer, early };
+    run.follow(connection, cancel).await
+}
+
+impl UnattendedRun<'_> {
+    /// Prints what the run does until it ends or waits for an answer.
+    pub(in crate::commands) async fn follow(
+        mut self,
+        mut connection: CliGatewayConnection,
+        cancel: &CancellationToken,
+    ) -> anyhow::Result<ExitOutcome> {
+        let client = connection.client.clone();
+        let mut is_stopping = false;
+        loop {
+            let event = tokio::select! {
+                event = next_event(&mut self.early, &mut connection.events) => event,
+                () = cancel.cancelled(), if !is_stopping => {
+                    is_stopping = true;
+                    let abort = ChatAbortParams {
+                        session_key: self.session_key.clone(),
+                        run_id: Some(self.run_id.clone()),
+                        ..ChatAbortParams::default()
+                    };
+                    let client = client.clone();
+                    tokio::spawn(async move { client.request::<ChatAbort>(abort).await });
+                    continue;
+                }
+            };
+            let Some(event) = event else {
+                self.printer.finish_interrupted()?;
+                anyhow::bail!(
+                    "lost the connection to the gateway during the run; `zero questions list` shows whether it waits"
+                );
+            };
+            if event.event != SESSION_EVENT {
+                continue;
+            }
+            let Some(payload) = event.payload else { continue };
+            let update: SessionEvent =
+                serde_json::from_value(payload).context("the gateway sent an invalid event")?;
+            let is_of_run = update.session_key == self.session_key
+                && belongs_to_run(&update.event, &self.run_id);
+            if !is_of_run {
+                continue;
+            }
+            if let Some(exit) = self.printer.print_event(&update.event)? {
+                connection.close().await;
+                return Ok(exit);
+            }
+            match update.event.kind {
+                EventKind::ApprovalRequested(request) => match request.subject {
+                    ApprovalSubject::Call => {
+                        return self.park(connection, &describe_approval(&request)).await;
+                    }
+                    // The command runs and cannot be parked.
+                    ApprovalSubject::Connection => reject(client.clone(), request.id),
+                },
+                EventKind::QuestionAsked(question) if question.origin == AGENT_ORIGIN => {
+                    return self.park(connection, &describe_form(&question)).await;
+                }
+                EventKind::QuestionAsked(question) => cancel_form(client.clone(), question.id),
+                _ => {}
+            }
+        }
+    }
+
+    /// Leaves the run in the store and says how to go on.
+    pub(in crate::commands) async fn park(
+        mut self,
+        connection: CliGatewayConnection,
+        question: &str,
+    ) -> anyhow::Result<ExitOutcome> {
+        self.printer.finish_interrupted()?;
+        connection.close_within(PARK_GRACE).await;
+        self.app.terminal.print_note(&format!("the run waits for your answer: {question}"));
+        Ok(ExitOutcome::Parked)
+    }
+}
+
+/// An approval request in a sentence, with the command that answers it.
+pub(in crate::commands) fn describe_approval(request: &ApprovalRequest) -> String {
+    let options: Vec<&str> = request.options.iter().map(|option| option.id.as_str()).collect();
+    format!(
+        "{} ({}); answer it with `zero questions answer {} ANSWER`, where ANSWER is {}",
+        escape_line(&request.title),
+        escape_line(&request.reason),
+        escape_line(&request.id),
+        options.join(", ")
+    )
+}
+
+/// A form in a sentence, with the command that answers it.
+pub(in crate::commands) fn describe_form(question: &UserQuestion) -> String {
+    format!(
+        "{}; answer it with `zero questions answer {} ANSWER`, where ANSWER is a JSON object with the fields that `zero questions list --json` shows, or `decline`",
+        escape_line(&question.message),
+        escape_line(&question.id)
+    )
+}
+
+/// Rejects a connection: nobody sees the question, and its command cannot wait for days.
+fn reject(client: GatewayClient, id: String) {
+    let answer = ApprovalAnswer::RejectOnce.id().to_owned();
+    tokio::spawn(async move {
+        let resolve = ApprovalsResolveParams { id, answer };
+        if let Err(error) = client.request::<ZeroApprovalsResolve>(resolve).await {
+            tracing::warn!(%error, "could not send the answer to the gateway");
+        }
+    });
+}
+
+/// Cancels the question of a server whose call cannot be parked.
+fn cancel_form(client: GatewayClient, id: String) {
+    tokio::spawn(async move {
+        let resolve =
+            QuestionsResolveParams { id, action: "cancel".to_owned(), content: Map::new() };
+        if let Err(error) = client.request::<ZeroQuestionsResolve>(resolve).await {
+            tracing::warn!(%error, "could not send the answer to the gateway");
+        }
+    });
+}

@@ -1,0 +1,181 @@
+//! Questions that wait for an answer, and notifications about them.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::config::{USER_FILE, write_file};
+use crate::model_server::ModelServer;
+use crate::test_program::TestProgram;
+
+/// A planted secret, in the prompt and in what the call writes.
+const SECRET: &str = "hunter2-planted-secret";
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn program(more: Value) -> (TestProgram, ModelServer) {
+    let (zero, model) = (TestProgram::new(), ModelServer::start());
+    write_file(&zero, USER_FILE, model.settings_json(more));
+    (zero, model)
+}
+
+/// Writes a file, which needs approval in the mode `ask`.
+fn write_script() -> String {
+    format!(
+        "script:\ncall Write {{\"file_path\": \"made.txt\", \"content\": \"{SECRET}\"}}\nturn\nsay It is made."
+    )
+}
+
+/// The questions that wait.
+fn approvals(zero: &TestProgram) -> Vec<Value> {
+    let listed: Value =
+        serde_json::from_str(&zero.stdout(&["questions", "list", "--json"])).unwrap();
+    listed["approvals"].as_array().unwrap().clone()
+}
+
+fn only_id(zero: &TestProgram) -> String {
+    let waiting = approvals(zero);
+    assert_eq!(waiting.len(), 1, "{waiting:?}");
+    waiting[0]["request"]["id"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn parked_run_continues_with_its_answer() {
+    let (zero, model) = program(json!({}));
+    let seen = zero.run(&["run", "--park", "--session", "s", &write_script()]);
+    assert!(seen.starts_with("exit 5"), "{seen}");
+    assert!(seen.contains("the run waits for your answer"), "{seen}");
+    assert!(seen.contains("zero questions answer ask_"), "{seen}");
+    assert!(!zero.folder().join("made.txt").exists());
+    let id = only_id(&zero);
+    let table = zero.stdout(&["questions", "list"]);
+    assert!(table.contains(&id) && table.contains("allow_once"), "{table}");
+    // What was not offered is refused, and the question still waits.
+    let seen = zero.run(&["questions", "answer", &id, "maybe"]);
+    assert!(seen.contains("that answer is not offered"), "{seen}");
+    assert_eq!(only_id(&zero), id);
+    let seen = zero.run(&["questions", "answer", &id[..12], "allow_once"]);
+    assert!(seen.starts_with("exit 0") && seen.contains("It is made."), "{seen}");
+    let made = std::fs::read_to_string(zero.folder().join("made.txt")).unwrap();
+    assert_eq!(made, SECRET);
+    assert_eq!(model.requests().len(), 2);
+    let seen = zero.run(&["questions", "answer", &id, "allow_once"]);
+    assert!(seen.starts_with("exit 2") && seen.contains("waits for an answer"), "{seen}");
+    assert!(approvals(&zero).is_empty());
+}
+
+#[test]
+fn rejected_parked_call_does_not_run() {
+    let (zero, _model) = program(json!({}));
+    assert!(zero.run(&["run", "--park", &write_script()]).starts_with("exit 5"));
+    let seen = zero.run(&["questions", "answer", &only_id(&zero), "reject_once"]);
+    assert!(seen.starts_with("exit 3"), "{seen}");
+    assert!(!zero.folder().join("made.txt").exists());
+}
+
+#[test]
+fn changed_file_is_asked_about_again() {
+    let (zero, _model) = program(json!({}));
+    assert!(zero.run(&["run", "--park", &write_script()]).starts_with("exit 5"));
+    let id = only_id(&zero);
+    // The call would now replace a file that was not there.
+    std::fs::write(zero.folder().join("made.txt"), "mine").unwrap();
+    let seen = zero.run(&["questions", "answer", &id, "allow_once"]);
+    assert!(!seen.starts_with("exit 0") || !seen.contains(SECRET), "{seen}");
+    assert_eq!(std::fs::read_to_string(zero.folder().join("made.txt")).unwrap(), "mine");
+}
+
+#[test]
+fn killed_process_keeps_its_question() {
+    let (zero, _model) = program(json!({}));
+    let mut child = zero
+        .command(&["run", "--park", "--session", "s", &write_script()])
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let began = Instant::now();
+    while approvals(&zero).is_empty() {
+        assert!(began.elapsed() < PATIENCE, "nobody is asked");
+    }
+    // It may have parked the run already; either way the question is kept.
+    let _ = child.kill();
+    child.wait().unwrap();
+    let id = only_id(&zero);
+    let answers: Vec<String> = std::thread::scope(|scope| {
+        let answer = || scope.spawn(|| zero.run(&["questions", "answer", &id, "allow_once"]));
+        [answer(), answer()].into_iter().map(|answer| answer.join().unwrap()).collect()
+    });
+    let counted = answers.iter().filter(|seen| seen.starts_with("exit 0")).count();
+    assert_eq!(counted, 1, "{answers:?}");
+    assert_eq!(std::fs::read_to_string(zero.folder().join("made.txt")).unwrap(), SECRET);
+}
+
+#[test]
+fn wrong_use_of_park_is_explained() {
+    let (zero, _model) = program(json!({}));
+    for args in [&["run", "--park", "--yes", "x"][..], &["questions", "answer", "nope"]] {
+        let seen = zero.run(args);
+        assert!(seen.starts_with("exit 2"), "{args:?}: {seen}");
+    }
+    let seen = zero.run(&["questions", "answer", "nope", "allow_once"]);
+    assert!(seen.starts_with("exit 2") && seen.contains("no question `nope` waits"), "{seen}");
+    assert!(zero.run(&["run", "--session", "s", "hello"]).starts_with("exit 0"));
+    let seen = zero.run(&["run", "--park", "--session", "s", "hello"]);
+    assert!(seen.starts_with("exit 2") && seen.contains("cannot be parked"), "{seen}");
+    for (notify, expected) in [
+        (json!({"webhook": "http://example.org/x"}), "over https"),
+        (json!({"webhook": "ntfy"}), "not the address of a webhook"),
+        (json!({"terminal": "flash"}), "notify.terminal"),
+        (json!({"comand": "x"}), "unknown key `notify.comand`"),
+    ] {
+        write_file(&zero, USER_FILE, json!({ "notify": notify }).to_string());
+        let seen = zero.run(&["questions", "list"]);
+        assert!(seen.starts_with("exit 2") && seen.contains(expected), "{notify}: {seen}");
+    }
+}
+
+#[test]
+fn webhook_gets_a_generic_text() {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}/topic", server.local_addr().unwrap());
+    let (zero, _model) = program(json!({"notify": {"webhook": address}}));
+    let (sender, received) = mpsc::channel();
+    std::thread::spawn(move || {
+        for stream in server.incoming() {
+            let mut stream = stream.unwrap();
+            let mut request = String::new();
+            let mut buffer = [0_u8; 4096];
+            while !request.ends_with("answer") {
+                let length = stream.read(&mut buffer).unwrap();
+                if length == 0 {
+                    break;
+                }
+                request.push_str(&String::from_utf8_lossy(&buffer[..length]));
+            }
+            stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").unwrap();
+            sender.send(request).unwrap();
+        }
+    });
+    assert!(zero.run(&["run", "--park", &write_script()]).starts_with("exit 5"));
+    let request = received.recv_timeout(PATIENCE).unwrap();
+    assert!(request.starts_with("POST /topic ") && request.contains("title: zero"), "{request}");
+    assert!(request.ends_with("\r\n\r\nA run waits for your answer"), "{request}");
+    assert!(!request.contains(SECRET) && !request.contains("made.txt"), "{request}");
+}
+
+#[test]
+fn hanging_webhook_is_given_up() {
+    // Accepts connections and never answers.
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}/topic", server.local_addr().unwrap());
+    let notify = json!({"notify": {"webhook": address, "minSeconds": 0}});
+    let (zero, _model) = program(notify);
+    let began = Instant::now();
+    let seen = zero.run(&["run", "hello"]);
+    assert!(seen.starts_with("exit 0"), "{seen}");
+    assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
+}
