@@ -56,7 +56,6 @@ fn main() -> ExitCode {
     let install = lab.compare(INSTALL, long_rounds, || lab.remove("node_modules"));
     lab.make_sources();
     let build = lab.compare(BUILD, long_rounds, || lab.remove("obj"));
-    lab.remove("obj");
     let mut undos = Vec::new();
     let mut removals = (Vec::new(), Vec::new());
     lab.run(INSTALL, None);

@@ -48,6 +48,10 @@ pub struct RunArgs {
     /// names, and no host that nobody has seen before a command connects to it
     #[arg(long)]
     pub yes: bool,
+    /// Show what the run changed in the workspace, then ask whether to keep it; without a terminal,
+    /// discard it. What it did elsewhere remains
+    #[arg(long, conflicts_with = "json")]
+    pub dry_run: bool,
     /// Print each event as one JSON object per line
     #[arg(long)]
     pub json: bool,

@@ -7,7 +7,7 @@ mod open_questions;
 mod run_printer;
 mod session_choice;
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -48,6 +48,7 @@ use self::run_printer::{RunDetails, RunFormat, RunPrinter};
 use self::session_choice::{is_new_session, open_session, short_name};
 use crate::AppContext;
 use crate::cli::RunArgs;
+use crate::commands::dry_run::DryRun;
 use crate::commands::tools_call::signals;
 use crate::exit::{ExitOutcome, UsageError};
 use crate::gateway_connection::CliGatewayConnection;
@@ -65,6 +66,7 @@ const IMAGE_BYTES_MAX: u64 = 6 * 1024 * 1024;
 pub(super) fn run(app: &AppContext, args: &RunArgs) -> anyhow::Result<ExitOutcome> {
     let app =
         &app.with_secret_files(args.remote.token_file.iter().chain(&args.remote.password_file));
+    let app = &if args.dry_run { app.for_dry_run() } else { app.clone() };
     let prompt = read_prompt(args)?;
     if prompt.trim().is_empty() && args.images.is_empty() {
         return Err(UsageError(
@@ -84,6 +86,11 @@ pub(super) fn run(app: &AppContext, args: &RunArgs) -> anyhow::Result<ExitOutcom
     for line in settings.trust_note().into_iter().chain(settings.warning()) {
         app.terminal.print_note(&line);
     }
+    let dry_run = match args.dry_run {
+        true => Some(DryRun::new(app, workspace.clone())?),
+        false => None,
+    };
+    let mut calls = HashSet::new();
     let ended = runtime.block_on(async {
         let cwd = workspace.cwd().to_owned();
         let connection = tokio::select! {
@@ -96,13 +103,36 @@ pub(super) fn run(app: &AppContext, args: &RunArgs) -> anyhow::Result<ExitOutcom
             result_lifetime: connection.result_lifetime(),
             stored: None,
         };
-        run_turn(app, args, connection, prompt, images, folder, cancel)
-            .await
-            .map_err(to_usage_error)
+        run_turn(
+            app,
+            args,
+            connection,
+            RunInput { prompt, images, calls: &mut calls },
+            folder,
+            cancel,
+        )
+        .await
+        .map_err(to_usage_error)
     });
     // A pending read of stdin must not delay the exit.
     runtime.shutdown_background();
+    // Also after a run that failed: it may have changed something before.
+    if let Some(dry_run) = dry_run {
+        let answers = match args.prompt == "-" {
+            true => app.terminal.tty_answer_source(),
+            false => app.terminal.answer_source(),
+        };
+        dry_run.finish(&calls, answers)?;
+    }
     ended
+}
+
+/// What a run is started with, and the calls that it makes.
+struct RunInput<'a> {
+    prompt: String,
+    images: Vec<ChatAttachment>,
+    /// Filled with the ids of its calls.
+    calls: &'a mut HashSet<String>,
 }
 
 /// Turns an `invalid_request` refusal of the gateway into a usage error with the same message.
@@ -130,11 +160,11 @@ async fn run_turn(
     app: &AppContext,
     args: &RunArgs,
     mut connection: CliGatewayConnection,
-    prompt: String,
-    images: Vec<ChatAttachment>,
+    input: RunInput<'_>,
     mut folder: RunFolder,
     cancel: CancellationToken,
 ) -> anyhow::Result<ExitOutcome> {
+    let RunInput { prompt, images, calls } = input;
     let turn = PromptTurn::new(ElapsedCounter::new(&app.terminal.err));
     let asking = TerminalPromptOptions {
         yes: args.yes,
@@ -263,6 +293,7 @@ async fn run_turn(
             continue;
         }
         match &update.event.kind {
+            EventKind::ToolStarted { call, .. } => drop(calls.insert(call.clone())),
             EventKind::QuestionAsked(question) => {
                 questions.spawn(&question.id, |withdrawal| {
                     let elicitor = asking.elicitor(app, withdrawal);
