@@ -17,7 +17,7 @@ use zero_core::ToolOutcome;
 
 use self::call_batch::{BatchedCall, CallBatch};
 use self::compaction::TranscriptSplit;
-use self::context_meter::ContextMeter;
+use self::context_meter::{ContextMeter, text_tokens};
 use self::loop_guard::{LoopGuard, LoopVerdict};
 pub use self::turn_io::{
     LoopGuardAnswer, RequestContext, TranscriptSummary, TurnAction, TurnConfig, TurnGoal, TurnInput,
@@ -48,6 +48,8 @@ pub struct Turn {
     guard: LoopGuard,
     /// Text of the current reply that was already shown.
     streamed: String,
+    /// Tokens of the current reply so far, roughly; 0 if nothing of it has arrived.
+    received_tokens: u64,
     /// Whether the transcript was compacted for the pending request.
     summed_up: bool,
 }
@@ -91,6 +93,7 @@ impl Turn {
             meter,
             guard,
             streamed: String::new(),
+            received_tokens: 0,
             summed_up: false,
         }
     }
@@ -207,6 +210,7 @@ impl Turn {
     fn ask_model(&mut self, actions: &mut Vec<TurnAction>) {
         self.turns = self.turns.saturating_add(1);
         self.streamed.clear();
+        self.received_tokens = 0;
         self.phase = TurnPhase::AwaitingModel;
         actions.push(TurnAction::AskModel(ModelRequest {
             system: self.context.system.clone(),
@@ -224,6 +228,11 @@ impl Turn {
         if !matches!(self.phase, TurnPhase::AwaitingModel) {
             return;
         }
+        self.received_tokens = self.received_tokens.saturating_add(match &event {
+            ModelEvent::Text(text) | ModelEvent::Thought(text) => text_tokens(text),
+            ModelEvent::ToolUse { name, .. } => text_tokens(name),
+            ModelEvent::Retrying { .. } | ModelEvent::Done(_) => 0,
+        });
         match event {
             ModelEvent::Text(text) if !text.is_empty() => {
                 self.streamed.push_str(&text);
@@ -405,6 +414,7 @@ impl Turn {
         {
             return self.compact(CompactionReason::Overflow, actions);
         }
+        self.count_broken_off(actions);
         self.save_streamed_text(actions);
         let end = match error.kind {
             ModelErrorKind::Refusal => refused_end(error.message),
@@ -525,6 +535,7 @@ impl Turn {
                 self.finish_when_idle(actions);
             }
             TurnPhase::AwaitingModel => {
+                self.count_broken_off(actions);
                 self.save_streamed_text(actions);
                 self.finish(end, actions);
             }
@@ -579,6 +590,17 @@ impl Turn {
     fn add_usage(&mut self, usage: TokenUsage) {
         let usage = TokenUsage { requests: usage.requests.max(1), ..usage };
         self.usage += with_cost(usage, self.config.prices.as_ref());
+    }
+
+    /// Counts a request whose reply broke off. Providers report the usage at the end, and bill what they
+    /// sent until then, so that it is estimated. A request that brought nothing costs nothing.
+    fn count_broken_off(&mut self, actions: &mut Vec<TurnAction>) {
+        let output_tokens = std::mem::take(&mut self.received_tokens);
+        if output_tokens > 0 {
+            let input_tokens = self.context_tokens();
+            self.add_usage(TokenUsage { input_tokens, output_tokens, ..TokenUsage::default() });
+            self.report_usage(actions);
+        }
     }
 
     fn report_usage(&self, actions: &mut Vec<TurnAction>) {
