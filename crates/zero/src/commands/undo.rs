@@ -41,8 +41,6 @@ pub(super) fn run(app: &AppContext, args: &UndoArgs) -> anyhow::Result<ExitOutco
     match undo.revert() {
         Ok(entry) => {
             let out = &app.terminal.out;
-            let next = undo.candidates().ok().and_then(|mut entries| entries.next());
-            let next = next.and_then(Result::ok);
             if args.json {
                 let undone = match &entry.totals {
                     Some(totals) => json!({"id": entry.id, "command": entry.path,
@@ -52,8 +50,8 @@ pub(super) fn run(app: &AppContext, args: &UndoArgs) -> anyhow::Result<ExitOutco
                 out.write_json_line(&json!({"ok": true, "undone": undone}))?;
             } else {
                 out.write(&format!("{}\n", describe_undo(&entry)))?;
-                if let (None, Some(next)) = (args.id, next) {
-                    app.terminal.print_note(&format!("the next is {}", name_entry(&next)));
+                if args.id.is_none() {
+                    undo.print_next();
                 }
             }
             Ok(ExitOutcome::Ok)
@@ -202,12 +200,16 @@ impl UndoOperation<'_> {
     fn newest_entry(&self) -> Result<JournalEntry, ToolError> {
         let counter = ElapsedCounter::new(&self.app.terminal.err);
         counter.start("comparing the recorded changes with their files");
-        let found = self.find_newest();
+        let chosen = self.choose();
         counter.stop();
-        let (newest, mut changes) = found?;
+        let (newest, skipped) = chosen?.ok_or_else(|| self.nothing_to_undo())?;
+        self.print_skipped(&skipped);
         if newest.state != ChangeState::NotApplied {
             return Ok(newest);
         }
+        let mut older = self
+            .candidates()?
+            .filter(|entry| entry.as_ref().is_ok_and(|entry| entry.id < newest.id));
         let now = match newest.action {
             "create" => "the file no longer exists",
             "remove" => "the file exists again",
@@ -217,10 +219,17 @@ impl UndoOperation<'_> {
         let mut message =
             format!("the newest change, {id} ({tool} `{path}`), is no longer in effect: {now}");
         let is_in_effect = |entry: &JournalEntry| entry.state != ChangeState::NotApplied;
-        if let Some(before) = changes.find_map(|entry| entry.ok().filter(is_in_effect)) {
+        if let Some(before) = older.find_map(|entry| entry.ok().filter(is_in_effect)) {
             message += &format!("; to undo the one before it, run `zero undo {}`", before.id);
         }
         Err(ToolError::not_found(ErrorReason::NoChange, message).with_detail("id", id))
+    }
+
+    /// Names the change that the next undo would revert.
+    fn print_next(&self) {
+        if let Ok(Some((next, _))) = self.choose() {
+            self.app.terminal.print_note(&format!("the next is {}", name_entry(&next)));
+        }
     }
 
     /// Says that a command after the newest change was not recorded: the user may mean that one.
@@ -250,37 +259,22 @@ impl UndoOperation<'_> {
         Ok(entries.filter(move |entry| entry.as_ref().map_or(true, is_candidate)))
     }
 
-    /// The newest change, and those before it. Commands that only filled caches are passed over: who
-    /// undoes after "edit, test" means the edit.
-    fn find_newest(
-        &self,
-    ) -> Result<(JournalEntry, impl Iterator<Item = Result<JournalEntry, ToolError>> + '_), ToolError>
-    {
-        let first = self.candidates()?.next().ok_or_else(|| self.nothing_to_undo())??;
-        let mut changes = self.candidates()?;
+    /// The change that an undo takes, and those that it passes over: commands that only filled caches,
+    /// since who undoes after "edit, test" means the edit.
+    fn choose(&self) -> Result<Option<(JournalEntry, Vec<JournalEntry>)>, ToolError> {
         let mut skipped = Vec::new();
-        let mut newest = None;
-        for entry in changes.by_ref() {
+        for entry in self.candidates()? {
             let entry = entry?;
             if self.has_only_by_products(&entry) {
                 skipped.push(entry);
+            } else if skipped.is_empty() || entry.state != ChangeState::NotApplied {
+                return Ok(Some((entry, skipped)));
             } else {
-                newest = Some(entry);
                 break;
             }
         }
-        match newest {
-            Some(newest) if skipped.is_empty() || newest.state != ChangeState::NotApplied => {
-                self.print_skipped(&skipped);
-                Ok((newest, changes))
-            }
-            // What is undone is no surprise then.
-            _ => {
-                let mut changes = self.candidates()?;
-                changes.next();
-                Ok((first, changes))
-            }
-        }
+        // Nothing else can be undone, so that the newest of them is no surprise.
+        Ok(skipped.into_iter().next().map(|newest| (newest, Vec::new())))
     }
 
     fn has_only_by_products(&self, entry: &JournalEntry) -> bool {
