@@ -5,7 +5,9 @@
 
 use std::collections::HashSet;
 
+use jiff::Timestamp;
 use zero_core::{HostLimits, ToolError};
+use zero_runtime::audit::AuditLog;
 use zero_sandbox::journal::{ChangedFile, FileContents, UndoConflictPolicy};
 use zero_sandbox::{ChangeState, Journal, JournalEntry, StateDir, Workspace};
 use zero_tools::diff::file_diff;
@@ -18,6 +20,8 @@ use crate::terminal::{AnswerSource, STRONG, TerminalStream, escape_line};
 const ELSEWHERE_NOTE: &str = "only changes of files in the workspace can be discarded; requests to other machines and changes in other folders remain";
 /// Most files whose change is shown.
 const FILES_SHOWN_MAX: usize = 200;
+/// Days of the audit log in which the calls of a run are.
+const DAYS_MAX: usize = 7;
 /// Most lines of the change of one file.
 const FILE_LINES_MAX: usize = 400;
 
@@ -29,6 +33,7 @@ pub(super) struct DryRun<'a> {
     journal: Journal,
     /// The newest change before the calls.
     first: u64,
+    began: Timestamp,
 }
 
 /// What became of the changes.
@@ -48,7 +53,29 @@ impl<'a> DryRun<'a> {
         let journal = Journal::new(&state, workspace.clone(), bytes_max);
         let first = journal.newest_id()?;
         app.terminal.print_note(ELSEWHERE_NOTE);
-        Ok(Self { app, workspace, state, journal, first })
+        Ok(Self { app, workspace, state, journal, first, began: Timestamp::now() })
+    }
+
+    /// The calls of a session since the begin. They have other ids here than in its ledger.
+    pub(super) fn find_calls(&self, session: Option<&str>) -> HashSet<String> {
+        let audit = AuditLog::new(&self.state);
+        let mut days = audit.days().unwrap_or_default();
+        days.sort_unstable();
+        let mut calls = HashSet::new();
+        // A run may have begun yesterday.
+        for day in days.iter().rev().take(DAYS_MAX) {
+            let Ok(mut log) = audit.open_day(day) else { continue };
+            let read = log.for_each_row(|row| {
+                let is_of_session = session.is_some() && row.session.as_deref() == session;
+                if row.time >= self.began && is_of_session {
+                    calls.insert(row.call);
+                }
+            });
+            if let Err(error) = read {
+                tracing::warn!(%error, "could not read the audit log");
+            }
+        }
+        calls
     }
 
     /// Shows what the calls changed, and keeps it if the user at `answers` says so.

@@ -7,7 +7,7 @@ mod open_questions;
 mod run_printer;
 mod session_choice;
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -90,7 +90,7 @@ pub(super) fn run(app: &AppContext, args: &RunArgs) -> anyhow::Result<ExitOutcom
         true => Some(DryRun::new(app, workspace.clone())?),
         false => None,
     };
-    let mut calls = HashSet::new();
+    let mut session_id = None;
     let ended = runtime.block_on(async {
         let cwd = workspace.cwd().to_owned();
         let connection = tokio::select! {
@@ -107,7 +107,7 @@ pub(super) fn run(app: &AppContext, args: &RunArgs) -> anyhow::Result<ExitOutcom
             app,
             args,
             connection,
-            RunInput { prompt, images, calls: &mut calls },
+            RunInput { prompt, images, session_id: &mut session_id },
             folder,
             cancel,
         )
@@ -122,17 +122,18 @@ pub(super) fn run(app: &AppContext, args: &RunArgs) -> anyhow::Result<ExitOutcom
             true => app.terminal.tty_answer_source(),
             false => app.terminal.answer_source(),
         };
+        let calls = dry_run.find_calls(session_id.as_deref());
         dry_run.finish(&calls, answers)?;
     }
     ended
 }
 
-/// What a run is started with, and the calls that it makes.
+/// What a run is started with.
 struct RunInput<'a> {
     prompt: String,
     images: Vec<ChatAttachment>,
-    /// Filled with the ids of its calls.
-    calls: &'a mut HashSet<String>,
+    /// Set to the id of its session.
+    session_id: &'a mut Option<String>,
 }
 
 /// Turns an `invalid_request` refusal of the gateway into a usage error with the same message.
@@ -164,7 +165,7 @@ async fn run_turn(
     mut folder: RunFolder,
     cancel: CancellationToken,
 ) -> anyhow::Result<ExitOutcome> {
-    let RunInput { prompt, images, calls } = input;
+    let RunInput { prompt, images, session_id } = input;
     let turn = PromptTurn::new(ElapsedCounter::new(&app.terminal.err));
     let asking = TerminalPromptOptions {
         yes: args.yes,
@@ -186,6 +187,7 @@ async fn run_turn(
         connection.close().await;
         anyhow::bail!(NO_MODEL_HELP);
     }
+    *session_id = Some(session.session_id.clone());
     let client = connection.client.clone();
     let run_id = format!("run_{:032x}", fastrand::u128(..));
     let mut send = ChatSendParams {
@@ -293,7 +295,6 @@ async fn run_turn(
             continue;
         }
         match &update.event.kind {
-            EventKind::ToolStarted { call, .. } => drop(calls.insert(call.clone())),
             EventKind::QuestionAsked(question) => {
                 questions.spawn(&question.id, |withdrawal| {
                     let elicitor = asking.elicitor(app, withdrawal);

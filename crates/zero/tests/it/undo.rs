@@ -85,7 +85,10 @@ fn undo_after_edit_and_test_reverts_the_edit() {
     );
     // Nothing else is left.
     let seen = zero.run(&["undo"]);
-    assert!(seen.contains("undid change 2") && !zero.folder().join(".pytest_cache").exists(), "{seen}");
+    assert!(
+        seen.contains("undid change 2") && !zero.folder().join(".pytest_cache").exists(),
+        "{seen}"
+    );
 }
 
 #[test]
@@ -155,7 +158,7 @@ fn dry_run_of_prompt_discards_changes_of_all_its_calls() {
         say Done.";
     let seen = zero.run(&["run", "--yes", "--dry-run", script]);
     assert!(seen.starts_with("exit 0"), "{seen}");
-    for part in ["Done.", "-one", "+new", "removed a.txt", "the changes were discarded"] {
+    for part in ["Done.", "-two", "+new", "removed a.txt", "the changes were discarded"] {
         assert!(seen.contains(part), "{part}: {seen}");
     }
     assert_eq!(read(&zero, "a.txt").as_deref(), Some("one\n"));
@@ -173,7 +176,10 @@ fn critical_removal_beyond_quota_is_asked_about_as_final() {
     let input = json!({"command": "rm -rf big"}).to_string();
     let seen = zero.run(&["tools", "call", "Bash", &input]);
     assert!(seen.starts_with("exit 3"), "{seen}");
-    assert!(seen.contains("its changes cannot be undone: it removes more than the 50 KB"), "{seen}");
+    assert!(
+        seen.contains("its changes cannot be undone: it removes more than the 50 KB"),
+        "{seen}"
+    );
     let seen = zero.run(&["tools", "call", "Bash", &input, "--yes"]);
     assert!(seen.contains("can be undone only now, with `zero undo 1`"), "{seen}");
     zero.stdout(&["undo"]);
