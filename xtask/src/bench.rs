@@ -21,6 +21,7 @@ mod search_tree;
 mod secrets;
 mod stopwatch;
 mod store;
+mod undo;
 
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
@@ -44,7 +45,7 @@ struct BenchSuite {
 }
 
 /// All suites, in this order.
-const PARTS: [BenchSuite; 9] = [
+const PARTS: [BenchSuite; 10] = [
     BenchSuite {
         name: "files",
         measure: measurements::measure,
@@ -65,6 +66,11 @@ const PARTS: [BenchSuite; 9] = [
         name: "sandbox",
         measure: sandbox::measure,
         examples: &[("zero-sandbox", &["spawn_cost"])],
+    },
+    BenchSuite {
+        name: "undo",
+        measure: undo::measure,
+        examples: &[("zero-sandbox", &["undo_cost"])],
     },
     BenchSuite {
         name: "mcp",

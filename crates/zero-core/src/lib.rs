@@ -33,6 +33,7 @@ pub mod tool_name;
 pub mod tool_outcome;
 pub mod tool_result;
 pub mod tool_spec;
+pub mod usage_dimension;
 
 pub use budget::Budget;
 pub use call_progress::CallProgress;
@@ -62,3 +63,4 @@ pub use tool_name::{CLIENT_TERMINAL, CLIENT_TOOL_SOURCE, ToolName};
 pub use tool_outcome::ToolOutcome;
 pub use tool_result::{FileDiff, FileLocation, ResultDisplay, ToolResult, ToolResultPart};
 pub use tool_spec::{RiskLevel, TimeoutClass, ToolCategory, ToolKind, ToolSpec};
+pub use usage_dimension::UsageDimension;

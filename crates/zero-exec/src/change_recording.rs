@@ -3,13 +3,14 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use zero_core::ByteSize;
 use zero_core::text_shortening::one_line;
+use zero_core::{ByteSize, ErrorReason, ErrorType, ToolError};
 use zero_policy::WriteScope;
 use zero_sandbox::command_capture::{CommandCapture, JOB_LOSS};
 use zero_sandbox::journal::SetOrigin;
 use zero_sandbox::{Journal, StateDir, Workspace};
 
+use crate::command_settings::UndoSettings;
 use crate::launcher::{CommandLauncher, LaunchAccess, PreparedLaunch};
 
 /// Most characters of a command that are kept for the list of changes.
@@ -35,14 +36,14 @@ impl PreparedLaunch {
         launcher: &CommandLauncher,
         workspace: &Workspace,
         program: &RecordedProgram<'_>,
-    ) {
+    ) -> Result<(), ToolError> {
         let undo = launcher.host.settings.undo;
         if !self.may_change(launcher) {
-            return;
+            return Ok(());
         }
         if self.facts.is_outside {
             self.capture = Some(CommandCapture::unrecorded(OUTSIDE_LOSS));
-            return;
+            return refuse_if_required(undo, OUTSIDE_LOSS);
         }
         let state = StateDir::new(PathBuf::clone(&launcher.host.state));
         let journal = Journal::new(&state, workspace.clone(), ByteSize::bytes(0));
@@ -59,15 +60,21 @@ impl PreparedLaunch {
                 self.order.capture = Some(Arc::new(channel));
                 self.capture = Some(capture);
             }
-            Err(error) => tracing::warn!(%error, "the changes of a command are not recorded"),
+            Err(error) => {
+                tracing::warn!(%error, "the changes of a command are not recorded");
+                return refuse_if_required(undo, &error.to_string());
+            }
         }
+        Ok(())
     }
 
     /// Says in the notes of a job that its changes are not recorded.
-    pub fn note_unrecorded_job(&mut self, launcher: &CommandLauncher) {
-        if self.may_change(launcher) {
-            self.capture = Some(CommandCapture::unrecorded(JOB_LOSS));
+    pub fn note_unrecorded_job(&mut self, launcher: &CommandLauncher) -> Result<(), ToolError> {
+        if !self.may_change(launcher) {
+            return Ok(());
         }
+        self.capture = Some(CommandCapture::unrecorded(JOB_LOSS));
+        refuse_if_required(launcher.host.settings.undo, JOB_LOSS)
     }
 
     /// Whether the program may change something that is recorded.
@@ -76,4 +83,15 @@ impl PreparedLaunch {
             || launcher.judged.writes == WriteScope::Nothing;
         launcher.host.settings.undo.commands && (self.facts.is_outside || !cannot_change)
     }
+}
+
+/// Fails in a dry run, whose changes must be recorded.
+fn refuse_if_required(undo: UndoSettings, why: &str) -> Result<(), ToolError> {
+    if !undo.is_required {
+        return Ok(());
+    }
+    let message = format!(
+        "it was not run: in a dry run, all changes must be recorded, and those of this command cannot: {why}"
+    );
+    Err(ToolError::new(ErrorType::PermissionDenied, ErrorReason::Denied, message))
 }

@@ -100,6 +100,8 @@ pub struct CommandNetwork {
 pub struct UndoSettings {
     /// Whether the changes of commands are recorded.
     pub commands: bool,
+    /// Whether a program runs only if its changes can be recorded.
+    pub is_required: bool,
     /// How much is kept in each workspace.
     pub limits: SetLimits,
 }
@@ -108,6 +110,6 @@ impl Default for UndoSettings {
     fn default() -> Self {
         let (bytes_max, days) = (ByteSize::megabytes(2_000), 30);
         let age_max = Some(Duration::from_secs(days * 24 * 60 * 60));
-        Self { commands: false, limits: SetLimits { bytes_max, age_max } }
+        Self { commands: false, is_required: false, limits: SetLimits { bytes_max, age_max } }
     }
 }

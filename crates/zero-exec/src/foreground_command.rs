@@ -78,7 +78,7 @@ impl CallCommands {
         let mut ready = self.prepare(request)?;
         let command = self.mask_command(&request.execution.to_string());
         let program = RecordedProgram { tool: self.tool.as_str(), command: &command };
-        ready.record_changes(&self.launcher, &self.workspace, &program);
+        ready.record_changes(&self.launcher, &self.workspace, &program)?;
         let mut running = ready.spawn(None)?;
         let mut missing = std::mem::take(&mut running.confinement.missing);
         if request.execution.outside_sandbox {
@@ -157,7 +157,7 @@ impl CallCommands {
         }
         let slot = session.jobs.reserve()?;
         let mut ready = self.prepare(request)?;
-        ready.note_unrecorded_job(&self.launcher);
+        ready.note_unrecorded_job(&self.launcher)?;
         let mut running = ready.spawn(timeout)?;
         let missing = std::mem::take(&mut running.confinement.missing);
         let spill = self.new_spill_file();

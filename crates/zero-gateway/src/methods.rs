@@ -4,6 +4,7 @@ mod approvals;
 mod chat;
 mod sessions;
 mod tools;
+mod usage;
 mod zero_sessions;
 
 use std::pin::Pin;
@@ -107,6 +108,7 @@ declare_methods! {
     zero_wire::zero_sessions::ZeroQuestionsResolve => Now approvals::answer_question,
     zero_wire::zero_sessions::ZeroGrantsList => Now approvals::list_grants,
     zero_wire::zero_sessions::ZeroGrantsRevoke => Now approvals::revoke_grants,
+    zero_wire::usage::ZeroUsage => InTurn usage::report,
     zero_wire::tools::ToolsAttach => Now tools::attach,
     zero_wire::tools::ToolsOffer => Now tools::offer,
     zero_wire::tools::ToolsProgress => Now tools::progress,

@@ -37,6 +37,7 @@ use crate::redaction;
 use crate::secret_guard::mask_decision;
 use crate::tool::AnyPlan;
 use crate::tool_host::ToolHost;
+use crate::undo_outlook;
 
 /// How a command could run outside the sandbox if nobody can be asked.
 const OUTSIDE_ADVICE: &str =
@@ -174,6 +175,8 @@ impl ToolHost {
         let decision = self.secrets.tighten(decision, asked.carried);
         let outside = find_outside_command(asked.effects);
         let decision = if outside.is_some() { tighten_outside(decision) } else { decision };
+        let undo = self.commands.settings.undo;
+        let decision = undo_outlook::tighten(decision, undo, &self.workspace).await;
         let (decision, hidden_secrets) =
             self.secrets.hide_files(decision, &*self.policy, &granted).await;
         // What the user is shown has no value of a file that is changed, either.

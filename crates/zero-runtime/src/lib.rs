@@ -57,6 +57,7 @@ pub mod tool;
 pub mod tool_backend;
 pub mod tool_host;
 mod tool_notes;
+mod undo_outlook;
 mod user_wait;
 pub mod web;
 

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use zero_core::{ExtraRootCertificates, HostLimits, SessionId, ToolError, ToolName};
+use zero_exec::jobs::JobRegistry;
 use zero_exec::services::{ServiceHost, ServiceLauncher};
 use zero_exec::{
     CommandLauncher, CommandSettings, HostCommands, ResolverConfig, SandboxProbeReport,
@@ -273,7 +274,14 @@ impl ToolHost {
     /// Recovers, once, the changes that a killed process left incomplete in this workspace.
     pub(crate) fn recover(&self) {
         self.recovered.get_or_init(|| {
-            if let Err(error) = self.journal.recover() {
+            // A job may be working in a folder that the undo moves. If that cannot be found out, one
+            // may be.
+            let is_busy = || {
+                let jobs = JobRegistry::open(&self.state);
+                let found = jobs.find_running_beside(self.workspace.roots());
+                !matches!(found, Ok(None))
+            };
+            if let Err(error) = self.journal.recover_beside(&is_busy) {
                 // A failure is no reason to stop.
                 tracing::warn!(%error, "cannot recover the journal");
             }

@@ -9,6 +9,7 @@
 //! ([`ExternalWriter`]). The steps are the same except for the write: the journal reads what the
 //! program wrote and records it as it is.
 
+mod change_contents;
 mod change_record;
 mod change_recorder;
 mod change_restore;
@@ -16,6 +17,7 @@ mod change_set;
 mod command_changes;
 mod content_digest;
 mod file_copy;
+mod git_index;
 pub mod journal_expiry;
 mod journal_rewind;
 mod journal_store;
@@ -45,6 +47,7 @@ use crate::resolved_path::ResolvedPath;
 use crate::state_dir::StateDir;
 use crate::workspace::Workspace;
 
+pub use self::change_contents::{ChangedFile, FileContents};
 pub use self::change_recorder::{ChangeRecorder, SetLimits};
 pub use self::change_restore::ChangeConflict;
 pub use self::change_set::{SetOrigin, SetSummary};
@@ -362,7 +365,16 @@ impl Journal {
 
     /// All recorded changes, newest first.
     pub fn list(&self) -> Result<Vec<JournalEntry>, ToolError> {
-        self.all_ids()?.into_iter().rev().map(|id| self.entry(id)).collect()
+        self.list_newest(usize::MAX).map(|(entries, _)| entries)
+    }
+
+    /// The newest recorded changes, newest first, and how many older ones there are. Each is compared
+    /// with its files.
+    pub fn list_newest(&self, most: usize) -> Result<(Vec<JournalEntry>, usize), ToolError> {
+        let ids = self.all_ids()?;
+        let older = ids.len().saturating_sub(most);
+        let newest = ids.into_iter().skip(older).rev();
+        Ok((newest.map(|id| self.entry(id)).collect::<Result<_, _>>()?, older))
     }
 
     /// Returns one recorded change.
@@ -399,7 +411,13 @@ impl Journal {
     /// Cleans up after processes that died in the middle of a change: removes temporary files, and
     /// drops changes that did not happen. Returns the number of changes that were cleaned up.
     pub fn recover(&self) -> Result<usize, ToolError> {
-        let sets = self.recover_sets();
+        self.recover_beside(&|| false)
+    }
+
+    /// Like [`Self::recover`], but an undo that was interrupted is left for later if `is_busy` says
+    /// that somebody may be working in what it moves.
+    pub fn recover_beside(&self, is_busy: &dyn Fn() -> bool) -> Result<usize, ToolError> {
+        let sets = self.recover_sets(is_busy);
         let mut settled = 0;
         for id in self.store.pending_ids()? {
             let Ok(record) = self.store.read_record(id) else {

@@ -155,7 +155,7 @@ impl Workspace {
     }
 
     /// Canonical paths of all folders.
-    pub fn roots(&self) -> impl Iterator<Item = &Path> {
+    pub fn roots(&self) -> impl Iterator<Item = &Path> + Clone {
         self.roots.iter().map(|root| root.path.as_path())
     }
 

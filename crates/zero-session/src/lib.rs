@@ -28,6 +28,7 @@ pub mod sqlite_store;
 pub mod store;
 pub mod system_prompt;
 pub mod turn;
+pub mod usage_report;
 mod word_split;
 
 pub use zero_core::{event, session_key as key};

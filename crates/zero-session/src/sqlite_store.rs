@@ -46,7 +46,7 @@ use crate::event::{Event, RunOutcome, TokenUsage};
 use crate::key::SessionAddress;
 use crate::message::ModelMessage;
 use crate::open_question::OpenQuestion;
-use crate::run_usage::{self, RunUsage, RunUsageQuery};
+use crate::run_usage::{self, RunUsage, RunUsageQuery, UsageTotal};
 use crate::store::{
     BeginRunOutcome, ClaimEpoch, ClaimOutcome, ForkPoint, GrantRecord, IdleSession,
     IdleSessionQuery, LedgerReadLimit, NewEvent, NewFork, NewRun, NewSession, OwnerUsage,
@@ -550,6 +550,15 @@ impl Store for SqliteStore {
 
     fn run_usages(&self, query: RunUsageQuery) -> BoxFuture<'_, Result<Vec<RunUsage>, StoreError>> {
         Box::pin(self.readers.read("read the usage", move |db| run_usages::list(db, &query)))
+    }
+
+    fn usage_total(
+        &self,
+        query: RunUsageQuery,
+        except: Option<RunId>,
+    ) -> BoxFuture<'_, Result<UsageTotal, StoreError>> {
+        let sum = move |db: &Connection| run_usages::sum(db, &query, except.as_ref());
+        Box::pin(self.readers.read("sum the usage", sum))
     }
 
     fn rewind_points(

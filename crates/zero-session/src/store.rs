@@ -259,27 +259,13 @@ pub trait Store: Send + Sync {
     /// from the ledger in the same transactions, and stays when a session is deleted.
     fn run_usages(&self, query: RunUsageQuery) -> BoxFuture<'_, Result<Vec<RunUsage>, StoreError>>;
 
-    /// What all selected runs have used together, except one of them.
+    /// What all selected runs have used together, except one of them. Budgets need it before each
+    /// request to a model, so that it must not take longer with each run of the day.
     fn usage_total(
         &self,
-        mut query: RunUsageQuery,
+        query: RunUsageQuery,
         except: Option<RunId>,
-    ) -> BoxFuture<'_, Result<UsageTotal, StoreError>> {
-        Box::pin(async move {
-            let mut total = UsageTotal::default();
-            loop {
-                let page = self.run_usages(query.clone()).await?;
-                let others = page.iter().filter(|usage| except.as_ref() != Some(&usage.run));
-                others.for_each(|usage| total.add(usage));
-                match page.last() {
-                    Some(last) if page.len() == RunUsageQuery::PAGE_MAX => {
-                        query.after = Some((last.started_ms, last.run.clone()));
-                    }
-                    _ => return Ok(total),
-                }
-            }
-        })
-    }
+    ) -> BoxFuture<'_, Result<UsageTotal, StoreError>>;
 
     /// The points before which a session can be rewound, oldest first: its prompts and its rewinds.
     fn rewind_points(

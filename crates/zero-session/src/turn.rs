@@ -19,7 +19,7 @@ use zero_core::text_shortening::one_line;
 
 use self::call_batch::{BatchedCall, CallBatch};
 use self::compaction::TranscriptSplit;
-use self::context_meter::ContextMeter;
+use self::context_meter::{ContextMeter, text_tokens};
 use self::loop_guard::{LoopGuard, LoopVerdict};
 pub use self::turn_io::{
     LoopGuardAnswer, RequestContext, ResumePoint, ResumedCall, ResumedWait, TranscriptSummary,
@@ -58,6 +58,8 @@ pub struct Turn {
     guard: LoopGuard,
     /// Text of the current reply that was already shown.
     streamed: String,
+    /// Tokens of the current reply so far, roughly; 0 if nothing of it has arrived.
+    received_tokens: u64,
     /// Whether the transcript was compacted for the pending request.
     summed_up: bool,
     /// Answers that did not fit the schema.
@@ -105,6 +107,7 @@ impl Turn {
             meter,
             guard,
             streamed: String::new(),
+            received_tokens: 0,
             summed_up: false,
             misfits: 0,
         }
@@ -279,6 +282,7 @@ impl Turn {
     fn ask_model(&mut self, actions: &mut Vec<TurnAction>) {
         self.turns = self.turns.saturating_add(1);
         self.streamed.clear();
+        self.received_tokens = 0;
         self.phase = TurnPhase::AwaitingModel;
         let output_schema = self.config.output_schema.clone();
         let form = output_schema.as_ref().map(OutputSchema::instruction).unwrap_or_default();
@@ -299,6 +303,11 @@ impl Turn {
         if !matches!(self.phase, TurnPhase::AwaitingModel) {
             return;
         }
+        self.received_tokens = self.received_tokens.saturating_add(match &event {
+            ModelEvent::Text(text) | ModelEvent::Thought(text) => text_tokens(text),
+            ModelEvent::ToolUse { name, .. } => text_tokens(name),
+            ModelEvent::Retrying { .. } | ModelEvent::Done(_) => 0,
+        });
         match event {
             ModelEvent::Text(text) if !text.is_empty() => {
                 self.streamed.push_str(&text);
@@ -522,6 +531,7 @@ impl Turn {
         {
             return self.compact(CompactionReason::Overflow, "", actions);
         }
+        self.count_broken_off(actions);
         self.save_streamed_text(actions);
         let end = match error.kind {
             ModelErrorKind::Refusal => refused_end(error.message),
@@ -649,6 +659,7 @@ impl Turn {
                 self.finish_when_idle(actions);
             }
             TurnPhase::AwaitingModel => {
+                self.count_broken_off(actions);
                 self.save_streamed_text(actions);
                 self.finish(end, actions);
             }
@@ -704,6 +715,17 @@ impl Turn {
     fn add_usage(&mut self, usage: TokenUsage) {
         let usage = TokenUsage { requests: usage.requests.max(1), ..usage };
         self.usage += with_cost(usage, self.config.prices.as_ref());
+    }
+
+    /// Counts a request whose reply broke off. Providers report the usage at the end, and bill what they
+    /// sent until then, so that it is estimated. A request that brought nothing costs nothing.
+    fn count_broken_off(&mut self, actions: &mut Vec<TurnAction>) {
+        let output_tokens = std::mem::take(&mut self.received_tokens);
+        if output_tokens > 0 {
+            let input_tokens = self.context_tokens();
+            self.add_usage(TokenUsage { input_tokens, output_tokens, ..TokenUsage::default() });
+            self.report_usage(actions);
+        }
     }
 
     fn report_usage(&self, actions: &mut Vec<TurnAction>) {

@@ -30,6 +30,7 @@ pub mod pipe;
 pub mod schema;
 pub mod sessions;
 pub mod tools;
+pub mod usage;
 pub mod zero_sessions;
 
 pub use close::CloseReason;

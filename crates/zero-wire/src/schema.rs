@@ -9,7 +9,7 @@ use crate::error::ErrorPayload;
 use crate::frame::GatewayFrame;
 use crate::handshake::{ConnectChallenge, PROTOCOL, PROTOCOL_MIN};
 use crate::method::MethodInfo;
-use crate::{approvals, chat, events, handshake, sessions, tools, zero_sessions};
+use crate::{approvals, chat, events, handshake, sessions, tools, usage, zero_sessions};
 
 /// Returns every method: first `connect`, then those of OpenClaw, then zero's own.
 pub fn methods() -> impl Iterator<Item = &'static MethodInfo> {
@@ -19,6 +19,7 @@ pub fn methods() -> impl Iterator<Item = &'static MethodInfo> {
         sessions::METHODS,
         approvals::METHODS,
         zero_sessions::METHODS,
+        usage::METHODS,
         tools::METHODS,
     ];
     tables.into_iter().flatten()

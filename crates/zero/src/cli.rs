@@ -367,6 +367,10 @@ pub struct ToolsCallArgs {
     /// Permission mode: ask, accept-edits, plan or auto [default: from settings, or ask]
     #[arg(long, value_name = "MODE")]
     pub mode: Option<PermissionMode>,
+    /// Show what the call changed in the workspace, then ask whether to keep it; without a terminal,
+    /// discard it. What it did elsewhere remains
+    #[arg(long, conflicts_with = "json")]
+    pub dry_run: bool,
     /// Print the result as one line of JSON
     #[arg(long)]
     pub json: bool,
@@ -497,6 +501,9 @@ pub struct UndoArgs {
     /// List the recorded changes, newest first
     #[arg(long)]
     pub list: bool,
+    /// List all of them, not only the newest 50
+    #[arg(long, requires = "list")]
+    pub all: bool,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

@@ -9,6 +9,7 @@ mod completions;
 mod config;
 mod conformance;
 mod doctor;
+mod dry_run;
 mod gateway;
 mod jobs;
 mod login;

@@ -28,6 +28,8 @@ pub(crate) struct EnvironmentConfig {
     environment: Vec<(String, String)>,
     /// Secret files named on the command line, in addition to those in settings.
     secret_files: Vec<PathBuf>,
+    /// Whether everything that commands change must be recorded, because it may be discarded.
+    is_dry_run: bool,
     /// Log filter in the syntax of `tracing`; without it, nothing is logged.
     pub(crate) log: Option<String>,
     /// Properties of the standard streams.
@@ -77,6 +79,7 @@ impl EnvironmentConfig {
                 })
                 .collect(),
             secret_files: Vec::new(),
+            is_dry_run: false,
             log: set("ZERO_LOG").map(|filter| filter.to_string_lossy().into_owned()),
             streams: StandardStreams {
                 stdin_is_terminal: io::stdin().is_terminal(),
@@ -154,7 +157,18 @@ impl EnvironmentConfig {
         &self.secret_files
     }
 
-    /// Adds secret files.
+    /// Records everything that commands change.
+    pub(crate) fn for_dry_run(mut self) -> Self {
+        self.is_dry_run = true;
+        self
+    }
+
+    /// Whether everything that commands change must be recorded.
+    pub(crate) fn is_dry_run(&self) -> bool {
+        self.is_dry_run
+    }
+
+    /// Adds secret files that the command line names.
     pub(crate) fn with_secret_files(mut self, files: impl IntoIterator<Item = PathBuf>) -> Self {
         self.secret_files.extend(files);
         self

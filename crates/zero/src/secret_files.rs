@@ -6,6 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
+use zero_exec::TimeoutAction;
 use zero_runtime::CommandSettings;
 use zero_sandbox::{FileType, path_survey};
 use zero_settings::models::SecretSetting;
@@ -26,6 +27,11 @@ impl AppContext {
         };
         let files: Vec<PathBuf> = files.into_iter().filter_map(resolve).collect();
         Self { config: self.config.clone().with_secret_files(files), ..self.clone() }
+    }
+
+    /// Records everything that commands change, so that it can be discarded.
+    pub(crate) fn for_dry_run(&self) -> Self {
+        Self { config: self.config.clone().for_dry_run(), ..self.clone() }
     }
 
     /// All secret files, with symlinks and their targets: those from the command line, those named
@@ -62,6 +68,12 @@ impl AppContext {
             root,
         );
         commands.masked.extend(self.secret_files(settings));
+        if self.config.is_dry_run() {
+            commands.undo.commands = true;
+            commands.undo.is_required = true;
+            // A job would go on after the changes were discarded.
+            commands.on_timeout = TimeoutAction::Kill;
+        }
         commands
     }
 }

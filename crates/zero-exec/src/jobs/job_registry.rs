@@ -5,6 +5,7 @@
 //! is gone. Whoever wants to change a running job asks its holder ([`super::job_server`]).
 
 use std::io::{self, Read as _, Write as _};
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use zero_sandbox::folder_lease::FolderLease;
 use zero_sandbox::{StateDir, private_socket};
 
 use super::held_job::HeldJob;
-use super::job::Job;
+use super::job::{Job, JobStatus};
 use super::job_protocol::{self, JobAction, JobRequest, JobResponse};
 use super::job_record::{JobOutput, JobRecord};
 use super::job_server::{HOLDERS, JobServer, SOCKET};
@@ -91,6 +92,19 @@ impl JobRegistry {
     pub fn open_job(self: &Arc<Self>, record: JobRecord) -> Arc<Job> {
         let held = HeldJob::open(Arc::clone(self), &record);
         Arc::new(Job::from_record(record, held))
+    }
+
+    /// A job that runs in one of these folders, in a folder of them, or in one above.
+    pub fn find_running_beside<'a>(
+        self: &Arc<Self>,
+        folders: impl Iterator<Item = &'a Path> + Clone,
+    ) -> io::Result<Option<JobRecord>> {
+        let is_beside = |record: &JobRecord| {
+            let folder = Path::new(&record.owner.workspace);
+            folders.clone().any(|root| is_nested(root, folder))
+        };
+        let mut beside = self.list()?.into_iter().filter(is_beside);
+        Ok(beside.find(|job| self.open_job(job.clone()).status() == JobStatus::Running))
     }
 
     /// Kills the jobs of a session that is over, whichever process holds them, and waits for their
@@ -278,6 +292,11 @@ fn parse_number(id: &str) -> Option<u64> {
     digits.parse().ok().filter(|_| is_canonical)
 }
 
+/// Whether one of two folders contains the other.
+fn is_nested(a: &Path, b: &Path) -> bool {
+    a.starts_with(b) || b.starts_with(a)
+}
+
 #[cfg(test)]
 mod tests {
     use jiff::Timestamp;
@@ -320,6 +339,13 @@ mod tests {
         for id in ["job_0", "job_01", "job_", "job_x", "../job_1", "lock"] {
             assert!(registry.find(id).is_none(), "{id}");
         }
+    }
+
+    #[test]
+    fn folder_is_beside_itself_and_those_above_and_below() {
+        let nested = |a: &str, b: &str| is_nested(Path::new(a), Path::new(b));
+        assert!(nested("/w", "/w") && nested("/w/a", "/w") && nested("/w", "/w/a"));
+        assert!(!nested("/w", "/work") && !nested("/w/a", "/w/b"));
     }
 
     #[test]

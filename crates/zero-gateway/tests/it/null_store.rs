@@ -14,7 +14,7 @@ use zero_session::event_bus::{DeliverySender, EventBus, Subscription};
 use zero_session::key::SessionAddress;
 use zero_session::message::ModelMessage;
 use zero_session::model::catalog::ModelCatalog;
-use zero_session::run_usage::{RunUsage, RunUsageQuery};
+use zero_session::run_usage::{RunUsage, RunUsageQuery, UsageTotal};
 use zero_session::sessions::{SessionLimits, SessionManager, SessionManagerConfig};
 use zero_session::store::{
     BeginRunOutcome, ClaimEpoch, ClaimOutcome, ForkPoint, GrantRecord, IdleSession,
@@ -236,6 +236,10 @@ impl Store for NullServices {
 
     fn run_usages(&self, _: RunUsageQuery) -> StoreFuture<'_, Vec<RunUsage>> {
         ready_future(Ok(Vec::new()))
+    }
+
+    fn usage_total(&self, _: RunUsageQuery, _: Option<RunId>) -> StoreFuture<'_, UsageTotal> {
+        ready_future(Ok(UsageTotal::default()))
     }
 
     fn grants(&self, _: &SessionId) -> StoreFuture<'_, Vec<GrantRecord>> {

@@ -10,6 +10,7 @@ use zero_wire::method::TokenScope;
 use zero_wire::sessions::{
     SessionsDelete, SessionsGet, SessionsList, SessionsPatch, SessionsReset, SessionsResolve,
 };
+use zero_wire::usage::ZeroUsage;
 use zero_wire::zero_sessions::{
     CAP_EVENTS, SessionEvent, ZeroSessionsEvents, ZeroSessionsFork, ZeroSessionsList,
     ZeroSessionsOpen, ZeroSessionsPrompts, ZeroSessionsRewind, ZeroSessionsSet, ZeroSessionsShow,
@@ -227,6 +228,28 @@ async fn message_texts(client: &TestClient, key: &str) -> Vec<String> {
             blocks.iter().filter_map(|block| block["text"].as_str()).collect()
         })
         .collect()
+}
+
+#[tokio::test]
+async fn usage_is_that_of_visible_owners() {
+    let fixture = TestGateway::start(&["One", "Two"]).await;
+    let admin = fixture.connect("root", &[TokenScope::Admin], &[]).await;
+    for (name, run) in [("ann", "run-1"), ("bob", "run-2")] {
+        let mut client = fixture.connect(name, &[TokenScope::Write], &[]).await;
+        client.request::<ChatSend>(send_params(run)).await;
+        client.collect_until_end().await;
+        let own = client.request::<ZeroUsage>(json!({"by": "owner"})).await;
+        let names: Vec<&str> = own.rows.iter().map(|row| row.name.as_str()).collect();
+        assert_eq!((names, own.total.runs), (vec![name], 1));
+        let shown = client.request::<ZeroSessionsShow>(json!({"sessionKey": "main"})).await;
+        assert_eq!(own.total.usage.output_tokens, shown.usage.output_tokens);
+    }
+    let all = admin.request::<ZeroUsage>(json!({"by": "owner"})).await;
+    assert_eq!((all.rows.len(), all.total.runs, all.omitted), (2, 2, 0));
+    let later = admin.request::<ZeroUsage>(json!({"sinceMs": i64::MAX})).await;
+    assert_eq!((later.rows.len(), later.total.runs), (0, 0));
+    let refused = admin.expect_refusal::<ZeroUsage>(json!({"by": "month"})).await;
+    assert!(refused.contains("month"), "{refused}");
 }
 
 #[tokio::test]

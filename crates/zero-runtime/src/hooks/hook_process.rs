@@ -167,7 +167,7 @@ impl HookLaunch {
         let mut ready = launcher.prepare(&self.workspace, &execution, StreamMode::Pipes)?;
         let command = execution.to_string();
         let program = RecordedProgram { tool: "hook", command: &command };
-        ready.record_changes(&launcher, &self.workspace, &program);
+        ready.record_changes(&launcher, &self.workspace, &program)?;
         let running = ready.spawn_single()?;
         let watching = MonitorOptions {
             collector: OutputCollector {

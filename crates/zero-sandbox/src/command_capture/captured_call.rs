@@ -21,6 +21,10 @@ pub(super) struct CallRecorder {
     pub(super) recorder: ChangeRecorder,
     /// The root of the sandbox, which all processes of the command share.
     root: Option<OwnedFd>,
+    /// Whether the command has put nothing but new files and folders into the folders that it made:
+    /// no link, and nothing that was elsewhere before. A path in them that has no `..` is then what
+    /// it seems, and new, so that nothing has to be looked up. Package managers make thousands.
+    has_plain_folders: bool,
 }
 
 /// A name in a folder, both as the command sees them.
@@ -39,7 +43,7 @@ impl SeenPath {
 
 impl CallRecorder {
     pub(super) fn new(recorder: ChangeRecorder) -> Self {
-        Self { recorder, root: None }
+        Self { recorder, root: None, has_plain_folders: true }
     }
 
     /// Records everything that a call is about to change.
@@ -68,8 +72,8 @@ impl CallRecorder {
             }
             libc::SYS_renameat => self.record_rename(call, (a, b), (c, d), 0),
             libc::SYS_renameat2 => self.record_rename(call, (a, b), (c, d), e),
-            libc::SYS_linkat => self.record_name(call, (c, d)),
-            libc::SYS_symlinkat => self.record_name(call, (b, c)),
+            libc::SYS_linkat => self.record_link(call, (c, d)),
+            libc::SYS_symlinkat => self.record_link(call, (b, c)),
             libc::SYS_mkdirat | libc::SYS_mknodat => self.record_name(call, (a, b)),
             libc::SYS_fchmodat | libc::SYS_fchmodat2 => self.record_mode(call, (a, b)),
             libc::SYS_fchmod => {
@@ -93,7 +97,7 @@ impl CallRecorder {
             #[cfg(target_arch = "x86_64")]
             libc::SYS_rename => self.record_rename(call, (here, a), (here, b), 0),
             #[cfg(target_arch = "x86_64")]
-            libc::SYS_link | libc::SYS_symlink => self.record_name(call, (here, b)),
+            libc::SYS_link | libc::SYS_symlink => self.record_link(call, (here, b)),
             #[cfg(target_arch = "x86_64")]
             libc::SYS_mkdir | libc::SYS_mknod => self.record_name(call, (here, a)),
             #[cfg(target_arch = "x86_64")]
@@ -110,6 +114,9 @@ impl CallRecorder {
             return Some(());
         }
         let mut path = self.absolute_path(call, at)?;
+        if self.is_surely_new(&path) {
+            return Some(());
+        }
         let is_exclusive = has(libc::O_CREAT) && has(libc::O_EXCL);
         for _ in 0..LINKS_MAX {
             let Some(seen) = self.see(&path)? else { return Some(()) };
@@ -168,6 +175,9 @@ impl CallRecorder {
         is_folder: bool,
     ) -> Option<()> {
         let path = self.absolute_path(call, at)?;
+        if self.is_surely_new(&path) {
+            return Some(());
+        }
         if let Some(seen) = self.see(&path)?.filter(|seen| self.recorder.covers(&seen.path)) {
             if is_folder {
                 self.recorder.record_removal(&seen.path);
@@ -186,9 +196,15 @@ impl CallRecorder {
         flags: u64,
     ) -> Option<()> {
         let (from, to) = (self.absolute_path(call, from)?, self.absolute_path(call, to)?);
+        if self.is_surely_new(&from) && self.is_surely_new(&to) {
+            return Some(());
+        }
         let seen = [self.see(&from)?, self.see(&to)?];
         // A rename that fails because a path is missing changes nothing.
         let [Some(from), Some(to)] = seen else { return Some(()) };
+        // What the command made is plain wherever it moves.
+        let is_made_here = self.recorder.is_new(&from.path) && flags & RENAME_EXCHANGE == 0;
+        self.has_plain_folders &= is_made_here;
         if self.recorder.covers(&from.path) {
             self.recorder.record_tree(&from.path);
         }
@@ -202,8 +218,17 @@ impl CallRecorder {
         Some(())
     }
 
+    /// Records a name that is about to be given to a file that exists, or to a link.
+    fn record_link(&mut self, call: &WaitingCall, at: (u64, u64)) -> Option<()> {
+        self.has_plain_folders = false;
+        self.record_name(call, at)
+    }
+
     fn record_name(&mut self, call: &WaitingCall, at: (u64, u64)) -> Option<()> {
         let path = self.absolute_path(call, at)?;
+        if self.is_surely_new(&path) {
+            return Some(());
+        }
         if let Some(seen) = self.see(&path)?.filter(|seen| self.recorder.covers(&seen.path)) {
             self.recorder.record(&seen.path);
         }
@@ -212,6 +237,9 @@ impl CallRecorder {
 
     fn record_mode(&mut self, call: &WaitingCall, at: (u64, u64)) -> Option<()> {
         let path = self.absolute_path(call, at)?;
+        if self.is_surely_new(&path) {
+            return Some(());
+        }
         let target = match self.open(&path, OFlags::PATH) {
             Ok(target) => read_handle(&target)?,
             Err(Errno::LOOP) => return None,
@@ -221,6 +249,12 @@ impl CallRecorder {
             self.recorder.record_attributes(&target);
         }
         Some(())
+    }
+
+    /// Whether a path is below a folder that the command made, without looking: see
+    /// [`Self::has_plain_folders`].
+    fn is_surely_new(&self, path: &Path) -> bool {
+        self.has_plain_folders && is_written_plainly(path) && self.recorder.is_in_made_folder(path)
     }
 
     /// The path of an argument, from the root of the sandbox.
@@ -275,6 +309,13 @@ fn split_name(path: &Path) -> Option<(&Path, &OsStr)> {
     let (parent, name) = bytes.split_at_checked(start)?;
     let is_name = name != b"." && name != b"..";
     is_name.then_some((Path::new(OsStr::from_bytes(parent)), OsStr::from_bytes(name)))
+}
+
+/// Whether a path has no part that stands for another.
+fn is_written_plainly(path: &Path) -> bool {
+    let bytes = path.as_os_str().as_bytes();
+    let is_name = |part: &[u8]| !part.is_empty() && part != b"." && part != b"..";
+    bytes.strip_prefix(b"/").is_some_and(|rest| rest.split(|byte| *byte == b'/').all(is_name))
 }
 
 /// Whether a path goes through a link of `/proc` to a folder or file of a process, which only the

@@ -21,6 +21,7 @@ use super::change_set::{
     image_name, portable,
 };
 use super::file_copy;
+use super::git_index;
 use super::journal_store::JournalStore;
 use super::path_state::{InodeKey, PathSlot, PathState, TreeRoots, inode_key, list_names};
 use crate::state_dir::StateDir;
@@ -124,6 +125,30 @@ impl ChangeRecorder {
     /// Whether a path did not exist before, because the folder it is in did not.
     pub fn is_in_new_folder(&self, path: &Path) -> bool {
         matches!(self.knowledge(path), PathKnowledge::New)
+    }
+
+    /// Whether a path did not exist before.
+    pub fn is_new(&self, path: &Path) -> bool {
+        let Some(set) = &self.set else { return false };
+        match self.knowledge(path) {
+            PathKnowledge::New => true,
+            PathKnowledge::Recorded(at) => {
+                matches!(set.lines.get(at), Some((_, BeforeState::Absent)))
+            }
+            PathKnowledge::Unknown => false,
+        }
+    }
+
+    /// Whether a path is below one that did not exist before. Unlike
+    /// [`Self::is_in_new_folder`], one that was something else before does not count.
+    pub fn is_in_made_folder(&self, path: &Path) -> bool {
+        let Some(set) = &self.set else { return false };
+        let above = path.ancestors().skip(1);
+        let above = above.take_while(|above| !self.roots.is_root(above));
+        // The outermost recorded folder is the one that was made, and none is recorded below it.
+        above
+            .filter_map(|above| set.by_path.get(above))
+            .any(|at| matches!(set.lines.get(*at), Some((_, BeforeState::Absent))))
     }
 
     /// Records the state of a path before it is created, changed in its mode, replaced or removed.
@@ -386,6 +411,10 @@ impl ChangeRecorder {
         match &mut self.set {
             Some(_) => {}
             none => {
+                // The command may need the space of changes that are kept beyond the limits.
+                if self.limits != SetLimits::NONE {
+                    self.store.expire_excess(&self.limits);
+                }
                 let (id, dir) =
                     self.store.claim_set().map_err(|error| io::Error::other(error.message))?;
                 let header = SetHeader {
@@ -498,10 +527,14 @@ impl ChangeRecorder {
         let finished = finished.map_err(|error| store.set_error(id, &error))?;
         match finished {
             Some(mut summary) => {
-                if store.expire_sets(&limits).contains(&id) {
-                    let (held, most) = (ByteSize::bytes(summary.held_bytes), limits.bytes_max);
-                    summary.losses.push(format!("they take {held} of the {most} for undo"));
-                    return Ok(Some((0, summary)));
+                store.expire_sets(&limits, Some(id));
+                let (held, most) = (ByteSize::bytes(summary.held_bytes), limits.bytes_max);
+                if held > most {
+                    // The user is told before they are lost.
+                    summary.excess = Some(format!(
+                        "they take {held}, more than the {most} that are kept, and are removed with \
+                         the next command that changes files"
+                    ));
                 }
                 Ok(Some((id, summary)))
             }
@@ -604,13 +637,20 @@ impl OpenSet {
         }
     }
 
+    /// Whether a path is an index of git that stages what it did before.
+    fn is_refreshed(&self, roots: &TreeRoots, path: &Path, image: u64) -> bool {
+        let Some(staged) = roots.staged(path) else { return false };
+        let kind = if exists(&self.dir, &image_name(image, BYTES)) { BYTES } else { INODE };
+        git_index::read_digest(&self.handle, image_name(image, kind)) == Some(staged)
+    }
+
     fn finish(
-        self,
+        mut self,
         roots: &TreeRoots,
         losses: Vec<String>,
         ending: SetEnding,
     ) -> io::Result<Option<SetSummary>> {
-        let mut lines = self.lines;
+        let mut lines = std::mem::take(&mut self.lines);
         lines.sort_by(|(a, _), (b, _)| a.cmp(b));
         let mut summary = SetSummary {
             losses,
@@ -622,8 +662,9 @@ impl OpenSet {
         // Images of files that are not where they were.
         let mut away = HashSet::new();
         let mut moved = HashSet::new();
-        // Where files are now.
+        // Where files are now, if there were any before.
         let mut places = HashMap::new();
+        let may_move = lines.iter().any(|(_, before)| matches!(before, BeforeState::File { .. }));
         // Nothing is known of these, so they are not undone.
         let mut unread = Vec::new();
         for (path, before) in lines {
@@ -651,6 +692,13 @@ impl OpenSet {
             match (&before, &after) {
                 (BeforeState::Absent, PathState::Absent) => continue,
                 (BeforeState::Absent, _) => summary.created += 1,
+                (BeforeState::File { image, state, .. }, _)
+                    if path.as_deref().is_some_and(|path| {
+                        state.mode() == after.mode() && self.is_refreshed(roots, path, *image)
+                    }) =>
+                {
+                    continue;
+                }
                 (BeforeState::File { image, state, inode }, _) => {
                     let here = path.as_deref().and_then(inode_now) == Some(*inode);
                     if state == &after && (here || path.is_none()) {
@@ -689,22 +737,26 @@ impl OpenSet {
             summary.bytes += after.bytes();
             let is_new_folder = !matches!(before, BeforeState::Folder { .. })
                 && matches!(after, PathState::Folder { .. });
-            if let (Some(path), PathState::File { .. }) = (&path, &after)
+            if let (true, Some(path), PathState::File { .. }) = (may_move, &path, &after)
                 && let Some(inode) = inode_now(path)
             {
                 places.insert(inode, portable(path));
             }
             let stored = path.as_deref().map(portable);
-            items.push(SetItem { path: stored, before: Some(before), after, moved_to: None });
+            let staged = path.as_deref().and_then(|path| roots.staged(path));
+            let item =
+                SetItem { path: stored, before: Some(before), after, moved_to: None, staged };
+            items.push(item);
             if let (true, Some(path)) = (is_new_folder, &path) {
                 let walked = roots.walk(path, &mut |path, after, stat| {
                     summary.created += 1;
                     summary.bytes += after.bytes();
+                    let staged = roots.staged(&path);
                     let path = Some(portable(&path));
-                    if let (PathState::File { .. }, Some(path)) = (&after, &path) {
+                    if let (true, PathState::File { .. }, Some(path)) = (may_move, &after, &path) {
                         places.insert(inode_key(stat), path.clone());
                     }
-                    items.push(SetItem { path, before: None, after, moved_to: None });
+                    items.push(SetItem { path, before: None, after, moved_to: None, staged });
                 });
                 unread.extend(walked.unwrap_or_else(|errno| vec![(path.clone(), errno)]));
             }

@@ -41,7 +41,9 @@ pub(super) fn find_conflicts(
     let mut new_folders = Vec::new();
     for (path, item) in set.paths() {
         let now = roots.state(&path);
-        if now.as_ref() != Ok(&item.after) {
+        // The user's own `git status` refreshes the index.
+        let is_refreshed = || item.staged.is_some() && roots.staged(&path) == item.staged;
+        if now.as_ref() != Ok(&item.after) && !is_refreshed() {
             let what = match (&item.after, &now) {
                 (_, Err(_)) => "unreadable",
                 (_, Ok(PathState::Absent)) => "deleted",

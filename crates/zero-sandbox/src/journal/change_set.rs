@@ -118,6 +118,9 @@ pub struct SetSummary {
     pub is_interrupted: bool,
     /// What cannot be undone, and why.
     pub losses: Vec<String>,
+    /// Why the set is removed with the next one, if so.
+    #[serde(skip)]
+    pub excess: Option<String>,
 }
 
 impl SetSummary {
@@ -155,6 +158,9 @@ pub(super) struct SetItem {
     /// Where the file was when the command had ended, if the command moved it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) moved_to: Option<PortablePath>,
+    /// For the index of a git repository, a digest of what it staged when the command had ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) staged: Option<String>,
 }
 
 /// A set that is complete.

@@ -219,7 +219,7 @@ impl Journal {
 
     /// Finishes the sets of commands that ended with their zero, and completes undos that were
     /// interrupted. Returns the first failure when all were tried.
-    pub(super) fn recover_sets(&self) -> Result<usize, ToolError> {
+    pub(super) fn recover_sets(&self, is_busy: &dyn Fn() -> bool) -> Result<usize, ToolError> {
         let failed = |error: io::Error| self.store.set_error(0, &error);
         let ids = self.store.set_ids().map_err(failed)?;
         let is_open = |id: &u64| self.store.set_dir(*id).size(END).is_err();
@@ -238,7 +238,7 @@ impl Journal {
         let mut failure = None;
         for id in open {
             // One that cannot be recovered does not keep the others from it.
-            match self.recover_set(id) {
+            match self.recover_set(id, is_busy) {
                 Ok(is_recovered) => recovered += usize::from(is_recovered),
                 Err(error) => failure = failure.or(Some(error)),
             }
@@ -257,7 +257,7 @@ impl Journal {
         failure.map_or(Ok(recovered), Err)
     }
 
-    fn recover_set(&self, id: u64) -> Result<bool, ToolError> {
+    fn recover_set(&self, id: u64, is_busy: &dyn Fn() -> bool) -> Result<bool, ToolError> {
         let failed = |error: io::Error| self.store.set_error(id, &error);
         let dir = self.store.set_dir(id);
         let Ok(Some(log)) = dir.existing_lock_file(LOG) else {
@@ -281,11 +281,14 @@ impl Journal {
             self.store.remove_set(id);
             return Ok(true);
         };
+        let undone = header.origin.undoes.filter(|undone| self.is_set(*undone));
+        if undone.is_some() && is_busy() {
+            return Ok(false);
+        }
         change_set::continue_log(&dir, &log).map_err(failed)?;
         let roots = self.tree_roots().map_err(failed)?;
         let recorder =
             ChangeRecorder::resume(self.store.clone(), roots, (id, log)).map_err(failed)?;
-        let undone = header.origin.undoes.filter(|undone| self.is_set(*undone));
         match undone.map(|undone| (undone, ChangeSet::read(&self.store.set_dir(undone)))) {
             Some((undone, Ok(set))) => {
                 // What cannot be restored is in its record.
@@ -294,6 +297,18 @@ impl Journal {
             _ => drop(recorder.finish_as(SetEnding::AfterCrash)?),
         }
         Ok(true)
+    }
+
+    /// The number of a change whose undo was interrupted, if it is not completed yet.
+    pub fn interrupted_undo(&self) -> Option<u64> {
+        let sets = self.store.set_ids().unwrap_or_default();
+        sets.into_iter().find_map(|id| {
+            let dir = self.store.set_dir(id);
+            let log = dir.existing_lock_file(LOG).ok()??;
+            let is_left = log.try_lock().is_ok() && dir.size(END).is_err();
+            let (header, _) = change_set::read_log(&dir).ok()?;
+            header.origin.undoes.filter(|undone| is_left && self.is_set(*undone))
+        })
     }
 
     /// Bytes on disk, and the number of commands, that can be undone.

@@ -194,24 +194,38 @@ impl JournalStore {
         self.ids_in_state(SET)
     }
 
-    /// Removes the oldest sets of changes beyond these limits, and returns their numbers.
-    pub(super) fn expire_sets(&self, limits: &SetLimits) -> Vec<u64> {
+    /// Removes the oldest sets of changes beyond these limits, except `newest`, of which the user is
+    /// told first.
+    pub(super) fn expire_sets(&self, limits: &SetLimits, newest: Option<u64>) {
         let mut kept = 0_u64;
-        let mut removed = Vec::new();
         for (newer, id) in self.set_ids().unwrap_or_default().into_iter().rev().enumerate() {
             let dir = self.set_dir(id);
             let Ok((_, totals)) = ChangeSet::read_summary(&dir) else { continue };
-            if dir.size(SET_UNDONE).is_err() {
-                kept = kept.saturating_add(totals.held_bytes);
-            }
+            let held = if dir.size(SET_UNDONE).is_err() { totals.held_bytes } else { 0 };
+            let does_not_fit = kept.saturating_add(held) > limits.bytes_max.get();
             let is_old =
                 limits.age_max.is_some_and(|most| dir.age(END).is_ok_and(|age| age > most));
-            if kept > limits.bytes_max.get() || is_old || newer >= SETS_MAX {
+            if newest == Some(id) && does_not_fit {
+                // It takes nothing from the others, since it does not stay.
+                continue;
+            }
+            if does_not_fit || is_old || newer >= SETS_MAX {
                 self.remove_set(id);
-                removed.push(id);
+            } else {
+                kept += held;
             }
         }
-        removed
+    }
+
+    /// Removes the newest set of changes if it is larger than the limit: the user was told.
+    pub(super) fn expire_excess(&self, limits: &SetLimits) {
+        let newest = self.set_ids().unwrap_or_default().pop();
+        let Some(dir) = newest.map(|id| self.set_dir(id)) else { return };
+        let is_excess = ChangeSet::read_summary(&dir)
+            .is_ok_and(|(_, totals)| totals.held_bytes > limits.bytes_max.get());
+        if is_excess && dir.size(SET_UNDONE).is_err() {
+            self.expire_sets(limits, None);
+        }
     }
 
     /// Removes a set of changes with its images.

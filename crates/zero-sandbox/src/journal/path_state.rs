@@ -1,7 +1,7 @@
 //! [`PathState`]: what is at a path, without contents; and [`TreeRoots`], which reaches paths below
 //! the folders of a workspace without following a link.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -11,6 +11,7 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::content_digest::sha256;
+use super::git_index;
 use super::portable_path::PortablePath;
 use crate::open_beneath;
 
@@ -49,6 +50,10 @@ pub(super) type InodeKey = (u64, u64);
 impl PathState {
     /// The state of a path with this stat.
     pub(super) fn from_stat(slot: &PathSlot, stat: &Stat) -> Result<Self, Errno> {
+        Self::from_entry(&slot.folder, &slot.name, stat)
+    }
+
+    fn from_entry(folder: &OwnedFd, name: &OsStr, stat: &Stat) -> Result<Self, Errno> {
         let mode = stat.st_mode & 0o7777;
         Ok(match KernelFileType::from_raw_mode(stat.st_mode) {
             KernelFileType::RegularFile => Self::File {
@@ -56,10 +61,18 @@ impl PathState {
                 mtime: (stat.st_mtime, stat.st_mtime_nsec),
                 mode,
             },
-            KernelFileType::Symlink => Self::Symlink { target: slot.read_link()? },
+            KernelFileType::Symlink => Self::Symlink { target: read_link(folder, name)? },
             KernelFileType::Directory => Self::Folder { mode },
             _ => Self::Special { mode },
         })
+    }
+
+    /// The permissions of a file, pipe or folder.
+    pub(super) fn mode(&self) -> Option<u32> {
+        match self {
+            Self::File { mode, .. } | Self::Folder { mode } | Self::Special { mode } => Some(*mode),
+            Self::Absent | Self::Symlink { .. } => None,
+        }
     }
 
     /// The size of a file, 0 for anything else.
@@ -133,6 +146,15 @@ impl TreeRoots {
         }
     }
 
+    /// A digest of what is staged, if a path is the index of a git repository.
+    pub(super) fn staged(&self, path: &Path) -> Option<String> {
+        if !git_index::is_index(path) {
+            return None;
+        }
+        let slot = self.slot(path).ok()?;
+        git_index::read_digest(&slot.folder, &slot.name)
+    }
+
     /// A digest of everything below a path, or of the file there: names, kinds, inodes, modes, targets
     /// of links, and size and time of each file that has no other name. `None` if not everything can
     /// be read.
@@ -189,13 +211,7 @@ fn walk_folder(
     };
     for name in names {
         let inner_path = path.join(&name);
-        let read = rustix::io::fcntl_dupfd_cloexec(handle, 0).and_then(|folder| {
-            let slot = PathSlot { folder, name };
-            let Some(stat) = slot.stat()? else { return Ok(None) };
-            let state = PathState::from_stat(&slot, &stat)?;
-            Ok(Some((slot, state, stat)))
-        });
-        let (slot, state, stat) = match read {
+        let (state, stat) = match read_state(handle, &name) {
             Ok(Some(read)) => read,
             // Removed meanwhile.
             Ok(None) => continue,
@@ -207,16 +223,39 @@ fn walk_folder(
         let is_folder = matches!(state, PathState::Folder { .. });
         visit(inner_path.clone(), state, &stat);
         if is_folder {
-            match slot.open(OFlags::RDONLY | OFlags::DIRECTORY) {
-                Ok(inner) => {
-                    drop(slot);
-                    walk_folder(&inner, &inner_path, depth + 1, visit, unread);
-                }
+            match open_entry(handle, &name, OFlags::RDONLY | OFlags::DIRECTORY) {
+                Ok(inner) => walk_folder(&inner, &inner_path, depth + 1, visit, unread),
                 Err(Errno::NOENT) => {}
                 Err(errno) => skip(unread, inner_path, errno),
             }
         }
     }
+}
+
+/// The state and stat of a name in a folder; `None` if it does not exist.
+fn read_state(folder: &OwnedFd, name: &OsStr) -> Result<Option<(PathState, Stat)>, Errno> {
+    let Some(stat) = stat_entry(folder, name)? else { return Ok(None) };
+    Ok(Some((PathState::from_entry(folder, name, &stat)?, stat)))
+}
+
+fn stat_entry(folder: &OwnedFd, name: &OsStr) -> Result<Option<Stat>, Errno> {
+    match rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(stat) => Ok(Some(stat)),
+        Err(Errno::NOENT) => Ok(None),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Opens a name in a folder; a link is an error, and a pipe does not block.
+fn open_entry(folder: &OwnedFd, name: &OsStr, flags: OFlags) -> Result<OwnedFd, Errno> {
+    let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    rustix::fs::openat(folder, name, flags, Mode::empty())
+}
+
+fn read_link(folder: &OwnedFd, name: &OsStr) -> Result<PortablePath, Errno> {
+    use std::os::unix::ffi::OsStringExt as _;
+    let target = rustix::fs::readlinkat(folder, name, Vec::new())?;
+    Ok(Path::new(&OsString::from_vec(target.into_bytes())).into())
 }
 
 fn skip(unread: &mut Vec<(PathBuf, Errno)>, path: PathBuf, errno: Errno) {
@@ -240,23 +279,12 @@ pub(super) fn list_names(folder: &OwnedFd) -> Result<Vec<OsString>, Errno> {
 
 impl PathSlot {
     pub(super) fn stat(&self) -> Result<Option<Stat>, Errno> {
-        match rustix::fs::statat(&self.folder, &self.name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(stat) => Ok(Some(stat)),
-            Err(Errno::NOENT) => Ok(None),
-            Err(errno) => Err(errno),
-        }
-    }
-
-    pub(super) fn read_link(&self) -> Result<PortablePath, Errno> {
-        use std::os::unix::ffi::OsStringExt as _;
-        let target = rustix::fs::readlinkat(&self.folder, &self.name, Vec::new())?;
-        Ok(Path::new(&OsString::from_vec(target.into_bytes())).into())
+        stat_entry(&self.folder, &self.name)
     }
 
     /// Opens what is there; a link is an error, and a pipe does not block.
     pub(super) fn open(&self, flags: OFlags) -> Result<OwnedFd, Errno> {
-        let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-        rustix::fs::openat(&self.folder, &self.name, flags, Mode::empty())
+        open_entry(&self.folder, &self.name, flags)
     }
 
     /// Changes the mode of what is there. A link is an error: somebody may put one there at any

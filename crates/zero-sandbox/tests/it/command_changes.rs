@@ -120,6 +120,9 @@ enum TreeOperation {
     Write(PathBuf, Vec<u8>),
     Append(PathBuf, Vec<u8>),
     Sparse(PathBuf),
+    /// A file of half a megabyte with this byte, except in the middle.
+    Large(PathBuf, u8),
+    Exchange(PathBuf, PathBuf),
     Unlink(PathBuf),
     RemoveFolder(PathBuf),
     MakeFolder(PathBuf),
@@ -145,6 +148,8 @@ fn any_operation() -> impl Strategy<Value = TreeOperation> {
         3 => (any_path(), bytes()).prop_map(|(path, bytes)| TreeOperation::Write(path, bytes)),
         2 => (any_path(), bytes()).prop_map(|(path, bytes)| TreeOperation::Append(path, bytes)),
         1 => any_path().prop_map(TreeOperation::Sparse),
+        1 => (any_path(), any::<u8>()).prop_map(|(path, byte)| TreeOperation::Large(path, byte)),
+        1 => (any_path(), any_path()).prop_map(|(a, b)| TreeOperation::Exchange(a, b)),
         2 => any_path().prop_map(TreeOperation::Unlink),
         1 => any_path().prop_map(TreeOperation::RemoveFolder),
         3 => any_path().prop_map(TreeOperation::MakeFolder),
@@ -189,6 +194,29 @@ fn perform(tree: &Path, operation: &TreeOperation, recorder: Option<&mut ChangeR
             if let Ok(file) = std::fs::File::create(at(path)) {
                 file.set_len(1 << 20).unwrap();
             }
+        }
+        TreeOperation::Large(path, byte) if is_plain(path) => {
+            use std::os::unix::fs::FileExt as _;
+            if let Some(recorder) = recorder {
+                recorder.record_contents(&at(path));
+            }
+            let opened =
+                std::fs::OpenOptions::new().create(true).truncate(false).write(true).open(at(path));
+            if let Ok(file) = opened {
+                file.write_all_at(&vec![*byte; 1 << 19], 0).unwrap();
+                file.write_all_at(b"middle", 1 << 18).unwrap();
+            }
+        }
+        TreeOperation::Exchange(one, other)
+            if one.parent().is_none_or(is_plain) && other.parent().is_none_or(is_plain) =>
+        {
+            if let Some(recorder) = recorder {
+                recorder.record_tree(&at(one));
+                recorder.record_tree(&at(other));
+            }
+            let flags = rustix::fs::RenameFlags::EXCHANGE;
+            let cwd = rustix::fs::CWD;
+            drop(rustix::fs::renameat_with(cwd, at(one), cwd, at(other), flags));
         }
         TreeOperation::Unlink(path) if path.parent().is_none_or(is_plain) => {
             if let Some(recorder) = recorder {
@@ -311,6 +339,14 @@ const SCRIPTS: &[&str] = &[
     "truncate -s 5M file; dd if=/dev/urandom of=file bs=1k count=3 seek=2000 conv=notrunc status=none",
     "echo x > /proc/self/cwd/file; f=$(pwd)/folder/../file; echo y >> $f; ln -s $PWD/folder /tmp/way-$$; echo z > /tmp/way-$$/inner; rm /tmp/way-$$",
     "mkfifo pipe; rm -f hard1; echo x >> hard2",
+    "mkdir -p n/a/b; echo 1 > n/a/b/f; mv n/a/b n/c; chmod 700 n/c; rm n/c/f; rmdir n/c; echo 2 > n/g",
+    "mkdir n; ln -s ../folder n/link; echo through > n/link/inner; echo x > n/link/new",
+    "mkdir n; mv folder n/folder; echo moved > n/folder/inner; echo x > n/folder/new",
+    "mkdir n; ln file n/file; echo through > n/file; ln -s n way; echo x > way/new",
+    "mkdir n; mv link n/link; echo x > n/../file; echo y > n/./new; cd n; echo z > ../folder/inner",
+    "mkdir n; mv file n/file; echo x > n/file; mv n m; echo y > m/file; mkdir n; echo z > n/new",
+    "mkdir n; rmdir n; ln -s folder n; echo through > n/inner; echo new > n/other",
+    "python3 -c 'import os,ctypes; os.mkdir(\"n\"); open(\"n/f\",\"w\").write(\"x\"); ctypes.CDLL(None).renameat2(-100,b\"n\",-100,b\"folder\",2); open(\"n/inner\",\"w\").write(\"y\")'",
 ];
 
 #[test]
@@ -456,4 +492,131 @@ fn conflicts_are_named_and_nothing_is_touched() {
     assert!(!tree.join("n").exists());
     lab.undo(undo);
     assert_eq!(snapshot(&tree), before);
+}
+
+#[test]
+fn refreshed_git_index_is_neither_change_nor_conflict() {
+    let (spawner, lab) = (start_spawner(), UndoLab::new());
+    let tree = lab.tree();
+    let git = |args: &[&str]| {
+        let mut git = std::process::Command::new("git");
+        git.args(["-c", "user.name=a", "-c", "user.email=a@b.c"]).args(args).current_dir(&tree);
+        let output = git.env("GIT_CONFIG_GLOBAL", "/dev/null").output().unwrap();
+        assert!(output.status.success(), "{args:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    // A file whose time differs from that in the index makes `git status` write the index.
+    let touch = |hours: u64| {
+        let file = std::fs::File::options().append(true).open(tree.join("other")).unwrap();
+        let ago = std::time::Duration::from_secs(hours * 3_600);
+        file.set_modified(std::time::SystemTime::now() - ago).unwrap();
+    };
+    git(&["init", "-q"]);
+    std::fs::write(tree.join("file"), "old").unwrap();
+    std::fs::write(tree.join("other"), "other").unwrap();
+    git(&["add", "."]);
+    git(&["commit", "-q", "-m", "first"]);
+    touch(1);
+    let index = || std::fs::read(tree.join(".git/index")).unwrap();
+    let before = index();
+    let (outcome, output) = lab.run(&spawner, "git status --short");
+    assert_ne!(index(), before, "the index was not refreshed: {output}");
+    assert_eq!(outcome, CaptureOutcome::default(), "{output}");
+    let (outcome, output) = lab.run(&spawner, "echo new > file; git add file");
+    let id = outcome.id.unwrap_or_else(|| panic!("{output}"));
+    touch(2);
+    let before = index();
+    git(&["status", "--short"]);
+    assert_ne!(index(), before, "the index was not refreshed");
+    assert_eq!(lab.journal.entry(id).unwrap().state, ChangeState::Applied);
+    lab.undo(id);
+    assert_eq!(git(&["status", "--short"]), "");
+    // What is staged since is somebody else's work.
+    let (outcome, _) = lab.run(&spawner, "echo new > file; git add file");
+    std::fs::write(tree.join("mine"), "mine").unwrap();
+    git(&["add", "mine"]);
+    let undone = lab.journal.undo_set(outcome.id.unwrap(), UndoConflictPolicy::Refuse);
+    let error = undone.unwrap_err();
+    assert!(error.message.contains("changed since: .git/index"), "{}", error.message);
+}
+
+#[test]
+fn changes_beyond_quota_can_be_undone_until_next_command() {
+    let (spawner, lab) = (start_spawner(), UndoLab::new());
+    let tree = lab.tree();
+    let limits = SetLimits { bytes_max: ByteSize::bytes(100_000), ..SetLimits::NONE };
+    let run = |script: &str| {
+        let recorder = lab.journal.record_command(origin(), limits).unwrap();
+        let outcome =
+            lab.run_captured(&spawner, script, CommandCapture::start(recorder).unwrap()).0;
+        (outcome.id.unwrap(), outcome.totals.excess)
+    };
+    let make = || std::fs::write(tree.join("big"), vec![1; 300_000]).unwrap();
+    let (small, excess) = run("echo x > small");
+    assert_eq!(excess, None);
+    make();
+    let (id, excess) = run("rm big");
+    assert!(excess.unwrap().contains("removed with the next command"));
+    lab.undo(id);
+    assert_eq!(std::fs::read(tree.join("big")).unwrap(), vec![1; 300_000]);
+    let (id, excess) = run("rm big");
+    assert!(excess.is_some());
+    let (next, excess) = run("echo y > next");
+    assert_eq!(excess, None);
+    assert!(lab.journal.entry(id).is_err(), "it is still kept");
+    // The others are not pushed out by what did not fit.
+    for kept in [small, next] {
+        assert_eq!(lab.journal.entry(kept).unwrap().state, ChangeState::Applied);
+    }
+}
+
+#[test]
+fn interrupted_undo_waits_while_somebody_works() {
+    let (spawner, lab) = (start_spawner(), UndoLab::new());
+    let tree = lab.tree();
+    let (outcome, _) = lab.run(&spawner, "echo x > new");
+    let id = outcome.id.unwrap();
+    // As an undo that was killed after its first record leaves it.
+    let undo = SetOrigin { tool: "undo".to_owned(), undoes: Some(id), ..origin() };
+    let mut recorder = lab.journal.record_command(undo, SetLimits::NONE).unwrap();
+    recorder.record(&tree.join("other"));
+    drop(recorder);
+    assert_eq!(lab.journal.interrupted_undo(), Some(id));
+    assert_eq!(lab.journal.recover_beside(&|| true).unwrap(), 0);
+    assert!(tree.join("new").exists());
+    assert_eq!(lab.journal.recover_beside(&|| false).unwrap(), 1);
+    assert!(!tree.join("new").exists());
+    assert_eq!(lab.journal.interrupted_undo(), None);
+    assert_eq!(lab.journal.entry(id).unwrap().state, ChangeState::Undone);
+}
+
+#[test]
+fn changed_files_have_text_before_and_now() {
+    use zero_sandbox::journal::FileContents;
+    let (spawner, lab) = (start_spawner(), UndoLab::new());
+    let tree = lab.tree();
+    for (name, text) in [("changed", "old\n"), ("gone", "gone\n"), ("moved", "moved\n")] {
+        std::fs::write(tree.join(name), text).unwrap();
+    }
+    let script = "echo new > changed; rm gone; mv moved there; mkdir n; echo in > n/f; \
+                  ln -s x link; head -c 300000 /dev/zero > big";
+    let (outcome, output) = lab.run(&spawner, script);
+    let (files, count) = lab.journal.changed_files(outcome.id.unwrap(), 100).unwrap();
+    let text = |text: &str| FileContents::Text(text.to_owned());
+    let found: Vec<_> =
+        files.iter().map(|file| (file.path.as_str(), &file.before, &file.after)).collect();
+    let none = &FileContents::Absent;
+    let expected = [
+        ("big", none, &FileContents::Binary { bytes: 300_000 }),
+        ("changed", &text("old\n"), &text("new\n")),
+        ("gone", &text("gone\n"), none),
+        ("link", none, &FileContents::Symlink("x".to_owned())),
+        ("moved", &text("moved\n"), none),
+        ("n", none, &FileContents::Folder),
+        ("n/f", none, &text("in\n")),
+        ("there", none, &text("moved\n")),
+    ];
+    assert_eq!(found, expected, "{output}");
+    assert_eq!(count, expected.len());
+    assert_eq!(lab.journal.changed_files(outcome.id.unwrap(), 3).unwrap().0.len(), 3);
 }

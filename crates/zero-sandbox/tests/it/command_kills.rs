@@ -18,6 +18,13 @@ pub(crate) const ARGV0: &str = "zero-test-undo-victim";
 
 /// Kills of a recorded command, and of an undo, in one run.
 const KILLS: usize = 60;
+/// The variable with another number of them: before a release, each is run with 1,000.
+const KILLS_VARIABLE: &str = "ZERO_TEST_KILLS";
+
+fn count_kills() -> usize {
+    let text = std::env::var(KILLS_VARIABLE).ok();
+    text.map_or(KILLS, |text| text.parse().unwrap())
+}
 
 /// Changes everything in the tree in some way, with links of both kinds, and takes a while.
 const SCRIPT: &str = "\
@@ -101,7 +108,7 @@ fn killed_command_can_be_undone() {
         run_victim(lab.tree().parent().unwrap(), "command", GONE_MAX)
     };
     let mut interrupted = 0;
-    for kill in 0..KILLS {
+    for kill in 0..count_kills() {
         let lab = UndoLab::new();
         let tree = lab.tree();
         make_tree(&tree);
@@ -125,7 +132,7 @@ fn killed_command_can_be_undone() {
 fn killed_undo_is_completed_or_not_begun() {
     let mut completed = 0;
     let mut whole = Duration::from_millis(50);
-    for kill in 0..KILLS {
+    for kill in 0..count_kills() {
         let lab = UndoLab::new();
         let tree = lab.tree();
         make_tree(&tree);

@@ -19,6 +19,7 @@ use crate::key::SessionAddress;
 use crate::message::{MessageBlock, MessageRole, ModelMessage, ToolInput};
 use crate::model::ThinkingEffort;
 use crate::open_question::{OpenQuestion, QuestionContent};
+use crate::output_schema::OutputSchema;
 use crate::sessions::interrupted_runs::{INTERRUPTED, read_run_events};
 use crate::sessions::ledger_recorder::new_event;
 use crate::sessions::session_state::{ActiveRun, QueuedPrompt, ResumedRun, SessionState};

@@ -5,7 +5,19 @@ use zero_core::{RunId, SessionId};
 
 use super::database_error::DatabaseError;
 use super::sessions::{from_json, to_json};
-use crate::run_usage::{RunUsage, RunUsageOwner, RunUsageQuery, UsageEntry};
+use crate::event::TokenUsage;
+use crate::run_usage::{RunUsage, RunUsageOwner, RunUsageQuery, UsageEntry, UsageTotal};
+
+/// The numbers of a usage, in the order in which they are summed.
+const SUMMED_FIELDS: [&str; 7] = [
+    "input_tokens",
+    "output_tokens",
+    "cache_read_tokens",
+    "cache_write_tokens",
+    "requests",
+    "tool_calls",
+    "work_ms",
+];
 
 /// Updates the usage of runs from entries that are written in the same transaction.
 pub(super) fn apply(
@@ -58,28 +70,79 @@ fn write(db: &Connection, usage: Option<&RunUsage>) -> Result<(), DatabaseError>
     Ok(())
 }
 
-/// The selected runs, oldest first, at most [`RunUsageQuery::PAGE_MAX`].
-pub(super) fn list(db: &Connection, query: &RunUsageQuery) -> Result<Vec<RunUsage>, DatabaseError> {
-    let mut text = "SELECT * FROM run_usage WHERE started_ms >= ?".to_owned();
-    let mut values: Vec<&dyn ToSql> = vec![&query.since_ms];
-    let session = query.session.as_ref().map(SessionId::as_str);
+/// What selects runs in SQL: the condition, and its values.
+fn select(query: &RunUsageQuery) -> (String, Vec<Box<dyn ToSql>>) {
+    let mut text = "started_ms >= ?".to_owned();
+    let mut values: Vec<Box<dyn ToSql>> = vec![Box::new(query.since_ms)];
+    let session = query.session.as_ref().map(|session| session.as_str().to_owned());
     let conditions = [
-        (" AND owner = ?", query.owner.as_ref().map(|owner| owner as &dyn ToSql)),
-        (" AND agent = ?", query.agent.as_ref().map(|agent| agent as &dyn ToSql)),
-        (" AND session = ?", session.as_ref().map(|session| session as &dyn ToSql)),
+        (" AND owner = ?", query.owner.clone()),
+        (" AND agent = ?", query.agent.clone()),
+        (" AND session = ?", session),
     ];
     for (condition, value) in conditions {
         if let Some(value) = value {
             text.push_str(condition);
-            values.push(value);
+            values.push(Box::new(value));
         }
     }
-    let after = query.after.as_ref().map(|(started_ms, run)| (*started_ms, run.as_str()));
-    if let Some((started_ms, run)) = &after {
+    if let Some((started_ms, run)) = &query.after {
         text.push_str(" AND (started_ms, run) > (?, ?)");
-        values.extend([started_ms as &dyn ToSql, run]);
+        values.extend([Box::new(*started_ms) as Box<dyn ToSql>, Box::new(run.as_str().to_owned())]);
     }
-    text.push_str(&format!(" ORDER BY started_ms, run LIMIT {}", RunUsageQuery::PAGE_MAX));
+    (text, values)
+}
+
+/// What the selected runs have used together, except one of them.
+pub(super) fn sum(
+    db: &Connection,
+    query: &RunUsageQuery,
+    except: Option<&RunId>,
+) -> Result<UsageTotal, DatabaseError> {
+    let (condition, mut values) = select(query);
+    // No run has an empty id.
+    values.push(Box::new(except.map_or_else(String::new, |run| run.as_str().to_owned())));
+    let field = |name: &str| format!("json_extract(usage, '$.{name}')");
+    let fields = SUMMED_FIELDS.map(|name| format!("total({})", field(name)));
+    let unpriced = ["input_tokens", "output_tokens"]
+        .map(|name| format!("total(iif({} IS NULL, {}, 0))", field("cost_usd"), field(name)));
+    let text = format!(
+        "SELECT count(*), sum({}), {}, {} FROM run_usage WHERE {condition} AND run != ?",
+        field("cost_usd"),
+        fields.join(", "),
+        unpriced.join(", ")
+    );
+    let values: Vec<&dyn ToSql> = values.iter().map(AsRef::as_ref).collect();
+    let total = db.prepare_cached(&text)?.query_row(&*values, |row| {
+        // A sum is exact up to 2^53, and huge ones stay huge.
+        let number = |at: usize| row.get::<_, f64>(at).map(|sum| sum as u64);
+        Ok(UsageTotal {
+            runs: row.get::<_, i64>(0)?.unsigned_abs(),
+            usage: TokenUsage {
+                cost_usd: row.get(1)?,
+                input_tokens: number(2)?,
+                output_tokens: number(3)?,
+                cache_read_tokens: number(4)?,
+                cache_write_tokens: number(5)?,
+                requests: number(6)?,
+                tool_calls: number(7)?,
+                work_ms: number(8)?,
+            },
+            unpriced_input_tokens: number(9)?,
+            unpriced_output_tokens: number(10)?,
+        })
+    });
+    Ok(total?)
+}
+
+/// The selected runs, oldest first, at most [`RunUsageQuery::PAGE_MAX`].
+pub(super) fn list(db: &Connection, query: &RunUsageQuery) -> Result<Vec<RunUsage>, DatabaseError> {
+    let (condition, values) = select(query);
+    let text = format!(
+        "SELECT * FROM run_usage WHERE {condition} ORDER BY started_ms, run LIMIT {}",
+        RunUsageQuery::PAGE_MAX
+    );
+    let values: Vec<&dyn ToSql> = values.iter().map(AsRef::as_ref).collect();
     let mut statement = db.prepare_cached(&text)?;
     let mut rows = statement.query(&*values)?;
     let mut usages = Vec::new();

@@ -124,7 +124,8 @@ fn block_tokens(block: &MessageBlock) -> u64 {
     }
 }
 
-fn text_tokens(text: &str) -> u64 {
+/// Approximate tokens of a text.
+pub(super) fn text_tokens(text: &str) -> u64 {
     u64::try_from(text.len()).unwrap_or(u64::MAX).div_ceil(BYTES_PER_TOKEN)
 }
 

@@ -354,7 +354,7 @@ fn stop_finishes_running_calls() {
     check(vec![TurnInput::Begin, stop()], "finish aborted by rpc");
     check(after_request(vec![stop()]), "finish aborted by rpc");
     let text = || TurnInput::Model(ModelEvent::Text("half".into()));
-    check(after_request(vec![text(), stop()]), "save 1 | finish aborted by rpc");
+    check(after_request(vec![text(), stop()]), "usage 46 | save 1 | finish aborted by rpc");
     check(after_request(vec![text(), stop(), reply_done("more")]), "");
     check(
         after_request(vec![reply_done("Read:1 Grep:2 Write:3"), stop()]),
@@ -394,9 +394,34 @@ fn model_failure_ends_run_with_its_kind() {
     }
     let text = TurnInput::Model(ModelEvent::Text("half".into()));
     let broke = TurnInput::ModelFailed(ModelError::new(ModelErrorKind::Server, "broke"));
-    check(after_request(vec![text, broke]), "save 1 | finish failed server");
+    check(after_request(vec![text, broke]), "usage 46 | save 1 | finish failed server");
     let away = ToolBackendError::ClientDisconnected { host: "laptop".into() };
     check(vec![TurnInput::Begin, TurnInput::Context(Err(away))], "finish failed tool_host");
+}
+
+#[test]
+fn broken_off_reply_counts_with_estimate() {
+    let used = |inputs: Vec<TurnInput>| {
+        let goal = TurnGoal::Answer(ModelMessage::user("go"));
+        let mut turn = Turn::new(config(), Vec::new(), goal);
+        let sent = after_request(Vec::new());
+        sent.into_iter().for_each(|input| drop(turn.step(input)));
+        let sent_tokens = turn.context_tokens();
+        inputs.into_iter().for_each(|input| drop(turn.step(input)));
+        let usage = turn.usage();
+        (usage.requests, usage.input_tokens == sent_tokens, usage.output_tokens)
+    };
+    let text = || TurnInput::Model(ModelEvent::Text("four letters".into()));
+    let broke = || TurnInput::ModelFailed(ModelError::new(ModelErrorKind::Server, "broke"));
+    let thought = || TurnInput::Model(ModelEvent::Thought("hm, hm".into()));
+    for (inputs, output_tokens) in
+        [(vec![text(), broke()], 3), (vec![text(), stop()], 3), (vec![thought(), stop()], 2)]
+    {
+        assert_eq!(used(inputs), (1, true, output_tokens));
+    }
+    // Nothing came, so that nothing is billed; a complete reply counts as the provider says.
+    assert_eq!(used(vec![broke()]), (0, false, 0));
+    assert_eq!(used(vec![text(), reply_done("x")]).2, 2);
 }
 
 #[test]

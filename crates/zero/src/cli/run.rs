@@ -59,6 +59,10 @@ pub struct RunArgs {
     /// Park the run at a question instead of asking or denying: `zero questions` answers it later
     #[arg(long, conflicts_with_all = ["yes", "take_over", "url"])]
     pub park: bool,
+    /// Show what the run changed in the workspace, then ask whether to keep it; without a terminal,
+    /// discard it. What it did elsewhere remains
+    #[arg(long, conflicts_with_all = ["json", "output_format", "park"])]
+    pub dry_run: bool,
     /// Print each event as one JSON object per line; the same as `--output-format stream-json`
     #[arg(long, conflicts_with = "output_format")]
     pub json: bool,

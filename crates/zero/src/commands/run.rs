@@ -56,6 +56,7 @@ use self::session_choice::{is_new_session, open_session, short_name};
 use crate::AppContext;
 use crate::cli::{OutputFormat, RunArgs};
 use crate::commands::mcp::ask_about_downloads;
+use crate::commands::dry_run::DryRun;
 use crate::commands::tools_call::signals;
 use crate::exit::{ExitOutcome, UsageError};
 use crate::gateway_connection::CliGatewayConnection;
@@ -75,6 +76,7 @@ const IMAGE_BYTES_MAX: u64 = 6 * 1024 * 1024;
 pub(super) fn run(app: &AppContext, args: &RunArgs) -> anyhow::Result<ExitOutcome> {
     let app =
         &app.with_secret_files(args.remote.token_file.iter().chain(&args.remote.password_file));
+    let app = &if args.dry_run { app.for_dry_run() } else { app.clone() };
     let prompt = read_prompt(args)?;
     if prompt.trim().is_empty() && args.images.is_empty() {
         return Err(UsageError(
@@ -115,6 +117,11 @@ pub(super) fn run(app: &AppContext, args: &RunArgs) -> anyhow::Result<ExitOutcom
     for line in settings.trust_note().into_iter().chain(settings.warning()) {
         app.terminal.print_note(&line);
     }
+    let dry_run = match args.dry_run {
+        true => Some(DryRun::new(app, workspace.clone())?),
+        false => None,
+    };
+    let mut session_id = None;
     let ended = runtime.block_on(async {
         let cwd = workspace.cwd().to_owned();
         let connection = tokio::select! {
@@ -128,13 +135,23 @@ pub(super) fn run(app: &AppContext, args: &RunArgs) -> anyhow::Result<ExitOutcom
             stored: None,
             notify: settings.notify(),
         };
-        let request = RunRequest { prompt, input, images, output_schema };
+        let session_id = &mut session_id;
+        let request = RunRequest { prompt, input, images, output_schema, session_id };
         run_turn(app, args, connection, request, folder, &settings, cancel)
             .await
             .map_err(to_usage_error)
     });
     // A pending read of stdin must not delay the exit.
     runtime.shutdown_background();
+    // Also after a run that failed: it may have changed something before.
+    if let Some(dry_run) = dry_run {
+        let answers = match args.prompt == "-" {
+            true => app.terminal.tty_answer_source(),
+            false => app.terminal.answer_source(),
+        };
+        let calls = dry_run.find_calls(session_id.as_deref());
+        dry_run.finish(&calls, answers)?;
+    }
     ended
 }
 
@@ -151,12 +168,14 @@ fn to_usage_error(error: anyhow::Error) -> anyhow::Error {
 }
 
 /// What is sent to the agent.
-struct RunRequest {
+struct RunRequest<'a> {
     prompt: String,
     /// What stdin brought besides.
     input: PipedInput,
     images: Vec<ChatAttachment>,
     output_schema: Option<OutputSchema>,
+    /// Set to the id of the session.
+    session_id: &'a mut Option<String>,
 }
 
 /// Folder of the tools, and the permission mode of its settings.
@@ -174,12 +193,12 @@ async fn run_turn(
     app: &AppContext,
     args: &RunArgs,
     mut connection: CliGatewayConnection,
-    request: RunRequest,
+    request: RunRequest<'_>,
     mut folder: RunFolder,
     settings: &WorkspaceSettings,
     cancel: CancellationToken,
 ) -> anyhow::Result<ExitOutcome> {
-    let RunRequest { prompt, input, images, output_schema } = request;
+    let RunRequest { prompt, input, images, output_schema, session_id } = request;
     let notify = std::mem::take(&mut folder.notify);
     let signal = |kind| notify.terminal.map(|signal| terminal_sequence(kind, signal));
     let turn = PromptTurn::new(ElapsedCounter::new(&app.terminal.err))
@@ -221,6 +240,7 @@ async fn run_turn(
         );
         return waited.await;
     }
+    *session_id = Some(session.session_id.clone());
     let client = connection.client.clone();
     let run_id = format!("run_{:032x}", fastrand::u128(..));
     let mut send = ChatSendParams {

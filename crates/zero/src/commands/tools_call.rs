@@ -3,6 +3,7 @@
 pub(super) mod output;
 pub(super) mod signals;
 
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio_util::sync::CancellationToken;
@@ -18,6 +19,7 @@ use zero_settings::WorkspaceSettings;
 use crate::AppContext;
 use crate::approval::{AutoApprover, DenyAllApprover, TerminalApprover, elicitation};
 use crate::cli::ToolsCallArgs;
+use crate::commands::dry_run::DryRun;
 use crate::exit::{ExitOutcome, UsageError};
 use crate::external_tools::ExternalTools;
 use crate::host_setup::small_runtime;
@@ -28,6 +30,9 @@ use crate::terminal::{AnswerSource, ElapsedCounter, PromptTurn};
 const HOW_TO_ALLOW: &str = "pass `--yes`, or run it in a terminal to be asked";
 
 pub(super) fn run(app: &AppContext, args: &ToolsCallArgs) -> anyhow::Result<ExitOutcome> {
+    if args.dry_run {
+        return run_dry(&app.for_dry_run(), args);
+    }
     let prepared = match prepare(app, args) {
         Ok(prepared) => prepared,
         Err(error) => return print_refusal(app, args, error),
@@ -37,6 +42,19 @@ pub(super) fn run(app: &AppContext, args: &ToolsCallArgs) -> anyhow::Result<Exit
     // A cancelled question still waits for input, which must not delay the exit.
     runtime.shutdown_background();
     output::print(app, args, outcome)
+}
+
+/// Runs the call, shows what it changed, and keeps or discards that.
+fn run_dry(app: &AppContext, args: &ToolsCallArgs) -> anyhow::Result<ExitOutcome> {
+    let prepared = prepare(app, args)?;
+    let dry_run = DryRun::new(app, app.config.open_workspace(&args.workspace)?)?;
+    let calls = HashSet::from([prepared.call.id.to_string()]);
+    let runtime = small_runtime()?;
+    let outcome = runtime.block_on(make_call(args, prepared));
+    runtime.shutdown_background();
+    let exit = output::print(app, args, outcome)?;
+    dry_run.finish(&calls, answer_source(app, args))?;
+    Ok(exit)
 }
 
 /// A validated call, ready to run.

@@ -1,9 +1,12 @@
 //! `zero undo`: reverts file changes made by tools and commands.
 
-mod undo_record;
+mod by_product;
+pub(super) mod undo_record;
+mod unrecorded_command;
 
 use std::path::Path;
 
+use jiff::Timestamp;
 use serde_json::json;
 use zero_core::{ErrorReason, ErrorType, ToolError};
 use zero_exec::jobs::refuse_beside_job;
@@ -18,6 +21,11 @@ use crate::terminal::{
     ElapsedCounter, FAINT, GOOD, NOTABLE, STRONG, TableCell, TerminalStream, TextTable,
     escape_line, format_short_time,
 };
+
+/// Changes in a list, unless all are asked for.
+const LISTED_MAX: usize = 50;
+/// Most changes that are named because they were passed over.
+const SKIPPED_SHOWN_MAX: usize = 3;
 
 pub(super) fn run(app: &AppContext, args: &UndoArgs) -> anyhow::Result<ExitOutcome> {
     let (workspace, state) =
@@ -39,6 +47,9 @@ pub(super) fn run(app: &AppContext, args: &UndoArgs) -> anyhow::Result<ExitOutco
                 out.write_json_line(&json!({"ok": true, "undone": undone}))?;
             } else {
                 out.write(&format!("{}\n", describe_undo(&entry)))?;
+                if args.id.is_none() {
+                    undo.print_next();
+                }
             }
             Ok(ExitOutcome::Ok)
         }
@@ -59,12 +70,22 @@ impl UndoOperation<'_> {
     /// Reverts the selected change and records the undo in the audit log.
     fn revert(&self) -> Result<JournalEntry, ToolError> {
         // A record that cannot be recovered must not keep the user from undoing the others.
-        if let Err(error) = self.journal.recover() {
+        let is_busy = || self.refuse_beside_job().is_err();
+        if let Err(error) = self.journal.recover_beside(&is_busy) {
             self.app.terminal.print_note(&error.message);
+        }
+        if self.journal.interrupted_undo().is_some() {
+            // Half of its files are restored, so that nothing else can be undone before.
+            self.refuse_beside_job()?;
         }
         let entry = match self.args.id {
             Some(id) => self.journal.entry(id).map_err(with_hint)?,
-            None => self.newest_entry()?,
+            None => {
+                let newest = self.newest_entry();
+                let after = newest.as_ref().ok().and_then(|entry| entry.time.parse().ok());
+                self.note_unrecorded(after.unwrap_or(Timestamp::UNIX_EPOCH));
+                newest?
+            }
         };
         let mut trace = UndoRecord::new(&self.state, &self.workspace, &entry)?;
         let outcome = self.restore(&entry, &mut trace);
@@ -160,15 +181,18 @@ impl UndoOperation<'_> {
     /// The newest change. If it is no longer in effect, this is an error: reverting an older change
     /// instead could restore a file that the user did not mean.
     fn newest_entry(&self) -> Result<JournalEntry, ToolError> {
-        let mut changes = self
-            .entries()?
-            .into_iter()
-            .filter(|entry| !self.is_undo(entry) && entry.state != ChangeState::Undone)
-            .filter(|entry| entry.state != ChangeState::InProgress);
-        let newest = changes.next().ok_or_else(|| self.nothing_to_undo())?;
+        let counter = ElapsedCounter::new(&self.app.terminal.err);
+        counter.start("comparing the recorded changes with their files");
+        let chosen = self.choose();
+        counter.stop();
+        let (newest, skipped) = chosen?.ok_or_else(|| self.nothing_to_undo())?;
+        self.print_skipped(&skipped);
         if newest.state != ChangeState::NotApplied {
             return Ok(newest);
         }
+        let mut older = self
+            .candidates()?
+            .filter(|entry| entry.as_ref().is_ok_and(|entry| entry.id < newest.id));
         let now = match newest.action {
             "create" => "the file no longer exists",
             "remove" => "the file exists again",
@@ -177,10 +201,80 @@ impl UndoOperation<'_> {
         let (id, tool, path) = (newest.id, &newest.tool, &newest.path);
         let mut message =
             format!("the newest change, {id} ({tool} `{path}`), is no longer in effect: {now}");
-        if let Some(before) = changes.find(|entry| entry.state != ChangeState::NotApplied) {
+        let is_in_effect = |entry: &JournalEntry| entry.state != ChangeState::NotApplied;
+        if let Some(before) = older.find_map(|entry| entry.ok().filter(is_in_effect)) {
             message += &format!("; to undo the one before it, run `zero undo {}`", before.id);
         }
         Err(ToolError::not_found(ErrorReason::NoChange, message).with_detail("id", id))
+    }
+
+    /// Names the change that the next undo would revert.
+    fn print_next(&self) {
+        if let Ok(Some((next, _))) = self.choose() {
+            self.app.terminal.print_note(&format!("the next is {}", name_entry(&next)));
+        }
+    }
+
+    /// Says that a command after the newest change was not recorded: the user may mean that one.
+    fn note_unrecorded(&self, after: Timestamp) {
+        let settings = self.app.load_settings(&self.workspace, &[]);
+        if settings.is_ok_and(|settings| !settings.undo().commands)
+            && let Some(command) =
+                unrecorded_command::find_newest(&self.state, &self.workspace, after)
+        {
+            let command = escape_line(&command);
+            self.app.terminal.print_note(&format!(
+                "the command `{command}` ran later and was not recorded, so that it cannot be undone; `undo.commands` in your settings records commands"
+            ));
+        }
+    }
+
+    /// The changes that can be undone, newest first.
+    fn candidates(
+        &self,
+    ) -> Result<impl Iterator<Item = Result<JournalEntry, ToolError>> + '_, ToolError> {
+        let ids = self.journal.ids_after(0)?.into_iter().rev();
+        let is_candidate = |entry: &JournalEntry| {
+            !self.is_undo(entry)
+                && !matches!(entry.state, ChangeState::Undone | ChangeState::InProgress)
+        };
+        let entries = ids.map(|id| self.journal.entry(id));
+        Ok(entries.filter(move |entry| entry.as_ref().map_or(true, is_candidate)))
+    }
+
+    /// The change that an undo takes, and those that it passes over: commands that only filled caches,
+    /// since who undoes after "edit, test" means the edit.
+    fn choose(&self) -> Result<Option<(JournalEntry, Vec<JournalEntry>)>, ToolError> {
+        let mut skipped = Vec::new();
+        for entry in self.candidates()? {
+            let entry = entry?;
+            if self.has_only_by_products(&entry) {
+                skipped.push(entry);
+            } else if skipped.is_empty() || entry.state != ChangeState::NotApplied {
+                return Ok(Some((entry, skipped)));
+            } else {
+                break;
+            }
+        }
+        // Nothing else can be undone, so that the newest of them is no surprise.
+        Ok(skipped.into_iter().next().map(|newest| (newest, Vec::new())))
+    }
+
+    fn has_only_by_products(&self, entry: &JournalEntry) -> bool {
+        let paths = entry.totals.as_ref().map(|_| self.journal.changed_paths(entry.id));
+        matches!(paths, Some(Ok(paths)) if by_product::are_by_products(&self.workspace, &paths))
+    }
+
+    fn print_skipped(&self, skipped: &[JournalEntry]) {
+        for entry in skipped.iter().take(SKIPPED_SHOWN_MAX) {
+            let (id, name) = (entry.id, name_entry(entry));
+            self.app.terminal.print_note(&format!(
+                "passing over {name}, which only wrote to caches; `zero undo {id}` undoes it"
+            ));
+        }
+        if let more @ 1.. = skipped.len().saturating_sub(SKIPPED_SHOWN_MAX) {
+            self.app.terminal.print_note(&format!("and over {more} more such changes"));
+        }
     }
 
     /// Whether an entry reverted a change. The undo of an undo makes the change again.
@@ -203,7 +297,7 @@ impl UndoOperation<'_> {
             None => "pass `--workspace DIR` for another folder".to_owned(),
         };
         let folder = folder.display();
-        let message = match self.entries().is_ok_and(|entries| !entries.is_empty()) {
+        let message = match self.journal.newest_id().is_ok_and(|id| id > 0) {
             true => format!(
                 "nothing to undo: every change in `{folder}` is undone already; `zero undo --list` shows them, and `zero undo ID` with the number of an undo makes its change again; {hint}"
             ),
@@ -222,17 +316,19 @@ impl UndoOperation<'_> {
         matches!(journal.newest_undoable(), Ok(Some(_)))
     }
 
-    /// All changes, newest first. Each is compared with its file, which takes time for large files.
-    fn entries(&self) -> Result<Vec<JournalEntry>, ToolError> {
+    /// The newest changes, and how many older ones there are. Each is compared with its file, which
+    /// takes time for large files.
+    fn entries(&self) -> Result<(Vec<JournalEntry>, usize), ToolError> {
         let counter = ElapsedCounter::new(&self.app.terminal.err);
         counter.start("comparing the recorded changes with their files");
-        let entries = self.journal.list();
+        let most = if self.args.all { usize::MAX } else { LISTED_MAX };
+        let entries = self.journal.list_newest(most);
         counter.stop();
         entries
     }
 
     fn list_entries(&self) -> anyhow::Result<ExitOutcome> {
-        let entries = self.entries()?;
+        let (entries, older) = self.entries()?;
         let out = &self.app.terminal.out;
         if self.args.json {
             out.write_pretty_json(&entries)?;
@@ -241,6 +337,10 @@ impl UndoOperation<'_> {
             out.write(&format!("no changes recorded for `{}`\n", escape_line(&folder)))?;
         } else {
             out.write(&render_table(&entries, out))?;
+        }
+        if older > 0 {
+            let note = format!("{older} older changes are not shown; `--all` shows them");
+            self.app.terminal.print_note(&note);
         }
         Ok(ExitOutcome::Ok)
     }
@@ -290,6 +390,12 @@ fn print_refusal(
         Some(ErrorReason::StaleFile) => ExitOutcome::Denied,
         _ => ExitOutcome::from_error(error),
     })
+}
+
+/// A change in a few words.
+fn name_entry(entry: &JournalEntry) -> String {
+    let (id, path, tool) = (entry.id, escape_line(&entry.path), escape_line(&entry.tool));
+    format!("change {id}, {tool} `{}`", one_line(&path, JOB_COMMAND_CHARS_MAX))
 }
 
 /// Result of an undo in one line.

@@ -1,14 +1,12 @@
 //! `zero usage`: what runs used, by day, session, model, agent or owner.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
-use jiff::Timestamp;
-use jiff::tz::TimeZone;
 use serde_json::{Value, json};
+use zero_core::UsageDimension;
 use zero_gateway::AuthConfig;
-use zero_session::run_usage::{RunUsage, RunUsageQuery, UsageTotal};
-use zero_session::store::Store;
+use zero_session::run_usage::{RunUsageQuery, UsageTotal};
+use zero_session::usage_report::{UsageReport, weight};
 
 use super::audit_rows;
 use crate::AppContext;
@@ -30,17 +28,18 @@ pub(super) fn run(app: &AppContext, args: &UsageArgs) -> anyhow::Result<ExitOutc
     let query = RunUsageQuery { since_ms: since.as_millisecond(), ..RunUsageQuery::default() };
     let runtime = small_runtime()?;
     let cwd = workspace.cwd().to_owned();
+    let by = args.by.to_dimension();
     let read = runtime.block_on(async {
         let config = app.gateway_config(&settings, &[], cwd, AuthConfig::deny_all()).await?;
-        read_groups(&**config.sessions.store(), query, args.by).await
+        anyhow::Ok(UsageReport::read(&**config.sessions.store(), query, by).await?)
     });
     runtime.shutdown_background();
-    let (rows, total) = read?;
+    let UsageReport { rows, total } = read?;
     let out = &app.terminal.out;
     if args.json {
         out.write_pretty_json(&json!({
             "since": since.to_string(),
-            "by": args.by.as_str(),
+            "by": by.as_str(),
             "rows": rows.iter().map(|(name, spent)| row_to_json(name, spent)).collect::<Vec<_>>(),
             "total": total_to_json(&total),
         }))?;
@@ -50,7 +49,7 @@ pub(super) fn run(app: &AppContext, args: &UsageArgs) -> anyhow::Result<ExitOutc
         out.write("no runs in this time span; use a longer one with `--since 30d`\n")?;
         return Ok(ExitOutcome::Ok);
     }
-    out.write(&render(app, args.by, &rows, &total))?;
+    out.write(&render(app, by, &rows, &total))?;
     let unpriced = total.unpriced_input_tokens.saturating_add(total.unpriced_output_tokens);
     if unpriced > 0 {
         app.terminal.print_note(&format!(
@@ -62,67 +61,18 @@ pub(super) fn run(app: &AppContext, args: &UsageArgs) -> anyhow::Result<ExitOutc
 }
 
 impl UsageGrouping {
-    fn as_str(self) -> &'static str {
+    fn to_dimension(self) -> UsageDimension {
         match self {
-            Self::Day => "day",
-            Self::Session => "session",
-            Self::Model => "model",
-            Self::Agent => "agent",
-            Self::Owner => "owner",
-        }
-    }
-
-    /// The group of a run.
-    fn name_of(self, usage: &RunUsage) -> String {
-        match self {
-            Self::Day => {
-                let time = Timestamp::from_millisecond(usage.started_ms).unwrap_or_default();
-                time.to_zoned(TimeZone::system()).date().to_string()
-            }
-            Self::Session => usage.session_key.clone(),
-            Self::Model => usage.model.clone(),
-            Self::Agent => usage.agent.clone(),
-            Self::Owner => usage.owner.clone(),
+            Self::Day => UsageDimension::Day,
+            Self::Session => UsageDimension::Session,
+            Self::Model => UsageDimension::Model,
+            Self::Agent => UsageDimension::Agent,
+            Self::Owner => UsageDimension::Owner,
         }
     }
 }
 
-/// Sums what the selected runs used: by group, and all of them.
-async fn read_groups(
-    store: &dyn Store,
-    mut query: RunUsageQuery,
-    by: UsageGrouping,
-) -> anyhow::Result<(Vec<UsageRow>, UsageTotal)> {
-    let (mut groups, mut total) = (BTreeMap::<String, UsageTotal>::new(), UsageTotal::default());
-    loop {
-        let page = store.run_usages(query.clone()).await?;
-        for usage in &page {
-            groups.entry(by.name_of(usage)).or_default().add(usage);
-            total.add(usage);
-        }
-        match page.last() {
-            Some(last) if page.len() == RunUsageQuery::PAGE_MAX => {
-                query.after = Some((last.started_ms, last.run.clone()));
-            }
-            _ => break,
-        }
-    }
-    let mut rows: Vec<UsageRow> = groups.into_iter().collect();
-    if by != UsageGrouping::Day {
-        // The most expensive first.
-        rows.sort_by(|(_, a), (_, b)| weight(b).total_cmp(&weight(a)));
-    }
-    Ok((rows, total))
-}
-
-/// What bars and order depend on: the cost, or the tokens where nothing has a price.
-fn weight(spent: &UsageTotal) -> f64 {
-    #[expect(clippy::cast_precision_loss, reason = "for comparison")]
-    let tokens = spent.tokens() as f64 / 1e12;
-    spent.usage.cost_usd.unwrap_or(0.0) + tokens
-}
-
-fn render(app: &AppContext, by: UsageGrouping, rows: &[UsageRow], total: &UsageTotal) -> String {
+fn render(app: &AppContext, by: UsageDimension, rows: &[UsageRow], total: &UsageTotal) -> String {
     let out = &app.terminal.out;
     let mut table = TextTable::new([
         by.as_str(),

@@ -118,6 +118,8 @@ fn call_help_shows_examples() {
                                 command connects to it
           --mode <MODE>         Permission mode: ask, accept-edits, plan or auto [default: from
                                 settings, or ask]
+          --dry-run             Show what the call changed in the workspace, then ask whether to keep
+                                it; without a terminal, discard it. What it did elsewhere remains
           --json                Print the result as one line of JSON
           --timeout <TIME>      Stop after this time, such as `500ms` or `10s`; the tool's own limit
                                 still applies
@@ -157,6 +159,7 @@ fn undo_help_names_refusals() {
 
     Options:
           --list                List the recorded changes, newest first
+          --all                 List all of them, not only the newest 50
           --json                Print JSON
           --yes                 Restore files even if they were changed again since [alias: --force]
           --workspace <DIR>     Folder whose changes to use [default: current folder]

@@ -54,3 +54,4 @@ mod terminal_process;
 mod test_program;
 mod tool_host;
 mod tools_serve;
+mod undo;

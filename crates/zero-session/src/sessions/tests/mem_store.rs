@@ -11,7 +11,7 @@ use crate::event::{Event, EventKind, RunOutcome, TokenUsage};
 use crate::key::SessionAddress;
 use crate::message::ModelMessage;
 use crate::open_question::{OpenQuestion, QuestionContent, QuestionEntry};
-use crate::run_usage::{RunUsage, RunUsageOwner, RunUsageQuery, UsageEntry};
+use crate::run_usage::{RunUsage, RunUsageOwner, RunUsageQuery, UsageEntry, UsageTotal};
 use crate::store::*;
 
 use super::store_conformance;
@@ -928,6 +928,20 @@ impl Store for MemStore {
             });
             found.truncate(RunUsageQuery::PAGE_MAX);
             found
+        })
+    }
+
+    fn usage_total(
+        &self,
+        query: RunUsageQuery,
+        except: Option<RunId>,
+    ) -> BoxFuture<'_, Result<UsageTotal, StoreError>> {
+        self.read(move |state| {
+            let mut total = UsageTotal::default();
+            let found = state.usages.iter().filter(|usage| query.matches(usage));
+            let others = found.filter(|usage| except.as_ref() != Some(&usage.run));
+            others.for_each(|usage| total.add(usage));
+            total
         })
     }
 

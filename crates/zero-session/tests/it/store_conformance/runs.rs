@@ -9,7 +9,7 @@ use super::{
     new_run, read_session, run_id, text_event, unknown_session,
 };
 use zero_session::event::{EventKind, RunOutcome, TokenUsage};
-use zero_session::run_usage::RunUsageQuery;
+use zero_session::run_usage::{RunUsageQuery, UsageTotal};
 use zero_session::store::{BeginRunOutcome, LedgerReadLimit, NewEvent, NewRun, RunRecord, Store};
 
 pub(super) const CHECKS: &[StoreConformanceCheck] = &[
@@ -22,6 +22,7 @@ pub(super) const CHECKS: &[StoreConformanceCheck] = &[
     }),
     ("what runs took adds up", |store| Box::pin(usage_adds_up(store))),
     ("the usage of runs is that of the ledger", |store| Box::pin(usage_follows_ledger(store))),
+    ("the total usage is the sum of runs", |store| Box::pin(usage_total_is_sum_of_runs(store))),
 ];
 
 const USAGE: TokenUsage = TokenUsage {
@@ -229,6 +230,39 @@ async fn usage_follows_ledger(store: Arc<dyn Store>) {
     let of_session = RunUsageQuery { session, owner: Some("local".into()), ..Default::default() };
     let spent = store.usage_total(of_session, Some(run_id("r1"))).await.unwrap();
     assert_eq!((spent.runs, spent.usage), (1, USAGE));
+    let none = RunUsageQuery { owner: Some("other".into()), ..Default::default() };
+    assert_eq!(store.usage_total(none, None).await.unwrap(), UsageTotal::default());
+}
+
+/// The sum of many runs is that of its parts, to the token: of priced, unpriced and huge ones.
+async fn usage_total_is_sum_of_runs(store: Arc<dyn Store>) {
+    let id = create_session(&store, "a").await.id;
+    let base = zero_runtime::clock::now_ms();
+    let mut expected = UsageTotal::default();
+    for number in 0..20_u64 {
+        let name = format!("r{number}");
+        let cost_usd = (number % 3 > 0).then_some(0.25);
+        let usage = TokenUsage {
+            input_tokens: 1_000_000_007 * number,
+            output_tokens: 3 * number + 1,
+            cost_usd,
+            ..USAGE
+        };
+        store.begin_run(new_run(&name, &id, vec![text_event("x")])).await.unwrap();
+        let claim = claim(&*store, &id).await;
+        let (agent, model) = ("main".to_owned(), "m".to_owned());
+        let started = EventKind::RunStarted { agent, model };
+        let ended = EventKind::RunEnded { end: RunOutcome::Completed, usage };
+        let entry = |kind| NewEvent { run: Some(run_id(&name)), time_ms: base, kind };
+        store.append(&id, Some(claim), vec![entry(started)]).await.unwrap();
+        let last = vec![entry(ended)];
+        store.end_run(&run_id(&name), claim, RunOutcome::Completed, usage, last).await.unwrap();
+        if number != 7 {
+            expected += UsageTotal::of_run(usage);
+        }
+    }
+    let query = RunUsageQuery { since_ms: base, agent: Some("main".into()), ..Default::default() };
+    assert_eq!(store.usage_total(query, Some(run_id("r7"))).await.unwrap(), expected);
 }
 
 async fn usage_adds_up(store: Arc<dyn Store>) {

@@ -12,7 +12,7 @@ use zero_runtime::tool_host::new_call_id;
 use zero_sandbox::{JournalEntry, StateDir, Workspace};
 
 /// Audit record of one undo, written when the undo ends.
-pub(super) struct UndoRecord {
+pub(in crate::commands) struct UndoRecord {
     audit: AuditLog,
     began: Instant,
     row: AuditRow,
@@ -20,7 +20,7 @@ pub(super) struct UndoRecord {
 
 impl UndoRecord {
     /// Starts a record. Fails if the log is not writable, so that no change goes unrecorded.
-    pub(super) fn new(
+    pub(in crate::commands) fn new(
         state: &StateDir,
         workspace: &Workspace,
         entry: &JournalEntry,
@@ -42,7 +42,7 @@ impl UndoRecord {
     }
 
     /// Writes the record. `error` is the reason if the undo failed.
-    pub(super) fn finish(mut self, error: Option<&ToolError>) {
+    pub(in crate::commands) fn finish(mut self, error: Option<&ToolError>) {
         let row = &mut self.row;
         row.duration_us = u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX);
         if let Some(error) = error {

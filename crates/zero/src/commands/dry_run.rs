@@ -1,0 +1,205 @@
+//! `--dry-run`: shows what calls changed in the workspace, then keeps or discards it.
+//!
+//! The calls run for real and are recorded; discarding them is an undo. What they did elsewhere, such
+//! as requests to other machines, cannot be discarded.
+
+use std::collections::HashSet;
+
+use jiff::Timestamp;
+use zero_core::{HostLimits, ToolError};
+use zero_runtime::audit::AuditLog;
+use zero_sandbox::journal::{ChangedFile, FileContents, UndoConflictPolicy};
+use zero_sandbox::{ChangeState, Journal, JournalEntry, StateDir, Workspace};
+use zero_tools::diff::file_diff;
+
+use super::undo::undo_record::UndoRecord;
+use crate::AppContext;
+use crate::terminal::{AnswerSource, STRONG, TerminalStream, escape_line};
+
+/// What a user has to know about it.
+const ELSEWHERE_NOTE: &str = "only changes of files in the workspace can be discarded; requests to other machines and changes in other folders remain";
+/// Most files whose change is shown.
+const FILES_SHOWN_MAX: usize = 200;
+/// Days of the audit log in which the calls of a run are.
+const DAYS_MAX: usize = 7;
+/// Most lines of the change of one file.
+const FILE_LINES_MAX: usize = 400;
+
+/// The changes of calls, until they are kept or discarded.
+pub(super) struct DryRun<'a> {
+    app: &'a AppContext,
+    workspace: Workspace,
+    state: StateDir,
+    journal: Journal,
+    /// The newest change before the calls.
+    first: u64,
+    began: Timestamp,
+}
+
+/// What became of the changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum DryRunEnd {
+    /// Nothing was changed.
+    Unchanged,
+    Kept,
+    Discarded,
+}
+
+impl<'a> DryRun<'a> {
+    /// Begins before the first call.
+    pub(super) fn new(app: &'a AppContext, workspace: Workspace) -> anyhow::Result<Self> {
+        let state = app.config.state_dir()?;
+        let bytes_max = HostLimits::default().file_bytes_max;
+        let journal = Journal::new(&state, workspace.clone(), bytes_max);
+        let first = journal.newest_id()?;
+        app.terminal.print_note(ELSEWHERE_NOTE);
+        Ok(Self { app, workspace, state, journal, first, began: Timestamp::now() })
+    }
+
+    /// The calls of a session since the begin. They have other ids here than in its ledger.
+    pub(super) fn find_calls(&self, session: Option<&str>) -> HashSet<String> {
+        let audit = AuditLog::new(&self.state);
+        let mut days = audit.days().unwrap_or_default();
+        days.sort_unstable();
+        let mut calls = HashSet::new();
+        // A run may have begun yesterday.
+        for day in days.iter().rev().take(DAYS_MAX) {
+            let Ok(mut log) = audit.open_day(day) else { continue };
+            let read = log.for_each_row(|row| {
+                let is_of_session = session.is_some() && row.session.as_deref() == session;
+                if row.time >= self.began && is_of_session {
+                    calls.insert(row.call);
+                }
+            });
+            if let Err(error) = read {
+                tracing::warn!(%error, "could not read the audit log");
+            }
+        }
+        calls
+    }
+
+    /// Shows what the calls changed, and keeps it if the user at `answers` says so.
+    pub(super) fn finish(
+        self,
+        calls: &HashSet<String>,
+        answers: Option<AnswerSource>,
+    ) -> anyhow::Result<DryRunEnd> {
+        let entries = self.list_changes(calls)?;
+        let terminal = &self.app.terminal;
+        if entries.is_empty() {
+            terminal.print_note("dry run: nothing was changed in the workspace");
+            return Ok(DryRunEnd::Unchanged);
+        }
+        for entry in &entries {
+            self.show(entry)?;
+        }
+        let keeps = match answers {
+            Some(answers) => terminal.confirm(&answers, "Keep these changes?"),
+            None => false,
+        };
+        if keeps {
+            terminal.print_note("dry run: the changes were kept; `zero undo` reverts them");
+            return Ok(DryRunEnd::Kept);
+        }
+        // The newest first, so that each finds its files as it left them.
+        for entry in entries.iter().rev() {
+            self.discard(entry)?;
+        }
+        terminal.print_note("dry run: the changes were discarded");
+        Ok(DryRunEnd::Discarded)
+    }
+
+    /// The changes of the calls that are in effect, oldest first.
+    fn list_changes(&self, calls: &HashSet<String>) -> Result<Vec<JournalEntry>, ToolError> {
+        let ids = self.journal.ids_after(self.first)?;
+        let mut entries =
+            ids.iter().map(|id| self.journal.entry(*id)).collect::<Result<Vec<_>, _>>()?;
+        entries.retain(|entry| {
+            calls.contains(&entry.call)
+                && entry.undoes.is_none()
+                && !matches!(entry.state, ChangeState::Undone | ChangeState::NotApplied)
+        });
+        Ok(entries)
+    }
+
+    fn show(&self, entry: &JournalEntry) -> anyhow::Result<()> {
+        let out = &self.app.terminal.out;
+        let (files, count) = self.journal.changed_files(entry.id, FILES_SHOWN_MAX)?;
+        if let Some(totals) = &entry.totals {
+            let title = format!("{}: {}", totals.describe(), escape_line(&entry.path));
+            out.write(&format!("{}\n", out.paint(STRONG, &title)))?;
+            for loss in &totals.losses {
+                self.app.terminal.print_note(&format!("cannot be discarded: {loss}"));
+            }
+        }
+        for file in &files {
+            out.write(&render_file(out, file))?;
+        }
+        if count > files.len() {
+            out.write(&format!("and {} more files\n", count - files.len()))?;
+        }
+        Ok(())
+    }
+
+    fn discard(&self, entry: &JournalEntry) -> Result<(), ToolError> {
+        let trace = UndoRecord::new(&self.state, &self.workspace, entry)?;
+        let undone = match self.journal.is_set(entry.id) {
+            true => self.journal.undo_set(entry.id, UndoConflictPolicy::Refuse).map(drop),
+            false => self.journal.undo(entry.id, UndoConflictPolicy::Refuse).map(drop),
+        };
+        trace.finish(undone.as_ref().err());
+        undone
+    }
+}
+
+/// The change of one file, as a diff if both states are text.
+fn render_file(out: &TerminalStream, file: &ChangedFile) -> String {
+    let path = escape_line(&file.path);
+    let text = |contents: &FileContents| match contents {
+        FileContents::Text(text) => Some(Some(text.clone())),
+        FileContents::Absent => Some(None),
+        _ => None,
+    };
+    let what = match (&file.before, &file.after) {
+        (FileContents::Absent, _) => "created",
+        (_, FileContents::Absent) => "removed",
+        _ => "changed",
+    };
+    let mut shown = format!("{what} {}", out.paint(STRONG, &path));
+    if let Some((old, new)) = file.modes {
+        shown += &format!(", mode {old:03o} to {new:03o}");
+    }
+    match (text(&file.before), text(&file.after)) {
+        (Some(before), Some(after)) if before != after => {
+            let diff = file_diff(&file.path, before.as_deref(), after.as_deref());
+            let mut lines = diff.unified.lines();
+            let kept: Vec<&str> = lines.by_ref().take(FILE_LINES_MAX).collect();
+            shown += &format!("\n{}", out.render_diff(&kept.join("\n")));
+            if let more @ 1.. = lines.count() {
+                shown += &format!("\nand {more} more lines");
+            }
+        }
+        _ => {
+            let parts = [&file.before, &file.after].map(describe_contents);
+            match parts {
+                [Some(old), Some(new)] if old != new => shown += &format!(": {old} to {new}"),
+                [Some(one), _] | [None, Some(one)] => shown += &format!(": {one}"),
+                [None, None] => {}
+            }
+        }
+    }
+    shown.truncate(shown.trim_end().len());
+    shown + "\n"
+}
+
+/// What is at a path if it is no text.
+fn describe_contents(contents: &FileContents) -> Option<String> {
+    match contents {
+        FileContents::Absent => None,
+        FileContents::Text(_) => Some("a text file".to_owned()),
+        FileContents::Binary { bytes } => Some(format!("{bytes} bytes")),
+        FileContents::Symlink(target) => Some(format!("a link to {}", escape_line(target))),
+        FileContents::Folder => Some("a folder".to_owned()),
+        FileContents::Other => Some("a file that cannot be shown".to_owned()),
+    }
+}
