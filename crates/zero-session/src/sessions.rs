@@ -24,6 +24,10 @@ pub(crate) mod run_limiter;
 mod session_growth;
 mod session_state;
 mod session_worker;
+mod subagent_answer;
+pub(crate) mod subagent_run;
+mod subagents;
+mod task_tool;
 mod transcript_recovery;
 mod unsaved_messages;
 pub(crate) mod work_clock;
@@ -116,6 +120,24 @@ pub struct SessionLimits {
     pub retention: RetentionRules,
     /// How much may be spent.
     pub budgets: BudgetRules,
+    /// How many sub-agents may work.
+    pub subagents: SubagentLimits,
+}
+
+/// How many sub-agents may work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SubagentLimits {
+    /// Maximum number of concurrent sub-agents of a run.
+    pub parallel_max: usize,
+    /// How deep sub-agents may start others: 1 if only the agent of a user's prompt starts some, 0 if
+    /// there are none.
+    pub depth_max: u32,
+}
+
+impl Default for SubagentLimits {
+    fn default() -> Self {
+        Self { parallel_max: 8, depth_max: 1 }
+    }
 }
 
 impl Default for SessionLimits {
@@ -135,6 +157,7 @@ impl Default for SessionLimits {
             session_bytes_max: 1024 * 1024 * 1024,
             retention: RetentionRules::default(),
             budgets: BudgetRules::default(),
+            subagents: SubagentLimits::default(),
         }
     }
 }
@@ -458,7 +481,7 @@ impl SessionManager {
         prompt: Prompt,
     ) -> Result<SendOutcome, SessionError> {
         let (inner, address) = (Arc::clone(&self.inner), address.clone());
-        run_detached(async move { inner.send(&address, run, prompt).await }).await
+        run_detached(async move { inner.send(&address, run, prompt, None).await }).await
     }
 
     /// Stops one run or all runs of a session; returns the stopped ones. Does not wait for them to

@@ -20,7 +20,8 @@ use self::compaction::TranscriptSplit;
 use self::context_meter::ContextMeter;
 use self::loop_guard::{LoopGuard, LoopVerdict};
 pub use self::turn_io::{
-    LoopGuardAnswer, RequestContext, TranscriptSummary, TurnAction, TurnConfig, TurnGoal, TurnInput,
+    LoopGuardAnswer, ParallelCalls, RequestContext, TranscriptSummary, TurnAction, TurnConfig,
+    TurnGoal, TurnInput,
 };
 use crate::event::{EventKind, RunOutcome, TokenUsage};
 use crate::message::{MessageBlock, ModelMessage, join_text, share_messages};
@@ -282,7 +283,7 @@ impl Turn {
         self.meter.record_usage(reply.usage, &self.context, &self.transcript);
         self.report_usage(actions);
         let mut batch = CallBatch::new(plans, self.config.dialect);
-        batch.announce_and_start(self.config.parallel_calls_max, actions);
+        batch.announce_and_start(self.config.parallel_calls, actions);
         self.phase = TurnPhase::RunningCalls(batch);
         self.advance(actions);
     }
@@ -334,7 +335,7 @@ impl Turn {
     /// Starts the calls that can run; continues with the next request when none is left.
     fn advance(&mut self, actions: &mut Vec<TurnAction>) {
         let TurnPhase::RunningCalls(batch) = &mut self.phase else { return };
-        batch.start_ready(self.config.parallel_calls_max, actions);
+        batch.start_ready(self.config.parallel_calls, actions);
         if !batch.is_finished() {
             return;
         }

@@ -35,6 +35,7 @@ use crate::retention::{self, DataRetentionSettings};
 use crate::sandbox::{self, BashSettings, SandboxSettings};
 use crate::secrets::{self, SecretsSettings};
 use crate::semantic_checks;
+use crate::subagents::{self, SubagentSettings};
 use crate::tool_commands::{self, COMMAND_LINES, ToolsSettings};
 use crate::undo::{self, UndoSection};
 use crate::web::{self, WebSettings};
@@ -97,6 +98,8 @@ pub struct SettingsFile {
     budgets: BudgetSettings,
     /// What `zero undo` can take back.
     undo: UndoSection,
+    /// How many sub-agents may work for a run.
+    subagents: SubagentSettings,
 }
 
 /// What runs without asking, what needs your approval, and what never runs. Deny overrides ask, and
@@ -232,6 +235,7 @@ pub fn known_keys() -> Vec<SettingsKey> {
         closed.chain(gateway::KEYS).chain(gateway::REMOTE_KEYS).chain(acp::KEYS).chain(web::KEYS);
     let closed =
         closed.chain(network::KEYS).chain(retention::KEYS).chain(budgets::KEYS).chain(undo::KEYS);
+    let closed = closed.chain(subagents::KEYS);
     closed.map(|name| key(name, false)).chain(open.map(|name| key(name, true))).collect()
 }
 
@@ -372,6 +376,7 @@ fn find_nulls(value: &Value) -> impl Iterator<Item = String> {
         .chain(fields("/budgets/agent"))
         .chain(fields("/budgets/owner"))
         .chain(fields("/undo"))
+        .chain(fields("/subagents"))
         .filter(|(_, field)| field.is_null())
         .map(|(pointer, _)| pointer)
 }
@@ -468,7 +473,7 @@ mod tests {
                 r#"f:3:45: `permissions.deny` is "Bash"; write an array"#,
                 "f:4:12: unknown key `limits.file-timout`; did you mean `file-timeout`?",
                 "f:4:33: `limits.result` is true; write a string or a whole number at least 1",
-                "f:4:50: unknown key `zzz`; remove it, or write one of `$schema`, `permissions`, `limits`, `mcpServers`, `mcp`, `lspServers`, `tools`, `hooks`, `models`, `model`, `agents`, `agent`, `gateway`, `acp`, `sandbox`, `secrets`, `bash`, `files`, `web`, `network`, `retention`, `budgets`, `undo`",
+                "f:4:50: unknown key `zzz`; remove it, or write one of `$schema`, `permissions`, `limits`, `mcpServers`, `mcp`, `lspServers`, `tools`, `hooks`, `models`, `model`, `agents`, `agent`, `gateway`, `acp`, `sandbox`, `secrets`, `bash`, `files`, `web`, `network`, `retention`, `budgets`, `undo`, `subagents`",
             ],
         );
         check_problems(

@@ -28,10 +28,11 @@ use crate::sessions::run_budget::{BudgetCheck, RunBudget};
 use crate::sessions::run_driver::{RunCompletion, RunDriver};
 use crate::sessions::run_limiter::RunPermit;
 use crate::sessions::session_state::{ActiveBackend, ActiveRun, QueuedPrompt, SessionState};
+use crate::sessions::subagent_run::CallAllowance;
 use crate::sessions::work_clock::WorkClock;
 use crate::sessions::{Prompt, SessionError, SessionManagerInner, prompt_attachments, prompts};
 use crate::store::{SessionRecord, StoreError};
-use crate::turn::{Turn, TurnConfig, TurnGoal, transcript_repair};
+use crate::turn::{ParallelCalls, Turn, TurnConfig, TurnGoal, transcript_repair};
 
 /// Delays before further attempts to record the end of a run; the last one is repeated.
 const FINISH_RETRY_DELAYS: [Duration; 5] = [
@@ -53,16 +54,19 @@ pub(super) async fn run_worker(
     state: Arc<SessionState>,
     closing: CancellationToken,
 ) {
-    let mut idle_since = Instant::now();
+    let (mut idle_since, mut is_subagent) = (Instant::now(), false);
     loop {
         // An idle worker must not keep the session manager alive.
         let Some(strong) = inner.upgrade() else { return };
         let idle_backend = strong.config.limits.idle_backend;
         if let Some(job) = state.next_prompt() {
+            is_subagent = job.active.subagent.is_some();
             strong.process_prompt(&state, job).await;
             idle_since = Instant::now();
             continue;
         }
+        // Its tools are closed by its parent, and rarely does anybody send it another prompt.
+        let idle_backend = if is_subagent { Duration::ZERO } else { idle_backend };
         drop(strong);
         tokio::select! {
             idle = timeout(idle_backend, state.work.notified()) => {
@@ -174,20 +178,25 @@ impl SessionManagerInner {
         let reach = prompt.reach.clone();
         let deadline = prompt.timeout.and_then(|most| Instant::now().checked_add(most));
         match self.prepare(state, active, prompt, outbox, &asking.news).await {
-            Ok(PreparedRun::Turn { turn, agent, model, dialect, budget }) => {
+            Ok(PreparedRun::Turn(prepared)) => {
+                let PreparedTurn { turn, agent, record, model, dialect, own, budget, calls } =
+                    *prepared;
                 let shell = RunDriver {
                     inner: self,
                     state,
                     active,
                     agent: &agent,
+                    session: &record,
                     reach: &reach,
+                    prompt_budget: own,
+                    calls,
                     model,
                     dialect,
                     outbox,
                     permit: asking.permit,
                     news: asking.news,
                     deadline,
-                    budget: *budget,
+                    budget,
                     clock: asking.clock,
                 };
                 shell.run(*turn).await
@@ -211,7 +220,11 @@ impl SessionManagerInner {
         let store = &self.config.store;
         let record = store.session_by_id(&active.session).await?;
         let record = record.ok_or(StoreError::NoSession(active.session.to_string()))?;
-        let agent = self.find_agent(&record.agent)?.clone();
+        let subagent = active.subagent.as_deref();
+        let agent = match subagent {
+            Some(subagent) => subagent.profile.clone(),
+            None => self.find_agent(&record.agent)?.clone(),
+        };
         let model = self.model_for(&record, &agent);
         let named = model.as_ref().map(|model| model.info().name.clone());
         let wanted = record.model.clone().or_else(|| agent.model.clone());
@@ -219,10 +232,15 @@ impl SessionManagerInner {
         let span = Span::current();
         span.record("session_key", display(&record.key));
         span.record("agent", &*agent.id).record("model", &*name);
-        outbox.push(EventKind::RunStarted { agent: agent.id.clone(), model: name });
+        let parent = subagent.map(|subagent| Box::new(subagent.parent.clone()));
+        outbox.push(EventKind::RunStarted { agent: agent.id.clone(), model: name, parent });
         // The first events are published before any step that may take long.
         outbox.flush().await?;
-        let dialect = choose_dialect(&agent, model.as_ref().ok().map(|model| model.info()));
+        let dialect = match subagent {
+            // Tools that a client hosts are offered in one dialect at a time.
+            Some(subagent) => subagent.dialect,
+            None => choose_dialect(&agent, model.as_ref().ok().map(|model| model.info())),
+        };
         let slashed = tokio::select! {
             biased;
             end = active.wait_for_stop() => return Ok(PreparedRun::Ended(end)),
@@ -235,7 +253,10 @@ impl SessionManagerInner {
                 biased;
                 end = active.wait_for_stop() => return Ok(PreparedRun::Ended(end)),
                 text = self.mask_prompt(state, &agent, &prompt.reach, text) => match text {
-                    Ok((text, _)) if is_command => PromptResolution::Prompt(text),
+                    // Only users mention files.
+                    Ok((text, _)) if is_command || subagent.is_some() => {
+                        PromptResolution::Prompt(text)
+                    }
                     Ok((text, backend)) => tokio::select! {
                         biased;
                         end = active.wait_for_stop() => return Ok(PreparedRun::Ended(end)),
@@ -275,7 +296,8 @@ impl SessionManagerInner {
                 ),
             });
         }
-        let mut budget = self.run_budget(active, &record, prompt.budget, &*model);
+        let own = subagent.map_or(prompt.budget, |subagent| subagent.budget);
+        let mut budget = self.run_budget(active, &record, own, &*model);
         let BudgetCheck { notices, end } = budget.check(&**store, TokenUsage::default()).await?;
         let unpriced =
             (budget.limits_cost() && model.info().prices.is_none() && !is_direct(&*model))
@@ -294,7 +316,10 @@ impl SessionManagerInner {
             call_seed: fastrand::u128(..),
             turns_max: agent.turns_max.unwrap_or(self.config.limits.turns_max),
             calls_max: budget.calls_max(),
-            parallel_calls_max: self.config.limits.parallel_calls_max,
+            parallel_calls: ParallelCalls {
+                reads_max: self.config.limits.parallel_calls_max,
+                tasks_max: self.config.limits.subagents.parallel_max,
+            },
             thinking: thinking.unwrap_or(agent.thinking),
             context_window: model.info().context_window,
             takes_images: model.info().takes_images,
@@ -303,8 +328,13 @@ impl SessionManagerInner {
             repeats_before_asking: self.config.limits.repeats_before_asking,
             context_tokens: record.context_tokens,
         };
+        let calls = match subagent {
+            Some(subagent) => subagent.calls.clone(),
+            None => Arc::new(CallAllowance::new(budget.calls_max())),
+        };
         let turn = Box::new(Turn::new(config, messages, goal));
-        Ok(PreparedRun::Turn { turn, agent, model, dialect, budget: Box::new(budget) })
+        let prepared = PreparedTurn { turn, agent, record, model, dialect, own, budget, calls };
+        Ok(PreparedRun::Turn(Box::new(prepared)))
     }
 
     /// The budgets of a run. What the user does without a model is not limited.
@@ -319,7 +349,8 @@ impl SessionManagerInner {
             true => Default::default(),
             false => (self.config.limits.budgets, own),
         };
-        RunBudget::new(&rules, own, &active.run, session, day_start_ms())
+        let root = active.subagent.as_ref().map(|subagent| &subagent.parent.root);
+        RunBudget::new(&rules, own, &active.run, session, day_start_ms(), root)
     }
 
     /// A prompt for a model, without the values of secrets that the tools know, and these tools. If it
@@ -397,15 +428,22 @@ fn record_end(span: &Span, RunCompletion { end, usage }: &RunCompletion) {
 /// Result of the preparation.
 enum PreparedRun {
     /// There is work for the model.
-    Turn {
-        turn: Box<Turn>,
-        agent: AgentProfile,
-        model: Arc<dyn ModelClient>,
-        dialect: DialectName,
-        budget: Box<RunBudget>,
-    },
+    Turn(Box<PreparedTurn>),
     /// The run has already ended.
     Ended(RunOutcome),
+}
+
+/// What a turn is run with.
+struct PreparedTurn {
+    turn: Box<Turn>,
+    agent: AgentProfile,
+    record: SessionRecord,
+    model: Arc<dyn ModelClient>,
+    dialect: DialectName,
+    /// The budget of the user's prompt.
+    own: Budget,
+    budget: RunBudget,
+    calls: Arc<CallAllowance>,
 }
 
 /// Counts a run while it is in some state.

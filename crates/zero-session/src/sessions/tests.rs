@@ -10,4 +10,5 @@ mod sqlite_sessions;
 /// The suite of `tests/it`, for the store that these tests use.
 #[path = "../../tests/it/store_conformance.rs"]
 mod store_conformance;
+mod subagent_runs;
 mod waiting_runs;

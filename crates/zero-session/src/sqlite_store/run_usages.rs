@@ -5,6 +5,7 @@ use zero_core::{RunId, SessionId};
 
 use super::database_error::DatabaseError;
 use super::sessions::{from_json, to_json};
+use crate::event::RootRun;
 use crate::run_usage::{RunUsage, RunUsageOwner, RunUsageQuery, UsageEntry};
 
 /// Updates the usage of runs from entries that are written in the same transaction.
@@ -41,9 +42,11 @@ fn find(db: &Connection, run: &RunId) -> Result<Option<RunUsage>, DatabaseError>
 
 fn write(db: &Connection, usage: Option<&RunUsage>) -> Result<(), DatabaseError> {
     let Some(usage) = usage else { return Ok(()) };
+    let root = usage.root.as_ref();
     db.prepare_cached(
         "INSERT OR REPLACE INTO run_usage (run, session, session_key, owner, agent, model,
-             started_ms, usage) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+             started_ms, usage, root_run, root_session, root_agent)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     )?
     .execute((
         usage.run.as_str(),
@@ -54,24 +57,34 @@ fn write(db: &Connection, usage: Option<&RunUsage>) -> Result<(), DatabaseError>
         &usage.model,
         usage.started_ms,
         to_json(&usage.usage)?,
+        root.map(|root| root.run.as_str()),
+        root.map(|root| root.session.as_str()),
+        root.map(|root| &*root.agent),
     ))?;
     Ok(())
 }
+
+/// A run and those of its sub-agents, each as often as it has a value.
+const OF_AGENT: &[&str] = &[" AND (agent = ?", " OR root_agent = ?)"];
+const OF_SESSION: &[&str] = &[" AND (session = ?", " OR root_session = ?)"];
+const OF_RUN: &[&str] = &[" AND (run = ?", " OR root_run = ?)"];
 
 /// The selected runs, oldest first, at most [`RunUsageQuery::PAGE_MAX`].
 pub(super) fn list(db: &Connection, query: &RunUsageQuery) -> Result<Vec<RunUsage>, DatabaseError> {
     let mut text = "SELECT * FROM run_usage WHERE started_ms >= ?".to_owned();
     let mut values: Vec<&dyn ToSql> = vec![&query.since_ms];
     let session = query.session.as_ref().map(SessionId::as_str);
+    let run = query.run.as_ref().map(RunId::as_str);
     let conditions = [
-        (" AND owner = ?", query.owner.as_ref().map(|owner| owner as &dyn ToSql)),
-        (" AND agent = ?", query.agent.as_ref().map(|agent| agent as &dyn ToSql)),
-        (" AND session = ?", session.as_ref().map(|session| session as &dyn ToSql)),
+        (&[" AND owner = ?"][..], query.owner.as_ref().map(|owner| owner as &dyn ToSql)),
+        (OF_AGENT, query.agent.as_ref().map(|agent| agent as &dyn ToSql)),
+        (OF_SESSION, session.as_ref().map(|session| session as &dyn ToSql)),
+        (OF_RUN, run.as_ref().map(|run| run as &dyn ToSql)),
     ];
     for (condition, value) in conditions {
         if let Some(value) = value {
-            text.push_str(condition);
-            values.push(value);
+            text.extend(condition.iter().copied());
+            values.extend(condition.iter().map(|_| value));
         }
     }
     let after = query.after.as_ref().map(|(started_ms, run)| (*started_ms, run.as_str()));
@@ -101,6 +114,19 @@ pub(super) fn expire(db: &Connection, before_ms: i64) -> Result<bool, DatabaseEr
     Ok(removed == RunUsageQuery::PAGE_MAX)
 }
 
+fn read_root(row: &Row<'_>) -> Result<Option<RootRun>, DatabaseError> {
+    let text = |name: &str| row.get::<_, Option<String>>(name);
+    let (Some(run), Some(session), Some(agent)) =
+        (text("root_run")?, text("root_session")?, text("root_agent")?)
+    else {
+        return Ok(None);
+    };
+    let invalid = |error| DatabaseError::invalid_data("the run of a sub-agent", error);
+    let (run, session) =
+        (RunId::new(run).map_err(invalid)?, SessionId::new(session).map_err(invalid)?);
+    Ok(Some(RootRun { session, run, agent }))
+}
+
 fn read_row(row: &Row<'_>) -> Result<RunUsage, DatabaseError> {
     let id = |what: &'static str, error| DatabaseError::invalid_data(what, error);
     let (run, session): (String, String) = (row.get("run")?, row.get("session")?);
@@ -114,5 +140,6 @@ fn read_row(row: &Row<'_>) -> Result<RunUsage, DatabaseError> {
         model: row.get("model")?,
         started_ms: row.get("started_ms")?,
         usage: from_json("the usage of a run", &usage)?,
+        root: read_root(row)?,
     })
 }

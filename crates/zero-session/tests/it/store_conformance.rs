@@ -59,6 +59,7 @@ fn new_session(name: &str) -> NewSession {
         owner: "local".to_owned(),
         owned_max: u64::MAX,
         tool_host: ToolHostLocation::Gateway,
+        parent: None,
     }
 }
 

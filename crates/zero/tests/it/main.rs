@@ -43,6 +43,7 @@ mod secret_leaks;
 mod secret_values;
 mod sessions;
 mod stdio_process;
+mod subagents;
 #[cfg(feature = "telemetry")]
 mod telemetry;
 mod terminal;

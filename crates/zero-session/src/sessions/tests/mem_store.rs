@@ -295,6 +295,7 @@ impl Store for MemStore {
                 transcript: 1,
                 usage: TokenUsage::default(),
                 context_tokens: None,
+                parent: new.parent,
             };
             state.transcripts.insert(record.id.clone(), vec![Vec::new()]);
             state.sessions.push(record.clone());
@@ -357,6 +358,7 @@ impl Store for MemStore {
                 transcript: 1,
                 usage: TokenUsage::default(),
                 context_tokens: source.context_tokens.filter(|_| is_at_end),
+                parent: None,
                 ..source
             };
             state.ledgers.insert(fork.id.clone(), kept.collect());
@@ -773,6 +775,7 @@ fn is_match(record: &SessionRecord, query: &SessionQuery) -> bool {
         && query.agent.as_ref().is_none_or(|agent| record.agent == *agent)
         && query.owner.as_ref().is_none_or(|owner| record.owner == *owner)
         && query.updated_since_ms.is_none_or(|since| record.updated_ms >= since)
+        && record.parent == query.parent
         && query.cwd.as_ref().is_none_or(|cwd| record.cwd.as_ref() == Some(cwd))
 }
 

@@ -194,7 +194,11 @@ async fn usage_follows_ledger(store: Arc<dyn Store>) {
         let store = Arc::clone(&store);
         async move { store.run_usages(query).await.unwrap() }
     };
-    let started = |model: &str| EventKind::RunStarted { agent: "main".into(), model: model.into() };
+    let started = |model: &str| EventKind::RunStarted {
+        agent: "main".into(),
+        model: model.into(),
+        parent: None,
+    };
     let reported =
         |run_usage| EventKind::UsageReported { run_usage, context_tokens: 0, context_window: 0 };
     for (name, time_ms) in [("r1", base), ("r2", base + 1)] {

@@ -814,8 +814,11 @@ mod tests {
             let details = RunDetails { plain, ..RunDetails::default() };
             let counter = ElapsedCounter::new(&terminal.err);
             let mut printer = RunPrinter::new(&terminal, RunFormat::Text, details, counter);
-            let started =
-                EventKind::RunStarted { agent: "main".to_owned(), model: model.to_owned() };
+            let started = EventKind::RunStarted {
+                agent: "main".to_owned(),
+                model: model.to_owned(),
+                parent: None,
+            };
             printer.print_event(&make_event(started)).unwrap();
             for piece in text.split_inclusive(' ') {
                 printer.print_event(&make_event(make_text(piece))).unwrap();
