@@ -11,7 +11,9 @@ use zero_policy::PermissionMode;
 use zero_runtime::DialectName;
 use zero_runtime::file_rewind::{FileRewindReport, FileRewindRequest};
 use zero_runtime::tool::BoxFuture;
-use zero_runtime::tool_backend::{CallObserver, ToolBackend, ToolBackendError, ToolCatalog};
+use zero_runtime::tool_backend::{
+    CallObserver, SubagentRequest, ToolBackend, ToolBackendError, ToolCatalog,
+};
 
 use crate::local_mode::LocalMode;
 use crate::output_buffer::OutputBuffer;
@@ -71,6 +73,17 @@ impl ToolBackend for ObservedToolBackend {
 
     fn secret_mask(&self) -> BoxFuture<'_, Arc<SecretMask>> {
         self.backend.secret_mask()
+    }
+
+    fn takes_subagents(&self) -> bool {
+        self.backend.takes_subagents()
+    }
+
+    fn open_subagent(
+        &self,
+        request: SubagentRequest,
+    ) -> BoxFuture<'_, Result<Arc<dyn ToolBackend>, ToolBackendError>> {
+        self.backend.open_subagent(request)
     }
 }
 

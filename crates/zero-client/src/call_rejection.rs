@@ -108,6 +108,7 @@ mod tests {
             tool_name: "Plan".to_owned(),
             input: Value::Null,
             timeout_ms: None,
+            subagent: None,
         };
         let content = render_plain(&outcome);
         serde_json::to_value(to_old_result_params(&call, outcome, content)).unwrap()

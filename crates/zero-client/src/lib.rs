@@ -16,6 +16,7 @@ mod pending_tool_events;
 pub mod session_handle;
 mod session_slot;
 mod session_updates;
+mod subagent_tools;
 pub mod tool_service;
 mod update_queue;
 pub mod url_dialer;

@@ -29,11 +29,13 @@ use zero_wire::tools::{
     DESCRIPTION_LEN_MAX, DISPLAY_NAME_LEN_MAX, OfferedCommand, OfferedInstruction, OfferedTool,
     TOOLS_CANCEL, TOOLS_DISPLACED, TOOLS_MAX, TOOLS_TERMS, TOOLS_USE, ToolsAttach,
     ToolsAttachParams, ToolsCancelEvent, ToolsDisplacedEvent, ToolsOffer, ToolsOfferParams,
-    ToolsProgress, ToolsProgressParams, ToolsResult, ToolsResultParams, ToolsTerms, ToolsUseEvent,
+    ToolsProgress, ToolsProgressParams, ToolsResult, ToolsResultParams, ToolsSubagent,
+    ToolsSubagentStep, ToolsTerms, ToolsUseEvent,
 };
 use zero_wire::{EventFrame, GatewayMethod as _};
 
 use crate::call_rejection::{to_old_result_params, to_result_params};
+use crate::subagent_tools::{self, SubagentTools};
 
 /// Most concurrent calls; further ones are refused. A gateway's agent loop makes fewer.
 pub(crate) const CALLS_MAX: usize = 64;
@@ -59,6 +61,8 @@ pub struct ToolService {
     takes_outcome: bool,
     /// How often the gateway wants to hear of a running call.
     report_interval: Option<Duration>,
+    /// Whether the gateway starts sub-agents.
+    starts_subagents: bool,
     state: Mutex<ToolServiceState>,
 }
 
@@ -66,6 +70,8 @@ struct ToolServiceState {
     dialect: DialectName,
     session_id: String,
     calls: HashMap<String, CancellationToken>,
+    /// The tools of sub-agents, by their sessions.
+    subagents: SubagentTools,
     /// Digest of the last offer, to detect changes.
     offered: Option<u64>,
 }
@@ -97,11 +103,13 @@ impl ToolService {
             session_key: terms.session_key.clone(),
             own_mode,
             takes_outcome: terms.outcome,
+            starts_subagents: terms.subagents,
             report_interval: terms.report_ms.map(|ms| Duration::from_millis(ms.max(REPORT_MS_MIN))),
             state: Mutex::new(ToolServiceState {
                 dialect: DialectName::Canonical,
                 session_id: terms.session_id.clone(),
                 calls: HashMap::new(),
+                subagents: SubagentTools::default(),
                 offered: None,
             }),
         });
@@ -151,7 +159,9 @@ impl ToolService {
 
     /// Cancels every call.
     pub fn stop_all_calls(&self) {
-        self.lock_state().calls.values().for_each(CancellationToken::cancel);
+        let mut state = self.lock_state();
+        state.calls.values().for_each(CancellationToken::cancel);
+        state.subagents = SubagentTools::default();
     }
 
     /// Applies the dialect and mode of the terms, and offers the tools in that dialect.
@@ -189,14 +199,20 @@ impl ToolService {
         &self,
         dialect: DialectName,
     ) -> Result<EncodedParams, GatewayClientError> {
-        let catalog = match self.backend.load_catalog(dialect).await {
+        let mut catalog = match self.backend.load_catalog(dialect).await {
             Ok(catalog) => catalog,
             Err(error) => {
                 tracing::warn!(%error, "no tools are available");
                 ToolCatalog::default()
             }
         };
-        EncodedParams::encode(ToolsOffer::NAME, &build_offer(&self.session_key, dialect, catalog))
+        let agents = std::mem::take(&mut catalog.agents);
+        let mut offer = build_offer(&self.session_key, dialect, catalog);
+        if self.starts_subagents && self.backend.takes_subagents() {
+            offer.subagents = true;
+            offer.agents = agents.into_iter().map(subagent_tools::offer_agent).collect();
+        }
+        EncodedParams::encode(ToolsOffer::NAME, &offer)
     }
 
     async fn send_offer(&self, offer: EncodedParams) -> Result<(), GatewayClientError> {
@@ -243,7 +259,13 @@ impl ToolService {
                 timeout: wanted.timeout_ms.map(Duration::from_millis),
             };
             let mut made = pin!(async {
-                let end = service.backend.call(call, dialect, cancel, Arc::new(watch)).await;
+                let watch = Arc::new(watch);
+                let end = match wanted.subagent.clone() {
+                    None => service.backend.call(call, dialect, cancel, watch).await,
+                    Some(subagent) => {
+                        service.call_for_subagent(subagent, call, dialect, cancel, watch).await
+                    }
+                };
                 service.lock_state().calls.remove(&wanted.tool_call_id);
                 end
             });
@@ -281,6 +303,28 @@ impl ToolService {
             },
             Err(error) => error.with_tool(REWIND_CALL).into(),
         }
+    }
+
+    async fn call_for_subagent(
+        &self,
+        subagent: ToolsSubagent,
+        call: ToolCall,
+        dialect: DialectName,
+        cancel: CancellationToken,
+        watch: Arc<RemoteCallObserver>,
+    ) -> ToolOutcome {
+        // Cheap to clone, and a lock must not be held while it waits.
+        let subagents = self.lock_state().subagents.clone();
+        let tool = call.tool.clone();
+        let outcome = match subagent.step {
+            ToolsSubagentStep::Open { .. } => subagents.open(&self.backend, subagent).await,
+            ToolsSubagentStep::Close => subagents.close(&subagent.session_id).await,
+            ToolsSubagentStep::Call => match subagents.find(&subagent.session_id) {
+                Ok(tools) => return tools.call(call, dialect, cancel, watch).await,
+                Err(error) => Err(error),
+            },
+        };
+        outcome.map_or_else(|error| error.with_tool(&tool).into(), ToolOutcome::from)
     }
 
     /// Sends the progress of a call until the call ends. Without progress, it reports at intervals
@@ -422,6 +466,8 @@ fn build_offer(session_key: &str, dialect: DialectName, catalog: ToolCatalog) ->
         tools: catalog.tools.iter().cloned().filter_map(tool).take(TOOLS_MAX).collect(),
         instructions: catalog.instructions.into_iter().map(instruction).collect(),
         commands: catalog.commands.into_iter().map(command).collect(),
+        subagents: false,
+        agents: Vec::new(),
     }
 }
 

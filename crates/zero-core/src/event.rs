@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::text_shortening::{excerpt, one_line};
 use crate::tool_result::fields_bytes;
-use crate::{CallProgress, FileLocation, ResultDisplay, RunId, ToolKind, ToolOutcome};
+use crate::{CallProgress, FileLocation, ResultDisplay, RunId, SessionId, ToolKind, ToolOutcome};
 
 /// One entry of a session's ledger.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -45,6 +45,9 @@ pub enum EventKind {
         agent: String,
         /// Name of the model in the settings, or `direct` if there is none.
         model: String,
+        /// The run that started it, if it is one of a sub-agent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        parent: Option<Box<ParentRun>>,
     },
     /// The next part of the model's reply.
     Text {
@@ -657,6 +660,32 @@ pub enum ResultContent {
         /// The image data, in base64.
         data: String,
     },
+}
+
+/// The run that started a sub-agent's run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ParentRun {
+    /// Id of the session of the run that made the call.
+    pub session: SessionId,
+    /// Key of that session.
+    pub session_key: String,
+    /// The run that made the call.
+    pub run: RunId,
+    /// Id of the call.
+    pub call: String,
+    /// The run of the user's prompt, to whose budgets everything counts.
+    pub root: RootRun,
+}
+
+/// The run of a user's prompt, under which sub-agents work.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RootRun {
+    /// Id of its session.
+    pub session: SessionId,
+    /// Id of the run.
+    pub run: RunId,
+    /// Its agent.
+    pub agent: String,
 }
 
 /// What a run used: tokens, their cost, requests, calls and time.

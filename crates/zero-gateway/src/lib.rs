@@ -34,6 +34,7 @@ mod openclaw_relay;
 mod pipe_transport;
 mod prometheus_page;
 mod read_limiter;
+mod remote_subagent_tools;
 mod remote_tool_backend;
 mod request_filter;
 mod send_queue;

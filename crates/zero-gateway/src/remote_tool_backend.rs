@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::{oneshot, watch};
@@ -22,7 +22,8 @@ use zero_runtime::DialectName;
 use zero_runtime::file_rewind::{FileRewindReport, FileRewindRequest, REWIND_CALL};
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::tool_backend::{
-    CallObserver, SilentObserver, ToolBackend, ToolBackendError, ToolCatalog, ToolList,
+    CallObserver, SilentObserver, SubagentRequest, ToolBackend, ToolBackendError, ToolCatalog,
+    ToolList,
 };
 use zero_runtime::tool_host::new_call_id;
 use zero_session::PermissionMode;
@@ -31,10 +32,11 @@ use zero_session::store::SessionRecord;
 use zero_wire::ErrorPayload;
 use zero_wire::tools::{
     TOOLS_CANCEL, TOOLS_DISPLACED, TOOLS_TERMS, TOOLS_USE, ToolsCancelEvent, ToolsDisplacedEvent,
-    ToolsProgressParams, ToolsResultParams, ToolsTerms, ToolsUseEvent,
+    ToolsProgressParams, ToolsResultParams, ToolsSubagent, ToolsTerms, ToolsUseEvent,
 };
 
 use crate::history::json_bytes;
+use crate::remote_subagent_tools::RemoteSubagentTools;
 use crate::send_queue::SendQueue;
 use crate::tool_offer::ToolOffer;
 
@@ -75,6 +77,8 @@ pub(crate) struct RemoteToolBackend {
     comes_back_within: Duration,
     /// How long the host may say nothing about a call.
     silence_max: Duration,
+    /// Itself, for the tools of sub-agents.
+    itself: Weak<Self>,
 }
 
 /// The settings last sent to the host.
@@ -119,7 +123,7 @@ impl RemoteToolBackend {
         silence_max: Duration,
     ) -> Arc<Self> {
         let dialect = DialectName::Canonical;
-        Arc::new(Self {
+        Arc::new_cyclic(|itself| Self {
             session_id: session.id.to_string(),
             session_key: session.address().to_text(owner),
             host: host.to_owned(),
@@ -131,6 +135,7 @@ impl RemoteToolBackend {
             displaced_by: OnceLock::new(),
             comes_back_within,
             silence_max,
+            itself: itself.clone(),
         })
     }
 
@@ -253,6 +258,7 @@ impl RemoteToolBackend {
             mode: terms.mode.map(|mode| mode.as_str().to_owned()),
             outcome: true,
             report_ms: u64::try_from(self.report_interval().as_millis()).ok(),
+            subagents: true,
         }
     }
 
@@ -317,22 +323,38 @@ impl RemoteToolBackend {
         }
     }
 
-    async fn run_call(
+    /// Makes a call, for a sub-agent of the session if one is given.
+    pub(crate) async fn run_call(
         &self,
         call: ToolCall,
         dialect: DialectName,
+        subagent: Option<ToolsSubagent>,
         cancel: CancellationToken,
         watch: Arc<dyn CallObserver>,
     ) -> ToolOutcome {
         let Some(kind) = self.tool_kind(&call.tool, dialect) else {
             if self.gone.is_cancelled() || cancel.is_cancelled() {
-                return self.send_call(call, ToolKind::Other, cancel, watch).await;
+                return self.send_call(call, ToolKind::Other, subagent, cancel, watch).await;
             }
             let why = format!("the tool host {} has no tool `{}` now", self.host, call.tool);
             let error = ToolError::not_found(ErrorReason::UnknownTool, why);
             return error.with_tool(&call.tool).into();
         };
-        self.send_call(call, kind, cancel, watch).await
+        self.send_call(call, kind, subagent, cancel, watch).await
+    }
+
+    /// Opens or closes the tools of a sub-agent.
+    pub(crate) async fn request_subagent_step(&self, subagent: ToolsSubagent) -> ToolOutcome {
+        let call = ToolCall {
+            id: new_call_id(),
+            session: None,
+            tool: String::new(),
+            input: serde_json::Value::Null,
+            timeout: None,
+        };
+        let watch = Arc::new(SilentObserver);
+        let cancel = CancellationToken::new();
+        self.send_call(call, ToolKind::Other, Some(subagent), cancel, watch).await
     }
 
     /// Asks the host to take back what calls changed in files.
@@ -352,7 +374,7 @@ impl RemoteToolBackend {
             timeout: None,
         };
         let (cancel, watch) = (CancellationToken::new(), Arc::new(SilentObserver));
-        match self.send_call(call, ToolKind::Edit, cancel, watch).await {
+        match self.send_call(call, ToolKind::Edit, None, cancel, watch).await {
             ToolOutcome::Result(result) => {
                 serde_json::from_value(result.structured).map_err(unreadable)
             }
@@ -372,6 +394,7 @@ impl RemoteToolBackend {
         &self,
         call: ToolCall,
         kind: ToolKind,
+        subagent: Option<ToolsSubagent>,
         cancel: CancellationToken,
         watch: Arc<dyn CallObserver>,
     ) -> ToolOutcome {
@@ -411,6 +434,7 @@ impl RemoteToolBackend {
             tool_name: tool.clone(),
             input,
             timeout_ms: timeout.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
+            subagent,
         };
         if !self.outbox.send_event(TOOLS_USE, &order) {
             asked.settled = true;
@@ -509,7 +533,7 @@ impl ToolBackend for RemoteToolBackend {
         cancel: CancellationToken,
         watch: Arc<dyn CallObserver>,
     ) -> BoxFuture<'_, ToolOutcome> {
-        Box::pin(self.run_call(call, dialect, cancel, watch))
+        Box::pin(self.run_call(call, dialect, None, cancel, watch))
     }
 
     fn rewind_files(
@@ -538,6 +562,20 @@ impl ToolBackend for RemoteToolBackend {
 
     fn reconnect_grace(&self) -> Duration {
         self.comes_back_within
+    }
+
+    fn takes_subagents(&self) -> bool {
+        self.offer.borrow().as_ref().is_some_and(|offer| offer.takes_subagents)
+    }
+
+    fn open_subagent(
+        &self,
+        request: SubagentRequest,
+    ) -> BoxFuture<'_, Result<Arc<dyn ToolBackend>, ToolBackendError>> {
+        Box::pin(async move {
+            let backend = self.itself.upgrade().ok_or_else(|| self.disconnected_error())?;
+            RemoteSubagentTools::open(backend, None, request).await
+        })
     }
 }
 

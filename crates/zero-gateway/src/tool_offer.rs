@@ -10,11 +10,15 @@ use std::time::{Duration, Instant};
 use zero_core::{ToolName, sanitize};
 use zero_runtime::DialectName;
 use zero_runtime::schema::foreign_schema;
-use zero_runtime::tool_backend::{CatalogEntry, InstructionFile, PromptCommand, ToolCatalog};
+use zero_runtime::tool_backend::{
+    AgentDefinition, CatalogEntry, InstructionFile, PromptCommand, ToolCatalog,
+};
+use zero_session::PermissionMode;
+use zero_session::key::is_agent_id;
 use zero_wire::ErrorPayload;
 use zero_wire::tools::{
-    DESCRIPTION_LEN_MAX, DISPLAY_NAME_LEN_MAX, OfferedCommand, OfferedInstruction, OfferedTool,
-    TOOLS_MAX, ToolsOfferParams,
+    DESCRIPTION_LEN_MAX, DISPLAY_NAME_LEN_MAX, OfferedAgent, OfferedCommand, OfferedInstruction,
+    OfferedTool, TOOLS_MAX, ToolsOfferParams,
 };
 
 use crate::history::json_bytes;
@@ -39,8 +43,10 @@ const HINT_LEN_MAX: usize = 1_000;
 pub(crate) struct ToolOffer {
     /// The dialect of the tools.
     pub(crate) dialect: DialectName,
-    /// The tools, instructions and commands.
+    /// The tools, instructions, commands and agents.
     pub(crate) catalog: ToolCatalog,
+    /// Whether the host can work for sub-agents.
+    pub(crate) takes_subagents: bool,
 }
 
 impl ToolOffer {
@@ -59,6 +65,7 @@ fn parse_offer(params: ToolsOfferParams) -> Result<ToolOffer, String> {
     check_count("tools", params.tools.len(), TOOLS_MAX)?;
     check_count("instructions", params.instructions.len(), TEXTS_MAX)?;
     check_count("commands", params.commands.len(), TEXTS_MAX)?;
+    check_count("agents", params.agents.len(), TEXTS_MAX)?;
     let bytes = json_bytes(&params);
     if bytes > OFFER_BYTES_MAX {
         return Err(format!("it has {bytes} bytes, more than {OFFER_BYTES_MAX}; offer less"));
@@ -70,7 +77,9 @@ fn parse_offer(params: ToolsOfferParams) -> Result<ToolOffer, String> {
     let commands = params.commands.into_iter().map(parse_command).collect::<Result<_, _>>()?;
     let tools = parse_tools(params.tools)?.into();
     let (cwd, system) = (PathBuf::from(params.cwd), params.system);
-    Ok(ToolOffer { dialect, catalog: ToolCatalog { cwd, system, tools, instructions, commands } })
+    let agents = params.agents.into_iter().map(parse_agent).collect::<Result<_, _>>()?;
+    let catalog = ToolCatalog { cwd, system, tools, instructions, commands, agents };
+    Ok(ToolOffer { dialect, catalog, takes_subagents: params.subagents })
 }
 
 fn parse_tools(offered: Vec<OfferedTool>) -> Result<Vec<CatalogEntry>, String> {
@@ -151,6 +160,33 @@ fn parse_command(command: OfferedCommand) -> Result<PromptCommand, String> {
         description: command.description,
         argument_hint: command.argument_hint,
         prompt: command.prompt,
+    })
+}
+
+fn parse_agent(agent: OfferedAgent) -> Result<AgentDefinition, String> {
+    let wrong = |why: String| format!("agent {}: {why}", sanitize::to_quoted_line(&agent.name));
+    if !is_agent_id(&agent.name) {
+        return Err(wrong("name: use lower-case ASCII letters, digits, `_` or `-`".to_owned()));
+    }
+    let problem = agent.problem.as_deref().unwrap_or_default();
+    let model = agent.model.as_deref().unwrap_or_default();
+    for (field, text) in
+        [("description", agent.description.as_str()), ("problem", problem), ("model", model)]
+    {
+        check_line(text, 0, HINT_LEN_MAX).map_err(|why| wrong(format!("{field}: it {why}")))?;
+    }
+    check_text_bytes(&agent.prompt).map_err(|why| wrong(format!("prompt: it {why}")))?;
+    check_count("tools", agent.tools.as_ref().map_or(0, Vec::len), TOOLS_MAX).map_err(&wrong)?;
+    let mode = agent.mode.as_deref().map(str::parse::<PermissionMode>).transpose();
+    let mode = mode.map_err(|error| wrong(format!("mode: {error}")))?;
+    Ok(AgentDefinition {
+        name: agent.name,
+        description: agent.description,
+        prompt: agent.prompt,
+        tools: agent.tools,
+        model: agent.model,
+        mode,
+        problem: agent.problem,
     })
 }
 

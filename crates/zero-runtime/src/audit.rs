@@ -63,6 +63,9 @@ pub struct AuditRow {
     /// The session, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
+    /// The session that started it, if the session is one of a sub-agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
     /// The workspace's first folder.
     pub workspace: String,
     /// The tool's canonical name, or the requested name if there is no such tool.
@@ -144,6 +147,7 @@ impl AuditRow {
             time,
             call: call.to_string(),
             session: None,
+            parent: None,
             workspace: redaction::redact_and_shorten(&workspace.cwd().display().to_string()),
             tool: redaction::redact_and_shorten(tool),
             asked_as: None,

@@ -62,6 +62,7 @@ impl<'a> CallRecord<'a> {
         let secrets = host.secrets.last_mask();
         let row = AuditRow {
             session: session.id().map(ToString::to_string),
+            parent: session.parent().map(ToString::to_string),
             dialect: dialect.name().to_string(),
             input: redact_input(&secrets, &call.input),
             // Until the call finishes: the caller may drop it at any moment.

@@ -53,6 +53,38 @@ pub struct ToolHostSessionConfig {
     pub readers: Option<Arc<dyn TextReaderProvider>>,
     /// How long its oversized results exist.
     pub result_lifetime: ResultLifetime,
+    /// The session whose sub-agent it serves: it has the grants of that session and no freer mode.
+    pub parent: Option<SessionInheritance>,
+}
+
+/// What the session of a sub-agent has from its parent session.
+#[derive(Clone)]
+pub struct SessionInheritance {
+    id: Option<SessionId>,
+    mode: Arc<SessionMode>,
+    grants: Arc<GrantTable>,
+}
+
+/// The permission mode of a session.
+struct SessionMode {
+    /// The session's own; `None` if that of its parent, or else of the settings, applies.
+    chosen: Mutex<Option<PermissionMode>>,
+    /// That of the settings.
+    default: PermissionMode,
+    /// The mode of the parent session, which is the most that this one allows.
+    ceiling: Option<Arc<SessionMode>>,
+}
+
+impl SessionMode {
+    fn get(&self) -> Option<PermissionMode> {
+        let chosen = *self.chosen.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(ceiling) = &self.ceiling else { return chosen };
+        let ceiling = ceiling.get();
+        match chosen {
+            Some(chosen) if chosen.is_within(ceiling.unwrap_or(self.default)) => Some(chosen),
+            _ => ceiling,
+        }
+    }
 }
 
 /// The state of a session. When it ends, its jobs are killed, unless this process can hold them, and
@@ -62,7 +94,9 @@ pub struct ToolHostSession {
     seen: Option<Arc<SeenFiles>>,
     spill: Arc<SpillFolder>,
     workspace: Workspace,
-    mode: Mutex<Option<PermissionMode>>,
+    mode: Arc<SessionMode>,
+    /// The session whose sub-agent it serves.
+    parent: Option<SessionId>,
     /// The session's own, or the host's.
     pub(crate) approver: Option<Arc<dyn Approver>>,
     pub(crate) elicitor: Option<Arc<dyn Elicitor>>,
@@ -127,15 +161,22 @@ impl ToolHostSession {
             editor,
             readers,
             result_lifetime: _,
+            parent,
         } = config;
         let shown = host.state.path().display().to_string();
         host.state
             .create()
             .map_err(|error| file_error::from_io("make zero's own folder", &shown, &error))?;
         let workspace = host.workspace.with_spill(spill.path())?;
-        let grants = Arc::new(GrantTable::restore(grants, keeper));
+        let grants = match &parent {
+            Some(parent) => Arc::clone(&parent.grants),
+            None => Arc::new(GrantTable::restore(grants, keeper)),
+        };
+        let ceiling = parent.as_ref().map(|parent| Arc::clone(&parent.mode));
+        let parent = parent.and_then(|parent| parent.id);
         let network = |grants: GrantProvider| {
-            let log = ConnectionAuditLog::new(&host.state, workspace.clone(), id.clone());
+            let log = ConnectionAuditLog::new(&host.state, workspace.clone(), id.clone())
+                .with_parent(parent.clone());
             SessionNetwork::new(NetworkPolicy {
                 allowed: host.commands.settings.network.clone(),
                 policy: host.policy.clone(),
@@ -162,7 +203,8 @@ impl ToolHostSession {
             session: id.as_ref().map(ToString::to_string),
             workspace: folder,
         };
-        let log = JobAuditLog::new(&host.state, workspace.clone(), id.clone());
+        let log = JobAuditLog::new(&host.state, workspace.clone(), id.clone())
+            .with_parent(parent.clone());
         let jobs = JobTable::new(JobRegistry::open(&host.state), job_owner, Arc::new(log));
         let commands =
             SessionCommands::new(&host.state, name, id.is_some(), network).with_jobs(jobs);
@@ -172,7 +214,12 @@ impl ToolHostSession {
             id,
             spill: Arc::new(spill),
             workspace,
-            mode: Mutex::new(mode),
+            mode: Arc::new(SessionMode {
+                chosen: Mutex::new(mode),
+                default: host.policy.default_mode(),
+                ceiling,
+            }),
+            parent,
             approver: approver.or_else(|| host.approver.clone()),
             elicitor: elicitor.or_else(|| host.elicitor.clone()),
             observer: observer.or_else(|| host.observer.clone()),
@@ -223,15 +270,30 @@ impl ToolHostSession {
         &self.workspace
     }
 
-    /// The session's own mode; `None` if that of the settings applies.
+    /// The session whose sub-agent it serves.
+    pub fn parent(&self) -> Option<&SessionId> {
+        self.parent.as_ref()
+    }
+
+    /// What the session of a sub-agent has from this one, now and later.
+    pub fn inheritance(&self) -> SessionInheritance {
+        SessionInheritance {
+            id: self.id.clone(),
+            mode: Arc::clone(&self.mode),
+            grants: Arc::clone(&self.grants),
+        }
+    }
+
+    /// The session's own mode, or that of its parent if that is stricter; `None` if that of the
+    /// settings applies.
     pub fn mode(&self) -> Option<PermissionMode> {
-        *self.mode.lock().unwrap_or_else(PoisonError::into_inner)
+        self.mode.get()
     }
 
     /// Sets the mode, or `None` for that of the settings. Applies to every call that is authorized
     /// from now on, including those that wait for approval.
     pub fn set_mode(&self, mode: Option<PermissionMode>) {
-        *self.mode.lock().unwrap_or_else(PoisonError::into_inner) = mode;
+        *self.mode.chosen.lock().unwrap_or_else(PoisonError::into_inner) = mode;
     }
 
     /// All grants and rejections of the session, oldest first.

@@ -75,7 +75,7 @@ pub use grants::{GrantDecision, GrantRecord, GrantStore, SavedGrant, SessionGran
 pub use hooks::{
     HOOK_WORDS_MAX, Hook, HookFailureAction, HookFile, HookFileReader, HookSettings, ToolPattern,
 };
-pub use host_session::{ToolHostSession, ToolHostSessionConfig};
+pub use host_session::{SessionInheritance, ToolHostSession, ToolHostSessionConfig};
 pub use observer::{CallEvent, CallEventObserver};
 pub use pipeline::{CallOutcome, CallReport};
 pub use policy::{

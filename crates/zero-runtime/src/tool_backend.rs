@@ -11,10 +11,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use zero_core::{
-    CallProgress, ErrorReason, FileLocation, RiskLevel, SecretMask, SessionId, ToolCall,
+    CallId, CallProgress, ErrorReason, FileLocation, RiskLevel, SecretMask, SessionId, ToolCall,
     ToolCategory, ToolError, ToolKind, ToolOutcome,
 };
 use zero_policy::PermissionMode;
@@ -105,6 +106,71 @@ pub trait ToolBackend: Send + Sync {
     fn reconnect_grace(&self) -> Duration {
         Duration::ZERO
     }
+
+    /// Whether sub-agents of the session can use these tools.
+    fn takes_subagents(&self) -> bool {
+        false
+    }
+
+    /// Opens these tools for a sub-agent of the session: on the same machine, with the same rules and
+    /// grants, and never with more rights.
+    fn open_subagent(
+        &self,
+        _request: SubagentRequest,
+    ) -> BoxFuture<'_, Result<Arc<dyn ToolBackend>, ToolBackendError>> {
+        Box::pin(std::future::ready(Err(ToolBackendError::Workspace(format!(
+            "the tools at {} cannot work for sub-agents",
+            self.location()
+        )))))
+    }
+
+    /// Ends the work of a sub-agent, for which these tools were opened. Returns what it changed in a
+    /// worktree of its own.
+    fn close_subagent(&self) -> BoxFuture<'_, Result<Option<WorktreeReport>, ToolBackendError>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+}
+
+/// A sub-agent for which tools are opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SubagentRequest {
+    /// Id of its session.
+    pub session: SessionId,
+    /// Its name, which is shown with its questions.
+    pub name: String,
+    /// The call of the parent session that started it.
+    pub call: CallId,
+    /// A mode that may be stricter than that of the parent session.
+    pub mode: Option<PermissionMode>,
+    /// Where it works.
+    pub isolation: SubagentIsolation,
+}
+
+/// Where a sub-agent works.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SubagentIsolation {
+    /// In the folder of its parent.
+    #[default]
+    Shared,
+    /// In a git worktree of its own, outside of which it can change nothing.
+    Worktree,
+}
+
+/// What a sub-agent changed in its worktree.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorktreeReport {
+    /// Folder of the worktree.
+    pub folder: PathBuf,
+    /// The branch on which zero committed the changes.
+    pub branch: String,
+    /// The commit from which it started.
+    pub base: String,
+    /// Number of changed files.
+    pub files: usize,
+    /// The changes as a unified diff, cut if it is long.
+    pub diff: String,
+    /// Whether the diff is cut.
+    pub is_cut: bool,
 }
 
 /// What there is to work with.
@@ -120,6 +186,28 @@ pub struct ToolCatalog {
     pub instructions: Vec<InstructionFile>,
     /// Commands that the user defined, by name.
     pub commands: Vec<PromptCommand>,
+    /// Agents that files of the user or the workspace define, by name.
+    pub agents: Vec<AgentDefinition>,
+}
+
+/// An agent that is defined in a Markdown file. It can only restrict what its parent may do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AgentDefinition {
+    /// Its name: 1 to 64 lower-case letters, digits, `_` or `-`.
+    pub name: String,
+    /// When to use it, in one line.
+    pub description: String,
+    /// Its system prompt.
+    pub prompt: String,
+    /// Canonical names of the tools it may use, of those that its parent has; a trailing `*` matches
+    /// any suffix. `None` for all of them.
+    pub tools: Option<Vec<String>>,
+    /// Name of its model; `None` for that of its parent.
+    pub model: Option<String>,
+    /// Its mode, if that is stricter than its parent's.
+    pub mode: Option<PermissionMode>,
+    /// What is wrong with its file. Then it cannot be used.
+    pub problem: Option<String>,
 }
 
 /// A tool of the catalog.

@@ -36,6 +36,7 @@ async fn main() {
         owner: "me".to_owned(),
         owned_max: u64::MAX,
         tool_host: ToolHostLocation::Gateway,
+        parent: None,
     };
     let session = store.create(session).await.unwrap().id;
     let text = "x".repeat(PROMPT_BYTES);

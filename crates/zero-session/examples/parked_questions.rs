@@ -47,6 +47,7 @@ async fn park_run(store: &SqliteStore, number: usize) {
         owner: "me".to_owned(),
         owned_max: u64::MAX,
         tool_host: ToolHostLocation::Gateway,
+        parent: None,
     };
     let session = store.create(session).await.unwrap().id;
     let id = RunId::new(format!("run-{number}")).unwrap();

@@ -33,6 +33,7 @@ fn new_session(name: &str, owner: &str) -> NewSession {
         owner: owner.to_owned(),
         owned_max: u64::MAX,
         tool_host: ToolHostLocation::Gateway,
+        parent: None,
     }
 }
 

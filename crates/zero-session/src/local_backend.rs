@@ -3,10 +3,12 @@
 //! The tool host and its policy make all decisions about a call. This module only forwards calls to
 //! the host, and events, questions and results back to the call they belong to.
 
+mod agent_files;
 pub mod instructions;
 mod memory_notes;
 pub mod prompt_commands;
 mod skill_list;
+pub mod subagent_tools;
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -26,21 +28,29 @@ use zero_runtime::session_results::ResultLifetime;
 use zero_runtime::skills::{SKILL_TOOL, UserSkillFolder};
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::tool_backend::{
-    CallApprover, CallObserver, CatalogEntry, CatalogInfo, InstructionFile, PromptCommand,
-    ToolBackend, ToolBackendError, ToolCatalog, ToolList,
+    AgentDefinition, CallApprover, CallObserver, CatalogEntry, CatalogInfo, InstructionFile,
+    PromptCommand, SubagentIsolation, SubagentRequest, ToolBackend, ToolBackendError, ToolCatalog,
+    ToolList, WorktreeReport,
 };
 use zero_runtime::tool_host::new_call_id;
 use zero_runtime::{
     ApprovalAnswer, ApprovalQuestion, ApprovalReply, Approver, CallEvent, CallEventObserver,
-    Dialect, DialectName, Editor, Elicitor, GrantRecord, GrantStore, SavedGrant, TextReader,
-    TextReaderProvider, ToolHost, ToolHostSession, ToolHostSessionConfig,
+    Dialect, DialectName, Editor, Elicitor, GrantRecord, GrantStore, SavedGrant,
+    SessionInheritance, TextReader, TextReaderProvider, ToolHost, ToolHostSession,
+    ToolHostSessionConfig,
 };
 use zero_sandbox::{FileType, FinalLinkMode};
+
+use self::subagent_tools::{
+    SubagentApprover, SubagentElicitor, Worktree, WorktreeProvider, WorktreeTools,
+};
 
 /// Name of the user's instruction file in their settings folder.
 const USER_INSTRUCTIONS: &str = "AGENTS.md";
 /// Name of the user's command folder in their settings folder.
 const USER_COMMANDS: &str = "commands";
+/// Name of the user's agent folder in their settings folder.
+const USER_AGENTS: &str = "agents";
 
 /// The dialects, each built on first use and shared by all sessions.
 #[derive(Default)]
@@ -90,6 +100,10 @@ pub struct LocalToolBackendConfig {
     pub own_folder: Option<PathBuf>,
     /// Resources that must live as long as the session, such as MCP servers. Dropped after it.
     pub keep: Box<dyn Any + Send + Sync>,
+    /// The session whose sub-agent it serves.
+    pub parent: Option<SessionInheritance>,
+    /// Makes worktrees for its sub-agents; `None` if they cannot have any.
+    pub worktrees: Option<Arc<dyn WorktreeProvider>>,
 }
 
 /// Executes calls on this machine. Dropping it ends everything that its session started.
@@ -100,6 +114,13 @@ pub struct LocalToolBackend {
     switchboard: Arc<CallRouter>,
     approver: Arc<dyn CallApprover>,
     own_folder: Option<PathBuf>,
+    owner: Option<String>,
+    elicitor: Option<Arc<dyn Elicitor>>,
+    editor: Option<Arc<dyn Editor>>,
+    result_lifetime: ResultLifetime,
+    worktrees: Option<Arc<dyn WorktreeProvider>>,
+    /// The worktree in which these tools work, if they are of a sub-agent that has one.
+    worktree: Option<Arc<dyn Worktree>>,
     alive: Arc<LocalHostSession>,
 }
 
@@ -187,6 +208,8 @@ impl LocalToolBackend {
             editor,
             own_folder,
             keep,
+            parent,
+            worktrees,
         } = config;
         let switchboard = Arc::new(CallRouter::default());
         let keeper: GrantStore = {
@@ -203,22 +226,112 @@ impl LocalToolBackend {
             .open_session_with(
                 session,
                 ToolHostSessionConfig {
-                    owner,
+                    owner: owner.clone(),
                     approver: Some(Arc::new(person)),
-                    elicitor,
+                    elicitor: elicitor.clone(),
                     observer: Some(Arc::clone(&switchboard) as Arc<dyn CallEventObserver>),
                     mode,
                     grants: grants.into_iter().map(SavedGrant::from).collect(),
                     keeper: Some(keeper),
-                    editor,
+                    editor: editor.clone(),
                     readers: Some(Arc::clone(&switchboard) as Arc<dyn TextReaderProvider>),
                     result_lifetime,
+                    parent,
                 },
             )
             .map_err(|error| ToolBackendError::Workspace(error.message))?;
         let alive = Arc::new(LocalHostSession { session, _keep: keep });
         let toolboxes = ToolListCache::for_host(&host);
-        Ok(Self { host, dialects, toolboxes, switchboard, approver, own_folder, alive })
+        Ok(Self {
+            host,
+            dialects,
+            toolboxes,
+            switchboard,
+            approver,
+            own_folder,
+            owner,
+            elicitor,
+            editor,
+            result_lifetime,
+            worktrees,
+            worktree: None,
+            alive,
+        })
+    }
+
+    async fn open_for_subagent(&self, request: SubagentRequest) -> Result<Self, ToolBackendError> {
+        let SubagentRequest { session, name, call, mode, isolation } = request;
+        let worktree = match (isolation, &self.worktrees) {
+            (SubagentIsolation::Shared, _) => None,
+            (SubagentIsolation::Worktree, Some(worktrees)) => Some(worktrees.open(&name).await?),
+            (SubagentIsolation::Worktree, None) => {
+                return Err(ToolBackendError::Workspace(
+                    "no worktree can be made for a sub-agent here; let it work in the folder of its parent"
+                        .to_owned(),
+                ));
+            }
+        };
+        // What the parent keeps must outlive its sub-agents.
+        let keep = Arc::clone(&self.alive);
+        let (host, keep, worktrees, editor, worktree): (_, Box<dyn Any + Send + Sync>, _, _, _) =
+            match worktree {
+                Some(WorktreeTools { host, keep: own, worktree }) => {
+                    (host, Box::new((own, keep)), None, None, Some(worktree))
+                }
+                None => (
+                    Arc::clone(&self.host),
+                    Box::new(keep),
+                    self.worktrees.clone(),
+                    self.editor.clone(),
+                    None,
+                ),
+            };
+        let elicitor = self.elicitor.clone().map(|parent| {
+            Arc::new(SubagentElicitor { parent, name: name.clone() }) as Arc<dyn Elicitor>
+        });
+        let approver =
+            Arc::new(SubagentApprover { parent: Arc::clone(&self.approver), call, name });
+        let tools = Self::new(LocalToolBackendConfig {
+            host,
+            session,
+            owner: self.owner.clone(),
+            dialects: Arc::clone(&self.dialects),
+            approver,
+            elicitor,
+            mode,
+            grants: Vec::new(),
+            result_lifetime: self.result_lifetime,
+            editor,
+            own_folder: self.own_folder.clone(),
+            keep,
+            parent: Some(self.alive.session.inheritance()),
+            worktrees,
+        });
+        match (tools, worktree) {
+            (Ok(mut tools), worktree) => {
+                tools.worktree = worktree;
+                Ok(tools)
+            }
+            (Err(error), Some(worktree)) => {
+                // Nothing was changed in it, so this removes it.
+                worktree.close().await?;
+                Err(error)
+            }
+            (Err(error), None) => Err(error),
+        }
+    }
+
+    async fn close_for_subagent(&self) -> Result<Option<WorktreeReport>, ToolBackendError> {
+        let alive = Arc::clone(&self.alive);
+        // Its jobs must not change the worktree while it is committed.
+        let ended = tokio::task::spawn_blocking(move || alive.session.end()).await;
+        ended.map_err(|_| ToolBackendError::Workspace("zero is shutting down".to_owned()))?;
+        let Some(worktree) = &self.worktree else { return Ok(None) };
+        let mut report = worktree.close().await?;
+        if let Some(report) = &mut report {
+            self.host.secrets().current_mask().await.mask_string(&mut report.diff);
+        }
+        Ok(report)
     }
 
     async fn read_catalog(&self, dialect: DialectName) -> Result<ToolCatalog, ToolBackendError> {
@@ -237,9 +350,15 @@ impl LocalToolBackend {
             let instructions = remembered.into_iter().chain(skills).chain(instructions).collect();
             let commands =
                 prompt_commands::read(&workspace, own(USER_COMMANDS).as_deref(), &*policy);
-            (instructions, commands, has_skills)
+            let agents = agent_files::read(&workspace, own(USER_AGENTS).as_deref(), &*policy);
+            (instructions, commands, agents, has_skills)
         });
-        let (mut instructions, mut commands, has_skills): (Vec<InstructionFile>, _, _) = read
+        let (mut instructions, mut commands, mut agents, has_skills): (
+            Vec<InstructionFile>,
+            Vec<PromptCommand>,
+            Vec<AgentDefinition>,
+            bool,
+        ) = read
             .await
             .map_err(|_| ToolBackendError::Workspace("zero is shutting down".to_owned()))?;
         let secrets = self.host.secrets().current_mask().await;
@@ -247,12 +366,14 @@ impl LocalToolBackend {
             self.toolboxes.get(&self.host, self.dialects.get(dialect), &secrets, has_skills);
         instructions.iter_mut().for_each(|file| secrets.mask_string(&mut file.text));
         commands.iter_mut().for_each(|command| secrets.mask_string(&mut command.prompt));
+        agents.iter_mut().for_each(|agent| secrets.mask_string(&mut agent.prompt));
         Ok(ToolCatalog {
             cwd: self.host.workspace().cwd().to_owned(),
             system: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
             tools,
             instructions,
             commands,
+            agents,
         })
     }
 
@@ -359,6 +480,23 @@ impl ToolBackend for LocalToolBackend {
 
     fn secret_mask(&self) -> BoxFuture<'_, Arc<SecretMask>> {
         Box::pin(self.host.secrets().current_mask())
+    }
+
+    fn takes_subagents(&self) -> bool {
+        true
+    }
+
+    fn open_subagent(
+        &self,
+        request: SubagentRequest,
+    ) -> BoxFuture<'_, Result<Arc<dyn ToolBackend>, ToolBackendError>> {
+        Box::pin(async move {
+            Ok(Arc::new(self.open_for_subagent(request).await?) as Arc<dyn ToolBackend>)
+        })
+    }
+
+    fn close_subagent(&self) -> BoxFuture<'_, Result<Option<WorktreeReport>, ToolBackendError>> {
+        Box::pin(self.close_for_subagent())
     }
 }
 

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 use zero_core::{RunId, SessionId};
 
-use crate::event::{EventKind, TokenUsage};
+use crate::event::{EventKind, RootRun, TokenUsage};
 use crate::store::NewEvent;
 
 /// How long the usage of a run is kept.
@@ -29,6 +29,9 @@ pub struct RunUsage {
     pub started_ms: i64,
     /// What it used.
     pub usage: TokenUsage,
+    /// The run of the user's prompt, if a sub-agent worked for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub root: Option<RootRun>,
 }
 
 /// The session that a run belongs to.
@@ -49,7 +52,7 @@ pub(crate) struct UsageEntry {
 
 #[derive(Clone, Debug, PartialEq)]
 enum UsageChange {
-    Began { agent: String, model: String },
+    Began { agent: String, model: String, root: Option<RootRun> },
     Reported { usage: TokenUsage },
     FellBack { model: String },
 }
@@ -58,9 +61,11 @@ impl UsageEntry {
     /// Reads an entry; `None` if it says nothing about usage.
     pub(crate) fn from_event(event: &NewEvent) -> Option<Self> {
         let change = match &event.kind {
-            EventKind::RunStarted { agent, model } => {
-                UsageChange::Began { agent: agent.clone(), model: model.clone() }
-            }
+            EventKind::RunStarted { agent, model, parent } => UsageChange::Began {
+                agent: agent.clone(),
+                model: model.clone(),
+                root: parent.as_ref().map(|parent| parent.root.clone()),
+            },
             EventKind::UsageReported { run_usage: usage, .. }
             | EventKind::RunEnded { usage, .. } => UsageChange::Reported { usage: *usage },
             EventKind::ModelFallback { to, .. } => UsageChange::FellBack { model: to.clone() },
@@ -73,7 +78,7 @@ impl UsageEntry {
 impl RunUsage {
     /// The usage of a run that begins with an entry; `None` if the entry is another one.
     pub(crate) fn begin(entry: &UsageEntry, of: RunUsageOwner) -> Option<Self> {
-        let UsageChange::Began { agent, model } = &entry.change else { return None };
+        let UsageChange::Began { agent, model, root } = &entry.change else { return None };
         Some(Self {
             run: entry.run.clone(),
             session: of.session,
@@ -83,6 +88,7 @@ impl RunUsage {
             model: model.clone(),
             started_ms: entry.time_ms,
             usage: TokenUsage::default(),
+            root: root.clone(),
         })
     }
 
@@ -105,9 +111,11 @@ impl RunUsage {
 pub struct RunUsageQuery {
     /// Only runs of sessions of this owner.
     pub owner: Option<String>,
-    /// Only runs of this session.
+    /// Only this run and those of its sub-agents.
+    pub run: Option<RunId>,
+    /// Only runs of this session and of sub-agents that worked for it.
     pub session: Option<SessionId>,
-    /// Only runs of this agent.
+    /// Only runs of this agent and of sub-agents that worked for it.
     pub agent: Option<String>,
     /// Only runs that began at this time or later, in milliseconds since the Unix epoch.
     pub since_ms: i64,
@@ -124,12 +132,21 @@ impl RunUsageQuery {
         let is = |wanted: &Option<String>, found: &str| {
             wanted.as_deref().is_none_or(|wanted| wanted == found)
         };
+        let root = usage.root.as_ref();
         let is_after = self.after.as_ref().is_none_or(|(started_ms, run)| {
             (usage.started_ms, usage.run.as_str()) > (*started_ms, run.as_str())
         });
         is(&self.owner, &usage.owner)
-            && is(&self.agent, &usage.agent)
-            && self.session.as_ref().is_none_or(|session| *session == usage.session)
+            && self.agent.as_deref().is_none_or(|agent| {
+                agent == usage.agent || root.is_some_and(|root| agent == root.agent)
+            })
+            && self.session.as_ref().is_none_or(|session| {
+                *session == usage.session || root.is_some_and(|root| *session == root.session)
+            })
+            && self
+                .run
+                .as_ref()
+                .is_none_or(|run| *run == usage.run || root.is_some_and(|root| *run == root.run))
             && usage.started_ms >= self.since_ms
             && is_after
     }
@@ -150,9 +167,10 @@ pub struct UsageTotal {
 }
 
 impl UsageTotal {
-    /// Adds a run.
+    /// Adds a run. The time of a sub-agent is part of the time of the run that waits for it.
     pub fn add(&mut self, run: &RunUsage) {
-        *self += Self::of_run(run.usage);
+        let work_ms = if run.root.is_some() { 0 } else { run.usage.work_ms };
+        *self += Self::of_run(TokenUsage { work_ms, ..run.usage });
     }
 
     /// What a single run has used.
@@ -194,7 +212,8 @@ mod tests {
             let event = NewEvent { run: Some(run.clone()), time_ms: 1, kind };
             UsageEntry::from_event(&event).unwrap()
         };
-        let started = EventKind::RunStarted { agent: "main".to_owned(), model: "a".to_owned() };
+        let started =
+            EventKind::RunStarted { agent: "main".to_owned(), model: "a".to_owned(), parent: None };
         let of = RunUsageOwner {
             session: SessionId::new("s").unwrap(),
             session_key: "k".to_owned(),

@@ -28,6 +28,10 @@ pub(crate) mod run_limiter;
 mod session_growth;
 mod session_state;
 mod session_worker;
+mod subagent_answer;
+pub(crate) mod subagent_run;
+mod subagents;
+mod task_tool;
 mod transcript_recovery;
 mod unsaved_messages;
 pub(crate) mod work_clock;
@@ -64,8 +68,8 @@ use crate::key::{InvalidSessionKeyError, SessionAddress, SessionKey};
 use crate::model::catalog::ModelCatalog;
 use crate::model::{ModelError, ThinkingEffort};
 use crate::node_membership::NodeMembership;
-use crate::output_schema::OutputSchema;
 use crate::open_question::{OpenQuestion, QuestionContent};
+use crate::output_schema::OutputSchema;
 use crate::store::{
     LedgerReadLimit, OwnerUsage, RunRecord, SessionPage, SessionPatch, SessionQuery, SessionRecord,
     Store, StoreError, ToolHostLocation, Transcript,
@@ -129,6 +133,24 @@ pub struct SessionLimits {
     pub retention: RetentionRules,
     /// How much may be spent.
     pub budgets: BudgetRules,
+    /// How many sub-agents may work.
+    pub subagents: SubagentLimits,
+}
+
+/// How many sub-agents may work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SubagentLimits {
+    /// Maximum number of concurrent sub-agents of a run.
+    pub parallel_max: usize,
+    /// How deep sub-agents may start others: 1 if only the agent of a user's prompt starts some, 0 if
+    /// there are none.
+    pub depth_max: u32,
+}
+
+impl Default for SubagentLimits {
+    fn default() -> Self {
+        Self { parallel_max: 8, depth_max: 1 }
+    }
 }
 
 impl Default for SessionLimits {
@@ -148,6 +170,7 @@ impl Default for SessionLimits {
             session_bytes_max: 1024 * 1024 * 1024,
             retention: RetentionRules::default(),
             budgets: BudgetRules::default(),
+            subagents: SubagentLimits::default(),
         }
     }
 }
@@ -502,7 +525,7 @@ impl SessionManager {
         prompt: Prompt,
     ) -> Result<SendOutcome, SessionError> {
         let (inner, address) = (Arc::clone(&self.inner), address.clone());
-        run_detached(async move { inner.send(&address, run, prompt).await }).await
+        run_detached(async move { inner.send(&address, run, prompt, None).await }).await
     }
 
     /// Stops one run or all runs of a session; returns the stopped ones. Does not wait for them to

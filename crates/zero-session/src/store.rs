@@ -355,6 +355,8 @@ pub struct SessionRecord {
     pub usage: TokenUsage,
     /// Tokens that the next request would send, if known.
     pub context_tokens: Option<u64>,
+    /// The session that started it, if it is one of a sub-agent.
+    pub parent: Option<SessionId>,
 }
 
 impl SessionRecord {
@@ -396,6 +398,8 @@ pub struct NewSession {
     pub owned_max: u64,
     /// Where its tools run.
     pub tool_host: ToolHostLocation,
+    /// The session that starts it, if it is one of a sub-agent.
+    pub parent: Option<SessionId>,
 }
 
 /// Up to where a session is copied.
@@ -519,6 +523,8 @@ pub struct SessionQuery {
     pub updated_since_ms: Option<i64>,
     /// Only sessions with this working folder.
     pub cwd: Option<PathBuf>,
+    /// Only sessions of sub-agents that this session started. Without it, none of sub-agents.
+    pub parent: Option<SessionId>,
 }
 
 impl SessionQuery {

@@ -22,8 +22,8 @@ use self::compaction::TranscriptSplit;
 use self::context_meter::{ContextMeter, text_tokens};
 use self::loop_guard::{LoopGuard, LoopVerdict};
 pub use self::turn_io::{
-    LoopGuardAnswer, RequestContext, ResumePoint, ResumedCall, ResumedWait, TranscriptSummary,
-    TurnAction, TurnConfig, TurnGoal, TurnInput,
+    LoopGuardAnswer, ParallelCalls, RequestContext, ResumePoint, ResumedCall, ResumedWait,
+    TranscriptSummary, TurnAction, TurnConfig, TurnGoal, TurnInput,
 };
 use crate::event::{CompactionExtent, EventKind, RunOutcome, TokenUsage};
 use crate::message::{MessageBlock, ModelMessage, join_text, share_messages};
@@ -75,8 +75,15 @@ enum TurnPhase {
     AwaitingModel,
     RunningCalls(CallBatch),
     AwaitingUser,
-    Compacting { why: CompactionReason, kept: Vec<ModelMessage>, extent: CompactionExtent },
-    Stopping { batch: CallBatch, end: RunOutcome },
+    Compacting {
+        why: CompactionReason,
+        kept: Vec<ModelMessage>,
+        extent: CompactionExtent,
+    },
+    Stopping {
+        batch: CallBatch,
+        end: RunOutcome,
+    },
     Finished,
 }
 
@@ -306,7 +313,7 @@ impl Turn {
         self.received_tokens = self.received_tokens.saturating_add(match &event {
             ModelEvent::Text(text) | ModelEvent::Thought(text) => text_tokens(text),
             ModelEvent::ToolUse { name, .. } => text_tokens(name),
-            ModelEvent::Retrying { .. } | ModelEvent::Done(_) => 0,
+            ModelEvent::Retrying { .. } | ModelEvent::FellBack(_) | ModelEvent::Done(_) => 0,
         });
         match event {
             ModelEvent::Text(text) if !text.is_empty() => {
@@ -387,7 +394,7 @@ impl Turn {
         self.meter.record_usage(reply.usage, &self.context, &self.transcript);
         self.report_usage(actions);
         let mut batch = CallBatch::new(plans, self.config.dialect);
-        batch.announce_and_start(self.config.parallel_calls_max, actions);
+        batch.announce_and_start(self.config.parallel_calls, actions);
         self.phase = TurnPhase::RunningCalls(batch);
         self.advance(actions);
     }
@@ -460,7 +467,7 @@ impl Turn {
     /// Starts the calls that can run; continues with the next request when none is left.
     fn advance(&mut self, actions: &mut Vec<TurnAction>) {
         let TurnPhase::RunningCalls(batch) = &mut self.phase else { return };
-        batch.start_ready(self.config.parallel_calls_max, actions);
+        batch.start_ready(self.config.parallel_calls, actions);
         if !batch.is_finished() {
             return;
         }

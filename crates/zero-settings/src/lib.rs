@@ -60,6 +60,7 @@ pub mod sandbox;
 pub mod secrets;
 mod semantic_checks;
 pub mod settings_schema;
+pub mod subagents;
 pub mod tool_commands;
 pub mod trust;
 pub mod undo;

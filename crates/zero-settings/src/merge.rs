@@ -117,8 +117,17 @@ fn is_extensible_list(key: &str) -> bool {
 
 /// Whether a key applies only in the user's own settings.
 fn is_user_only(key: &str) -> bool {
-    let sections =
-        ["gateway.", "acp.", "web.", "network.", "retention.", "budgets.", "undo.", "notify."];
+    let sections = [
+        "gateway.",
+        "acp.",
+        "web.",
+        "network.",
+        "retention.",
+        "budgets.",
+        "undo.",
+        "notify.",
+        "subagents.",
+    ];
     let secrets = [secrets::MASK_KEY, secrets::REMEMBER_KEY, secrets::EXCEPT_KEY];
     key == "sandbox.readable"
         || secrets.contains(&key)
@@ -143,6 +152,7 @@ fn is_atomic(key: &str) -> bool {
         "budgets.",
         "undo.",
         "notify.",
+        "subagents.",
     ];
     matches!(key, "model" | "agent" | secrets::MASK_KEY | secrets::REMEMBER_KEY | files::BACKUP_KEY)
         || sections.iter().any(|section| key.starts_with(section))

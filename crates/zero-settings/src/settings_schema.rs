@@ -36,6 +36,7 @@ use crate::retention::{self, DataRetentionSettings};
 use crate::sandbox::{self, BashSettings, SandboxSettings};
 use crate::secrets::{self, SecretsSettings};
 use crate::semantic_checks;
+use crate::subagents::{self, SubagentSettings};
 use crate::tool_commands::{self, COMMAND_LINES, ToolsSettings};
 use crate::undo::{self, UndoSection};
 use crate::web::{self, WebSettings};
@@ -100,6 +101,8 @@ pub struct SettingsFile {
     undo: UndoSection,
     /// How zero tells you that it needs you.
     notify: NotifySettings,
+    /// How many sub-agents may work for a run.
+    subagents: SubagentSettings,
 }
 
 /// What runs without asking, what needs your approval, and what never runs. Deny overrides ask, and
@@ -236,6 +239,7 @@ pub fn known_keys() -> Vec<SettingsKey> {
     let closed =
         closed.chain(network::KEYS).chain(retention::KEYS).chain(budgets::KEYS).chain(undo::KEYS);
     let closed = closed.chain(notify::KEYS);
+    let closed = closed.chain(subagents::KEYS);
     closed.map(|name| key(name, false)).chain(open.map(|name| key(name, true))).collect()
 }
 
@@ -378,6 +382,7 @@ fn find_nulls(value: &Value) -> impl Iterator<Item = String> {
         .chain(fields("/budgets/owner"))
         .chain(fields("/undo"))
         .chain(fields("/notify"))
+        .chain(fields("/subagents"))
         .filter(|(_, field)| field.is_null())
         .map(|(pointer, _)| pointer)
 }
@@ -474,7 +479,7 @@ mod tests {
                 r#"f:3:45: `permissions.deny` is "Bash"; write an array"#,
                 "f:4:12: unknown key `limits.file-timout`; did you mean `file-timeout`?",
                 "f:4:33: `limits.result` is true; write a string or a whole number at least 1",
-                "f:4:50: unknown key `zzz`; remove it, or write one of `$schema`, `permissions`, `limits`, `mcpServers`, `mcp`, `lspServers`, `tools`, `hooks`, `models`, `model`, `agents`, `agent`, `gateway`, `acp`, `sandbox`, `secrets`, `bash`, `files`, `web`, `network`, `retention`, `budgets`, `undo`, `notify`",
+                "f:4:50: unknown key `zzz`; remove it, or write one of `$schema`, `permissions`, `limits`, `mcpServers`, `mcp`, `lspServers`, `tools`, `hooks`, `models`, `model`, `agents`, `agent`, `gateway`, `acp`, `sandbox`, `secrets`, `bash`, `files`, `web`, `network`, `retention`, `budgets`, `undo`, `notify`, `subagents`",
             ],
         );
         check_problems(

@@ -180,7 +180,6 @@ fn to_tool_error(error: SkillError) -> ToolError {
 mod tests {
     use serde_json::json;
 
-    use super::*;
     use crate::test_host::TestHost;
 
     const SKILL: &str = "---\nname: shop\ndescription: How to shop.\n---\nBuy milk first.\n";

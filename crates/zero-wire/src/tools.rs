@@ -86,6 +86,9 @@ pub struct ToolsTerms {
     /// about which it says nothing for at least three times as long may end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report_ms: Option<u64>,
+    /// Whether the gateway takes `subagents` and `agents` in `tools/offer`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub subagents: bool,
 }
 
 /// Parameters of `tools/offer`.
@@ -112,6 +115,14 @@ pub struct ToolsOfferParams {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 1000))]
     pub commands: Vec<OfferedCommand>,
+    /// Whether the host understands `subagent` in `tools/use`. If false, the session has no
+    /// sub-agents.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub subagents: bool,
+    /// Agents that files of the user or the workspace define.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 1000))]
+    pub agents: Vec<OfferedAgent>,
 }
 
 /// A tool that a client hosts.
@@ -160,6 +171,32 @@ pub struct OfferedCommand {
     pub prompt: String,
 }
 
+/// An agent that a file defines.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct OfferedAgent {
+    /// Name: 1 to 64 lower-case ASCII letters, digits, `_` or `-`.
+    pub name: String,
+    /// When to use it, in one line.
+    pub description: String,
+    /// Its system prompt.
+    pub prompt: String,
+    /// Canonical names of the tools it may use, of those that its parent has; all of them if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 1000))]
+    pub tools: Option<Vec<String>>,
+    /// Name of its model; that of its parent if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// `ask`, `accept-edits`, `plan` or `auto`; the host applies it if it is stricter than the
+    /// parent's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<String>,
+    /// What is wrong with its file. Then it cannot be used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+}
+
 /// Payload of `tools/use`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -175,6 +212,58 @@ pub struct ToolsUseEvent {
     /// A shorter deadline than the tool's own, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
+    /// The sub-agent of the session that the call is for, if it is for one. It has the rights of the
+    /// session or fewer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subagent: Option<ToolsSubagent>,
+}
+
+/// A sub-agent, and what is to be done for it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolsSubagent {
+    /// Id of its session.
+    pub session_id: String,
+    /// What is to be done.
+    #[serde(flatten)]
+    pub step: ToolsSubagentStep,
+}
+
+/// What is to be done for a sub-agent. For `open` and `close`, name and arguments of the tool are
+/// empty.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "step", rename_all = "lowercase", rename_all_fields = "camelCase")]
+pub enum ToolsSubagentStep {
+    /// Opens the tools for it. The structured result is a [`SubagentFolder`].
+    Open {
+        /// Its name, to show with its questions.
+        name: String,
+        /// Id of the call of the session that started it.
+        call: String,
+        /// `ask`, `accept-edits`, `plan` or `auto`, if it is to have a mode of its own. It must not be
+        /// freer than that of the session.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        mode: Option<String>,
+        /// Whether it works in a git worktree of its own.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        worktree: bool,
+        /// Id of the session of the sub-agent that started it, if one did.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        opened_by: Option<String>,
+    },
+    /// Makes the call for it.
+    Call,
+    /// Ends it. The structured result is what it changed in its worktree, if it has one.
+    Close,
+}
+
+/// Where a sub-agent works: the structured result when its tools are opened.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SubagentFolder {
+    /// The folder, if it is another one than that of the session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
 }
 
 /// Payload of `tools/cancel`.

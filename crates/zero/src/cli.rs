@@ -49,8 +49,8 @@ pub use self::policy::{
 };
 pub use self::ports::{PortsArgs, PortsCommand, PortsForwardArgs, PortsListArgs};
 pub use self::prune::PruneArgs;
-pub use self::run::{OutputFormat, RunArgs};
 pub use self::questions::{QuestionsAnswerArgs, QuestionsCommand, QuestionsListArgs};
+pub use self::run::{OutputFormat, RunArgs};
 pub use self::sessions::SessionsCommand;
 pub use self::skills::SkillsArgs;
 pub use self::trust::TrustArgs;

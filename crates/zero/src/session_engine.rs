@@ -17,7 +17,9 @@ use zero_session::local_event_bus::LocalEventBus;
 use zero_session::model::catalog::{self, ModelCatalog, ModelConfig, NO_MODEL_HELP};
 use zero_session::node_membership::{NodeMembership, SessionLease};
 use zero_session::notification::{NotifyingBus, WebhookNotifier};
-use zero_session::sessions::{RetentionRules, SessionLimits, SessionManager, SessionManagerConfig};
+use zero_session::sessions::{
+    RetentionRules, SessionLimits, SessionManager, SessionManagerConfig, SubagentLimits,
+};
 use zero_session::sqlite_store::SqliteStore;
 use zero_session::store::Store as _;
 use zero_settings::WorkspaceSettings;
@@ -272,7 +274,16 @@ fn session_limits(settings: &WorkspaceSettings) -> SessionLimits {
         session_bytes_max: named.max_session_bytes.unwrap_or(usual.session_bytes_max),
         retention: retention_rules(settings),
         budgets: budget_rules(settings),
+        subagents: subagent_limits(settings),
         ..usual
+    }
+}
+
+fn subagent_limits(settings: &WorkspaceSettings) -> SubagentLimits {
+    let (usual, named) = (SubagentLimits::default(), settings.subagents());
+    SubagentLimits {
+        parallel_max: named.max_parallel.unwrap_or(usual.parallel_max),
+        depth_max: named.max_depth.unwrap_or(usual.depth_max),
     }
 }
 

@@ -182,6 +182,8 @@ impl LocalToolHostFactory {
             editor,
             own_folder: own_folder.and_then(|file| file.parent().map(Path::to_owned)),
             keep: Box::new(fitted) as Box<dyn Any + Send + Sync>,
+            parent: None,
+            worktrees: None,
         });
         Ok(backend.map(|backend| ConfiguredToolBackend {
             backend,

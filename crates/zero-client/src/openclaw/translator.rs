@@ -332,6 +332,7 @@ impl OpenClawTranslator {
             events.push(EventKind::RunStarted {
                 agent: self.agent.clone(),
                 model: self.model.clone(),
+                parent: None,
             });
         }
         words(&mut run, &mut events);

@@ -1,12 +1,10 @@
 //! Jobs that run in a workspace, beside something that must not happen meanwhile.
 
-use std::path::Path;
-
 use zero_core::text_shortening::one_line;
 use zero_core::{ErrorReason, ToolError};
 use zero_sandbox::{StateDir, Workspace};
 
-use super::{JobRecord, JobRegistry, JobStatus};
+use super::JobRegistry;
 
 /// Most characters of the command of a job in a message.
 const COMMAND_CHARS_MAX: usize = 80;
@@ -15,24 +13,14 @@ const COMMAND_CHARS_MAX: usize = 80;
 /// writes there would come back when the undo is undone.
 pub fn refuse_beside_job(state: &StateDir, workspace: &Workspace) -> Result<(), ToolError> {
     let registry = JobRegistry::open(state);
-    let records = registry.list().map_err(|error| {
+    let found = registry.find_running_beside(workspace.roots()).map_err(|error| {
         let message = format!("could not find out whether jobs run: {error}");
         ToolError::failed(ErrorReason::Io, message)
     })?;
-    let is_beside = |record: &JobRecord| {
-        let folder = Path::new(&record.owner.workspace);
-        workspace.roots().any(|root| is_nested(root, folder))
-    };
-    let mut beside = records.into_iter().filter(is_beside);
-    match beside.find(|job| registry.open_job(job.clone()).status() == JobStatus::Running) {
+    match found {
         Some(job) => Err(running_job_error(&job.id, &job.command)),
         None => Ok(()),
     }
-}
-
-/// Whether one of two folders contains the other.
-fn is_nested(a: &Path, b: &Path) -> bool {
-    a.starts_with(b) || b.starts_with(a)
 }
 
 fn running_job_error(id: &str, command: &str) -> ToolError {
@@ -48,10 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn job_in_same_or_nested_folder_is_in_the_way() {
-        let nested = |a: &str, b: &str| is_nested(Path::new(a), Path::new(b));
-        assert!(nested("/w", "/w") && nested("/w/a", "/w") && nested("/w", "/w/a"));
-        assert!(!nested("/w", "/work") && !nested("/w/a", "/w/b"));
+    fn refusal_beside_job_names_it() {
         let error = running_job_error("job_1", "npm run dev");
         assert_eq!(error.reason(), Some(ErrorReason::Busy));
         assert!(error.message.contains("`zero jobs kill job_1`"), "{}", error.message);

@@ -47,8 +47,12 @@ pub(super) async fn list(
     let ts = now_ms();
     let titles = params.include_derived_titles.unwrap_or(false);
     let offset = params.offset.unwrap_or(0);
-    let query = build_query(params, ts, peer.visible_owner());
     let sessions = peer.sessions();
+    let parent = match params.spawned_by.as_deref().filter(|key| !key.trim().is_empty()) {
+        Some(key) => Some(peer.require_session(&peer.resolve_key(key, None)?).await?.id),
+        None => None,
+    };
+    let query = SessionQuery { parent, ..build_query(params, ts, peer.visible_owner()) };
     let page = sessions.list(query).await.map_err(to_error_shape)?;
     let row = |session: &SessionRecord| session_row(peer, session, titles);
     let rows: Vec<SessionRow> = page.sessions.iter().map(row).collect();
@@ -80,6 +84,7 @@ fn build_query(params: SessionsListParams, now_ms: i64, owner: Option<&str>) -> 
         owner: owner.map(str::to_owned),
         updated_since_ms: minutes.map(since),
         cwd: None,
+        parent: None,
     }
 }
 

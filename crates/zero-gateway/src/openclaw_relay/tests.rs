@@ -50,7 +50,7 @@ fn prompt() -> EventKind {
 }
 
 fn run_started() -> EventKind {
-    EventKind::RunStarted { agent: "main".to_owned(), model: "gpt".to_owned() }
+    EventKind::RunStarted { agent: "main".to_owned(), model: "gpt".to_owned(), parent: None }
 }
 
 fn text(text: &str) -> EventKind {

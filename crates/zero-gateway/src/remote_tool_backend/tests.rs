@@ -53,6 +53,7 @@ fn fixture() -> RemoteBackendFixture {
         transcript: 1,
         usage: Default::default(),
         context_tokens: None,
+        parent: None,
     };
     let (outbox, frames) = send_queue();
     let gone = CancellationToken::new();

@@ -29,7 +29,7 @@ fn check(at: &str, value: Value, expected: &str) {
 
 #[test]
 fn valid_offer_is_accepted_unchanged() {
-    let ToolOffer { dialect, catalog } = ToolOffer::from_params(offer(|_| {})).unwrap();
+    let ToolOffer { dialect, catalog, .. } = ToolOffer::from_params(offer(|_| {})).unwrap();
     assert_eq!(dialect, DialectName::Canonical);
     let names: Vec<&str> = catalog.tools.iter().map(|tool| tool.name.as_str()).collect();
     assert_eq!(names, ["Read", "git__log"]);

@@ -221,6 +221,8 @@ impl ToolBackendFactory for FolderBackendFactory {
             editor: None,
             own_folder: None,
             keep: Box::new(()),
+            parent: None,
+            worktrees: None,
         });
         Box::pin(std::future::ready(
             backend.map(|backend| Arc::new(backend) as Arc<dyn ToolBackend>),

@@ -14,6 +14,7 @@ use zero_session::event_bus::{DeliverySender, EventBus, Subscription};
 use zero_session::key::SessionAddress;
 use zero_session::message::ModelMessage;
 use zero_session::model::catalog::ModelCatalog;
+use zero_session::open_question::OpenQuestion;
 use zero_session::run_usage::{RunUsage, RunUsageQuery, UsageTotal};
 use zero_session::sessions::{SessionLimits, SessionManager, SessionManagerConfig};
 use zero_session::store::{
@@ -87,6 +88,22 @@ impl Store for NullServices {
         _: NewFork,
         _: NewEvent,
     ) -> StoreFuture<'_, SessionRecord> {
+        unsupported()
+    }
+
+    fn open_questions(&self, _: Option<&SessionId>) -> StoreFuture<'_, Vec<OpenQuestion>> {
+        ready_future(Ok(Vec::new()))
+    }
+
+    fn open_question(&self, _: &str) -> StoreFuture<'_, Option<OpenQuestion>> {
+        ready_future(Ok(None))
+    }
+
+    fn release_claim(&self, _: &SessionId, _: ClaimEpoch) -> StoreFuture<'_, ()> {
+        unsupported()
+    }
+
+    fn adopt_run(&self, _: &RunId, _: ClaimEpoch, _: &str) -> StoreFuture<'_, ()> {
         unsupported()
     }
 

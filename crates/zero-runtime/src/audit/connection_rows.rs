@@ -24,6 +24,7 @@ pub struct ConnectionAuditLog {
     audit: AuditLog,
     workspace: Workspace,
     session: Option<SessionId>,
+    parent: Option<SessionId>,
     /// Held while a row is built and written.
     turn: Mutex<()>,
 }
@@ -31,7 +32,19 @@ pub struct ConnectionAuditLog {
 impl ConnectionAuditLog {
     /// A log for the connections of a workspace, and of a session if they belong to one.
     pub fn new(state: &StateDir, workspace: Workspace, session: Option<SessionId>) -> Self {
-        Self { audit: AuditLog::new(state), workspace, session, turn: Mutex::default() }
+        Self {
+            audit: AuditLog::new(state),
+            workspace,
+            session,
+            parent: None,
+            turn: Mutex::default(),
+        }
+    }
+
+    /// The session is one of a sub-agent.
+    #[must_use]
+    pub fn with_parent(self, parent: Option<SessionId>) -> Self {
+        Self { parent, ..self }
     }
 
     fn build_row(&self, record: ConnectionRecord) -> AuditRow {
@@ -50,6 +63,7 @@ impl ConnectionAuditLog {
         let new = AuditRow::new(record.time, &new_call_id(), &self.workspace, CONNECTION);
         AuditRow {
             session: self.session.as_ref().map(ToString::to_string),
+            parent: self.parent.as_ref().map(ToString::to_string),
             title,
             input: target.map_or(new.input, |(host, port)| json!({"host": host, "port": port})),
             effects: effect.into_iter().collect(),

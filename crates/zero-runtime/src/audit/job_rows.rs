@@ -20,18 +20,25 @@ pub(crate) struct JobAuditLog {
     audit: AuditLog,
     workspace: Workspace,
     session: Option<SessionId>,
+    parent: Option<SessionId>,
 }
 
 impl JobAuditLog {
     /// A log for the jobs of a workspace, and of a session if they belong to one.
     pub(crate) fn new(state: &StateDir, workspace: Workspace, session: Option<SessionId>) -> Self {
-        Self { audit: AuditLog::new(state), workspace, session }
+        Self { audit: AuditLog::new(state), workspace, session, parent: None }
+    }
+
+    /// The session is one of a sub-agent.
+    pub(crate) fn with_parent(self, parent: Option<SessionId>) -> Self {
+        Self { parent, ..self }
     }
 
     fn build_row(&self, end: &EndedJob<'_>) -> AuditRow {
         let status = job_status(end.exit);
         AuditRow {
             session: self.session.as_ref().map(ToString::to_string),
+            parent: self.parent.as_ref().map(ToString::to_string),
             title: Some(format!("end of {}", end.id)),
             input: json!({"job_id": end.id, "command": redaction::redact_and_shorten(end.command)}),
             status: status.as_str().to_owned(),

@@ -5,7 +5,7 @@
 
 use std::fmt;
 use std::ops::Deref;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use serde_json::Value;
 
@@ -31,6 +31,8 @@ struct ToolListInner {
     tools: Vec<CatalogEntry>,
     definitions: OnceLock<Arc<[ModelToolDefinition]>>,
     weight: OnceLock<u64>,
+    /// The tool that was added last, and the list with it.
+    extended: Mutex<Option<(CatalogEntry, ToolList)>>,
 }
 
 impl ToolList {
@@ -38,6 +40,20 @@ impl ToolList {
     pub fn definitions(&self) -> Arc<[ModelToolDefinition]> {
         let made = || self.iter().map(to_definition).collect();
         Arc::clone(self.0.definitions.get_or_init(made))
+    }
+
+    /// The same tools and one more. The same list each time for the same tool.
+    #[must_use]
+    pub fn with_tool(&self, tool: CatalogEntry) -> Self {
+        let mut extended = self.0.extended.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*extended {
+            Some((known, list)) if *known == tool => list.clone(),
+            _ => {
+                let list: Self = self.iter().chain([&tool]).cloned().collect();
+                *extended = Some((tool, list.clone()));
+                list
+            }
+        }
     }
 
     /// What they weigh, by whatever measure: it is taken once.

@@ -216,7 +216,7 @@ fn perform(tree: &Path, operation: &TreeOperation, recorder: Option<&mut ChangeR
             }
             let flags = rustix::fs::RenameFlags::EXCHANGE;
             let cwd = rustix::fs::CWD;
-            drop(rustix::fs::renameat_with(cwd, at(one), cwd, at(other), flags));
+            let _ = rustix::fs::renameat_with(cwd, at(one), cwd, at(other), flags);
         }
         TreeOperation::Unlink(path) if path.parent().is_none_or(is_plain) => {
             if let Some(recorder) = recorder {

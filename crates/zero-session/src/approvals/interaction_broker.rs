@@ -286,7 +286,11 @@ impl InteractionBroker {
     }
 
     /// Notes that a call waits, or a question of the agent if no call is given.
-    fn begin_wait(&self, run: &Option<RequestingRun>, call: Option<String>) -> QuestionWaitGuard<'_> {
+    fn begin_wait(
+        &self,
+        run: &Option<RequestingRun>,
+        call: Option<String>,
+    ) -> QuestionWaitGuard<'_> {
         let mut waits = self.lock_waits();
         match &call {
             Some(call) => drop(waits.calls.insert(call.clone())),

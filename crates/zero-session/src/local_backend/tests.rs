@@ -151,6 +151,8 @@ impl BackendFixture {
             editor: None,
             own_folder: Some(self.path("../own")),
             keep: Box::new(()),
+            parent: None,
+            worktrees: None,
         }
     }
 

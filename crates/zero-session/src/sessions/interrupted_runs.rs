@@ -63,7 +63,7 @@ impl SessionManagerInner {
     /// The dialect of a run's results; `None` if no model read them.
     fn run_dialect(&self, events: &[Event]) -> Option<DialectName> {
         let started = events.iter().find_map(|event| match &event.kind {
-            EventKind::RunStarted { agent, model } => Some((agent, model)),
+            EventKind::RunStarted { agent, model, .. } => Some((agent, model)),
             _ => None,
         });
         let (agent, model) = started?;

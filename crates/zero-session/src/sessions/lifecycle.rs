@@ -77,7 +77,7 @@ impl SessionManagerInner {
             None if wanted.require_existing => return Err(SessionError::NotFound(key.to_string())),
             // Another caller may have created it meanwhile.
             None => {
-                let made = self.create_session(key, &wanted).await?;
+                let made = self.create_session(key, &wanted, None).await?;
                 if wanted.leave_as_is { made } else { self.apply_options(made, &wanted).await? }
             }
         };
@@ -87,10 +87,11 @@ impl SessionManagerInner {
         }
     }
 
-    async fn create_session(
+    pub(super) async fn create_session(
         self: &Arc<Self>,
         key: SessionKey,
         wanted: &OpenSessionOptions,
+        parent: Option<SessionId>,
     ) -> Result<SessionRecord, SessionError> {
         self.find_agent(key.agent())?;
         let most = self.config.limits.sessions_max;
@@ -103,6 +104,7 @@ impl SessionManagerInner {
             owner: wanted.owner.clone(),
             owned_max: most,
             tool_host: wanted.tool_host.clone().unwrap_or(ToolHostLocation::Gateway),
+            parent,
         };
         let store = &self.config.store;
         let created = match store.create(new.clone()).await {
@@ -467,6 +469,10 @@ impl SessionManagerInner {
         agent: &AgentProfile,
         reach: &FolderAccess,
     ) -> Result<ActiveBackend, ToolBackendError> {
+        // That of a sub-agent belongs to the run of its parent.
+        if let Some(lent) = state.lent_backend() {
+            return Ok(lent);
+        }
         // A client's backend belongs to the session, so no folder has to be checked.
         if let Some(now) = state.client_backend() {
             return Ok(now);

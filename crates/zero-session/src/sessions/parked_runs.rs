@@ -148,7 +148,7 @@ impl SessionManagerInner {
             }
         }
         let Some((run, resumed)) = parked else { return Ok(None) };
-        let Some(active) = self.register_run(&run.id, &record)? else { return Ok(None) };
+        let Some(active) = self.register_run(&run.id, &record, None)? else { return Ok(None) };
         if let Err(error) = recorder.adopt_run(&run.id, node).await {
             self.unregister_run(&active);
             return Err(error.into());

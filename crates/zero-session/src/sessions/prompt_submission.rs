@@ -20,6 +20,7 @@ use crate::sessions::run_driver::RunCompletion;
 use crate::sessions::session_state::{
     ActiveRun, QueuedPrompt, SessionState, WorkerPresence, wait_until_finished,
 };
+use crate::sessions::subagent_run::SubagentRun;
 use crate::sessions::{
     Prompt, SendOutcome, SessionError, SessionManagerInner, SlashHandling, prompts, session_worker,
 };
@@ -42,10 +43,14 @@ impl SessionManagerInner {
         address: &SessionAddress,
         run: RunId,
         prompt: Prompt,
+        subagent: Option<Arc<SubagentRun>>,
     ) -> Result<SendOutcome, SessionError> {
         prompts::validate(&prompt, &self.config.limits)?;
         let record = self.require_session(address).await?;
-        let agent = self.find_agent(&record.agent)?;
+        let agent = match &subagent {
+            Some(subagent) => &subagent.profile,
+            None => self.find_agent(&record.agent)?,
+        };
         let state = self.session_state(&record.id);
         let _order = state.sending.lock().await;
         if let Some(before) = self.config.store.run(&run).await? {
@@ -60,7 +65,7 @@ impl SessionManagerInner {
                 "{waiting} prompts wait in this session already; wait for one to end, or abort some"
             )));
         }
-        let Some(active) = self.register_run(&run, &record)? else {
+        let Some(active) = self.register_run(&run, &record, subagent.clone())? else {
             return Ok(SendOutcome::InFlight);
         };
         let new = NewRun {
@@ -214,8 +219,9 @@ impl SessionManagerInner {
         &self,
         run: &RunId,
         record: &SessionRecord,
+        subagent: Option<Arc<SubagentRun>>,
     ) -> Result<Option<Arc<ActiveRun>>, SessionError> {
-        let active = ActiveRun::new(run.clone(), record.id.clone(), record.owner.clone());
+        let active = ActiveRun::new(run.clone(), record.id.clone(), record.owner.clone(), subagent);
         match self.lock_active_runs().entry(run.clone()) {
             Entry::Occupied(there) if there.get().session == record.id => return Ok(None),
             Entry::Occupied(_) => return Err(foreign_run_error(run)),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use zero_core::{Budget, RunId};
 
 use crate::budget::{BudgetMeasure, BudgetRules, BudgetScope, budget_uses};
-use crate::event::{RunOutcome, TokenUsage};
+use crate::event::{RootRun, RunOutcome, TokenUsage};
 use crate::run_usage::{RunUsageQuery, UsageTotal};
 use crate::store::{SessionRecord, Store, StoreError};
 
@@ -24,8 +24,8 @@ pub(super) struct RunBudget {
 struct ScopeBudget {
     scope: BudgetScope,
     budget: Budget,
-    /// `None` if this run alone uses it.
-    others: Option<RunUsageQuery>,
+    /// The runs that share it, this one included.
+    shared_by: RunUsageQuery,
 }
 
 /// What follows from the budgets.
@@ -38,29 +38,31 @@ pub(super) struct BudgetCheck {
 }
 
 impl RunBudget {
-    /// The budgets that apply to a run; `own` is of its prompt.
+    /// The budgets that apply to a run; `own` is of its prompt. A sub-agent's run counts to the
+    /// budgets of the run `root`, and to those of its own agent.
     pub(super) fn new(
         rules: &BudgetRules,
         own: Budget,
         run: &RunId,
         session: &SessionRecord,
         day_start_ms: i64,
+        root: Option<&RootRun>,
     ) -> Self {
-        let query = |scope| {
-            let today = RunUsageQuery { since_ms: day_start_ms, ..RunUsageQuery::default() };
-            match scope {
-                BudgetScope::Run => None,
-                BudgetScope::Session => Some(RunUsageQuery {
-                    session: Some(session.id.clone()),
-                    ..RunUsageQuery::default()
-                }),
-                BudgetScope::Agent => {
-                    Some(RunUsageQuery { agent: Some(session.agent.clone()), ..today })
-                }
-                BudgetScope::Owner => {
-                    Some(RunUsageQuery { owner: Some(session.owner.clone()), ..today })
-                }
+        let all = RunUsageQuery::default;
+        let today = || RunUsageQuery { since_ms: day_start_ms, ..all() };
+        let query = |scope| match scope {
+            BudgetScope::Run => {
+                RunUsageQuery { run: Some(root.map_or(run, |root| &root.run).clone()), ..all() }
             }
+            BudgetScope::Session => RunUsageQuery {
+                session: Some(root.map_or(&session.id, |root| &root.session).clone()),
+                ..all()
+            },
+            BudgetScope::Agent => RunUsageQuery {
+                agent: Some(root.map_or(&session.agent, |root| &root.agent).clone()),
+                ..today()
+            },
+            BudgetScope::Owner => RunUsageQuery { owner: Some(session.owner.clone()), ..today() },
         };
         let budget = |scope| match scope {
             BudgetScope::Run => rules.get(scope).with_lower(own),
@@ -68,7 +70,7 @@ impl RunBudget {
         };
         let scopes = BudgetScope::ALL
             .into_iter()
-            .map(|scope| ScopeBudget { scope, budget: budget(scope), others: query(scope) })
+            .map(|scope| ScopeBudget { scope, budget: budget(scope), shared_by: query(scope) })
             .filter(|one| one.budget.is_limited());
         Self {
             run: run.clone(),
@@ -101,10 +103,8 @@ impl RunBudget {
     ) -> Result<BudgetCheck, StoreError> {
         let mut check = BudgetCheck::default();
         for one in &self.scopes {
-            let mut spent = match &one.others {
-                Some(query) => store.usage_total(query.clone(), Some(self.run.clone())).await?,
-                None => UsageTotal::default(),
-            };
+            let others = store.usage_total(one.shared_by.clone(), Some(self.run.clone()));
+            let mut spent = others.await?;
             self.left = self.left.with_lower(left_for_run(&one.budget, &spent.usage));
             spent += UsageTotal::of_run(own);
             for used in budget_uses(&one.budget, one.scope, &spent) {

@@ -16,13 +16,14 @@ use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
-use zero_core::{ErrorReason, ToolCall, ToolError, ToolOutcome};
+use zero_core::{Budget, ErrorReason, ToolCall, ToolError, ToolOutcome};
 use zero_runtime::DialectName;
 use zero_runtime::skills::{SKILL_TOOL, SKILLS_SOURCE};
 use zero_runtime::tool::BoxFuture;
 
-use crate::agent::AgentProfile;
-use crate::event::{EventKind, RunOutcome, TokenUsage};
+use crate::agent::{AgentProfile, AgentRegistry};
+use crate::direct_model::is_direct;
+use crate::event::{EventKind, RootRun, RunOutcome, TokenUsage};
 use crate::message::ModelMessage;
 use crate::model::{
     ModelClient, ModelError, ModelErrorKind, ModelEvent, ModelReply, ModelRequest, ModelStream,
@@ -39,15 +40,18 @@ use crate::sessions::run_limiter::RunPermit;
 use crate::sessions::session_growth::SessionGrowth;
 use crate::sessions::session_state::{ActiveBackend, ActiveRun, BackendLocation, SessionState};
 use crate::sessions::session_worker;
+use crate::sessions::subagent_run::CallAllowance;
+use crate::sessions::subagents::{TaskParent, run_task};
+use crate::sessions::task_tool;
 use crate::sessions::unsaved_messages::UnsavedMessages;
 use crate::sessions::work_clock::WorkClock;
-use crate::store::{SessionPatch, StoreError, TranscriptStart};
-use crate::turn::call_batch::NOT_RUN;
+use crate::store::{SessionPatch, SessionRecord, StoreError, TranscriptStart};
+use crate::turn::call_batch::{NOT_RUN, TASK_TOOL};
 use crate::turn::{
     LoopGuardAnswer, RequestContext, TranscriptSummary, Turn, TurnAction, TurnInput,
 };
 use zero_runtime::tool_backend::FolderAccess;
-use zero_runtime::tool_backend::{CatalogEntry, ToolBackendError, ToolCatalog};
+use zero_runtime::tool_backend::{AgentDefinition, ToolBackendError, ToolCatalog};
 
 /// Time limit for cancelled calls to end.
 const CANCEL_GRACE: Duration = Duration::from_secs(10);
@@ -65,10 +69,15 @@ const RETRY_DELAY: Duration = Duration::from_millis(10);
 
 /// The dependencies of a run.
 pub(super) struct RunDriver<'a> {
-    pub(super) inner: &'a SessionManagerInner,
+    pub(super) inner: &'a Arc<SessionManagerInner>,
     pub(super) state: &'a Arc<SessionState>,
     pub(super) active: &'a ActiveRun,
     pub(super) agent: &'a AgentProfile,
+    pub(super) session: &'a SessionRecord,
+    /// The budget of the user's prompt.
+    pub(super) prompt_budget: Budget,
+    /// The calls that it and its sub-agents may still make.
+    pub(super) calls: Arc<CallAllowance>,
     /// Folders that the sender of the prompt may use.
     pub(super) reach: &'a FolderAccess,
     pub(super) model: Arc<dyn ModelClient>,
@@ -119,7 +128,7 @@ struct RunState<'a> {
     growth: SessionGrowth,
     cancel: CancellationToken,
     asking: Option<ModelStream>,
-    looking: Option<BoxFuture<'a, Result<(RequestContext, ActiveBackend), ToolBackendError>>>,
+    looking: Option<BoxFuture<'a, Result<RunContext, ToolBackendError>>>,
     guarding: Option<BoxFuture<'a, LoopGuardAnswer>>,
     summarising: Option<BoxFuture<'a, Result<TranscriptSummary, ModelError>>>,
     calls: JoinSet<ToolOutcome>,
@@ -128,10 +137,20 @@ struct RunState<'a> {
     /// Callers that wait until call updates are in the ledger.
     waiting: Vec<oneshot::Sender<()>>,
     backend: Option<ActiveBackend>,
+    /// Agents that files define; `None` if the run may not start sub-agents.
+    agents: Option<Vec<AgentDefinition>>,
     /// Whether the run was asked to stop.
     stopping: bool,
     /// When calls that do not end are abandoned.
     give_up: Option<Instant>,
+}
+
+/// What the next request is made with.
+struct RunContext {
+    context: RequestContext,
+    backend: ActiveBackend,
+    /// Agents that files define; `None` if the run may not start sub-agents.
+    agents: Option<Vec<AgentDefinition>>,
 }
 
 /// Signals that end a run from outside. The futures live as long as the run, because recreating
@@ -149,7 +168,7 @@ enum DriverEvent {
     Input(TurnInput),
     Written(Result<(), StoreError>),
     Saved(Result<(), StoreError>),
-    ContextLoaded(Result<(RequestContext, ActiveBackend), ToolBackendError>),
+    ContextLoaded(Result<RunContext, ToolBackendError>),
     CallJoined(Result<(Id, ToolOutcome), JoinError>),
     CallUpdated,
     PermitQueued,
@@ -180,6 +199,7 @@ impl<'a> RunDriver<'a> {
             news: Arc::clone(&self.news),
             waiting: Vec::new(),
             backend: None,
+            agents: None,
             stopping: false,
             give_up: None,
         };
@@ -275,6 +295,9 @@ impl<'a> RunDriver<'a> {
                 }
                 mask_input(under_way.backend.as_ref(), &mut kind).await;
                 under_way.growth.add(&kind);
+                if let Some(subagent) = &self.active.subagent {
+                    subagent.progress.observe(&kind);
+                }
                 self.outbox.push(kind);
             }
             TurnAction::Save(messages) => under_way.unsaved.add(messages),
@@ -313,7 +336,8 @@ impl<'a> RunDriver<'a> {
             TurnAction::AskUser(message) => {
                 // The user sees what the question is about before it is asked.
                 self.flush(under_way).await;
-                under_way.guarding = Some(Box::pin(ask_to_continue(self.state, message)));
+                under_way.guarding =
+                    Some(Box::pin(ask_to_continue(self.state, self.active, message)));
             }
             TurnAction::RunCall { call, read_only } => {
                 match read_only {
@@ -449,8 +473,9 @@ impl<'a> RunDriver<'a> {
     fn load_context(
         &self,
         before: Option<&ActiveBackend>,
-    ) -> BoxFuture<'a, Result<(RequestContext, ActiveBackend), ToolBackendError>> {
+    ) -> BoxFuture<'a, Result<RunContext, ToolBackendError>> {
         let (inner, state, agent, dialect) = (self.inner, self.state, self.agent, self.dialect);
+        let (filters, may_delegate) = (self.tool_filters(), self.may_delegate());
         let (permit, reach) = (Arc::clone(&self.permit), self.reach);
         let most = before.map_or(Duration::ZERO, |before| before.backend.reconnect_grace());
         let deadline = Instant::now() + most;
@@ -470,7 +495,11 @@ impl<'a> RunDriver<'a> {
                     Err(ToolBackendError::ClientDisconnected { .. }) if !left.is_zero() => {
                         tokio::time::sleep(RETRY_DELAY).await;
                     }
-                    catalog => return Ok((build_context(agent, catalog?), now)),
+                    catalog => {
+                        let agents = (may_delegate && now.backend.takes_subagents())
+                            .then_some(&inner.config.agents);
+                        return Ok(build_context(agent, &filters, catalog?, now, agents));
+                    }
                 }
             }
         })
@@ -494,6 +523,26 @@ impl<'a> RunDriver<'a> {
         let (dialect, tool) = (self.dialect, call.tool.clone());
         let cancel = under_way.cancel.child_token();
         let permit = Arc::clone(&self.permit);
+        if !self.calls.take() {
+            let text = "not run: the budget of tool calls is used up";
+            let error = ToolError::failed(ErrorReason::ResourceExhausted, text).with_tool(&tool);
+            return under_way.step(TurnInput::CallEnded { call: id, outcome: error.into() });
+        }
+        if tool == TASK_TOOL
+            && let Some(agents) = &under_way.agents
+        {
+            let parent = self.task_parent(now, agents.clone());
+            let calling = async move {
+                // The sub-agent has a permit of its own.
+                let pause = permit.pause();
+                let outcome = run_task(parent, call, cancel, watch).await;
+                pause.resume().await;
+                outcome
+            };
+            let task = under_way.calls.spawn(calling.in_current_span());
+            under_way.call_ids.insert(task.id(), id);
+            return;
+        }
         let (state, most) = (Arc::clone(self.state), now.backend.reconnect_grace());
         let calling = async move {
             let now = match now.at {
@@ -530,6 +579,53 @@ impl<'a> RunDriver<'a> {
         };
         let task = under_way.calls.spawn(calling.in_current_span());
         under_way.call_ids.insert(task.id(), id);
+    }
+
+    /// The tools that this agent and those above it may use, each as in their profiles.
+    fn tool_filters(&self) -> Vec<Vec<String>> {
+        let above = self.active.subagent.iter().flat_map(|subagent| &subagent.tool_filters);
+        above.chain(&self.agent.tools).cloned().collect()
+    }
+
+    /// Whether this run may start sub-agents, if its tools take them.
+    fn may_delegate(&self) -> bool {
+        self.depth() < self.inner.config.limits.subagents.depth_max && !is_direct(&*self.model)
+    }
+
+    /// How many runs are above it.
+    fn depth(&self) -> u32 {
+        self.active.subagent.as_ref().map_or(0, |subagent| subagent.depth)
+    }
+
+    fn task_parent(&self, backend: ActiveBackend, agents: Vec<AgentDefinition>) -> TaskParent {
+        let root = match &self.active.subagent {
+            Some(subagent) => subagent.parent.root.clone(),
+            None => RootRun {
+                session: self.session.id.clone(),
+                run: self.active.run.clone(),
+                agent: self.agent.id.clone(),
+            },
+        };
+        TaskParent {
+            inner: Arc::clone(self.inner),
+            session: self.session.clone(),
+            run: self.active.run.clone(),
+            agent: self.agent.clone(),
+            model: self.model.info().name.clone(),
+            dialect: self.dialect,
+            reach: self.reach.clone(),
+            backend,
+            agents,
+            asker: match &self.active.subagent {
+                Some(subagent) => Arc::clone(&subagent.asker),
+                None => Arc::clone(&self.state.asker),
+            },
+            depth: self.depth(),
+            root,
+            tool_filters: self.tool_filters(),
+            budget: self.prompt_budget,
+            calls: Arc::clone(&self.calls),
+        }
     }
 
     /// Waits for the next event.
@@ -592,8 +688,9 @@ impl<'a> RunDriver<'a> {
                 self.stop_on_store_error(written, under_way)
             }
             DriverEvent::ContextLoaded(looked) => {
-                let context = looked.map(|(context, now)| {
-                    under_way.backend = Some(now);
+                let context = looked.map(|RunContext { context, backend, agents }| {
+                    under_way.backend = Some(backend);
+                    under_way.agents = agents;
                     context
                 });
                 under_way.step(TurnInput::Context(context));
@@ -736,19 +833,33 @@ fn panicked_call_result() -> ToolOutcome {
     ToolError::failed(ErrorReason::Panic, text).into()
 }
 
-/// The system prompt and the tools that an agent may use.
-fn build_context(agent: &AgentProfile, mut catalog: ToolCatalog) -> RequestContext {
-    if let Some(wanted) = &agent.tools {
-        let is_wanted =
-            |tool: &&CatalogEntry| wanted.iter().any(|name| matches_pattern(name, &tool.canonical));
-        catalog.tools = catalog.tools.iter().filter(is_wanted).cloned().collect();
+/// The system prompt and the tools that an agent may use: those that every filter allows, and the one
+/// that starts sub-agents if there is a registry of them.
+fn build_context(
+    agent: &AgentProfile,
+    filters: &[Vec<String>],
+    mut catalog: ToolCatalog,
+    backend: ActiveBackend,
+    agents: Option<&AgentRegistry>,
+) -> RunContext {
+    let is_wanted = |name: &str| {
+        filters.iter().all(|filter| filter.iter().any(|pattern| matches_pattern(pattern, name)))
+    };
+    if !filters.is_empty() {
+        let tools = catalog.tools.iter().filter(|tool| is_wanted(&tool.canonical));
+        catalog.tools = tools.cloned().collect();
         // Without the tool, the list of skills is of no use.
-        if !wanted.iter().any(|name| matches_pattern(name, SKILL_TOOL)) {
+        if !is_wanted(SKILL_TOOL) {
             catalog.instructions.retain(|file| file.path != SKILLS_SOURCE);
         }
     }
+    let agents = agents.filter(|_| is_wanted(TASK_TOOL)).map(|configured| {
+        let task = task_tool::catalog_entry(&agent.id, configured, &catalog.agents);
+        catalog.tools = catalog.tools.with_tool(task);
+        std::mem::take(&mut catalog.agents)
+    });
     let system = crate::system_prompt::system_prompt(agent, &catalog, jiff::Zoned::now().date());
-    RequestContext { system, tools: catalog.tools }
+    RunContext { context: RequestContext { system, tools: catalog.tools }, backend, agents }
 }
 
 fn matches_pattern(pattern: &str, name: &str) -> bool {
@@ -801,8 +912,12 @@ async fn read_summary(mut stream: ModelStream) -> Result<TranscriptSummary, Mode
     Err(stream_cut_error())
 }
 
-async fn ask_to_continue(state: &SessionState, why: String) -> LoopGuardAnswer {
-    match state.asker.ask_to_continue(why).await.is_allow() {
+async fn ask_to_continue(state: &SessionState, active: &ActiveRun, why: String) -> LoopGuardAnswer {
+    let (asker, why) = match &active.subagent {
+        Some(subagent) => (&subagent.asker, format!("sub-agent `{}`: {why}", subagent.name)),
+        None => (&state.asker, why),
+    };
+    match asker.ask_to_continue(why).await.is_allow() {
         true => LoopGuardAnswer::Continue,
         false => LoopGuardAnswer::Stop,
     }

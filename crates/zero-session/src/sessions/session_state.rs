@@ -15,6 +15,7 @@ use crate::approvals::{EarlierQuestion, InteractionBroker};
 use crate::event::RunOutcome;
 use crate::node_membership::SessionLease;
 use crate::sessions::ledger_recorder::LedgerRecorder;
+use crate::sessions::subagent_run::SubagentRun;
 use crate::sessions::{Prompt, SessionError};
 use crate::store::{SessionRecord, Store, ToolHostLocation};
 use crate::turn::ResumePoint;
@@ -36,6 +37,8 @@ pub(super) struct SessionState {
     /// The backend opened on this machine.
     opened: tokio::sync::Mutex<Option<ActiveBackend>>,
     attached: Mutex<Option<AttachedBackend>>,
+    /// The backend that its parent opened for it, while a sub-agent works in the session.
+    lent: Mutex<Option<ActiveBackend>>,
     /// Notified when a client attaches a backend.
     came: Notify,
 }
@@ -76,13 +79,30 @@ pub(super) struct ActiveRun {
     park: CancellationToken,
     /// Whether only the final entry remains to be written.
     over: AtomicBool,
+    /// What it has from its parent, if it is the run of a sub-agent.
+    pub(super) subagent: Option<Arc<SubagentRun>>,
 }
 
 impl ActiveRun {
-    pub(super) fn new(run: RunId, session: SessionId, owner: String) -> Arc<Self> {
+    pub(super) fn new(
+        run: RunId,
+        session: SessionId,
+        owner: String,
+        subagent: Option<Arc<SubagentRun>>,
+    ) -> Arc<Self> {
         let (done, stop, park) = Default::default();
         let over = AtomicBool::new(false);
-        Arc::new(Self { run, session, owner, done, stop, stop_as: OnceLock::new(), park, over })
+        Arc::new(Self {
+            run,
+            session,
+            owner,
+            done,
+            stop,
+            stop_as: OnceLock::new(),
+            park,
+            over,
+            subagent,
+        })
     }
 
     /// Marks that only the final entry remains to be written; nobody has to wait for this run any
@@ -167,6 +187,7 @@ impl SessionState {
             work: Notify::new(),
             opened: tokio::sync::Mutex::default(),
             attached: Mutex::default(),
+            lent: Mutex::default(),
             came: Notify::new(),
         })
     }
@@ -275,6 +296,16 @@ impl SessionState {
             ActiveBackend { backend, gone: CancellationToken::new(), at: BackendLocation::Local };
         *opened = Some(now.clone());
         Ok(now)
+    }
+
+    /// Sets or removes the backend that the parent of a sub-agent opened for it.
+    pub(super) fn set_lent_backend(&self, backend: Option<ActiveBackend>) {
+        *self.lent.lock().unwrap_or_else(PoisonError::into_inner) = backend;
+    }
+
+    /// The backend that the parent of a sub-agent opened for it.
+    pub(super) fn lent_backend(&self) -> Option<ActiveBackend> {
+        self.lent.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The client's backend, if attached.

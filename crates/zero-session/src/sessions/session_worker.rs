@@ -21,6 +21,7 @@ use crate::direct_model::{DirectModel, is_direct};
 use crate::event::{EventKind, RunOutcome, TokenUsage};
 use crate::model::known_models::dialect_for;
 use crate::model::{ModelClient, ModelInfo, ThinkingEffort};
+use crate::output_schema::OutputSchema;
 use crate::sessions::call_updates::CallUpdateBuffer;
 use crate::sessions::ledger_outbox::LedgerOutbox;
 use crate::sessions::ledger_recorder::new_event;
@@ -32,10 +33,11 @@ use crate::sessions::run_limiter::RunPermit;
 use crate::sessions::session_state::{
     ActiveBackend, ActiveRun, QueuedPrompt, ResumedRun, SessionState,
 };
+use crate::sessions::subagent_run::CallAllowance;
 use crate::sessions::work_clock::WorkClock;
 use crate::sessions::{Prompt, SessionError, SessionManagerInner, prompt_attachments, prompts};
 use crate::store::{SessionRecord, StoreError};
-use crate::turn::{ResumePoint, Turn, TurnConfig, TurnGoal, transcript_repair};
+use crate::turn::{ParallelCalls, ResumePoint, Turn, TurnConfig, TurnGoal, transcript_repair};
 
 /// Delays before further attempts to record the end of a run; the last one is repeated.
 const FINISH_RETRY_DELAYS: [Duration; 5] = [
@@ -57,12 +59,13 @@ pub(super) async fn run_worker(
     state: Arc<SessionState>,
     closing: CancellationToken,
 ) {
-    let mut idle_since = Instant::now();
+    let (mut idle_since, mut is_subagent) = (Instant::now(), false);
     loop {
         // An idle worker must not keep the session manager alive.
         let Some(strong) = inner.upgrade() else { return };
         let idle_backend = strong.config.limits.idle_backend;
         if let Some(job) = state.next_prompt() {
+            is_subagent = job.active.subagent.is_some();
             match strong.process_prompt(&state, job).await {
                 None => {
                     idle_since = Instant::now();
@@ -81,6 +84,8 @@ pub(super) async fn run_worker(
                 }
             }
         }
+        // Its tools are closed by its parent, and rarely does anybody send it another prompt.
+        let idle_backend = if is_subagent { Duration::ZERO } else { idle_backend };
         drop(strong);
         tokio::select! {
             idle = timeout(idle_backend, state.work.notified()) => {
@@ -226,20 +231,25 @@ impl SessionManagerInner {
             None => self.prepare(state, active, prompt, outbox, &asking.news).await,
         };
         let ended = match prepared {
-            Ok(PreparedRun::Turn { turn, agent, model, dialect, budget }) => {
+            Ok(PreparedRun::Turn(prepared)) => {
+                let PreparedTurn { turn, agent, record, model, dialect, own, budget, calls } =
+                    *prepared;
                 let shell = RunDriver {
                     inner: self,
                     state,
                     active,
                     agent: &agent,
+                    session: &record,
                     reach: &reach,
+                    prompt_budget: own,
+                    calls,
                     model,
                     dialect,
                     outbox,
                     permit: asking.permit,
                     news: asking.news,
                     deadline,
-                    budget: *budget,
+                    budget,
                     clock: asking.clock,
                     parking: ParkTimer::default(),
                 };
@@ -263,7 +273,11 @@ impl SessionManagerInner {
         let store = &self.config.store;
         let record = store.session_by_id(&active.session).await?;
         let record = record.ok_or(StoreError::NoSession(active.session.to_string()))?;
-        let agent = self.find_agent(&record.agent)?.clone();
+        let subagent = active.subagent.as_deref();
+        let agent = match subagent {
+            Some(subagent) => subagent.profile.clone(),
+            None => self.find_agent(&record.agent)?.clone(),
+        };
         let model = self.model_for(&record, &agent);
         let named = model.as_ref().map(|model| model.info().name.clone());
         let wanted = record.model.clone().or_else(|| agent.model.clone());
@@ -271,10 +285,15 @@ impl SessionManagerInner {
         let span = Span::current();
         span.record("session_key", display(&record.key));
         span.record("agent", &*agent.id).record("model", &*name);
-        outbox.push(EventKind::RunStarted { agent: agent.id.clone(), model: name });
+        let parent = subagent.map(|subagent| Box::new(subagent.parent.clone()));
+        outbox.push(EventKind::RunStarted { agent: agent.id.clone(), model: name, parent });
         // The first events are published before any step that may take long.
         outbox.flush().await?;
-        let dialect = choose_dialect(&agent, model.as_ref().ok().map(|model| model.info()));
+        let dialect = match subagent {
+            // Tools that a client hosts are offered in one dialect at a time.
+            Some(subagent) => subagent.dialect,
+            None => choose_dialect(&agent, model.as_ref().ok().map(|model| model.info())),
+        };
         let slashed = tokio::select! {
             biased;
             end = active.wait_for_stop() => return Ok(PreparedRun::Ended(end)),
@@ -287,7 +306,10 @@ impl SessionManagerInner {
                 biased;
                 end = active.wait_for_stop() => return Ok(PreparedRun::Ended(end)),
                 text = self.mask_prompt(state, &agent, &prompt.reach, text) => match text {
-                    Ok((text, _)) if is_command => PromptResolution::Prompt(text),
+                    // Only users mention files.
+                    Ok((text, _)) if is_command || subagent.is_some() => {
+                        PromptResolution::Prompt(text)
+                    }
                     Ok((text, backend)) => tokio::select! {
                         biased;
                         end = active.wait_for_stop() => return Ok(PreparedRun::Ended(end)),
@@ -333,7 +355,8 @@ impl SessionManagerInner {
                 ),
             });
         }
-        let mut budget = self.run_budget(active, &record, prompt.budget, &*model);
+        let own = subagent.map_or(prompt.budget, |subagent| subagent.budget);
+        let mut budget = self.run_budget(active, &record, own, &*model);
         let BudgetCheck { notices, end } = budget.check(&**store, TokenUsage::default()).await?;
         let unpriced =
             (budget.limits_cost() && model.info().prices.is_none() && !is_direct(&*model))
@@ -348,10 +371,14 @@ impl SessionManagerInner {
             transcript_repair::repair(store.transcript(&record.id, None).await?.messages);
         let thinking = prompt.thinking.or_else(|| session_thinking(&record));
         let schema = prompt.output_schema;
-        let config =
-            self.turn_config(&record, &agent, &*model, dialect, &budget, thinking, schema);
+        let config = self.turn_config(&record, &agent, &*model, dialect, &budget, thinking, schema);
         let turn = Box::new(Turn::new(config, messages, goal));
-        Ok(PreparedRun::Turn { turn, agent, model, dialect, budget: Box::new(budget) })
+        let calls = match active.subagent.as_deref() {
+            Some(subagent) => subagent.calls.clone(),
+            None => Arc::new(CallAllowance::new(budget.calls_max())),
+        };
+        let prepared = PreparedTurn { turn, agent, record, model, dialect, own, budget, calls };
+        Ok(PreparedRun::Turn(Box::new(prepared)))
     }
 
     /// Like [`Self::prepare`] for a run that was parked.
@@ -380,7 +407,8 @@ impl SessionManagerInner {
             text: "the run continues where it waited for an answer".to_owned(),
         });
         outbox.flush().await?;
-        let mut budget = self.run_budget(active, &record, prompt.budget, &*model);
+        let own = prompt.budget;
+        let mut budget = self.run_budget(active, &record, own, &*model);
         // Whether it is used up is checked before the next request, as if it had not been parked.
         let BudgetCheck { notices, .. } = budget.check(&**store, point.usage).await?;
         for text in notices {
@@ -390,10 +418,14 @@ impl SessionManagerInner {
         let messages = parked_runs::repair_before(messages, &point);
         let thinking = prompt.thinking.or_else(|| session_thinking(&record));
         let schema = prompt.output_schema;
-        let config =
-            self.turn_config(&record, &agent, &*model, dialect, &budget, thinking, schema);
+        let config = self.turn_config(&record, &agent, &*model, dialect, &budget, thinking, schema);
         let turn = Box::new(Turn::new(config, messages, TurnGoal::Resume(point)));
-        Ok(PreparedRun::Turn { turn, agent, model, dialect, budget: Box::new(budget) })
+        let calls = match active.subagent.as_deref() {
+            Some(subagent) => subagent.calls.clone(),
+            None => Arc::new(CallAllowance::new(budget.calls_max())),
+        };
+        let prepared = PreparedTurn { turn, agent, record, model, dialect, own, budget, calls };
+        Ok(PreparedRun::Turn(Box::new(prepared)))
     }
 
     fn turn_config(
@@ -412,7 +444,10 @@ impl SessionManagerInner {
             call_seed: fastrand::u128(..),
             turns_max: agent.turns_max.unwrap_or(self.config.limits.turns_max),
             calls_max: budget.calls_max(),
-            parallel_calls_max: self.config.limits.parallel_calls_max,
+            parallel_calls: ParallelCalls {
+                reads_max: self.config.limits.parallel_calls_max,
+                tasks_max: self.config.limits.subagents.parallel_max,
+            },
             thinking: thinking.unwrap_or(agent.thinking),
             context_window: model.info().context_window,
             takes_images: model.info().takes_images,
@@ -436,7 +471,8 @@ impl SessionManagerInner {
             true => Default::default(),
             false => (self.config.limits.budgets, own),
         };
-        RunBudget::new(&rules, own, &active.run, session, day_start_ms())
+        let root = active.subagent.as_ref().map(|subagent| &subagent.parent.root);
+        RunBudget::new(&rules, own, &active.run, session, day_start_ms(), root)
     }
 
     /// A prompt for a model, without the values of secrets that the tools know, and these tools. If it
@@ -518,15 +554,22 @@ fn record_end(span: &Span, RunCompletion { end, usage }: &RunCompletion) {
 /// Result of the preparation.
 enum PreparedRun {
     /// There is work for the model.
-    Turn {
-        turn: Box<Turn>,
-        agent: AgentProfile,
-        model: Arc<dyn ModelClient>,
-        dialect: DialectName,
-        budget: Box<RunBudget>,
-    },
+    Turn(Box<PreparedTurn>),
     /// The run has already ended.
     Ended(RunOutcome),
+}
+
+/// What a turn is run with.
+struct PreparedTurn {
+    turn: Box<Turn>,
+    agent: AgentProfile,
+    record: SessionRecord,
+    model: Arc<dyn ModelClient>,
+    dialect: DialectName,
+    /// The budget of the user's prompt.
+    own: Budget,
+    budget: RunBudget,
+    calls: Arc<CallAllowance>,
 }
 
 /// Counts a run while it is in some state.

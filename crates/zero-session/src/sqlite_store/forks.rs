@@ -46,6 +46,7 @@ pub(super) fn fork(
         owner: record.owner.clone(),
         owned_max: fork.owned_max,
         tool_host: record.tool_host.clone(),
+        parent: None,
     };
     sessions::create(db, &fork.id, &new, now_ms)?;
     let is_at_end = match point {

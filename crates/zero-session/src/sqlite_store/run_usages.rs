@@ -5,7 +5,7 @@ use zero_core::{RunId, SessionId};
 
 use super::database_error::DatabaseError;
 use super::sessions::{from_json, to_json};
-use crate::event::TokenUsage;
+use crate::event::{RootRun, TokenUsage};
 use crate::run_usage::{RunUsage, RunUsageOwner, RunUsageQuery, UsageEntry, UsageTotal};
 
 /// The numbers of a usage, in the order in which they are summed.
@@ -53,9 +53,11 @@ fn find(db: &Connection, run: &RunId) -> Result<Option<RunUsage>, DatabaseError>
 
 fn write(db: &Connection, usage: Option<&RunUsage>) -> Result<(), DatabaseError> {
     let Some(usage) = usage else { return Ok(()) };
+    let root = usage.root.as_ref();
     db.prepare_cached(
         "INSERT OR REPLACE INTO run_usage (run, session, session_key, owner, agent, model,
-             started_ms, usage) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+             started_ms, usage, root_run, root_session, root_agent)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     )?
     .execute((
         usage.run.as_str(),
@@ -66,24 +68,34 @@ fn write(db: &Connection, usage: Option<&RunUsage>) -> Result<(), DatabaseError>
         &usage.model,
         usage.started_ms,
         to_json(&usage.usage)?,
+        root.map(|root| root.run.as_str()),
+        root.map(|root| root.session.as_str()),
+        root.map(|root| &*root.agent),
     ))?;
     Ok(())
 }
+
+/// A run and those of its sub-agents, each as often as it has a value.
+const OF_AGENT: &[&str] = &[" AND (agent = ?", " OR root_agent = ?)"];
+const OF_SESSION: &[&str] = &[" AND (session = ?", " OR root_session = ?)"];
+const OF_RUN: &[&str] = &[" AND (run = ?", " OR root_run = ?)"];
 
 /// What selects runs in SQL: the condition, and its values.
 fn select(query: &RunUsageQuery) -> (String, Vec<Box<dyn ToSql>>) {
     let mut text = "started_ms >= ?".to_owned();
     let mut values: Vec<Box<dyn ToSql>> = vec![Box::new(query.since_ms)];
     let session = query.session.as_ref().map(|session| session.as_str().to_owned());
+    let run = query.run.as_ref().map(|run| run.as_str().to_owned());
     let conditions = [
-        (" AND owner = ?", query.owner.clone()),
-        (" AND agent = ?", query.agent.clone()),
-        (" AND session = ?", session),
+        (&[" AND owner = ?"][..], query.owner.clone()),
+        (OF_AGENT, query.agent.clone()),
+        (OF_SESSION, session),
+        (OF_RUN, run),
     ];
     for (condition, value) in conditions {
         if let Some(value) = value {
-            text.push_str(condition);
-            values.push(Box::new(value));
+            text.extend(condition.iter().copied());
+            values.extend(condition.iter().map(|_| Box::new(value.clone()) as Box<dyn ToSql>));
         }
     }
     if let Some((started_ms, run)) = &query.after {
@@ -164,6 +176,19 @@ pub(super) fn expire(db: &Connection, before_ms: i64) -> Result<bool, DatabaseEr
     Ok(removed == RunUsageQuery::PAGE_MAX)
 }
 
+fn read_root(row: &Row<'_>) -> Result<Option<RootRun>, DatabaseError> {
+    let text = |name: &str| row.get::<_, Option<String>>(name);
+    let (Some(run), Some(session), Some(agent)) =
+        (text("root_run")?, text("root_session")?, text("root_agent")?)
+    else {
+        return Ok(None);
+    };
+    let invalid = |error| DatabaseError::invalid_data("the run of a sub-agent", error);
+    let (run, session) =
+        (RunId::new(run).map_err(invalid)?, SessionId::new(session).map_err(invalid)?);
+    Ok(Some(RootRun { session, run, agent }))
+}
+
 fn read_row(row: &Row<'_>) -> Result<RunUsage, DatabaseError> {
     let id = |what: &'static str, error| DatabaseError::invalid_data(what, error);
     let (run, session): (String, String) = (row.get("run")?, row.get("session")?);
@@ -177,5 +202,6 @@ fn read_row(row: &Row<'_>) -> Result<RunUsage, DatabaseError> {
         model: row.get("model")?,
         started_ms: row.get("started_ms")?,
         usage: from_json("the usage of a run", &usage)?,
+        root: read_root(row)?,
     })
 }

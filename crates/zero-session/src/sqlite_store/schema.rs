@@ -22,6 +22,7 @@ const MIGRATIONS: &[&str] = &[
     SCHEMA_V7_RUN_USAGE,
     SCHEMA_V8_REWIND_POINTS,
     SCHEMA_V9_OPEN_QUESTIONS,
+    SCHEMA_V10_SUBAGENTS,
 ];
 
 /// `…_folded` columns are used for search: see [`super::sessions::fold_case`]. A folder is stored
@@ -224,6 +225,19 @@ const SCHEMA_V9_OPEN_QUESTIONS: &str = "
     CREATE INDEX open_questions_by_session ON open_questions (session);
     CREATE INDEX open_questions_by_run ON open_questions (run);
     ALTER TABLE runs ADD COLUMN options TEXT;
+";
+
+/// The session that started the session of a sub-agent, and the run of the user's prompt to whose
+/// budgets a sub-agent's run counts.
+const SCHEMA_V10_SUBAGENTS: &str = "
+    ALTER TABLE sessions ADD COLUMN parent TEXT;
+    CREATE INDEX sessions_by_parent ON sessions (parent) WHERE parent IS NOT NULL;
+    ALTER TABLE run_usage ADD COLUMN root_run TEXT;
+    ALTER TABLE run_usage ADD COLUMN root_session TEXT;
+    ALTER TABLE run_usage ADD COLUMN root_agent TEXT;
+    CREATE INDEX run_usage_by_root_run ON run_usage (root_run) WHERE root_run IS NOT NULL;
+    CREATE INDEX run_usage_by_root_session ON run_usage (root_session)
+        WHERE root_session IS NOT NULL;
 ";
 
 /// Checks that the file is new or has a known version.

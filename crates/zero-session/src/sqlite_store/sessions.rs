@@ -92,11 +92,12 @@ pub(super) fn create(
         transcript: 1,
         usage: TokenUsage::default(),
         context_tokens: None,
+        parent: new.parent.clone(),
     };
     db.prepare_cached(
         "INSERT INTO sessions (id, key, key_folded, agent, owner, tool_host, created_ms, updated_ms,
-             transcript, usage, last_seq)
-         VALUES (:id, :key, :folded, :agent, :owner, '', :now, :now, 1, :usage, 0)",
+             transcript, usage, last_seq, parent)
+         VALUES (:id, :key, :folded, :agent, :owner, '', :now, :now, 1, :usage, 0, :parent)",
     )?
     .execute(named_params! {
         ":id": id.as_str(),
@@ -106,6 +107,7 @@ pub(super) fn create(
         ":owner": record.owner,
         ":now": now_ms,
         ":usage": to_json(&record.usage)?,
+        ":parent": record.parent.as_ref().map(SessionId::as_str),
     })?;
     super::transcripts::insert(db, db.last_insert_rowid(), 1, TranscriptStart::Opened, now_ms)?;
     save(db, &record)?;
@@ -120,13 +122,15 @@ pub(super) fn list(db: &Connection, query: &SessionQuery) -> Result<SessionPage,
         AND (:agent IS NULL OR agent = :agent)
         AND (:owner IS NULL OR owner = :owner)
         AND (:since IS NULL OR updated_ms >= :since)
-        AND (:cwd IS NULL OR cwd = :cwd)";
+        AND (:cwd IS NULL OR cwd = :cwd)
+        AND parent IS :parent";
     let is_too_long = |text: &String| text.chars().nth(SessionQuery::SEARCH_CHARS_MAX).is_some();
     if query.search.as_ref().is_some_and(is_too_long) {
         return Ok(SessionPage::default());
     }
     let search = query.search.as_deref().map(fold_case);
     let cwd = query.cwd.as_deref().map(path_bytes);
+    let parent = query.parent.as_ref().map(SessionId::as_str);
     let limit = query.limit.unwrap_or(100).min(SessionQuery::LIMIT_MAX);
     let mut count =
         db.prepare_cached(&format!("SELECT count(*) FROM live_sessions WHERE {FILTER_SQL}"))?;
@@ -134,6 +138,7 @@ pub(super) fn list(db: &Connection, query: &SessionQuery) -> Result<SessionPage,
         named_params! {
             ":search": search, ":label": query.label, ":agent": query.agent,
             ":owner": query.owner, ":since": query.updated_since_ms, ":cwd": cwd,
+            ":parent": parent,
         },
         |row| row.get(0),
     )?;
@@ -143,7 +148,7 @@ pub(super) fn list(db: &Connection, query: &SessionQuery) -> Result<SessionPage,
     ))?;
     let mut rows = page.query(named_params! {
         ":search": search, ":label": query.label, ":agent": query.agent,
-        ":owner": query.owner, ":since": query.updated_since_ms, ":cwd": cwd,
+        ":owner": query.owner, ":since": query.updated_since_ms, ":cwd": cwd, ":parent": parent,
         ":limit": to_sql_int(limit as u64), ":offset": to_sql_int(query.offset as u64),
     })?;
     let mut sessions = Vec::new();
@@ -443,6 +448,7 @@ pub(super) fn read_record(row: &Row<'_>) -> Result<SessionRecord, DatabaseError>
         transcript: from_sql_int(row.get("transcript")?),
         usage: from_json("the usage of a session", &row.get::<_, String>("usage")?)?,
         context_tokens: row.get::<_, Option<i64>>("context_tokens")?.map(from_sql_int),
+        parent: row.get::<_, Option<String>>("parent")?.map(read_id).transpose()?,
     })
 }
 

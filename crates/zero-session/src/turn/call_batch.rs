@@ -11,7 +11,7 @@ use zero_runtime::name_suggestions::suggest_names;
 
 use crate::event::{EventKind, ResultContent, ToolCallStatus};
 use crate::message::{MessageBlock, MessageRole, ModelMessage, ToolInput};
-use crate::turn::{ResumedCall, TurnAction};
+use crate::turn::{ParallelCalls, ResumedCall, TurnAction};
 use zero_runtime::tool_backend::CatalogEntry;
 
 /// Maximum number of tool names in the error for an unknown tool.
@@ -21,6 +21,9 @@ const NEAREST_MAX: usize = 3;
 
 /// Canonical name of the tool that reads the output of background jobs.
 const JOB_OUTPUT_TOOL: &str = "BashOutput";
+
+/// Canonical name of the tool that starts sub-agents.
+pub(crate) const TASK_TOOL: &str = "Task";
 
 /// Result of a call that did not start.
 pub(crate) const NOT_RUN: &str = "not run: the run was stopped before its turn came";
@@ -47,6 +50,8 @@ pub(super) struct BatchedCall {
     read_only: bool,
     /// Whether it only looks at background jobs.
     reads_jobs: bool,
+    /// Whether it starts a sub-agent. Sub-agents work side by side.
+    is_task: bool,
     /// Why the call cannot run at all.
     hopeless: Option<ToolError>,
     state: BatchedCallState,
@@ -116,6 +121,7 @@ impl BatchedCall {
             kind: tool.map_or(ToolKind::Other, |tool| tool.kind),
             read_only: tool.is_some_and(|tool| tool.read_only),
             reads_jobs,
+            is_task: tool.is_some_and(|tool| tool.canonical == TASK_TOOL),
             hopeless,
             state: BatchedCallState::Waiting,
             waits: false,
@@ -145,6 +151,11 @@ impl BatchedCall {
 
     fn is_running(&self) -> bool {
         matches!(self.state, BatchedCallState::Running)
+    }
+
+    /// Whether it may run at the same time as others of its kind.
+    fn is_concurrent(&self) -> bool {
+        self.read_only || self.is_task
     }
 
     /// Whether the transcript uses that id for the call.
@@ -236,11 +247,11 @@ impl CallBatch {
     /// those that can run.
     pub(super) fn announce_and_start(
         &mut self,
-        parallel_max: usize,
+        parallel: ParallelCalls,
         actions: &mut Vec<TurnAction>,
     ) {
         let mut starts = Vec::new();
-        self.start_ready(parallel_max, &mut starts);
+        self.start_ready(parallel, &mut starts);
         for call in &mut self.calls {
             call.waits = matches!(call.state, BatchedCallState::Waiting);
             call.show_start(actions);
@@ -248,11 +259,13 @@ impl CallBatch {
         actions.append(&mut starts);
     }
 
-    /// Starts the calls that can run. Read-only calls run concurrently; any other call runs alone,
-    /// after all earlier and before all later ones.
-    pub(super) fn start_ready(&mut self, parallel_max: usize, actions: &mut Vec<TurnAction>) {
-        let mut running = self.calls.iter().filter(|call| call.is_running()).count();
-        let mut all_look = self.calls.iter().all(|call| !call.is_running() || call.read_only);
+    /// Starts the calls that can run. Read-only calls and sub-agents run concurrently; any other call
+    /// runs alone, after all earlier and before all later ones.
+    pub(super) fn start_ready(&mut self, parallel: ParallelCalls, actions: &mut Vec<TurnAction>) {
+        let running = || self.calls.iter().filter(|call| call.is_running());
+        let mut tasks = running().filter(|call| call.is_task).count();
+        let mut others = running().count() - tasks;
+        let mut all_concurrent = running().all(BatchedCall::is_concurrent);
         for call in &mut self.calls {
             if !matches!(call.state, BatchedCallState::Waiting) {
                 continue;
@@ -261,12 +274,16 @@ impl CallBatch {
                 call.finish(why.into(), self.dialect, actions);
                 continue;
             }
-            let beside = call.read_only && all_look && running < parallel_max;
-            if running > 0 && !beside {
+            let (count, max) = match call.is_task {
+                true => (&mut tasks, parallel.tasks_max),
+                false => (&mut others, parallel.reads_max),
+            };
+            let is_beside = call.is_concurrent() && all_concurrent && *count < max;
+            *count = count.saturating_add(1);
+            if tasks + others > 1 && !is_beside {
                 return;
             }
-            running = running.saturating_add(1);
-            all_look = call.read_only;
+            all_concurrent = call.is_concurrent();
             call.state = BatchedCallState::Running;
             if call.waits {
                 call.show_begin(actions);

@@ -20,7 +20,7 @@ fn config() -> TurnConfig {
         call_seed: 0,
         turns_max: 20,
         calls_max: None,
-        parallel_calls_max: 2,
+        parallel_calls: ParallelCalls { reads_max: 2, tasks_max: 2 },
         thinking: ThinkingEffort::Default,
         context_window: 100_000,
         takes_images: true,

@@ -25,8 +25,8 @@ pub struct TurnConfig {
     pub turns_max: u32,
     /// Maximum number of tool calls; `None` is no limit.
     pub calls_max: Option<u64>,
-    /// Maximum number of concurrent read-only calls.
-    pub parallel_calls_max: usize,
+    /// How many calls may run at the same time.
+    pub parallel_calls: ParallelCalls,
     /// Thinking effort.
     pub thinking: ThinkingEffort,
     /// Context window in tokens; 0 if unknown.
@@ -43,6 +43,15 @@ pub struct TurnConfig {
     pub context_tokens: Option<u64>,
     /// Schema that the answer must fit.
     pub output_schema: Option<OutputSchema>,
+}
+
+/// How many calls may run at the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ParallelCalls {
+    /// Maximum number of concurrent read-only calls.
+    pub reads_max: usize,
+    /// Maximum number of concurrent sub-agents.
+    pub tasks_max: usize,
 }
 
 /// Goal of a run.

@@ -36,6 +36,7 @@ fn new_session() -> NewSession {
         owner: "local".to_owned(),
         owned_max: 1,
         tool_host: ToolHostLocation::Gateway,
+        parent: None,
     }
 }
 
@@ -420,6 +421,7 @@ async fn version_4_file_gets_keys_per_owner() {
         owner: "bob".to_owned(),
         owned_max: 2,
         tool_host: ToolHostLocation::Gateway,
+        parent: None,
     };
     let new = store.create(wanted).await.unwrap();
     assert_ne!(new.id, taken.id);

@@ -5,10 +5,10 @@
 mod claims;
 #[path = "store_conformance/ledger.rs"]
 mod ledger;
-#[path = "store_conformance/rewinds.rs"]
-mod rewinds;
 #[path = "store_conformance/open_questions.rs"]
 mod open_questions;
+#[path = "store_conformance/rewinds.rs"]
+mod rewinds;
 #[path = "store_conformance/runs.rs"]
 mod runs;
 #[path = "store_conformance/sessions.rs"]
@@ -29,8 +29,14 @@ use zero_session::store::{
 type StoreConformanceCheck = (&'static str, fn(Arc<dyn Store>) -> BoxFuture<'static, ()>);
 
 /// All guarantees.
-const CHECKS: &[&[StoreConformanceCheck]] =
-    &[sessions::CHECKS, ledger::CHECKS, runs::CHECKS, claims::CHECKS, rewinds::CHECKS, open_questions::CHECKS];
+const CHECKS: &[&[StoreConformanceCheck]] = &[
+    sessions::CHECKS,
+    ledger::CHECKS,
+    runs::CHECKS,
+    claims::CHECKS,
+    rewinds::CHECKS,
+    open_questions::CHECKS,
+];
 
 /// Runs every check; `make` returns a new and empty store each time. Needs a multi-threaded runtime
 /// to test concurrency.
@@ -63,6 +69,7 @@ fn new_session(name: &str) -> NewSession {
         owner: "local".to_owned(),
         owned_max: u64::MAX,
         tool_host: ToolHostLocation::Gateway,
+        parent: None,
     }
 }
 

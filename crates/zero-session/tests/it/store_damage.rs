@@ -36,6 +36,7 @@ async fn two_sessions() -> (TempDir, PathBuf, [SessionRecord; 2]) {
             owner: "local".to_owned(),
             owned_max: 9,
             tool_host: ToolHostLocation::Gateway,
+            parent: None,
         };
         let record = store.create(session).await.unwrap();
         let text = format!("entry of {name} ").repeat(20);

@@ -15,6 +15,7 @@ use crate::models::{AgentSetting, ModelSetting, SecretSetting};
 use crate::network::EXTRA_CA_KEY;
 use crate::notify::{self, NotifySettings};
 use crate::retention::DataRetentionSettings;
+use crate::subagents::{self, SubagentSettings};
 use crate::tool_commands::{COMMAND_LINES, ToolCommands};
 use crate::undo::{self, UndoSection};
 use crate::web::SearchEngineSetting;
@@ -81,6 +82,17 @@ impl WorkspaceSettings {
             // The file was checked when it was read.
             serde_json::from_value(entry.value.clone()).ok()
         })
+    }
+
+    /// How many sub-agents the user's own file allows.
+    pub fn subagents(&self) -> SubagentSettings {
+        let number =
+            |key: &str| self.active_entries().find(|entry| entry.key == key)?.value.as_u64();
+        let [parallel, depth] = subagents::KEYS.map(number);
+        SubagentSettings {
+            max_parallel: parallel.and_then(|number| number.try_into().ok()),
+            max_depth: depth.and_then(|number| number.try_into().ok()),
+        }
     }
 
     /// The active hooks: those of the workspace first, then the user's own, so that the latter see

@@ -57,7 +57,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
     pub output_format: OutputFormat,
     /// Park the run at a question instead of asking or denying: `zero questions` answers it later
-    #[arg(long, conflicts_with_all = ["yes", "take_over", "url"])]
+    #[arg(long, conflicts_with_all = ["yes", "take_over", "url", "output_format", "output_schema"])]
     pub park: bool,
     /// Show what the run changed in the workspace, then ask whether to keep it; without a terminal,
     /// discard it. What it did elsewhere remains

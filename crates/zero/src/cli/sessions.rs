@@ -42,6 +42,9 @@ pub struct SessionsListArgs {
     /// List only sessions of this agent
     #[arg(long, value_name = "NAME")]
     pub agent: Option<String>,
+    /// List the sessions of the sub-agents of this session, which are not listed otherwise
+    #[arg(long, value_name = "SESSION")]
+    pub subagents_of: Option<String>,
     /// List at most this many sessions
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub limit: u64,

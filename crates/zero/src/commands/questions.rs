@@ -11,8 +11,10 @@ use zero_wire::zero_sessions::{
 };
 
 use crate::AppContext;
-use crate::cli::{QuestionsAnswerArgs, QuestionsCommand, QuestionsListArgs, RemoteGatewayArgs};
-use crate::commands::run::run_printer::{RunDetails, RunFormat, RunPrinter};
+use crate::cli::{
+    OutputFormat, QuestionsAnswerArgs, QuestionsCommand, QuestionsListArgs, RemoteGatewayArgs,
+};
+use crate::commands::run::run_printer::{RunDetails, RunPrinter};
 use crate::commands::run::unattended_run::{UnattendedRun, describe_approval, describe_form};
 use crate::commands::tools_call::signals;
 use crate::exit::{ExitOutcome, UsageError};
@@ -181,7 +183,7 @@ async fn answer_and_subscribe<'a>(
         .into_iter()
         .find(|other| other.run_id.as_ref() == Some(&run_id))
         .map(|other| other.description);
-    let form = if args.json { RunFormat::Json } else { RunFormat::Text };
+    let form = if args.json { OutputFormat::StreamJson } else { OutputFormat::Text };
     let counter = ElapsedCounter::new(&app.terminal.err);
     let printer = RunPrinter::new(&app.terminal, form, RunDetails::default(), counter);
     let session_key = question.session_key;

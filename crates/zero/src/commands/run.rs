@@ -55,8 +55,8 @@ use self::run_printer::{RunDetails, RunPrinter};
 use self::session_choice::{is_new_session, open_session, short_name};
 use crate::AppContext;
 use crate::cli::{OutputFormat, RunArgs};
-use crate::commands::mcp::ask_about_downloads;
 use crate::commands::dry_run::DryRun;
+use crate::commands::mcp::ask_about_downloads;
 use crate::commands::tools_call::signals;
 use crate::exit::{ExitOutcome, UsageError};
 use crate::gateway_connection::CliGatewayConnection;
@@ -228,6 +228,11 @@ async fn run_turn(
         anyhow::bail!(NO_MODEL_HELP);
     }
     if args.park {
+        if let PipedInput::Text(_) = input {
+            let what = "`--park` attaches nothing from stdin; put it into a file and mention that, or pass `< /dev/null`";
+            connection.close().await;
+            return Err(UsageError(what.to_owned()).into());
+        }
         let waited = unattended_run::run_prompt(
             app,
             args,

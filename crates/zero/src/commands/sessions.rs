@@ -92,6 +92,7 @@ async fn list_sessions(
         limit: Some(args.limit),
         search: args.search.clone(),
         agent_id: args.agent.clone(),
+        spawned_by: args.subagents_of.clone(),
         include_derived_titles: Some(true),
         ..SessionsListParams::default()
     };
@@ -103,9 +104,10 @@ async fn list_sessions(
         return Ok(ExitOutcome::Ok);
     }
     if found.sessions.is_empty() {
-        let is_narrow = args.search.is_some() || args.agent.is_some();
+        let is_narrow =
+            args.search.is_some() || args.agent.is_some() || args.subagents_of.is_some();
         app.terminal.print_note(match is_narrow {
-            true => "no session matches; omit --search and --agent to see all",
+            true => "no session matches; omit --search, --agent and --subagents-of to see all",
             false => "no sessions yet; `zero run` starts one",
         });
         return Ok(ExitOutcome::Ok);

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use jiff::Timestamp;
 use serde_json::json;
+use zero_core::text_shortening::one_line;
 use zero_core::{ErrorReason, ErrorType, ToolError};
 use zero_exec::jobs::refuse_beside_job;
 use zero_sandbox::journal::UndoConflictPolicy;
@@ -26,6 +27,8 @@ use crate::terminal::{
 const LISTED_MAX: usize = 50;
 /// Most changes that are named because they were passed over.
 const SKIPPED_SHOWN_MAX: usize = 3;
+/// Most characters of a path that names a change.
+const PATH_CHARS_MAX: usize = 80;
 
 pub(super) fn run(app: &AppContext, args: &UndoArgs) -> anyhow::Result<ExitOutcome> {
     let (workspace, state) =
@@ -70,13 +73,13 @@ impl UndoOperation<'_> {
     /// Reverts the selected change and records the undo in the audit log.
     fn revert(&self) -> Result<JournalEntry, ToolError> {
         // A record that cannot be recovered must not keep the user from undoing the others.
-        let is_busy = || self.refuse_beside_job().is_err();
+        let is_busy = || refuse_beside_job(&self.state, &self.workspace).is_err();
         if let Err(error) = self.journal.recover_beside(&is_busy) {
             self.app.terminal.print_note(&error.message);
         }
         if self.journal.interrupted_undo().is_some() {
             // Half of its files are restored, so that nothing else can be undone before.
-            self.refuse_beside_job()?;
+            refuse_beside_job(&self.state, &self.workspace)?;
         }
         let entry = match self.args.id {
             Some(id) => self.journal.entry(id).map_err(with_hint)?,
@@ -395,7 +398,7 @@ fn print_refusal(
 /// A change in a few words.
 fn name_entry(entry: &JournalEntry) -> String {
     let (id, path, tool) = (entry.id, escape_line(&entry.path), escape_line(&entry.tool));
-    format!("change {id}, {tool} `{}`", one_line(&path, JOB_COMMAND_CHARS_MAX))
+    format!("change {id}, {tool} `{}`", one_line(&path, PATH_CHARS_MAX))
 }
 
 /// Result of an undo in one line.
@@ -513,7 +516,7 @@ mod tests {
                 config: EnvironmentConfig::for_test(self.folder.path()),
                 terminal: Terminal::for_test(),
                 tools: std::sync::Arc::new(std::sync::LazyLock::new(small_tools)),
-                webhook: Arc::default(),
+                webhook: std::sync::Arc::default(),
             };
             let cli = Cli::try_parse_from(["zero", "undo"].iter().chain(words)).unwrap();
             let ended = crate::commands::run(&app, cli).unwrap();

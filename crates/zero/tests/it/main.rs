@@ -47,6 +47,7 @@ mod session_rewind;
 mod sessions;
 mod skills;
 mod stdio_process;
+mod subagents;
 #[cfg(feature = "telemetry")]
 mod telemetry;
 mod terminal;

@@ -22,7 +22,11 @@ fn message_ids(
 fn message_keeps_id_until_interrupted() {
     let events = [
         event(EventKind::Prompt { text: "hi".to_owned(), attachments: vec![] }),
-        event(EventKind::RunStarted { agent: "main".to_owned(), model: "m".to_owned() }),
+        event(EventKind::RunStarted {
+            agent: "main".to_owned(),
+            model: "m".to_owned(),
+            parent: None,
+        }),
         event(EventKind::Thought { text: "hm".to_owned() }),
         event(text("a")),
         run_event("r2", EventKind::Prompt { text: "next".to_owned(), attachments: vec![] }),

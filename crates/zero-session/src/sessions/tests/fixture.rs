@@ -75,7 +75,8 @@ impl EventBus for RecordingBus {
     }
 }
 
-/// Answers by a script: words are text, `~word` is a thought, `Name:id` a call; `@hang`, `@panic`,
+/// Answers by a script: words are text, `~word` is a thought, `Name:id` a call, `Task@agent:prompt` one
+/// of a sub-agent; `@hang`, `@panic`,
 /// `@drop`, `@max` and `@fail:network` do what they say. A missing answer is `ok`.
 pub(crate) struct ScriptedModel {
     info: ModelInfo,
@@ -118,8 +119,8 @@ impl ModelClient for ScriptedModel {
                 }
                 (_, Some((name, id))) => blocks.push(MessageBlock::ToolUse {
                     id: id.to_owned(),
-                    name: name.to_owned(),
-                    input: ToolInput::from(json!({ "id": id })),
+                    name: name.split('@').next().unwrap_or(name).to_owned(),
+                    input: ToolInput::from(call_input(name, id)),
                     opaque: serde_json::Value::Null,
                 }),
                 (word, None) => {
@@ -135,6 +136,15 @@ impl ModelClient for ScriptedModel {
             return Box::pin(paced(events).chain(stream::pending()));
         }
         Box::pin(paced(events))
+    }
+}
+
+/// The arguments of a call: the id, or the prompt and the agent of a sub-agent.
+fn call_input(name: &str, id: &str) -> serde_json::Value {
+    match name.split_once('@') {
+        _ if name == "Task" => json!({ "description": id, "prompt": id }),
+        Some((_, agent)) => json!({ "description": id, "prompt": id, "agent": agent }),
+        None => json!({ "id": id }),
     }
 }
 
@@ -246,7 +256,16 @@ impl ToolBackend for ScriptedToolBackend {
             argument_hint: None,
             prompt: "review $ARGUMENTS".to_owned(),
         };
+        let agent = |name: &str, problem: Option<&str>| AgentDefinition {
+            name: name.to_owned(),
+            prompt: format!("You are {name}."),
+            tools: Some(vec!["Write".to_owned(), "Read".to_owned()]),
+            mode: Some(PermissionMode::Plan),
+            problem: problem.map(str::to_owned),
+            ..AgentDefinition::default()
+        };
         let catalog = ToolCatalog {
+            agents: vec![agent("reviewer", None), agent("broken", Some("it has no name"))],
             cwd: PathBuf::from("/w"),
             tools: names.map(tool).to_vec().into(),
             commands: vec![command],
@@ -369,6 +388,27 @@ impl ToolBackend for ScriptedToolBackend {
 
     fn location(&self) -> String {
         self.name.clone()
+    }
+
+    fn takes_subagents(&self) -> bool {
+        true
+    }
+
+    fn open_subagent(
+        &self,
+        request: SubagentRequest,
+    ) -> BoxFuture<'_, Result<Arc<dyn ToolBackend>, ToolBackendError>> {
+        let mode = request.mode.map(|mode| format!(" in {mode}")).unwrap_or_default();
+        self.log.lock().unwrap().push(format!("subagent {}{mode}", request.name));
+        let log = Arc::clone(&self.log);
+        let name = self.name.clone();
+        let tools = Self { log, order: None, name, store: None, silent: self.silent };
+        Box::pin(std::future::ready(Ok(Arc::new(tools) as Arc<dyn ToolBackend>)))
+    }
+
+    fn close_subagent(&self) -> BoxFuture<'_, Result<Option<WorktreeReport>, ToolBackendError>> {
+        self.log.lock().unwrap().push("closed".to_owned());
+        Box::pin(std::future::ready(Ok(None)))
     }
 
     fn folder(&self) -> Option<PathBuf> {

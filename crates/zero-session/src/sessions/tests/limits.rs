@@ -257,6 +257,7 @@ async fn events_of_long_run_are_read_in_pages() {
         owner: "local".to_owned(),
         owned_max: u64::MAX,
         tool_host: ToolHostLocation::Gateway,
+        parent: None,
     };
     let session = store.create(new).await.unwrap().id;
     let (earlier, run) = (run_id("earlier"), run_id("run"));

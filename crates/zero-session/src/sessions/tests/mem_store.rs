@@ -234,9 +234,9 @@ impl MemStoreState {
     fn apply_question(&mut self, session: &SessionId, entry: QuestionEntry, entries: &[NewEvent]) {
         match entry {
             QuestionEntry::Asked { at, run, .. } => {
-                let is_here = self
-                    .require(session)
-                    .is_ok_and(|record| record.tool_host == ToolHostLocation::Gateway);
+                let is_here = self.require(session).is_ok_and(|record| {
+                    record.tool_host == ToolHostLocation::Gateway && record.parent.is_none()
+                });
                 let content = QuestionContent::from_event(&entries[at].kind);
                 let (asked_ms, session) = (entries[at].time_ms, session.clone());
                 let question =
@@ -349,6 +349,7 @@ impl Store for MemStore {
                 transcript: 1,
                 usage: TokenUsage::default(),
                 context_tokens: None,
+                parent: new.parent,
             };
             state.transcripts.insert(record.id.clone(), vec![Vec::new()]);
             state.sessions.push(record.clone());
@@ -455,6 +456,7 @@ impl Store for MemStore {
                 transcript: 1,
                 usage: TokenUsage::default(),
                 context_tokens: source.context_tokens.filter(|_| is_at_end),
+                parent: None,
                 ..source
             };
             state.ledgers.insert(fork.id.clone(), kept.collect());
@@ -1007,6 +1009,7 @@ fn is_match(record: &SessionRecord, query: &SessionQuery) -> bool {
         && query.agent.as_ref().is_none_or(|agent| record.agent == *agent)
         && query.owner.as_ref().is_none_or(|owner| record.owner == *owner)
         && query.updated_since_ms.is_none_or(|since| record.updated_ms >= since)
+        && record.parent == query.parent
         && query.cwd.as_ref().is_none_or(|cwd| record.cwd.as_ref() == Some(cwd))
 }
 

@@ -197,7 +197,11 @@ async fn usage_follows_ledger(store: Arc<dyn Store>) {
         let store = Arc::clone(&store);
         async move { store.run_usages(query).await.unwrap() }
     };
-    let started = |model: &str| EventKind::RunStarted { agent: "main".into(), model: model.into() };
+    let started = |model: &str| EventKind::RunStarted {
+        agent: "main".into(),
+        model: model.into(),
+        parent: None,
+    };
     let reported =
         |run_usage| EventKind::UsageReported { run_usage, context_tokens: 0, context_window: 0 };
     for (name, time_ms) in [("r1", base), ("r2", base + 1)] {
@@ -251,7 +255,7 @@ async fn usage_total_is_sum_of_runs(store: Arc<dyn Store>) {
         store.begin_run(new_run(&name, &id, vec![text_event("x")])).await.unwrap();
         let claim = claim(&*store, &id).await;
         let (agent, model) = ("main".to_owned(), "m".to_owned());
-        let started = EventKind::RunStarted { agent, model };
+        let started = EventKind::RunStarted { agent, model, parent: None };
         let ended = EventKind::RunEnded { end: RunOutcome::Completed, usage };
         let entry = |kind| NewEvent { run: Some(run_id(&name)), time_ms: base, kind };
         store.append(&id, Some(claim), vec![entry(started)]).await.unwrap();

@@ -210,6 +210,7 @@ async fn session_round_trips_unchanged(store: Arc<dyn Store>) {
         owner: "ci".to_owned(),
         owned_max: 1,
         tool_host: ToolHostLocation::Client { name: "an editor".to_owned() },
+        parent: Some(SessionId::new("sess_parent").unwrap()),
     };
     let made = store.create(wanted.clone()).await.unwrap();
     let kept =
@@ -228,6 +229,7 @@ async fn session_round_trips_unchanged(store: Arc<dyn Store>) {
         owner: kept.owner,
         owned_max: 1,
         tool_host: kept.tool_host,
+        parent: kept.parent,
     };
     assert_eq!(kept, wanted);
 }

@@ -169,7 +169,7 @@ impl RunPrinter {
         event: &Event,
     ) -> io::Result<Option<ExitOutcome>> {
         match &event.kind {
-            EventKind::RunStarted { model, agent } => {
+            EventKind::RunStarted { model, agent, .. } => {
                 self.is_direct = model == DIRECT;
                 self.model.clone_from(model);
                 self.agent.clone_from(agent);
@@ -912,8 +912,11 @@ mod tests {
             let details = RunDetails { plain, ..RunDetails::default() };
             let counter = ElapsedCounter::new(&terminal.err);
             let mut printer = RunPrinter::new(&terminal, OutputFormat::Text, details, counter);
-            let started =
-                EventKind::RunStarted { agent: "main".to_owned(), model: model.to_owned() };
+            let started = EventKind::RunStarted {
+                agent: "main".to_owned(),
+                model: model.to_owned(),
+                parent: None,
+            };
             printer.print_event(&make_event(started)).unwrap();
             for piece in text.split_inclusive(' ') {
                 printer.print_event(&make_event(make_text(piece))).unwrap();

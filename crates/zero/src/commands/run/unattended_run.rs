@@ -20,7 +20,7 @@ use zero_wire::zero_sessions::{
     SessionOpenParams, ZeroApprovalsResolve, ZeroQuestionsResolve, ZeroSessionsOpen,
 };
 
-use super::run_printer::{RunDetails, RunFormat, RunPrinter};
+use super::run_printer::{RunDetails, RunPrinter};
 use super::{belongs_to_run, next_event, read_ahead};
 use crate::AppContext;
 use crate::cli::RunArgs;
@@ -97,8 +97,9 @@ pub(super) async fn run_prompt(
         whole_output: args.verbose,
         plain: args.plain || is_slash_command,
         slash_command: is_slash_command,
+        output_schema: None,
     };
-    let form = if args.json { RunFormat::Json } else { RunFormat::Text };
+    let form = args.format();
     let counter = ElapsedCounter::new(&app.terminal.err);
     let printer = RunPrinter::new(&app.terminal, form, details, counter);
     let session_key = session.session_key;

@@ -1,0 +1,392 @@
+//! Agents that users and projects define as Markdown files: a front matter, and the system prompt.
+//!
+//! They are untrusted files: links are not followed, sizes are bounded, and a project's file never
+//! replaces one of the user. An agent can only restrict what its parent may do, so it needs no trust.
+//! A file that cannot be used stays in the list with what is wrong, so that whoever names it learns it.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+
+use zero_core::session_key::is_agent_id;
+use zero_core::text_shortening::{excerpt, one_line};
+use zero_policy::PermissionMode;
+use zero_runtime::Policy;
+use zero_runtime::tool_backend::AgentDefinition;
+use zero_sandbox::{FileType, FinalLinkMode, FolderHandle, Workspace};
+
+/// Agent folders of a workspace, the first one wins.
+const WORKSPACE_AGENTS: [(&str, AgentFileOrigin); 2] =
+    [(".zero/agents", AgentFileOrigin::Project), (".claude/agents", AgentFileOrigin::Claude)];
+/// The tool whose rules apply to reading them.
+const READ_TOOL: &str = "Read";
+/// Maximum number of files per folder.
+const FILES_MAX: usize = 100;
+/// Maximum number of directory entries examined per folder.
+const ENTRIES_MAX: usize = 2_000;
+/// Maximum size of a file, in bytes.
+const FILE_BYTES_MAX: u64 = 64 * 1024;
+/// Maximum size of the front matter, in bytes.
+const FRONT_MATTER_BYTES_MAX: usize = 8 * 1024;
+/// Maximum number of tools that an agent names.
+const TOOLS_MAX: usize = 200;
+/// Maximum length of a description, in characters.
+const DESCRIPTION_LEN_MAX: usize = 500;
+/// Maximum length of a value in an error, in characters.
+const EXCERPT_LEN_MAX: usize = 60;
+/// Words for models in files of another program, which do not name models of zero.
+const CLAUDE_MODELS: [&str; 3] = ["sonnet", "opus", "haiku"];
+
+/// Where an agent file comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum AgentFileOrigin {
+    /// The user's own folder: links are followed.
+    User,
+    /// The workspace.
+    Project,
+    /// The workspace's files for Claude Code.
+    Claude,
+}
+
+/// Reads the agents of the user's own folder and of the workspace, sorted by name.
+pub(super) fn read(
+    workspace: &Workspace,
+    own: Option<&Path>,
+    policy: &dyn Policy,
+) -> Vec<AgentDefinition> {
+    let mut agents = BTreeMap::new();
+    let own = own.map(|own| (own.to_owned(), AgentFileOrigin::User));
+    let theirs = WORKSPACE_AGENTS.map(|(folder, origin)| (workspace.cwd().join(folder), origin));
+    for (folder, origin) in own.into_iter().chain(theirs) {
+        for agent in read_folder(workspace, &folder, origin, policy) {
+            agents.entry(agent.name.clone()).or_insert(agent);
+        }
+    }
+    agents.into_values().collect()
+}
+
+fn read_folder(
+    workspace: &Workspace,
+    path: &Path,
+    origin: AgentFileOrigin,
+    policy: &dyn Policy,
+) -> Vec<AgentDefinition> {
+    let mut agents = Vec::new();
+    let Some(folder) = open_folder(workspace, path, origin) else { return agents };
+    let Ok(mut entries) = folder.entries() else { return agents };
+    entries.sort_by(|a, b| a.name.cmp(&b.name));
+    for (at, entry) in entries.into_iter().enumerate() {
+        if at >= ENTRIES_MAX || agents.len() >= FILES_MAX {
+            tracing::warn!(folder = %path.display(), "too many agents; some are left out");
+            break;
+        }
+        let Some(stem) = entry.name.to_str().and_then(|name| name.strip_suffix(".md")) else {
+            continue;
+        };
+        let file_path = path.join(&entry.name);
+        let file = match (origin, entry.file_type) {
+            (AgentFileOrigin::User, FileType::File | FileType::Symlink) => {
+                let located = workspace.resolve_path(&file_path, FinalLinkMode::Follow).ok();
+                located.and_then(|located| located.open_file().ok())
+            }
+            (_, FileType::File) if policy.may_read(READ_TOOL, &file_path, &file_path) => {
+                folder.open_beneath(Path::new(&entry.name))
+            }
+            _ => None,
+        };
+        let Some(file) = file else { continue };
+        let parsed = read_text(file).and_then(|text| parse_agent(stem, &text, origin));
+        match parsed {
+            Ok(agent) => agents.push(agent),
+            Err(problem) if is_agent_id(stem) => agents.push(AgentDefinition {
+                name: stem.to_owned(),
+                problem: Some(format!("{}: {problem}", file_path.display())),
+                ..AgentDefinition::default()
+            }),
+            Err(problem) => {
+                tracing::warn!(file = %file_path.display(), "no agent: {problem}");
+            }
+        }
+    }
+    agents
+}
+
+fn open_folder(
+    workspace: &Workspace,
+    path: &Path,
+    origin: AgentFileOrigin,
+) -> Option<FolderHandle> {
+    let located = workspace.resolve_path(path, FinalLinkMode::Follow).ok()?;
+    let may_open = origin == AgentFileOrigin::User || located.path() == path;
+    let is_folder = located.facts().ok()??.file_type == FileType::Directory;
+    (may_open && is_folder).then(|| located.open_folder().ok()).flatten()
+}
+
+fn read_text(file: File) -> Result<String, String> {
+    let mut bytes = Vec::new();
+    let read = file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes);
+    read.map_err(|error| format!("it cannot be read: {error}"))?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        return Err("it is larger than 64 KiB; shorten it".to_owned());
+    }
+    String::from_utf8(bytes).map_err(|_| "it is not UTF-8 text".to_owned())
+}
+
+fn parse_agent(stem: &str, text: &str, origin: AgentFileOrigin) -> Result<AgentDefinition, String> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text).replace("\r\n", "\n");
+    let (head, prompt) = split_front_matter(&text)?;
+    let fields = parse_fields(head)?;
+    let value = |key: &str| fields.get(key).filter(|values| !values.is_empty());
+    let single = |key: &str| match value(key).map(Vec::as_slice) {
+        None => Ok(None),
+        Some([value]) => Ok(Some(value.as_str())),
+        Some(_) => Err(format!("`{key}` is a list; write one value")),
+    };
+    let shown = |value: &str| excerpt(value, EXCERPT_LEN_MAX);
+    let name = single("name")?.unwrap_or(stem);
+    if !is_agent_id(name) {
+        return Err(format!(
+            "the name `{}` is not valid; use 1 to 64 lower-case letters, digits, `_` or `-`",
+            shown(name)
+        ));
+    }
+    let prompt = prompt.trim();
+    if prompt.is_empty() {
+        return Err("it has no text after the front matter; write its system prompt".to_owned());
+    }
+    let mode = single("mode")?.map(str::parse::<PermissionMode>).transpose();
+    let mode = mode.map_err(|error| error.to_string())?;
+    // Of the other program's modes only the strictest has the same meaning.
+    let mode = mode.or_else(|| {
+        let claude_mode = value("permissionMode").and_then(|values| values.first());
+        claude_mode.filter(|mode| *mode == "plan").map(|_| PermissionMode::Plan)
+    });
+    let is_alias = |model: &str| {
+        model == "inherit" || (origin == AgentFileOrigin::Claude && CLAUDE_MODELS.contains(&model))
+    };
+    Ok(AgentDefinition {
+        name: name.to_owned(),
+        description: one_line(
+            &value("description").cloned().unwrap_or_default().join(" "),
+            DESCRIPTION_LEN_MAX,
+        ),
+        prompt: prompt.to_owned(),
+        tools: fields.get("tools").map(|tools| parse_tools(tools)).transpose()?,
+        model: single("model")?.filter(|model| !is_alias(model)).map(str::to_owned),
+        mode,
+        problem: None,
+    })
+}
+
+/// The text between two lines of `---`, and the rest.
+fn split_front_matter(text: &str) -> Result<(&str, &str), String> {
+    let missing = || {
+        "it does not begin with a front matter: write `description: …` between two lines of `---`"
+            .to_owned()
+    };
+    let after = text.strip_prefix("---\n").ok_or_else(missing)?;
+    let (head, rest) = match after.strip_prefix("---\n") {
+        Some(rest) => ("", rest),
+        None => match after.split_once("\n---\n") {
+            Some(parts) => parts,
+            None => match after.strip_suffix("\n---") {
+                Some(head) => (head, ""),
+                None => return Err("its front matter has no end; add a line of `---`".to_owned()),
+            },
+        },
+    };
+    match head.len() > FRONT_MATTER_BYTES_MAX {
+        true => Err("its front matter is larger than 8 KiB; shorten it".to_owned()),
+        false => Ok((head, rest)),
+    }
+}
+
+/// The fields of a front matter: a small part of YAML. A value is a text, `[a, b]`, or lines of `- a`
+/// below the key; further indented lines continue a text.
+fn parse_fields(head: &str) -> Result<BTreeMap<&str, Vec<String>>, String> {
+    let mut fields: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    let mut last = None;
+    for (line, number) in head.lines().zip(2_usize..) {
+        if line.trim().is_empty() || line.trim_start().starts_with('#') {
+            continue;
+        }
+        if line.starts_with([' ', '\t']) || line.starts_with("- ") {
+            let Some(values) = last.and_then(|key| fields.get_mut(key)) else {
+                return Err(format!("line {number} belongs to no key; write `key: value`"));
+            };
+            match line.trim().strip_prefix("- ") {
+                Some(item) => values.push(unquote(item.trim()).to_owned()),
+                None => match values.last_mut() {
+                    Some(value) => value.push_str(&format!(" {}", line.trim())),
+                    None => values.push(line.trim().to_owned()),
+                },
+            }
+            continue;
+        }
+        let Some((key, value)) = line.split_once(':') else {
+            let shown = excerpt(line, EXCERPT_LEN_MAX);
+            return Err(format!("line {number} is `{shown}`; write `key: value`"));
+        };
+        let key = key.trim();
+        if fields.contains_key(key) {
+            return Err(format!(
+                "line {number}: `{}` is there twice",
+                excerpt(key, EXCERPT_LEN_MAX)
+            ));
+        }
+        fields.insert(key, parse_value(value.trim()));
+        last = Some(key);
+    }
+    Ok(fields)
+}
+
+fn parse_value(value: &str) -> Vec<String> {
+    let list = value.strip_prefix('[').and_then(|list| list.strip_suffix(']'));
+    match (list, value) {
+        (Some(list), _) => {
+            let items = list.split(',').map(|item| unquote(item.trim()));
+            items.filter(|item| !item.is_empty()).map(str::to_owned).collect()
+        }
+        // The beginning of a text over several lines, or nothing.
+        (None, "" | "|" | ">" | "|-" | ">-") => Vec::new(),
+        (None, value) => vec![unquote(value).to_owned()],
+    }
+}
+
+/// Names of tools, each alone or with commas between them.
+fn parse_tools(values: &[String]) -> Result<Vec<String>, String> {
+    let names = values.iter().flat_map(|value| value.split(',')).map(str::trim);
+    let names: Vec<&str> = names.filter(|name| !name.is_empty()).collect();
+    if names.len() > TOOLS_MAX {
+        return Err(format!("`tools` has {} names, more than {TOOLS_MAX}", names.len()));
+    }
+    let allowed = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
+    for name in &names {
+        if !name.strip_suffix('*').unwrap_or(name).chars().all(allowed) {
+            return Err(format!(
+                "`tools` has `{}`, which is not the name of a tool; write names such as `Read`, and rules for commands into the settings",
+                excerpt(name, EXCERPT_LEN_MAX)
+            ));
+        }
+    }
+    // The other program writes tools of MCP servers with this prefix.
+    Ok(names
+        .into_iter()
+        .map(|name| name.strip_prefix("mcp__").unwrap_or(name).to_owned())
+        .collect())
+}
+
+fn unquote(value: &str) -> &str {
+    let inner = |quote: char| value.strip_prefix(quote)?.strip_suffix(quote);
+    inner('"').or_else(|| inner('\'')).unwrap_or(value)
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
+    use std::path::PathBuf;
+
+    use zero_runtime::RiskPolicy;
+
+    use super::*;
+
+    #[track_caller]
+    fn check_problem(text: &str, expected: &str) {
+        let problem = parse_agent("x", text, AgentFileOrigin::Project).unwrap_err();
+        assert!(problem.contains(expected), "{problem}");
+    }
+
+    #[test]
+    fn agent_is_read_from_its_front_matter() {
+        let text = "---\nname: reviewer\ndescription: Reviews a change.\n  Use it often.\n\
+                    tools: Read, Grep,mcp__github__list\nmodel: fast\nmode: plan\ncolor: red\n---\n\nReview it.\n";
+        let agent = parse_agent("file", text, AgentFileOrigin::Project).unwrap();
+        let names = |names: &[&str]| Some(names.iter().map(|name| (*name).to_owned()).collect());
+        let expected = AgentDefinition {
+            name: "reviewer".to_owned(),
+            description: "Reviews a change. Use it often.".to_owned(),
+            prompt: "Review it.".to_owned(),
+            tools: names(&["Read", "Grep", "github__list"]),
+            model: Some("fast".to_owned()),
+            mode: Some(PermissionMode::Plan),
+            problem: None,
+        };
+        assert_eq!(agent, expected);
+        for tools in
+            ["tools: [Read, 'Grep']", "tools:\n  - Read\n  - \"Grep\"", "tools:\n- Read\n- Grep"]
+        {
+            let text = format!("---\n{tools}\n---\nx");
+            let agent = parse_agent("a", &text, AgentFileOrigin::Project).unwrap();
+            assert_eq!(agent.tools, names(&["Read", "Grep"]), "{tools}");
+        }
+        // An empty list is no tool at all, not all of them.
+        let agent = parse_agent("a", "---\ntools: []\n---\nx", AgentFileOrigin::Project).unwrap();
+        assert_eq!(agent.tools, names(&[]));
+    }
+
+    #[test]
+    fn models_of_other_program_are_those_of_parent() {
+        let model = |word: &str, origin| {
+            let text = format!("---\nmodel: {word}\npermissionMode: plan\n---\nx");
+            let agent = parse_agent("a", &text, origin).unwrap();
+            assert_eq!(agent.mode, Some(PermissionMode::Plan));
+            agent.model
+        };
+        assert_eq!(model("sonnet", AgentFileOrigin::Claude), None);
+        assert_eq!(model("inherit", AgentFileOrigin::User), None);
+        assert_eq!(model("sonnet", AgentFileOrigin::Project).as_deref(), Some("sonnet"));
+    }
+
+    #[test]
+    fn hostile_front_matter_is_a_clear_error() {
+        check_problem("no front matter", "does not begin with a front matter");
+        check_problem("---\nname: a\n", "has no end");
+        check_problem("---\nname: a\n---\n \n", "no text after the front matter");
+        check_problem("---\nname: ../../etc\n---\nx", "the name `../../etc` is not valid");
+        check_problem("---\nname: [a, b]\n---\nx", "`name` is a list");
+        check_problem("---\nmode: root\n---\nx", "there is no mode `root`");
+        check_problem(
+            "---\ntools: Bash(rm:*)\n---\nx",
+            "`Bash(rm:*)`, which is not the name of a tool",
+        );
+        check_problem("---\nname: a\nname: b\n---\nx", "line 3: `name` is there twice");
+        check_problem("---\n  - a\n---\nx", "line 2 belongs to no key");
+        check_problem("---\nnonsense\n---\nx", "line 2 is `nonsense`");
+        check_problem(&format!("---\na: {}\n---\nx", "x".repeat(9_000)), "larger than 8 KiB");
+        let tools = vec!["T"; TOOLS_MAX + 1].join(",");
+        check_problem(&format!("---\ntools: {tools}\n---\nx"), "more than 200");
+    }
+
+    #[test]
+    fn users_agent_wins_and_links_of_project_are_not_followed() {
+        let temp = tempfile::tempdir().unwrap();
+        let root: PathBuf = temp.path().canonicalize().unwrap();
+        for folder in ["own", "work/.zero/agents", "work/.claude/agents"] {
+            std::fs::create_dir_all(root.join(folder)).unwrap();
+        }
+        let write = |file: &str, about: &str| {
+            let text = format!("---\ndescription: {about}\n---\nprompt");
+            std::fs::write(root.join(file), text).unwrap();
+        };
+        write("own/a.md", "mine");
+        write("work/.zero/agents/a.md", "theirs");
+        write("work/.zero/agents/b.md", "zero");
+        write("work/.claude/agents/b.md", "claude");
+        write("work/.claude/agents/c.md", "claude");
+        write("outside.md", "outside");
+        std::os::unix::fs::symlink(root.join("outside.md"), root.join("work/.zero/agents/d.md"))
+            .unwrap();
+        std::fs::write(root.join("work/.zero/agents/e.md"), vec![b'x'; 70_000]).unwrap();
+        let workspace = Workspace::open(&[root.join("work")], None).unwrap();
+        let agents = read(&workspace, Some(&root.join("own")), &RiskPolicy);
+        let found: Vec<(&str, &str, bool)> = agents
+            .iter()
+            .map(|agent| (&*agent.name, &*agent.description, agent.problem.is_some()))
+            .collect();
+        assert_eq!(
+            found,
+            [("a", "mine", false), ("b", "zero", false), ("c", "claude", false), ("e", "", true)]
+        );
+    }
+}

@@ -1,0 +1,120 @@
+//! The result of the call that started a sub-agent.
+
+use serde_json::json;
+use zero_core::text_shortening::head;
+use zero_core::{ErrorReason, ToolError, ToolOutcome, ToolResult};
+use zero_runtime::tool_backend::WorktreeReport;
+
+use crate::event::{RunOutcome, TokenUsage};
+use crate::turn::call_batch::TASK_TOOL;
+
+/// Maximum size of an answer, in bytes.
+const ANSWER_BYTES_MAX: usize = 64 * 1024;
+
+/// What a sub-agent leaves.
+pub(super) struct SubagentAnswer {
+    /// Its name.
+    pub(super) name: String,
+    /// Key of its session.
+    pub(super) session_key: String,
+    /// How its run ended.
+    pub(super) end: RunOutcome,
+    /// What it used.
+    pub(super) usage: TokenUsage,
+    /// Its last words.
+    pub(super) text: String,
+    /// What it changed in its worktree, or why that is not known.
+    pub(super) worktree: Result<Option<WorktreeReport>, String>,
+}
+
+impl SubagentAnswer {
+    /// The outcome for the model of the parent.
+    pub(super) fn into_outcome(self) -> ToolOutcome {
+        let Self { name, session_key, end, usage, text, worktree } = self;
+        let mut report = match text.trim() {
+            "" => "(the sub-agent gave no answer)".to_owned(),
+            text => text.to_owned(),
+        };
+        if report.len() > ANSWER_BYTES_MAX {
+            report.truncate(head(&report, ANSWER_BYTES_MAX).len());
+            report
+                .push_str(&format!("\n(cut: the whole answer is in the session `{session_key}`)"));
+        }
+        let (worktree, failure) = match worktree {
+            Ok(worktree) => (worktree, None),
+            Err(failure) => (None, Some(failure)),
+        };
+        if let Some(worktree) = &worktree {
+            report.push_str(&describe_changes(worktree));
+        }
+        if let Some(failure) = failure {
+            report
+                .push_str(&format!("\n\nThe changes in its worktree are not committed: {failure}"));
+        }
+        let calls = usage.tool_calls;
+        let about = format!("sub-agent `{name}`, session `{session_key}`, {calls} tool calls");
+        match describe_failure(&end) {
+            None => {
+                let structured = json!({
+                    "agent": name,
+                    "session": session_key,
+                    "toolCalls": calls,
+                    "inputTokens": usage.input_tokens,
+                    "outputTokens": usage.output_tokens,
+                    "worktree": worktree,
+                });
+                ToolResult { structured, ..ToolResult::text(format!("{report}\n\n({about})")) }
+                    .into()
+            }
+            Some((reason, why)) => {
+                let message = format!("{why} ({about}). Its last words:\n{report}");
+                ToolError::failed(reason, message).with_tool(TASK_TOOL).into()
+            }
+        }
+    }
+}
+
+fn describe_changes(worktree: &WorktreeReport) -> String {
+    let WorktreeReport { folder, branch, base, files, diff, is_cut } = worktree;
+    let cut = match is_cut {
+        true => format!("\n(cut: see `git diff {base} {branch}`)"),
+        false => String::new(),
+    };
+    format!(
+        "\n\nIt changed {files} files, committed on branch `{branch}` (worktree {}). Nothing is in your folder yet: \
+         `git merge {branch}` takes the changes, and `git worktree remove {} && git branch -D {branch}` removes them.\n\
+         ```diff\n{}\n```{cut}",
+        folder.display(),
+        folder.display(),
+        diff.trim_end(),
+    )
+}
+
+/// Why a run did not complete; `None` if it did.
+fn describe_failure(end: &RunOutcome) -> Option<(ErrorReason, String)> {
+    use ErrorReason::{Cancelled, RemoteFailure, ResourceExhausted};
+    let (reason, why) = match end {
+        RunOutcome::Completed => return None,
+        RunOutcome::MaxTokens => (
+            ResourceExhausted,
+            "the sub-agent's answer is cut: its output limit was reached".to_owned(),
+        ),
+        RunOutcome::MaxTurns { turns } => {
+            (ResourceExhausted, format!("the sub-agent was stopped after {turns} model requests"))
+        }
+        RunOutcome::Budget { message } => {
+            (ResourceExhausted, format!("the sub-agent was stopped: {message}"))
+        }
+        RunOutcome::Refused { message } => {
+            (RemoteFailure, format!("the model of the sub-agent refused to answer: {message}"))
+        }
+        RunOutcome::Aborted { by } => (Cancelled, format!("the sub-agent was stopped by {by}")),
+        RunOutcome::Failed { message, .. } => {
+            (RemoteFailure, format!("the sub-agent failed: {message}"))
+        }
+        RunOutcome::Interrupted => {
+            (ErrorReason::Interrupted, "the sub-agent was killed".to_owned())
+        }
+    };
+    Some((reason, why))
+}

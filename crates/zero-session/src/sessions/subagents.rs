@@ -1,0 +1,286 @@
+//! Runs sub-agents: each is a session of its own, whose parent is the session of the call.
+//!
+//! A sub-agent has the rights of its parent or fewer: its tools are opened by the parent's tools, its
+//! budgets are those of the run of the user's prompt, and it ends with the call that started it.
+
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+use zero_core::{Budget, ErrorReason, RunId, ToolCall, ToolError, ToolKind, ToolOutcome};
+use zero_runtime::DialectName;
+use zero_runtime::tool::BoxFuture;
+use zero_runtime::tool_backend::{
+    AgentDefinition, CallObserver, FolderAccess, SubagentIsolation, SubagentRequest, ToolBackend,
+};
+
+use crate::agent::{AgentProfile, DIRECT};
+use crate::approvals::InteractionBroker;
+use crate::event::{ParentRun, RootRun, RunOutcome, TokenUsage};
+use crate::key::SessionKey;
+use crate::message::{MessageRole, ModelMessage};
+use crate::sessions::session_state::ActiveBackend;
+use crate::sessions::subagent_answer::SubagentAnswer;
+use crate::sessions::subagent_run::{CallAllowance, SubagentProgress, SubagentRun};
+use crate::sessions::task_tool::TaskArgs;
+use crate::sessions::{
+    OpenSessionOptions, Prompt, SessionError, SessionManagerInner, SlashHandling,
+};
+use crate::store::{SessionPatch, SessionRecord};
+use crate::turn::call_batch::TASK_TOOL;
+
+/// Name of a sub-agent whose call names no agent.
+const UNNAMED: &str = "task";
+/// Who stops a sub-agent when the call that started it is cancelled.
+const STOPPED_BY: &str = "parent";
+
+/// The run whose calls start sub-agents.
+pub(super) struct TaskParent {
+    pub(super) inner: Arc<SessionManagerInner>,
+    pub(super) session: SessionRecord,
+    pub(super) run: RunId,
+    pub(super) agent: AgentProfile,
+    /// Name of its model.
+    pub(super) model: String,
+    pub(super) dialect: DialectName,
+    pub(super) reach: FolderAccess,
+    pub(super) backend: ActiveBackend,
+    /// Agents that files define.
+    pub(super) agents: Vec<AgentDefinition>,
+    pub(super) asker: Arc<InteractionBroker>,
+    /// How many runs are above it.
+    pub(super) depth: u32,
+    pub(super) root: RootRun,
+    /// The tools that it and the agents above it may use.
+    pub(super) tool_filters: Vec<Vec<String>>,
+    /// The budget of the user's prompt.
+    pub(super) budget: Budget,
+    pub(super) calls: Arc<CallAllowance>,
+}
+
+/// Makes a call of the tool `Task`. It completes also if nobody waits for it, so that nothing of the
+/// sub-agent is left over.
+pub(super) fn run_task(
+    parent: TaskParent,
+    call: ToolCall,
+    cancel: CancellationToken,
+    watch: Arc<dyn CallObserver>,
+) -> BoxFuture<'static, ToolOutcome> {
+    let work: BoxFuture<'static, ToolOutcome> = Box::pin(async move {
+        let outcome = parent.run_subagent(call, cancel, watch).await;
+        outcome.unwrap_or_else(|error| error.with_tool(TASK_TOOL).into())
+    });
+    Box::pin(async move {
+        tokio::spawn(work).await.unwrap_or_else(|_| {
+            let text = "the sub-agent failed because of an internal error; see zero's log";
+            ToolError::failed(ErrorReason::Panic, text).with_tool(TASK_TOOL).into()
+        })
+    })
+}
+
+impl TaskParent {
+    async fn run_subagent(
+        self,
+        call: ToolCall,
+        cancel: CancellationToken,
+        watch: Arc<dyn CallObserver>,
+    ) -> Result<ToolOutcome, ToolError> {
+        let args = TaskArgs::parse(&call.input)?;
+        let profile = self.find_profile(args.agent.as_deref())?;
+        let name = args.agent.clone().unwrap_or_else(|| UNNAMED.to_owned());
+        watch.on_described(format!("{name}: {}", args.description), ToolKind::Think, Vec::new());
+        let record = self.create_session(&name, &profile, &args.description).await;
+        let record = record.map_err(|error| session_failure(&error))?;
+        let request = SubagentRequest {
+            session: record.id.clone(),
+            name: name.clone(),
+            call: call.id.clone(),
+            mode: profile.mode,
+            isolation: SubagentIsolation::Shared,
+        };
+        let tools = match self.backend.backend.open_subagent(request).await {
+            Ok(tools) => tools,
+            Err(error) => {
+                self.discard(&record).await;
+                return Err(ToolError::failed(ErrorReason::Io, error.to_string()));
+            }
+        };
+        let subagent = SubagentRun {
+            name,
+            profile,
+            parent: ParentRun {
+                session: self.session.id.clone(),
+                session_key: self.session.key.to_string(),
+                run: self.run.clone(),
+                call: String::from(call.id),
+                root: self.root.clone(),
+            },
+            depth: self.depth.saturating_add(1),
+            tool_filters: self.tool_filters.clone(),
+            dialect: self.dialect,
+            budget: self.budget,
+            calls: Arc::clone(&self.calls),
+            asker: Arc::clone(&self.asker),
+            progress: SubagentProgress::new(watch),
+        };
+        let name = subagent.name.clone();
+        let ended =
+            self.run_prompt(&record, &tools, args.prompt, Arc::new(subagent), &cancel).await;
+        // However it ended: its programs stop, and what it changed is committed.
+        let worktree = tools.close_subagent().await.map_err(|error| error.to_string());
+        let (end, usage, text) = ended.map_err(|error| session_failure(&error))?;
+        let session_key = record.key.to_string();
+        Ok(SubagentAnswer { name, session_key, end, usage, text, worktree }.into_outcome())
+    }
+
+    /// The configuration of a sub-agent. It is not trusted to be stricter than the parent: what it may
+    /// do is also limited by the parent's tools, mode and filters.
+    fn find_profile(&self, agent: Option<&str>) -> Result<AgentProfile, ToolError> {
+        let Some(name) = agent else {
+            let model = Some(self.model.clone());
+            return Ok(AgentProfile { model, mode: None, ..self.agent.clone() });
+        };
+        let invalid = |why: String| ToolError::invalid(ErrorReason::SchemaViolation, why);
+        if name == self.agent.id {
+            return Err(invalid(format!(
+                "the agent `{name}` cannot start itself; do the work, or leave out `agent`"
+            )));
+        }
+        if let Some(defined) = self.agents.iter().find(|defined| defined.name == name) {
+            if let Some(problem) = &defined.problem {
+                return Err(invalid(format!("the agent `{name}` cannot be used: {problem}")));
+            }
+            return Ok(AgentProfile {
+                id: defined.name.clone(),
+                model: Some(defined.model.clone().unwrap_or_else(|| self.model.clone())),
+                dialect: None,
+                system_prompt: Some(defined.prompt.clone()),
+                tools: defined.tools.clone(),
+                mode: defined.mode,
+                thinking: self.agent.thinking,
+                turns_max: self.agent.turns_max,
+                fallback: None,
+            });
+        }
+        let configured = &self.inner.config.agents;
+        match configured.get(name).filter(|_| name != DIRECT) {
+            Some(profile) => {
+                let model = profile.model.clone().unwrap_or_else(|| self.model.clone());
+                Ok(AgentProfile { model: Some(model), ..profile.clone() })
+            }
+            None => {
+                let files = self.agents.iter().map(|defined| defined.name.as_str());
+                let settings = configured.list().map(|profile| profile.id.as_str());
+                let known: Vec<&str> = files
+                    .chain(settings)
+                    .filter(|known| *known != DIRECT && *known != self.agent.id)
+                    .collect();
+                let known = match known.is_empty() {
+                    true => "there are no others; leave out `agent`".to_owned(),
+                    false => format!("the others are {}", known.join(", ")),
+                };
+                Err(invalid(format!("there is no agent `{}`; {known}", name.escape_debug())))
+            }
+        }
+    }
+
+    async fn create_session(
+        &self,
+        name: &str,
+        profile: &AgentProfile,
+        title: &str,
+    ) -> Result<SessionRecord, SessionError> {
+        // An agent of a file is not configured, so its session can later be continued as the parent's
+        // agent only.
+        let agents = &self.inner.config.agents;
+        let agent = agents.get(&profile.id).map_or(&*self.session.agent, |profile| &profile.id);
+        let key = subagent_key(&self.session.key, agent, name)?;
+        let options = OpenSessionOptions {
+            owner: self.session.owner.clone(),
+            cwd: self.session.cwd.clone(),
+            model: profile.model.clone(),
+            tool_host: Some(self.session.tool_host.clone()),
+            ..OpenSessionOptions::default()
+        };
+        self.inner.config.models.get(profile.model.as_deref())?;
+        let parent = Some(self.session.id.clone());
+        let record = self.inner.create_session(key, &options, parent).await?;
+        let patch = SessionPatch { title: Some(Some(title.to_owned())), ..SessionPatch::default() };
+        self.inner.patch_by_id(&record.id, patch).await?;
+        Ok(record)
+    }
+
+    /// Runs the prompt and returns its end, what it used, and the last words.
+    async fn run_prompt(
+        &self,
+        record: &SessionRecord,
+        tools: &Arc<dyn ToolBackend>,
+        prompt: String,
+        subagent: Arc<SubagentRun>,
+        cancel: &CancellationToken,
+    ) -> Result<(RunOutcome, TokenUsage, String), SessionError> {
+        let (inner, address) = (&self.inner, record.address());
+        let run = RunId::from_bits(fastrand::u128(..));
+        let state = inner.session_state(&record.id);
+        state.set_lent_backend(Some(ActiveBackend {
+            backend: Arc::clone(tools),
+            gone: self.backend.gone.clone(),
+            at: self.backend.at,
+        }));
+        let prompt = Prompt {
+            text: prompt,
+            reading: SlashHandling::Verbatim,
+            reach: self.reach.clone(),
+            ..Prompt::default()
+        };
+        let ran = async {
+            inner.send(&address, run.clone(), prompt, Some(subagent)).await?;
+            let active = inner.lock_active_runs().get(&run).cloned();
+            if let Some(active) = active {
+                if cancel.run_until_cancelled(active.done.cancelled()).await.is_none() {
+                    active.stop(RunOutcome::Aborted { by: STOPPED_BY.to_owned() });
+                    active.done.cancelled().await;
+                }
+            }
+            let ended = inner.config.store.run(&run).await?;
+            let transcript = inner.config.store.transcript(&record.id, None).await?;
+            let is_answer = |message: &&ModelMessage| message.role == MessageRole::Assistant;
+            let answer = transcript.messages.iter().rev().find(is_answer);
+            let text = answer.map(|message| message.text()).unwrap_or_default();
+            let (end, usage) = ended.map(|ended| (ended.end, ended.usage)).unwrap_or_default();
+            Ok((end.unwrap_or(RunOutcome::Interrupted), usage, text))
+        };
+        let ran = ran.await;
+        state.set_lent_backend(None);
+        inner.evict_state(&state);
+        ran
+    }
+
+    /// Removes the session of a sub-agent that did not begin.
+    async fn discard(&self, record: &SessionRecord) {
+        if let Err(error) = self.inner.delete(&record.address()).await {
+            tracing::warn!(session = %record.id, %error, "an empty session could not be removed");
+        }
+    }
+}
+
+/// The key of a sub-agent's session: that of its parent with its name and some digits.
+fn subagent_key(parent: &SessionKey, agent: &str, name: &str) -> Result<SessionKey, SessionError> {
+    const DIGITS: usize = 8;
+    let (prefix, suffix) =
+        (format!("agent:{agent}:"), format!("/{name}-{:0DIGITS$x}", fastrand::u32(..)));
+    let most = SessionKey::LEN_MAX.saturating_sub(prefix.len() + suffix.len());
+    let start: String = parent.name().chars().take(most).collect();
+    Ok(SessionKey::resolve(&format!("{prefix}{start}{suffix}"), agent)?)
+}
+
+fn session_failure(error: &SessionError) -> ToolError {
+    let reason = match error {
+        SessionError::Model(_) | SessionError::Invalid(_) => {
+            return ToolError::invalid(ErrorReason::SchemaViolation, error.to_string());
+        }
+        SessionError::Full(_) | SessionError::Busy(_) => ErrorReason::ResourceExhausted,
+        SessionError::ShuttingDown => ErrorReason::Cancelled,
+        _ => ErrorReason::Io,
+    };
+    ToolError::failed(reason, format!("the sub-agent could not run: {error}"))
+}

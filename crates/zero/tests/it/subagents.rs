@@ -1,0 +1,133 @@
+//! Sub-agents as users meet them: the tool `Task`, and agent files.
+
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use crate::config::{USER_FILE, write_file};
+use crate::model_server::ModelServer;
+use crate::test_program::TestProgram;
+
+/// A program with a scripted model, in whose folder `repo` it works.
+struct SubagentFixture {
+    zero: TestProgram,
+    model: ModelServer,
+}
+
+impl SubagentFixture {
+    fn new(settings: Value) -> Self {
+        let (zero, model) = (TestProgram::outside_tmp(), ModelServer::start());
+        write_file(&zero, USER_FILE, model.settings_json(settings));
+        write_file(&zero, "repo/hello.txt", "hello\n");
+        Self { zero, model }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.zero.folder().join(name)
+    }
+
+    /// Runs a script of these steps in `repo`, in the session `s`.
+    fn run(&self, args: &[&str], steps: &[String]) -> String {
+        let script = format!("script:\n{}", steps.join("\n"));
+        let folder = self.path("repo").display().to_string();
+        let args = [&["run", "--session", "s", "--cwd", &folder], args, &[&script]].concat();
+        self.zero.run(&args)
+    }
+
+    /// What the model was told about the last call.
+    fn last_result(&self) -> String {
+        let requests = self.model.requests();
+        let messages = requests.last().unwrap()["messages"].as_array().unwrap().clone();
+        let tool = messages.iter().rev().find(|message| message["role"] == "tool").unwrap();
+        tool["content"].to_string()
+    }
+}
+
+/// A call of `Task` whose sub-agent does these steps.
+fn task(steps: &[&str], more: Value) -> String {
+    let mut input =
+        json!({"description": "a part", "prompt": format!("script:\n{}", steps.join("\n"))});
+    for (name, value) in more.as_object().unwrap() {
+        input[name] = value.clone();
+    }
+    format!("call Task {input}")
+}
+
+#[test]
+fn subagent_answers_and_its_rows_name_its_parent() {
+    let fixture = SubagentFixture::new(json!({}));
+    let read = task(
+        &["call Read {\"file_path\": \"hello.txt\"}", "turn", "say It says hello."],
+        json!({}),
+    );
+    let seen = fixture.run(&[], &[read, "turn".to_owned(), "say Well.".to_owned()]);
+    assert!(seen.starts_with("exit 0") && seen.contains("task: a part"), "{seen}");
+    assert!(fixture.last_result().contains("It says hello."), "{}", fixture.last_result());
+    let listed = fixture.zero.stdout(&["sessions", "list", "--json"]);
+    assert_eq!(serde_json::from_str::<Value>(&listed).unwrap().as_array().unwrap().len(), 1);
+    let children = fixture.zero.stdout(&["sessions", "list", "--subagents-of", "s", "--json"]);
+    let children: Value = serde_json::from_str(&children).unwrap();
+    let key = children[0]["key"].as_str().unwrap();
+    assert!(key.starts_with("agent:main:s/task-"), "{key}");
+    let shown = fixture.zero.stdout(&["sessions", "show", key]);
+    assert!(shown.contains("It says hello."), "{shown}");
+    let mut rows = Vec::new();
+    for day in std::fs::read_dir(fixture.path("home/.local/state/zero/audit")).unwrap() {
+        let text = std::fs::read_to_string(day.unwrap().path()).unwrap_or_default();
+        rows.extend(text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()));
+    }
+    let row = rows.iter().find(|row| row["tool"] == "Read" && row["status"] == "ok").unwrap();
+    assert!(row["parent"].is_string() && row["session"].is_string(), "{row}");
+    assert_ne!(row["parent"], row["session"]);
+    // The sub-agent counts to the session's usage, under its own key.
+    let usage = fixture.zero.stdout(&["usage", "--json", "--by", "session"]);
+    let usage: Value = serde_json::from_str(&usage).unwrap();
+    assert_eq!(usage["total"]["requests"], 4, "{usage}");
+}
+
+#[test]
+fn question_of_subagent_names_it_and_nobody_there_means_no() {
+    let fixture = SubagentFixture::new(json!({}));
+    let write = "call Write {\"file_path\": \"made.txt\", \"content\": \"x\"}";
+    let work = task(&[write, "turn", "say Tried."], json!({}));
+    let steps = [work, "turn".to_owned(), "say Well.".to_owned()];
+    fixture.run(&[], &steps);
+    assert!(!fixture.path("repo/made.txt").exists());
+    // With `--yes`, the sub-agent may do what its parent may.
+    let seen = fixture.run(&["--yes"], &steps);
+    assert!(fixture.path("repo/made.txt").exists(), "{seen}");
+    std::fs::remove_file(fixture.path("repo/made.txt")).unwrap();
+    // But in plan mode neither may.
+    fixture.run(&["--yes", "--mode", "plan"], &steps);
+    assert!(!fixture.path("repo/made.txt").exists());
+}
+
+#[test]
+fn agent_file_restricts_its_subagent() {
+    let fixture = SubagentFixture::new(json!({}));
+    let file = |tools: &str| {
+        format!("---\ndescription: Looks\ntools: {tools}\nmode: plan\n---\nYou only look.")
+    };
+    write_file(&fixture.zero, "repo/.zero/agents/looker.md", file("Read, Write"));
+    write_file(&fixture.zero, "repo/.claude/agents/broken.md", file("Bash(rm:*)"));
+    let write = "call Write {\"file_path\": \"made.txt\", \"content\": \"x\"}";
+    let work = task(&[write, "turn", "say Tried."], json!({"agent": "looker"}));
+    let steps = [work, "turn".to_owned(), "say Well.".to_owned()];
+    fixture.run(&["--yes"], &steps);
+    assert!(!fixture.path("repo/made.txt").exists(), "its mode is plan");
+    let requests = fixture.model.requests();
+    let of_child = &requests[1];
+    assert!(of_child["messages"][0].to_string().contains("You only look."), "{of_child}");
+    let tools: Vec<&str> = of_child["tools"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|tool| tool["function"]["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(tools.len(), 2, "{tools:?}");
+    assert!(requests[0]["tools"].to_string().contains("looker: Looks"));
+    let broken = task(&["say x"], json!({"agent": "broken"}));
+    fixture.run(&["--yes"], &[broken, "turn".to_owned(), "say Well.".to_owned()]);
+    let result = fixture.last_result();
+    assert!(result.contains("cannot be used") && result.contains("broken.md"), "{result}");
+}
