@@ -233,7 +233,7 @@ fn unusable_file_is_refused_unchanged() {
     check("`{path}` is a database, but not one of zero's", sqlite("PRAGMA user_version = 1"));
     check("`{path}` is a database, but not one of zero's", sqlite("PRAGMA application_id = 7"));
     check(
-        "`{path}` was written by a newer zero (its version is 99, this zero knows 7); update zero",
+        "`{path}` was written by a newer zero (its version is 99, this zero knows 8); update zero",
         |path| {
             drop(SqliteStore::open(path).unwrap());
             sqlite("PRAGMA user_version = 99; PRAGMA journal_mode = DELETE")(path);
@@ -295,8 +295,18 @@ async fn later_damage_is_reported_and_nothing_removed() {
     let made = session(&store).await;
     store.append(&made.id, None, vec![text_event("x".repeat(100_000))]).await.unwrap();
     drop(store);
+    // The schema stays, which takes more than the first page.
+    let pages: Vec<usize> = {
+        let database = Connection::open(&path).unwrap();
+        let mut roots =
+            database.prepare("SELECT rootpage FROM sqlite_schema WHERE rootpage > 1").unwrap();
+        let roots = roots.query_map([], |row| row.get::<_, u32>(0)).unwrap();
+        roots.map(|root| usize::try_from(root.unwrap()).unwrap()).collect()
+    };
     let mut bytes = std::fs::read(&path).unwrap();
-    bytes[4096..].fill(0xff);
+    for page in pages {
+        bytes[(page - 1) * 4096..page * 4096].fill(0xff);
+    }
     std::fs::write(&path, &bytes).unwrap();
     let store = SqliteStore::open(&path).unwrap();
     let error = store.session(&made.address()).await.unwrap_err().to_string();
@@ -376,7 +386,7 @@ async fn ledger_of_version_2_is_read() {
         Connection::open(&path)
             .unwrap()
             .pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0));
-    assert_eq!(version.unwrap(), 7);
+    assert_eq!(version.unwrap(), 8);
 }
 
 #[tokio::test]
