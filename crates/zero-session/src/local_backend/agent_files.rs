@@ -9,6 +9,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
+use zero_core::FrontMatter;
 use zero_core::session_key::is_agent_id;
 use zero_core::text_shortening::{excerpt, one_line};
 use zero_policy::PermissionMode;
@@ -27,8 +28,6 @@ const FILES_MAX: usize = 100;
 const ENTRIES_MAX: usize = 2_000;
 /// Maximum size of a file, in bytes.
 const FILE_BYTES_MAX: u64 = 64 * 1024;
-/// Maximum size of the front matter, in bytes.
-const FRONT_MATTER_BYTES_MAX: usize = 8 * 1024;
 /// Maximum number of tools that an agent names.
 const TOOLS_MAX: usize = 200;
 /// Maximum length of a description, in characters.
@@ -134,15 +133,14 @@ fn read_text(file: File) -> Result<String, String> {
 }
 
 fn parse_agent(stem: &str, text: &str, origin: AgentFileOrigin) -> Result<AgentDefinition, String> {
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text).replace("\r\n", "\n");
-    let (head, prompt) = split_front_matter(&text)?;
-    let fields = parse_fields(head)?;
-    let value = |key: &str| fields.get(key).filter(|values| !values.is_empty());
-    let single = |key: &str| match value(key).map(Vec::as_slice) {
-        None => Ok(None),
-        Some([value]) => Ok(Some(value.as_str())),
-        Some(_) => Err(format!("`{key}` is a list; write one value")),
-    };
+    if !text.trim_start_matches('\u{feff}').starts_with("---") {
+        return Err(
+            "it does not begin with a front matter: write `description: …` between two lines of `---`"
+                .to_owned(),
+        );
+    }
+    let (fields, prompt) = FrontMatter::parse(text).map_err(|error| error.to_string())?;
+    let single = |key: &str| fields.text(key).map_err(|error| error.to_string());
     let shown = |value: &str| excerpt(value, EXCERPT_LEN_MAX);
     let name = single("name")?.unwrap_or(stem);
     if !is_agent_id(name) {
@@ -159,105 +157,27 @@ fn parse_agent(stem: &str, text: &str, origin: AgentFileOrigin) -> Result<AgentD
     let mode = mode.map_err(|error| error.to_string())?;
     // Of the other program's modes only the strictest has the same meaning.
     let mode = mode.or_else(|| {
-        let claude_mode = value("permissionMode").and_then(|values| values.first());
+        let claude_mode = fields.text("permissionMode").ok().flatten();
         claude_mode.filter(|mode| *mode == "plan").map(|_| PermissionMode::Plan)
     });
+    let tools = fields.list("tools").map_err(|error| error.to_string())?;
     let is_alias = |model: &str| {
         model == "inherit" || (origin == AgentFileOrigin::Claude && CLAUDE_MODELS.contains(&model))
     };
     Ok(AgentDefinition {
         name: name.to_owned(),
-        description: one_line(
-            &value("description").cloned().unwrap_or_default().join(" "),
-            DESCRIPTION_LEN_MAX,
-        ),
+        description: one_line(single("description")?.unwrap_or_default(), DESCRIPTION_LEN_MAX),
         prompt: prompt.to_owned(),
-        tools: fields.get("tools").map(|tools| parse_tools(tools)).transpose()?,
+        tools: tools.map(|tools| parse_tools(&tools)).transpose()?,
         model: single("model")?.filter(|model| !is_alias(model)).map(str::to_owned),
         mode,
         problem: None,
     })
 }
 
-/// The text between two lines of `---`, and the rest.
-fn split_front_matter(text: &str) -> Result<(&str, &str), String> {
-    let missing = || {
-        "it does not begin with a front matter: write `description: …` between two lines of `---`"
-            .to_owned()
-    };
-    let after = text.strip_prefix("---\n").ok_or_else(missing)?;
-    let (head, rest) = match after.strip_prefix("---\n") {
-        Some(rest) => ("", rest),
-        None => match after.split_once("\n---\n") {
-            Some(parts) => parts,
-            None => match after.strip_suffix("\n---") {
-                Some(head) => (head, ""),
-                None => return Err("its front matter has no end; add a line of `---`".to_owned()),
-            },
-        },
-    };
-    match head.len() > FRONT_MATTER_BYTES_MAX {
-        true => Err("its front matter is larger than 8 KiB; shorten it".to_owned()),
-        false => Ok((head, rest)),
-    }
-}
-
-/// The fields of a front matter: a small part of YAML. A value is a text, `[a, b]`, or lines of `- a`
-/// below the key; further indented lines continue a text.
-fn parse_fields(head: &str) -> Result<BTreeMap<&str, Vec<String>>, String> {
-    let mut fields: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-    let mut last = None;
-    for (line, number) in head.lines().zip(2_usize..) {
-        if line.trim().is_empty() || line.trim_start().starts_with('#') {
-            continue;
-        }
-        if line.starts_with([' ', '\t']) || line.starts_with("- ") {
-            let Some(values) = last.and_then(|key| fields.get_mut(key)) else {
-                return Err(format!("line {number} belongs to no key; write `key: value`"));
-            };
-            match line.trim().strip_prefix("- ") {
-                Some(item) => values.push(unquote(item.trim()).to_owned()),
-                None => match values.last_mut() {
-                    Some(value) => value.push_str(&format!(" {}", line.trim())),
-                    None => values.push(line.trim().to_owned()),
-                },
-            }
-            continue;
-        }
-        let Some((key, value)) = line.split_once(':') else {
-            let shown = excerpt(line, EXCERPT_LEN_MAX);
-            return Err(format!("line {number} is `{shown}`; write `key: value`"));
-        };
-        let key = key.trim();
-        if fields.contains_key(key) {
-            return Err(format!(
-                "line {number}: `{}` is there twice",
-                excerpt(key, EXCERPT_LEN_MAX)
-            ));
-        }
-        fields.insert(key, parse_value(value.trim()));
-        last = Some(key);
-    }
-    Ok(fields)
-}
-
-fn parse_value(value: &str) -> Vec<String> {
-    let list = value.strip_prefix('[').and_then(|list| list.strip_suffix(']'));
-    match (list, value) {
-        (Some(list), _) => {
-            let items = list.split(',').map(|item| unquote(item.trim()));
-            items.filter(|item| !item.is_empty()).map(str::to_owned).collect()
-        }
-        // The beginning of a text over several lines, or nothing.
-        (None, "" | "|" | ">" | "|-" | ">-") => Vec::new(),
-        (None, value) => vec![unquote(value).to_owned()],
-    }
-}
-
-/// Names of tools, each alone or with commas between them.
-fn parse_tools(values: &[String]) -> Result<Vec<String>, String> {
-    let names = values.iter().flat_map(|value| value.split(',')).map(str::trim);
-    let names: Vec<&str> = names.filter(|name| !name.is_empty()).collect();
+/// Names of tools.
+fn parse_tools(names: &[String]) -> Result<Vec<String>, String> {
+    let names: Vec<&str> = names.iter().map(|name| name.trim()).collect();
     if names.len() > TOOLS_MAX {
         return Err(format!("`tools` has {} names, more than {TOOLS_MAX}", names.len()));
     }
@@ -275,11 +195,6 @@ fn parse_tools(values: &[String]) -> Result<Vec<String>, String> {
         .into_iter()
         .map(|name| name.strip_prefix("mcp__").unwrap_or(name).to_owned())
         .collect())
-}
-
-fn unquote(value: &str) -> &str {
-    let inner = |quote: char| value.strip_prefix(quote)?.strip_suffix(quote);
-    inner('"').or_else(|| inner('\'')).unwrap_or(value)
 }
 
 #[cfg(test)]
@@ -344,16 +259,19 @@ mod tests {
         check_problem("---\nname: a\n", "has no end");
         check_problem("---\nname: a\n---\n \n", "no text after the front matter");
         check_problem("---\nname: ../../etc\n---\nx", "the name `../../etc` is not valid");
-        check_problem("---\nname: [a, b]\n---\nx", "`name` is a list");
+        check_problem("---\nname: [a, b]\n---\nx", "line 2: `name` must be a text");
         check_problem("---\nmode: root\n---\nx", "there is no mode `root`");
         check_problem(
             "---\ntools: Bash(rm:*)\n---\nx",
             "`Bash(rm:*)`, which is not the name of a tool",
         );
         check_problem("---\nname: a\nname: b\n---\nx", "line 3: `name` is there twice");
-        check_problem("---\n  - a\n---\nx", "line 2 belongs to no key");
-        check_problem("---\nnonsense\n---\nx", "line 2 is `nonsense`");
-        check_problem(&format!("---\na: {}\n---\nx", "x".repeat(9_000)), "larger than 8 KiB");
+        check_problem("---\n  - a\n---\nx", "line 2: ");
+        check_problem("---\nnonsense\n---\nx", "line 2: ");
+        check_problem(
+            &format!("---\na: {}\n---\nx", "x".repeat(17_000)),
+            "larger than 16384 bytes",
+        );
         let tools = vec!["T"; TOOLS_MAX + 1].join(",");
         check_problem(&format!("---\ntools: {tools}\n---\nx"), "more than 200");
     }

@@ -235,11 +235,11 @@ impl TaskParent {
         let ran = async {
             inner.send(&address, run.clone(), prompt, Some(subagent)).await?;
             let active = inner.lock_active_runs().get(&run).cloned();
-            if let Some(active) = active {
-                if cancel.run_until_cancelled(active.done.cancelled()).await.is_none() {
-                    active.stop(RunOutcome::Aborted { by: STOPPED_BY.to_owned() });
-                    active.done.cancelled().await;
-                }
+            if let Some(active) = active
+                && cancel.run_until_cancelled(active.done.cancelled()).await.is_none()
+            {
+                active.stop(RunOutcome::Aborted { by: STOPPED_BY.to_owned() });
+                active.done.cancelled().await;
             }
             let ended = inner.config.store.run(&run).await?;
             let transcript = inner.config.store.transcript(&record.id, None).await?;

@@ -65,7 +65,7 @@ async fn model_receives_earlier_messages() {
     let lengths: Vec<usize> = requests.iter().map(|request| request.messages.len()).collect();
     assert_eq!(lengths, [1, 3, 5]);
     assert!(requests[0].system.contains("/w"), "{}", requests[0].system);
-    assert_eq!(requests[0].tools.len(), 10);
+    assert_eq!(requests[0].tools.len(), 11);
     let record = fixture.record().await;
     assert_eq!((record.title.as_deref(), record.usage.input_tokens), (Some("first"), 30));
     assert!(record.context_tokens.is_some());
