@@ -17,6 +17,7 @@ mod change_set;
 mod command_changes;
 mod content_digest;
 mod file_copy;
+mod file_snapshot;
 mod git_index;
 pub mod journal_expiry;
 mod journal_rewind;
@@ -48,10 +49,11 @@ use crate::state_dir::StateDir;
 use crate::workspace::Workspace;
 
 pub use self::change_contents::{ChangedFile, FileContents};
-pub use self::change_recorder::{ChangeRecorder, SetLimits};
+pub use self::change_recorder::ChangeRecorder;
 pub use self::change_restore::ChangeConflict;
-pub use self::change_set::{SetOrigin, SetSummary};
+pub use self::change_set::{SetLimits, SetOrigin, SetSummary};
 pub use self::content_digest::sha256;
+pub use self::file_snapshot::FileSnapshot;
 pub use self::journal_rewind::{RewindPlan, RewoundChange};
 
 /// Where the journals are, in zero's own folder, by workspace.
@@ -62,36 +64,6 @@ const LOCK_SHARDS: usize = 64;
 const EXTERNAL_WRITE_MAX: Duration = Duration::from_millis(500);
 /// Interval between two checks of what it wrote.
 const EXTERNAL_WRITE_PAUSE: Duration = Duration::from_millis(20);
-
-/// What is, or was, at a path.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum FileSnapshot {
-    /// Nothing exists there.
-    Absent,
-    /// An ordinary file.
-    File {
-        /// Its whole contents.
-        bytes: Vec<u8>,
-        /// Its facts when it was read.
-        facts: FileFacts,
-        /// Its mode and owner.
-        attributes: FileAttributes,
-    },
-    /// A symbolic link.
-    Symlink {
-        /// Its target, as written in the link.
-        target: PathBuf,
-    },
-}
-
-impl FileSnapshot {
-    fn bytes(&self) -> Option<&[u8]> {
-        match self {
-            Self::File { bytes, .. } => Some(bytes),
-            Self::Absent | Self::Symlink { .. } => None,
-        }
-    }
-}
 
 /// What to do with a file.
 #[derive(Debug)]

@@ -8,11 +8,12 @@ use std::path::Path;
 use rustix::fs::OFlags;
 use zero_core::ToolError;
 
+use super::Journal;
 use super::change_record::RecordedState;
 use super::change_recorder::{BYTES, INODE, exists};
 use super::change_set::{BeforeState, ChangeSet, SetItem, image_name};
+use super::file_snapshot::FileSnapshot;
 use super::path_state::{PathState, TreeRoots};
-use super::{FileSnapshot, Journal};
 use crate::state_dir::StateDir;
 
 /// Largest file whose text is read.

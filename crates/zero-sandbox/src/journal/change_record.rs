@@ -3,8 +3,8 @@
 use rustix::fs::Stat;
 use serde::{Deserialize, Serialize};
 
-use super::FileSnapshot;
 use super::content_digest::sha256;
+use super::file_snapshot::FileSnapshot;
 use super::portable_path::PortablePath;
 use crate::file_attributes::FileAttributes;
 

@@ -9,7 +9,6 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use rustix::fs::{AtFlags, FileType as KernelFileType, Mode, OFlags, Stat, StatxFlags};
 use rustix::io::Errno;
@@ -17,8 +16,8 @@ use zero_core::text_shortening::one_line;
 use zero_core::{ByteSize, ToolError};
 
 use super::change_set::{
-    self, BeforeState, ChangeSet, LOG, LogLine, SetHeader, SetItem, SetOrigin, SetSummary,
-    image_name, portable,
+    self, BeforeState, ChangeSet, LOG, LogLine, SetHeader, SetItem, SetLimits, SetOrigin,
+    SetSummary, image_name, portable,
 };
 use super::file_copy;
 use super::git_index;
@@ -567,20 +566,6 @@ impl ChangeRecorder {
             }
         }
     }
-}
-
-/// How much is kept to undo commands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SetLimits {
-    /// Most bytes on disk for all commands in a workspace.
-    pub bytes_max: ByteSize,
-    /// How long the changes of a command are kept.
-    pub age_max: Option<Duration>,
-}
-
-impl SetLimits {
-    /// No limits.
-    pub const NONE: Self = Self { bytes_max: ByteSize::bytes(u64::MAX), age_max: None };
 }
 
 /// How a set is finished.

@@ -17,6 +17,7 @@
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, BufWriter, Read as _, Seek as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use zero_core::ByteSize;
@@ -34,6 +35,20 @@ pub(super) const UNDONE: &str = "undone";
 const LINES_MAX: usize = 4_000_000;
 /// Longest line: a path in JSON, as numbers, twice.
 const LINE_BYTES_MAX: u64 = 256 * 1024;
+
+/// How much is kept to undo commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SetLimits {
+    /// Most bytes on disk for all commands in a workspace.
+    pub bytes_max: ByteSize,
+    /// How long the changes of a command are kept.
+    pub age_max: Option<Duration>,
+}
+
+impl SetLimits {
+    /// No limits.
+    pub const NONE: Self = Self { bytes_max: ByteSize::bytes(u64::MAX), age_max: None };
+}
 
 /// What made the changes of a set.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

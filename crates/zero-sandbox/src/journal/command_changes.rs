@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use zero_core::{ErrorReason, ErrorType, ToolError};
 
-use super::change_recorder::{ChangeRecorder, SetEnding, SetLimits};
+use super::change_recorder::{ChangeRecorder, SetEnding};
 use super::change_restore::{self, ChangeConflict};
-use super::change_set::{self, ChangeSet, END, LOG, SetOrigin, SetSummary, UNDONE};
+use super::change_set::{self, ChangeSet, END, LOG, SetLimits, SetOrigin, SetSummary, UNDONE};
 use super::path_state::TreeRoots;
 use super::{ChangeState, Journal, JournalEntry, UndoConflictPolicy, UndoOrigin};
 

@@ -17,8 +17,9 @@ use super::change_recorder::{BYTES, INODE};
 use super::change_restore::{self, ChangeConflict};
 use super::change_set::{self, BeforeState, ChangeSet, END, image_name};
 use super::content_digest::sha256;
+use super::file_snapshot::FileSnapshot;
 use super::path_state::PathState;
-use super::{ChangeState, FileSnapshot, Journal, UndoConflictPolicy, UndoOrigin};
+use super::{ChangeState, Journal, UndoConflictPolicy, UndoOrigin};
 use crate::state_dir::StateDir;
 
 /// Most conflicts that a plan names.

@@ -15,8 +15,7 @@ use std::time::Duration;
 use zero_core::{ByteSize, ErrorReason, ToolError};
 
 use super::change_record::ChangeRecord;
-use super::change_recorder::SetLimits;
-use super::change_set::{ChangeSet, END, UNDONE as SET_UNDONE};
+use super::change_set::{ChangeSet, END, SetLimits, UNDONE as SET_UNDONE};
 use super::content_digest::sha256;
 use crate::file_error;
 use crate::locked_line::{LockedLine, LockedLineGuard};
