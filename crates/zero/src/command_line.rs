@@ -235,7 +235,7 @@ mod tests {
                 &["rnu"][..],
                 &["did you mean 'zero run'?", "to send it as a prompt: zero run rnu"][..],
             ),
-            (&["list"], &["did you mean 'zero sessions list', 'zero jobs list'"]),
+            (&["list"], &["did you mean 'zero sessions list', 'zero questions list'"]),
             (&["status"], &["to send it as a prompt: zero run status"]),
             (&["fix", "the", "tests"], &["to send it as a prompt: zero run 'fix the tests'"]),
             (&["--modle", "a", "go"], &["'--model'"]),
