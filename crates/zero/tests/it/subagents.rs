@@ -1,5 +1,7 @@
 //! Sub-agents as users meet them: the tool `Task`, and agent files.
 
+#![expect(clippy::disallowed_methods, reason = "the test looks at what the program wrote")]
+
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
