@@ -161,7 +161,7 @@ fn fork_prompt(meta: Option<&Meta>) -> Result<Option<u64>, Error> {
     };
     match prompt.as_u64() {
         Some(number) if number > 0 => Ok(Some(number)),
-        _ => Err(rpc_error::bad_request("`_meta.zero.prompt` is not the number of a prompt")),
+        _ => Err(rpc_error::invalid_params("`_meta.zero.prompt` is not the number of a prompt")),
     }
 }
 

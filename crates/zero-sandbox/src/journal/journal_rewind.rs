@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::io::Read as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use zero_core::{ErrorReason, ToolError};
@@ -161,7 +161,7 @@ impl Journal {
     ) -> Result<Option<RewoundChange>, ToolError> {
         let record = self.store.read_record(id)?;
         let path = record.path.to_path();
-        let state = match planned.get(&path) {
+        let state = match find_planned(planned, &path) {
             Some(state) if self.is_planned(state, &record.after) => ChangeState::Applied,
             Some(state) if self.is_planned(state, &record.before) => ChangeState::NotApplied,
             Some(_) => ChangeState::ChangedSince,
@@ -217,12 +217,12 @@ impl Journal {
         let set = ChangeSet::read(&dir).map_err(failed)?;
         let roots = self.tree_roots().map_err(failed)?;
         for ChangeConflict { path, what } in change_restore::find_conflicts(&set, &dir, &roots) {
-            if !planned.contains_key(&path) {
+            if find_planned(planned, &path).is_none() {
                 conflicts.entry(path).or_insert(what);
             }
         }
         for (path, item) in set.paths() {
-            if let Some(state) = planned.get(&path)
+            if let Some(state) = find_planned(planned, &path)
                 && !self.is_planned_path(state, &item.after)
             {
                 conflicts.entry(path.clone()).or_insert("changed");
@@ -253,6 +253,10 @@ impl Journal {
                 RecordedState::File { bytes, sha256, .. },
             ) => a == bytes && b == sha256,
             (PlannedState::Recorded(planned), recorded) => planned == recorded,
+            // Whether the journal still has it as it was is checked with the set.
+            (PlannedState::Before(_, BeforeState::Stored { .. }), recorded) => {
+                *recorded != RecordedState::Absent
+            }
             (
                 PlannedState::Before(_, BeforeState::Symlink { target }),
                 RecordedState::Symlink { target: recorded },
@@ -285,16 +289,29 @@ impl Journal {
             ) => target == left,
             (PlannedState::Before(_, BeforeState::File { state, .. }), left) => state == left,
             (
-                PlannedState::Before(_, BeforeState::Folder { .. } | BeforeState::Stored { .. }),
-                left,
-            ) => {
-                matches!(left, PathState::Folder { .. } | PathState::File { .. })
+                PlannedState::Before(_, BeforeState::Folder { .. }),
+                PathState::Folder { .. } | PathState::File { .. },
+            ) => true,
+            (PlannedState::Before(_, BeforeState::Stored { .. }), left) => {
+                *left != PathState::Absent
             }
             // A folder that a file was written into exists as long as the file.
             (PlannedState::Absent, PathState::Folder { .. }) => true,
             _ => false,
         }
     }
+}
+
+/// The planned state of a path. A tree that an undo moved into the journal comes back whole.
+fn find_planned<'a>(
+    planned: &'a HashMap<PathBuf, PlannedState>,
+    path: &Path,
+) -> Option<&'a PlannedState> {
+    let stored = |folder| {
+        let state = planned.get(folder);
+        state.filter(|state| matches!(state, PlannedState::Before(_, BeforeState::Stored { .. })))
+    };
+    planned.get(path).or_else(|| path.ancestors().skip(1).find_map(stored))
 }
 
 /// The contents of a file before a command; `None` if the journal has no image that can be read, or

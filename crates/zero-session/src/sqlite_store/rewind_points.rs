@@ -5,6 +5,7 @@
 //! the others keep theirs, so that a rewind can be taken back.
 
 use rusqlite::Connection;
+use zero_core::prompt_folder::strip_folder;
 use zero_core::text_shortening::one_line;
 use zero_core::{RunId, SessionId};
 
@@ -22,7 +23,9 @@ use crate::store::{
 /// The first words of the prompt among the first entries of a run.
 pub(super) fn prompt_words(first: &[NewEvent]) -> Option<String> {
     first.iter().find_map(|event| match &event.kind {
-        EventKind::Prompt { text, .. } => Some(one_line(text, RewindPoint::WORDS_CHARS_MAX)),
+        EventKind::Prompt { text, .. } => {
+            Some(one_line(strip_folder(text), RewindPoint::WORDS_CHARS_MAX))
+        }
         _ => None,
     })
 }

@@ -175,6 +175,7 @@ fn tool_list_order_is_same_in_every_dialect() {
         "TodoWrite",
         "Plan",
         "Memory",
+        "Skill",
         "AskUserQuestion",
     ];
     assert_eq!(order, [&files[..], &others].concat());

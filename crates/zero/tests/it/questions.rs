@@ -46,7 +46,7 @@ fn only_id(zero: &TestProgram) -> String {
 fn parked_run_continues_with_its_answer() {
     let (zero, model) = program(json!({}));
     let seen = zero.run(&["run", "--park", "--session", "s", &write_script()]);
-    assert!(seen.starts_with("exit 5"), "{seen}");
+    assert!(seen.starts_with("exit 6"), "{seen}");
     assert!(seen.contains("the run waits for your answer"), "{seen}");
     assert!(seen.contains("zero questions answer ask_"), "{seen}");
     assert!(!zero.folder().join("made.txt").exists());
@@ -70,7 +70,7 @@ fn parked_run_continues_with_its_answer() {
 #[test]
 fn rejected_parked_call_does_not_run() {
     let (zero, _model) = program(json!({}));
-    assert!(zero.run(&["run", "--park", &write_script()]).starts_with("exit 5"));
+    assert!(zero.run(&["run", "--park", &write_script()]).starts_with("exit 6"));
     let seen = zero.run(&["questions", "answer", &only_id(&zero), "reject_once"]);
     assert!(seen.starts_with("exit 3"), "{seen}");
     assert!(!zero.folder().join("made.txt").exists());
@@ -79,7 +79,7 @@ fn rejected_parked_call_does_not_run() {
 #[test]
 fn changed_file_is_asked_about_again() {
     let (zero, _model) = program(json!({}));
-    assert!(zero.run(&["run", "--park", &write_script()]).starts_with("exit 5"));
+    assert!(zero.run(&["run", "--park", &write_script()]).starts_with("exit 6"));
     let id = only_id(&zero);
     // The call would now replace a file that was not there.
     std::fs::write(zero.folder().join("made.txt"), "mine").unwrap();
@@ -160,7 +160,7 @@ fn webhook_gets_a_generic_text() {
             sender.send(request).unwrap();
         }
     });
-    assert!(zero.run(&["run", "--park", &write_script()]).starts_with("exit 5"));
+    assert!(zero.run(&["run", "--park", &write_script()]).starts_with("exit 6"));
     let request = received.recv_timeout(PATIENCE).unwrap();
     assert!(request.starts_with("POST /topic ") && request.contains("title: zero"), "{request}");
     assert!(request.ends_with("\r\n\r\nA run waits for your answer"), "{request}");

@@ -41,7 +41,7 @@ fn slash_rewind_takes_files_of_editor_session_back() {
     let mut acp = fixture.start_client();
     let from = acp.log_position();
     acp.call_ok("session/load", fixture.session_params_with(json!({"sessionId": session})));
-    let told = chunk_text(&acp.updates(from, &session), "agent_message_chunk");
+    let told = chunk_text(&acp.updates(from, &session), "agent_thought_chunk");
     assert!(told.contains("took the last rewind back"), "{told}");
     acp.run_turn(&session, "and now", "end_turn");
     let asked = fixture.model.requests().pop().unwrap()["messages"].to_string();
