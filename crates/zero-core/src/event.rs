@@ -535,6 +535,8 @@ pub enum ApprovalSubject {
     /// Whether the call's command, which runs, may connect to a host that nobody judged. Only a user
     /// answers this: whoever approves calls without asking does not approve it.
     Connection,
+    /// Whether a call of a sub-agent may run. The question ends with the sub-agent, which cannot be parked.
+    SubagentCall,
 }
 
 impl ApprovalSubject {

@@ -58,6 +58,12 @@ impl FrontMatter {
         let mut lines = Vec::new();
         let mut rest = after;
         loop {
+            if after.len() - rest.len() > FRONT_MATTER_BYTES_MAX {
+                let message = format!(
+                    "the front matter is larger than {FRONT_MATTER_BYTES_MAX} bytes, or its end `---` is missing"
+                );
+                return Err(error_at(1, message));
+            }
             if let Some(body) = strip_marker(rest) {
                 return Ok((Self::from_lines(&lines)?, body));
             }
@@ -66,12 +72,6 @@ impl FrontMatter {
                     1,
                     "the front matter has no end; add a line `---` after its fields",
                 ));
-            }
-            if after.len() - rest.len() > FRONT_MATTER_BYTES_MAX {
-                let message = format!(
-                    "the front matter is larger than {FRONT_MATTER_BYTES_MAX} bytes, or its end `---` is missing"
-                );
-                return Err(error_at(1, message));
             }
             let (line, below) = rest.split_once('\n').unwrap_or((rest, ""));
             lines.push(line.strip_suffix('\r').unwrap_or(line));

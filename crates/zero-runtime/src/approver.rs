@@ -215,7 +215,9 @@ impl ApprovalQuestion {
     /// Why the question is withdrawn, if the future that asks it is dropped.
     pub fn withdrawal_reason(&self) -> QuestionWithdrawal {
         self.withdrawal.reason().unwrap_or(match self.subject {
-            ApprovalSubject::Call => QuestionWithdrawal::CallCancelled,
+            ApprovalSubject::Call | ApprovalSubject::SubagentCall => {
+                QuestionWithdrawal::CallCancelled
+            }
             ApprovalSubject::Connection => QuestionWithdrawal::CommandEnded,
         })
     }

@@ -37,7 +37,7 @@ impl NotificationKind {
     pub fn from_event(kind: &EventKind, min_seconds: u64) -> Option<Self> {
         match kind {
             EventKind::ApprovalRequested(request) => {
-                (request.subject == ApprovalSubject::Call).then_some(Self::Question)
+                (request.subject != ApprovalSubject::Connection).then_some(Self::Question)
             }
             EventKind::QuestionAsked(_) => Some(Self::Question),
             EventKind::RunEnded { end, usage } if usage.work_ms / 1_000 >= min_seconds => {

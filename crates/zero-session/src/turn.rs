@@ -538,7 +538,7 @@ impl Turn {
         {
             return self.compact(CompactionReason::Overflow, "", actions);
         }
-        self.count_broken_off(actions);
+        self.count_broken_off();
         self.save_streamed_text(actions);
         let end = match error.kind {
             ModelErrorKind::Refusal => refused_end(error.message),
@@ -666,7 +666,7 @@ impl Turn {
                 self.finish_when_idle(actions);
             }
             TurnPhase::AwaitingModel => {
-                self.count_broken_off(actions);
+                self.count_broken_off();
                 self.save_streamed_text(actions);
                 self.finish(end, actions);
             }
@@ -725,13 +725,13 @@ impl Turn {
     }
 
     /// Counts a request whose reply broke off. Providers report the usage at the end, and bill what they
-    /// sent until then, so that it is estimated. A request that brought nothing costs nothing.
-    fn count_broken_off(&mut self, actions: &mut Vec<TurnAction>) {
+    /// sent until then, so that it is estimated. A request that brought nothing costs nothing. The end of
+    /// the run reports it.
+    fn count_broken_off(&mut self) {
         let output_tokens = std::mem::take(&mut self.received_tokens);
         if output_tokens > 0 {
             let input_tokens = self.context_tokens();
             self.add_usage(TokenUsage { input_tokens, output_tokens, ..TokenUsage::default() });
-            self.report_usage(actions);
         }
     }
 

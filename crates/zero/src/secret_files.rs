@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use zero_exec::TimeoutAction;
 use zero_runtime::CommandSettings;
+use zero_sandbox::journal::SetLimits;
 use zero_sandbox::{FileType, path_survey};
 use zero_settings::models::SecretSetting;
 use zero_settings::{SettingsLayerKind, WorkspaceSettings};
@@ -71,6 +72,8 @@ impl AppContext {
         if self.config.is_dry_run() {
             commands.undo.commands = true;
             commands.undo.is_required = true;
+            // What does not fit could not be discarded.
+            commands.undo.limits = SetLimits::NONE;
             // A job would go on after the changes were discarded.
             commands.on_timeout = TimeoutAction::Kill;
         }

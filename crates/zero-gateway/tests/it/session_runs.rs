@@ -248,8 +248,6 @@ async fn usage_is_that_of_visible_owners() {
     assert_eq!((all.rows.len(), all.total.runs, all.omitted), (2, 2, 0));
     let later = admin.request::<ZeroUsage>(json!({"sinceMs": i64::MAX})).await;
     assert_eq!((later.rows.len(), later.total.runs), (0, 0));
-    let refused = admin.expect_refusal::<ZeroUsage>(json!({"by": "month"})).await;
-    assert!(refused.contains("month"), "{refused}");
 }
 
 #[tokio::test]
@@ -340,7 +338,6 @@ async fn rewind_cuts_history_and_is_taken_back() {
         (json!({"prompt": 1, "undo": true}), "give one of prompt and undo"),
         (json!({"prompt": 1, "force": true}), "approvals"),
         (json!({"prompt": 0}), "prompt"),
-        (json!({"scope": "everything"}), "scope"),
         (json!({"sessionKey": "nothing"}), "No session found"),
     ] {
         let refused = ann.expect_refusal::<ZeroSessionsRewind>(rewind(wrong.clone())).await;

@@ -137,7 +137,10 @@ impl<'a> RequestEvaluator<'a> {
             };
             let target = path.to_string_lossy().into_owned();
             let changes = ChangeScope::Repository(path.clone());
-            let judged = match find(Verdict::Deny).or_else(|| find(Verdict::Allow)) {
+            let judged = match [Verdict::Deny, Verdict::Ask, Verdict::Allow]
+                .into_iter()
+                .find_map(find)
+            {
                 Some(rule) => EffectAssessment::from_rule("write", target, rule.verdict, rule),
                 None => {
                     let reason = "git writes to this repository outside the workspace; to allow it always, add it to `sandbox.writable`";

@@ -83,7 +83,7 @@ pub(super) static ANYWHERE: NameTable = NameTable::new(&[
              opencode.jsonc .aider.conf.yml .windsurf .continue .roo .kiro .amazonq .kilocode \
              .cline .trae .augment .junie .factory .amp .goose .crush .crush.json crush.json \
              .codebuddy .iflow .rovodev .tabnine .copilot .github/hooks .github/mcp.json \
-             .openhands .pi/extensions .vibe"
+             .openhands .pi/extensions .vibe .agents/skills"
         ),
     ),
     (

@@ -3,7 +3,7 @@
 //! MCP servers and clients provide schemas that models see and inputs are validated with. This
 //! module decides which are usable, for all sources.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
@@ -14,6 +14,10 @@ use super::{DEPTH_MAX, InputSchema};
 
 /// Largest schema, in bytes of JSON.
 pub const SCHEMA_BYTES_MAX: usize = 64 * 1024;
+/// Most parts of a schema whose references are followed.
+const EXPANDED_MAX: u64 = 100_000;
+/// Most references that lead from one to the next.
+const REFERENCE_DEPTH_MAX: usize = 100;
 /// Most bytes of the cache of accepted schemas.
 const KNOWN_BYTES_MAX: usize = 512 * 1024;
 
@@ -49,11 +53,65 @@ pub fn check_usable(schema: &Value) -> Result<(), String> {
         let reference = sanitize::to_quoted_line(reference);
         return Err(format!("refers to {reference}, but zero does not fetch external schemas"));
     }
+    if PartCounter::count(schema) > EXPANDED_MAX {
+        return Err(format!(
+            "has more than {EXPANDED_MAX} parts once its references are followed, which takes too long to check"
+        ));
+    }
     InputSchema::new(schema.clone())
         .check_schema()
         .map_err(|fault| format!("is broken: {}", sanitize::to_line(&fault)))?;
     AcceptedSchemas::lock().add(text);
     Ok(())
+}
+
+/// Counts the parts of a schema in which each reference is replaced by what it refers to: what a value
+/// may have to be compared with. Parts that contain themselves end with the value.
+struct PartCounter<'a> {
+    root: &'a Value,
+    /// What was counted for each reference.
+    sizes: HashMap<&'a str, u64>,
+    /// References that are followed now, one from the other.
+    depth: usize,
+}
+
+impl<'a> PartCounter<'a> {
+    fn count(root: &'a Value) -> u64 {
+        Self { root, sizes: HashMap::new(), depth: 0 }.count_part(root)
+    }
+
+    fn count_part(&mut self, part: &'a Value) -> u64 {
+        match part {
+            Value::Array(parts) => self.count_parts(parts.iter()),
+            Value::Object(fields) => {
+                let own = self.count_parts(fields.values());
+                let reference = fields.get("$ref").and_then(Value::as_str);
+                own.saturating_add(reference.map_or(0, |reference| self.count_reference(reference)))
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 1,
+        }
+    }
+
+    fn count_parts(&mut self, parts: impl Iterator<Item = &'a Value>) -> u64 {
+        parts.fold(1, |sum: u64, part| sum.saturating_add(self.count_part(part)))
+    }
+
+    fn count_reference(&mut self, reference: &'a str) -> u64 {
+        if let Some(size) = self.sizes.get(reference) {
+            return *size;
+        }
+        if self.depth >= REFERENCE_DEPTH_MAX {
+            return u64::MAX;
+        }
+        // While it is counted, it counts once.
+        self.sizes.insert(reference, 1);
+        self.depth += 1;
+        let target = reference.strip_prefix('#').and_then(|pointer| self.root.pointer(pointer));
+        let size = target.map_or(1, |part| self.count_part(part));
+        self.depth -= 1;
+        self.sizes.insert(reference, size);
+        size
+    }
 }
 
 /// Accepts one of zero's own schemas without a check; tests cover them.
@@ -163,6 +221,20 @@ mod tests {
             assert!(known.bytes <= KNOWN_BYTES_MAX);
         }
         assert!(!known.texts.contains(&texts[0]));
+    }
+
+    #[test]
+    fn schema_that_grows_with_each_reference_is_rejected() {
+        let mut parts = serde_json::Map::new();
+        for number in 0..40 {
+            let next = json!({"$ref": format!("#/$defs/a{}", number + 1)});
+            parts.insert(format!("a{number}"), json!({"allOf": [next, next]}));
+        }
+        parts.insert("a40".to_owned(), json!({"type": "object"}));
+        let schema = json!({"type": "object", "$defs": parts, "$ref": "#/$defs/a0"});
+        check(schema, Err("has more than 100000 parts"));
+        let list = json!({"type": "object", "properties": {"next": {"$ref": "#"}}});
+        check(list.clone(), Ok(list));
     }
 
     #[test]

@@ -162,6 +162,8 @@ impl Journal {
         let record = self.store.read_record(id)?;
         let path = record.path.to_path();
         let state = match find_planned(planned, &path) {
+            // What a stored tree contains is known when it is back; that it is untouched was checked.
+            Some(PlannedState::Before(_, BeforeState::Stored { .. })) => ChangeState::Applied,
             Some(state) if self.is_planned(state, &record.after) => ChangeState::Applied,
             Some(state) if self.is_planned(state, &record.before) => ChangeState::NotApplied,
             Some(_) => ChangeState::ChangedSince,
@@ -253,10 +255,6 @@ impl Journal {
                 RecordedState::File { bytes, sha256, .. },
             ) => a == bytes && b == sha256,
             (PlannedState::Recorded(planned), recorded) => planned == recorded,
-            // Whether the journal still has it as it was is checked with the set.
-            (PlannedState::Before(_, BeforeState::Stored { .. }), recorded) => {
-                *recorded != RecordedState::Absent
-            }
             (
                 PlannedState::Before(_, BeforeState::Symlink { target }),
                 RecordedState::Symlink { target: recorded },
@@ -292,9 +290,7 @@ impl Journal {
                 PlannedState::Before(_, BeforeState::Folder { .. }),
                 PathState::Folder { .. } | PathState::File { .. },
             ) => true,
-            (PlannedState::Before(_, BeforeState::Stored { .. }), left) => {
-                *left != PathState::Absent
-            }
+            (PlannedState::Before(_, BeforeState::Stored { .. }), _) => true,
             // A folder that a file was written into exists as long as the file.
             (PlannedState::Absent, PathState::Folder { .. }) => true,
             _ => false,

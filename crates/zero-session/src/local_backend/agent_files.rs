@@ -34,8 +34,6 @@ const TOOLS_MAX: usize = 200;
 const DESCRIPTION_LEN_MAX: usize = 500;
 /// Maximum length of a value in an error, in characters.
 const EXCERPT_LEN_MAX: usize = 60;
-/// Words for models in files of another program, which do not name models of zero.
-const CLAUDE_MODELS: [&str; 3] = ["sonnet", "opus", "haiku"];
 
 /// Where an agent file comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,15 +159,14 @@ fn parse_agent(stem: &str, text: &str, origin: AgentFileOrigin) -> Result<AgentD
         claude_mode.filter(|mode| *mode == "plan").map(|_| PermissionMode::Plan)
     });
     let tools = fields.list("tools").map_err(|error| error.to_string())?;
-    let is_alias = |model: &str| {
-        model == "inherit" || (origin == AgentFileOrigin::Claude && CLAUDE_MODELS.contains(&model))
-    };
+    // Which provider gets the contents, and the bill, is the user's choice and not a project's.
+    let is_chosen = |model: &str| origin == AgentFileOrigin::User && model != "inherit";
     Ok(AgentDefinition {
         name: name.to_owned(),
         description: one_line(single("description")?.unwrap_or_default(), DESCRIPTION_LEN_MAX),
         prompt: prompt.to_owned(),
         tools: tools.map(|tools| parse_tools(&tools)).transpose()?,
-        model: single("model")?.filter(|model| !is_alias(model)).map(str::to_owned),
+        model: single("model")?.filter(|model| is_chosen(model)).map(str::to_owned),
         mode,
         problem: None,
     })
@@ -216,7 +213,7 @@ mod tests {
     fn agent_is_read_from_its_front_matter() {
         let text = "---\nname: reviewer\ndescription: Reviews a change.\n  Use it often.\n\
                     tools: Read, Grep,mcp__github__list\nmodel: fast\nmode: plan\ncolor: red\n---\n\nReview it.\n";
-        let agent = parse_agent("file", text, AgentFileOrigin::Project).unwrap();
+        let agent = parse_agent("file", text, AgentFileOrigin::User).unwrap();
         let names = |names: &[&str]| Some(names.iter().map(|name| (*name).to_owned()).collect());
         let expected = AgentDefinition {
             name: "reviewer".to_owned(),
@@ -241,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn models_of_other_program_are_those_of_parent() {
+    fn model_is_that_of_parent_unless_user_chose_another() {
         let model = |word: &str, origin| {
             let text = format!("---\nmodel: {word}\npermissionMode: plan\n---\nx");
             let agent = parse_agent("a", &text, origin).unwrap();
@@ -250,7 +247,8 @@ mod tests {
         };
         assert_eq!(model("sonnet", AgentFileOrigin::Claude), None);
         assert_eq!(model("inherit", AgentFileOrigin::User), None);
-        assert_eq!(model("sonnet", AgentFileOrigin::Project).as_deref(), Some("sonnet"));
+        assert_eq!(model("sonnet", AgentFileOrigin::Project), None);
+        assert_eq!(model("sonnet", AgentFileOrigin::User).as_deref(), Some("sonnet"));
     }
 
     #[test]

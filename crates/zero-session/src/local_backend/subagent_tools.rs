@@ -8,12 +8,13 @@ use std::any::Any;
 use std::sync::Arc;
 
 use zero_core::CallId;
+use zero_core::event::ApprovalSubject;
 use zero_core::sanitize::escape_line;
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::tool_backend::{CallApprover, ToolBackendError, WorktreeReport};
 use zero_runtime::{
-    ApprovalAnswer, ApprovalQuestion, ApprovalReply, Elicitation, ElicitationAnswer, Elicitor,
-    GrantRecord, ToolHost,
+    AGENT_ORIGIN, ApprovalAnswer, ApprovalQuestion, ApprovalReply, Elicitation, ElicitationAnswer,
+    Elicitor, GrantRecord, ToolHost,
 };
 
 /// Makes git worktrees for sub-agents of the sessions in one folder.
@@ -55,7 +56,11 @@ pub(super) struct SubagentApprover {
 impl SubagentApprover {
     fn attribute(&self, question: &ApprovalQuestion) -> ApprovalQuestion {
         let title = format!("{}{}", question_prefix(&self.name), question.title);
-        ApprovalQuestion { title, ..question.clone() }
+        let subject = match question.subject {
+            ApprovalSubject::Call | ApprovalSubject::SubagentCall => ApprovalSubject::SubagentCall,
+            ApprovalSubject::Connection => ApprovalSubject::Connection,
+        };
+        ApprovalQuestion { title, subject, ..question.clone() }
     }
 }
 
@@ -112,8 +117,13 @@ pub(super) struct SubagentElicitor {
 
 impl Elicitor for SubagentElicitor {
     fn elicit<'a>(&'a self, elicitation: &'a Elicitation) -> BoxFuture<'a, ElicitationAnswer> {
-        let message = format!("{}{}", question_prefix(&self.name), elicitation.message);
-        let elicitation = Elicitation { message, ..elicitation.clone() };
+        let origin = match elicitation.origin == AGENT_ORIGIN {
+            true => format!("the sub-agent `{}`", escape_line(&self.name)),
+            false => {
+                format!("{} (for the sub-agent `{}`)", elicitation.origin, escape_line(&self.name))
+            }
+        };
+        let elicitation = Elicitation { origin, ..elicitation.clone() };
         Box::pin(async move { self.parent.elicit(&elicitation).await })
     }
 }

@@ -413,7 +413,33 @@ impl SessionManagerInner {
         };
         let deleted = deleted.await;
         self.evict_state(&state);
+        if matches!(deleted, Ok(true)) {
+            self.delete_subagents(address, id).await?;
+        }
         deleted
+    }
+
+    /// Deletes the sessions of the sub-agents of a session that is gone: no list shows them.
+    async fn delete_subagents(
+        self: &Arc<Self>,
+        of: &SessionAddress,
+        parent: SessionId,
+    ) -> Result<(), SessionError> {
+        let query = SessionQuery {
+            limit: Some(SessionQuery::LIMIT_MAX),
+            owner: Some(of.owner.clone()),
+            parent: Some(parent),
+            ..SessionQuery::default()
+        };
+        loop {
+            let mut has_deleted = false;
+            for child in self.config.store.list(query.clone()).await?.sessions {
+                has_deleted |= Box::pin(self.delete(&child.address())).await?;
+            }
+            if !has_deleted {
+                return Ok(());
+            }
+        }
     }
 
     /// Stops all runs of a session and waits until they have ended.

@@ -265,7 +265,7 @@ impl SessionManagerInner {
         let open = self.config.store.open_questions(Some(&record.id)).await?;
         match open.iter().find(|question| !self.is_being_answered(&question.run)) {
             Some(question) => Err(SessionError::Busy(format!(
-                "a run of this session waits for an answer; answer it with `zero questions answer {}`, or stop the run",
+                "a run of this session waits for an answer; answer it with `zero questions answer {} ANSWER`, or reset the session",
                 question.content.id()
             ))),
             None => Ok(()),
@@ -383,6 +383,8 @@ fn read_calls(events: &[Event]) -> HashMap<&str, LedgerCall> {
             }
             EventKind::ApprovalRequested(request) if request.subject == ApprovalSubject::Call => {
                 requests.insert(&request.id, &request.call);
+                // It is asked again because something has changed, and has not begun.
+                find(&mut calls, &request.call, &|call| call.is_approved = false);
             }
             EventKind::ApprovalResolved { id, answer, .. } if answer.starts_with("allow") => {
                 if let Some(call) = requests.get(id.as_str()) {

@@ -22,8 +22,8 @@ use crate::sessions::rewind_history::is_in_effect;
 use crate::sessions::session_state::SessionState;
 use crate::sessions::{SessionError, SessionManagerInner};
 use crate::store::{
-    ForkPoint, LedgerReadLimit, RewindPoint, RewindPointKind, SessionRecord, Store, StoreError,
-    TranscriptPosition,
+    ForkPoint, LedgerReadLimit, RewindPoint, RewindPointKind, SessionQuery, SessionRecord, Store,
+    StoreError, TranscriptPosition,
 };
 
 /// How much of the ledger is read at once.
@@ -140,7 +140,10 @@ impl SessionManagerInner {
         }
         let claim = match own_run {
             Some(run) => state.recorder.run_claim(run),
-            None => self.claim_session(&state.recorder).await?,
+            None => {
+                self.check_not_parked(&record.address()).await?;
+                self.claim_session(&state.recorder).await?
+            }
         };
         self.check_session_size(&record.id).await?;
         let store = &self.config.store;
@@ -153,7 +156,7 @@ impl SessionManagerInner {
         let id = rewind_id(&record.id, &points);
         let (mut files, mut unrecorded) = (None, Vec::new());
         if scope.has_files() {
-            let calls = read_calls(&**store, &record.id, chosen.seq).await?;
+            let calls = read_calls(&**store, record, chosen.seq).await?;
             let report = self.rewind_files(state, record, options, &id, &calls).await?;
             unrecorded = describe_unrecorded(&calls, &report);
             if !report.conflicts.is_empty() && !options.overwrite {
@@ -407,12 +410,52 @@ impl LedgerCalls {
 
 async fn read_calls(
     store: &dyn Store,
-    session: &SessionId,
+    session: &SessionRecord,
     from: u64,
 ) -> Result<LedgerCalls, StoreError> {
     let mut calls = LedgerCalls::default();
-    read_entries(store, session, from, |event| calls.add(event)).await?;
+    read_entries(store, &session.id, from, |event| calls.add(event)).await?;
+    let mut parents = vec![session.id.clone()];
+    while let Some(parent) = parents.pop() {
+        for child in list_subagents(store, session, &parent).await? {
+            let (mut of_child, mut is_started_by_them) = (LedgerCalls::default(), false);
+            read_entries(store, &child.id, 0, |event| {
+                if let EventKind::RunStarted { parent: Some(parent), .. } = &event.kind {
+                    is_started_by_them |= calls.calls.contains_key(parent.call.as_str());
+                }
+                of_child.add(event);
+            })
+            .await?;
+            if is_started_by_them {
+                calls.calls.append(&mut of_child.calls);
+                parents.push(child.id);
+            }
+        }
+    }
     Ok(calls)
+}
+
+/// The sessions of the sub-agents that a session started.
+async fn list_subagents(
+    store: &dyn Store,
+    of: &SessionRecord,
+    parent: &SessionId,
+) -> Result<Vec<SessionRecord>, StoreError> {
+    let mut found = Vec::new();
+    loop {
+        let query = SessionQuery {
+            limit: Some(SessionQuery::LIMIT_MAX),
+            offset: found.len(),
+            owner: Some(of.owner.clone()),
+            parent: Some(parent.clone()),
+            ..SessionQuery::default()
+        };
+        let page = store.list(query).await?.sessions;
+        if page.is_empty() {
+            return Ok(found);
+        }
+        found.extend(page);
+    }
 }
 
 /// What the tools of a prompt changed, as its calls say.

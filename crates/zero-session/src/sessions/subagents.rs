@@ -145,6 +145,12 @@ impl TaskParent {
                 "the agent `{name}` cannot start itself; do the work, or leave out `agent`"
             )));
         }
+        // A project's file must not replace an agent of the user's settings.
+        let configured = &self.inner.config.agents;
+        if let Some(profile) = configured.get(name).filter(|_| name != DIRECT) {
+            let model = profile.model.clone().unwrap_or_else(|| self.model.clone());
+            return Ok(AgentProfile { model: Some(model), ..profile.clone() });
+        }
         if let Some(defined) = self.agents.iter().find(|defined| defined.name == name) {
             if let Some(problem) = &defined.problem {
                 return Err(invalid(format!("the agent `{name}` cannot be used: {problem}")));
@@ -161,26 +167,18 @@ impl TaskParent {
                 fallback: None,
             });
         }
-        let configured = &self.inner.config.agents;
-        match configured.get(name).filter(|_| name != DIRECT) {
-            Some(profile) => {
-                let model = profile.model.clone().unwrap_or_else(|| self.model.clone());
-                Ok(AgentProfile { model: Some(model), ..profile.clone() })
-            }
-            None => {
-                let files = self.agents.iter().map(|defined| defined.name.as_str());
-                let settings = configured.list().map(|profile| profile.id.as_str());
-                let known: Vec<&str> = files
-                    .chain(settings)
-                    .filter(|known| *known != DIRECT && *known != self.agent.id)
-                    .collect();
-                let known = match known.is_empty() {
-                    true => "there are no others; leave out `agent`".to_owned(),
-                    false => format!("the others are {}", known.join(", ")),
-                };
-                Err(invalid(format!("there is no agent `{}`; {known}", name.escape_debug())))
-            }
-        }
+        let files = self.agents.iter().filter(|defined| defined.problem.is_none());
+        let files = files.map(|defined| defined.name.as_str());
+        let settings = configured.list().map(|profile| profile.id.as_str());
+        let known: Vec<&str> = files
+            .chain(settings)
+            .filter(|known| *known != DIRECT && *known != self.agent.id)
+            .collect();
+        let known = match known.is_empty() {
+            true => "there are no others; leave out `agent`".to_owned(),
+            false => format!("there are {}", known.join(", ")),
+        };
+        Err(invalid(format!("there is no agent `{}`; {known}", name.escape_debug())))
     }
 
     async fn create_session(

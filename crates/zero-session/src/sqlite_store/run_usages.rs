@@ -115,7 +115,11 @@ pub(super) fn sum(
     // No run has an empty id.
     values.push(Box::new(except.map_or_else(String::new, |run| run.as_str().to_owned())));
     let field = |name: &str| format!("json_extract(usage, '$.{name}')");
-    let fields = SUMMED_FIELDS.map(|name| format!("total({})", field(name)));
+    let fields = SUMMED_FIELDS.map(|name| match name {
+        // The time of a sub-agent is part of its parent's.
+        "work_ms" => format!("total(iif(root_run IS NULL, {}, 0))", field(name)),
+        _ => format!("total({})", field(name)),
+    });
     let unpriced = ["input_tokens", "output_tokens"]
         .map(|name| format!("total(iif({} IS NULL, {}, 0))", field("cost_usd"), field(name)));
     let text = format!(

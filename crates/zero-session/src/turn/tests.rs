@@ -354,7 +354,7 @@ fn stop_finishes_running_calls() {
     check(vec![TurnInput::Begin, stop()], "finish aborted by rpc");
     check(after_request(vec![stop()]), "finish aborted by rpc");
     let text = || TurnInput::Model(ModelEvent::Text("half".into()));
-    check(after_request(vec![text(), stop()]), "usage 46 | save 1 | finish aborted by rpc");
+    check(after_request(vec![text(), stop()]), "save 1 | finish aborted by rpc");
     check(after_request(vec![text(), stop(), reply_done("more")]), "");
     check(
         after_request(vec![reply_done("Read:1 Grep:2 Write:3"), stop()]),
@@ -394,7 +394,7 @@ fn model_failure_ends_run_with_its_kind() {
     }
     let text = TurnInput::Model(ModelEvent::Text("half".into()));
     let broke = TurnInput::ModelFailed(ModelError::new(ModelErrorKind::Server, "broke"));
-    check(after_request(vec![text, broke]), "usage 46 | save 1 | finish failed server");
+    check(after_request(vec![text, broke]), "save 1 | finish failed server");
     let away = ToolBackendError::ClientDisconnected { host: "laptop".into() };
     check(vec![TurnInput::Begin, TurnInput::Context(Err(away))], "finish failed tool_host");
 }

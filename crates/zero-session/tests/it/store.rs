@@ -212,7 +212,10 @@ async fn first_version_file_is_measured_on_open() {
     let size = store.size(&made.id).await.unwrap();
     assert!(size > 5200, "{size}");
     drop(store);
-    let first = "DROP TABLE rewind_points; DROP TABLE run_usage; DROP VIEW live_sessions; DROP INDEX sessions_by_key; DROP INDEX sessions_by_label;
+    let first = "DROP TABLE rewind_points; DROP TABLE run_usage; DROP VIEW live_sessions;
+                 DROP TABLE open_questions; ALTER TABLE runs DROP COLUMN options;
+                 DROP INDEX sessions_by_parent; ALTER TABLE sessions DROP COLUMN parent;
+                 DROP INDEX sessions_by_key; DROP INDEX sessions_by_label;
                  DROP INDEX sessions_removed; ALTER TABLE sessions DROP COLUMN removed;
                  DROP INDEX runs_unfinished_by_session; ALTER TABLE sessions DROP COLUMN node;
                  ALTER TABLE sessions DROP COLUMN epoch;

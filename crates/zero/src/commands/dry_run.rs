@@ -17,7 +17,7 @@ use crate::AppContext;
 use crate::terminal::{AnswerSource, STRONG, TerminalStream, escape_line};
 
 /// What a user has to know about it.
-const ELSEWHERE_NOTE: &str = "only changes of files in the workspace can be discarded; requests to other machines and changes in other folders remain";
+const ELSEWHERE_NOTE: &str = "only changes of files in the workspace can be discarded; requests to other machines, changes in other folders and what MCP servers change remain";
 /// Most files whose change is shown.
 const FILES_SHOWN_MAX: usize = 200;
 /// Days of the audit log in which the calls of a run are.
@@ -56,19 +56,27 @@ impl<'a> DryRun<'a> {
         Ok(Self { app, workspace, state, journal, first, began: Timestamp::now() })
     }
 
-    /// The calls of a session since the begin. They have other ids here than in its ledger.
+    /// The calls of a session and of its sub-agents since the begin. They have other ids here than in
+    /// its ledger.
     pub(super) fn find_calls(&self, session: Option<&str>) -> HashSet<String> {
         let audit = AuditLog::new(&self.state);
         let mut days = audit.days().unwrap_or_default();
         days.sort_unstable();
         let mut calls = HashSet::new();
+        let mut sessions: HashSet<String> = session.into_iter().map(str::to_owned).collect();
         // A run may have begun yesterday.
         for day in days.iter().rev().take(DAYS_MAX) {
             let Ok(mut log) = audit.open_day(day) else { continue };
             let read = log.for_each_row(|row| {
-                let is_of_session = session.is_some() && row.session.as_deref() == session;
-                if row.time >= self.began && is_of_session {
+                if row.time < self.began {
+                    return;
+                }
+                let is_of = |session: &Option<String>| {
+                    session.as_ref().is_some_and(|session| sessions.contains(session))
+                };
+                if is_of(&row.session) || is_of(&row.parent) {
                     calls.insert(row.call);
+                    sessions.extend(row.session);
                 }
             });
             if let Err(error) = read {
@@ -87,7 +95,7 @@ impl<'a> DryRun<'a> {
         let entries = self.list_changes(calls)?;
         let terminal = &self.app.terminal;
         if entries.is_empty() {
-            terminal.print_note("dry run: nothing was changed in the workspace");
+            terminal.print_note("dry run: no change of files in the workspace was recorded");
             return Ok(DryRunEnd::Unchanged);
         }
         for entry in &entries {
@@ -102,8 +110,20 @@ impl<'a> DryRun<'a> {
             return Ok(DryRunEnd::Kept);
         }
         // The newest first, so that each finds its files as it left them.
+        let (mut kept, mut failure) = (Vec::new(), None);
         for entry in entries.iter().rev() {
-            self.discard(entry)?;
+            if let Err(error) = self.discard(entry) {
+                kept.push(entry.id.to_string());
+                failure.get_or_insert(error);
+            }
+        }
+        if let Some(error) = failure {
+            anyhow::bail!(
+                "{}; of the changes of this dry run, {} remain: revert them with `zero undo ID` ({})",
+                error.message,
+                kept.len(),
+                kept.join(", ")
+            );
         }
         terminal.print_note("dry run: the changes were discarded");
         Ok(DryRunEnd::Discarded)

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
+use zero_session::output_schema::OutputSchema;
 use zero_wire::zero_sessions::{
     ApprovalsListParams, ApprovalsListResult, ApprovalsResolveParams, QuestionsResolveParams,
     SessionOpenParams, ZeroApprovalsList, ZeroApprovalsResolve, ZeroQuestionsResolve,
@@ -30,6 +31,8 @@ struct WaitingQuestion {
     is_form: bool,
     title: String,
     answers: Vec<String>,
+    /// JSON Schema of a form.
+    schema: Option<Value>,
     /// The question in a sentence, with the command that answers it.
     description: String,
 }
@@ -96,6 +99,7 @@ fn to_questions(found: ApprovalsListResult) -> Vec<WaitingQuestion> {
         is_form: false,
         title: pending.request.title,
         answers: pending.request.options.into_iter().map(|option| option.id).collect(),
+        schema: None,
     });
     let forms = found.questions.into_iter().map(|pending| WaitingQuestion {
         description: describe_form(&pending.question),
@@ -104,7 +108,8 @@ fn to_questions(found: ApprovalsListResult) -> Vec<WaitingQuestion> {
         run_id: pending.run_id,
         is_form: true,
         title: pending.question.message,
-        answers: vec!["JSON".to_owned(), "decline".to_owned()],
+        answers: vec![form_example(pending.question.schema.as_ref()), "decline".to_owned()],
+        schema: pending.question.schema,
     });
     approvals.chain(forms).collect()
 }
@@ -169,7 +174,7 @@ async fn answer_and_subscribe<'a>(
     client.request::<ZeroSessionsOpen>(open).await?;
     match question.is_form {
         true => {
-            let (action, content) = parse_form_answer(&args.answer)?;
+            let (action, content) = parse_form_answer(&args.answer, question.schema.as_ref())?;
             let resolve = QuestionsResolveParams { id: question.id, action, content };
             client.request::<ZeroQuestionsResolve>(resolve).await?;
         }
@@ -191,16 +196,46 @@ async fn answer_and_subscribe<'a>(
     Ok((Some(run), other))
 }
 
-/// The action and the values of an answer to a form.
-fn parse_form_answer(written: &str) -> Result<(String, Map<String, Value>), UsageError> {
+/// The action and the values of an answer to a form, which has to fit its schema: an answer counts
+/// once.
+fn parse_form_answer(
+    written: &str,
+    schema: Option<&Value>,
+) -> Result<(String, Map<String, Value>), UsageError> {
     if written == "decline" {
         return Ok((written.to_owned(), Map::new()));
     }
-    match serde_json::from_str(written) {
-        Ok(Value::Object(content)) => Ok(("accept".to_owned(), content)),
-        _ => Err(UsageError(
-            "the answer to a form is a JSON object, such as '{\"answer\": \"a\"}', or `decline`; `zero questions list --json` shows the fields"
-                .to_owned(),
-        )),
+    let wrong = |why: String| {
+        let example = form_example(schema);
+        UsageError(format!(
+            "{why}; the answer to this form is a JSON object such as '{example}', or `decline`; `zero questions list --json` shows its fields and their values"
+        ))
+    };
+    let Ok(Value::Object(content)) = serde_json::from_str(written) else {
+        return Err(wrong("the answer is not a JSON object".to_owned()));
+    };
+    if let Some(schema) = schema {
+        if let Some(name) = content.keys().find(|name| form_field(schema, name).is_none()) {
+            return Err(wrong(format!("the form has no field `{}`", escape_line(name))));
+        }
+        if content.is_empty() {
+            return Err(wrong("the answer is empty".to_owned()));
+        }
+        let checked = OutputSchema::new(schema.clone()).map(|schema| schema.parse_answer(written));
+        if let Ok(Err(error)) = checked {
+            return Err(wrong(error));
+        }
     }
+    Ok(("accept".to_owned(), content))
+}
+
+fn form_field<'a>(schema: &'a Value, name: &str) -> Option<&'a Value> {
+    schema.get("properties")?.get(name)
+}
+
+/// An answer to a form, with its first field.
+fn form_example(schema: Option<&Value>) -> String {
+    let fields = schema.and_then(|schema| schema.get("properties")?.as_object());
+    let name = fields.and_then(|fields| fields.keys().next()).map_or("field", String::as_str);
+    serde_json::json!({ name: "…" }).to_string()
 }

@@ -121,6 +121,7 @@ pub(super) fn run(app: &AppContext, args: &RunArgs) -> anyhow::Result<ExitOutcom
         true => Some(DryRun::new(app, workspace.clone())?),
         false => None,
     };
+    let has_input = input != PipedInput::Nothing;
     let mut session_id = None;
     let ended = runtime.block_on(async {
         let cwd = workspace.cwd().to_owned();
@@ -145,7 +146,7 @@ pub(super) fn run(app: &AppContext, args: &RunArgs) -> anyhow::Result<ExitOutcom
     runtime.shutdown_background();
     // Also after a run that failed: it may have changed something before.
     if let Some(dry_run) = dry_run {
-        let answers = match args.prompt == "-" {
+        let answers = match args.prompt == "-" || has_input {
             true => app.terminal.tty_answer_source(),
             false => app.terminal.answer_source(),
         };

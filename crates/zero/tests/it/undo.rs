@@ -164,7 +164,7 @@ fn dry_run_of_prompt_discards_changes_of_all_its_calls() {
     assert_eq!(read(&zero, "a.txt").as_deref(), Some("one\n"));
     assert_eq!(read(&zero, "b.txt"), None);
     let seen = zero.run(&["run", "--yes", "--dry-run", "hello"]);
-    assert!(seen.contains("dry run: nothing was changed in the workspace"), "{seen}");
+    assert!(seen.contains("dry run: no change of files in the workspace was recorded"), "{seen}");
 }
 
 #[test]

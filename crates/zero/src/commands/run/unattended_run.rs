@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::Context;
 use serde_json::Map;
 use tokio_util::sync::CancellationToken;
+use zero_core::SessionId;
 use zero_core::event::{ApprovalRequest, ApprovalSubject, EventKind, UserQuestion};
 use zero_runtime::{AGENT_ORIGIN, ApprovalAnswer};
 use zero_wire::EventFrame;
@@ -65,6 +66,17 @@ pub(super) async fn run_prompt(
         );
         connection.close().await;
         return Err(UsageError(what).into());
+    }
+    if let Some(store) = connection.local_store() {
+        let open = store.open_questions(Some(&SessionId::new(session.session_id.clone())?)).await?;
+        if let Some(question) = open.first() {
+            let what = format!(
+                "a run of this session waits for an answer; answer it with `zero questions answer {} ANSWER` first, or use another session",
+                escape_line(question.content.id())
+            );
+            connection.close().await;
+            return Err(UsageError(what).into());
+        }
     }
     let run_id = format!("run_{:032x}", fastrand::u128(..));
     let is_slash_command = prompt.trim_start().starts_with('/');
@@ -157,8 +169,10 @@ impl UnattendedRun<'_> {
                     ApprovalSubject::Call => {
                         return self.park(connection, &describe_approval(&request)).await;
                     }
-                    // The command runs and cannot be parked.
-                    ApprovalSubject::Connection => reject(client.clone(), request.id),
+                    // The command or the sub-agent runs and cannot be parked.
+                    ApprovalSubject::Connection | ApprovalSubject::SubagentCall => {
+                        reject(client.clone(), request.id)
+                    }
                 },
                 EventKind::QuestionAsked(question) if question.origin == AGENT_ORIGIN => {
                     return self.park(connection, &describe_form(&question)).await;
