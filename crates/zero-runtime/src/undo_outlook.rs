@@ -86,7 +86,7 @@ mod tests {
         let root = temp.path().canonicalize().unwrap();
         std::fs::create_dir(root.join("big")).unwrap();
         std::fs::write(root.join("big/file"), vec![1; 60_000]).unwrap();
-        let workspace = Workspace::open(&[root.clone()], None).unwrap();
+        let workspace = Workspace::open(std::slice::from_ref(&root), None).unwrap();
         let find = |target: &str| find_path(target, &workspace);
         let paths = [find("big/**").unwrap(), find("big/file").unwrap()];
         assert_eq!(describe_excess(&paths, ByteSize::bytes(100_000)), None);

@@ -278,6 +278,7 @@ pub enum SlashHandling {
 }
 
 /// Result of sending a prompt.
+#[expect(clippy::large_enum_variant, reason = "few at a time, each for a moment")]
 #[derive(Clone, Debug, PartialEq)]
 pub enum SendOutcome {
     /// A run was created; it starts after the earlier prompts.

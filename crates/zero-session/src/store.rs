@@ -757,6 +757,7 @@ pub struct RunOptions {
 }
 
 /// Result of beginning a run.
+#[expect(clippy::large_enum_variant, reason = "few at a time, each for a moment")]
 #[derive(Clone, Debug, PartialEq)]
 pub enum BeginRunOutcome {
     /// The run was created.

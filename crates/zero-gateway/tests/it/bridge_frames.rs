@@ -3,8 +3,11 @@
 
 use serde_json::{Value, json};
 
-/// Fields with a time or duration: any number matches.
-const TIME_FIELDS: [&str; 9] = [
+/// Fields with a time or duration, or with tokens that are estimated when a reply breaks off: any number
+/// matches.
+const NUMBER_FIELDS: [&str; 11] = [
+    "inputTokens",
+    "outputTokens",
     "ts",
     "timestamp",
     "startedAt",
@@ -172,7 +175,7 @@ impl FrameLog {
             Value::Array(values) => values.iter_mut().for_each(|value| self.normalise(value)),
             Value::Object(fields) => {
                 for (name, value) in fields {
-                    if TIME_FIELDS.contains(&name.as_str()) && value.as_u64().is_some() {
+                    if NUMBER_FIELDS.contains(&name.as_str()) && value.as_u64().is_some() {
                         *value = json!("a number");
                     } else if ["nonce", "connId"].contains(&name.as_str()) && value.is_string() {
                         *value = json!("a name");

@@ -352,7 +352,7 @@ fn select_changes(
         places.insert(*id, place);
         chains.entry(place.0).or_default().push((*id, place.1));
     }
-    let is_in_effect = |depth: u32| depth % 2 == 0;
+    let is_in_effect = |depth: u32| depth.is_multiple_of(2);
     let mut wanted: Vec<u64> = Vec::new();
     for chain in chains.values() {
         let Some((last, depth)) = chain.last() else { continue };

@@ -50,6 +50,7 @@ pub(crate) struct RequestingRun {
 }
 
 /// A question that a run asked before it was parked, and the answer that it got since.
+#[expect(clippy::large_enum_variant, reason = "few at a time, each for a moment")]
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum EarlierQuestion {
     /// Whether a call may run, or the run continue.

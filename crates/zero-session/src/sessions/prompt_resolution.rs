@@ -41,6 +41,7 @@ pub(super) enum PromptResolution {
 
 impl SessionManagerInner {
     /// Interprets a prompt. Commands that change the session take effect here.
+    #[expect(clippy::too_many_arguments, reason = "a prompt, and all that commands may change")]
     pub(super) async fn resolve_prompt(
         self: &Arc<Self>,
         state: &Arc<SessionState>,

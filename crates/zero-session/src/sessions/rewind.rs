@@ -543,10 +543,10 @@ fn describe_unrecorded(calls: &LedgerCalls, report: &FileRewindReport) -> Vec<St
         }
         let title = one_line(&call.title, TITLE_CHARS_MAX);
         match call.kind {
-            ToolKind::Edit | ToolKind::Delete | ToolKind::Move => {
-                if call.status == Some(ToolCallStatus::Completed) {
-                    files.push(title);
-                }
+            ToolKind::Edit | ToolKind::Delete | ToolKind::Move
+                if call.status == Some(ToolCallStatus::Completed) =>
+            {
+                files.push(title);
             }
             ToolKind::Execute if !report.records_commands || call.has_loss => commands.push(title),
             ToolKind::Execute => {}

@@ -428,6 +428,7 @@ impl SessionManagerInner {
         Ok(PreparedRun::Turn(Box::new(prepared)))
     }
 
+    #[expect(clippy::too_many_arguments, reason = "everything that configures a turn")]
     fn turn_config(
         &self,
         record: &SessionRecord,

@@ -27,6 +27,7 @@ pub(super) struct RunRow {
 }
 
 /// Result of inserting a run.
+#[expect(clippy::large_enum_variant, reason = "few at a time, each for a moment")]
 pub(super) enum RunInsertion {
     /// The run was inserted: the sequence number of its first entry, and the claim of its process.
     Inserted { first_seq: u64, claim: ClaimEpoch },

@@ -1,5 +1,7 @@
 //! Questions that wait for an answer, and notifications about them.
 
+#![expect(clippy::disallowed_methods, reason = "tests stand outside zero and look at its files")]
+
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::sync::mpsc;
@@ -178,4 +180,16 @@ fn hanging_webhook_is_given_up() {
     let seen = zero.run(&["run", "hello"]);
     assert!(seen.starts_with("exit 0"), "{seen}");
     assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
+}
+
+#[test]
+fn parked_session_is_neither_rewound_nor_prompted() {
+    let (zero, _model) = program(json!({}));
+    assert!(zero.run(&["run", "--park", "--session", "s", &write_script()]).starts_with("exit 6"));
+    let id = only_id(&zero);
+    for args in [&["sessions", "rewind", "s"][..], &["run", "--park", "--session", "s", "more"]] {
+        let seen = zero.run(args);
+        assert!(!seen.starts_with("exit 0") && seen.contains("waits for an answer"), "{seen}");
+    }
+    assert_eq!(only_id(&zero), id);
 }

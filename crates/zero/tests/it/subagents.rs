@@ -133,3 +133,53 @@ fn agent_file_restricts_its_subagent() {
     let result = fixture.last_result();
     assert!(result.contains("cannot be used") && result.contains("broken.md"), "{result}");
 }
+
+/// A call of `Task` whose sub-agent writes a file.
+fn write_task(name: &str) -> String {
+    let write = format!("call Write {}", json!({"file_path": name, "content": "made\n"}));
+    task(&[&write, "turn", "say Written."], json!({}))
+}
+
+#[test]
+fn rewind_takes_back_what_subagents_changed() {
+    let fixture = SubagentFixture::new(json!({}));
+    let steps = [write_task("made.txt"), "turn".to_owned(), "say Well.".to_owned()];
+    let seen = fixture.run(&["--yes"], &steps);
+    assert!(seen.starts_with("exit 0") && fixture.path("repo/made.txt").exists(), "{seen}");
+    let seen = fixture.zero.run(&["sessions", "rewind", "s"]);
+    assert!(seen.starts_with("exit 0") && seen.contains("1 file"), "{seen}");
+    assert!(!fixture.path("repo/made.txt").exists());
+}
+
+#[test]
+fn dry_run_discards_what_subagents_changed() {
+    let fixture = SubagentFixture::new(json!({}));
+    let steps = [write_task("made.txt"), "turn".to_owned(), "say Well.".to_owned()];
+    let seen = fixture.run(&["--yes", "--dry-run"], &steps);
+    assert!(seen.starts_with("exit 0") && seen.contains("changes were discarded"), "{seen}");
+    assert!(!fixture.path("repo/made.txt").exists());
+}
+
+#[test]
+fn question_of_subagent_is_not_parked() {
+    let fixture = SubagentFixture::new(json!({}));
+    let steps = [write_task("made.txt"), "turn".to_owned(), "say Well.".to_owned()];
+    let seen = fixture.run(&["--park"], &steps);
+    assert!(!seen.starts_with("exit 6") && seen.contains("Well."), "{seen}");
+    assert!(!fixture.path("repo/made.txt").exists());
+    let waiting = fixture.zero.run(&["questions", "list"]);
+    assert!(waiting.contains("no question waits"), "{waiting}");
+}
+
+#[test]
+fn deleted_session_takes_its_subagents_with_it() {
+    let fixture = SubagentFixture::new(json!({}));
+    let steps = [write_task("made.txt"), "turn".to_owned(), "say Well.".to_owned()];
+    fixture.run(&["--yes"], &steps);
+    let children = fixture.zero.stdout(&["sessions", "list", "--subagents-of", "s", "--json"]);
+    let children: Value = serde_json::from_str(&children).unwrap();
+    let key = children[0]["key"].as_str().unwrap().to_owned();
+    assert!(fixture.zero.run(&["sessions", "delete", "--yes", "s"]).starts_with("exit 0"));
+    let seen = fixture.zero.run(&["sessions", "show", &key]);
+    assert!(!seen.starts_with("exit 0"), "{seen}");
+}

@@ -64,8 +64,10 @@ async fn message_texts(store: &Arc<dyn Store>, session: &SessionId) -> Vec<Strin
     transcript.messages.iter().map(ModelMessage::text).collect()
 }
 
-/// Number or id, and position, of each point.
-fn describe(points: &[RewindPoint]) -> Vec<(String, u64, Option<(u64, u64)>)> {
+/// Number or id, entry, and position of a point.
+type PointText = (String, u64, Option<(u64, u64)>);
+
+fn describe(points: &[RewindPoint]) -> Vec<PointText> {
     let point = |point: &RewindPoint| {
         let name = match &point.kind {
             RewindPointKind::Prompt { number, words } => format!("{number} {words}"),

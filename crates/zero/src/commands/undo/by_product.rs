@@ -79,7 +79,7 @@ mod tests {
         for file in ["target/CACHEDIR.TAG", ".coverage", "src/a.py"] {
             std::fs::write(root.join(file), "x").unwrap();
         }
-        let workspace = Workspace::open(&[root.clone()], None).unwrap();
+        let workspace = Workspace::open(std::slice::from_ref(&root), None).unwrap();
         let check = |paths: &[&str]| {
             let paths: Vec<PathBuf> = paths.iter().map(|path| root.join(path)).collect();
             are_by_products(&workspace, &paths)

@@ -1,7 +1,5 @@
 //! A session goes back to before a prompt, from the editor and from the command line.
 
-#![expect(clippy::disallowed_methods, reason = "tests stand outside zero and look at its files")]
-
 use serde_json::json;
 
 use super::{AcpFixture, call_step, chunk_text, make_script};
