@@ -139,7 +139,7 @@ async fn depth_of_subagents_is_limited() {
 async fn agent_of_subagent_is_checked() {
     let rows = [
         ("Task@main:x", "the agent `main` cannot start itself"),
-        ("Task@nobody:x", "there is no agent `nobody`; the others are reviewer, broken, qa"),
+        ("Task@nobody:x", "there is no agent `nobody`; there are reviewer, qa"),
         ("Task@broken:x", "the agent `broken` cannot be used: it has no name"),
         ("Task@direct:x", "there is no agent `direct`"),
     ];
