@@ -31,7 +31,7 @@ class Place {
     mkdirSync(join(this.home, ".config/zero"), { recursive: true });
     mkdirSync(this.project);
     writeFileSync(this.file("hello.txt"), "hello\n");
-    const scripted = { api: "chat", model: "scripted", baseUrl: process.env.MODEL_URL };
+    const scripted = { api: "chat", model: "scripted", baseUrl: process.env.MODEL_URL, images: true };
     const other = { ...scripted, model: "other" };
     const settings = { models: { scripted, other }, model: "scripted" };
     writeFileSync(join(this.home, ".config/zero/settings.json"), JSON.stringify(settings));
