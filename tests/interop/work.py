@@ -514,6 +514,8 @@ async def work_headless(zero, project):
     model = ScriptedWorker(zero, place, project.calls)
     await model.start()
     allowed = []
+    # What is offered depends on the folders that the settings open.
+    place.settings(model.url, [], registries=registry_hosts(project))
     for tool, arguments in model.script:
         if tool.startswith("everyday__"):
             allowed.append(tool)

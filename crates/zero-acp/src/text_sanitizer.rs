@@ -12,7 +12,8 @@ fn is_deceptive(c: char) -> bool {
     !sanitize::is_safe_in_prose(c) && !matches!(c, '\u{200c}' | '\u{200d}')
 }
 
-/// In one line of at most `chars_max` characters, with runs of whitespace collapsed.
+/// In one line of at most `chars_max` characters, before some are escaped, with runs of whitespace
+/// collapsed.
 pub(crate) fn one_line(text: &str, chars_max: usize) -> String {
     escape_to_line(&text_shortening::join_words(text.split_whitespace(), chars_max))
 }
@@ -28,9 +29,10 @@ pub(crate) fn escape_to_line(text: &str) -> String {
     sanitize::escape_chars(text, is_deceptive).into_owned()
 }
 
-/// Like [`one_line`], for what the user has to decide on: every hidden character is escaped.
+/// Like [`one_line`], for what the user has to decide on: every hidden character is escaped, line breaks
+/// and special spaces included.
 pub(crate) fn escaped_line(text: &str, chars_max: usize) -> String {
-    let line = text_shortening::join_words(text.split_whitespace(), chars_max);
+    let line = text_shortening::shorten_end(text.trim(), chars_max);
     sanitize::escape_line(&line).into_owned()
 }
 
@@ -98,6 +100,8 @@ mod tests {
         check(make_visible(text), text);
         let exact = "👩\\u{200d}💻 \u{26a0}\\u{fe0f}";
         check(escaped_line(text, 20), exact);
+        check(escaped_line(" rm a\nrm b ", 20), "rm a\\nrm b");
+        check(escaped_line("rm abc", 4), "rm a…");
         check(make_exact(text), exact);
         check(inline_code(text), &format!("`{exact}`"));
         check(make_exact("a\r\nb\u{3164}\tc"), "a\nb\\u{3164}\tc");

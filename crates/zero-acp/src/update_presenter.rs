@@ -45,8 +45,6 @@ use crate::text_sanitizer::{one_line, shorten_middle};
 
 /// Longest plan step or notice, in characters.
 const LINE_CHARS_MAX: usize = 1000;
-/// Most choices of one question.
-const CHOICES_MAX: usize = 16;
 /// Most bytes of a compaction summary that is shown.
 const SUMMARY_BYTES_MAX: usize = 256 * 1024;
 
@@ -346,9 +344,8 @@ impl UpdatePresenter {
         let shown = (title != message).then(|| ToolCallContent::from(message)).into_iter();
         let facts = CallFacts { title: Some(title), ..CallFacts::empty(FactRank::Asked) };
         // A question can need several choices in a row; each is shown as a call of its own.
-        let number = (1..=CHOICES_MAX)
-            .find(|number| !self.calls.contains(&choice_call_id(question, *number)));
-        let call = choice_call_id(question, number.unwrap_or(CHOICES_MAX));
+        let ids = (1..).map(|number| choice_call_id(question, number));
+        let call = ids.into_iter().find(|id| !self.calls.contains(id)).unwrap_or_default();
         self.present_question(&call, QuestionScope::Standalone, question, facts, shown.collect())
     }
 

@@ -112,11 +112,12 @@ impl SqliteStore {
 
     /// Counts a piece of a deletion. The log is moved into the file from time to time; otherwise it
     /// grows until a writer has to do that, and all wait for it.
-    async fn note_piece(&self, pieces: &mut u32) -> Result<(), StoreError> {
-        *pieces = pieces.saturating_add(1);
-        if !pieces.is_multiple_of(CHECKPOINT_PIECES) {
+    async fn note_piece(&self, pieces: &mut u32, weight: u32) -> Result<(), StoreError> {
+        *pieces = pieces.saturating_add(weight);
+        if *pieces < CHECKPOINT_PIECES {
             return Ok(());
         }
+        *pieces = 0;
         let path = Arc::clone(&self.path);
         let moved = tokio::task::spawn_blocking(move || checkpoint::move_log(&path)).await;
         match moved {
@@ -129,10 +130,13 @@ impl SqliteStore {
     /// Removes the rows of a session whose deletion has begun, in pieces.
     async fn remove_deleted(&self, session: i64, pieces: &mut u32) -> Result<(), StoreError> {
         let remove = move |db: &_| removal::remove_piece(db, session);
-        while self.writer.write("remove a session", 0, remove).await? {
-            self.note_piece(pieces).await?;
+        loop {
+            let piece = self.writer.write("remove a session", 0, remove).await?;
+            self.note_piece(pieces, piece.weight).await?;
+            if !piece.has_more {
+                return Ok(());
+            }
         }
-        self.note_piece(pieces).await
     }
 
     async fn describe_unremoved(
@@ -317,11 +321,11 @@ impl Store for SqliteStore {
             let kept_ms = i64::from(run_usage::KEPT_DAYS) * 24 * 60 * 60 * 1_000;
             let before_ms = now_ms().saturating_sub(kept_ms);
             while self.writer.write("tidy", 0, move |db| run_usages::expire(db, before_ms)).await? {
-                self.note_piece(&mut pieces).await?;
+                self.note_piece(&mut pieces, 1).await?;
             }
             loop {
                 match self.writer.write("shrink", 0, removal::vacuum_piece).await {
-                    Ok(true) => self.note_piece(&mut pieces).await?,
+                    Ok(true) => self.note_piece(&mut pieces, 1).await?,
                     Ok(false) => break,
                     // The space is used for new content.
                     Err(error @ StoreError::Damaged { .. }) => {

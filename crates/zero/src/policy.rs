@@ -97,6 +97,12 @@ impl PolicyEvaluator {
         Ok(Self { engine, context, workspace, simulator, hooks, limits, commands })
     }
 
+    /// The same, with what settings open for commands and pass on to them.
+    pub(crate) fn with_command_settings(self, settings: CommandSettings) -> Self {
+        let state = StateDir::new(self.context.state_dir.clone().unwrap_or_default());
+        Self { commands: HostCommands::new(settings, &state), ..self }
+    }
+
     /// Descriptions of the hooks that run before calls of a tool.
     pub(crate) fn hooks_before(&self, tool: &str) -> Vec<String> {
         let hooks = self.hooks.before.iter().filter(|hook| hook.is_for(tool));
@@ -198,7 +204,9 @@ impl AppContext {
             ..context
         };
         let simulator = self.call_simulator(&context, &settings)?;
+        let root = context.roots.first().cloned().unwrap_or_else(|| PathBuf::from("/"));
         let evaluator = PolicyEvaluator::new(settings.policy_rules(), mode, context, simulator)?;
+        let evaluator = evaluator.with_command_settings(self.command_settings(&settings, &root));
         let mut limits = HostLimits::for_machine(machine_resources::read());
         settings.apply_limits(&mut limits);
         Ok(PolicyEvaluator { hooks: settings.hooks(self.config.home()), limits, ..evaluator })

@@ -24,6 +24,8 @@ pub(super) struct PendingToolCall {
     table: PendingToolCalls,
     key: CallKey,
     result: oneshot::Receiver<Value>,
+    /// Whether the table has forgotten it already, and the id may be in use again.
+    is_answered: bool,
 }
 
 impl PendingToolCalls {
@@ -31,12 +33,16 @@ impl PendingToolCalls {
         let key = (session.to_owned(), call.to_owned());
         let (sender, result) = oneshot::channel();
         let mut calls = self.lock();
-        if calls.len() >= CALLS_MAX || calls.contains_key(&key) {
+        if calls.contains_key(&key) {
+            let message = format!("the call `{call}` waits for the editor already");
+            return Err(ToolError::failed(ErrorReason::Busy, message));
+        }
+        if calls.len() >= CALLS_MAX {
             let message = format!("{CALLS_MAX} calls wait for the editor already; try again later");
             return Err(ToolError::failed(ErrorReason::Busy, message));
         }
         calls.insert(key.clone(), sender);
-        Ok(PendingToolCall { table: self.clone(), key, result })
+        Ok(PendingToolCall { table: self.clone(), key, result, is_answered: false })
     }
 
     /// Delivers the result of a call. A result that nobody waits for is ignored: the call was
@@ -55,15 +61,19 @@ impl PendingToolCalls {
 }
 
 impl PendingToolCall {
-    /// Waits for the result; `None` if the connection ends.
+    /// Waits for the result. Its caller ends the wait when the connection ends.
     pub(super) async fn wait(&mut self) -> Option<Value> {
-        (&mut self.result).await.ok()
+        let result = (&mut self.result).await.ok();
+        self.is_answered = true;
+        result
     }
 }
 
 impl Drop for PendingToolCall {
     fn drop(&mut self) {
-        self.table.lock().remove(&self.key);
+        if !self.is_answered {
+            self.table.lock().remove(&self.key);
+        }
     }
 }
 
@@ -84,7 +94,10 @@ mod tests {
         table.resolve(result("first"));
         table.resolve(result("second"));
         assert_eq!(call.wait().await, Some(result("first")));
+        let again = table.register("s", "c").unwrap();
         drop(call);
+        assert_eq!(table.lock().len(), 1, "the id belongs to another call");
+        drop(again);
         assert!(table.lock().is_empty());
     }
 

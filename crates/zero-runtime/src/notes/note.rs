@@ -10,6 +10,7 @@ use std::fmt;
 use jiff::Timestamp;
 use zero_core::SessionId;
 use zero_core::text_shortening::shorten_end;
+use zero_sandbox::journal::sha256;
 
 use super::NoteScope;
 use super::note_seal::NoteSeal;
@@ -18,6 +19,8 @@ use super::note_seal::NoteSeal;
 pub const NAME_CHARS_MAX: usize = 64;
 /// Most words of a text that become a name.
 const NAME_WORDS_MAX: usize = 6;
+/// Digits of the text's hash that end a name which does not have all of its words.
+const NAME_HASH_CHARS: usize = 6;
 const FENCE: &str = "---";
 const SEAL: &str = "seal";
 /// Most lines between the fences that are read.
@@ -25,15 +28,15 @@ const HEAD_LINES_MAX: usize = 20;
 /// Longest value in them, in characters.
 const VALUE_CHARS_MAX: usize = 200;
 
-/// Name of a note: at most 64 lower-case letters, digits and `-`, so that it is a valid file name
-/// everywhere and cannot leave the folder.
+/// Name of a note: at most 64 lower-case letters, digits and `-`, the first of which is not `-`, so
+/// that it is a valid file name everywhere, is no option and cannot leave the folder.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NoteName(String);
 
 /// A text that is not a valid note name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "a note's name has 1 to {NAME_CHARS_MAX} lower-case letters, digits and `-`, such as `build-command`"
+    "a note's name has 1 to {NAME_CHARS_MAX} lower-case letters, digits and `-`, and does not begin with `-`, such as `build-command`"
 )]
 pub struct InvalidNoteName;
 
@@ -47,21 +50,27 @@ impl NoteName {
         if is_name { Ok(Self(name.to_owned())) } else { Err(InvalidNoteName) }
     }
 
-    /// A name made of the first words of a text.
+    /// A name made of the first words of a text. If it leaves out letters or words, it ends with a
+    /// part of the text's hash: a note must not replace another one that only begins alike.
     pub fn from_text(text: &str) -> Self {
         let mut name = String::new();
-        let words =
-            text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
-        for word in words.take(NAME_WORDS_MAX) {
-            if name.len() + word.len() + 1 > NAME_CHARS_MAX {
-                break;
-            }
+        let is_part = |c: char| !c.is_alphanumeric();
+        let mut words = text.split(is_part).filter(|word| !word.is_empty()).peekable();
+        let room = NAME_CHARS_MAX - NAME_HASH_CHARS - 1;
+        for _ in 0..NAME_WORDS_MAX {
+            let fits = |word: &&str| word.is_ascii() && name.len() + word.len() < room;
+            let Some(word) = words.next_if(fits) else { break };
             if !name.is_empty() {
                 name.push('-');
             }
             name.push_str(&word.to_ascii_lowercase());
         }
-        Self::new(&name).unwrap_or_else(|_| Self("note".to_owned()))
+        if words.next().is_some() || name.is_empty() {
+            let start = if name.is_empty() { "note" } else { &name };
+            let hash: String = sha256(text.as_bytes()).chars().take(NAME_HASH_CHARS).collect();
+            name = format!("{start}-{hash}");
+        }
+        Self(name)
     }
 
     /// The name.
@@ -132,9 +141,9 @@ impl fmt::Display for NoteProvenance {
             (true, false) => f.write_str(&claims),
             // Nothing of it is verified.
             (false, false) => {
-                write!(f, "by a file that somebody wrote or changed, which says: {claims}")
+                write!(f, "unverified; the file says: {claims}")
             }
-            (_, true) => f.write_str("by a file that somebody wrote"),
+            (_, true) => f.write_str("by a file of unknown origin"),
         }
     }
 }
@@ -225,7 +234,8 @@ struct NoteHeader {
     seal: Option<String>,
 }
 
-/// Splits a file into its header and its text.
+/// Splits a file into its header and its text. Lines between fences that are no header are text of the
+/// user.
 fn split_header(file: &str) -> Option<(NoteHeader, &str)> {
     let mut rest = file.strip_prefix(FENCE)?;
     rest = rest.strip_prefix("\r\n").or_else(|| rest.strip_prefix('\n'))?;
@@ -237,7 +247,7 @@ fn split_header(file: &str) -> Option<(NoteHeader, &str)> {
         if line == FENCE {
             return Some((NoteHeader { provenance, seal }, rest));
         }
-        let Some((key, value)) = line.split_once(':') else { continue };
+        let (key, value) = line.split_once(':')?;
         let value = clean_value(value);
         match key.trim() {
             "saved" => provenance.saved = value.parse().ok(),
@@ -248,7 +258,7 @@ fn split_header(file: &str) -> Option<(NoteHeader, &str)> {
                 provenance.session = Some(value).filter(|id| SessionId::new(id.as_str()).is_ok())
             }
             SEAL => seal = Some(value),
-            _ => {}
+            _ => return None,
         }
     }
     None

@@ -83,15 +83,21 @@ fn user_written_file_is_a_note() {
     std::fs::create_dir_all(&folder).unwrap();
     std::fs::write(folder.join("mine.md"), "# Tabs\nnot spaces\n").unwrap();
     std::fs::write(folder.join("open.md"), "---\nby: x\nno end").unwrap();
+    // Rules of Markdown are not the fences of a header.
+    std::fs::write(folder.join("rules.md"), "---\nby: x\nUse tabs.\n---\nAlways.").unwrap();
     std::fs::write(folder.join("README"), "no note").unwrap();
     std::fs::write(folder.join("Upper.md"), "no note").unwrap();
     assert_eq!(
         fixture.texts(NoteScope::Project),
-        ["mine: # Tabs\nnot spaces", "open: ---\nby: x\nno end"]
+        [
+            "mine: # Tabs\nnot spaces",
+            "open: ---\nby: x\nno end",
+            "rules: ---\nby: x\nUse tabs.\n---\nAlways."
+        ]
     );
     let (notes, more) = fixture.open_store(NoteScope::Project).list_notes(&|_| true).unwrap();
     assert_eq!((notes[0].first_line(80).as_str(), more), ("Tabs", 0));
-    assert_eq!(notes[0].provenance.to_string(), "by a file that somebody wrote");
+    assert_eq!(notes[0].provenance.to_string(), "by a file of unknown origin");
 }
 
 #[test]
@@ -106,7 +112,7 @@ fn provenance_is_vouched_only_while_note_is_unchanged() {
         (note.provenance.vouched, note.provenance.to_string())
     };
     assert!(origin("a").0 && origin("a").1.starts_with("by agent in session s1, 20"));
-    let unknown = "by a file that somebody wrote or changed, which says: ";
+    let unknown = "unverified; the file says: ";
     for (changed, says) in [
         (kept.replace("tabs", "spaces"), "by agent in session s1"),
         (kept.replace("by: agent", "by: person"), "by person in session s1"),
@@ -193,13 +199,17 @@ fn note_names_cannot_escape_folder() {
         assert_eq!(NoteName::new(name).is_ok(), fits, "{name}");
     }
     for (text, name) in [
-        ("Run `just test` before each commit, please!", "run-just-test-before-each-commit"),
+        ("Run `just test` before each commit, please!", "run-just-test-before-each-commit-864be1"),
+        ("Run `just test` before each commit.", "run-just-test-before-each-commit"),
         ("../../etc/passwd", "etc-passwd"),
-        ("über alles", "ber-alles"),
-        ("…", "note"),
-        (&*"x".repeat(100), "note"),
+        ("über alles", "note-722a75"),
+        ("…", "note-b49358"),
+        ("说明", "note-4262c4"),
+        (&*"x".repeat(100), "note-09ecb6"),
     ] {
-        assert_eq!(NoteName::from_text(text).as_str(), name, "{text}");
+        let found = NoteName::from_text(text);
+        assert_eq!(found.as_str(), name, "{text}");
+        assert_eq!(NoteName::new(name), Ok(found));
     }
 }
 

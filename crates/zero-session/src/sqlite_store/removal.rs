@@ -71,21 +71,36 @@ pub(super) fn name(db: &Connection, session: i64) -> Result<(String, String), Da
     Ok(found.optional()?.unwrap_or_default())
 }
 
-/// Removes a piece of a session whose deletion has begun; `false` if nothing is left of it.
-pub(super) fn remove_piece(db: &Connection, session: i64) -> Result<bool, DatabaseError> {
+/// What one piece of a deletion did.
+pub(super) struct RemovedPiece {
+    /// How much of [`PIECE_BYTES`] it removed; more than one for a large entry.
+    pub(super) weight: u32,
+    /// Whether something is left.
+    pub(super) has_more: bool,
+}
+
+impl RemovedPiece {
+    fn new(bytes: i64, has_more: bool) -> Self {
+        let weight = u32::try_from(bytes / PIECE_BYTES).unwrap_or(u32::MAX).max(1);
+        Self { weight, has_more }
+    }
+}
+
+/// Removes a piece of a session whose deletion has begun.
+pub(super) fn remove_piece(db: &Connection, session: i64) -> Result<RemovedPiece, DatabaseError> {
     let began = Instant::now();
     let mut bytes = 0_i64;
     for rows in [&RUNS, &MESSAGES, &EVENTS] {
         while let Some(removed) = remove_step(db, session, rows)? {
             bytes = bytes.saturating_add(removed);
             if bytes >= PIECE_BYTES || began.elapsed() >= PIECE_TIME {
-                return Ok(true);
+                return Ok(RemovedPiece::new(bytes, true));
             }
         }
     }
     // What is left is small; it goes by the foreign keys.
     db.prepare_cached("DELETE FROM sessions WHERE row = ?")?.execute([session])?;
-    Ok(false)
+    Ok(RemovedPiece::new(bytes, false))
 }
 
 /// The rows of a session in one table, ordered by two columns.

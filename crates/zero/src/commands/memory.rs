@@ -116,7 +116,7 @@ impl MemoryCommandContext<'_> {
                 note.scope.as_str().into(),
                 note.name.as_str().into(),
                 by.into(),
-                saved.map(format_short_time).unwrap_or_default().into(),
+                saved.filter(|_| *vouched).map(format_short_time).unwrap_or_default().into(),
                 note.first_line(SUMMARY_CHARS_MAX).into(),
             ]);
         }

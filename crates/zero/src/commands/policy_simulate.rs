@@ -5,7 +5,7 @@ mod tally;
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -140,7 +140,11 @@ impl<'a> PolicySimulator<'a> {
                 ..context
             };
             let simulator = Arc::clone(&self.simulator);
-            PolicyEvaluator::new(settings.policy_rules(), mode, context, simulator).ok()
+            let root = context.roots.first().cloned().unwrap_or_else(|| PathBuf::from("/"));
+            let commands = app.command_settings(&settings, &root);
+            let evaluator =
+                PolicyEvaluator::new(settings.policy_rules(), mode, context, simulator).ok()?;
+            Some(evaluator.with_command_settings(commands))
         });
         if self.evaluators.len() >= EVALUATORS_MAX {
             self.evaluators.clear();

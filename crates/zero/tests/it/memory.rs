@@ -48,7 +48,7 @@ fn notes_are_added_shown_found_and_deleted() {
     insta::assert_snapshot!(zero.run(&["memory", "show", "../x"]), @"
     exit 2
     --- stderr
-    error: `../x`: a note's name has 1 to 64 lower-case letters, digits and `-`, such as `build-command`
+    error: `../x`: a note's name has 1 to 64 lower-case letters, digits and `-`, and does not begin with `-`, such as `build-command`
     ");
 }
 

@@ -67,6 +67,27 @@ fn check_exits_with_verdict_and_changes_nothing() {
 }
 
 #[test]
+fn check_knows_folders_that_settings_open() {
+    let zero = TestProgram::outside_tmp();
+    let outside = tempfile::tempdir_in("/var/tmp").unwrap();
+    let repository = outside.path().join("origin.git");
+    let mut git = zero.external_command("git");
+    git.args(["init", "--quiet", "--bare"]).arg(&repository);
+    assert!(git.status().unwrap().success());
+    let push = bash_input(&format!("git push {} main", repository.display()));
+    for (writable, expected) in [
+        (json!([]), "10 ask"),
+        (json!([&repository]), "0 allow by Bash(git push:*)"),
+    ] {
+        let settings = json!({"permissions": {"allow": ["Bash(git push:*)"]},
+            "sandbox": {"writable": writable}});
+        write_file(&zero, "rules.json", &settings.to_string());
+        let verdict = check_verdict(&zero, "Bash", push.clone(), &["--settings", "rules.json"]);
+        assert_eq!(verdict, expected, "{writable}");
+    }
+}
+
+#[test]
 fn check_json_has_all_fields() {
     let zero = TestProgram::new();
     write_file(&zero, "rules.json", RULES);

@@ -4,12 +4,13 @@
 use tokio::task::AbortHandle;
 use zero_runtime::{QuestionWithdrawal, WithdrawalNote};
 
-/// The questions that are asked at present.
+/// The questions that are asked at present. Dropping it ends their dialogs.
 #[derive(Default)]
 pub(super) struct OpenQuestions {
     open: Vec<DialogQuestion>,
 }
 
+/// A question, and the task that asks it.
 struct DialogQuestion {
     id: String,
     withdrawal: WithdrawalNote,
@@ -28,7 +29,8 @@ impl OpenQuestions {
         self.open.push(DialogQuestion { id: id.to_owned(), withdrawal, task });
     }
 
-    /// Withdraws a question that has this answer by now. One that was answered here is over.
+    /// Withdraws a question after the gateway reported its answer. One that was answered here has ended
+    /// already.
     pub(super) fn withdraw(&mut self, id: &str, answer: &str) {
         let reason = match answer {
             "cancel" | "cancelled" => QuestionWithdrawal::CallCancelled,
@@ -39,6 +41,12 @@ impl OpenQuestions {
             question.withdrawal.set(reason);
             question.task.abort();
         }
+    }
+}
+
+impl Drop for OpenQuestions {
+    fn drop(&mut self) {
+        self.open.iter().for_each(|question| question.task.abort());
     }
 }
 
