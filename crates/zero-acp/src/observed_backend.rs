@@ -51,7 +51,10 @@ impl ToolBackend for ObservedToolBackend {
         self.backend.call(call, dialect, cancel, Arc::new(tap))
     }
 
-    fn set_mode(&self, mode: PermissionMode) -> BoxFuture<'_, Result<(), ToolBackendError>> {
+    fn set_mode(
+        &self,
+        mode: Option<PermissionMode>,
+    ) -> BoxFuture<'_, Result<(), ToolBackendError>> {
         self.own_mode.request_mode(mode);
         Box::pin(self.own_mode.apply_to_backend(&*self.backend))
     }

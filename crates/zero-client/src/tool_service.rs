@@ -170,7 +170,7 @@ impl ToolService {
         self.lock_state().dialect = dialect;
         let wanted = terms.mode.as_deref().and_then(|mode| PermissionMode::from_str(mode).ok());
         let mode = wanted.filter(|mode| mode.is_within(self.own_mode)).unwrap_or(self.own_mode);
-        if let Err(error) = self.backend.set_mode(mode).await {
+        if let Err(error) = self.backend.set_mode(Some(mode)).await {
             tracing::warn!(%error, "the mode could not be changed");
         }
         let offer = self.encode_offer(dialect).await?;

@@ -543,11 +543,14 @@ impl ToolBackend for RemoteToolBackend {
         Box::pin(self.request_rewind(request))
     }
 
-    fn set_mode(&self, mode: PermissionMode) -> BoxFuture<'_, Result<(), ToolBackendError>> {
+    fn set_mode(
+        &self,
+        mode: Option<PermissionMode>,
+    ) -> BoxFuture<'_, Result<(), ToolBackendError>> {
         let result = if self.gone.is_cancelled() {
             Err(self.disconnected_error())
         } else {
-            self.update_settings(|terms| terms.mode = Some(mode))
+            self.update_settings(|terms| terms.mode = mode)
         };
         Box::pin(std::future::ready(result))
     }

@@ -58,8 +58,10 @@ pub trait ToolBackend: Send + Sync {
         watch: Arc<dyn CallObserver>,
     ) -> BoxFuture<'_, ToolOutcome>;
 
-    /// Changes how much may be done without asking.
-    fn set_mode(&self, mode: PermissionMode) -> BoxFuture<'_, Result<(), ToolBackendError>>;
+    /// Changes how much may be done without asking, also for running calls and sub-agents. `None` is the
+    /// mode of the settings where the tools run.
+    fn set_mode(&self, mode: Option<PermissionMode>)
+    -> BoxFuture<'_, Result<(), ToolBackendError>>;
 
     /// Revokes what the user allowed or rejected for the session under this rule, or everything
     /// without one. Does nothing if a client hosts the tools: its user answers there.

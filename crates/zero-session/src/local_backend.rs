@@ -435,8 +435,11 @@ impl ToolBackend for LocalToolBackend {
         Box::pin(self.run_call(call, dialect, cancel, watch))
     }
 
-    fn set_mode(&self, mode: PermissionMode) -> BoxFuture<'_, Result<(), ToolBackendError>> {
-        self.alive.session.set_mode(Some(mode));
+    fn set_mode(
+        &self,
+        mode: Option<PermissionMode>,
+    ) -> BoxFuture<'_, Result<(), ToolBackendError>> {
+        self.alive.session.set_mode(mode);
         Box::pin(std::future::ready(Ok(())))
     }
 

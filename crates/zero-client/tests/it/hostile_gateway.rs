@@ -139,7 +139,10 @@ impl ToolBackend for SlowToolBackend {
         self.looking.call(call, dialect, cancel, watch)
     }
 
-    fn set_mode(&self, mode: PermissionMode) -> BoxFuture<'_, Result<(), ToolBackendError>> {
+    fn set_mode(
+        &self,
+        mode: Option<PermissionMode>,
+    ) -> BoxFuture<'_, Result<(), ToolBackendError>> {
         self.looking.set_mode(mode)
     }
 

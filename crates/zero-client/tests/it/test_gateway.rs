@@ -378,8 +378,11 @@ impl ToolBackend for RecordingToolBackend {
         })
     }
 
-    fn set_mode(&self, mode: PermissionMode) -> BoxFuture<'_, Result<(), ToolBackendError>> {
-        self.modes.lock().unwrap().push(mode);
+    fn set_mode(
+        &self,
+        mode: Option<PermissionMode>,
+    ) -> BoxFuture<'_, Result<(), ToolBackendError>> {
+        self.modes.lock().unwrap().extend(mode);
         Box::pin(async { Ok(()) })
     }
 

@@ -455,7 +455,7 @@ async fn session_grants_are_stored_and_restored() {
         let planner = FixedApprover::new(ApprovalAnswer::AllowSession);
         let config = LocalToolBackendConfig { mode, grants, ..fixture.config("p", &planner) };
         let planning = LocalToolBackend::new(config).unwrap();
-        planning.set_mode(PermissionMode::Plan).await.unwrap();
+        planning.set_mode(Some(PermissionMode::Plan)).await.unwrap();
         for (tool, input) in [
             ("Write", write("a")),
             ("Bash", json!({"command": "touch a"})),
@@ -468,7 +468,7 @@ async fn session_grants_are_stored_and_restored() {
         assert_eq!(planner.question_count(), 0);
         let (end, _) = call(&planning, "LS", json!({})).await;
         assert_eq!(end.status(), ToolCallStatus::Completed, "looking is allowed");
-        planning.set_mode(PermissionMode::AcceptEdits).await.unwrap();
+        planning.set_mode(Some(PermissionMode::AcceptEdits)).await.unwrap();
         let (end, _) = call(&planning, "Write", write("e")).await;
         assert_eq!(
             (end.status(), planner.question_count()),
@@ -478,6 +478,46 @@ async fn session_grants_are_stored_and_restored() {
         std::fs::remove_file(fixture.path("e")).unwrap();
     }
     assert!(!fixture.path("a").exists() && fixture.path("b").exists());
+}
+
+#[tokio::test]
+async fn subagent_has_mode_that_its_parent_has_now() {
+    let fixture = BackendFixture::new(&[]);
+    let no = FixedApprover::new(ApprovalAnswer::RejectOnce);
+    let parent = fixture.backend("parent", &no);
+    let child = parent
+        .open_subagent(SubagentRequest {
+            session: SessionId::new("child").unwrap(),
+            name: "task".to_owned(),
+            call: CallId::from_bits(1),
+            mode: Some(PermissionMode::AcceptEdits),
+            isolation: SubagentIsolation::Shared,
+        })
+        .await
+        .unwrap();
+    let write = async |name: &str| {
+        let call = ToolCall {
+            id: new_call_id(),
+            session: None,
+            tool: "Write".to_owned(),
+            input: json!({"file_path": name, "content": "x"}),
+            timeout: None,
+        };
+        let watch = Arc::new(RecordingObserver::default());
+        child.call(call, DialectName::Canonical, CancellationToken::new(), watch).await.status()
+    };
+    // The settings say `ask`.
+    for (mode, expected) in [
+        (None, ToolCallStatus::Denied),
+        (Some(PermissionMode::AcceptEdits), ToolCallStatus::Completed),
+        (Some(PermissionMode::Plan), ToolCallStatus::Denied),
+        (Some(PermissionMode::AcceptEdits), ToolCallStatus::Completed),
+        (None, ToolCallStatus::Denied),
+    ] {
+        parent.set_mode(mode).await.unwrap();
+        let name = format!("{}.txt", fastrand::u32(..));
+        assert_eq!(write(&name).await, expected, "{mode:?}");
+    }
 }
 
 /// A foreign tool that claims to be read-only.

@@ -204,15 +204,14 @@ impl SessionManagerInner {
             return Ok(());
         }
         let agent = self.config.agents.get(&record.agent);
-        match self.effective_mode(record, agent) {
-            Some(mode) => match state.current_backend(record).await {
-                Some(backend) => Ok(backend.set_mode(mode).await?),
-                None => Ok(()),
-            },
-            None => {
-                state.drop_backend().await;
-                Ok(())
-            }
+        let mode = self.effective_mode(record, agent);
+        if let Some(lent) = state.lent_backend() {
+            return Ok(lent.backend.backend.set_mode(limit_mode(mode, lent.mode)).await?);
+        }
+        // The open backend, not a new one: the run that is at work and its sub-agents use it.
+        match state.current_backend(record).await {
+            Some(backend) => Ok(backend.set_mode(mode).await?),
+            None => Ok(()),
         }
     }
 
@@ -497,7 +496,7 @@ impl SessionManagerInner {
     ) -> Result<ActiveBackend, ToolBackendError> {
         // That of a sub-agent belongs to the run of its parent.
         if let Some(lent) = state.lent_backend() {
-            return Ok(lent);
+            return Ok(lent.backend);
         }
         // A client's backend belongs to the session, so no folder has to be checked.
         if let Some(now) = state.client_backend() {
@@ -560,6 +559,15 @@ impl SessionManagerInner {
             None => Ok(()),
         }
     }
+}
+
+/// A mode that was chosen for a sub-agent, unless its definition has a stricter one.
+fn limit_mode(
+    chosen: Option<PermissionMode>,
+    defined: Option<PermissionMode>,
+) -> Option<PermissionMode> {
+    let Some(most) = defined else { return chosen };
+    Some(chosen.filter(|chosen| chosen.is_within(most)).unwrap_or(most))
 }
 
 fn full_error(most: u64) -> SessionError {
@@ -637,4 +645,24 @@ fn change_events(patch: &SessionPatch) -> Vec<EventKind> {
         value.map(|value| EventKind::Changed { field, value })
     });
     changed.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chosen_mode_is_no_freer_than_the_definition() {
+        use PermissionMode::{AcceptEdits, Ask, Auto, Plan};
+        for (chosen, defined, expected) in [
+            (None, None, None),
+            (Some(Auto), None, Some(Auto)),
+            (Some(Auto), Some(Plan), Some(Plan)),
+            (None, Some(Plan), Some(Plan)),
+            (Some(Plan), Some(AcceptEdits), Some(Plan)),
+            (Some(Auto), Some(Ask), Some(Ask)),
+        ] {
+            assert_eq!(limit_mode(chosen, defined), expected, "{chosen:?} {defined:?}");
+        }
+    }
 }

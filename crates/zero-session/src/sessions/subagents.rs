@@ -18,7 +18,7 @@ use crate::approvals::InteractionBroker;
 use crate::event::{ParentRun, RootRun, RunOutcome, TokenUsage};
 use crate::key::SessionKey;
 use crate::message::{MessageRole, ModelMessage};
-use crate::sessions::session_state::ActiveBackend;
+use crate::sessions::session_state::{ActiveBackend, LentBackend};
 use crate::sessions::subagent_answer::SubagentAnswer;
 use crate::sessions::subagent_run::{CallAllowance, SubagentProgress, SubagentRun};
 use crate::sessions::task_tool::TaskArgs;
@@ -219,11 +219,13 @@ impl TaskParent {
         let (inner, address) = (&self.inner, record.address());
         let run = RunId::from_bits(fastrand::u128(..));
         let state = inner.session_state(&record.id);
-        state.set_lent_backend(Some(ActiveBackend {
+        let backend = ActiveBackend {
             backend: Arc::clone(tools),
             gone: self.backend.gone.clone(),
             at: self.backend.at,
-        }));
+        };
+        let mode = subagent.profile.mode;
+        state.set_lent_backend(Some(LentBackend { backend, mode }));
         let prompt = Prompt {
             text: prompt,
             reading: SlashHandling::Verbatim,

@@ -366,7 +366,11 @@ impl ToolBackend for ScriptedToolBackend {
         })
     }
 
-    fn set_mode(&self, mode: PermissionMode) -> BoxFuture<'_, Result<(), ToolBackendError>> {
+    fn set_mode(
+        &self,
+        mode: Option<PermissionMode>,
+    ) -> BoxFuture<'_, Result<(), ToolBackendError>> {
+        let mode = mode.map_or("of settings", PermissionMode::as_str);
         self.log.lock().unwrap().push(format!("mode {mode}"));
         Box::pin(async { Ok(()) })
     }

@@ -121,6 +121,34 @@ async fn more_subagents_than_the_limit_wait() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn mode_change_reaches_running_subagent() {
+    let fixture = SessionTestBed::new(&["Task:x", "Hang:1"]).await;
+    fixture.send("go").await;
+    let hangs = async {
+        while !fixture.log().iter().any(|line| line.starts_with("Hang")) {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(60), hangs).await.unwrap();
+    let before = fixture.log().len();
+    let patch = async |address: &SessionAddress, mode| {
+        let patch = SessionPatch { mode: Some(mode), ..SessionPatch::default() };
+        fixture.sessions.patch(address, patch).await.unwrap();
+    };
+    // The parent's: also if it is cleared, the tools that its run uses hear of it.
+    for mode in [Some(PermissionMode::Auto), Some(PermissionMode::Ask), None] {
+        patch(&fixture.key, mode).await;
+    }
+    assert_eq!(fixture.log()[before..], ["mode auto", "mode ask", "mode of settings"]);
+    assert_eq!(*fixture.backend.opened.lock().unwrap(), 1, "nobody uses a new one");
+    // Its own.
+    patch(&fixture.children().await[0].address(), Some(PermissionMode::Plan)).await;
+    assert_eq!(fixture.log()[before + 3..], ["mode plan"]);
+    fixture.sessions.abort(&fixture.key, None, "rpc").await.unwrap();
+    fixture.wait_for_run("go").await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn depth_of_subagents_is_limited() {
     let none = SessionTestBed::with_limits(&["Task:a", "done"], with_subagents(8, 0)).await;
     none.run("go").await;

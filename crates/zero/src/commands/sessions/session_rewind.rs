@@ -162,7 +162,7 @@ impl ToolBackend for RewindBackend {
         Box::pin(std::future::ready(error.into()))
     }
 
-    fn set_mode(&self, _: PermissionMode) -> BoxFuture<'_, Result<(), ToolBackendError>> {
+    fn set_mode(&self, _: Option<PermissionMode>) -> BoxFuture<'_, Result<(), ToolBackendError>> {
         Box::pin(std::future::ready(Ok(())))
     }
 
