@@ -9,7 +9,7 @@ use zero_core::{
 };
 use zero_policy::PermissionMode;
 use zero_runtime::DialectName;
-use zero_runtime::file_rewind::{FileRewindReport, FileRewindRequest};
+use zero_runtime::file_rewind::{FileRewindReport, FileRewindRequest, RewindRequester};
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::tool_backend::{
     CallObserver, SubagentRequest, ToolBackend, ToolBackendError, ToolCatalog,
@@ -62,8 +62,9 @@ impl ToolBackend for ObservedToolBackend {
     fn rewind_files(
         &self,
         request: FileRewindRequest,
+        requester: RewindRequester,
     ) -> BoxFuture<'_, Result<FileRewindReport, ToolError>> {
-        self.backend.rewind_files(request)
+        self.backend.rewind_files(request, requester)
     }
 
     fn folder(&self) -> Option<PathBuf> {

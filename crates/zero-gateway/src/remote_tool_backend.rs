@@ -19,7 +19,9 @@ use zero_core::{
     ToolKind, ToolOutcome, sanitize,
 };
 use zero_runtime::DialectName;
-use zero_runtime::file_rewind::{FileRewindReport, FileRewindRequest, REWIND_CALL};
+use zero_runtime::file_rewind::{
+    FileRewindReport, FileRewindRequest, REWIND_CALL, RewindRequester,
+};
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::tool_backend::{
     CallObserver, SilentObserver, SubagentRequest, ToolBackend, ToolBackendError, ToolCatalog,
@@ -539,6 +541,8 @@ impl ToolBackend for RemoteToolBackend {
     fn rewind_files(
         &self,
         request: FileRewindRequest,
+        // The client knows where this gateway runs, and does not believe what it says.
+        _requester: RewindRequester,
     ) -> BoxFuture<'_, Result<FileRewindReport, ToolError>> {
         Box::pin(self.request_rewind(request))
     }

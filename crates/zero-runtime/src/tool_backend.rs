@@ -26,7 +26,7 @@ pub use self::tool_list::{ModelToolDefinition, ToolList};
 use crate::approver::{ApprovalAnswer, ApprovalQuestion, ApprovalReply};
 use crate::dialect::DialectName;
 use crate::elicitation::Elicitor;
-use crate::file_rewind::{FileRewindReport, FileRewindRequest};
+use crate::file_rewind::{FileRewindReport, FileRewindRequest, RewindRequester};
 use crate::grants::GrantRecord;
 use crate::prompt_mentions::MentionTarget;
 use crate::session_results::ResultLifetime;
@@ -77,6 +77,7 @@ pub trait ToolBackend: Send + Sync {
     fn rewind_files(
         &self,
         _request: FileRewindRequest,
+        _requester: RewindRequester,
     ) -> BoxFuture<'_, Result<FileRewindReport, ToolError>> {
         let message = format!(
             "the tools of this session are with {}, which cannot rewind files; rewind the conversation only",

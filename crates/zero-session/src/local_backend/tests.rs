@@ -105,9 +105,12 @@ struct BackendFixture {
 impl BackendFixture {
     fn new(rules: &[(Verdict, &str)]) -> Self {
         // Not in `/tmp`, because a command sees its own `/tmp`.
-        let temp = tempfile::tempdir_in("/var/tmp").unwrap();
+        Self::in_folder(tempfile::tempdir_in("/var/tmp").unwrap(), rules)
+    }
+
+    fn in_folder(temp: tempfile::TempDir, rules: &[(Verdict, &str)]) -> Self {
         let folder = temp.path().canonicalize().unwrap();
-        std::fs::create_dir(folder.join("work")).unwrap();
+        std::fs::create_dir_all(folder.join("work")).unwrap();
         let rule = |(verdict, text): &(Verdict, &str)| {
             let source = RuleSource { name: "test".to_owned(), line: None, owner: RuleOwner::User };
             PolicyRule::parse(text, *verdict, source).unwrap()
@@ -158,6 +161,51 @@ impl BackendFixture {
 
     fn backend(&self, session: &str, approver: &Arc<FixedApprover>) -> LocalToolBackend {
         LocalToolBackend::new(self.config(session, approver)).unwrap()
+    }
+}
+
+#[tokio::test]
+async fn rewind_of_gateway_is_judged_as_the_change_it_is() {
+    use zero_runtime::file_rewind::FileRewindAction;
+    const DENIED: &[(Verdict, &str)] = &[(Verdict::Deny, "Edit(locked.txt)")];
+    let (allow, reject) = (ApprovalAnswer::AllowOnce, ApprovalAnswer::RejectOnce);
+    // File, mode, rules, answer; whether it is taken back, questions, and words of the error.
+    let rows = [
+        ("a.txt", PermissionMode::Plan, &[][..], allow, false, 0, "plan mode"),
+        ("a.txt", PermissionMode::Ask, &[], reject, false, 1, "rejected"),
+        ("a.txt", PermissionMode::Ask, &[], allow, true, 1, ""),
+        // It would remove a file.
+        ("a.txt", PermissionMode::AcceptEdits, &[], reject, false, 1, "rejected"),
+        ("a.txt", PermissionMode::Auto, &[], reject, true, 0, ""),
+        ("locked.txt", PermissionMode::Auto, DENIED, allow, false, 0, "Edit(locked.txt)"),
+    ];
+    for (file, mode, rules, answer, is_done, questions, words) in rows {
+        let free = BackendFixture::new(&[]);
+        let writer = free.backend("s", &FixedApprover::new(ApprovalAnswer::AllowOnce));
+        let (end, _) = call(&writer, "Write", json!({"file_path": file, "content": "x"})).await;
+        assert_eq!(end.status(), ToolCallStatus::Completed, "{end:?}");
+        let fixture = BackendFixture::in_folder(free.temp, rules);
+        let approver = FixedApprover::new(answer);
+        let backend = fixture.backend("s", &approver);
+        backend.set_mode(Some(mode)).await.unwrap();
+        let request = FileRewindRequest {
+            rewind: "rewind_1".to_owned(),
+            calls: vec!["call_1".to_owned()],
+            action: FileRewindAction::Apply,
+        };
+        let requester = RewindRequester::Gateway(CancellationToken::new());
+        let done = backend.rewind_files(request.clone(), requester).await;
+        let message = done.as_ref().err().map_or("", |error| error.message.as_str());
+        assert!(message.contains(words), "{file} {mode}: {message}");
+        let left = (done.is_ok(), fixture.path(file).exists(), approver.question_count());
+        assert_eq!(left, (is_done, !is_done, questions), "{file} {mode}");
+        let log = std::fs::read_dir(fixture.path("../state/audit")).unwrap();
+        let log: Vec<_> =
+            log.filter_map(|day| std::fs::read_to_string(day.unwrap().path()).ok()).collect();
+        assert!(log.concat().contains("\"tool\":\"rewind\""), "{log:?}");
+        // The user of this machine needs no permission.
+        backend.rewind_files(request, RewindRequester::User).await.unwrap();
+        assert!(!fixture.path(file).exists());
     }
 }
 

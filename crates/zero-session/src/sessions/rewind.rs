@@ -10,7 +10,9 @@ use std::sync::Arc;
 
 use zero_core::text_shortening::{one_line, shorten_end};
 use zero_core::{ErrorReason, RunId, SessionId, ToolError, ToolKind};
-use zero_runtime::file_rewind::{FileRewindAction, FileRewindReport, FileRewindRequest};
+use zero_runtime::file_rewind::{
+    FileRewindAction, FileRewindReport, FileRewindRequest, RewindRequester,
+};
 use zero_runtime::tool_backend::FolderAccess;
 use zero_sandbox::journal::sha256;
 
@@ -207,7 +209,7 @@ impl SessionManagerInner {
                 false => FileRewindAction::Apply,
             },
         };
-        now.backend.rewind_files(request).await.map_err(file_error)
+        now.backend.rewind_files(request, RewindRequester::User).await.map_err(file_error)
     }
 
     /// The prompts of a session, oldest first.

@@ -14,7 +14,7 @@ use zero_core::{
     ToolOutcome, ToolResult,
 };
 use zero_policy::{GrantScope, PermissionMode};
-use zero_runtime::file_rewind::{FileRewindReport, FileRewindRequest};
+use zero_runtime::file_rewind::{FileRewindReport, FileRewindRequest, RewindRequester};
 use zero_runtime::prompt_mentions::MentionTarget;
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::{ApprovalQuestion, ApprovalSubject, DialectName};
@@ -227,6 +227,7 @@ impl ToolBackend for ScriptedToolBackend {
     fn rewind_files(
         &self,
         request: FileRewindRequest,
+        _requester: RewindRequester,
     ) -> BoxFuture<'_, Result<FileRewindReport, ToolError>> {
         let (id, calls) = (&request.rewind, request.calls.len());
         self.log.lock().unwrap().push(format!("rewind {id} {calls} calls"));

@@ -14,7 +14,9 @@ use zero_core::event::RewindScope;
 use zero_core::{ErrorReason, HostLimits, ToolCall, ToolError, ToolOutcome};
 use zero_policy::PermissionMode;
 use zero_runtime::DialectName;
-use zero_runtime::file_rewind::{FileRewindReport, FileRewindRequest, FileRewinder};
+use zero_runtime::file_rewind::{
+    FileRewindReport, FileRewindRequest, FileRewinder, RewindRequester,
+};
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::tool_backend::{CallObserver, ToolBackend, ToolBackendError, ToolCatalog};
 use zero_wire::client::{GatewayClientError, GatewayEvents};
@@ -113,7 +115,8 @@ async fn serve_files(
         return_ms: None,
     };
     let client = gateway.client.clone();
-    let attach = ToolService::attach(&client, wish, backend, PermissionMode::Plan);
+    let locality = gateway.locality();
+    let attach = ToolService::attach(&client, wish, backend, PermissionMode::Plan, locality);
     match answer_events(&mut gateway.events, None, attach).await {
         Ok(service) => Ok(Some(service)),
         Err(GatewayClientError::Refused { error }) if is_hosted(error.details.as_ref()) => Ok(None),
@@ -169,6 +172,8 @@ impl ToolBackend for RewindBackend {
     fn rewind_files(
         &self,
         request: FileRewindRequest,
+        // The user runs this command for it.
+        _: RewindRequester,
     ) -> BoxFuture<'_, Result<FileRewindReport, ToolError>> {
         Box::pin(self.rewinder.clone().run(request))
     }
