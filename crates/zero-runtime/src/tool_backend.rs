@@ -200,8 +200,10 @@ pub struct AgentDefinition {
     pub name: String,
     /// When to use it, in one line.
     pub description: String,
-    /// Its system prompt.
+    /// Its system prompt, or what is quoted below zero's own if a project's file has it.
     pub prompt: String,
+    /// The file as displayed, if it is one of the project: its text can only suggest.
+    pub project_file: Option<String>,
     /// Canonical names of the tools it may use, of those that its parent has; a trailing `*` matches
     /// any suffix. `None` for all of them.
     pub tools: Option<Vec<String>>,

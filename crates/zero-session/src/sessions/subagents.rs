@@ -10,7 +10,8 @@ use zero_core::{Budget, ErrorReason, RunId, ToolCall, ToolError, ToolKind, ToolO
 use zero_runtime::DialectName;
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::tool_backend::{
-    AgentDefinition, CallObserver, FolderAccess, SubagentIsolation, SubagentRequest, ToolBackend,
+    AgentDefinition, CallObserver, FolderAccess, InstructionFile, SubagentIsolation,
+    SubagentRequest, ToolBackend,
 };
 
 use crate::agent::{AgentProfile, DIRECT};
@@ -155,11 +156,20 @@ impl TaskParent {
             if let Some(problem) = &defined.problem {
                 return Err(invalid(format!("the agent `{name}` cannot be used: {problem}")));
             }
+            // The text of a project's file may come from anybody.
+            let (system_prompt, role) = match &defined.project_file {
+                None => (Some(defined.prompt.clone()), None),
+                Some(path) => {
+                    let role = InstructionFile { path: path.clone(), text: defined.prompt.clone() };
+                    (self.agent.system_prompt.clone(), Some(role))
+                }
+            };
             return Ok(AgentProfile {
                 id: defined.name.clone(),
                 model: Some(defined.model.clone().unwrap_or_else(|| self.model.clone())),
                 dialect: None,
-                system_prompt: Some(defined.prompt.clone()),
+                system_prompt,
+                role,
                 tools: defined.tools.clone(),
                 mode: defined.mode,
                 thinking: self.agent.thinking,

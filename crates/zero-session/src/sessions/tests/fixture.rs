@@ -260,6 +260,7 @@ impl ToolBackend for ScriptedToolBackend {
         let agent = |name: &str, problem: Option<&str>| AgentDefinition {
             name: name.to_owned(),
             prompt: format!("You are {name}."),
+            project_file: Some(format!(".zero/agents/{name}.md")),
             tools: Some(vec!["Write".to_owned(), "Read".to_owned()]),
             mode: Some(PermissionMode::Plan),
             problem: problem.map(str::to_owned),

@@ -186,6 +186,12 @@ async fn subagent_has_no_tool_that_its_parent_lacks() {
     let mut fixture = SessionTestBed::new(&["Task@reviewer:x", "found", "done"]).await;
     fixture.run("go").await;
     assert_eq!(fixture.log(), ["subagent reviewer in plan", "closed"]);
+    // What a project's file says is below zero's own prompt and does not replace it.
+    let system = fixture.model.requests.lock().unwrap()[1].system.clone();
+    let (own, role) =
+        system.split_once("<instructions from=\".zero/agents/reviewer.md\">").unwrap();
+    assert!(own.starts_with("You are zero, a coding agent."), "{own}");
+    assert!(role.contains("You are reviewer."), "{role}");
     assert_eq!(fixture.requests()[1].1, ["Read", "Write"]);
     // `qa` may use tools with R only, so it is not offered any sub-agent.
     fixture.switch_session("agent:qa:x", "me").await;
