@@ -15,6 +15,7 @@ use zero_core::session_key::is_agent_id;
 use zero_core::text_shortening::{excerpt, one_line};
 use zero_policy::PermissionMode;
 use zero_runtime::Policy;
+use zero_runtime::rule_policy::is_denied_link;
 use zero_runtime::tool_backend::AgentDefinition;
 use zero_sandbox::{FileType, FinalLinkMode, FolderHandle, Workspace};
 
@@ -89,7 +90,8 @@ fn read_folder(
                 located.and_then(|located| located.open_file().ok())
             }
             (_, FileType::File) if policy.may_read(READ_TOOL, &file_path, &file_path) => {
-                folder.open_beneath(Path::new(&entry.name))
+                let file = folder.open_beneath(Path::new(&entry.name));
+                file.filter(|file| !is_denied_link(policy, workspace, file))
             }
             _ => None,
         };

@@ -11,6 +11,7 @@ use std::path::Path;
 
 use zero_core::text_shortening::one_line;
 use zero_runtime::Policy;
+use zero_runtime::rule_policy::is_denied_link;
 use zero_sandbox::{FileType, FinalLinkMode, FolderHandle, Workspace};
 
 use crate::slash_commands::BUILT_IN;
@@ -112,7 +113,8 @@ impl CommandSearch<'_> {
         match (self.origin, file_type) {
             (CommandOrigin::Project, FileType::File) => {
                 let may_read = self.policy.may_read(READ_TOOL, path, path);
-                may_read.then(|| folder.open_beneath(Path::new(path.file_name()?))).flatten()
+                let file = may_read.then(|| folder.open_beneath(Path::new(path.file_name()?)));
+                file.flatten().filter(|file| !is_denied_link(self.policy, self.workspace, file))
             }
             (CommandOrigin::User, FileType::File | FileType::Symlink) => {
                 self.workspace.resolve_path(path, FinalLinkMode::Follow).ok()?.open_file().ok()

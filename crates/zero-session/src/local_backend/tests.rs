@@ -664,3 +664,36 @@ async fn observer_receives_start_and_output() {
     let (_, watch) = call(&backend, "Bash", json!({"command": "touch a; echo on"})).await;
     assert_eq!(*watch.printed.lock().unwrap(), "", "what is not allowed does not begin");
 }
+
+#[tokio::test]
+async fn hard_link_of_denied_file_is_not_read_for_the_context() {
+    let fixture = BackendFixture::new(&[(Verdict::Deny, "Read(private.md)")]);
+    fixture.write_file("private.md", "---\ndescription: hunter2\n---\nhunter2");
+    let skill = json!({"skill": "leak"});
+    for (folder, name) in [
+        (".zero/skills/leak", "SKILL.md"),
+        (".zero/agents", "leak.md"),
+        (".zero/commands", "leak.md"),
+        ("", "AGENTS.md"),
+    ] {
+        std::fs::create_dir_all(fixture.path(folder)).unwrap();
+        let link = fixture.path(folder).join(name);
+        std::fs::hard_link(fixture.path("private.md"), &link).unwrap();
+        let backend = fixture.backend("s", &FixedApprover::new(ApprovalAnswer::AllowOnce));
+        let catalog = backend.load_catalog(DialectName::Canonical).await.unwrap();
+        let shown =
+            format!("{:?} {:?} {:?}", catalog.instructions, catalog.commands, catalog.agents);
+        assert!(!shown.contains("hunter2"), "{folder}/{name}: {shown}");
+        let (end, _) = call(&backend, "Skill", skill.clone()).await;
+        let text = result_text(&end);
+        assert!(!text.contains("hunter2") && end.status() == ToolCallStatus::Failed, "{text}");
+        std::fs::remove_file(&link).unwrap();
+    }
+    // A file with two names of which none is denied is used.
+    fixture.write_file("other.md", "---\ndescription: plain\n---\nplain words");
+    let link = fixture.path(".zero/skills/leak/SKILL.md");
+    std::fs::hard_link(fixture.path("other.md"), link).unwrap();
+    let backend = fixture.backend("s", &FixedApprover::new(ApprovalAnswer::AllowOnce));
+    let (end, _) = call(&backend, "Skill", skill).await;
+    assert!(result_text(&end).contains("plain words"), "{end:?}");
+}
