@@ -10,6 +10,7 @@ use crate::agent::AgentProfile;
 use crate::event::{EventKind, RunOutcome};
 use crate::key::{SessionAddress, SessionKey};
 use crate::model::ThinkingEffort;
+use crate::open_question::QuestionScope;
 use crate::sessions::ledger_recorder::new_event;
 use crate::sessions::session_state::{ActiveBackend, SessionState, wait_until_finished};
 use crate::sessions::{AttachmentGuard, OpenSessionOptions, SessionError, SessionManagerInner};
@@ -306,7 +307,8 @@ impl SessionManagerInner {
         let forked = async {
             let _nothing_new = state.sending.lock().await;
             // Without a run in the middle: its calls would never end in the copy.
-            let is_parked = !self.config.store.open_questions(Some(&record.id)).await?.is_empty();
+            let scope = QuestionScope::Session(&record.id);
+            let is_parked = !self.config.store.open_questions(scope).await?.is_empty();
             let point = match is_parked {
                 // Claiming the session would end the run that waits.
                 true => ForkPoint::LastCompleted,

@@ -18,7 +18,7 @@ use crate::event::{Event, EventKind, RunOutcome, TokenUsage};
 use crate::key::SessionAddress;
 use crate::message::{MessageBlock, MessageRole, ModelMessage, ToolInput};
 use crate::model::ThinkingEffort;
-use crate::open_question::{OpenQuestion, QuestionContent};
+use crate::open_question::{OpenQuestion, QuestionContent, QuestionScope};
 use crate::output_schema::OutputSchema;
 use crate::sessions::interrupted_runs::{INTERRUPTED, read_run_events};
 use crate::sessions::ledger_recorder::new_event;
@@ -123,7 +123,7 @@ impl SessionManagerInner {
         }
         let claim = self.take_claim(recorder).await?;
         // Read after the claim: from here on, only this process writes to these runs.
-        let open = store.open_questions(Some(session)).await?;
+        let open = store.open_questions(QuestionScope::Session(session)).await?;
         let node = self.config.nodes.local_name();
         let mut parked = None;
         for run in store.unfinished_runs(Some(session)).await? {
@@ -262,7 +262,7 @@ impl SessionManagerInner {
         address: &SessionAddress,
     ) -> Result<(), SessionError> {
         let record = self.require_session(address).await?;
-        let open = self.config.store.open_questions(Some(&record.id)).await?;
+        let open = self.config.store.open_questions(QuestionScope::Session(&record.id)).await?;
         match open.iter().find(|question| !self.is_being_answered(&question.run)) {
             Some(question) => Err(SessionError::Busy(format!(
                 "a run of this session waits for an answer; answer it with `zero questions answer {} ANSWER`, or reset the session",

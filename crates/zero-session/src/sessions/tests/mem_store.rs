@@ -10,7 +10,7 @@ use zero_runtime::tool::BoxFuture;
 use crate::event::{Event, EventKind, RunOutcome, TokenUsage};
 use crate::key::SessionAddress;
 use crate::message::ModelMessage;
-use crate::open_question::{OpenQuestion, QuestionContent, QuestionEntry};
+use crate::open_question::{OpenQuestion, QuestionContent, QuestionEntry, QuestionScope};
 use crate::run_usage::{RunUsage, RunUsageOwner, RunUsageQuery, UsageEntry, UsageTotal};
 use crate::store::*;
 
@@ -866,13 +866,25 @@ impl Store for MemStore {
 
     fn open_questions(
         &self,
-        session: Option<&SessionId>,
+        scope: QuestionScope<'_>,
     ) -> BoxFuture<'_, Result<Vec<OpenQuestion>, StoreError>> {
-        let session = session.cloned();
+        let (session, owner) = (scope.session().cloned(), scope.owner().map(str::to_owned));
         self.read(move |state| {
-            let is_of =
-                |it: &&OpenQuestion| session.as_ref().is_none_or(|session| it.session == *session);
-            state.questions.iter().filter(is_of).cloned().collect()
+            let owner_of = |id: &SessionId| {
+                let record = state.sessions.iter().find(|record| record.id == *id);
+                record.map(|record| record.owner.clone()).unwrap_or_default()
+            };
+            let is_of = |it: &&OpenQuestion| {
+                session.as_ref().is_none_or(|session| it.session == *session)
+                    && owner.as_ref().is_none_or(|owner| owner_of(&it.session) == *owner)
+            };
+            let mut counts = std::collections::HashMap::<String, usize>::new();
+            let has_room = |it: &&OpenQuestion| {
+                let count = counts.entry(owner_of(&it.session)).or_default();
+                *count += 1;
+                *count <= OpenQuestion::OWNER_LIST_MAX
+            };
+            state.questions.iter().filter(is_of).filter(has_room).cloned().collect()
         })
     }
 

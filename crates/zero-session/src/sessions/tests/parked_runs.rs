@@ -9,7 +9,8 @@ use zero_runtime::tool_backend::{CallApprover as _, FolderAccess, approval_reque
 use super::fixture::{SessionTestBed, question, run_id};
 use crate::approvals::{EarlierQuestion, PendingApproval};
 use crate::event::{EventKind, RunOutcome};
-use crate::sessions::{SendOutcome, SessionError, SessionLimits};
+use crate::open_question::QuestionScope;
+use crate::sessions::{Prompt, SendOutcome, SessionError, SessionLimits};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -28,7 +29,7 @@ async fn next_process(fixture: &SessionTestBed, answers: &[&str]) -> SessionTest
 }
 
 async fn only_question(fixture: &SessionTestBed) -> PendingApproval {
-    let mut pending = fixture.sessions.pending_approvals(None).await.unwrap();
+    let mut pending = fixture.sessions.pending_approvals(QuestionScope::All).await.unwrap();
     assert_eq!(pending.len(), 1, "{pending:?}");
     pending.pop().unwrap()
 }
@@ -73,7 +74,7 @@ async fn question_of_killed_process_is_answered_in_next() {
         assert!(lines.ends_with(&rest), "{lines}");
         let calls = next.backend.log.lock().unwrap().clone();
         assert_eq!(calls, ["Ask 2", "Write 3"], "what had ended is not made again");
-        assert!(next.sessions.pending_approvals(None).await.unwrap().is_empty());
+        assert!(next.sessions.pending_approvals(QuestionScope::All).await.unwrap().is_empty());
         assert!(next.run("after").await.ends_with("text ok / usage / ended completed"));
     }
 }
@@ -147,7 +148,7 @@ async fn parked_run_can_be_stopped() {
     let end = fixture.wait_for_run("go").await.run.end;
     assert_eq!(end, Some(RunOutcome::Aborted { by: "rpc".to_owned() }));
     fixture.check_ledger().await;
-    assert!(fixture.sessions.pending_approvals(None).await.unwrap().is_empty());
+    assert!(fixture.sessions.pending_approvals(QuestionScope::All).await.unwrap().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -178,7 +179,7 @@ async fn session_reset_ends_parked_run() {
     let next = next_process(&killed, &["fine"]).await;
     next.sessions.reset(&next.key).await.unwrap();
     assert_eq!(next.wait_for_run("go").await.run.end, Some(RunOutcome::Interrupted));
-    assert!(next.sessions.pending_approvals(None).await.unwrap().is_empty());
+    assert!(next.sessions.pending_approvals(QuestionScope::All).await.unwrap().is_empty());
     assert!(next.run("after").await.ends_with("text fine / usage / ended completed"));
 }
 
