@@ -404,6 +404,15 @@ pub(super) fn open_calls(point: &ResumePoint) -> Vec<String> {
     open.map(|call| call.id.as_str().to_owned()).collect()
 }
 
+/// How many calls the run has made. Those that are made again do not count yet.
+pub(super) fn count_made_calls(point: &ResumePoint) -> u64 {
+    let left = match &point.waits {
+        ResumedWait::Calls(calls) => calls.iter().filter(|call| call.outcome.is_none()).count(),
+        ResumedWait::Guard(_) => 0,
+    };
+    point.usage.tool_calls.saturating_sub(left as u64)
+}
+
 /// Whether the user made the call, without a model.
 pub(super) fn is_direct_call(point: &ResumePoint) -> bool {
     let ResumedWait::Calls(calls) = &point.waits else { return false };

@@ -62,6 +62,11 @@ impl MemStore {
         self.state().ledgers.get(session).cloned().unwrap_or_default()
     }
 
+    /// Changes the entries of all sessions.
+    pub(crate) fn change_events(&self, change: impl FnMut(&mut Event)) {
+        self.state().ledgers.values_mut().flatten().for_each(change);
+    }
+
     /// The entries that would survive a power cut.
     pub(crate) fn durable_entries(&self) -> Vec<EventKind> {
         self.state().durable.clone()

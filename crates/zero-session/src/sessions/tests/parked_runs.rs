@@ -3,11 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use zero_core::Budget;
 use zero_runtime::ApprovalAnswer;
 use zero_runtime::tool_backend::{CallApprover as _, FolderAccess, approval_request};
 
 use super::fixture::{SessionTestBed, question, run_id};
 use crate::approvals::{EarlierQuestion, PendingApproval};
+use crate::budget::BudgetRules;
 use crate::event::{EventKind, RunOutcome};
 use crate::open_question::QuestionScope;
 use crate::sessions::{Prompt, SendOutcome, SessionError, SessionLimits};
@@ -205,4 +207,51 @@ async fn changed_effects_are_asked_about_again() {
     let same = Box::new(approval_request("call_1", &question()));
     asker.set_run(None, vec![EarlierQuestion::Approval(same, Some(ApprovalAnswer::AllowOnce))]);
     assert_eq!(asker.ask("call_1", &question()).await, ApprovalAnswer::AllowOnce);
+}
+
+#[tokio::test]
+async fn calls_before_parking_count_to_the_allowance_of_subagents() {
+    let run = Budget { tool_calls: Some(4), ..Budget::default() };
+    let budgets = BudgetRules { run, ..BudgetRules::default() };
+    let limits = SessionLimits { budgets, ..SessionLimits::default() };
+    let killed = SessionTestBed::with_limits(&["Read:1 Read:2", "Ask:3"], limits.clone()).await;
+    killed.send("go").await;
+    killed.wait_for_line("approval").await;
+    let asked = only_question(&killed).await;
+    let answers = &["Task:x", "Read:4", "Read:5", "done", "done"];
+    let next = SessionTestBed::with_store(Arc::clone(&killed.store), answers, limits).await;
+    assert_eq!(answer(&next, &asked.request.id, ApprovalAnswer::AllowOnce).await, Ok(true));
+    next.wait_for_run("go").await;
+    // The third call and that of the sub-agent are the last ones.
+    let log = next.backend.log.lock().unwrap().clone();
+    assert!(log.contains(&"subagent task".to_owned()), "{log:?}");
+    assert!(!log.iter().any(|line| line.starts_with("Read")), "{log:?}");
+}
+
+#[tokio::test]
+async fn time_before_parking_counts_to_the_timeout() {
+    for (worked, end) in [
+        (Duration::from_secs(10), RunOutcome::Completed),
+        (Duration::from_secs(3_700), RunOutcome::Aborted { by: "timeout".to_owned() }),
+    ] {
+        let killed = SessionTestBed::new(&["Ask:1"]).await;
+        let prompt = Prompt {
+            text: "go".to_owned(),
+            timeout: Some(Duration::from_secs(3_600)),
+            reach: FolderAccess::Anywhere,
+            ..Prompt::default()
+        };
+        killed.sessions.send(&killed.key, run_id("go"), prompt).await.unwrap();
+        killed.wait_for_line("approval").await;
+        let asked = only_question(&killed).await;
+        let work_ms = u64::try_from(worked.as_millis()).unwrap();
+        killed.store.change_events(|event| {
+            if let EventKind::UsageReported { run_usage, .. } = &mut event.kind {
+                run_usage.work_ms = work_ms;
+            }
+        });
+        let next = next_process(&killed, &["done"]).await;
+        assert_eq!(answer(&next, &asked.request.id, ApprovalAnswer::AllowOnce).await, Ok(true));
+        assert_eq!(next.wait_for_run("go").await.run.end, Some(end), "{worked:?}");
+    }
 }
