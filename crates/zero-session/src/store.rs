@@ -395,7 +395,8 @@ pub struct NewSession {
     pub mode: Option<PermissionMode>,
     /// Owner that creates it.
     pub owner: String,
-    /// Maximum number of sessions of the owner, including this one.
+    /// Maximum number of sessions of the owner, including this one and without those of sub-agents; for
+    /// that of a sub-agent, of those that its parent has started.
     pub owned_max: u64,
     /// Where its tools run.
     pub tool_host: ToolHostLocation,

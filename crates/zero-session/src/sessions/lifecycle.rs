@@ -21,6 +21,8 @@ use crate::store::{
 use zero_runtime::tool_backend::FolderAccess;
 use zero_runtime::tool_backend::{ToolBackend, ToolBackendError};
 
+/// Most sub-agents that a session starts. Their sessions are deleted with it.
+const SUBAGENTS_MAX: u64 = 1_000;
 /// Time limit for a stopped run to end.
 const END_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -95,7 +97,11 @@ impl SessionManagerInner {
         parent: Option<SessionId>,
     ) -> Result<SessionRecord, SessionError> {
         self.find_agent(key.agent())?;
-        let most = self.config.limits.sessions_max;
+        let most = match parent {
+            Some(_) => SUBAGENTS_MAX,
+            None => self.config.limits.sessions_max,
+        };
+        let is_subagent = parent.is_some();
         let new = NewSession {
             key,
             label: wanted.label.clone(),
@@ -109,12 +115,15 @@ impl SessionManagerInner {
         };
         let store = &self.config.store;
         let created = match store.create(new.clone()).await {
-            Err(StoreError::TooMany(_)) if self.make_room(&new.owner).await? => {
+            Err(StoreError::TooMany(_)) if !is_subagent && self.make_room(&new.owner).await? => {
                 store.create(new).await
             }
             created => created,
         };
         created.map_err(|error| match error {
+            StoreError::TooMany(_) if is_subagent => SessionError::Full(format!(
+                "this session has started {most} sub-agents, and no more are kept; start another session"
+            )),
             StoreError::TooMany(_) => full_error(most),
             error => error.into(),
         })

@@ -330,7 +330,11 @@ impl Store for MemStore {
             if let Some(there) = state.at(&address) {
                 return Ok(there.clone());
             }
-            let owned = state.sessions.iter().filter(|record| record.owner == new.owner);
+            let is_beside = |record: &&SessionRecord| match &new.parent {
+                Some(_) => record.parent == new.parent,
+                None => record.owner == new.owner && record.parent.is_none(),
+            };
+            let owned = state.sessions.iter().filter(is_beside);
             if u64::try_from(owned.count()).unwrap() >= new.owned_max {
                 return Err(StoreError::TooMany(new.owned_max));
             }
@@ -389,7 +393,9 @@ impl Store for MemStore {
             if state.at(&address).is_some() {
                 return Err(StoreError::KeyTaken(fork.key));
             }
-            let owned = state.sessions.iter().filter(|record| record.owner == source.owner);
+            let is_owned =
+                |record: &&SessionRecord| record.owner == source.owner && record.parent.is_none();
+            let owned = state.sessions.iter().filter(is_owned);
             if u64::try_from(owned.count()).unwrap() >= fork.owned_max {
                 return Err(StoreError::TooMany(fork.owned_max));
             }

@@ -239,3 +239,33 @@ async fn calls_of_subagents_share_one_allowance() {
     assert_eq!(reads, 2, "one of the three is the call of the sub-agent itself");
     assert!(lines.ends_with("ended budget"), "{lines}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn subagent_counts_to_budget_of_its_own_agent() {
+    // Each reply uses 11 tokens.
+    let budgets = BudgetRules {
+        agent: Budget { tokens: Some(40), ..Budget::default() },
+        ..BudgetRules::default()
+    };
+    let limits = SessionLimits { budgets, ..SessionLimits::default() };
+    let answers = &["Read:1", "Read:2", "done", "Task@qa:x", "Read:3", "done"];
+    let mut fixture = SessionTestBed::with_limits(answers, limits).await;
+    fixture.switch_session("agent:qa:x", "me").await;
+    fixture.run("one").await;
+    fixture.switch_session("main", "me").await;
+    let lines = fixture.run("two").await;
+    assert!(lines.ends_with("ended completed"), "its parent has not used its own: {lines}");
+    let child = &fixture.children().await[0];
+    let last = event_line(&fixture.store.ledger(&child.id).last().unwrap().kind);
+    assert_eq!(last, "ended budget");
+}
+
+#[tokio::test(start_paused = true)]
+async fn subagents_do_not_count_to_sessions_of_owner() {
+    let limits = SessionLimits { sessions_max: 1, ..SessionLimits::default() };
+    let answers = &["Task:a Task:b", "one", "two", "done"];
+    let fixture = SessionTestBed::with_limits(answers, limits).await;
+    let lines = fixture.run("go").await;
+    assert!(lines.ends_with("ended completed"), "{lines}");
+    assert_eq!(fixture.children().await.len(), 2);
+}
