@@ -26,6 +26,10 @@ const SUBAGENTS_MAX: u64 = 1_000;
 /// Time limit for a stopped run to end.
 const END_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// Topics of the entry that ends the copied part of a copy's ledger.
+pub(super) const FORKED: &str = "forked";
+pub(super) const FORKED_DURING_RUN: &str = "forked_during_run";
+
 /// What a reset does about the runs of the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ActiveRunPolicy {
@@ -361,8 +365,8 @@ impl SessionManagerInner {
             owned_max: self.config.limits.sessions_max,
         };
         let topic = match point {
-            ForkPoint::End(_) | ForkPoint::Before { .. } => "forked",
-            ForkPoint::LastCompleted => "forked_during_run",
+            ForkPoint::End(_) | ForkPoint::Before { .. } => FORKED,
+            ForkPoint::LastCompleted => FORKED_DURING_RUN,
         };
         let notice = EventKind::Notice { topic: topic.to_owned(), text };
         let last = new_event(None, notice);
