@@ -12,6 +12,7 @@ use crate::key::{SessionAddress, SessionKey};
 use crate::model::ThinkingEffort;
 use crate::open_question::QuestionScope;
 use crate::sessions::ledger_recorder::new_event;
+use crate::sessions::rewind_history::{FORKED, FORKED_DURING_RUN};
 use crate::sessions::session_state::{ActiveBackend, SessionState, wait_until_finished};
 use crate::sessions::{AttachmentGuard, OpenSessionOptions, SessionError, SessionManagerInner};
 use crate::store::{
@@ -25,10 +26,6 @@ use zero_runtime::tool_backend::{ToolBackend, ToolBackendError};
 const SUBAGENTS_MAX: u64 = 1_000;
 /// Time limit for a stopped run to end.
 const END_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// Topics of the entry that ends the copied part of a copy's ledger.
-pub(super) const FORKED: &str = "forked";
-pub(super) const FORKED_DURING_RUN: &str = "forked_during_run";
 
 /// What a reset does about the runs of the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

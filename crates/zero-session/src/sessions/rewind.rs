@@ -20,8 +20,7 @@ use crate::event::{Event, EventKind, RewindScope, ToolCallStatus};
 use crate::key::SessionAddress;
 use crate::rewind_arguments::RewindTarget;
 use crate::sessions::ledger_recorder::new_event;
-use crate::sessions::lifecycle::{FORKED, FORKED_DURING_RUN};
-use crate::sessions::rewind_history::is_in_effect;
+use crate::sessions::rewind_history::{FORKED, FORKED_DURING_RUN, is_in_effect};
 use crate::sessions::session_state::SessionState;
 use crate::sessions::{SessionError, SessionManagerInner};
 use crate::store::{
