@@ -86,9 +86,10 @@ impl LocalMode {
         }
     }
 
-    /// Sets the mode that the gateway requests for the tools.
-    pub(crate) fn request_mode(&self, mode: PermissionMode) {
-        self.lock_state().requested = mode;
+    /// Sets the mode that the gateway requests for the tools; `None` if it requests none.
+    pub(crate) fn request_mode(&self, mode: Option<PermissionMode>) {
+        let mut state = self.lock_state();
+        state.requested = mode.unwrap_or(state.own);
     }
 
     /// The mode that applies.
@@ -103,7 +104,7 @@ impl LocalMode {
         backend: &dyn ToolBackend,
     ) -> Result<(), ToolBackendError> {
         let _last = self.telling.lock().await;
-        backend.set_mode(self.effective_mode()).await
+        backend.set_mode(Some(self.effective_mode())).await
     }
 
     /// A message for the user if this mode was chosen for the session and does not apply.
@@ -130,7 +131,7 @@ mod tests {
 
     #[track_caller]
     fn check(own: &LocalMode, requested: PermissionMode, holds: PermissionMode) {
-        own.request_mode(requested);
+        own.request_mode(Some(requested));
         assert_eq!(own.effective_mode(), holds, "{requested}");
     }
 

@@ -9,7 +9,7 @@ use zero_core::{
 };
 use zero_policy::PermissionMode;
 use zero_runtime::DialectName;
-use zero_runtime::file_rewind::{FileRewindReport, FileRewindRequest};
+use zero_runtime::file_rewind::{FileRewindReport, FileRewindRequest, RewindRequester};
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::tool_backend::{
     CallObserver, SubagentRequest, ToolBackend, ToolBackendError, ToolCatalog,
@@ -51,7 +51,10 @@ impl ToolBackend for ObservedToolBackend {
         self.backend.call(call, dialect, cancel, Arc::new(tap))
     }
 
-    fn set_mode(&self, mode: PermissionMode) -> BoxFuture<'_, Result<(), ToolBackendError>> {
+    fn set_mode(
+        &self,
+        mode: Option<PermissionMode>,
+    ) -> BoxFuture<'_, Result<(), ToolBackendError>> {
         self.own_mode.request_mode(mode);
         Box::pin(self.own_mode.apply_to_backend(&*self.backend))
     }
@@ -59,8 +62,9 @@ impl ToolBackend for ObservedToolBackend {
     fn rewind_files(
         &self,
         request: FileRewindRequest,
+        requester: RewindRequester,
     ) -> BoxFuture<'_, Result<FileRewindReport, ToolError>> {
-        self.backend.rewind_files(request)
+        self.backend.rewind_files(request, requester)
     }
 
     fn folder(&self) -> Option<PathBuf> {

@@ -91,6 +91,7 @@ pub(crate) fn offer_agent(agent: AgentDefinition) -> OfferedAgent {
         name: agent.name,
         description: line(&agent.description),
         prompt,
+        project_file: agent.project_file.as_deref().map(line),
         tools: agent.tools,
         model: agent.model.as_deref().map(line),
         mode: agent.mode.map(|mode| mode.as_str().to_owned()),

@@ -21,7 +21,7 @@ use zero_core::{
 use zero_policy::PermissionMode;
 use zero_runtime::DialectName;
 use zero_runtime::dialect::render_for_model;
-use zero_runtime::file_rewind::{FileRewindRequest, REWIND_CALL};
+use zero_runtime::file_rewind::{FileRewindRequest, REWIND_CALL, RewindRequester};
 use zero_runtime::schema::foreign_schema;
 use zero_runtime::tool_backend::{CallObserver, CatalogEntry, ToolBackend, ToolCatalog};
 use zero_wire::client::{EncodedParams, GatewayClient, GatewayClientError};
@@ -35,6 +35,7 @@ use zero_wire::tools::{
 use zero_wire::{EventFrame, GatewayMethod as _};
 
 use crate::call_rejection::{to_old_result_params, to_result_params};
+use crate::gateway_dialer::GatewayLocality;
 use crate::subagent_tools::{self, SubagentTools};
 
 /// Most concurrent calls; further ones are refused. A gateway's agent loop makes fewer.
@@ -63,6 +64,8 @@ pub struct ToolService {
     report_interval: Option<Duration>,
     /// Whether the gateway starts sub-agents.
     starts_subagents: bool,
+    /// Where the gateway runs: a rewind that one elsewhere asks for is judged.
+    locality: GatewayLocality,
     state: Mutex<ToolServiceState>,
 }
 
@@ -83,8 +86,9 @@ impl ToolService {
         wish: ToolsAttachParams,
         backend: Arc<dyn ToolBackend>,
         own_mode: PermissionMode,
+        locality: GatewayLocality,
     ) -> Result<Arc<Self>, GatewayClientError> {
-        let (service, terms) = Self::claim_tools(client, wish, backend, own_mode).await?;
+        let (service, terms) = Self::claim_tools(client, wish, backend, own_mode, locality).await?;
         service.apply_terms(&terms).await?;
         Ok(service)
     }
@@ -95,6 +99,7 @@ impl ToolService {
         wish: ToolsAttachParams,
         backend: Arc<dyn ToolBackend>,
         own_mode: PermissionMode,
+        locality: GatewayLocality,
     ) -> Result<(Arc<Self>, ToolsTerms), GatewayClientError> {
         let terms = client.request_within::<ToolsAttach>(wish, ANSWER_MAX).await?;
         let service = Arc::new(Self {
@@ -104,6 +109,7 @@ impl ToolService {
             own_mode,
             takes_outcome: terms.outcome,
             starts_subagents: terms.subagents,
+            locality,
             report_interval: terms.report_ms.map(|ms| Duration::from_millis(ms.max(REPORT_MS_MIN))),
             state: Mutex::new(ToolServiceState {
                 dialect: DialectName::Canonical,
@@ -170,7 +176,7 @@ impl ToolService {
         self.lock_state().dialect = dialect;
         let wanted = terms.mode.as_deref().and_then(|mode| PermissionMode::from_str(mode).ok());
         let mode = wanted.filter(|mode| mode.is_within(self.own_mode)).unwrap_or(self.own_mode);
-        if let Err(error) = self.backend.set_mode(mode).await {
+        if let Err(error) = self.backend.set_mode(Some(mode)).await {
             tracing::warn!(%error, "the mode could not be changed");
         }
         let offer = self.encode_offer(dialect).await?;
@@ -245,11 +251,6 @@ impl ToolService {
                 let error = error.with_tool(&wanted.tool_name);
                 return service.send_result(&wanted, error.into(), None).await;
             };
-            if wanted.tool_name == REWIND_CALL {
-                let outcome = service.rewind_files(&wanted).await;
-                service.lock_state().calls.remove(&wanted.tool_call_id);
-                return service.send_result(&wanted, outcome, None).await;
-            }
             let (watch, mut progress_queue) = RemoteCallObserver::new();
             let call = ToolCall {
                 id,
@@ -261,6 +262,9 @@ impl ToolService {
             let mut made = pin!(async {
                 let watch = Arc::new(watch);
                 let end = match wanted.subagent.clone() {
+                    _ if wanted.tool_name == REWIND_CALL => {
+                        service.rewind_files(&wanted, cancel).await
+                    }
                     None => service.backend.call(call, dialect, cancel, watch).await,
                     Some(subagent) => {
                         service.call_for_subagent(subagent, call, dialect, cancel, watch).await
@@ -286,9 +290,9 @@ impl ToolService {
         });
     }
 
-    /// Takes back what calls of the session changed in files. The journal has only changes of this
-    /// workspace, and what is taken back can be made again.
-    async fn rewind_files(&self, wanted: &ToolsUseEvent) -> ToolOutcome {
+    /// Takes back what calls of the session changed in files. A gateway in this process acts for the
+    /// user; what another one asks for is judged here as the change it is.
+    async fn rewind_files(&self, wanted: &ToolsUseEvent, cancel: CancellationToken) -> ToolOutcome {
         let request = match FileRewindRequest::deserialize(&wanted.input) {
             Ok(request) => request,
             Err(error) => {
@@ -296,7 +300,11 @@ impl ToolService {
                 return ToolError::invalid(ErrorReason::SchemaViolation, message).into();
             }
         };
-        match self.backend.rewind_files(request).await {
+        let requester = match self.locality {
+            GatewayLocality::InProcess => RewindRequester::User,
+            GatewayLocality::Remote => RewindRequester::Gateway(cancel),
+        };
+        match self.backend.rewind_files(request, requester).await {
             Ok(report) => match serde_json::to_value(&report) {
                 Ok(structured) => ToolResult { structured, ..ToolResult::text("") }.into(),
                 Err(error) => ToolError::failed(ErrorReason::Io, error.to_string()).into(),

@@ -11,6 +11,7 @@ use zero_core::SessionId;
 use zero_runtime::tool_backend::FolderAccess;
 use zero_runtime::tool_backend::ToolList;
 use zero_session::key::{SessionAddress, SessionKey};
+use zero_session::open_question::QuestionScope;
 use zero_session::sessions::{AttachmentGuard, OpenSessionOptions, SessionError, SessionManager};
 use zero_session::store::{SessionRecord, StoreError};
 use zero_wire::ErrorPayload;
@@ -161,6 +162,11 @@ impl AuthenticatedConnection {
         if self.has_scope(TokenScope::Admin) { None } else { Some(self.owner()) }
     }
 
+    /// The open questions that the client sees.
+    pub(crate) fn question_scope(&self) -> QuestionScope<'_> {
+        self.visible_owner().map_or(QuestionScope::All, QuestionScope::Owner)
+    }
+
     /// Whether the client may see a session.
     pub(crate) fn can_see(&self, session: &SessionRecord) -> bool {
         self.can_see_owner(&session.owner)
@@ -305,7 +311,8 @@ impl AuthenticatedConnection {
         let mut asked = self.sessions().approvals().subscribe();
         loop {
             asked.mark_unchanged();
-            let pending = self.sessions().pending_approvals(None).await.unwrap_or_else(|error| {
+            let pending = self.sessions().pending_approvals(self.question_scope()).await;
+            let pending = pending.unwrap_or_else(|error| {
                 tracing::warn!(%error, "approvals of parked runs were not delivered");
                 self.sessions().approvals().list()
             });

@@ -76,9 +76,15 @@ impl ToolBackend for RemoteSubagentTools {
         Box::pin(self.parent.run_call(call, dialect, subagent, cancel, watch))
     }
 
-    fn set_mode(&self, _mode: PermissionMode) -> BoxFuture<'_, Result<(), ToolBackendError>> {
-        // Its mode follows that of its parent.
-        Box::pin(std::future::ready(Ok(())))
+    fn set_mode(
+        &self,
+        _mode: Option<PermissionMode>,
+    ) -> BoxFuture<'_, Result<(), ToolBackendError>> {
+        let error = format!(
+            "the mode of a sub-agent at {} follows that of its parent session; change it there",
+            self.parent.location()
+        );
+        Box::pin(std::future::ready(Err(ToolBackendError::Workspace(error))))
     }
 
     fn location(&self) -> String {

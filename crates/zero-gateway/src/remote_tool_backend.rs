@@ -19,7 +19,9 @@ use zero_core::{
     ToolKind, ToolOutcome, sanitize,
 };
 use zero_runtime::DialectName;
-use zero_runtime::file_rewind::{FileRewindReport, FileRewindRequest, REWIND_CALL};
+use zero_runtime::file_rewind::{
+    FileRewindReport, FileRewindRequest, REWIND_CALL, RewindRequester,
+};
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::tool_backend::{
     CallObserver, SilentObserver, SubagentRequest, ToolBackend, ToolBackendError, ToolCatalog,
@@ -539,15 +541,20 @@ impl ToolBackend for RemoteToolBackend {
     fn rewind_files(
         &self,
         request: FileRewindRequest,
+        // The client knows where this gateway runs, and does not believe what it says.
+        _requester: RewindRequester,
     ) -> BoxFuture<'_, Result<FileRewindReport, ToolError>> {
         Box::pin(self.request_rewind(request))
     }
 
-    fn set_mode(&self, mode: PermissionMode) -> BoxFuture<'_, Result<(), ToolBackendError>> {
+    fn set_mode(
+        &self,
+        mode: Option<PermissionMode>,
+    ) -> BoxFuture<'_, Result<(), ToolBackendError>> {
         let result = if self.gone.is_cancelled() {
             Err(self.disconnected_error())
         } else {
-            self.update_settings(|terms| terms.mode = Some(mode))
+            self.update_settings(|terms| terms.mode = mode)
         };
         Box::pin(std::future::ready(result))
     }

@@ -175,6 +175,9 @@ fn parse_agent(agent: OfferedAgent) -> Result<AgentDefinition, String> {
     {
         check_line(text, 0, HINT_LEN_MAX).map_err(|why| wrong(format!("{field}: it {why}")))?;
     }
+    if let Some(path) = &agent.project_file {
+        check_line(path, 1, PATH_LEN_MAX).map_err(|why| wrong(format!("projectFile: it {why}")))?;
+    }
     check_text_bytes(&agent.prompt).map_err(|why| wrong(format!("prompt: it {why}")))?;
     check_count("tools", agent.tools.as_ref().map_or(0, Vec::len), TOOLS_MAX).map_err(&wrong)?;
     let mode = agent.mode.as_deref().map(str::parse::<PermissionMode>).transpose();
@@ -183,6 +186,7 @@ fn parse_agent(agent: OfferedAgent) -> Result<AgentDefinition, String> {
         name: agent.name,
         description: agent.description,
         prompt: agent.prompt,
+        project_file: agent.project_file,
         tools: agent.tools,
         model: agent.model,
         mode,

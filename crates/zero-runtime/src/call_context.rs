@@ -1,6 +1,7 @@
 //! What a running tool may use.
 
 use std::collections::{HashMap, HashSet};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -160,6 +161,11 @@ impl CallContext {
     pub fn linked_denied_files(&self) -> Option<HashSet<(u64, u64)>> {
         let found = rule_policy::find_linked_denied_files(&*self.inner.policy, self.workspace())?;
         Some(found.into_iter().map(|(_, identity)| identity).collect())
+    }
+
+    /// Whether an open file is one that a rule denies, by another name (a hard link).
+    pub fn is_denied_link(&self, file: &File) -> bool {
+        rule_policy::is_denied_link(&*self.inner.policy, self.workspace(), file)
     }
 
     /// Whether [`CallContext::may_read`] can deny anything in a folder, given by its canonical

@@ -3,16 +3,18 @@
 //! The journal knows by which call a file was changed. Whoever rewinds names the calls; the journal
 //! is beside the tools, wherever they run. Like every change of files, a rewind is in the audit log.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::time::Instant;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use tokio_util::sync::CancellationToken;
 use zero_core::{ErrorReason, HostLimits, ToolError};
 use zero_exec::jobs::refuse_beside_job;
-use zero_sandbox::journal::RewindPlan;
 pub use zero_sandbox::journal::RewoundChange;
+use zero_sandbox::journal::{PathRewind, RewindPlan};
 use zero_sandbox::{Journal, StateDir, Workspace};
 
 use crate::audit::{AuditEffect, AuditLog, AuditRow, unwritable_log_error};
@@ -39,6 +41,16 @@ pub struct FileRewindRequest {
     pub calls: Vec<String>,
     /// What to do.
     pub action: FileRewindAction,
+}
+
+/// Who asks for a rewind.
+#[derive(Clone, Debug)]
+pub enum RewindRequester {
+    /// The user of the machine on which the tools run.
+    User,
+    /// A gateway elsewhere. What it asks for is judged as the changes that it makes, and the user of
+    /// this machine may be asked until it is cancelled.
+    Gateway(CancellationToken),
 }
 
 /// What to do about the changes.
@@ -119,13 +131,65 @@ impl FileRewinder {
 
     /// Compares, and takes the changes back as requested.
     pub async fn run(self, request: FileRewindRequest) -> Result<FileRewindReport, ToolError> {
-        let done = tokio::task::spawn_blocking(move || self.run_blocking(&request)).await;
-        done.unwrap_or_else(|_| {
-            Err(ToolError::failed(ErrorReason::Interrupted, "zero is shutting down"))
-        })
+        spawn_rewind(move || self.run_blocking(&request, None)).await
     }
 
-    fn run_blocking(&self, request: &FileRewindRequest) -> Result<FileRewindReport, ToolError> {
+    /// The paths that a request would change now.
+    pub(crate) async fn plan_paths(
+        self,
+        request: FileRewindRequest,
+    ) -> Result<BTreeMap<PathBuf, PathRewind>, ToolError> {
+        spawn_rewind(move || {
+            let plan = self.plan(&request)?;
+            let is_empty = is_refused(&request, &plan) || plan.changes.is_empty();
+            Ok(if is_empty { BTreeMap::new() } else { plan.paths })
+        })
+        .await
+    }
+
+    /// Takes the changes back, if they still concern no other paths than those that were judged.
+    pub(crate) async fn run_within(
+        self,
+        request: FileRewindRequest,
+        judged: BTreeMap<PathBuf, PathRewind>,
+    ) -> Result<FileRewindReport, ToolError> {
+        spawn_rewind(move || self.run_blocking(&request, Some(&judged))).await
+    }
+
+    /// Records that a rewind of these paths was not allowed.
+    pub(crate) async fn record_refusal(
+        self,
+        request: FileRewindRequest,
+        paths: BTreeMap<PathBuf, PathRewind>,
+        error: ToolError,
+    ) {
+        let effect = |(path, what): (&PathBuf, &PathRewind)| {
+            let kind = match what {
+                PathRewind::Restore => "write",
+                PathRewind::Remove => "delete",
+            };
+            let target = redact_and_shorten(&path.display().to_string());
+            AuditEffect { kind: kind.to_owned(), target, ..AuditEffect::default() }
+        };
+        let written = spawn_rewind(move || {
+            let time = Timestamp::now();
+            let mut row = AuditRow {
+                title: Some(format!("Rewind {} files", paths.len())),
+                input: json!({"rewind": request.rewind}),
+                effects: paths.iter().take(EFFECTS_MAX).map(effect).collect(),
+                ..AuditRow::new(time, &new_call_id(), &self.workspace, "rewind")
+            };
+            CallStatus::Denied.as_str().clone_into(&mut row.status);
+            row.record_error(&error);
+            let written = AuditLog::new(&self.state).write(&row);
+            written.map_err(|error| unwritable_log_error(&error))
+        });
+        if let Err(error) = written.await {
+            tracing::error!(error = error.message, "could not write an audit record");
+        }
+    }
+
+    fn plan(&self, request: &FileRewindRequest) -> Result<RewindPlan, ToolError> {
         if request.calls.len() > CALLS_MAX {
             let message = format!(
                 "there are {} calls to take back, and {CALLS_MAX} are the most; rewind to a later prompt",
@@ -138,10 +202,25 @@ impl FileRewinder {
             tracing::warn!(error = error.message, "a change in the journal cannot be recovered");
         }
         let calls = request.calls.iter().cloned().collect();
-        let plan = self.journal.plan_rewind(&calls, &request.rewind)?;
-        let is_refused = request.action == FileRewindAction::Apply && !plan.conflicts.is_empty();
-        if request.action == FileRewindAction::Check || is_refused || plan.changes.is_empty() {
+        self.journal.plan_rewind(&calls, &request.rewind)
+    }
+
+    fn run_blocking(
+        &self,
+        request: &FileRewindRequest,
+        judged: Option<&BTreeMap<PathBuf, PathRewind>>,
+    ) -> Result<FileRewindReport, ToolError> {
+        let plan = self.plan(request)?;
+        if request.action == FileRewindAction::Check
+            || is_refused(request, &plan)
+            || plan.changes.is_empty()
+        {
             return Ok(self.report(&plan, &plan.changes));
+        }
+        let is_judged = |(path, what)| judged.is_none_or(|judged| judged.get(path) == Some(what));
+        if !plan.paths.iter().all(is_judged) {
+            let message = "files were changed while the rewind was judged; rewind again";
+            return Err(ToolError::failed(ErrorReason::Busy, message));
         }
         if plan.has_commands {
             refuse_beside_job(&self.state, &self.workspace)?;
@@ -209,4 +288,17 @@ impl FileRewinder {
         }
         row
     }
+}
+
+/// Whether somebody else changed a file that must not be overwritten.
+fn is_refused(request: &FileRewindRequest, plan: &RewindPlan) -> bool {
+    request.action == FileRewindAction::Apply && !plan.conflicts.is_empty()
+}
+
+async fn spawn_rewind<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, ToolError> + Send + 'static,
+) -> Result<T, ToolError> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|_| {
+        Err(ToolError::failed(ErrorReason::Interrupted, "zero is shutting down"))
+    })
 }

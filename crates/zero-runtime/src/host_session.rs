@@ -79,10 +79,13 @@ impl SessionMode {
     fn get(&self) -> Option<PermissionMode> {
         let chosen = *self.chosen.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(ceiling) = &self.ceiling else { return chosen };
-        let ceiling = ceiling.get();
-        match chosen {
-            Some(chosen) if chosen.is_within(ceiling.unwrap_or(self.default)) => Some(chosen),
-            _ => ceiling,
+        let inherited = ceiling.get();
+        // The settings of a worktree may differ from those of the parent's folder.
+        let most = inherited.unwrap_or(ceiling.default);
+        match chosen.or(inherited) {
+            Some(mode) if mode.is_within(most) => Some(mode),
+            None if self.default.is_within(most) => None,
+            _ => Some(most),
         }
     }
 }

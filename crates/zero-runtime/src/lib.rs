@@ -43,6 +43,7 @@ pub mod prompt_mentions;
 pub mod redaction;
 pub mod registry;
 pub mod result_truncation;
+mod rewind_authorization;
 pub mod rule_policy;
 pub mod schema;
 mod secret_guard;

@@ -2,7 +2,9 @@
 
 mod denied_files;
 
+use std::fs::File;
 use std::net::IpAddr;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use zero_core::Effect;
@@ -108,6 +110,21 @@ pub(crate) fn find_linked_denied_files(
         Some((path, identity))
     };
     Some(denied.into_iter().filter_map(linked).collect())
+}
+
+/// Whether a file that was opened for the context is one that a rule denies, by another name (a hard
+/// link). It counts as one if there are too many denied files to compare.
+pub fn is_denied_link(policy: &dyn Policy, workspace: &Workspace, file: &File) -> bool {
+    if !policy.filters_reads() {
+        return false;
+    }
+    let Ok(facts) = file.metadata() else { return true };
+    if facts.nlink() <= 1 {
+        return false;
+    }
+    let identity = (facts.dev(), facts.ino());
+    let denied = find_linked_denied_files(policy, workspace);
+    denied.is_none_or(|denied| denied.iter().any(|(_, other)| *other == identity))
 }
 
 impl Policy for RulePolicy {

@@ -158,6 +158,8 @@ pub struct SkillSearch<'a> {
     pub user: Option<&'a Path>,
     /// Whether a file of the project may be read, by its path as written and its canonical path.
     pub may_read: &'a dyn Fn(&Path, &Path) -> bool,
+    /// Whether an open file of the project is one that a rule denies, by another name (a hard link).
+    pub is_denied_link: &'a dyn Fn(&File) -> bool,
 }
 
 /// A folder of skills that exists.
@@ -367,6 +369,9 @@ impl SkillSearch<'_> {
         let shown = format!("{}/{}", source.shown, shown_name(name));
         let file = folder.open_beneath(Path::new(SKILL_FILE));
         let file = file.ok_or_else(|| "it cannot be opened".to_owned())?;
+        if source.scope == SkillScope::Project && (self.is_denied_link)(&file) {
+            return Ok(None);
+        }
         Ok(Some(OpenSkill { folder, shown, file }))
     }
 

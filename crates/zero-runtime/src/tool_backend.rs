@@ -26,7 +26,7 @@ pub use self::tool_list::{ModelToolDefinition, ToolList};
 use crate::approver::{ApprovalAnswer, ApprovalQuestion, ApprovalReply};
 use crate::dialect::DialectName;
 use crate::elicitation::Elicitor;
-use crate::file_rewind::{FileRewindReport, FileRewindRequest};
+use crate::file_rewind::{FileRewindReport, FileRewindRequest, RewindRequester};
 use crate::grants::GrantRecord;
 use crate::prompt_mentions::MentionTarget;
 use crate::session_results::ResultLifetime;
@@ -58,8 +58,10 @@ pub trait ToolBackend: Send + Sync {
         watch: Arc<dyn CallObserver>,
     ) -> BoxFuture<'_, ToolOutcome>;
 
-    /// Changes how much may be done without asking.
-    fn set_mode(&self, mode: PermissionMode) -> BoxFuture<'_, Result<(), ToolBackendError>>;
+    /// Changes how much may be done without asking, also for running calls and sub-agents. `None` is the
+    /// mode of the settings where the tools run.
+    fn set_mode(&self, mode: Option<PermissionMode>)
+    -> BoxFuture<'_, Result<(), ToolBackendError>>;
 
     /// Revokes what the user allowed or rejected for the session under this rule, or everything
     /// without one. Does nothing if a client hosts the tools: its user answers there.
@@ -75,6 +77,7 @@ pub trait ToolBackend: Send + Sync {
     fn rewind_files(
         &self,
         _request: FileRewindRequest,
+        _requester: RewindRequester,
     ) -> BoxFuture<'_, Result<FileRewindReport, ToolError>> {
         let message = format!(
             "the tools of this session are with {}, which cannot rewind files; rewind the conversation only",
@@ -197,8 +200,10 @@ pub struct AgentDefinition {
     pub name: String,
     /// When to use it, in one line.
     pub description: String,
-    /// Its system prompt.
+    /// Its system prompt, or what is quoted below zero's own if a project's file has it.
     pub prompt: String,
+    /// The file as displayed, if it is one of the project: its text can only suggest.
+    pub project_file: Option<String>,
     /// Canonical names of the tools it may use, of those that its parent has; a trailing `*` matches
     /// any suffix. `None` for all of them.
     pub tools: Option<Vec<String>>,

@@ -54,7 +54,7 @@ pub use self::change_restore::ChangeConflict;
 pub use self::change_set::{SetLimits, SetOrigin, SetSummary};
 pub use self::content_digest::sha256;
 pub use self::file_snapshot::FileSnapshot;
-pub use self::journal_rewind::{RewindPlan, RewoundChange};
+pub use self::journal_rewind::{PathRewind, RewindPlan, RewoundChange};
 
 /// Where the journals are, in zero's own folder, by workspace.
 const JOURNAL: &str = "journal";

@@ -13,6 +13,7 @@ use zero_core::RunId;
 use zero_core::event::{ApprovalOption, ApprovalRequest, ApprovalSubject};
 use zero_session::event::EventKind;
 use zero_session::key::SessionKey;
+use zero_session::open_question::QuestionScope;
 use zero_session::sqlite_store::SqliteStore;
 use zero_session::store::{BeginRunOutcome, NewEvent, NewRun, NewSession, Store, ToolHostLocation};
 
@@ -95,7 +96,7 @@ async fn measure(file: &std::path::Path) {
     let store = SqliteStore::open(file).unwrap();
     let unfinished = store.unfinished_runs(None).await.unwrap();
     assert_eq!(unfinished.iter().filter(|run| run.has_open_question).count(), RUNS);
-    let listed = store.open_questions(None).await.unwrap();
+    let listed = store.open_questions(QuestionScope::All).await.unwrap();
     assert!(!listed.is_empty());
     let bytes = resident_bytes().saturating_sub(before);
     println!("{}", json!({ "questions": RUNS, "bytes": bytes }));

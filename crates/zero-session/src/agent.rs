@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use zero_policy::PermissionMode;
 use zero_runtime::DialectName;
+use zero_runtime::tool_backend::InstructionFile;
 
 use crate::model::ThinkingEffort;
 
@@ -23,6 +24,8 @@ pub struct AgentProfile {
     pub dialect: Option<DialectName>,
     /// System prompt that replaces zero's own.
     pub system_prompt: Option<String>,
+    /// What a file of the project says about a sub-agent's work. It is quoted below the system prompt.
+    pub role: Option<InstructionFile>,
     /// Canonical names of the tools it may use; a trailing `*` matches any suffix. `None` allows
     /// all tools.
     pub tools: Option<Vec<String>>,

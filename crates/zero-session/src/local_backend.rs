@@ -21,7 +21,9 @@ use zero_core::{
 };
 use zero_policy::PermissionMode;
 use zero_runtime::dialect::{BUILTIN, DialectTool};
-use zero_runtime::file_rewind::{FileRewindReport, FileRewindRequest, FileRewinder};
+use zero_runtime::file_rewind::{
+    FileRewindReport, FileRewindRequest, FileRewinder, RewindRequester,
+};
 use zero_runtime::notes::NoteStoreSet;
 use zero_runtime::prompt_mentions::MentionTarget;
 use zero_runtime::session_results::ResultLifetime;
@@ -29,8 +31,8 @@ use zero_runtime::skills::{SKILL_TOOL, UserSkillFolder};
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::tool_backend::{
     AgentDefinition, CallApprover, CallObserver, CatalogEntry, CatalogInfo, InstructionFile,
-    PromptCommand, SubagentIsolation, SubagentRequest, ToolBackend, ToolBackendError, ToolCatalog,
-    ToolList, WorktreeReport,
+    PromptCommand, SilentObserver, SubagentIsolation, SubagentRequest, ToolBackend,
+    ToolBackendError, ToolCatalog, ToolList, WorktreeReport,
 };
 use zero_runtime::tool_host::new_call_id;
 use zero_runtime::{
@@ -435,8 +437,11 @@ impl ToolBackend for LocalToolBackend {
         Box::pin(self.run_call(call, dialect, cancel, watch))
     }
 
-    fn set_mode(&self, mode: PermissionMode) -> BoxFuture<'_, Result<(), ToolBackendError>> {
-        self.alive.session.set_mode(Some(mode));
+    fn set_mode(
+        &self,
+        mode: Option<PermissionMode>,
+    ) -> BoxFuture<'_, Result<(), ToolBackendError>> {
+        self.alive.session.set_mode(mode);
         Box::pin(std::future::ready(Ok(())))
     }
 
@@ -462,8 +467,18 @@ impl ToolBackend for LocalToolBackend {
     fn rewind_files(
         &self,
         request: FileRewindRequest,
+        requester: RewindRequester,
     ) -> BoxFuture<'_, Result<FileRewindReport, ToolError>> {
-        Box::pin(FileRewinder::for_host(&self.host).run(request))
+        Box::pin(async move {
+            let RewindRequester::Gateway(cancel) = requester else {
+                return FileRewinder::for_host(&self.host).run(request).await;
+            };
+            // A question of it reaches the user as that of a call does.
+            let line = self.switchboard.add_route(new_call_id(), Arc::new(SilentObserver));
+            let session = &self.alive.session;
+            session.forget_grants(&self.approver.take_revoked_grants().await);
+            self.host.rewind_for_gateway(session, &line.call, request, &cancel).await
+        })
     }
 
     fn has_running_jobs(&self) -> bool {

@@ -26,8 +26,42 @@ pub struct OpenQuestion {
 }
 
 impl OpenQuestion {
-    /// Most questions of one list.
-    pub const LIST_MAX: usize = 1000;
+    /// Most questions of one owner in a list.
+    pub const OWNER_LIST_MAX: usize = 1_000;
+    /// Most questions of all owners in a list.
+    pub const LIST_MAX: usize = 10_000;
+}
+
+/// Whose open questions are listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QuestionScope<'a> {
+    /// Those of all owners.
+    All,
+    /// Those in the sessions of an owner.
+    Owner(&'a str),
+    /// Those in one session.
+    Session(&'a SessionId),
+}
+
+impl<'a> QuestionScope<'a> {
+    /// Those of one session or of all.
+    pub fn of_session(session: Option<&'a SessionId>) -> Self {
+        session.map_or(Self::All, Self::Session)
+    }
+
+    pub(crate) fn session(self) -> Option<&'a SessionId> {
+        match self {
+            Self::Session(session) => Some(session),
+            Self::All | Self::Owner(_) => None,
+        }
+    }
+
+    pub(crate) fn owner(self) -> Option<&'a str> {
+        match self {
+            Self::Owner(owner) => Some(owner),
+            Self::All | Self::Session(_) => None,
+        }
+    }
 }
 
 /// What is asked.

@@ -68,7 +68,7 @@ use crate::key::{InvalidSessionKeyError, SessionAddress, SessionKey};
 use crate::model::catalog::ModelCatalog;
 use crate::model::{ModelError, ThinkingEffort};
 use crate::node_membership::NodeMembership;
-use crate::open_question::{OpenQuestion, QuestionContent};
+use crate::open_question::{OpenQuestion, QuestionContent, QuestionScope};
 use crate::output_schema::OutputSchema;
 use crate::store::{
     LedgerReadLimit, OwnerUsage, RunRecord, SessionPage, SessionPatch, SessionQuery, SessionRecord,
@@ -615,16 +615,16 @@ impl SessionManager {
         &self.inner.questions
     }
 
-    /// All approval requests that wait for an answer, of one session or of all, oldest first: those
-    /// of runs in memory, then those of parked runs.
+    /// All approval requests that wait for an answer, oldest first: those of runs in memory, then those
+    /// of parked runs. Those of runs in memory may be of other owners.
     pub async fn pending_approvals(
         &self,
-        session: Option<&SessionId>,
+        scope: QuestionScope<'_>,
     ) -> Result<Vec<PendingApproval>, SessionError> {
-        let is_of = |id: &SessionId| session.is_none_or(|session| session == id);
+        let is_of = |id: &SessionId| scope.session().is_none_or(|session| session == id);
         let mut pending = self.approvals().list();
         pending.retain(|pending| is_of(&pending.session));
-        for question in self.store().open_questions(session).await? {
+        for question in self.store().open_questions(scope).await? {
             let OpenQuestion { session, run, asked_ms: created_ms, content } = question;
             if let QuestionContent::Approval(request) = content
                 && !pending.iter().any(|known| known.request.id == request.id)
@@ -638,12 +638,12 @@ impl SessionManager {
     /// All questions of tools that wait for an answer, as [`Self::pending_approvals`] lists requests.
     pub async fn pending_questions(
         &self,
-        session: Option<&SessionId>,
+        scope: QuestionScope<'_>,
     ) -> Result<Vec<PendingQuestion>, SessionError> {
-        let is_of = |id: &SessionId| session.is_none_or(|session| session == id);
+        let is_of = |id: &SessionId| scope.session().is_none_or(|session| session == id);
         let mut pending = self.questions().list();
         pending.retain(|pending| is_of(&pending.session));
-        for question in self.store().open_questions(session).await? {
+        for question in self.store().open_questions(scope).await? {
             let OpenQuestion { session, run, asked_ms: created_ms, content } = question;
             if let QuestionContent::Form(question) = content
                 && !pending.iter().any(|known| known.question.id == question.id)

@@ -45,7 +45,7 @@ use self::writer_thread::{WriteDurability, WriterThread};
 use crate::event::{Event, RunOutcome, TokenUsage};
 use crate::key::SessionAddress;
 use crate::message::ModelMessage;
-use crate::open_question::OpenQuestion;
+use crate::open_question::{OpenQuestion, QuestionScope};
 use crate::run_usage::{self, RunUsage, RunUsageQuery, UsageTotal};
 use crate::store::{
     BeginRunOutcome, ClaimEpoch, ClaimOutcome, ForkPoint, GrantRecord, IdleSession,
@@ -517,13 +517,12 @@ impl Store for SqliteStore {
 
     fn open_questions(
         &self,
-        session: Option<&SessionId>,
+        scope: QuestionScope<'_>,
     ) -> BoxFuture<'_, Result<Vec<OpenQuestion>, StoreError>> {
-        let session = session.cloned();
-        Box::pin(
-            self.readers
-                .read("list open questions", move |db| open_questions::list(db, session.as_ref())),
-        )
+        let (session, owner) = (scope.session().cloned(), scope.owner().map(str::to_owned));
+        Box::pin(self.readers.read("list open questions", move |db| {
+            open_questions::list(db, session.as_ref(), owner.as_deref())
+        }))
     }
 
     fn open_question(&self, id: &str) -> BoxFuture<'_, Result<Option<OpenQuestion>, StoreError>> {

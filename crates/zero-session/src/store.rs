@@ -16,7 +16,7 @@ use zero_runtime::tool::BoxFuture;
 use crate::event::{Event, EventKind, RewindScope, RunOutcome, TokenUsage};
 use crate::key::{SessionAddress, SessionKey};
 use crate::message::ModelMessage;
-use crate::open_question::OpenQuestion;
+use crate::open_question::{OpenQuestion, QuestionScope};
 use crate::run_usage::{RunUsage, RunUsageQuery, UsageTotal};
 
 /// Stores sessions. A write is acknowledged only once it would survive the death of the process. An
@@ -228,12 +228,13 @@ pub trait Store: Send + Sync {
         session: Option<&SessionId>,
     ) -> BoxFuture<'_, Result<Vec<RunRecord>, StoreError>>;
 
-    /// The open questions of unfinished runs, of one session or of all, oldest first; at most
-    /// [`OpenQuestion::LIST_MAX`] of them. Only those of sessions whose tools run with the gateway
-    /// are kept. See [`crate::open_question`].
+    /// The open questions of unfinished runs, oldest first; at most [`OpenQuestion::OWNER_LIST_MAX`]
+    /// of each owner, so that nobody's are hidden by those of others, and [`OpenQuestion::LIST_MAX`]
+    /// of all. Only those of sessions whose tools run with the gateway are kept. See
+    /// [`crate::open_question`].
     fn open_questions(
         &self,
-        session: Option<&SessionId>,
+        scope: QuestionScope<'_>,
     ) -> BoxFuture<'_, Result<Vec<OpenQuestion>, StoreError>>;
 
     /// The open question with that id.
@@ -394,7 +395,8 @@ pub struct NewSession {
     pub mode: Option<PermissionMode>,
     /// Owner that creates it.
     pub owner: String,
-    /// Maximum number of sessions of the owner, including this one.
+    /// Maximum number of sessions of the owner, including this one and without those of sub-agents; for
+    /// that of a sub-agent, of those that its parent has started.
     pub owned_max: u64,
     /// Where its tools run.
     pub tool_host: ToolHostLocation,

@@ -115,47 +115,52 @@ fn is_extensible_list(key: &str) -> bool {
     sandbox::LISTS.contains(&key) || hooks::LISTS.contains(&key)
 }
 
+/// Whose settings a section applies in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SectionOwner {
+    /// The user's own only.
+    User,
+    /// Also a trusted project's.
+    Project,
+}
+
+/// The sections whose keys are single units that the last file replaces as a whole: a server, a command,
+/// a model, an agent, a gateway setting.
+const ATOMIC_SECTIONS: [(&str, SectionOwner); 15] = [
+    ("mcpServers.", SectionOwner::Project),
+    ("mcp.", SectionOwner::Project),
+    ("lspServers.", SectionOwner::Project),
+    ("tools.", SectionOwner::Project),
+    ("models.", SectionOwner::Project),
+    ("agents.", SectionOwner::Project),
+    ("gateway.", SectionOwner::User),
+    ("acp.", SectionOwner::User),
+    ("web.", SectionOwner::User),
+    ("network.", SectionOwner::User),
+    ("retention.", SectionOwner::User),
+    ("budgets.", SectionOwner::User),
+    ("undo.", SectionOwner::User),
+    ("notify.", SectionOwner::User),
+    ("subagents.", SectionOwner::User),
+];
+
+fn find_section_owner(key: &str) -> Option<SectionOwner> {
+    let mut sections = ATOMIC_SECTIONS.into_iter();
+    sections.find_map(|(section, owner)| key.starts_with(section).then_some(owner))
+}
+
 /// Whether a key applies only in the user's own settings.
 fn is_user_only(key: &str) -> bool {
-    let sections = [
-        "gateway.",
-        "acp.",
-        "web.",
-        "network.",
-        "retention.",
-        "budgets.",
-        "undo.",
-        "notify.",
-        "subagents.",
-    ];
     let secrets = [secrets::MASK_KEY, secrets::REMEMBER_KEY, secrets::EXCEPT_KEY];
     key == "sandbox.readable"
         || secrets.contains(&key)
-        || sections.iter().any(|section| key.starts_with(section))
+        || find_section_owner(key) == Some(SectionOwner::User)
 }
 
-/// Whether a key is a single unit that the last file replaces as a whole: a server, a command, a
-/// model, an agent, a gateway setting.
+/// Whether a key is a single unit that the last file replaces as a whole.
 fn is_atomic(key: &str) -> bool {
-    let sections = [
-        "mcpServers.",
-        "mcp.",
-        "lspServers.",
-        "tools.",
-        "models.",
-        "agents.",
-        "gateway.",
-        "acp.",
-        "web.",
-        "network.",
-        "retention.",
-        "budgets.",
-        "undo.",
-        "notify.",
-        "subagents.",
-    ];
     matches!(key, "model" | "agent" | secrets::MASK_KEY | secrets::REMEMBER_KEY | files::BACKUP_KEY)
-        || sections.iter().any(|section| key.starts_with(section))
+        || find_section_owner(key).is_some()
 }
 
 /// Whether no limit of `changed` is larger than in `usual`. Names all fields, so that a new one

@@ -1,5 +1,6 @@
 //! The Skill tool: loads the text of a skill when it is used.
 
+use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -119,6 +120,7 @@ impl Tool for SkillTool {
                 workspace: cx.workspace(),
                 user: user.as_ref().and_then(|folder| folder.0.as_deref()),
                 may_read: &|written: &Path, canonical: &Path| cx.may_read(written, canonical),
+                is_denied_link: &|file: &File| cx.is_denied_link(file),
             };
             let mut loaded = search.load(&plan.name).map_err(to_tool_error)?;
             if let Some(file) = &plan.file {

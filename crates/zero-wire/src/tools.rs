@@ -181,6 +181,10 @@ pub struct OfferedAgent {
     pub description: String,
     /// Its system prompt.
     pub prompt: String,
+    /// The file, if it is one of the workspace: then the prompt is quoted below the gateway's own system
+    /// prompt and does not replace it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project_file: Option<String>,
     /// Canonical names of the tools it may use, of those that its parent has; all of them if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1000))]

@@ -42,7 +42,7 @@ methods! {
     /// another key. With the number of a prompt, the copy is as the session was before it.
     ZeroSessionsFork "zero.sessions.fork" Write SessionForkParams => SessionInfo;
     /// Lists the prompts of a session, each of which is a checkpoint, oldest first.
-    ZeroSessionsPrompts "zero.sessions.prompts" Read SessionKeyParams => SessionPromptsResult;
+    ZeroSessionsPrompts "zero.sessions.prompts" Read SessionPromptsParams => SessionPromptsResult;
     /// Takes files, conversation or both back to before a prompt, or takes a rewind back. Refused
     /// while a run is active. If somebody else changed the files since, nothing is touched.
     ZeroSessionsRewind "zero.sessions.rewind" Write SessionRewindParams => SessionRewindResult;
@@ -155,11 +155,34 @@ pub struct RewindConflict {
     pub what: String,
 }
 
-/// The prompts of a session.
+/// Parameters of `zero.sessions.prompts`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SessionPromptsParams {
+    /// Key of the session, in any spelling.
+    #[schemars(length(min = 1, max = 512))]
+    pub session_key: String,
+    /// How many prompts at most; 1000 if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1000))]
+    pub limit: Option<u64>,
+    /// How many of the oldest to leave out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offset: Option<u64>,
+}
+
+/// Prompts of a session.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct SessionPromptsResult {
-    /// The prompts, oldest first. Requests to rewind are not among them.
+    /// The prompts of this page, oldest first. Requests to rewind are not among them.
     pub prompts: Vec<PromptInfo>,
+    /// Number of prompts of the session.
+    pub total_count: u64,
+    /// Whether there are more.
+    pub has_more: bool,
+    /// `offset` of the next page; null if this is the last.
+    pub next_offset: Option<u64>,
 }
 
 /// A prompt of a session.

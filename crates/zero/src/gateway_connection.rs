@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use zero_client::GatewayLocality;
 use zero_client::url_dialer::{UrlDialer, with_client_capabilities};
 use zero_gateway::{AuthConfig, Gateway, Principal};
 use zero_sandbox::ConfigFile;
@@ -196,6 +197,14 @@ impl CliGatewayConnection {
         match self.embedded {
             Some(_) => ResultLifetime::Session,
             None => ResultLifetime::Process,
+        }
+    }
+
+    /// Where the gateway runs.
+    pub(crate) fn locality(&self) -> GatewayLocality {
+        match self.embedded {
+            Some(_) => GatewayLocality::InProcess,
+            None => GatewayLocality::Remote,
         }
     }
 

@@ -10,8 +10,9 @@ use tokio_util::sync::CancellationToken;
 use zero_client::wire::SessionInfo;
 use zero_client::{GatewayLink, GatewayLinkError, GatewayUpdate, SessionHandle, SessionUpdates};
 use zero_core::event::{Event, EventKind};
-use zero_core::{ToolCall, ToolOutcome};
+use zero_core::{ToolCall, ToolError, ToolOutcome};
 use zero_runtime::DialectName;
+use zero_runtime::file_rewind::{FileRewindReport, FileRewindRequest, RewindRequester};
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::tool_backend::{CallObserver, ToolBackend, ToolBackendError, ToolCatalog};
 use zero_session::PermissionMode;
@@ -139,8 +140,19 @@ impl ToolBackend for SlowToolBackend {
         self.looking.call(call, dialect, cancel, watch)
     }
 
-    fn set_mode(&self, mode: PermissionMode) -> BoxFuture<'_, Result<(), ToolBackendError>> {
+    fn set_mode(
+        &self,
+        mode: Option<PermissionMode>,
+    ) -> BoxFuture<'_, Result<(), ToolBackendError>> {
         self.looking.set_mode(mode)
+    }
+
+    fn rewind_files(
+        &self,
+        request: FileRewindRequest,
+        requester: RewindRequester,
+    ) -> BoxFuture<'_, Result<FileRewindReport, ToolError>> {
+        self.looking.rewind_files(request, requester)
     }
 
     fn folder(&self) -> Option<PathBuf> {
@@ -216,6 +228,18 @@ async fn displacement_before_attach_is_ignored() {
     assert_eq!(server.wait_for_request("tools/result", 1).await["isError"], false);
     send_entry(&server, 5);
     assert!(is_entry(&next_update(&mut heard).await, 5), "nothing else was told");
+}
+
+#[tokio::test]
+async fn rewind_of_remote_gateway_is_not_the_users() {
+    let (server, _link, handle, mut heard) = open_hostile_session(3).await;
+    let backend = SlowToolBackend::new();
+    host_while(&server, &handle, &mut heard, &backend, |_| {}).await;
+    let wanted = json!({"sessionId": "session_1", "toolCallId": "r", "toolName": "zero.rewind",
+        "input": {"rewind": "rewind_1", "calls": ["call_1"], "action": "overwrite"}});
+    server.send_event("tools/use", wanted);
+    assert_eq!(server.wait_for_request("tools/result", 1).await["isError"], false);
+    assert_eq!(*backend.looking.rewinds.lock().unwrap(), ["gateway"]);
 }
 
 #[tokio::test]

@@ -18,11 +18,12 @@ use zero_client::{
     GatewayUpdate, OpenRequest, OverlapPolicy, SendRequest, SessionHandle, SessionUpdates,
 };
 use zero_core::event::{Event, EventKind, RunOutcome};
-use zero_core::{ToolCall, ToolOutcome, ToolResult};
+use zero_core::{ToolCall, ToolError, ToolOutcome, ToolResult};
 use zero_gateway::{
     AuthConfig, Gateway, GatewayConfig, GatewayLimits, MetricsSource, PlaintextPolicy, Principal,
 };
 use zero_runtime::DialectName;
+use zero_runtime::file_rewind::{FileRewindReport, FileRewindRequest, RewindRequester};
 use zero_runtime::metrics::{SessionCallStats, ToolStats};
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::tool_backend::{
@@ -341,9 +342,23 @@ pub(crate) struct RecordingToolBackend {
     pub(crate) modes: Mutex<Vec<PermissionMode>>,
     /// How long a call takes after it was described.
     pub(crate) takes: Duration,
+    /// Who asked for rewinds.
+    pub(crate) rewinds: Mutex<Vec<&'static str>>,
 }
 
 impl ToolBackend for RecordingToolBackend {
+    fn rewind_files(
+        &self,
+        _request: FileRewindRequest,
+        requester: RewindRequester,
+    ) -> BoxFuture<'_, Result<FileRewindReport, ToolError>> {
+        self.rewinds.lock().unwrap().push(match requester {
+            RewindRequester::User => "user",
+            RewindRequester::Gateway(_) => "gateway",
+        });
+        Box::pin(async { Ok(FileRewindReport::default()) })
+    }
+
     fn load_catalog(
         &self,
         _dialect: DialectName,
@@ -378,8 +393,11 @@ impl ToolBackend for RecordingToolBackend {
         })
     }
 
-    fn set_mode(&self, mode: PermissionMode) -> BoxFuture<'_, Result<(), ToolBackendError>> {
-        self.modes.lock().unwrap().push(mode);
+    fn set_mode(
+        &self,
+        mode: Option<PermissionMode>,
+    ) -> BoxFuture<'_, Result<(), ToolBackendError>> {
+        self.modes.lock().unwrap().extend(mode);
         Box::pin(async { Ok(()) })
     }
 

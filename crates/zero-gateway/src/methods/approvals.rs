@@ -7,6 +7,7 @@ use zero_core::tool_result::render_checklist;
 use zero_runtime::ApprovalAnswer;
 use zero_session::approvals::{PendingApproval, QuestionAnswer};
 use zero_session::event::ApprovalRequest;
+use zero_session::open_question::QuestionScope;
 use zero_session::store::{GrantRecord, SessionRecord};
 use zero_wire::approvals::{
     Acknowledgement, ExecApproval, ExecApprovalDecision, ExecApprovalGetParams,
@@ -145,8 +146,9 @@ pub(super) async fn list(
         None => None,
     };
     let sessions = peer.sessions();
-    let approvals = sessions.pending_approvals(only.as_ref()).await.map_err(to_error_shape)?;
-    let questions = sessions.pending_questions(only.as_ref()).await.map_err(to_error_shape)?;
+    let scope = only.as_ref().map_or_else(|| peer.question_scope(), QuestionScope::Session);
+    let approvals = sessions.pending_approvals(scope).await.map_err(to_error_shape)?;
+    let questions = sessions.pending_questions(scope).await.map_err(to_error_shape)?;
     let mut result = ApprovalsListResult::default();
     for pending in approvals {
         if let Some(session) = peer.find_session_by_id(&pending.session).await? {

@@ -25,9 +25,9 @@ use zero_wire::method::TokenScope;
 use zero_wire::zero_sessions::{
     PromptInfo, RewindConflict, RewoundChangeInfo, SessionChoicesParams, SessionChoicesResult,
     SessionEventsParams, SessionEventsResult, SessionForkParams, SessionInfo, SessionKeyParams,
-    SessionOpenParams, SessionPromptsResult, SessionRewindParams, SessionRewindResult,
-    SessionSetParams, SessionSubscribeResult, SlashCommandInfo, ZeroSessionsListParams,
-    ZeroSessionsListResult,
+    SessionOpenParams, SessionPromptsParams, SessionPromptsResult, SessionRewindParams,
+    SessionRewindResult, SessionSetParams, SessionSubscribeResult, SlashCommandInfo,
+    ZeroSessionsListParams, ZeroSessionsListResult,
 };
 
 use super::parse_thinking;
@@ -39,6 +39,8 @@ use crate::error_payloads::{forbidden_error, shorten, to_error_shape};
 const EVENTS_MAX: u32 = 1_000;
 /// Maximum size of these entries, in bytes of JSON; at least one entry is always returned.
 const EVENT_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Maximum number of prompts per response.
+const PROMPTS_MAX: u64 = 1_000;
 /// Maximum length of a title, in characters.
 const TITLE_LEN_MAX: usize = 200;
 
@@ -338,7 +340,7 @@ pub(super) async fn fork(
 
 pub(super) async fn prompts(
     peer: &Arc<AuthenticatedConnection>,
-    params: SessionKeyParams,
+    params: SessionPromptsParams,
 ) -> Result<SessionPromptsResult, ErrorPayload> {
     let session = peer.require_session(&peer.resolve_key(&params.session_key, None)?).await?;
     let prompts = peer.sessions().list_prompts(&session.address()).await.map_err(to_error_shape)?;
@@ -352,7 +354,15 @@ pub(super) async fn prompts(
         files: prompt.files,
         commands: prompt.commands,
     };
-    Ok(SessionPromptsResult { prompts: prompts.into_iter().map(prompt).collect() })
+    let (total, offset) = (prompts.len() as u64, params.offset.unwrap_or(0));
+    let count = params.limit.unwrap_or(PROMPTS_MAX).clamp(1, PROMPTS_MAX);
+    let usize_of = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+    let page = prompts.into_iter().skip(usize_of(offset)).take(usize_of(count));
+    let prompts: Vec<PromptInfo> = page.map(prompt).collect();
+    let next = offset.saturating_add(prompts.len() as u64);
+    let has_more = next < total;
+    let next_offset = has_more.then_some(next);
+    Ok(SessionPromptsResult { prompts, total_count: total, has_more, next_offset })
 }
 
 pub(super) async fn rewind(

@@ -221,7 +221,7 @@ async fn vanished_host_fails_its_calls() {
     let end = rig.start_call("c2", "read").await.unwrap();
     assert!(result_text(&end).1.contains("which is not connected"), "{end:?}");
     let away = ToolBackendError::ClientDisconnected { host: "laptop".to_owned() };
-    assert_eq!(rig.backend.set_mode(PermissionMode::Plan).await, Err(away.clone()));
+    assert_eq!(rig.backend.set_mode(Some(PermissionMode::Plan)).await, Err(away.clone()));
     assert_eq!(rig.backend.load_catalog(DialectName::Qwen).await, Err(away));
 }
 
@@ -383,8 +383,11 @@ async fn offer_is_requested_in_dialect_and_awaited() {
     let error = rig.backend.load_catalog(DialectName::Qwen).await.unwrap_err();
     assert!(error.to_string().contains("in the dialect `qwen` within 15 s"), "{error}");
     rig.next_event().await;
-    rig.backend.set_mode(PermissionMode::Auto).await.unwrap();
+    rig.backend.set_mode(Some(PermissionMode::Auto)).await.unwrap();
     assert_eq!(rig.next_event().await.1["mode"], "auto");
+    // A mode that is cleared is that of the client.
+    rig.backend.set_mode(None).await.unwrap();
+    assert_eq!(rig.next_event().await.1["mode"], json!(null));
 }
 
 #[test]

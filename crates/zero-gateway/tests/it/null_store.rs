@@ -14,7 +14,7 @@ use zero_session::event_bus::{DeliverySender, EventBus, Subscription};
 use zero_session::key::SessionAddress;
 use zero_session::message::ModelMessage;
 use zero_session::model::catalog::ModelCatalog;
-use zero_session::open_question::OpenQuestion;
+use zero_session::open_question::{OpenQuestion, QuestionScope};
 use zero_session::run_usage::{RunUsage, RunUsageQuery, UsageTotal};
 use zero_session::sessions::{SessionLimits, SessionManager, SessionManagerConfig};
 use zero_session::store::{
@@ -91,7 +91,7 @@ impl Store for NullServices {
         unsupported()
     }
 
-    fn open_questions(&self, _: Option<&SessionId>) -> StoreFuture<'_, Vec<OpenQuestion>> {
+    fn open_questions(&self, _: QuestionScope<'_>) -> StoreFuture<'_, Vec<OpenQuestion>> {
         ready_future(Ok(Vec::new()))
     }
 

@@ -319,6 +319,14 @@ async fn rewind_cuts_history_and_is_taken_back() {
         ann.request::<ChatSend>(send).await;
         ann.collect_until_end().await;
     }
+    let page = json!({"sessionKey": "main", "limit": 1});
+    let page = ann.request::<ZeroSessionsPrompts>(page).await;
+    let numbers: Vec<u64> = page.prompts.iter().map(|prompt| prompt.number).collect();
+    let more = (page.total_count, page.has_more, page.next_offset);
+    assert_eq!((numbers, more), (vec![1], (2, true, Some(1))));
+    let past = json!({"sessionKey": "main", "offset": 9});
+    let past = ann.request::<ZeroSessionsPrompts>(past).await;
+    assert_eq!((past.prompts.len(), past.has_more, past.next_offset), (0, false, None));
     let prompts = ann.request::<ZeroSessionsPrompts>(json!({"sessionKey": "main"})).await.prompts;
     let words: Vec<&str> = prompts.iter().map(|prompt| prompt.words.as_str()).collect();
     assert_eq!(words, ["first", "second"]);

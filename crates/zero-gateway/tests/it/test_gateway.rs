@@ -255,7 +255,7 @@ impl ToolBackend for EmptyToolBackend {
 
     fn set_mode(
         &self,
-        _mode: zero_session::PermissionMode,
+        _mode: Option<zero_session::PermissionMode>,
     ) -> BoxFuture<'_, Result<(), ToolBackendError>> {
         Box::pin(async { Ok(()) })
     }

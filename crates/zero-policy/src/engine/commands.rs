@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use zero_core::event::EffectOrigin;
 use zero_core::{CommandLimitChange, RiskLevel};
 
-use super::files::{CandidateCompleteness, CoveringRule};
+use super::files::{CandidateCompleteness, CoveringRule, closed_message};
 use super::{EffectAssessment, RequestEvaluator};
 use crate::command_access::ChangeScope;
 use crate::decision::Verdict;
@@ -20,8 +20,8 @@ use crate::rule::{PolicyRule, RuleOwner, escape_glob};
 use crate::rule_set::{CommandWords, PathViews, RuleSet};
 use crate::shell::ShellArg;
 use crate::shell::analysis::{
-    AnalysisNodeKind, CommandInvocation, FileUse, ScriptAnalysis, Uncertainty, UncertaintyKind,
-    WorkingFolders,
+    AnalysisNode, AnalysisNodeKind, CommandInvocation, FileUse, ScriptAnalysis, Uncertainty,
+    UncertaintyKind, WorkingFolders,
 };
 
 /// Words of an unparsable text that are compared with deny rules, from each position.
@@ -56,7 +56,7 @@ impl<'a> RequestEvaluator<'a> {
                     if is_asked {
                         judged.extend(self.evaluate_registries(invocation));
                     }
-                    judged.extend(self.evaluate_push(invocation));
+                    judged.extend(self.evaluate_push(invocation, is_single_command(analysis)));
                     self.evaluate_environment(invocation, &node.label, judged);
                     if rule.is_none() {
                         judged.extend(self.evaluate_toolchain(invocation, &node.label));
@@ -117,8 +117,13 @@ impl<'a> RequestEvaluator<'a> {
     }
 
     /// The repository outside the workspace to which git pushes. Commands cannot change it, so that a
-    /// rule for the command alone is not enough.
-    fn evaluate_push(&self, invocation: &CommandInvocation) -> Vec<EffectAssessment> {
+    /// rule for the command alone is not enough. It is opened for all commands of the call, so that a
+    /// push that is not alone needs a rule for the repository.
+    fn evaluate_push(
+        &self,
+        invocation: &CommandInvocation,
+        is_alone: bool,
+    ) -> Vec<EffectAssessment> {
         let (Some(remote), WorkingFolders::OneOf(folders)) =
             (find_push_remote(&invocation.argv), &invocation.folders)
         else {
@@ -137,15 +142,23 @@ impl<'a> RequestEvaluator<'a> {
             };
             let target = path.to_string_lossy().into_owned();
             let changes = ChangeScope::Repository(path.clone());
-            let judged = match [Verdict::Deny, Verdict::Ask, Verdict::Allow]
-                .into_iter()
-                .find_map(find)
-            {
-                Some(rule) => EffectAssessment::from_rule("write", target, rule.verdict, rule),
-                None => {
-                    let reason = "git writes to this repository outside the workspace; to allow it always, add it to `sandbox.writable`";
-                    EffectAssessment::new("write", target, Verdict::Ask, reason.to_owned())
+            let new = |verdict: Verdict, reason: &str| {
+                EffectAssessment::new("write", target.clone(), verdict, reason.to_owned())
+            };
+            let rule = [Verdict::Deny, Verdict::Ask, Verdict::Allow].into_iter().find_map(find);
+            let judged = match (self.closed_reason(FileAccess::Write, &views), rule) {
+                (Some(what), _) => new(Verdict::Deny, &closed_message(what)),
+                (None, Some(rule)) if is_alone || rule.verdict != Verdict::Ask => {
+                    EffectAssessment::from_rule("write", target.clone(), rule.verdict, rule)
                 }
+                (None, None) if is_alone => new(
+                    Verdict::Ask,
+                    "git writes to this repository outside the workspace; to allow it always, add it to `sandbox.writable`",
+                ),
+                (None, _) => new(
+                    Verdict::Deny,
+                    "git writes to this repository outside the workspace, and so could the other commands of the line; run `git push` as the only command of a call",
+                ),
             };
             EffectAssessment { changes, ..judged.with_risk(RiskLevel::High) }
         };
@@ -474,6 +487,12 @@ fn recursive_read_sources(analysis: &ScriptAnalysis, command: Option<usize>) -> 
 }
 
 /// Whether this is an `rm` in a critical form, which no rule can allow.
+/// Whether a line runs one command and nothing else.
+fn is_single_command(analysis: &ScriptAnalysis) -> bool {
+    let is_command = |node: &&AnalysisNode| matches!(node.kind, AnalysisNodeKind::Command(_));
+    analysis.unparsed.is_none() && analysis.nodes.iter().filter(is_command).count() == 1
+}
+
 fn is_rm(argv: &[ShellArg]) -> bool {
     let program = argv.first().and_then(ShellArg::as_known).unwrap_or_default();
     program.rsplit('/').next() == Some("rm")

@@ -267,7 +267,11 @@ impl<'a> RequestEvaluator<'a> {
     }
 
     /// Why no rule opens a file. A folder cannot be removed without its contents.
-    fn closed_reason(&self, access: FileAccess, views: &PathViews) -> Option<&'static str> {
+    pub(super) fn closed_reason(
+        &self,
+        access: FileAccess,
+        views: &PathViews,
+    ) -> Option<&'static str> {
         let goes_along = || self.check_both_views(views, protected_paths::secret_folder_reason);
         let holds = || (access == FileAccess::Delete).then(goes_along).flatten();
         self.check_both_views(views, protected_paths::closed_reason).or_else(holds)
@@ -462,7 +466,7 @@ fn is_harmless(path: &str, redirected: bool) -> bool {
 }
 
 /// Reason for a file that no rule, mode or approval makes accessible.
-fn closed_message(what: &str) -> String {
+pub(super) fn closed_message(what: &str) -> String {
     format!("protected: {what}; no rule or approval allows access")
 }
 

@@ -19,6 +19,7 @@ mod masked_files;
 mod own_files;
 mod properties;
 mod protected_links;
+mod push_repositories;
 mod script_walk;
 mod tool_resources;
 mod verdicts;

@@ -4,6 +4,8 @@
 use std::os::unix::fs::symlink;
 
 use super::*;
+use crate::policy::RiskPolicy;
+use crate::rule_policy::is_denied_link;
 
 struct SkillsFixture {
     temp: tempfile::TempDir,
@@ -33,7 +35,12 @@ impl SkillsFixture {
         let workspace = Workspace::open(&[self.path("work")], None).unwrap();
         let user = self.path("user");
         let may_read = |_: &Path, path: &Path| denied.is_empty() || !path.ends_with(denied);
-        run(&SkillSearch { workspace: &workspace, user: Some(&user), may_read: &may_read })
+        run(&SkillSearch {
+            workspace: &workspace,
+            user: Some(&user),
+            may_read: &may_read,
+            is_denied_link: &|file: &File| is_denied_link(&RiskPolicy, &workspace, file),
+        })
     }
 
     fn list(&self) -> SkillCatalog {

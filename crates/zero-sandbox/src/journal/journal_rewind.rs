@@ -40,6 +40,15 @@ pub struct RewoundChange {
     pub files: u64,
 }
 
+/// What a rewind does to a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathRewind {
+    /// It has its earlier state again.
+    Restore,
+    /// It exists no longer.
+    Remove,
+}
+
 /// What a rewind would take back.
 #[derive(Debug, Default)]
 pub struct RewindPlan {
@@ -51,6 +60,8 @@ pub struct RewindPlan {
     pub recorded: BTreeSet<String>,
     /// Whether the changes of a command are among them.
     pub has_commands: bool,
+    /// All paths that they concern.
+    pub paths: BTreeMap<PathBuf, PathRewind>,
 }
 
 /// The head of a recorded change.
@@ -93,6 +104,13 @@ impl Journal {
         }
         let conflict = |(path, what)| ChangeConflict { path, what };
         plan.conflicts = conflicts.into_iter().take(CONFLICTS_MAX).map(conflict).collect();
+        let path = |(path, state): (PathBuf, PlannedState)| match state {
+            PlannedState::Absent
+            | PlannedState::Recorded(RecordedState::Absent)
+            | PlannedState::Before(_, BeforeState::Absent) => (path, PathRewind::Remove),
+            _ => (path, PathRewind::Restore),
+        };
+        plan.paths = planned.into_iter().map(path).collect();
         Ok(plan)
     }
 

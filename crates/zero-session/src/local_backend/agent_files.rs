@@ -1,7 +1,8 @@
 //! Agents that users and projects define as Markdown files: a front matter, and the system prompt.
 //!
 //! They are untrusted files: links are not followed, sizes are bounded, and a project's file never
-//! replaces one of the user. An agent can only restrict what its parent may do, so it needs no trust.
+//! replaces one of the user, nor zero's own system prompt: its text is quoted below it, as instructions
+//! of a project are. An agent can only restrict what its parent may do, so it needs no trust.
 //! A file that cannot be used stays in the list with what is wrong, so that whoever names it learns it.
 
 use std::collections::BTreeMap;
@@ -14,6 +15,7 @@ use zero_core::session_key::is_agent_id;
 use zero_core::text_shortening::{excerpt, one_line};
 use zero_policy::PermissionMode;
 use zero_runtime::Policy;
+use zero_runtime::rule_policy::is_denied_link;
 use zero_runtime::tool_backend::AgentDefinition;
 use zero_sandbox::{FileType, FinalLinkMode, FolderHandle, Workspace};
 
@@ -88,14 +90,17 @@ fn read_folder(
                 located.and_then(|located| located.open_file().ok())
             }
             (_, FileType::File) if policy.may_read(READ_TOOL, &file_path, &file_path) => {
-                folder.open_beneath(Path::new(&entry.name))
+                let file = folder.open_beneath(Path::new(&entry.name));
+                file.filter(|file| !is_denied_link(policy, workspace, file))
             }
             _ => None,
         };
         let Some(file) = file else { continue };
         let parsed = read_text(file).and_then(|text| parse_agent(stem, &text, origin));
+        let project_file =
+            (origin != AgentFileOrigin::User).then(|| workspace.display_path(&file_path));
         match parsed {
-            Ok(agent) => agents.push(agent),
+            Ok(agent) => agents.push(AgentDefinition { project_file, ..agent }),
             Err(problem) if is_agent_id(stem) => agents.push(AgentDefinition {
                 name: stem.to_owned(),
                 problem: Some(format!("{}: {problem}", file_path.display())),
@@ -165,6 +170,7 @@ fn parse_agent(stem: &str, text: &str, origin: AgentFileOrigin) -> Result<AgentD
         name: name.to_owned(),
         description: one_line(single("description")?.unwrap_or_default(), DESCRIPTION_LEN_MAX),
         prompt: prompt.to_owned(),
+        project_file: None,
         tools: tools.map(|tools| parse_tools(&tools)).transpose()?,
         model: single("model")?.filter(|model| is_chosen(model)).map(str::to_owned),
         mode,
@@ -219,6 +225,7 @@ mod tests {
             name: "reviewer".to_owned(),
             description: "Reviews a change. Use it often.".to_owned(),
             prompt: "Review it.".to_owned(),
+            project_file: None,
             tools: names(&["Read", "Grep", "github__list"]),
             model: Some("fast".to_owned()),
             mode: Some(PermissionMode::Plan),
@@ -296,6 +303,10 @@ mod tests {
         std::fs::write(root.join("work/.zero/agents/e.md"), vec![b'x'; 70_000]).unwrap();
         let workspace = Workspace::open(&[root.join("work")], None).unwrap();
         let agents = read(&workspace, Some(&root.join("own")), &RiskPolicy);
+        let files: Vec<Option<&str>> =
+            agents.iter().map(|agent| agent.project_file.as_deref()).collect();
+        let expected = [None, Some(".zero/agents/b.md"), Some(".claude/agents/c.md"), None];
+        assert_eq!(files, expected, "the last one cannot be used");
         let found: Vec<(&str, &str, bool)> = agents
             .iter()
             .map(|agent| (&*agent.name, &*agent.description, agent.problem.is_some()))

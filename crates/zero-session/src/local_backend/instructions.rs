@@ -3,12 +3,14 @@
 //! They are part of a checkout and therefore untrusted: only ordinary files are read, no link may
 //! lead out of the repository, read rules apply, and the size is bounded.
 
+use std::fs::File;
 use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use zero_core::PathZone;
 use zero_runtime::Policy;
+use zero_runtime::rule_policy::is_denied_link;
 use zero_sandbox::{FileType, FinalLinkMode, ResolvedPath, Workspace};
 
 use zero_runtime::tool_backend::InstructionFile;
@@ -35,9 +37,11 @@ pub fn read(
     let mut room = ALL_BYTES_MAX;
     let own = own.and_then(|path| {
         let located = workspace.resolve_path(path, FinalLinkMode::Follow).ok()?;
-        let text = read_text(&located, &mut room)?;
+        let text = read_text(&located, &mut room, &|_| true)?;
         Some(InstructionFile { path: path.display().to_string(), text })
     });
+    // A hard link is not a way around a rule that denies the file by its other name.
+    let may_use = |file: &File| !is_denied_link(policy, workspace, file);
     let mut seen: Vec<PathBuf> = Vec::new();
     let mut found: Vec<InstructionFile> = Vec::new();
     for root in workspace.roots() {
@@ -48,7 +52,8 @@ pub fn read(
         };
         // The nearest files are the most specific, so they get the space first.
         for folder in &folders {
-            let Some((located, text)) = find_first(folder, &repository, policy, &mut room, &seen)
+            let Some((located, text)) =
+                find_first(folder, &repository, policy, &may_use, &mut room, &seen)
             else {
                 continue;
             };
@@ -65,6 +70,7 @@ fn find_first(
     folder: &Path,
     repository: &Workspace,
     policy: &dyn Policy,
+    may_use: &dyn Fn(&File) -> bool,
     room: &mut usize,
     seen: &[PathBuf],
 ) -> Option<(ResolvedPath, String)> {
@@ -79,12 +85,16 @@ fn find_first(
         if !may_read || seen.iter().any(|seen| seen == located.path()) {
             return None;
         }
-        read_text(&located, room).map(|text| (located, text))
+        read_text(&located, room, may_use).map(|text| (located, text))
     })
 }
 
-/// Reads a file up to `room` bytes; `None` if it is empty or not text.
-fn read_text(located: &ResolvedPath, room: &mut usize) -> Option<String> {
+/// Reads a file up to `room` bytes; `None` if it may not be used, is empty or not text.
+fn read_text(
+    located: &ResolvedPath,
+    room: &mut usize,
+    may_use: &dyn Fn(&File) -> bool,
+) -> Option<String> {
     let is_file = located.facts().ok()?.is_some_and(|facts| facts.file_type == FileType::File);
     if !is_file {
         return None;
@@ -96,6 +106,9 @@ fn read_text(located: &ResolvedPath, room: &mut usize) -> Option<String> {
             return None;
         }
     };
+    if !may_use(&file) {
+        return None;
+    }
     let most = FILE_BYTES_MAX.min(*room);
     if most == 0 {
         tracing::warn!(

@@ -10,7 +10,9 @@ use std::io::Read as _;
 use std::path::Path;
 
 use zero_core::text_shortening::one_line;
+use zero_core::{FrontMatter, FrontMatterError};
 use zero_runtime::Policy;
+use zero_runtime::rule_policy::is_denied_link;
 use zero_sandbox::{FileType, FinalLinkMode, FolderHandle, Workspace};
 
 use crate::slash_commands::BUILT_IN;
@@ -112,7 +114,8 @@ impl CommandSearch<'_> {
         match (self.origin, file_type) {
             (CommandOrigin::Project, FileType::File) => {
                 let may_read = self.policy.may_read(READ_TOOL, path, path);
-                may_read.then(|| folder.open_beneath(Path::new(path.file_name()?))).flatten()
+                let file = may_read.then(|| folder.open_beneath(Path::new(path.file_name()?)));
+                file.flatten().filter(|file| !is_denied_link(self.policy, self.workspace, file))
             }
             (CommandOrigin::User, FileType::File | FileType::Symlink) => {
                 self.workspace.resolve_path(path, FinalLinkMode::Follow).ok()?.open_file().ok()
@@ -122,12 +125,13 @@ impl CommandSearch<'_> {
     }
 
     fn add_command(&mut self, name: String, file: File, path: &Path) {
-        match read_text(file) {
-            Ok(text) => {
-                if let Some(command) = parse_command(name.clone(), &text) {
-                    self.found.insert(name, command);
-                }
+        let parse =
+            |text: String| parse_command(name.clone(), &text).map_err(|error| error.to_string());
+        match read_text(file).map_err(str::to_owned).and_then(parse) {
+            Ok(Some(command)) => {
+                self.found.insert(name, command);
             }
+            Ok(None) => {}
             Err(why) => tracing::warn!(file = %path.display(), "no command: {why}"),
         }
     }
@@ -143,49 +147,30 @@ fn read_text(file: File) -> Result<String, &'static str> {
 }
 
 /// Parses a command; `None` if the prompt is empty.
-fn parse_command(name: String, text: &str) -> Option<PromptCommand> {
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text).replace("\r\n", "\n");
-    let (head, prompt) = split_front_matter(&text);
-    let prompt = prompt.trim();
+fn parse_command(name: String, text: &str) -> Result<Option<PromptCommand>, FrontMatterError> {
+    let (fields, prompt) = FrontMatter::parse(text)?;
+    let prompt = prompt.trim().replace("\r\n", "\n");
     if prompt.is_empty() {
-        return None;
+        return Ok(None);
     }
-    let field = |wanted: &str| {
-        let mut fields = head.lines().filter_map(|line| line.split_once(':'));
-        let (_, value) = fields.find(|(key, _)| key.trim() == wanted)?;
-        let value = clean_line(unquote(value.trim()));
-        (!value.is_empty()).then_some(value)
+    let field = |key: &str| {
+        let value = match fields.text(key) {
+            Ok(value) => value?.to_owned(),
+            // A hint such as `[file]` has the form of a list.
+            Err(_) => format!("[{}]", fields.list(key).ok().flatten()?.join(", ")),
+        };
+        Some(clean_line(&value)).filter(|value| !value.is_empty())
     };
     let first = || {
         let first = prompt.lines().map(|line| line.trim_start_matches('#').trim());
         clean_line(first.into_iter().find(|line| !line.is_empty()).unwrap_or_default())
     };
-    Some(PromptCommand {
+    Ok(Some(PromptCommand {
         name,
         description: field("description").unwrap_or_else(first),
         argument_hint: field("argument-hint"),
-        prompt: prompt.to_owned(),
-    })
-}
-
-/// Splits the text into the front matter between two lines of `---` and the rest.
-fn split_front_matter(text: &str) -> (&str, &str) {
-    let Some(after) = text.strip_prefix("---\n") else { return ("", text) };
-    if let Some(rest) = after.strip_prefix("---\n") {
-        return ("", rest);
-    }
-    match after.split_once("\n---\n") {
-        Some(parts) => parts,
-        None => match after.strip_suffix("\n---") {
-            Some(head) => (head, ""),
-            None => ("", text),
-        },
-    }
-}
-
-fn unquote(value: &str) -> &str {
-    let inner = |quote: char| value.strip_prefix(quote)?.strip_suffix(quote);
-    inner('"').or_else(|| inner('\'')).unwrap_or(value)
+        prompt,
+    }))
 }
 
 /// Reduces a text to one short line for lists.
@@ -313,7 +298,7 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, description: &str, hint: Option<&str>, prompt: &str) {
-        let command = parse_command("x".to_owned(), text).unwrap();
+        let command = parse_command("x".to_owned(), text).unwrap().unwrap();
         let found = (command.description.as_str(), command.argument_hint.as_deref());
         assert_eq!((found, command.prompt.as_str()), ((description, hint), prompt), "{text:?}");
     }
@@ -330,9 +315,12 @@ mod tests {
         check("---\r\ndescription: Does\r\n---\r\nDo.\r\n", "Does", None, "Do.");
         check("---\n---\nDo.", "Do.", None, "Do.");
         check("---\ndescription:\n---\nDo.", "Do.", None, "Do.");
-        check("---\nnever closed\nDo.", "---", None, "---\nnever closed\nDo.");
+        check("---\ndescription: >\n  Does\n  it\n---\nDo.", "Does it", None, "Do.");
+        check("---\nargument-hint: [a, b]\n---\nDo.", "Do.", Some("[a, b]"), "Do.");
         check("---\ndescription: \u{1b}[31mred\n---\nDo.", "[31mred", None, "Do.");
         check(&"x".repeat(300), &format!("{}…", "x".repeat(200)), None, &"x".repeat(300));
-        assert_eq!(parse_command("x".to_owned(), "---\ndescription: a\n---"), None);
+        assert_eq!(parse_command("x".to_owned(), "---\ndescription: a\n---"), Ok(None));
+        let error = parse_command("x".to_owned(), "---\nnever closed\nDo.").unwrap_err();
+        assert!(error.to_string().contains("has no end"), "{error}");
     }
 }

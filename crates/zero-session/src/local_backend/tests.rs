@@ -105,9 +105,12 @@ struct BackendFixture {
 impl BackendFixture {
     fn new(rules: &[(Verdict, &str)]) -> Self {
         // Not in `/tmp`, because a command sees its own `/tmp`.
-        let temp = tempfile::tempdir_in("/var/tmp").unwrap();
+        Self::in_folder(tempfile::tempdir_in("/var/tmp").unwrap(), rules)
+    }
+
+    fn in_folder(temp: tempfile::TempDir, rules: &[(Verdict, &str)]) -> Self {
         let folder = temp.path().canonicalize().unwrap();
-        std::fs::create_dir(folder.join("work")).unwrap();
+        std::fs::create_dir_all(folder.join("work")).unwrap();
         let rule = |(verdict, text): &(Verdict, &str)| {
             let source = RuleSource { name: "test".to_owned(), line: None, owner: RuleOwner::User };
             PolicyRule::parse(text, *verdict, source).unwrap()
@@ -158,6 +161,51 @@ impl BackendFixture {
 
     fn backend(&self, session: &str, approver: &Arc<FixedApprover>) -> LocalToolBackend {
         LocalToolBackend::new(self.config(session, approver)).unwrap()
+    }
+}
+
+#[tokio::test]
+async fn rewind_of_gateway_is_judged_as_the_change_it_is() {
+    use zero_runtime::file_rewind::FileRewindAction;
+    const DENIED: &[(Verdict, &str)] = &[(Verdict::Deny, "Edit(locked.txt)")];
+    let (allow, reject) = (ApprovalAnswer::AllowOnce, ApprovalAnswer::RejectOnce);
+    // File, mode, rules, answer; whether it is taken back, questions, and words of the error.
+    let rows = [
+        ("a.txt", PermissionMode::Plan, &[][..], allow, false, 0, "plan mode"),
+        ("a.txt", PermissionMode::Ask, &[], reject, false, 1, "rejected"),
+        ("a.txt", PermissionMode::Ask, &[], allow, true, 1, ""),
+        // It would remove a file.
+        ("a.txt", PermissionMode::AcceptEdits, &[], reject, false, 1, "rejected"),
+        ("a.txt", PermissionMode::Auto, &[], reject, true, 0, ""),
+        ("locked.txt", PermissionMode::Auto, DENIED, allow, false, 0, "Edit(locked.txt)"),
+    ];
+    for (file, mode, rules, answer, is_done, questions, words) in rows {
+        let free = BackendFixture::new(&[]);
+        let writer = free.backend("s", &FixedApprover::new(ApprovalAnswer::AllowOnce));
+        let (end, _) = call(&writer, "Write", json!({"file_path": file, "content": "x"})).await;
+        assert_eq!(end.status(), ToolCallStatus::Completed, "{end:?}");
+        let fixture = BackendFixture::in_folder(free.temp, rules);
+        let approver = FixedApprover::new(answer);
+        let backend = fixture.backend("s", &approver);
+        backend.set_mode(Some(mode)).await.unwrap();
+        let request = FileRewindRequest {
+            rewind: "rewind_1".to_owned(),
+            calls: vec!["call_1".to_owned()],
+            action: FileRewindAction::Apply,
+        };
+        let requester = RewindRequester::Gateway(CancellationToken::new());
+        let done = backend.rewind_files(request.clone(), requester).await;
+        let message = done.as_ref().err().map_or("", |error| error.message.as_str());
+        assert!(message.contains(words), "{file} {mode}: {message}");
+        let left = (done.is_ok(), fixture.path(file).exists(), approver.question_count());
+        assert_eq!(left, (is_done, !is_done, questions), "{file} {mode}");
+        let log = std::fs::read_dir(fixture.path("../state/audit")).unwrap();
+        let log: Vec<_> =
+            log.filter_map(|day| std::fs::read_to_string(day.unwrap().path()).ok()).collect();
+        assert!(log.concat().contains("\"tool\":\"rewind\""), "{log:?}");
+        // The user of this machine needs no permission.
+        backend.rewind_files(request, RewindRequester::User).await.unwrap();
+        assert!(!fixture.path(file).exists());
     }
 }
 
@@ -455,7 +503,7 @@ async fn session_grants_are_stored_and_restored() {
         let planner = FixedApprover::new(ApprovalAnswer::AllowSession);
         let config = LocalToolBackendConfig { mode, grants, ..fixture.config("p", &planner) };
         let planning = LocalToolBackend::new(config).unwrap();
-        planning.set_mode(PermissionMode::Plan).await.unwrap();
+        planning.set_mode(Some(PermissionMode::Plan)).await.unwrap();
         for (tool, input) in [
             ("Write", write("a")),
             ("Bash", json!({"command": "touch a"})),
@@ -468,7 +516,7 @@ async fn session_grants_are_stored_and_restored() {
         assert_eq!(planner.question_count(), 0);
         let (end, _) = call(&planning, "LS", json!({})).await;
         assert_eq!(end.status(), ToolCallStatus::Completed, "looking is allowed");
-        planning.set_mode(PermissionMode::AcceptEdits).await.unwrap();
+        planning.set_mode(Some(PermissionMode::AcceptEdits)).await.unwrap();
         let (end, _) = call(&planning, "Write", write("e")).await;
         assert_eq!(
             (end.status(), planner.question_count()),
@@ -478,6 +526,46 @@ async fn session_grants_are_stored_and_restored() {
         std::fs::remove_file(fixture.path("e")).unwrap();
     }
     assert!(!fixture.path("a").exists() && fixture.path("b").exists());
+}
+
+#[tokio::test]
+async fn subagent_has_mode_that_its_parent_has_now() {
+    let fixture = BackendFixture::new(&[]);
+    let no = FixedApprover::new(ApprovalAnswer::RejectOnce);
+    let parent = fixture.backend("parent", &no);
+    let child = parent
+        .open_subagent(SubagentRequest {
+            session: SessionId::new("child").unwrap(),
+            name: "task".to_owned(),
+            call: CallId::from_bits(1),
+            mode: Some(PermissionMode::AcceptEdits),
+            isolation: SubagentIsolation::Shared,
+        })
+        .await
+        .unwrap();
+    let write = async |name: &str| {
+        let call = ToolCall {
+            id: new_call_id(),
+            session: None,
+            tool: "Write".to_owned(),
+            input: json!({"file_path": name, "content": "x"}),
+            timeout: None,
+        };
+        let watch = Arc::new(RecordingObserver::default());
+        child.call(call, DialectName::Canonical, CancellationToken::new(), watch).await.status()
+    };
+    // The settings say `ask`.
+    for (mode, expected) in [
+        (None, ToolCallStatus::Denied),
+        (Some(PermissionMode::AcceptEdits), ToolCallStatus::Completed),
+        (Some(PermissionMode::Plan), ToolCallStatus::Denied),
+        (Some(PermissionMode::AcceptEdits), ToolCallStatus::Completed),
+        (None, ToolCallStatus::Denied),
+    ] {
+        parent.set_mode(mode).await.unwrap();
+        let name = format!("{}.txt", fastrand::u32(..));
+        assert_eq!(write(&name).await, expected, "{mode:?}");
+    }
 }
 
 /// A foreign tool that claims to be read-only.
@@ -575,4 +663,37 @@ async fn observer_receives_start_and_output() {
     let backend = fixture.backend("t", &no);
     let (_, watch) = call(&backend, "Bash", json!({"command": "touch a; echo on"})).await;
     assert_eq!(*watch.printed.lock().unwrap(), "", "what is not allowed does not begin");
+}
+
+#[tokio::test]
+async fn hard_link_of_denied_file_is_not_read_for_the_context() {
+    let fixture = BackendFixture::new(&[(Verdict::Deny, "Read(private.md)")]);
+    fixture.write_file("private.md", "---\ndescription: hunter2\n---\nhunter2");
+    let skill = json!({"skill": "leak"});
+    for (folder, name) in [
+        (".zero/skills/leak", "SKILL.md"),
+        (".zero/agents", "leak.md"),
+        (".zero/commands", "leak.md"),
+        ("", "AGENTS.md"),
+    ] {
+        std::fs::create_dir_all(fixture.path(folder)).unwrap();
+        let link = fixture.path(folder).join(name);
+        std::fs::hard_link(fixture.path("private.md"), &link).unwrap();
+        let backend = fixture.backend("s", &FixedApprover::new(ApprovalAnswer::AllowOnce));
+        let catalog = backend.load_catalog(DialectName::Canonical).await.unwrap();
+        let shown =
+            format!("{:?} {:?} {:?}", catalog.instructions, catalog.commands, catalog.agents);
+        assert!(!shown.contains("hunter2"), "{folder}/{name}: {shown}");
+        let (end, _) = call(&backend, "Skill", skill.clone()).await;
+        let text = result_text(&end);
+        assert!(!text.contains("hunter2") && end.status() == ToolCallStatus::Failed, "{text}");
+        std::fs::remove_file(&link).unwrap();
+    }
+    // A file with two names of which none is denied is used.
+    fixture.write_file("other.md", "---\ndescription: plain\n---\nplain words");
+    let link = fixture.path(".zero/skills/leak/SKILL.md");
+    std::fs::hard_link(fixture.path("other.md"), link).unwrap();
+    let backend = fixture.backend("s", &FixedApprover::new(ApprovalAnswer::AllowOnce));
+    let (end, _) = call(&backend, "Skill", skill).await;
+    assert!(result_text(&end).contains("plain words"), "{end:?}");
 }

@@ -10,7 +10,9 @@ use crate::agent::AgentProfile;
 use crate::event::{EventKind, RunOutcome};
 use crate::key::{SessionAddress, SessionKey};
 use crate::model::ThinkingEffort;
+use crate::open_question::QuestionScope;
 use crate::sessions::ledger_recorder::new_event;
+use crate::sessions::rewind_history::{FORKED, FORKED_DURING_RUN};
 use crate::sessions::session_state::{ActiveBackend, SessionState, wait_until_finished};
 use crate::sessions::{AttachmentGuard, OpenSessionOptions, SessionError, SessionManagerInner};
 use crate::store::{
@@ -20,6 +22,8 @@ use crate::store::{
 use zero_runtime::tool_backend::FolderAccess;
 use zero_runtime::tool_backend::{ToolBackend, ToolBackendError};
 
+/// Most sub-agents that a session starts. Their sessions are deleted with it.
+const SUBAGENTS_MAX: u64 = 1_000;
 /// Time limit for a stopped run to end.
 const END_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -94,7 +98,11 @@ impl SessionManagerInner {
         parent: Option<SessionId>,
     ) -> Result<SessionRecord, SessionError> {
         self.find_agent(key.agent())?;
-        let most = self.config.limits.sessions_max;
+        let most = match parent {
+            Some(_) => SUBAGENTS_MAX,
+            None => self.config.limits.sessions_max,
+        };
+        let is_subagent = parent.is_some();
         let new = NewSession {
             key,
             label: wanted.label.clone(),
@@ -108,12 +116,15 @@ impl SessionManagerInner {
         };
         let store = &self.config.store;
         let created = match store.create(new.clone()).await {
-            Err(StoreError::TooMany(_)) if self.make_room(&new.owner).await? => {
+            Err(StoreError::TooMany(_)) if !is_subagent && self.make_room(&new.owner).await? => {
                 store.create(new).await
             }
             created => created,
         };
         created.map_err(|error| match error {
+            StoreError::TooMany(_) if is_subagent => SessionError::Full(format!(
+                "this session has started {most} sub-agents, and no more are kept; start another session"
+            )),
             StoreError::TooMany(_) => full_error(most),
             error => error.into(),
         })
@@ -204,15 +215,14 @@ impl SessionManagerInner {
             return Ok(());
         }
         let agent = self.config.agents.get(&record.agent);
-        match self.effective_mode(record, agent) {
-            Some(mode) => match state.current_backend(record).await {
-                Some(backend) => Ok(backend.set_mode(mode).await?),
-                None => Ok(()),
-            },
-            None => {
-                state.drop_backend().await;
-                Ok(())
-            }
+        let mode = self.effective_mode(record, agent);
+        if let Some(lent) = state.lent_backend() {
+            return Ok(lent.backend.backend.set_mode(limit_mode(mode, lent.mode)).await?);
+        }
+        // The open backend, not a new one: the run that is at work and its sub-agents use it.
+        match state.current_backend(record).await {
+            Some(backend) => Ok(backend.set_mode(mode).await?),
+            None => Ok(()),
         }
     }
 
@@ -307,7 +317,8 @@ impl SessionManagerInner {
         let forked = async {
             let _nothing_new = state.sending.lock().await;
             // Without a run in the middle: its calls would never end in the copy.
-            let is_parked = !self.config.store.open_questions(Some(&record.id)).await?.is_empty();
+            let scope = QuestionScope::Session(&record.id);
+            let is_parked = !self.config.store.open_questions(scope).await?.is_empty();
             let point = match is_parked {
                 // Claiming the session would end the run that waits.
                 true => ForkPoint::LastCompleted,
@@ -351,8 +362,8 @@ impl SessionManagerInner {
             owned_max: self.config.limits.sessions_max,
         };
         let topic = match point {
-            ForkPoint::End(_) | ForkPoint::Before { .. } => "forked",
-            ForkPoint::LastCompleted => "forked_during_run",
+            ForkPoint::End(_) | ForkPoint::Before { .. } => FORKED,
+            ForkPoint::LastCompleted => FORKED_DURING_RUN,
         };
         let notice = EventKind::Notice { topic: topic.to_owned(), text };
         let last = new_event(None, notice);
@@ -497,7 +508,7 @@ impl SessionManagerInner {
     ) -> Result<ActiveBackend, ToolBackendError> {
         // That of a sub-agent belongs to the run of its parent.
         if let Some(lent) = state.lent_backend() {
-            return Ok(lent);
+            return Ok(lent.backend);
         }
         // A client's backend belongs to the session, so no folder has to be checked.
         if let Some(now) = state.client_backend() {
@@ -560,6 +571,15 @@ impl SessionManagerInner {
             None => Ok(()),
         }
     }
+}
+
+/// A mode that was chosen for a sub-agent, unless its definition has a stricter one.
+fn limit_mode(
+    chosen: Option<PermissionMode>,
+    defined: Option<PermissionMode>,
+) -> Option<PermissionMode> {
+    let Some(most) = defined else { return chosen };
+    Some(chosen.filter(|chosen| chosen.is_within(most)).unwrap_or(most))
 }
 
 fn full_error(most: u64) -> SessionError {
@@ -637,4 +657,24 @@ fn change_events(patch: &SessionPatch) -> Vec<EventKind> {
         value.map(|value| EventKind::Changed { field, value })
     });
     changed.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chosen_mode_is_no_freer_than_the_definition() {
+        use PermissionMode::{AcceptEdits, Ask, Auto, Plan};
+        for (chosen, defined, expected) in [
+            (None, None, None),
+            (Some(Auto), None, Some(Auto)),
+            (Some(Auto), Some(Plan), Some(Plan)),
+            (None, Some(Plan), Some(Plan)),
+            (Some(Plan), Some(AcceptEdits), Some(Plan)),
+            (Some(Auto), Some(Ask), Some(Ask)),
+        ] {
+            assert_eq!(limit_mode(chosen, defined), expected, "{chosen:?} {defined:?}");
+        }
+    }
 }

@@ -18,7 +18,7 @@ use crate::event::{Event, EventKind, RunOutcome, TokenUsage};
 use crate::key::SessionAddress;
 use crate::message::{MessageBlock, MessageRole, ModelMessage, ToolInput};
 use crate::model::ThinkingEffort;
-use crate::open_question::{OpenQuestion, QuestionContent};
+use crate::open_question::{OpenQuestion, QuestionContent, QuestionScope};
 use crate::output_schema::OutputSchema;
 use crate::sessions::interrupted_runs::{INTERRUPTED, read_run_events};
 use crate::sessions::ledger_recorder::new_event;
@@ -123,7 +123,7 @@ impl SessionManagerInner {
         }
         let claim = self.take_claim(recorder).await?;
         // Read after the claim: from here on, only this process writes to these runs.
-        let open = store.open_questions(Some(session)).await?;
+        let open = store.open_questions(QuestionScope::Session(session)).await?;
         let node = self.config.nodes.local_name();
         let mut parked = None;
         for run in store.unfinished_runs(Some(session)).await? {
@@ -262,7 +262,7 @@ impl SessionManagerInner {
         address: &SessionAddress,
     ) -> Result<(), SessionError> {
         let record = self.require_session(address).await?;
-        let open = self.config.store.open_questions(Some(&record.id)).await?;
+        let open = self.config.store.open_questions(QuestionScope::Session(&record.id)).await?;
         match open.iter().find(|question| !self.is_being_answered(&question.run)) {
             Some(question) => Err(SessionError::Busy(format!(
                 "a run of this session waits for an answer; answer it with `zero questions answer {} ANSWER`, or reset the session",
@@ -402,6 +402,15 @@ pub(super) fn open_calls(point: &ResumePoint) -> Vec<String> {
     let ResumedWait::Calls(calls) = &point.waits else { return Vec::new() };
     let open = calls.iter().filter(|call| !call.is_end_recorded);
     open.map(|call| call.id.as_str().to_owned()).collect()
+}
+
+/// How many calls the run has made. Those that are made again do not count yet.
+pub(super) fn count_made_calls(point: &ResumePoint) -> u64 {
+    let left = match &point.waits {
+        ResumedWait::Calls(calls) => calls.iter().filter(|call| call.outcome.is_none()).count(),
+        ResumedWait::Guard(_) => 0,
+    };
+    point.usage.tool_calls.saturating_sub(left as u64)
 }
 
 /// Whether the user made the call, without a model.

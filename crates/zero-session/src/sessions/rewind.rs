@@ -10,7 +10,9 @@ use std::sync::Arc;
 
 use zero_core::text_shortening::{one_line, shorten_end};
 use zero_core::{ErrorReason, RunId, SessionId, ToolError, ToolKind};
-use zero_runtime::file_rewind::{FileRewindAction, FileRewindReport, FileRewindRequest};
+use zero_runtime::file_rewind::{
+    FileRewindAction, FileRewindReport, FileRewindRequest, RewindRequester,
+};
 use zero_runtime::tool_backend::FolderAccess;
 use zero_sandbox::journal::sha256;
 
@@ -18,7 +20,7 @@ use crate::event::{Event, EventKind, RewindScope, ToolCallStatus};
 use crate::key::SessionAddress;
 use crate::rewind_arguments::RewindTarget;
 use crate::sessions::ledger_recorder::new_event;
-use crate::sessions::rewind_history::is_in_effect;
+use crate::sessions::rewind_history::{FORKED, FORKED_DURING_RUN, is_in_effect};
 use crate::sessions::session_state::SessionState;
 use crate::sessions::{SessionError, SessionManagerInner};
 use crate::store::{
@@ -207,7 +209,7 @@ impl SessionManagerInner {
                 false => FileRewindAction::Apply,
             },
         };
-        now.backend.rewind_files(request).await.map_err(file_error)
+        now.backend.rewind_files(request, RewindRequester::User).await.map_err(file_error)
     }
 
     /// The prompts of a session, oldest first.
@@ -371,6 +373,8 @@ fn file_error(error: ToolError) -> SessionError {
 struct LedgerCalls {
     calls: BTreeMap<String, LedgerCall>,
     rewinds: BTreeSet<String>,
+    /// Number of calls that the session has from the one that it is a copy of.
+    copied: usize,
 }
 
 impl LedgerCalls {
@@ -402,6 +406,11 @@ impl LedgerCalls {
             }
             EventKind::Rewound { rewind, .. } => {
                 self.rewinds.insert(rewind);
+            }
+            // What the copied session changed is not this one's to take back.
+            EventKind::Notice { topic, .. } if topic == FORKED || topic == FORKED_DURING_RUN => {
+                self.copied += std::mem::take(&mut self.calls).len();
+                self.rewinds.clear();
             }
             _ => {}
         }
@@ -560,6 +569,16 @@ fn describe_unrecorded(calls: &LedgerCalls, report: &FileRewindReport) -> Vec<St
         count => format!("{count} calls"),
     };
     let mut notes = Vec::new();
+    match calls.copied {
+        0 => {}
+        1 => notes.push(
+            "one call is of the session that this one is a copy of, and what it changed stays"
+                .to_owned(),
+        ),
+        count => notes.push(format!(
+            "{count} calls are of the session that this one is a copy of, and what they changed stays"
+        )),
+    }
     if !files.is_empty() {
         notes.push(format!(
             "the changes of {} are not in the journal of this folder and stay: {}",

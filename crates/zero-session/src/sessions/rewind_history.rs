@@ -6,6 +6,10 @@
 
 use crate::store::{RewindPoint, RewindPointKind};
 
+/// Topics of the entry that ends the copied part of a copy's ledger.
+pub(super) const FORKED: &str = "forked";
+pub(super) const FORKED_DURING_RUN: &str = "forked_during_run";
+
 /// Whether an entry is part of the conversation, given all points of its session.
 pub fn is_in_effect(points: &[RewindPoint], seq: u64) -> bool {
     let mut end = u64::MAX;

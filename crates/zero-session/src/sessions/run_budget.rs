@@ -68,9 +68,16 @@ impl RunBudget {
             BudgetScope::Run => rules.get(scope).with_lower(own),
             _ => rules.get(scope),
         };
+        // A sub-agent's own agent has its own budget of the day.
+        let own_agent = root.filter(|root| root.agent != session.agent).map(|_| ScopeBudget {
+            scope: BudgetScope::Agent,
+            budget: budget(BudgetScope::Agent),
+            shared_by: RunUsageQuery { agent: Some(session.agent.clone()), ..today() },
+        });
         let scopes = BudgetScope::ALL
             .into_iter()
             .map(|scope| ScopeBudget { scope, budget: budget(scope), shared_by: query(scope) })
+            .chain(own_agent)
             .filter(|one| one.budget.is_limited());
         Self {
             run: run.clone(),

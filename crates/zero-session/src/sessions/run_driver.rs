@@ -28,6 +28,7 @@ use crate::message::ModelMessage;
 use crate::model::{
     ModelClient, ModelError, ModelErrorKind, ModelEvent, ModelReply, ModelRequest, ModelStream,
 };
+use crate::open_question::QuestionScope;
 use crate::sessions::SessionManagerInner;
 use crate::sessions::call_updates::{
     BufferedCallObserver, CallUpdate, CallUpdateBuffer, PendingCallUpdates,
@@ -270,7 +271,12 @@ impl<'a> RunDriver<'a> {
         let state = self.state;
         let order = Arc::clone(&state.sending).try_lock_owned().ok()?;
         self.flush(under_way).await;
-        let open = self.inner.config.store.open_questions(Some(state.recorder.session())).await;
+        let open = self
+            .inner
+            .config
+            .store
+            .open_questions(QuestionScope::Session(state.recorder.session()))
+            .await;
         let is_kept =
             open.is_ok_and(|open| open.iter().any(|question| question.run == self.active.run));
         let can_park = is_kept

@@ -38,7 +38,7 @@ pub(super) struct SessionState {
     opened: tokio::sync::Mutex<Option<ActiveBackend>>,
     attached: Mutex<Option<AttachedBackend>>,
     /// The backend that its parent opened for it, while a sub-agent works in the session.
-    lent: Mutex<Option<ActiveBackend>>,
+    lent: Mutex<Option<LentBackend>>,
     /// Notified when a client attaches a backend.
     came: Notify,
 }
@@ -166,6 +166,14 @@ pub(super) struct ActiveBackend {
     pub(super) gone: CancellationToken,
     /// Determines what happens to running calls when the backend is detached.
     pub(super) at: BackendLocation,
+}
+
+/// A backend that the parent of a sub-agent opened for it.
+#[derive(Clone)]
+pub(super) struct LentBackend {
+    pub(super) backend: ActiveBackend,
+    /// The mode of the sub-agent's definition; the user can only choose a stricter one.
+    pub(super) mode: Option<PermissionMode>,
 }
 
 /// Location of a backend.
@@ -299,12 +307,12 @@ impl SessionState {
     }
 
     /// Sets or removes the backend that the parent of a sub-agent opened for it.
-    pub(super) fn set_lent_backend(&self, backend: Option<ActiveBackend>) {
+    pub(super) fn set_lent_backend(&self, backend: Option<LentBackend>) {
         *self.lent.lock().unwrap_or_else(PoisonError::into_inner) = backend;
     }
 
     /// The backend that the parent of a sub-agent opened for it.
-    pub(super) fn lent_backend(&self) -> Option<ActiveBackend> {
+    pub(super) fn lent_backend(&self) -> Option<LentBackend> {
         self.lent.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 

@@ -225,7 +225,11 @@ impl SessionManagerInner {
         outbox: &mut LedgerOutbox,
     ) -> DriveOutcome {
         let reach = prompt.reach.clone();
-        let deadline = prompt.timeout.and_then(|most| Instant::now().checked_add(most));
+        // A run that was parked has what it left of its time.
+        let worked = point.as_ref().map_or(0, |point| point.usage.work_ms);
+        let time_left =
+            prompt.timeout.map(|most| most.saturating_sub(Duration::from_millis(worked)));
+        let deadline = time_left.and_then(|left| Instant::now().checked_add(left));
         let prepared = match point {
             Some(point) => self.prepare_resumed(active, prompt, point, outbox).await,
             None => self.prepare(state, active, prompt, outbox, &asking.news).await,
@@ -419,11 +423,15 @@ impl SessionManagerInner {
         let thinking = prompt.thinking.or_else(|| session_thinking(&record));
         let schema = prompt.output_schema;
         let config = self.turn_config(&record, &agent, &*model, dialect, &budget, thinking, schema);
-        let turn = Box::new(Turn::new(config, messages, TurnGoal::Resume(point)));
         let calls = match active.subagent.as_deref() {
             Some(subagent) => subagent.calls.clone(),
-            None => Arc::new(CallAllowance::new(budget.calls_max())),
+            None => {
+                let made = parked_runs::count_made_calls(&point);
+                let left = budget.calls_max().map(|most| most.saturating_sub(made));
+                Arc::new(CallAllowance::new(left))
+            }
         };
+        let turn = Box::new(Turn::new(config, messages, TurnGoal::Resume(point)));
         let prepared = PreparedTurn { turn, agent, record, model, dialect, own, budget, calls };
         Ok(PreparedRun::Turn(Box::new(prepared)))
     }

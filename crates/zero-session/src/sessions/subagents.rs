@@ -10,7 +10,8 @@ use zero_core::{Budget, ErrorReason, RunId, ToolCall, ToolError, ToolKind, ToolO
 use zero_runtime::DialectName;
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::tool_backend::{
-    AgentDefinition, CallObserver, FolderAccess, SubagentIsolation, SubagentRequest, ToolBackend,
+    AgentDefinition, CallObserver, FolderAccess, InstructionFile, SubagentIsolation,
+    SubagentRequest, ToolBackend,
 };
 
 use crate::agent::{AgentProfile, DIRECT};
@@ -18,7 +19,7 @@ use crate::approvals::InteractionBroker;
 use crate::event::{ParentRun, RootRun, RunOutcome, TokenUsage};
 use crate::key::SessionKey;
 use crate::message::{MessageRole, ModelMessage};
-use crate::sessions::session_state::ActiveBackend;
+use crate::sessions::session_state::{ActiveBackend, LentBackend};
 use crate::sessions::subagent_answer::SubagentAnswer;
 use crate::sessions::subagent_run::{CallAllowance, SubagentProgress, SubagentRun};
 use crate::sessions::task_tool::TaskArgs;
@@ -155,11 +156,20 @@ impl TaskParent {
             if let Some(problem) = &defined.problem {
                 return Err(invalid(format!("the agent `{name}` cannot be used: {problem}")));
             }
+            // The text of a project's file may come from anybody.
+            let (system_prompt, role) = match &defined.project_file {
+                None => (Some(defined.prompt.clone()), None),
+                Some(path) => {
+                    let role = InstructionFile { path: path.clone(), text: defined.prompt.clone() };
+                    (self.agent.system_prompt.clone(), Some(role))
+                }
+            };
             return Ok(AgentProfile {
                 id: defined.name.clone(),
                 model: Some(defined.model.clone().unwrap_or_else(|| self.model.clone())),
                 dialect: None,
-                system_prompt: Some(defined.prompt.clone()),
+                system_prompt,
+                role,
                 tools: defined.tools.clone(),
                 mode: defined.mode,
                 thinking: self.agent.thinking,
@@ -219,11 +229,13 @@ impl TaskParent {
         let (inner, address) = (&self.inner, record.address());
         let run = RunId::from_bits(fastrand::u128(..));
         let state = inner.session_state(&record.id);
-        state.set_lent_backend(Some(ActiveBackend {
+        let backend = ActiveBackend {
             backend: Arc::clone(tools),
             gone: self.backend.gone.clone(),
             at: self.backend.at,
-        }));
+        };
+        let mode = subagent.profile.mode;
+        state.set_lent_backend(Some(LentBackend { backend, mode }));
         let prompt = Prompt {
             text: prompt,
             reading: SlashHandling::Verbatim,

@@ -51,18 +51,26 @@ pub(super) fn apply<'a>(
     Ok(())
 }
 
-/// Open questions of a session or of all, oldest first. One that cannot be read is left out.
+/// Open questions of a session, an owner or of all, oldest first. One that cannot be read is left out.
 pub(super) fn list(
     db: &Connection,
     session: Option<&SessionId>,
+    owner: Option<&str>,
 ) -> Result<Vec<OpenQuestion>, DatabaseError> {
+    // If there are too many, the oldest ones of each owner stay.
     let mut statement = db.prepare_cached(&format!(
-        "{COLUMNS} WHERE ?1 IS NULL
-             OR open_questions.session = (SELECT row FROM live_sessions WHERE id = ?1)
-         ORDER BY open_questions.row LIMIT {}",
+        "WITH numbered AS (
+             SELECT open_questions.row, row_number()
+                 OVER (PARTITION BY live_sessions.owner ORDER BY open_questions.row) AS number
+             FROM open_questions JOIN live_sessions ON live_sessions.row = open_questions.session
+             WHERE (?1 IS NULL OR live_sessions.id = ?1) AND (?2 IS NULL OR live_sessions.owner = ?2))
+         {COLUMNS} WHERE open_questions.row IN
+             (SELECT row FROM numbered WHERE number <= {} ORDER BY number, row LIMIT {})
+         ORDER BY open_questions.row",
+        OpenQuestion::OWNER_LIST_MAX,
         OpenQuestion::LIST_MAX
     ))?;
-    let mut rows = statement.query([session.map(SessionId::as_str)])?;
+    let mut rows = statement.query((session.map(SessionId::as_str), owner))?;
     let mut questions = Vec::new();
     while let Some(row) = rows.next()? {
         questions.extend(read_row(row)?);

@@ -71,7 +71,7 @@ pub(super) fn create(
     if let Some(there) = find_by_address(db, &address)? {
         return Ok(there);
     }
-    if count_owned(db, &new.owner)? >= new.owned_max {
+    if count_owned(db, new)? >= new.owned_max {
         return Err(StoreError::TooMany(new.owned_max).into());
     }
     check_label(db, new.label.as_deref(), &address)?;
@@ -315,9 +315,19 @@ pub(super) fn count(db: &Connection) -> Result<u64, DatabaseError> {
     Ok(from_sql_int(count.query_row([], |row| row.get(0))?))
 }
 
-fn count_owned(db: &Connection, owner: &str) -> Result<u64, DatabaseError> {
-    let mut count = db.prepare_cached("SELECT count(*) FROM live_sessions WHERE owner = ?")?;
-    Ok(from_sql_int(count.query_row([owner], |row| row.get(0))?))
+/// The sessions beside a new one: of its parent, or of its owner without those of sub-agents.
+fn count_owned(db: &Connection, new: &NewSession) -> Result<u64, DatabaseError> {
+    let count = match &new.parent {
+        Some(parent) => db
+            .prepare_cached("SELECT count(*) FROM live_sessions WHERE parent = ?")?
+            .query_row([parent.as_str()], |row| row.get(0))?,
+        None => db
+            .prepare_cached(
+                "SELECT count(*) FROM live_sessions WHERE owner = ? AND parent IS NULL",
+            )?
+            .query_row([&new.owner], |row| row.get(0))?,
+    };
+    Ok(from_sql_int(count))
 }
 
 pub(super) fn size(db: &Connection, session: &SessionId) -> Result<u64, DatabaseError> {

@@ -188,6 +188,12 @@ async fn push_to_repository_outside_is_a_question_and_opens_that_repository() {
         let write = question.judged.iter().find(|effect| effect.kind == "write").unwrap();
         assert_eq!(Path::new(&write.target), bare.canonicalize().unwrap());
         assert!(write.reason.contains("`sandbox.writable`"), "{}", write.reason);
+        // Other commands of the line could write there, too.
+        for line in ["git push -q origin main; true", "true && git push -q origin main"] {
+            let refused = run(&f, line, false).await.unwrap_err();
+            assert!(refused.contains("as the only command of a call"), "{line}: {refused}");
+        }
+        assert!(user.questions.lock().unwrap().is_empty(), "nobody is asked");
         // It opens nothing beside it, and no later command.
         let later = format!("perl -e 'mkdir \"{}\" or exit 3'", other.display());
         assert_eq!(run(&f, &later, false).await.unwrap()["exit_code"], 3);

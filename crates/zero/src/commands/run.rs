@@ -19,6 +19,7 @@ use base64::Engine as _;
 use serde_json::{Map, json};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+use zero_client::GatewayLocality;
 use zero_client::tool_service::ToolService;
 use zero_core::event::{ApprovalRequest, Event, EventKind, UserQuestion};
 use zero_core::shell_quoting::quote_shell_word;
@@ -133,6 +134,7 @@ pub(super) fn run(app: &AppContext, args: &RunArgs) -> anyhow::Result<ExitOutcom
             cwd,
             settings_mode: settings.mode(),
             result_lifetime: connection.result_lifetime(),
+            locality: connection.locality(),
             stored: None,
             notify: settings.notify(),
         };
@@ -184,6 +186,8 @@ struct RunFolder {
     cwd: PathBuf,
     settings_mode: PermissionMode,
     result_lifetime: ResultLifetime,
+    /// Where the gateway runs.
+    locality: GatewayLocality,
     /// What the user chose earlier in the session.
     stored: Option<StoredChoices>,
     /// How the user is told that a run needs them.
@@ -521,7 +525,7 @@ async fn host_tools(
     asking: &TerminalPromptOptions,
     folder: RunFolder,
 ) -> anyhow::Result<HostedTools> {
-    let RunFolder { cwd, settings_mode, result_lifetime, stored, .. } = folder;
+    let RunFolder { cwd, settings_mode, result_lifetime, locality, stored, .. } = folder;
     let mode = args.mode.or_else(|| stored.as_ref().and_then(|stored| stored.mode));
     let own_mode = mode.unwrap_or(settings_mode);
     let (grants, grant_store) = match stored {
@@ -545,7 +549,8 @@ async fn host_tools(
         take_over: args.take_over,
         return_ms: None,
     };
-    let service = ToolService::attach(client, wish, Arc::clone(&backend), own_mode).await?;
+    let service =
+        ToolService::attach(client, wish, Arc::clone(&backend), own_mode, locality).await?;
     // Set the folder only after attaching: it may exist only on this machine, not at the gateway.
     let here = SessionOpenParams {
         session_key: Some(session.session_key.clone()),

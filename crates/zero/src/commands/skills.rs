@@ -1,8 +1,10 @@
 //! `zero skills`: lists the skills that sessions in a folder can use, and what is wrong with others.
 
+use std::fs::File;
 use std::path::Path;
 
 use serde_json::{Value, json};
+use zero_runtime::rule_policy::is_denied_link;
 use zero_runtime::skills::{SKILL_TOOL, ShadowedSkill, Skill, SkillCatalog, SkillSearch};
 
 use crate::AppContext;
@@ -19,6 +21,7 @@ pub(super) fn run(app: &AppContext, args: &SkillsArgs) -> anyhow::Result<ExitOut
         workspace: &workspace,
         user: user.as_deref(),
         may_read: &|written: &Path, path: &Path| policy.may_read(SKILL_TOOL, written, path),
+        is_denied_link: &|file: &File| is_denied_link(&*policy, &workspace, file),
     };
     let catalog = search.list();
     let out = &app.terminal.out;

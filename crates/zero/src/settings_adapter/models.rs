@@ -48,6 +48,7 @@ pub(crate) fn agent_profiles(settings: &WorkspaceSettings) -> Vec<AgentProfile> 
         model: setting.model.clone(),
         dialect: setting.dialect,
         system_prompt: setting.system_prompt.clone(),
+        role: None,
         tools: setting.tools.clone(),
         mode: setting.mode,
         thinking: setting.thinking.unwrap_or_default(),

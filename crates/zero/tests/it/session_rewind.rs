@@ -245,3 +245,30 @@ fn session_is_found_by_key_name_and_id() {
     assert!(f.zero.stdout(&["sessions", "show", "s"]).contains("second words"));
     f.zero.stdout(&["sessions", "fork", id, "copy"]);
 }
+
+#[test]
+fn copy_takes_back_only_what_was_changed_in_it() {
+    let f = RewindFixture::new(json!({}));
+    f.write("a.txt", "of the original");
+    f.zero.stdout(&["sessions", "fork", "s", "copy"]);
+    let script = format!(
+        "script:\ncall Write {}\nturn\nsay done",
+        json!({"file_path": "b.txt", "content": "of the copy"})
+    );
+    f.zero.stdout(&["run", "--yes", "--session", "copy", &script]);
+    let seen = f.zero.run(&["sessions", "rewind", "copy", "--to", "1", "--force"]);
+    assert!(seen.starts_with("exit 0") && seen.contains("removed b.txt"), "{seen}");
+    assert!(seen.contains("one call is of the session that this one is a copy of"), "{seen}");
+    assert_eq!(f.read("a.txt").as_deref(), Some("of the original"));
+    assert_eq!(f.read("b.txt"), None);
+    // A rewind of the original that the copy knows is not the copy's to take back.
+    f.rewind(&["--to", "1"]);
+    assert_eq!(f.read("a.txt"), None);
+    f.zero.stdout(&["sessions", "fork", "s", "second"]);
+    f.zero.run(&["sessions", "rewind", "second", "--undo", "--files"]);
+    assert_eq!(f.read("a.txt"), None);
+    // The original can still take back its own.
+    let seen = f.rewind(&["--undo"]);
+    assert!(seen.starts_with("exit 0"), "{seen}");
+    assert_eq!(f.read("a.txt").as_deref(), Some("of the original"));
+}

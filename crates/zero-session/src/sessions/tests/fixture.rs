@@ -14,7 +14,7 @@ use zero_core::{
     ToolOutcome, ToolResult,
 };
 use zero_policy::{GrantScope, PermissionMode};
-use zero_runtime::file_rewind::{FileRewindReport, FileRewindRequest};
+use zero_runtime::file_rewind::{FileRewindReport, FileRewindRequest, RewindRequester};
 use zero_runtime::prompt_mentions::MentionTarget;
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::{ApprovalQuestion, ApprovalSubject, DialectName};
@@ -227,6 +227,7 @@ impl ToolBackend for ScriptedToolBackend {
     fn rewind_files(
         &self,
         request: FileRewindRequest,
+        _requester: RewindRequester,
     ) -> BoxFuture<'_, Result<FileRewindReport, ToolError>> {
         let (id, calls) = (&request.rewind, request.calls.len());
         self.log.lock().unwrap().push(format!("rewind {id} {calls} calls"));
@@ -259,6 +260,7 @@ impl ToolBackend for ScriptedToolBackend {
         let agent = |name: &str, problem: Option<&str>| AgentDefinition {
             name: name.to_owned(),
             prompt: format!("You are {name}."),
+            project_file: Some(format!(".zero/agents/{name}.md")),
             tools: Some(vec!["Write".to_owned(), "Read".to_owned()]),
             mode: Some(PermissionMode::Plan),
             problem: problem.map(str::to_owned),
@@ -366,7 +368,11 @@ impl ToolBackend for ScriptedToolBackend {
         })
     }
 
-    fn set_mode(&self, mode: PermissionMode) -> BoxFuture<'_, Result<(), ToolBackendError>> {
+    fn set_mode(
+        &self,
+        mode: Option<PermissionMode>,
+    ) -> BoxFuture<'_, Result<(), ToolBackendError>> {
+        let mode = mode.map_or("of settings", PermissionMode::as_str);
         self.log.lock().unwrap().push(format!("mode {mode}"));
         Box::pin(async { Ok(()) })
     }

@@ -10,7 +10,7 @@ use zero_runtime::tool::BoxFuture;
 use crate::event::{Event, EventKind, RunOutcome, TokenUsage};
 use crate::key::SessionAddress;
 use crate::message::ModelMessage;
-use crate::open_question::{OpenQuestion, QuestionContent, QuestionEntry};
+use crate::open_question::{OpenQuestion, QuestionContent, QuestionEntry, QuestionScope};
 use crate::run_usage::{RunUsage, RunUsageOwner, RunUsageQuery, UsageEntry, UsageTotal};
 use crate::store::*;
 
@@ -60,6 +60,11 @@ impl MemStore {
 
     pub(crate) fn ledger(&self, session: &SessionId) -> Vec<Event> {
         self.state().ledgers.get(session).cloned().unwrap_or_default()
+    }
+
+    /// Changes the entries of all sessions.
+    pub(crate) fn change_events(&self, change: impl FnMut(&mut Event)) {
+        self.state().ledgers.values_mut().flatten().for_each(change);
     }
 
     /// The entries that would survive a power cut.
@@ -325,7 +330,11 @@ impl Store for MemStore {
             if let Some(there) = state.at(&address) {
                 return Ok(there.clone());
             }
-            let owned = state.sessions.iter().filter(|record| record.owner == new.owner);
+            let is_beside = |record: &&SessionRecord| match &new.parent {
+                Some(_) => record.parent == new.parent,
+                None => record.owner == new.owner && record.parent.is_none(),
+            };
+            let owned = state.sessions.iter().filter(is_beside);
             if u64::try_from(owned.count()).unwrap() >= new.owned_max {
                 return Err(StoreError::TooMany(new.owned_max));
             }
@@ -384,7 +393,9 @@ impl Store for MemStore {
             if state.at(&address).is_some() {
                 return Err(StoreError::KeyTaken(fork.key));
             }
-            let owned = state.sessions.iter().filter(|record| record.owner == source.owner);
+            let is_owned =
+                |record: &&SessionRecord| record.owner == source.owner && record.parent.is_none();
+            let owned = state.sessions.iter().filter(is_owned);
             if u64::try_from(owned.count()).unwrap() >= fork.owned_max {
                 return Err(StoreError::TooMany(fork.owned_max));
             }
@@ -866,13 +877,25 @@ impl Store for MemStore {
 
     fn open_questions(
         &self,
-        session: Option<&SessionId>,
+        scope: QuestionScope<'_>,
     ) -> BoxFuture<'_, Result<Vec<OpenQuestion>, StoreError>> {
-        let session = session.cloned();
+        let (session, owner) = (scope.session().cloned(), scope.owner().map(str::to_owned));
         self.read(move |state| {
-            let is_of =
-                |it: &&OpenQuestion| session.as_ref().is_none_or(|session| it.session == *session);
-            state.questions.iter().filter(is_of).cloned().collect()
+            let owner_of = |id: &SessionId| {
+                let record = state.sessions.iter().find(|record| record.id == *id);
+                record.map(|record| record.owner.clone()).unwrap_or_default()
+            };
+            let is_of = |it: &&OpenQuestion| {
+                session.as_ref().is_none_or(|session| it.session == *session)
+                    && owner.as_ref().is_none_or(|owner| owner_of(&it.session) == *owner)
+            };
+            let mut counts = std::collections::HashMap::<String, usize>::new();
+            let has_room = |it: &&OpenQuestion| {
+                let count = counts.entry(owner_of(&it.session)).or_default();
+                *count += 1;
+                *count <= OpenQuestion::OWNER_LIST_MAX
+            };
+            state.questions.iter().filter(is_of).filter(has_room).cloned().collect()
         })
     }
 

@@ -3,13 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use zero_core::Budget;
 use zero_runtime::ApprovalAnswer;
 use zero_runtime::tool_backend::{CallApprover as _, FolderAccess, approval_request};
 
 use super::fixture::{SessionTestBed, question, run_id};
 use crate::approvals::{EarlierQuestion, PendingApproval};
+use crate::budget::BudgetRules;
 use crate::event::{EventKind, RunOutcome};
-use crate::sessions::{SendOutcome, SessionError, SessionLimits};
+use crate::open_question::QuestionScope;
+use crate::sessions::{Prompt, SendOutcome, SessionError, SessionLimits};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -28,7 +31,7 @@ async fn next_process(fixture: &SessionTestBed, answers: &[&str]) -> SessionTest
 }
 
 async fn only_question(fixture: &SessionTestBed) -> PendingApproval {
-    let mut pending = fixture.sessions.pending_approvals(None).await.unwrap();
+    let mut pending = fixture.sessions.pending_approvals(QuestionScope::All).await.unwrap();
     assert_eq!(pending.len(), 1, "{pending:?}");
     pending.pop().unwrap()
 }
@@ -73,7 +76,7 @@ async fn question_of_killed_process_is_answered_in_next() {
         assert!(lines.ends_with(&rest), "{lines}");
         let calls = next.backend.log.lock().unwrap().clone();
         assert_eq!(calls, ["Ask 2", "Write 3"], "what had ended is not made again");
-        assert!(next.sessions.pending_approvals(None).await.unwrap().is_empty());
+        assert!(next.sessions.pending_approvals(QuestionScope::All).await.unwrap().is_empty());
         assert!(next.run("after").await.ends_with("text ok / usage / ended completed"));
     }
 }
@@ -147,7 +150,7 @@ async fn parked_run_can_be_stopped() {
     let end = fixture.wait_for_run("go").await.run.end;
     assert_eq!(end, Some(RunOutcome::Aborted { by: "rpc".to_owned() }));
     fixture.check_ledger().await;
-    assert!(fixture.sessions.pending_approvals(None).await.unwrap().is_empty());
+    assert!(fixture.sessions.pending_approvals(QuestionScope::All).await.unwrap().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -178,7 +181,7 @@ async fn session_reset_ends_parked_run() {
     let next = next_process(&killed, &["fine"]).await;
     next.sessions.reset(&next.key).await.unwrap();
     assert_eq!(next.wait_for_run("go").await.run.end, Some(RunOutcome::Interrupted));
-    assert!(next.sessions.pending_approvals(None).await.unwrap().is_empty());
+    assert!(next.sessions.pending_approvals(QuestionScope::All).await.unwrap().is_empty());
     assert!(next.run("after").await.ends_with("text fine / usage / ended completed"));
 }
 
@@ -204,4 +207,51 @@ async fn changed_effects_are_asked_about_again() {
     let same = Box::new(approval_request("call_1", &question()));
     asker.set_run(None, vec![EarlierQuestion::Approval(same, Some(ApprovalAnswer::AllowOnce))]);
     assert_eq!(asker.ask("call_1", &question()).await, ApprovalAnswer::AllowOnce);
+}
+
+#[tokio::test]
+async fn calls_before_parking_count_to_the_allowance_of_subagents() {
+    let run = Budget { tool_calls: Some(4), ..Budget::default() };
+    let budgets = BudgetRules { run, ..BudgetRules::default() };
+    let limits = SessionLimits { budgets, ..SessionLimits::default() };
+    let killed = SessionTestBed::with_limits(&["Read:1 Read:2", "Ask:3"], limits.clone()).await;
+    killed.send("go").await;
+    killed.wait_for_line("approval").await;
+    let asked = only_question(&killed).await;
+    let answers = &["Task:x", "Read:4", "Read:5", "done", "done"];
+    let next = SessionTestBed::with_store(Arc::clone(&killed.store), answers, limits).await;
+    assert_eq!(answer(&next, &asked.request.id, ApprovalAnswer::AllowOnce).await, Ok(true));
+    next.wait_for_run("go").await;
+    // The third call and that of the sub-agent are the last ones.
+    let log = next.backend.log.lock().unwrap().clone();
+    assert!(log.contains(&"subagent task".to_owned()), "{log:?}");
+    assert!(!log.iter().any(|line| line.starts_with("Read")), "{log:?}");
+}
+
+#[tokio::test]
+async fn time_before_parking_counts_to_the_timeout() {
+    for (worked, end) in [
+        (Duration::from_secs(10), RunOutcome::Completed),
+        (Duration::from_secs(3_700), RunOutcome::Aborted { by: "timeout".to_owned() }),
+    ] {
+        let killed = SessionTestBed::new(&["Ask:1"]).await;
+        let prompt = Prompt {
+            text: "go".to_owned(),
+            timeout: Some(Duration::from_secs(3_600)),
+            reach: FolderAccess::Anywhere,
+            ..Prompt::default()
+        };
+        killed.sessions.send(&killed.key, run_id("go"), prompt).await.unwrap();
+        killed.wait_for_line("approval").await;
+        let asked = only_question(&killed).await;
+        let work_ms = u64::try_from(worked.as_millis()).unwrap();
+        killed.store.change_events(|event| {
+            if let EventKind::UsageReported { run_usage, .. } = &mut event.kind {
+                run_usage.work_ms = work_ms;
+            }
+        });
+        let next = next_process(&killed, &["done"]).await;
+        assert_eq!(answer(&next, &asked.request.id, ApprovalAnswer::AllowOnce).await, Ok(true));
+        assert_eq!(next.wait_for_run("go").await.run.end, Some(end), "{worked:?}");
+    }
 }

@@ -193,7 +193,9 @@ async fn mode_change_reaches_backend_at_once() {
     assert_eq!(*fixture.backend.opened.lock().unwrap(), 1);
     fixture.sessions.patch(&fixture.key, mode(None)).await.unwrap();
     fixture.run("again").await;
-    assert_eq!(*fixture.backend.opened.lock().unwrap(), 2, "as the settings have it");
+    let log = fixture.backend.log.lock().unwrap().clone();
+    assert_eq!(log, ["Read 1", "mode plan", "mode of settings", "Read 2"]);
+    assert_eq!(*fixture.backend.opened.lock().unwrap(), 1);
     assert!(fixture.ledger_lines().await.contains("mode = plan / mode = nothing"));
     fixture.check_ledger().await;
 }

@@ -121,6 +121,34 @@ async fn more_subagents_than_the_limit_wait() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn mode_change_reaches_running_subagent() {
+    let fixture = SessionTestBed::new(&["Task:x", "Hang:1"]).await;
+    fixture.send("go").await;
+    let hangs = async {
+        while !fixture.log().iter().any(|line| line.starts_with("Hang")) {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(60), hangs).await.unwrap();
+    let before = fixture.log().len();
+    let patch = async |address: &SessionAddress, mode| {
+        let patch = SessionPatch { mode: Some(mode), ..SessionPatch::default() };
+        fixture.sessions.patch(address, patch).await.unwrap();
+    };
+    // The parent's: also if it is cleared, the tools that its run uses hear of it.
+    for mode in [Some(PermissionMode::Auto), Some(PermissionMode::Ask), None] {
+        patch(&fixture.key, mode).await;
+    }
+    assert_eq!(fixture.log()[before..], ["mode auto", "mode ask", "mode of settings"]);
+    assert_eq!(*fixture.backend.opened.lock().unwrap(), 1, "nobody uses a new one");
+    // Its own.
+    patch(&fixture.children().await[0].address(), Some(PermissionMode::Plan)).await;
+    assert_eq!(fixture.log()[before + 3..], ["mode plan"]);
+    fixture.sessions.abort(&fixture.key, None, "rpc").await.unwrap();
+    fixture.wait_for_run("go").await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn depth_of_subagents_is_limited() {
     let none = SessionTestBed::with_limits(&["Task:a", "done"], with_subagents(8, 0)).await;
     none.run("go").await;
@@ -158,6 +186,12 @@ async fn subagent_has_no_tool_that_its_parent_lacks() {
     let mut fixture = SessionTestBed::new(&["Task@reviewer:x", "found", "done"]).await;
     fixture.run("go").await;
     assert_eq!(fixture.log(), ["subagent reviewer in plan", "closed"]);
+    // What a project's file says is below zero's own prompt and does not replace it.
+    let system = fixture.model.requests.lock().unwrap()[1].system.clone();
+    let (own, role) =
+        system.split_once("<instructions from=\".zero/agents/reviewer.md\">").unwrap();
+    assert!(own.starts_with("You are zero, a coding agent."), "{own}");
+    assert!(role.contains("You are reviewer."), "{role}");
     assert_eq!(fixture.requests()[1].1, ["Read", "Write"]);
     // `qa` may use tools with R only, so it is not offered any sub-agent.
     fixture.switch_session("agent:qa:x", "me").await;
@@ -204,4 +238,34 @@ async fn calls_of_subagents_share_one_allowance() {
     let reads = fixture.log().iter().filter(|line| line.starts_with("Read")).count();
     assert_eq!(reads, 2, "one of the three is the call of the sub-agent itself");
     assert!(lines.ends_with("ended budget"), "{lines}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn subagent_counts_to_budget_of_its_own_agent() {
+    // Each reply uses 11 tokens.
+    let budgets = BudgetRules {
+        agent: Budget { tokens: Some(40), ..Budget::default() },
+        ..BudgetRules::default()
+    };
+    let limits = SessionLimits { budgets, ..SessionLimits::default() };
+    let answers = &["Read:1", "Read:2", "done", "Task@qa:x", "Read:3", "done"];
+    let mut fixture = SessionTestBed::with_limits(answers, limits).await;
+    fixture.switch_session("agent:qa:x", "me").await;
+    fixture.run("one").await;
+    fixture.switch_session("main", "me").await;
+    let lines = fixture.run("two").await;
+    assert!(lines.ends_with("ended completed"), "its parent has not used its own: {lines}");
+    let child = &fixture.children().await[0];
+    let last = event_line(&fixture.store.ledger(&child.id).last().unwrap().kind);
+    assert_eq!(last, "ended budget");
+}
+
+#[tokio::test(start_paused = true)]
+async fn subagents_do_not_count_to_sessions_of_owner() {
+    let limits = SessionLimits { sessions_max: 1, ..SessionLimits::default() };
+    let answers = &["Task:a Task:b", "one", "two", "done"];
+    let fixture = SessionTestBed::with_limits(answers, limits).await;
+    let lines = fixture.run("go").await;
+    assert!(lines.ends_with("ended completed"), "{lines}");
+    assert_eq!(fixture.children().await.len(), 2);
 }

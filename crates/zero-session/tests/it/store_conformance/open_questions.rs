@@ -4,16 +4,22 @@ use std::sync::Arc;
 
 use zero_core::event::{ApprovalRequest, ApprovalSubject};
 use zero_session::event::{EventKind, RunOutcome, TokenUsage};
+use zero_session::open_question::{OpenQuestion, QuestionScope};
 use zero_session::store::{
-    BeginRunOutcome, ClaimEpoch, ClaimOutcome, NewEvent, SessionPatch, Store, StoreError,
-    ToolHostLocation,
+    BeginRunOutcome, ClaimEpoch, ClaimOutcome, NewEvent, NewSession, SessionPatch, Store,
+    StoreError, ToolHostLocation,
 };
 
-use super::{StoreConformanceCheck, address, create_session, new_run, run_id, text_event};
+use super::{
+    StoreConformanceCheck, address, create_session, new_run, new_session, run_id, text_event,
+};
 
 pub(super) const CHECKS: &[StoreConformanceCheck] = &[
     ("a question is open until it is answered", |store| {
         Box::pin(question_is_open_until_answered(store))
+    }),
+    ("questions of one owner do not hide those of another", |store| {
+        Box::pin(owners_do_not_hide_each_other(store))
     }),
     ("questions of a run end with it", |store| Box::pin(questions_end_with_run(store))),
     ("a session whose run is parked is free for all", |store| {
@@ -63,7 +69,7 @@ async fn begin(
 }
 
 async fn open_ids(store: &Arc<dyn Store>, session: Option<&zero_core::SessionId>) -> Vec<String> {
-    let open = store.open_questions(session).await.unwrap();
+    let open = store.open_questions(QuestionScope::of_session(session)).await.unwrap();
     open.iter().map(|question| question.content.id().to_owned()).collect()
 }
 
@@ -90,6 +96,29 @@ async fn question_is_open_until_answered(store: Arc<dyn Store>) {
     assert_eq!(open_ids(&store, None).await, ["c"]);
     store.delete(&two, other).await.unwrap();
     assert!(open_ids(&store, None).await.is_empty());
+}
+
+async fn owners_do_not_hide_each_other(store: Arc<dyn Store>) {
+    let most = OpenQuestion::OWNER_LIST_MAX;
+    let (busy, claim) = begin(&store, "busy", "r1").await;
+    let call = ApprovalSubject::Call;
+    let many = (0..most + 5).map(|number| asked("r1", &format!("q{number}"), call)).collect();
+    store.append(&busy, Some(claim), many).await.unwrap();
+    let other = NewSession { owner: "other".to_owned(), ..new_session("quiet") };
+    let quiet = store.create(other).await.unwrap().id;
+    let begun = store.begin_run(new_run("r2", &quiet, vec![])).await.unwrap();
+    let BeginRunOutcome::Started { claim, .. } = begun else { panic!("it is free") };
+    store.append(&quiet, Some(claim), vec![asked("r2", "mine", call)]).await.unwrap();
+    let list = async |scope| {
+        let open = store.open_questions(scope).await.unwrap();
+        open.iter().map(|question| question.content.id().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(list(QuestionScope::Owner("other")).await, ["mine"]);
+    assert_eq!(list(QuestionScope::Owner("nobody")).await, [""; 0]);
+    let theirs = list(QuestionScope::Owner("local")).await;
+    assert_eq!((theirs.len(), theirs[0].as_str()), (most, "q0"), "the oldest");
+    let all = list(QuestionScope::All).await;
+    assert_eq!((all.len(), all.last().map(String::as_str)), (most + 1, Some("mine")));
 }
 
 async fn questions_end_with_run(store: Arc<dyn Store>) {

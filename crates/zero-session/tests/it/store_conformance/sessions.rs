@@ -35,6 +35,9 @@ pub(super) const CHECKS: &[StoreConformanceCheck] = &[
     ("a search finds letters, not patterns", |store| Box::pin(search_matches_literal_text(store))),
     ("a removed session leaves nothing", |store| Box::pin(deleted_session_leaves_nothing(store))),
     ("an owner has so many and no more", |store| Box::pin(owner_session_limit_holds(store))),
+    ("sub-agents count to their parent", |store| {
+        Box::pin(subagent_sessions_count_to_their_parent(store))
+    }),
     ("what a session takes is counted", |store| Box::pin(session_size_is_counted(store))),
     ("grants stand until others do", |store| Box::pin(grants_are_replaced(store))),
     ("grants of two processes are merged", |store| {
@@ -125,6 +128,23 @@ async fn owner_session_limit_holds(store: Arc<dyn Store>) {
     assert_eq!(store.count().await.unwrap(), 4);
     delete(&store, &made.id).await;
     store.create(wanted("h", "local")).await.unwrap();
+}
+
+async fn subagent_sessions_count_to_their_parent(store: Arc<dyn Store>) {
+    let most = |name: &str, parent: Option<&SessionId>| NewSession {
+        owned_max: 2,
+        parent: parent.cloned(),
+        ..new_session(name)
+    };
+    let parent = store.create(most("a", None)).await.unwrap().id;
+    for name in ["a/1", "a/2"] {
+        store.create(most(name, Some(&parent))).await.unwrap();
+    }
+    let full = store.create(most("a/3", Some(&parent))).await;
+    assert_eq!(full.map(drop), Err(StoreError::TooMany(2)));
+    let other = store.create(most("b", None)).await.unwrap().id;
+    store.create(most("b/1", Some(&other))).await.unwrap();
+    assert_eq!(store.create(most("c", None)).await.map(drop), Err(StoreError::TooMany(2)));
 }
 
 async fn session_size_is_counted(store: Arc<dyn Store>) {

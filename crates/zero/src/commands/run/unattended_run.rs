@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use zero_core::SessionId;
 use zero_core::event::{ApprovalRequest, ApprovalSubject, EventKind, UserQuestion};
 use zero_runtime::{AGENT_ORIGIN, ApprovalAnswer};
+use zero_session::open_question::QuestionScope;
 use zero_wire::EventFrame;
 use zero_wire::chat::{ChatAbort, ChatAbortParams, ChatAttachment, ChatSend, ChatSendParams};
 use zero_wire::client::GatewayClient;
@@ -68,7 +69,8 @@ pub(super) async fn run_prompt(
         return Err(UsageError(what).into());
     }
     if let Some(store) = connection.local_store() {
-        let open = store.open_questions(Some(&SessionId::new(session.session_id.clone())?)).await?;
+        let id = SessionId::new(session.session_id.clone())?;
+        let open = store.open_questions(QuestionScope::Session(&id)).await?;
         if let Some(question) = open.first() {
             let what = format!(
                 "a run of this session waits for an answer; answer it with `zero questions answer {} ANSWER` first, or use another session",

@@ -14,13 +14,15 @@ use zero_core::event::RewindScope;
 use zero_core::{ErrorReason, HostLimits, ToolCall, ToolError, ToolOutcome};
 use zero_policy::PermissionMode;
 use zero_runtime::DialectName;
-use zero_runtime::file_rewind::{FileRewindReport, FileRewindRequest, FileRewinder};
+use zero_runtime::file_rewind::{
+    FileRewindReport, FileRewindRequest, FileRewinder, RewindRequester,
+};
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::tool_backend::{CallObserver, ToolBackend, ToolBackendError, ToolCatalog};
 use zero_wire::client::{GatewayClientError, GatewayEvents};
 use zero_wire::tools::{TOOLS_HOSTED, ToolsAttachParams};
 use zero_wire::zero_sessions::{
-    PromptInfo, SessionInfo, SessionKeyParams, SessionRewindParams, SessionRewindResult,
+    PromptInfo, SessionInfo, SessionPromptsParams, SessionRewindParams, SessionRewindResult,
     ZeroSessionsPrompts, ZeroSessionsRewind,
 };
 
@@ -113,7 +115,8 @@ async fn serve_files(
         return_ms: None,
     };
     let client = gateway.client.clone();
-    let attach = ToolService::attach(&client, wish, backend, PermissionMode::Plan);
+    let locality = gateway.locality();
+    let attach = ToolService::attach(&client, wish, backend, PermissionMode::Plan, locality);
     match answer_events(&mut gateway.events, None, attach).await {
         Ok(service) => Ok(Some(service)),
         Err(GatewayClientError::Refused { error }) if is_hosted(error.details.as_ref()) => Ok(None),
@@ -162,13 +165,15 @@ impl ToolBackend for RewindBackend {
         Box::pin(std::future::ready(error.into()))
     }
 
-    fn set_mode(&self, _: PermissionMode) -> BoxFuture<'_, Result<(), ToolBackendError>> {
+    fn set_mode(&self, _: Option<PermissionMode>) -> BoxFuture<'_, Result<(), ToolBackendError>> {
         Box::pin(std::future::ready(Ok(())))
     }
 
     fn rewind_files(
         &self,
         request: FileRewindRequest,
+        // The user runs this command for it.
+        _: RewindRequester,
     ) -> BoxFuture<'_, Result<FileRewindReport, ToolError>> {
         Box::pin(self.rewinder.clone().run(request))
     }
@@ -188,21 +193,34 @@ async fn list_prompts(
     gateway: &CliGatewayConnection,
     session: SessionInfo,
 ) -> anyhow::Result<ExitOutcome> {
-    let wanted = SessionKeyParams { session_key: session.session_key };
-    let found = gateway.client.request::<ZeroSessionsPrompts>(wanted).await?;
+    let mut wanted = SessionPromptsParams {
+        session_key: session.session_key,
+        ..SessionPromptsParams::default()
+    };
+    let mut prompts = Vec::new();
+    loop {
+        let page = gateway.client.request::<ZeroSessionsPrompts>(wanted.clone()).await?;
+        // A page that brings nothing would be asked for without end.
+        let is_empty = page.prompts.is_empty();
+        prompts.extend(page.prompts);
+        match page.next_offset.filter(|next| !is_empty && Some(*next) > wanted.offset) {
+            Some(next) => wanted.offset = Some(next),
+            None => break,
+        }
+    }
     let out = &app.terminal.out;
     if args.json {
-        out.write_pretty_json(&found.prompts)?;
+        out.write_pretty_json(&prompts)?;
         return Ok(ExitOutcome::Ok);
     }
-    if found.prompts.is_empty() {
+    if prompts.is_empty() {
         app.terminal.print_note(
             "there is no prompt to rewind to; prompts of an earlier version of zero have no number",
         );
         return Ok(ExitOutcome::Ok);
     }
     let mut table = TextTable::new(["PROMPT", "WHEN", "FILES", "COMMANDS", "STATE", "WORDS"]);
-    for PromptInfo { number, time_ms, words, in_effect, files, commands, .. } in &found.prompts {
+    for PromptInfo { number, time_ms, words, in_effect, files, commands, .. } in &prompts {
         let state = if *in_effect { "" } else { "taken back" };
         table.add_row([
             TableCell::styled(number.to_string(), STRONG),

@@ -241,7 +241,7 @@ impl ToolBackend for PlanToolBackend {
         Box::pin(std::future::ready(result.into()))
     }
 
-    fn set_mode(&self, _: PermissionMode) -> BoxFuture<'_, Result<(), ToolBackendError>> {
+    fn set_mode(&self, _: Option<PermissionMode>) -> BoxFuture<'_, Result<(), ToolBackendError>> {
         Box::pin(std::future::ready(Ok(())))
     }
 
