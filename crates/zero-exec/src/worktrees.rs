@@ -39,6 +39,8 @@ const PACK: &str = "changes.pack";
 const WORKTREES_MAX: usize = 64;
 /// How long a worktree is kept that contains more than its branch.
 const KEPT_AGE_MAX: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+/// How long a process may take from the lock of a worktree to its record.
+const BEGIN_TIME_MAX: Duration = Duration::from_secs(60 * 60);
 /// Files of a git folder that name other folders, set other settings, or are locks of a killed git.
 const REMOVED_FILES: &[&str] =
     &["config", "config.worktree", "commondir", "index.lock", "HEAD.lock", "shallow.lock"];
@@ -114,9 +116,8 @@ impl WorktreeStore {
         }
         let record = self.record_folder(id)?;
         let lease = record.lock_file(LOCK).map_err(WorktreeError::state)?;
-        if lease.try_lock().is_err() {
-            return Err(WorktreeError::InUse);
-        }
+        // Whoever looks for leftovers may hold it for a moment.
+        lease.lock().map_err(WorktreeError::state)?;
         let made = self.make(id, name, folder);
         let made =
             made.map(|record| SubagentWorktree { store: self.clone(), record, _lease: lease });
@@ -185,9 +186,11 @@ impl WorktreeStore {
             Some(record) => {
                 Ok(Some(SubagentWorktree { store: self.clone(), record, _lease: lease }))
             }
-            // Its process was killed before the sub-agent began.
+            // Its process is about to begin, or was killed before the sub-agent began.
             None => {
-                self.remove(id);
+                if folder.age(LOCK).is_ok_and(|age| age > BEGIN_TIME_MAX) {
+                    self.remove(id);
+                }
                 Ok(None)
             }
         }

@@ -55,9 +55,6 @@ pub enum WorktreeError {
         /// The limit.
         most: usize,
     },
-    /// A process works with the worktree.
-    #[error("another process works with this worktree")]
-    InUse,
     /// The id of the session cannot be the name of a folder.
     #[error("the id `{}` cannot be the name of a folder", id.escape_debug())]
     BadId {

@@ -324,6 +324,33 @@ fn rules_of_parent_apply_in_worktree() {
 }
 
 #[test]
+fn subfolder_of_repository_stays_the_workspace() {
+    let fixture = WorktreeFixture::new(json!({}));
+    write_file(&fixture.base.zero, "repo/sub/a.txt", "a\n");
+    write_file(
+        &fixture.base.zero,
+        "home/.gitconfig",
+        "[user]\n\tname = Grace\n\temail = g@example.org\n",
+    );
+    fixture.git(&["add", "."]);
+    fixture.git(&["commit", "-q", "-m", "sub"]);
+    fixture.git(&["config", "--unset", "user.name"]);
+    let work = worktree_task(&[
+        call("Write", json!({"file_path": "b.txt", "content": "b\n"})),
+        call("Write", json!({"file_path": "../hello.txt", "content": "pwned\n"})),
+        bash("echo pwned > ../hello.txt; true"),
+    ]);
+    let script = format!("script:\n{work}\nturn\nsay Well.");
+    let folder = fixture.path("repo/sub").display().to_string();
+    let seen = fixture.base.zero.run(&["run", "--cwd", &folder, "--yes", &script]);
+    let branches = fixture.branches();
+    let [branch] = &branches[..] else { panic!("{branches:?} {seen}") };
+    let changed = fixture.git(&["diff", "--name-only", "main", branch]);
+    assert_eq!(changed, "sub/b.txt", "{seen}");
+    assert_eq!(fixture.git(&["log", "-1", "--format=%an", branch]), "Grace");
+}
+
+#[test]
 fn worktree_that_cannot_be_made_is_a_clear_error() {
     let fixture = WorktreeFixture::new(json!({}));
     let write = call("Write", json!({"file_path": "made.txt", "content": "x"}));
