@@ -48,10 +48,7 @@ impl SubagentTools {
             let text = format!("{SUBAGENTS_MAX} sub-agents are at work here; wait for one to end");
             return Err(ToolError::failed(ErrorReason::QueueFull, text));
         }
-        let isolation = match worktree {
-            true => SubagentIsolation::Worktree,
-            false => SubagentIsolation::Shared,
-        };
+        let isolation = SubagentIsolation::from_worktree(worktree);
         let request = SubagentRequest { session, name, call, mode, isolation };
         let opened = parent.open_subagent(request).await;
         let tools = opened.map_err(|error| failed(&error.to_string()))?;
@@ -95,6 +92,7 @@ pub(crate) fn offer_agent(agent: AgentDefinition) -> OfferedAgent {
         tools: agent.tools,
         model: agent.model.as_deref().map(line),
         mode: agent.mode.map(|mode| mode.as_str().to_owned()),
+        worktree: agent.isolation == SubagentIsolation::Worktree,
         problem: agent.problem.as_deref().map(line),
     }
 }

@@ -1,37 +1,22 @@
 //! Runs git to read a repository that a command may have changed.
 //!
-//! Nothing in a repository is trusted. Git runs in a sandbox that changes nothing and has no
-//! network, without the user's settings, and for a short time.
+//! Git runs in a sandbox that changes nothing and has no network, and for a short time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
-use std::io::Write as _;
-use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use zero_sandbox::output_collector::{OutputCollector, OutputStream};
-use zero_sandbox::running_command::KillReason;
-use zero_sandbox::spawner::{CommandStdio, SpawnSpec, Spawner};
-use zero_sandbox::{CommandSpec, FileType, NetworkAccess, SandboxProfile, path_survey};
+use zero_sandbox::{FileType, NetworkAccess, SandboxProfile, path_survey};
 
 use crate::git_facts::{self, StagedFile};
+use crate::neutral_git::{ExcessOutput, GitInput, GitRun, NeutralGit};
 
 /// How long git may take.
 const TIME_MAX: Duration = Duration::from_secs(10);
 /// Most bytes that are read from git.
 const OUTPUT_BYTES_MAX: usize = 4 << 20;
-/// Most bytes that are sent to git: as much as a pipe holds, so that nobody waits.
-const INPUT_BYTES_MAX: usize = 60_000;
-/// The environment of git: none of the user's settings, and no question.
-const ENVIRONMENT: &[(&str, &str)] = &[
-    ("GIT_CONFIG_GLOBAL", "/dev/null"),
-    ("GIT_CONFIG_NOSYSTEM", "1"),
-    ("GIT_OPTIONAL_LOCKS", "0"),
-    ("GIT_TERMINAL_PROMPT", "0"),
-    ("LC_ALL", "C"),
-];
 /// The object of an empty tree, by the length of object names.
 const EMPTY_TREES: [&str; 2] = [
     "4b825dc642cb6eb9a060e54bf8d69288fbee4904",
@@ -42,9 +27,7 @@ const EMPTY_TREES: [&str; 2] = [
 #[derive(Debug, Default)]
 pub(crate) struct ConfinedGit {
     /// Absent if the command could change no repository.
-    profile: Option<SandboxProfile>,
-    /// Where git is searched: in no folder that a project chooses.
-    search_path: String,
+    git: Option<NeutralGit>,
 }
 
 impl ConfinedGit {
@@ -57,7 +40,7 @@ impl ConfinedGit {
             network: NetworkAccess::Nothing,
             ..profile.clone()
         };
-        Self { profile: Some(profile), search_path }
+        Self { git: Some(NeutralGit { profile, search_path }) }
     }
 
     /// The files that `commit` has and `base` does not have in the same form; `None` if git does not
@@ -121,58 +104,17 @@ impl ConfinedGit {
         args: &[&str],
         input: &[u8],
     ) -> Option<Vec<u8>> {
-        let profile = self.profile.clone()?;
-        if input.len() > INPUT_BYTES_MAX {
-            return None;
-        }
-        let mut words: Vec<OsString> = vec!["--no-replace-objects".into(), "--git-dir".into()];
-        let no_files = Path::new("/");
-        words.extend([git.into(), "--work-tree".into(), work_tree.unwrap_or(no_files).into()]);
-        words.extend(
-            ["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"].map(Into::into),
-        );
-        words.extend(args.iter().map(|arg| OsString::from(*arg)));
-        let path = ("PATH", self.search_path.as_str());
-        let environment = ENVIRONMENT.iter().copied().chain([path]);
-        let environment = environment.map(|(name, value)| (name.into(), value.into()));
-        // A sandbox has a `/tmp` of its own. Of the host's, it shows the folder in which it starts.
-        let common = git_facts::find_common_folder(git);
-        let folder = match work_tree {
-            Some(folder) => folder,
-            None if git.starts_with(&common) => &common,
-            None => git,
-        };
-        let command = CommandSpec {
-            program: "git".into(),
-            args: words,
-            folder: folder.to_owned(),
-            environment: environment.collect(),
-        };
-        let order = SpawnSpec {
-            command,
-            profile,
-            stdio: CommandStdio::Pipes,
-            timeout: Some(TIME_MAX),
-            net: None,
-            capture: None,
-        };
-        let mut running = Spawner::shared().ok()?.spawn_one_off(order).ok()?;
-        if let Some(stdin) = running.stdin.take() {
-            // A git that does not read it fails, which is noticed below.
-            let _ = std::fs::File::from(stdin).write_all(input);
-        }
-        let mut output = Vec::new();
-        let collected = OutputCollector::default().collect(&mut running, |came| {
-            if came.stream == OutputStream::Stdout {
-                output.extend_from_slice(came.bytes);
-            }
-            match output.len() > OUTPUT_BYTES_MAX {
-                true => ControlFlow::Break(KillReason::OutputLimit),
-                false => ControlFlow::Continue(()),
-            }
+        let start = GitRun::find_start(git, &git_facts::find_common_folder(git));
+        let output = self.git.as_ref()?.run(GitRun {
+            folder: work_tree.unwrap_or(&start),
+            repository: Some((git, work_tree.unwrap_or(Path::new("/")))),
+            args: args.iter().map(OsString::from).collect(),
+            input: GitInput::Bytes(input),
+            time_max: TIME_MAX,
+            output_bytes_max: OUTPUT_BYTES_MAX,
+            excess: ExcessOutput::Fail,
         });
-        let (_, ended) = collected.ok()?;
-        (ended.exit_code == Some(0) && output.len() <= OUTPUT_BYTES_MAX).then_some(output)
+        output.ok().map(|output| output.bytes)
     }
 }
 

@@ -26,6 +26,7 @@ mod launcher;
 mod local_machine;
 mod loss_note;
 mod network_failure;
+mod neutral_git;
 mod output_feed;
 mod output_tail;
 mod package_caches;
@@ -45,6 +46,7 @@ pub mod spill_quota;
 mod tracked_files;
 mod tree_watch;
 mod watch_lease;
+pub mod worktrees;
 mod write_failure;
 
 pub use call_usage_meter::CallUsageMeter;

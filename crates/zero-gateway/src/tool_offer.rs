@@ -11,7 +11,7 @@ use zero_core::{ToolName, sanitize};
 use zero_runtime::DialectName;
 use zero_runtime::schema::foreign_schema;
 use zero_runtime::tool_backend::{
-    AgentDefinition, CatalogEntry, InstructionFile, PromptCommand, ToolCatalog,
+    AgentDefinition, CatalogEntry, InstructionFile, PromptCommand, SubagentIsolation, ToolCatalog,
 };
 use zero_session::PermissionMode;
 use zero_session::key::is_agent_id;
@@ -190,6 +190,7 @@ fn parse_agent(agent: OfferedAgent) -> Result<AgentDefinition, String> {
         tools: agent.tools,
         model: agent.model,
         mode,
+        isolation: SubagentIsolation::from_worktree(agent.worktree),
         problem: agent.problem,
     })
 }

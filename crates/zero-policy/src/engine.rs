@@ -63,6 +63,7 @@ pub struct PolicyEngine {
     protected: ProtectedPaths,
     network: CommandHosts,
     masked_files: SecretFileSet,
+    is_confined: bool,
     /// Whether any rule lets commands change a protected path. Cached, because it is rare, and each
     /// command checks dozens of paths.
     opens_protected: bool,
@@ -89,6 +90,9 @@ pub struct PolicyEngineConfig {
     pub network: CommandHosts,
     /// The files of the workspace whose values are masked in results.
     pub masked_files: SecretFileSet,
+    /// Whether tools may change no file outside the workspace, whatever rules and answers say. The
+    /// sandbox confines commands in the same way.
+    pub is_confined: bool,
 }
 
 /// Hosts that settings open to commands in addition to rules. None by default.
@@ -133,6 +137,7 @@ impl PolicyEngine {
             secret_files,
             network,
             masked_files,
+            is_confined,
         } = config;
         // A lookup returns the first rule that matches. Some effects need an exact rule of the
         // user, so those rules come first: the result must not depend on the order of the settings.
@@ -147,7 +152,7 @@ impl PolicyEngine {
         let places = PatternRoots { roots, home };
         let opens_protected = rules.iter().any(opens_protected);
         let rules = RuleSet::new(rules, places.clone());
-        Self { rules, mode, places, protected, network, masked_files, opens_protected }
+        Self { rules, mode, places, protected, network, masked_files, is_confined, opens_protected }
     }
 
     /// The same engine with allow rules of `owner` besides its own; `None` if one is not a rule.
@@ -165,6 +170,7 @@ impl PolicyEngine {
             protected: self.protected.clone(),
             network: self.network.clone(),
             masked_files: self.masked_files.clone(),
+            is_confined: self.is_confined,
             opens_protected: rules.iter().any(opens_protected),
             rules: RuleSet::new(rules, self.places.clone()),
         })

@@ -6,6 +6,7 @@
 mod argument_match;
 mod argument_pattern;
 mod command_pattern;
+mod copied_tree;
 mod domain_pattern;
 mod name_glob;
 mod narrow_rule;

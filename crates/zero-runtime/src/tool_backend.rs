@@ -11,7 +11,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use zero_core::{
@@ -32,6 +31,7 @@ use crate::prompt_mentions::MentionTarget;
 use crate::session_results::ResultLifetime;
 use crate::text_reader::TextReader;
 use crate::tool::BoxFuture;
+pub use zero_exec::worktrees::WorktreeReport;
 
 /// What does the work of one session.
 pub trait ToolBackend: Send + Sync {
@@ -159,21 +159,14 @@ pub enum SubagentIsolation {
     Worktree,
 }
 
-/// What a sub-agent changed in its worktree.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WorktreeReport {
-    /// Folder of the worktree.
-    pub folder: PathBuf,
-    /// The branch on which zero committed the changes.
-    pub branch: String,
-    /// The commit from which it started.
-    pub base: String,
-    /// Number of changed files.
-    pub files: usize,
-    /// The changes as a unified diff, cut if it is long.
-    pub diff: String,
-    /// Whether the diff is cut.
-    pub is_cut: bool,
+impl SubagentIsolation {
+    /// Whether it works in a worktree, as other processes are told.
+    pub fn from_worktree(has_worktree: bool) -> Self {
+        match has_worktree {
+            true => Self::Worktree,
+            false => Self::Shared,
+        }
+    }
 }
 
 /// What there is to work with.
@@ -211,6 +204,8 @@ pub struct AgentDefinition {
     pub model: Option<String>,
     /// Its mode, if that is stricter than its parent's.
     pub mode: Option<PermissionMode>,
+    /// Where it works at least isolated; a call can ask for more.
+    pub isolation: SubagentIsolation,
     /// What is wrong with its file. Then it cannot be used.
     pub problem: Option<String>,
 }

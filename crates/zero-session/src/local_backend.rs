@@ -265,10 +265,12 @@ impl LocalToolBackend {
         let SubagentRequest { session, name, call, mode, isolation } = request;
         let worktree = match (isolation, &self.worktrees) {
             (SubagentIsolation::Shared, _) => None,
-            (SubagentIsolation::Worktree, Some(worktrees)) => Some(worktrees.open(&name).await?),
+            (SubagentIsolation::Worktree, Some(worktrees)) => {
+                Some(worktrees.open(&session, &name).await?)
+            }
             (SubagentIsolation::Worktree, None) => {
                 return Err(ToolBackendError::Workspace(
-                    "no worktree can be made for a sub-agent here; let it work in the folder of its parent"
+                    "no worktree can be made here: this is a dry run, or the sub-agent that asks for it has one itself; leave out `isolation`"
                         .to_owned(),
                 ));
             }
@@ -329,9 +331,11 @@ impl LocalToolBackend {
         let ended = tokio::task::spawn_blocking(move || alive.session.end()).await;
         ended.map_err(|_| ToolBackendError::Workspace("zero is shutting down".to_owned()))?;
         let Some(worktree) = &self.worktree else { return Ok(None) };
+        let secrets = self.host.secrets().current_mask().await;
         let mut report = worktree.close().await?;
         if let Some(report) = &mut report {
-            self.host.secrets().current_mask().await.mask_string(&mut report.diff);
+            secrets.mask_string(&mut report.diff);
+            report.notes.iter_mut().for_each(|note| secrets.mask_string(note));
         }
         Ok(report)
     }

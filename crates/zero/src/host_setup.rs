@@ -194,6 +194,17 @@ impl AppContext {
         config: ToolHostConfig,
         settings: &WorkspaceSettings,
     ) -> anyhow::Result<ToolHost> {
+        let trust = self.trust_check(&config.state);
+        self.build_host_with_trust(config, settings, trust)
+    }
+
+    /// The same, with another check whether a folder is trusted.
+    pub(crate) fn build_host_with_trust(
+        &self,
+        config: ToolHostConfig,
+        settings: &WorkspaceSettings,
+        trust: FolderTrustCheck,
+    ) -> anyhow::Result<ToolHost> {
         let hooks = settings.hooks(self.config.home());
         let extra_roots = extra_roots(settings, &self.config)?;
         let host = ToolHost::new(ToolHostConfig { hooks, extra_roots, ..config });
@@ -206,7 +217,7 @@ impl AppContext {
         }
         host.registry().add(BUILTIN, tools).context("could not register the built-in tools")?;
         host.registry().add_missing(&zero_tools::missing_tools());
-        self.add_language_servers(&host, settings, self.trust_check(host.state()));
+        self.add_language_servers(&host, settings, trust);
         host.insert_extension(Arc::new(self.note_store(host.state().clone())));
         host.insert_extension(Arc::new(self.user_skill_folder()));
         Ok(host)

@@ -34,6 +34,7 @@ mod session_lookup;
 mod session_name;
 mod settings_adapter;
 mod settings_file_edit;
+mod subagent_worktrees;
 mod telemetry;
 mod terminal;
 #[cfg(test)]

@@ -43,6 +43,8 @@ pub(crate) struct PolicyContext {
     pub(crate) network: CommandHosts,
     /// Files of the workspace whose values are masked.
     pub(crate) masked_files: SecretFileSet,
+    /// Whether tools may change no file outside the workspace.
+    pub(crate) is_confined: bool,
 }
 
 impl PolicyContext {
@@ -62,6 +64,7 @@ impl PolicyContext {
             secret_files: self.secret_files.clone(),
             network: self.network.clone(),
             masked_files: self.masked_files.clone(),
+            is_confined: self.is_confined,
         })
     }
 }
@@ -242,16 +245,37 @@ impl AppContext {
         settings: &WorkspaceSettings,
         mode: Option<PermissionMode>,
     ) -> anyhow::Result<Arc<dyn Policy>> {
-        let context = PolicyContext {
+        let context = self.host_policy_context(workspace, settings)?;
+        let mode = mode.unwrap_or_else(|| settings.mode());
+        let engine = context.build_engine(settings.policy_rules(), mode);
+        Ok(Arc::new(RulePolicy::new(engine, context.search_path)))
+    }
+
+    /// Policy of a host whose tools change no file outside these folders, with these rules.
+    pub(crate) fn build_confined_policy(
+        &self,
+        workspace: &Workspace,
+        settings: &WorkspaceSettings,
+        rules: Vec<PolicyRule>,
+    ) -> anyhow::Result<Arc<dyn Policy>> {
+        let context = self.host_policy_context(workspace, settings)?;
+        let context = PolicyContext { is_confined: true, ..context };
+        let engine = context.build_engine(rules, settings.mode());
+        Ok(Arc::new(RulePolicy::new(engine, context.search_path)))
+    }
+
+    fn host_policy_context(
+        &self,
+        workspace: &Workspace,
+        settings: &WorkspaceSettings,
+    ) -> anyhow::Result<PolicyContext> {
+        Ok(PolicyContext {
             roots: workspace.roots().map(Path::to_owned).collect(),
             network: settings.command_hosts(),
             masked_files: settings.masked_files(),
             secret_files: self.secret_files(settings),
             ..self.policy_context(None, None)?
-        };
-        let mode = mode.unwrap_or_else(|| settings.mode());
-        let engine = context.build_engine(settings.policy_rules(), mode);
-        Ok(Arc::new(RulePolicy::new(engine, context.search_path)))
+        })
     }
 
     /// Context for calls in these folders.
@@ -272,6 +296,7 @@ impl AppContext {
             search_path: self.config.search_path().to_vec(),
             network: CommandHosts::default(),
             masked_files: SecretFileSet::default(),
+            is_confined: false,
         })
     }
 }

@@ -30,6 +30,7 @@ use zero_runtime::{
 use zero_sandbox::Workspace;
 use zero_sandbox::typed_input::SignalKeys;
 use zero_session::approvals::StoredGrants;
+use zero_session::local_backend::subagent_tools::WorktreeProvider;
 use zero_session::local_backend::{DialectCache, LocalToolBackend, LocalToolBackendConfig};
 use zero_session::store::GrantRecord;
 use zero_settings::WorkspaceSettings;
@@ -41,6 +42,7 @@ use crate::editor_tool_hosts::client_tool::EditorTool;
 use crate::error_chain::describe_error;
 use crate::exit::UsageError;
 use crate::external_tools::ExternalTools;
+use crate::subagent_worktrees::{SharedWorktrees, SubagentWorktrees, finish_leftover};
 use crate::terminal::dialog::{DialogRun, KeyChoice, ask_for_key};
 use crate::terminal::{AnswerSource, PromptTurn, escape_line};
 
@@ -166,9 +168,23 @@ impl LocalToolHostFactory {
         }
         let settings = self.app.load_settings(&workspace, &self.settings_files)?;
         let elicitor = Arc::clone(&order.elicitor);
+        let parent = workspace.clone();
         let fitted = self.configured_host(workspace, &settings, &servers, tools, elicitor)?;
         let servers = Arc::clone(&fitted.outside.servers);
         let own_folder = self.app.config.settings_file().ok();
+        let own_mode = settings.mode();
+        // A dry run leaves nothing behind, and a branch would be something.
+        let worktrees = (!self.app.config.is_dry_run()).then(|| {
+            let worktrees = SubagentWorktrees {
+                app: self.app.clone(),
+                workspace: parent,
+                settings,
+                metrics: Arc::clone(&self.metrics),
+                elicitor: Arc::clone(&order.elicitor),
+                how_to_allow: HOW_TO_ALLOW,
+            };
+            Arc::new(SharedWorktrees(Arc::new(worktrees))) as Arc<dyn WorktreeProvider>
+        });
         let backend = LocalToolBackend::new(LocalToolBackendConfig {
             host: Arc::clone(&fitted.host),
             session: order.session,
@@ -183,13 +199,9 @@ impl LocalToolHostFactory {
             own_folder: own_folder.and_then(|file| file.parent().map(Path::to_owned)),
             keep: Box::new(fitted) as Box<dyn Any + Send + Sync>,
             parent: None,
-            worktrees: None,
+            worktrees,
         });
-        Ok(backend.map(|backend| ConfiguredToolBackend {
-            backend,
-            own_mode: settings.mode(),
-            servers,
-        }))
+        Ok(backend.map(|backend| ConfiguredToolBackend { backend, own_mode, servers }))
     }
 
     /// Creates the host of these folders in advance, if sessions share it. It stays available as long
@@ -317,6 +329,7 @@ impl ToolBackendFactory for LocalToolBackendFactory {
                 for job in jobs {
                     tracing::warn!(%session, job = job.id(), "a job of a session does not end");
                 }
+                finish_worktree(&app, &session);
                 Ok(session_results::remove(&state, &session)?)
             });
             if let Err(error) = removed {
@@ -325,6 +338,14 @@ impl ToolBackendFactory for LocalToolBackendFactory {
         });
         // Only a shutdown cancels it; the next start removes what is left.
         Box::pin(async move { drop(removing.await) })
+    }
+}
+
+/// Makes a branch of what a killed process left in the worktree of a session.
+fn finish_worktree(app: &AppContext, session: &SessionId) {
+    let Ok(workspace) = app.config.open_workspace(&[]) else { return };
+    if let Ok(store) = app.worktree_store(&workspace, app.config.command_settings()) {
+        finish_leftover(&store, session.as_str());
     }
 }
 

@@ -71,6 +71,15 @@ impl<'a> RequestEvaluator<'a> {
             )
             .with_access_risk(access);
         }
+        if self.engine.is_confined
+            && access != FileAccess::Read
+            && !self.is_inside(&views.canonical)
+        {
+            let reason = "it is outside the worktree of the sub-agent".to_owned();
+            let target = display_path(&views.canonical);
+            return EffectAssessment::new(access.as_str(), target, Verdict::Deny, reason)
+                .with_access_risk(access);
+        }
         self.evaluate_file(access, views, self.find_edit_rule(access, views), critical)
     }
 

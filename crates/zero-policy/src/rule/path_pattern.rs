@@ -13,7 +13,7 @@ pub(crate) struct RulePathPattern {
     /// Whether it ended with `/**`: matches the contents, not the folder itself.
     pub(crate) beneath: bool,
     /// Whether it ended with `/`.
-    folder: bool,
+    pub(super) folder: bool,
 }
 
 /// The base of a pattern.

@@ -10,6 +10,7 @@ mod bash_differential;
 mod bash_parser;
 mod command_access;
 mod command_hosts;
+mod confined_changes;
 #[path = "../../src/cpu_time.rs"]
 mod cpu_time;
 mod engine_harness;

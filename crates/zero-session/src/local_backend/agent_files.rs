@@ -16,7 +16,7 @@ use zero_core::text_shortening::{excerpt, one_line};
 use zero_policy::PermissionMode;
 use zero_runtime::Policy;
 use zero_runtime::rule_policy::is_denied_link;
-use zero_runtime::tool_backend::AgentDefinition;
+use zero_runtime::tool_backend::{AgentDefinition, SubagentIsolation};
 use zero_sandbox::{FileType, FinalLinkMode, FolderHandle, Workspace};
 
 /// Agent folders of a workspace, the first one wins.
@@ -174,6 +174,16 @@ fn parse_agent(stem: &str, text: &str, origin: AgentFileOrigin) -> Result<AgentD
         tools: tools.map(|tools| parse_tools(&tools)).transpose()?,
         model: single("model")?.filter(|model| is_chosen(model)).map(str::to_owned),
         mode,
+        isolation: match single("isolation")? {
+            None | Some("none") => SubagentIsolation::Shared,
+            Some("worktree") => SubagentIsolation::Worktree,
+            Some(other) => {
+                return Err(format!(
+                    "`isolation` is `{}`; write `worktree` or `none`",
+                    shown(other)
+                ));
+            }
+        },
         problem: None,
     })
 }
@@ -218,7 +228,7 @@ mod tests {
     #[test]
     fn agent_is_read_from_its_front_matter() {
         let text = "---\nname: reviewer\ndescription: Reviews a change.\n  Use it often.\n\
-                    tools: Read, Grep,mcp__github__list\nmodel: fast\nmode: plan\ncolor: red\n---\n\nReview it.\n";
+                    tools: Read, Grep,mcp__github__list\nmodel: fast\nmode: plan\nisolation: worktree\ncolor: red\n---\n\nReview it.\n";
         let agent = parse_agent("file", text, AgentFileOrigin::User).unwrap();
         let names = |names: &[&str]| Some(names.iter().map(|name| (*name).to_owned()).collect());
         let expected = AgentDefinition {
@@ -229,6 +239,7 @@ mod tests {
             tools: names(&["Read", "Grep", "github__list"]),
             model: Some("fast".to_owned()),
             mode: Some(PermissionMode::Plan),
+            isolation: SubagentIsolation::Worktree,
             problem: None,
         };
         assert_eq!(agent, expected);
@@ -266,6 +277,7 @@ mod tests {
         check_problem("---\nname: ../../etc\n---\nx", "the name `../../etc` is not valid");
         check_problem("---\nname: [a, b]\n---\nx", "line 2: `name` must be a text");
         check_problem("---\nmode: root\n---\nx", "there is no mode `root`");
+        check_problem("---\nisolation: vm\n---\nx", "`isolation` is `vm`; write `worktree`");
         check_problem(
             "---\ntools: Bash(rm:*)\n---\nx",
             "`Bash(rm:*)`, which is not the name of a tool",

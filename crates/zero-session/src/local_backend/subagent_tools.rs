@@ -7,9 +7,9 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use zero_core::CallId;
 use zero_core::event::ApprovalSubject;
 use zero_core::sanitize::escape_line;
+use zero_core::{CallId, SessionId};
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::tool_backend::{CallApprover, ToolBackendError, WorktreeReport};
 use zero_runtime::{
@@ -19,8 +19,13 @@ use zero_runtime::{
 
 /// Makes git worktrees for sub-agents of the sessions in one folder.
 pub trait WorktreeProvider: Send + Sync {
-    /// Makes a worktree, and a tool host that confines its sub-agent to it.
-    fn open(&self, name: &str) -> BoxFuture<'_, Result<WorktreeTools, ToolBackendError>>;
+    /// Makes a worktree for a sub-agent with this session and name, and a tool host that confines it to
+    /// that.
+    fn open(
+        &self,
+        session: &SessionId,
+        name: &str,
+    ) -> BoxFuture<'_, Result<WorktreeTools, ToolBackendError>>;
 }
 
 /// The tools of a worktree.
@@ -35,8 +40,8 @@ pub struct WorktreeTools {
 
 /// The git worktree of one sub-agent.
 pub trait Worktree: Send + Sync {
-    /// Commits what the sub-agent changed on the branch of the worktree, once nothing works there any
-    /// more. Removes a worktree without changes, and returns nothing.
+    /// Adds a branch with what the sub-agent changed to the repository of its parent, once no command
+    /// works in the worktree any more, and removes the worktree. Returns nothing if nothing was changed.
     fn close(&self) -> BoxFuture<'_, Result<Option<WorktreeReport>, ToolBackendError>>;
 }
 

@@ -48,8 +48,7 @@ impl SubagentAnswer {
             report.push_str(&describe_changes(worktree));
         }
         if let Some(failure) = failure {
-            report
-                .push_str(&format!("\n\nThe changes in its worktree are not committed: {failure}"));
+            report.push_str(&format!("\n\nIts changes are not on a branch: {failure}"));
         }
         let calls = usage.tool_calls;
         let about = format!("sub-agent `{name}`, session `{session_key}`, {calls} tool calls");
@@ -75,19 +74,26 @@ impl SubagentAnswer {
 }
 
 fn describe_changes(worktree: &WorktreeReport) -> String {
-    let WorktreeReport { folder, branch, base, files, diff, is_cut } = worktree;
-    let cut = match is_cut {
-        true => format!("\n(cut: see `git diff {base} {branch}`)"),
-        false => String::new(),
+    let WorktreeReport { branch, base, files, diff, is_cut, notes } = worktree;
+    let mut text = match files {
+        0 => "\n\nIt changed no files.".to_owned(),
+        _ => {
+            let cut = match is_cut {
+                true => format!("\n(cut: `git diff {base} {branch}` shows all of it)"),
+                false => String::new(),
+            };
+            format!(
+                "\n\nIt changed {files} files in its worktree, which are now on the branch `{branch}` (from {base}). \
+                 Nothing is in your folder yet: `git merge {branch}` takes the changes, `git branch -D {branch}` \
+                 discards them.\n```diff\n{}\n```{cut}",
+                diff.trim_end(),
+            )
+        }
     };
-    format!(
-        "\n\nIt changed {files} files, committed on branch `{branch}` (worktree {}). Nothing is in your folder yet: \
-         `git merge {branch}` takes the changes, and `git worktree remove {} && git branch -D {branch}` removes them.\n\
-         ```diff\n{}\n```{cut}",
-        folder.display(),
-        folder.display(),
-        diff.trim_end(),
-    )
+    for note in notes {
+        text.push_str(&format!("\nNot on the branch: {note}"));
+    }
+    text
 }
 
 /// Why a run did not complete; `None` if it did.

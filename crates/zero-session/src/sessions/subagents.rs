@@ -22,7 +22,7 @@ use crate::message::{MessageRole, ModelMessage};
 use crate::sessions::session_state::{ActiveBackend, LentBackend};
 use crate::sessions::subagent_answer::SubagentAnswer;
 use crate::sessions::subagent_run::{CallAllowance, SubagentProgress, SubagentRun};
-use crate::sessions::task_tool::TaskArgs;
+use crate::sessions::task_tool::{TaskArgs, TaskIsolation};
 use crate::sessions::{
     OpenSessionOptions, Prompt, SessionError, SessionManagerInner, SlashHandling,
 };
@@ -87,6 +87,7 @@ impl TaskParent {
     ) -> Result<ToolOutcome, ToolError> {
         let args = TaskArgs::parse(&call.input)?;
         let profile = self.find_profile(args.agent.as_deref())?;
+        let isolation = self.choose_isolation(&args);
         let name = args.agent.clone().unwrap_or_else(|| UNNAMED.to_owned());
         watch.on_described(format!("{name}: {}", args.description), ToolKind::Think, Vec::new());
         let record = self.create_session(&name, &profile, &args.description).await;
@@ -96,7 +97,7 @@ impl TaskParent {
             name: name.clone(),
             call: call.id.clone(),
             mode: profile.mode,
-            isolation: SubagentIsolation::Shared,
+            isolation,
         };
         let tools = match self.backend.backend.open_subagent(request).await {
             Ok(tools) => tools,
@@ -131,6 +132,18 @@ impl TaskParent {
         let (end, usage, text) = ended.map_err(|error| session_failure(&error))?;
         let session_key = record.key.to_string();
         Ok(SubagentAnswer { name, session_key, end, usage, text, worktree }.into_outcome())
+    }
+
+    /// Where a sub-agent works. Neither the call nor its agent can take back what the other asks for.
+    fn choose_isolation(&self, args: &TaskArgs) -> SubagentIsolation {
+        let named = args.agent.as_deref();
+        // An agent of the settings comes before a file with the same name.
+        let is_configured = named.is_some_and(|name| self.inner.config.agents.get(name).is_some());
+        let defined = self.agents.iter().find(|defined| named == Some(&*defined.name));
+        let of_agent = defined.filter(|_| !is_configured).map(|defined| defined.isolation);
+        let has_worktree = args.isolation == TaskIsolation::Worktree
+            || of_agent == Some(SubagentIsolation::Worktree);
+        SubagentIsolation::from_worktree(has_worktree)
     }
 
     /// The configuration of a sub-agent. It is not trusted to be stricter than the parent: what it may

@@ -33,6 +33,19 @@ pub(super) struct TaskArgs {
     /// `subagent_type` is what models are used to from elsewhere.
     #[serde(default, alias = "subagent_type")]
     pub(super) agent: Option<String>,
+    #[serde(default)]
+    pub(super) isolation: TaskIsolation,
+}
+
+/// Where the sub-agent of a call works.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum TaskIsolation {
+    /// In the folder of its parent, unless its agent says otherwise.
+    #[default]
+    None,
+    /// In a git worktree of its own.
+    Worktree,
 }
 
 impl TaskArgs {
@@ -97,6 +110,14 @@ pub(super) fn catalog_entry(
                     "type": "string",
                     "description": "Name of the agent that does it; an agent like you if absent",
                 },
+                "isolation": {
+                    "type": "string",
+                    "enum": ["none", "worktree"],
+                    "description": "With `worktree`, the sub-agent works in a git worktree of its own, made from your \
+                        last commit without your uncommitted changes, and cannot touch your files. You get its \
+                        changes as a diff and a branch, which you can merge. Use it for changes that run side by \
+                        side. `none`, the default: in your folder",
+                },
             },
             "required": ["description", "prompt"],
             "additionalProperties": false,
@@ -125,6 +146,10 @@ mod tests {
         check(json!({"description": "a"}), "missing field `prompt`");
         check(json!({"description": "a", "prompt": " "}), "`prompt` is empty");
         check(json!({"description": "a", "prompt": "b", "model": "x"}), "unknown field `model`");
+        check(
+            json!({"description": "a", "prompt": "b", "isolation": "docker"}),
+            "unknown variant `docker`, expected `none` or `worktree`",
+        );
         let long = "x".repeat(PROMPT_BYTES_MAX + 1);
         check(json!({"description": "a", "prompt": long}), "more than 262144");
         let input = json!({"description": "a", "prompt": "b", "subagent_type": "review"});

@@ -16,6 +16,7 @@ use crate::exit::ExitOutcome;
 use crate::gateway_lock::GatewayLock;
 use crate::host_setup::small_runtime;
 use crate::session_engine::{STORE_FILE, days, retention_rules};
+use crate::subagent_worktrees::finish_leftovers;
 use crate::terminal::{FAINT, TableCell, TextTable, escape_line};
 use crate::token_holder::LOCAL_OWNER;
 
@@ -43,9 +44,19 @@ pub(super) fn run(app: &AppContext, args: &PruneArgs) -> anyhow::Result<ExitOutc
     runtime.shutdown_background();
     let (report, usage, in_use) = pruned?;
     let data = expire_data(app, &DataRetention::from_settings(&settings), &in_use, args)?;
+    let worktrees = match args.dry_run {
+        true => Vec::new(),
+        false => {
+            let commands = app.command_settings(&settings, workspace.cwd());
+            finish_leftovers(&app.worktree_store(&workspace, commands)?, usize::MAX)
+        }
+    };
     match args.json {
-        true => print_json(app, args, &report, &data, usage)?,
-        false => print_text(app, args, &rules, &report, &data, usage)?,
+        true => print_json(app, args, &report, &data, usage, &worktrees)?,
+        false => {
+            print_text(app, args, &rules, &report, &data, usage)?;
+            worktrees.iter().for_each(|line| app.terminal.print_note(line));
+        }
     }
     let is_done =
         |(_, expired): &DataReport| expired.as_ref().is_ok_and(|expired| expired.failed == 0);
@@ -114,6 +125,7 @@ fn print_json(
     pruned: &PruneReport,
     data: &[DataReport],
     usage: StoreUsage,
+    worktrees: &[String],
 ) -> anyhow::Result<()> {
     let failed = |(session, why): &(IdleSession, String)| json!({"sessionKey": session.address.to_text(LOCAL_OWNER), "problem": why});
     let unremoved = |session: &UnremovedSession| json!({"owner": session.owner, "key": session.key, "problem": session.problem});
@@ -131,6 +143,7 @@ fn print_json(
         "failed": pruned.failed.iter().map(failed).collect::<Vec<_>>(),
         "damaged": pruned.unremoved.iter().map(unremoved).collect::<Vec<_>>(),
         "data": data.iter().map(data_to_json).collect::<Vec<_>>(),
+        "worktrees": worktrees,
         "store": {
             "sessions": usage.sessions, "bytes": usage.bytes, "freeBytes": usage.free_bytes,
         },

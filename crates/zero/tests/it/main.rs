@@ -47,6 +47,7 @@ mod session_rewind;
 mod sessions;
 mod skills;
 mod stdio_process;
+mod subagent_worktrees;
 mod subagents;
 #[cfg(feature = "telemetry")]
 mod telemetry;

@@ -11,25 +11,25 @@ use crate::model_server::ModelServer;
 use crate::test_program::TestProgram;
 
 /// A program with a scripted model, in whose folder `repo` it works.
-struct SubagentFixture {
-    zero: TestProgram,
-    model: ModelServer,
+pub(crate) struct SubagentFixture {
+    pub(crate) zero: TestProgram,
+    pub(crate) model: ModelServer,
 }
 
 impl SubagentFixture {
-    fn new(settings: Value) -> Self {
+    pub(crate) fn new(settings: Value) -> Self {
         let (zero, model) = (TestProgram::outside_tmp(), ModelServer::start());
         write_file(&zero, USER_FILE, model.settings_json(settings));
         write_file(&zero, "repo/hello.txt", "hello\n");
         Self { zero, model }
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.zero.folder().join(name)
     }
 
     /// Runs a script of these steps in `repo`, in the session `s`.
-    fn run(&self, args: &[&str], steps: &[String]) -> String {
+    pub(crate) fn run(&self, args: &[&str], steps: &[String]) -> String {
         let script = format!("script:\n{}", steps.join("\n"));
         let folder = self.path("repo").display().to_string();
         let args = [&["run", "--session", "s", "--cwd", &folder], args, &[&script]].concat();
@@ -37,7 +37,7 @@ impl SubagentFixture {
     }
 
     /// What the model was told about the last call.
-    fn last_result(&self) -> String {
+    pub(crate) fn last_result(&self) -> String {
         let requests = self.model.requests();
         let messages = requests.last().unwrap()["messages"].as_array().unwrap().clone();
         let tool = messages.iter().rev().find(|message| message["role"] == "tool").unwrap();
@@ -46,7 +46,7 @@ impl SubagentFixture {
 }
 
 /// A call of `Task` whose sub-agent does these steps.
-fn task(steps: &[&str], more: Value) -> String {
+pub(crate) fn task(steps: &[&str], more: Value) -> String {
     let mut input =
         json!({"description": "a part", "prompt": format!("script:\n{}", steps.join("\n"))});
     for (name, value) in more.as_object().unwrap() {
