@@ -5,7 +5,7 @@
 
 mod agent_files;
 pub mod instructions;
-mod memory_notes;
+pub(crate) mod memory_notes;
 pub mod prompt_commands;
 mod skill_list;
 pub mod subagent_tools;

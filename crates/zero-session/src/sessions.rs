@@ -6,6 +6,7 @@
 //! crash, therefore sees the same history as one that was connected.
 
 pub(crate) mod call_updates;
+mod context_report;
 mod current_plan;
 mod interrupted_runs;
 mod ledger_outbox;
@@ -44,7 +45,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use zero_core::{Budget, RunId, SessionId};
+use zero_core::{Budget, ContextBreakdown, RunId, SessionId};
 use zero_policy::PermissionMode;
 use zero_runtime::ApprovalAnswer;
 
@@ -506,6 +507,16 @@ impl SessionManager {
     }
 
     /// Stops all runs and deletes the session.
+    /// What fills the context window of a session.
+    pub async fn context_breakdown(
+        &self,
+        session: SessionRecord,
+        reach: FolderAccess,
+    ) -> Result<ContextBreakdown, SessionError> {
+        let inner = Arc::clone(&self.inner);
+        run_detached(async move { inner.context_breakdown(&session, &reach).await }).await
+    }
+
     pub async fn delete(&self, address: &SessionAddress) -> Result<bool, SessionError> {
         let (inner, address) = (Arc::clone(&self.inner), address.clone());
         run_detached(async move { inner.delete(&address).await }).await

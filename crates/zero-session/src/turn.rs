@@ -6,7 +6,8 @@
 
 pub(crate) mod call_batch;
 mod compaction;
-mod context_meter;
+pub(crate) mod context_meter;
+pub(crate) mod context_parts;
 mod loop_guard;
 mod result_trimming;
 pub(crate) mod transcript_repair;

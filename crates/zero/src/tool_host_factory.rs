@@ -495,6 +495,28 @@ impl AppContext {
         Ok(Arc::new(workshop.open_backend(order, EditorExtras::default())??.backend))
     }
 
+    /// Tool backend that lists the tools of a session, and lets no call through.
+    pub(crate) fn listing_backend(
+        &self,
+        session: &SessionInfo,
+        cwd: &Path,
+    ) -> anyhow::Result<Arc<dyn ToolBackend>> {
+        let workshop = LocalToolHostFactory::new(self.clone(), Vec::new());
+        let approver = Arc::new(DenyAllApprover { how_to_allow: "use `zero run`".to_owned() });
+        let order = ToolBackendRequest {
+            session: SessionId::new(session.session_id.clone())?,
+            owner: None,
+            cwd: cwd.to_owned(),
+            reach: FolderAccess::Anywhere,
+            mode: Some(PermissionMode::Plan),
+            approver: Arc::new(TerminalCallApprover { approver, grants: None }),
+            elicitor: Arc::new(UnavailableElicitor),
+            grants: Vec::new(),
+            result_lifetime: ResultLifetime::Session,
+        };
+        Ok(Arc::new(workshop.open_backend(order, EditorExtras::default())??.backend))
+    }
+
     /// The settings files that rules can be added to; none if other files replace them.
     fn rule_files(&self, cwd: &Path, settings_files: &[PathBuf]) -> anyhow::Result<Vec<RuleFile>> {
         if !settings_files.is_empty() {

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use zero_core::RunId;
+use zero_core::{ContextBreakdown, RunId};
 use zero_runtime::file_rewind::{FileConflict, RewoundChange};
 use zero_runtime::tool_backend::{PromptCommand, ToolBackendError};
 use zero_session::PermissionMode;
@@ -353,6 +353,15 @@ pub(super) async fn prompts(
         commands: prompt.commands,
     };
     Ok(SessionPromptsResult { prompts: prompts.into_iter().map(prompt).collect() })
+}
+
+pub(super) async fn context(
+    peer: &Arc<AuthenticatedConnection>,
+    params: SessionKeyParams,
+) -> Result<ContextBreakdown, ErrorPayload> {
+    let session = peer.require_session(&peer.resolve_key(&params.session_key, None)?).await?;
+    let report = peer.sessions().context_breakdown(session, peer.folder_access()).await;
+    report.map_err(to_error_shape)
 }
 
 pub(super) async fn rewind(
