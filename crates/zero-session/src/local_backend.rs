@@ -37,7 +37,7 @@ use zero_runtime::{
     ApprovalAnswer, ApprovalQuestion, ApprovalReply, Approver, CallEvent, CallEventObserver,
     Dialect, DialectName, Editor, Elicitor, GrantRecord, GrantStore, SavedGrant,
     SessionInheritance, TextReader, TextReaderProvider, ToolHost, ToolHostSession,
-    ToolHostSessionConfig,
+    ToolHostSessionConfig, TrialReview, TrialVerdict,
 };
 use zero_sandbox::{FileType, FinalLinkMode};
 
@@ -671,6 +671,14 @@ impl Approver for RoutedApprover {
                 None => ApprovalAnswer::RejectOnce.into(),
             }
         })
+    }
+
+    fn can_review_trials(&self) -> bool {
+        self.approver.can_review_trials()
+    }
+
+    fn review_trial<'a>(&'a self, review: &'a TrialReview) -> BoxFuture<'a, TrialVerdict> {
+        self.approver.review_trial(review)
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod app_context;
 mod approval;
+mod change_view;
 pub mod cli;
 mod command_line;
 mod commands;

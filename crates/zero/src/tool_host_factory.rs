@@ -25,7 +25,7 @@ use zero_runtime::tool_backend::{
 };
 use zero_runtime::{
     ApprovalAnswer, ApprovalQuestion, ApprovalReply, Approver, Editor, Elicitor,
-    QuestionWithdrawal, ToolHost, WithdrawalNote,
+    QuestionWithdrawal, ToolHost, TrialReview, TrialVerdict, WithdrawalNote,
 };
 use zero_sandbox::Workspace;
 use zero_sandbox::typed_input::SignalKeys;
@@ -575,6 +575,14 @@ impl CallApprover for TerminalCallApprover {
         question: &'a ApprovalQuestion,
     ) -> BoxFuture<'a, ApprovalAnswer> {
         self.approver.ask(question)
+    }
+
+    fn can_review_trials(&self) -> bool {
+        self.approver.can_review_trials()
+    }
+
+    fn review_trial<'a>(&'a self, review: &'a TrialReview) -> BoxFuture<'a, TrialVerdict> {
+        self.approver.review_trial(review)
     }
 
     fn ask_for_reply<'a>(

@@ -25,6 +25,7 @@ fn make_question(command: &str, risk: RiskLevel, rules: &[&str]) -> ApprovalQues
         grants: rules.iter().map(grant).collect(),
         rule_owners: vec![RuleOwner::User, RuleOwner::Project],
         can_edit_command: true,
+        can_try_command: false,
         can_reject_tool: true,
         preview: None,
         rewritten: None,
