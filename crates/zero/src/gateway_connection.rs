@@ -9,7 +9,7 @@ use anyhow::Context;
 use zero_client::url_dialer::{UrlDialer, with_client_capabilities};
 use zero_gateway::{AuthConfig, Gateway, Principal};
 use zero_sandbox::ConfigFile;
-use zero_session::notification::WebhookNotifier;
+use zero_session::notification::Notifier;
 use zero_session::store::Store;
 use zero_settings::WorkspaceSettings;
 use zero_settings::gateway::RemoteGatewaySetting;
@@ -41,7 +41,7 @@ pub(crate) struct CliGatewayConnection {
     pub(crate) events: GatewayEvents,
     /// The gateway in this process, if the connection is local.
     embedded: Option<Gateway>,
-    webhook: Option<Arc<WebhookNotifier>>,
+    notifiers: Vec<Arc<dyn Notifier>>,
 }
 
 /// Address and credentials of a remote gateway.
@@ -70,7 +70,12 @@ impl AppContext {
             let options = self.remote_options(&remote, settings, options)?;
             let (client, events) =
                 GatewayClient::connect(GatewayTarget::Url(remote.url), options).await?;
-            return Ok(CliGatewayConnection { client, events, embedded: None, webhook: None });
+            return Ok(CliGatewayConnection {
+                client,
+                events,
+                embedded: None,
+                notifiers: Vec::new(),
+            });
         }
         let gateway = self
             .gateway_config(settings, settings_files, cwd.to_owned(), AuthConfig::deny_all())
@@ -82,8 +87,8 @@ impl AppContext {
         let connected =
             GatewayClient::connect(target, options(GatewayCredentials::default())).await;
         let (client, events) = connected.context("could not start the gateway in this process")?;
-        let webhook = self.webhook.get().cloned();
-        Ok(CliGatewayConnection { client, events, embedded: Some(gateway), webhook })
+        let notifiers = self.notifiers.get().cloned().unwrap_or_default();
+        Ok(CliGatewayConnection { client, events, embedded: Some(gateway), notifiers })
     }
 
     /// Dialer for the remote gateway, if one is named.
@@ -216,8 +221,8 @@ impl CliGatewayConnection {
         if let Some(gateway) = self.embedded {
             gateway.shut_down(grace).await;
         }
-        if let Some(webhook) = self.webhook {
-            webhook.flush().await;
+        for notifier in &self.notifiers {
+            notifier.flush().await;
         }
     }
 
