@@ -52,6 +52,7 @@ use zero_runtime::ApprovalAnswer;
 pub use self::retention::{PruneMode, PruneReport, RetentionRules};
 pub use self::rewind::{PromptSummary, RewindOptions, RewindOutcome};
 pub use self::rewind_history::is_in_effect;
+pub use self::subagent_answer::SubagentTotals;
 
 use self::ledger_recorder::LedgerRecorder;
 use self::lifecycle::ActiveRunPolicy;
@@ -506,7 +507,6 @@ impl SessionManager {
         self.inner.list_prompts(address).await
     }
 
-    /// Stops all runs and deletes the session.
     /// What fills the context window of a session.
     pub async fn context_breakdown(
         &self,
@@ -517,6 +517,7 @@ impl SessionManager {
         run_detached(async move { inner.context_breakdown(&session, &reach).await }).await
     }
 
+    /// Stops all runs and deletes the session.
     pub async fn delete(&self, address: &SessionAddress) -> Result<bool, SessionError> {
         let (inner, address) = (Arc::clone(&self.inner), address.clone());
         run_detached(async move { inner.delete(&address).await }).await
