@@ -125,7 +125,7 @@ fn rule_is_written_to_the_chosen_file_for_this_project_only() {
         config: EnvironmentConfig::for_test(temp.path()),
         terminal: Terminal::for_test(),
         tools: Arc::new(LazyLock::new(zero_tools::builtin_tools)),
-        webhook: Arc::default(),
+        notifiers: Arc::default(),
     };
     let workspace = app.config.open_workspace(&[temp.path().to_owned()]).unwrap();
     let settings = app.load_settings(&workspace, &[]).unwrap();
