@@ -562,7 +562,8 @@ impl UpdatePresenter {
         if !self.caps.takes_compaction {
             return vec![entry_remark_update(event, text)];
         }
-        let summary = shorten_middle(summary, SUMMARY_BYTES_MAX).into_owned();
+        let summary = shorten_middle(summary, SUMMARY_BYTES_MAX);
+        let summary = format!("{text}\n\n{summary}");
         let id = format!("compaction-{}", event.seq);
         let update = CompactionUpdate::new(id, CompactionStatus::Completed)
             .summary(vec![ContentBlock::from(summary)]);

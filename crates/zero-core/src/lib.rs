@@ -9,6 +9,8 @@ pub mod budget;
 pub mod call_progress;
 pub mod call_usage;
 pub mod command_limits;
+pub mod context_breakdown;
+pub mod digit_grouping;
 pub mod effect;
 pub mod error_severity;
 pub mod event;
@@ -41,6 +43,7 @@ pub use call_usage::CallUsage;
 pub use command_limits::{
     CommandLimit, CommandLimitChange, CommandLimits, LimitProfile, MachineResources,
 };
+pub use context_breakdown::{ContextBreakdown, ContextPart, ContextPartKind, TokenCountSource};
 pub use effect::{
     CommandExecution, CommandLine, Effect, Effects, NoteChange, PathZone, TargetPath,
     ToolDefinitionState,

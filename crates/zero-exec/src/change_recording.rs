@@ -7,7 +7,7 @@ use zero_core::text_shortening::one_line;
 use zero_core::{ByteSize, ErrorReason, ErrorType, ToolError};
 use zero_policy::WriteScope;
 use zero_sandbox::command_capture::{CommandCapture, JOB_LOSS};
-use zero_sandbox::journal::SetOrigin;
+use zero_sandbox::journal::{SetLimits, SetOrigin};
 use zero_sandbox::{Journal, StateDir, Workspace};
 
 use crate::command_settings::UndoSettings;
@@ -28,6 +28,16 @@ pub struct RecordedProgram<'a> {
     pub command: &'a str,
 }
 
+impl CommandLauncher {
+    /// Whether, and how much, its changes are recorded: all of a trial, or it does not run.
+    fn undo_settings(&self) -> UndoSettings {
+        match self.is_trial {
+            true => UndoSettings { commands: true, is_required: true, limits: SetLimits::NONE },
+            false => self.host.settings.undo,
+        }
+    }
+}
+
 impl PreparedLaunch {
     /// Records what the program changes in the workspace from its start to its end. What runs beside
     /// the user for long is not recorded: at its end, their changes would count as its own.
@@ -37,13 +47,13 @@ impl PreparedLaunch {
         workspace: &Workspace,
         program: &RecordedProgram<'_>,
     ) -> Result<(), ToolError> {
-        let undo = launcher.host.settings.undo;
+        let undo = launcher.undo_settings();
         if !self.may_change(launcher) {
             return Ok(());
         }
         if self.facts.is_outside {
             self.capture = Some(CommandCapture::unrecorded(OUTSIDE_LOSS));
-            return refuse_if_required(undo, OUTSIDE_LOSS);
+            return refuse_if_required(launcher, OUTSIDE_LOSS);
         }
         let state = StateDir::new(PathBuf::clone(&launcher.host.state));
         let journal = Journal::new(&state, workspace.clone(), ByteSize::bytes(0));
@@ -62,7 +72,7 @@ impl PreparedLaunch {
             }
             Err(error) => {
                 tracing::warn!(%error, "the changes of a command are not recorded");
-                return refuse_if_required(undo, &error.to_string());
+                return refuse_if_required(launcher, &error.to_string());
             }
         }
         Ok(())
@@ -74,24 +84,25 @@ impl PreparedLaunch {
             return Ok(());
         }
         self.capture = Some(CommandCapture::unrecorded(JOB_LOSS));
-        refuse_if_required(launcher.host.settings.undo, JOB_LOSS)
+        refuse_if_required(launcher, JOB_LOSS)
     }
 
     /// Whether the program may change something that is recorded.
     fn may_change(&self, launcher: &CommandLauncher) -> bool {
         let cannot_change = launcher.access == LaunchAccess::ReadOnly
             || launcher.judged.writes == WriteScope::Nothing;
-        launcher.host.settings.undo.commands && (self.facts.is_outside || !cannot_change)
+        launcher.undo_settings().commands && (self.facts.is_outside || !cannot_change)
     }
 }
 
-/// Fails in a dry run, whose changes must be recorded.
-fn refuse_if_required(undo: UndoSettings, why: &str) -> Result<(), ToolError> {
-    if !undo.is_required {
+/// Fails in a dry run or trial, whose changes must be recorded.
+fn refuse_if_required(launcher: &CommandLauncher, why: &str) -> Result<(), ToolError> {
+    if !launcher.undo_settings().is_required {
         return Ok(());
     }
+    let occasion = if launcher.is_trial { "trial" } else { "dry run" };
     let message = format!(
-        "it was not run: in a dry run, all changes must be recorded, and those of this command cannot: {why}"
+        "it was not run: in a {occasion}, all changes must be recorded, and those of this command cannot: {why}"
     );
     Err(ToolError::new(ErrorType::PermissionDenied, ErrorReason::Denied, message))
 }

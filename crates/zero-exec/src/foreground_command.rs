@@ -198,7 +198,11 @@ impl CallCommands {
 
     /// What happens to a command that exceeds its timeout.
     pub fn timeout_action(&self) -> TimeoutAction {
-        self.launcher.host.settings.on_timeout
+        match self.launcher.is_trial {
+            // A job would go on after the changes of the trial were discarded.
+            true => TimeoutAction::Kill,
+            false => self.launcher.host.settings.on_timeout,
+        }
     }
 
     fn prepare(&self, request: &CommandRequest) -> Result<PreparedLaunch, ToolError> {

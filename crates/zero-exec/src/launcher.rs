@@ -66,6 +66,8 @@ pub struct CommandLauncher {
     pub hidden_secrets: Vec<PathBuf>,
     /// The identity of a service, which has package caches of its own.
     pub service: Option<String>,
+    /// Whether the user tries its command: everything that it changes is recorded, or it does not run.
+    pub is_trial: bool,
 }
 
 /// The general access of a started program.
@@ -103,6 +105,7 @@ impl CommandLauncher {
             judged: CommandAccess::default(),
             hidden_secrets: Vec::new(),
             service: None,
+            is_trial: false,
         }
     }
 

@@ -101,6 +101,7 @@ declare_methods! {
     zero_wire::zero_sessions::ZeroSessionsSet => Now zero_sessions::set,
     zero_wire::zero_sessions::ZeroSessionsFork => Now zero_sessions::fork,
     zero_wire::zero_sessions::ZeroSessionsPrompts => InTurn zero_sessions::prompts,
+    zero_wire::zero_sessions::ZeroSessionsContext => InTurn zero_sessions::context,
     zero_wire::zero_sessions::ZeroSessionsRewind => Now zero_sessions::rewind,
     zero_wire::zero_sessions::ZeroSessionsChoices => Now zero_sessions::choices,
     zero_wire::zero_sessions::ZeroApprovalsList => Now approvals::list,

@@ -17,7 +17,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use zero_core::event::{
-    ApprovalRequest, Event, EventKind, RunOutcome, TokenUsage, describe_fallback,
+    ApprovalRequest, Event, EventKind, RunOutcome, TokenUsage, describe_compaction,
+    describe_fallback,
 };
 use zero_core::{RunId, ToolKind};
 use zero_wire::chat::ChatMessage;
@@ -458,6 +459,12 @@ impl RunEventWriter<'_, '_> {
             }
             EventKind::Notice { topic, text } => {
                 self.write_lifecycle(json!({"phase": "notice", "topic": topic, "text": text}));
+            }
+            EventKind::Compacted { tokens_before, tokens_after, extent, .. } => {
+                let text = describe_compaction(*tokens_before, *tokens_after, *extent);
+                self.write_lifecycle(
+                    json!({"phase": "notice", "topic": "compaction", "text": text}),
+                );
             }
             EventKind::ModelFallback { from, to, reason } => {
                 let text = describe_fallback(from, to, reason);

@@ -13,6 +13,7 @@ use zero_core::{
     CallId, CommandExecution, Effect, Effects, ResultDisplay, RiskLevel, SecretMask, ToolName,
 };
 use zero_policy::{EffectDecision, GrantScope, RuleOwner};
+use zero_sandbox::journal::ChangedFile;
 
 use crate::tool::BoxFuture;
 
@@ -42,6 +43,8 @@ pub struct ApprovalQuestion {
     pub rule_owners: Vec<RuleOwner>,
     /// Whether the user may change the command before it is judged again.
     pub can_edit_command: bool,
+    /// Whether the user may try the command: everything that it can change could be taken back.
+    pub can_try_command: bool,
     /// Whether every call of the tool can be rejected for the session.
     pub can_reject_tool: bool,
     /// The change that the call would make, if it can be shown.
@@ -174,6 +177,34 @@ pub enum ApprovalReply {
     RejectWithMessage(String),
     /// Another command is to be judged instead, as if the model had called the tool with it.
     EditCommand(String),
+    /// The call may run once, and the user decides about its changes when they have seen them.
+    TryCommand,
+}
+
+/// What a command changed that the user tries, for them to decide about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TrialReview {
+    /// The call that was tried.
+    pub call: CallId,
+    /// What the call did, in one line.
+    pub title: String,
+    /// What the command printed, or why it failed.
+    pub output: String,
+    /// The files that it changed; only the first of many.
+    pub files: Vec<ChangedFile>,
+    /// Number of all files that it changed.
+    pub file_count: usize,
+    /// What cannot be discarded, in sentences.
+    pub losses: Vec<String>,
+}
+
+/// What the user decided about the changes of a trial.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TrialVerdict {
+    /// They stay, and the model gets the result.
+    Keep,
+    /// They are taken back, and the model gets no result.
+    Discard,
 }
 
 impl From<ApprovalAnswer> for ApprovalReply {
@@ -375,6 +406,17 @@ pub trait Approver: Send + Sync {
     fn ask_for_reply<'a>(&'a self, question: &'a ApprovalQuestion) -> BoxFuture<'a, ApprovalReply> {
         Box::pin(async move { self.ask(question).await.into() })
     }
+
+    /// Whether it can show the user what a tried command changed, and ask about it.
+    fn can_review_trials(&self) -> bool {
+        false
+    }
+
+    /// Asks whether the changes of a tried command stay. Nobody who can be asked means that they do
+    /// not.
+    fn review_trial<'a>(&'a self, _review: &'a TrialReview) -> BoxFuture<'a, TrialVerdict> {
+        Box::pin(std::future::ready(TrialVerdict::Discard))
+    }
 }
 
 /// A question that several clients of a session can answer. The first answer applies; later ones
@@ -421,6 +463,7 @@ mod tests {
             grants: rules.iter().map(|text| rule_grant(text)).collect(),
             rule_owners: Vec::new(),
             can_edit_command: false,
+            can_try_command: false,
             preview: None,
             rewritten: None,
             withdrawal: Default::default(),

@@ -14,7 +14,7 @@ use zero_core::{
 };
 
 use zero_exec::{FailureEvidence, OutsideUse};
-use zero_policy::{CommandAccess, HostName, PermissionMode};
+use zero_policy::{CommandAccess, HostName, NetworkScope, PermissionMode};
 
 use crate::approver::{
     ApprovalAnswer, ApprovalQuestion, ApprovalReply, ApprovalSubject, Approver, REJECTED_BY_USER,
@@ -37,7 +37,7 @@ use crate::redaction;
 use crate::secret_guard::mask_decision;
 use crate::tool::AnyPlan;
 use crate::tool_host::ToolHost;
-use crate::undo_outlook;
+use crate::{trial, undo_outlook};
 
 /// How a command could run outside the sandbox if nobody can be asked.
 const OUTSIDE_ADVICE: &str =
@@ -62,6 +62,8 @@ pub(crate) struct AuthorizationRequest<'a> {
     pub(crate) hooks: &'a HookVerdict,
     /// What the user may do, or has done, to its command.
     pub(crate) command_edit: CommandEdit,
+    /// Whether it is one command of the shell that ends with the call.
+    pub(crate) is_single_command: bool,
 }
 
 /// What the user may do, or has done, to the command of a call.
@@ -129,6 +131,8 @@ pub(crate) struct CallAuthorization {
     pub(crate) access: CommandAccess,
     /// The secret files that are hidden from its commands.
     pub(crate) hidden_secrets: Vec<PathBuf>,
+    /// Whether the user tries it, and decides about its changes afterwards.
+    pub(crate) is_trial: bool,
 }
 
 impl CallAuthorization {
@@ -149,7 +153,19 @@ impl CallAuthorization {
                 .ok()
                 .filter(|host| host.to_string() == effect.target && is_open(host))
         });
-        Self { hosts: hosts.collect(), limits: decision.limits, access, hidden_secrets: Vec::new() }
+        Self {
+            hosts: hosts.collect(),
+            limits: decision.limits,
+            access,
+            hidden_secrets: Vec::new(),
+            is_trial: false,
+        }
+    }
+
+    /// The same for a trial, which reaches no host: what it did there could not be discarded.
+    fn into_trial(self) -> Self {
+        let access = CommandAccess { network: NetworkScope::Nothing, ..self.access };
+        Self { hosts: Vec::new(), access, is_trial: true, ..self }
     }
 }
 
@@ -295,6 +311,10 @@ impl ToolHost {
             grants: if is_grantable { offered.clone() } else { Vec::new() },
             rule_owners,
             can_edit_command: asked.command_edit.is_offered() && outside.is_none(),
+            can_try_command: asked.is_single_command
+                && outside.is_none()
+                && approver.can_review_trials()
+                && trial::is_possible(asked.effects, &decision, session.workspace()),
             can_reject_tool: session.is_persistent()
                 && session.grants.has_room(1)
                 && outside.is_none(),
@@ -326,11 +346,16 @@ impl ToolHost {
                 noted.answered = Some(format!("{}: edit the command", approver.name()));
                 return Ok(CommandEdited(command));
             }
-            ApprovalReply::EditCommand(_) => ApprovalAnswer::RejectOnce,
+            ApprovalReply::TryCommand if question.can_try_command => ApprovalAnswer::AllowOnce,
+            ApprovalReply::EditCommand(_) | ApprovalReply::TryCommand => ApprovalAnswer::RejectOnce,
         };
+        let is_trial = matches!(reply, ApprovalReply::TryCommand);
         let counts = record_answer(session, &question, answer, &**approver, noted);
         if let ApprovalReply::AllowAlways { file } = &reply {
             noted.answered = Some(format!("{}: allow always, by {file}", approver.name()));
+        }
+        if is_trial && counts.is_allow() {
+            noted.answered = Some(format!("{}: try it", approver.name()));
         }
         if counts.is_allow() {
             // The mode may have become stricter while the user was asked.
@@ -347,6 +372,7 @@ impl ToolHost {
                 check()?;
             }
             let authorization = CallAuthorization::from_decision(decision, approver.is_person());
+            let authorization = if is_trial { authorization.into_trial() } else { authorization };
             return Ok(Authorized(Box::new(authorization)));
         }
         let message = match rejection.filter(|message| !message.is_empty()) {

@@ -152,6 +152,13 @@ impl<'a> CallRecord<'a> {
         self.row.record_decision(&mask_decision(&self.secrets, decision))
     }
 
+    /// Records what became of a call that the user tried.
+    pub(crate) fn record_trial(&mut self, by: &str, answered: &str) {
+        if let Some(decision) = &mut self.row.decision {
+            decision.answered = Some(format!("{by}: {answered}"));
+        }
+    }
+
     /// Records a hook's answer. The total size of all answers is bounded.
     pub(crate) fn record_hook(&mut self, mut hook: AuditHook) {
         hook.input.iter_mut().for_each(|input| self.secrets.mask_json(input));

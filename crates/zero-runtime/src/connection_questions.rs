@@ -110,6 +110,7 @@ impl ConnectingCall<'_> {
             grants: grant.into_iter().collect(),
             rule_owners,
             can_edit_command: false,
+            can_try_command: false,
             can_reject_tool: false,
             preview: None,
             rewritten: None,
@@ -183,7 +184,9 @@ impl ConnectingCall<'_> {
                 (ApprovalAnswer::RejectOnce, Some(message).filter(|said| !said.is_empty()))
             }
             // The command runs already.
-            ApprovalReply::EditCommand(_) => (ApprovalAnswer::RejectOnce, None),
+            ApprovalReply::EditCommand(_) | ApprovalReply::TryCommand => {
+                (ApprovalAnswer::RejectOnce, None)
+            }
         };
         let mut noted = AuditDecision::default();
         let counts = record_answer(self.session, &question, answer, approver, &mut noted);

@@ -58,6 +58,7 @@ pub mod tool;
 pub mod tool_backend;
 pub mod tool_host;
 mod tool_notes;
+mod trial;
 mod undo_outlook;
 mod user_wait;
 pub mod web;
@@ -65,7 +66,8 @@ pub mod web;
 pub use approver::{
     AnswerOption, ApprovalAnswer, ApprovalQuestion, ApprovalReply, ApprovalSubject, Approver,
     PendingAnswer, QuestionWithdrawal, REJECTED_BY_USER, REJECTED_EARLIER, REJECTED_IN_SESSION,
-    REJECTED_WITH_MESSAGE, REJECTION_CHARS_MAX, USER_APPROVER, WithdrawalNote,
+    REJECTED_WITH_MESSAGE, REJECTION_CHARS_MAX, TrialReview, TrialVerdict, USER_APPROVER,
+    WithdrawalNote,
 };
 pub use call_context::CallContext;
 pub use dialect::{Dialect, DialectName};

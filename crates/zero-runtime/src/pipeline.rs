@@ -34,6 +34,7 @@ use crate::result_truncation::{json_len, truncate_error, truncate_result};
 use crate::secret_guard::InputSecrets;
 use crate::tool::{AnyPlan, CallDescription};
 use crate::tool_host::ToolHost;
+use crate::trial::CommandTrial;
 
 /// Most fallback tools tried one after another.
 const FALLBACKS_MAX: usize = 2;
@@ -41,6 +42,8 @@ const FALLBACKS_MAX: usize = 2;
 const EDITS_MAX: usize = 10;
 /// The argument with the command of a tool that runs one.
 const COMMAND_FIELD: &str = "command";
+/// The argument with which such a tool leaves its command running.
+const BACKGROUND_FIELD: &str = "run_in_background";
 
 /// A result in the caller's dialect, and the canonical result it was made from.
 #[derive(Debug)]
@@ -278,6 +281,7 @@ impl ToolHost {
         let secrets = InputSecrets::find(&record.secrets, &input);
         let written = failed_plan::path_argument(&input);
         let command = input.get(COMMAND_FIELD).and_then(Value::as_str).map(str::to_owned);
+        let is_background = input.get(BACKGROUND_FIELD).and_then(Value::as_bool) == Some(true);
         let folder = session.commands.folder();
         let planned =
             catch_panics(|| tool.tool.plan_in(input, session.workspace(), folder.as_deref()));
@@ -299,7 +303,8 @@ impl ToolHost {
                 if command.as_deref() == Some(line.as_str())
         );
         let command_edit = if is_one_line { edit } else { CommandEdit::Unavailable };
-        Ok(PipelineCall { plan, description, effects, carried, command_edit })
+        let is_single_command = is_one_line && !is_background;
+        Ok(PipelineCall { plan, description, effects, carried, command_edit, is_single_command })
     }
 
     /// Steps 5 to 9: authorize, admit, execute, mask, bound.
@@ -400,10 +405,15 @@ impl ToolHost {
             secrets: Arc::clone(&record.secrets),
             user_wait: Arc::clone(&user_wait),
         };
-        let (connections, questions) = connecting.open_questions().unzip();
+        let (connections, questions) = match leave.is_trial {
+            true => (None, None),
+            false => connecting.open_questions().unzip(),
+        };
         let hidden_secrets = leave.hidden_secrets;
         let opened = judged.repositories.iter().cloned();
-        let writable = commands.launcher.writable.iter().cloned().chain(opened).collect();
+        let writable = commands.launcher.writable.iter().cloned().chain(opened);
+        // Only what a trial changes in the workspace is recorded.
+        let writable = writable.filter(|_| !leave.is_trial).collect();
         let observer = session.observer.as_ref();
         let caller = observer.and_then(|observer| observer.caller_id(&call.id));
         let launcher = CommandLauncher {
@@ -414,7 +424,12 @@ impl ToolHost {
             connections,
             judged,
             hidden_secrets,
+            is_trial: leave.is_trial,
             ..commands.launcher
+        };
+        let trial = match leave.is_trial {
+            true => Some(CommandTrial::begin(&self.journal, &call.id)?),
+            false => None,
         };
         let secrets = Arc::clone(&record.secrets);
         let cx = context(Some(permit), CallCommands { launcher, secrets, ..commands });
@@ -447,6 +462,16 @@ impl ToolHost {
         let outcome = outcome
             .map(|result| truncate_result(result, &call.id, &self.limits, session.spill()))
             .map_err(|error| truncate_error(error, &self.limits));
+        let outcome = match (trial, &session.approver) {
+            (Some(trial), Some(approver)) => {
+                let _waiting = user_wait.start();
+                let (title, secrets) = (&planned.description.title, &record.secrets);
+                let end = trial.review(&**approver, title, outcome, secrets, cancel).await;
+                record.record_trial(approver.name(), end.answered);
+                end.outcome
+            }
+            _ => outcome,
+        };
         let Some(hooks) = self.find_hooks(&spec.name) else {
             return outcome.map(CallStep::Finished);
         };
@@ -463,6 +488,8 @@ struct PipelineCall {
     /// The secrets whose values it would send out.
     carried: Vec<String>,
     command_edit: CommandEdit,
+    /// Whether it is one command of the shell that ends with the call.
+    is_single_command: bool,
 }
 
 /// How one round of a call ended.
@@ -483,7 +510,7 @@ impl PipelineCall {
         spec: &'a ToolSpec,
         verdict: &'a HookVerdict,
     ) -> AuthorizationRequest<'a> {
-        let Self { plan, description, effects, carried, command_edit } = self;
+        let Self { plan, description, effects, carried, command_edit, is_single_command } = self;
         AuthorizationRequest {
             spec,
             plan: &**plan,
@@ -492,6 +519,7 @@ impl PipelineCall {
             carried,
             hooks: verdict,
             command_edit: *command_edit,
+            is_single_command: *is_single_command,
         }
     }
 }

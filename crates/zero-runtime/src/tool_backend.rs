@@ -22,7 +22,7 @@ use zero_policy::PermissionMode;
 pub use self::approval_request::{approval_request, new_question_id, question_expiry_ms};
 pub use self::folder_access::{FolderAccess, FolderAccessError};
 pub use self::tool_list::{ModelToolDefinition, ToolList};
-use crate::approver::{ApprovalAnswer, ApprovalQuestion, ApprovalReply};
+use crate::approver::{ApprovalAnswer, ApprovalQuestion, ApprovalReply, TrialReview, TrialVerdict};
 use crate::dialect::DialectName;
 use crate::elicitation::Elicitor;
 use crate::file_rewind::{FileRewindReport, FileRewindRequest, RewindRequester};
@@ -398,6 +398,16 @@ pub trait CallApprover: Send + Sync {
         question: &'a ApprovalQuestion,
     ) -> BoxFuture<'a, ApprovalReply> {
         Box::pin(async move { self.ask(call, question).await.into() })
+    }
+
+    /// Whether it can show the user what a tried command changed, and ask about it.
+    fn can_review_trials(&self) -> bool {
+        false
+    }
+
+    /// Asks whether the changes of a tried command stay.
+    fn review_trial<'a>(&'a self, _review: &'a TrialReview) -> BoxFuture<'a, TrialVerdict> {
+        Box::pin(std::future::ready(TrialVerdict::Discard))
     }
 
     /// Receives all grants of the session after they changed.

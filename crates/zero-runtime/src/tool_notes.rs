@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use zero_core::ByteSize;
+use zero_core::digit_grouping::group_digits;
 
 /// Facts about a tool besides its description.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,22 +58,22 @@ pub struct ToolBound {
 impl ToolBound {
     /// At most this many.
     pub fn count(what: &'static str, most: usize) -> Self {
-        Self { what, most: group_digits(most) }
+        Self { what, most: format_number(most) }
     }
 
     /// Between these numbers.
     pub fn range(what: &'static str, least: usize, most: usize) -> Self {
-        Self { what, most: format!("{} to {}", group_digits(least), group_digits(most)) }
+        Self { what, most: format!("{} to {}", format_number(least), format_number(most)) }
     }
 
     /// At most this many lines.
     pub fn lines(what: &'static str, most: usize) -> Self {
-        Self { what, most: format!("{} lines", group_digits(most)) }
+        Self { what, most: format!("{} lines", format_number(most)) }
     }
 
     /// At most this many characters.
     pub fn characters(what: &'static str, most: usize) -> Self {
-        Self { what, most: format!("{} characters", group_digits(most)) }
+        Self { what, most: format!("{} characters", format_number(most)) }
     }
 
     /// At most this many bytes.
@@ -81,7 +82,7 @@ impl ToolBound {
             bytes if bytes % 1_000 == 0 => ByteSize::bytes(bytes as u64).to_string(),
             bytes if bytes % (1 << 20) == 0 => format!("{} MiB", bytes >> 20),
             bytes if bytes % (1 << 10) == 0 => format!("{} KiB", bytes >> 10),
-            bytes => format!("{} bytes", group_digits(bytes)),
+            bytes => format!("{} bytes", format_number(bytes)),
         };
         Self { what, most }
     }
@@ -100,16 +101,8 @@ impl ToolBound {
 }
 
 /// `12,345`.
-fn group_digits(number: usize) -> String {
-    let digits = number.to_string();
-    let mut grouped = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped
+fn format_number(number: usize) -> String {
+    group_digits(number as u64)
 }
 
 #[cfg(test)]

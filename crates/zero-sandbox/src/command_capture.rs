@@ -71,6 +71,11 @@ impl CaptureWaiver {
     }
 }
 
+/// Whether the kernel of this machine reports the changes of commands.
+pub fn is_available() -> bool {
+    notification::is_available()
+}
+
 impl CommandCapture {
     /// Begins to record a command, which is then started with the returned channel.
     pub fn start(recorder: ChangeRecorder) -> io::Result<(Self, OwnedFd)> {

@@ -19,7 +19,7 @@
 //! host's processes.
 
 mod bubblewrap_sandbox;
-mod capture_filter;
+pub(crate) mod capture_filter;
 mod expected_mounts;
 pub(crate) mod gaps;
 pub(crate) mod host_sockets;

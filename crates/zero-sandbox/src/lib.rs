@@ -47,6 +47,8 @@ pub mod locked_line;
 pub mod machine_resources;
 #[cfg(target_os = "linux")]
 pub mod network_connector;
+#[cfg(unix)]
+pub mod notification_program;
 pub mod open_beneath;
 pub mod open_file_limit;
 #[cfg(target_os = "linux")]
@@ -70,7 +72,6 @@ pub mod signal_disposition;
 pub mod spawner;
 pub mod state_dir;
 pub mod stdio_guard;
-#[cfg(unix)]
 pub mod terminal_program;
 pub mod typed_input;
 pub mod workspace;

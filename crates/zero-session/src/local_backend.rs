@@ -5,7 +5,7 @@
 
 mod agent_files;
 pub mod instructions;
-mod memory_notes;
+pub(crate) mod memory_notes;
 pub mod prompt_commands;
 mod skill_list;
 pub mod subagent_tools;
@@ -39,7 +39,7 @@ use zero_runtime::{
     ApprovalAnswer, ApprovalQuestion, ApprovalReply, Approver, CallEvent, CallEventObserver,
     Dialect, DialectName, Editor, Elicitor, GrantRecord, GrantStore, SavedGrant,
     SessionInheritance, TextReader, TextReaderProvider, ToolHost, ToolHostSession,
-    ToolHostSessionConfig,
+    ToolHostSessionConfig, TrialReview, TrialVerdict,
 };
 use zero_sandbox::{FileType, FinalLinkMode};
 
@@ -690,6 +690,14 @@ impl Approver for RoutedApprover {
                 None => ApprovalAnswer::RejectOnce.into(),
             }
         })
+    }
+
+    fn can_review_trials(&self) -> bool {
+        self.approver.can_review_trials()
+    }
+
+    fn review_trial<'a>(&'a self, review: &'a TrialReview) -> BoxFuture<'a, TrialVerdict> {
+        self.approver.review_trial(review)
     }
 }
 

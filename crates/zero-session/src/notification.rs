@@ -4,16 +4,21 @@
 //! leaves the machine. A webhook that is slow or away delays no run: it has little time, and what
 //! does not fit is dropped.
 
+pub mod command_notifier;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
 use zero_core::event::{ApprovalSubject, Event, EventKind, RunOutcome};
 use zero_core::{ExtraRootCertificates, SessionId};
+use zero_runtime::tool::BoxFuture;
 use zero_runtime::web::client_builder;
 
 use crate::event_bus::{DeliverySender, EventBus, Subscription};
 
+/// Title of every notification.
+pub const TITLE: &str = "zero";
 /// Time limit of one notification.
 const POST_TIMEOUT: Duration = Duration::from_secs(10);
 /// Most notifications on their way at a time; more are dropped.
@@ -52,6 +57,15 @@ impl NotificationKind {
         }
     }
 
+    /// Stable word for programs.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Question => "question",
+            Self::End => "end",
+            Self::Failure => "failure",
+        }
+    }
+
     /// The whole text.
     pub fn text(self) -> &'static str {
         match self {
@@ -66,21 +80,19 @@ impl NotificationKind {
 pub struct WebhookNotifier {
     client: reqwest::Client,
     address: String,
-    min_seconds: u64,
     slots: Arc<Semaphore>,
 }
 
 impl WebhookNotifier {
-    /// A webhook at an address, which is told of runs that worked at least so many seconds.
+    /// A webhook at an address.
     pub fn new(
         address: String,
-        min_seconds: u64,
         roots: &ExtraRootCertificates,
     ) -> Result<Arc<Self>, reqwest::Error> {
         let client = client_builder(roots)?;
         let client = client.timeout(POST_TIMEOUT).pool_max_idle_per_host(1).build()?;
         let slots = Arc::new(Semaphore::new(POSTS_MAX as usize));
-        Ok(Arc::new(Self { client, address, min_seconds, slots }))
+        Ok(Arc::new(Self { client, address, slots }))
     }
 
     /// Posts a notification in the background, as ntfy takes it. Drops it if too many are on their
@@ -92,7 +104,7 @@ impl WebhookNotifier {
             tracing::warn!("a notification was dropped, since others are on their way");
             return;
         };
-        let request = self.client.post(&self.address).header("Title", "zero").body(kind.text());
+        let request = self.client.post(&self.address).header("Title", TITLE).body(kind.text());
         runtime.spawn(async move {
             // The address may contain a secret, and so may the text of an error.
             match request.send().await {
@@ -109,23 +121,41 @@ impl WebhookNotifier {
             drop(slot);
         });
     }
+}
 
-    /// Waits for notifications that are on their way, for at most [`FLUSH_TIME_MAX`].
-    pub async fn flush(&self) {
-        let _ = tokio::time::timeout(FLUSH_TIME_MAX, self.slots.acquire_many(POSTS_MAX)).await;
+impl Notifier for WebhookNotifier {
+    fn notify(&self, kind: NotificationKind) {
+        self.post(kind);
     }
+
+    fn flush(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            let _ = tokio::time::timeout(FLUSH_TIME_MAX, self.slots.acquire_many(POSTS_MAX)).await;
+        })
+    }
+}
+
+/// A way to notify the user. It must not block.
+pub trait Notifier: Send + Sync {
+    /// Notifies the user, soon.
+    fn notify(&self, kind: NotificationKind);
+
+    /// Waits a little for notifications that are on their way.
+    fn flush(&self) -> BoxFuture<'_, ()>;
 }
 
 /// A bus that notifies the user of some of the events that it delivers.
 pub struct NotifyingBus<B> {
     bus: B,
-    webhook: Arc<WebhookNotifier>,
+    notifiers: Vec<Arc<dyn Notifier>>,
+    min_seconds: u64,
 }
 
 impl<B> NotifyingBus<B> {
-    /// Delivers through this bus, and notifies through the webhook.
-    pub fn new(bus: B, webhook: Arc<WebhookNotifier>) -> Self {
-        Self { bus, webhook }
+    /// Delivers through this bus, and tells the notifiers of questions and of ends of runs that worked
+    /// at least so many seconds.
+    pub fn new(bus: B, notifiers: Vec<Arc<dyn Notifier>>, min_seconds: u64) -> Self {
+        Self { bus, notifiers, min_seconds }
     }
 }
 
@@ -133,9 +163,8 @@ impl<B: EventBus> EventBus for NotifyingBus<B> {
     fn publish(&self, session: &SessionId, events: &[Arc<Event>]) {
         self.bus.publish(session, events);
         for event in events {
-            if let Some(kind) = NotificationKind::from_event(&event.kind, self.webhook.min_seconds)
-            {
-                self.webhook.post(kind);
+            if let Some(kind) = NotificationKind::from_event(&event.kind, self.min_seconds) {
+                self.notifiers.iter().for_each(|notifier| notifier.notify(kind));
             }
         }
     }

@@ -6,6 +6,7 @@
 //! crash, therefore sees the same history as one that was connected.
 
 pub(crate) mod call_updates;
+mod context_report;
 mod current_plan;
 mod interrupted_runs;
 mod ledger_outbox;
@@ -44,13 +45,14 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use zero_core::{Budget, RunId, SessionId};
+use zero_core::{Budget, ContextBreakdown, RunId, SessionId};
 use zero_policy::PermissionMode;
 use zero_runtime::ApprovalAnswer;
 
 pub use self::retention::{PruneMode, PruneReport, RetentionRules};
 pub use self::rewind::{PromptSummary, RewindOptions, RewindOutcome};
 pub use self::rewind_history::is_in_effect;
+pub use self::subagent_answer::SubagentTotals;
 
 use self::ledger_recorder::LedgerRecorder;
 use self::lifecycle::ActiveRunPolicy;
@@ -503,6 +505,16 @@ impl SessionManager {
         address: &SessionAddress,
     ) -> Result<Vec<PromptSummary>, SessionError> {
         self.inner.list_prompts(address).await
+    }
+
+    /// What fills the context window of a session.
+    pub async fn context_breakdown(
+        &self,
+        session: SessionRecord,
+        reach: FolderAccess,
+    ) -> Result<ContextBreakdown, SessionError> {
+        let inner = Arc::clone(&self.inner);
+        run_detached(async move { inner.context_breakdown(&session, &reach).await }).await
     }
 
     /// Stops all runs and deletes the session.

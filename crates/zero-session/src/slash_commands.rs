@@ -18,6 +18,7 @@ use zero_runtime::tool_backend::PromptCommand;
 pub const BUILT_IN: &[(&str, &str, Option<&str>)] = &[
     ("help", "List the commands", None),
     ("status", "Show the model, mode, folder and usage of this session", None),
+    ("context", "Show what fills the context window of the model", None),
     ("compact", "Compact the conversation to free space in the context", Some("[what to keep]")),
     ("init", "Explore the workspace and write AGENTS.md", Some("[focus]")),
     (
@@ -76,6 +77,8 @@ pub enum SlashCommand {
     Help,
     /// Show the state of the session.
     Status,
+    /// Show what fills the context window.
+    Context,
     /// Compact the transcript, with what the user wants kept.
     Compact(String),
     /// Write AGENTS.md, with the user's additional instructions.
@@ -154,7 +157,7 @@ fn parse_without_model(
     };
     match folded {
         "help" => None,
-        "compact" | "init" => needs_model(),
+        "context" | "compact" | "init" => needs_model(),
         _ if direct_model::is_shorthand(folded) => None,
         // A prompt of a project must not become a command line here.
         _ if user.iter().any(|command| command.name == name) => needs_model(),
@@ -177,6 +180,7 @@ fn parse_built_in(name: &str, arguments: &str) -> Option<Result<SlashCommand, St
     Some(match name {
         "help" => alone(SlashCommand::Help),
         "status" => alone(SlashCommand::Status),
+        "context" => alone(SlashCommand::Context),
         "compact" => Ok(SlashCommand::Compact(arguments.to_owned())),
         "rewind" => RewindArguments::parse(arguments).map(SlashCommand::Rewind),
         "init" => Ok(SlashCommand::Init(arguments.to_owned())),
@@ -321,6 +325,7 @@ mod tests {
         check("/help", Some(Ok(SlashCommand::Help)));
         check("/HELP  ", Some(Ok(SlashCommand::Help)));
         check("/status", Some(Ok(SlashCommand::Status)));
+        check("/context", Some(Ok(SlashCommand::Context)));
         check("/compact\n", Some(Ok(SlashCommand::Compact(String::new()))));
         let kept = SlashCommand::Compact("keep the test names".to_owned());
         check("/compact keep the test names", Some(Ok(kept)));
@@ -372,7 +377,7 @@ mod tests {
         }
         check_in("/mode plan", &user, true, Some(Ok(SlashCommand::Mode(Some("plan".to_owned())))));
         check_in("/status", &user, true, Some(Ok(SlashCommand::Status)));
-        for text in ["/init", "/compact", "/review now"] {
+        for text in ["/init", "/context", "/compact", "/review now"] {
             check_in(text, &user, true, Some(Err("needs a model")));
         }
     }

@@ -66,7 +66,7 @@ pub fn system_prompt(agent: &AgentProfile, catalog: &ToolCatalog, today: Date) -
 }
 
 /// Quotes an instruction file, so that its content cannot fake its end.
-fn quote_instruction(instruction: &InstructionFile) -> String {
+pub(crate) fn quote_instruction(instruction: &InstructionFile) -> String {
     let InstructionFile { path, text } = instruction;
     let path: String = path.chars().filter(|c| !c.is_control() && !"<>\"".contains(*c)).collect();
     let text = text.replace("</instructions", "<\\/instructions");

@@ -6,7 +6,8 @@
 
 pub(crate) mod call_batch;
 mod compaction;
-mod context_meter;
+pub(crate) mod context_meter;
+pub(crate) mod context_parts;
 mod loop_guard;
 mod result_trimming;
 pub(crate) mod transcript_repair;
@@ -720,7 +721,9 @@ impl Turn {
     }
 
     fn add_usage(&mut self, usage: TokenUsage) {
-        let usage = TokenUsage { requests: usage.requests.max(1), ..usage };
+        // A reply without a model, which only the user reads, needed no request.
+        let least = u64::from(self.config.dialect.is_some());
+        let usage = TokenUsage { requests: usage.requests.max(least), ..usage };
         self.usage += with_cost(usage, self.config.prices.as_ref());
     }
 

@@ -4,7 +4,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 /// The keys below `notify`.
-pub const KEYS: [&str; 3] = ["notify.webhook", "notify.terminal", "notify.minSeconds"];
+pub const KEYS: [&str; 4] = ["notify.webhook", "notify.terminal", "notify.minSeconds", COMMAND_KEY];
+/// The key of the program.
+pub const COMMAND_KEY: &str = "notify.command";
+/// Most arguments of the program.
+const ARGUMENTS_MAX: usize = 32;
 
 /// Run time from which the end of a run is worth a notification, in seconds.
 const MIN_SECONDS: u64 = 60;
@@ -22,6 +26,9 @@ pub struct NotifySettings {
     /// Seconds from which a run is long enough to tell its end; 60 when absent. Questions are always
     /// told.
     pub min_seconds: Option<u64>,
+    /// Program of yours and its arguments, such as `["notify-send", "{title}", "{text}"]`. It runs
+    /// outside the sandbox and must not be in a workspace.
+    pub command: Option<Vec<String>>,
 }
 
 /// What `zero run` writes to the terminal to get your attention.
@@ -38,6 +45,23 @@ impl NotifySettings {
     /// Seconds from which a run is long.
     pub fn min_seconds(&self) -> u64 {
         self.min_seconds.unwrap_or(MIN_SECONDS)
+    }
+}
+
+/// Why a list is not a program with arguments, if so.
+pub(crate) fn command_problem(words: &[&str]) -> Option<String> {
+    match words {
+        [] | ["", ..] => Some(
+            "name the program first, such as `[\"notify-send\", \"{title}\", \"{text}\"]`"
+                .to_owned(),
+        ),
+        words if words.len() > ARGUMENTS_MAX => {
+            Some(format!("at most {ARGUMENTS_MAX} words; write a script for more"))
+        }
+        words if words.iter().any(|word| word.contains('\0')) => {
+            Some("a word contains a NUL character; remove it".to_owned())
+        }
+        _ => None,
     }
 }
 
@@ -70,9 +94,9 @@ mod tests {
     use crate::{SettingsLayerKind, WorkspaceSettings};
 
     #[test]
-    fn project_cannot_set_a_webhook() {
+    fn project_cannot_set_a_webhook_or_program() {
         const TEXT: &str = r#"{"notify": {"webhook": "https://ntfy.sh/x", "terminal": "osc9",
-            "minSeconds": 5}}"#;
+            "minSeconds": 5, "command": ["notify-send", "{text}"]}}"#;
         let read = |kind| {
             let layers = parse_layers(&[(kind, TEXT)]);
             WorkspaceSettings::merge(&layers, TrustState::assumed()).notify()
@@ -81,12 +105,21 @@ mod tests {
             webhook: Some("https://ntfy.sh/x".to_owned()),
             terminal: Some(TerminalSignal::Osc9),
             min_seconds: Some(5),
+            command: Some(vec!["notify-send".to_owned(), "{text}".to_owned()]),
         };
         assert_eq!(read(SettingsLayerKind::User), expected);
         for kind in [SettingsLayerKind::Project, SettingsLayerKind::Local] {
             assert_eq!(read(kind), NotifySettings::default());
         }
         assert_eq!(NotifySettings::default().min_seconds(), 60);
+    }
+
+    #[test]
+    fn command_names_a_program() {
+        assert_eq!(command_problem(&["notify-send", "", "{text}"]), None);
+        for bad in [&[][..], &["", "x"], &["x", "a\0b"], &["x"; ARGUMENTS_MAX + 1]] {
+            assert!(command_problem(bad).is_some(), "{bad:?}");
+        }
     }
 
     #[test]

@@ -49,6 +49,15 @@ pub(crate) fn find_wrong_webhook(value: &Value) -> Vec<(String, String)> {
     why.map(|why| (POINTER.to_owned(), why.to_owned())).into_iter().collect()
 }
 
+/// A program for notifications that matches the schema and cannot be one, by JSON pointer.
+pub(crate) fn find_wrong_notify_command(value: &Value) -> Vec<(String, String)> {
+    const POINTER: &str = "/notify/command";
+    let words = value.pointer(POINTER).and_then(Value::as_array);
+    let words = words.map(|words| words.iter().filter_map(Value::as_str).collect::<Vec<_>>());
+    let why = words.and_then(|words| notify::command_problem(&words));
+    why.map(|why| (POINTER.to_owned(), why)).into_iter().collect()
+}
+
 /// What is wrong with a limit that matches the schema.
 fn find_wrong_limit(name: &str, limit: &Value) -> Option<String> {
     let text = match (LimitSetting::deserialize(limit), limit) {

@@ -315,6 +315,7 @@ pub(crate) fn find_problems(value: &Value) -> Vec<(String, String)> {
     found.extend(semantic_checks::find_wrong_limits(value));
     found.extend(semantic_checks::find_wrong_budgets(value));
     found.extend(semantic_checks::find_wrong_webhook(value));
+    found.extend(semantic_checks::find_wrong_notify_command(value));
     found.extend(sandbox::find_wrong_texts(value));
     found.extend(secrets::find_wrong_texts(value));
     found.extend(models::find_wrong_names(value));

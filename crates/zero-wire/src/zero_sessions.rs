@@ -4,6 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use zero_core::ContextBreakdown;
 use zero_core::event::{ApprovalRequest, Event, RewindScope, TokenUsage, UserQuestion};
 
 use crate::approvals::Acknowledgement;
@@ -43,6 +44,8 @@ methods! {
     ZeroSessionsFork "zero.sessions.fork" Write SessionForkParams => SessionInfo;
     /// Lists the prompts of a session, each of which is a checkpoint, oldest first.
     ZeroSessionsPrompts "zero.sessions.prompts" Read SessionPromptsParams => SessionPromptsResult;
+    /// Explains what fills the context window of the session's model, in tokens.
+    ZeroSessionsContext "zero.sessions.context" Read SessionKeyParams => ContextBreakdown;
     /// Takes files, conversation or both back to before a prompt, or takes a rewind back. Refused
     /// while a run is active. If somebody else changed the files since, nothing is touched.
     ZeroSessionsRewind "zero.sessions.rewind" Write SessionRewindParams => SessionRewindResult;

@@ -3,7 +3,7 @@
 use std::sync::{Arc, LazyLock, OnceLock};
 
 use zero_runtime::AnyTool;
-use zero_session::notification::WebhookNotifier;
+use zero_session::notification::Notifier;
 
 use crate::environment::EnvironmentConfig;
 use crate::terminal::Terminal;
@@ -17,5 +17,5 @@ pub(crate) struct AppContext {
     /// schemas takes time.
     pub(crate) tools: Arc<LazyLock<Vec<Arc<dyn AnyTool>>>>,
     /// Posts notifications, once the sessions of this machine are open and the settings say so.
-    pub(crate) webhook: Arc<OnceLock<Arc<WebhookNotifier>>>,
+    pub(crate) notifiers: Arc<OnceLock<Vec<Arc<dyn Notifier>>>>,
 }

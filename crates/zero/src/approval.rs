@@ -5,6 +5,7 @@ pub(crate) mod elicitation;
 mod prompt_text;
 mod rule_coverage;
 mod rule_file;
+mod trial_dialog;
 
 use std::borrow::Cow;
 
@@ -13,12 +14,14 @@ use zero_core::{Effect, RiskLevel, ToolDefinitionState};
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::{
     ApprovalAnswer, ApprovalQuestion, ApprovalReply, ApprovalSubject, Approver, REJECTED_BY_USER,
-    REJECTED_EARLIER, REJECTED_IN_SESSION, REJECTED_WITH_MESSAGE, USER_APPROVER,
+    REJECTED_EARLIER, REJECTED_IN_SESSION, REJECTED_WITH_MESSAGE, TrialReview, TrialVerdict,
+    USER_APPROVER,
 };
 use zero_sandbox::typed_input::SignalKeys;
 
 use self::approval_dialog::ApprovalDialog;
 pub(crate) use self::rule_file::RuleFile;
+use self::trial_dialog::TrialDialog;
 use crate::terminal::dialog::DialogRun;
 use crate::terminal::{AnswerSource, BAD, NOTABLE, PromptTurn, Terminal};
 
@@ -102,9 +105,9 @@ impl Approver for TerminalApprover {
             match self.ask_for_reply(question).await {
                 ApprovalReply::Answer(answer) => answer,
                 ApprovalReply::AllowAlways { .. } => ApprovalAnswer::AllowOnce,
-                ApprovalReply::RejectWithMessage(_) | ApprovalReply::EditCommand(_) => {
-                    ApprovalAnswer::RejectOnce
-                }
+                ApprovalReply::RejectWithMessage(_)
+                | ApprovalReply::EditCommand(_)
+                | ApprovalReply::TryCommand => ApprovalAnswer::RejectOnce,
             }
         })
     }
@@ -122,6 +125,27 @@ impl Approver for TerminalApprover {
             };
             let shown = asked.run(&turn, move |keys| dialog.run(keys)).await;
             shown.unwrap_or(ApprovalAnswer::RejectOnce.into())
+        })
+    }
+
+    fn can_review_trials(&self) -> bool {
+        true
+    }
+
+    fn review_trial<'a>(&'a self, review: &'a TrialReview) -> BoxFuture<'a, TrialVerdict> {
+        let stream = self.terminal.err.clone();
+        Box::pin(async move {
+            let turn = self.turn.begin().await;
+            let dialog = TrialDialog::new(&stream, review);
+            let asked = DialogRun {
+                stream: &stream,
+                answers: &self.answers,
+                // Ctrl-C ends the run, which discards the changes.
+                signal_keys: SignalKeys::SendSignals,
+                withdrawal: &|| "the run was stopped; the changes are discarded".to_owned(),
+            };
+            let shown = asked.run(&turn, move |keys| dialog.run(keys)).await;
+            shown.unwrap_or(TrialVerdict::Discard)
         })
     }
 }
@@ -173,6 +197,7 @@ mod tests {
             grants: rules.iter().map(grant).collect(),
             rule_owners: Vec::new(),
             can_edit_command: false,
+            can_try_command: false,
             can_reject_tool: !rules.is_empty(),
             preview: None,
             rewritten: None,

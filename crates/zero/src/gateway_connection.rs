@@ -10,7 +10,7 @@ use zero_client::GatewayLocality;
 use zero_client::url_dialer::{UrlDialer, with_client_capabilities};
 use zero_gateway::{AuthConfig, Gateway, Principal};
 use zero_sandbox::ConfigFile;
-use zero_session::notification::WebhookNotifier;
+use zero_session::notification::Notifier;
 use zero_session::store::Store;
 use zero_settings::WorkspaceSettings;
 use zero_settings::gateway::RemoteGatewaySetting;
@@ -42,7 +42,7 @@ pub(crate) struct CliGatewayConnection {
     pub(crate) events: GatewayEvents,
     /// The gateway in this process, if the connection is local.
     embedded: Option<Gateway>,
-    webhook: Option<Arc<WebhookNotifier>>,
+    notifiers: Vec<Arc<dyn Notifier>>,
 }
 
 /// Address and credentials of a remote gateway.
@@ -71,7 +71,12 @@ impl AppContext {
             let options = self.remote_options(&remote, settings, options)?;
             let (client, events) =
                 GatewayClient::connect(GatewayTarget::Url(remote.url), options).await?;
-            return Ok(CliGatewayConnection { client, events, embedded: None, webhook: None });
+            return Ok(CliGatewayConnection {
+                client,
+                events,
+                embedded: None,
+                notifiers: Vec::new(),
+            });
         }
         let gateway = self
             .gateway_config(settings, settings_files, cwd.to_owned(), AuthConfig::deny_all())
@@ -83,8 +88,8 @@ impl AppContext {
         let connected =
             GatewayClient::connect(target, options(GatewayCredentials::default())).await;
         let (client, events) = connected.context("could not start the gateway in this process")?;
-        let webhook = self.webhook.get().cloned();
-        Ok(CliGatewayConnection { client, events, embedded: Some(gateway), webhook })
+        let notifiers = self.notifiers.get().cloned().unwrap_or_default();
+        Ok(CliGatewayConnection { client, events, embedded: Some(gateway), notifiers })
     }
 
     /// Dialer for the remote gateway, if one is named.
@@ -225,8 +230,8 @@ impl CliGatewayConnection {
         if let Some(gateway) = self.embedded {
             gateway.shut_down(grace).await;
         }
-        if let Some(webhook) = self.webhook {
-            webhook.flush().await;
+        for notifier in &self.notifiers {
+            notifier.flush().await;
         }
     }
 

@@ -5,6 +5,7 @@
 
 mod app_context;
 mod approval;
+mod change_view;
 pub mod cli;
 mod command_line;
 mod commands;
@@ -25,6 +26,7 @@ mod job_holding;
 mod json_input;
 mod logging;
 mod model_key;
+mod notify_command;
 mod plan_steps;
 mod policy;
 mod secret;
@@ -63,7 +65,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let terminal = Terminal::new(config.streams);
     logging::report_panics();
     let tools = Arc::new(LazyLock::new(zero_tools::builtin_tools as _));
-    let app = AppContext { config, terminal, tools, webhook: Arc::default() };
+    let app = AppContext { config, terminal, tools, notifiers: Arc::default() };
     let outcome = run_app(&app, args);
     job_holding::hold_jobs(&app, outcome);
     zero_exec::end_all_programs();
@@ -123,7 +125,7 @@ mod tests {
             config,
             terminal: Terminal::for_test(),
             tools: Arc::new(LazyLock::new(|| panic!("a bug"))),
-            webhook: Arc::default(),
+            notifiers: Arc::default(),
         };
         let exit = run_app(&app, ["zero", "tools", "list"].map(OsString::from));
         assert_eq!(exit, ExitOutcome::Error);

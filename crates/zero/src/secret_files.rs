@@ -137,7 +137,7 @@ mod tests {
             config: EnvironmentConfig::for_test(folder),
             terminal: Terminal::for_test(),
             tools: Arc::new(LazyLock::new(Vec::new)),
-            webhook: Arc::default(),
+            notifiers: Arc::default(),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Sessions on this machine: the store, the models and agents, and the local tool backends.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +16,8 @@ use zero_session::event_bus::EventBus;
 use zero_session::local_event_bus::LocalEventBus;
 use zero_session::model::catalog::{self, ModelCatalog, ModelConfig, NO_MODEL_HELP};
 use zero_session::node_membership::{NodeMembership, SessionLease};
-use zero_session::notification::{NotifyingBus, WebhookNotifier};
+use zero_session::notification::command_notifier::CommandNotifier;
+use zero_session::notification::{Notifier, NotifyingBus, WebhookNotifier};
 use zero_session::sessions::{
     RetentionRules, SessionLimits, SessionManager, SessionManagerConfig, SubagentLimits,
 };
@@ -60,15 +61,16 @@ impl AppContext {
         });
         let (store, node) = opening.await.context("zero is shutting down")??;
         remove_orphan_results(&node.state, &store).await;
-        let webhook = self.webhook_notifier(settings)?;
-        let bus: Arc<dyn EventBus> = match &webhook {
-            Some(webhook) => Arc::new(NotifyingBus::new(LocalEventBus::new(), Arc::clone(webhook))),
-            None => Arc::new(LocalEventBus::new()),
+        let notifiers = self.make_notifiers(settings, &cwd)?;
+        let bus: Arc<dyn EventBus> = match notifiers.is_empty() {
+            true => Arc::new(LocalEventBus::new()),
+            false => {
+                let min_seconds = settings.notify().min_seconds();
+                Arc::new(NotifyingBus::new(LocalEventBus::new(), notifiers.clone(), min_seconds))
+            }
         };
-        if let Some(webhook) = webhook {
-            // One process has one webhook; the first gateway in it is the only one.
-            let _ = self.webhook.set(webhook);
-        }
+        // The first gateway in a process is the only one.
+        let _ = self.notifiers.set(notifiers);
         let sessions = SessionManager::start(SessionManagerConfig {
             store: Arc::new(store),
             bus,
@@ -90,18 +92,27 @@ impl AppContext {
         })
     }
 
-    /// The webhook of the user's settings, if there is one.
-    fn webhook_notifier(
+    /// The webhook and the program of the user's settings.
+    fn make_notifiers(
         &self,
         settings: &WorkspaceSettings,
-    ) -> Result<Option<Arc<WebhookNotifier>>, UsageError> {
-        let notify = settings.notify();
-        let min_seconds = notify.min_seconds();
-        let Some(address) = notify.webhook else { return Ok(None) };
-        let roots = extra_roots(settings, &self.config)?;
-        let made = WebhookNotifier::new(address, min_seconds, &roots);
-        made.map(Some)
-            .map_err(|error| UsageError(format!("could not create an HTTP client: {error}")))
+        cwd: &Path,
+    ) -> anyhow::Result<Vec<Arc<dyn Notifier>>> {
+        let mut notifiers: Vec<Arc<dyn Notifier>> = Vec::new();
+        if let Some(address) = settings.notify().webhook {
+            let roots = extra_roots(settings, &self.config)?;
+            let made = WebhookNotifier::new(address, &roots);
+            notifiers.push(made.map_err(|error| {
+                UsageError(format!("could not create an HTTP client: {error}"))
+            })?);
+        }
+        match self.notification_program(settings, cwd) {
+            Ok(None) => {}
+            Ok(Some(program)) => notifiers.push(CommandNotifier::start(program)?),
+            // Without it, everything else works.
+            Err(error) => self.terminal.print_note(&format!("{error}; you are not notified by it")),
+        }
+        Ok(notifiers)
     }
 
     /// Models from settings and environment. A model that stands in for another one must exist.

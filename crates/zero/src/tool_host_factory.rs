@@ -25,7 +25,7 @@ use zero_runtime::tool_backend::{
 };
 use zero_runtime::{
     ApprovalAnswer, ApprovalQuestion, ApprovalReply, Approver, Editor, Elicitor,
-    QuestionWithdrawal, ToolHost, WithdrawalNote,
+    QuestionWithdrawal, ToolHost, TrialReview, TrialVerdict, WithdrawalNote,
 };
 use zero_sandbox::Workspace;
 use zero_sandbox::typed_input::SignalKeys;
@@ -516,6 +516,28 @@ impl AppContext {
         Ok(Arc::new(workshop.open_backend(order, EditorExtras::default())??.backend))
     }
 
+    /// Tool backend that lists the tools of a session, and lets no call through.
+    pub(crate) fn listing_backend(
+        &self,
+        session: &SessionInfo,
+        cwd: &Path,
+    ) -> anyhow::Result<Arc<dyn ToolBackend>> {
+        let workshop = LocalToolHostFactory::new(self.clone(), Vec::new());
+        let approver = Arc::new(DenyAllApprover { how_to_allow: "use `zero run`".to_owned() });
+        let order = ToolBackendRequest {
+            session: SessionId::new(session.session_id.clone())?,
+            owner: None,
+            cwd: cwd.to_owned(),
+            reach: FolderAccess::Anywhere,
+            mode: Some(PermissionMode::Plan),
+            approver: Arc::new(TerminalCallApprover { approver, grants: None }),
+            elicitor: Arc::new(UnavailableElicitor),
+            grants: Vec::new(),
+            result_lifetime: ResultLifetime::Session,
+        };
+        Ok(Arc::new(workshop.open_backend(order, EditorExtras::default())??.backend))
+    }
+
     /// The settings files that rules can be added to; none if other files replace them.
     fn rule_files(&self, cwd: &Path, settings_files: &[PathBuf]) -> anyhow::Result<Vec<RuleFile>> {
         if !settings_files.is_empty() {
@@ -574,6 +596,14 @@ impl CallApprover for TerminalCallApprover {
         question: &'a ApprovalQuestion,
     ) -> BoxFuture<'a, ApprovalAnswer> {
         self.approver.ask(question)
+    }
+
+    fn can_review_trials(&self) -> bool {
+        self.approver.can_review_trials()
+    }
+
+    fn review_trial<'a>(&'a self, review: &'a TrialReview) -> BoxFuture<'a, TrialVerdict> {
+        self.approver.review_trial(review)
     }
 
     fn ask_for_reply<'a>(
@@ -667,7 +697,7 @@ mod tests {
             config: EnvironmentConfig::for_test(folder),
             terminal: Terminal::for_test(),
             tools: Arc::new(LazyLock::new(zero_tools::builtin_tools)),
-            webhook: Arc::default(),
+            notifiers: Arc::default(),
         };
         LocalToolHostFactory::new(app, Vec::new())
     }

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use zero_core::RunId;
+use zero_core::{ContextBreakdown, RunId};
 use zero_runtime::file_rewind::{FileConflict, RewoundChange};
 use zero_runtime::tool_backend::{PromptCommand, ToolBackendError};
 use zero_session::PermissionMode;
@@ -363,6 +363,15 @@ pub(super) async fn prompts(
     let has_more = next < total;
     let next_offset = has_more.then_some(next);
     Ok(SessionPromptsResult { prompts, total_count: total, has_more, next_offset })
+}
+
+pub(super) async fn context(
+    peer: &Arc<AuthenticatedConnection>,
+    params: SessionKeyParams,
+) -> Result<ContextBreakdown, ErrorPayload> {
+    let session = peer.require_session(&peer.resolve_key(&params.session_key, None)?).await?;
+    let report = peer.sessions().context_breakdown(session, peer.folder_access()).await;
+    report.map_err(to_error_shape)
 }
 
 pub(super) async fn rewind(

@@ -1,6 +1,7 @@
 //! Runs from end to end: requests of a client and the events it receives.
 
 use serde_json::{Value, json};
+use zero_core::ContextPartKind;
 use zero_session::event::{EventKind, RunOutcome};
 use zero_wire::EventFrame;
 use zero_wire::chat::{
@@ -12,9 +13,9 @@ use zero_wire::sessions::{
 };
 use zero_wire::usage::ZeroUsage;
 use zero_wire::zero_sessions::{
-    CAP_EVENTS, SessionEvent, ZeroSessionsEvents, ZeroSessionsFork, ZeroSessionsList,
-    ZeroSessionsOpen, ZeroSessionsPrompts, ZeroSessionsRewind, ZeroSessionsSet, ZeroSessionsShow,
-    ZeroSessionsSubscribe,
+    CAP_EVENTS, SessionEvent, ZeroSessionsContext, ZeroSessionsEvents, ZeroSessionsFork,
+    ZeroSessionsList, ZeroSessionsOpen, ZeroSessionsPrompts, ZeroSessionsRewind, ZeroSessionsSet,
+    ZeroSessionsShow, ZeroSessionsSubscribe,
 };
 
 use crate::test_gateway::{TestClient, TestGateway};
@@ -357,9 +358,15 @@ async fn rewind_cuts_history_and_is_taken_back() {
     assert!(hidden.contains("No session found"), "{hidden}");
     let hidden = bob.expect_refusal::<ZeroSessionsPrompts>(theirs).await;
     assert!(hidden.contains("No session found"), "{hidden}");
+    let hidden = bob
+        .expect_refusal::<ZeroSessionsContext>(json!({"sessionKey": "owner:ann:agent:main:main"}))
+        .await;
+    assert!(hidden.contains("No session found"), "{hidden}");
     let reader = fixture.connect("ann", &[TokenScope::Read], &[]).await;
     let refused = reader.expect_refusal::<ZeroSessionsRewind>(json!({"sessionKey": "main"})).await;
     assert!(refused.contains("write"), "{refused}");
+    let report = reader.request::<ZeroSessionsContext>(json!({"sessionKey": "main"})).await;
+    assert!(report.parts.iter().any(|part| part.kind == ContextPartKind::User), "{report:?}");
 }
 
 #[tokio::test]

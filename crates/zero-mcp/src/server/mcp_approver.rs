@@ -227,6 +227,7 @@ mod tests {
             grants: rules.iter().map(grant).collect(),
             rule_owners: Vec::new(),
             can_edit_command: false,
+            can_try_command: false,
             preview: None,
             rewritten: None,
             withdrawal: Default::default(),

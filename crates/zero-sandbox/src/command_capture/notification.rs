@@ -5,6 +5,8 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::PathBuf;
 
+use crate::confinement::capture_filter::NOTIFY;
+
 /// Longest path, as in the kernel.
 const PATH_BYTES_MAX: usize = 4096;
 /// A string is read page by page, since the next page may not exist.
@@ -68,6 +70,17 @@ impl Listener {
         // SAFETY: `answer` is live and of the type that the kernel reads.
         unsafe { libc::ioctl(self.handle.as_raw_fd(), IOCTL_SEND, &raw mut answer) };
     }
+}
+
+/// The request whether the kernel knows an answer of filters.
+const GET_ACTION_AVAILABLE: libc::c_uint = 2;
+
+/// Whether filters can ask a listener.
+#[expect(unsafe_code, reason = "no crate has this request")]
+pub(super) fn is_available() -> bool {
+    let action: u32 = NOTIFY;
+    // SAFETY: `action` is live and of the type that the kernel reads.
+    unsafe { libc::syscall(libc::SYS_seccomp, GET_ACTION_AVAILABLE, 0, &raw const action) == 0 }
 }
 
 /// Reads a path from the memory of a process; `None` if it cannot be read.

@@ -15,7 +15,8 @@ use super::syscall_filter::{
 };
 
 const JUMP_ANY_BIT: u16 = 0x45;
-const NOTIFY: u32 = 0x7fc0_0000;
+/// Lets a listener answer.
+pub(crate) const NOTIFY: u32 = 0x7fc0_0000;
 /// Where the call number, and the low half of an argument, are.
 const CALL_NUMBER: u32 = 0;
 const fn argument(number: u32) -> u32 {

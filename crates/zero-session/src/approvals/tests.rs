@@ -24,6 +24,7 @@ fn question() -> ApprovalQuestion {
         judged: Vec::new(),
         rule_owners: Vec::new(),
         can_edit_command: false,
+        can_try_command: false,
         can_reject_tool: false,
         grants: vec![zero_policy::GrantScope {
             rule: "Bash(x)".to_owned(),

@@ -12,7 +12,7 @@ use zero_sandbox::Workspace;
 use zero_runtime::tool_backend::InstructionFile;
 
 /// Name under which the notes appear in the context.
-const NOTES_SOURCE: &str = "memory";
+pub(crate) const NOTES_SOURCE: &str = "memory";
 /// The tool whose rules apply to reading them.
 const READ_TOOL: &str = "Memory";
 /// Maximum size of all notes, in bytes.

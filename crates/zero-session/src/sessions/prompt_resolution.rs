@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 use zero_core::RunId;
+use zero_core::sanitize::to_code_block;
 use zero_policy::PermissionMode;
 use zero_runtime::DialectName;
 
@@ -79,6 +80,13 @@ impl SessionManagerInner {
             Some(Ok(SlashCommand::Status)) => PromptResolution::Answer(
                 self.status_text(state, record, model, catalog.as_ref()).await,
             ),
+            Some(Ok(SlashCommand::Context)) => {
+                let report = self.context_breakdown(record, &prompt.reach).await;
+                PromptResolution::Answer(match report {
+                    Ok(report) => to_code_block(report.render().trim_end(), "text"),
+                    Err(error) => error.to_string(),
+                })
+            }
             Some(Ok(SlashCommand::Compact(focus))) => PromptResolution::Compact(focus),
             Some(Ok(SlashCommand::Rewind(wanted))) => {
                 PromptResolution::Answer(self.answer_rewind(record, wanted, prompt, run).await)

@@ -748,7 +748,7 @@ async fn mask_input(backend: Option<&ActiveBackend>, kind: &mut EventKind) {
 }
 
 /// Loads the tool catalog in a dialect.
-async fn load_catalog(
+pub(super) async fn load_catalog(
     now: &ActiveBackend,
     dialect: DialectName,
 ) -> Result<ToolCatalog, ToolBackendError> {
@@ -848,6 +848,19 @@ fn build_context(
     backend: ActiveBackend,
     agents: Option<&AgentRegistry>,
 ) -> RunContext {
+    let agents = restrict_catalog(agent, filters, &mut catalog, agents);
+    let system = crate::system_prompt::system_prompt(agent, &catalog, jiff::Zoned::now().date());
+    RunContext { context: RequestContext { system, tools: catalog.tools }, backend, agents }
+}
+
+/// Leaves the tools that every filter allows, and adds the one that starts sub-agents. Returns the
+/// agents of the catalog that it can start, if there is a registry.
+pub(super) fn restrict_catalog(
+    agent: &AgentProfile,
+    filters: &[Vec<String>],
+    catalog: &mut ToolCatalog,
+    agents: Option<&AgentRegistry>,
+) -> Option<Vec<AgentDefinition>> {
     let is_wanted = |name: &str| {
         filters.iter().all(|filter| filter.iter().any(|pattern| matches_pattern(pattern, name)))
     };
@@ -859,13 +872,11 @@ fn build_context(
             catalog.instructions.retain(|file| file.path != SKILLS_SOURCE);
         }
     }
-    let agents = agents.filter(|_| is_wanted(TASK_TOOL)).map(|configured| {
+    agents.filter(|_| is_wanted(TASK_TOOL)).map(|configured| {
         let task = task_tool::catalog_entry(&agent.id, configured, &catalog.agents);
         catalog.tools = catalog.tools.with_tool(task);
         std::mem::take(&mut catalog.agents)
-    });
-    let system = crate::system_prompt::system_prompt(agent, &catalog, jiff::Zoned::now().date());
-    RunContext { context: RequestContext { system, tools: catalog.tools }, backend, agents }
+    })
 }
 
 fn matches_pattern(pattern: &str, name: &str) -> bool {

@@ -1,15 +1,54 @@
 //! The result of the call that started a sub-agent.
 
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use zero_core::text_shortening::head;
 use zero_core::{ErrorReason, ToolError, ToolOutcome, ToolResult};
 use zero_runtime::tool_backend::WorktreeReport;
 
-use crate::event::{RunOutcome, TokenUsage};
+use crate::event::{RunOutcome, TokenUsage, ToolCallStatus};
 use crate::turn::call_batch::TASK_TOOL;
 
 /// Maximum size of an answer, in bytes.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
+
+/// Where the totals of a sub-agent are in the result or error of its call.
+const TOTALS_FIELD: &str = "totals";
+
+/// What a sub-agent, and those that it started, used and were denied.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SubagentTotals {
+    /// What they used. The time is that of the sub-agent alone, since others work beside it.
+    pub usage: TokenUsage,
+    /// Number of their calls that were denied.
+    pub denied_calls: u64,
+}
+
+impl SubagentTotals {
+    /// The totals in the outcome of a call, if it started a sub-agent.
+    pub fn from_outcome(outcome: &ToolOutcome) -> Option<Self> {
+        let written = match outcome.error() {
+            Some(error) => error.details.get(TOTALS_FIELD),
+            None => outcome.result()?.structured.get(TOTALS_FIELD),
+        };
+        Self::deserialize(written?).ok()
+    }
+
+    /// Adds a call of the sub-agent.
+    pub(super) fn add_call(&mut self, status: ToolCallStatus, outcome: &ToolOutcome) {
+        self.denied_calls += u64::from(status == ToolCallStatus::Denied);
+        if let Some(nested) = Self::from_outcome(outcome) {
+            self.add(&nested);
+        }
+    }
+
+    /// Adds what another sub-agent used beside.
+    pub fn add(&mut self, other: &Self) {
+        self.usage += TokenUsage { work_ms: 0, ..other.usage };
+        self.denied_calls = self.denied_calls.saturating_add(other.denied_calls);
+    }
+}
 
 /// What a sub-agent leaves.
 pub(super) struct SubagentAnswer {
@@ -19,8 +58,8 @@ pub(super) struct SubagentAnswer {
     pub(super) session_key: String,
     /// How its run ended.
     pub(super) end: RunOutcome,
-    /// What it used.
-    pub(super) usage: TokenUsage,
+    /// What it used and was denied.
+    pub(super) totals: SubagentTotals,
     /// Its last words.
     pub(super) text: String,
     /// What it changed in its worktree, or why that is not known.
@@ -30,7 +69,8 @@ pub(super) struct SubagentAnswer {
 impl SubagentAnswer {
     /// The outcome for the model of the parent.
     pub(super) fn into_outcome(self) -> ToolOutcome {
-        let Self { name, session_key, end, usage, text, worktree } = self;
+        let Self { name, session_key, end, totals, text, worktree } = self;
+        let usage = totals.usage;
         let mut report = match text.trim() {
             "" => "(the sub-agent gave no answer)".to_owned(),
             text => text.to_owned(),
@@ -61,13 +101,15 @@ impl SubagentAnswer {
                     "inputTokens": usage.input_tokens,
                     "outputTokens": usage.output_tokens,
                     "worktree": worktree,
+                    TOTALS_FIELD: totals,
                 });
                 ToolResult { structured, ..ToolResult::text(format!("{report}\n\n({about})")) }
                     .into()
             }
             Some((reason, why)) => {
                 let message = format!("{why} ({about}). Its last words:\n{report}");
-                ToolError::failed(reason, message).with_tool(TASK_TOOL).into()
+                let error = ToolError::failed(reason, message).with_tool(TASK_TOOL);
+                error.with_detail(TOTALS_FIELD, json!(totals)).into()
             }
         }
     }

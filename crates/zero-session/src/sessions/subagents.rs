@@ -6,7 +6,9 @@
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
-use zero_core::{Budget, ErrorReason, RunId, ToolCall, ToolError, ToolKind, ToolOutcome};
+use zero_core::{
+    Budget, ErrorReason, RunId, SessionId, ToolCall, ToolError, ToolKind, ToolOutcome,
+};
 use zero_runtime::DialectName;
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::tool_backend::{
@@ -16,19 +18,22 @@ use zero_runtime::tool_backend::{
 
 use crate::agent::{AgentProfile, DIRECT};
 use crate::approvals::InteractionBroker;
-use crate::event::{ParentRun, RootRun, RunOutcome, TokenUsage};
+use crate::event::{EventKind, ParentRun, RootRun, RunOutcome, TokenUsage};
 use crate::key::SessionKey;
 use crate::message::{MessageRole, ModelMessage};
 use crate::sessions::session_state::{ActiveBackend, LentBackend};
-use crate::sessions::subagent_answer::SubagentAnswer;
+use crate::sessions::subagent_answer::{SubagentAnswer, SubagentTotals};
 use crate::sessions::subagent_run::{CallAllowance, SubagentProgress, SubagentRun};
 use crate::sessions::task_tool::{TaskArgs, TaskIsolation};
 use crate::sessions::{
     OpenSessionOptions, Prompt, SessionError, SessionManagerInner, SlashHandling,
 };
-use crate::store::{SessionPatch, SessionRecord};
+use crate::store::{LedgerReadLimit, SessionPatch, SessionRecord, Store};
 use crate::turn::call_batch::TASK_TOOL;
 
+/// How much of the ledger of a sub-agent is read at once, and how often.
+const LEDGER_PAGE: LedgerReadLimit = LedgerReadLimit { entries: 1_000, bytes: 4_000_000 };
+const LEDGER_PAGES_MAX: usize = 100;
 /// Name of a sub-agent whose call names no agent.
 const UNNAMED: &str = "task";
 /// Who stops a sub-agent when the call that started it is cancelled.
@@ -129,9 +134,9 @@ impl TaskParent {
             self.run_prompt(&record, &tools, args.prompt, Arc::new(subagent), &cancel).await;
         // However it ended: its programs stop, and what it changed is committed.
         let worktree = tools.close_subagent().await.map_err(|error| error.to_string());
-        let (end, usage, text) = ended.map_err(|error| session_failure(&error))?;
+        let (end, totals, text) = ended.map_err(|error| session_failure(&error))?;
         let session_key = record.key.to_string();
-        Ok(SubagentAnswer { name, session_key, end, usage, text, worktree }.into_outcome())
+        Ok(SubagentAnswer { name, session_key, end, totals, text, worktree }.into_outcome())
     }
 
     /// Where a sub-agent works. Neither the call nor its agent can take back what the other asks for.
@@ -238,7 +243,7 @@ impl TaskParent {
         prompt: String,
         subagent: Arc<SubagentRun>,
         cancel: &CancellationToken,
-    ) -> Result<(RunOutcome, TokenUsage, String), SessionError> {
+    ) -> Result<(RunOutcome, SubagentTotals, String), SessionError> {
         let (inner, address) = (&self.inner, record.address());
         let run = RunId::from_bits(fastrand::u128(..));
         let state = inner.session_state(&record.id);
@@ -270,7 +275,8 @@ impl TaskParent {
             let answer = transcript.messages.iter().rev().find(is_answer);
             let text = answer.map(|message| message.text()).unwrap_or_default();
             let (end, usage) = ended.map(|ended| (ended.end, ended.usage)).unwrap_or_default();
-            Ok((end.unwrap_or(RunOutcome::Interrupted), usage, text))
+            let totals = read_totals(&*inner.config.store, &record.id, usage).await?;
+            Ok((end.unwrap_or(RunOutcome::Interrupted), totals, text))
         };
         let ran = ran.await;
         state.set_lent_backend(None);
@@ -306,4 +312,25 @@ fn session_failure(error: &SessionError) -> ToolError {
         _ => ErrorReason::Io,
     };
     ToolError::failed(reason, format!("the sub-agent could not run: {error}"))
+}
+
+/// What a sub-agent that used this, and those that it started, used and were denied.
+async fn read_totals(
+    store: &dyn Store,
+    session: &SessionId,
+    usage: TokenUsage,
+) -> Result<SubagentTotals, SessionError> {
+    let mut totals = SubagentTotals { usage, denied_calls: 0 };
+    let mut after = 0;
+    for _ in 0..LEDGER_PAGES_MAX {
+        let page = store.events(session, after, LEDGER_PAGE).await?;
+        let Some(last) = page.last() else { break };
+        after = last.seq;
+        for event in &page {
+            if let EventKind::ToolEnded { status, outcome, .. } = &event.kind {
+                totals.add_call(*status, outcome);
+            }
+        }
+    }
+    Ok(totals)
 }

@@ -119,7 +119,7 @@ fn extract_prompt(message: &ModelMessage) -> Option<ModelMessage> {
 }
 
 /// Whether a message is the first one of a compacted transcript.
-fn is_summary(message: &ModelMessage) -> bool {
+pub(super) fn is_summary(message: &ModelMessage) -> bool {
     let first = message.blocks.first();
     message.role == MessageRole::User
         && [SUMMARY_PREFIX, OLD_SUMMARY_PREFIX].iter().any(

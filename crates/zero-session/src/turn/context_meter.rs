@@ -5,13 +5,14 @@ use std::sync::Arc;
 use crate::event::{ResultContent, TokenUsage};
 use crate::message::{MessageBlock, ModelMessage, ToolInput};
 use crate::turn::RequestContext;
+use zero_runtime::tool_backend::CatalogEntry;
 
 /// Approximate bytes per token in most languages and models.
 const BYTES_PER_TOKEN: u64 = 4;
 /// Approximate tokens of an image.
 const IMAGE_TOKENS: u64 = 1500;
 /// Overhead of a message or a tool, in tokens.
-const FRAME_TOKENS: u64 = 8;
+pub(super) const FRAME_TOKENS: u64 = 8;
 
 /// Counts the tokens of the next request: the last count of the provider, plus an estimate of later
 /// content.
@@ -80,18 +81,26 @@ impl ContextMeter {
     /// Whether the count exceeds the limit and a compaction would help; directly after one, another
     /// gains nothing.
     pub(super) fn needs_compaction(&self, tokens: u64, window: u64, percent: u8) -> bool {
-        let full = window / 100 * u64::from(percent) + window % 100 * u64::from(percent) / 100;
+        let full = compaction_limit(window, percent);
         let gain = if self.floor == 0 { 0 } else { self.floor.saturating_add(window / 10) };
         window > 0 && tokens > full && tokens > gain
     }
 }
 
+/// Tokens above which a transcript is compacted.
+pub(crate) fn compaction_limit(window: u64, percent: u8) -> u64 {
+    window / 100 * u64::from(percent) + window % 100 * u64::from(percent) / 100
+}
+
 fn estimate_all(context: &RequestContext, transcript: &[Arc<ModelMessage>]) -> u64 {
-    let tools = context.tools.weight(|tool| {
-        text_tokens(&tool.description) + text_tokens(&tool.input_schema.to_string()) + FRAME_TOKENS
-    });
+    let tools = context.tools.weight(tool_tokens);
     let messages = transcript.iter().map(|message| message_tokens(message));
     text_tokens(&context.system) + tools + messages.sum::<u64>()
+}
+
+/// Approximate tokens of the definition of a tool.
+pub(super) fn tool_tokens(tool: &CatalogEntry) -> u64 {
+    text_tokens(&tool.description) + text_tokens(&tool.input_schema.to_string()) + FRAME_TOKENS
 }
 
 /// Approximate tokens of a message.
@@ -99,7 +108,8 @@ pub(super) fn message_tokens(message: &ModelMessage) -> u64 {
     FRAME_TOKENS + message.blocks.iter().map(block_tokens).sum::<u64>()
 }
 
-fn block_tokens(block: &MessageBlock) -> u64 {
+/// Approximate tokens of a part of a message.
+pub(super) fn block_tokens(block: &MessageBlock) -> u64 {
     match block {
         MessageBlock::Text { text } => text_tokens(text),
         MessageBlock::Thinking { text, opaque } => {
@@ -125,7 +135,7 @@ fn block_tokens(block: &MessageBlock) -> u64 {
 }
 
 /// Approximate tokens of a text.
-pub(super) fn text_tokens(text: &str) -> u64 {
+pub(crate) fn text_tokens(text: &str) -> u64 {
     u64::try_from(text.len()).unwrap_or(u64::MAX).div_ceil(BYTES_PER_TOKEN)
 }
 

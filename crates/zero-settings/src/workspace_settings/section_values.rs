@@ -67,12 +67,19 @@ impl WorkspaceSettings {
         let value = |key: &str| {
             self.active_entries().find(|entry| entry.key == key).map(|entry| entry.value.clone())
         };
-        let [webhook, terminal, min_seconds] = notify::KEYS.map(value);
+        let [webhook, terminal, min_seconds, command] = notify::KEYS.map(value);
         NotifySettings {
             webhook: webhook.and_then(|value| value.as_str().map(str::to_owned)),
             terminal: terminal.and_then(|value| serde_json::from_value(value).ok()),
             min_seconds: min_seconds.and_then(|value| value.as_u64()),
+            command: command.and_then(|value| serde_json::from_value(value).ok()),
         }
+    }
+
+    /// File and line of the program that notifies the user.
+    pub fn notify_command_location(&self) -> Option<String> {
+        let mut entries = self.active_entries();
+        entries.find(|entry| entry.key == notify::COMMAND_KEY).map(|entry| entry.location())
     }
 
     /// The budgets in the user's own file.

@@ -31,15 +31,17 @@ enum DialogAction {
     AllowAlways,
     RejectWithMessage,
     EditCommand,
+    TryCommand,
     ShowAll,
 }
 
 impl DialogAction {
     /// All actions, in the order in which they are offered.
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::Answer(ApprovalAnswer::AllowOnce),
         Self::Answer(ApprovalAnswer::AllowSession),
         Self::AllowAlways,
+        Self::TryCommand,
         Self::EditCommand,
         Self::Answer(ApprovalAnswer::RejectOnce),
         Self::Answer(ApprovalAnswer::RejectSession),
@@ -56,7 +58,8 @@ impl DialogAction {
             Self::EditCommand => 'e',
             Self::Answer(ApprovalAnswer::RejectOnce) => 'n',
             Self::Answer(ApprovalAnswer::RejectSession) => 'd',
-            Self::Answer(ApprovalAnswer::RejectTool) => 't',
+            Self::Answer(ApprovalAnswer::RejectTool) => 'b',
+            Self::TryCommand => 't',
             Self::RejectWithMessage => 'r',
             Self::ShowAll => 'v',
         }
@@ -70,7 +73,8 @@ impl DialogAction {
             Self::EditCommand => "edit the command",
             Self::Answer(ApprovalAnswer::RejectOnce) => "reject",
             Self::Answer(ApprovalAnswer::RejectSession) => "reject in this session",
-            Self::Answer(ApprovalAnswer::RejectTool) => "reject this tool",
+            Self::Answer(ApprovalAnswer::RejectTool) => "block this tool",
+            Self::TryCommand => "try it",
             Self::RejectWithMessage => "reject and say why",
             Self::ShowAll => "show all",
         }
@@ -80,7 +84,7 @@ impl DialogAction {
     fn is_allow(self) -> bool {
         match self {
             Self::Answer(answer) => answer.is_allow(),
-            Self::AllowAlways => true,
+            Self::AllowAlways | Self::TryCommand => true,
             Self::EditCommand | Self::RejectWithMessage | Self::ShowAll => false,
         }
     }
@@ -166,6 +170,7 @@ impl ApprovalDialog {
                     show_pages(&self.stream, keys, &self.text.all_rows())?;
                     None
                 }
+                DialogAction::TryCommand => Some(ApprovalReply::TryCommand),
                 DialogAction::AllowAlways => self.ask_rule_file(&mut area, keys, &mut note)?,
                 DialogAction::RejectWithMessage => {
                     let field = TextField::new("", REJECTION_CHARS_MAX, FieldLines::One);
@@ -203,6 +208,7 @@ impl ApprovalDialog {
             DialogAction::Answer(answer) => self.question.has_option(*answer),
             DialogAction::AllowAlways => !self.rule_files.is_empty(),
             DialogAction::EditCommand => self.editable_command().is_some(),
+            DialogAction::TryCommand => self.question.can_try_command,
             DialogAction::RejectWithMessage => true,
             DialogAction::ShowAll => false,
         };
@@ -328,6 +334,7 @@ fn describe_reply(reply: &ApprovalReply) -> String {
         }
         ApprovalReply::AllowAlways { file } => format!("allowed always, by {file}"),
         ApprovalReply::RejectWithMessage(message) => format!("rejected: {message}"),
+        ApprovalReply::TryCommand => "tried; you decide about its changes".to_owned(),
         ApprovalReply::EditCommand(_) => "edited; zero checks the new command".to_owned(),
     }
 }

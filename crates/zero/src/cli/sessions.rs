@@ -90,6 +90,9 @@ pub struct SessionsShowArgs {
     /// Show only the last N entries
     #[arg(long, value_name = "N")]
     pub last: Option<u64>,
+    /// Show what fills the context window of the model instead
+    #[arg(long, conflicts_with = "last")]
+    pub context: bool,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

@@ -8,13 +8,15 @@ use std::collections::HashSet;
 use jiff::Timestamp;
 use zero_core::{HostLimits, ToolError};
 use zero_runtime::audit::AuditLog;
-use zero_sandbox::journal::{ChangedFile, FileContents, UndoConflictPolicy};
+use zero_sandbox::journal::UndoConflictPolicy;
+use zero_sandbox::typed_input::SignalKeys;
 use zero_sandbox::{ChangeState, Journal, JournalEntry, StateDir, Workspace};
-use zero_tools::diff::file_diff;
 
 use super::undo::undo_record::UndoRecord;
 use crate::AppContext;
-use crate::terminal::{AnswerSource, STRONG, TerminalStream, escape_line};
+use crate::change_view::render_file;
+use crate::terminal::dialog::{KeyChoice, ask_for_key};
+use crate::terminal::{AnswerSource, STRONG, escape_line};
 
 /// What a user has to know about it.
 const ELSEWHERE_NOTE: &str = "only changes of files in the workspace can be discarded; requests to other machines, changes in other folders and what MCP servers change remain";
@@ -22,8 +24,6 @@ const ELSEWHERE_NOTE: &str = "only changes of files in the workspace can be disc
 const FILES_SHOWN_MAX: usize = 200;
 /// Days of the audit log in which the calls of a run are.
 const DAYS_MAX: usize = 7;
-/// Most lines of the change of one file.
-const FILE_LINES_MAX: usize = 400;
 
 /// The changes of calls, until they are kept or discarded.
 pub(super) struct DryRun<'a> {
@@ -101,10 +101,7 @@ impl<'a> DryRun<'a> {
         for entry in &entries {
             self.show(entry)?;
         }
-        let keeps = match answers {
-            Some(answers) => terminal.confirm(&answers, "Keep these changes?"),
-            None => false,
-        };
+        let keeps = answers.is_some_and(|answers| self.asks_to_keep(&answers));
         if keeps {
             terminal.print_note("dry run: the changes were kept; `zero undo` reverts them");
             return Ok(DryRunEnd::Kept);
@@ -127,6 +124,17 @@ impl<'a> DryRun<'a> {
         }
         terminal.print_note("dry run: the changes were discarded");
         Ok(DryRunEnd::Discarded)
+    }
+
+    /// Asks whether to keep the changes. Ctrl-C is a key here, and means no as the end of the terminal
+    /// does: a process that it ended would keep them.
+    fn asks_to_keep(&self, answers: &AnswerSource) -> bool {
+        let stream = &self.app.terminal.err;
+        let choices = [KeyChoice::new('y', "keep"), KeyChoice::new('n', "discard")];
+        let asked = answers
+            .open_keys(SignalKeys::AreRead)
+            .and_then(|keys| ask_for_key(stream, &keys, "Keep these changes?", &choices));
+        matches!(asked, Ok(Some('y')))
     }
 
     /// The changes of the calls that are in effect, oldest first.
@@ -169,57 +177,5 @@ impl<'a> DryRun<'a> {
         };
         trace.finish(undone.as_ref().err());
         undone
-    }
-}
-
-/// The change of one file, as a diff if both states are text.
-fn render_file(out: &TerminalStream, file: &ChangedFile) -> String {
-    let path = escape_line(&file.path);
-    let text = |contents: &FileContents| match contents {
-        FileContents::Text(text) => Some(Some(text.clone())),
-        FileContents::Absent => Some(None),
-        _ => None,
-    };
-    let what = match (&file.before, &file.after) {
-        (FileContents::Absent, _) => "created",
-        (_, FileContents::Absent) => "removed",
-        _ => "changed",
-    };
-    let mut shown = format!("{what} {}", out.paint(STRONG, &path));
-    if let Some((old, new)) = file.modes {
-        shown += &format!(", mode {old:03o} to {new:03o}");
-    }
-    match (text(&file.before), text(&file.after)) {
-        (Some(before), Some(after)) if before != after => {
-            let diff = file_diff(&file.path, before.as_deref(), after.as_deref());
-            let mut lines = diff.unified.lines();
-            let kept: Vec<&str> = lines.by_ref().take(FILE_LINES_MAX).collect();
-            shown += &format!("\n{}", out.render_diff(&kept.join("\n")));
-            if let more @ 1.. = lines.count() {
-                shown += &format!("\nand {more} more lines");
-            }
-        }
-        _ => {
-            let parts = [&file.before, &file.after].map(describe_contents);
-            match parts {
-                [Some(old), Some(new)] if old != new => shown += &format!(": {old} to {new}"),
-                [Some(one), _] | [None, Some(one)] => shown += &format!(": {one}"),
-                [None, None] => {}
-            }
-        }
-    }
-    shown.truncate(shown.trim_end().len());
-    shown + "\n"
-}
-
-/// What is at a path if it is no text.
-fn describe_contents(contents: &FileContents) -> Option<String> {
-    match contents {
-        FileContents::Absent => None,
-        FileContents::Text(_) => Some("a text file".to_owned()),
-        FileContents::Binary { bytes } => Some(format!("{bytes} bytes")),
-        FileContents::Symlink(target) => Some(format!("a link to {}", escape_line(target))),
-        FileContents::Folder => Some("a folder".to_owned()),
-        FileContents::Other => Some("a file that cannot be shown".to_owned()),
     }
 }

@@ -21,7 +21,7 @@ use crate::commands::tools_call::signals;
 use crate::exit::{ExitOutcome, UsageError};
 use crate::gateway_connection::CliGatewayConnection;
 use crate::host_setup::small_runtime;
-use crate::terminal::{ElapsedCounter, TextTable, escape_line};
+use crate::terminal::{ElapsedCounter, TableCell, TextTable, escape_line};
 
 /// A question, whichever kind it is.
 struct WaitingQuestion {
@@ -80,7 +80,7 @@ async fn list(app: &AppContext, args: &QuestionsListArgs) -> anyhow::Result<Exit
     let mut table = TextTable::new(["QUESTION", "SESSION", "WHAT", "ANSWERS"]);
     for question in questions {
         table.add_row([
-            question.id.into(),
+            TableCell::whole(question.id),
             question.session_key.into(),
             escape_line(&question.title).into_owned().into(),
             question.answers.join(" ").into(),

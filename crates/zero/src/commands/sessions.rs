@@ -2,6 +2,8 @@
 //! remote, and manages what was allowed or rejected in them.
 
 mod export;
+mod offline_tools;
+mod session_context;
 mod session_grants;
 mod session_rewind;
 
@@ -58,7 +60,7 @@ pub(super) fn run(app: &AppContext, command: &SessionsCommand) -> anyhow::Result
         let mut connection = connect(app, remote).await?;
         let done = match command {
             SessionsCommand::List(args) => list_sessions(app, args, &connection).await,
-            SessionsCommand::Show(args) => show_session(app, args, &connection).await,
+            SessionsCommand::Show(args) => show_session(app, args, &mut connection).await,
             SessionsCommand::Export(args) => export_session(app, args, &connection).await,
             SessionsCommand::Fork(args) => fork_session(app, args, &connection).await,
             SessionsCommand::Rewind(args) => session_rewind::run(app, args, &mut connection).await,
@@ -147,9 +149,12 @@ async fn note_unnamed(app: &AppContext, gateway: &CliGatewayConnection) -> anyho
 async fn show_session(
     app: &AppContext,
     args: &SessionsShowArgs,
-    gateway: &CliGatewayConnection,
+    gateway: &mut CliGatewayConnection,
 ) -> anyhow::Result<ExitOutcome> {
     let session = find_session(gateway, &args.session).await?;
+    if args.context {
+        return session_context::run(app, args, session, gateway).await;
+    }
     let mut events = read_events(gateway, &session.session_key).await?;
     if let Some(last) = args.last {
         let last = usize::try_from(last).unwrap_or(usize::MAX);

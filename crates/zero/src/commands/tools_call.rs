@@ -242,7 +242,7 @@ mod tests {
             config: EnvironmentConfig::for_test(folder.path()),
             terminal: Terminal::for_test(),
             tools: std::sync::Arc::new(std::sync::LazyLock::new(small_tools)),
-            webhook: std::sync::Arc::default(),
+            notifiers: std::sync::Arc::default(),
         };
         let cli = Cli::try_parse_from(["zero", "tools", "call"].iter().chain(words)).unwrap();
         let exit =

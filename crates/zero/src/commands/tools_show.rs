@@ -209,7 +209,7 @@ mod tests {
             config: EnvironmentConfig::for_test(folder),
             terminal: Terminal::for_test(),
             tools: Arc::new(LazyLock::new(zero_tools::builtin_tools)),
-            webhook: Arc::default(),
+            notifiers: Arc::default(),
         }
     }
 

@@ -516,7 +516,7 @@ mod tests {
                 config: EnvironmentConfig::for_test(self.folder.path()),
                 terminal: Terminal::for_test(),
                 tools: std::sync::Arc::new(std::sync::LazyLock::new(small_tools)),
-                webhook: std::sync::Arc::default(),
+                notifiers: std::sync::Arc::default(),
             };
             let cli = Cli::try_parse_from(["zero", "undo"].iter().chain(words)).unwrap();
             let ended = crate::commands::run(&app, cli).unwrap();

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use zero_core::UsageDimension;
+use zero_core::digit_grouping::group_digits;
 use zero_gateway::AuthConfig;
 use zero_session::run_usage::{RunUsageQuery, UsageTotal};
 use zero_session::usage_report::{UsageReport, weight};
@@ -132,18 +133,6 @@ fn format_cost(spent: &UsageTotal) -> String {
     }
 }
 
-/// A number with thin groups of three digits.
-fn group_digits(number: u64) -> String {
-    let digits = number.to_string();
-    let groups: Vec<&str> = digits
-        .as_bytes()
-        .rchunks(3)
-        .rev()
-        .map(|group| std::str::from_utf8(group).unwrap_or_default())
-        .collect();
-    groups.join(",")
-}
-
 fn row_to_json(name: &str, spent: &UsageTotal) -> Value {
     let mut row = total_to_json(spent);
     if let Some(fields) = row.as_object_mut() {
@@ -172,14 +161,6 @@ fn total_to_json(spent: &UsageTotal) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn digits_are_grouped() {
-        for (number, text) in [(0, "0"), (999, "999"), (1_000, "1,000"), (12_345_678, "12,345,678")]
-        {
-            assert_eq!(group_digits(number), text);
-        }
-    }
 
     #[test]
     fn bar_of_the_largest_is_full_and_of_the_smallest_visible() {

@@ -52,7 +52,7 @@ impl EditorFixture {
             config: EnvironmentConfig::for_test(&folder),
             terminal: terminal.clone(),
             tools: Arc::new(LazyLock::new(zero_tools::builtin_tools)),
-            webhook: Arc::default(),
+            notifiers: Arc::default(),
         };
         Self { _temp: temp, folder, terminal, factory: EditorToolHostFactory::new(app, Vec::new()) }
     }

@@ -20,12 +20,19 @@ const CELL_LINES_MAX: usize = 6;
 pub(crate) struct TableCell {
     text: String,
     style: Style,
+    /// Whether it is never wrapped.
+    is_whole: bool,
 }
 
 impl TableCell {
+    /// Cell that is never wrapped, such as an id that the user copies.
+    pub(crate) fn whole(text: impl AsRef<str>) -> Self {
+        Self { is_whole: true, ..Self::from(text) }
+    }
+
     /// Cell with a style.
     pub(crate) fn styled(text: impl AsRef<str>, style: Style) -> Self {
-        Self { text: escape_line(text.as_ref()).into_owned(), style }
+        Self { text: escape_line(text.as_ref()).into_owned(), style, is_whole: false }
     }
 }
 
@@ -83,7 +90,7 @@ impl TextTable {
         text
     }
 
-    /// How narrow each column may become: no heading is broken.
+    /// How narrow each column may become: no heading and no whole cell is broken.
     fn narrowest_widths(&self, natural: &[usize]) -> Vec<usize> {
         let heading = |cell: &TableCell| {
             cell.text.split(' ').map(|word| word.chars().count()).max().unwrap_or(0)
@@ -91,7 +98,13 @@ impl TextTable {
         let headings = self.rows.first().into_iter().flatten().map(heading);
         let narrow =
             |(heading, natural): (usize, &usize)| heading.max(COLUMN_CHARS_MIN).min(*natural);
-        headings.zip(natural).map(narrow).collect()
+        let mut narrowest: Vec<usize> = headings.zip(natural).map(narrow).collect();
+        for row in &self.rows {
+            for (width, cell) in narrowest.iter_mut().zip(row).filter(|(_, cell)| cell.is_whole) {
+                *width = (*width).max(cell.text.chars().count());
+            }
+        }
+        narrowest
     }
 
     fn column_widths(&self) -> Vec<usize> {
@@ -233,6 +246,21 @@ mod tests {
             shown,
             "NAME      ABOUT\nRead      reads a\\nfile\n          of any size\nReadMany  reads\nx\n"
         );
+    }
+
+    #[test]
+    fn whole_cell_is_never_broken() {
+        let id = "ask_0123456789abcdef0123456789abcdef0123";
+        let mut table = TextTable::new(["QUESTION", "SESSION", "WHAT", "ANSWERS"]);
+        let session = "agent:main:somebody-has-a-long-name-for-this";
+        let answers = "allow_once allow_always reject_once reject_always";
+        table.add_row([TableCell::whole(id), session.into(), "Run `x`".into(), answers.into()]);
+        for columns in [60, 80, 110] {
+            let stream = Terminal::for_test().out.with_columns(columns).without_colours();
+            let shown = table.render(&stream);
+            assert!(shown.contains(id), "{columns}: {shown}");
+            assert!(shown.lines().all(|line| line.chars().count() <= columns), "{shown}");
+        }
     }
 
     #[test]

@@ -94,3 +94,13 @@ fn invalid_budget_is_refused_with_its_place() {
         assert!(seen.starts_with("exit 2"), "{args:?}: {seen}");
     }
 }
+
+#[test]
+fn prompt_without_model_makes_no_request() {
+    let (zero, model) = program_with_prices(json!({}));
+    write_file(&zero, "a.txt", "hello");
+    assert!(zero.run(&["run", "/read a.txt"]).starts_with("exit 0"));
+    assert!(model.requests().is_empty());
+    let spent = usage(&zero, &[]);
+    assert_eq!((&spent["total"]["runs"], &spent["total"]["requests"]), (&json!(1), &json!(0)));
+}

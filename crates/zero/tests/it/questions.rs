@@ -156,6 +156,8 @@ fn wrong_use_of_park_is_explained() {
         (json!({"webhook": "ntfy"}), "not the address of a webhook"),
         (json!({"terminal": "flash"}), "notify.terminal"),
         (json!({"comand": "x"}), "unknown key `notify.comand`"),
+        (json!({"command": []}), "name the program first"),
+        (json!({"command": "notify-send"}), "notify.command"),
     ] {
         write_file(&zero, USER_FILE, json!({ "notify": notify }).to_string());
         let seen = zero.run(&["questions", "list"]);
@@ -190,6 +192,86 @@ fn webhook_gets_a_generic_text() {
     assert!(request.starts_with("POST /topic ") && request.contains("title: zero"), "{request}");
     assert!(request.ends_with("\r\n\r\nA run waits for your answer"), "{request}");
     assert!(!request.contains(SECRET) && !request.contains("made.txt"), "{request}");
+}
+
+/// Writes a script that appends its arguments and environment to a file, and returns both.
+fn notify_script(folder: &std::path::Path) -> (std::path::PathBuf, std::path::PathBuf) {
+    use std::os::unix::fs::PermissionsExt as _;
+    let (script, seen) = (folder.join("notify.sh"), folder.join("seen"));
+    let text = format!("#!/bin/sh\n{{ echo \"args: $*\"; env; }} >> '{}'\n", seen.display());
+    std::fs::write(&script, text).unwrap();
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+    (script, seen)
+}
+
+#[test]
+fn program_of_the_user_gets_a_generic_text_and_no_other_variable() {
+    let folder = tempfile::tempdir().unwrap();
+    let (script, seen) = notify_script(folder.path());
+    let command = json!([script.display().to_string(), "{kind}", "{title}: {text}"]);
+    let (zero, _model) = program(json!({"notify": {"command": command, "minSeconds": 0}}));
+    let mut run = zero.command(&["run", "--park", &write_script()]);
+    run.env("MY_TOKEN", "of-somebody-else").env("DISPLAY", ":7");
+    assert_eq!(run.output().unwrap().status.code(), Some(6));
+    let text = std::fs::read_to_string(&seen).unwrap();
+    assert!(text.contains("args: question zero: A run waits for your answer\n"), "{text}");
+    for line in [
+        "ZERO_NOTIFY_KIND=question",
+        "ZERO_NOTIFY_TITLE=zero",
+        "ZERO_NOTIFY_TEXT=A run waits for your answer",
+        "DISPLAY=:7",
+    ] {
+        assert!(text.lines().any(|seen| seen == line), "{line}: {text}");
+    }
+    assert!(!text.contains(SECRET) && !text.contains("made.txt"), "{text}");
+    assert!(!text.contains("MY_TOKEN") && !text.contains("of-somebody-else"), "{text}");
+    assert!(zero.run(&["run", "hello"]).starts_with("exit 0"));
+    let text = std::fs::read_to_string(&seen).unwrap();
+    assert!(text.contains("args: end zero: A run has ended\n"), "{text}");
+    assert!(zero.run(&["doctor"]).contains("notify.sh notifies you"));
+}
+
+#[test]
+fn program_that_commands_could_change_is_not_run() {
+    let (zero, model) = program(json!({}));
+    let (script, seen) = notify_script(zero.folder());
+    let outside = tempfile::tempdir().unwrap();
+    let (writable, _) = notify_script(outside.path());
+    let linked = tempfile::tempdir().unwrap();
+    let link = linked.path().join("notify");
+    std::os::unix::fs::symlink(&script, &link).unwrap();
+    let text = |path: &std::path::Path| path.display().to_string();
+    for command in [
+        json!([text(&script)]),
+        json!([text(&link)]),
+        json!(["sh", text(&script)]),
+        json!(["sh", "-c", format!("exec {}", text(&script))]),
+        json!(["./notify.sh"]),
+        json!([text(&writable)]),
+        json!([text(&zero.folder().join("missing"))]),
+        json!(["no-such-program-anywhere"]),
+    ] {
+        let settings = json!({
+            "notify": {"command": command, "minSeconds": 0},
+            "sandbox": {"writable": [text(outside.path())]},
+        });
+        write_file(&zero, USER_FILE, model.settings_json(settings));
+        let ran = zero.run(&["run", "hello"]);
+        assert!(
+            ran.starts_with("exit 0") && ran.contains("`notify.command`: "),
+            "{command}: {ran}"
+        );
+        assert!(ran.contains("settings.json:1"), "{command}: {ran}");
+        assert!(zero.run(&["doctor"]).contains("`notify.command`: "), "{command}");
+    }
+    assert!(!seen.exists() && !outside.path().join("seen").exists());
+    // A project cannot name one at all.
+    write_file(&zero, USER_FILE, model.settings_json(json!({})));
+    let (own, seen) = notify_script(linked.path());
+    let project = json!({"notify": {"command": [text(&own)], "minSeconds": 0}});
+    write_file(&zero, ".zero/settings.json", project.to_string());
+    assert!(zero.run(&["run", "hello"]).starts_with("exit 0"));
+    assert!(!seen.exists());
 }
 
 #[test]

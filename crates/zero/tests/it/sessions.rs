@@ -29,6 +29,17 @@ fn session_can_be_listed_shown_exported_reset_and_deleted() {
         let shown = zero.stdout(&["sessions", "show", name]);
         assert!(shown.contains("> hi") && shown.contains("Hello from the model."), "{shown}");
     }
+    let shown = zero.stdout(&["sessions", "show", "bug-42", "--context"]);
+    assert!(shown.contains("counted by the provider") && shown.contains("\nFree "), "{shown}");
+    assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
+    let json: Value =
+        serde_json::from_str(&zero.stdout(&["sessions", "show", "bug-42", "--context", "--json"]))
+            .unwrap();
+    let kinds: Vec<&str> =
+        json["parts"].as_array().unwrap().iter().filter_map(|part| part["kind"].as_str()).collect();
+    assert_eq!(kinds, ["system_prompt", "tools", "user", "assistant"], "{json}");
+    let told = zero.stdout(&["run", "--session", "bug-42", "/context"]);
+    assert!(told.contains("Tools: built in") && told.contains("Messages: user (1)"), "{told}");
     let lines = zero.stdout(&["sessions", "export", "bug-42", "--format", "jsonl"]);
     let seqs =
         lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["seq"].clone());

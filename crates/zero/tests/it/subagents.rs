@@ -88,6 +88,28 @@ fn subagent_answers_and_its_rows_name_its_parent() {
 }
 
 #[test]
+fn denials_and_usage_of_subagents_count_for_their_run() {
+    let fixture = SubagentFixture::new(json!({"permissions": {"deny": ["Bash(touch:*)"]}}));
+    let denied =
+        task(&["call Bash {\"command\": \"touch x\"}", "turn", "say I could not."], json!({}));
+    let own = "call Bash {\"command\": \"touch y\"}".to_owned();
+    let end = ["turn".to_owned(), "say Well.".to_owned()];
+    for (first, is_shown) in [(denied, false), (own, true)] {
+        let steps: Vec<String> = [first].into_iter().chain(end.clone()).collect();
+        let seen = fixture.run(&["--yes", "--output-format", "json"], &steps);
+        assert!(seen.starts_with("exit 3"), "{seen}");
+        let result = seen.lines().find(|line| line.starts_with('{')).unwrap();
+        let result: Value = serde_json::from_str(result).unwrap();
+        assert_eq!(result["exit_code"], 3);
+        // Two requests of each agent, with 10 and 5 tokens.
+        let (input, requests) = if is_shown { (20, 2) } else { (40, 4) };
+        assert_eq!(result["usage"]["input_tokens"], input, "{result}");
+        assert_eq!(result["usage"]["requests"], requests, "{result}");
+        assert_eq!(seen.contains("⊘ "), is_shown, "{seen}");
+    }
+}
+
+#[test]
 fn question_of_subagent_names_it_and_nobody_there_means_no() {
     let fixture = SubagentFixture::new(json!({}));
     let write = "call Write {\"file_path\": \"made.txt\", \"content\": \"x\"}";

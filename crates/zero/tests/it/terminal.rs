@@ -1,5 +1,7 @@
 //! What somebody sees who sits at a terminal, and what becomes of what they type.
 
+#![expect(clippy::disallowed_methods, reason = "tests stand outside zero and look at its files")]
+
 use serde_json::{Value, json};
 
 use crate::config::{USER_FILE, write_file};
@@ -219,7 +221,7 @@ fn session_grant_holds_in_the_next_run_until_it_is_revoked() {
 #[test]
 fn grant_revoked_by_another_process_asks_again_in_the_same_run() {
     // An answered question is repeated without its choices.
-    const QUESTION: &str = "reject and say why\r\nAllow? ";
+    const QUESTION: &str = "e edit the command\r\nAllow? ";
     let (zero, _model) = program_with_model();
     let touch = |file: &str| format!("call Bash {}\n", json!({"command": format!("touch {file}")}));
     let steps = ["made.txt", "other.txt", "made.txt"].map(touch).join("turn\n");
@@ -243,7 +245,6 @@ fn grant_revoked_by_another_process_asks_again_in_the_same_run() {
 }
 
 #[test]
-#[expect(clippy::disallowed_methods, reason = "the test removes what a run made")]
 fn stored_mode_applies_to_later_runs_of_the_session() {
     let (zero, _model) = program_with_model();
     for first in [
@@ -456,4 +457,135 @@ fn options_of_run_work_without_it() {
     let requests = model.requests();
     let messages = requests.last().unwrap()["messages"].to_string();
     assert!(messages.contains("hello") && messages.contains("again"), "{messages}");
+}
+
+/// Waits for the question about a command, tries it, and answers with these keys.
+fn try_command(zero: &TestProgram, command: &str, keys: &str) -> (i32, String) {
+    let mut terminal = start_on_terminal(zero, &["run", &command_prompt(command)]);
+    terminal.wait_for_text("t try it");
+    terminal.wait_for_text("Allow? ");
+    terminal.type_keys("t");
+    terminal.wait_for_text("Keep these changes? ");
+    terminal.type_keys(keys);
+    terminal.wait_for_exit()
+}
+
+#[test]
+fn tried_command_is_kept_or_discarded_after_its_changes_were_shown() {
+    let command = "sed -i s/one/two/ a.txt; echo new > b.txt; echo out; false";
+    for (keys, is_kept) in [("k", true), ("d", false), ("\u{4}", false), ("?xd", false)] {
+        let (zero, model) = program_with_model();
+        write_file(&zero, "a.txt", "one\n");
+        let (code, seen) = try_command(&zero, command, keys);
+        assert!(seen.contains("2 files changed"), "{seen}");
+        assert!(seen.contains("-one") && seen.contains("+two") && seen.contains("+new"), "{seen}");
+        let text = std::fs::read_to_string(zero.folder().join("a.txt")).unwrap();
+        let told = tool_message(&model);
+        let rows = zero.stdout(&["audit", "tail", "-n", "50", "--json"]);
+        match is_kept {
+            true => {
+                assert_eq!((text.as_str(), code), ("two\n", 0), "{seen}");
+                assert!(told.contains("out") && !told.contains("tried"), "{told}");
+                assert!(rows.contains("person: try it, then keep"), "{rows}");
+            }
+            false => {
+                assert_eq!((text.as_str(), code), ("one\n", 3), "{keys:?}: {seen}");
+                assert!(!zero.folder().join("b.txt").exists(), "{seen}");
+                assert!(told.contains("discarded the changes"), "{told}");
+                assert!(!told.contains("out\\n"), "{told}");
+                assert!(rows.contains("person: try it, then discard"), "{rows}");
+            }
+        }
+    }
+}
+
+#[test]
+fn trial_ends_with_its_run_and_discards() {
+    let (zero, _model) = program_with_model();
+    write_file(&zero, "a.txt", "one\n");
+    let mut terminal = start_on_terminal(&zero, &["run", &command_prompt("echo two > a.txt")]);
+    terminal.wait_for_text("Allow? ");
+    terminal.type_keys("t");
+    terminal.wait_for_text("Keep these changes? ");
+    terminal.interrupt();
+    let (_, seen) = terminal.wait_for_exit();
+    let text = std::fs::read_to_string(zero.folder().join("a.txt")).unwrap();
+    assert_eq!(text, "one\n", "{seen}");
+}
+
+#[test]
+fn trial_that_cannot_be_taken_back_names_what_is_left() {
+    let (zero, _model) = program_with_model();
+    write_file(&zero, "a.txt", "one\n");
+    let mut terminal = start_on_terminal(&zero, &["run", &command_prompt("echo two > a.txt")]);
+    terminal.wait_for_text("Allow? ");
+    terminal.type_keys("t");
+    terminal.wait_for_text("Keep these changes? ");
+    write_file(&zero, "a.txt", "three\n");
+    terminal.type_keys("d");
+    let (_, seen) = terminal.wait_for_exit();
+    assert!(seen.contains("zero undo"), "{seen}");
+    let text = std::fs::read_to_string(zero.folder().join("a.txt")).unwrap();
+    assert_eq!(text, "three\n", "what somebody else wrote stays: {seen}");
+}
+
+#[test]
+fn trial_is_offered_only_where_all_changes_can_be_taken_back() {
+    for (input, is_offered) in [
+        (json!({"command": "echo two > a.txt"}), true),
+        (json!({"command": "curl https://example.com/x"}), false),
+        (json!({"command": "make", "network_access": true}), false),
+        (json!({"command": "sleep 1000 > a.txt", "run_in_background": true}), false),
+    ] {
+        let (zero, _model) = program_with_model();
+        let prompt = format!("script:\ncall Bash {input}\nturn\nsay Well.");
+        let mut terminal = start_on_terminal(&zero, &["run", &prompt]);
+        terminal.wait_for_text("Allow? ");
+        // Where it is not offered, the key does nothing.
+        terminal.type_keys(if is_offered { "n" } else { "tn" });
+        let (code, seen) = terminal.wait_for_exit();
+        assert_eq!((code, seen.contains("t try it")), (3, is_offered), "{input}: {seen}");
+    }
+    let (zero, _model) = program_with_model();
+    let denied = json!({"permissions": {"deny": ["Bash(touch:*)"]}});
+    write_file(&zero, ".zero/settings.json", denied.to_string());
+    let terminal = start_on_terminal(&zero, &["run", &command_prompt("touch x")]);
+    let (_, seen) = terminal.wait_for_exit();
+    assert!(!seen.contains("try it") && !zero.folder().join("x").exists(), "{seen}");
+}
+
+#[test]
+fn tried_command_reaches_only_the_workspace() {
+    let (zero, model) = program_with_model();
+    let outside = tempfile::tempdir().unwrap();
+    let settings = json!({
+        "sandbox": {"writable": [outside.path().display().to_string()], "network": ["localhost"]}
+    });
+    write_file(&zero, USER_FILE, model.settings_json(settings));
+    let script = format!(
+        "echo made > {}/file\n(exec 3<>/dev/tcp/127.0.0.1/{}) && echo connected\necho two > a.txt\n",
+        outside.path().display(),
+        model.port()
+    );
+    write_file(&zero, "s.sh", script);
+    let (_, seen) = try_command(&zero, "bash s.sh", "d");
+    assert!(!outside.path().join("file").exists(), "{seen}");
+    assert!(!seen.contains("\nconnected"), "{seen}");
+    assert!(!zero.folder().join("a.txt").exists(), "{seen}");
+}
+
+#[test]
+fn interrupted_question_of_dry_run_discards() {
+    for keys in ["\u{3}", "n", "\u{4}", "y"] {
+        let zero = TestProgram::new();
+        write_file(&zero, "a.txt", "one\n");
+        let input = json!({"command": "echo two > a.txt"}).to_string();
+        let mut terminal =
+            start_on_terminal(&zero, &["tools", "call", "Bash", &input, "--yes", "--dry-run"]);
+        terminal.wait_for_text("Keep these changes? ");
+        terminal.type_keys(keys);
+        let (_, seen) = terminal.wait_for_exit();
+        let text = std::fs::read_to_string(zero.folder().join("a.txt")).unwrap();
+        assert_eq!(text == "one\n", keys != "y", "{keys:?}: {seen}");
+    }
 }

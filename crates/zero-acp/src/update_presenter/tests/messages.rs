@@ -133,7 +133,8 @@ fn notices_and_compaction_need_client_support() {
     check(
         able.present_live(compacted()),
         json!([{"sessionUpdate": "compaction_update", "compactionId": "compaction-7",
-                "status": "completed", "summary": [{"type": "text", "text": "sum"}]}]),
+                "status": "completed", "summary": [{"type": "text", "text":
+                    "the conversation was compacted: about 9 tokens before, 3 now\n\nsum"}]}]),
     );
     // A remark of zero does not break a message.
     let mut talking = presenter(plain_features());

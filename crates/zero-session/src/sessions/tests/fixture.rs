@@ -435,6 +435,7 @@ pub(crate) fn question() -> ApprovalQuestion {
         grants: Vec::new(),
         rule_owners: Vec::new(),
         can_edit_command: false,
+        can_try_command: false,
         preview: None,
         rewritten: None,
         withdrawal: Default::default(),

@@ -7,7 +7,7 @@ use super::fixture::{SessionTestBed, run_id};
 use crate::budget::BudgetRules;
 use crate::event::PromptAttachment;
 use crate::sessions::{Prompt, SessionLimits};
-use zero_core::Budget;
+use zero_core::{Budget, ContextBreakdown, ContextPart, TokenCountSource};
 use zero_runtime::ApprovalAnswer;
 use zero_runtime::tool_backend::FolderAccess;
 
@@ -221,6 +221,41 @@ async fn plan_is_repeated_after_compaction() {
     later.run("third").await;
     let fourth = compact(&later, "c3").await;
     assert!(fourth.contains("anew") && !fourth.contains("task list"), "{fourth}");
+}
+
+#[tokio::test]
+async fn context_breakdown_explains_the_next_request() {
+    let fixture = SessionTestBed::new(&["Read:1", "one", "sum"]).await;
+    let explain = async || {
+        let record = fixture.record().await;
+        fixture.sessions.context_breakdown(record, FolderAccess::Anywhere).await.unwrap()
+    };
+    let kinds = |report: &ContextBreakdown| {
+        let row = |part: &ContextPart| {
+            format!("{:?} {} {}", part.kind, part.name.as_deref().unwrap_or_default(), part.items)
+        };
+        report.parts.iter().map(row).collect::<Vec<_>>().join(", ")
+    };
+    let sum = |report: &ContextBreakdown| report.parts.iter().map(|part| part.tokens).sum::<u64>();
+    let before = explain().await;
+    assert_eq!(kinds(&before), "SystemPrompt  1, Tools  11");
+    assert_eq!(before.counted_by, TokenCountSource::Estimate);
+    assert_eq!(before.used_tokens, sum(&before));
+    fixture.run("first").await;
+    let after = explain().await;
+    assert_eq!(kinds(&after), "SystemPrompt  1, Tools  11, User  1, Assistant  2, Results Read 1");
+    assert_eq!(after.counted_by, TokenCountSource::Provider);
+    assert_eq!(Some(after.used_tokens), fixture.record().await.context_tokens);
+    let window = after.window_tokens.unwrap();
+    assert_eq!(after.free_tokens, Some(window - after.used_tokens));
+    fixture.run("/context").await;
+    let shown = fixture.wait_for_run("/context").await.text;
+    assert!(shown.contains("Results: Read (1)") && shown.contains("Free"), "{shown}");
+    fixture.run("/compact").await;
+    let compacted = explain().await;
+    assert!(kinds(&compacted).contains("Summary"), "{compacted:?}");
+    assert_eq!(compacted.counted_by, TokenCountSource::Estimate);
+    assert_eq!(compacted.used_tokens, sum(&compacted));
 }
 
 #[tokio::test]

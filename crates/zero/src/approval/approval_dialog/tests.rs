@@ -25,6 +25,7 @@ fn make_question(command: &str, risk: RiskLevel, rules: &[&str]) -> ApprovalQues
         grants: rules.iter().map(grant).collect(),
         rule_owners: vec![RuleOwner::User, RuleOwner::Project],
         can_edit_command: true,
+        can_try_command: false,
         can_reject_tool: true,
         preview: None,
         rewritten: None,
@@ -124,7 +125,7 @@ fn rule_is_written_to_the_chosen_file_for_this_project_only() {
         config: EnvironmentConfig::for_test(temp.path()),
         terminal: Terminal::for_test(),
         tools: Arc::new(LazyLock::new(zero_tools::builtin_tools)),
-        webhook: Arc::default(),
+        notifiers: Arc::default(),
     };
     let workspace = app.config.open_workspace(&[temp.path().to_owned()]).unwrap();
     let settings = app.load_settings(&workspace, &[]).unwrap();

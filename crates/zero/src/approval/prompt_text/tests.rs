@@ -20,6 +20,7 @@ fn make_question(title: &str, reason: &str, effects: Vec<Effect>) -> ApprovalQue
         grants: vec![],
         rule_owners: Vec::new(),
         can_edit_command: false,
+        can_try_command: false,
         can_reject_tool: false,
         preview: None,
         rewritten: None,

@@ -198,7 +198,7 @@ mod tests {
             config: EnvironmentConfig::default(),
             terminal: Terminal::for_test(),
             tools: Arc::new(LazyLock::new(Vec::new)),
-            webhook: Arc::default(),
+            notifiers: Arc::default(),
         }
     }
 

@@ -58,6 +58,7 @@ pub(super) fn run_all(app: &AppContext) -> Vec<DoctorFinding> {
             sessions::check_models(app, settings, &mut findings);
             gateway::check_gateway(app, settings, &mut findings);
             editor::check_editor(settings, &mut findings);
+            check_notify_command(app, settings, &mut findings);
             if let Ok(state) = &state {
                 stored_data::check_stored_data(state, settings, &mut findings);
                 stored_data::check_command_undo(app, state, settings, &mut findings);
@@ -137,6 +138,27 @@ fn load_settings(
 }
 
 const WITHOUT_SETTINGS: &str = "fix the file; until then, zero calls no tools";
+
+/// Checks that the program that notifies the user is there and cannot be changed by commands.
+fn check_notify_command(
+    app: &AppContext,
+    settings: &WorkspaceSettings,
+    findings: &mut DoctorReport,
+) {
+    // A folder that cannot be opened has a finding of its own.
+    let Ok(workspace) = app.config.open_workspace(&[]) else { return };
+    match app.notification_program(settings, workspace.cwd()) {
+        Ok(None) => {}
+        Ok(Some(program)) => {
+            findings.add_ok("notify", format!("{} notifies you", program.program.display()));
+        }
+        Err(error) => findings.add_error(
+            "notify",
+            error.to_string(),
+            "change `notify.command` in your settings, or remove it",
+        ),
+    }
+}
 
 fn check_trust(settings: &WorkspaceSettings, findings: &mut DoctorReport) {
     match settings.trust_state() {

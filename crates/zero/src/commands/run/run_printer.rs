@@ -19,6 +19,7 @@ use zero_runtime::dialect::render_plain;
 use zero_runtime::redaction;
 use zero_session::agent::DIRECT;
 use zero_session::output_schema::OutputSchema;
+use zero_session::sessions::SubagentTotals;
 
 use crate::approval::error_for_user;
 use crate::cli::OutputFormat;
@@ -72,8 +73,10 @@ pub(in crate::commands) struct RunPrinter {
     /// Whether the last output was a thought.
     was_thinking: bool,
     calls: HashMap<String, PendingCall>,
-    /// Whether a call was denied.
+    /// Whether a call was denied, also one of a sub-agent.
     denied: bool,
+    /// What sub-agents used.
+    subagents: SubagentTotals,
     /// Whether the run has no model; a failed call then makes the run fail.
     is_direct: bool,
     failed: bool,
@@ -141,6 +144,7 @@ impl RunPrinter {
             was_thinking: false,
             calls: HashMap::new(),
             denied: false,
+            subagents: SubagentTotals::default(),
             is_direct: false,
             failed: false,
             command_failed: false,
@@ -179,7 +183,10 @@ impl RunPrinter {
                 }
             }
             EventKind::ToolEnded { status, outcome, .. } => {
-                self.denied |= *status == ToolCallStatus::Denied;
+                if let Some(totals) = SubagentTotals::from_outcome(outcome) {
+                    self.subagents.add(&totals);
+                }
+                self.denied |= *status == ToolCallStatus::Denied || self.subagents.denied_calls > 0;
                 self.failed |= *status == ToolCallStatus::Failed;
                 self.shown_error = extract_error(*status, outcome);
                 self.command_failed |= failed_exit_code(outcome).is_some();
@@ -204,13 +211,22 @@ impl RunPrinter {
         }
         match self.form {
             OutputFormat::StreamJson => self.terminal.out.write_json_line(event)?,
-            OutputFormat::Json => {}
+            OutputFormat::Json => self.print_denial(&event.kind)?,
             OutputFormat::Text => self.print_text(&event.kind)?,
         }
         Ok(match &event.kind {
             EventKind::RunEnded { end, .. } => Some(self.exit_outcome(end)),
             _ => None,
         })
+    }
+
+    /// Prints a denied call: the object at the end has only the exit code.
+    fn print_denial(&self, kind: &EventKind) -> io::Result<()> {
+        let EventKind::ToolEnded { status: ToolCallStatus::Denied, outcome, .. } = kind else {
+            return Ok(());
+        };
+        let message = outcome.error().map_or("a call was denied", |error| &*error.message);
+        self.terminal.err.write(&format!("⊘ {}\n", escape_line(&error_for_user(message))))
     }
 
     fn print_text(&mut self, kind: &EventKind) -> io::Result<()> {
@@ -473,6 +489,9 @@ impl RunPrinter {
             Some((end, usage)) => (serde_json::to_value(end).unwrap_or_default(), *usage),
             None => (Value::Null, TokenUsage::default()),
         };
+        let mut all = SubagentTotals { usage, denied_calls: 0 };
+        all.add(&self.subagents);
+        let usage = all.usage;
         let mut result = json!({
             "type": "result",
             "answer": self.answer,

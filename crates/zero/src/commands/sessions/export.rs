@@ -3,7 +3,9 @@
 use std::fmt::Write as _;
 
 use zero_core::ResultDisplay;
-use zero_core::event::{Event, EventKind, ResultContent, RunOutcome, ToolCallStatus};
+use zero_core::event::{
+    Event, EventKind, ResultContent, RunOutcome, ToolCallStatus, describe_compaction,
+};
 use zero_core::sanitize::code_fence;
 use zero_core::text_shortening::{head_chars, shorten_end};
 use zero_runtime::dialect;
@@ -128,10 +130,9 @@ fn collect_items(events: &[Event]) -> Vec<TranscriptItem<'_>> {
             }
             EventKind::Notice { text, .. } => pieces.push(TranscriptItem::Note(text.clone())),
             EventKind::Opaque(opaque) => pieces.push(TranscriptItem::Note(opaque.describe())),
-            EventKind::Compacted { .. } => {
-                pieces.push(TranscriptItem::Note(
-                    "earlier messages were compacted for the model".to_owned(),
-                ));
+            EventKind::Compacted { tokens_before, tokens_after, extent, .. } => {
+                let text = describe_compaction(*tokens_before, *tokens_after, *extent);
+                pieces.push(TranscriptItem::Note(text));
             }
             EventKind::Reset { .. } => {
                 pieces.push(TranscriptItem::Note("the session was reset".to_owned()))

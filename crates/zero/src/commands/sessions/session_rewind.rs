@@ -19,13 +19,13 @@ use zero_runtime::file_rewind::{
 };
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::tool_backend::{CallObserver, ToolBackend, ToolBackendError, ToolCatalog};
-use zero_wire::client::{GatewayClientError, GatewayEvents};
-use zero_wire::tools::{TOOLS_HOSTED, ToolsAttachParams};
+use zero_wire::client::GatewayClientError;
 use zero_wire::zero_sessions::{
     PromptInfo, SessionInfo, SessionPromptsParams, SessionRewindParams, SessionRewindResult,
     ZeroSessionsPrompts, ZeroSessionsRewind,
 };
 
+use super::offline_tools::{answer_events, attach_tools};
 use super::{find_session, format_time};
 use crate::AppContext;
 use crate::cli::sessions::SessionsRewindArgs;
@@ -65,28 +65,6 @@ pub(super) async fn run(
     print_result(app, args, &rewound)
 }
 
-/// Handles the requests of the gateway until `work` is done.
-async fn answer_events<T>(
-    events: &mut GatewayEvents,
-    service: Option<&Arc<ToolService>>,
-    work: impl Future<Output = T>,
-) -> T {
-    let mut work = std::pin::pin!(work);
-    loop {
-        tokio::select! {
-            biased;
-            done = &mut work => return done,
-            event = events.next() => match (event, service) {
-                (Some(event), Some(service)) => {
-                    service.handle_event(&event);
-                }
-                (Some(_), None) => {}
-                (None, _) => return work.await,
-            },
-        }
-    }
-}
-
 /// Serves the files of a session whose tools are with a client that is not there. `None` if they are
 /// with the gateway or with a client that is there, or if their folder is not on this machine.
 async fn serve_files(
@@ -108,24 +86,7 @@ async fn serve_files(
         settings.undo().commands,
     );
     let backend = Arc::new(RewindBackend { rewinder, cwd: PathBuf::from(cwd) });
-    let wish = ToolsAttachParams {
-        session_key: session.session_key.clone(),
-        host: host.clone(),
-        take_over: false,
-        return_ms: None,
-    };
-    let client = gateway.client.clone();
-    let locality = gateway.locality();
-    let attach = ToolService::attach(&client, wish, backend, PermissionMode::Plan, locality);
-    match answer_events(&mut gateway.events, None, attach).await {
-        Ok(service) => Ok(Some(service)),
-        Err(GatewayClientError::Refused { error }) if is_hosted(error.details.as_ref()) => Ok(None),
-        Err(error) => Err(error.into()),
-    }
-}
-
-fn is_hosted(details: Option<&serde_json::Value>) -> bool {
-    details.and_then(|details| details.get("code")?.as_str()) == Some(TOOLS_HOSTED)
+    attach_tools(gateway, session, host, backend).await
 }
 
 /// Turns a refused prompt number into a usage error with the same message.

@@ -41,7 +41,7 @@ async fn reference_page_matches_code() {
         config,
         terminal: Terminal::for_test(),
         tools: Arc::new(LazyLock::new(zero_tools::builtin_tools)),
-        webhook: Arc::default(),
+        notifiers: Arc::default(),
     };
     let registry = ToolRegistry::default();
     registry.add(zero_runtime::dialect::BUILTIN, app.tools.to_vec()).unwrap();

@@ -1,0 +1,103 @@
+//! The program of `notify.command`: finds it, and refuses one that agents could change.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use zero_sandbox::notification_program::{NotificationProgram, ProgramIdentity};
+use zero_sandbox::path_survey;
+use zero_settings::WorkspaceSettings;
+
+use crate::AppContext;
+use crate::exit::UsageError;
+use crate::terminal::escape_line;
+
+/// The variables that a program needs to reach the desktop.
+const DESKTOP_VARIABLES: [&str; 5] =
+    ["DBUS_SESSION_BUS_ADDRESS", "XDG_RUNTIME_DIR", "DISPLAY", "WAYLAND_DISPLAY", "HOME"];
+
+impl AppContext {
+    /// The program of the user's settings, if they name one. Fails with file and line if it does not
+    /// exist, or if a command in the sandbox could change it.
+    pub(crate) fn notification_program(
+        &self,
+        settings: &WorkspaceSettings,
+        cwd: &Path,
+    ) -> Result<Option<NotificationProgram>, UsageError> {
+        let Some(words) = settings.notify().command else { return Ok(None) };
+        let location = settings.notify_command_location().unwrap_or_default();
+        let found = self.find_notification_program(settings, cwd, &words);
+        found.map(Some).map_err(|why| {
+            UsageError(format!("{location}: `notify.command`: {}", escape_line(&why)))
+        })
+    }
+
+    fn find_notification_program(
+        &self,
+        settings: &WorkspaceSettings,
+        cwd: &Path,
+        words: &[String],
+    ) -> Result<NotificationProgram, String> {
+        let Some((name, args)) = words.split_first() else {
+            return Err("name a program".to_owned());
+        };
+        let mut changeable = self.command_settings(settings, cwd).writable;
+        changeable.push(cwd.to_owned());
+        let real: Vec<PathBuf> =
+            changeable.iter().filter_map(|folder| path_survey::canonicalize(folder)).collect();
+        changeable.extend(real);
+        let is_changeable = |path: &Path| changeable.iter().any(|folder| path.starts_with(folder));
+        let path: Vec<&PathBuf> =
+            self.config.search_path().iter().filter(|folder| !is_changeable(folder)).collect();
+        let written = match Path::new(name) {
+            path if path.is_absolute() => path.to_owned(),
+            _ if name.contains('/') => {
+                return Err(format!(
+                    "`{name}` is relative; write the whole path, or a name that is in PATH"
+                ));
+            }
+            _ => {
+                let mut found = path.iter().map(|folder| folder.join(name));
+                found.find(|file| ProgramIdentity::read(file).is_ok()).ok_or_else(|| {
+                    format!(
+                        "there is no program `{name}` in PATH; install it, or write its whole path"
+                    )
+                })?
+            }
+        };
+        let inside = |path: &Path| {
+            format!(
+                "`{}` is in a folder that commands may change, and would run outside the sandbox; move it to a folder outside, such as `~/.local/bin`",
+                path.display()
+            )
+        };
+        if is_changeable(&written) {
+            return Err(inside(&written));
+        }
+        let program = path_survey::canonicalize(&written)
+            .ok_or_else(|| format!("there is no file `{}`", written.display()))?;
+        if is_changeable(&program) {
+            return Err(inside(&program));
+        }
+        // A script that an interpreter runs is as good as a program.
+        let named = args.iter().find(|arg| {
+            changeable
+                .iter()
+                .filter_map(|folder| folder.to_str())
+                .any(|folder| arg.contains(folder))
+        });
+        if let Some(named) = named {
+            return Err(inside(Path::new(named)));
+        }
+        let identity = ProgramIdentity::read(&program)
+            .map_err(|error| format!("`{}` cannot be run: {error}", program.display()))?;
+        let variable = |name: &str| {
+            self.config.variable(name).map(|value| (OsString::from(name), OsString::from(value)))
+        };
+        let mut environment: Vec<_> = DESKTOP_VARIABLES.into_iter().filter_map(variable).collect();
+        if let Ok(path) = std::env::join_paths(path) {
+            environment.push(("PATH".into(), path));
+        }
+        let args = args.iter().map(OsString::from).collect();
+        Ok(NotificationProgram { program, args, environment, identity })
+    }
+}
