@@ -198,7 +198,10 @@ fn webhook_gets_a_generic_text() {
 fn notify_script(folder: &std::path::Path) -> (std::path::PathBuf, std::path::PathBuf) {
     use std::os::unix::fs::PermissionsExt as _;
     let (script, seen) = (folder.join("notify.sh"), folder.join("seen"));
-    let text = format!("#!/bin/sh\n{{ echo \"args: $*\"; env; }} >> '{}'\n", seen.display());
+    let text = format!(
+        "#!/bin/sh\n{{ echo \"args: $*\"; env | grep -v ^PWD=; echo PWD=; }} >> '{}'\n",
+        seen.display()
+    );
     std::fs::write(&script, text).unwrap();
     std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
     (script, seen)
@@ -213,7 +216,13 @@ fn program_of_the_user_gets_a_generic_text_and_no_other_variable() {
     let mut run = zero.command(&["run", "--park", &write_script()]);
     run.env("MY_TOKEN", "of-somebody-else").env("DISPLAY", ":7");
     assert_eq!(run.output().unwrap().status.code(), Some(6));
-    let text = std::fs::read_to_string(&seen).unwrap();
+    // The program may go on when the run is parked.
+    let began = Instant::now();
+    let read = || std::fs::read_to_string(&seen).unwrap_or_default();
+    while !read().contains("PWD=") {
+        assert!(began.elapsed() < PATIENCE, "nobody is notified: {}", read());
+    }
+    let text = read();
     assert!(text.contains("args: question zero: A run waits for your answer\n"), "{text}");
     for line in [
         "ZERO_NOTIFY_KIND=question",
