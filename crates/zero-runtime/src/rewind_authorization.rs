@@ -119,6 +119,7 @@ impl ToolHost {
             grants: Vec::new(),
             rule_owners: Vec::new(),
             can_edit_command: false,
+            can_try_command: false,
             can_reject_tool: false,
             preview: None,
             rewritten: None,
