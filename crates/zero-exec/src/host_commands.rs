@@ -5,6 +5,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
 
+use zero_core::{ErrorReason, ToolError};
 use zero_sandbox::path_survey;
 use zero_sandbox::quarantine::Quarantine;
 use zero_sandbox::{StateDir, Workspace};
@@ -14,6 +15,7 @@ use crate::environment::CommandEnvironment;
 use crate::local_machine::package_registries;
 use crate::profile::secret_paths::SecretPaths;
 use crate::tree_watch::WatchRegistry;
+use crate::watch_lease::is_watched;
 
 /// The state that all commands of a host share.
 pub struct HostCommands {
@@ -43,6 +45,22 @@ impl fmt::Debug for HostCommands {
     }
 }
 
+/// See [`HostCommands::check_creation`].
+pub fn check_creation(state: &StateDir, path: &Path) -> Result<(), ToolError> {
+    // What cannot be read is reported by the change itself.
+    let is_taken = !path_survey::exists(path) && is_watched(state, path).unwrap_or(false);
+    match is_taken {
+        false => Ok(()),
+        true => Err(ToolError::failed(
+            ErrorReason::Busy,
+            format!(
+                "`{}` cannot be created while a command or a job runs in this folder: commands may not create such files, and zero would remove it with theirs; wait until the command has ended, or end the job (`zero jobs`)",
+                path.display()
+            ),
+        )),
+    }
+}
+
 impl HostCommands {
     /// Whether the sandbox could let a command change this canonical path: in the workspace, in a
     /// folder that settings open, or in one of the command's own.
@@ -56,6 +74,12 @@ impl HostCommands {
             || OWN_FOLDERS.iter().any(|folder| path.starts_with(folder))
             || path.components().any(|part| part.as_os_str() == GIT_FOLDER)
             || opened.into_iter().any(|folder| path.starts_with(folder))
+    }
+
+    /// Fails if a file at this canonical path would be taken for the work of a command that runs now,
+    /// and moved to quarantine. A file that exists is not affected.
+    pub fn check_creation(&self, path: &Path) -> Result<(), ToolError> {
+        check_creation(&StateDir::new(self.state.clone()), path)
     }
 
     /// Builds the shared state from settings and zero's state folder.

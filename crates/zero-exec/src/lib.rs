@@ -61,7 +61,7 @@ pub use foreground_command::{
     CallCommands, CommandDisposition, CommandOutcome, ForegroundCommand, OutputObservation,
 };
 pub use git_config_draft::GitConfigDraft;
-pub use host_commands::HostCommands;
+pub use host_commands::{HostCommands, check_creation};
 pub use launcher::{CommandLauncher, LaunchAccess, PreparedLaunch};
 pub use local_machine::LocalMachine;
 pub use package_caches::PackageCaches;

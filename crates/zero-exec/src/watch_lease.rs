@@ -17,7 +17,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
-use zero_sandbox::StateDir;
+use zero_policy::protected_paths::find_settings;
+use zero_sandbox::{StateDir, path_survey};
 use zero_sandbox::append_file::LineStart;
 use zero_sandbox::folder_lease::{self, FolderLease};
 
@@ -68,23 +69,9 @@ impl WatchFolder {
 
     /// The watches of other processes that live.
     fn list_others(&self) -> io::Result<Vec<WatchFiles>> {
-        let mut watches = Vec::new();
-        for name in self.state.child(SHELF).list_names()? {
-            if name == self.name || !FolderLease::is_held(&self.state, SHELF, &name) {
-                continue;
-            }
-            let folder = self.state.child(SHELF).child(&name);
-            for file in folder.list_names()? {
-                let number = file.split_once('.').filter(|(_, kind)| *kind == QUARANTINED);
-                if let Some((number, _)) = number {
-                    watches.push(WatchFiles { folder: folder.clone(), number: number.to_owned() });
-                }
-            }
-            if watches.len() > WATCHES_MAX {
-                return Err(io::Error::other("too many commands run at the same time"));
-            }
-        }
-        Ok(watches)
+        let mut processes = self.state.child(SHELF).list_names()?;
+        processes.retain(|name| *name != self.name);
+        list_watches(&self.state, &processes)
     }
 }
 
@@ -230,6 +217,44 @@ impl Drop for WatchLease {
     }
 }
 
+/// Whether a running command may not create this canonical path. A file that appears there is taken for
+/// the command's work, whoever creates it, and moved to quarantine.
+pub(crate) fn is_watched(state: &StateDir, path: &Path) -> io::Result<bool> {
+    // Further down, the names that may not be created cannot be listed in advance. What exists is
+    // read-only for the command, and nothing in it is its work.
+    let is_new_setting = find_settings(path).is_some_and(|setting| !path_survey::exists(setting));
+    let covers = |watched: &OsString| {
+        let watched = Path::new(watched);
+        let is_beside = || watched.parent().is_some_and(|folder| path.starts_with(folder));
+        path.starts_with(watched) || is_new_setting && is_beside()
+    };
+    let shelf = state.child(SHELF);
+    for watch in list_watches(state, &shelf.list_names()?)? {
+        if watch.read_paths(MISSING)?.iter().any(covers) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// The watches of the processes with these folders, if they live.
+fn list_watches(state: &StateDir, processes: &[String]) -> io::Result<Vec<WatchFiles>> {
+    let mut watches = Vec::new();
+    for name in processes.iter().filter(|name| FolderLease::is_held(state, SHELF, name)) {
+        let folder = state.child(SHELF).child(name);
+        for file in folder.list_names()? {
+            let number = file.split_once('.').filter(|(_, kind)| *kind == QUARANTINED);
+            if let Some((number, _)) = number {
+                watches.push(WatchFiles { folder: folder.clone(), number: number.to_owned() });
+            }
+        }
+        if watches.len() > WATCHES_MAX {
+            return Err(io::Error::other("too many commands run at the same time"));
+        }
+    }
+    Ok(watches)
+}
+
 /// Appends a path as one line.
 fn escape_into(path: &OsStr, line: &mut Vec<u8>) {
     let mut rest = path.as_bytes();
@@ -294,6 +319,28 @@ mod tests {
         assert!(other.read_others().unwrap().paths.is_empty());
         drop((other, here, there));
         assert!(state.child(SHELF).list_names().unwrap().is_empty());
+    }
+
+    #[test]
+    fn path_that_a_running_command_may_not_create_is_watched() {
+        let temp = tempfile::tempdir().unwrap();
+        let state = StateDir::new(temp.path().join("state"));
+        let is_watched = |path: &str| is_watched(&state, Path::new(path)).unwrap();
+        assert!(!is_watched("/w/.vscode"), "nothing runs");
+        let lease = WatchLease::begin(&folder(&state)).unwrap();
+        lease.publish([Path::new("/w/.zero")].into_iter(), std::iter::empty()).unwrap();
+        for (path, expected) in [
+            ("/w/.zero", true),
+            ("/w/.zero/memory/a.md", true),
+            ("/w/a/b/.vscode/tasks.json", true),
+            ("/w/.zerox", false),
+            ("/w/a.txt", false),
+            ("/other/.vscode/tasks.json", false),
+        ] {
+            assert_eq!(is_watched(path), expected, "{path}");
+        }
+        drop(lease);
+        assert!(!is_watched("/w/.zero"));
     }
 
     #[test]

@@ -122,6 +122,12 @@ pub fn protected_reason(path: &Path, places: &ProtectedPaths) -> Option<&'static
         .or_else(|| ANYWHERE.is_parent_of_entry(&names).then_some(SECRET_FOLDER))
 }
 
+/// The file or folder with settings that a path is, or is in.
+pub fn find_settings(path: &Path) -> Option<&Path> {
+    let is_setting = |path: &&Path| ANYWHERE.find_within(&folded_names(path)).is_some();
+    path.ancestors().filter(is_setting).last()
+}
+
 /// Which secret a file contains, so that a rule for a command alone must not expose it.
 pub fn sensitive_reason(path: &Path, places: &ProtectedPaths) -> Option<&'static str> {
     let names = folded_names(path);

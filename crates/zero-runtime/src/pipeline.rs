@@ -6,6 +6,7 @@
 //! `Ended` event is sent: [`CallRecord`] does that when it is dropped. Another row is written before
 //! the tool runs.
 
+use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use serde_json::Value;
@@ -13,8 +14,8 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 use zero_core::text_shortening::excerpt;
 use zero_core::{
-    ByteSize, CommandExecution, CommandLine, Effect, Effects, ErrorReason, ErrorType, TimeoutClass,
-    ToolCall, ToolError, ToolName, ToolResult, ToolResultPart, ToolSpec,
+    ByteSize, CommandExecution, CommandLine, Effect, Effects, ErrorReason, ErrorType, TargetPath,
+    TimeoutClass, ToolCall, ToolError, ToolName, ToolResult, ToolResultPart, ToolSpec,
 };
 use zero_exec::{CallCommands, CommandLauncher};
 
@@ -366,6 +367,9 @@ impl ToolHost {
                 metadata: Arc::clone(&metadata),
             })
         };
+        for path in created_files(effects) {
+            self.commands.check_creation(path)?;
+        }
         let cx = context(None, commands.clone());
         let asked = planned.authorization_request(spec, verdict);
         let leave = match self.authorize(session, asked, &cx, cancel, record).await? {
@@ -562,6 +566,15 @@ fn set_backup(tool: &RegisteredTool, input: &mut Value) {
     {
         fields.entry("backup").or_insert(Value::Bool(true));
     }
+}
+
+/// The files that zero itself may create for a call.
+fn created_files(effects: &Effects) -> impl Iterator<Item = &Path> {
+    effects.iter().filter_map(|effect| match effect {
+        Effect::Write(path) => Some(path.canonical()),
+        Effect::Note(note) => note.file.as_ref().map(TargetPath::canonical),
+        _ => None,
+    })
 }
 
 /// Whether an effect may have changed a file with secrets.

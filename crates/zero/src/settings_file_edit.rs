@@ -1,6 +1,7 @@
 //! Changes a settings file. The result is checked as a whole before a byte is written.
 
-use zero_sandbox::{ConfigFile, ConfigFileError, Workspace, config_file};
+use zero_exec::check_creation;
+use zero_sandbox::{ConfigFile, ConfigFileError, StateDir, Workspace, config_file};
 use zero_settings::document::FILE_BYTES_MAX;
 use zero_settings::edit::{self, ValueEdit};
 use zero_settings::layer::{describe_read_error, display_path, workspace_file};
@@ -70,6 +71,7 @@ impl<'a> EditableSettingsFile<'a> {
             return Err(UsageError(format!("{} was changed in the meantime", self.shown)));
         }
         self.check_result(text.as_bytes())?;
+        self.check_creation(&state)?;
         self.file.write(text.as_bytes()).map_err(|error| self.to_usage_error(&error))
     }
 
@@ -118,8 +120,14 @@ impl<'a> EditableSettingsFile<'a> {
             None => NEW_FILE_TEXT.to_owned(),
         };
         let Some(new) = edit(&old)? else { return Ok(SettingsEditOutcome::Unchanged) };
+        self.check_creation(&state)?;
         self.file.write(new.as_bytes()).map_err(|error| self.to_usage_error(&error))?;
         Ok(SettingsEditOutcome::Changed)
+    }
+
+    /// Fails if the file would be taken for that of a command that runs.
+    fn check_creation(&self, state: &StateDir) -> Result<(), UsageError> {
+        check_creation(state, &self.file.path()).map_err(|error| UsageError(error.message))
     }
 
     /// The text after the first edit that gives a sound file; `None` when there is nothing to do.

@@ -3,6 +3,7 @@
 mod edit;
 
 use serde_json::{Value, json};
+use zero_exec::check_creation;
 use zero_core::{ErrorType, ToolError, sanitize};
 use zero_runtime::notes::{
     Note, NoteName, NoteProvenance, NoteScope, NoteStoreSet, TEXT_BYTES_MAX,
@@ -148,6 +149,9 @@ impl MemoryCommandContext<'_> {
 
     fn add(&self, name: NoteName, text: String) -> anyhow::Result<()> {
         let scope = self.scope().unwrap_or(NoteScope::Project);
+        if let Some(file) = scope.note_change(&name, false, self.workspace.cwd()).file {
+            check_creation(&self.app.config.state_dir()?, file.canonical())?;
+        }
         let note = Note { scope, name, text, provenance: NoteProvenance::from_user() };
         let shelf = self.memories.open_or_create_store(scope, &self.workspace)?;
         let replaced = shelf.put(&note, &change_note(), || Ok(()))?;
