@@ -94,7 +94,10 @@ impl AppContext {
             self.config.variable(name).map(|value| (OsString::from(name), OsString::from(value)))
         };
         let mut environment: Vec<_> = DESKTOP_VARIABLES.into_iter().filter_map(variable).collect();
-        if let Ok(path) = std::env::join_paths(path) {
+        // An empty value would hide the folders that programs look into by default.
+        if !path.is_empty()
+            && let Ok(path) = std::env::join_paths(path)
+        {
             environment.push(("PATH".into(), path));
         }
         let args = args.iter().map(OsString::from).collect();
