@@ -30,9 +30,10 @@ pub(crate) fn escape_to_line(text: &str) -> String {
 }
 
 /// Like [`one_line`], for what the user has to decide on: every hidden character is escaped, line breaks
-/// and special spaces included.
+/// and special spaces included. Runs of plain spaces are one, so that they push nothing out of sight.
 pub(crate) fn escaped_line(text: &str, chars_max: usize) -> String {
-    let line = text_shortening::shorten_end(text.trim(), chars_max);
+    let words: Vec<&str> = text.trim().split(' ').filter(|word| !word.is_empty()).collect();
+    let line = text_shortening::shorten_end(&words.join(" "), chars_max);
     sanitize::escape_line(&line).into_owned()
 }
 
@@ -101,7 +102,7 @@ mod tests {
         let exact = "👩\\u{200d}💻 \u{26a0}\\u{fe0f}";
         check(escaped_line(text, 20), exact);
         check(escaped_line(" rm a\nrm b ", 20), "rm a\\nrm b");
-        check(escaped_line("rm abc", 4), "rm a…");
+        check(escaped_line("rm     abc", 4), "rm a…");
         check(make_exact(text), exact);
         check(inline_code(text), &format!("`{exact}`"));
         check(make_exact("a\r\nb\u{3164}\tc"), "a\nb\\u{3164}\tc");

@@ -19,6 +19,9 @@ const COMMAND_CHARS_MAX: usize = 200;
 /// Why nothing is recorded of a command outside the sandbox.
 const OUTSIDE_LOSS: &str = "commands outside the sandbox are not recorded";
 
+/// Why a trial does not run where the sandbox is not complete.
+const WEAKER_LOSS: &str = "`sandbox.weaker` lets commands change what is not recorded";
+
 /// The program whose changes are recorded.
 #[derive(Clone, Debug)]
 pub struct RecordedProgram<'a> {
@@ -55,6 +58,9 @@ impl PreparedLaunch {
             self.capture = Some(CommandCapture::unrecorded(OUTSIDE_LOSS));
             return refuse_if_required(launcher, OUTSIDE_LOSS);
         }
+        if launcher.is_trial && !launcher.host.settings.weaknesses.is_empty() {
+            return refuse_if_required(launcher, WEAKER_LOSS);
+        }
         let state = StateDir::new(PathBuf::clone(&launcher.host.state));
         let journal = Journal::new(&state, workspace.clone(), ByteSize::bytes(0));
         let origin = SetOrigin {
@@ -64,7 +70,10 @@ impl PreparedLaunch {
             command: one_line(program.command, COMMAND_CHARS_MAX),
             undoes: None,
         };
-        let started = journal.record_command(origin, undo.limits).and_then(CommandCapture::start);
+        let started = journal.record_command(origin, undo.limits).and_then(|recorder| match undo.is_required {
+                true => CommandCapture::start_required(recorder),
+                false => CommandCapture::start(recorder),
+            });
         match started {
             Ok((capture, channel)) => {
                 self.order.capture = Some(Arc::new(channel));

@@ -47,8 +47,7 @@ impl fmt::Debug for HostCommands {
 
 /// See [`HostCommands::check_creation`].
 pub fn check_creation(state: &StateDir, path: &Path) -> Result<(), ToolError> {
-    // What cannot be read is reported by the change itself.
-    let is_taken = !path_survey::exists(path) && is_watched(state, path).unwrap_or(false);
+    let is_taken = !path_survey::exists(path) && is_watched(state, path).unwrap_or(true);
     match is_taken {
         false => Ok(()),
         true => Err(ToolError::failed(

@@ -110,7 +110,9 @@ pub(super) fn build_profile(
         _ => launcher.writable.clone(),
     };
     // Packages may contain files with protected names, which nobody reads in a cache.
-    let writable = [&*changes, &*git.writable, &*own_folders, caches].concat();
+    // Only what a trial changes in the workspace is recorded.
+    let of_git = if launcher.is_trial { &[][..] } else { &*git.writable };
+    let writable = [&*changes, of_git, &*own_folders, caches].concat();
     let changeable = writable.clone();
     secrets.add_watched_paths(&writable, &mut own);
     own.unheld.extend(linked.unheld.iter().chain(&home_linked.unheld).cloned());

@@ -367,9 +367,6 @@ impl ToolHost {
                 metadata: Arc::clone(&metadata),
             })
         };
-        for path in created_files(effects) {
-            self.commands.check_creation(path)?;
-        }
         let cx = context(None, commands.clone());
         let asked = planned.authorization_request(spec, verdict);
         let leave = match self.authorize(session, asked, &cx, cancel, record).await? {
@@ -382,6 +379,9 @@ impl ToolHost {
         let usual = self.limits.timeout(timeout_class);
         let longest = plan.deadline().unwrap_or(usual);
         let permit = self.admission.admit(&session.lane, cancel, longest).await?;
+        for path in created_files(effects) {
+            self.commands.check_creation(path)?;
+        }
         // The row is permanent, so it has no value that became known while the call waited.
         record.add_learned_secrets();
         record.write_begin(effects).await?;

@@ -6,6 +6,7 @@
 //! whatever ends the call discards them.
 
 use std::path::{Component, Path};
+use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 use zero_core::event::ResultContent;
@@ -29,6 +30,15 @@ const OUTPUT_BYTES_MAX: usize = 16 * 1024;
 
 /// What the model is told about a command whose changes were discarded.
 const DISCARDED: &str = "the user tried this command, saw what it changed and discarded the changes. The workspace is as it was before. Ask how they want to proceed.";
+
+/// What the model is told if not everything could be recorded.
+const DISCARDED_IN_PART: &str = "the user tried this command, saw what it changed and discarded the changes. Some changes could not be recorded and remain. Ask how they want to proceed.";
+
+/// How long the end of a command that was killed is waited for.
+const END_WAIT_MAX: Duration = Duration::from_secs(130);
+/// The same where the thread has to wait.
+const DROP_WAIT_MAX: Duration = Duration::from_secs(10);
+const END_PAUSE: Duration = Duration::from_millis(20);
 
 /// Whether everything that the command of a call can change could be taken back.
 pub(crate) fn is_possible(
@@ -67,6 +77,8 @@ pub(crate) struct CommandTrial {
     call: CallId,
     /// The newest change before the command.
     first: u64,
+    /// The changes that the user was shown.
+    shown: Vec<u64>,
     is_kept: bool,
 }
 
@@ -81,7 +93,13 @@ pub(crate) struct TrialEnd {
 impl CommandTrial {
     pub(crate) fn begin(journal: &Journal, call: &CallId) -> Result<Self, ToolError> {
         let first = journal.newest_id()?;
-        Ok(Self { journal: journal.clone(), call: call.clone(), first, is_kept: false })
+        Ok(Self {
+            journal: journal.clone(),
+            call: call.clone(),
+            first,
+            shown: Vec::new(),
+            is_kept: false,
+        })
     }
 
     /// Shows the user what the command changed, and does what they say. Without an answer, the changes
@@ -94,7 +112,10 @@ impl CommandTrial {
         secrets: &SecretMask,
         cancel: &CancellationToken,
     ) -> TrialEnd {
-        let verdict = match self.describe(title, &outcome, secrets) {
+        self.wait_for_end().await;
+        let described = self.describe(title, &outcome, secrets);
+        let has_losses = described.as_ref().is_ok_and(|review| !review.losses.is_empty());
+        let verdict = match described {
             Ok(review) => tokio::select! {
                 biased;
                 () = cancel.cancelled() => Ok(TrialVerdict::Discard),
@@ -118,6 +139,9 @@ impl CommandTrial {
                         );
                         ("try it, then discard", what)
                     }
+                    (Ok(_), Ok(())) if has_losses => {
+                        ("try it, then discard, except for losses", DISCARDED_IN_PART.to_owned())
+                    }
                     (Ok(_), Ok(())) => ("try it, then discard", DISCARDED.to_owned()),
                 };
                 let error = ToolError::new(
@@ -130,8 +154,22 @@ impl CommandTrial {
         }
     }
 
+    /// Waits until the changes of a command that was killed are stored: before, nothing can be taken
+    /// back.
+    async fn wait_for_end(&self) {
+        let until = Instant::now() + END_WAIT_MAX;
+        while Instant::now() < until && self.is_running() {
+            tokio::time::sleep(END_PAUSE).await;
+        }
+    }
+
+    fn is_running(&self) -> bool {
+        let is_running = |entry: &JournalEntry| entry.state == ChangeState::InProgress;
+        self.list_changes().is_ok_and(|entries| entries.iter().any(is_running))
+    }
+
     fn describe(
-        &self,
+        &mut self,
         title: &str,
         outcome: &Result<ToolResult, ToolError>,
         secrets: &SecretMask,
@@ -145,6 +183,7 @@ impl CommandTrial {
             losses: Vec::new(),
         };
         for entry in self.list_changes()? {
+            self.shown.push(entry.id);
             let left = FILES_SHOWN_MAX.saturating_sub(review.files.len());
             let (files, count) = self.journal.changed_files(entry.id, left)?;
             review.files.extend(files.into_iter().map(|file| mask_file(file, secrets)));
@@ -157,8 +196,9 @@ impl CommandTrial {
     /// The changes of the call that are in effect, oldest first.
     fn list_changes(&self) -> Result<Vec<JournalEntry>, ToolError> {
         let ids = self.journal.ids_after(self.first)?;
-        let mut entries =
-            ids.iter().map(|id| self.journal.entry(*id)).collect::<Result<Vec<_>, _>>()?;
+        // An entry of another call that cannot be read is no reason to keep these changes.
+        let mut entries: Vec<JournalEntry> =
+            ids.iter().filter_map(|id| self.journal.entry(*id).ok()).collect();
         entries.retain(|entry| {
             entry.call == self.call.as_str()
                 && entry.undoes.is_none()
@@ -177,6 +217,13 @@ impl CommandTrial {
                 error.message
             )
         })?;
+        let is_there = |id: &u64| entries.iter().any(|entry| entry.id == *id);
+        if !self.shown.iter().all(is_there) {
+            return Err(
+                "the user discarded the changes, but what was there before is no longer recorded; see `zero undo --list`"
+                    .to_owned(),
+            );
+        }
         let (mut left, mut failure) = (Vec::new(), None);
         for entry in entries.iter().rev() {
             let undone = match self.journal.is_set(entry.id) {
@@ -203,6 +250,11 @@ impl Drop for CommandTrial {
     fn drop(&mut self) {
         if self.is_kept {
             return;
+        }
+        // The command may just have been killed, and its changes are stored in a moment.
+        let until = Instant::now() + DROP_WAIT_MAX;
+        while Instant::now() < until && self.is_running() {
+            std::thread::sleep(END_PAUSE);
         }
         if let Err(left) = self.discard() {
             tracing::error!(call = %self.call, "a trial ended without an answer: {left}");

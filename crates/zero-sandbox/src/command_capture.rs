@@ -79,9 +79,21 @@ pub fn is_available() -> bool {
 impl CommandCapture {
     /// Begins to record a command, which is then started with the returned channel.
     pub fn start(recorder: ChangeRecorder) -> io::Result<(Self, OwnedFd)> {
+        Self::start_with(recorder, false)
+    }
+
+    /// The same for a command whose program must not run if the kernel cannot watch it.
+    pub fn start_required(recorder: ChangeRecorder) -> io::Result<(Self, OwnedFd)> {
+        Self::start_with(recorder, true)
+    }
+
+    fn start_with(recorder: ChangeRecorder, is_required: bool) -> io::Result<(Self, OwnedFd)> {
         let kind = SocketType::SEQPACKET;
         let (ours, given) =
             rustix::net::socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?;
+        if is_required {
+            rustix::net::send(&ours, &[1], rustix::net::SendFlags::empty())?;
+        }
         let (kept, waived) =
             rustix::net::socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?;
         let waiver = CaptureWaiver { channel: Some(Arc::new(kept)) };

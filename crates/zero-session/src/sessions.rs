@@ -52,7 +52,7 @@ use zero_runtime::ApprovalAnswer;
 pub use self::retention::{PruneMode, PruneReport, RetentionRules};
 pub use self::rewind::{PromptSummary, RewindOptions, RewindOutcome};
 pub use self::rewind_history::is_in_effect;
-pub use self::subagent_answer::SubagentTotals;
+pub use self::subagent_answer::{SubagentTally, SubagentTotals};
 
 use self::ledger_recorder::LedgerRecorder;
 use self::lifecycle::ActiveRunPolicy;

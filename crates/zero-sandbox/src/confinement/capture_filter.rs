@@ -91,11 +91,19 @@ pub(super) fn build() -> Result<Vec<sock_filter>, SyscallFilterError> {
     Ok(steps)
 }
 
-/// In the child, right before exec: installs the filter and sends its listener. If the kernel cannot
-/// do that, the command runs unrecorded, which zero notices.
+/// Whether the command must not run unrecorded: then zero has sent something before. Sound between fork
+/// and exec.
+pub(super) fn is_required(channel: &OwnedFd) -> bool {
+    let flags = rustix::net::RecvFlags::DONTWAIT | rustix::net::RecvFlags::PEEK;
+    let mut byte = [0_u8];
+    rustix::net::recv(channel, &mut byte, flags).is_ok_and(|(received, _)| received > 0)
+}
+
+/// In the child, right before exec: installs the filter and sends its listener. Returns whether the
+/// kernel could do that; zero notices if it could not.
 #[expect(unsafe_code, reason = "between fork and exec only bare system calls are sound")]
-pub(super) fn install(filter: &[sock_filter], channel: &OwnedFd) {
-    let Ok(len) = u16::try_from(filter.len()) else { return };
+pub(super) fn install(filter: &[sock_filter], channel: &OwnedFd) -> bool {
+    let Ok(len) = u16::try_from(filter.len()) else { return false };
     let program = SeccompProgram { len, filter: filter.as_ptr() };
     let with_flags = |flags: libc::c_ulong| {
         // SAFETY: `program` points at `len` live instructions, which the kernel copies and checks.
@@ -114,12 +122,11 @@ pub(super) fn install(filter: &[sock_filter], channel: &OwnedFd) {
         // The kernel is older than 5.19.
         number = with_flags(listener);
     }
-    let Ok(number) = RawFd::try_from(number) else { return };
-    if number >= 0 {
-        // SAFETY: the kernel has just opened it for this process.
-        let listener = unsafe { OwnedFd::from_raw_fd(number) };
-        send(&listener, channel);
-    }
+    let Ok(number @ 0..) = RawFd::try_from(number) else { return false };
+    // SAFETY: the kernel has just opened it for this process.
+    let listener = unsafe { OwnedFd::from_raw_fd(number) };
+    send(&listener, channel);
+    true
 }
 
 /// Sends a descriptor with one byte.
@@ -147,5 +154,23 @@ fn send(listener: &OwnedFd, channel: &OwnedFd) {
         (*header).cmsg_len = libc::CMSG_LEN(bytes) as _;
         std::ptr::write_unaligned(libc::CMSG_DATA(header).cast::<RawFd>(), listener.as_raw_fd());
         libc::sendmsg(channel.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socketpair};
+
+    use super::is_required;
+
+    #[test]
+    fn command_that_must_be_recorded_is_told_so() {
+        let open =
+            || socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None);
+        let (ours, given) = open().unwrap();
+        assert!(!is_required(&given));
+        send(&ours, &[1], SendFlags::empty()).unwrap();
+        assert!(is_required(&given));
+        assert!(is_required(&given), "it stays");
     }
 }

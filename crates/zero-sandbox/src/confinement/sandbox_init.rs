@@ -186,12 +186,15 @@ fn start_program(
 ) -> io::Result<Result<i32, (LaunchStep, i32)>> {
     let (report, child_report) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
     let (argv, envp) = (CStringArray::new(&image.argv), CStringArray::new(&image.envp));
-    let filter = capture.and_then(|channel| Some((capture_filter::build().ok()?, channel)));
+    let filter = capture.map(|channel| (capture_filter::build().unwrap_or_default(), channel));
     let child = || {
         let (step, errno) = match adopt_streams(&streams) {
             Ok(()) => {
-                if let Some((filter, channel)) = &filter {
-                    capture_filter::install(filter, channel);
+                if let Some((filter, channel)) = &filter
+                    && !(!filter.is_empty() && capture_filter::install(filter, channel))
+                    && capture_filter::is_required(channel)
+                {
+                    return 126;
                 }
                 let errno = syscalls::execute(&image.program, &argv, &envp);
                 let is_there = rustix::fs::access(&*image.program, rustix::fs::Access::EXISTS);

@@ -1,12 +1,14 @@
 //! The result of the call that started a sub-agent.
 
+use std::collections::HashSet;
+
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use zero_core::text_shortening::head;
 use zero_core::{ErrorReason, ToolError, ToolOutcome, ToolResult};
 use zero_runtime::tool_backend::WorktreeReport;
 
-use crate::event::{RunOutcome, TokenUsage, ToolCallStatus};
+use crate::event::{EventKind, RunOutcome, TokenUsage};
 use crate::turn::call_batch::TASK_TOOL;
 
 /// Maximum size of an answer, in bytes.
@@ -26,8 +28,8 @@ pub struct SubagentTotals {
 }
 
 impl SubagentTotals {
-    /// The totals in the outcome of a call, if it started a sub-agent.
-    pub fn from_outcome(outcome: &ToolOutcome) -> Option<Self> {
+    /// The totals in the outcome of a call that started a sub-agent.
+    fn from_outcome(outcome: &ToolOutcome) -> Option<Self> {
         let written = match outcome.error() {
             Some(error) => error.details.get(TOTALS_FIELD),
             None => outcome.result()?.structured.get(TOTALS_FIELD),
@@ -35,18 +37,41 @@ impl SubagentTotals {
         Self::deserialize(written?).ok()
     }
 
-    /// Adds a call of the sub-agent.
-    pub(super) fn add_call(&mut self, status: ToolCallStatus, outcome: &ToolOutcome) {
-        self.denied_calls += u64::from(status == ToolCallStatus::Denied);
-        if let Some(nested) = Self::from_outcome(outcome) {
-            self.add(&nested);
-        }
-    }
-
     /// Adds what another sub-agent used beside.
     pub fn add(&mut self, other: &Self) {
         self.usage += TokenUsage { work_ms: 0, ..other.usage };
         self.denied_calls = self.denied_calls.saturating_add(other.denied_calls);
+    }
+}
+
+/// Adds up what the sub-agents of a run used, from the entries of the run. Other tools can answer with
+/// the same field, so that only calls of `Task` count.
+#[derive(Default)]
+pub struct SubagentTally {
+    /// The calls of `Task` that have not ended.
+    open: HashSet<String>,
+    totals: SubagentTotals,
+}
+
+impl SubagentTally {
+    /// Looks at an entry of the run.
+    pub fn add_event(&mut self, kind: &EventKind) {
+        match kind {
+            EventKind::ToolStarted { call, name, .. } if name == TASK_TOOL => {
+                self.open.insert(call.clone());
+            }
+            EventKind::ToolEnded { call, outcome, .. } if self.open.remove(call) => {
+                if let Some(totals) = SubagentTotals::from_outcome(outcome) {
+                    self.totals.add(&totals);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// What was added up.
+    pub fn totals(&self) -> &SubagentTotals {
+        &self.totals
     }
 }
 

@@ -18,11 +18,11 @@ use zero_runtime::tool_backend::{
 
 use crate::agent::{AgentProfile, DIRECT};
 use crate::approvals::InteractionBroker;
-use crate::event::{EventKind, ParentRun, RootRun, RunOutcome, TokenUsage};
+use crate::event::{EventKind, ParentRun, RootRun, RunOutcome, TokenUsage, ToolCallStatus};
 use crate::key::SessionKey;
 use crate::message::{MessageRole, ModelMessage};
 use crate::sessions::session_state::{ActiveBackend, LentBackend};
-use crate::sessions::subagent_answer::{SubagentAnswer, SubagentTotals};
+use crate::sessions::subagent_answer::{SubagentAnswer, SubagentTally, SubagentTotals};
 use crate::sessions::subagent_run::{CallAllowance, SubagentProgress, SubagentRun};
 use crate::sessions::task_tool::{TaskArgs, TaskIsolation};
 use crate::sessions::{
@@ -321,16 +321,21 @@ async fn read_totals(
     usage: TokenUsage,
 ) -> Result<SubagentTotals, SessionError> {
     let mut totals = SubagentTotals { usage, denied_calls: 0 };
+    let mut nested = SubagentTally::default();
     let mut after = 0;
     for _ in 0..LEDGER_PAGES_MAX {
         let page = store.events(session, after, LEDGER_PAGE).await?;
         let Some(last) = page.last() else { break };
         after = last.seq;
         for event in &page {
-            if let EventKind::ToolEnded { status, outcome, .. } = &event.kind {
-                totals.add_call(*status, outcome);
-            }
+            nested.add_event(&event.kind);
+            let is_denied = matches!(
+                event.kind,
+                EventKind::ToolEnded { status: ToolCallStatus::Denied, .. }
+            );
+            totals.denied_calls += u64::from(is_denied);
         }
     }
+    totals.add(nested.totals());
     Ok(totals)
 }

@@ -19,7 +19,7 @@ use zero_runtime::dialect::render_plain;
 use zero_runtime::redaction;
 use zero_session::agent::DIRECT;
 use zero_session::output_schema::OutputSchema;
-use zero_session::sessions::SubagentTotals;
+use zero_session::sessions::{SubagentTally, SubagentTotals};
 
 use crate::approval::error_for_user;
 use crate::cli::OutputFormat;
@@ -76,7 +76,7 @@ pub(in crate::commands) struct RunPrinter {
     /// Whether a call was denied, also one of a sub-agent.
     denied: bool,
     /// What sub-agents used.
-    subagents: SubagentTotals,
+    subagents: SubagentTally,
     /// Whether the run has no model; a failed call then makes the run fail.
     is_direct: bool,
     failed: bool,
@@ -144,7 +144,7 @@ impl RunPrinter {
             was_thinking: false,
             calls: HashMap::new(),
             denied: false,
-            subagents: SubagentTotals::default(),
+            subagents: SubagentTally::default(),
             is_direct: false,
             failed: false,
             command_failed: false,
@@ -172,6 +172,7 @@ impl RunPrinter {
         &mut self,
         event: &Event,
     ) -> io::Result<Option<ExitOutcome>> {
+        self.subagents.add_event(&event.kind);
         match &event.kind {
             EventKind::RunStarted { model, agent, .. } => {
                 self.is_direct = model == DIRECT;
@@ -183,10 +184,8 @@ impl RunPrinter {
                 }
             }
             EventKind::ToolEnded { status, outcome, .. } => {
-                if let Some(totals) = SubagentTotals::from_outcome(outcome) {
-                    self.subagents.add(&totals);
-                }
-                self.denied |= *status == ToolCallStatus::Denied || self.subagents.denied_calls > 0;
+                self.denied |= *status == ToolCallStatus::Denied
+                    || self.subagents.totals().denied_calls > 0;
                 self.failed |= *status == ToolCallStatus::Failed;
                 self.shown_error = extract_error(*status, outcome);
                 self.command_failed |= failed_exit_code(outcome).is_some();
@@ -490,7 +489,7 @@ impl RunPrinter {
             None => (Value::Null, TokenUsage::default()),
         };
         let mut all = SubagentTotals { usage, denied_calls: 0 };
-        all.add(&self.subagents);
+        all.add(self.subagents.totals());
         let usage = all.usage;
         let mut result = json!({
             "type": "result",
