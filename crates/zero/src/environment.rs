@@ -266,6 +266,7 @@ impl EnvironmentConfig {
     }
 
     /// Environment for tests: all paths are in `folder`, and no stream is a terminal.
+    #[expect(clippy::disallowed_methods, reason = "the home of a test is made outside zero")]
     pub(crate) fn for_test(folder: &Path) -> Self {
         let home = folder.join("home");
         // zero does not create a home. It may be there already.

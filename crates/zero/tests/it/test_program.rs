@@ -21,6 +21,7 @@ impl TestProgram {
         Self::in_folder(tempfile::tempdir_in("/var/tmp").unwrap())
     }
 
+    #[expect(clippy::disallowed_methods, reason = "the home is made outside zero")]
     fn in_folder(folder: TempDir) -> Self {
         std::fs::create_dir(folder.path().join("home")).unwrap();
         Self { folder }
