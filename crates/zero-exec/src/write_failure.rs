@@ -67,7 +67,7 @@ pub(crate) fn explain_busy(location: &CommandLocation, line: &str) -> Option<Str
     }
     if Path::new(path).ends_with(".git/config") {
         return Some(format!(
-            "tried to change `{shown}`; commands cannot change it, because it decides what git runs: use Edit, which asks the user"
+            "tried to change `{shown}`; commands cannot change it, because it decides what git runs: use Edit, which asks for approval"
         ));
     }
     location.is_inside(Path::new(path)).then(|| {

@@ -752,6 +752,8 @@ impl EffectAssessment {
             "read" => about("reading"),
             "write" => about("changing"),
             "delete" => about("removing"),
+            // The line as a whole is uncertain: no command in it is known that could be named.
+            "exec" if self.target == self.reason => self.reason.clone(),
             "exec" => about("running"),
             "net" => about("connecting to"),
             _ => self.reason.clone(),

@@ -213,11 +213,13 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
+/// What the error for an action begins with that was refused because its row could not be written.
+pub const UNWRITABLE_LOG: &str = "the audit log cannot be written";
+
 /// The error for an action that was refused because its row could not be written.
 pub fn unwritable_log_error(error: &io::Error) -> ToolError {
     let advice = "free disk space, or set XDG_STATE_HOME to a writable folder";
-    let message =
-        format!("the audit log cannot be written ({error}), so nothing was done; {advice}");
+    let message = format!("{UNWRITABLE_LOG} ({error}), so nothing was done; {advice}");
     let reason = match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ErrorReason::DiskFull,
         _ => ErrorReason::AccessDenied,

@@ -161,7 +161,7 @@ impl NoteStoreSet {
         notes.into_iter().find(|note| note.name == *name).ok_or_else(|| {
             let hint = match similar {
                 Some(similar) => format!("did you mean `{similar}`?"),
-                None => "list them to see which there are".to_owned(),
+                None => "the list of notes shows which there are".to_owned(),
             };
             let message = format!("there is no note `{name}`; {hint}");
             ToolError::not_found(ErrorReason::NoMatch, message)

@@ -308,11 +308,19 @@ fn unknown_field(pointer: &str, field: &str, known: &[&str]) -> SchemaViolation 
 fn schema_at<'a>(schema: &'a Value, pointer: &str) -> Option<&'a Value> {
     pointer.split('/').skip(1).try_fold(schema, |schema, step| {
         let step = step.replace("~1", "/").replace("~0", "~");
-        match schema.get("properties").and_then(|properties| properties.get(&step)) {
-            Some(found) => Some(found),
-            None => schema.get("items"),
-        }
+        schema_of_field(schema, &step)
     })
+}
+
+/// The part of a schema for a field, or for an element of an array.
+fn schema_of_field<'a>(schema: &'a Value, step: &str) -> Option<&'a Value> {
+    let named = schema.get("properties").and_then(|properties| properties.get(step));
+    let open = || schema.get("additionalProperties").filter(|open| open.is_object());
+    let forms = || schema.get("anyOf").or_else(|| schema.get("oneOf"))?.as_array();
+    named
+        .or_else(open)
+        .or_else(|| schema.get("items"))
+        .or_else(|| forms()?.iter().find_map(|form| schema_of_field(form, step)))
 }
 
 /// Describes what a schema expects.

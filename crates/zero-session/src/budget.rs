@@ -142,7 +142,7 @@ impl BudgetUse {
             _ => "",
         };
         let advice = match self.scope {
-            BudgetScope::Run => "send \"continue\" in the same session",
+            BudgetScope::Run => "send \"continue\" in the same session (`zero -c \"continue\"`)",
             BudgetScope::Session => "start another session",
             BudgetScope::Agent | BudgetScope::Owner => "wait until tomorrow",
         };
@@ -163,7 +163,10 @@ impl fmt::Display for BudgetUse {
             BudgetMeasure::Usd => write!(f, "${spent:.4} of ${most:.2}")?,
             BudgetMeasure::Tokens => write!(f, "{spent:.0} of {most:.0} tokens")?,
             BudgetMeasure::Requests => write!(f, "{spent:.0} of {most:.0} model requests")?,
-            BudgetMeasure::ToolCalls => write!(f, "{spent:.0} of {most:.0} tool calls")?,
+            // The call that the budget had no room for was not run.
+            BudgetMeasure::ToolCalls => {
+                write!(f, "{:.0} of {most:.0} tool calls", spent.min(most))?
+            }
             BudgetMeasure::Time => write!(f, "{spent:.0} of {most:.0} seconds")?,
         }
         f.write_str(")")
@@ -255,7 +258,7 @@ mod tests {
             texts,
             [
                 "the budget for this session ($0.5100 of $0.50) is used up; to go on, start another session, or raise `budgets.session.usd`",
-                "the budget for this session (3 of 2 tool calls) is used up; to go on, start another session, or raise `budgets.session.toolCalls`",
+                "the budget for this session (2 of 2 tool calls) is used up; to go on, start another session, or raise `budgets.session.toolCalls`",
                 "80 % of the budget for this session (480 of 600 seconds) are used",
             ]
         );

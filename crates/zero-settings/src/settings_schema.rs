@@ -239,7 +239,7 @@ pub fn known_keys() -> Vec<SettingsKey> {
     let closed =
         closed.chain(network::KEYS).chain(retention::KEYS).chain(budgets::KEYS).chain(undo::KEYS);
     let closed = closed.chain(notify::KEYS);
-    let closed = closed.chain(subagents::KEYS);
+    let closed = closed.chain(subagents::KEYS).filter(|name| !open.contains(name));
     closed.map(|name| key(name, false)).chain(open.map(|name| key(name, true))).collect()
 }
 
@@ -407,12 +407,18 @@ fn refine_violation(found: SchemaViolation, value: &Value) -> Vec<SchemaViolatio
     }
 }
 
+/// Most keys that a message lists.
+const LISTED_KEYS_MAX: usize = 10;
+
 /// Describes a violation, with its fix.
 fn describe_violation(found: &SchemaViolation) -> String {
     let key = dotted_key(&found.pointer);
     if found.found.starts_with("unknown field") {
         return match &found.nearest {
             Some(nearest) => format!("unknown key `{key}`; did you mean `{nearest}`?"),
+            None if found.expected.split(", ").count() > LISTED_KEYS_MAX => format!(
+                "unknown key `{key}`; remove it, or find the right one with `zero config list --defaults`"
+            ),
             None => {
                 format!("unknown key `{key}`; remove it, or write {}", found.expected)
             }
@@ -480,7 +486,7 @@ mod tests {
                 r#"f:3:45: `permissions.deny` is "Bash"; write an array"#,
                 "f:4:12: unknown key `limits.file-timout`; did you mean `file-timeout`?",
                 "f:4:33: `limits.result` is true; write a string or a whole number at least 1",
-                "f:4:50: unknown key `zzz`; remove it, or write one of `$schema`, `permissions`, `limits`, `mcpServers`, `mcp`, `lspServers`, `tools`, `hooks`, `models`, `model`, `agents`, `agent`, `gateway`, `acp`, `sandbox`, `secrets`, `bash`, `files`, `web`, `network`, `retention`, `budgets`, `undo`, `notify`, `subagents`",
+                "f:4:50: unknown key `zzz`; remove it, or find the right one with `zero config list --defaults`",
             ],
         );
         check_problems(

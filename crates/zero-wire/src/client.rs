@@ -26,7 +26,7 @@ use zero_core::ExtraRootCertificates;
 pub use self::backoff::ReconnectBackoff;
 pub use self::connection::{EVENTS_MAX, IN_FLIGHT_MAX};
 pub use self::encoded_params::{EncodedParams, read_answer};
-pub use self::error::{GatewayClientError, RetryAdvice};
+pub use self::error::{GatewayClientError, REFUSAL_PREFIX, RetryAdvice};
 pub use self::tls::{CertificateFingerprint, FingerprintParseError};
 pub use self::url::{GatewayUrl, GatewayUrlError, PORT_DEFAULT};
 use crate::bounded_queue;

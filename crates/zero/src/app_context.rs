@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, LazyLock, OnceLock};
 
+use zero_client::GatewayLocality;
 use zero_runtime::AnyTool;
 use zero_session::notification::Notifier;
 
@@ -18,4 +19,6 @@ pub(crate) struct AppContext {
     pub(crate) tools: Arc<LazyLock<Vec<Arc<dyn AnyTool>>>>,
     /// Posts notifications, once the sessions of this machine are open and the settings say so.
     pub(crate) notifiers: Arc<OnceLock<Vec<Arc<dyn Notifier>>>>,
+    /// Where the gateway of the command is, once it is connected.
+    pub(crate) gateway_locality: Arc<OnceLock<GatewayLocality>>,
 }

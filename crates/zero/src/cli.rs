@@ -71,6 +71,10 @@ pub enum CompletionKind {
     Sessions,
     /// Names of models
     Models,
+    /// Keys of settings
+    Settings,
+    /// Names of tools
+    Tools,
 }
 
 /// A coding agent and a sandboxed tool runtime
@@ -165,7 +169,7 @@ pub enum CliCommand {
     Run(RunArgs),
     /// Run as an agent for editors (Agent Client Protocol over stdio)
     Acp(AcpArgs),
-    /// List, show, export, fork, reset and delete sessions
+    /// List, show, export, fork, rewind, reset and delete sessions and their grants
     Sessions {
         /// Action to perform.
         #[command(subcommand)]

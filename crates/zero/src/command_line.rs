@@ -1,6 +1,8 @@
 //! Parses the command line: a prompt needs no command, and a mistyped command is not a prompt.
 
+use std::error::Error as _;
 use std::ffi::OsString;
+use std::num::{IntErrorKind, ParseIntError};
 
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -107,9 +109,31 @@ pub(crate) fn parse(args: Vec<OsString>) -> Result<Cli, clap::Error> {
     let matches = cli.try_get_matches_from_mut(args).map_err(|error| match error.kind() {
         ErrorKind::InvalidSubcommand => with_prompt_advice(error, args),
         ErrorKind::UnknownArgument => with_nearest_option(error, args),
+        ErrorKind::ValueValidation => with_expected_number(error),
         _ => error,
     })?;
     Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut cli))
+}
+
+/// Makes an error about a number that is none say what is expected: the parser's own says "invalid
+/// digit found in string".
+fn with_expected_number(error: clap::Error) -> clap::Error {
+    let expected = match error.source().and_then(|cause| cause.downcast_ref::<ParseIntError>()) {
+        Some(cause) if matches!(cause.kind(), IntErrorKind::PosOverflow) => {
+            "the number is too large"
+        }
+        Some(_) => "expected a whole number, such as 3",
+        None => return error,
+    };
+    let context = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => text.as_str(),
+        _ => "",
+    };
+    let (option, value) = (context(ContextKind::InvalidArg), context(ContextKind::InvalidValue));
+    let message = format!(
+        "invalid value '{value}' for '{option}': {expected}\n\nFor more information, try '--help'.\n"
+    );
+    clap::Error::raw(ErrorKind::ValueValidation, message)
 }
 
 /// Adds to an error about an unknown command how to send the words as a prompt.
@@ -181,6 +205,34 @@ mod tests {
     #[track_caller]
     fn check_unchanged(args: &[&str]) {
         check(args, args);
+    }
+
+    #[test]
+    fn number_error_says_what_is_expected() {
+        for (args, expected) in [
+            (
+                &["sessions", "rewind", "s", "--to", "x"][..],
+                "invalid value 'x' for '--to <PROMPT>': expected a whole number, such as 3",
+            ),
+            (&["audit", "tail", "-n", "x"], "expected a whole number, such as 3"),
+            (
+                &["ports", "forward", "abc"],
+                "invalid value 'abc' for '<PORT>': expected a whole number",
+            ),
+            (&["prune", "--days", "x"], "expected a whole number, such as 3"),
+            (&["prune", "--days", "99999999999999999999"], "the number is too large"),
+            (&["prune", "--days", "0"], "0 is not in 1.."),
+            (
+                &["run", "--budget", "-1", "hi"],
+                "`-1` is not an amount of dollars greater than zero, such as `0.50`",
+            ),
+            (&["run", "--budget", "0", "hi"], "`0` is not an amount of dollars greater than zero"),
+            (&["run", "--mode", "x", "hi"], "[possible values: ask, accept-edits, plan, auto]"),
+        ] {
+            let args = ["zero"].iter().chain(args).map(OsString::from).collect();
+            let error = parse(args).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
     }
 
     #[test]

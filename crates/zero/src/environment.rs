@@ -227,6 +227,13 @@ impl EnvironmentConfig {
     pub(crate) fn state_dir(&self) -> Result<StateDir, UsageError> {
         let state_home = match (&self.xdg_state_home, &self.home) {
             (Some(state_home), _) => state_home.clone(),
+            // zero creates its own folders, but not a home: a mistyped one would seem to work.
+            (None, Some(home)) if !home.is_dir() => {
+                return Err(UsageError(format!(
+                    "your home folder `{}` (HOME) does not exist; create it, or set XDG_STATE_HOME for the state folder",
+                    home.display()
+                )));
+            }
             (None, Some(home)) => home.join(".local/state"),
             (None, None) => {
                 return Err(UsageError(
@@ -259,8 +266,12 @@ impl EnvironmentConfig {
     }
 
     /// Environment for tests: all paths are in `folder`, and no stream is a terminal.
+    #[expect(clippy::disallowed_methods, reason = "the home of a test is made outside zero")]
     pub(crate) fn for_test(folder: &Path) -> Self {
-        Self { home: Some(folder.join("home")), cwd: Some(folder.to_owned()), ..Self::default() }
+        let home = folder.join("home");
+        // zero does not create a home. It may be there already.
+        let _ = std::fs::create_dir(&home);
+        Self { home: Some(home), cwd: Some(folder.to_owned()), ..Self::default() }
     }
 }
 

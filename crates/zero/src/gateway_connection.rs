@@ -69,6 +69,7 @@ impl AppContext {
         };
         if let Some(remote) = self.resolve_remote(args, settings)? {
             let options = self.remote_options(&remote, settings, options)?;
+            let _ = self.gateway_locality.set(GatewayLocality::Remote);
             let (client, events) =
                 GatewayClient::connect(GatewayTarget::Url(remote.url), options).await?;
             return Ok(CliGatewayConnection {
@@ -82,6 +83,7 @@ impl AppContext {
             .gateway_config(settings, settings_files, cwd.to_owned(), AuthConfig::deny_all())
             .await?;
         let gateway = Gateway::new(gateway);
+        let _ = self.gateway_locality.set(GatewayLocality::InProcess);
         let (near, far) = zero_wire::pipe::pipe();
         gateway.attach_pipe(far, local_principal());
         let target = GatewayTarget::Pipe(near);

@@ -34,14 +34,14 @@ struct LockHolder {
 impl GatewayLock {
     /// Takes the lock, or names the gateway that has it.
     pub(crate) fn acquire(state: &StateDir) -> anyhow::Result<Self> {
-        let doing = "could not lock the session store";
-        let lock = Self { file: state.lock_file(LOCK_FILE).context(doing)? };
+        let failed = |error: io::Error| lock_error(state, &error);
+        let lock = Self { file: state.lock_file(LOCK_FILE).map_err(failed)? };
         match lock.file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(held_error(state).into()),
-            Err(TryLockError::Error(error)) => return Err(error).context(doing),
+            Err(TryLockError::Error(error)) => return Err(failed(error).into()),
         }
-        lock.write_holder(None).context(doing)?;
+        lock.write_holder(None).map_err(failed)?;
         Ok(lock)
     }
 
@@ -56,6 +56,18 @@ impl GatewayLock {
         self.file.set_len(0)?;
         self.file.write_all_at(&text, 0)
     }
+}
+
+/// Error for a lock file that cannot be created or written.
+fn lock_error(state: &StateDir, error: &io::Error) -> UsageError {
+    let advice = match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "free disk space there",
+        _ => "make the folder writable",
+    };
+    UsageError(format!(
+        "could not lock the session store in `{}`: {error}; {advice}, or set XDG_STATE_HOME to a folder that can be written",
+        state.path().display()
+    ))
 }
 
 /// Error that names the gateway with the lock, as far as its file says.
@@ -83,6 +95,23 @@ mod tests {
 
     fn refusal(state: &StateDir) -> String {
         GatewayLock::acquire(state).map(drop).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn full_disk_error_says_what_to_do() {
+        let state = StateDir::new("/state/zero");
+        let full = io::Error::from(io::ErrorKind::StorageFull);
+        let error = lock_error(&state, &full).to_string();
+        assert!(
+            error.starts_with("could not lock the session store in `/state/zero`: "),
+            "{error}"
+        );
+        assert!(
+            error.ends_with(
+                "free disk space there, or set XDG_STATE_HOME to a folder that can be written"
+            ),
+            "{error}"
+        );
     }
 
     #[test]

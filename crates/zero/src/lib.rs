@@ -50,7 +50,10 @@ use std::panic::AssertUnwindSafe;
 use std::process::ExitCode;
 use std::sync::{Arc, LazyLock};
 
+use zero_client::GatewayLocality;
 use zero_core::ToolError;
+use zero_wire::ErrorCode;
+use zero_wire::client::{GatewayClientError, REFUSAL_PREFIX};
 
 use crate::app_context::AppContext;
 use crate::environment::EnvironmentConfig;
@@ -65,7 +68,13 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let terminal = Terminal::new(config.streams);
     logging::report_panics();
     let tools = Arc::new(LazyLock::new(zero_tools::builtin_tools as _));
-    let app = AppContext { config, terminal, tools, notifiers: Arc::default() };
+    let app = AppContext {
+        config,
+        terminal,
+        tools,
+        notifiers: Arc::default(),
+        gateway_locality: Arc::default(),
+    };
     let outcome = run_app(&app, args);
     job_holding::hold_jobs(&app, outcome);
     zero_exec::end_all_programs();
@@ -104,8 +113,18 @@ fn report(app: &AppContext, error: &anyhow::Error) -> ExitOutcome {
     if terminal::is_closed_pipe(error) {
         return ExitOutcome::Ok;
     }
-    app.terminal.print_error(&error_chain::describe_error(error));
-    if error.is::<UsageError>() {
+    let mut message = error_chain::describe_error(error);
+    let refusal = match error.downcast_ref() {
+        Some(GatewayClientError::Refused { error }) => Some(error),
+        _ => None,
+    };
+    // The user named no gateway, and need not know that there is one in this process.
+    if refusal.is_some() && app.gateway_locality.get() == Some(&GatewayLocality::InProcess) {
+        message = message.replacen(REFUSAL_PREFIX, "", 1);
+    }
+    app.terminal.print_error(&message);
+    let is_invalid = refusal.is_some_and(|error| error.code == ErrorCode::InvalidRequest);
+    if is_invalid || error.is::<UsageError>() {
         ExitOutcome::Usage
     } else {
         error.downcast_ref::<ToolError>().map_or(ExitOutcome::Error, ExitOutcome::from_error)
@@ -126,6 +145,7 @@ mod tests {
             terminal: Terminal::for_test(),
             tools: Arc::new(LazyLock::new(|| panic!("a bug"))),
             notifiers: Arc::default(),
+            gateway_locality: Arc::default(),
         };
         let exit = run_app(&app, ["zero", "tools", "list"].map(OsString::from));
         assert_eq!(exit, ExitOutcome::Error);

@@ -490,7 +490,7 @@ impl AppContext {
         &self,
         request: TerminalBackendRequest<'_>,
         asking: &TerminalPromptOptions,
-    ) -> anyhow::Result<Arc<dyn ToolBackend>> {
+    ) -> anyhow::Result<(Arc<dyn ToolBackend>, Arc<McpServerSet>)> {
         let TerminalBackendRequest {
             session,
             cwd,
@@ -513,7 +513,8 @@ impl AppContext {
             grants,
             result_lifetime,
         };
-        Ok(Arc::new(workshop.open_backend(order, EditorExtras::default())??.backend))
+        let opened = workshop.open_backend(order, EditorExtras::default())??;
+        Ok((Arc::new(opened.backend), opened.servers))
     }
 
     /// Tool backend that lists the tools of a session, and lets no call through.
@@ -698,6 +699,7 @@ mod tests {
             terminal: Terminal::for_test(),
             tools: Arc::new(LazyLock::new(zero_tools::builtin_tools)),
             notifiers: Arc::default(),
+            gateway_locality: Arc::default(),
         };
         LocalToolHostFactory::new(app, Vec::new())
     }

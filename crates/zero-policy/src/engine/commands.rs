@@ -74,7 +74,7 @@ impl<'a> RequestEvaluator<'a> {
                 }
                 AnalysisNodeKind::Uncertainty(doubt) => {
                     let about = node.parent.and_then(|parent| analysis.nodes.get(parent));
-                    let target = about.map_or(node.label.as_str(), |node| node.label.as_str());
+                    let target = about.map(|node| node.label.as_str());
                     judged.push(self.evaluate_uncertainty(doubt, target, whole));
                 }
             }
@@ -399,21 +399,26 @@ impl<'a> RequestEvaluator<'a> {
     fn evaluate_uncertainty(
         &self,
         doubt: &Uncertainty,
-        target: &str,
+        target: Option<&str>,
         whole: Option<CoveringRule<'a>>,
     ) -> EffectAssessment {
-        let judged = match (doubt.kind, whole) {
-            (UncertaintyKind::Unbounded, _) => {
-                let reason = format!("{}; it cannot be allowed", doubt.reason);
-                EffectAssessment::new("exec", target.to_owned(), Verdict::Deny, reason)
-            }
+        let (verdict, reason) = match (doubt.kind, whole) {
             (UncertaintyKind::Altered, Some(cover)) => {
-                EffectAssessment::from_rule("exec", target.to_owned(), Verdict::Allow, cover.rule)
+                let target = target.unwrap_or(&doubt.reason).to_owned();
+                let judged =
+                    EffectAssessment::from_rule("exec", target, Verdict::Allow, cover.rule);
+                return EffectAssessment {
+                    changes: ChangeScope::Unknown,
+                    ..judged.with_risk(RiskLevel::High)
+                };
             }
-            _ => {
-                EffectAssessment::new("exec", target.to_owned(), Verdict::Ask, doubt.reason.clone())
+            (UncertaintyKind::Unbounded, _) => {
+                (Verdict::Deny, format!("{}; it cannot be allowed", doubt.reason))
             }
+            _ => (Verdict::Ask, doubt.reason.clone()),
         };
+        let target = target.unwrap_or(&reason).to_owned();
+        let judged = EffectAssessment::new("exec", target, verdict, reason);
         EffectAssessment { changes: ChangeScope::Unknown, ..judged.with_risk(RiskLevel::High) }
     }
 

@@ -32,6 +32,12 @@ pub enum RuleError {
         /// The most similar tool name.
         nearest: Option<String>,
     },
+    /// The tool that starts sub-agents, which rules do not concern.
+    #[error(
+        "sub-agents are not subject to rules, only their calls are; `\"subagents\": \
+         {{\"maxDepth\": 0}}` in settings turns them off"
+    )]
+    Subagents,
     /// An invalid MCP tool name.
     #[error(
         "`{0}` names no MCP tool; write `server__tool`, `server__*` for all of a server, or \
@@ -129,6 +135,8 @@ pub enum RuleError {
 fn format_suggestion(nearest: Option<&str>) -> String {
     match nearest {
         Some(nearest) => format!("; did you mean `{nearest}`?"),
-        None => "; `zero tools` lists them, and an MCP tool is written `server__tool`".to_owned(),
+        None => {
+            "; `zero tools list` lists them, and an MCP tool is written `server__tool`".to_owned()
+        }
     }
 }

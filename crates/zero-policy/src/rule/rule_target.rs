@@ -8,6 +8,8 @@ use super::rule_error::RuleError;
 use super::tool_names::{self, PatternSubject};
 
 const RULE_LENGTH_MAX: usize = 4096;
+/// The tool that starts sub-agents. It has no effects of its own that a rule could be about.
+const SUBAGENT_TOOL: &str = "Task";
 
 /// The target of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,6 +69,9 @@ impl RuleTarget {
             return Ok(Self::External { tools, arguments });
         }
         let Some((tool, matches)) = tool_names::find_tool(name) else {
+            if name == SUBAGENT_TOOL {
+                return Err(RuleError::Subagents);
+            }
             let (name, nearest) = (name.to_owned(), tool_names::find_nearest_tool(name));
             return Err(RuleError::UnknownTool { name, nearest });
         };

@@ -51,7 +51,12 @@ fn malformed_rule_error_suggests_correction() {
     check_error("Bsh(git)", "did you mean `Bash`?");
     check_error("WebFech", "did you mean `WebFetch`?");
     check_error("read_fil", "did you mean `Read`?");
-    check_error("Qqqqqq", "there is no tool `Qqqqqq`; ");
+    check_error("Qqqqqq", "there is no tool `Qqqqqq`; `zero tools list` lists them");
+    check_error(
+        "Task",
+        "sub-agents are not subject to rules, only their calls are; `\"subagents\"",
+    );
+    check_error("Task(reviewer)", "sub-agents are not subject to rules");
     check_error("(x)", "there is no tool ``");
     check_error("Read(domain:x.com)", "`WebFetch(domain:x.com)`");
     check_error("Bash(domain:x.com)", "`WebFetch(domain:x.com)`");

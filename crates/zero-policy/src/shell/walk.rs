@@ -347,7 +347,7 @@ impl<'a> ScriptWalker<'a> {
             here,
             SourceSpan { start: at, end: text.len() },
             kind,
-            error.to_string(),
+            format!("the command cannot be parsed: {error}"),
         );
         // From the line of the error on: the lines before it were parsed and are evaluated as such.
         let from = text.get(..at).and_then(|before| before.rfind('\n')).map_or(0, |at| at + 1);

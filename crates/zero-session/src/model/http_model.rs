@@ -269,7 +269,7 @@ impl HttpModelInner {
             false => "broke the connection before it answered",
         };
         let next = match is_loopback(&self.base) {
-            true => "is the server running there?",
+            true => "check that the server is running there",
             false => "look at the network and at the model's base URL",
         };
         ModelError::new(

@@ -128,7 +128,10 @@ impl<A: Fn() -> AttemptStream> RetryStream<A> {
             return Err(format!("; try again in {}", format_duration(asked)));
         }
         if self.attempts >= self.limits.attempts_max {
-            return Err(format!("; tried {} times", self.attempts));
+            return Err(match self.attempts {
+                1 => String::new(),
+                attempts => format!("; tried {attempts} times"),
+            });
         }
         Ok(asked.unwrap_or_else(|| self.backoff_pause()))
     }

@@ -234,7 +234,7 @@ impl SessionManagerInner {
         let backend = state.current_backend(record).await;
         match (catalog, backend) {
             (Some(catalog), Some(backend)) => {
-                line("folder", format!("`{}` on {}", catalog.cwd.display(), backend.location()));
+                line("folder", format!("`{}` ({})", catalog.cwd.display(), backend.location()));
                 line("tools", catalog.tools.len().to_string());
             }
             _ => line("tools", "not there".to_owned()),

@@ -559,6 +559,8 @@ fn describe_unrecorded(calls: &LedgerCalls, report: &FileRewindReport) -> Vec<St
             }
             ToolKind::Execute if !report.records_commands || call.has_loss => commands.push(title),
             ToolKind::Execute => {}
+            // It changes nothing, whatever the answer is.
+            ToolKind::Other if call.name == "AskUserQuestion" => {}
             ToolKind::Other => others.push(call.name.clone()),
             _ => {}
         }
@@ -588,19 +590,24 @@ fn describe_unrecorded(calls: &LedgerCalls, report: &FileRewindReport) -> Vec<St
     }
     if !commands.is_empty() {
         let why = match report.records_commands {
-            true => "could not be recorded",
-            false => "is not recorded, since `undo.commands` is off",
+            true => "zero could not record all changes",
+            false => "`undo.commands` is off",
         };
         let ran = match commands.len() {
             1 => "one command ran".to_owned(),
             count => format!("{count} commands ran"),
         };
-        notes.push(format!("{ran}, and what it changed {why} and stays: {}", named(&commands)));
+        notes.push(format!(
+            "{ran} and may have changed files, which stay as they are because {why}: {}",
+            named(&commands)
+        ));
     }
     if !others.is_empty() {
+        let ran = count(&others);
+        others.sort_unstable();
+        others.dedup();
         notes.push(format!(
-            "{} of tools that zero does not record: {}",
-            count(&others),
+            "{ran} of tools whose changes zero does not record, and which stay: {}",
             named(&others)
         ));
     }

@@ -203,7 +203,7 @@ impl TaskParent {
             .filter(|known| *known != DIRECT && *known != self.agent.id)
             .collect();
         let known = match known.is_empty() {
-            true => "there are no others; leave out `agent`".to_owned(),
+            true => "no other agent is defined, so leave out `agent`".to_owned(),
             false => format!("there are {}", known.join(", ")),
         };
         Err(invalid(format!("there is no agent `{}`; {known}", name.escape_debug())))

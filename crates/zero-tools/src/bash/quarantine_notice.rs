@@ -41,9 +41,9 @@ pub(crate) fn quarantine_notes(report: &WatchReport, workspace: &Workspace) -> V
                 "Create it with Write instead; only commands are closed out".to_owned()
             }
             taken if taken.opens_by_rule => format!(
-                "Create it with Write instead, which asks the user; a user rule that allows `Edit({path})` lets commands create it"
+                "Create it with Write instead, which asks for approval; a user rule that allows `Edit({path})` lets commands create it"
             ),
-            _ => "Create it with Write instead, which asks the user".to_owned(),
+            _ => "Create it with Write instead, which asks for approval".to_owned(),
         };
         format!(
             "`{path}` was moved to quarantine: it is {why}, which commands may not create; it is now in `{kept_at}`. {advice}"
@@ -72,7 +72,10 @@ mod tests {
             quarantine_notes(&report, &workspace).concat()
         };
         let asked = note("a setting", false);
-        assert!(asked.ends_with("Create it with Write instead, which asks the user"), "{asked}");
+        assert!(
+            asked.ends_with("Create it with Write instead, which asks for approval"),
+            "{asked}"
+        );
         assert!(note("a setting", true).contains("a user rule that allows `Edit(x)`"));
         let configured = note("protected by a setting", false);
         assert!(configured.contains("Write") && !configured.contains("asks"), "{configured}");

@@ -11,11 +11,14 @@ use zero_core::text_shortening::shorten_end;
 use crate::close;
 use crate::error::{ErrorCode, ErrorPayload};
 
+/// What the message of a refused request begins with.
+pub const REFUSAL_PREFIX: &str = "the gateway refused: ";
+
 /// Why a connection or a request failed. No message contains a token or a password.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum GatewayClientError {
     /// The gateway refused the request.
-    #[error("the gateway refused: {}{}", sanitize_text(&error.message), refusal_hint(error))]
+    #[error("{}{}{}", REFUSAL_PREFIX, sanitize_text(&error.message), refusal_hint(error))]
     Refused {
         /// The gateway's error.
         error: ErrorPayload,

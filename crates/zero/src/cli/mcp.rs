@@ -64,7 +64,7 @@ pub struct McpServeArgs {
     #[arg(long, value_name = "DIR")]
     pub workspace: Vec<PathBuf>,
     /// Permission mode: ask, accept-edits, plan or auto [default: from settings, or ask]
-    #[arg(long, value_name = "MODE")]
+    #[arg(long, value_name = "MODE", value_parser = super::value_parsers::mode(), hide_possible_values = true)]
     pub mode: Option<PermissionMode>,
     /// Approve what zero would ask about, but no denied call, no host that only a project's file
     /// names, and no host that nobody has seen before a command connects to it
@@ -109,6 +109,8 @@ pub enum McpCommand {
 /// `zero mcp add`
 #[derive(Debug, Args)]
 #[command(
+    override_usage = "zero mcp add [OPTIONS] <NAME> <URL>
+       zero mcp add [OPTIONS] <NAME> -- <COMMAND>...",
     after_help = "Everything after `--` is the command and its arguments. A secret does not belong on a command line:
 name a variable of zero's own environment with --env-from, or log in with `zero mcp login`.
 

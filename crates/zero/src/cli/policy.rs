@@ -66,7 +66,7 @@ pub struct PolicyCheckArgs {
     #[expect(missing_docs, reason = "the flags have their own help")]
     pub place: PolicyContextArgs,
     /// Permission mode: ask, accept-edits, plan or auto [default: from settings, or ask]
-    #[arg(long, value_name = "MODE")]
+    #[arg(long, value_name = "MODE", value_parser = super::value_parsers::mode(), hide_possible_values = true)]
     pub mode: Option<PermissionMode>,
     /// Dialect of the tool's name
     #[arg(long, value_name = "DIALECT", value_parser = dialect())]
@@ -95,7 +95,7 @@ pub struct PolicyExplainArgs {
     #[expect(missing_docs, reason = "the flags have their own help")]
     pub place: PolicyContextArgs,
     /// Permission mode: ask, accept-edits, plan or auto [default: from settings, or ask]
-    #[arg(long, value_name = "MODE")]
+    #[arg(long, value_name = "MODE", value_parser = super::value_parsers::mode(), hide_possible_values = true)]
     pub mode: Option<PermissionMode>,
     /// Print one line of JSON
     #[arg(long)]
@@ -143,7 +143,7 @@ pub struct PolicySimulateArgs {
     #[arg(long, value_name = "DIR")]
     pub home: Option<PathBuf>,
     /// Permission mode: ask, accept-edits, plan or auto [default: from settings, or ask]
-    #[arg(long, value_name = "MODE")]
+    #[arg(long, value_name = "MODE", value_parser = super::value_parsers::mode(), hide_possible_values = true)]
     pub mode: Option<PermissionMode>,
     /// Print JSON
     #[arg(long)]

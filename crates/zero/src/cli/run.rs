@@ -46,7 +46,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "NAME")]
     pub model: Option<String>,
     /// Permission mode: ask, accept-edits, plan or auto
-    #[arg(long, value_name = "MODE")]
+    #[arg(long, value_name = "MODE", value_parser = value_parsers::mode(), hide_possible_values = true)]
     pub mode: Option<PermissionMode>,
     /// Approve what zero would ask about, but no denied call, no host that only a project's file
     /// names, and no host that nobody has seen before a command connects to it
@@ -79,7 +79,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "KEY", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     pub resume: Option<String>,
     /// Most US dollars that this run may cost, such as 0.50
-    #[arg(long, value_name = "USD", value_parser = value_parsers::dollars)]
+    #[arg(long, value_name = "USD", allow_negative_numbers = true, value_parser = value_parsers::dollars)]
     pub budget: Option<f64>,
     /// Longest time of this run, such as 10m
     #[arg(long, value_name = "TIME", value_parser = value_parsers::some_time)]

@@ -6,6 +6,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use jiff::civil::Date;
 use zero_core::CommandLimit;
 use zero_core::host_limits::{HostLimits, parse_duration};
+use zero_policy::PermissionMode;
 use zero_runtime::DialectName;
 use zero_settings::limit_range;
 
@@ -13,6 +14,12 @@ use zero_settings::limit_range;
 pub(super) fn dialect() -> impl TypedValueParser<Value = DialectName> {
     PossibleValuesParser::new(DialectName::ALL.map(DialectName::as_str))
         .try_map(|name| name.parse::<DialectName>())
+}
+
+/// Parses a permission mode; completion scripts and errors list the possible values.
+pub(super) fn mode() -> impl TypedValueParser<Value = PermissionMode> {
+    PossibleValuesParser::new(PermissionMode::ALL.map(PermissionMode::as_str))
+        .try_map(|name| name.parse::<PermissionMode>())
 }
 
 /// Parses a duration greater than zero.
@@ -32,10 +39,9 @@ pub(super) fn look_back(text: &str) -> Result<Duration, String> {
 /// Parses an amount of US dollars, with or without a `$`.
 pub(super) fn dollars(text: &str) -> Result<f64, String> {
     let amount = text.strip_prefix('$').unwrap_or(text).parse::<f64>();
-    amount
-        .ok()
-        .filter(|amount| amount.is_finite() && *amount >= 0.0)
-        .ok_or_else(|| format!("`{text}` is not an amount of dollars such as `0.50`"))
+    amount.ok().filter(|amount| amount.is_finite() && *amount > 0.0).ok_or_else(|| {
+        format!("`{text}` is not an amount of dollars greater than zero, such as `0.50`")
+    })
 }
 
 /// Parses a calendar day.

@@ -50,6 +50,8 @@ fn complete_zsh_values(script: &str) -> String {
             "_zero_models"
         } else if line.contains(":session -- ") {
             "_zero_sessions"
+        } else if line.contains(":key -- ") {
+            "_zero_settings"
         } else {
             "_default"
         };
@@ -76,6 +78,7 @@ mod tests {
         assert_eq!(bash.matches("complete -F _zero_or_values ").count(), 2);
         let zsh = generate_script(Shell::Zsh);
         let lines = |wanted: &str| zsh.lines().filter(|line| line.contains(wanted)).count();
+        assert!(lines(":key -- ") >= 5 && lines(":_zero_settings'") >= 5, "config");
         assert!(lines("--session=[") >= 2 && lines(":session -- ") >= 6);
         for line in zsh.lines() {
             let has_key = ["--session=[", "--resume=[", "--model=[", ":session -- "];
@@ -84,6 +87,48 @@ mod tests {
             }
         }
         assert_eq!(lines("_zero_sessions() {"), 1);
+    }
+
+    /// What the script of bash offers at the end of a line.
+    #[expect(clippy::disallowed_methods, reason = "the test runs the shell that the script is for")]
+    fn complete_in_bash(folder: &std::path::Path, line: &str) -> String {
+        let script = folder.join("zero.bash");
+        std::fs::write(&script, generate_script(Shell::Bash)).unwrap();
+        // Stands for zero: prints the kind that is asked for.
+        let zero = folder.join("zero");
+        std::fs::write(&zero, "#!/bin/sh\nprintf '%s-value\\t\\n' \"$2\"\n").unwrap();
+        let program = "chmod +x \"$3/zero\"; PATH=\"$3:$PATH\"; . \"$1\"; COMP_LINE=$2; \
+            COMP_POINT=${#COMP_LINE}; read -r -a COMP_WORDS <<< \"$2\"; \
+            [[ $2 == *' ' ]] && COMP_WORDS+=(''); COMP_CWORD=$(( ${#COMP_WORDS[@]} - 1 )); \
+            _zero_or_values zero \"${COMP_WORDS[COMP_CWORD]}\" \"${COMP_WORDS[COMP_CWORD-1]}\"; \
+            echo \"${COMPREPLY[*]}\"";
+        let run = std::process::Command::new("bash")
+            .args(["-c", program, "bash"])
+            .arg(&script)
+            .arg(line)
+            .arg(folder)
+            .output();
+        let output = run.expect("`bash` is needed to test its completion script");
+        assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
+    }
+
+    #[test]
+    fn bash_offers_values_and_no_lone_hyphen() {
+        let folder = tempfile::tempdir().unwrap();
+        for (line, expected) in [
+            ("zero run --mode ", "ask accept-edits plan auto"),
+            ("zero run --mode a", "ask accept-edits auto"),
+            ("zero sessions rewind ", "sessions-value"),
+            ("zero config get ", "settings-value"),
+            ("zero tools show ", "tools-value"),
+            ("zero undo ", ""),
+            ("zero questions answer ", ""),
+            ("zero jobs kill ", ""),
+            ("zero undo --li", "--list"),
+        ] {
+            assert_eq!(complete_in_bash(folder.path(), line), expected, "{line}");
+        }
     }
 
     #[test]

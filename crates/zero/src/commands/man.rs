@@ -24,7 +24,8 @@ fn find_command(path: &[String]) -> Result<clap::Command, UsageError> {
     command.build();
     for name in path {
         let Some(next) = command.find_subcommand(name) else {
-            let names = command.get_subcommands().map(clap::Command::get_name);
+            let shown = command.get_subcommands().filter(|command| !command.is_hide_set());
+            let names = shown.map(clap::Command::get_name);
             let known: Vec<&str> = names.filter(|name| *name != "help").collect();
             let hint = match &known[..] {
                 [] => format!("`{}` has no subcommands", command.get_name()),

@@ -186,7 +186,7 @@ fn draw_tree(out: &TerminalStream, tree: &VerdictTree, text: &mut String) {
             out.paint(verdict_style(node.verdict), &verdict),
             out.paint(FAINT, &branch)
         );
-        if let Some(reason) = &node.reason {
+        if let Some(reason) = node.reason.as_ref().filter(|reason| **reason != node.label) {
             let _ = write!(line, "  {}", out.paint(FAINT, &escape_line(reason)));
         }
         let _ = writeln!(text, "{line}");

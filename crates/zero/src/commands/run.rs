@@ -24,6 +24,7 @@ use zero_client::tool_service::ToolService;
 use zero_core::event::{ApprovalRequest, Event, EventKind, UserQuestion};
 use zero_core::shell_quoting::quote_shell_word;
 use zero_core::{SecretMask, SessionId};
+use zero_mcp::client::{McpServerSet, McpServerStatus, ServerPhase};
 use zero_policy::PermissionMode;
 use zero_runtime::prompt_mentions::{MentionContents, find_mentions, mention_call};
 use zero_runtime::session_results::ResultLifetime;
@@ -268,7 +269,7 @@ async fn run_turn(
     folder.stored = StoredChoices::load(&connection, &session, &folder.cwd).await?;
     let grants = folder.stored.as_ref().map(|stored| Arc::clone(&stored.grants));
     let begin = async {
-        let HostedTools { service: tools, backend, secrets } =
+        let HostedTools { service: tools, backend, secrets, servers } =
             host_tools(app, args, &client, &mut session, &asking, folder).await?;
         secrets.mask_string(&mut send.message);
         attach_mentions(app, &*backend, &mut send, &cancel).await;
@@ -282,11 +283,11 @@ async fn run_turn(
             return Ok(None);
         }
         client.request::<ChatSend>(send).await?;
-        anyhow::Ok(Some(tools))
+        anyhow::Ok(Some((tools, servers)))
     };
     let begun = read_ahead(&mut connection.events, &mut early, begin).await;
-    let tools = match begun {
-        Ok(Some(tools)) => tools,
+    let (tools, servers) = match begun {
+        Ok(Some(hosted)) => hosted,
         unbegun => {
             // Keep a session that the user named: another client may use it, even if it is new.
             if is_new_session(args) && unbegun.as_ref().map_or_else(is_refusal, |_| true) {
@@ -398,6 +399,7 @@ async fn run_turn(
     if form == OutputFormat::Json {
         show.print_result(&session.session_key, &run_id, exit)?;
     }
+    print_failed_servers(app, &servers);
     // Not needed if the user named the session, or if a script reads stderr and the run succeeded.
     let is_needed =
         app.terminal.err.is_terminal() || form != OutputFormat::Text || exit != ExitOutcome::Ok;
@@ -411,6 +413,17 @@ async fn run_turn(
     }
     connection.close().await;
     Ok(exit)
+}
+
+/// Names the MCP servers that failed: the model only knows that it has no such tools.
+fn print_failed_servers(app: &AppContext, servers: &McpServerSet) {
+    let failed = servers.status().into_iter().filter(|one| one.state == ServerPhase::Failed);
+    for McpServerStatus { alias, last_error, .. } in failed {
+        let why = last_error.map_or_else(|| "it exited".to_owned(), |error| error.message);
+        app.terminal.print_note(&escape_line(&format!(
+            "MCP server `{alias}` could not be used: {why}; `zero mcp status {alias}` shows more"
+        )));
+    }
 }
 
 /// Runs requests and keeps the events that arrive meanwhile.
@@ -482,6 +495,8 @@ struct HostedTools {
     backend: Arc<dyn ToolBackend>,
     /// The secret values of the folder, which no prompt contains.
     secrets: Arc<SecretMask>,
+    /// The MCP servers, some of which may fail.
+    servers: Arc<McpServerSet>,
 }
 
 /// Attaches the files and folders that the prompt mentions as `@path`, read with the tools and under
@@ -541,7 +556,7 @@ async fn host_tools(
         grants,
         grant_store,
     };
-    let backend = app.local_backend(request, asking)?;
+    let (backend, servers) = app.local_backend(request, asking)?;
     let secrets = backend.secret_mask().await;
     let wish = ToolsAttachParams {
         session_key: session.session_key.clone(),
@@ -559,7 +574,7 @@ async fn host_tools(
         ..SessionOpenParams::default()
     };
     *session = client.request::<ZeroSessionsOpen>(here).await?;
-    Ok(HostedTools { service, backend, secrets })
+    Ok(HostedTools { service, backend, secrets, servers })
 }
 
 /// Whether the gateway refused the request, so that no run was started. Without an answer, the run may

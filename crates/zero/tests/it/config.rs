@@ -2,6 +2,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "tests stand outside zero and look at its files")]
 
+use std::collections::BTreeSet;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
 use serde_json::Value;
@@ -28,6 +29,43 @@ fn adding_narrow_rule_prints_note() {
     assert!(answer.contains("write `Bash(rm:*)`"), "{answer}");
     let answer = zero.run(&["config", "add", "permissions.deny", "Bash(rm:*)"]);
     assert!(!answer.contains("note"), "{answer}");
+}
+
+#[test]
+fn unknown_key_is_answered_in_one_line() {
+    let zero = TestProgram::new();
+    let seen = zero.run(&["config", "get", "nope"]);
+    let expected = "there is no setting `nope`; `zero config list --defaults` lists all";
+    assert!(seen.starts_with("exit 2") && seen.contains(expected), "{seen}");
+    let seen = zero.run(&["config", "get", "permission.mode"]);
+    assert!(seen.contains("did you mean `permissions.mode`"), "{seen}");
+    let listed: Value =
+        serde_json::from_str(&zero.stdout(&["config", "list", "--defaults", "--json"])).unwrap();
+    let keys: Vec<&str> =
+        listed.as_array().unwrap().iter().filter_map(|row| row["key"].as_str()).collect();
+    let unique: BTreeSet<&str> = keys.iter().copied().collect();
+    assert_eq!(keys.len(), unique.len(), "{keys:?}");
+}
+
+#[test]
+fn unknown_model_is_noted_when_it_is_set() {
+    let zero = TestProgram::new();
+    let seen = zero.run(&["config", "set", "model", "nope"]);
+    assert!(seen.starts_with("exit 0") && seen.contains("there is no model `nope`"), "{seen}");
+    let seen = zero.run(&["doctor"]);
+    assert!(seen.contains("there is no model `nope`"), "{seen}");
+}
+
+#[test]
+fn invalid_value_below_an_open_key_lists_all_values() {
+    let zero = TestProgram::new();
+    write_file(&zero, USER_FILE, r#"{"models": {"x": {"api": "chatt"}}}"#);
+    let seen = zero.run(&["config", "list"]);
+    let seen = seen.split_whitespace().collect::<Vec<_>>().join(" ");
+    for value in ["chat", "responses", "anthropic", "gemini"] {
+        assert!(seen.contains(&format!("\"{value}\"")), "{seen}");
+    }
+    assert!(!seen.contains("candidates"), "{seen}");
 }
 
 #[test]
@@ -178,7 +216,7 @@ fn breaking_change_is_not_written() {
     insta::assert_snapshot!(zero.run(&["config", "get", "permissions.mod"]), @"
     exit 2
     --- stderr
-    error: there is no setting `permissions.mod`; did you mean `permissions.mode`?
+    error: there is no setting `permissions.mod`; did you mean `permissions.mode`, `permissions.deny`, `permissions.allow`? `zero config list --defaults` lists all
     ");
     zero.stdout(&["config", "set", "permissions.mode", "plan"]);
     let new = std::fs::read_to_string(zero.folder().join(USER_FILE)).unwrap();

@@ -46,7 +46,7 @@ fn help_lists_commands() {
       models       List the models, and the model servers on this machine
       run          Send a prompt to the agent
       acp          Run as an agent for editors (Agent Client Protocol over stdio)
-      sessions     List, show, export, fork, reset and delete sessions
+      sessions     List, show, export, fork, rewind, reset and delete sessions and their grants
       questions    List and answer the questions of runs that wait
       jobs         List, show and kill background jobs
       ports        List the ports of servers in sandboxes, and forward one to this machine

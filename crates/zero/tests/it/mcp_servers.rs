@@ -66,6 +66,16 @@ fn untrusted_folder_starts_no_server() {
 }
 
 #[test]
+fn doctor_names_server_that_failed() {
+    let zero = make_workspace();
+    let broken = json!({"mcpServers": {"brk": {"command": "/bin/false"}}});
+    write_file(&zero, crate::config::USER_FILE, broken.to_string());
+    assert!(!zero.run(&["doctor"]).contains("failed the last time"), "it was never started");
+    check_output(&zero, &["mcp", "status", "brk"], 1, &["failed"]);
+    check_output(&zero, &["doctor"], 0, &["server `brk` failed the last time it was started"]);
+}
+
+#[test]
 fn user_server_runs_no_workspace_code() {
     let zero = make_workspace();
     let marker = zero.folder().join("hijacked");

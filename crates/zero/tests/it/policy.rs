@@ -75,10 +75,9 @@ fn check_knows_folders_that_settings_open() {
     git.args(["init", "--quiet", "--bare"]).arg(&repository);
     assert!(git.status().unwrap().success());
     let push = bash_input(&format!("git push {} main", repository.display()));
-    for (writable, expected) in [
-        (json!([]), "10 ask"),
-        (json!([&repository]), "0 allow by Bash(git push:*)"),
-    ] {
+    for (writable, expected) in
+        [(json!([]), "10 ask"), (json!([&repository]), "0 allow by Bash(git push:*)")]
+    {
         let settings = json!({"permissions": {"allow": ["Bash(git push:*)"]},
             "sandbox": {"writable": writable}});
         write_file(&zero, "rules.json", &settings.to_string());
@@ -658,11 +657,18 @@ fn command_is_drawn_as_tree() {
     insta::assert_snapshot!(explain("echo 'unclosed"), @"
     exit 10
     allow  echo unclosed  it only reads
-    ask    a `'` is not closed  a `'` is not closed
+    ask    the command cannot be parsed: a `'` is not closed
 
-    ask: running `a `'` is not closed`: a `'` is not closed
+    ask: the command cannot be parsed: a `'` is not closed
       sandbox: may change the workspace; network to allowed hosts only; command-memory 500 MB, command-cpu 50%, command-processes 512, command-open-files 1024, command-file 100 MB, command-disk 20 GB, command-disk-rate off
     ");
+    let unparsed = explain("bash(ls)");
+    assert_eq!(
+        unparsed.matches("ask: the command cannot be parsed: expected").count(),
+        1,
+        "{unparsed}"
+    );
+    assert!(!unparsed.contains("running `"), "{unparsed}");
     insta::assert_snapshot!(explain("curl -so page https://x.org/"), @"
     exit 10
     ask    curl -so page https://x.org/  depends on the files and hosts it uses; asks because of `write page`

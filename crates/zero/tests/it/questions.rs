@@ -57,7 +57,9 @@ fn parked_run_continues_with_its_answer() {
     assert!(table.contains(&id) && table.contains("allow_once"), "{table}");
     // What was not offered is refused, and the question still waits.
     let seen = zero.run(&["questions", "answer", &id, "maybe"]);
-    assert!(seen.contains("that answer is not offered"), "{seen}");
+    assert!(seen.starts_with("exit 2") && seen.contains("that answer is not offered"), "{seen}");
+    // No gateway was named, so none is mentioned.
+    assert!(!seen.contains("gateway"), "{seen}");
     assert_eq!(only_id(&zero), id);
     let seen = zero.run(&["questions", "answer", &id[..12], "allow_once"]);
     assert!(seen.starts_with("exit 0") && seen.contains("It is made."), "{seen}");

@@ -56,13 +56,25 @@ fn answer_goes_to_stdout_and_rest_to_stderr() {
 }
 
 #[test]
+fn missing_home_is_an_error_and_not_created() {
+    let (zero, _model) = program_with_model();
+    let home = zero.folder().join("nobody");
+    let output = zero.command(&["run", "hi"]).env("HOME", &home).output().unwrap();
+    let seen = zero.render_output(&output);
+    assert!(seen.starts_with("exit 2") && seen.contains("(HOME) does not exist"), "{seen}");
+    assert!(!home.exists());
+}
+
+#[test]
 fn run_end_sets_exit_code() {
     let (zero, _model) = program_with_model();
     check_run(&zero, &["[write]"], "3", &["⊘ Write `made.txt`", "pass `--yes`"]);
     assert!(!zero.folder().join("made.txt").exists());
     check_run(&zero, &["--yes", "[write]"], "0", &["Wrote 5 bytes"]);
-    check_run(&zero, &["[long]"], "4", &["cut off", "send \"continue\" to go on"]);
+    check_run(&zero, &["[long]"], "4", &["cut off", "to go on, run `zero -c \"continue\"`"]);
     check_run(&zero, &["--agent", "nope", "hi"], "2", &["there is no agent `nope`"]);
+    let name = "`Bad Name` is not the name of an agent";
+    check_run(&zero, &["--agent", "Bad Name", "hi"], "2", &[name, "letters, digits, `_` or `-`"]);
     check_run(&zero, &["--model", "nope", "hi"], "2", &["there is no model `nope`"]);
     check_run(&zero, &["--image", "nope.png", "hi"], "2", &["there is no file `nope.png`"]);
     check_run(&zero, &["--image", "hello.txt", "hi"], "2", &["is not an image"]);

@@ -96,6 +96,16 @@ fn rewind_takes_files_and_conversation_back_and_can_be_taken_back() {
     let seen = f.rewind(&["--to", "1"]);
     assert!(seen.starts_with("exit 0"), "{seen}");
     assert_eq!((f.read("a.txt"), f.read("b.txt")), (None, None));
+    // The same command twice: each time, the result says where the conversation is.
+    let seen = f.rewind(&["--undo"]);
+    assert!(seen.contains("took the last rewind back"), "{seen}");
+    assert!(seen.contains("the conversation now ends with prompt 5"), "{seen}");
+    let seen = f.rewind(&["--undo"]);
+    assert!(seen.contains("the conversation now has no prompts"), "{seen}");
+    f.rewind(&["--undo"]);
+    let seen = f.rewind(&["--to", "1"]);
+    assert!(seen.starts_with("exit 0"), "{seen}");
+    assert_eq!((f.read("a.txt"), f.read("b.txt")), (None, None));
 }
 
 #[test]
@@ -163,7 +173,9 @@ fn unrecorded_command_is_named() {
     f.call("Bash", &json!({"command": "echo x > made.txt"}));
     let seen = f.rewind(&[]);
     assert!(seen.starts_with("exit 0"), "{seen}");
-    assert!(seen.contains("`undo.commands` is off") && seen.contains("made.txt"), "{seen}");
+    let note = "one command ran and may have changed files, which stay as they are because `undo.commands` is off:";
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words(&seen).contains(note) && seen.contains("made.txt"), "{seen}");
     assert!(seen.contains("no recorded change of a file was in effect"), "{seen}");
     assert_eq!(f.read("made.txt").as_deref(), Some("x\n"), "it stays");
 }

@@ -13,12 +13,18 @@ pub(crate) struct TestProgram {
 
 impl TestProgram {
     pub(crate) fn new() -> Self {
-        Self { folder: tempfile::tempdir().unwrap() }
+        Self::in_folder(tempfile::tempdir().unwrap())
     }
 
     /// The same, but where commands see it: in their own `/tmp` they would not.
     pub(crate) fn outside_tmp() -> Self {
-        Self { folder: tempfile::tempdir_in("/var/tmp").unwrap() }
+        Self::in_folder(tempfile::tempdir_in("/var/tmp").unwrap())
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "the home is made outside zero")]
+    fn in_folder(folder: TempDir) -> Self {
+        std::fs::create_dir(folder.path().join("home")).unwrap();
+        Self { folder }
     }
 
     /// Where the program runs.

@@ -126,6 +126,7 @@ fn rule_is_written_to_the_chosen_file_for_this_project_only() {
         terminal: Terminal::for_test(),
         tools: Arc::new(LazyLock::new(zero_tools::builtin_tools)),
         notifiers: Arc::default(),
+        gateway_locality: Arc::default(),
     };
     let workspace = app.config.open_workspace(&[temp.path().to_owned()]).unwrap();
     let settings = app.load_settings(&workspace, &[]).unwrap();

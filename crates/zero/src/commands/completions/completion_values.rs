@@ -1,4 +1,4 @@
-//! `zero complete`: the session keys and models that a shell offers.
+//! `zero complete`: the session keys, models, settings and tools that a shell offers.
 //!
 //! A shell runs it while the user types, so that it is quick and silent: what cannot be read is not
 //! offered. A value with a character that a shell could interpret is not offered either, because
@@ -11,6 +11,7 @@ use zero_core::sanitize::escape_line;
 use zero_core::text_shortening::shorten_to_fit;
 use zero_session::sqlite_store::SqliteStore;
 use zero_session::store::{SessionQuery, Store};
+use zero_settings::settings_schema;
 
 use crate::AppContext;
 use crate::cli::CompletionKind;
@@ -37,6 +38,8 @@ pub(crate) fn run(app: &AppContext, kind: CompletionKind) -> anyhow::Result<Exit
         let found = match kind {
             CompletionKind::Sessions => list_sessions(&owned),
             CompletionKind::Models => list_models(&owned),
+            CompletionKind::Settings => Ok(list_settings()),
+            CompletionKind::Tools => Ok(list_tools(&owned)),
         };
         // Nobody receives it if it took too long.
         let _ = sender.send(found.unwrap_or_default());
@@ -87,6 +90,16 @@ fn list_models(app: &AppContext) -> anyhow::Result<Vec<CompletionValue>> {
     let settings = app.load_settings(&workspace, &[])?;
     let (configs, _) = app.model_configs(&settings);
     Ok(configs.into_iter().map(|config| (config.name, config.id)).collect())
+}
+
+fn list_settings() -> Vec<CompletionValue> {
+    let keys = settings_schema::known_keys().into_iter();
+    keys.map(|known| (known.key.to_owned(), String::new())).collect()
+}
+
+fn list_tools(app: &AppContext) -> Vec<CompletionValue> {
+    let names = app.tools.iter().map(|tool| tool.spec().name.to_string());
+    names.map(|name| (name, String::new())).collect()
 }
 
 #[cfg(test)]

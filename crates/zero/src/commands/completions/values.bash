@@ -1,5 +1,6 @@
 
-# Completes session keys and models with what `zero complete` prints. Fails where neither is expected.
+# Completes session keys, models, settings and tools with what `zero complete` prints. Fails where none
+# of them is expected.
 _zero_values() {
     local line="${COMP_LINE:0:COMP_POINT}" kind="" cur word
     local -a words
@@ -16,8 +17,18 @@ _zero_values() {
             case "${words[last - 1]}" in
                 --session) kind=sessions ;;
                 --model) kind=models ;;
-                show | export | fork | grants | reset | delete)
-                    (( last > 1 )) && [[ "${words[last - 2]}" == sessions ]] && kind=sessions
+                *)
+                    (( last > 1 )) && case "${words[last - 2]} ${words[last - 1]}" in
+                        "sessions show" | "sessions export" | "sessions fork" | "sessions rewind" | "sessions grants" | "sessions reset" | "sessions delete")
+                            kind=sessions
+                            ;;
+                        "config get" | "config set" | "config unset" | "config add" | "config remove")
+                            kind=settings
+                            ;;
+                        "tools show" | "tools call")
+                            kind=tools
+                            ;;
+                    esac
                     ;;
             esac
             ;;
@@ -37,5 +48,13 @@ _zero_values() {
 }
 
 _zero_or_values() {
-    _zero_values || _zero "$@"
+    _zero_values && return
+    _zero "$@"
+    # An option is offered once a hyphen is typed: alone, they would insert the hyphen that they share.
+    # Words such as `<ID>` are placeholders.
+    local word
+    for word in "${COMPREPLY[@]}"; do
+        [[ "$word" == [-\<\[]* ]] || return
+    done
+    [[ -n "$2" ]] || COMPREPLY=()
 }

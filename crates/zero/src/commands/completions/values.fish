@@ -2,4 +2,6 @@ complete -c zero -n "__fish_zero_using_subcommand run" -l session -x -k -a "(com
 complete -c zero -n "__fish_zero_using_subcommand run" -l resume -x -k -a "(command zero complete sessions 2> /dev/null)"
 complete -c zero -n "__fish_zero_using_subcommand run" -l model -x -a "(command zero complete models 2> /dev/null)"
 complete -c zero -n "__fish_zero_using_subcommand acp" -l session -x -k -a "(command zero complete sessions 2> /dev/null)"
-complete -c zero -n "__fish_zero_using_subcommand sessions; and __fish_seen_subcommand_from show export fork grants reset delete" -f -k -a "(command zero complete sessions 2> /dev/null)"
+complete -c zero -n "__fish_zero_using_subcommand sessions; and __fish_seen_subcommand_from show export fork rewind grants reset delete" -f -k -a "(command zero complete sessions 2> /dev/null)"
+complete -c zero -n "__fish_zero_using_subcommand config; and __fish_seen_subcommand_from get set unset add remove" -f -a "(command zero complete settings 2> /dev/null)"
+complete -c zero -n "__fish_zero_using_subcommand tools; and __fish_seen_subcommand_from show call" -f -a "(command zero complete tools 2> /dev/null)"

@@ -13,4 +13,7 @@ _zero_sessions() {
 _zero_models() {
     _zero_values models
 }
+_zero_settings() {
+    _zero_values settings
+}
 

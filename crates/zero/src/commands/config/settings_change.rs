@@ -15,8 +15,15 @@ use crate::terminal::escape_line;
 
 pub(super) fn set_value(app: &AppContext, args: &ConfigSetArgs) -> anyhow::Result<ExitOutcome> {
     let edits = parse_candidates(&args.value).into_iter().map(ValueEdit::Set).collect();
-    SettingsChange::new(app, &args.layer, &args.key)?
-        .apply(edits, ["set", "already has this value"])
+    let change = SettingsChange::new(app, &args.layer, &args.key)?;
+    let outcome = change.apply(edits, ["set", "already has this value"])?;
+    if args.key == "model" {
+        let settings = app.load_settings(&change.workspace, &[])?;
+        if let Some(error) = app.chosen_model_error(&settings) {
+            app.terminal.print_note(&error.to_string());
+        }
+    }
+    Ok(outcome)
 }
 
 pub(super) fn unset_value(app: &AppContext, args: &ConfigUnsetArgs) -> anyhow::Result<ExitOutcome> {

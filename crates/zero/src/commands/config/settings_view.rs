@@ -148,6 +148,9 @@ pub(super) fn print_value(app: &AppContext, args: &ConfigGetArgs) -> anyhow::Res
     }
 }
 
+/// Most similar keys that an error names.
+const SUGGESTIONS_MAX: usize = 3;
+
 /// A mistyped key is not one that is merely unset.
 fn check_known_key(key: &str) -> Result<(), UsageError> {
     let known = settings_schema::known_keys();
@@ -161,15 +164,15 @@ fn check_known_key(key: &str) -> Result<(), UsageError> {
         return Ok(());
     }
     let names = known.iter().map(|known| known.key);
-    Err(UsageError(
-        match zero_runtime::name_suggestions::suggest_names(key, names.clone(), 1).pop() {
-            Some(nearest) => format!("there is no setting `{key}`; did you mean `{nearest}`?"),
-            None => format!(
-                "there is no setting `{key}`; there are {}",
-                names.collect::<Vec<_>>().join(", ")
-            ),
-        },
-    ))
+    let nearest = zero_runtime::name_suggestions::suggest_names(key, names, SUGGESTIONS_MAX);
+    let nearest: Vec<String> = nearest.iter().map(|name| format!("`{name}`")).collect();
+    let hint = match nearest.is_empty() {
+        true => String::new(),
+        false => format!("did you mean {}? ", nearest.join(", ")),
+    };
+    Err(UsageError(format!(
+        "there is no setting `{key}`; {hint}`zero config list --defaults` lists all"
+    )))
 }
 
 fn write_value(

@@ -11,7 +11,11 @@ use zero_settings::{SettingsLayerKind, WorkspaceSettings};
 
 use super::findings::DoctorReport;
 use crate::AppContext;
-use crate::settings_adapter::mcp_servers::{UnavailableMcpServer, configured_servers};
+use crate::error_chain::describe_error;
+use crate::host_setup::small_runtime;
+use crate::settings_adapter::mcp_servers::{
+    ConfiguredMcpServers, UnavailableMcpServer, configured_servers,
+};
 
 const CHECK: &str = "mcp";
 
@@ -55,8 +59,45 @@ pub(super) fn check_mcp_servers(
             );
         }
     }
+    if !servers.definitions.is_empty() {
+        match read_failures(app, folder, settings, servers) {
+            Ok(failures) => {
+                for (alias, why) in failures {
+                    findings.add_warning(
+                        CHECK,
+                        format!("server `{alias}` failed the last time it was started: {why}"),
+                        format!("run `zero mcp status {alias}` to try again and see its output"),
+                    );
+                }
+            }
+            Err(error) => findings.add_warning(
+                CHECK,
+                format!("the state of the servers cannot be read: {}", describe_error(&error)),
+                "run `zero mcp status`",
+            ),
+        }
+    }
     check_tool_commands(app, folder, settings, findings);
     check_secret_readability(app, folder, settings, findings);
+}
+
+/// The servers whose last start failed, with the recorded error. Starts none.
+fn read_failures(
+    app: &AppContext,
+    folder: &Path,
+    settings: &WorkspaceSettings,
+    servers: ConfiguredMcpServers,
+) -> anyhow::Result<Vec<(String, String)>> {
+    let workspace = app.config.open_workspace(&[folder.to_owned()])?;
+    let host = app.idle_host(workspace, settings)?;
+    let outside = app.external_tools_from(&host, settings, servers, None);
+    let failed = outside.servers.status().into_iter().filter_map(|status| {
+        let error = status.last_error?;
+        Some((status.alias, error.message))
+    });
+    let failed = failed.collect();
+    small_runtime()?.block_on(outside.stop());
+    Ok(failed)
 }
 
 /// Name and transport of a server, without parts that could be secret.

@@ -165,6 +165,11 @@ pub(super) fn check_models(
     const CHECK: &str = "models";
     let (configs, default) = app.model_configs(settings);
     if configs.is_empty() {
+        if let Some(error) = app.chosen_model_error(settings) {
+            let fix = "set `model` in your settings, or ZERO_MODEL, to another model";
+            findings.add_error(CHECK, error.to_string(), fix);
+            return;
+        }
         findings.add_warning(
             CHECK,
             "no model is configured".to_owned(),

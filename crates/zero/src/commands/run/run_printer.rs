@@ -15,6 +15,7 @@ use zero_core::event::{
 };
 use zero_core::{ResultDisplay, ToolKind, ToolOutcome};
 
+use zero_runtime::audit::UNWRITABLE_LOG;
 use zero_runtime::dialect::render_plain;
 use zero_runtime::redaction;
 use zero_session::agent::DIRECT;
@@ -80,6 +81,10 @@ pub(in crate::commands) struct RunPrinter {
     /// Whether the run has no model; a failed call then makes the run fail.
     is_direct: bool,
     failed: bool,
+    /// Whether a call was completed.
+    has_completed: bool,
+    /// Whether a call was refused because the audit log cannot be written.
+    is_log_unwritable: bool,
     /// Whether the last call ran a command that failed.
     command_failed: bool,
     /// The answer that a slash command would have, if it made the last call.
@@ -147,6 +152,8 @@ impl RunPrinter {
             subagents: SubagentTally::default(),
             is_direct: false,
             failed: false,
+            has_completed: false,
+            is_log_unwritable: false,
             command_failed: false,
             direct_answer: None,
             held_output: None,
@@ -187,6 +194,9 @@ impl RunPrinter {
                 self.denied |= *status == ToolCallStatus::Denied
                     || self.subagents.totals().denied_calls > 0;
                 self.failed |= *status == ToolCallStatus::Failed;
+                self.has_completed |= *status == ToolCallStatus::Completed;
+                self.is_log_unwritable |= *status == ToolCallStatus::Failed
+                    && join_text(outcome).contains(UNWRITABLE_LOG);
                 self.shown_error = extract_error(*status, outcome);
                 self.command_failed |= failed_exit_code(outcome).is_some();
                 self.direct_answer = self.details.slash_command.then(|| join_text(outcome));
@@ -435,10 +445,10 @@ impl RunPrinter {
         match end {
             RunOutcome::Completed => {}
             RunOutcome::MaxTokens => self.terminal.print_error(
-                "output limit reached, the reply is cut off; send \"continue\" to go on",
+                "output limit reached, the reply is cut off; to go on, run `zero -c \"continue\"`",
             ),
             RunOutcome::MaxTurns { turns } => self.terminal.print_error(&format!(
-                "turn limit reached after {turns} model calls; send \"continue\" in the same session, or raise `maxTurns` of the agent"
+                "turn limit reached after {turns} model calls; to go on, run `zero -c \"continue\"`, or raise `maxTurns` of the agent"
             )),
             RunOutcome::Budget { message } => self.terminal.print_error(message),
             RunOutcome::Refused { message } => {
@@ -559,6 +569,10 @@ impl RunPrinter {
             }
             RunOutcome::Completed if self.denied => ExitOutcome::Denied,
             RunOutcome::Completed if self.is_direct && (self.failed || self.command_failed) => {
+                ExitOutcome::Error
+            }
+            // The agent could do nothing at all, whatever it said in the end.
+            RunOutcome::Completed if self.is_log_unwritable && !self.has_completed => {
                 ExitOutcome::Error
             }
             RunOutcome::Completed => ExitOutcome::Ok,
@@ -692,6 +706,31 @@ mod tests {
 
     fn make_text(text: &str) -> EventKind {
         EventKind::Text { text: text.to_owned() }
+    }
+
+    #[test]
+    fn run_without_a_logged_call_fails() {
+        let call = |status, text: &str| {
+            make_call_end(status, vec![ResultContent::Text { text: text.to_owned() }], None)
+        };
+        let unlogged = || {
+            let text =
+                "the audit log cannot be written (No space left on device), so nothing was done";
+            call(ToolCallStatus::Failed, text)
+        };
+        let exit = |events: Vec<EventKind>| {
+            let terminal = Terminal::for_test();
+            let counter = ElapsedCounter::new(&terminal.err);
+            let details = RunDetails::default();
+            let mut printer = RunPrinter::new(&terminal, OutputFormat::Json, details, counter);
+            let events = events.into_iter().chain([make_run_end(RunOutcome::Completed)]);
+            events.filter_map(|kind| printer.print_event(&make_event(kind)).unwrap()).last()
+        };
+        assert_eq!(exit(vec![unlogged()]), Some(ExitOutcome::Error));
+        let other = call(ToolCallStatus::Failed, "no such file");
+        assert_eq!(exit(vec![other]), Some(ExitOutcome::Ok));
+        let logged = call(ToolCallStatus::Completed, "done");
+        assert_eq!(exit(vec![logged, unlogged()]), Some(ExitOutcome::Ok));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use jiff::Timestamp;
+use zero_core::session_key::is_agent_id;
 use zero_runtime::QuestionWithdrawal;
 use zero_runtime::name_suggestions::suggest_names;
 use zero_sandbox::typed_input::SignalKeys;
@@ -122,6 +123,13 @@ async fn open_by_key(
         (None, Some(model)) if model == DIRECT => Some(DIRECT),
         _ => None,
     };
+    if let Some(agent) = agent.filter(|agent| !is_agent_id(&agent.to_ascii_lowercase())) {
+        let what = format!(
+            "`{}` is not the name of an agent; a name has 1 to 64 letters, digits, `_` or `-`, and begins with a letter or a digit",
+            escape_line(agent)
+        );
+        return Err(UsageError(what).into());
+    }
     let key = match agent {
         Some(agent) if !name.starts_with("agent:") => format!("agent:{agent}:{name}"),
         Some(agent) if !name.starts_with(&format!("agent:{agent}:")) => {

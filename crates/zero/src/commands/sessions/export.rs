@@ -156,7 +156,11 @@ fn describe_end(end: &RunOutcome) -> Option<String> {
         RunOutcome::MaxTurns { turns } => format!("stopped after {turns} model calls"),
         RunOutcome::Budget { message } => format!("stopped: {message}"),
         RunOutcome::Refused { message } => format!("the model refused: {message}"),
-        RunOutcome::Aborted { by } => format!("stopped ({by})"),
+        RunOutcome::Aborted { by } => match by.as_str() {
+            "rpc" => "stopped by you".to_owned(),
+            "loop_guard" => "stopped: the model kept repeating the same calls".to_owned(),
+            other => format!("stopped ({other})"),
+        },
         RunOutcome::Failed { message, .. } => format!("failed: {message}"),
         RunOutcome::Interrupted => "zero exited before the run ended".to_owned(),
     })

@@ -62,7 +62,21 @@ pub(super) async fn run(
     let request = client.request::<ZeroSessionsRewind>(wanted);
     let rewound = answer_events(&mut gateway.events, service.as_ref(), request).await;
     let rewound = rewound.map_err(to_usage_error)?;
-    print_result(app, args, &rewound)
+    let exit = print_result(app, args, &rewound)?;
+    if args.undo && rewound.rewound && scope.has_conversation() && !args.json {
+        let prompts = read_prompts(gateway, session.session_key).await?;
+        app.terminal.print_note(&describe_state(&prompts));
+    }
+    Ok(exit)
+}
+
+/// Where the conversation is. The same command takes a rewind back and then makes it again, so that
+/// only this tells the two apart.
+fn describe_state(prompts: &[PromptInfo]) -> String {
+    match prompts.iter().rev().find(|prompt| prompt.in_effect) {
+        Some(last) => format!("the conversation now ends with prompt {}", last.number),
+        None => "the conversation now has no prompts".to_owned(),
+    }
 }
 
 /// Serves the files of a session whose tools are with a client that is not there. `None` if they are
@@ -154,21 +168,7 @@ async fn list_prompts(
     gateway: &CliGatewayConnection,
     session: SessionInfo,
 ) -> anyhow::Result<ExitOutcome> {
-    let mut wanted = SessionPromptsParams {
-        session_key: session.session_key,
-        ..SessionPromptsParams::default()
-    };
-    let mut prompts = Vec::new();
-    loop {
-        let page = gateway.client.request::<ZeroSessionsPrompts>(wanted.clone()).await?;
-        // A page that brings nothing would be asked for without end.
-        let is_empty = page.prompts.is_empty();
-        prompts.extend(page.prompts);
-        match page.next_offset.filter(|next| !is_empty && Some(*next) > wanted.offset) {
-            Some(next) => wanted.offset = Some(next),
-            None => break,
-        }
-    }
+    let prompts = read_prompts(gateway, session.session_key).await?;
     let out = &app.terminal.out;
     if args.json {
         out.write_pretty_json(&prompts)?;
@@ -196,6 +196,25 @@ async fn list_prompts(
     Ok(ExitOutcome::Ok)
 }
 
+async fn read_prompts(
+    gateway: &CliGatewayConnection,
+    session_key: String,
+) -> anyhow::Result<Vec<PromptInfo>> {
+    let mut wanted = SessionPromptsParams { session_key, ..SessionPromptsParams::default() };
+    let mut prompts = Vec::new();
+    loop {
+        let page = gateway.client.request::<ZeroSessionsPrompts>(wanted.clone()).await?;
+        // A page that brings nothing would be asked for without end.
+        let is_empty = page.prompts.is_empty();
+        prompts.extend(page.prompts);
+        match page.next_offset.filter(|next| !is_empty && Some(*next) > wanted.offset) {
+            Some(next) => wanted.offset = Some(next),
+            None => break,
+        }
+    }
+    Ok(prompts)
+}
+
 fn print_result(
     app: &AppContext,
     args: &SessionsRewindArgs,
@@ -208,9 +227,12 @@ fn print_result(
         return Ok(exit);
     }
     if !result.rewound {
+        let files = match result.conflict_count {
+            1 => "one file was".to_owned(),
+            count => format!("{count} files were"),
+        };
         let mut message = format!(
-            "nothing was touched: {} files were changed by somebody else since; pass `--force` to overwrite them (what is overwritten is recorded), or `--conversation` to leave files alone",
-            result.conflict_count
+            "nothing was touched: {files} changed by somebody else since; pass `--force` to overwrite (what is overwritten is recorded), or `--conversation` to leave files alone"
         );
         for conflict in &result.conflicts {
             message += &format!("\n  {} since: {}", conflict.what, escape_line(&conflict.path));
@@ -229,6 +251,7 @@ fn print_result(
         let subject = escape_line(&change.subject);
         out.write(&match change.action.as_str() {
             "create" => format!("  removed {subject}\n"),
+            "command" if change.files == 1 => format!("  took back one path of: {subject}\n"),
             "command" => format!("  took back {} paths of: {subject}\n", change.files),
             _ => format!("  restored {subject}\n"),
         })?;
