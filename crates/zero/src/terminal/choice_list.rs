@@ -3,7 +3,7 @@
 use std::io;
 
 use super::key::Key;
-use super::key_reader::KeyReader;
+use super::key_reader::{KeyPress, KeyReader};
 use super::live_area::LiveArea;
 use super::{FAINT, STRONG, TerminalStream, WindowSize, escape_line, truncate_to_columns};
 
@@ -61,8 +61,12 @@ impl<'a> ChoiceList<'a> {
         keys.discard()?;
         let outcome = loop {
             area.paint(&self.render(stream, stream.window_size()), None)?;
-            let Some(key) = keys.next_key()? else { break ChoiceOutcome::Ended };
-            if let Some(outcome) = self.apply_key(key) {
+            let outcome = match keys.next_press()? {
+                Some(KeyPress::Key(key)) => self.apply_key(key),
+                Some(KeyPress::Burst) => None,
+                None => Some(ChoiceOutcome::Ended),
+            };
+            if let Some(outcome) = outcome {
                 break outcome;
             }
         };

@@ -8,7 +8,7 @@ use std::time::Duration;
 use zero_sandbox::typed_input::SignalKeys;
 
 use super::key::Key;
-use super::key_reader::KeyReader;
+use super::key_reader::{KeyPress, KeyReader};
 use super::live_area::{CursorPosition, LiveArea};
 use super::prompt_turn::PromptTurnGuard;
 use super::text_field::{FieldEvent, TextField};
@@ -163,7 +163,8 @@ pub(crate) enum TextOutcome {
     Ended,
 }
 
-/// Lets the user edit a text after a label, below a line with a hint.
+/// Lets the user edit a text after a label, below a line with a hint. Keys that were pressed before
+/// do not count.
 pub(crate) fn edit_text(
     area: &mut LiveArea<'_>,
     stream: &TerminalStream,
@@ -173,6 +174,7 @@ pub(crate) fn edit_text(
     field: &mut TextField,
 ) -> io::Result<TextOutcome> {
     let label_columns = text_columns(label) + 1;
+    keys.discard()?;
     loop {
         let size = stream.window_size();
         let room = size.columns.saturating_sub(label_columns + 1);
@@ -197,8 +199,11 @@ pub(crate) fn edit_text(
     }
 }
 
-/// Asks a question with its keys above it and waits for one of the keys; other keys do nothing. Returns `None`
-/// if the user pressed Ctrl-D or is gone.
+/// What a question says about a key that is not offered, and about several keys at once.
+pub(crate) const UNKNOWN_KEY_NOTE: &str = "press one of the keys shown";
+
+/// Asks a question with its keys above it and waits for one of the keys; other keys show a hint once.
+/// Returns `None` if the user pressed Ctrl-C or Ctrl-D, or is gone.
 pub(crate) fn ask_for_key(
     stream: &TerminalStream,
     keys: &KeyReader,
@@ -208,19 +213,25 @@ pub(crate) fn ask_for_key(
     let mut area = LiveArea::new(stream);
     let mut rows = render_legend(stream, choices, stream.window_size().columns);
     let question = stream.paint(STRONG, question).into_owned();
-    rows.push(match keys.replacement_note() {
-        Some(note) => format!("{question} {} ", stream.paint(FAINT, &format!("({note})"))),
-        None => format!("{question} "),
-    });
+    let legend_rows = rows.len();
+    let mut paint = |area: &mut LiveArea<'_>, note: Option<&str>| {
+        rows.truncate(legend_rows);
+        rows.push(match note {
+            Some(note) => format!("{question} {} ", stream.paint(FAINT, &format!("({note})"))),
+            None => format!("{question} "),
+        });
+        area.paint(&rows, None)
+    };
     keys.discard()?;
-    area.paint(&rows, None)?;
+    paint(&mut area, keys.replacement_note())?;
+    let mut has_hint = false;
     loop {
-        let chosen = match keys.next_key()? {
-            Some(Key::Char(key)) => {
+        let chosen = match keys.next_press()? {
+            Some(KeyPress::Key(Key::Char(key))) => {
                 let key = key.to_ascii_lowercase();
                 choices.iter().find(|choice| choice.key == key)
             }
-            Some(Key::Ctrl('c' | 'd')) | None => {
+            Some(KeyPress::Key(Key::Ctrl('c' | 'd'))) | None => {
                 let line = format!("{question} {}", escape_line(&keys.describe_end("")));
                 area.finish(line.trim_end())?;
                 return Ok(None);
@@ -230,6 +241,10 @@ pub(crate) fn ask_for_key(
         if let Some(choice) = chosen {
             area.finish(&format!("{question} {}", escape_line(&choice.label)))?;
             return Ok(Some(choice.key));
+        }
+        if !has_hint {
+            has_hint = true;
+            paint(&mut area, Some(UNKNOWN_KEY_NOTE))?;
         }
     }
 }
@@ -330,7 +345,7 @@ mod tests {
             // One of these is typed once keys count.
             loop {
                 keyboard.write_all(b"n").unwrap();
-                tokio::time::sleep(Duration::from_millis(20)).await;
+                tokio::time::sleep(Duration::from_millis(200)).await;
             }
         };
         let answer = tokio::select! {

@@ -9,6 +9,9 @@ use crate::model_server::ModelServer;
 use crate::terminal_process::TerminalProcess;
 use crate::test_program::TestProgram;
 
+/// Shown at a question after a key that is not offered, or several keys at once.
+const KEY_HINT: &str = "(press one of the keys shown)";
+
 fn program_with_model() -> (TestProgram, ModelServer) {
     let (zero, model) = (TestProgram::new(), ModelServer::start());
     write_file(&zero, USER_FILE, model.settings_json(json!({})));
@@ -39,8 +42,6 @@ fn permission_answer_at_terminal_is_applied() {
     for (keys, exit, is_made, line) in [
         ("y", 0, true, "Allow? allowed once\r\n● Write"),
         ("n", 3, false, "Allow? rejected\r\n⊘ Write"),
-        // Keys without a meaning do nothing.
-        ("\n \u{1b}[A?xy", 0, true, "Allow? allowed once\r\n● Write"),
         // Who goes away says no, and what comes next has a line of its own.
         ("\u{4}", 3, false, "Allow? rejected\r\n⊘ Write"),
     ] {
@@ -52,6 +53,43 @@ fn permission_answer_at_terminal_is_applied() {
         assert_eq!((code, zero.folder().join("made.txt").exists()), (exit, is_made), "{seen}");
         assert!(seen.contains(line), "{keys:?}: {seen}");
         assert!(seen.contains("to continue this session, run `zero run --session "), "{seen}");
+    }
+}
+
+#[test]
+fn unknown_key_at_a_question_shows_a_hint() {
+    let (zero, _model) = program_with_model();
+    let mut terminal = start_on_terminal(&zero, &["run", "[write]"]);
+    terminal.wait_for_text("Allow? ");
+    terminal.type_keys("\u{1b}[A");
+    terminal.wait_for_text(KEY_HINT);
+    terminal.type_keys("y");
+    let (code, seen) = terminal.wait_for_exit();
+    assert_eq!(code, 0, "{seen}");
+}
+
+#[test]
+fn pasted_text_answers_no_question() {
+    for paste in ["au", "yes", "a\ru\r", "always use tabs\rand nothing else\r", "nn", "\u{4}y"] {
+        let (zero, _model) = program_with_model();
+        let mut terminal = start_on_terminal(&zero, &["run", &command_prompt("touch made.txt")]);
+        terminal.wait_for_text("a allow always");
+        terminal.wait_for_text("Allow? ");
+        terminal.type_keys(paste);
+        terminal.wait_for_text(KEY_HINT);
+        assert!(!terminal.seen().contains("Add the rule to?"), "{}", terminal.seen());
+        // The question that an answer opens is a question of its own.
+        terminal.type_keys("a");
+        terminal.wait_for_text("Add the rule to?");
+        terminal.type_keys("user\r");
+        terminal.wait_for_repeated_text(KEY_HINT, 2);
+        terminal.type_keys("q");
+        terminal.wait_for_text_below("Add the rule to? (", "Allow? ");
+        terminal.type_keys("n");
+        let (code, seen) = terminal.wait_for_exit();
+        assert_eq!((code, zero.folder().join("made.txt").exists()), (3, false), "{seen}");
+        let settings = std::fs::read_to_string(zero.folder().join(USER_FILE)).unwrap();
+        assert!(!settings.contains("made.txt"), "{settings}");
     }
 }
 
@@ -89,7 +127,9 @@ fn long_change_can_be_viewed_before_the_answer() {
     terminal.wait_for_text("v show all");
     terminal.wait_for_text("Allow? ");
     assert!(!terminal.seen().contains("line 30"), "the question fits: {}", terminal.seen());
-    terminal.type_keys("vG");
+    terminal.type_keys("v");
+    terminal.wait_for_text("lines 1 to ");
+    terminal.type_keys("G");
     terminal.wait_for_text("+line 250");
     terminal.type_keys("q");
     terminal.wait_for_repeated_text("Allow? ", 2);
@@ -273,19 +313,23 @@ fn question_prompt() -> String {
 
 #[test]
 fn option_key_answers_the_agent_at_once() {
-    for (keys, expected) in [
-        ("2", r"Which milk?\n  soy"),
-        ("\u{1b}[B\r", r"Which milk?\n  soy"),
-        ("3almond\r", r"Which milk?\n  almond"),
-        ("\u{3}", "the user chose not to answer"),
+    // Each with what is on the screen before it.
+    for (presses, expected) in [
+        (&[("", "2")][..], r"Which milk?\n  soy"),
+        (&[("", "\u{1b}[B"), ("› 2", "\r")], r"Which milk?\n  soy"),
+        (&[("", "3"), ("Esc: back", "almond\r")], r"Which milk?\n  almond"),
+        (&[("", "\u{1b}")], "the user chose not to answer"),
     ] {
         let (zero, model) = program_with_model();
         let mut terminal = start_on_terminal(&zero, &["run", &question_prompt()]);
         terminal.wait_for_text("Esc: no answer");
-        terminal.type_keys(keys);
+        for (before, keys) in presses {
+            terminal.wait_for_text(before);
+            terminal.type_keys(keys);
+        }
         let (_, seen) = terminal.wait_for_exit();
         let told = tool_message(&model);
-        assert!(told.contains(expected), "{keys:?}: {told}: {seen}");
+        assert!(told.contains(expected), "{presses:?}: {told}: {seen}");
         assert!(!seen.contains("Send this"), "{seen}");
     }
 }
@@ -473,7 +517,7 @@ fn try_command(zero: &TestProgram, command: &str, keys: &str) -> (i32, String) {
 #[test]
 fn tried_command_is_kept_or_discarded_after_its_changes_were_shown() {
     let command = "sed -i s/one/two/ a.txt; echo new > b.txt; echo out; false";
-    for (keys, is_kept) in [("k", true), ("d", false), ("\u{4}", false), ("?xd", false)] {
+    for (keys, is_kept) in [("k", true), ("d", false), ("\u{4}", false)] {
         let (zero, model) = program_with_model();
         write_file(&zero, "a.txt", "one\n");
         let (code, seen) = try_command(&zero, command, keys);
@@ -541,8 +585,11 @@ fn trial_is_offered_only_where_all_changes_can_be_taken_back() {
         let prompt = format!("script:\ncall Bash {input}\nturn\nsay Well.");
         let mut terminal = start_on_terminal(&zero, &["run", &prompt]);
         terminal.wait_for_text("Allow? ");
-        // Where it is not offered, the key does nothing.
-        terminal.type_keys(if is_offered { "n" } else { "tn" });
+        if !is_offered {
+            terminal.type_keys("t");
+            terminal.wait_for_text(KEY_HINT);
+        }
+        terminal.type_keys("n");
         let (code, seen) = terminal.wait_for_exit();
         assert_eq!((code, seen.contains("t try it")), (3, is_offered), "{input}: {seen}");
     }
