@@ -3,7 +3,8 @@
 //! The prompt names the asker first. The message is escaped and each line has a bar in front, so that
 //! no line can imitate zero's own output. What the user answers to the agent is sent at once, because
 //! the model is who they talk to anyway; nothing is sent to a server until the user has seen all
-//! values again and confirmed. Escape and Ctrl-C decline. zero never opens a page.
+//! values again and confirmed. Escape declines; Ctrl-C ends the run, as it does at an
+//! approval. zero never opens a page.
 
 mod form_field;
 
@@ -70,7 +71,8 @@ impl Elicitor for TerminalElicitor {
             let asked = DialogRun {
                 stream: &stream,
                 answers: &self.answers,
-                signal_keys: SignalKeys::AreRead,
+                // Ctrl-C ends the run: going on would cost another request.
+                signal_keys: SignalKeys::SendSignals,
                 withdrawal: &|| {
                     let reason = self.withdrawal.reason();
                     reason.unwrap_or(QuestionWithdrawal::CallCancelled).to_string()

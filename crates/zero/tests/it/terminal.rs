@@ -335,6 +335,24 @@ fn option_key_answers_the_agent_at_once() {
 }
 
 #[test]
+fn interrupt_at_a_form_ends_the_run_without_another_request() {
+    let (zero, model) = program_with_model();
+    for keys in ["", "3"] {
+        let mut terminal = start_on_terminal(&zero, &["run", &question_prompt()]);
+        terminal.wait_for_text("Esc: no answer");
+        if !keys.is_empty() {
+            terminal.type_keys(keys);
+            terminal.wait_for_text("Esc: back");
+        }
+        let count = model.requests().len();
+        terminal.interrupt();
+        let (code, seen) = terminal.wait_for_exit();
+        assert_eq!((code, model.requests().len()), (130, count), "{keys:?}: {seen}");
+        assert!(seen.contains("withdrawn: "), "{seen}");
+    }
+}
+
+#[test]
 fn call_that_cannot_succeed_fails_before_it_asks() {
     let (zero, model) = program_with_model();
     write_file(&zero, "a.txt", "one\n");
