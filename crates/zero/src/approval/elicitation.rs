@@ -22,7 +22,9 @@ use zero_sandbox::typed_input::SignalKeys;
 
 use self::form_field::{ElicitationField, FieldOptions};
 use crate::terminal::choice_list::{ChoiceList, ChoiceOutcome};
-use crate::terminal::dialog::{DialogRun, KeyChoice, TextOutcome, ask_for_key, edit_text};
+use crate::terminal::dialog::{
+    DialogRun, KeyChoice, KeyOutcome, TextOutcome, ask_for_key, edit_text,
+};
 use crate::terminal::key_reader::KeyReader;
 use crate::terminal::live_area::LiveArea;
 use crate::terminal::text_field::{FieldLines, TextField};
@@ -260,9 +262,9 @@ impl ElicitationDialog {
     ) -> io::Result<ElicitationAnswer> {
         let choices = [KeyChoice::new('y', "yes"), KeyChoice::new('n', "no")];
         Ok(match ask_for_key(&self.stream, keys, question, &choices)? {
-            Some('y') => ElicitationAnswer::Accept(values),
-            Some(_) => ElicitationAnswer::Decline,
-            None => ElicitationAnswer::Cancel,
+            KeyOutcome::Chosen('y') => ElicitationAnswer::Accept(values),
+            KeyOutcome::Chosen(_) => ElicitationAnswer::Decline,
+            KeyOutcome::Interrupted | KeyOutcome::Ended => ElicitationAnswer::Cancel,
         })
     }
 }

@@ -56,7 +56,7 @@ use self::run_printer::{RunDetails, RunPrinter};
 use self::session_choice::{is_new_session, open_session, short_name};
 use crate::AppContext;
 use crate::cli::{OutputFormat, RunArgs};
-use crate::commands::dry_run::DryRun;
+use crate::commands::dry_run::{DryRun, DryRunEnd};
 use crate::commands::mcp::ask_about_downloads;
 use crate::commands::tools_call::signals;
 use crate::exit::{ExitOutcome, UsageError};
@@ -153,7 +153,9 @@ pub(super) fn run(app: &AppContext, args: &RunArgs) -> anyhow::Result<ExitOutcom
             false => app.terminal.answer_source(),
         };
         let calls = dry_run.find_calls(session_id.as_deref());
-        dry_run.finish(&calls, answers)?;
+        if dry_run.finish(&calls, answers)? == DryRunEnd::Interrupted {
+            return Ok(ExitOutcome::Interrupted);
+        }
     }
     ended
 }

@@ -199,17 +199,27 @@ pub(crate) fn edit_text(
     }
 }
 
+/// How a question that one key answers ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeyOutcome {
+    Chosen(char),
+    /// The user pressed Ctrl-C.
+    Interrupted,
+    /// The user pressed Ctrl-D, or is gone.
+    Ended,
+}
+
 /// What a question says about a key that is not offered, and about several keys at once.
 pub(crate) const UNKNOWN_KEY_NOTE: &str = "press one of the keys shown";
 
 /// Asks a question with its keys above it and waits for one of the keys; other keys show a hint once.
-/// Returns `None` if the user pressed Ctrl-C or Ctrl-D, or is gone.
+/// Ctrl-C is a key only where it does not send a signal.
 pub(crate) fn ask_for_key(
     stream: &TerminalStream,
     keys: &KeyReader,
     question: &str,
     choices: &[KeyChoice],
-) -> io::Result<Option<char>> {
+) -> io::Result<KeyOutcome> {
     let mut area = LiveArea::new(stream);
     let mut rows = render_legend(stream, choices, stream.window_size().columns);
     let question = stream.paint(STRONG, question).into_owned();
@@ -231,16 +241,19 @@ pub(crate) fn ask_for_key(
                 let key = key.to_ascii_lowercase();
                 choices.iter().find(|choice| choice.key == key)
             }
-            Some(KeyPress::Key(Key::Ctrl('c' | 'd'))) | None => {
+            end @ (Some(KeyPress::Key(Key::Ctrl('c' | 'd'))) | None) => {
                 let line = format!("{question} {}", escape_line(&keys.describe_end("")));
                 area.finish(line.trim_end())?;
-                return Ok(None);
+                return Ok(match end {
+                    Some(KeyPress::Key(Key::Ctrl('c'))) => KeyOutcome::Interrupted,
+                    _ => KeyOutcome::Ended,
+                });
             }
             Some(_) => None,
         };
         if let Some(choice) = chosen {
             area.finish(&format!("{question} {}", escape_line(&choice.label)))?;
-            return Ok(Some(choice.key));
+            return Ok(KeyOutcome::Chosen(choice.key));
         }
         if !has_hint {
             has_hint = true;
@@ -279,7 +292,7 @@ mod tests {
     #[test]
     fn only_offered_keys_answer() {
         #[track_caller]
-        fn check(typed: &str, expected: Option<char>, last_line: &str) {
+        fn check(typed: &str, expected: KeyOutcome, last_line: &str) {
             let terminal = Terminal::for_test();
             let stream = terminal.err.with_columns(80).without_colours();
             let keys = AnswerSource::from_keys(typed).open_keys_for_test();
@@ -289,11 +302,13 @@ mod tests {
             let text = stream.written_text();
             assert!(text.ends_with(last_line), "{text:?}");
         }
-        check("y", Some('y'), "Go on? Yes\n");
-        check("N", Some('n'), "Go on? No\n");
-        check("xq\r\x1b[1;2yz\x1by n", Some('n'), "Go on? No\n");
-        check("\x04y", None, "Go on?\n");
-        check("x", None, "Go on?\n");
+        use KeyOutcome::{Chosen, Ended, Interrupted};
+        check("y", Chosen('y'), "Go on? Yes\n");
+        check("N", Chosen('n'), "Go on? No\n");
+        check("xq\r\x1b[1;2yz\x1by n", Chosen('n'), "Go on? No\n");
+        check("\x04y", Ended, "Go on?\n");
+        check("\x03y", Interrupted, "Go on?\n");
+        check("x", Ended, "Go on?\n");
     }
 
     /// Starts a question and waits until it is painted.
@@ -302,7 +317,7 @@ mod tests {
         answers: &'a AnswerSource,
         turn: &'a PromptTurnGuard,
         question: &'static str,
-    ) -> impl Future<Output = Option<Option<char>>> + 'a {
+    ) -> impl Future<Output = Option<KeyOutcome>> + 'a {
         let run = DialogRun {
             stream,
             answers,
@@ -352,7 +367,7 @@ mod tests {
             answer = asked => answer,
             () = typing => None,
         };
-        assert_eq!(answer, Some(Some('n')));
+        assert_eq!(answer, Some(KeyOutcome::Chosen('n')));
         drop(turn);
         // The next one takes keys at once.
         let turn = turns.begin().await;
@@ -362,7 +377,7 @@ mod tests {
             keyboard.write_all(b"y").unwrap();
         };
         let (answer, ()) = tokio::join!(asked, typing);
-        assert_eq!(answer, Some(Some('y')));
+        assert_eq!(answer, Some(KeyOutcome::Chosen('y')));
         assert!(!stream.written_text().contains("Next? ("));
     }
 }

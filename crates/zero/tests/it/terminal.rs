@@ -570,9 +570,9 @@ fn trial_ends_with_its_run_and_discards() {
     terminal.type_keys("t");
     terminal.wait_for_text("Keep these changes? ");
     terminal.interrupt();
-    let (_, seen) = terminal.wait_for_exit();
+    let (code, seen) = terminal.wait_for_exit();
     let text = std::fs::read_to_string(zero.folder().join("a.txt")).unwrap();
-    assert_eq!(text, "one\n", "{seen}");
+    assert_eq!((code, text.as_str()), (130, "one\n"), "{seen}");
 }
 
 #[test]
@@ -641,7 +641,7 @@ fn tried_command_reaches_only_the_workspace() {
 
 #[test]
 fn interrupted_question_of_dry_run_discards() {
-    for keys in ["\u{3}", "n", "\u{4}", "y"] {
+    for (keys, exit) in [("\u{3}", 130), ("n", 0), ("\u{4}", 0), ("y", 0)] {
         let zero = TestProgram::new();
         write_file(&zero, "a.txt", "one\n");
         let input = json!({"command": "echo two > a.txt"}).to_string();
@@ -649,8 +649,8 @@ fn interrupted_question_of_dry_run_discards() {
             start_on_terminal(&zero, &["tools", "call", "Bash", &input, "--yes", "--dry-run"]);
         terminal.wait_for_text("Keep these changes? ");
         terminal.type_keys(keys);
-        let (_, seen) = terminal.wait_for_exit();
+        let (code, seen) = terminal.wait_for_exit();
         let text = std::fs::read_to_string(zero.folder().join("a.txt")).unwrap();
-        assert_eq!(text == "one\n", keys != "y", "{keys:?}: {seen}");
+        assert_eq!((code, text == "one\n"), (exit, keys != "y"), "{keys:?}: {seen}");
     }
 }
