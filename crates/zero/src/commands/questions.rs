@@ -88,7 +88,7 @@ async fn list(app: &AppContext, args: &QuestionsListArgs) -> anyhow::Result<Exit
     for question in questions {
         table.add_row([
             TableCell::whole(question.id),
-            question.session_key.into(),
+            TableCell::whole(question.session_key),
             escape_line(&question.title).into_owned().into(),
             question.answers.join(" ").into(),
         ]);

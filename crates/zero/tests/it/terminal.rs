@@ -511,6 +511,20 @@ fn new_session_with_a_similar_name_is_noted() {
 }
 
 #[test]
+fn session_key_is_not_broken_in_a_list() {
+    for length in [4, 40, 66, 90] {
+        let zero = TestProgram::new();
+        let name = "x".repeat(length);
+        zero.run(&["run", "--session", &name, "/help"]);
+        let (code, seen) = start_on_terminal(&zero, &["sessions", "list"]).wait_for_exit();
+        assert_eq!(code, 0, "{seen}");
+        let is_whole = |line: &str| line.split(' ').any(|word| word.ends_with(&format!(":{name}")));
+        assert!(seen.lines().any(is_whole), "{seen}");
+        assert!(seen.contains("WHEN") && seen.contains("FOLDER"), "{seen}");
+    }
+}
+
+#[test]
 fn options_of_run_work_without_it() {
     let (zero, model) = program_with_model();
     zero.run(&["hello"]);
