@@ -3,6 +3,7 @@
 //! The tools run in this process, even if a remote gateway runs the agent, and ask for approval on
 //! this terminal.
 
+mod command_check;
 mod open_questions;
 mod piped_input;
 pub(super) mod run_printer;
@@ -50,6 +51,7 @@ use zero_wire::zero_sessions::{
 };
 use zero_wire::{ErrorCode, EventFrame};
 
+use self::command_check::check_command;
 use self::open_questions::OpenQuestions;
 use self::piped_input::PipedInput;
 use self::run_printer::{RunDetails, RunPrinter};
@@ -272,6 +274,11 @@ async fn run_turn(
     let begin = async {
         let HostedTools { service: tools, backend, secrets } =
             host_tools(app, args, &client, &mut session, &asking, folder).await?;
+        let is_direct = session.model == DIRECT;
+        if let Err(wrong) = check_command(&send.message, &*backend, is_direct).await {
+            tools.stop_all_calls();
+            return Err(wrong.into());
+        }
         secrets.mask_string(&mut send.message);
         attach_mentions(app, &*backend, &mut send, &cancel).await;
         // Last, since an `@` in it mentions nothing.
@@ -564,9 +571,12 @@ async fn host_tools(
     Ok(HostedTools { service, backend, secrets })
 }
 
-/// Whether the gateway refused the request, so that no run was started. Without an answer, the run may
+/// Whether no run was started, because the prompt is wrong or the gateway refused the request. Without an answer, the run may
 /// have started; with `TOOLS_HOSTED`, another tool host may have started one.
 fn is_refusal(error: &anyhow::Error) -> bool {
+    if error.is::<UsageError>() {
+        return true;
+    }
     let Some(GatewayClientError::Refused { error }) = error.downcast_ref() else { return false };
     let code = error.details.as_ref().and_then(|details| details.get("code")?.as_str());
     code != Some(TOOLS_HOSTED)

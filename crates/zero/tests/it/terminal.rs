@@ -668,3 +668,29 @@ fn interrupted_question_of_dry_run_discards() {
         assert_eq!((code, text == "one\n"), (exit, keys != "y"), "{keys:?}: {seen}");
     }
 }
+
+#[test]
+fn wrong_command_is_a_usage_error_and_leaves_no_session() {
+    let (with_model, model) = program_with_model();
+    write_file(&with_model, ".zero/commands/mine.md", "Say hello.");
+    for zero in [&with_model, &TestProgram::new()] {
+        for (prompt, expected) in [
+            ("/nope", "there is no command"),
+            ("/nope with words", "there is no command"),
+            ("/read", "write `/read"),
+            ("/bash", "write `/bash"),
+            ("/status now", "takes no arguments"),
+        ] {
+            let seen = zero.run(&["run", prompt]);
+            assert!(seen.starts_with("exit 2") && seen.contains(expected), "{prompt}: {seen}");
+        }
+        let listed = zero.stdout(&["sessions", "list", "--json"]);
+        assert_eq!(serde_json::from_str::<Value>(&listed).unwrap(), json!([]), "{listed}");
+        write_file(zero, "a.txt", "one\n");
+        for prompt in ["/help", "/status", "/read a.txt", "/Read {\"file_path\": \"a.txt\"}"] {
+            let seen = zero.run(&["run", prompt]);
+            assert!(seen.starts_with("exit 0"), "{prompt}: {seen}");
+        }
+    }
+    assert!(model.requests().is_empty());
+}
