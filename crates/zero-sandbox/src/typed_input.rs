@@ -13,6 +13,12 @@ use rustix::termios::{
     tcgetattr, tcsetattr,
 };
 
+/// Value of a special code that no key has (`_POSIX_VDISABLE`).
+#[cfg(target_os = "linux")]
+const CODE_DISABLED: u8 = 0;
+#[cfg(not(target_os = "linux"))]
+const CODE_DISABLED: u8 = 0xff;
+
 /// Discards what was typed at a terminal and not read yet, including a line without its end.
 pub fn discard_typed_input(terminal: impl AsFd) -> io::Result<()> {
     Ok(tcflush(terminal, QueueSelector::IFlush)?)
@@ -61,6 +67,8 @@ impl RawInput {
         if signal_keys == SignalKeys::AreRead {
             raw.local_modes.remove(LocalModes::ISIG);
         }
+        // A shell that resumes this process would not restore these modes, so no key suspends it.
+        raw.special_codes[SpecialCodeIndex::VSUSP] = CODE_DISABLED;
         // Enter stays different from Ctrl-J, and no key stops the output.
         raw.input_modes.remove(InputModes::ICRNL | InputModes::IXON);
         raw.special_codes[SpecialCodeIndex::VMIN] = 1;
@@ -147,6 +155,22 @@ mod tests {
         assert_eq!(bytes[0], 3);
         drop(input);
         assert_eq!(tcgetattr(&terminal).unwrap().local_modes, before);
+    }
+
+    #[test]
+    fn suspend_key_is_read_and_restored() {
+        let (mut keyboard, terminal) = open_terminal();
+        let suspend = || tcgetattr(&terminal).unwrap().special_codes[SpecialCodeIndex::VSUSP];
+        let before = suspend();
+        assert_ne!(before, CODE_DISABLED);
+        let input = RawInput::open(&terminal, SignalKeys::SendSignals).unwrap();
+        assert_eq!(suspend(), CODE_DISABLED);
+        keyboard.write_all(&[before]).unwrap();
+        let mut bytes = [0; 8];
+        assert_eq!(input.read(&mut bytes, None).unwrap(), RawRead::Bytes(1));
+        assert_eq!(bytes[0], before);
+        drop(input);
+        assert_eq!(suspend(), before);
     }
 
     #[test]

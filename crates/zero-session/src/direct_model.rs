@@ -60,8 +60,13 @@ impl DirectModel {
 }
 
 /// Whether a word after a slash is a shorthand for a tool.
-pub(crate) fn is_shorthand(word: &str) -> bool {
-    direct_command::SHORTHANDS.iter().any(|shorthand| shorthand.word == word)
+pub fn is_shorthand(word: &str) -> bool {
+    direct_command::SHORTHANDS.iter().any(|shorthand| shorthand.word.eq_ignore_ascii_case(word))
+}
+
+/// What is wrong with the arguments of a shorthand such as `/read`; `None` for any other text.
+pub fn find_usage_error(text: &str) -> Option<String> {
+    direct_command::find_usage_error(text)
 }
 
 impl Default for DirectModel {

@@ -474,6 +474,9 @@ pub struct PendingApprovalInfo {
     pub session_key: String,
     /// Id of the run that made the call.
     pub run_id: Option<String>,
+    /// When it was asked, in milliseconds since 1970; 0 if the gateway does not say.
+    #[serde(default)]
+    pub created_at_ms: i64,
     /// The call, its effects and the possible answers.
     pub request: ApprovalRequest,
 }
@@ -486,6 +489,9 @@ pub struct PendingQuestionInfo {
     pub session_key: String,
     /// Id of the run that asks.
     pub run_id: Option<String>,
+    /// When it was asked, in milliseconds since 1970; 0 if the gateway does not say.
+    #[serde(default)]
+    pub created_at_ms: i64,
     /// The question and the form of its answer.
     pub question: UserQuestion,
 }

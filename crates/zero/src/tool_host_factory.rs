@@ -43,7 +43,7 @@ use crate::error_chain::describe_error;
 use crate::exit::UsageError;
 use crate::external_tools::ExternalTools;
 use crate::subagent_worktrees::{SharedWorktrees, SubagentWorktrees, finish_leftover};
-use crate::terminal::dialog::{DialogRun, KeyChoice, ask_for_key};
+use crate::terminal::dialog::{DialogRun, KeyChoice, KeyOutcome, ask_for_key};
 use crate::terminal::{AnswerSource, PromptTurn, escape_line};
 
 /// Advice for calls denied because the client cannot ask its user.
@@ -447,8 +447,8 @@ impl TerminalPromptOptions {
             let choices = [KeyChoice::new('y', "yes"), KeyChoice::new('n', "no")];
             ask_for_key(&stream, keys, &question, &choices)
         });
-        match answer.await.flatten() {
-            Some('y') => (id, ApprovalAnswer::AllowOnce),
+        match answer.await {
+            Some(KeyOutcome::Chosen('y')) => (id, ApprovalAnswer::AllowOnce),
             _ => (id, ApprovalAnswer::RejectOnce),
         }
     }

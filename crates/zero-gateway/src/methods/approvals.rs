@@ -155,6 +155,7 @@ pub(super) async fn list(
             result.approvals.push(PendingApprovalInfo {
                 session_key: peer.key_text(&session.address()),
                 run_id: pending.run.map(String::from),
+                created_at_ms: pending.created_ms,
                 request: pending.request,
             });
         }
@@ -164,6 +165,7 @@ pub(super) async fn list(
             result.questions.push(PendingQuestionInfo {
                 session_key: peer.key_text(&session.address()),
                 run_id: pending.run.map(String::from),
+                created_at_ms: pending.created_ms,
                 question: pending.question,
             });
         }

@@ -93,20 +93,13 @@ pub(super) const SHORTHANDS: &[ToolShorthand] = &[
 
 /// Parses a line into an action with these tools.
 pub(super) fn parse(text: &str, tools: &[ModelToolDefinition]) -> DirectAction {
-    let text = text.trim();
-    let Some(after) = text.strip_prefix('/') else {
+    let Some((word, rest)) = split_command(text) else {
         return DirectAction::Reply(no_model_message());
     };
-    let (word, rest) = after.split_once(char::is_whitespace).unwrap_or((after, ""));
-    let rest = rest.trim();
     if word.eq_ignore_ascii_case("help") {
         return DirectAction::Reply(help_text(tools));
     }
-    let folded = word.to_ascii_lowercase();
-    let shorthand = SHORTHANDS.iter().find(|shorthand| shorthand.word == folded);
-    // A shell command may begin with a brace; `/Bash` with the tool's own name always takes JSON.
-    let json = parse_object(rest).filter(|_| word != "bash");
-    match (shorthand, json) {
+    match find_shorthand(word, rest) {
         (Some(shorthand), None) => parse_shorthand(shorthand, rest, tools),
         (_, json) => parse_tool_call(word, rest, json, tools),
     }
@@ -123,11 +116,43 @@ fn parse_shorthand(
             shorthand.word, shorthand.tool
         ));
     };
-    match (shorthand.input)(rest) {
-        Ok(Some(input)) => DirectAction::Call { name: tool.name.clone(), input },
-        Ok(None) => DirectAction::Reply(format!("write `{}`", shorthand.usage)),
-        Err(why) => DirectAction::Reply(format!("{why}; write `{}`", shorthand.usage)),
+    match read_arguments(shorthand, rest) {
+        Ok(input) => DirectAction::Call { name: tool.name.clone(), input },
+        Err(wrong) => DirectAction::Reply(wrong),
     }
+}
+
+/// The input of the tool, or how to write the shorthand.
+fn read_arguments(shorthand: &ToolShorthand, rest: &str) -> Result<Value, String> {
+    match (shorthand.input)(rest) {
+        Ok(Some(input)) => Ok(input),
+        Ok(None) => Err(format!("write `{}`", shorthand.usage)),
+        Err(why) => Err(format!("{why}; write `{}`", shorthand.usage)),
+    }
+}
+
+/// What is wrong with the arguments of a shorthand; `None` for any other text.
+pub(super) fn find_usage_error(text: &str) -> Option<String> {
+    let (word, rest) = split_command(text)?;
+    match find_shorthand(word, rest) {
+        (Some(shorthand), None) => read_arguments(shorthand, rest).err(),
+        _ => None,
+    }
+}
+
+/// The word after the slash, and what follows it.
+fn split_command(text: &str) -> Option<(&str, &str)> {
+    let after = text.trim().strip_prefix('/')?;
+    let (word, rest) = after.split_once(char::is_whitespace).unwrap_or((after, ""));
+    Some((word, rest.trim()))
+}
+
+/// The shorthand of this word, and its arguments if they are JSON.
+fn find_shorthand(word: &str, rest: &str) -> (Option<&'static ToolShorthand>, Option<Value>) {
+    let folded = word.to_ascii_lowercase();
+    let shorthand = SHORTHANDS.iter().find(|shorthand| shorthand.word == folded);
+    // A shell command may begin with a brace; `/Bash` with the tool's own name always takes JSON.
+    (shorthand, parse_object(rest).filter(|_| word != "bash"))
 }
 
 /// A call of any tool by its own name, with its arguments as JSON.

@@ -1,7 +1,7 @@
 //! The question whether a call may run, and what the user can answer.
 //!
-//! The question fits into the window; a key shows what is folded. One key answers, and keys without
-//! a meaning do nothing. If rows of the command are folded, the keys that allow the call show all of
+//! The question fits into the window; a key shows what is folded. One key answers; keys without
+//! a meaning do nothing but show a hint once, and so do several keys at once, as a paste sends them. If rows of the command are folded, the keys that allow the call show all of
 //! it first.
 
 use std::io;
@@ -12,9 +12,9 @@ use zero_runtime::{ApprovalAnswer, ApprovalQuestion, ApprovalReply, REJECTION_CH
 
 use super::prompt_text::{self, PromptText};
 use super::rule_file::RuleFile;
-use crate::terminal::dialog::{KeyChoice, TextOutcome, edit_text, render_legend};
+use crate::terminal::dialog::{KeyChoice, TextOutcome, UNKNOWN_KEY_NOTE, edit_text, render_legend};
 use crate::terminal::key::Key;
-use crate::terminal::key_reader::KeyReader;
+use crate::terminal::key_reader::{KeyPress, KeyReader};
 use crate::terminal::live_area::LiveArea;
 use crate::terminal::pager::show_pages;
 use crate::terminal::text_field::{FieldLines, TextField};
@@ -142,20 +142,29 @@ impl ApprovalDialog {
         // Keys that were pressed before the question can be read do not answer it.
         keys.discard()?;
         self.paint_question(&mut area, &legend_rows, &prompt, &note)?;
+        let mut has_hint = false;
         loop {
-            let chosen = match keys.next_key()? {
-                Some(Key::Char(key)) => {
+            let chosen = match keys.next_press()? {
+                Some(KeyPress::Key(Key::Char(key))) => {
                     let key = key.to_ascii_lowercase();
                     actions.iter().copied().find(|action| action.key() == key)
                 }
-                Some(Key::Ctrl('d')) | None => {
+                Some(KeyPress::Key(Key::Ctrl('d'))) | None => {
                     let end = keys.describe_end("rejected");
                     area.finish(&format!("{prompt} {}", escape_line(&end)))?;
                     return Ok(ApprovalAnswer::RejectOnce.into());
                 }
                 Some(_) => None,
             };
-            let Some(action) = chosen else { continue };
+            let Some(action) = chosen else {
+                // Said once, and not again for each key.
+                if !has_hint {
+                    has_hint = true;
+                    note = UNKNOWN_KEY_NOTE.to_owned();
+                    self.paint_question(&mut area, &legend_rows, &prompt, &note)?;
+                }
+                continue;
+            };
             note.clear();
             let reply = match action {
                 action if action.is_allow() && !is_read => {
@@ -198,6 +207,7 @@ impl ApprovalDialog {
                 area.finish(&format!("{prompt} {done}"))?;
                 return Ok(reply);
             }
+            keys.discard()?;
             self.paint_question(&mut area, &legend_rows, &prompt, &note)?;
         }
     }
@@ -282,15 +292,23 @@ impl ApprovalDialog {
         rows.extend(render_legend(&self.stream, &choices, size.columns));
         let count = self.question.grants.len();
         let what = if count == 1 { "Add the rule to?" } else { "Add the rules to?" };
-        rows.push(format!("{} ", self.stream.paint(STRONG, what)));
-        area.paint(&rows, None)?;
+        let prompt = self.stream.paint(STRONG, what);
+        keys.discard()?;
+        self.paint_question(area, &rows, &prompt, "")?;
+        let mut has_hint = false;
         loop {
-            let pressed = match keys.next_key()? {
-                None | Some(Key::Escape | Key::Char('q') | Key::Ctrl('d')) => return Ok(None),
-                Some(Key::Char(pressed)) => pressed.to_ascii_lowercase(),
-                Some(_) => continue,
+            let pressed = match keys.next_press()? {
+                None | Some(KeyPress::Key(Key::Escape | Key::Char('q') | Key::Ctrl('d'))) => {
+                    return Ok(None);
+                }
+                Some(KeyPress::Key(Key::Char(pressed))) => Some(pressed.to_ascii_lowercase()),
+                Some(_) => None,
             };
-            let Some(file) = self.rule_files.iter().find(|file| key(file) == pressed) else {
+            let Some(file) = self.rule_files.iter().find(|file| Some(key(file)) == pressed) else {
+                if !has_hint {
+                    has_hint = true;
+                    self.paint_question(area, &rows, &prompt, UNKNOWN_KEY_NOTE)?;
+                }
                 continue;
             };
             let rules = file.written_rules(&self.rules).unwrap_or_default();

@@ -3,7 +3,8 @@
 //! The prompt names the asker first. The message is escaped and each line has a bar in front, so that
 //! no line can imitate zero's own output. What the user answers to the agent is sent at once, because
 //! the model is who they talk to anyway; nothing is sent to a server until the user has seen all
-//! values again and confirmed. Escape and Ctrl-C decline. zero never opens a page.
+//! values again and confirmed. Escape declines; Ctrl-C ends the run, as it does at an
+//! approval. zero never opens a page.
 
 mod form_field;
 
@@ -21,7 +22,9 @@ use zero_sandbox::typed_input::SignalKeys;
 
 use self::form_field::{ElicitationField, FieldOptions};
 use crate::terminal::choice_list::{ChoiceList, ChoiceOutcome};
-use crate::terminal::dialog::{DialogRun, KeyChoice, TextOutcome, ask_for_key, edit_text};
+use crate::terminal::dialog::{
+    DialogRun, KeyChoice, KeyOutcome, TextOutcome, ask_for_key, edit_text,
+};
 use crate::terminal::key_reader::KeyReader;
 use crate::terminal::live_area::LiveArea;
 use crate::terminal::text_field::{FieldLines, TextField};
@@ -70,7 +73,8 @@ impl Elicitor for TerminalElicitor {
             let asked = DialogRun {
                 stream: &stream,
                 answers: &self.answers,
-                signal_keys: SignalKeys::AreRead,
+                // Ctrl-C ends the run: going on would cost another request.
+                signal_keys: SignalKeys::SendSignals,
                 withdrawal: &|| {
                     let reason = self.withdrawal.reason();
                     reason.unwrap_or(QuestionWithdrawal::CallCancelled).to_string()
@@ -258,9 +262,9 @@ impl ElicitationDialog {
     ) -> io::Result<ElicitationAnswer> {
         let choices = [KeyChoice::new('y', "yes"), KeyChoice::new('n', "no")];
         Ok(match ask_for_key(&self.stream, keys, question, &choices)? {
-            Some('y') => ElicitationAnswer::Accept(values),
-            Some(_) => ElicitationAnswer::Decline,
-            None => ElicitationAnswer::Cancel,
+            KeyOutcome::Chosen('y') => ElicitationAnswer::Accept(values),
+            KeyOutcome::Chosen(_) => ElicitationAnswer::Decline,
+            KeyOutcome::Interrupted | KeyOutcome::Ended => ElicitationAnswer::Cancel,
         })
     }
 }

@@ -5,7 +5,7 @@ use std::io;
 use zero_runtime::{TrialReview, TrialVerdict};
 
 use crate::change_view::change_lines;
-use crate::terminal::dialog::{KeyChoice, ask_for_key};
+use crate::terminal::dialog::{KeyChoice, KeyOutcome, ask_for_key};
 use crate::terminal::key_reader::KeyReader;
 use crate::terminal::pager::show_pages;
 use crate::terminal::{FAINT, STRONG, TerminalStream, escape_line, wrap_chars, wrap_words};
@@ -49,8 +49,8 @@ impl TrialDialog {
         }
         loop {
             match ask_for_key(&self.stream, keys, self.question, &choices)? {
-                Some('k') => return Ok(TrialVerdict::Keep),
-                Some('v') => show_pages(&self.stream, keys, &self.rows)?,
+                KeyOutcome::Chosen('k') => return Ok(TrialVerdict::Keep),
+                KeyOutcome::Chosen('v') => show_pages(&self.stream, keys, &self.rows)?,
                 _ => return Ok(TrialVerdict::Discard),
             }
         }

@@ -15,11 +15,12 @@ use zero_sandbox::{ChangeState, Journal, JournalEntry, StateDir, Workspace};
 use super::undo::undo_record::UndoRecord;
 use crate::AppContext;
 use crate::change_view::render_file;
-use crate::terminal::dialog::{KeyChoice, ask_for_key};
+use crate::terminal::dialog::{KeyChoice, KeyOutcome, ask_for_key};
 use crate::terminal::{AnswerSource, STRONG, escape_line};
 
 /// What a user has to know about it.
 const ELSEWHERE_NOTE: &str = "only changes of files in the workspace can be discarded; requests to other machines, changes in other folders and what MCP servers change remain";
+const KEEP_KEY: char = 'y';
 /// Most files whose change is shown.
 const FILES_SHOWN_MAX: usize = 200;
 /// Days of the audit log in which the calls of a run are.
@@ -43,6 +44,8 @@ pub(super) enum DryRunEnd {
     Unchanged,
     Kept,
     Discarded,
+    /// Discarded, because the user pressed Ctrl-C: the command ends as interrupted.
+    Interrupted,
 }
 
 impl<'a> DryRun<'a> {
@@ -101,8 +104,8 @@ impl<'a> DryRun<'a> {
         for entry in &entries {
             self.show(entry)?;
         }
-        let keeps = answers.is_some_and(|answers| self.asks_to_keep(&answers));
-        if keeps {
+        let answer = answers.map_or(KeyOutcome::Ended, |answers| self.ask_to_keep(&answers));
+        if answer == KeyOutcome::Chosen(KEEP_KEY) {
             terminal.print_note("dry run: the changes were kept; `zero undo` reverts them");
             return Ok(DryRunEnd::Kept);
         }
@@ -123,18 +126,21 @@ impl<'a> DryRun<'a> {
             );
         }
         terminal.print_note("dry run: the changes were discarded");
-        Ok(DryRunEnd::Discarded)
+        Ok(match answer {
+            KeyOutcome::Interrupted => DryRunEnd::Interrupted,
+            KeyOutcome::Chosen(_) | KeyOutcome::Ended => DryRunEnd::Discarded,
+        })
     }
 
     /// Asks whether to keep the changes. Ctrl-C is a key here, and means no as the end of the terminal
     /// does: a process that it ended would keep them.
-    fn asks_to_keep(&self, answers: &AnswerSource) -> bool {
+    fn ask_to_keep(&self, answers: &AnswerSource) -> KeyOutcome {
         let stream = &self.app.terminal.err;
-        let choices = [KeyChoice::new('y', "keep"), KeyChoice::new('n', "discard")];
+        let choices = [KeyChoice::new(KEEP_KEY, "keep"), KeyChoice::new('n', "discard")];
         let asked = answers
             .open_keys(SignalKeys::AreRead)
             .and_then(|keys| ask_for_key(stream, &keys, "Keep these changes?", &choices));
-        matches!(asked, Ok(Some('y')))
+        asked.unwrap_or(KeyOutcome::Ended)
     }
 
     /// The changes of the calls that are in effect, oldest first.

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
+use zero_runtime::ApprovalAnswer;
 use zero_session::output_schema::OutputSchema;
 use zero_wire::zero_sessions::{
     ApprovalsListParams, ApprovalsListResult, ApprovalsResolveParams, QuestionsResolveParams,
@@ -28,6 +29,7 @@ struct WaitingQuestion {
     id: String,
     session_key: String,
     run_id: Option<String>,
+    created_at_ms: i64,
     is_form: bool,
     title: String,
     answers: Vec<String>,
@@ -78,24 +80,46 @@ async fn list(app: &AppContext, args: &QuestionsListArgs) -> anyhow::Result<Exit
         return Ok(ExitOutcome::Ok);
     }
     let mut table = TextTable::new(["QUESTION", "SESSION", "WHAT", "ANSWERS"]);
+    let meanings: Vec<String> = ApprovalAnswer::ALL
+        .into_iter()
+        .filter(|answer| questions.iter().any(|it| it.answers.iter().any(|id| id == answer.id())))
+        .map(|answer| format!("`{}`: {}", answer.id(), describe_answer(answer)))
+        .collect();
     for question in questions {
         table.add_row([
             TableCell::whole(question.id),
-            question.session_key.into(),
+            TableCell::whole(question.session_key),
             escape_line(&question.title).into_owned().into(),
             question.answers.join(" ").into(),
         ]);
     }
     out.write(&table.render(out))?;
+    if !meanings.is_empty() {
+        app.terminal.print_note(&meanings.join("; "));
+    }
     Ok(ExitOutcome::Ok)
 }
 
+/// What an answer to an approval does. None of them changes settings, unlike "allow always" on a
+/// terminal.
+fn describe_answer(answer: ApprovalAnswer) -> &'static str {
+    match answer {
+        ApprovalAnswer::AllowOnce => "this call",
+        ApprovalAnswer::AllowSession => "for this session",
+        ApprovalAnswer::RejectOnce => "not this call",
+        ApprovalAnswer::RejectSession => "not in this session",
+        ApprovalAnswer::RejectTool => "no call of this tool in this session",
+    }
+}
+
+/// The questions, oldest first.
 fn to_questions(found: ApprovalsListResult) -> Vec<WaitingQuestion> {
     let approvals = found.approvals.into_iter().map(|pending| WaitingQuestion {
         description: describe_approval(&pending.request),
         id: pending.request.id,
         session_key: pending.session_key,
         run_id: pending.run_id,
+        created_at_ms: pending.created_at_ms,
         is_form: false,
         title: pending.request.title,
         answers: pending.request.options.into_iter().map(|option| option.id).collect(),
@@ -106,12 +130,15 @@ fn to_questions(found: ApprovalsListResult) -> Vec<WaitingQuestion> {
         id: pending.question.id,
         session_key: pending.session_key,
         run_id: pending.run_id,
+        created_at_ms: pending.created_at_ms,
         is_form: true,
         title: pending.question.message,
         answers: vec![form_example(pending.question.schema.as_ref()), "decline".to_owned()],
         schema: pending.question.schema,
     });
-    approvals.chain(forms).collect()
+    let mut questions: Vec<WaitingQuestion> = approvals.chain(forms).collect();
+    questions.sort_by_key(|question| question.created_at_ms);
+    questions
 }
 
 async fn answer(

@@ -3,6 +3,7 @@
 //! The tools run in this process, even if a remote gateway runs the agent, and ask for approval on
 //! this terminal.
 
+mod command_check;
 mod open_questions;
 mod piped_input;
 pub(super) mod run_printer;
@@ -51,13 +52,14 @@ use zero_wire::zero_sessions::{
 };
 use zero_wire::{ErrorCode, EventFrame};
 
+use self::command_check::check_command;
 use self::open_questions::OpenQuestions;
 use self::piped_input::PipedInput;
 use self::run_printer::{RunDetails, RunPrinter};
 use self::session_choice::{is_new_session, open_session, short_name};
 use crate::AppContext;
 use crate::cli::{OutputFormat, RunArgs};
-use crate::commands::dry_run::DryRun;
+use crate::commands::dry_run::{DryRun, DryRunEnd};
 use crate::commands::mcp::ask_about_downloads;
 use crate::commands::tools_call::signals;
 use crate::exit::{ExitOutcome, UsageError};
@@ -154,7 +156,9 @@ pub(super) fn run(app: &AppContext, args: &RunArgs) -> anyhow::Result<ExitOutcom
             false => app.terminal.answer_source(),
         };
         let calls = dry_run.find_calls(session_id.as_deref());
-        dry_run.finish(&calls, answers)?;
+        if dry_run.finish(&calls, answers)? == DryRunEnd::Interrupted {
+            return Ok(ExitOutcome::Interrupted);
+        }
     }
     ended
 }
@@ -271,6 +275,11 @@ async fn run_turn(
     let begin = async {
         let HostedTools { service: tools, backend, secrets, servers } =
             host_tools(app, args, &client, &mut session, &asking, folder).await?;
+        let is_direct = session.model == DIRECT;
+        if let Err(wrong) = check_command(&send.message, &*backend, is_direct).await {
+            tools.stop_all_calls();
+            return Err(wrong.into());
+        }
         secrets.mask_string(&mut send.message);
         attach_mentions(app, &*backend, &mut send, &cancel).await;
         // Last, since an `@` in it mentions nothing.
@@ -577,9 +586,12 @@ async fn host_tools(
     Ok(HostedTools { service, backend, secrets, servers })
 }
 
-/// Whether the gateway refused the request, so that no run was started. Without an answer, the run may
+/// Whether no run was started, because the prompt is wrong or the gateway refused the request. Without an answer, the run may
 /// have started; with `TOOLS_HOSTED`, another tool host may have started one.
 fn is_refusal(error: &anyhow::Error) -> bool {
+    if error.is::<UsageError>() {
+        return true;
+    }
     let Some(GatewayClientError::Refused { error }) = error.downcast_ref() else { return false };
     let code = error.details.as_ref().and_then(|details| details.get("code")?.as_str());
     code != Some(TOOLS_HOSTED)

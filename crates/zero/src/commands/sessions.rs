@@ -118,7 +118,7 @@ async fn list_sessions(
     for row in &found.sessions {
         let title = row.label.as_ref().or(row.derived_title.as_ref()).cloned().unwrap_or_default();
         table.add_row([
-            row.key.as_str().into(),
+            TableCell::whole(&row.key),
             TableCell::styled(format_time(row.updated_at), FAINT),
             title.into(),
             TableCell::styled(row.spawned_cwd.clone().unwrap_or_default(), FAINT),

@@ -19,7 +19,7 @@ use zero_settings::WorkspaceSettings;
 use crate::AppContext;
 use crate::approval::{AutoApprover, DenyAllApprover, TerminalApprover, elicitation};
 use crate::cli::ToolsCallArgs;
-use crate::commands::dry_run::DryRun;
+use crate::commands::dry_run::{DryRun, DryRunEnd};
 use crate::exit::{ExitOutcome, UsageError};
 use crate::external_tools::ExternalTools;
 use crate::host_setup::small_runtime;
@@ -53,8 +53,10 @@ fn run_dry(app: &AppContext, args: &ToolsCallArgs) -> anyhow::Result<ExitOutcome
     let outcome = runtime.block_on(make_call(args, prepared));
     runtime.shutdown_background();
     let exit = output::print(app, args, outcome)?;
-    dry_run.finish(&calls, answer_source(app, args))?;
-    Ok(exit)
+    Ok(match dry_run.finish(&calls, answer_source(app, args))? {
+        DryRunEnd::Interrupted => ExitOutcome::Interrupted,
+        DryRunEnd::Unchanged | DryRunEnd::Kept | DryRunEnd::Discarded => exit,
+    })
 }
 
 /// A validated call, ready to run.

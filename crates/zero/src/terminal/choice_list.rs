@@ -3,7 +3,7 @@
 use std::io;
 
 use super::key::Key;
-use super::key_reader::KeyReader;
+use super::key_reader::{KeyPress, KeyReader};
 use super::live_area::LiveArea;
 use super::{FAINT, STRONG, TerminalStream, WindowSize, escape_line, truncate_to_columns};
 
@@ -25,6 +25,8 @@ pub(crate) struct ChoiceList<'a> {
     count: ChoiceCount,
     cursor: usize,
     chosen: Vec<bool>,
+    /// Whether the user has ticked or unticked an option.
+    is_touched: bool,
 }
 
 /// What the user did.
@@ -47,6 +49,7 @@ impl<'a> ChoiceList<'a> {
             count,
             cursor: chosen.first().copied().unwrap_or(0),
             chosen: (0..options.len()).map(is_chosen).collect(),
+            is_touched: false,
         }
     }
 
@@ -61,8 +64,12 @@ impl<'a> ChoiceList<'a> {
         keys.discard()?;
         let outcome = loop {
             area.paint(&self.render(stream, stream.window_size()), None)?;
-            let Some(key) = keys.next_key()? else { break ChoiceOutcome::Ended };
-            if let Some(outcome) = self.apply_key(key) {
+            let outcome = match keys.next_press()? {
+                Some(KeyPress::Key(key)) => self.apply_key(key),
+                Some(KeyPress::Burst) => None,
+                None => Some(ChoiceOutcome::Ended),
+            };
+            if let Some(outcome) = outcome {
                 break outcome;
             }
         };
@@ -107,6 +114,7 @@ impl<'a> ChoiceList<'a> {
     }
 
     fn toggle(&mut self) {
+        self.is_touched = true;
         if let Some(chosen) = self.chosen.get_mut(self.cursor) {
             *chosen = !*chosen;
         }
@@ -115,6 +123,10 @@ impl<'a> ChoiceList<'a> {
     fn finish(&self) -> ChoiceOutcome {
         let chosen = match self.count {
             ChoiceCount::One => vec![self.cursor],
+            // Enter alone means the option that it is pressed on. Who unticks all means none.
+            ChoiceCount::Many if !self.is_touched && !self.chosen.contains(&true) => {
+                vec![self.cursor]
+            }
             ChoiceCount::Many => {
                 let chosen = self.chosen.iter().enumerate().filter(|(_, chosen)| **chosen);
                 chosen.map(|(at, _)| at).collect()
@@ -163,7 +175,7 @@ impl<'a> ChoiceList<'a> {
         }
         let keys = match self.count {
             ChoiceCount::One => "  number, or arrows and Enter; Esc: no answer",
-            ChoiceCount::Many => "  number or space: choose; Enter: done; Esc: no answer",
+            ChoiceCount::Many => "  number or space: tick; Enter: done; Esc: no answer",
         };
         let keys = truncate_to_columns(keys, size.columns - 1);
         rows.push(stream.paint(FAINT, &keys).into_owned());
@@ -204,6 +216,8 @@ mod tests {
         check(One, "", Ended, "(no answer)");
         check(Many, "13\r", Chosen(vec![0, 2]), "option 1; option 3");
         check(Many, "\x1b[B \r", Chosen(vec![1]), "option 2");
+        check(Many, "\r", Chosen(vec![0]), "option 1");
+        check(Many, "\x1b[B\r", Chosen(vec![1]), "option 2");
         check(Many, "22\r", Chosen(vec![]), "(nothing)");
         check(Many, "1\x03", Declined, "(no answer)");
     }

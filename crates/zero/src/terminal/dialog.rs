@@ -8,7 +8,7 @@ use std::time::Duration;
 use zero_sandbox::typed_input::SignalKeys;
 
 use super::key::Key;
-use super::key_reader::KeyReader;
+use super::key_reader::{KeyPress, KeyReader};
 use super::live_area::{CursorPosition, LiveArea};
 use super::prompt_turn::PromptTurnGuard;
 use super::text_field::{FieldEvent, TextField};
@@ -163,7 +163,8 @@ pub(crate) enum TextOutcome {
     Ended,
 }
 
-/// Lets the user edit a text after a label, below a line with a hint.
+/// Lets the user edit a text after a label, below a line with a hint. Keys that were pressed before
+/// do not count.
 pub(crate) fn edit_text(
     area: &mut LiveArea<'_>,
     stream: &TerminalStream,
@@ -173,6 +174,7 @@ pub(crate) fn edit_text(
     field: &mut TextField,
 ) -> io::Result<TextOutcome> {
     let label_columns = text_columns(label) + 1;
+    keys.discard()?;
     loop {
         let size = stream.window_size();
         let room = size.columns.saturating_sub(label_columns + 1);
@@ -197,39 +199,65 @@ pub(crate) fn edit_text(
     }
 }
 
-/// Asks a question with its keys above it and waits for one of the keys; other keys do nothing. Returns `None`
-/// if the user pressed Ctrl-D or is gone.
+/// How a question that one key answers ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeyOutcome {
+    Chosen(char),
+    /// The user pressed Ctrl-C.
+    Interrupted,
+    /// The user pressed Ctrl-D, or is gone.
+    Ended,
+}
+
+/// What a question says about a key that is not offered, and about several keys at once.
+pub(crate) const UNKNOWN_KEY_NOTE: &str = "press one of the keys shown";
+
+/// Asks a question with its keys above it and waits for one of the keys; other keys show a hint once.
+/// Ctrl-C is a key only where it does not send a signal.
 pub(crate) fn ask_for_key(
     stream: &TerminalStream,
     keys: &KeyReader,
     question: &str,
     choices: &[KeyChoice],
-) -> io::Result<Option<char>> {
+) -> io::Result<KeyOutcome> {
     let mut area = LiveArea::new(stream);
     let mut rows = render_legend(stream, choices, stream.window_size().columns);
     let question = stream.paint(STRONG, question).into_owned();
-    rows.push(match keys.replacement_note() {
-        Some(note) => format!("{question} {} ", stream.paint(FAINT, &format!("({note})"))),
-        None => format!("{question} "),
-    });
+    let legend_rows = rows.len();
+    let mut paint = |area: &mut LiveArea<'_>, note: Option<&str>| {
+        rows.truncate(legend_rows);
+        rows.push(match note {
+            Some(note) => format!("{question} {} ", stream.paint(FAINT, &format!("({note})"))),
+            None => format!("{question} "),
+        });
+        area.paint(&rows, None)
+    };
     keys.discard()?;
-    area.paint(&rows, None)?;
+    paint(&mut area, keys.replacement_note())?;
+    let mut has_hint = false;
     loop {
-        let chosen = match keys.next_key()? {
-            Some(Key::Char(key)) => {
+        let chosen = match keys.next_press()? {
+            Some(KeyPress::Key(Key::Char(key))) => {
                 let key = key.to_ascii_lowercase();
                 choices.iter().find(|choice| choice.key == key)
             }
-            Some(Key::Ctrl('c' | 'd')) | None => {
+            end @ (Some(KeyPress::Key(Key::Ctrl('c' | 'd'))) | None) => {
                 let line = format!("{question} {}", escape_line(&keys.describe_end("")));
                 area.finish(line.trim_end())?;
-                return Ok(None);
+                return Ok(match end {
+                    Some(KeyPress::Key(Key::Ctrl('c'))) => KeyOutcome::Interrupted,
+                    _ => KeyOutcome::Ended,
+                });
             }
             Some(_) => None,
         };
         if let Some(choice) = chosen {
             area.finish(&format!("{question} {}", escape_line(&choice.label)))?;
-            return Ok(Some(choice.key));
+            return Ok(KeyOutcome::Chosen(choice.key));
+        }
+        if !has_hint {
+            has_hint = true;
+            paint(&mut area, Some(UNKNOWN_KEY_NOTE))?;
         }
     }
 }
@@ -264,7 +292,7 @@ mod tests {
     #[test]
     fn only_offered_keys_answer() {
         #[track_caller]
-        fn check(typed: &str, expected: Option<char>, last_line: &str) {
+        fn check(typed: &str, expected: KeyOutcome, last_line: &str) {
             let terminal = Terminal::for_test();
             let stream = terminal.err.with_columns(80).without_colours();
             let keys = AnswerSource::from_keys(typed).open_keys_for_test();
@@ -274,11 +302,13 @@ mod tests {
             let text = stream.written_text();
             assert!(text.ends_with(last_line), "{text:?}");
         }
-        check("y", Some('y'), "Go on? Yes\n");
-        check("N", Some('n'), "Go on? No\n");
-        check("xq\r\x1b[1;2yz\x1by n", Some('n'), "Go on? No\n");
-        check("\x04y", None, "Go on?\n");
-        check("x", None, "Go on?\n");
+        use KeyOutcome::{Chosen, Ended, Interrupted};
+        check("y", Chosen('y'), "Go on? Yes\n");
+        check("N", Chosen('n'), "Go on? No\n");
+        check("xq\r\x1b[1;2yz\x1by n", Chosen('n'), "Go on? No\n");
+        check("\x04y", Ended, "Go on?\n");
+        check("\x03y", Interrupted, "Go on?\n");
+        check("x", Ended, "Go on?\n");
     }
 
     /// Starts a question and waits until it is painted.
@@ -287,7 +317,7 @@ mod tests {
         answers: &'a AnswerSource,
         turn: &'a PromptTurnGuard,
         question: &'static str,
-    ) -> impl Future<Output = Option<Option<char>>> + 'a {
+    ) -> impl Future<Output = Option<KeyOutcome>> + 'a {
         let run = DialogRun {
             stream,
             answers,
@@ -330,14 +360,14 @@ mod tests {
             // One of these is typed once keys count.
             loop {
                 keyboard.write_all(b"n").unwrap();
-                tokio::time::sleep(Duration::from_millis(20)).await;
+                tokio::time::sleep(Duration::from_millis(200)).await;
             }
         };
         let answer = tokio::select! {
             answer = asked => answer,
             () = typing => None,
         };
-        assert_eq!(answer, Some(Some('n')));
+        assert_eq!(answer, Some(KeyOutcome::Chosen('n')));
         drop(turn);
         // The next one takes keys at once.
         let turn = turns.begin().await;
@@ -347,7 +377,7 @@ mod tests {
             keyboard.write_all(b"y").unwrap();
         };
         let (answer, ()) = tokio::join!(asked, typing);
-        assert_eq!(answer, Some(Some('y')));
+        assert_eq!(answer, Some(KeyOutcome::Chosen('y')));
         assert!(!stream.written_text().contains("Next? ("));
     }
 }

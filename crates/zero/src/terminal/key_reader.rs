@@ -14,6 +14,9 @@ const SEQUENCE_WAIT: Duration = Duration::from_millis(50);
 /// Most bytes that are read at once.
 const READ_BYTES_MAX: usize = 256;
 
+/// Nobody presses a second key this soon: keys that follow each other faster are pasted.
+const PASTE_WAIT: Duration = Duration::from_millis(20);
+
 /// How long after it was painted a question ignores keys, if the question before it was withdrawn:
 /// the user may be about to answer that one.
 const REPLACEMENT_WAIT: Duration = Duration::from_millis(700);
@@ -35,6 +38,15 @@ pub(super) enum KeySource {
     /// Prepared input.
     #[cfg(test)]
     Script(std::sync::Arc<Mutex<VecDeque<String>>>),
+}
+
+/// What was pressed at a question that one key answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeyPress {
+    Key(Key),
+    /// Several keys at once, as a paste sends them: they were meant for something else, so none of
+    /// them counts.
+    Burst,
 }
 
 #[derive(Debug, Default)]
@@ -108,6 +120,43 @@ impl KeyReader {
         }
     }
 
+    /// Waits for a key that answers a question alone; `None` if there will be none.
+    pub(crate) fn next_press(&self) -> io::Result<Option<KeyPress>> {
+        let Some(first) = self.next_key()? else { return Ok(None) };
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let input = match &self.source {
+            KeySource::Terminal(input) => input,
+            // Prepared keys are pressed one after the other.
+            #[cfg(test)]
+            KeySource::Script(_) => return Ok(Some(KeyPress::Key(first))),
+        };
+        let mut is_burst = false;
+        let mut only_leaves = is_leaving(first);
+        loop {
+            for key in std::mem::take(&mut state.ready) {
+                is_burst = true;
+                only_leaves &= is_leaving(key);
+            }
+            is_burst |= state.decoder.is_pending();
+            let mut bytes = [0; READ_BYTES_MAX];
+            match input.read(&mut bytes, Some(PASTE_WAIT))? {
+                RawRead::Bytes(count) => {
+                    is_burst = true;
+                    let KeyReaderState { decoder, ready, .. } = &mut *state;
+                    ready.extend(bytes.iter().take(count).filter_map(|byte| decoder.push(*byte)));
+                }
+                RawRead::TimedOut => break,
+                RawRead::Ended => return Ok(None),
+            }
+        }
+        if is_burst {
+            only_leaves &= !state.decoder.is_pending();
+            state.decoder = KeyDecoder::default();
+        }
+        // Who presses Ctrl-C again and again wants to leave.
+        Ok(Some(if is_burst && !only_leaves { KeyPress::Burst } else { KeyPress::Key(first) }))
+    }
+
     /// Discards the keys that were pressed and not read yet.
     pub(crate) fn discard(&self) -> io::Result<()> {
         match &self.source {
@@ -132,7 +181,11 @@ impl KeyReader {
 
 /// Whether a key counts. The keys that leave a question always do.
 fn counts(key: Key, counts_from: Instant) -> bool {
-    matches!(key, Key::Ctrl('c' | 'd')) || Instant::now() >= counts_from
+    is_leaving(key) || Instant::now() >= counts_from
+}
+
+fn is_leaving(key: Key) -> bool {
+    matches!(key, Key::Ctrl('c' | 'd'))
 }
 
 /// The next prepared line as keys; its end is Enter.
@@ -151,4 +204,45 @@ fn read_script(lines: &Mutex<VecDeque<String>>, bytes: &mut [u8]) -> RawRead {
         lines.push_front(line[count..].to_owned());
     }
     RawRead::Bytes(count)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+    use crate::terminal::AnswerSource;
+
+    #[test]
+    fn several_keys_at_once_are_no_press() {
+        let (mut keyboard, answers) = AnswerSource::from_pty();
+        let keys = answers.open_keys_for_test();
+        for (typed, expected) in [
+            ("y", KeyPress::Key(Key::Char('y'))),
+            ("yu", KeyPress::Burst),
+            ("\x1b[B", KeyPress::Key(Key::Down)),
+            ("\x1b[B\r", KeyPress::Burst),
+            ("y\x1b", KeyPress::Burst),
+            ("\x1b[200~y\x1b[201~", KeyPress::Burst),
+            ("\x04y", KeyPress::Burst),
+            ("\x03\x03", KeyPress::Key(Key::Ctrl('c'))),
+            // Longer than one read.
+            (&"y".repeat(3 * READ_BYTES_MAX), KeyPress::Burst),
+            ("ü", KeyPress::Key(Key::Char('ü'))),
+        ] {
+            keyboard.write_all(typed.as_bytes()).unwrap();
+            assert_eq!(keys.next_press().unwrap(), Some(expected), "{typed:?}");
+        }
+    }
+
+    #[test]
+    fn discarded_keys_are_gone_from_the_buffer_too() {
+        let (mut keyboard, answers) = AnswerSource::from_pty();
+        let keys = answers.open_keys_for_test();
+        keyboard.write_all(b"au").unwrap();
+        assert_eq!(keys.next_key().unwrap(), Some(Key::Char('a')));
+        keys.discard().unwrap();
+        keyboard.write_all(b"n").unwrap();
+        assert_eq!(keys.next_press().unwrap(), Some(KeyPress::Key(Key::Char('n'))));
+    }
 }

@@ -12,7 +12,7 @@ const ENTER_SCREEN: &str = "\x1b[?1049h";
 const LEAVE_SCREEN: &str = "\x1b[?1049l";
 
 /// Lets the user read `rows` until they press a key to return. The rows must fit into the window's
-/// width.
+/// width. Keys that were pressed before do not count.
 pub(crate) fn show_pages(
     stream: &TerminalStream,
     keys: &KeyReader,
@@ -21,6 +21,7 @@ pub(crate) fn show_pages(
     stream.write(ENTER_SCREEN)?;
     let _screen = ScreenGuard { stream };
     let mut page = PageView { rows, first: 0 };
+    keys.discard()?;
     loop {
         let size = stream.window_size();
         stream.write(&page.render(stream, size))?;

@@ -2,7 +2,8 @@
 //!
 //! If a table is too wide, its widest columns become narrower and their texts are wrapped. If that is
 //! not enough, the columns that do not fit follow in a table of their own, with the first column
-//! repeated, so that every column stays visible.
+//! repeated, so that every column stays visible. Ids and keys, which the user
+//! copies, are never broken.
 
 use anstyle::Style;
 
@@ -75,11 +76,23 @@ impl TextTable {
         tables.join("\n")
     }
 
-    /// Renders some of the columns.
+    /// Renders some of the columns. If they are too wide because the first one is whole, it has lines
+    /// of its own, which a terminal wraps without breaking what the user copies.
     fn render_columns(&self, stream: &TerminalStream, group: &[usize], widths: &[usize]) -> String {
         let mut text = String::new();
+        let total = widths.iter().sum::<usize>() + widths.len().saturating_sub(1) * COLUMN_GAP;
+        let is_whole = |row: &Vec<TableCell>| row.first().is_some_and(|cell| cell.is_whole);
+        let is_stacked =
+            stream.columns.is_some_and(|columns| total > columns) && self.rows.iter().any(is_whole);
         for row in &self.rows {
-            let row: Vec<&TableCell> = group.iter().filter_map(|column| row.get(*column)).collect();
+            let mut row: Vec<&TableCell> =
+                group.iter().filter_map(|column| row.get(*column)).collect();
+            let mut widths = widths;
+            if is_stacked && let ([first, rest @ ..], [_, rest_widths @ ..]) = (&row[..], widths) {
+                text.push_str(&stream.paint(first.style, &first.text));
+                text.push('\n');
+                (row, widths) = (rest.to_vec(), rest_widths);
+            }
             let cells: Vec<Vec<String>> =
                 row.iter().zip(widths).map(|(cell, width)| wrap(&cell.text, *width)).collect();
             let height = cells.iter().map(Vec::len).max().unwrap_or(1).max(1);
@@ -255,6 +268,10 @@ mod tests {
         let session = "agent:main:somebody-has-a-long-name-for-this";
         let answers = "allow_once allow_always reject_once reject_always";
         table.add_row([TableCell::whole(id), session.into(), "Run `x`".into(), answers.into()]);
+        let stream = Terminal::for_test().out.with_columns(30).without_colours();
+        let shown = table.render(&stream);
+        assert!(shown.contains(&format!("{id}\nagent:ma\n")), "{shown}");
+        assert!(shown.contains("ANSWERS\n") && shown.contains("Run `x`"), "{shown}");
         for columns in [60, 80, 110] {
             let stream = Terminal::for_test().out.with_columns(columns).without_colours();
             let shown = table.render(&stream);

@@ -72,6 +72,26 @@ fn parked_run_continues_with_its_answer() {
 }
 
 #[test]
+fn questions_of_all_kinds_are_listed_oldest_first() {
+    let (zero, _model) = program(json!({}));
+    let option = |label: &str| json!({"label": label, "description": label});
+    let question = json!({"question": "Which milk?", "header": "Milk",
+        "options": [option("oat"), option("soy")], "multiSelect": false});
+    let form = format!(
+        "script:\ncall AskUserQuestion {}\nturn\nsay Well.",
+        json!({"questions": [question]})
+    );
+    for (session, prompt) in [("one", write_script()), ("two", form), ("three", write_script())] {
+        let seen = zero.run(&["run", "--park", "--session", session, &prompt]);
+        assert!(seen.starts_with("exit 6"), "{seen}");
+    }
+    let seen = zero.run(&["questions", "list"]);
+    let at = |session: &str| seen.find(&format!(":{session} ")).unwrap();
+    assert!(at("one") < at("two") && at("two") < at("three"), "{seen}");
+    assert!(seen.contains("`allow_once`: this call; `allow_always`: for this session"), "{seen}");
+}
+
+#[test]
 fn rejected_parked_call_does_not_run() {
     let (zero, _model) = program(json!({}));
     assert!(zero.run(&["run", "--park", &write_script()]).starts_with("exit 6"));

@@ -317,7 +317,7 @@ fn model_gets_custom_commands_and_agents_file() {
         let content = last["content"].as_str().unwrap();
         assert!(content.contains(told), "{prompt}: {content}");
     }
-    check_run(&zero, &["/nope"], "0", &["there is no command `/nope`", "`/help` lists them"]);
+    check_run(&zero, &["/nope"], "2", &["there is no command `/nope`", "`/help` lists them"]);
     assert_eq!(model.requests().len(), 4, "what is no command is not sent");
 }
 

@@ -9,6 +9,9 @@ use crate::model_server::ModelServer;
 use crate::terminal_process::TerminalProcess;
 use crate::test_program::TestProgram;
 
+/// Shown at a question after a key that is not offered, or several keys at once.
+const KEY_HINT: &str = "(press one of the keys shown)";
+
 fn program_with_model() -> (TestProgram, ModelServer) {
     let (zero, model) = (TestProgram::new(), ModelServer::start());
     write_file(&zero, USER_FILE, model.settings_json(json!({})));
@@ -39,8 +42,6 @@ fn permission_answer_at_terminal_is_applied() {
     for (keys, exit, is_made, line) in [
         ("y", 0, true, "Allow? allowed once\r\n● Write"),
         ("n", 3, false, "Allow? rejected\r\n⊘ Write"),
-        // Keys without a meaning do nothing.
-        ("\n \u{1b}[A?xy", 0, true, "Allow? allowed once\r\n● Write"),
         // Who goes away says no, and what comes next has a line of its own.
         ("\u{4}", 3, false, "Allow? rejected\r\n⊘ Write"),
     ] {
@@ -52,6 +53,43 @@ fn permission_answer_at_terminal_is_applied() {
         assert_eq!((code, zero.folder().join("made.txt").exists()), (exit, is_made), "{seen}");
         assert!(seen.contains(line), "{keys:?}: {seen}");
         assert!(seen.contains("to continue this session, run `zero run --session "), "{seen}");
+    }
+}
+
+#[test]
+fn unknown_key_at_a_question_shows_a_hint() {
+    let (zero, _model) = program_with_model();
+    let mut terminal = start_on_terminal(&zero, &["run", "[write]"]);
+    terminal.wait_for_text("Allow? ");
+    terminal.type_keys("\u{1b}[A");
+    terminal.wait_for_text(KEY_HINT);
+    terminal.type_keys("y");
+    let (code, seen) = terminal.wait_for_exit();
+    assert_eq!(code, 0, "{seen}");
+}
+
+#[test]
+fn pasted_text_answers_no_question() {
+    for paste in ["au", "yes", "a\ru\r", "always use tabs\rand nothing else\r", "nn", "\u{4}y"] {
+        let (zero, _model) = program_with_model();
+        let mut terminal = start_on_terminal(&zero, &["run", &command_prompt("touch made.txt")]);
+        terminal.wait_for_text("a allow always");
+        terminal.wait_for_text("Allow? ");
+        terminal.type_keys(paste);
+        terminal.wait_for_text(KEY_HINT);
+        assert!(!terminal.seen().contains("Add the rule to?"), "{}", terminal.seen());
+        // The question that an answer opens is a question of its own.
+        terminal.type_keys("a");
+        terminal.wait_for_text("Add the rule to?");
+        terminal.type_keys("user\r");
+        terminal.wait_for_repeated_text(KEY_HINT, 2);
+        terminal.type_keys("q");
+        terminal.wait_for_text_below("Add the rule to? (", "Allow? ");
+        terminal.type_keys("n");
+        let (code, seen) = terminal.wait_for_exit();
+        assert_eq!((code, zero.folder().join("made.txt").exists()), (3, false), "{seen}");
+        let settings = std::fs::read_to_string(zero.folder().join(USER_FILE)).unwrap();
+        assert!(!settings.contains("made.txt"), "{settings}");
     }
 }
 
@@ -89,7 +127,9 @@ fn long_change_can_be_viewed_before_the_answer() {
     terminal.wait_for_text("v show all");
     terminal.wait_for_text("Allow? ");
     assert!(!terminal.seen().contains("line 30"), "the question fits: {}", terminal.seen());
-    terminal.type_keys("vG");
+    terminal.type_keys("v");
+    terminal.wait_for_text("lines 1 to ");
+    terminal.type_keys("G");
     terminal.wait_for_text("+line 250");
     terminal.type_keys("q");
     terminal.wait_for_repeated_text("Allow? ", 2);
@@ -273,20 +313,42 @@ fn question_prompt() -> String {
 
 #[test]
 fn option_key_answers_the_agent_at_once() {
-    for (keys, expected) in [
-        ("2", r"Which milk?\n  soy"),
-        ("\u{1b}[B\r", r"Which milk?\n  soy"),
-        ("3almond\r", r"Which milk?\n  almond"),
-        ("\u{3}", "the user chose not to answer"),
+    // Each with what is on the screen before it.
+    for (presses, expected) in [
+        (&[("", "2")][..], r"Which milk?\n  soy"),
+        (&[("", "\u{1b}[B"), ("› 2", "\r")], r"Which milk?\n  soy"),
+        (&[("", "3"), ("Esc: back", "almond\r")], r"Which milk?\n  almond"),
+        (&[("", "\u{1b}")], "the user chose not to answer"),
     ] {
         let (zero, model) = program_with_model();
         let mut terminal = start_on_terminal(&zero, &["run", &question_prompt()]);
         terminal.wait_for_text("Esc: no answer");
-        terminal.type_keys(keys);
+        for (before, keys) in presses {
+            terminal.wait_for_text(before);
+            terminal.type_keys(keys);
+        }
         let (_, seen) = terminal.wait_for_exit();
         let told = tool_message(&model);
-        assert!(told.contains(expected), "{keys:?}: {told}: {seen}");
+        assert!(told.contains(expected), "{presses:?}: {told}: {seen}");
         assert!(!seen.contains("Send this"), "{seen}");
+    }
+}
+
+#[test]
+fn interrupt_at_a_form_ends_the_run_without_another_request() {
+    let (zero, model) = program_with_model();
+    for keys in ["", "3"] {
+        let mut terminal = start_on_terminal(&zero, &["run", &question_prompt()]);
+        terminal.wait_for_text("Esc: no answer");
+        if !keys.is_empty() {
+            terminal.type_keys(keys);
+            terminal.wait_for_text("Esc: back");
+        }
+        let count = model.requests().len();
+        terminal.interrupt();
+        let (code, seen) = terminal.wait_for_exit();
+        assert_eq!((code, model.requests().len()), (130, count), "{keys:?}: {seen}");
+        assert!(seen.contains("withdrawn: "), "{seen}");
     }
 }
 
@@ -449,6 +511,20 @@ fn new_session_with_a_similar_name_is_noted() {
 }
 
 #[test]
+fn session_key_is_not_broken_in_a_list() {
+    for length in [4, 40, 66, 90] {
+        let zero = TestProgram::new();
+        let name = "x".repeat(length);
+        zero.run(&["run", "--session", &name, "/help"]);
+        let (code, seen) = start_on_terminal(&zero, &["sessions", "list"]).wait_for_exit();
+        assert_eq!(code, 0, "{seen}");
+        let is_whole = |line: &str| line.split(' ').any(|word| word.ends_with(&format!(":{name}")));
+        assert!(seen.lines().any(is_whole), "{seen}");
+        assert!(seen.contains("WHEN") && seen.contains("FOLDER"), "{seen}");
+    }
+}
+
+#[test]
 fn options_of_run_work_without_it() {
     let (zero, model) = program_with_model();
     zero.run(&["hello"]);
@@ -473,7 +549,7 @@ fn try_command(zero: &TestProgram, command: &str, keys: &str) -> (i32, String) {
 #[test]
 fn tried_command_is_kept_or_discarded_after_its_changes_were_shown() {
     let command = "sed -i s/one/two/ a.txt; echo new > b.txt; echo out; false";
-    for (keys, is_kept) in [("k", true), ("d", false), ("\u{4}", false), ("?xd", false)] {
+    for (keys, is_kept) in [("k", true), ("d", false), ("\u{4}", false)] {
         let (zero, model) = program_with_model();
         write_file(&zero, "a.txt", "one\n");
         let (code, seen) = try_command(&zero, command, keys);
@@ -508,9 +584,9 @@ fn trial_ends_with_its_run_and_discards() {
     terminal.type_keys("t");
     terminal.wait_for_text("Keep these changes? ");
     terminal.interrupt();
-    let (_, seen) = terminal.wait_for_exit();
+    let (code, seen) = terminal.wait_for_exit();
     let text = std::fs::read_to_string(zero.folder().join("a.txt")).unwrap();
-    assert_eq!(text, "one\n", "{seen}");
+    assert_eq!((code, text.as_str()), (130, "one\n"), "{seen}");
 }
 
 #[test]
@@ -541,8 +617,11 @@ fn trial_is_offered_only_where_all_changes_can_be_taken_back() {
         let prompt = format!("script:\ncall Bash {input}\nturn\nsay Well.");
         let mut terminal = start_on_terminal(&zero, &["run", &prompt]);
         terminal.wait_for_text("Allow? ");
-        // Where it is not offered, the key does nothing.
-        terminal.type_keys(if is_offered { "n" } else { "tn" });
+        if !is_offered {
+            terminal.type_keys("t");
+            terminal.wait_for_text(KEY_HINT);
+        }
+        terminal.type_keys("n");
         let (code, seen) = terminal.wait_for_exit();
         assert_eq!((code, seen.contains("t try it")), (3, is_offered), "{input}: {seen}");
     }
@@ -576,7 +655,7 @@ fn tried_command_reaches_only_the_workspace() {
 
 #[test]
 fn interrupted_question_of_dry_run_discards() {
-    for keys in ["\u{3}", "n", "\u{4}", "y"] {
+    for (keys, exit) in [("\u{3}", 130), ("n", 0), ("\u{4}", 0), ("y", 0)] {
         let zero = TestProgram::new();
         write_file(&zero, "a.txt", "one\n");
         let input = json!({"command": "echo two > a.txt"}).to_string();
@@ -584,8 +663,34 @@ fn interrupted_question_of_dry_run_discards() {
             start_on_terminal(&zero, &["tools", "call", "Bash", &input, "--yes", "--dry-run"]);
         terminal.wait_for_text("Keep these changes? ");
         terminal.type_keys(keys);
-        let (_, seen) = terminal.wait_for_exit();
+        let (code, seen) = terminal.wait_for_exit();
         let text = std::fs::read_to_string(zero.folder().join("a.txt")).unwrap();
-        assert_eq!(text == "one\n", keys != "y", "{keys:?}: {seen}");
+        assert_eq!((code, text == "one\n"), (exit, keys != "y"), "{keys:?}: {seen}");
     }
+}
+
+#[test]
+fn wrong_command_is_a_usage_error_and_leaves_no_session() {
+    let (with_model, model) = program_with_model();
+    write_file(&with_model, ".zero/commands/mine.md", "Say hello.");
+    for zero in [&with_model, &TestProgram::new()] {
+        for (prompt, expected) in [
+            ("/nope", "there is no command"),
+            ("/nope with words", "there is no command"),
+            ("/read", "write `/read"),
+            ("/bash", "write `/bash"),
+            ("/status now", "takes no arguments"),
+        ] {
+            let seen = zero.run(&["run", prompt]);
+            assert!(seen.starts_with("exit 2") && seen.contains(expected), "{prompt}: {seen}");
+        }
+        let listed = zero.stdout(&["sessions", "list", "--json"]);
+        assert_eq!(serde_json::from_str::<Value>(&listed).unwrap(), json!([]), "{listed}");
+        write_file(zero, "a.txt", "one\n");
+        for prompt in ["/help", "/status", "/read a.txt", "/Read {\"file_path\": \"a.txt\"}"] {
+            let seen = zero.run(&["run", prompt]);
+            assert!(seen.starts_with("exit 0"), "{prompt}: {seen}");
+        }
+    }
+    assert!(model.requests().is_empty());
 }

@@ -53,7 +53,7 @@ fn check(question: &ApprovalQuestion, typed: &str, expected: impl Into<ApprovalR
 }
 
 #[test]
-fn one_key_answers_and_unknown_keys_do_nothing() {
+fn one_key_answers_and_unknown_keys_show_a_hint_once() {
     use ApprovalAnswer::*;
     let question = make_question("make", RiskLevel::Medium, &["Bash(make:*)"]);
     check(&question, "y", AllowOnce);
@@ -63,6 +63,8 @@ fn one_key_answers_and_unknown_keys_do_nothing() {
     check(&question, "d", RejectSession);
     check(&question, "x?1\r \x1b[A\x1byq a v n", RejectOnce);
     check(&question, "\x1b[1;2sy", AllowOnce);
+    let (_, seen) = run(&question, Vec::new(), "x?\ry");
+    assert_eq!(seen.matches("Allow? (press one of the keys shown)").count(), 1, "{seen}");
     // Whoever goes away rejects.
     check(&question, "\x04", RejectOnce);
     check(&question, "", RejectOnce);

@@ -121,7 +121,7 @@ fn form_summary_shows_values_before_sending() {
         "\n  Database  Redis – Key-value\n  Backups  daily; weekly\n  Other  my own\n  q4  no\n";
     assert!(seen.contains(summary), "{seen}");
     assert!(seen.ends_with("Send this to MCP server `docs`? yes\n"), "{seen}");
-    let (_, seen) = ask_with_keys(ElicitationMode::Form(form), "3\r\r3y");
+    let (_, seen) = ask_with_keys(ElicitationMode::Form(form), "322\r\r3y");
     assert!(seen.contains("\n  (no values)\n"), "{seen}");
 }
 
