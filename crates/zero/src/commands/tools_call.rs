@@ -245,6 +245,7 @@ mod tests {
             terminal: Terminal::for_test(),
             tools: std::sync::Arc::new(std::sync::LazyLock::new(small_tools)),
             notifiers: std::sync::Arc::default(),
+            gateway_locality: std::sync::Arc::default(),
         };
         let cli = Cli::try_parse_from(["zero", "tools", "call"].iter().chain(words)).unwrap();
         let exit =
