@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use zero_sandbox::{AcceptedWeakness, FileType, SandboxProperty, StateDir, path_survey};
+use zero_sandbox::{AcceptedWeakness, FolderHandle, SandboxProperty, StateDir, path_survey};
 
 pub use self::worktree_error::WorktreeError;
 use self::worktree_git::{PackFile, ParentRepository, WorktreeGit};
@@ -45,7 +45,9 @@ const BEGIN_TIME_MAX: Duration = Duration::from_secs(60 * 60);
 const REMOVED_FILES: &[&str] =
     &["config", "config.worktree", "commondir", "index.lock", "HEAD.lock", "shallow.lock"];
 /// Folders of a git folder that must be where they seem to be.
-const REAL_FOLDERS: &[&str] = &["objects", "objects/info", "objects/pack", "refs", "refs/heads"];
+const REAL_FOLDERS: &[&str] = &["objects", OBJECTS_INFO, "objects/pack", "refs", "refs/heads"];
+/// The folder with pointers to other stores of objects.
+const OBJECTS_INFO: &str = "objects/info";
 /// Sandbox properties without which nothing confines a sub-agent to its worktree.
 const NEEDED: &[SandboxProperty] = &[
     SandboxProperty::Writes,
@@ -136,12 +138,12 @@ impl WorktreeStore {
         let tree = area.path().join(parent.folder_name());
         let mut settings = git.init(&parent, area.path(), &tree, &base)?;
         settings.push_str(&git.identity_settings(&parent));
-        write_settings(&tree, &settings)?;
+        write_settings(&open_git_folder(&tree)?, &settings)?;
         let base = git.fetch(&parent, &tree, &branch)?;
         let within = folder.strip_prefix(&parent.folder).unwrap_or(Path::new("")).to_owned();
         let record = WorktreeRecord {
             name: name.to_owned(),
-            cwd: tree.join(within),
+            cwd: tree.join(&within),
             notes: list_omissions(&tree),
             tree,
             parent,
@@ -150,7 +152,7 @@ impl WorktreeStore {
             settings,
             is_kept: false,
         };
-        if path_survey::file_type(&record.cwd) != Some(FileType::Directory) {
+        if !is_within(&record.tree, &within) {
             return Err(WorktreeError::NotCommitted { folder: folder.to_owned() });
         }
         record.write(&self.record_folder(id)?)?;
@@ -268,10 +270,8 @@ impl SubagentWorktree {
     /// may work in it any more. Returns nothing if nothing was changed.
     pub fn close(mut self) -> Result<Option<WorktreeReport>, WorktreeError> {
         let id = self.id().to_owned();
-        let kept = |error| WorktreeError::Kept {
-            folder: self.record.tree.clone(),
-            source: Box::new(error),
-        };
+        let folder = self.record.tree.clone();
+        let kept = |error| WorktreeError::Kept { folder, source: Box::new(error) };
         let (report, is_kept) = self.store_changes(&id).map_err(kept)?;
         if is_kept {
             self.record.is_kept = true;
@@ -333,6 +333,13 @@ impl SubagentWorktree {
     }
 }
 
+/// Whether a folder of a worktree is one of its own: a link would move the sub-agent elsewhere.
+fn is_within(tree: &Path, within: &Path) -> bool {
+    let (Some(area), Some(name)) = (tree.parent(), tree.file_name()) else { return false };
+    let area = FolderHandle::open_own(area);
+    area.and_then(|area| area.folder_beneath(&Path::new(name).join(within))).is_ok()
+}
+
 /// The branch of a sub-agent.
 fn branch_name(id: &str, name: &str) -> String {
     const DIGITS: usize = 8;
@@ -355,34 +362,40 @@ fn list_omissions(tree: &Path) -> Vec<String> {
     notes
 }
 
-/// Takes everything out of a repository that could make git read, write or run something else.
+/// Takes everything out of a repository that could make git read, write or run something else. Every
+/// folder is opened once and without links: a path could lead elsewhere the next time.
 fn make_harmless(tree: &Path, settings: &str) -> Result<(), WorktreeError> {
-    let git = tree.join(".git");
-    let is_real = |path: &Path| {
-        !path_survey::is_link(path) && path_survey::file_type(path) == Some(FileType::Directory)
-    };
-    let is_whole = is_real(tree)
-        && is_real(&git)
-        && REAL_FOLDERS
-            .iter()
-            .map(|name| git.join(name))
-            .all(|path| is_real(&path) || path_survey::is_absent(&path));
-    if !is_whole {
-        return Err(WorktreeError::Damaged);
+    let git = open_git_folder(tree)?;
+    let mut objects_info = None;
+    for name in REAL_FOLDERS {
+        match git.folder_beneath(Path::new(name)) {
+            Ok(folder) if *name == OBJECTS_INFO => objects_info = Some(folder),
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(_) => return Err(WorktreeError::Damaged),
+        }
     }
-    let folder = StateDir::new(&git);
     for name in REMOVED_FILES {
-        folder.remove(name).map_err(WorktreeError::state)?;
+        git.remove_file(name).map_err(WorktreeError::state)?;
     }
-    StateDir::new(git.join("objects/info")).remove("alternates").map_err(WorktreeError::state)?;
-    write_settings(tree, settings)
+    if let Some(folder) = objects_info {
+        folder.remove_file("alternates").map_err(WorktreeError::state)?;
+    }
+    write_settings(&git, settings)
 }
 
-fn write_settings(tree: &Path, settings: &str) -> Result<(), WorktreeError> {
-    let folder = StateDir::new(tree.join(".git"));
+/// The git folder of a worktree, if it is where zero made it.
+fn open_git_folder(tree: &Path) -> Result<FolderHandle, WorktreeError> {
+    let (area, name) = (tree.parent(), tree.file_name());
+    let (Some(area), Some(name)) = (area, name) else { return Err(WorktreeError::Damaged) };
+    let area = FolderHandle::open_own(area).map_err(WorktreeError::state)?;
+    area.folder_beneath(&Path::new(name).join(".git")).map_err(|_| WorktreeError::Damaged)
+}
+
+fn write_settings(git: &FolderHandle, settings: &str) -> Result<(), WorktreeError> {
     let write = || {
-        folder.remove("config")?;
-        folder.create_new("config")?.write_all(settings.as_bytes())
+        git.remove_file("config")?;
+        git.create_file("config")?.write_all(settings.as_bytes())
     };
     write().map_err(WorktreeError::state)
 }
@@ -393,3 +406,6 @@ fn read_settings(tree: &Path) -> Result<String, WorktreeError> {
     file.and_then(|mut file| file.read_to_string(&mut text)).map_err(WorktreeError::state)?;
     Ok(text)
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,112 @@
+//! Worktrees whose sub-agents are hostile, or whose processes were killed, with the real git.
+#![expect(clippy::disallowed_methods, reason = "tests set up real files and repositories")]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::*;
+
+// The test program is also the helper program that starts git.
+zero_sandbox::dispatch_helper_before_main!();
+
+const ID: &str = "sub_agent_1";
+
+/// A repository `repo` with one commit, and a store of worktrees beside it.
+struct StoreFixture {
+    temp: tempfile::TempDir,
+    store: WorktreeStore,
+}
+
+impl StoreFixture {
+    fn new() -> Self {
+        let temp = tempfile::tempdir().unwrap();
+        let root = temp.path().canonicalize().unwrap();
+        std::fs::create_dir_all(root.join("repo/sub")).unwrap();
+        std::fs::create_dir_all(root.join("home")).unwrap();
+        let store = WorktreeStore {
+            folder: root.join("trees"),
+            state: StateDir::new(root.join("state")),
+            home: Some(root.join("home")),
+            search_path: std::env::var("PATH").unwrap(),
+            weaknesses: Vec::new(),
+        };
+        let fixture = Self { temp, store };
+        fixture.write("repo/hello.txt", "hello\n");
+        fixture.write("repo/sub/a.txt", "a\n");
+        fixture.git(&["init", "-q", "-b", "main"]);
+        fixture.commit();
+        fixture
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.temp.path().canonicalize().unwrap().join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.path(name), text).unwrap();
+    }
+
+    fn commit(&self) {
+        self.git(&["add", "--all"]);
+        self.git(&["commit", "-q", "-m", "start"]);
+    }
+
+    #[track_caller]
+    fn git(&self, args: &[&str]) -> String {
+        run_git(&self.path("repo"), args)
+    }
+
+    fn open(&self) -> SubagentWorktree {
+        self.store.open(ID, "task", &self.path("repo")).unwrap()
+    }
+}
+
+#[track_caller]
+fn run_git(folder: &Path, args: &[&str]) -> String {
+    let identity = ["-c", "user.name=Ada", "-c", "user.email=ada@example.org"];
+    let mut git = Command::new("git");
+    git.env("GIT_CONFIG_GLOBAL", "/dev/null").current_dir(folder).args(identity).args(args);
+    let output = git.output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "git {args:?}: {errors}");
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+#[test]
+fn linked_folder_is_not_a_workspace() {
+    let fixture = StoreFixture::new();
+    std::fs::create_dir(fixture.path("outside")).unwrap();
+    std::fs::remove_dir_all(fixture.path("repo/sub")).unwrap();
+    std::os::unix::fs::symlink(fixture.path("outside"), fixture.path("repo/sub")).unwrap();
+    fixture.commit();
+    std::fs::remove_file(fixture.path("repo/sub")).unwrap();
+    std::fs::create_dir_all(fixture.path("repo/sub/deep")).unwrap();
+    std::fs::create_dir(fixture.path("outside/deep")).unwrap();
+    for folder in ["repo/sub", "repo/sub/deep"] {
+        let error = fixture.store.open(ID, "task", &fixture.path(folder)).unwrap_err();
+        assert!(matches!(error, WorktreeError::NotCommitted { .. }), "{folder}: {error}");
+    }
+    assert_eq!(fixture.store.list().unwrap(), [] as [String; 0]);
+}
+
+#[test]
+fn git_folder_that_is_a_link_is_not_touched() {
+    let fixture = StoreFixture::new();
+    let worktree = fixture.open();
+    let (tree, own) = (worktree.cwd().to_owned(), fixture.path("repo/.git"));
+    std::fs::rename(tree.join(".git"), tree.join("away")).unwrap();
+    std::os::unix::fs::symlink(&own, tree.join(".git")).unwrap();
+    let before = std::fs::read(own.join("config")).unwrap();
+    let error = make_harmless(&tree, "[core]\n").unwrap_err();
+    assert!(matches!(error, WorktreeError::Damaged), "{error}");
+    assert_eq!(std::fs::read(own.join("config")).unwrap(), before);
+    // The same for a folder further inside.
+    std::fs::remove_file(tree.join(".git")).unwrap();
+    std::fs::rename(tree.join("away"), tree.join(".git")).unwrap();
+    std::fs::write(own.join("objects/info/alternates"), "").unwrap();
+    std::fs::remove_dir_all(tree.join(".git/objects/info")).unwrap();
+    std::os::unix::fs::symlink(own.join("objects/info"), tree.join(".git/objects/info")).unwrap();
+    let error = make_harmless(&tree, "[core]\n").unwrap_err();
+    assert!(matches!(error, WorktreeError::Damaged), "{error}");
+    assert!(own.join("objects/info/alternates").exists());
+}
