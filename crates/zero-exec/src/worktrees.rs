@@ -151,6 +151,7 @@ impl WorktreeStore {
             base,
             settings,
             is_kept: false,
+            is_done: false,
         };
         if !is_within(&record.tree, &within) {
             return Err(WorktreeError::NotCommitted { folder: folder.to_owned() });
@@ -267,16 +268,21 @@ impl SubagentWorktree {
 
     /// Commits what is not committed, adds a branch with the changes to the parent's repository, and
     /// removes the worktree. It is kept if that fails, or if it contains more than the branch. Nothing
-    /// may work in it any more. Returns nothing if nothing was changed.
+    /// may work in it any more. Returns nothing if nothing was changed, or if a process that was killed
+    /// has done all but the removal.
     pub fn close(mut self) -> Result<Option<WorktreeReport>, WorktreeError> {
         let id = self.id().to_owned();
+        if self.record.is_done {
+            self.store.remove(&id);
+            return Ok(None);
+        }
         let folder = self.record.tree.clone();
         let kept = |error| WorktreeError::Kept { folder, source: Box::new(error) };
         let (report, is_kept) = self.store_changes(&id).map_err(kept)?;
-        if is_kept {
-            self.record.is_kept = true;
-            self.record.write(&self.folder()?)?;
-        } else {
+        (self.record.is_kept, self.record.is_done) = (is_kept, !is_kept);
+        // First the record: what is left of a worktree that is being removed are not its changes.
+        self.record.write(&self.folder()?)?;
+        if !is_kept {
             self.store.remove(&id);
         }
         Ok(report)

@@ -59,6 +59,10 @@ impl StoreFixture {
     fn open(&self) -> SubagentWorktree {
         self.store.open(ID, "task", &self.path("repo")).unwrap()
     }
+
+    fn branches(&self) -> String {
+        self.git(&["branch", "--list", "--format=%(refname:short)", "zero/*"])
+    }
 }
 
 #[track_caller]
@@ -70,6 +74,43 @@ fn run_git(folder: &Path, args: &[&str]) -> String {
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "git {args:?}: {errors}");
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+#[test]
+fn worktree_killed_before_its_removal_is_closed_with_the_same_commit() {
+    let fixture = StoreFixture::new();
+    let worktree = fixture.open();
+    std::fs::write(worktree.cwd().join("made.txt"), "made\n").unwrap();
+    let (report, is_kept) = worktree.store_changes(ID).unwrap();
+    let branch = report.unwrap().branch;
+    assert!(!is_kept);
+    let tip = fixture.git(&["rev-parse", &branch]);
+    // A second later, git would give another commit another date.
+    let date = fixture.git(&["log", "-1", "--format=%ct", &branch]);
+    while run_git(&fixture.path("repo"), &["var", "GIT_COMMITTER_IDENT"]).contains(&date) {
+        std::thread::yield_now();
+    }
+    drop(worktree);
+    let again = fixture.store.take_over(ID).unwrap().unwrap();
+    let report = again.close().unwrap().unwrap();
+    assert_eq!((report.branch.as_str(), report.files), (branch.as_str(), 1));
+    assert_eq!(fixture.git(&["rev-parse", &branch]), tip);
+    assert_eq!(fixture.store.list().unwrap(), [] as [String; 0]);
+}
+
+#[test]
+fn worktree_killed_in_its_removal_is_only_removed() {
+    let fixture = StoreFixture::new();
+    let mut worktree = fixture.open();
+    worktree.record.is_done = true;
+    worktree.record.write(&worktree.folder().unwrap()).unwrap();
+    std::fs::remove_file(worktree.cwd().join("hello.txt")).unwrap();
+    drop(worktree);
+    let again = fixture.store.take_over(ID).unwrap().unwrap();
+    assert_eq!(again.close().unwrap(), None);
+    assert_eq!(fixture.branches(), "", "the removal is not a change");
+    assert!(!fixture.path("trees").join(ID).exists());
+    assert_eq!(fixture.store.list().unwrap(), [] as [String; 0]);
 }
 
 #[test]

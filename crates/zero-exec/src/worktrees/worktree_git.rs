@@ -300,7 +300,12 @@ impl WorktreeGit {
         // The settings of the repository come before these, if they say who the user is.
         let commit = self.run_in(tree, &args);
         let commit = commit.or_else(|_| self.run_in(tree, &[&ANONYMOUS[..], &args].concat()))?;
-        Ok(to_line(commit))
+        let commit = to_line(commit);
+        // Whoever does this again finds it, and does not make another one.
+        let args =
+            ["-c", "core.logAllRefUpdates=false", "update-ref", "--no-deref", "HEAD", &commit];
+        self.run_in(tree, &args)?;
+        Ok(commit)
     }
 
     /// References that are not part of the history of a commit.
