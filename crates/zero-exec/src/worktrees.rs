@@ -308,16 +308,20 @@ impl SubagentWorktree {
             let report = is_kept.then(|| self.report(0, (String::new(), false), notes));
             return Ok((report, is_kept));
         }
-        let changes = git.list_changes(tree, base, &tip)?;
-        if !changes.nested.is_empty() {
-            notes.push(kept_in(format!("repositories in it: {}", changes.nested.join(", "))));
-        }
-        is_kept |= !changes.nested.is_empty();
-        let diff = git.diff(tree, base, &tip)?;
         let folder = self.folder()?;
         let pack = PackFile { folder: &folder, name: PACK };
         git.write_pack(tree, base, &tip, &pack)?;
         git.add_pack(parent, &pack)?;
+        let changes = git.list_changes(parent, base, &tip)?;
+        if !changes.nested.is_empty() {
+            notes.push(kept_in(format!("repositories in it: {}", changes.nested.join(", "))));
+        }
+        if changes.is_cut {
+            // The files that were not looked at may be repositories.
+            notes.push(kept_in("more changed files than are counted here".to_owned()));
+        }
+        is_kept |= !changes.nested.is_empty() || changes.is_cut;
+        let diff = git.diff(parent, base, &tip)?;
         git.create_branch(parent, branch, &tip)?;
         folder.remove(PACK).map_err(WorktreeError::state)?;
         Ok((Some(self.report(changes.files, diff, notes)), is_kept))

@@ -114,6 +114,47 @@ fn worktree_killed_in_its_removal_is_only_removed() {
 }
 
 #[test]
+fn attributes_of_worktree_do_not_hide_its_changes() {
+    let fixture = StoreFixture::new();
+    let worktree = fixture.open();
+    let tree = worktree.cwd().to_owned();
+    std::fs::write(tree.join("made.txt"), "evil\n").unwrap();
+    std::fs::create_dir_all(tree.join(".git/info")).unwrap();
+    for file in [".git/info/attributes", ".gitattributes"] {
+        std::fs::write(tree.join(file), "* -diff\n").unwrap();
+    }
+    // The same in git's own diff, so it is an attack.
+    run_git(&tree, &["add", "made.txt"]);
+    assert!(run_git(&tree, &["diff", "--cached"]).contains("Binary files"));
+    let report = worktree.close().unwrap().unwrap();
+    assert!(report.diff.contains("+evil"), "{}", report.diff);
+    assert_eq!(report.files, 2);
+}
+
+#[test]
+fn object_with_false_content_is_neither_shown_nor_taken() {
+    let fixture = StoreFixture::new();
+    let worktree = fixture.open();
+    let tree = worktree.cwd().to_owned();
+    let object = |text: &str| {
+        std::fs::write(tree.join("made.txt"), text).unwrap();
+        let id = run_git(&tree, &["hash-object", "-w", "made.txt"]);
+        tree.join(".git/objects").join(&id[..2]).join(&id[2..])
+    };
+    let good = std::fs::read(object("good\n")).unwrap();
+    let evil = object("evil\n");
+    run_git(&tree, &["add", "made.txt"]);
+    run_git(&tree, &["commit", "-q", "-m", "made"]);
+    std::fs::remove_file(&evil).unwrap();
+    std::fs::write(&evil, good).unwrap();
+    // git shows what the object contains.
+    assert!(run_git(&tree, &["show", "HEAD"]).contains("+good"));
+    let error = worktree.close().unwrap_err();
+    assert!(matches!(error, WorktreeError::Kept { .. }), "{error}");
+    assert_eq!(fixture.branches(), "");
+}
+
+#[test]
 fn linked_folder_is_not_a_workspace() {
     let fixture = StoreFixture::new();
     std::fs::create_dir(fixture.path("outside")).unwrap();

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use zero_sandbox::{NetworkAccess, ProcessLimits, SandboxProfile, StateDir, path_survey};
 
 use super::{WorktreeError, WorktreeStore, read_settings};
-use crate::neutral_git::{ExcessOutput, GitInput, GitRun, NeutralGit};
+use crate::neutral_git::{ExcessOutput, GitInput, GitOutput, GitRun, NeutralGit};
 
 /// How long one run of git may take.
 const TIME_MAX: Duration = Duration::from_secs(180);
@@ -75,6 +75,8 @@ pub(super) struct PackFile<'a> {
 pub(super) struct ChangeList {
     /// Number of files.
     pub(super) files: usize,
+    /// Whether there are more files than were looked at.
+    pub(super) is_cut: bool,
     /// Repositories that it made inside its own, of which a commit has only a name.
     pub(super) nested: Vec<String>,
 }
@@ -319,35 +321,47 @@ impl WorktreeGit {
         Ok(String::from_utf8_lossy(&refs).lines().map(str::to_owned).collect())
     }
 
-    /// The files in which two commits differ.
+    /// The files in which two commits of a parent's repository differ. The worktree's own repository
+    /// can contain anything under the name of an object.
     pub(super) fn list_changes(
         &self,
-        tree: &Path,
+        parent: &ParentRepository,
         base: &str,
         tip: &str,
     ) -> Result<ChangeList, WorktreeError> {
-        let args = ["diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", base, tip];
-        Ok(parse_changes(&self.run_in(tree, &args)?))
+        let args = ["-z", "--raw", "--no-renames", "--no-abbrev"];
+        let output = self.compare(parent, (base, tip), &args, OUTPUT_BYTES_MAX)?;
+        Ok(ChangeList { is_cut: output.is_cut, ..parse_changes(&output.bytes) })
     }
 
-    /// The difference of two commits, and whether it is cut.
+    /// The difference of two commits of a parent's repository, and whether it is cut.
     pub(super) fn diff(
         &self,
-        tree: &Path,
+        parent: &ParentRepository,
         base: &str,
         tip: &str,
     ) -> Result<(String, bool), WorktreeError> {
-        let own = tree.join(".git");
-        let args = ["diff-tree", "-r", "-p", "--no-ext-diff", "--no-textconv", "--no-color", "-M"];
-        let args = [&args[..], &[base, tip]].concat();
-        let git = self.with_access(Vec::new(), vec![tree.to_owned()]);
-        let run = GitRun {
-            output_bytes_max: DIFF_BYTES_MAX,
-            excess: ExcessOutput::Cut,
-            ..repository_run(tree, (&own, tree), &args)
-        };
-        let output = git.run(run)?;
+        let args = ["-p", "--no-ext-diff", "--no-textconv", "--no-color", "-M"];
+        let output = self.compare(parent, (base, tip), &args, DIFF_BYTES_MAX)?;
         Ok((String::from_utf8_lossy(&output.bytes).into_owned(), output.is_cut))
+    }
+
+    /// Compares two commits of a parent's repository, which git cannot change. Attributes are those
+    /// of the parent's folder: a commit's own could hide it.
+    fn compare(
+        &self,
+        parent: &ParentRepository,
+        (base, tip): (&str, &str),
+        options: &[&str],
+        output_bytes_max: usize,
+    ) -> Result<GitOutput, WorktreeError> {
+        let args = [&["diff-tree", "-r", "--ignore-submodules=none"], options, &[base, tip]];
+        let run = GitRun {
+            output_bytes_max,
+            excess: ExcessOutput::Cut,
+            ..repository_run(&parent.folder, (&parent.git, &parent.folder), &args.concat())
+        };
+        Ok(self.for_parent(parent).run(run)?)
     }
 
     /// Writes the objects that a commit has and its base does not have into a file.
@@ -463,7 +477,8 @@ mod tests {
     #[test]
     fn changes_name_repositories_that_are_new() {
         let output = b":000000 160000 00 11 A\0lib\0:160000 160000 11 22 M\0sub\0:100644 100755 1 2 M\0a b\0";
-        let expected = ChangeList { files: 3, nested: vec!["lib".to_owned()] };
+        let nested = vec!["lib".to_owned()];
+        let expected = ChangeList { files: 3, nested, is_cut: false };
         assert_eq!(parse_changes(output), expected);
         assert_eq!(parse_changes(b""), ChangeList::default());
     }
