@@ -37,6 +37,8 @@ const TMP: &str = "tmp";
 const PACK: &str = "changes.pack";
 /// Most worktrees at the same time, with those that are kept.
 const WORKTREES_MAX: usize = 64;
+/// Most references and repositories that a report names.
+const NAMED_MAX: usize = 20;
 /// How long a worktree is kept that contains more than its branch.
 const KEPT_AGE_MAX: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// How long a process may take from the lock of a worktree to its record.
@@ -303,7 +305,15 @@ impl SubagentWorktree {
         if !refs.is_empty() {
             notes.push(kept_in(format!("other references: {}", refs.join(", "))));
         }
-        let mut is_kept = staged.is_err() || !refs.is_empty();
+        let (gitlinks, is_whole) = git.list_gitlinks(tree)?;
+        let filled = list_filled(tree, &gitlinks);
+        if !filled.is_empty() {
+            notes.push(kept_in(format!("files in submodules: {}", filled.join(", "))));
+        }
+        if !is_whole {
+            notes.push(kept_in("more files than zero can check for submodules".to_owned()));
+        }
+        let mut is_kept = staged.is_err() || !refs.is_empty() || !filled.is_empty() || !is_whole;
         if tip == *base {
             let report = is_kept.then(|| self.report(0, (String::new(), false), notes));
             return Ok((report, is_kept));
@@ -341,6 +351,17 @@ impl SubagentWorktree {
     fn folder(&self) -> Result<StateDir, WorktreeError> {
         self.store.record_folder(self.id())
     }
+}
+
+/// The folders of submodules that are not empty any more, as they are at the start; the first ones.
+fn list_filled(tree: &Path, gitlinks: &[PathBuf]) -> Vec<String> {
+    let Ok(folder) = FolderHandle::open_own(tree) else { return Vec::new() };
+    let is_filled = |path: &&PathBuf| match folder.folder_beneath(path) {
+        Ok(found) => found.entries().map_or(true, |entries| !entries.is_empty()),
+        Err(error) => error.kind() != io::ErrorKind::NotFound,
+    };
+    let filled = gitlinks.iter().filter(is_filled).take(NAMED_MAX);
+    filled.map(|path| path.display().to_string()).collect()
 }
 
 /// Whether a folder of a worktree is one of its own: a link would move the sub-agent elsewhere.

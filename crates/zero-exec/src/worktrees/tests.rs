@@ -192,3 +192,32 @@ fn git_folder_that_is_a_link_is_not_touched() {
     assert!(matches!(error, WorktreeError::Damaged), "{error}");
     assert!(own.join("objects/info/alternates").exists());
 }
+
+#[test]
+fn work_in_submodule_keeps_the_worktree() {
+    let fixture = StoreFixture::new();
+    let head = fixture.git(&["rev-parse", "HEAD"]);
+    fixture.git(&["update-index", "--add", "--cacheinfo", &format!("160000,{head},lib")]);
+    fixture.git(&["commit", "-q", "-m", "lib"]);
+    let untouched = fixture.open();
+    assert_eq!(untouched.close().unwrap(), None);
+    assert_eq!(fixture.store.list().unwrap(), [] as [String; 0]);
+    // Files of a submodule without a repository, and a repository with another commit.
+    for makes_commit in [false, true] {
+        let worktree = fixture.open();
+        let lib = worktree.cwd().join("lib");
+        std::fs::create_dir_all(&lib).unwrap();
+        std::fs::write(lib.join("work.txt"), "work\n").unwrap();
+        if makes_commit {
+            run_git(&lib, &["init", "-q"]);
+            run_git(&lib, &["add", "--all"]);
+            run_git(&lib, &["commit", "-q", "-m", "work"]);
+        }
+        let report = worktree.close().unwrap().unwrap();
+        assert!(report.notes.iter().any(|note| note.contains("submodules: lib")), "{report:?}");
+        assert!(lib.join("work.txt").exists());
+        let kept = fixture.store.take_over(ID).unwrap().unwrap();
+        assert!(kept.kept_for().is_some());
+        kept.discard();
+    }
+}

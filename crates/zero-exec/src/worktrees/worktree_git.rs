@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use zero_sandbox::{NetworkAccess, ProcessLimits, SandboxProfile, StateDir, path_survey};
 
-use super::{WorktreeError, WorktreeStore, read_settings};
+use super::{NAMED_MAX, WorktreeError, WorktreeStore, read_settings};
 use crate::neutral_git::{ExcessOutput, GitInput, GitOutput, GitRun, NeutralGit};
 
 /// How long one run of git may take.
@@ -19,12 +19,12 @@ const TIME_MAX: Duration = Duration::from_secs(180);
 const DEPTH: &str = "--depth=50";
 /// Most bytes that are read from git.
 const OUTPUT_BYTES_MAX: usize = 8 << 20;
+/// Most bytes of the list of an index.
+const INDEX_BYTES_MAX: usize = 128 << 20;
 /// Most bytes of a diff.
 const DIFF_BYTES_MAX: usize = 32 << 10;
 /// Largest pack with the changes of a sub-agent, in bytes.
 const PACK_BYTES_MAX: usize = 1 << 30;
-/// Most references and repositories that a report names.
-const NAMED_MAX: usize = 20;
 /// Where the number of objects is in a pack.
 const PACK_COUNT: std::ops::Range<usize> = 8..12;
 /// Most stores of objects that a repository borrows from.
@@ -77,7 +77,7 @@ pub(super) struct ChangeList {
     pub(super) files: usize,
     /// Whether there are more files than were looked at.
     pub(super) is_cut: bool,
-    /// Repositories that it made inside its own, of which a commit has only a name.
+    /// Repositories inside its own that it made or changed, of which a commit has only a name.
     pub(super) nested: Vec<String>,
 }
 
@@ -310,6 +310,19 @@ impl WorktreeGit {
         Ok(commit)
     }
 
+    /// The repositories in a worktree of which its index has only a name, and whether all of the
+    /// index was looked at.
+    pub(super) fn list_gitlinks(&self, tree: &Path) -> Result<(Vec<PathBuf>, bool), WorktreeError> {
+        let own = tree.join(".git");
+        let run = GitRun {
+            output_bytes_max: INDEX_BYTES_MAX,
+            excess: ExcessOutput::Cut,
+            ..repository_run(tree, (&own, tree), &["ls-files", "--stage", "-z"])
+        };
+        let output = self.with_access(Vec::new(), vec![tree.to_owned()]).run(run)?;
+        Ok((parse_gitlinks(&output.bytes), !output.is_cut))
+    }
+
     /// References that are not part of the history of a commit.
     pub(super) fn list_other_refs(
         &self,
@@ -462,12 +475,20 @@ fn parse_changes(output: &[u8]) -> ChangeList {
         changes.files += 1;
         let header = String::from_utf8_lossy(header);
         let mut modes = header.trim_start_matches(':').split(' ');
-        let (before, after) = (modes.next(), modes.next());
-        if after == Some(GITLINK) && before != after && changes.nested.len() < NAMED_MAX {
+        let (_, after) = (modes.next(), modes.next());
+        if after == Some(GITLINK) && changes.nested.len() < NAMED_MAX {
             changes.nested.push(String::from_utf8_lossy(path).into_owned());
         }
     }
     changes
+}
+
+/// The repositories in `git ls-files --stage -z`.
+fn parse_gitlinks(output: &[u8]) -> Vec<PathBuf> {
+    let entries = output.split(|byte| *byte == 0);
+    let entries = entries.filter(|entry| entry.starts_with(GITLINK.as_bytes()));
+    let paths = entries.filter_map(|entry| entry.splitn(2, |byte| *byte == b'\t').nth(1));
+    paths.map(|path| PathBuf::from(OsStr::from_bytes(path))).collect()
 }
 
 #[cfg(test)]
@@ -475,9 +496,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn changes_name_repositories_that_are_new() {
+    fn gitlinks_are_found_in_an_index() {
+        let output = b"100644 00 0\t160000 a\0160000 11 0\tlib/a\tb\0";
+        assert_eq!(parse_gitlinks(output), [PathBuf::from("lib/a\tb")]);
+        assert_eq!(parse_gitlinks(b""), [] as [PathBuf; 0]);
+    }
+
+    #[test]
+    fn changes_name_repositories_that_are_new_or_changed() {
         let output = b":000000 160000 00 11 A\0lib\0:160000 160000 11 22 M\0sub\0:100644 100755 1 2 M\0a b\0";
-        let nested = vec!["lib".to_owned()];
+        let nested = vec!["lib".to_owned(), "sub".to_owned()];
         let expected = ChangeList { files: 3, nested, is_cut: false };
         assert_eq!(parse_changes(output), expected);
         assert_eq!(parse_changes(b""), ChangeList::default());
