@@ -26,6 +26,7 @@ use zero_sandbox::{AcceptedWeakness, FolderHandle, SandboxProperty, StateDir, pa
 pub use self::worktree_error::WorktreeError;
 use self::worktree_git::{PackFile, ParentRepository, WorktreeGit};
 use self::worktree_record::WorktreeRecord;
+use crate::session_commands;
 
 /// Folder in zero's state with what is known of worktrees.
 const RECORDS: &str = "worktrees";
@@ -97,7 +98,17 @@ pub struct SubagentWorktree {
     store: WorktreeStore,
     record: WorktreeRecord,
     /// Held while the process lives.
-    _lease: File,
+    lease: Option<File>,
+}
+
+impl Drop for SubagentWorktree {
+    fn drop(&mut self) {
+        // Without a close, commands may still work in it: no other process takes it over before this
+        // one has ended, and they with it.
+        if self.canonical_tree().is_some_and(|tree| session_commands::is_in_use(&tree)) {
+            std::mem::forget(self.lease.take());
+        }
+    }
 }
 
 impl WorktreeStore {
@@ -124,7 +135,7 @@ impl WorktreeStore {
         lease.lock().map_err(WorktreeError::state)?;
         let made = self.make(id, name, folder);
         let made =
-            made.map(|record| SubagentWorktree { store: self.clone(), record, _lease: lease });
+            made.map(|record| SubagentWorktree { store: self.clone(), record, lease: Some(lease) });
         made.inspect_err(|_| self.remove(id))
     }
 
@@ -189,7 +200,7 @@ impl WorktreeStore {
         }
         match WorktreeRecord::read(&folder)? {
             Some(record) => {
-                Ok(Some(SubagentWorktree { store: self.clone(), record, _lease: lease }))
+                Ok(Some(SubagentWorktree { store: self.clone(), record, lease: Some(lease) }))
             }
             // Its process is about to begin, or was killed before the sub-agent began.
             None => {
@@ -269,8 +280,8 @@ impl SubagentWorktree {
     }
 
     /// Commits what is not committed, adds a branch with the changes to the parent's repository, and
-    /// removes the worktree. It is kept if that fails, or if it contains more than the branch. Nothing
-    /// may work in it any more. Returns nothing if nothing was changed, or if a process that was killed
+    /// removes the worktree. It is kept if that fails, or if it contains more than the branch. What still
+    /// runs in it is ended. Returns nothing if nothing was changed, or if a process that was killed
     /// has done all but the removal.
     pub fn close(mut self) -> Result<Option<WorktreeReport>, WorktreeError> {
         let id = self.id().to_owned();
@@ -280,6 +291,10 @@ impl SubagentWorktree {
         }
         let folder = self.record.tree.clone();
         let kept = |error| WorktreeError::Kept { folder, source: Box::new(error) };
+        // Jobs that a process could hold would change the worktree while it is committed.
+        if self.canonical_tree().is_some_and(|tree| !session_commands::end_sessions_in(&tree)) {
+            return Err(kept(WorktreeError::Busy));
+        }
         let (report, is_kept) = self.store_changes(&id).map_err(kept)?;
         (self.record.is_kept, self.record.is_done) = (is_kept, !is_kept);
         // First the record: what is left of a worktree that is being removed are not its changes.
@@ -340,6 +355,11 @@ impl SubagentWorktree {
     fn report(&self, files: usize, diff: (String, bool), notes: Vec<String>) -> WorktreeReport {
         let (branch, base) = (self.record.branch.clone(), self.record.base.clone());
         WorktreeReport { branch, base, files, diff: diff.0, is_cut: diff.1, notes }
+    }
+
+    /// Its folder as sessions name it; `None` if it does not exist.
+    fn canonical_tree(&self) -> Option<PathBuf> {
+        path_survey::canonicalize(&self.record.tree)
     }
 
     /// The name of its folders, which is the id of the sub-agent's session.
