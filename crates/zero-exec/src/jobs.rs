@@ -16,6 +16,7 @@ pub(crate) mod unread_output;
 mod workspace_jobs;
 
 use std::io;
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -82,6 +83,11 @@ impl JobTable {
             ToolError::not_found(ErrorReason::Io, format!("there is no job `{shown}`; {hint}"))
                 .with_detail("job_id", shown)
         })
+    }
+
+    /// The first folder of the workspace in which they run, if they can be jobs.
+    pub(crate) fn workspace(&self) -> Option<&Path> {
+        self.sharing.as_ref().map(|sharing| Path::new(&sharing.owner.workspace))
     }
 
     /// All jobs: those of other processes first, each oldest first.

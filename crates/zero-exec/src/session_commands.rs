@@ -97,6 +97,42 @@ static LIVE_SESSIONS: Mutex<Vec<Weak<SessionCommands>>> = Mutex::new(Vec::new())
 /// Sessions that are over, and whose jobs go on.
 static HELD_SESSIONS: Mutex<Vec<Arc<SessionCommands>>> = Mutex::new(Vec::new());
 
+/// Folders in which a command of a session that is over did not end in time.
+static SURVIVOR_FOLDERS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// Ends every command and job of the sessions of this process that work in a folder, also if this
+/// process could hold them, and waits for them. Returns whether none is left.
+pub(crate) fn end_sessions_in(folder: &Path) -> bool {
+    let inside = list_sessions_in(folder);
+    // First all of them, so that none goes on while another is waited for.
+    inside.iter().for_each(|session| session.kill_commands());
+    inside.iter().for_each(|session| session.end_now());
+    let mut held = HELD_SESSIONS.lock().unwrap_or_else(PoisonError::into_inner);
+    held.retain(|session| !inside.iter().any(|ended| Arc::ptr_eq(ended, session)));
+    drop(held);
+    let survivors = SURVIVOR_FOLDERS.lock().unwrap_or_else(PoisonError::into_inner);
+    !survivors.iter().any(|survivor| survivor.starts_with(folder))
+}
+
+/// Whether a command may still run in a folder.
+pub(crate) fn is_in_use(folder: &Path) -> bool {
+    let is_busy = |session: &Arc<SessionCommands>| {
+        let open = session.lock_resources();
+        let mut commands = open.commands.iter().filter_map(Weak::upgrade);
+        open.starting > 0 || commands.any(|command| command.end_status().is_none())
+    };
+    let survivors = SURVIVOR_FOLDERS.lock().unwrap_or_else(PoisonError::into_inner);
+    survivors.iter().any(|survivor| survivor.starts_with(folder))
+        || list_sessions_in(folder).iter().any(is_busy)
+}
+
+fn list_sessions_in(folder: &Path) -> Vec<Arc<SessionCommands>> {
+    let live = LIVE_SESSIONS.lock().unwrap_or_else(PoisonError::into_inner);
+    let live = live.iter().filter_map(Weak::upgrade);
+    live.filter(|session| session.jobs.workspace().is_some_and(|own| own.starts_with(folder)))
+        .collect()
+}
+
 /// Ends the commands of every session of this process; see [`crate::end_all_programs`].
 pub(crate) fn end_all_sessions() {
     let live = std::mem::take(&mut *LIVE_SESSIONS.lock().unwrap_or_else(PoisonError::into_inner));
@@ -328,13 +364,20 @@ impl SessionCommands {
         // `add` kills whatever starts from now on.
         let waited = self.started.wait_timeout_while(open, END_MAX, |open| open.starting > 0);
         let mut open = waited.unwrap_or_else(PoisonError::into_inner).0;
+        let mut has_ended = open.starting == 0;
         // Kept, so that another thread that ends the session waits for them too.
         let commands = open.commands.clone();
         let leases = (open.lease.take(), open.outside_lease.take());
         drop(open);
         let until = Instant::now() + END_MAX;
         for command in commands.iter().filter_map(Weak::upgrade) {
-            command.wait(until.saturating_duration_since(Instant::now()));
+            has_ended &= command.wait(until.saturating_duration_since(Instant::now()));
+        }
+        if let Some(folder) = self.jobs.workspace().filter(|_| !has_ended) {
+            let mut survivors = SURVIVOR_FOLDERS.lock().unwrap_or_else(PoisonError::into_inner);
+            if !survivors.iter().any(|known| known == folder) {
+                survivors.push(folder.to_owned());
+            }
         }
         // A prewarmed sandbox for the next command holds the temporary folder open.
         zero_sandbox::spawner::Spawner::release_shared_prewarmed();

@@ -21,11 +21,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use zero_sandbox::{AcceptedWeakness, FileType, SandboxProperty, StateDir, path_survey};
+use zero_sandbox::{AcceptedWeakness, FolderHandle, SandboxProperty, StateDir, path_survey};
 
 pub use self::worktree_error::WorktreeError;
 use self::worktree_git::{PackFile, ParentRepository, WorktreeGit};
 use self::worktree_record::WorktreeRecord;
+use crate::session_commands;
 
 /// Folder in zero's state with what is known of worktrees.
 const RECORDS: &str = "worktrees";
@@ -37,6 +38,8 @@ const TMP: &str = "tmp";
 const PACK: &str = "changes.pack";
 /// Most worktrees at the same time, with those that are kept.
 const WORKTREES_MAX: usize = 64;
+/// Most references and repositories that a report names.
+const NAMED_MAX: usize = 20;
 /// How long a worktree is kept that contains more than its branch.
 const KEPT_AGE_MAX: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// How long a process may take from the lock of a worktree to its record.
@@ -45,7 +48,9 @@ const BEGIN_TIME_MAX: Duration = Duration::from_secs(60 * 60);
 const REMOVED_FILES: &[&str] =
     &["config", "config.worktree", "commondir", "index.lock", "HEAD.lock", "shallow.lock"];
 /// Folders of a git folder that must be where they seem to be.
-const REAL_FOLDERS: &[&str] = &["objects", "objects/info", "objects/pack", "refs", "refs/heads"];
+const REAL_FOLDERS: &[&str] = &["objects", OBJECTS_INFO, "objects/pack", "refs", "refs/heads"];
+/// The folder with pointers to other stores of objects.
+const OBJECTS_INFO: &str = "objects/info";
 /// Sandbox properties without which nothing confines a sub-agent to its worktree.
 const NEEDED: &[SandboxProperty] = &[
     SandboxProperty::Writes,
@@ -93,7 +98,17 @@ pub struct SubagentWorktree {
     store: WorktreeStore,
     record: WorktreeRecord,
     /// Held while the process lives.
-    _lease: File,
+    lease: Option<File>,
+}
+
+impl Drop for SubagentWorktree {
+    fn drop(&mut self) {
+        // Without a close, commands may still work in it: no other process takes it over before this
+        // one has ended, and they with it.
+        if self.canonical_tree().is_some_and(|tree| session_commands::is_in_use(&tree)) {
+            std::mem::forget(self.lease.take());
+        }
+    }
 }
 
 impl WorktreeStore {
@@ -120,7 +135,7 @@ impl WorktreeStore {
         lease.lock().map_err(WorktreeError::state)?;
         let made = self.make(id, name, folder);
         let made =
-            made.map(|record| SubagentWorktree { store: self.clone(), record, _lease: lease });
+            made.map(|record| SubagentWorktree { store: self.clone(), record, lease: Some(lease) });
         made.inspect_err(|_| self.remove(id))
     }
 
@@ -136,12 +151,12 @@ impl WorktreeStore {
         let tree = area.path().join(parent.folder_name());
         let mut settings = git.init(&parent, area.path(), &tree, &base)?;
         settings.push_str(&git.identity_settings(&parent));
-        write_settings(&tree, &settings)?;
+        write_settings(&open_git_folder(&tree)?, &settings)?;
         let base = git.fetch(&parent, &tree, &branch)?;
         let within = folder.strip_prefix(&parent.folder).unwrap_or(Path::new("")).to_owned();
         let record = WorktreeRecord {
             name: name.to_owned(),
-            cwd: tree.join(within),
+            cwd: tree.join(&within),
             notes: list_omissions(&tree),
             tree,
             parent,
@@ -149,8 +164,9 @@ impl WorktreeStore {
             base,
             settings,
             is_kept: false,
+            is_done: false,
         };
-        if path_survey::file_type(&record.cwd) != Some(FileType::Directory) {
+        if !is_within(&record.tree, &within) {
             return Err(WorktreeError::NotCommitted { folder: folder.to_owned() });
         }
         record.write(&self.record_folder(id)?)?;
@@ -184,7 +200,7 @@ impl WorktreeStore {
         }
         match WorktreeRecord::read(&folder)? {
             Some(record) => {
-                Ok(Some(SubagentWorktree { store: self.clone(), record, _lease: lease }))
+                Ok(Some(SubagentWorktree { store: self.clone(), record, lease: Some(lease) }))
             }
             // Its process is about to begin, or was killed before the sub-agent began.
             None => {
@@ -264,19 +280,26 @@ impl SubagentWorktree {
     }
 
     /// Commits what is not committed, adds a branch with the changes to the parent's repository, and
-    /// removes the worktree. It is kept if that fails, or if it contains more than the branch. Nothing
-    /// may work in it any more. Returns nothing if nothing was changed.
+    /// removes the worktree. It is kept if that fails, or if it contains more than the branch. What still
+    /// runs in it is ended. Returns nothing if nothing was changed, or if a process that was killed
+    /// has done all but the removal.
     pub fn close(mut self) -> Result<Option<WorktreeReport>, WorktreeError> {
         let id = self.id().to_owned();
-        let kept = |error| WorktreeError::Kept {
-            folder: self.record.tree.clone(),
-            source: Box::new(error),
-        };
+        if self.record.is_done {
+            self.store.remove(&id);
+            return Ok(None);
+        }
+        let folder = self.record.tree.clone();
+        let kept = |error| WorktreeError::Kept { folder, source: Box::new(error) };
+        // Jobs that a process could hold would change the worktree while it is committed.
+        if self.canonical_tree().is_some_and(|tree| !session_commands::end_sessions_in(&tree)) {
+            return Err(kept(WorktreeError::Busy));
+        }
         let (report, is_kept) = self.store_changes(&id).map_err(kept)?;
-        if is_kept {
-            self.record.is_kept = true;
-            self.record.write(&self.folder()?)?;
-        } else {
+        (self.record.is_kept, self.record.is_done) = (is_kept, !is_kept);
+        // First the record: what is left of a worktree that is being removed are not its changes.
+        self.record.write(&self.folder()?)?;
+        if !is_kept {
             self.store.remove(&id);
         }
         Ok(report)
@@ -297,21 +320,33 @@ impl SubagentWorktree {
         if !refs.is_empty() {
             notes.push(kept_in(format!("other references: {}", refs.join(", "))));
         }
-        let mut is_kept = staged.is_err() || !refs.is_empty();
+        let (gitlinks, is_whole) = git.list_gitlinks(tree)?;
+        let filled = list_filled(tree, &gitlinks);
+        if !filled.is_empty() {
+            notes.push(kept_in(format!("files in submodules: {}", filled.join(", "))));
+        }
+        if !is_whole {
+            notes.push(kept_in("more files than zero can check for submodules".to_owned()));
+        }
+        let mut is_kept = staged.is_err() || !refs.is_empty() || !filled.is_empty() || !is_whole;
         if tip == *base {
             let report = is_kept.then(|| self.report(0, (String::new(), false), notes));
             return Ok((report, is_kept));
         }
-        let changes = git.list_changes(tree, base, &tip)?;
-        if !changes.nested.is_empty() {
-            notes.push(kept_in(format!("repositories in it: {}", changes.nested.join(", "))));
-        }
-        is_kept |= !changes.nested.is_empty();
-        let diff = git.diff(tree, base, &tip)?;
         let folder = self.folder()?;
         let pack = PackFile { folder: &folder, name: PACK };
         git.write_pack(tree, base, &tip, &pack)?;
         git.add_pack(parent, &pack)?;
+        let changes = git.list_changes(parent, base, &tip)?;
+        if !changes.nested.is_empty() {
+            notes.push(kept_in(format!("repositories in it: {}", changes.nested.join(", "))));
+        }
+        if changes.is_cut {
+            // The files that were not looked at may be repositories.
+            notes.push(kept_in("more changed files than are counted here".to_owned()));
+        }
+        is_kept |= !changes.nested.is_empty() || changes.is_cut;
+        let diff = git.diff(parent, base, &tip)?;
         git.create_branch(parent, branch, &tip)?;
         folder.remove(PACK).map_err(WorktreeError::state)?;
         Ok((Some(self.report(changes.files, diff, notes)), is_kept))
@@ -320,6 +355,11 @@ impl SubagentWorktree {
     fn report(&self, files: usize, diff: (String, bool), notes: Vec<String>) -> WorktreeReport {
         let (branch, base) = (self.record.branch.clone(), self.record.base.clone());
         WorktreeReport { branch, base, files, diff: diff.0, is_cut: diff.1, notes }
+    }
+
+    /// Its folder as sessions name it; `None` if it does not exist.
+    fn canonical_tree(&self) -> Option<PathBuf> {
+        path_survey::canonicalize(&self.record.tree)
     }
 
     /// The name of its folders, which is the id of the sub-agent's session.
@@ -331,6 +371,24 @@ impl SubagentWorktree {
     fn folder(&self) -> Result<StateDir, WorktreeError> {
         self.store.record_folder(self.id())
     }
+}
+
+/// The folders of submodules that are not empty any more, as they are at the start; the first ones.
+fn list_filled(tree: &Path, gitlinks: &[PathBuf]) -> Vec<String> {
+    let Ok(folder) = FolderHandle::open_own(tree) else { return Vec::new() };
+    let is_filled = |path: &&PathBuf| match folder.folder_beneath(path) {
+        Ok(found) => found.entries().map_or(true, |entries| !entries.is_empty()),
+        Err(error) => error.kind() != io::ErrorKind::NotFound,
+    };
+    let filled = gitlinks.iter().filter(is_filled).take(NAMED_MAX);
+    filled.map(|path| path.display().to_string()).collect()
+}
+
+/// Whether a folder of a worktree is one of its own: a link would move the sub-agent elsewhere.
+fn is_within(tree: &Path, within: &Path) -> bool {
+    let (Some(area), Some(name)) = (tree.parent(), tree.file_name()) else { return false };
+    let area = FolderHandle::open_own(area);
+    area.and_then(|area| area.folder_beneath(&Path::new(name).join(within))).is_ok()
 }
 
 /// The branch of a sub-agent.
@@ -355,34 +413,40 @@ fn list_omissions(tree: &Path) -> Vec<String> {
     notes
 }
 
-/// Takes everything out of a repository that could make git read, write or run something else.
+/// Takes everything out of a repository that could make git read, write or run something else. Every
+/// folder is opened once and without links: a path could lead elsewhere the next time.
 fn make_harmless(tree: &Path, settings: &str) -> Result<(), WorktreeError> {
-    let git = tree.join(".git");
-    let is_real = |path: &Path| {
-        !path_survey::is_link(path) && path_survey::file_type(path) == Some(FileType::Directory)
-    };
-    let is_whole = is_real(tree)
-        && is_real(&git)
-        && REAL_FOLDERS
-            .iter()
-            .map(|name| git.join(name))
-            .all(|path| is_real(&path) || path_survey::is_absent(&path));
-    if !is_whole {
-        return Err(WorktreeError::Damaged);
+    let git = open_git_folder(tree)?;
+    let mut objects_info = None;
+    for name in REAL_FOLDERS {
+        match git.folder_beneath(Path::new(name)) {
+            Ok(folder) if *name == OBJECTS_INFO => objects_info = Some(folder),
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(_) => return Err(WorktreeError::Damaged),
+        }
     }
-    let folder = StateDir::new(&git);
     for name in REMOVED_FILES {
-        folder.remove(name).map_err(WorktreeError::state)?;
+        git.remove_file(name).map_err(WorktreeError::state)?;
     }
-    StateDir::new(git.join("objects/info")).remove("alternates").map_err(WorktreeError::state)?;
-    write_settings(tree, settings)
+    if let Some(folder) = objects_info {
+        folder.remove_file("alternates").map_err(WorktreeError::state)?;
+    }
+    write_settings(&git, settings)
 }
 
-fn write_settings(tree: &Path, settings: &str) -> Result<(), WorktreeError> {
-    let folder = StateDir::new(tree.join(".git"));
+/// The git folder of a worktree, if it is where zero made it.
+fn open_git_folder(tree: &Path) -> Result<FolderHandle, WorktreeError> {
+    let (area, name) = (tree.parent(), tree.file_name());
+    let (Some(area), Some(name)) = (area, name) else { return Err(WorktreeError::Damaged) };
+    let area = FolderHandle::open_own(area).map_err(WorktreeError::state)?;
+    area.folder_beneath(&Path::new(name).join(".git")).map_err(|_| WorktreeError::Damaged)
+}
+
+fn write_settings(git: &FolderHandle, settings: &str) -> Result<(), WorktreeError> {
     let write = || {
-        folder.remove("config")?;
-        folder.create_new("config")?.write_all(settings.as_bytes())
+        git.remove_file("config")?;
+        git.create_file("config")?.write_all(settings.as_bytes())
     };
     write().map_err(WorktreeError::state)
 }
@@ -393,3 +457,6 @@ fn read_settings(tree: &Path) -> Result<String, WorktreeError> {
     file.and_then(|mut file| file.read_to_string(&mut text)).map_err(WorktreeError::state)?;
     Ok(text)
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,12 +2,14 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::io::Errno;
 use zero_core::ToolError;
 
 use crate::file_error;
@@ -37,6 +39,39 @@ pub struct FolderHandle {
 impl FolderHandle {
     pub(crate) fn new(dir: OwnedFd, path: &Path, shown: &str) -> Self {
         Self { dir: Arc::new(dir), path: path.to_owned(), shown: shown.to_owned() }
+    }
+
+    /// Opens a folder of zero's own, whose path nobody else can change.
+    pub fn open_own(path: &Path) -> io::Result<Self> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let dir = rustix::fs::open(path, flags, Mode::empty())?;
+        Ok(Self::new(dir, path, &path.display().to_string()))
+    }
+
+    /// Opens a folder below this one, without following a link at any step.
+    pub fn folder_beneath(&self, relative: &Path) -> io::Result<Self> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        let dir = open_beneath::open(&self.dir, relative, flags)?;
+        let path = self.path.join(relative);
+        Ok(Self::new(dir, &path, &path.display().to_string()))
+    }
+
+    /// Removes a file of this folder, or a link; a missing one is not an error.
+    pub fn remove_file(&self, name: &str) -> io::Result<()> {
+        debug_assert!(!name.contains('/') && name != "..", "a file of this folder");
+        match rustix::fs::unlinkat(&self.dir, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Creates a file in this folder, which must not exist, for its owner only.
+    pub fn create_file(&self, name: &str) -> io::Result<File> {
+        debug_assert!(!name.contains('/') && name != "..", "a file of this folder");
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
+        let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mode = Mode::RUSR | Mode::WUSR;
+        Ok(File::from(rustix::fs::openat(&self.dir, name, flags, mode)?))
     }
 
     /// Its canonical path.
@@ -170,6 +205,33 @@ mod tests {
             let facts = folder.facts_beneath(path);
             assert_eq!(facts.map(|facts| facts.file_type), looks_like, "{path:?}");
         }
+    }
+
+    #[test]
+    fn changes_stay_in_the_folder_that_was_opened() {
+        let temp = tempfile::tempdir().unwrap();
+        open_fixture(temp.path());
+        let base = FolderHandle::open_own(&temp.path().join("base")).unwrap();
+        for bad in ["leak", "../outside", "sub/../../outside", "file", "gone"] {
+            assert!(base.folder_beneath(Path::new(bad)).is_err(), "{bad}");
+        }
+        assert!(FolderHandle::open_own(&temp.path().join("base/leak")).is_err());
+        let sub = base.folder_beneath(Path::new("sub")).unwrap();
+        // Somebody replaces it with a link to another folder.
+        std::fs::rename(temp.path().join("base/sub"), temp.path().join("base/moved")).unwrap();
+        symlink("../outside", temp.path().join("base/sub")).unwrap();
+        assert_eq!(sub.entries().unwrap().len(), 2);
+        sub.remove_file("secret").unwrap();
+        sub.remove_file("file").unwrap();
+        std::io::Write::write_all(&mut sub.create_file("made").unwrap(), b"made").unwrap();
+        assert!(sub.create_file("other").is_err(), "it exists");
+        assert_eq!(std::fs::read(temp.path().join("outside/secret")).unwrap(), b"text");
+        assert!(!temp.path().join("outside/made").exists());
+        assert_eq!(std::fs::read(temp.path().join("base/moved/made")).unwrap(), b"made");
+        assert!(!temp.path().join("base/moved/file").exists());
+        // A link is removed, not what it leads to.
+        base.remove_file("leak").unwrap();
+        assert!(temp.path().join("outside/secret").exists());
     }
 
     #[test]

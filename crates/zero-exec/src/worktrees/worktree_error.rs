@@ -64,6 +64,9 @@ pub enum WorktreeError {
     /// The repository of the worktree is not what zero made.
     #[error("the sub-agent replaced the git folder of its worktree, so zero does not use it")]
     Damaged,
+    /// Something still works in the worktree.
+    #[error("a command of the sub-agent does not end, so zero does not use it")]
+    Busy,
     /// The changes are not in a branch.
     #[error("its worktree is kept in `{}`", folder.display())]
     Kept {

@@ -10,8 +10,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use zero_sandbox::{NetworkAccess, ProcessLimits, SandboxProfile, StateDir, path_survey};
 
-use super::{WorktreeError, WorktreeStore, read_settings};
-use crate::neutral_git::{ExcessOutput, GitInput, GitRun, NeutralGit};
+use super::{NAMED_MAX, WorktreeError, WorktreeStore, read_settings};
+use crate::neutral_git::{ExcessOutput, GitInput, GitOutput, GitRun, NeutralGit};
 
 /// How long one run of git may take.
 const TIME_MAX: Duration = Duration::from_secs(180);
@@ -19,12 +19,12 @@ const TIME_MAX: Duration = Duration::from_secs(180);
 const DEPTH: &str = "--depth=50";
 /// Most bytes that are read from git.
 const OUTPUT_BYTES_MAX: usize = 8 << 20;
+/// Most bytes of the list of an index.
+const INDEX_BYTES_MAX: usize = 128 << 20;
 /// Most bytes of a diff.
 const DIFF_BYTES_MAX: usize = 32 << 10;
 /// Largest pack with the changes of a sub-agent, in bytes.
 const PACK_BYTES_MAX: usize = 1 << 30;
-/// Most references and repositories that a report names.
-const NAMED_MAX: usize = 20;
 /// Where the number of objects is in a pack.
 const PACK_COUNT: std::ops::Range<usize> = 8..12;
 /// Most stores of objects that a repository borrows from.
@@ -75,7 +75,9 @@ pub(super) struct PackFile<'a> {
 pub(super) struct ChangeList {
     /// Number of files.
     pub(super) files: usize,
-    /// Repositories that it made inside its own, of which a commit has only a name.
+    /// Whether there are more files than were looked at.
+    pub(super) is_cut: bool,
+    /// Repositories inside its own that it made or changed, of which a commit has only a name.
     pub(super) nested: Vec<String>,
 }
 
@@ -300,7 +302,25 @@ impl WorktreeGit {
         // The settings of the repository come before these, if they say who the user is.
         let commit = self.run_in(tree, &args);
         let commit = commit.or_else(|_| self.run_in(tree, &[&ANONYMOUS[..], &args].concat()))?;
-        Ok(to_line(commit))
+        let commit = to_line(commit);
+        // Whoever does this again finds it, and does not make another one.
+        let args =
+            ["-c", "core.logAllRefUpdates=false", "update-ref", "--no-deref", "HEAD", &commit];
+        self.run_in(tree, &args)?;
+        Ok(commit)
+    }
+
+    /// The repositories in a worktree of which its index has only a name, and whether all of the
+    /// index was looked at.
+    pub(super) fn list_gitlinks(&self, tree: &Path) -> Result<(Vec<PathBuf>, bool), WorktreeError> {
+        let own = tree.join(".git");
+        let run = GitRun {
+            output_bytes_max: INDEX_BYTES_MAX,
+            excess: ExcessOutput::Cut,
+            ..repository_run(tree, (&own, tree), &["ls-files", "--stage", "-z"])
+        };
+        let output = self.with_access(Vec::new(), vec![tree.to_owned()]).run(run)?;
+        Ok((parse_gitlinks(&output.bytes), !output.is_cut))
     }
 
     /// References that are not part of the history of a commit.
@@ -314,35 +334,47 @@ impl WorktreeGit {
         Ok(String::from_utf8_lossy(&refs).lines().map(str::to_owned).collect())
     }
 
-    /// The files in which two commits differ.
+    /// The files in which two commits of a parent's repository differ. The worktree's own repository
+    /// can contain anything under the name of an object.
     pub(super) fn list_changes(
         &self,
-        tree: &Path,
+        parent: &ParentRepository,
         base: &str,
         tip: &str,
     ) -> Result<ChangeList, WorktreeError> {
-        let args = ["diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", base, tip];
-        Ok(parse_changes(&self.run_in(tree, &args)?))
+        let args = ["-z", "--raw", "--no-renames", "--no-abbrev"];
+        let output = self.compare(parent, (base, tip), &args, OUTPUT_BYTES_MAX)?;
+        Ok(ChangeList { is_cut: output.is_cut, ..parse_changes(&output.bytes) })
     }
 
-    /// The difference of two commits, and whether it is cut.
+    /// The difference of two commits of a parent's repository, and whether it is cut.
     pub(super) fn diff(
         &self,
-        tree: &Path,
+        parent: &ParentRepository,
         base: &str,
         tip: &str,
     ) -> Result<(String, bool), WorktreeError> {
-        let own = tree.join(".git");
-        let args = ["diff-tree", "-r", "-p", "--no-ext-diff", "--no-textconv", "--no-color", "-M"];
-        let args = [&args[..], &[base, tip]].concat();
-        let git = self.with_access(Vec::new(), vec![tree.to_owned()]);
-        let run = GitRun {
-            output_bytes_max: DIFF_BYTES_MAX,
-            excess: ExcessOutput::Cut,
-            ..repository_run(tree, (&own, tree), &args)
-        };
-        let output = git.run(run)?;
+        let args = ["-p", "--no-ext-diff", "--no-textconv", "--no-color", "-M"];
+        let output = self.compare(parent, (base, tip), &args, DIFF_BYTES_MAX)?;
         Ok((String::from_utf8_lossy(&output.bytes).into_owned(), output.is_cut))
+    }
+
+    /// Compares two commits of a parent's repository, which git cannot change. Attributes are those
+    /// of the parent's folder: a commit's own could hide it.
+    fn compare(
+        &self,
+        parent: &ParentRepository,
+        (base, tip): (&str, &str),
+        options: &[&str],
+        output_bytes_max: usize,
+    ) -> Result<GitOutput, WorktreeError> {
+        let args = [&["diff-tree", "-r", "--ignore-submodules=none"], options, &[base, tip]];
+        let run = GitRun {
+            output_bytes_max,
+            excess: ExcessOutput::Cut,
+            ..repository_run(&parent.folder, (&parent.git, &parent.folder), &args.concat())
+        };
+        Ok(self.for_parent(parent).run(run)?)
     }
 
     /// Writes the objects that a commit has and its base does not have into a file.
@@ -443,12 +475,20 @@ fn parse_changes(output: &[u8]) -> ChangeList {
         changes.files += 1;
         let header = String::from_utf8_lossy(header);
         let mut modes = header.trim_start_matches(':').split(' ');
-        let (before, after) = (modes.next(), modes.next());
-        if after == Some(GITLINK) && before != after && changes.nested.len() < NAMED_MAX {
+        let (_, after) = (modes.next(), modes.next());
+        if after == Some(GITLINK) && changes.nested.len() < NAMED_MAX {
             changes.nested.push(String::from_utf8_lossy(path).into_owned());
         }
     }
     changes
+}
+
+/// The repositories in `git ls-files --stage -z`.
+fn parse_gitlinks(output: &[u8]) -> Vec<PathBuf> {
+    let entries = output.split(|byte| *byte == 0);
+    let entries = entries.filter(|entry| entry.starts_with(GITLINK.as_bytes()));
+    let paths = entries.filter_map(|entry| entry.splitn(2, |byte| *byte == b'\t').nth(1));
+    paths.map(|path| PathBuf::from(OsStr::from_bytes(path))).collect()
 }
 
 #[cfg(test)]
@@ -456,9 +496,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn changes_name_repositories_that_are_new() {
+    fn gitlinks_are_found_in_an_index() {
+        let output = b"100644 00 0\t160000 a\0160000 11 0\tlib/a\tb\0";
+        assert_eq!(parse_gitlinks(output), [PathBuf::from("lib/a\tb")]);
+        assert_eq!(parse_gitlinks(b""), [] as [PathBuf; 0]);
+    }
+
+    #[test]
+    fn changes_name_repositories_that_are_new_or_changed() {
         let output = b":000000 160000 00 11 A\0lib\0:160000 160000 11 22 M\0sub\0:100644 100755 1 2 M\0a b\0";
-        let expected = ChangeList { files: 3, nested: vec!["lib".to_owned()] };
+        let nested = vec!["lib".to_owned(), "sub".to_owned()];
+        let expected = ChangeList { files: 3, nested, is_cut: false };
         assert_eq!(parse_changes(output), expected);
         assert_eq!(parse_changes(b""), ChangeList::default());
     }

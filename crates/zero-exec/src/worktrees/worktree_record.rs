@@ -36,6 +36,9 @@ pub(super) struct WorktreeRecord {
     pub(super) notes: Vec<String>,
     /// Whether its branch exists, but it contains more than that.
     pub(super) is_kept: bool,
+    /// Whether its branch exists, or nothing was changed, and only its removal is left.
+    #[serde(default)]
+    pub(super) is_done: bool,
 }
 
 impl WorktreeRecord {

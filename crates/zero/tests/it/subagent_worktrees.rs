@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::config::write_file;
+use crate::process_cleanup::{find_sleepers, unique_seconds};
 use crate::subagents::{SubagentFixture, task};
 
 /// Longest time that a test waits for something that must happen.
@@ -275,6 +276,36 @@ fn wait_for<T>(mut look: impl FnMut() -> Option<T>) -> T {
         assert!(start.elapsed() < PATIENCE, "it does not happen");
         std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+#[test]
+fn background_jobs_end_before_the_worktree_is_closed() {
+    let fixture = WorktreeFixture::new(json!({}));
+    let before = fixture.protected_state();
+    let seconds = unique_seconds(71);
+    let job = |command: &str| {
+        let input = json!({"command": command, "description": "work", "run_in_background": true});
+        call("Bash", input)
+    };
+    let calm = worktree_task(&[
+        job(&format!("echo begun > begun.txt; sleep {seconds}")),
+        bash("until [ -s begun.txt ]; do sleep 0.05; done"),
+    ]);
+    fixture.run(&["--yes"], &[calm]);
+    assert!(find_sleepers(seconds).is_empty(), "the job is not held");
+    let branches = fixture.branches();
+    let [branch] = &branches[..] else { panic!("{branches:?} {}", fixture.base.last_result()) };
+    assert_eq!(fixture.git(&["show", &format!("{branch}:begun.txt")]), "begun");
+    assert_eq!(fixture.worktrees(), [] as [PathBuf; 0]);
+    // A job that replaces the git folder all the time: whatever zero meets, it touches no other one.
+    let parent = fixture.path("repo/.git").display().to_string();
+    let swapping = format!(
+        "sleep {seconds} & while :; do mv .git away; ln -s '{parent}' .git; touch begun; rm .git; mv away .git; done"
+    );
+    let hostile = worktree_task(&[job(&swapping), bash("until [ -e begun ]; do sleep 0.05; done")]);
+    fixture.run(&["--yes"], &[hostile]);
+    assert!(find_sleepers(seconds).is_empty(), "the job is not held");
+    assert_eq!(fixture.protected_state(), before);
 }
 
 #[test]
