@@ -70,10 +70,12 @@ impl PreparedLaunch {
             command: one_line(program.command, COMMAND_CHARS_MAX),
             undoes: None,
         };
-        let started = journal.record_command(origin, undo.limits).and_then(|recorder| match undo.is_required {
+        let started = journal.record_command(origin, undo.limits).and_then(|recorder| {
+            match undo.is_required {
                 true => CommandCapture::start_required(recorder),
                 false => CommandCapture::start(recorder),
-            });
+            }
+        });
         match started {
             Ok((capture, channel)) => {
                 self.order.capture = Some(Arc::new(channel));

@@ -18,9 +18,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
 use zero_policy::protected_paths::find_settings;
-use zero_sandbox::{StateDir, path_survey};
 use zero_sandbox::append_file::LineStart;
 use zero_sandbox::folder_lease::{self, FolderLease};
+use zero_sandbox::{StateDir, path_survey};
 
 /// Where the folders with watches are, in zero's state folder.
 const SHELF: &str = "watches";

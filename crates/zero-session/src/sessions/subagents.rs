@@ -329,10 +329,8 @@ async fn read_totals(
         after = last.seq;
         for event in &page {
             nested.add_event(&event.kind);
-            let is_denied = matches!(
-                event.kind,
-                EventKind::ToolEnded { status: ToolCallStatus::Denied, .. }
-            );
+            let is_denied =
+                matches!(event.kind, EventKind::ToolEnded { status: ToolCallStatus::Denied, .. });
             totals.denied_calls += u64::from(is_denied);
         }
     }

@@ -3,8 +3,8 @@
 mod edit;
 
 use serde_json::{Value, json};
-use zero_exec::check_creation;
 use zero_core::{ErrorType, ToolError, sanitize};
+use zero_exec::check_creation;
 use zero_runtime::notes::{
     Note, NoteName, NoteProvenance, NoteScope, NoteStoreSet, TEXT_BYTES_MAX,
 };

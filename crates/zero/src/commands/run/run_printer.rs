@@ -191,8 +191,8 @@ impl RunPrinter {
                 }
             }
             EventKind::ToolEnded { status, outcome, .. } => {
-                self.denied |= *status == ToolCallStatus::Denied
-                    || self.subagents.totals().denied_calls > 0;
+                self.denied |=
+                    *status == ToolCallStatus::Denied || self.subagents.totals().denied_calls > 0;
                 self.failed |= *status == ToolCallStatus::Failed;
                 self.has_completed |= *status == ToolCallStatus::Completed;
                 self.is_log_unwritable |= *status == ToolCallStatus::Failed
