@@ -293,9 +293,11 @@ mod tests {
 
     #[test]
     fn state_folder_follows_xdg_rules() {
-        check(Some("/home/me"), None, Some("/home/me/.local/state/zero"));
-        check(Some("/home/me"), Some("/state"), Some("/state/zero"));
-        check(Some("/home/me"), Some("relative"), Some("/home/me/.local/state/zero"));
+        // It exists everywhere.
+        check(Some("/"), None, Some("/.local/state/zero"));
+        check(Some("/"), Some("relative"), Some("/.local/state/zero"));
+        check(Some("/missing/home"), None, None);
+        check(Some("/missing/home"), Some("/state"), Some("/state/zero"));
         check(None, Some("/state"), Some("/state/zero"));
         check(None, None, None);
     }

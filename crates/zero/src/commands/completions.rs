@@ -125,7 +125,7 @@ mod tests {
             ("zero undo ", ""),
             ("zero questions answer ", ""),
             ("zero jobs kill ", ""),
-            ("zero undo --li", "--list"),
+            ("zero undo --lis", "--list"),
         ] {
             assert_eq!(complete_in_bash(folder.path(), line), expected, "{line}");
         }

@@ -368,15 +368,15 @@ fn wrong_form_is_settings_error() {
 }
 
 #[test]
-#[expect(clippy::disallowed_methods, reason = "the home is a real folder")]
 fn only_project_server_starts_in_project_folder() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path().join("home");
     let text = r#"{"mcpServers": {"a": {"command": "x"}}, "mcp": {"mcpServerCommand": "y"}}"#;
     let trusted = TrustState::assumed();
-    let starts = |layer: SettingsLayerKind| {
+    let starts = |layer: SettingsLayerKind, home: &Path| {
         let settings = WorkspaceSettings::merge(&parse_layers(&[(layer, text)]), trusted.clone());
         let config = EnvironmentConfig::for_test(folder.path());
+        let config = config.with_home(Some(home.to_owned()), true);
         let found = configured_servers(&settings, &config, Path::new(ROOT)).definitions;
         let folders = found.into_iter().map(|server| match server.reach {
             ServerTransport::Command(launch) => launch.folder,
@@ -384,15 +384,16 @@ fn only_project_server_starts_in_project_folder() {
         });
         folders.collect::<Vec<_>>()
     };
-    assert_eq!(starts(SettingsLayerKind::User), [Path::new("/"); 2], "there is no home");
-    std::fs::create_dir(&home).unwrap();
+    let missing = folder.path().join("missing");
+    let of_user = starts(SettingsLayerKind::User, &missing);
+    assert_eq!(of_user, [Path::new("/"); 2], "there is no home");
     for (layer, expected) in [
         (SettingsLayerKind::User, home.as_path()),
         (SettingsLayerKind::Flag, &home),
         (SettingsLayerKind::Project, Path::new(ROOT)),
         (SettingsLayerKind::Local, Path::new(ROOT)),
     ] {
-        assert_eq!(starts(layer), [expected; 2], "{layer:?}");
+        assert_eq!(starts(layer, &home), [expected; 2], "{layer:?}");
     }
 }
 
