@@ -119,7 +119,9 @@ fn report(app: &AppContext, error: &anyhow::Error) -> ExitOutcome {
         _ => None,
     };
     // The user named no gateway, and need not know that there is one in this process.
-    if refusal.is_some() && app.gateway_locality.get() == Some(&GatewayLocality::InProcess) {
+    let is_here = app.gateway_locality.get() == Some(&GatewayLocality::InProcess);
+    let refusal = refusal.filter(|_| is_here);
+    if refusal.is_some() {
         message = message.replacen(REFUSAL_PREFIX, "", 1);
     }
     app.terminal.print_error(&message);

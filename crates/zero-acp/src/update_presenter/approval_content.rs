@@ -246,7 +246,7 @@ mod tests {
             assert_eq!(question_title(&request(commands, None), 12), expected);
         }
         check(&[], "Tidy up");
-        check(&["rm\n -rf /"], "rm -rf /");
+        check(&["rm\n -rf /"], "rm\\n -rf /");
         check(&["rm -rf /home/me"], "rm -rf /home…");
         check(&["a", "b", "c"], "a (and 2 more)");
     }

@@ -497,7 +497,7 @@ mod tests {
 
     #[test]
     fn gitlinks_are_found_in_an_index() {
-        let output = b"100644 00 0\t160000 a\0160000 11 0\tlib/a\tb\0";
+        let output = b"100644 00 0\t160000 a\x00160000 11 0\tlib/a\tb\0";
         assert_eq!(parse_gitlinks(output), [PathBuf::from("lib/a\tb")]);
         assert_eq!(parse_gitlinks(b""), [] as [PathBuf; 0]);
     }

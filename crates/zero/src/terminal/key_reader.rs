@@ -124,12 +124,13 @@ impl KeyReader {
     pub(crate) fn next_press(&self) -> io::Result<Option<KeyPress>> {
         let Some(first) = self.next_key()? else { return Ok(None) };
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let input = match &self.source {
-            KeySource::Terminal(input) => input,
-            // Prepared keys are pressed one after the other.
-            #[cfg(test)]
-            KeySource::Script(_) => return Ok(Some(KeyPress::Key(first))),
-        };
+        // Prepared keys are pressed one after the other.
+        #[cfg(test)]
+        if let KeySource::Script(_) = &self.source {
+            return Ok(Some(KeyPress::Key(first)));
+        }
+        #[cfg_attr(not(test), expect(irrefutable_let_patterns, reason = "tests have another one"))]
+        let KeySource::Terminal(input) = &self.source else { return Ok(None) };
         let mut is_burst = false;
         let mut only_leaves = is_leaving(first);
         loop {

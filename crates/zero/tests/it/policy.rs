@@ -63,7 +63,7 @@ fn check_exits_with_verdict_and_changes_nothing() {
     let mut left: Vec<_> =
         std::fs::read_dir(zero.folder()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     left.sort();
-    assert_eq!(left, ["rules.json"], "nothing is run, and nothing is written down");
+    assert_eq!(left, ["home", "rules.json"], "nothing is run, and nothing is written down");
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn check_knows_folders_that_settings_open() {
     {
         let settings = json!({"permissions": {"allow": ["Bash(git push:*)"]},
             "sandbox": {"writable": writable}});
-        write_file(&zero, "rules.json", &settings.to_string());
+        write_file(&zero, "rules.json", settings.to_string());
         let verdict = check_verdict(&zero, "Bash", push.clone(), &["--settings", "rules.json"]);
         assert_eq!(verdict, expected, "{writable}");
     }

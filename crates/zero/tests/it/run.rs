@@ -118,7 +118,8 @@ fn mentioned_files_are_attached_under_rules() {
     assert!(!text.contains("nobody reads this"), "{text}");
     assert_eq!(text.matches("<attached").count(), 3, "{text}");
     // A slash command is sent as it is.
-    check_run(&zero, &["/read hello.txt @denied.txt"], "0", &[]);
+    let wrong = "`@denied.txt` is not a line range";
+    check_run(&zero, &["/read hello.txt @denied.txt"], "2", &[wrong]);
 }
 
 #[test]

@@ -228,7 +228,7 @@ fn slash_rewind_lists_prompts_and_rewinds() {
         listed.contains("1. ") && listed.contains("2. ") && listed.contains("1 file"),
         "{listed}"
     );
-    let wrong = say("/rewind three");
+    let wrong = f.zero.run(&["run", "--session", "s", "/rewind three"]);
     assert!(wrong.contains("does not understand `three`"), "{wrong}");
     let done = say("/rewind 2");
     assert!(done.contains("before prompt 2") && done.contains("removed `b.txt`"), "{done}");

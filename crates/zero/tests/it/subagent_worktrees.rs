@@ -252,7 +252,7 @@ fn two_subagents_attack_each_other_and_their_parent_in_vain() {
         assert!(!tree.join("stolen.txt").metadata().is_ok_and(|stolen| stolen.len() > 0));
         std::fs::write(tree.join("go"), "").unwrap();
     }
-    assert!(running.wait().unwrap().success());
+    assert_eq!(running.wait().unwrap().code(), Some(3), "calls were denied");
     assert_eq!(fixture.protected_state(), before);
     assert_eq!(std::fs::read_to_string(other.join("hello.txt")).unwrap(), "other\n");
     assert_eq!(list(&other), [other.join("hello.txt")]);

@@ -141,7 +141,8 @@ fn recorded_call_translates_unchanged() {
         r#"update Some("Read `hello.txt`") None"#,
         "tool Completed 1",
         r#"text "\n\nThe ""#,
-        r#"text "tool said:      1\thello""#,
+        r#"text "tool ""#,
+        r#"text "said:      1\thello""#,
         "usage 15",
         "ended Completed",
     ];
