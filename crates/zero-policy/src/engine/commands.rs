@@ -39,6 +39,7 @@ impl<'a> RequestEvaluator<'a> {
         let whole = line.and_then(|line| self.engine.rules.find_whole_line_rule(line));
         let whole = whole.map(|rule| CoveringRule { rule, exact: true, changes: true });
         let mut covers: Vec<Option<CoveringRule<'a>>> = Vec::with_capacity(analysis.nodes.len());
+        let is_alone = is_single_command(analysis);
         for (at, node) in analysis.nodes.iter().enumerate() {
             let first = judged.len();
             let above = node.parent.and_then(|parent| covers.get(parent).copied().flatten());
@@ -56,7 +57,7 @@ impl<'a> RequestEvaluator<'a> {
                     if is_asked {
                         judged.extend(self.evaluate_registries(invocation));
                     }
-                    judged.extend(self.evaluate_push(invocation, is_single_command(analysis)));
+                    judged.extend(self.evaluate_push(invocation, is_alone));
                     self.evaluate_environment(invocation, &node.label, judged);
                     if rule.is_none() {
                         judged.extend(self.evaluate_toolchain(invocation, &node.label));
@@ -491,13 +492,13 @@ fn recursive_read_sources(analysis: &ScriptAnalysis, command: Option<usize>) -> 
         .collect()
 }
 
-/// Whether this is an `rm` in a critical form, which no rule can allow.
 /// Whether a line runs one command and nothing else.
 fn is_single_command(analysis: &ScriptAnalysis) -> bool {
     let is_command = |node: &&AnalysisNode| matches!(node.kind, AnalysisNodeKind::Command(_));
     analysis.unparsed.is_none() && analysis.nodes.iter().filter(is_command).count() == 1
 }
 
+/// Whether this is an `rm` in a critical form, which no rule can allow.
 fn is_rm(argv: &[ShellArg]) -> bool {
     let program = argv.first().and_then(ShellArg::as_known).unwrap_or_default();
     program.rsplit('/').next() == Some("rm")
