@@ -554,7 +554,7 @@ mod tests {
                 "f:1:45: limit `command-memory`: `1KB` is not from 32 MB to 64000 GB",
                 "f:1:70: unknown key `limits.Bash.result`; remove it, or write one of `command-memory`, `command-cpu`, `command-processes`, `command-open-files`, `command-file`, `command-disk`, `command-disk-rate`",
                 "f:1:87: `limits.Bash.command-cpu` is null; remove it",
-                "f:1:109: unknown key `limits.Read`; remove it, or write one of `file-timeout`, `search-timeout`, `command-timeout`, `mcp-timeout`, `connection-question-timeout`, `model-output`, `result`, `file-size`, `session-calls`, `host-calls`, `queue-calls`, `profile`, `command-memory`, `command-cpu`, `command-processes`, `command-open-files`, `command-file`, `command-disk`, `command-disk-rate`, `Bash`",
+                "f:1:109: unknown key `limits.Read`; remove it, or find the right one with `zero config list --defaults`",
             ],
         );
         check_problems(
