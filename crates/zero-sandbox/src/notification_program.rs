@@ -85,7 +85,9 @@ fn wait_or_kill(mut child: Child, timeout: Duration) -> io::Result<()> {
         Some(Ok(handle)) => {
             let mut fds = [PollFd::new(&handle, PollFlags::IN)];
             let timeout = Timespec::try_from(timeout).ok();
-            rustix::event::poll(&mut fds, timeout.as_ref()).is_ok_and(|ready| ready > 0)
+            let ended =
+                rustix::io::retry_on_intr(|| rustix::event::poll(&mut fds, timeout.as_ref()));
+            ended.is_ok_and(|ready| ready > 0)
         }
         // It cannot be waited for with a limit, so it is not waited for.
         _ => false,
@@ -146,8 +148,10 @@ mod tests {
         };
         let late = program(&["-c", &script]).run(Duration::from_millis(500)).unwrap_err();
         assert_eq!(late.kind(), io::ErrorKind::TimedOut);
-        // The child may have been killed before it opened the pipe.
-        drop(std::fs::OpenOptions::new().write(true).open(&pipe));
+        // The child may have been killed before it opened the pipe; if it had opened it, there may be no
+        // reader any more.
+        let flags = rustix::fs::OFlags::WRONLY | rustix::fs::OFlags::NONBLOCK;
+        drop(rustix::fs::open(&pipe, flags, rustix::fs::Mode::empty()));
         assert!(reader.join().unwrap().unwrap().is_empty());
     }
 
