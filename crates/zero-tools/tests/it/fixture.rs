@@ -35,6 +35,15 @@ pub(crate) fn refuse_connections(question: &ApprovalQuestion) -> Option<String> 
     (question.subject == ApprovalSubject::Connection).then(|| "nobody is asked".to_owned())
 }
 
+/// The default limits, except for those that a busy machine and an unoptimized build reach: a large
+/// change takes long, and a command that is slowed down is told so.
+pub(crate) fn busy_machine_limits() -> HostLimits {
+    let file_timeout = std::time::Duration::from_secs(10 * 60);
+    let mut limits = HostLimits { file_timeout, ..HostLimits::default() };
+    limits.set("command-cpu", "100000%").unwrap();
+    limits
+}
+
 /// A tool host with all tools in a temporary folder.
 pub(crate) struct ToolFixture {
     temp: tempfile::TempDir,
@@ -86,9 +95,7 @@ impl ToolFixture {
         commands: CommandSettings,
         open: impl FnOnce(&ToolHost) -> Result<ToolHostSession, ToolError>,
     ) -> Self {
-        // In an unoptimized build, a large change takes long on a busy machine.
-        let file_timeout = std::time::Duration::from_secs(10 * 60);
-        Self::build_with(commands, HostLimits { file_timeout, ..HostLimits::default() }, open)
+        Self::build_with(commands, busy_machine_limits(), open)
     }
 
     fn build_with(

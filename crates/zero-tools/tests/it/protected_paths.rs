@@ -21,7 +21,7 @@ use zero_runtime::{
 };
 use zero_sandbox::{StateDir, Workspace};
 
-use crate::fixture::{AlwaysApprove, command_facts, result_text};
+use crate::fixture::{AlwaysApprove, busy_machine_limits, command_facts, result_text};
 
 /// Longer than anything here takes on a busy machine.
 const LONG_TIMEOUT: Duration = Duration::from_secs(60);
@@ -113,6 +113,7 @@ impl ProtectedPathSetup<'_> {
             approver: Some(Arc::new(AlwaysApprove)),
             policy: Arc::new(policy),
             commands,
+            limits: busy_machine_limits(),
             ..ToolHostConfig::new(workspace, state)
         });
         host.registry().add("builtin", zero_tools::builtin_tools()).unwrap();
