@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use zero_runtime::CommandSettings;
 use zero_sandbox::StateDir;
 use zero_settings::UserPaths;
+use zero_terminal::StandardStreams;
 
 use crate::exit::UsageError;
 
@@ -34,20 +35,6 @@ pub(crate) struct EnvironmentConfig {
     pub(crate) log: Option<String>,
     /// Properties of the standard streams.
     pub(crate) streams: StandardStreams,
-}
-
-/// Properties of the standard streams and the terminal.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct StandardStreams {
-    pub(crate) stdin_is_terminal: bool,
-    pub(crate) stdout_is_terminal: bool,
-    pub(crate) stderr_is_terminal: bool,
-    /// Whether to use colors on a terminal.
-    pub(crate) colours: bool,
-    /// Whether the locale uses UTF-8.
-    pub(crate) utf8: bool,
-    /// Width of the terminal in columns, if there is one.
-    pub(crate) columns: Option<usize>,
 }
 
 impl EnvironmentConfig {

@@ -18,6 +18,15 @@ pub(crate) fn describe_error(error: &anyhow::Error) -> String {
     text
 }
 
+/// Whether an error is a closed pipe, as in `zero tools list | head -1`, which is not a failure.
+pub(crate) fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause
+            .downcast_ref::<std::io::Error>()
+            .is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use std::io;

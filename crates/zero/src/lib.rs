@@ -1,4 +1,4 @@
-//! The `zero` program: connects the crates, and is the only crate that uses a terminal.
+//! The `zero` program: connects the crates, and talks to the user with `zero-terminal`.
 //!
 //! [`run`] is the entry point. [`cli`] defines the command line, `commands` has one file per
 //! command, and [`exit`] defines the exit codes.
@@ -38,7 +38,6 @@ mod settings_adapter;
 mod settings_file_edit;
 mod subagent_worktrees;
 mod telemetry;
-mod terminal;
 #[cfg(test)]
 mod test_tools;
 mod token_holder;
@@ -52,6 +51,7 @@ use std::sync::{Arc, LazyLock};
 
 use zero_client::GatewayLocality;
 use zero_core::ToolError;
+use zero_terminal as terminal;
 use zero_wire::ErrorCode;
 use zero_wire::client::{GatewayClientError, REFUSAL_PREFIX};
 
@@ -110,7 +110,7 @@ fn parse_and_run(app: &AppContext, args: impl IntoIterator<Item = OsString>) -> 
 
 /// Prints the error chain of a failed command and returns the exit code.
 fn report(app: &AppContext, error: &anyhow::Error) -> ExitOutcome {
-    if terminal::is_closed_pipe(error) {
+    if error_chain::is_closed_pipe(error) {
         return ExitOutcome::Ok;
     }
     let mut message = error_chain::describe_error(error);

@@ -18,6 +18,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("zero-wire", &["zero-core"]),
     ("zero-session", &["zero-core", "zero-policy", "zero-sandbox", "zero-runtime"]),
     ("zero-mcp", &["zero-core", "zero-policy", "zero-sandbox", "zero-exec", "zero-runtime"]),
+    ("zero-terminal", &["zero-core", "zero-policy", "zero-sandbox"]),
     ("zero-client", &["zero-core", "zero-policy", "zero-runtime", "zero-wire"]),
     ("zero-acp", &["zero-core", "zero-policy", "zero-runtime", "zero-client"]),
     ("zero-gateway", &["zero-core", "zero-runtime", "zero-session", "zero-wire"]),
@@ -52,6 +53,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
             "zero-acp",
             "zero-gateway",
             "zero-settings",
+            "zero-terminal",
         ],
     ),
     // A third-party program, as an example.
@@ -67,18 +69,16 @@ const RESTRICTED_CRATES: &[(&[&str], &[&str], &str)] = &[
         "system calls live behind zero-sandbox",
     ),
     (
-        &[
-            "clap",
-            "clap_complete",
-            "clap_mangen",
-            "anstyle",
-            "pulldown-cmark",
-            "terminal_size",
-            "tracing-subscriber",
-        ],
+        &["clap", "clap_complete", "clap_mangen", "tracing-subscriber"],
         &["zero"],
         "the command line lives in zero",
     ),
+    (
+        &["anstyle", "terminal_size"],
+        &["zero", "zero-terminal"],
+        "terminals are for who talks to people",
+    ),
+    (&["pulldown-cmark"], &["zero-terminal"], "one renderer of Markdown"),
     (&["anyhow"], &["zero", "xtask"], "libraries have errors that can be matched"),
     (&["jsonschema"], &["zero-runtime"], "inputs are checked in one place"),
     (&["httparse"], &["zero-exec"], "one proxy, one reader of HTTP heads"),
@@ -165,6 +165,7 @@ const RESTRICTED_CRATES: &[(&[&str], &[&str], &str)] = &[
             "zero-client",
             "zero-acp",
             "zero-gateway",
+            "zero-terminal",
             "zero",
             "custom-tool",
         ],
@@ -340,7 +341,7 @@ mod tests {
             "zero-sandbox",
             "tokio",
             Some("build"),
-            "crates/x/Cargo.toml: `zero-sandbox` may not use `tokio`; the pure and the kernel-facing crates do not wait: only zero-exec, zero-runtime, zero-lsp, zero-tools, zero-session, zero-wire, zero-mcp, zero-client, zero-acp, zero-gateway, zero, custom-tool may",
+            "crates/x/Cargo.toml: `zero-sandbox` may not use `tokio`; the pure and the kernel-facing crates do not wait: only zero-exec, zero-runtime, zero-lsp, zero-tools, zero-session, zero-wire, zero-mcp, zero-client, zero-acp, zero-gateway, zero-terminal, zero, custom-tool may",
         );
         check_one(
             "zero-core",

@@ -67,3 +67,11 @@ pub(super) fn for_each_since(
     counter.stop();
     read
 }
+
+/// Message about audit log lines that could not be parsed.
+pub(super) fn describe_damaged_lines(count: usize) -> String {
+    match count {
+        1 => "skipped 1 damaged line of the audit log".to_owned(),
+        _ => format!("skipped {count} damaged lines of the audit log"),
+    }
+}

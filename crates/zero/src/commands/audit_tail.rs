@@ -9,13 +9,13 @@ use serde::Deserialize;
 use zero_runtime::audit::{AuditDecision, AuditLog, AuditRow, DayLogLine, DayReader};
 use zero_runtime::metrics::CallStatus;
 
-use super::audit_rows::begin_status;
+use super::audit_rows::{begin_status, describe_damaged_lines};
 use crate::AppContext;
 use crate::cli::AuditTailArgs;
 use crate::exit::ExitOutcome;
 use crate::terminal::{
-    BAD, FAINT, GOOD, NOTABLE, STRONG, TerminalStream, damaged_lines_note, escape_line,
-    format_short_duration, format_short_time,
+    BAD, FAINT, GOOD, NOTABLE, STRONG, TerminalStream, escape_line, format_short_duration,
+    format_short_time,
 };
 
 /// Time between two reads of the log with `--follow`.
@@ -37,7 +37,7 @@ pub(super) fn run(app: &AppContext, args: &AuditTailArgs) -> anyhow::Result<Exit
         print_row(out, args, recorded)?;
     }
     if damaged > 0 {
-        app.terminal.print_note(&damaged_lines_note(damaged));
+        app.terminal.print_note(&describe_damaged_lines(damaged));
     }
     if args.follow { follow(out, args, &audit, newest) } else { Ok(ExitOutcome::Ok) }
 }

@@ -26,8 +26,7 @@ use crate::cli::PolicySimulateArgs;
 use crate::exit::{ExitOutcome, UsageError};
 use crate::policy::{PolicyContext, PolicyEvaluator};
 use crate::terminal::{
-    FAINT, STRONG, TableCell, TerminalStream, TextTable, damaged_lines_note, format_short_time,
-    verdict_style,
+    FAINT, STRONG, TableCell, TerminalStream, TextTable, format_short_time, verdict_style,
 };
 
 /// Workspaces whose compiled rules are cached.
@@ -72,7 +71,7 @@ pub(super) fn run(app: &AppContext, args: &PolicySimulateArgs) -> anyhow::Result
         out.write(&render_report(out, &tally, &format_short_time(since)))?;
     }
     if damaged > 0 {
-        app.terminal.print_note(&damaged_lines_note(damaged));
+        app.terminal.print_note(&audit_rows::describe_damaged_lines(damaged));
     }
     Ok(ExitOutcome::Ok)
 }

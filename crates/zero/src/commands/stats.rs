@@ -15,8 +15,7 @@ use crate::AppContext;
 use crate::cli::StatsArgs;
 use crate::exit::ExitOutcome;
 use crate::terminal::{
-    BAD, FAINT, GOOD, NOTABLE, STRONG, TableCell, TerminalStream, TextTable, damaged_lines_note,
-    format_short_duration,
+    BAD, FAINT, GOOD, NOTABLE, STRONG, TableCell, TerminalStream, TextTable, format_short_duration,
 };
 
 /// Sessions in the table; `--json` has all that are counted.
@@ -70,7 +69,7 @@ pub(super) fn run(app: &AppContext, args: &StatsArgs) -> anyhow::Result<ExitOutc
         ));
     }
     if damaged > 0 {
-        app.terminal.print_note(&damaged_lines_note(damaged));
+        app.terminal.print_note(&audit_rows::describe_damaged_lines(damaged));
     }
     Ok(ExitOutcome::Ok)
 }

@@ -2,11 +2,11 @@
 
 /// A fenced code block that is not indented.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct CodeFence {
+pub(crate) struct CodeFence {
     mark: char,
     length: usize,
     /// The first word after the opening fence.
-    pub(super) language: String,
+    pub(crate) language: String,
 }
 
 impl CodeFence {
@@ -24,7 +24,7 @@ impl CodeFence {
     }
 
     /// Whether a line ends the code block.
-    pub(super) fn is_closed_by(&self, line: &str) -> bool {
+    pub(crate) fn is_closed_by(&self, line: &str) -> bool {
         let indent = line.len() - line.trim_start_matches(' ').len();
         let line = line.trim();
         indent < 4
@@ -35,16 +35,16 @@ impl CodeFence {
 
 /// Where the complete blocks of a text end.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct BlockSplit {
+pub(crate) struct BlockSplit {
     /// Bytes of complete blocks.
-    pub(super) complete: usize,
+    pub(crate) complete: usize,
     /// The code block that begins there, with the bytes of its first line.
-    pub(super) fence: Option<(CodeFence, usize)>,
+    pub(crate) fence: Option<(CodeFence, usize)>,
 }
 
 /// Splits a text at the end of its complete blocks, up to the first code block. A block ends before
 /// a line that is not indented and follows a blank line: an indented line may belong to a list item.
-pub(super) fn split_blocks(text: &str) -> BlockSplit {
+pub(crate) fn split_blocks(text: &str) -> BlockSplit {
     let mut complete = 0;
     let mut at = 0;
     let mut after_blank = true;

@@ -18,7 +18,7 @@ use super::TerminalStream;
 const PENDING_BYTES_MAX: usize = 32 * 1024;
 
 /// Renders a stream of Markdown.
-pub(crate) struct MarkdownStream {
+pub struct MarkdownStream {
     stream: TerminalStream,
     /// Text whose block is not complete.
     pending: String,
@@ -33,13 +33,13 @@ pub(crate) struct MarkdownStream {
 
 impl MarkdownStream {
     /// Renders for a stream, fitted to its window.
-    pub(crate) fn new(stream: &TerminalStream) -> Self {
+    pub fn new(stream: &TerminalStream) -> Self {
         let (pending, begun) = (String::new(), None);
         Self { stream: stream.clone(), pending, begun, fence: None, has_printed: false }
     }
 
     /// Adds text, and returns what is complete as lines for the terminal.
-    pub(crate) fn push(&mut self, text: &str) -> String {
+    pub fn push(&mut self, text: &str) -> String {
         self.pending.push_str(text);
         let mut shown = self.take_complete();
         if self.pending.len() > PENDING_BYTES_MAX {
@@ -50,7 +50,7 @@ impl MarkdownStream {
     }
 
     /// Returns the rest, complete or not.
-    pub(crate) fn finish(&mut self) -> String {
+    pub fn finish(&mut self) -> String {
         let mut shown = self.take_complete();
         shown.push_str(&self.take_rest());
         self.fence = None;
@@ -59,7 +59,7 @@ impl MarkdownStream {
     }
 
     /// Whether text waits for the end of its block.
-    pub(crate) fn has_pending(&self) -> bool {
+    pub fn has_pending(&self) -> bool {
         !self.pending.is_empty()
     }
 

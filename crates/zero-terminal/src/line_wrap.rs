@@ -6,7 +6,7 @@ use super::text_width::text_columns;
 const COLUMNS_MIN: usize = 20;
 
 /// Splits into rows that fit into `room` columns; the rows joined are exactly the text.
-pub(crate) fn wrap_chars(text: &str, room: usize) -> Vec<String> {
+pub fn wrap_chars(text: &str, room: usize) -> Vec<String> {
     let room = room.max(COLUMNS_MIN);
     let mut rows = vec![String::new()];
     let mut used = 0;
@@ -35,7 +35,7 @@ fn columns_max(letter: char) -> usize {
 }
 
 /// Splits into rows of at most `room` characters, between words if possible.
-pub(crate) fn wrap_words(text: &str, room: usize) -> Vec<String> {
+pub fn wrap_words(text: &str, room: usize) -> Vec<String> {
     let room = room.max(COLUMNS_MIN);
     let mut rows = Vec::new();
     let mut row = String::new();

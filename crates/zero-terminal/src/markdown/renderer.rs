@@ -7,7 +7,7 @@ use anstyle::{AnsiColor, Style};
 use pulldown_cmark::{Alignment, CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
 use super::span_wrap::{StyledRow, StyledSpan, measure_spans, wrap_spans};
-use crate::terminal::{FAINT, STRONG, TerminalStream, diff_line_style, text_columns, wrap_chars};
+use crate::{FAINT, STRONG, TerminalStream, diff_line_style, text_columns, wrap_chars};
 
 /// Style of code within a sentence.
 const CODE: Style = AnsiColor::Cyan.on_default();
@@ -26,7 +26,7 @@ const CODE_INDENT: &str = "  ";
 const CODE_CONTINUATION: &str = "↪ ";
 
 /// Renders one line of a code block in rows of at most `room` columns. A mark shows that a row goes on.
-pub(super) fn render_code_line(
+pub(crate) fn render_code_line(
     stream: &TerminalStream,
     room: usize,
     language: &str,
@@ -58,7 +58,7 @@ fn heading_style(level: HeadingLevel) -> Style {
 }
 
 /// Renders blocks.
-pub(super) struct BlockRenderer<'a> {
+pub(crate) struct BlockRenderer<'a> {
     stream: &'a TerminalStream,
     columns: usize,
     shown: String,
@@ -92,7 +92,7 @@ struct TableRows {
 }
 
 impl<'a> BlockRenderer<'a> {
-    pub(super) fn new(stream: &'a TerminalStream, columns: usize) -> Self {
+    pub(crate) fn new(stream: &'a TerminalStream, columns: usize) -> Self {
         Self {
             stream,
             columns,
@@ -108,7 +108,7 @@ impl<'a> BlockRenderer<'a> {
         }
     }
 
-    pub(super) fn render(mut self, text: &str) -> String {
+    pub(crate) fn render(mut self, text: &str) -> String {
         let options =
             Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
         for (event, range) in Parser::new_ext(text, options).into_offset_iter() {

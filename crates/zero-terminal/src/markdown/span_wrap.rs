@@ -2,24 +2,24 @@
 
 use anstyle::Style;
 
-use crate::terminal::TerminalStream;
-use crate::terminal::text_width::char_columns;
+use crate::TerminalStream;
+use crate::text_width::char_columns;
 
 /// Smallest room for text; a narrower window wraps by itself.
 const ROOM_MIN: usize = 16;
 
 /// A piece of text with its style; a line break is a break.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct StyledSpan {
-    pub(super) text: String,
-    pub(super) style: Style,
+pub(crate) struct StyledSpan {
+    pub(crate) text: String,
+    pub(crate) style: Style,
 }
 
 /// A row of text that fits, and its width in columns.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct StyledRow {
-    pub(super) spans: Vec<StyledSpan>,
-    pub(super) columns: usize,
+pub(crate) struct StyledRow {
+    pub(crate) spans: Vec<StyledSpan>,
+    pub(crate) columns: usize,
 }
 
 impl StyledRow {
@@ -38,13 +38,13 @@ impl StyledRow {
     }
 
     /// The row with its styles.
-    pub(super) fn paint(&self, stream: &TerminalStream) -> String {
+    pub(crate) fn paint(&self, stream: &TerminalStream) -> String {
         self.spans.iter().map(|span| stream.paint(span.style, &span.text)).collect()
     }
 }
 
 /// The columns of the widest line.
-pub(super) fn measure_spans(spans: &[StyledSpan]) -> usize {
+pub(crate) fn measure_spans(spans: &[StyledSpan]) -> usize {
     let mut widest = 0;
     let mut columns = 0;
     for letter in spans.iter().flat_map(|span| span.text.chars()) {
@@ -55,7 +55,7 @@ pub(super) fn measure_spans(spans: &[StyledSpan]) -> usize {
 }
 
 /// Splits into rows of at most `room` columns, between words if possible; at least one row.
-pub(super) fn wrap_spans(spans: &[StyledSpan], room: usize) -> Vec<StyledRow> {
+pub(crate) fn wrap_spans(spans: &[StyledSpan], room: usize) -> Vec<StyledRow> {
     let room = room.max(ROOM_MIN);
     let mut rows = Vec::new();
     let mut row = StyledRow::default();
@@ -105,7 +105,7 @@ pub(super) fn wrap_spans(spans: &[StyledSpan], room: usize) -> Vec<StyledRow> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::terminal::STRONG;
+    use crate::STRONG;
 
     fn span(text: &str, style: Style) -> StyledSpan {
         StyledSpan { text: text.to_owned(), style }

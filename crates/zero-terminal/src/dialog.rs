@@ -24,18 +24,21 @@ const FIELD_ROWS_MAX: usize = 6;
 const LEGEND_GAP: usize = 3;
 
 /// A dialog that waits to be shown.
-pub(crate) struct DialogRun<'a> {
-    pub(crate) stream: &'a TerminalStream,
-    pub(crate) answers: &'a AnswerSource,
-    pub(crate) signal_keys: SignalKeys,
+pub struct DialogRun<'a> {
+    /// Where it is shown.
+    pub stream: &'a TerminalStream,
+    /// Where its keys come from.
+    pub answers: &'a AnswerSource,
+    /// What Ctrl-C does meanwhile.
+    pub signal_keys: SignalKeys,
     /// Says why the dialog is withdrawn, if the future that runs it is dropped.
-    pub(crate) withdrawal: &'a (dyn Fn() -> String + Send + Sync),
+    pub withdrawal: &'a (dyn Fn() -> String + Send + Sync),
 }
 
 impl DialogRun<'_> {
     /// Runs a dialog on a thread of its own, because reading keys blocks. If the returned future is
     /// dropped, the dialog ends: it reads no more keys. `None` if it could not be shown.
-    pub(crate) async fn run<T: Send + 'static>(
+    pub async fn run<T: Send + 'static>(
         self,
         turn: &PromptTurnGuard,
         dialog: impl FnOnce(&KeyReader) -> io::Result<T> + Send + 'static,
@@ -111,19 +114,22 @@ impl Drop for DialogGuard<'_> {
 }
 
 /// An answer that a key gives.
-pub(crate) struct KeyChoice {
-    pub(crate) key: char,
-    pub(crate) label: String,
+pub struct KeyChoice {
+    /// The key, in lower case.
+    pub key: char,
+    /// What it does, for the user.
+    pub label: String,
 }
 
 impl KeyChoice {
-    pub(crate) fn new(key: char, label: impl Into<String>) -> Self {
+    /// The answer that this key gives.
+    pub fn new(key: char, label: impl Into<String>) -> Self {
         Self { key, label: label.into() }
     }
 }
 
 /// The keys and what they do, side by side as far as they fit.
-pub(crate) fn render_legend(
+pub fn render_legend(
     stream: &TerminalStream,
     choices: &[KeyChoice],
     columns: usize,
@@ -156,8 +162,10 @@ pub(crate) fn render_legend(
 
 /// How the editing of a text ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TextOutcome {
+pub enum TextOutcome {
+    /// The text is complete.
     Submitted,
+    /// The user went back.
     Cancelled,
     /// The terminal is gone.
     Ended,
@@ -165,7 +173,7 @@ pub(crate) enum TextOutcome {
 
 /// Lets the user edit a text after a label, below a line with a hint. Keys that were pressed before
 /// do not count.
-pub(crate) fn edit_text(
+pub fn edit_text(
     area: &mut LiveArea<'_>,
     stream: &TerminalStream,
     keys: &KeyReader,
@@ -201,7 +209,8 @@ pub(crate) fn edit_text(
 
 /// How a question that one key answers ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum KeyOutcome {
+pub enum KeyOutcome {
+    /// The key of an answer.
     Chosen(char),
     /// The user pressed Ctrl-C.
     Interrupted,
@@ -210,11 +219,11 @@ pub(crate) enum KeyOutcome {
 }
 
 /// What a question says about a key that is not offered, and about several keys at once.
-pub(crate) const UNKNOWN_KEY_NOTE: &str = "press one of the keys shown";
+pub const UNKNOWN_KEY_NOTE: &str = "press one of the keys shown";
 
 /// Asks a question with its keys above it and waits for one of the keys; other keys show a hint once.
 /// Ctrl-C is a key only where it does not send a signal.
-pub(crate) fn ask_for_key(
+pub fn ask_for_key(
     stream: &TerminalStream,
     keys: &KeyReader,
     question: &str,
@@ -267,7 +276,7 @@ mod tests {
     use std::io::Write as _;
 
     use super::*;
-    use crate::terminal::{ElapsedCounter, PromptTurn, Terminal};
+    use crate::{ElapsedCounter, PromptTurn, Terminal};
 
     fn choices(labels: &[(char, &str)]) -> Vec<KeyChoice> {
         labels.iter().map(|(key, label)| KeyChoice::new(*key, *label)).collect()

@@ -5,12 +5,12 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 /// Timestamp to the second, in UTC.
-pub(crate) fn format_short_time(time: Timestamp) -> String {
+pub fn format_short_time(time: Timestamp) -> String {
     time.strftime("%Y-%m-%d %H:%M:%SZ").to_string()
 }
 
 /// Duration in microseconds, milliseconds or seconds, depending on its size.
-pub(crate) fn format_short_duration(time: Duration) -> String {
+pub fn format_short_duration(time: Duration) -> String {
     let micros = time.as_micros();
     match micros {
         0..1_000 => format!("{micros} µs"),
@@ -20,7 +20,7 @@ pub(crate) fn format_short_duration(time: Duration) -> String {
 }
 
 /// Time since something happened, in its largest unit.
-pub(crate) fn format_age(age: Duration) -> String {
+pub fn format_age(age: Duration) -> String {
     const MINUTE: u64 = 60;
     const HOUR: u64 = 60 * MINUTE;
     const DAY: u64 = 24 * HOUR;

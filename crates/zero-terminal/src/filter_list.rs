@@ -25,7 +25,7 @@ struct FilterList<'a> {
 }
 
 /// Lets the user choose a row; `None` if they do not.
-pub(crate) fn choose_row(
+pub fn choose_row(
     stream: &TerminalStream,
     keys: &KeyReader,
     rows: &[String],
@@ -108,7 +108,7 @@ impl FilterList<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::terminal::{AnswerSource, Terminal};
+    use crate::{AnswerSource, Terminal};
 
     #[test]
     fn typing_narrows_the_list() {

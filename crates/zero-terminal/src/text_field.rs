@@ -11,7 +11,7 @@ const COLUMNS_MIN: usize = 8;
 
 /// A text with a cursor.
 #[derive(Debug)]
-pub(crate) struct TextField {
+pub struct TextField {
     letters: Vec<char>,
     /// Index of the letter after the cursor.
     cursor: usize,
@@ -21,7 +21,7 @@ pub(crate) struct TextField {
 
 /// How many lines a field can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FieldLines {
+pub enum FieldLines {
     /// One line.
     One,
     /// Several; Ctrl-J begins a new one.
@@ -30,7 +30,7 @@ pub(crate) enum FieldLines {
 
 /// What a key did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FieldEvent {
+pub enum FieldEvent {
     /// The text or the cursor may have changed.
     Edited,
     /// The user is done.
@@ -41,17 +41,18 @@ pub(crate) enum FieldEvent {
 
 impl TextField {
     /// A field with a text, and the cursor at its end.
-    pub(crate) fn new(text: &str, letters_max: usize, lines: FieldLines) -> Self {
+    pub fn new(text: &str, letters_max: usize, lines: FieldLines) -> Self {
         let letters: Vec<char> = text.chars().take(letters_max).collect();
         Self { cursor: letters.len(), letters, letters_max, lines }
     }
 
-    pub(crate) fn text(&self) -> String {
+    /// The text as it is now.
+    pub fn text(&self) -> String {
         self.letters.iter().collect()
     }
 
     /// Applies a key.
-    pub(crate) fn apply_key(&mut self, key: Key) -> FieldEvent {
+    pub fn apply_key(&mut self, key: Key) -> FieldEvent {
         match key {
             Key::Enter => return FieldEvent::Submitted,
             Key::Ctrl('j') if self.lines == FieldLines::One => return FieldEvent::Submitted,
@@ -114,7 +115,7 @@ impl TextField {
 
     /// The rows to show and the position of the cursor in them. Of more than `rows_max` rows, those
     /// around the cursor are shown.
-    pub(crate) fn layout(&self, columns: usize, rows_max: usize) -> (Vec<String>, CursorPosition) {
+    pub fn layout(&self, columns: usize, rows_max: usize) -> (Vec<String>, CursorPosition) {
         let columns = columns.max(COLUMNS_MIN);
         let mut rows = vec![String::new()];
         let (mut used, mut position) = (0, CursorPosition { row: 0, column: 0 });

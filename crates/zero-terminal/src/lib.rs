@@ -4,19 +4,20 @@
 //! are used only on a terminal. Untrusted text (file contents, paths, names) is escaped before it
 //! reaches a terminal: control and bidirectional characters could otherwise repaint the screen.
 
-pub(crate) mod choice_list;
-pub(crate) mod dialog;
+pub mod choice_list;
+pub mod dialog;
 mod elapsed_counter;
-pub(crate) mod filter_list;
-pub(crate) mod key;
-pub(crate) mod key_reader;
+pub mod filter_list;
+pub mod key;
+pub mod key_reader;
 mod line_wrap;
-pub(crate) mod live_area;
-pub(crate) mod markdown;
-pub(crate) mod pager;
+pub mod live_area;
+pub mod markdown;
+pub mod pager;
 mod prompt_turn;
+mod standard_streams;
 mod table;
-pub(crate) mod text_field;
+pub mod text_field;
 mod text_width;
 mod time_format;
 
@@ -28,37 +29,37 @@ use std::sync::Arc;
 
 use anstyle::{AnsiColor, Style};
 
-pub(crate) use self::elapsed_counter::ElapsedCounter;
+pub use self::elapsed_counter::ElapsedCounter;
 use self::key_reader::{KeyReader, KeySource};
 use self::line_wrap::{ProseIndent, wrap_prose};
-pub(crate) use self::line_wrap::{wrap_chars, wrap_words};
-pub(crate) use self::prompt_turn::PromptTurn;
-pub(crate) use self::table::{TableCell, TextTable};
-pub(crate) use self::text_width::{text_columns, truncate_to_columns};
-pub(crate) use self::time_format::{format_age, format_short_duration, format_short_time};
-pub(crate) use zero_core::sanitize::escape_line;
+pub use self::line_wrap::{wrap_chars, wrap_words};
+pub use self::prompt_turn::PromptTurn;
+pub use self::table::{TableCell, TextTable};
+pub use self::text_width::{text_columns, truncate_to_columns};
+pub use self::time_format::{format_age, format_short_duration, format_short_time};
+pub use zero_core::sanitize::escape_line;
 use zero_core::sanitize::{escape_chars_with, escape_lines, escape_prose, is_safe_char};
 use zero_core::text_shortening::shorten_to_fit;
 use zero_policy::Verdict;
 use zero_sandbox::typed_input::{RawInput, SignalKeys, discard_typed_input};
 
-use crate::environment::StandardStreams;
+pub use self::standard_streams::StandardStreams;
 
 /// Style of table headings and emphasized names.
-pub(crate) const STRONG: Style = Style::new().bold();
+pub const STRONG: Style = Style::new().bold();
 /// Style of secondary text.
-pub(crate) const FAINT: Style = Style::new().dimmed();
+pub const FAINT: Style = Style::new().dimmed();
 /// Style of success messages and added lines.
-pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
+pub const GOOD: Style = AnsiColor::Green.on_default();
 /// Style of errors and removed lines.
-pub(crate) const BAD: Style = AnsiColor::Red.on_default();
+pub const BAD: Style = AnsiColor::Red.on_default();
 /// Style of warnings.
-pub(crate) const NOTABLE: Style = AnsiColor::Yellow.on_default();
+pub const NOTABLE: Style = AnsiColor::Yellow.on_default();
 /// Style of diff hunk headers.
 const HUNK: Style = AnsiColor::Cyan.on_default();
 
 /// Style of a policy verdict.
-pub(crate) fn verdict_style(verdict: Verdict) -> Style {
+pub fn verdict_style(verdict: Verdict) -> Style {
     match verdict {
         Verdict::Allow => GOOD,
         Verdict::Ask => NOTABLE,
@@ -68,17 +69,17 @@ pub(crate) fn verdict_style(verdict: Verdict) -> Style {
 
 /// Standard streams of the program.
 #[derive(Clone, Debug)]
-pub(crate) struct Terminal {
+pub struct Terminal {
     /// Stdout, for results.
-    pub(crate) out: TerminalStream,
+    pub out: TerminalStream,
     /// Stderr, for everything else.
-    pub(crate) err: TerminalStream,
+    pub err: TerminalStream,
     stdin_is_terminal: bool,
 }
 
 impl Terminal {
     /// Uses the standard streams of this process.
-    pub(crate) fn new(streams: StandardStreams) -> Self {
+    pub fn new(streams: StandardStreams) -> Self {
         let stream = |target, is_terminal| TerminalStream {
             target,
             is_terminal,
@@ -93,22 +94,22 @@ impl Terminal {
     }
 
     /// Source of answers if stdin and stderr are terminals: zero asks on stderr and reads stdin.
-    pub(crate) fn answer_source(&self) -> Option<AnswerSource> {
+    pub fn answer_source(&self) -> Option<AnswerSource> {
         (self.stdin_is_terminal && self.err.is_terminal).then_some(AnswerSource::Stdin)
     }
 
     /// Source of answers while stdin carries data: zero reads from the controlling terminal.
-    pub(crate) fn tty_answer_source(&self) -> Option<AnswerSource> {
+    pub fn tty_answer_source(&self) -> Option<AnswerSource> {
         self.err.is_terminal.then(AnswerSource::from_tty)?
     }
 
     /// Whether stdin is a terminal.
-    pub(crate) fn is_stdin_terminal(&self) -> bool {
+    pub fn is_stdin_terminal(&self) -> bool {
         self.stdin_is_terminal
     }
 
     /// Asks a yes/no question. Blocks; every answer other than `y` or `yes` means no.
-    pub(crate) fn confirm(&self, answers: &AnswerSource, question: &str) -> bool {
+    pub fn confirm(&self, answers: &AnswerSource, question: &str) -> bool {
         let answer = self.ask(answers, question, "y/N");
         answer.is_some_and(|answer| matches!(answer.as_str(), "y" | "yes"))
     }
@@ -116,7 +117,7 @@ impl Terminal {
     /// Asks a question and lists the keys that answer it. Keys that were typed before do not count.
     /// Blocks; returns the answer in lower case, or `None` if the question could not be shown or the
     /// answer not read.
-    pub(crate) fn ask(&self, answers: &AnswerSource, question: &str, keys: &str) -> Option<String> {
+    pub fn ask(&self, answers: &AnswerSource, question: &str, keys: &str) -> Option<String> {
         answers.discard_typed().ok()?;
         self.err.write(&format!("{} [{keys}] ", self.err.paint(STRONG, question))).ok()?;
         let line = answers.read_line().ok()?;
@@ -129,7 +130,7 @@ impl Terminal {
 
     /// Explains a command that speaks a protocol on stdin and stdout to somebody who started it on a
     /// terminal, where nothing would seem to happen.
-    pub(crate) fn print_protocol_hint(&self, protocol: &str, how_to_use: &str) {
+    pub fn print_protocol_hint(&self, protocol: &str, how_to_use: &str) {
         if self.is_stdin_terminal() {
             self.print_note(&format!(
                 "this speaks {protocol} on stdin and stdout, for another program; {how_to_use}; press Ctrl-C to end it"
@@ -138,26 +139,26 @@ impl Terminal {
     }
 
     /// Prints an error message to stderr.
-    pub(crate) fn print_error(&self, message: &str) {
+    pub fn print_error(&self, message: &str) {
         // If stderr is closed, the error cannot be reported anywhere else.
         let _ = self.err.write_message("error:", BAD.bold(), message);
     }
 
     /// Prints a note to stderr.
-    pub(crate) fn print_note(&self, message: &str) {
+    pub fn print_note(&self, message: &str) {
         let _ = self.err.write_message("note:", NOTABLE, message);
     }
 }
 
 /// Where zero reads the user's answers.
 #[derive(Clone, Debug)]
-pub(crate) enum AnswerSource {
+pub enum AnswerSource {
     /// Stdin, where it and stderr are terminals.
     Stdin,
     /// The controlling terminal, because stdin carries data.
     Tty(Arc<File>),
     /// Prepared answers.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "scripted"))]
     Script(Arc<std::sync::Mutex<std::collections::VecDeque<String>>>),
 }
 
@@ -169,17 +170,17 @@ impl AnswerSource {
     }
 
     /// Reads one line without its line end; `None` at the end of the input.
-    pub(crate) fn read_answer(&self) -> Option<String> {
+    pub fn read_answer(&self) -> Option<String> {
         self.read_line().ok()?.strip_suffix('\n').map(str::to_owned)
     }
 
     /// Takes over the keyboard until the reader is closed or dropped. What was typed before is
     /// discarded.
-    pub(crate) fn open_keys(&self, signal_keys: SignalKeys) -> io::Result<KeyReader> {
+    pub fn open_keys(&self, signal_keys: SignalKeys) -> io::Result<KeyReader> {
         let source = match self {
             Self::Stdin => KeySource::Terminal(RawInput::open(io::stdin(), signal_keys)?),
             Self::Tty(tty) => KeySource::Terminal(RawInput::open(&**tty, signal_keys)?),
-            #[cfg(test)]
+            #[cfg(any(test, feature = "scripted"))]
             Self::Script(lines) => KeySource::Script(Arc::clone(lines)),
         };
         Ok(KeyReader::new(source))
@@ -191,7 +192,7 @@ impl AnswerSource {
         match self {
             Self::Stdin => discard_typed_input(io::stdin()),
             Self::Tty(tty) => discard_typed_input(&**tty),
-            #[cfg(test)]
+            #[cfg(any(test, feature = "scripted"))]
             Self::Script(_) => Ok(()),
         }
     }
@@ -205,7 +206,7 @@ impl AnswerSource {
             Self::Tty(tty) => {
                 BufReader::new(&**tty).take(ANSWER_BYTES_MAX).read_line(&mut answer)?
             }
-            #[cfg(test)]
+            #[cfg(any(test, feature = "scripted"))]
             Self::Script(lines) => {
                 let line = lines.lock().unwrap().pop_front().unwrap_or_default();
                 answer.push_str(&line);
@@ -218,7 +219,7 @@ impl AnswerSource {
 
 /// Stdout or stderr, with the properties that decide how text is formatted.
 #[derive(Clone, Debug)]
-pub(crate) struct TerminalStream {
+pub struct TerminalStream {
     target: StreamTarget,
     is_terminal: bool,
     colours: bool,
@@ -227,9 +228,11 @@ pub(crate) struct TerminalStream {
 
 /// Size of the terminal's window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct WindowSize {
-    pub(crate) rows: usize,
-    pub(crate) columns: usize,
+pub struct WindowSize {
+    /// Its height.
+    pub rows: usize,
+    /// Its width.
+    pub columns: usize,
 }
 
 impl WindowSize {
@@ -243,17 +246,17 @@ impl WindowSize {
 enum StreamTarget {
     Stdout,
     Stderr,
-    #[cfg(test)]
+    #[cfg(any(test, feature = "scripted"))]
     Memory(std::sync::Arc<std::sync::Mutex<String>>),
 }
 
 impl TerminalStream {
     /// Writes and flushes.
-    pub(crate) fn write(&self, text: &str) -> io::Result<()> {
+    pub fn write(&self, text: &str) -> io::Result<()> {
         match &self.target {
             StreamTarget::Stdout => write_all(io::stdout().lock(), text),
             StreamTarget::Stderr => write_all(io::stderr().lock(), text),
-            #[cfg(test)]
+            #[cfg(any(test, feature = "scripted"))]
             StreamTarget::Memory(memory) => {
                 memory.lock().unwrap().push_str(text);
                 Ok(())
@@ -268,7 +271,7 @@ impl TerminalStream {
     }
 
     /// Wraps a text at words on a terminal, its first line after `used` columns.
-    pub(crate) fn wrap_prose(&self, text: &str, used: usize) -> String {
+    pub fn wrap_prose(&self, text: &str, used: usize) -> String {
         match self.columns {
             Some(_) => {
                 let place = ProseIndent { first: used, hanging: 0 };
@@ -280,7 +283,7 @@ impl TerminalStream {
 
     /// Writes lines of prose, wrapped at words on a terminal; rows that continue a line are indented
     /// by `hanging` more columns.
-    pub(crate) fn write_prose(&self, text: &str, hanging: usize) -> io::Result<()> {
+    pub fn write_prose(&self, text: &str, hanging: usize) -> io::Result<()> {
         match self.columns {
             Some(_) => {
                 let place = ProseIndent { first: 0, hanging };
@@ -291,18 +294,18 @@ impl TerminalStream {
     }
 
     /// Writes indented JSON.
-    pub(crate) fn write_pretty_json(&self, value: &impl serde::Serialize) -> io::Result<()> {
+    pub fn write_pretty_json(&self, value: &impl serde::Serialize) -> io::Result<()> {
         self.write_json_text(&(serde_json::to_string_pretty(value)? + "\n"))
     }
 
     /// Writes JSON on one line.
-    pub(crate) fn write_json_line(&self, value: &impl serde::Serialize) -> io::Result<()> {
+    pub fn write_json_line(&self, value: &impl serde::Serialize) -> io::Result<()> {
         self.write_json_text(&(serde_json::to_string(value)? + "\n"))
     }
 
     /// Writes serialized JSON. All JSON output uses this function: on a terminal, control characters
     /// are written as JSON escapes, which keeps the document equal.
-    pub(crate) fn write_json_text(&self, text: &str) -> io::Result<()> {
+    pub fn write_json_text(&self, text: &str) -> io::Result<()> {
         match self.is_terminal {
             true => self.write(&escape_json(text)),
             false => self.write(text),
@@ -310,10 +313,10 @@ impl TerminalStream {
     }
 
     /// The present size of the window.
-    pub(crate) fn window_size(&self) -> WindowSize {
+    pub fn window_size(&self) -> WindowSize {
         let known = match &self.target {
             StreamTarget::Stdout | StreamTarget::Stderr => terminal_size::terminal_size(),
-            #[cfg(test)]
+            #[cfg(any(test, feature = "scripted"))]
             StreamTarget::Memory(_) => None,
         };
         let size = match (known, self.columns) {
@@ -329,17 +332,17 @@ impl TerminalStream {
 
     /// The same stream, with text fitted to the present size of the window.
     #[must_use]
-    pub(crate) fn fitted_to_window(&self) -> Self {
+    pub fn fitted_to_window(&self) -> Self {
         Self { columns: Some(self.window_size().columns), ..self.clone() }
     }
 
     /// Whether this stream is a terminal.
-    pub(crate) fn is_terminal(&self) -> bool {
+    pub fn is_terminal(&self) -> bool {
         self.is_terminal
     }
 
     /// Applies a style if the stream uses colors.
-    pub(crate) fn paint<'a>(&self, style: Style, text: &'a str) -> Cow<'a, str> {
+    pub fn paint<'a>(&self, style: Style, text: &'a str) -> Cow<'a, str> {
         if self.colours && style != Style::new() {
             Cow::Owned(format!("{style}{text}{style:#}"))
         } else {
@@ -348,28 +351,28 @@ impl TerminalStream {
     }
 
     /// Escapes untrusted text on a terminal; other programs get it unchanged.
-    pub(crate) fn escape_foreign<'a>(&self, text: &'a str) -> Cow<'a, str> {
+    pub fn escape_foreign<'a>(&self, text: &'a str) -> Cow<'a, str> {
         if self.is_terminal { escape_prose(text) } else { Cow::Borrowed(text) }
     }
 
     /// Like [`TerminalStream::escape_foreign`], for text of which each character counts: a change, or
     /// what the user has to decide on.
-    pub(crate) fn escape_exactly<'a>(&self, text: &'a str) -> Cow<'a, str> {
+    pub fn escape_exactly<'a>(&self, text: &'a str) -> Cow<'a, str> {
         if self.is_terminal { escape_lines(text) } else { Cow::Borrowed(text) }
     }
 
     /// Columns that remain after `used` columns; unlimited if this is not a terminal.
-    pub(crate) fn remaining_columns(&self, used: usize) -> usize {
+    pub fn remaining_columns(&self, used: usize) -> usize {
         self.columns.map_or(usize::MAX, |columns| columns.saturating_sub(used))
     }
 
     /// Truncates a line to the columns that remain after `used` columns.
-    pub(crate) fn truncate_line(&self, line: &str, used: usize) -> String {
+    pub fn truncate_line(&self, line: &str, used: usize) -> String {
         shorten_to_fit(line, self.remaining_columns(used))
     }
 
     /// Renders a unified diff, with colors if the stream uses them.
-    pub(crate) fn render_diff(&self, unified: &str) -> String {
+    pub fn render_diff(&self, unified: &str) -> String {
         let mut shown = String::with_capacity(unified.len());
         for line in unified.lines() {
             let style = diff_line_style(line);
@@ -381,7 +384,7 @@ impl TerminalStream {
 }
 
 /// Style of a line of a unified diff.
-pub(crate) fn diff_line_style(line: &str) -> Style {
+pub fn diff_line_style(line: &str) -> Style {
     match line.as_bytes().first() {
         Some(b'+') => GOOD,
         Some(b'-') => BAD,
@@ -393,23 +396,6 @@ pub(crate) fn diff_line_style(line: &str) -> Style {
 fn write_all(mut stream: impl Write, text: &str) -> io::Result<()> {
     stream.write_all(text.as_bytes())?;
     stream.flush()
-}
-
-/// Whether an error is a closed pipe, as in `zero tools list | head -1`, which is not a failure.
-pub(crate) fn is_closed_pipe(error: &anyhow::Error) -> bool {
-    error.chain().any(|cause| {
-        cause
-            .downcast_ref::<io::Error>()
-            .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
-    })
-}
-
-/// Message about audit log lines that could not be parsed.
-pub(crate) fn damaged_lines_note(count: usize) -> String {
-    match count {
-        1 => "skipped 1 damaged line of the audit log".to_owned(),
-        _ => format!("skipped {count} damaged lines of the audit log"),
-    }
 }
 
 /// Escapes control characters in JSON without changing its meaning: outside of strings there are
@@ -424,10 +410,10 @@ fn escape_json(text: &str) -> Cow<'_, str> {
     })
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "scripted"))]
 impl Terminal {
     /// Terminal that records its output; it is not interactive.
-    pub(crate) fn for_test() -> Self {
+    pub fn for_test() -> Self {
         let stream = || TerminalStream {
             target: StreamTarget::Memory(Default::default()),
             is_terminal: false,
@@ -438,21 +424,22 @@ impl Terminal {
     }
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "scripted"))]
 impl AnswerSource {
     /// Answers with these lines, then ends the input.
-    pub(crate) fn from_script(lines: &[&str]) -> Self {
+    pub fn from_script(lines: &[&str]) -> Self {
         let lines = lines.iter().map(|line| format!("{line}\n")).collect();
         Self::Script(Arc::new(std::sync::Mutex::new(lines)))
     }
 
     /// Presses these keys, then ends the input.
-    pub(crate) fn from_keys(keys: &str) -> Self {
+    pub fn from_keys(keys: &str) -> Self {
         let keys = std::iter::once(keys.to_owned()).filter(|keys| !keys.is_empty()).collect();
         Self::Script(Arc::new(std::sync::Mutex::new(keys)))
     }
 
     /// A keyboard, and the terminal that passes on its keys.
+    #[cfg(test)]
     pub(crate) fn from_pty() -> (File, Self) {
         use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
@@ -465,27 +452,27 @@ impl AnswerSource {
     }
 
     /// The keys of the prepared lines.
-    pub(crate) fn open_keys_for_test(&self) -> KeyReader {
+    pub fn open_keys_for_test(&self) -> KeyReader {
         self.open_keys(SignalKeys::AreRead).unwrap()
     }
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "scripted"))]
 impl TerminalStream {
     /// Turns the stream into a terminal of this width, with colors.
-    pub(crate) fn with_columns(mut self, columns: usize) -> Self {
+    pub fn with_columns(mut self, columns: usize) -> Self {
         (self.is_terminal, self.colours, self.columns) = (true, true, Some(columns));
         self
     }
 
     /// Disables colors.
-    pub(crate) fn without_colours(mut self) -> Self {
+    pub fn without_colours(mut self) -> Self {
         self.colours = false;
         self
     }
 
     /// Text written so far.
-    pub(crate) fn written_text(&self) -> String {
+    pub fn written_text(&self) -> String {
         match &self.target {
             StreamTarget::Memory(memory) => memory.lock().unwrap().clone(),
             StreamTarget::Stdout | StreamTarget::Stderr => String::new(),

@@ -13,11 +13,7 @@ const LEAVE_SCREEN: &str = "\x1b[?1049l";
 
 /// Lets the user read `rows` until they press a key to return. The rows must fit into the window's
 /// width. Keys that were pressed before do not count.
-pub(crate) fn show_pages(
-    stream: &TerminalStream,
-    keys: &KeyReader,
-    rows: &[String],
-) -> io::Result<()> {
+pub fn show_pages(stream: &TerminalStream, keys: &KeyReader, rows: &[String]) -> io::Result<()> {
     stream.write(ENTER_SCREEN)?;
     let _screen = ScreenGuard { stream };
     let mut page = PageView { rows, first: 0 };
@@ -108,7 +104,7 @@ impl PageView<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::terminal::{AnswerSource, Terminal};
+    use crate::{AnswerSource, Terminal};
 
     #[test]
     fn pager_moves_within_its_rows() {

@@ -23,7 +23,7 @@ const REPLACEMENT_WAIT: Duration = Duration::from_millis(700);
 
 /// Source of keys. Closing it restores the terminal and ends a pending read.
 #[derive(Debug)]
-pub(crate) struct KeyReader {
+pub struct KeyReader {
     source: KeySource,
     state: Mutex<KeyReaderState>,
     /// Whether the question before was withdrawn.
@@ -33,16 +33,17 @@ pub(crate) struct KeyReader {
 }
 
 #[derive(Debug)]
-pub(super) enum KeySource {
+pub(crate) enum KeySource {
     Terminal(RawInput),
     /// Prepared input.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "scripted"))]
     Script(std::sync::Arc<Mutex<VecDeque<String>>>),
 }
 
 /// What was pressed at a question that one key answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum KeyPress {
+pub enum KeyPress {
+    /// One key.
     Key(Key),
     /// Several keys at once, as a paste sends them: they were meant for something else, so none of
     /// them counts.
@@ -58,24 +59,24 @@ struct KeyReaderState {
 }
 
 impl KeyReader {
-    pub(super) fn new(source: KeySource) -> Self {
+    pub(crate) fn new(source: KeySource) -> Self {
         Self { source, state: Mutex::default(), is_replacement: false, withdrawal: OnceLock::new() }
     }
 
     /// For a question whose predecessor was withdrawn: keys do not count for a moment after it was
     /// painted.
-    pub(super) fn into_replacement(self) -> Self {
+    pub(crate) fn into_replacement(self) -> Self {
         Self { is_replacement: true, ..self }
     }
 
     /// What the question says about the one before it, if that was withdrawn.
-    pub(crate) fn replacement_note(&self) -> Option<&'static str> {
+    pub fn replacement_note(&self) -> Option<&'static str> {
         self.is_replacement.then_some("a new question; the one before was withdrawn")
     }
 
     /// What is shown instead of an answer: that the question was withdrawn and why, or `otherwise`
     /// if the user is gone.
-    pub(crate) fn describe_end(&self, otherwise: &str) -> String {
+    pub fn describe_end(&self, otherwise: &str) -> String {
         match self.withdrawal.get() {
             Some(why) => format!("withdrawn: {why}"),
             None => otherwise.to_owned(),
@@ -83,13 +84,13 @@ impl KeyReader {
     }
 
     /// Ends a pending read because nobody needs the answer any more.
-    pub(crate) fn withdraw(&self, why: String) {
+    pub fn withdraw(&self, why: String) {
         let _ = self.withdrawal.set(why);
         self.close();
     }
 
     /// Waits for a key; `None` if there will be none.
-    pub(crate) fn next_key(&self) -> io::Result<Option<Key>> {
+    pub fn next_key(&self) -> io::Result<Option<Key>> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let wait = if self.is_replacement { REPLACEMENT_WAIT } else { Duration::ZERO };
         // The first key is waited for once the question is painted.
@@ -102,7 +103,7 @@ impl KeyReader {
             let mut bytes = [0; READ_BYTES_MAX];
             let read = match &self.source {
                 KeySource::Terminal(input) => input.read(&mut bytes, wait)?,
-                #[cfg(test)]
+                #[cfg(any(test, feature = "scripted"))]
                 KeySource::Script(lines) => read_script(lines, &mut bytes),
             };
             match read {
@@ -121,15 +122,18 @@ impl KeyReader {
     }
 
     /// Waits for a key that answers a question alone; `None` if there will be none.
-    pub(crate) fn next_press(&self) -> io::Result<Option<KeyPress>> {
+    pub fn next_press(&self) -> io::Result<Option<KeyPress>> {
         let Some(first) = self.next_key()? else { return Ok(None) };
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         // Prepared keys are pressed one after the other.
-        #[cfg(test)]
+        #[cfg(any(test, feature = "scripted"))]
         if let KeySource::Script(_) = &self.source {
             return Ok(Some(KeyPress::Key(first)));
         }
-        #[cfg_attr(not(test), expect(irrefutable_let_patterns, reason = "tests have another one"))]
+        #[cfg_attr(
+            not(any(test, feature = "scripted")),
+            expect(irrefutable_let_patterns, reason = "tests have another one")
+        )]
         let KeySource::Terminal(input) = &self.source else { return Ok(None) };
         let mut is_burst = false;
         let mut only_leaves = is_leaving(first);
@@ -159,10 +163,10 @@ impl KeyReader {
     }
 
     /// Discards the keys that were pressed and not read yet.
-    pub(crate) fn discard(&self) -> io::Result<()> {
+    pub fn discard(&self) -> io::Result<()> {
         match &self.source {
             KeySource::Terminal(input) => input.discard()?,
-            #[cfg(test)]
+            #[cfg(any(test, feature = "scripted"))]
             KeySource::Script(_) => return Ok(()),
         }
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -171,10 +175,10 @@ impl KeyReader {
     }
 
     /// Restores the terminal and ends a pending read.
-    pub(crate) fn close(&self) {
+    pub fn close(&self) {
         match &self.source {
             KeySource::Terminal(input) => input.close(),
-            #[cfg(test)]
+            #[cfg(any(test, feature = "scripted"))]
             KeySource::Script(_) => {}
         }
     }
@@ -190,7 +194,7 @@ fn is_leaving(key: Key) -> bool {
 }
 
 /// The next prepared line as keys; its end is Enter.
-#[cfg(test)]
+#[cfg(any(test, feature = "scripted"))]
 fn read_script(lines: &Mutex<VecDeque<String>>, bytes: &mut [u8]) -> RawRead {
     let mut lines = lines.lock().unwrap();
     let Some(line) = lines.pop_front() else { return RawRead::Ended };
@@ -212,7 +216,7 @@ mod tests {
     use std::io::Write as _;
 
     use super::*;
-    use crate::terminal::AnswerSource;
+    use crate::AnswerSource;
 
     #[test]
     fn several_keys_at_once_are_no_press() {

@@ -6,7 +6,7 @@ use super::TerminalStream;
 
 /// Rows that are replaced by the next ones. They must fit into the window, in both directions: a
 /// terminal that wraps or scrolls them cannot be told to replace them.
-pub(crate) struct LiveArea<'a> {
+pub struct LiveArea<'a> {
     stream: &'a TerminalStream,
     /// Row of the cursor, counted from the first row of the area; `None` if nothing is painted.
     cursor_row: Option<usize>,
@@ -14,22 +14,21 @@ pub(crate) struct LiveArea<'a> {
 
 /// A position in an area, counted from its first row and column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct CursorPosition {
-    pub(crate) row: usize,
-    pub(crate) column: usize,
+pub struct CursorPosition {
+    /// The row.
+    pub row: usize,
+    /// The column.
+    pub column: usize,
 }
 
 impl<'a> LiveArea<'a> {
-    pub(crate) fn new(stream: &'a TerminalStream) -> Self {
+    /// An area below what the stream has shown so far.
+    pub fn new(stream: &'a TerminalStream) -> Self {
         Self { stream, cursor_row: None }
     }
 
     /// Replaces the rows. The cursor is put to `cursor`, or to the end of the last row.
-    pub(crate) fn paint(
-        &mut self,
-        rows: &[String],
-        cursor: Option<CursorPosition>,
-    ) -> io::Result<()> {
+    pub fn paint(&mut self, rows: &[String], cursor: Option<CursorPosition>) -> io::Result<()> {
         let mut text = self.erase_sequence();
         text.push_str(&rows.join("\n"));
         let last = rows.len().saturating_sub(1);
@@ -49,7 +48,7 @@ impl<'a> LiveArea<'a> {
     }
 
     /// Removes the rows and writes what stays, with a line end.
-    pub(crate) fn finish(mut self, line: &str) -> io::Result<()> {
+    pub fn finish(mut self, line: &str) -> io::Result<()> {
         let text = self.erase_sequence();
         self.stream.write(&format!("{text}{line}\n"))
     }
@@ -66,7 +65,7 @@ impl<'a> LiveArea<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::terminal::Terminal;
+    use crate::Terminal;
 
     #[test]
     fn area_replaces_exactly_its_rows() {

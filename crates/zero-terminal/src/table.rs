@@ -18,7 +18,7 @@ const CELL_LINES_MAX: usize = 6;
 
 /// One table cell. Its text is escaped, and wrapped only if the table is too wide.
 #[derive(Clone, Debug)]
-pub(crate) struct TableCell {
+pub struct TableCell {
     text: String,
     style: Style,
     /// Whether it is never wrapped.
@@ -27,12 +27,12 @@ pub(crate) struct TableCell {
 
 impl TableCell {
     /// Cell that is never wrapped, such as an id that the user copies.
-    pub(crate) fn whole(text: impl AsRef<str>) -> Self {
+    pub fn whole(text: impl AsRef<str>) -> Self {
         Self { is_whole: true, ..Self::from(text) }
     }
 
     /// Cell with a style.
-    pub(crate) fn styled(text: impl AsRef<str>, style: Style) -> Self {
+    pub fn styled(text: impl AsRef<str>, style: Style) -> Self {
         Self { text: escape_line(text.as_ref()).into_owned(), style, is_whole: false }
     }
 }
@@ -45,24 +45,24 @@ impl<T: AsRef<str>> From<T> for TableCell {
 
 /// Table with a heading row.
 #[derive(Clone, Debug)]
-pub(crate) struct TextTable {
+pub struct TextTable {
     rows: Vec<Vec<TableCell>>,
 }
 
 impl TextTable {
     /// Creates a table without rows.
-    pub(crate) fn new<const N: usize>(headings: [&str; N]) -> Self {
+    pub fn new<const N: usize>(headings: [&str; N]) -> Self {
         Self { rows: vec![headings.map(|heading| TableCell::styled(heading, STRONG)).into()] }
     }
 
     /// Adds a row; it must have one cell per heading.
-    pub(crate) fn add_row<const N: usize>(&mut self, cells: [TableCell; N]) {
+    pub fn add_row<const N: usize>(&mut self, cells: [TableCell; N]) {
         debug_assert_eq!(N, self.rows[0].len(), "a row has one cell per heading");
         self.rows.push(cells.into());
     }
 
     /// Renders the table for a stream; on a terminal, no line is wider than the terminal.
-    pub(crate) fn render(&self, stream: &TerminalStream) -> String {
+    pub fn render(&self, stream: &TerminalStream) -> String {
         let natural = self.column_widths();
         let Some(columns) = stream.columns else {
             let all: Vec<usize> = (0..natural.len()).collect();
@@ -241,7 +241,7 @@ fn wrap(text: &str, width: usize) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::terminal::Terminal;
+    use crate::Terminal;
 
     #[test]
     fn columns_are_aligned_and_wrapped_at_window_edge() {

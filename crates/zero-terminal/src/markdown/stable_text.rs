@@ -6,7 +6,7 @@
 
 /// The bytes at the start of an incomplete block that later text cannot change; 0 if it is not certain
 /// that the block is a paragraph.
-pub(super) fn stable_len(block: &str) -> usize {
+pub(crate) fn stable_len(block: &str) -> usize {
     let first_line = block.lines().next().unwrap_or_default();
     // A line with a bar may begin a table.
     if !block.starts_with(char::is_alphabetic) || first_line.contains('|') {

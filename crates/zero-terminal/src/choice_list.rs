@@ -14,13 +14,15 @@ const NUMBERED_MAX: usize = 9;
 
 /// How many options can be chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ChoiceCount {
+pub enum ChoiceCount {
+    /// Exactly one.
     One,
+    /// Any number of them.
     Many,
 }
 
 /// Options to choose from.
-pub(crate) struct ChoiceList<'a> {
+pub struct ChoiceList<'a> {
     options: &'a [String],
     count: ChoiceCount,
     cursor: usize,
@@ -31,7 +33,7 @@ pub(crate) struct ChoiceList<'a> {
 
 /// What the user did.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum ChoiceOutcome {
+pub enum ChoiceOutcome {
     /// The indexes of the chosen options, in their order.
     Chosen(Vec<usize>),
     /// The user declined to choose.
@@ -42,7 +44,7 @@ pub(crate) enum ChoiceOutcome {
 
 impl<'a> ChoiceList<'a> {
     /// A list with these options chosen already.
-    pub(crate) fn new(options: &'a [String], count: ChoiceCount, chosen: &[usize]) -> Self {
+    pub fn new(options: &'a [String], count: ChoiceCount, chosen: &[usize]) -> Self {
         let is_chosen = |at: usize| count == ChoiceCount::Many && chosen.contains(&at);
         Self {
             options,
@@ -54,7 +56,7 @@ impl<'a> ChoiceList<'a> {
     }
 
     /// Shows the list until the user has chosen; then only `label` and the choice stay.
-    pub(crate) fn run(
+    pub fn run(
         mut self,
         stream: &TerminalStream,
         keys: &KeyReader,
@@ -186,7 +188,7 @@ impl<'a> ChoiceList<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::terminal::{AnswerSource, Terminal};
+    use crate::{AnswerSource, Terminal};
 
     fn options(count: usize) -> Vec<String> {
         (1..=count).map(|number| format!("option {number}")).collect()

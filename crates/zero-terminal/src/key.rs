@@ -5,21 +5,34 @@ const SEQUENCE_BYTES_MAX: usize = 32;
 
 /// A key that was pressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Key {
+pub enum Key {
+    /// A character.
     Char(char),
+    /// The key that ends a line.
     Enter,
     /// Ctrl and a letter, in lower case.
     Ctrl(char),
+    /// Goes back.
     Escape,
+    /// Removes the character before the cursor.
     Backspace,
+    /// Removes the character after the cursor.
     Delete,
+    /// One row up.
     Up,
+    /// One row down.
     Down,
+    /// One character back.
     Left,
+    /// One character on.
     Right,
+    /// To the start of the line.
     Home,
+    /// To the end of the line.
     End,
+    /// One page up.
     PageUp,
+    /// One page down.
     PageDown,
     /// A key without a meaning here.
     Unknown,
@@ -27,18 +40,18 @@ pub(crate) enum Key {
 
 /// Turns the bytes of a terminal into keys.
 #[derive(Debug, Default)]
-pub(crate) struct KeyDecoder {
+pub struct KeyDecoder {
     pending: Vec<u8>,
 }
 
 impl KeyDecoder {
     /// Whether the bytes so far could go on: an Escape alone, or a part of a letter.
-    pub(crate) fn is_pending(&self) -> bool {
+    pub fn is_pending(&self) -> bool {
         !self.pending.is_empty()
     }
 
     /// Adds a byte; returns a key if it completes one.
-    pub(crate) fn push(&mut self, byte: u8) -> Option<Key> {
+    pub fn push(&mut self, byte: u8) -> Option<Key> {
         self.pending.push(byte);
         let key = match self.pending.as_slice() {
             [0x1b] | [0x1b, b'[' | b'O'] => return None,
@@ -64,7 +77,7 @@ impl KeyDecoder {
     }
 
     /// The key of the bytes so far, if no more follow.
-    pub(crate) fn finish(&mut self) -> Option<Key> {
+    pub fn finish(&mut self) -> Option<Key> {
         let pending = std::mem::take(&mut self.pending);
         match pending.as_slice() {
             [] => None,

@@ -1,7 +1,7 @@
 //! What Markdown looks like on a terminal.
 
 use super::*;
-use crate::terminal::Terminal;
+use crate::Terminal;
 
 fn render(columns: usize, text: &str) -> String {
     let stream = Terminal::for_test().out.with_columns(columns).without_colours();

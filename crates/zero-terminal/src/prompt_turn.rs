@@ -9,7 +9,7 @@ use super::elapsed_counter::{CounterPauseGuard, ElapsedCounter};
 
 /// Lets one question after another use the terminal.
 #[derive(Clone)]
-pub(crate) struct PromptTurn {
+pub struct PromptTurn {
     counter: ElapsedCounter,
     lock: Arc<Mutex<()>>,
     /// Number of questions that are on the screen or wait for it.
@@ -21,7 +21,7 @@ pub(crate) struct PromptTurn {
 }
 
 /// The terminal belongs to one question until this is dropped.
-pub(crate) struct PromptTurnGuard {
+pub struct PromptTurnGuard {
     _turn: OwnedMutexGuard<()>,
     _pause: CounterPauseGuard,
     _count: OpenPromptGuard,
@@ -30,12 +30,12 @@ pub(crate) struct PromptTurnGuard {
 
 impl PromptTurnGuard {
     /// Notes that the question on the screen is withdrawn, for the next one.
-    pub(super) fn set_withdrawn(&self) {
+    pub(crate) fn set_withdrawn(&self) {
         self.withdrawn.store(true, Ordering::Relaxed);
     }
 
     /// Whether the question before was withdrawn; the next one does not learn of it again.
-    pub(super) fn take_withdrawn(&self) -> bool {
+    pub(crate) fn take_withdrawn(&self) -> bool {
         self.withdrawn.swap(false, Ordering::Relaxed)
     }
 }
@@ -51,24 +51,24 @@ impl Drop for OpenPromptGuard {
 
 impl PromptTurn {
     /// Questions pause this counter.
-    pub(crate) fn new(counter: ElapsedCounter) -> Self {
+    pub fn new(counter: ElapsedCounter) -> Self {
         let (open, _) = watch::channel(0);
         let (lock, withdrawn) = Default::default();
         Self { counter, lock, open: Arc::new(open), withdrawn, signal: None }
     }
 
     /// Writes this to the terminal when a question appears.
-    pub(crate) fn with_signal(self, signal: Option<String>) -> Self {
+    pub fn with_signal(self, signal: Option<String>) -> Self {
         Self { signal: signal.map(Arc::from), ..self }
     }
 
     /// The counter that questions pause.
-    pub(crate) fn counter(&self) -> &ElapsedCounter {
+    pub fn counter(&self) -> &ElapsedCounter {
         &self.counter
     }
 
     /// Waits until no other question is on the screen.
-    pub(crate) async fn begin(&self) -> PromptTurnGuard {
+    pub async fn begin(&self) -> PromptTurnGuard {
         self.open.send_modify(|open| *open += 1);
         let count = OpenPromptGuard(Arc::clone(&self.open));
         let turn = Arc::clone(&self.lock).lock_owned().await;
@@ -84,12 +84,12 @@ impl PromptTurn {
     }
 
     /// Whether a question is on the screen or about to be.
-    pub(crate) fn is_open(&self) -> bool {
+    pub fn is_open(&self) -> bool {
         *self.open.borrow() > 0
     }
 
     /// Completes when no question is on the screen.
-    pub(crate) async fn wait_until_closed(&self) {
+    pub async fn wait_until_closed(&self) {
         // The sender lives as long as this value.
         let _ = self.open.subscribe().wait_for(|open| *open == 0).await;
     }
@@ -98,7 +98,7 @@ impl PromptTurn {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::terminal::Terminal;
+    use crate::Terminal;
 
     #[tokio::test]
     async fn second_question_waits_for_the_first() {

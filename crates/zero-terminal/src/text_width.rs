@@ -6,7 +6,7 @@ use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 const TAB_COLUMNS: usize = 8;
 
 /// Columns of a text without control characters.
-pub(crate) fn text_columns(text: &str) -> usize {
+pub fn text_columns(text: &str) -> usize {
     text.width()
 }
 
@@ -19,7 +19,7 @@ pub(crate) fn char_columns(letter: char) -> usize {
 }
 
 /// The beginning of a line that fits into so many columns, with `…` where it was cut.
-pub(crate) fn truncate_to_columns(line: &str, columns: usize) -> String {
+pub fn truncate_to_columns(line: &str, columns: usize) -> String {
     if text_columns(line) <= columns {
         return line.to_owned();
     }

@@ -14,7 +14,7 @@ const REDRAW_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Counter that draws only on a terminal and clears its line when it stops.
 #[derive(Clone)]
-pub(crate) struct ElapsedCounter {
+pub struct ElapsedCounter {
     shared: Option<Arc<CounterShared>>,
 }
 
@@ -42,7 +42,7 @@ struct CountedActivity {
 
 impl ElapsedCounter {
     /// Writes a sequence to the terminal, if there is one.
-    pub(crate) fn write_signal(&self, signal: &str) {
+    pub fn write_signal(&self, signal: &str) {
         if let Some(shared) = &self.shared {
             // Without a terminal, nobody misses it.
             let _ = shared.stream.write(signal);
@@ -50,7 +50,7 @@ impl ElapsedCounter {
     }
 
     /// Counter that draws on `stream` if it is a terminal.
-    pub(crate) fn new(stream: &TerminalStream) -> Self {
+    pub fn new(stream: &TerminalStream) -> Self {
         let shared = stream.is_terminal().then(|| {
             Arc::new(CounterShared {
                 stream: stream.clone(),
@@ -62,7 +62,7 @@ impl ElapsedCounter {
     }
 
     /// Starts counting for an activity; replaces the current one.
-    pub(crate) fn start(&self, what: &str) {
+    pub fn start(&self, what: &str) {
         let Some(shared) = &self.shared else { return };
         let mut state = shared.lock();
         shared.clear(&mut state);
@@ -77,7 +77,7 @@ impl ElapsedCounter {
     }
 
     /// Replaces the text of the current activity; the time keeps counting.
-    pub(crate) fn progress(&self, message: &str) {
+    pub fn progress(&self, message: &str) {
         let Some(shared) = &self.shared else { return };
         if let Some(running) = &mut shared.lock().running {
             running.what = escape_line(message).into_owned();
@@ -85,7 +85,7 @@ impl ElapsedCounter {
     }
 
     /// Clears the line, for example for a question, until the guard is dropped.
-    pub(crate) fn pause(&self) -> CounterPauseGuard {
+    pub fn pause(&self) -> CounterPauseGuard {
         if let Some(shared) = &self.shared {
             let mut state = shared.lock();
             state.pauses += 1;
@@ -95,7 +95,7 @@ impl ElapsedCounter {
     }
 
     /// Stops counting and clears the line.
-    pub(crate) fn stop(&self) {
+    pub fn stop(&self) {
         let Some(shared) = &self.shared else { return };
         let mut state = shared.lock();
         state.running = None;
@@ -105,7 +105,7 @@ impl ElapsedCounter {
 }
 
 /// Pauses the counter until it is dropped. The time of a pause does not count.
-pub(crate) struct CounterPauseGuard {
+pub struct CounterPauseGuard {
     shared: Option<Arc<CounterShared>>,
     since: Instant,
 }
@@ -163,7 +163,7 @@ impl CounterShared {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::terminal::Terminal;
+    use crate::Terminal;
 
     #[test]
     fn counter_is_silent_while_paused() {
