@@ -196,7 +196,7 @@ fn is_leaving(key: Key) -> bool {
 /// The next prepared line as keys; its end is Enter.
 #[cfg(any(test, feature = "scripted"))]
 fn read_script(lines: &Mutex<VecDeque<String>>, bytes: &mut [u8]) -> RawRead {
-    let mut lines = lines.lock().unwrap();
+    let mut lines = lines.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let Some(line) = lines.pop_front() else { return RawRead::Ended };
     // A prepared line ends with Enter.
     let line = match line.strip_suffix('\n') {

@@ -8,6 +8,8 @@ pub mod choice_list;
 pub mod dialog;
 mod elapsed_counter;
 pub mod filter_list;
+pub mod input_decoder;
+pub mod input_event;
 pub mod key;
 pub mod key_reader;
 mod line_wrap;
@@ -15,11 +17,17 @@ pub mod live_area;
 pub mod markdown;
 pub mod pager;
 mod prompt_turn;
+mod screen_owner;
 mod standard_streams;
 mod table;
 pub mod text_field;
 mod text_width;
 mod time_format;
+
+/// The keyboard, byte by byte.
+pub mod raw_input {
+    pub use zero_sandbox::typed_input::{RawInput, RawRead, SignalKeys};
+}
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -33,9 +41,10 @@ pub use self::elapsed_counter::ElapsedCounter;
 use self::key_reader::{KeyReader, KeySource};
 use self::line_wrap::{ProseIndent, wrap_prose};
 pub use self::line_wrap::{wrap_chars, wrap_words};
-pub use self::prompt_turn::PromptTurn;
+pub use self::prompt_turn::{PromptTurn, PromptTurnGuard};
+pub use self::screen_owner::{ScreenLease, ScreenOwner};
 pub use self::table::{TableCell, TextTable};
-pub use self::text_width::{text_columns, truncate_to_columns};
+pub use self::text_width::{char_columns, text_columns, truncate_to_columns};
 pub use self::time_format::{format_age, format_short_duration, format_short_time};
 pub use zero_core::sanitize::escape_line;
 use zero_core::sanitize::{escape_chars_with, escape_lines, escape_prose, is_safe_char};
@@ -186,6 +195,16 @@ impl AnswerSource {
         Ok(KeyReader::new(source))
     }
 
+    /// Takes over the keyboard for who reads its bytes; fails where answers are prepared.
+    pub fn open_raw(&self, signal_keys: SignalKeys) -> io::Result<RawInput> {
+        match self {
+            Self::Stdin => RawInput::open(io::stdin(), signal_keys),
+            Self::Tty(tty) => RawInput::open(&**tty, signal_keys),
+            #[cfg(any(test, feature = "scripted"))]
+            Self::Script(_) => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+
     /// Discards what was typed and not read yet. A terminal passes on one line at a time, so
     /// nothing of it is in a buffer of this process.
     fn discard_typed(&self) -> io::Result<()> {
@@ -208,7 +227,11 @@ impl AnswerSource {
             }
             #[cfg(any(test, feature = "scripted"))]
             Self::Script(lines) => {
-                let line = lines.lock().unwrap().pop_front().unwrap_or_default();
+                let line = lines
+                    .lock()
+                    .unwrap_or_else(std::sync::PoisonError::into_inner)
+                    .pop_front()
+                    .unwrap_or_default();
                 answer.push_str(&line);
                 line.len()
             }
@@ -258,7 +281,7 @@ impl TerminalStream {
             StreamTarget::Stderr => write_all(io::stderr().lock(), text),
             #[cfg(any(test, feature = "scripted"))]
             StreamTarget::Memory(memory) => {
-                memory.lock().unwrap().push_str(text);
+                memory.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push_str(text);
                 Ok(())
             }
         }
@@ -312,22 +335,27 @@ impl TerminalStream {
         }
     }
 
-    /// The present size of the window.
+    /// The present size of the window, or the smallest that anything is fitted into.
     pub fn window_size(&self) -> WindowSize {
+        let size = self.true_window_size();
+        let WindowSize { rows, columns } = WindowSize::SMALLEST;
+        WindowSize { rows: size.rows.max(rows), columns: size.columns.max(columns) }
+    }
+
+    /// The present size of the window, however small.
+    pub fn true_window_size(&self) -> WindowSize {
         let known = match &self.target {
             StreamTarget::Stdout | StreamTarget::Stderr => terminal_size::terminal_size(),
             #[cfg(any(test, feature = "scripted"))]
             StreamTarget::Memory(_) => None,
         };
-        let size = match (known, self.columns) {
+        match (known, self.columns) {
             (Some((columns, rows)), _) => {
                 WindowSize { rows: usize::from(rows.0), columns: usize::from(columns.0) }
             }
             (None, Some(columns)) => WindowSize { columns, ..WindowSize::USUAL },
             (None, None) => WindowSize::USUAL,
-        };
-        let WindowSize { rows, columns } = WindowSize::SMALLEST;
-        WindowSize { rows: size.rows.max(rows), columns: size.columns.max(columns) }
+        }
     }
 
     /// The same stream, with text fitted to the present size of the window.
@@ -452,6 +480,7 @@ impl AnswerSource {
     }
 
     /// The keys of the prepared lines.
+    #[expect(clippy::unwrap_used, reason = "prepared keys can always be read")]
     pub fn open_keys_for_test(&self) -> KeyReader {
         self.open_keys(SignalKeys::AreRead).unwrap()
     }
@@ -474,7 +503,9 @@ impl TerminalStream {
     /// Text written so far.
     pub fn written_text(&self) -> String {
         match &self.target {
-            StreamTarget::Memory(memory) => memory.lock().unwrap().clone(),
+            StreamTarget::Memory(memory) => {
+                memory.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+            }
             StreamTarget::Stdout | StreamTarget::Stderr => String::new(),
         }
     }

@@ -17,9 +17,38 @@ use super::TerminalStream;
 /// Most bytes that wait for the end of their block; more are rendered as they are.
 const PENDING_BYTES_MAX: usize = 32 * 1024;
 
+/// How Markdown is laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MarkdownLayout {
+    /// What stands before an item of a list without numbers.
+    pub bullet: char,
+    /// Whether a line of code that is wider than the window is split into marked rows. One that stays
+    /// whole can be copied as it is.
+    pub wraps_code: bool,
+    /// Columns of the window that stay free at the right.
+    pub margin: usize,
+}
+
+impl Default for MarkdownLayout {
+    fn default() -> Self {
+        Self { bullet: '•', wraps_code: true, margin: 0 }
+    }
+}
+
+/// Renders a whole text for a window of so many columns.
+pub fn render_markdown(
+    stream: &TerminalStream,
+    columns: usize,
+    layout: MarkdownLayout,
+    text: &str,
+) -> String {
+    BlockRenderer::new(stream, columns.saturating_sub(layout.margin), layout).render(text)
+}
+
 /// Renders a stream of Markdown.
 pub struct MarkdownStream {
     stream: TerminalStream,
+    layout: MarkdownLayout,
     /// Text whose block is not complete.
     pending: String,
     /// The lines of an incomplete paragraph that were printed, and the width for which they were
@@ -34,8 +63,20 @@ pub struct MarkdownStream {
 impl MarkdownStream {
     /// Renders for a stream, fitted to its window.
     pub fn new(stream: &TerminalStream) -> Self {
-        let (pending, begun) = (String::new(), None);
-        Self { stream: stream.clone(), pending, begun, fence: None, has_printed: false }
+        Self {
+            stream: stream.clone(),
+            layout: MarkdownLayout::default(),
+            pending: String::new(),
+            begun: None,
+            fence: None,
+            has_printed: false,
+        }
+    }
+
+    /// Uses another layout.
+    #[must_use]
+    pub fn with_layout(self, layout: MarkdownLayout) -> Self {
+        Self { layout, ..self }
     }
 
     /// Adds text, and returns what is complete as lines for the terminal.
@@ -61,6 +102,32 @@ impl MarkdownStream {
     /// Whether text waits for the end of its block.
     pub fn has_pending(&self) -> bool {
         !self.pending.is_empty()
+    }
+
+    /// The lines of the block that is not complete, as they would look if it ended now, without those
+    /// that were returned already.
+    pub fn render_pending(&self) -> String {
+        if let Some(fence) = &self.fence {
+            let shown = !self.pending.is_empty() && !fence.is_closed_by(&self.pending);
+            return if shown { self.render_code_line(fence, &self.pending) } else { String::new() };
+        }
+        let (printed, columns) = match &self.begun {
+            Some((printed, columns)) => (printed.as_str(), *columns),
+            None => ("", self.columns()),
+        };
+        let lines = self.renderer(columns).render(&self.pending);
+        match lines.strip_prefix(printed) {
+            Some(rest) => rest.to_owned(),
+            None => lines,
+        }
+    }
+
+    fn columns(&self) -> usize {
+        self.stream.window_size().columns.saturating_sub(self.layout.margin)
+    }
+
+    fn renderer(&self, columns: usize) -> BlockRenderer<'_> {
+        BlockRenderer::new(&self.stream, columns, self.layout)
     }
 
     fn take_complete(&mut self) -> String {
@@ -108,11 +175,13 @@ impl MarkdownStream {
             self.fence = None;
             return;
         }
-        let columns = self.stream.window_size().columns;
-        for row in renderer::render_code_line(&self.stream, columns, &fence.language, line) {
-            shown.push_str(&row);
-            shown.push('\n');
-        }
+        shown.push_str(&self.render_code_line(fence, line));
+    }
+
+    fn render_code_line(&self, fence: &CodeFence, line: &str) -> String {
+        let room = if self.layout.wraps_code { self.columns() } else { usize::MAX };
+        let rows = renderer::render_code_line(&self.stream, room, &fence.language, line);
+        rows.into_iter().map(|row| row + "\n").collect()
     }
 
     /// Shows the lines of an incomplete paragraph that cannot change any more: all but the last, which
@@ -123,11 +192,8 @@ impl MarkdownStream {
             None => stable_len(&self.pending),
         };
         let Some(text) = self.pending.get(..stable).filter(|text| !text.is_empty()) else { return };
-        let columns = self
-            .begun
-            .as_ref()
-            .map_or_else(|| self.stream.window_size().columns, |(_, columns)| *columns);
-        let lines = BlockRenderer::new(&self.stream, columns).render(text);
+        let columns = self.begun.as_ref().map_or_else(|| self.columns(), |(_, columns)| *columns);
+        let lines = self.renderer(columns).render(text);
         let end = lines.trim_end_matches('\n').rfind('\n').map_or(0, |at| at + 1);
         let printed = self.begun.as_ref().map_or("", |(printed, _)| printed);
         let whole = lines.get(..end).unwrap_or_default();
@@ -144,7 +210,7 @@ impl MarkdownStream {
             return;
         }
         if let Some((printed, columns)) = self.begun.take() {
-            let lines = BlockRenderer::new(&self.stream, columns).render(text);
+            let lines = self.renderer(columns).render(text);
             match lines.strip_prefix(&printed) {
                 Some(rest) => shown.push_str(rest),
                 // Rather twice than not at all.
@@ -152,8 +218,7 @@ impl MarkdownStream {
             }
             return;
         }
-        let columns = self.stream.window_size().columns;
-        let lines = BlockRenderer::new(&self.stream, columns).render(text);
+        let lines = self.renderer(self.columns()).render(text);
         if !lines.is_empty() {
             self.start_block(shown);
             shown.push_str(&lines);

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::{Mutex, OwnedMutexGuard, watch};
 
 use super::elapsed_counter::{CounterPauseGuard, ElapsedCounter};
+use super::screen_owner::{ScreenLease, ScreenOwner};
 
 /// Lets one question after another use the terminal.
 #[derive(Clone)]
@@ -18,10 +19,14 @@ pub struct PromptTurn {
     withdrawn: Arc<AtomicBool>,
     /// Written to the terminal when a question appears.
     signal: Option<Arc<str>>,
+    /// Makes room for a question.
+    owner: Option<Arc<dyn ScreenOwner>>,
 }
 
 /// The terminal belongs to one question until this is dropped.
 pub struct PromptTurnGuard {
+    // Dropped before the turn, so that the owner gets the screen back before the next question.
+    _lease: Option<ScreenLease>,
     _turn: OwnedMutexGuard<()>,
     _pause: CounterPauseGuard,
     _count: OpenPromptGuard,
@@ -54,12 +59,17 @@ impl PromptTurn {
     pub fn new(counter: ElapsedCounter) -> Self {
         let (open, _) = watch::channel(0);
         let (lock, withdrawn) = Default::default();
-        Self { counter, lock, open: Arc::new(open), withdrawn, signal: None }
+        Self { counter, lock, open: Arc::new(open), withdrawn, signal: None, owner: None }
     }
 
     /// Writes this to the terminal when a question appears.
     pub fn with_signal(self, signal: Option<String>) -> Self {
         Self { signal: signal.map(Arc::from), ..self }
+    }
+
+    /// Asks this owner of the screen for room before a question appears.
+    pub fn with_owner(self, owner: Arc<dyn ScreenOwner>) -> Self {
+        Self { owner: Some(owner), ..self }
     }
 
     /// The counter that questions pause.
@@ -72,10 +82,15 @@ impl PromptTurn {
         self.open.send_modify(|open| *open += 1);
         let count = OpenPromptGuard(Arc::clone(&self.open));
         let turn = Arc::clone(&self.lock).lock_owned().await;
+        let lease = match &self.owner {
+            Some(owner) => Some(owner.lease_screen().await),
+            None => None,
+        };
         if let Some(signal) = &self.signal {
             self.counter.write_signal(signal);
         }
         PromptTurnGuard {
+            _lease: lease,
             _turn: turn,
             _pause: self.counter.pause(),
             _count: count,

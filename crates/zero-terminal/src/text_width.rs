@@ -11,7 +11,7 @@ pub fn text_columns(text: &str) -> usize {
 }
 
 /// Columns of a character; a tab has its largest width.
-pub(crate) fn char_columns(letter: char) -> usize {
+pub fn char_columns(letter: char) -> usize {
     match letter {
         '\t' => TAB_COLUMNS,
         letter => letter.width().unwrap_or(0),

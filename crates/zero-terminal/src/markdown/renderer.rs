@@ -6,6 +6,7 @@ use std::ops::Range;
 use anstyle::{AnsiColor, Style};
 use pulldown_cmark::{Alignment, CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
+use super::MarkdownLayout;
 use super::span_wrap::{StyledRow, StyledSpan, measure_spans, wrap_spans};
 use crate::{FAINT, STRONG, TerminalStream, diff_line_style, text_columns, wrap_chars};
 
@@ -61,6 +62,7 @@ fn heading_style(level: HeadingLevel) -> Style {
 pub(crate) struct BlockRenderer<'a> {
     stream: &'a TerminalStream,
     columns: usize,
+    layout: MarkdownLayout,
     shown: String,
     /// The text of the current paragraph, heading, item or cell.
     spans: Vec<StyledSpan>,
@@ -92,10 +94,11 @@ struct TableRows {
 }
 
 impl<'a> BlockRenderer<'a> {
-    pub(crate) fn new(stream: &'a TerminalStream, columns: usize) -> Self {
+    pub(crate) fn new(stream: &'a TerminalStream, columns: usize, layout: MarkdownLayout) -> Self {
         Self {
             stream,
             columns,
+            layout,
             shown: String::new(),
             spans: Vec::new(),
             styles: Vec::new(),
@@ -176,7 +179,7 @@ impl<'a> BlockRenderer<'a> {
                         *number = number.saturating_add(1);
                         mark
                     }
-                    _ => "• ".to_owned(),
+                    _ => format!("{} ", self.layout.bullet),
                 };
                 let rest = " ".repeat(mark.chars().count());
                 self.containers.push(Container { first: Some(mark), rest });
@@ -324,8 +327,9 @@ impl<'a> BlockRenderer<'a> {
     }
 
     fn print_code(&mut self, language: &str, text: &str) {
+        let room = if self.layout.wraps_code { self.room() } else { usize::MAX };
         for line in text.lines() {
-            for row in render_code_line(self.stream, self.room(), language, line) {
+            for row in render_code_line(self.stream, room, language, line) {
                 self.print_row(&row);
             }
         }

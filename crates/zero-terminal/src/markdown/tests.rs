@@ -226,3 +226,32 @@ fn paragraph_appears_line_by_line_and_as_in_one_piece() {
     }
     assert_eq!(markdown.finish(), "extraordinary words\n");
 }
+
+#[test]
+fn layout_sets_bullet_margin_and_whole_code() {
+    let layout = MarkdownLayout { bullet: '-', wraps_code: false, margin: 10 };
+    let (long, words) = ("x".repeat(60), "one two three four five six seven");
+    let text = format!("* {words}\n\n```\n{long}\n```\n\n* a\n\n  ```\n  {long}\n  ```\n");
+    let expected =
+        format!("- one two three four five six\n  seven\n\n  {long}\n\n- a\n\n    {long}\n");
+    let stream = Terminal::for_test().out.with_columns(40).without_colours();
+    assert_eq!(render_markdown(&stream, 40, layout, &text), expected);
+    let mut markdown = MarkdownStream::new(&stream).with_layout(layout);
+    let mut shown = markdown.push(&text);
+    shown.push_str(&markdown.finish());
+    assert_eq!(shown, expected);
+}
+
+#[test]
+fn pending_block_is_rendered_without_its_printed_lines() {
+    let stream = Terminal::for_test().out.with_columns(24).without_colours();
+    let mut markdown = MarkdownStream::new(&stream);
+    assert_eq!(markdown.push("one two three four five six seven"), "one two three four five\n");
+    assert_eq!(markdown.render_pending(), "six seven\n");
+    assert_eq!(markdown.push("\n\n"), "");
+    assert_eq!(markdown.push("```\nlet"), "six seven\n\n");
+    assert_eq!(markdown.render_pending(), "  let\n");
+    assert_eq!(markdown.push(" a\n``"), "  let a\n");
+    assert_eq!(markdown.push("`"), "");
+    assert_eq!(markdown.render_pending(), "");
+}

@@ -1,0 +1,14 @@
+//! Who has the keyboard and the rows below the output, and makes room for a question.
+
+use std::any::Any;
+use std::pin::Pin;
+
+/// The screen is somebody else's until this is dropped.
+pub type ScreenLease = Box<dyn Any + Send + Sync>;
+
+/// A part of the program that reads keys and paints rows all the time.
+pub trait ScreenOwner: Send + Sync {
+    /// Removes its rows and stops to read keys, until the returned value is dropped. An owner that
+    /// has ended returns at once.
+    fn lease_screen(&self) -> Pin<Box<dyn Future<Output = ScreenLease> + Send + '_>>;
+}
