@@ -24,6 +24,7 @@ const PROGRAMS: &[RequiredProgram] = &[
     (&["pip", "--version"], "python3-pip", "tests of whom package managers reach"),
     (&["perl", "--version"], "perl", "tests of processes that fork without end"),
     (&["clangd", "--version"], "clangd", "tests of language servers"),
+    (&["tmux", "-V"], "tmux", "tests of the screen of a chat"),
     #[cfg(target_os = "linux")]
     (&["bwrap", "--version"], "bubblewrap", "tests of the sandbox"),
     #[cfg(target_os = "linux")]
@@ -38,11 +39,12 @@ const PROGRAMS: &[RequiredProgram] = &[
     (&["script", "--version"], "bsdutils", "tests of questions on a terminal"),
 ];
 
-/// Language servers from npm: the program of each, and its packages. They are installed beside the
-/// build, so that nothing else on the machine changes.
+/// Language servers and a terminal from npm: what tests need of each, and its packages. They are
+/// installed beside the build, so that nothing else on the machine changes.
 const NPM_PROGRAMS: &[(&str, &[&str])] = &[
-    ("pyright-langserver", &["pyright@1.1.414"]),
-    ("typescript-language-server", &["typescript-language-server@5.3.0", "typescript@5.9.3"]),
+    (".bin/pyright-langserver", &["pyright@1.1.414"]),
+    (".bin/typescript-language-server", &["typescript-language-server@5.3.0", "typescript@5.9.3"]),
+    ("@xterm/headless", &["@xterm/headless@6.0.0"]),
 ];
 /// Where they are installed, and the alternative if the repository is in `/tmp`, which sandboxed
 /// programs cannot see.
@@ -61,7 +63,7 @@ pub(crate) fn ensure() {
 
 fn ensure_by_npm(folder: &Path) {
     let is_missing =
-        |(program, _): &&(&str, &[&str])| !folder.join("node_modules/.bin").join(program).exists();
+        |(program, _): &&(&str, &[&str])| !folder.join("node_modules").join(program).exists();
     let missing: Vec<&(&str, &[&str])> = NPM_PROGRAMS.iter().filter(is_missing).collect();
     if missing.is_empty() {
         return;
@@ -82,7 +84,7 @@ fn ensure_by_npm(folder: &Path) {
     eprint!("{message}");
     for (program, packages) in missing {
         eprintln!(
-            "note: there is no `{program}`: tests of language servers will fail; they need `npm install --no-save --prefix {} {}`",
+            "note: there is no `{program}`: tests that use it will fail; they need `npm install --no-save --prefix {} {}`",
             folder.display(),
             packages.join(" ")
         );

@@ -6,12 +6,16 @@
 //! Not here: who makes the calls. A session does it for tools on its own machine, a client for those
 //! that it hosts.
 
+use std::sync::Arc;
+
 use serde_json::json;
+use tokio_util::sync::CancellationToken;
 use zero_core::event::ResultContent;
 use zero_core::text_shortening::excerpt;
 use zero_core::{CallId, ToolCall, ToolOutcome};
 
-use crate::dialect::render_plain;
+use crate::dialect::{DialectName, render_plain};
+use crate::tool_backend::{SilentObserver, ToolBackend};
 
 /// Most mentions of a prompt that are examined; further ones stay text.
 pub const MENTIONS_MAX: usize = 20;
@@ -109,6 +113,32 @@ pub fn mention_call(path: &str, target: MentionTarget) -> ToolCall {
         input,
         timeout: None,
     }
+}
+
+/// What became of a mention.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MentionReport {
+    /// Its path, as it was written.
+    pub path: String,
+    /// Why nothing was attached, if so.
+    pub problem: Option<String>,
+}
+
+/// Reads what a prompt mentions, with the tools and under their rules.
+pub async fn read_mentions(
+    backend: &dyn ToolBackend,
+    text: &str,
+    cancel: &CancellationToken,
+) -> (MentionContents, Vec<MentionReport>) {
+    let (mut contents, mut reports) = (MentionContents::default(), Vec::new());
+    for path in find_mentions(text) {
+        let Some(target) = backend.inspect_mention(&path).await else { continue };
+        let (call, dialect) = (mention_call(&path, target), DialectName::Canonical);
+        let outcome = backend.call(call, dialect, cancel.clone(), Arc::new(SilentObserver)).await;
+        let problem = contents.add(&path, &outcome).err();
+        reports.push(MentionReport { path, problem });
+    }
+    (contents, reports)
 }
 
 /// What the mentions of a prompt add to it.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use zero_runtime::{AnyTool, MissingTool, erase};
 
+pub use self::file_listing::list_files;
 pub use self::readable_file::image_media_type;
 
 pub mod ask_user_question;
@@ -22,6 +23,7 @@ mod editor_change_note;
 pub mod examples;
 mod file_backup;
 mod file_glob;
+mod file_listing;
 mod file_page;
 mod file_path;
 pub mod glob;

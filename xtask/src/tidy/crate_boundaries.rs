@@ -21,6 +21,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("zero-terminal", &["zero-core", "zero-policy", "zero-sandbox"]),
     ("zero-client", &["zero-core", "zero-policy", "zero-runtime", "zero-wire"]),
     ("zero-acp", &["zero-core", "zero-policy", "zero-runtime", "zero-client"]),
+    ("zero-chat", &["zero-core", "zero-policy", "zero-runtime", "zero-terminal", "zero-client"]),
     ("zero-gateway", &["zero-core", "zero-runtime", "zero-session", "zero-wire"]),
     // Language servers that are known by name, the tools that rules and their examples name, and the
     // checker of schemas that the protocol has.
@@ -51,6 +52,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
             "zero-mcp",
             "zero-client",
             "zero-acp",
+            "zero-chat",
             "zero-gateway",
             "zero-settings",
             "zero-terminal",
@@ -75,7 +77,7 @@ const RESTRICTED_CRATES: &[(&[&str], &[&str], &str)] = &[
     ),
     (
         &["anstyle", "terminal_size"],
-        &["zero", "zero-terminal"],
+        &["zero", "zero-terminal", "zero-chat"],
         "terminals are for who talks to people",
     ),
     (&["pulldown-cmark"], &["zero-terminal"], "one renderer of Markdown"),
@@ -166,6 +168,7 @@ const RESTRICTED_CRATES: &[(&[&str], &[&str], &str)] = &[
             "zero-acp",
             "zero-gateway",
             "zero-terminal",
+            "zero-chat",
             "zero",
             "custom-tool",
         ],
@@ -341,7 +344,7 @@ mod tests {
             "zero-sandbox",
             "tokio",
             Some("build"),
-            "crates/x/Cargo.toml: `zero-sandbox` may not use `tokio`; the pure and the kernel-facing crates do not wait: only zero-exec, zero-runtime, zero-lsp, zero-tools, zero-session, zero-wire, zero-mcp, zero-client, zero-acp, zero-gateway, zero-terminal, zero, custom-tool may",
+            "crates/x/Cargo.toml: `zero-sandbox` may not use `tokio`; the pure and the kernel-facing crates do not wait: only zero-exec, zero-runtime, zero-lsp, zero-tools, zero-session, zero-wire, zero-mcp, zero-client, zero-acp, zero-gateway, zero-terminal, zero-chat, zero, custom-tool may",
         );
         check_one(
             "zero-core",

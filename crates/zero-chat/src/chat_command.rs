@@ -1,0 +1,157 @@
+//! What a line that the user sends means: a prompt, a command of the chat, or one of zero.
+
+/// What to do with a submitted line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ChatInput {
+    /// Send it to the session: a prompt, or a slash command that the session knows.
+    Prompt(String),
+    /// Do something in the chat itself.
+    Command(ChatCommand),
+    /// Run a command of zero and show its output.
+    Program(Vec<String>),
+    /// It cannot be used; the text says why.
+    Mistake(String),
+}
+
+/// A command of the chat itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ChatCommand {
+    Help,
+    Keys,
+    Leave,
+    /// Begin a new session.
+    New,
+    /// Copy the last answer.
+    Copy,
+    /// Show or change the model.
+    Model(Option<String>),
+    /// Show or change the permission mode.
+    Mode(Option<String>),
+    /// Continue another session.
+    Resume(Option<String>),
+    /// Continue in a copy of the session.
+    Fork,
+    /// Show the whole transcript.
+    Transcript,
+}
+
+/// A command with its description, for the completion and `/help`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CommandHelp {
+    pub(crate) name: &'static str,
+    pub(crate) argument: &'static str,
+    pub(crate) about: &'static str,
+}
+
+const fn help(name: &'static str, argument: &'static str, about: &'static str) -> CommandHelp {
+    CommandHelp { name, argument, about }
+}
+
+/// The chat's own commands, in the order of `/help`. The session has more.
+pub(crate) const COMMANDS: &[CommandHelp] = &[
+    help("help", "", "list the commands"),
+    help("keys", "", "list the keys"),
+    help("model", "[NAME]", "show or change the model"),
+    help("mode", "[MODE]", "show or change the permission mode: ask, accept-edits, plan, auto"),
+    help("new", "", "begin a new session"),
+    help("resume", "[KEY]", "continue another session of this folder"),
+    help("fork", "", "continue in a copy of this session"),
+    help("transcript", "", "show the whole conversation (Ctrl-T)"),
+    help("copy", "", "copy the last answer as Markdown"),
+    help("undo", "[N]", "take back the last changes of files"),
+    help("export", "", "print the conversation as Markdown"),
+    help("usage", "", "show tokens and cost"),
+    help("permissions", "", "show the rules of the settings"),
+    help("grants", "", "show what you allowed or rejected in this session"),
+    help("mcp", "", "show the MCP servers"),
+    help("memory", "", "list the notes that agents read"),
+    help("skills", "", "list the skills"),
+    help("jobs", "", "list the background jobs"),
+    help("exit", "", "leave; `zero -c` continues the session"),
+];
+
+/// Reads a submitted line. `session_commands` are the names that the session knows.
+pub(crate) fn parse(text: &str, session_key: &str, session_commands: &[String]) -> ChatInput {
+    let trimmed = text.trim();
+    if let Some(command) = trimmed.strip_prefix('!') {
+        return match command.trim() {
+            "" => ChatInput::Mistake("`!` runs a command, such as `!git status`".to_owned()),
+            command => ChatInput::Prompt(format!("/bash {command}")),
+        };
+    }
+    if let Some(note) = trimmed.strip_prefix('#').filter(|note| !note.starts_with('#')) {
+        return match note.trim() {
+            "" => ChatInput::Mistake("`#` adds a note for agents, such as `#use tabs`".to_owned()),
+            note => program(&["memory", "add", note]),
+        };
+    }
+    let Some(after) = trimmed.strip_prefix('/') else { return ChatInput::Prompt(text.to_owned()) };
+    let (word, rest) = after.split_once(char::is_whitespace).unwrap_or((after, ""));
+    let rest = rest.trim();
+    let argument = (!rest.is_empty()).then(|| rest.to_owned());
+    let command = match word.to_ascii_lowercase().as_str() {
+        "help" => ChatCommand::Help,
+        "keys" => ChatCommand::Keys,
+        "exit" | "quit" => ChatCommand::Leave,
+        "new" | "clear" => ChatCommand::New,
+        "copy" => ChatCommand::Copy,
+        "model" => ChatCommand::Model(argument),
+        "mode" => ChatCommand::Mode(argument),
+        "resume" => ChatCommand::Resume(argument),
+        "fork" => ChatCommand::Fork,
+        "transcript" => ChatCommand::Transcript,
+        "undo" => {
+            let mut args = vec!["undo".to_owned()];
+            args.extend(argument);
+            return ChatInput::Program(args);
+        }
+        "export" => return program(&["sessions", "export", session_key]),
+        "usage" => return program(&["usage"]),
+        "permissions" => return program(&["config", "get", "permissions"]),
+        "grants" => return program(&["sessions", "grants", session_key]),
+        "mcp" => return program(&["mcp", "status"]),
+        "memory" => return program(&["memory", "list"]),
+        "skills" => return program(&["skills"]),
+        "jobs" => return program(&["jobs"]),
+        _ if session_commands.iter().any(|known| known.eq_ignore_ascii_case(word)) => {
+            return ChatInput::Prompt(text.to_owned());
+        }
+        // A path, such as `/etc/hosts`, is no command.
+        _ if word.contains('/') => return ChatInput::Prompt(text.to_owned()),
+        _ => {
+            return ChatInput::Mistake(format!(
+                "there is no command `/{word}`; `/help` lists them"
+            ));
+        }
+    };
+    ChatInput::Command(command)
+}
+
+fn program(args: &[&str]) -> ChatInput {
+    ChatInput::Program(args.iter().map(|&arg| arg.to_owned()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_prompts_or_commands() {
+        #[track_caller]
+        fn check(text: &str, expected: ChatInput) {
+            let known = ["compact".to_owned()];
+            assert_eq!(parse(text, "agent:main:x", &known), expected, "{text}");
+        }
+        check("fix it", ChatInput::Prompt("fix it".to_owned()));
+        check("/compact keep the plan", ChatInput::Prompt("/compact keep the plan".to_owned()));
+        check("/etc/hosts is wrong", ChatInput::Prompt("/etc/hosts is wrong".to_owned()));
+        check("!ls -l", ChatInput::Prompt("/bash ls -l".to_owned()));
+        check("# Title\n", program(&["memory", "add", "Title"]));
+        check("## Title", ChatInput::Prompt("## Title".to_owned()));
+        check("/MODE plan", ChatInput::Command(ChatCommand::Mode(Some("plan".to_owned()))));
+        check("/model", ChatInput::Command(ChatCommand::Model(None)));
+        check("/export", program(&["sessions", "export", "agent:main:x"]));
+        assert!(matches!(parse("/nope", "", &[]), ChatInput::Mistake(_)));
+        assert!(matches!(parse("!", "", &[]), ChatInput::Mistake(_)));
+    }
+}

@@ -1,0 +1,77 @@
+//! What the chat needs from the program that it is part of.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+use zero_client::GatewayLocality;
+use zero_client::wire::SessionInfo;
+use zero_core::event::{ApprovalRequest, UserQuestion};
+use zero_policy::PermissionMode;
+use zero_runtime::tool::BoxFuture;
+use zero_runtime::tool_backend::ToolBackend;
+use zero_runtime::{ApprovalAnswer, WithdrawalNote};
+use zero_terminal::PromptTurn;
+
+/// The program around a chat: it opens tools, asks questions and keeps what was typed.
+pub trait ChatHost: Send + Sync {
+    /// Opens the tools of a session on this machine. Their questions use `turn`.
+    fn open_tools<'a>(
+        &'a self,
+        session: &'a SessionInfo,
+        locality: GatewayLocality,
+        turn: &'a PromptTurn,
+    ) -> BoxFuture<'a, Result<ChatTools, String>>;
+
+    /// Asks the user a question of the gateway. Returns `accept`, `decline` or `cancel`, and the
+    /// values.
+    fn ask_question<'a>(
+        &'a self,
+        question: UserQuestion,
+        withdrawal: WithdrawalNote,
+        turn: &'a PromptTurn,
+    ) -> BoxFuture<'a, (&'static str, Map<String, Value>)>;
+
+    /// Asks the user about an approval request of the gateway.
+    fn ask_approval<'a>(
+        &'a self,
+        request: ApprovalRequest,
+        withdrawal: WithdrawalNote,
+        turn: &'a PromptTurn,
+    ) -> BoxFuture<'a, ApprovalAnswer>;
+
+    /// Runs a command of zero, such as `usage`, whose output goes to the terminal. The chat has left
+    /// the terminal meanwhile. Returns what went wrong, if anything.
+    fn run_command(&self, args: Vec<String>) -> BoxFuture<'_, Result<(), String>>;
+
+    /// Lets the user edit a text in their editor; `None` if it was left unchanged or failed.
+    fn edit_text<'a>(&'a self, text: &'a str) -> BoxFuture<'a, Result<String, String>>;
+
+    /// Files of the folder, relative to it, for completion; bounded.
+    fn list_files(&self) -> BoxFuture<'_, Vec<String>>;
+
+    /// Branch of the folder's repository, for the status line.
+    fn current_branch(&self) -> BoxFuture<'_, Option<String>>;
+
+    /// Prompts of earlier chats, oldest first.
+    fn load_history(&self) -> Vec<String>;
+
+    /// Adds a prompt to the history.
+    fn add_history(&self, prompt: &str);
+
+    /// The text that was being typed when a chat of this folder ended unexpectedly.
+    fn load_draft(&self) -> Option<String>;
+
+    /// Keeps the text that is being typed; an empty one removes it.
+    fn save_draft(&self, text: &str);
+
+    /// Puts a text on the clipboard, as far as the terminal allows it.
+    fn copy_text(&self, text: &str) -> Result<(), String>;
+}
+
+/// The tools of a session on this machine.
+pub struct ChatTools {
+    /// Runs the calls.
+    pub backend: Arc<dyn ToolBackend>,
+    /// The permission mode of the settings or the command line.
+    pub own_mode: PermissionMode,
+}

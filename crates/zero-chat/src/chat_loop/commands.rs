@@ -1,0 +1,172 @@
+//! What submitted lines do.
+
+use zero_client::{OpenRequest, OverlapPolicy, SessionChange};
+use zero_core::sanitize::escape_line;
+use zero_terminal::STRONG;
+
+use super::ChatLoop;
+use crate::chat_command::{self, COMMANDS, ChatCommand, ChatInput};
+
+/// The modes that Shift-Tab goes through.
+const CYCLED_MODES: [&str; 3] = ["ask", "accept-edits", "plan"];
+
+/// Keys and what they do, for `/keys`.
+const KEYS: &[(&str, &str)] = &[
+    ("Enter", "send; while the agent works, the prompt waits for its turn"),
+    ("Ctrl-Enter", "send at once: the run that works is stopped"),
+    ("Shift-Enter, Alt-Enter, Ctrl-J, \\ Enter", "new line"),
+    ("Esc", "stop the run; twice on an empty line: back to an earlier prompt"),
+    ("Ctrl-C", "empty the line, or stop the run; twice: leave"),
+    ("Ctrl-D", "leave, on an empty line"),
+    ("Ctrl-T", "the whole conversation"),
+    ("Ctrl-G", "edit the prompt in $VISUAL or $EDITOR"),
+    ("Ctrl-O", "unfold a folded paste"),
+    ("Shift-Tab", "next permission mode"),
+    ("Up, Down", "earlier prompts that begin like this one"),
+    ("Tab", "complete a /command or an @file"),
+    ("!COMMAND", "run a command"),
+    ("#NOTE", "add a note that agents read"),
+];
+
+impl ChatLoop {
+    pub(super) fn submit_composer(&mut self, overlap: OverlapPolicy) {
+        let text = self.composer.text();
+        if text.trim().is_empty() {
+            return;
+        }
+        self.composer.take();
+        self.menu.hide();
+        self.draft_at = None;
+        self.spawn_history(text.clone());
+        self.submit(&text, overlap);
+    }
+
+    pub(super) fn submit(&mut self, text: &str, overlap: OverlapPolicy) {
+        let key = self.session.handle.info().session_key;
+        match chat_command::parse(text, &key, &self.session.command_names()) {
+            ChatInput::Prompt(prompt) => self.spawn_prompt(prompt, overlap),
+            ChatInput::Command(command) => self.run_command(command),
+            ChatInput::Program(args) => self.spawn_program(args),
+            ChatInput::Mistake(why) => {
+                self.notice(&why);
+                // Nothing that was typed is lost.
+                self.composer.set_text(text);
+            }
+        }
+    }
+
+    fn run_command(&mut self, command: ChatCommand) {
+        match command {
+            ChatCommand::Help => self.print_help(),
+            ChatCommand::Keys => self.print_keys(),
+            ChatCommand::Leave => self.leaving = true,
+            ChatCommand::New => {
+                let open = OpenRequest { key: None, ..self.config.open.clone() };
+                self.spawn_open(OpenRequest {
+                    label: None,
+                    require_existing: false,
+                    reset: false,
+                    ..open
+                });
+            }
+            ChatCommand::Copy => match self.transcript.last_answer().map(str::to_owned) {
+                Some(answer) => match self.config.host.copy_text(&answer) {
+                    Ok(()) => self.notice("copied the last answer"),
+                    Err(why) => self.notice(&format!("could not copy: {why}")),
+                },
+                None => self.notice("there is no answer to copy yet"),
+            },
+            ChatCommand::Model(None) => {
+                let models = self.session.choices.models.join(", ");
+                let current = self.session.handle.info().model;
+                let models = if models.is_empty() {
+                    "none is set up; `zero login` does it".to_owned()
+                } else {
+                    models
+                };
+                self.notice(&format!(
+                    "model: {current}; to change it: /model NAME, one of: {models}"
+                ));
+            }
+            ChatCommand::Model(Some(model)) => {
+                self.spawn_change(SessionChange { model: Some(model), ..SessionChange::default() });
+            }
+            ChatCommand::Mode(None) => {
+                let modes = self.session.choices.modes.join(", ");
+                let current = self.session.mode();
+                self.notice(&format!("mode: {current}; to change it: /mode MODE, one of: {modes}"));
+            }
+            ChatCommand::Mode(Some(mode)) => self.change_mode(&mode),
+            ChatCommand::Resume(Some(key)) => self.spawn_open(OpenRequest {
+                key: Some(key),
+                require_existing: true,
+                ..self.config.open.clone()
+            }),
+            ChatCommand::Resume(None) => self.spawn_session_picker(),
+            ChatCommand::Fork => self.spawn_fork(),
+            ChatCommand::Transcript => self.show_transcript(),
+        }
+    }
+
+    fn change_mode(&mut self, mode: &str) {
+        match mode.parse() {
+            Ok(mode) => {
+                self.spawn_change(SessionChange { mode: Some(mode), ..SessionChange::default() });
+            }
+            Err(_) => {
+                let modes = self.session.choices.modes.join(", ");
+                self.notice(&format!("there is no mode `{mode}`; use one of: {modes}"));
+            }
+        }
+    }
+
+    /// Shift-Tab: the next mode. `auto` has to be chosen by name.
+    pub(super) fn cycle_mode(&mut self) {
+        let current = self.session.mode();
+        let at = CYCLED_MODES.iter().position(|mode| *mode == current);
+        let next = CYCLED_MODES.iter().cycle().nth(at.map_or(0, |at| at + 1));
+        if let Some(mode) = next {
+            self.change_mode(mode);
+        }
+    }
+
+    fn print_help(&mut self) {
+        let session = self.session.choices.commands.iter();
+        let known = |name: &str| COMMANDS.iter().any(|command| command.name == name);
+        let session = session.filter(|command| !known(&command.name)).map(|command| {
+            let hint = command.argument_hint.clone().unwrap_or_default();
+            (format!("/{} {hint}", command.name), command.description.clone())
+        });
+        let own = COMMANDS.iter().map(|command| {
+            (format!("/{} {}", command.name, command.argument), command.about.to_owned())
+        });
+        let rows: Vec<(String, String)> = own.chain(session).collect();
+        self.print_rows(&rows);
+    }
+
+    fn print_keys(&mut self) {
+        let rows: Vec<(String, String)> =
+            KEYS.iter().map(|(keys, about)| ((*keys).to_owned(), (*about).to_owned())).collect();
+        self.print_rows(&rows);
+    }
+
+    /// Prints rows of two columns; the second one is below the first where there is no room.
+    fn print_rows(&mut self, rows: &[(String, String)]) {
+        let stream = &self.config.stream;
+        let columns = stream.window_size().columns;
+        let widest =
+            rows.iter().map(|(left, _)| left.trim_end().chars().count()).max().unwrap_or(0);
+        let mut text = String::new();
+        for (left, right) in rows {
+            let (left, right) = (escape_line(left.trim_end()), escape_line(right));
+            let painted = stream.paint(STRONG, &left);
+            if widest + 4 + right.chars().count() < columns {
+                let fill = " ".repeat(widest.saturating_sub(left.chars().count()) + 2);
+                text.push_str(&format!("  {painted}{fill}{right}\n"));
+            } else {
+                text.push_str(&format!("  {painted}\n      {right}\n"));
+            }
+        }
+        self.print(&text);
+    }
+}

@@ -1,0 +1,342 @@
+//! What takes time: requests to the gateway, questions, other programs. Each task ends with a
+//! [`TaskOutcome`].
+
+use std::sync::Arc;
+
+use tokio::task::AbortHandle;
+use zero_client::{ListRequest, OpenRequest, OverlapPolicy, SessionChange};
+use zero_core::event::{ApprovalRequest, UserQuestion};
+use zero_runtime::{QuestionWithdrawal, WithdrawalNote};
+use zero_terminal::raw_input::SignalKeys;
+use zero_terminal::{ScreenOwner as _, format_age};
+
+use super::ChatLoop;
+use crate::chat::ChatError;
+use crate::chat_session::{ChatSession, PromptRequest, send_prompt};
+use crate::transcript::Transcript;
+
+/// Sessions that the picker offers.
+const PICKED_MAX: u64 = 500;
+
+/// How a task ended.
+pub(super) enum TaskOutcome {
+    /// Nothing needs to be said.
+    Done,
+    /// The user should know this.
+    Notice(String),
+    /// A prompt was sent, with notes about it.
+    Sent(Vec<String>),
+    /// A prompt could not be sent; it comes back into the input.
+    Unsent {
+        text: String,
+        why: String,
+    },
+    /// Another session is open.
+    Opened(Box<ChatSession>),
+    Files(Vec<String>),
+    Branch(Option<String>),
+    /// What the user wrote in their editor.
+    Edited(String),
+    /// The session that the user picked.
+    Picked(String),
+    /// A question was answered or withdrawn.
+    Answered(String),
+}
+
+/// A question of the gateway that waits for its answer.
+pub(super) struct OpenQuestion {
+    withdrawal: WithdrawalNote,
+    task: AbortHandle,
+}
+
+impl ChatLoop {
+    pub(super) fn handle_task(&mut self, outcome: TaskOutcome) {
+        match outcome {
+            TaskOutcome::Done => {}
+            TaskOutcome::Notice(text) => self.notice(&text),
+            TaskOutcome::Sent(notes) => {
+                for note in notes {
+                    self.notice(&note);
+                }
+            }
+            TaskOutcome::Unsent { text, why } => {
+                self.notice(&format!("the prompt was not sent: {why}"));
+                if self.composer.is_empty() {
+                    self.composer.set_text(&text);
+                }
+            }
+            TaskOutcome::Opened(session) => self.switch_to(*session),
+            TaskOutcome::Files(files) => {
+                self.is_listing_files = false;
+                self.files = Some(files);
+                self.refresh_menu();
+            }
+            TaskOutcome::Branch(branch) => self.status.branch = branch,
+            TaskOutcome::Edited(text) => {
+                self.composer.set_text(text.trim_end_matches('\n'));
+            }
+            TaskOutcome::Picked(key) => self.spawn_open(OpenRequest {
+                key: Some(key),
+                require_existing: true,
+                ..self.config.open.clone()
+            }),
+            TaskOutcome::Answered(id) => {
+                self.questions.remove(&id);
+            }
+        }
+        self.paint_soon();
+    }
+
+    fn switch_to(&mut self, session: ChatSession) {
+        let rest = self.transcript.finish();
+        self.print(&rest);
+        let before = std::mem::replace(&mut self.session, session);
+        self.tasks.spawn(async move {
+            before.handle.leave().await;
+            TaskOutcome::Done
+        });
+        self.active_run = None;
+        self.status.queued = 0;
+        for (_, question) in self.questions.drain() {
+            question.task.abort();
+        }
+        self.transcript = Transcript::new(&self.config.stream, self.config.view)
+            .with_error_text(self.config.error_text);
+        let mut text = format!("\n{}", super::header(&self.config, &self.session));
+        for event in &self.session.history {
+            text.push_str(&self.transcript.apply(event));
+        }
+        self.print(&text);
+    }
+
+    pub(super) fn spawn_prompt(&mut self, text: String, overlap: OverlapPolicy) {
+        self.was_used = true;
+        let (handle, backend) = (self.session.handle.clone(), Arc::clone(&self.session.backend));
+        let cancel = self.cancel.clone();
+        self.tasks.spawn(async move {
+            let request = PromptRequest { text: text.clone(), overlap };
+            match send_prompt(handle, backend, request, cancel).await {
+                Ok(notes) => TaskOutcome::Sent(notes),
+                Err(error) => TaskOutcome::Unsent { text, why: error.to_string() },
+            }
+        });
+    }
+
+    pub(super) fn spawn_abort(&mut self, run: String) {
+        let handle = self.session.handle.clone();
+        self.tasks.spawn(async move {
+            match handle.abort(&run).await {
+                Ok(()) => TaskOutcome::Done,
+                Err(error) => TaskOutcome::Notice(format!("could not stop the run: {error}")),
+            }
+        });
+    }
+
+    pub(super) fn spawn_change(&mut self, change: SessionChange) {
+        let handle = self.session.handle.clone();
+        self.tasks.spawn(async move {
+            match handle.change(change).await {
+                Ok(_) => TaskOutcome::Done,
+                Err(error) => TaskOutcome::Notice(error.to_string()),
+            }
+        });
+    }
+
+    pub(super) fn spawn_open(&mut self, request: OpenRequest) {
+        let (link, host) = (self.config.link.clone(), Arc::clone(&self.config.host));
+        let turn = self.turn.clone();
+        let request = OpenRequest {
+            // A new session needs a name of its own.
+            key: Some(request.key.unwrap_or_else(|| format!("chat-{:08x}", fastrand::u32(..)))),
+            ..request
+        };
+        self.tasks.spawn(async move {
+            match ChatSession::open(&link, &*host, request, &turn).await {
+                Ok(session) => TaskOutcome::Opened(Box::new(session)),
+                Err(error) => TaskOutcome::Notice(describe(&error)),
+            }
+        });
+    }
+
+    pub(super) fn spawn_fork(&mut self) {
+        let key = self.session.handle.info().session_key;
+        let link = self.config.link.clone();
+        let copy = format!("chat-{:08x}", fastrand::u32(..));
+        self.tasks.spawn(async move {
+            match link.fork(&key, &copy, None).await {
+                Ok(copy) => TaskOutcome::Picked(copy),
+                Err(error) => TaskOutcome::Notice(format!("could not copy the session: {error}")),
+            }
+        });
+    }
+
+    pub(super) fn spawn_question(&mut self, question: UserQuestion) {
+        let (handle, host) = (self.session.handle.clone(), Arc::clone(&self.config.host));
+        let (turn, withdrawal) = (self.turn.clone(), WithdrawalNote::default());
+        let (id, note) = (question.id.clone(), withdrawal.clone());
+        let answered = id.clone();
+        let task = self.tasks.spawn(async move {
+            let (action, content) = host.ask_question(question, note, &turn).await;
+            if let Err(error) = handle.resolve_question(&answered, action, content).await {
+                return TaskOutcome::Notice(format!("the answer was not sent: {error}"));
+            }
+            TaskOutcome::Answered(answered)
+        });
+        self.questions.insert(id, OpenQuestion { withdrawal, task });
+    }
+
+    pub(super) fn spawn_approval(&mut self, request: ApprovalRequest) {
+        let (handle, host) = (self.session.handle.clone(), Arc::clone(&self.config.host));
+        let (turn, withdrawal) = (self.turn.clone(), WithdrawalNote::default());
+        let (id, note) = (request.id.clone(), withdrawal.clone());
+        let answered = id.clone();
+        let task = self.tasks.spawn(async move {
+            let answer = host.ask_approval(request, note, &turn).await;
+            if let Err(error) = handle.resolve_approval(&answered, answer).await {
+                return TaskOutcome::Notice(format!("the answer was not sent: {error}"));
+            }
+            TaskOutcome::Answered(answered)
+        });
+        self.questions.insert(id, OpenQuestion { withdrawal, task });
+    }
+
+    /// Takes a question off the screen that was answered elsewhere.
+    pub(super) fn withdraw_question(&mut self, id: &str, answer: &str) {
+        if let Some(question) = self.questions.remove(id) {
+            question.withdrawal.set(match answer {
+                "cancelled" | "cancel" => QuestionWithdrawal::CallCancelled,
+                "expired" => QuestionWithdrawal::Expired,
+                _ => QuestionWithdrawal::AnsweredElsewhere,
+            });
+            question.task.abort();
+        }
+    }
+
+    /// Runs a command of zero on the screen.
+    pub(super) fn spawn_program(&mut self, args: Vec<String>) {
+        let (owner, host) = (Arc::clone(&self.owner), Arc::clone(&self.config.host));
+        self.tasks.spawn(async move {
+            let _lease = owner.lease_screen().await;
+            match host.run_command(args).await {
+                Ok(()) => TaskOutcome::Done,
+                Err(why) => TaskOutcome::Notice(why),
+            }
+        });
+    }
+
+    /// Lets the user edit the prompt in their editor.
+    pub(super) fn edit_in_editor(&mut self) {
+        let (owner, host) = (Arc::clone(&self.owner), Arc::clone(&self.config.host));
+        let text = self.composer.text();
+        self.tasks.spawn(async move {
+            let _lease = owner.lease_screen().await;
+            match host.edit_text(&text).await {
+                Ok(edited) => TaskOutcome::Edited(edited),
+                Err(why) => TaskOutcome::Notice(why),
+            }
+        });
+    }
+
+    /// Shows the whole conversation on a screen of its own.
+    pub(super) fn show_transcript(&mut self) {
+        let owner = Arc::clone(&self.owner);
+        let (stream, keys) = (self.config.stream.clone(), self.config.keys.clone());
+        let columns = stream.window_size().columns;
+        let rows = self.transcript.page_rows(columns);
+        self.tasks.spawn(async move {
+            let lease = owner.lease_screen().await;
+            let shown = tokio::task::spawn_blocking(move || {
+                // Given back when the pages are closed.
+                let _lease = lease;
+                let keys = keys.open_keys(SignalKeys::AreRead)?;
+                zero_terminal::pager::show_pages(&stream, &keys, &rows)
+            });
+            match shown.await {
+                Ok(Ok(())) => TaskOutcome::Done,
+                Ok(Err(error)) => TaskOutcome::Notice(format!("could not show it: {error}")),
+                Err(_) => TaskOutcome::Done,
+            }
+        });
+    }
+
+    /// Lets the user pick a session of the folder.
+    pub(super) fn spawn_session_picker(&mut self) {
+        let (owner, link) = (Arc::clone(&self.owner), self.config.link.clone());
+        let (stream, keys) = (self.config.stream.clone(), self.config.keys.clone());
+        let current = self.session.handle.info();
+        self.tasks.spawn(async move {
+            let wanted = ListRequest { cwd: current.cwd, offset: 0, limit: PICKED_MAX };
+            let sessions = match link.list(wanted).await {
+                Ok(list) => list.sessions,
+                Err(error) => return TaskOutcome::Notice(error.to_string()),
+            };
+            let others: Vec<_> = sessions
+                .into_iter()
+                .filter(|session| session.session_key != current.session_key)
+                .collect();
+            if others.is_empty() {
+                return TaskOutcome::Notice("there is no other session of this folder".to_owned());
+            }
+            let now = super::now_ms();
+            let rows: Vec<String> = others
+                .iter()
+                .map(|session| {
+                    let age = format_age(std::time::Duration::from_millis(
+                        now.saturating_sub(session.updated_ms).max(0).unsigned_abs(),
+                    ));
+                    let name = session.label.as_deref().unwrap_or(&session.session_key);
+                    format!("{age:>8}  {name}  {}", session.title.as_deref().unwrap_or_default())
+                })
+                .collect();
+            let lease = owner.lease_screen().await;
+            let chosen = tokio::task::spawn_blocking(move || {
+                let _lease = lease;
+                let keys = keys.open_keys(SignalKeys::AreRead)?;
+                zero_terminal::filter_list::choose_row(&stream, &keys, &rows)
+            });
+            match chosen.await {
+                Ok(Ok(Some(at))) => match others.get(at) {
+                    Some(session) => TaskOutcome::Picked(session.session_key.clone()),
+                    None => TaskOutcome::Done,
+                },
+                Ok(Ok(None)) | Err(_) => TaskOutcome::Done,
+                Ok(Err(error)) => TaskOutcome::Notice(format!("could not show them: {error}")),
+            }
+        });
+    }
+
+    pub(super) fn spawn_file_listing(&mut self) {
+        self.is_listing_files = true;
+        let host = Arc::clone(&self.config.host);
+        self.tasks.spawn(async move { TaskOutcome::Files(host.list_files().await) });
+    }
+
+    pub(super) fn spawn_branch_lookup(&mut self) {
+        let host = Arc::clone(&self.config.host);
+        self.tasks.spawn(async move { TaskOutcome::Branch(host.current_branch().await) });
+    }
+
+    pub(super) fn spawn_draft(&mut self) {
+        let (host, text) = (Arc::clone(&self.config.host), self.composer.text());
+        self.tasks.spawn_blocking(move || {
+            host.save_draft(&text);
+            TaskOutcome::Done
+        });
+    }
+
+    pub(super) fn spawn_history(&mut self, text: String) {
+        let host = Arc::clone(&self.config.host);
+        self.tasks.spawn_blocking(move || {
+            host.add_history(&text);
+            host.save_draft("");
+            TaskOutcome::Done
+        });
+    }
+}
+
+fn describe(error: &ChatError) -> String {
+    match error {
+        ChatError::Terminal(source) => format!("{error}: {source}"),
+        _ => error.to_string(),
+    }
+}

@@ -1,0 +1,79 @@
+//! What the session reports.
+
+use tokio::time::Instant;
+use zero_client::GatewayUpdate;
+use zero_core::event::{Event, EventKind};
+
+use super::{ActiveRun, ChatLoop};
+
+impl ChatLoop {
+    pub(super) fn handle_update(&mut self, update: GatewayUpdate) {
+        match update {
+            GatewayUpdate::Entry(event) => self.handle_entry(&event),
+            GatewayUpdate::Disconnected => {
+                self.status.is_disconnected = true;
+                self.paint_soon();
+            }
+            GatewayUpdate::Reconnected => {
+                self.status.is_disconnected = false;
+                self.paint_soon();
+            }
+            GatewayUpdate::Lost(error) => {
+                let rest = self.transcript.finish();
+                self.print(&rest);
+                self.active_run = None;
+                self.notice(&format!(
+                    "the connection to the gateway is lost: {error}; `/resume` opens the session again"
+                ));
+            }
+            GatewayUpdate::Displaced { host } => self.notice(&format!(
+                "{host} runs the tools of this session now; `/resume` takes them back"
+            )),
+        }
+    }
+
+    fn handle_entry(&mut self, event: &Event) {
+        let run = event.run.as_ref().map(|run| run.as_str().to_owned());
+        match &event.kind {
+            EventKind::RunStarted { parent: None, .. } => {
+                if let Some(id) = run {
+                    self.active_run = Some(ActiveRun { id, since: Instant::now() });
+                }
+                self.status.queued = self.status.queued.saturating_sub(1);
+            }
+            EventKind::RunEnded { .. } => self.handle_run_end(run.as_deref()),
+            EventKind::QuestionAsked(question) => self.spawn_question(question.clone()),
+            EventKind::QuestionAnswered { id, action } => self.withdraw_question(id, action),
+            EventKind::ApprovalRequested(request) => self.spawn_approval(request.clone()),
+            EventKind::ApprovalResolved { id, answer, .. } => self.withdraw_question(id, answer),
+            EventKind::Prompt { .. } if self.active_run.is_some() => self.status.queued += 1,
+            _ => {}
+        }
+        let lines = self.transcript.apply(event);
+        self.print(&lines);
+        self.paint_soon();
+    }
+
+    fn handle_run_end(&mut self, run: Option<&str>) {
+        let is_active = self.active_run.as_ref().is_some_and(|active| Some(&*active.id) == run);
+        let Some(active) = self.active_run.take_if(|_| is_active) else { return };
+        self.status.hint = None;
+        self.spawn_branch_lookup();
+        self.files = None;
+        let took = active.since.elapsed().as_secs();
+        if !self.is_focused
+            && took >= self.config.signals.min_seconds
+            && let Some(signal) = &self.config.signals.run_end
+        {
+            // Nobody misses it without a terminal.
+            let _ = self.config.stream.write(signal);
+        }
+    }
+
+    /// Stops the run that answers now; false if there is none.
+    pub(super) fn stop_run(&mut self) -> bool {
+        let Some(run) = self.active_run.as_ref().map(|run| run.id.clone()) else { return false };
+        self.spawn_abort(run);
+        true
+    }
+}

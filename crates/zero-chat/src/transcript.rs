@@ -1,0 +1,576 @@
+//! Folds the events of a session into cells, and tells what of them is finished.
+//!
+//! What is finished is returned once, as lines for the scrollback; what is not can be painted at any
+//! time. Events of the past and of the present are treated alike.
+
+mod live_view;
+mod open_text;
+mod page_view;
+mod usage_counter;
+
+use std::borrow::Cow;
+use std::collections::VecDeque;
+
+use zero_core::event::{
+    Event, EventKind, RunOutcome, TokenUsage, ToolCallStatus, describe_fallback,
+};
+use zero_core::{RunId, ToolKind, ToolOutcome};
+use zero_terminal::TerminalStream;
+
+use self::open_text::OpenText;
+pub use self::usage_counter::SessionUsage;
+use self::usage_counter::UsageCounter;
+use crate::call_cell::{CallCell, CallState, join_outcome};
+use crate::cell::{Cell, CellKind, CompactionCell, PlanCell, PromptCell, QuestionCell, RunEndCell};
+use crate::cell_view::call_view::is_whole_error;
+use crate::cell_view::row_writer::RowWriter;
+use crate::cell_view::{Fold, ViewOptions, render_cell};
+
+/// Most cells that are kept; older ones are dropped.
+const CELLS_MAX: usize = 50_000;
+/// Most bytes of cells that are kept.
+const CELLS_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Most calls that are open at a time.
+const OPEN_CALLS_MAX: usize = 1_000;
+/// Most prompts in the queue, and questions that are not answered.
+const QUEUED_MAX: usize = 100;
+const QUESTIONS_MAX: usize = 100;
+/// Name of the model of a run that has none.
+const DIRECT_MODEL: &str = "direct";
+
+/// The transcript of a session.
+pub struct Transcript {
+    stream: TerminalStream,
+    options: ViewOptions,
+    error_text: fn(&str) -> Cow<'_, str>,
+    finished: VecDeque<Cell>,
+    finished_bytes: usize,
+    /// The kind of the cell that was shown last.
+    last_kind: Option<CellKind>,
+    /// The text that is being written.
+    text: Option<OpenText>,
+    /// Calls that have not ended, in the order of their start; each is a [`Cell::Call`].
+    open_calls: Vec<Cell>,
+    held: Option<HeldCall>,
+    queued: VecDeque<QueuedPrompt>,
+    questions: Vec<QuestionCell>,
+    plan: PlanCell,
+    run: Option<CurrentRun>,
+    /// The last prompt, until its run starts.
+    pending_prompt: Option<PendingPrompt>,
+    /// The error of the last call, if it was shown whole.
+    shown_error: Option<String>,
+    usage: UsageCounter,
+    model: Option<String>,
+    /// Time of the last event.
+    time_ms: i64,
+}
+
+/// A call of a slash command, until it is known whether the answer repeats its output.
+struct HeldCall {
+    cell: Cell,
+    /// The answer that would repeat it.
+    answer: String,
+}
+
+/// A prompt that waits for the end of another run.
+struct QueuedPrompt {
+    run: Option<RunId>,
+    is_slash_command: bool,
+    cell: Cell,
+}
+
+/// A prompt whose run has not started.
+struct PendingPrompt {
+    run: Option<RunId>,
+    is_slash_command: bool,
+}
+
+struct CurrentRun {
+    id: Option<RunId>,
+    started_ms: i64,
+    /// Whether no model answers: the answer is the output of a tool.
+    is_direct: bool,
+    is_slash_command: bool,
+}
+
+impl Transcript {
+    /// An empty transcript, shown on a stream.
+    pub fn new(stream: &TerminalStream, options: ViewOptions) -> Self {
+        Self {
+            stream: stream.clone(),
+            options,
+            error_text: |message| Cow::Borrowed(message),
+            finished: VecDeque::new(),
+            finished_bytes: 0,
+            last_kind: None,
+            text: None,
+            open_calls: Vec::new(),
+            held: None,
+            queued: VecDeque::new(),
+            questions: Vec::new(),
+            plan: PlanCell::default(),
+            run: None,
+            pending_prompt: None,
+            shown_error: None,
+            usage: UsageCounter::default(),
+            model: None,
+            time_ms: 0,
+        }
+    }
+
+    /// Uses a function that makes the message of a call's error, which is for the model, one for the
+    /// user.
+    #[must_use]
+    pub fn with_error_text(self, error_text: fn(&str) -> Cow<'_, str>) -> Self {
+        Self { error_text, ..self }
+    }
+
+    /// Folds in one event; returns the finished lines to write into the scrollback, each ending with
+    /// a line break, escaped and styled, possibly none.
+    pub fn apply(&mut self, event: &Event) -> String {
+        let mut shown = String::new();
+        self.time_ms = event.time_ms;
+        self.release_held(&event.kind, &mut shown);
+        match &event.kind {
+            EventKind::Prompt { text, attachments } => {
+                let cell = Cell::Prompt(PromptCell::new(text, attachments));
+                self.apply_prompt(event, text.starts_with('/'), cell, &mut shown);
+            }
+            EventKind::RunStarted { model, .. } => self.start_run(event, model, &mut shown),
+            EventKind::Text { text } => self.apply_text(text, &mut shown),
+            EventKind::Thought { text } => self.apply_thought(text, &mut shown),
+            EventKind::ToolStarted { .. } => self.start_call(&event.kind, &mut shown),
+            EventKind::ToolUpdated { .. } => self.update_call(&event.kind),
+            EventKind::ToolEnded { call, status, outcome } => {
+                self.end_call(call, *status, outcome, &mut shown);
+            }
+            EventKind::Plan { entries } => {
+                let plan = PlanCell::new(entries);
+                if self.plan != plan {
+                    self.plan = plan.clone();
+                    self.push_cell(Cell::Plan(plan), &mut shown);
+                }
+            }
+            EventKind::ApprovalRequested(request) => {
+                if let Some(call) = self.open_call_mut(&request.call) {
+                    let has_begun = !request.subject.is_call();
+                    call.state = CallState::NeedsApproval { id: request.id.clone(), has_begun };
+                }
+            }
+            EventKind::ApprovalResolved { id, .. } => self.resolve_approval(id),
+            EventKind::QuestionAsked(question) => {
+                if self.questions.len() < QUESTIONS_MAX {
+                    self.questions.push(QuestionCell::new(question));
+                }
+            }
+            EventKind::QuestionAnswered { id, action } => {
+                let at = self.questions.iter().position(|question| question.id == *id);
+                if let Some(at) = at {
+                    let mut question = self.questions.remove(at);
+                    question.action = Some(action.clone());
+                    self.push_cell(Cell::Question(question), &mut shown);
+                }
+            }
+            EventKind::UsageReported { run_usage, context_tokens, context_window } => {
+                self.usage.set_run(*run_usage);
+                self.usage.set_context(*context_tokens, Some(*context_window));
+            }
+            EventKind::Notice { text, .. } => self.push_cell(Cell::notice(text), &mut shown),
+            EventKind::Compacted { summary, tokens_before, tokens_after, extent } => {
+                self.usage.set_context(*tokens_after, None);
+                let tokens = (*tokens_before, *tokens_after);
+                let cell = CompactionCell::new(summary, tokens, *extent);
+                self.push_cell(Cell::Compaction(cell), &mut shown);
+            }
+            EventKind::ModelFallback { from, to, reason } => {
+                self.model = Some(to.clone());
+                let text = describe_fallback(from, to, reason);
+                self.push_cell(Cell::notice(&text), &mut shown);
+            }
+            EventKind::Reset { transcript } => {
+                self.plan = PlanCell::default();
+                self.usage.set_context(0, None);
+                let text = format!(
+                    "the session was reset; the conversation so far is its transcript {transcript}"
+                );
+                self.push_cell(Cell::notice(&text), &mut shown);
+            }
+            EventKind::Rewound { prompt, scope, files, .. } => {
+                let text = scope.describe_rewind(*prompt, *files);
+                self.push_cell(Cell::notice(&text), &mut shown);
+            }
+            EventKind::Changed { field, value } => {
+                self.apply_change(field, value.as_deref(), &mut shown);
+            }
+            EventKind::RunEnded { end, usage } => self.end_run(event, end, *usage, &mut shown),
+            EventKind::Opaque(opaque) => {
+                self.push_cell(Cell::notice(&opaque.describe()), &mut shown);
+            }
+        }
+        shown
+    }
+
+    /// Ends what is not finished, as when the connection is lost; returns the rest of its lines.
+    pub fn finish(&mut self) -> String {
+        let mut shown = String::new();
+        self.show_held(&mut shown);
+        self.close_text(&mut shown);
+        self.close_calls(&mut shown);
+        while let Some(queued) = self.queued.pop_front() {
+            self.push_cell(queued.cell, &mut shown);
+        }
+        for question in std::mem::take(&mut self.questions) {
+            self.push_cell(Cell::Question(question), &mut shown);
+        }
+        self.run = None;
+        self.pending_prompt = None;
+        shown
+    }
+
+    /// The cells that are finished, and then those that are not. Older ones than the last 50,000, or
+    /// than those of the last 64 MB, are dropped.
+    pub fn cells(&self) -> impl Iterator<Item = &Cell> {
+        let text = self.text.iter().map(|text| &text.cell);
+        let held = self.held.iter().map(|held| &held.cell);
+        self.finished.iter().chain(held).chain(text).chain(&self.open_calls)
+    }
+
+    /// Whether a run is under way, or a prompt waits for one.
+    pub fn is_running(&self) -> bool {
+        self.run.is_some() || self.pending_prompt.is_some() || !self.queued.is_empty()
+    }
+
+    /// What the session used, as far as events were seen.
+    pub fn usage(&self) -> SessionUsage {
+        self.usage.session_usage()
+    }
+
+    /// Name of the model that answers, or answered last.
+    pub fn model(&self) -> Option<&str> {
+        self.model.as_deref()
+    }
+
+    /// The last part of an answer, as the model wrote it.
+    pub fn last_answer(&self) -> Option<&str> {
+        let open = self.text.iter().map(|text| &text.cell);
+        open.chain(self.finished.iter().rev()).find_map(|cell| match cell {
+            Cell::Answer(answer) if !answer.text.is_blank() => Some(answer.text.as_str()),
+            _ => None,
+        })
+    }
+
+    fn apply_prompt(
+        &mut self,
+        event: &Event,
+        is_slash_command: bool,
+        cell: Cell,
+        shown: &mut String,
+    ) {
+        let run = event.run.clone();
+        let is_queued = self.run.as_ref().is_some_and(|current| current.id != run);
+        if is_queued && self.queued.len() < QUEUED_MAX {
+            self.queued.push_back(QueuedPrompt { run, is_slash_command, cell });
+            return;
+        }
+        self.push_cell(cell, shown);
+        self.pending_prompt = Some(PendingPrompt { run, is_slash_command });
+    }
+
+    fn start_run(&mut self, event: &Event, model: &str, shown: &mut String) {
+        let is_slash_command = match self.show_queued(event.run.as_ref(), shown) {
+            Some(is_slash_command) => is_slash_command,
+            None => {
+                let pending = self.pending_prompt.as_ref().filter(|it| it.run == event.run);
+                pending.is_some_and(|pending| pending.is_slash_command)
+            }
+        };
+        self.pending_prompt = None;
+        self.shown_error = None;
+        self.usage.start_run();
+        self.run = Some(CurrentRun {
+            id: event.run.clone(),
+            started_ms: event.time_ms,
+            is_direct: model == DIRECT_MODEL,
+            is_slash_command,
+        });
+        self.model = Some(model.to_owned());
+    }
+
+    /// Shows the prompt of a run that was in the queue; tells whether it is a slash command.
+    fn show_queued(&mut self, run: Option<&RunId>, shown: &mut String) -> Option<bool> {
+        let at = self.queued.iter().position(|queued| queued.run.as_ref() == run)?;
+        let queued = self.queued.remove(at)?;
+        self.push_cell(queued.cell, shown);
+        Some(queued.is_slash_command)
+    }
+
+    fn end_run(&mut self, event: &Event, end: &RunOutcome, usage: TokenUsage, shown: &mut String) {
+        let current = match &self.run {
+            Some(current) if current.id != event.run => {
+                // A prompt that left the queue without a run.
+                self.show_queued(event.run.as_ref(), shown);
+                let cell = RunEndCell { end: end.clone(), usage, elapsed_ms: 0 };
+                return self.push_cell(Cell::RunEnd(cell), shown);
+            }
+            _ => self.run.take(),
+        };
+        self.show_queued(event.run.as_ref(), shown);
+        self.pending_prompt = None;
+        self.close_text(shown);
+        self.close_calls(shown);
+        let usage = self.usage.end_run(usage);
+        let started_ms = current.map_or(event.time_ms, |current| current.started_ms);
+        let elapsed = event.time_ms.saturating_sub(started_ms);
+        let elapsed_ms = match usage.work_ms {
+            0 => u64::try_from(elapsed).unwrap_or(0),
+            work_ms => work_ms,
+        };
+        let cell = RunEndCell { end: end.clone(), usage, elapsed_ms };
+        self.push_cell(Cell::RunEnd(cell), shown);
+    }
+
+    fn apply_text(&mut self, text: &str, shown: &mut String) {
+        if self.shown_error.as_deref() == Some(text) {
+            // A slash command answers with the error of its call, which is shown already.
+            self.set_direct();
+            return;
+        }
+        if !self.text.as_ref().is_some_and(OpenText::is_answer) {
+            self.close_text(shown);
+            let is_markdown = !self.run.as_ref().is_some_and(|run| run.is_direct);
+            self.text = Some(OpenText::new_answer(&self.stream, self.options, is_markdown));
+        }
+        self.push_text(text, shown);
+    }
+
+    fn apply_thought(&mut self, text: &str, shown: &mut String) {
+        if self.text.as_ref().is_none_or(OpenText::is_answer) {
+            self.close_text(shown);
+            self.text = Some(OpenText::new_thought(self.options, self.time_ms));
+        }
+        self.push_text(text, shown);
+    }
+
+    fn push_text(&mut self, text: &str, shown: &mut String) {
+        let Some(mut open) = self.text.take() else { return };
+        let was_shown = open.has_shown;
+        let rows = open.push(text, self.writer(self.columns()));
+        self.show_part(&open, was_shown, &rows, shown);
+        self.text = Some(open);
+    }
+
+    /// Shows further rows of a text; a blank line precedes only its first ones.
+    fn show_part(&mut self, open: &OpenText, was_shown: bool, rows: &[String], shown: &mut String) {
+        if !was_shown {
+            return self.show_rows(open.cell.kind(), rows, shown);
+        }
+        for row in rows {
+            shown.push_str(row);
+            shown.push('\n');
+        }
+    }
+
+    fn close_text(&mut self, shown: &mut String) {
+        let Some(mut open) = self.text.take() else { return };
+        if open.is_blank() && !open.has_shown {
+            return;
+        }
+        let was_shown = open.has_shown;
+        let rows = open.finish(self.time_ms, self.writer(self.columns()));
+        self.show_part(&open, was_shown, &rows, shown);
+        self.store_cell(open.cell);
+    }
+
+    fn start_call(&mut self, kind: &EventKind, shown: &mut String) {
+        let EventKind::ToolStarted { call, name, title, kind, input, waits, .. } = kind else {
+            return;
+        };
+        self.close_text(shown);
+        if self.open_calls.len() >= OPEN_CALLS_MAX {
+            self.close_calls(shown);
+        }
+        let mut cell = CallCell::new(call, title, self.time_ms).with_input(name, *kind, input);
+        if *waits {
+            cell.state = CallState::Waiting;
+        }
+        self.open_calls.push(Cell::Call(Box::new(cell)));
+    }
+
+    fn update_call(&mut self, kind: &EventKind) {
+        let EventKind::ToolUpdated { call, title, kind, progress, begins, .. } = kind else {
+            return;
+        };
+        let time_ms = self.time_ms;
+        let Some(cell) = self.open_call_mut(call) else { return };
+        if let Some(title) = title {
+            cell.set_title(title);
+        }
+        cell.kind = kind.unwrap_or(cell.kind);
+        if let Some(progress) = progress {
+            cell.set_progress(progress);
+        }
+        if *begins {
+            (cell.state, cell.started_ms) = (CallState::Running, time_ms);
+        }
+    }
+
+    fn end_call(
+        &mut self,
+        id: &str,
+        status: ToolCallStatus,
+        outcome: &ToolOutcome,
+        shown: &mut String,
+    ) {
+        let at =
+            self.open_calls.iter().position(|cell| call_of(cell).is_some_and(|it| it.id == id));
+        let mut cell = match at.map(|at| self.open_calls.remove(at)) {
+            Some(Cell::Call(cell)) => cell,
+            // Its start was not seen.
+            _ => Box::new(CallCell::new(id, id, self.time_ms)),
+        };
+        cell.finish(status, outcome, self.time_ms, self.error_text);
+        if let Some(subagent) = &cell.report.subagent {
+            self.usage.add_subagent(subagent.usage);
+        }
+        let (is_direct, is_slash_command) =
+            self.run.as_ref().map_or((false, false), |run| (run.is_direct, run.is_slash_command));
+        cell.report.is_output_repeated = is_direct;
+        let answer = join_outcome(outcome);
+        let has_error = cell.report.error.is_some() && is_whole_error(&answer);
+        let is_held = is_slash_command && !is_direct && cell.kind == ToolKind::Execute;
+        self.shown_error = has_error.then(|| answer.clone());
+        match is_held && !has_error {
+            true => self.held = Some(HeldCall { cell: Cell::Call(cell), answer }),
+            false => self.push_cell(Cell::Call(cell), shown),
+        }
+    }
+
+    /// Shows a call that is held, once the next event tells whether its output follows as an answer.
+    fn release_held(&mut self, next: &EventKind, shown: &mut String) {
+        let Some(held) = &mut self.held else { return };
+        match (next, &mut held.cell) {
+            (EventKind::UsageReported { .. } | EventKind::ToolUpdated { .. }, _) => return,
+            (EventKind::Text { text }, Cell::Call(call)) if *text == held.answer => {
+                call.report.is_output_repeated = true;
+                self.set_direct();
+            }
+            _ => {}
+        }
+        self.show_held(shown);
+    }
+
+    fn show_held(&mut self, shown: &mut String) {
+        if let Some(held) = self.held.take() {
+            self.push_cell(held.cell, shown);
+        }
+    }
+
+    fn set_direct(&mut self) {
+        if let Some(run) = &mut self.run {
+            run.is_direct = true;
+        }
+    }
+
+    fn resolve_approval(&mut self, resolved: &str) {
+        let time_ms = self.time_ms;
+        for call in self.open_calls.iter_mut().filter_map(call_of_mut) {
+            if let CallState::NeedsApproval { id, has_begun } = &call.state
+                && id == resolved
+            {
+                // The time in which it waited for the user does not count.
+                call.started_ms = if *has_begun { call.started_ms } else { time_ms };
+                call.state = CallState::Running;
+            }
+        }
+    }
+
+    fn apply_change(&mut self, field: &str, value: Option<&str>, shown: &mut String) {
+        if !matches!(field, "mode" | "model" | "thinking" | "agent") {
+            return;
+        }
+        if field == "model" {
+            self.model = value.map(str::to_owned);
+        }
+        let text = match value {
+            Some(value) => format!("{field}: {value}"),
+            None => format!("{field}: default"),
+        };
+        self.push_cell(Cell::notice(&text), shown);
+    }
+
+    /// Ends the calls of which no end was seen.
+    fn close_calls(&mut self, shown: &mut String) {
+        for mut cell in std::mem::take(&mut self.open_calls) {
+            if let Some(call) = call_of_mut(&mut cell) {
+                call.end(None, self.time_ms);
+            }
+            self.push_cell(cell, shown);
+        }
+    }
+
+    fn open_calls(&self) -> impl Iterator<Item = &CallCell> {
+        let held = self.held.iter().map(|held| &held.cell);
+        held.chain(&self.open_calls).filter_map(call_of)
+    }
+
+    fn open_call_mut(&mut self, id: &str) -> Option<&mut CallCell> {
+        self.open_calls.iter_mut().filter_map(call_of_mut).find(|call| call.id == id)
+    }
+
+    /// Shows a finished cell and keeps it.
+    fn push_cell(&mut self, cell: Cell, shown: &mut String) {
+        self.close_text(shown);
+        let rows = render_cell(&cell, &self.stream, self.columns(), self.options, Fold::Folded);
+        self.show_rows(cell.kind(), &rows, shown);
+        self.store_cell(cell);
+    }
+
+    fn show_rows(&mut self, kind: CellKind, rows: &[String], shown: &mut String) {
+        if rows.is_empty() {
+            return;
+        }
+        if self.last_kind.is_some_and(|last| last.is_separated_from(kind)) {
+            shown.push('\n');
+        }
+        self.last_kind = Some(kind);
+        for row in rows {
+            shown.push_str(row);
+            shown.push('\n');
+        }
+    }
+
+    fn store_cell(&mut self, cell: Cell) {
+        self.finished_bytes += cell.bytes();
+        self.finished.push_back(cell);
+        while self.finished.len() > CELLS_MAX || self.finished_bytes > CELLS_BYTES_MAX {
+            let Some(oldest) = self.finished.pop_front() else { break };
+            self.finished_bytes = self.finished_bytes.saturating_sub(oldest.bytes());
+        }
+    }
+
+    fn columns(&self) -> usize {
+        self.stream.window_size().columns
+    }
+
+    fn writer(&self, columns: usize) -> RowWriter<'_> {
+        RowWriter::new(&self.stream, columns, self.options)
+    }
+}
+
+fn call_of(cell: &Cell) -> Option<&CallCell> {
+    match cell {
+        Cell::Call(call) => Some(call),
+        _ => None,
+    }
+}
+
+fn call_of_mut(cell: &mut Cell) -> Option<&mut CallCell> {
+    match cell {
+        Cell::Call(call) => Some(call),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;
