@@ -3,6 +3,7 @@
 //! This module only parses. The implementation of each command is in `commands`, one file each.
 
 pub mod acp;
+pub mod chat;
 pub mod config;
 pub mod gateway;
 pub mod jobs;
@@ -32,6 +33,7 @@ use zero_runtime::DialectName;
 use zero_runtime::audit::ChainPosition;
 
 pub use self::acp::AcpArgs;
+pub use self::chat::ChatArgs;
 pub use self::config::{ConfigCommand, SettingsLayerArgs};
 pub use self::gateway::{GatewayArgs, GatewayCommand, GatewayServeArgs, RemoteGatewayArgs};
 pub use self::jobs::{
@@ -86,7 +88,7 @@ pub enum CompletionKind {
     name = "zero",
     version,
     max_term_width = 100,
-    override_usage = "zero [RUN OPTIONS] PROMPT\n       zero <COMMAND>",
+    override_usage = "zero [RUN OPTIONS] [PROMPT]\n       zero <COMMAND>",
     after_help = "Exit codes:
   0    success
   1    error
@@ -107,7 +109,7 @@ Environment:
   NO_COLOR         disables colors if set"
 )]
 pub struct Cli {
-    /// Command to run; without one, zero prints a short overview.
+    /// Command to run; without one, `zero` is a chat on a terminal, and prints an overview elsewhere.
     #[command(subcommand)]
     pub command: Option<CliCommand>,
 }
@@ -165,6 +167,8 @@ pub enum CliCommand {
     Logout(LogoutArgs),
     /// List the models, and the model servers on this machine
     Models(ModelsArgs),
+    /// Talk with the agent on the terminal; the same as `zero` alone
+    Chat(ChatArgs),
     /// Send a prompt to the agent
     Run(RunArgs),
     /// Run as an agent for editors (Agent Client Protocol over stdio)

@@ -17,7 +17,6 @@ use crate::cli::{Cli, command};
 const USUAL_COMMANDS: &[&str] = &[
     "agent",
     "auth",
-    "chat",
     "exec",
     "init",
     "install",

@@ -5,6 +5,7 @@ mod audit_rows;
 mod audit_show;
 mod audit_tail;
 mod audit_verify;
+mod chat;
 mod completions;
 mod config;
 mod conformance;
@@ -39,13 +40,17 @@ mod undo;
 mod usage;
 
 use crate::AppContext;
-use crate::cli::{AuditCommand, Cli, CliCommand, PolicyCommand, ToolsCommand};
+use crate::cli::{AuditCommand, ChatArgs, Cli, CliCommand, PolicyCommand, ToolsCommand};
 use crate::exit::ExitOutcome;
 
 /// Runs a parsed command.
 pub(crate) fn run(app: &AppContext, cli: Cli) -> anyhow::Result<ExitOutcome> {
     match cli.command {
+        None if app.terminal.answer_source().is_some() && app.terminal.out.is_terminal() => {
+            chat::run(app, &ChatArgs::default())
+        }
         None => overview::run(app),
+        Some(CliCommand::Chat(args)) => chat::run(app, &args),
         Some(CliCommand::Tools { command: ToolsCommand::List(args) }) => {
             tools_list::run(app, &args)
         }

@@ -1,6 +1,6 @@
-//! Connects an editor to its gateway: on first use, and again after the connection is lost.
+//! Connects an editor or a chat to its gateway: on first use, and again after the connection is lost.
 //!
-//! Settings are read only here, so that zero answers the editor immediately after its start, and a
+//! Settings are read only here, so that zero answers an editor immediately after its start, and a
 //! mistake in the settings is reported to the editor instead of ending zero.
 
 use std::path::PathBuf;
@@ -12,6 +12,7 @@ use zero_acp::ClientPreferences;
 use zero_client::{GatewayConnection, GatewayDialer, GatewayLinkError, GatewayLocality};
 use zero_gateway::{AuthConfig, Gateway};
 use zero_runtime::tool::BoxFuture;
+use zero_session::store::Store;
 use zero_settings::WorkspaceSettings;
 use zero_wire::client::{GatewayClient, GatewayCredentials, GatewayTarget, GatewayUrl};
 
@@ -48,6 +49,11 @@ impl EditorGatewayDialer {
         if let Some(gateway) = self.embedded.lock().await.take() {
             gateway.shut_down(SHUTDOWN_GRACE).await;
         }
+    }
+
+    /// The sessions of this machine, if the gateway is in this process and was started.
+    pub(crate) async fn local_store(&self) -> Option<Arc<dyn Store>> {
+        self.embedded.lock().await.as_ref().map(Gateway::store)
     }
 
     async fn connect(&self) -> anyhow::Result<Result<GatewayConnection, GatewayLinkError>> {

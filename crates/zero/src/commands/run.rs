@@ -27,12 +27,10 @@ use zero_core::shell_quoting::quote_shell_word;
 use zero_core::{SecretMask, SessionId};
 use zero_mcp::client::{McpServerSet, McpServerStatus, ServerPhase};
 use zero_policy::PermissionMode;
-use zero_runtime::prompt_mentions::{MentionContents, find_mentions, mention_call};
+use zero_runtime::prompt_mentions::{MentionReport, read_mentions};
 use zero_runtime::session_results::ResultLifetime;
-use zero_runtime::tool_backend::{SilentObserver, ToolBackend};
-use zero_runtime::{
-    DialectName, Elicitation, ElicitationAnswer, ElicitationMode, Elicitor, WithdrawalNote,
-};
+use zero_runtime::tool_backend::ToolBackend;
+use zero_runtime::{Elicitation, ElicitationAnswer, ElicitationMode, Elicitor, WithdrawalNote};
 use zero_sandbox::ConfigFile;
 use zero_session::agent::DIRECT;
 use zero_session::approvals::StoredGrants;
@@ -519,15 +517,12 @@ async fn attach_mentions(
     if send.message.starts_with('/') {
         return;
     }
-    let mut contents = MentionContents::default();
-    for path in find_mentions(&send.message) {
-        let Some(target) = backend.inspect_mention(&path).await else { continue };
-        let (call, dialect) = (mention_call(&path, target), DialectName::Canonical);
-        let outcome = backend.call(call, dialect, cancel.clone(), Arc::new(SilentObserver)).await;
-        let shown = escape_line(&path).into_owned();
-        app.terminal.print_note(&match contents.add(&path, &outcome) {
-            Ok(()) => format!("attached `{shown}`"),
-            Err(why) => format!("`@{shown}` was not attached: {}", escape_line(&why)),
+    let (contents, reports) = read_mentions(backend, &send.message, cancel).await;
+    for MentionReport { path, problem } in reports {
+        let shown = escape_line(&path);
+        app.terminal.print_note(&match problem {
+            None => format!("attached `{shown}`"),
+            Some(why) => format!("`@{shown}` was not attached: {}", escape_line(&why)),
         });
     }
     contents.append_to(&mut send.message);
@@ -654,7 +649,10 @@ async fn resolve_approval(
 }
 
 /// What is written to the terminal to get the user's attention.
-fn terminal_sequence(kind: NotificationKind, signal: TerminalSignal) -> String {
+pub(in crate::commands) fn terminal_sequence(
+    kind: NotificationKind,
+    signal: TerminalSignal,
+) -> String {
     match signal {
         TerminalSignal::Bell => "\u{7}".to_owned(),
         TerminalSignal::Osc9 => format!("\u{1b}]9;zero: {}\u{7}", kind.text()),

@@ -7,6 +7,7 @@ mod acp_wire;
 mod attacks;
 mod audit;
 mod budgets;
+mod chat;
 mod commands;
 mod config;
 #[cfg(all(feature = "lsp", feature = "web"))]

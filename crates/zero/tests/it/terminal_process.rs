@@ -81,6 +81,12 @@ impl TerminalProcess {
         rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     }
 
+    /// Ends the program as a terminal does that is closed.
+    pub(crate) fn hang_up(&self) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();
+    }
+
     pub(crate) fn type_keys(&mut self, keys: &str) {
         self.keyboard.write_all(keys.as_bytes()).unwrap();
     }

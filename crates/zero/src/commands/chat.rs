@@ -1,0 +1,199 @@
+//! `zero chat`, and `zero` alone on a terminal: a conversation with an agent in this folder.
+//!
+//! The conversation itself is in `zero-chat`. This connects it to the gateway, to the tools of this
+//! machine and to the files in which it keeps what was typed.
+
+mod chat_program;
+mod typed_text_store;
+
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use anyhow::Context as _;
+use zero_chat::{ChatConfig, ChatEnd, ChatSignals, EditMode, TerminalKind, ViewOptions};
+use zero_client::{GatewayLink, ListRequest, OpenRequest, SessionChange};
+use zero_core::shell_quoting::quote_shell_word;
+use zero_session::notification::NotificationKind;
+use zero_terminal::raw_input::SignalKeys;
+
+use self::chat_program::ChatProgram;
+use self::typed_text_store::TypedTextStore;
+use crate::AppContext;
+use crate::approval::error_for_user;
+use crate::cli::ChatArgs;
+use crate::commands::run::terminal_sequence;
+use crate::exit::{ExitOutcome, UsageError};
+use crate::gateway_dialer::EditorGatewayDialer;
+use crate::session_name::{name_count, session_name};
+use crate::terminal::filter_list::choose_row;
+use crate::terminal::{escape_line, format_age};
+
+/// Sessions that are looked through for a name.
+const SESSIONS_MAX: u64 = 1_000;
+/// What the keys of sessions begin with if nobody chose an agent.
+const USUAL_AGENT_PREFIX: &str = "agent:main:";
+
+pub(super) fn run(app: &AppContext, args: &ChatArgs) -> anyhow::Result<ExitOutcome> {
+    let Some(keys) = app.terminal.answer_source().filter(|_| app.terminal.out.is_terminal()) else {
+        let message = "a chat needs a terminal; use `zero run PROMPT` in scripts";
+        return Err(UsageError(message.to_owned()).into());
+    };
+    let app =
+        &app.with_secret_files(args.remote.token_file.iter().chain(&args.remote.password_file));
+    let workspace = app.config.open_workspace(&[])?;
+    let settings = app.load_settings(&workspace, &args.settings)?;
+    for line in settings.trust_note().into_iter().chain(settings.warning()) {
+        app.terminal.print_note(&line);
+    }
+    let cwd = workspace.cwd().to_owned();
+    let notify = settings.notify();
+    let signal = |kind| notify.terminal.map(|signal| terminal_sequence(kind, signal));
+    let signals = ChatSignals {
+        question: signal(NotificationKind::Question),
+        run_end: signal(NotificationKind::End),
+        min_seconds: notify.min_seconds(),
+    };
+    let dialer = Arc::new(EditorGatewayDialer::new(
+        app.clone(),
+        args.remote.clone(),
+        args.settings.clone(),
+        Arc::new(OnceLock::new()),
+    ));
+    let program = ChatProgram {
+        app: app.clone(),
+        args: args.clone(),
+        cwd: cwd.clone(),
+        settings_mode: settings.mode(),
+        typed: TypedTextStore::new(&app.config.state_dir()?, &cwd),
+        dialer: Arc::clone(&dialer),
+    };
+    let variable = |name: &str| app.config.variable(name).map(str::to_owned);
+    // The keys of the user are handled while tools work.
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .context("could not start the async runtime")?;
+    let link = GatewayLink::new(Arc::clone(&dialer) as _);
+    let ended = runtime.block_on(async {
+        let Some(open) = choose_session(app, args, &link, &cwd).await? else { return Ok(None) };
+        let config = ChatConfig {
+            link: link.clone(),
+            host: Arc::new(program),
+            open,
+            stream: app.terminal.out.clone(),
+            keys,
+            terminal: TerminalKind::from_env(&variable),
+            view: ViewOptions {
+                thoughts: args.thoughts,
+                whole_output: args.verbose,
+                plain: args.plain,
+            },
+            error_text: error_for_user,
+            edit_mode: if args.vim { EditMode::Vim } else { EditMode::Emacs },
+            prompt: args.prompt.clone(),
+            folder: show_folder(app, &cwd),
+            change: SessionChange { model: args.model.clone(), ..SessionChange::default() },
+            signals,
+        };
+        let ended = zero_chat::run(config).await;
+        link.close().await;
+        dialer.shut_down().await;
+        anyhow::Ok(Some(ended?))
+    });
+    // A pending read must not delay the exit.
+    runtime.shutdown_background();
+    if let Some(ChatEnd { session_key, was_used: true }) = ended? {
+        let name = session_key.strip_prefix(USUAL_AGENT_PREFIX).unwrap_or(&session_key);
+        app.terminal.print_note(&format!(
+            "to continue this session, run `zero chat --session {}`",
+            quote_shell_word(name)
+        ));
+    }
+    Ok(ExitOutcome::Ok)
+}
+
+/// The session that the arguments choose; `None` if the user picks none.
+async fn choose_session(
+    app: &AppContext,
+    args: &ChatArgs,
+    link: &GatewayLink,
+    cwd: &Path,
+) -> anyhow::Result<Option<OpenRequest>> {
+    let open = OpenRequest {
+        cwd: Some(cwd.display().to_string()),
+        agent: args.agent.clone(),
+        mode: args.mode,
+        ..OpenRequest::default()
+    };
+    let named = args.session.as_ref().or(args.resume.as_ref()).filter(|named| !named.is_empty());
+    let all = ListRequest { cwd: None, offset: 0, limit: SESSIONS_MAX };
+    let here = ListRequest { cwd: Some(cwd.display().to_string()), ..all.clone() };
+    let key = if let Some(named) = named {
+        let found = link.list(all).await?.sessions.into_iter().find(|session| {
+            let key = session.session_key.as_str();
+            key == named
+                || key.strip_prefix(USUAL_AGENT_PREFIX) == Some(named)
+                || session.label.as_ref() == Some(named)
+                || session.session_id == *named
+        });
+        match found {
+            Some(found) => found.session_key,
+            None if args.resume.is_some() => {
+                let message =
+                    format!("there is no session `{named}`; `zero sessions list` lists them");
+                return Err(UsageError(message).into());
+            }
+            None => named.clone(),
+        }
+    } else if args.continue_last || args.resume.is_some() {
+        let sessions = link.list(here).await?.sessions;
+        if sessions.is_empty() {
+            let message = format!(
+                "there is no session in {} yet; omit `--continue` or `--resume`",
+                cwd.display()
+            );
+            return Err(UsageError(message).into());
+        }
+        let rows: Vec<String> = sessions.iter().map(describe_session).collect();
+        let at = match args.resume {
+            Some(_) => match pick_row(app, rows)? {
+                Some(at) => at,
+                None => return Ok(None),
+            },
+            None => 0,
+        };
+        sessions.into_iter().nth(at).map(|session| session.session_key).unwrap_or_default()
+    } else {
+        session_name(fastrand::usize(..name_count()))
+    };
+    Ok(Some(OpenRequest { key: Some(key), ..open }))
+}
+
+fn pick_row(app: &AppContext, rows: Vec<String>) -> anyhow::Result<Option<usize>> {
+    let Some(answers) = app.terminal.answer_source() else { return Ok(None) };
+    let keys = answers.open_keys(SignalKeys::AreRead)?;
+    Ok(choose_row(&app.terminal.err, &keys, &rows)?)
+}
+
+/// One line: age, name or key, and title.
+fn describe_session(session: &zero_client::wire::SessionInfo) -> String {
+    let now = jiff::Timestamp::now().as_millisecond();
+    let age = now.saturating_sub(session.updated_ms).max(0).unsigned_abs();
+    let age = format_age(std::time::Duration::from_millis(age));
+    let key = session.session_key.as_str();
+    let name = session.label.as_deref();
+    let name = name.unwrap_or_else(|| key.strip_prefix(USUAL_AGENT_PREFIX).unwrap_or(key));
+    let title = session.title.as_deref().unwrap_or_default();
+    escape_line(&format!("{age:>6} ago  {name:<20}  {title}")).trim_end().to_owned()
+}
+
+/// The folder, with `~` for the home folder.
+fn show_folder(app: &AppContext, cwd: &Path) -> String {
+    let home = app.config.home().and_then(|home| cwd.strip_prefix(home).ok());
+    match home {
+        Some(below) if below.as_os_str().is_empty() => "~".to_owned(),
+        Some(below) => format!("~/{}", below.display()),
+        None => cwd.display().to_string(),
+    }
+}

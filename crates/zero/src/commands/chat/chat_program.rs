@@ -1,0 +1,286 @@
+//! What `zero` does for a chat: opens tools, asks questions, runs commands and editors.
+
+use std::ffi::OsString;
+use std::io::{Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use base64::Engine as _;
+use serde_json::{Map, Value, json};
+use zero_chat::{ChatHost, ChatTools};
+use zero_client::GatewayLocality;
+use zero_client::wire::SessionInfo;
+use zero_core::SessionId;
+use zero_core::event::{ApprovalRequest, UserQuestion};
+use zero_policy::PermissionMode;
+use zero_runtime::session_results::ResultLifetime;
+use zero_runtime::tool::BoxFuture;
+use zero_runtime::{
+    ApprovalAnswer, Elicitation, ElicitationAnswer, ElicitationMode, WithdrawalNote,
+};
+use zero_sandbox::{ConfigFile, StateDir, terminal_program};
+use zero_session::approvals::StoredGrants;
+use zero_terminal::PromptTurn;
+
+use super::typed_text_store::TypedTextStore;
+use crate::AppContext;
+use crate::cli::ChatArgs;
+use crate::command_line;
+use crate::error_chain::describe_error;
+use crate::gateway_dialer::EditorGatewayDialer;
+use crate::tool_host_factory::{TerminalBackendRequest, TerminalPromptOptions};
+
+/// Largest text that is sent to the terminal's clipboard, in bytes; terminals refuse more.
+const COPY_BYTES_MAX: usize = 100_000;
+/// Largest text that an editor returns, in bytes.
+const EDITED_BYTES_MAX: u64 = 2 * 1024 * 1024;
+/// Most files that completion knows.
+const FILES_MAX: usize = 100_000;
+/// Largest file that names a branch, in bytes.
+const HEAD_BYTES_MAX: u64 = 4_096;
+
+/// The program around a chat.
+pub(super) struct ChatProgram {
+    pub(super) app: AppContext,
+    pub(super) args: ChatArgs,
+    pub(super) cwd: PathBuf,
+    /// The permission mode of the settings.
+    pub(super) settings_mode: PermissionMode,
+    pub(super) typed: TypedTextStore,
+    pub(super) dialer: Arc<EditorGatewayDialer>,
+}
+
+impl ChatProgram {
+    fn prompt_options(&self, turn: &PromptTurn) -> TerminalPromptOptions {
+        TerminalPromptOptions {
+            yes: false,
+            takes_stdin: false,
+            turn: turn.clone(),
+            continued: Arc::default(),
+        }
+    }
+
+    async fn open(
+        &self,
+        session: &SessionInfo,
+        locality: GatewayLocality,
+        turn: &PromptTurn,
+    ) -> anyhow::Result<ChatTools> {
+        let id = SessionId::new(session.session_id.clone())?;
+        let is_here = session.cwd.as_deref().is_some_and(|cwd| Path::new(cwd) == self.cwd);
+        let (mut mode, mut grants, mut grant_store) = (self.args.mode, Vec::new(), None);
+        // A gateway elsewhere must not loosen anything here.
+        if let Some(store) = self.dialer.local_store().await {
+            if is_here {
+                mode = mode.or_else(|| session.mode.as_deref()?.parse().ok());
+                grants = store.grants(&id).await?;
+            }
+            grant_store = Some(StoredGrants::new(&store, id, grants.clone()));
+        }
+        let result_lifetime = match locality {
+            GatewayLocality::InProcess => ResultLifetime::Session,
+            GatewayLocality::Remote => ResultLifetime::Process,
+        };
+        let request = TerminalBackendRequest {
+            session,
+            cwd: &self.cwd,
+            settings_files: &self.args.settings,
+            mode,
+            result_lifetime,
+            grants,
+            grant_store,
+        };
+        let (backend, _servers) = self.app.local_backend(request, &self.prompt_options(turn))?;
+        Ok(ChatTools { backend, own_mode: mode.unwrap_or(self.settings_mode) })
+    }
+
+    /// Edits a text in the user's editor, in a file that only they can read.
+    fn edit_blocking(&self, text: &str) -> anyhow::Result<String> {
+        let set = |variable| {
+            let value = self.app.config.variable(variable).map(str::trim);
+            value.filter(|value| !value.is_empty()).map(str::to_owned)
+        };
+        let Some(editor) = set("VISUAL").or_else(|| set("EDITOR")) else {
+            anyhow::bail!("no editor is set; set VISUAL or EDITOR, as in `EDITOR=nano zero`");
+        };
+        let folder: StateDir = self
+            .app
+            .config
+            .state_dir()?
+            .child("editing")
+            .child(&format!("{:016x}", fastrand::u64(..)));
+        folder.create()?;
+        let file = "prompt.md";
+        folder.create_new(file)?.write_all(text.as_bytes())?;
+        let ended = terminal_program::edit(&editor, &folder.path().join(file));
+        let mut edited = String::new();
+        let read = folder
+            .open(file)
+            .and_then(|file| file.take(EDITED_BYTES_MAX).read_to_string(&mut edited));
+        let _ = folder.remove_all();
+        let ended = ended?;
+        read?;
+        if !ended.success() {
+            anyhow::bail!("the editor ended with {ended}; the prompt is unchanged");
+        }
+        Ok(edited)
+    }
+}
+
+impl ChatHost for ChatProgram {
+    fn open_tools<'a>(
+        &'a self,
+        session: &'a SessionInfo,
+        locality: GatewayLocality,
+        turn: &'a PromptTurn,
+    ) -> BoxFuture<'a, Result<ChatTools, String>> {
+        Box::pin(async move {
+            self.open(session, locality, turn).await.map_err(|error| describe_error(&error))
+        })
+    }
+
+    fn ask_question<'a>(
+        &'a self,
+        question: UserQuestion,
+        withdrawal: WithdrawalNote,
+        turn: &'a PromptTurn,
+    ) -> BoxFuture<'a, (&'static str, Map<String, Value>)> {
+        Box::pin(async move {
+            let elicitor = self.prompt_options(turn).elicitor(&self.app, withdrawal);
+            let wanted = match (question.schema, question.url) {
+                (_, Some(url)) => ElicitationMode::Url(url),
+                (schema, None) => {
+                    ElicitationMode::Form(schema.unwrap_or_else(|| json!({"type": "object"})))
+                }
+            };
+            let (origin, message) = (question.origin, question.message);
+            let asked = Elicitation { origin, call: None, message, wanted };
+            match elicitor.elicit(&asked).await {
+                ElicitationAnswer::Accept(content) => ("accept", content),
+                ElicitationAnswer::Decline => ("decline", Map::new()),
+                ElicitationAnswer::Cancel => ("cancel", Map::new()),
+            }
+        })
+    }
+
+    fn ask_approval<'a>(
+        &'a self,
+        request: ApprovalRequest,
+        withdrawal: WithdrawalNote,
+        turn: &'a PromptTurn,
+    ) -> BoxFuture<'a, ApprovalAnswer> {
+        Box::pin(async move {
+            let options = self.prompt_options(turn);
+            options.resolve_approval(&self.app, &request, &withdrawal).await.1
+        })
+    }
+
+    fn run_command(&self, args: Vec<String>) -> BoxFuture<'_, Result<(), String>> {
+        let app = self.app.clone();
+        Box::pin(async move {
+            let words = std::iter::once("zero".to_owned()).chain(args).map(OsString::from);
+            let cli = command_line::parse(words.collect()).map_err(|error| error.to_string())?;
+            let ran = tokio::task::spawn_blocking(move || crate::commands::run(&app, cli));
+            match ran.await {
+                Ok(Ok(_)) => Ok(()),
+                Ok(Err(error)) => Err(describe_error(&error)),
+                Err(_) => Err("zero is shutting down".to_owned()),
+            }
+        })
+    }
+
+    fn edit_text<'a>(&'a self, text: &'a str) -> BoxFuture<'a, Result<String, String>> {
+        Box::pin(async move {
+            tokio::task::block_in_place(|| self.edit_blocking(text))
+                .map_err(|error| describe_error(&error))
+        })
+    }
+
+    fn list_files(&self) -> BoxFuture<'_, Vec<String>> {
+        let cwd = self.cwd.clone();
+        Box::pin(async move {
+            let listed =
+                tokio::task::spawn_blocking(move || zero_tools::list_files(&cwd, FILES_MAX));
+            listed.await.unwrap_or_default()
+        })
+    }
+
+    fn current_branch(&self) -> BoxFuture<'_, Option<String>> {
+        let cwd = self.cwd.clone();
+        Box::pin(async move {
+            tokio::task::spawn_blocking(move || read_branch(&cwd)).await.ok().flatten()
+        })
+    }
+
+    fn load_history(&self) -> Vec<String> {
+        self.typed.read_history()
+    }
+
+    fn add_history(&self, prompt: &str) {
+        if let Err(error) = self.typed.add_prompt(prompt) {
+            tracing::warn!(%error, "the prompt could not be added to the history");
+        }
+    }
+
+    fn load_draft(&self) -> Option<String> {
+        self.typed.read_draft()
+    }
+
+    fn save_draft(&self, text: &str) {
+        if let Err(error) = self.typed.write_draft(text) {
+            tracing::warn!(%error, "the draft could not be kept");
+        }
+    }
+
+    fn copy_text(&self, text: &str) -> Result<(), String> {
+        if text.len() > COPY_BYTES_MAX {
+            return Err(format!("it has more than {COPY_BYTES_MAX} bytes; use /export"));
+        }
+        let data = base64::engine::general_purpose::STANDARD.encode(text);
+        let sequence = format!("\x1b]52;c;{data}\x07");
+        self.app.terminal.out.write(&sequence).map_err(|error| error.to_string())
+    }
+}
+
+/// Name of the branch that is checked out in a folder, or the start of a commit.
+fn read_branch(cwd: &Path) -> Option<String> {
+    let read = |path: PathBuf| {
+        let bytes = ConfigFile::Own(path).read(HEAD_BYTES_MAX).ok()??;
+        Some(String::from_utf8_lossy(&bytes).trim().to_owned())
+    };
+    for folder in cwd.ancestors() {
+        let git = folder.join(".git");
+        let head = read(git.join("HEAD")).or_else(|| {
+            // A worktree or submodule names its folder in a file.
+            let place = read(git)?;
+            read(folder.join(place.strip_prefix("gitdir:")?.trim()).join("HEAD"))
+        });
+        if let Some(head) = head {
+            return Some(match head.strip_prefix("ref: refs/heads/") {
+                Some(branch) => branch.to_owned(),
+                None => head.chars().take(7).collect(),
+            });
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
+    use super::*;
+
+    #[test]
+    fn branch_is_found_above_and_in_worktrees() {
+        let temp = tempfile::tempdir().unwrap();
+        let root = temp.path();
+        std::fs::create_dir_all(root.join("a/.git/worktrees/w")).unwrap();
+        std::fs::create_dir_all(root.join("a/src")).unwrap();
+        std::fs::create_dir(root.join("w")).unwrap();
+        std::fs::write(root.join("a/.git/HEAD"), "ref: refs/heads/feature/x\n").unwrap();
+        std::fs::write(root.join("a/.git/worktrees/w/HEAD"), "0123456789abcdef\n").unwrap();
+        std::fs::write(root.join("w/.git"), "gitdir: ../a/.git/worktrees/w\n").unwrap();
+        assert_eq!(read_branch(&root.join("a/src")).as_deref(), Some("feature/x"));
+        assert_eq!(read_branch(&root.join("w")).as_deref(), Some("0123456"));
+    }
+}

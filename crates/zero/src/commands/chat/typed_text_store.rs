@@ -1,0 +1,129 @@
+//! Keeps what the user typed: sent prompts, and the text that was not sent yet.
+
+use std::io::{self, Read as _, Write as _};
+use std::path::Path;
+
+use zero_sandbox::StateDir;
+
+/// Folder in the state folder.
+const FOLDER: &str = "chat";
+const HISTORY: &str = "history.jsonl";
+/// Prompts that are kept.
+const PROMPTS_MAX: usize = 1_000;
+/// Longest prompt that is kept, in bytes.
+const PROMPT_BYTES_MAX: usize = 64 * 1024;
+/// Most bytes that are read of a file.
+const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
+
+/// The files of typed text.
+pub(super) struct TypedTextStore {
+    folder: StateDir,
+    /// File of the draft; each folder has its own.
+    draft: String,
+}
+
+impl TypedTextStore {
+    pub(super) fn new(state: &StateDir, cwd: &Path) -> Self {
+        use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+        let mut hasher = DefaultHasher::new();
+        cwd.hash(&mut hasher);
+        Self { folder: state.child(FOLDER), draft: format!("draft-{:016x}", hasher.finish()) }
+    }
+
+    /// Sent prompts, oldest first. A damaged line is left out.
+    pub(super) fn read_history(&self) -> Vec<String> {
+        let text = self.read(HISTORY).unwrap_or_default();
+        text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+    }
+
+    pub(super) fn add_prompt(&self, prompt: &str) -> io::Result<()> {
+        if prompt.len() > PROMPT_BYTES_MAX {
+            return Ok(());
+        }
+        self.folder.create()?;
+        let _lock = self.folder.lock_file("lock")?;
+        let mut prompts = self.read_history();
+        if prompts.last().map(String::as_str) == Some(prompt) {
+            return Ok(());
+        }
+        prompts.push(prompt.to_owned());
+        let extra = prompts.len().saturating_sub(PROMPTS_MAX);
+        let lines = prompts.iter().skip(extra).map(serde_json::to_string);
+        let text = lines.collect::<Result<Vec<_>, _>>()?.join("\n");
+        self.replace(HISTORY, &(text + "\n"))
+    }
+
+    pub(super) fn read_draft(&self) -> Option<String> {
+        self.read(&self.draft).filter(|text| !text.is_empty())
+    }
+
+    pub(super) fn write_draft(&self, text: &str) -> io::Result<()> {
+        if text.is_empty() {
+            return match self.folder.remove(&self.draft) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+                _ => Ok(()),
+            };
+        }
+        self.folder.create()?;
+        self.replace(&self.draft, text)
+    }
+
+    fn read(&self, name: &str) -> Option<String> {
+        let file = self.folder.open(name).ok()?;
+        let mut text = String::new();
+        file.take(FILE_BYTES_MAX).read_to_string(&mut text).ok()?;
+        Some(text)
+    }
+
+    /// Replaces a file as a whole, so that a crash leaves the old text or the new one.
+    fn replace(&self, name: &str, text: &str) -> io::Result<()> {
+        let new = format!("{name}.{:016x}", fastrand::u64(..));
+        let mut file = self.folder.create_new(&new)?;
+        let written = file.write_all(text.as_bytes());
+        match written.and_then(|()| self.folder.rename(&new, name)) {
+            Ok(()) => Ok(()),
+            Err(error) => {
+                let _ = self.folder.remove(&new);
+                Err(error)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn typed_text_comes_back() {
+        let temp = tempfile::tempdir().unwrap();
+        let state = StateDir::new(temp.path().join("state"));
+        let store = TypedTextStore::new(&state, Path::new("/a"));
+        assert!(store.read_history().is_empty() && store.read_draft().is_none());
+        store.write_draft("").unwrap();
+        for prompt in ["one", "two\nlines", "two\nlines"] {
+            store.add_prompt(prompt).unwrap();
+        }
+        assert_eq!(store.read_history(), ["one", "two\nlines"]);
+        store.write_draft("half a prom").unwrap();
+        assert_eq!(store.read_draft().as_deref(), Some("half a prom"));
+        assert_eq!(TypedTextStore::new(&state, Path::new("/b")).read_draft(), None);
+        store.write_draft("").unwrap();
+        assert_eq!(store.read_draft(), None);
+    }
+
+    #[test]
+    fn history_is_bounded() {
+        let temp = tempfile::tempdir().unwrap();
+        let store = TypedTextStore::new(&StateDir::new(temp.path().join("state")), Path::new("/a"));
+        let many: Vec<String> =
+            (0..PROMPTS_MAX).map(|at| serde_json::to_string(&at.to_string()).unwrap()).collect();
+        store.folder.create().unwrap();
+        store.replace(HISTORY, &(many.join("\n") + "\nbroken\n")).unwrap();
+        store.add_prompt("last").unwrap();
+        store.add_prompt(&"x".repeat(PROMPT_BYTES_MAX + 1)).unwrap();
+        let kept = store.read_history();
+        assert_eq!((kept.len(), kept[0].as_str()), (PROMPTS_MAX, "1"));
+        assert_eq!(kept.last().unwrap(), "last");
+    }
+}
