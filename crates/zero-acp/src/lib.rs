@@ -21,7 +21,6 @@ pub mod config;
 mod elicitation_dialog;
 mod handshake;
 mod line_transport;
-mod local_mode;
 mod login;
 mod observed_backend;
 mod output_buffer;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio_util::sync::CancellationToken;
+use zero_client::LocalMode;
 use zero_core::{
     CallProgress, FileLocation, SecretMask, ToolCall, ToolError, ToolKind, ToolOutcome,
 };
@@ -15,7 +16,6 @@ use zero_runtime::tool_backend::{
     CallObserver, SubagentRequest, ToolBackend, ToolBackendError, ToolCatalog,
 };
 
-use crate::local_mode::LocalMode;
 use crate::output_buffer::OutputBuffer;
 use crate::session_message::{SessionMessage, SessionSender};
 

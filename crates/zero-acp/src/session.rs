@@ -15,7 +15,7 @@ use std::time::Instant;
 use agent_client_protocol::v1::schema::{self, SessionUpdate, ToolCallUpdate};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::sleep_until;
-use zero_client::{OverlapPolicy, SessionHandle};
+use zero_client::{LocalMode, OverlapPolicy, SessionHandle};
 use zero_core::RunId;
 use zero_runtime::tool_backend::ToolBackend;
 
@@ -27,7 +27,6 @@ use crate::client_questions::{
     ClientQuestions, QuestionCanceller, QuestionSubject, WithdrawnQuestions,
 };
 use crate::config::DisconnectPolicy;
-use crate::local_mode::LocalMode;
 use crate::own_runs::OwnRuns;
 use crate::pending_servers::PendingServers;
 use crate::session_message::{ApprovalMessage, SessionMessage, SessionSender};

@@ -10,7 +10,7 @@ use agent_client_protocol::v1::schema::{
 use futures_util::FutureExt as _;
 use serde_json::Value;
 use tokio::sync::mpsc;
-use zero_client::{GatewayLocality, OpenRequest, SessionHandle, SessionUpdates};
+use zero_client::{GatewayLocality, LocalMode, OpenRequest, SessionHandle, SessionUpdates};
 use zero_core::SessionId;
 use zero_core::event::{Event, EventKind};
 use zero_policy::PermissionMode;
@@ -26,7 +26,6 @@ use crate::client_terminal::{self, TerminalCaller};
 use crate::client_tools::ClientToolSet;
 use crate::command_watcher;
 use crate::config::{FolderPrefixPolicy, SessionOpenDefaults, TerminalPolicy};
-use crate::local_mode::LocalMode;
 use crate::observed_backend::ObservedToolBackend;
 use crate::pending_servers::PendingServers;
 use crate::prompt_content;

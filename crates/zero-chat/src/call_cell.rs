@@ -43,7 +43,7 @@ pub struct CallCell {
     /// The last progress that the tool reported.
     pub progress: CallProgress,
     /// What it led to, once it has ended.
-    pub report: CallReport,
+    pub report: FinishedCall,
 }
 
 /// Where a call is.
@@ -71,7 +71,7 @@ pub enum CallState {
 
 /// What a call led to.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct CallReport {
+pub struct FinishedCall {
     /// Exit code of a command that failed.
     pub exit_code: Option<i64>,
     /// The change to a file, as a unified diff.
@@ -117,7 +117,7 @@ impl CallCell {
             started_ms,
             state: CallState::Running,
             progress: CallProgress::default(),
-            report: CallReport::default(),
+            report: FinishedCall::default(),
         }
     }
 
@@ -152,7 +152,7 @@ impl CallCell {
         error_text: fn(&str) -> Cow<'_, str>,
     ) {
         self.end(Some(status), now_ms);
-        let report = CallReport::new(self.kind, status, outcome);
+        let report = FinishedCall::new(self.kind, status, outcome);
         self.report = report;
         if self.is_subagent {
             self.report.subagent = SubagentReport::from_outcome(outcome);
@@ -175,7 +175,8 @@ impl CallCell {
 
     /// Estimated size of its texts.
     pub(crate) fn bytes(&self) -> usize {
-        let CallReport { diff, request, notes, stdout, stderr, content, error, .. } = &self.report;
+        let FinishedCall { diff, request, notes, stdout, stderr, content, error, .. } =
+            &self.report;
         let texts = [&self.command, diff, request, stdout, stderr, content, error];
         let texts: usize = texts.into_iter().flatten().map(BoundedText::bytes).sum();
         let notes: usize = notes.iter().map(String::len).sum();
@@ -183,7 +184,7 @@ impl CallCell {
     }
 }
 
-impl CallReport {
+impl FinishedCall {
     fn new(kind: ToolKind, status: ToolCallStatus, outcome: &ToolOutcome) -> Self {
         let Some(result) = outcome.result() else { return Self::default() };
         let is_command = kind == ToolKind::Execute;

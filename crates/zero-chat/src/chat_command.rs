@@ -32,7 +32,7 @@ pub(crate) enum ChatCommand {
     /// Continue in a copy of the session.
     Fork,
     /// Show the whole transcript.
-    Transcript,
+    ShowTranscript,
 }
 
 /// A command with its description, for the completion and `/help`.
@@ -58,10 +58,10 @@ pub(crate) const COMMANDS: &[CommandHelp] = &[
     help("fork", "", "continue in a copy of this session"),
     help("transcript", "", "show the whole conversation (Ctrl-T)"),
     help("copy", "", "copy the last answer as Markdown"),
-    help("undo", "[N]", "take back the last changes of files"),
+    help("undo", "[NUMBER]", "take back the last change of files, or the one with this number"),
     help("export", "", "print the conversation as Markdown"),
     help("usage", "", "show tokens and cost"),
-    help("permissions", "", "show the rules of the settings"),
+    help("permissions", "", "show the settings, with their rules"),
     help("grants", "", "show what you allowed or rejected in this session"),
     help("mcp", "", "show the MCP servers"),
     help("memory", "", "list the notes that agents read"),
@@ -70,8 +70,12 @@ pub(crate) const COMMANDS: &[CommandHelp] = &[
     help("exit", "", "leave; `zero -c` continues the session"),
 ];
 
-/// Reads a submitted line. `session_commands` are the names that the session knows.
-pub(crate) fn parse(text: &str, session_key: &str, session_commands: &[String]) -> ChatInput {
+/// Reads a submitted line. `is_session_command` says whether the session knows a command.
+pub(crate) fn parse(
+    text: &str,
+    session_key: &str,
+    is_session_command: &dyn Fn(&str) -> bool,
+) -> ChatInput {
     let trimmed = text.trim();
     if let Some(command) = trimmed.strip_prefix('!') {
         return match command.trim() {
@@ -79,10 +83,12 @@ pub(crate) fn parse(text: &str, session_key: &str, session_commands: &[String]) 
             command => ChatInput::Prompt(format!("/bash {command}")),
         };
     }
-    if let Some(note) = trimmed.strip_prefix('#').filter(|note| !note.starts_with('#')) {
+    // Several lines are Markdown with a heading.
+    let is_line = !trimmed.contains('\n');
+    if let Some(note) = trimmed.strip_prefix('#').filter(|note| is_line && !note.starts_with('#')) {
         return match note.trim() {
             "" => ChatInput::Mistake("`#` adds a note for agents, such as `#use tabs`".to_owned()),
-            note => program(&["memory", "add", note]),
+            note => program(&["memory", "add", "--", note]),
         };
     }
     let Some(after) = trimmed.strip_prefix('/') else { return ChatInput::Prompt(text.to_owned()) };
@@ -99,7 +105,7 @@ pub(crate) fn parse(text: &str, session_key: &str, session_commands: &[String]) 
         "mode" => ChatCommand::Mode(argument),
         "resume" => ChatCommand::Resume(argument),
         "fork" => ChatCommand::Fork,
-        "transcript" => ChatCommand::Transcript,
+        "transcript" => ChatCommand::ShowTranscript,
         "undo" => {
             let mut args = vec!["undo".to_owned()];
             args.extend(argument);
@@ -107,15 +113,13 @@ pub(crate) fn parse(text: &str, session_key: &str, session_commands: &[String]) 
         }
         "export" => return program(&["sessions", "export", session_key]),
         "usage" => return program(&["usage"]),
-        "permissions" => return program(&["config", "get", "permissions"]),
+        "permissions" => return program(&["config", "list"]),
         "grants" => return program(&["sessions", "grants", session_key]),
         "mcp" => return program(&["mcp", "status"]),
         "memory" => return program(&["memory", "list"]),
         "skills" => return program(&["skills"]),
         "jobs" => return program(&["jobs"]),
-        _ if session_commands.iter().any(|known| known.eq_ignore_ascii_case(word)) => {
-            return ChatInput::Prompt(text.to_owned());
-        }
+        _ if is_session_command(word) => return ChatInput::Prompt(text.to_owned()),
         // A path, such as `/etc/hosts`, is no command.
         _ if word.contains('/') => return ChatInput::Prompt(text.to_owned()),
         _ => {
@@ -139,19 +143,20 @@ mod tests {
     fn lines_are_prompts_or_commands() {
         #[track_caller]
         fn check(text: &str, expected: ChatInput) {
-            let known = ["compact".to_owned()];
+            let known = |word: &str| word == "compact";
             assert_eq!(parse(text, "agent:main:x", &known), expected, "{text}");
         }
         check("fix it", ChatInput::Prompt("fix it".to_owned()));
         check("/compact keep the plan", ChatInput::Prompt("/compact keep the plan".to_owned()));
         check("/etc/hosts is wrong", ChatInput::Prompt("/etc/hosts is wrong".to_owned()));
         check("!ls -l", ChatInput::Prompt("/bash ls -l".to_owned()));
-        check("# Title\n", program(&["memory", "add", "Title"]));
+        check("# use tabs\n", program(&["memory", "add", "--", "use tabs"]));
+        check("# Title\ntext", ChatInput::Prompt("# Title\ntext".to_owned()));
         check("## Title", ChatInput::Prompt("## Title".to_owned()));
         check("/MODE plan", ChatInput::Command(ChatCommand::Mode(Some("plan".to_owned()))));
         check("/model", ChatInput::Command(ChatCommand::Model(None)));
         check("/export", program(&["sessions", "export", "agent:main:x"]));
-        assert!(matches!(parse("/nope", "", &[]), ChatInput::Mistake(_)));
-        assert!(matches!(parse("!", "", &[]), ChatInput::Mistake(_)));
+        assert!(matches!(parse("/nope", "", &|_| false), ChatInput::Mistake(_)));
+        assert!(matches!(parse("!", "", &|_| false), ChatInput::Mistake(_)));
     }
 }

@@ -46,6 +46,12 @@ pub trait ChatHost: Send + Sync {
     /// Lets the user edit a text in their editor; `None` if it was left unchanged or failed.
     fn edit_text<'a>(&'a self, text: &'a str) -> BoxFuture<'a, Result<String, String>>;
 
+    /// Whether a slash command calls a tool directly, as `/read` does.
+    fn is_direct_command(&self, word: &str) -> bool;
+
+    /// A name for a new session, which no other one has.
+    fn new_session_name(&self) -> String;
+
     /// Files of the folder, relative to it, for completion; bounded.
     fn list_files(&self) -> BoxFuture<'_, Vec<String>>;
 

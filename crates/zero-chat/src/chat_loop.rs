@@ -22,9 +22,10 @@ use zero_client::SessionChange;
 use zero_terminal::live_area::CursorPosition;
 use zero_terminal::{ElapsedCounter, PromptTurn, STRONG};
 
-use self::tasks::{OpenQuestion, TaskOutcome};
+use self::tasks::{ShownQuestion, TaskOutcome};
 use crate::chat::{ChatConfig, ChatEnd, ChatError};
-use crate::chat_session::ChatSession;
+use crate::chat_session::{ChatSession, DIRECT};
+use crate::chat_transcript::ChatTranscript;
 use crate::completion_menu::CompletionMenu;
 use crate::composer::Composer;
 use crate::inline_screen::{CursorDisplay, InlineScreen};
@@ -33,7 +34,6 @@ use crate::screen_lease::{self, ChatScreenOwner, LeaseRequest, LentScreen};
 use crate::status_line::StatusLine;
 use crate::stream_writer::StreamWriter;
 use crate::terminal_modes::TerminalModes;
-use crate::transcript::Transcript;
 
 /// Shortest time between two paints that nobody waits for.
 const PAINT_INTERVAL: Duration = Duration::from_millis(16);
@@ -45,14 +45,17 @@ const DRAFT_WAIT: Duration = Duration::from_millis(500);
 const TWICE_WAIT: Duration = Duration::from_secs(2);
 /// How long the window has to keep its size before the terminal's own cursor is shown.
 const STILL_AFTER: Duration = Duration::from_millis(500);
+/// How long after a key somebody counts as typing.
+const TYPING_WAIT: Duration = Duration::from_secs(1);
 /// Mark before the text that the user types.
 const PROMPT_MARK: &str = "› ";
+const PLAIN_PROMPT_MARK: &str = "> ";
 
 /// A chat that runs.
 pub(crate) struct ChatLoop {
     config: ChatConfig,
     session: ChatSession,
-    transcript: Transcript,
+    transcript: ChatTranscript,
     composer: Composer,
     menu: CompletionMenu,
     status: StatusLine,
@@ -67,7 +70,7 @@ pub(crate) struct ChatLoop {
     turn: PromptTurn,
     tasks: JoinSet<TaskOutcome>,
     /// Questions of the gateway that are on the screen or wait for it.
-    questions: HashMap<String, OpenQuestion>,
+    questions: HashMap<String, ShownQuestion>,
     /// Stops what belongs to the chat when it ends.
     cancel: CancellationToken,
     /// The run that answers now, and since when.
@@ -83,6 +86,13 @@ pub(crate) struct ChatLoop {
     resized_at: Instant,
     /// The key that means more if it is pressed again soon.
     pressed: Option<(RepeatKey, Instant)>,
+    /// When a key was pressed last.
+    typed_at: Option<Instant>,
+    /// Prompts that are being sent, with their numbers.
+    sending: Vec<(u64, String)>,
+    /// Prompts that wait until another session is open.
+    held_prompts: Vec<(String, zero_client::OverlapPolicy)>,
+    is_opening: bool,
     is_focused: bool,
     was_used: bool,
     leaving: bool,
@@ -110,6 +120,7 @@ enum ChatEvent {
     Returned,
     Task(TaskOutcome),
     Resized,
+    Interrupted,
     Hangup,
     Paint,
     Tick,
@@ -133,7 +144,7 @@ impl ChatLoop {
         let mut screen =
             InlineScreen::new(StreamWriter::new(&config.stream), size, config.terminal);
         let mut transcript =
-            Transcript::new(&config.stream, config.view).with_error_text(config.error_text);
+            ChatTranscript::new(&config.stream, config.view).with_error_text(config.error_text);
         let mut finished = header(&config, &session);
         for event in &session.history {
             finished.push_str(&transcript.apply(event));
@@ -149,7 +160,11 @@ impl ChatLoop {
             transcript,
             composer,
             menu: CompletionMenu::default(),
-            status: StatusLine { folder: config.folder.clone(), ..StatusLine::default() },
+            status: StatusLine {
+                folder: config.folder.clone(),
+                is_plain: config.view.plain,
+                ..StatusLine::default()
+            },
             screen,
             keyboard: Some(keyboard),
             finished,
@@ -168,12 +183,17 @@ impl ChatLoop {
             draft_at: None,
             resized_at: Instant::now(),
             pressed: None,
+            typed_at: None,
+            sending: Vec::new(),
+            held_prompts: Vec::new(),
+            is_opening: false,
             is_focused: true,
             was_used: false,
             leaving: false,
             config,
         };
         chat.spawn_branch_lookup();
+        chat.take_up_open_matters();
         if let Some(prompt) = chat.config.prompt.take() {
             chat.submit(&prompt, zero_client::OverlapPolicy::Queue);
         }
@@ -184,11 +204,17 @@ impl ChatLoop {
     pub(crate) async fn run(mut self) -> Result<ChatEnd, ChatError> {
         let mut resized = signal(SignalKind::window_change())?;
         let mut ended = EndSignals::new()?;
-        while !self.leaving {
+        // A terminal that fails ends the chat, and not the care for its session.
+        let mut failure = None;
+        while !self.leaving && failure.is_none() {
             let event = self.next_event(&mut resized, &mut ended).await;
-            self.handle(event)?;
+            failure = self.handle(event).err();
         }
-        self.close().await
+        let end = self.close().await;
+        match failure {
+            Some(error) => Err(error.into()),
+            None => end,
+        }
     }
 
     async fn next_event(&mut self, resized: &mut Signal, ended: &mut EndSignals) -> ChatEvent {
@@ -214,10 +240,12 @@ impl ChatLoop {
             } => ChatEvent::Returned,
             Some(done) = self.tasks.join_next() => match done {
                 Ok(outcome) => ChatEvent::Task(outcome),
+                // A question that was withdrawn.
+                Err(error) if error.is_cancelled() => ChatEvent::Task(TaskOutcome::Done),
                 Err(error) => ChatEvent::Task(TaskOutcome::Notice(format!("a task failed: {error}"))),
             },
             _ = resized.recv() => ChatEvent::Resized,
-            () = ended.wait() => ChatEvent::Hangup,
+            event = ended.wait() => event,
             () = sleep_until(paint_at.unwrap_or_else(never)), if paint_at.is_some() && !is_lent => {
                 ChatEvent::Paint
             }
@@ -233,6 +261,10 @@ impl ChatLoop {
             ChatEvent::Input(Some(event)) => self.handle_input(event),
             // The terminal is gone.
             ChatEvent::Input(None) | ChatEvent::Hangup => self.leaving = true,
+            // At a question, or while another command has the screen.
+            ChatEvent::Interrupted => {
+                self.stop_run();
+            }
             ChatEvent::Update(Some(update)) => self.handle_update(update),
             ChatEvent::Update(None) => self.leaving = true,
             ChatEvent::Lease(request) => self.lend_screen(request)?,
@@ -297,7 +329,8 @@ impl ChatLoop {
         let size = stream.true_window_size();
         let columns = size.columns.saturating_sub(1);
         let rows_max = self.screen.rows_max();
-        let mark_columns = PROMPT_MARK.chars().count();
+        let mark = if self.config.view.plain { PLAIN_PROMPT_MARK } else { PROMPT_MARK };
+        let mark_columns = mark.chars().count();
         let layout = self
             .composer
             .layout(columns.saturating_sub(mark_columns), rows_max.saturating_sub(1).max(1));
@@ -312,7 +345,7 @@ impl ChatLoop {
         let first = rows.len();
         for (at, row) in layout.rows.iter().enumerate() {
             let mark = match at {
-                0 => stream.paint(STRONG, PROMPT_MARK).into_owned(),
+                0 => stream.paint(STRONG, mark).into_owned(),
                 _ => " ".repeat(mark_columns),
             };
             rows.push(format!("{mark}{row}"));
@@ -331,7 +364,8 @@ impl ChatLoop {
         let info = self.session.handle.info();
         let usage = self.transcript.usage();
         self.status.model = self.transcript.model().map_or(info.model, str::to_owned);
-        self.status.mode = self.session.mode();
+        self.status.mode = self.session.mode.effective_mode().to_string();
+        self.status.queued = self.transcript.queued_count();
         let is_known = usage.context_window > 0;
         let (tokens, window) = match is_known {
             true => (Some(usage.context_tokens), Some(usage.context_window)),
@@ -342,9 +376,13 @@ impl ChatLoop {
             .and_then(|(tokens, window)| tokens.saturating_mul(100).checked_div(window));
         self.status.cost = usage.total.cost_usd;
         self.status.editor = self.composer.mode_label();
+        self.status.is_running = self.active_run.is_some();
     }
 
     fn lend_screen(&mut self, request: LeaseRequest) -> io::Result<()> {
+        // Somebody who types must not answer a question that appears meanwhile.
+        let is_typing = self.typed_at.is_some_and(|at| at.elapsed() < TYPING_WAIT);
+        self.turn.set_typing(is_typing);
         self.screen.suspend()?;
         // Lines that were finished before the question belong above it.
         let finished = std::mem::take(&mut self.finished);
@@ -368,16 +406,24 @@ impl ChatLoop {
         let _ = self.screen.update(&finished, &[], None);
         let _ = self.screen.leave();
         self.keyboard = None;
+        let unsent = self.finish_sending().await;
         self.tasks.shutdown().await;
-        let text = self.composer.text();
-        self.config.host.save_draft(&text);
+        let text = [unsent, vec![self.composer.text()]].concat();
+        let text: Vec<&str> =
+            text.iter().map(String::as_str).filter(|text| !text.is_empty()).collect();
+        self.config.host.save_draft(&text.join("\n\n"));
         if let Some(run) = &self.active_run {
             // The run would wait for tools that are gone.
             let _ = self.session.handle.abort(&run.id).await;
         }
         let session_key = self.session.handle.info().session_key;
         self.session.handle.leave().await;
-        Ok(ChatEnd { session_key, was_used: self.was_used || !self.session.history.is_empty() })
+        let was_used = self.was_used || !self.session.history.is_empty();
+        if !was_used && self.session.handle.info().last_seq == 0 {
+            // Nobody will want to continue it.
+            let _ = self.config.link.delete(&session_key).await;
+        }
+        Ok(ChatEnd { session_key, was_used })
     }
 }
 
@@ -385,6 +431,8 @@ impl ChatLoop {
 struct EndSignals {
     hangup: Signal,
     terminate: Signal,
+    interrupt: Signal,
+    quit: Signal,
 }
 
 impl EndSignals {
@@ -392,13 +440,17 @@ impl EndSignals {
         Ok(Self {
             hangup: signal(SignalKind::hangup())?,
             terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            quit: signal(SignalKind::quit())?,
         })
     }
 
-    async fn wait(&mut self) {
+    async fn wait(&mut self) -> ChatEvent {
         tokio::select! {
-            _ = self.hangup.recv() => {}
-            _ = self.terminate.recv() => {}
+            _ = self.hangup.recv() => ChatEvent::Hangup,
+            _ = self.terminate.recv() => ChatEvent::Hangup,
+            _ = self.interrupt.recv() => ChatEvent::Interrupted,
+            _ = self.quit.recv() => ChatEvent::Interrupted,
         }
     }
 }
@@ -421,9 +473,9 @@ fn header(config: &ChatConfig, session: &ChatSession) -> String {
     let mut text = format!(
         "{} {}\n",
         stream.paint(STRONG, "zero"),
-        line(&format!("{} · session {session_name} · /help lists the commands", config.folder))
+        line(&format!("{}, session {session_name}; /help lists the commands", config.folder))
     );
-    if info.model == "direct" {
+    if info.model == DIRECT {
         text.push_str(&line("no model is set up: leave with Ctrl-D and run `zero login`;"));
         text.push('\n');
         text.push_str(&line(

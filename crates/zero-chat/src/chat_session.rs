@@ -5,10 +5,12 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use zero_client::wire::{SessionChoicesResult, SessionInfo};
 use zero_client::{
-    GatewayLink, GatewayLinkError, OpenRequest, OverlapPolicy, SendRequest, SessionHandle,
-    SessionUpdates,
+    GatewayLink, GatewayLinkError, LocalMode, LocalModeBackend, OpenRequest, OverlapPolicy,
+    SendRequest, SessionHandle, SessionUpdates,
 };
-use zero_core::event::{Event, PromptAttachment};
+use zero_core::RunId;
+use zero_core::event::{ApprovalRequest, Event, EventKind, PromptAttachment, UserQuestion};
+use zero_policy::PermissionMode;
 use zero_runtime::prompt_mentions::read_mentions;
 use zero_runtime::tool_backend::ToolBackend;
 use zero_terminal::PromptTurn;
@@ -16,8 +18,8 @@ use zero_terminal::PromptTurn;
 use crate::chat::ChatError;
 use crate::chat_host::ChatHost;
 
-/// Name of the chat among the hosts of tools.
-const HOST_NAME: &str = "zero chat";
+/// The model of sessions that have none.
+pub(crate) const DIRECT: &str = "direct";
 /// Entries of an earlier conversation that are shown.
 const HISTORY_MAX: u64 = 2_000;
 
@@ -26,11 +28,20 @@ pub(crate) struct ChatSession {
     pub(crate) handle: SessionHandle,
     pub(crate) updates: SessionUpdates,
     pub(crate) backend: Arc<dyn ToolBackend>,
-    /// The mode of the settings or the command line, if the session has none of its own.
-    pub(crate) own_mode: String,
+    /// The permission mode of the tools here.
+    pub(crate) mode: Arc<LocalMode>,
     pub(crate) choices: SessionChoicesResult,
     /// What was said before.
     pub(crate) history: Vec<Event>,
+}
+
+/// What a session that is opened waits for.
+#[derive(Default)]
+pub(crate) struct OpenMatters {
+    /// The run that answers.
+    pub(crate) run: Option<RunId>,
+    pub(crate) questions: Vec<UserQuestion>,
+    pub(crate) approvals: Vec<ApprovalRequest>,
 }
 
 /// A prompt to send.
@@ -52,20 +63,49 @@ impl ChatSession {
         let history = read_history(&handle, &info).await?;
         let tools =
             host.open_tools(&info, handle.locality(), turn).await.map_err(ChatError::Tools)?;
-        handle.host_tools(HOST_NAME, Arc::clone(&tools.backend), tools.own_mode).await?;
+        let mode = Arc::new(LocalMode::new(handle.locality(), tools.own_mode, &info));
+        let backend: Arc<dyn ToolBackend> =
+            Arc::new(LocalModeBackend::new(tools.backend, Arc::clone(&mode)));
+        // Which of several chats runs the tools is known by the process.
+        let name = format!("zero chat {}", std::process::id());
+        // What the gateway requests is limited by the local mode, and not again by the settings.
+        handle.host_tools(&name, Arc::clone(&backend), PermissionMode::Auto).await?;
         let choices = handle.choices().await?;
-        let own_mode = tools.own_mode.to_string();
-        Ok(Self { handle, updates, backend: tools.backend, own_mode, choices, history })
+        Ok(Self { handle, updates, backend, mode, choices, history })
     }
 
-    /// The permission mode that applies.
-    pub(crate) fn mode(&self) -> String {
-        self.handle.info().mode.unwrap_or_else(|| self.own_mode.clone())
+    /// The runs that have not ended, and the questions that nobody answered, of what was said before.
+    pub(crate) fn open_matters(&self) -> OpenMatters {
+        let mut matters = OpenMatters::default();
+        for event in &self.history {
+            match &event.kind {
+                EventKind::RunStarted { parent: None, .. } => matters.run.clone_from(&event.run),
+                EventKind::RunEnded { .. } if matters.run == event.run => {
+                    matters = OpenMatters::default();
+                }
+                EventKind::QuestionAsked(question) => matters.questions.push(question.clone()),
+                EventKind::QuestionAnswered { id, .. } => {
+                    matters.questions.retain(|question| question.id != *id);
+                }
+                EventKind::ApprovalRequested(request) => matters.approvals.push(request.clone()),
+                EventKind::ApprovalResolved { id, .. } => {
+                    matters.approvals.retain(|request| request.id != *id);
+                }
+                _ => {}
+            }
+        }
+        let active = self.handle.info().run_ids;
+        match matters.run.as_ref().is_some_and(|run| active.iter().any(|id| id == run.as_str())) {
+            true => matters,
+            false => OpenMatters::default(),
+        }
     }
 
-    /// Names of the session's slash commands.
-    pub(crate) fn command_names(&self) -> Vec<String> {
-        self.choices.commands.iter().map(|command| command.name.clone()).collect()
+    /// Whether the session knows a slash command. Without a model, it explains what it does not know.
+    pub(crate) fn has_command(&self, word: &str) -> bool {
+        let known = self.choices.commands.iter();
+        self.handle.info().model == DIRECT || { known }
+            .any(|command| command.name.eq_ignore_ascii_case(word))
     }
 }
 

@@ -13,6 +13,7 @@ mod chat_command;
 mod chat_host;
 mod chat_loop;
 mod chat_session;
+mod chat_transcript;
 mod completion_menu;
 pub mod composer;
 pub mod inline_screen;
@@ -22,17 +23,16 @@ mod status_line;
 mod stream_writer;
 mod styled_row;
 mod terminal_modes;
-mod transcript;
 
 pub use self::bounded_text::BoundedText;
-pub use self::call_cell::{CallCell, CallReport, CallState, SubagentReport};
+pub use self::call_cell::{CallCell, CallState, FinishedCall, SubagentReport};
 pub use self::cell::{
     AnswerCell, Cell, CompactionCell, PlanCell, PromptCell, QuestionCell, RunEndCell, ThoughtCell,
 };
 pub use self::cell_view::{Fold, ViewOptions, render_cell};
 pub use self::chat::{ChatConfig, ChatEnd, ChatError, ChatSignals, run};
 pub use self::chat_host::{ChatHost, ChatTools};
+pub use self::chat_transcript::{ChatTranscript, SessionUsage};
 pub use self::composer::EditMode;
 pub use self::inline_screen::TerminalKind;
 pub use self::styled_row::wrap_row;
-pub use self::transcript::{SessionUsage, Transcript};

@@ -20,6 +20,10 @@ pub(crate) struct StatusLine {
     pub(crate) cost: Option<f64>,
     /// Mode of the editor, such as `NORMAL`.
     pub(crate) editor: Option<&'static str>,
+    /// Whether a run works.
+    pub(crate) is_running: bool,
+    /// Whether only ASCII is written.
+    pub(crate) is_plain: bool,
     /// Prompts that wait for their turn.
     pub(crate) queued: usize,
     /// Whether the connection to the gateway is lost.
@@ -33,7 +37,7 @@ impl StatusLine {
     pub(crate) fn render(&self, stream: &TerminalStream, columns: usize) -> String {
         let text = match &self.hint {
             Some(hint) => escape_line(hint).into_owned(),
-            None => self.parts().join(" · "),
+            None => self.parts().join(if self.is_plain { ", " } else { " · " }),
         };
         let text = truncate_to_columns(&format!("  {text}"), columns);
         stream.paint(FAINT, &text).into_owned()
@@ -43,6 +47,9 @@ impl StatusLine {
         let mut parts = Vec::new();
         if self.is_disconnected {
             parts.push("disconnected, trying again".to_owned());
+        }
+        if self.is_running {
+            parts.push("Esc stops".to_owned());
         }
         parts.extend(self.editor.map(str::to_owned));
         parts.push(escape_line(&self.model).into_owned());

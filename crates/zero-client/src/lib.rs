@@ -10,6 +10,8 @@ mod gateway_dialer;
 pub mod gateway_link;
 mod gateway_update;
 mod link_error;
+mod local_mode;
+mod local_mode_backend;
 mod native_gateway;
 mod openclaw;
 mod pending_tool_events;
@@ -23,6 +25,8 @@ pub mod url_dialer;
 
 pub use gateway_link::{GatewayConnection, GatewayDialer, GatewayLink, GatewayLocality};
 pub use link_error::GatewayLinkError;
+pub use local_mode::{LocalMode, ModeState};
+pub use local_mode_backend::LocalModeBackend;
 pub use session_handle::{
     GatewayUpdate, LedgerPage, ListRequest, OpenRequest, OverlapPolicy, SendRequest, SessionChange,
     SessionHandle, SessionList, SessionUpdates,

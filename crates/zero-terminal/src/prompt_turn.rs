@@ -72,6 +72,12 @@ impl PromptTurn {
         Self { owner: Some(owner), ..self }
     }
 
+    /// Notes whether the user was typing something else when the next question appears: keys do not
+    /// count for a moment then.
+    pub fn set_typing(&self, is_typing: bool) {
+        self.withdrawn.fetch_or(is_typing, Ordering::Relaxed);
+    }
+
     /// The counter that questions pause.
     pub fn counter(&self) -> &ElapsedCounter {
         &self.counter

@@ -104,8 +104,20 @@ fn suggest_commands(cli: &Command, word: &str) -> Vec<String> {
 /// Parses a command line; its first word is the program's name.
 pub(crate) fn parse(args: Vec<OsString>) -> Result<Cli, clap::Error> {
     let mut cli = command();
-    let args = &complete(&cli, args)[..];
-    let matches = cli.try_get_matches_from_mut(args).map_err(|error| match error.kind() {
+    let completed = complete(&cli, args.clone());
+    let mut parsed = cli.try_get_matches_from_mut(&completed);
+    // `zero -c` without a prompt is a chat.
+    if completed != args
+        && parsed.as_ref().is_err_and(|error| error.kind() == ErrorKind::MissingRequiredArgument)
+    {
+        let mut chat = args;
+        chat.insert(1, "chat".into());
+        if let Ok(matches) = cli.try_get_matches_from_mut(&chat) {
+            parsed = Ok(matches);
+        }
+    }
+    let args = &completed[..];
+    let matches = parsed.map_err(|error| match error.kind() {
         ErrorKind::InvalidSubcommand => with_prompt_advice(error, args),
         ErrorKind::UnknownArgument => with_nearest_option(error, args),
         ErrorKind::ValueValidation => with_expected_number(error),

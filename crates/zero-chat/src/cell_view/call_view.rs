@@ -9,7 +9,7 @@ use super::diff_view::push_diff;
 use super::row_writer::{BODY_INDENT, MarkedTitle, RowWriter};
 use super::run_end_view::{NOTED_MS_MIN, format_elapsed};
 use crate::bounded_text::BoundedText;
-use crate::call_cell::{CallCell, CallReport, CallState};
+use crate::call_cell::{CallCell, CallState, FinishedCall};
 
 /// Last lines that are shown of what a command printed, unless all are wanted.
 const OUTPUT_LINES_MAX: usize = 5;
@@ -129,8 +129,8 @@ impl CallHead {
 
 /// Adds what a command printed: the last lines of its output and of its errors, and how many are left
 /// out. Of the two, the one that says more about its end has more lines.
-fn push_output(writer: &mut RowWriter<'_>, report: &CallReport, fold: Fold) {
-    let CallReport { stdout, stderr, content, diff, .. } = report;
+fn push_output(writer: &mut RowWriter<'_>, report: &FinishedCall, fold: Fold) {
+    let FinishedCall { stdout, stderr, content, diff, .. } = report;
     if report.is_output_repeated {
         return;
     }

@@ -10,6 +10,9 @@ use crate::chat_command::{self, COMMANDS, ChatCommand, ChatInput};
 /// The modes that Shift-Tab goes through.
 const CYCLED_MODES: [&str; 3] = ["ask", "accept-edits", "plan"];
 
+/// Widest first column of a list; what is wider has a row of its own.
+const LEFT_COLUMNS_MAX: usize = 24;
+
 /// Keys and what they do, for `/keys`.
 const KEYS: &[(&str, &str)] = &[
     ("Enter", "send; while the agent works, the prompt waits for its turn"),
@@ -36,21 +39,24 @@ impl ChatLoop {
         }
         self.composer.take();
         self.menu.hide();
-        self.draft_at = None;
+        // The draft is removed after a moment, unless something new is typed.
+        self.note_edit();
         self.spawn_history(text.clone());
         self.submit(&text, overlap);
     }
 
     pub(super) fn submit(&mut self, text: &str, overlap: OverlapPolicy) {
         let key = self.session.handle.info().session_key;
-        match chat_command::parse(text, &key, &self.session.command_names()) {
+        let is_session_command =
+            |word: &str| self.session.has_command(word) || self.config.host.is_direct_command(word);
+        match chat_command::parse(text, &key, &is_session_command) {
             ChatInput::Prompt(prompt) => self.spawn_prompt(prompt, overlap),
             ChatInput::Command(command) => self.run_command(command),
             ChatInput::Program(args) => self.spawn_program(args),
             ChatInput::Mistake(why) => {
                 self.notice(&why);
                 // Nothing that was typed is lost.
-                self.composer.set_text(text);
+                self.return_text(text);
             }
         }
     }
@@ -93,7 +99,7 @@ impl ChatLoop {
             }
             ChatCommand::Mode(None) => {
                 let modes = self.session.choices.modes.join(", ");
-                let current = self.session.mode();
+                let current = self.session.mode.effective_mode();
                 self.notice(&format!("mode: {current}; to change it: /mode MODE, one of: {modes}"));
             }
             ChatCommand::Mode(Some(mode)) => self.change_mode(&mode),
@@ -104,15 +110,13 @@ impl ChatLoop {
             }),
             ChatCommand::Resume(None) => self.spawn_session_picker(),
             ChatCommand::Fork => self.spawn_fork(),
-            ChatCommand::Transcript => self.show_transcript(),
+            ChatCommand::ShowTranscript => self.show_transcript(),
         }
     }
 
     fn change_mode(&mut self, mode: &str) {
         match mode.parse() {
-            Ok(mode) => {
-                self.spawn_change(SessionChange { mode: Some(mode), ..SessionChange::default() });
-            }
+            Ok(mode) => self.spawn_mode(mode),
             Err(_) => {
                 let modes = self.session.choices.modes.join(", ");
                 self.notice(&format!("there is no mode `{mode}`; use one of: {modes}"));
@@ -122,7 +126,7 @@ impl ChatLoop {
 
     /// Shift-Tab: the next mode. `auto` has to be chosen by name.
     pub(super) fn cycle_mode(&mut self) {
-        let current = self.session.mode();
+        let current = self.session.mode.effective_mode().to_string();
         let at = CYCLED_MODES.iter().position(|mode| *mode == current);
         let next = CYCLED_MODES.iter().cycle().nth(at.map_or(0, |at| at + 1));
         if let Some(mode) = next {
@@ -154,13 +158,14 @@ impl ChatLoop {
     fn print_rows(&mut self, rows: &[(String, String)]) {
         let stream = &self.config.stream;
         let columns = stream.window_size().columns;
-        let widest =
-            rows.iter().map(|(left, _)| left.trim_end().chars().count()).max().unwrap_or(0);
-        let mut text = String::new();
+        let left_columns = |left: &str| left.trim_end().chars().count();
+        let widths = rows.iter().map(|(left, _)| left_columns(left));
+        let widest = widths.filter(|width| *width <= LEFT_COLUMNS_MAX).max().unwrap_or(0);
+        let mut text = String::from("\n");
         for (left, right) in rows {
             let (left, right) = (escape_line(left.trim_end()), escape_line(right));
             let painted = stream.paint(STRONG, &left);
-            if widest + 4 + right.chars().count() < columns {
+            if left_columns(&left) <= widest && widest + 4 + right.chars().count() < columns {
                 let fill = " ".repeat(widest.saturating_sub(left.chars().count()) + 2);
                 text.push_str(&format!("  {painted}{fill}{right}\n"));
             } else {

@@ -12,6 +12,9 @@ use crate::composer::{CompletionTokenKind, ComposerEvent};
 impl ChatLoop {
     pub(super) fn handle_input(&mut self, event: InputEvent) {
         self.status.hint = None;
+        if matches!(event, InputEvent::Key(_) | InputEvent::Paste(_)) {
+            self.typed_at = Some(Instant::now());
+        }
         match event {
             InputEvent::Key(stroke) => self.handle_key(stroke),
             InputEvent::Paste(text) => match self.composer.paste(&text) {
@@ -126,7 +129,7 @@ impl ChatLoop {
             Some("the text is too long; put it into a file and mention it with @".to_owned());
     }
 
-    fn note_edit(&mut self) {
+    pub(super) fn note_edit(&mut self) {
         self.draft_at = Some(Instant::now() + DRAFT_WAIT);
         self.refresh_menu();
     }

@@ -2,19 +2,24 @@
 //! [`TaskOutcome`].
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::task::AbortHandle;
+use tokio::time::Instant;
 use zero_client::{ListRequest, OpenRequest, OverlapPolicy, SessionChange};
 use zero_core::event::{ApprovalRequest, UserQuestion};
+use zero_policy::PermissionMode;
 use zero_runtime::{QuestionWithdrawal, WithdrawalNote};
 use zero_terminal::raw_input::SignalKeys;
 use zero_terminal::{ScreenOwner as _, format_age};
 
-use super::ChatLoop;
+use super::{ActiveRun, ChatLoop};
 use crate::chat::ChatError;
-use crate::chat_session::{ChatSession, PromptRequest, send_prompt};
-use crate::transcript::Transcript;
+use crate::chat_session::{ChatSession, OpenMatters, PromptRequest, send_prompt};
+use crate::chat_transcript::ChatTranscript;
 
+/// How long a chat that ends waits for prompts that are being sent.
+const SEND_WAIT: Duration = Duration::from_secs(3);
 /// Sessions that the picker offers.
 const PICKED_MAX: u64 = 500;
 
@@ -25,12 +30,18 @@ pub(super) enum TaskOutcome {
     /// The user should know this.
     Notice(String),
     /// A prompt was sent, with notes about it.
-    Sent(Vec<String>),
+    Sent {
+        number: u64,
+        notes: Vec<String>,
+    },
     /// A prompt could not be sent; it comes back into the input.
     Unsent {
+        number: u64,
         text: String,
         why: String,
     },
+    /// Another session could not be opened.
+    NotOpened(String),
     /// Another session is open.
     Opened(Box<ChatSession>),
     Files(Vec<String>),
@@ -44,7 +55,7 @@ pub(super) enum TaskOutcome {
 }
 
 /// A question of the gateway that waits for its answer.
-pub(super) struct OpenQuestion {
+pub(super) struct ShownQuestion {
     withdrawal: WithdrawalNote,
     task: AbortHandle,
 }
@@ -54,15 +65,22 @@ impl ChatLoop {
         match outcome {
             TaskOutcome::Done => {}
             TaskOutcome::Notice(text) => self.notice(&text),
-            TaskOutcome::Sent(notes) => {
+            TaskOutcome::Sent { number, notes } => {
+                self.sending.retain(|(sent, _)| *sent != number);
                 for note in notes {
                     self.notice(&note);
                 }
             }
-            TaskOutcome::Unsent { text, why } => {
+            TaskOutcome::Unsent { number, text, why } => {
+                self.sending.retain(|(sent, _)| *sent != number);
                 self.notice(&format!("the prompt was not sent: {why}"));
-                if self.composer.is_empty() {
-                    self.composer.set_text(&text);
+                self.return_text(&text);
+            }
+            TaskOutcome::NotOpened(why) => {
+                self.is_opening = false;
+                self.notice(&why);
+                for (text, _) in std::mem::take(&mut self.held_prompts) {
+                    self.return_text(&text);
                 }
             }
             TaskOutcome::Opened(session) => self.switch_to(*session),
@@ -74,6 +92,7 @@ impl ChatLoop {
             TaskOutcome::Branch(branch) => self.status.branch = branch,
             TaskOutcome::Edited(text) => {
                 self.composer.set_text(text.trim_end_matches('\n'));
+                self.note_edit();
             }
             TaskOutcome::Picked(key) => self.spawn_open(OpenRequest {
                 key: Some(key),
@@ -87,37 +106,122 @@ impl ChatLoop {
         self.paint_soon();
     }
 
+    /// Puts a text that was not sent back into the input, before what is there.
+    pub(super) fn return_text(&mut self, text: &str) {
+        let now = self.composer.text();
+        let both = if now.is_empty() { text.to_owned() } else { format!("{text}\n\n{now}") };
+        self.composer.set_text(&both);
+        self.note_edit();
+    }
+
     fn switch_to(&mut self, session: ChatSession) {
+        self.is_opening = false;
         let rest = self.transcript.finish();
         self.print(&rest);
         let before = std::mem::replace(&mut self.session, session);
+        let run = self.active_run.take();
         self.tasks.spawn(async move {
+            if let Some(run) = run {
+                // It would go on without tools.
+                let _ = before.handle.abort(&run.id).await;
+            }
             before.handle.leave().await;
             TaskOutcome::Done
         });
-        self.active_run = None;
-        self.status.queued = 0;
         for (_, question) in self.questions.drain() {
             question.task.abort();
         }
-        self.transcript = Transcript::new(&self.config.stream, self.config.view)
+        self.transcript = ChatTranscript::new(&self.config.stream, self.config.view)
             .with_error_text(self.config.error_text);
         let mut text = format!("\n{}", super::header(&self.config, &self.session));
         for event in &self.session.history {
             text.push_str(&self.transcript.apply(event));
         }
         self.print(&text);
+        self.take_up_open_matters();
+        for (text, overlap) in std::mem::take(&mut self.held_prompts) {
+            self.spawn_prompt(text, overlap);
+        }
+    }
+
+    /// Takes up the run that answers in a session that was opened, and its questions.
+    pub(super) fn take_up_open_matters(&mut self) {
+        let OpenMatters { run, questions, approvals } = self.session.open_matters();
+        self.active_run =
+            run.map(|run| ActiveRun { id: run.as_str().to_owned(), since: Instant::now() });
+        questions.into_iter().for_each(|question| self.spawn_question(question));
+        approvals.into_iter().for_each(|request| self.spawn_approval(request));
     }
 
     pub(super) fn spawn_prompt(&mut self, text: String, overlap: OverlapPolicy) {
+        if self.is_opening {
+            self.held_prompts.push((text, overlap));
+            return;
+        }
         self.was_used = true;
+        let number = fastrand::u64(..);
+        self.sending.push((number, text.clone()));
         let (handle, backend) = (self.session.handle.clone(), Arc::clone(&self.session.backend));
         let cancel = self.cancel.clone();
         self.tasks.spawn(async move {
             let request = PromptRequest { text: text.clone(), overlap };
             match send_prompt(handle, backend, request, cancel).await {
-                Ok(notes) => TaskOutcome::Sent(notes),
-                Err(error) => TaskOutcome::Unsent { text, why: error.to_string() },
+                Ok(notes) => TaskOutcome::Sent { number, notes },
+                Err(error) => TaskOutcome::Unsent { number, text, why: error.to_string() },
+            }
+        });
+    }
+
+    /// Waits for prompts that are being sent, for a moment; returns those that were not.
+    pub(super) async fn finish_sending(&mut self) -> Vec<String> {
+        let until = Instant::now() + SEND_WAIT;
+        while !self.sending.is_empty() {
+            match tokio::time::timeout_at(until, self.tasks.join_next()).await {
+                Ok(Some(Ok(TaskOutcome::Sent { number, .. }))) => {
+                    self.sending.retain(|(sent, _)| *sent != number);
+                }
+                Ok(Some(_)) => {}
+                Ok(None) | Err(_) => break,
+            }
+        }
+        let held = self.held_prompts.drain(..).map(|(text, _)| text);
+        self.sending.drain(..).map(|(_, text)| text).chain(held).collect()
+    }
+
+    /// Changes the permission mode of this session.
+    pub(super) fn spawn_mode(&mut self, mode: PermissionMode) {
+        let (handle, own) = (self.session.handle.clone(), Arc::clone(&self.session.mode));
+        let backend = Arc::clone(&self.session.backend);
+        let before = own.choose(mode);
+        self.tasks.spawn(async move {
+            let change = SessionChange { mode: Some(mode), ..SessionChange::default() };
+            let problem = match handle.change(change).await {
+                Ok(info) => {
+                    own.confirm_stored(info.last_seq);
+                    None
+                }
+                Err(error) => {
+                    own.revert_choice(mode, before);
+                    Some(error.to_string())
+                }
+            };
+            let applied = backend.set_mode(Some(own.chosen_mode())).await;
+            match problem.or_else(|| applied.err().map(|error| error.to_string())) {
+                Some(why) => TaskOutcome::Notice(format!("the mode was not changed: {why}")),
+                None => TaskOutcome::Done,
+            }
+        });
+    }
+
+    /// Applies a mode that the ledger says was chosen.
+    pub(super) fn spawn_ledger_mode(&mut self, mode: Option<&str>, seq: u64) {
+        let own = Arc::clone(&self.session.mode);
+        own.apply_ledger_mode(mode.and_then(|mode| mode.parse().ok()), seq);
+        let backend = Arc::clone(&self.session.backend);
+        self.tasks.spawn(async move {
+            match backend.set_mode(Some(own.chosen_mode())).await {
+                Ok(()) => TaskOutcome::Done,
+                Err(error) => TaskOutcome::Notice(error.to_string()),
             }
         });
     }
@@ -143,17 +247,18 @@ impl ChatLoop {
     }
 
     pub(super) fn spawn_open(&mut self, request: OpenRequest) {
+        self.is_opening = true;
         let (link, host) = (self.config.link.clone(), Arc::clone(&self.config.host));
         let turn = self.turn.clone();
         let request = OpenRequest {
             // A new session needs a name of its own.
-            key: Some(request.key.unwrap_or_else(|| format!("chat-{:08x}", fastrand::u32(..)))),
+            key: Some(request.key.unwrap_or_else(|| host.new_session_name())),
             ..request
         };
         self.tasks.spawn(async move {
             match ChatSession::open(&link, &*host, request, &turn).await {
                 Ok(session) => TaskOutcome::Opened(Box::new(session)),
-                Err(error) => TaskOutcome::Notice(describe(&error)),
+                Err(error) => TaskOutcome::NotOpened(describe(&error)),
             }
         });
     }
@@ -161,7 +266,7 @@ impl ChatLoop {
     pub(super) fn spawn_fork(&mut self) {
         let key = self.session.handle.info().session_key;
         let link = self.config.link.clone();
-        let copy = format!("chat-{:08x}", fastrand::u32(..));
+        let copy = self.config.host.new_session_name();
         self.tasks.spawn(async move {
             match link.fork(&key, &copy, None).await {
                 Ok(copy) => TaskOutcome::Picked(copy),
@@ -182,7 +287,7 @@ impl ChatLoop {
             }
             TaskOutcome::Answered(answered)
         });
-        self.questions.insert(id, OpenQuestion { withdrawal, task });
+        self.questions.insert(id, ShownQuestion { withdrawal, task });
     }
 
     pub(super) fn spawn_approval(&mut self, request: ApprovalRequest) {
@@ -197,7 +302,7 @@ impl ChatLoop {
             }
             TaskOutcome::Answered(answered)
         });
-        self.questions.insert(id, OpenQuestion { withdrawal, task });
+        self.questions.insert(id, ShownQuestion { withdrawal, task });
     }
 
     /// Takes a question off the screen that was answered elsewhere.
@@ -281,7 +386,7 @@ impl ChatLoop {
             let rows: Vec<String> = others
                 .iter()
                 .map(|session| {
-                    let age = format_age(std::time::Duration::from_millis(
+                    let age = format_age(Duration::from_millis(
                         now.saturating_sub(session.updated_ms).max(0).unsigned_abs(),
                     ));
                     let name = session.label.as_deref().unwrap_or(&session.session_key);
@@ -328,7 +433,6 @@ impl ChatLoop {
         let host = Arc::clone(&self.config.host);
         self.tasks.spawn_blocking(move || {
             host.add_history(&text);
-            host.save_draft("");
             TaskOutcome::Done
         });
     }

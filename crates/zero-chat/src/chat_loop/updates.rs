@@ -23,11 +23,11 @@ impl ChatLoop {
                 self.print(&rest);
                 self.active_run = None;
                 self.notice(&format!(
-                    "the connection to the gateway is lost: {error}; `/resume` opens the session again"
+                    "the connection to the gateway is lost: {error}; send a prompt to try again"
                 ));
             }
             GatewayUpdate::Displaced { host } => self.notice(&format!(
-                "{host} runs the tools of this session now; `/resume` takes them back"
+                "{host} runs the tools of this session now; this chat only shows what happens"
             )),
         }
     }
@@ -39,14 +39,15 @@ impl ChatLoop {
                 if let Some(id) = run {
                     self.active_run = Some(ActiveRun { id, since: Instant::now() });
                 }
-                self.status.queued = self.status.queued.saturating_sub(1);
             }
             EventKind::RunEnded { .. } => self.handle_run_end(run.as_deref()),
             EventKind::QuestionAsked(question) => self.spawn_question(question.clone()),
             EventKind::QuestionAnswered { id, action } => self.withdraw_question(id, action),
             EventKind::ApprovalRequested(request) => self.spawn_approval(request.clone()),
             EventKind::ApprovalResolved { id, answer, .. } => self.withdraw_question(id, answer),
-            EventKind::Prompt { .. } if self.active_run.is_some() => self.status.queued += 1,
+            EventKind::Changed { field, value } if field == "mode" => {
+                self.spawn_ledger_mode(value.as_deref(), event.seq);
+            }
             _ => {}
         }
         let lines = self.transcript.apply(event);

@@ -1,3 +1,5 @@
+//! What is written to a terminal, update by update.
+
 use super::*;
 
 const SIZE: WindowSize = WindowSize { rows: 24, columns: 20 };

@@ -1,3 +1,5 @@
+//! Bytes and the events that they become, at any split.
+
 use proptest::prelude::*;
 
 use super::*;

@@ -13,7 +13,7 @@ use super::value_parsers;
 #[command(after_help = "Examples:
   zero                                   the same, on a terminal
   zero chat \"why does the build fail?\"   begin with this prompt
-  zero chat --continue                   continue the last session of this folder
+  zero -c                                continue the last session of this folder
   zero chat --resume                     pick a session of this folder
 
 In the chat, /help lists the commands and /keys the keys. Enter sends, Esc stops the run, Ctrl-C twice
@@ -42,7 +42,7 @@ pub struct ChatArgs {
     /// Permission mode: ask, accept-edits, plan or auto
     #[arg(long, value_name = "MODE", value_parser = value_parsers::mode(), hide_possible_values = true)]
     pub mode: Option<PermissionMode>,
-    /// Plain lines for screen readers: no rendering of Markdown, no signs beyond ASCII
+    /// Plain lines for screen readers: words in place of signs, Markdown as the model wrote it
     #[arg(long)]
     pub plain: bool,
     /// Show all output of commands, not only its last lines

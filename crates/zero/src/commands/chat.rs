@@ -11,6 +11,7 @@ use std::sync::{Arc, OnceLock};
 
 use anyhow::Context as _;
 use zero_chat::{ChatConfig, ChatEnd, ChatSignals, EditMode, TerminalKind, ViewOptions};
+use zero_client::wire::SessionInfo;
 use zero_client::{GatewayLink, ListRequest, OpenRequest, SessionChange};
 use zero_core::shell_quoting::quote_shell_word;
 use zero_session::notification::NotificationKind;
@@ -28,6 +29,8 @@ use crate::session_name::{name_count, session_name};
 use crate::terminal::filter_list::choose_row;
 use crate::terminal::{escape_line, format_age};
 
+/// Names that are tried for a new session.
+const NAME_TRIES_MAX: usize = 8;
 /// Sessions that are looked through for a name.
 const SESSIONS_MAX: u64 = 1_000;
 /// What the keys of sessions begin with if nobody chose an agent.
@@ -106,8 +109,13 @@ pub(super) fn run(app: &AppContext, args: &ChatArgs) -> anyhow::Result<ExitOutco
     if let Some(ChatEnd { session_key, was_used: true }) = ended? {
         let name = session_key.strip_prefix(USUAL_AGENT_PREFIX).unwrap_or(&session_key);
         app.terminal.print_note(&format!(
-            "to continue this session, run `zero chat --session {}`",
-            quote_shell_word(name)
+            "to continue this session, run `zero chat --session {}{}`",
+            quote_shell_word(name),
+            args.remote
+                .url
+                .as_ref()
+                .map(|url| format!(" --url {}", quote_shell_word(url)))
+                .unwrap_or_default()
         ));
     }
     Ok(ExitOutcome::Ok)
@@ -130,15 +138,19 @@ async fn choose_session(
     let all = ListRequest { cwd: None, offset: 0, limit: SESSIONS_MAX };
     let here = ListRequest { cwd: Some(cwd.display().to_string()), ..all.clone() };
     let key = if let Some(named) = named {
-        let found = link.list(all).await?.sessions.into_iter().find(|session| {
-            let key = session.session_key.as_str();
-            key == named
-                || key.strip_prefix(USUAL_AGENT_PREFIX) == Some(named)
-                || session.label.as_ref() == Some(named)
-                || session.session_id == *named
-        });
+        let agent = args.agent.as_deref().unwrap_or("main");
+        let sessions = link.list(all).await?.sessions;
+        let is_key = |session: &SessionInfo| {
+            let short = session.session_key.strip_prefix(&format!("agent:{agent}:"));
+            session.session_key == *named || short == Some(named)
+        };
+        let found = sessions
+            .iter()
+            .find(|session| is_key(session))
+            .or_else(|| sessions.iter().find(|session| session.label.as_ref() == Some(named)))
+            .or_else(|| sessions.iter().find(|session| session.session_id == *named));
         match found {
-            Some(found) => found.session_key,
+            Some(found) => found.session_key.clone(),
             None if args.resume.is_some() => {
                 let message =
                     format!("there is no session `{named}`; `zero sessions list` lists them");
@@ -165,7 +177,18 @@ async fn choose_session(
         };
         sessions.into_iter().nth(at).map(|session| session.session_key).unwrap_or_default()
     } else {
-        session_name(fastrand::usize(..name_count()))
+        let sessions = link.list(all).await?.sessions;
+        let is_new = |name: &String| {
+            !sessions.iter().any(|session| {
+                session.session_key.rsplit(':').next() == Some(name)
+                    || session.label.as_ref() == Some(name)
+            })
+        };
+        let mut names = (0..NAME_TRIES_MAX).map(|_| session_name(fastrand::usize(..name_count())));
+        // Sessions that are not listed may have the name, too; one with this number does not exist.
+        let is_complete = (sessions.len() as u64) < SESSIONS_MAX;
+        let name = names.find(is_new).filter(|_| is_complete);
+        name.unwrap_or_else(|| format!("chat-{:016x}", fastrand::u64(..)))
     };
     Ok(Some(OpenRequest { key: Some(key), ..open }))
 }
@@ -177,7 +200,7 @@ fn pick_row(app: &AppContext, rows: Vec<String>) -> anyhow::Result<Option<usize>
 }
 
 /// One line: age, name or key, and title.
-fn describe_session(session: &zero_client::wire::SessionInfo) -> String {
+fn describe_session(session: &SessionInfo) -> String {
     let now = jiff::Timestamp::now().as_millisecond();
     let age = now.saturating_sub(session.updated_ms).max(0).unsigned_abs();
     let age = format_age(std::time::Duration::from_millis(age));

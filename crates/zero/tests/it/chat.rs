@@ -87,8 +87,43 @@ fn command_runs_without_a_model_and_escape_stops_it() {
 }
 
 #[test]
-fn unknown_command_keeps_the_text_and_ctrl_c_twice_leaves() {
+fn interrupt_at_a_question_stops_the_run_and_the_chat_goes_on() {
+    let (zero, _model) = program_with_model();
+    let mut terminal = start_chat(&zero, &["chat", "[write]"]);
+    terminal.wait_for_text("Allow? ");
+    terminal.interrupt();
+    terminal.wait_for_text("withdrawn: the call was cancelled");
+    terminal.wait_for_text_below("withdrawn", READY);
+    leave(terminal);
+    assert!(!zero.folder().join("made.txt").exists());
+}
+
+#[test]
+fn mode_that_is_shown_is_the_one_that_applies() {
+    let (zero, _model) = program_with_model();
+    let mut terminal = start_chat(&zero, &[]);
+    terminal.type_keys("\u{1b}[Z");
+    terminal.wait_for_text(" · accept-edits · ");
+    terminal.type_keys("[write]\r");
+    terminal.wait_for_text("• Write");
+    assert!(!terminal.seen().contains("Allow?"), "{}", terminal.seen());
+    terminal.type_keys("\u{1b}[Z");
+    terminal.wait_for_text(" · plan · ");
+    leave(terminal);
+    assert!(zero.folder().join("made.txt").exists());
+}
+
+#[test]
+fn chat_that_was_not_used_leaves_no_session() {
     let zero = TestProgram::new();
+    leave(start_chat(&zero, &[]));
+    let listed = zero.run(&["sessions", "list"]);
+    assert!(!listed.contains("agent:"), "{listed}");
+}
+
+#[test]
+fn unknown_command_keeps_the_text_and_ctrl_c_twice_leaves() {
+    let (zero, _model) = program_with_model();
     let mut terminal = start_chat(&zero, &[]);
     terminal.type_keys("/nope x\r");
     terminal.wait_for_text("there is no command `/nope`");

@@ -37,13 +37,14 @@ fn help_lists_commands() {
     zero checks every tool call against your rules before it runs, executes it in a sandbox and records
     it in an audit log. File edits can be undone.
 
-    Usage: zero [RUN OPTIONS] PROMPT
+    Usage: zero [RUN OPTIONS] [PROMPT]
            zero <COMMAND>
 
     Commands:
       login        Set up a model: provider, key and default
       logout       Remove a model and its key
       models       List the models, and the model servers on this machine
+      chat         Talk with the agent on the terminal; the same as `zero` alone
       run          Send a prompt to the agent
       acp          Run as an agent for editors (Agent Client Protocol over stdio)
       sessions     List, show, export, fork, rewind, reset and delete sessions and their grants
@@ -201,7 +202,7 @@ fn mistyped_command_suggests_correction() {
       tip: did you mean 'zero tools'?
       tip: to send it as a prompt: zero run 'tool list'
 
-    Usage: zero [RUN OPTIONS] PROMPT
+    Usage: zero [RUN OPTIONS] [PROMPT]
            zero <COMMAND>
 
     For more information, try '--help'.

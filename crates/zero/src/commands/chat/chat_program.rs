@@ -20,6 +20,7 @@ use zero_runtime::{
 };
 use zero_sandbox::{ConfigFile, StateDir, terminal_program};
 use zero_session::approvals::StoredGrants;
+use zero_session::direct_model;
 use zero_terminal::PromptTurn;
 
 use super::typed_text_store::TypedTextStore;
@@ -28,6 +29,7 @@ use crate::cli::ChatArgs;
 use crate::command_line;
 use crate::error_chain::describe_error;
 use crate::gateway_dialer::EditorGatewayDialer;
+use crate::session_name::{name_count, session_name};
 use crate::tool_host_factory::{TerminalBackendRequest, TerminalPromptOptions};
 
 /// Largest text that is sent to the terminal's clipboard, in bytes; terminals refuse more.
@@ -92,6 +94,19 @@ impl ChatProgram {
         };
         let (backend, _servers) = self.app.local_backend(request, &self.prompt_options(turn))?;
         Ok(ChatTools { backend, own_mode: mode.unwrap_or(self.settings_mode) })
+    }
+
+    /// The options that name the gateway, as the user wrote them.
+    fn remote_options(&self) -> Vec<String> {
+        let remote = &self.args.remote;
+        let file = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
+        let options = [
+            ("--url", remote.url.clone()),
+            ("--token-file", file(&remote.token_file)),
+            ("--password-file", file(&remote.password_file)),
+        ];
+        let given = options.into_iter().filter_map(|(name, value)| Some([name.to_owned(), value?]));
+        given.flatten().collect()
     }
 
     /// Edits a text in the user's editor, in a file that only they can read.
@@ -178,6 +193,11 @@ impl ChatHost for ChatProgram {
     fn run_command(&self, args: Vec<String>) -> BoxFuture<'_, Result<(), String>> {
         let app = self.app.clone();
         Box::pin(async move {
+            let mut args = args;
+            // These have what the gateway has; the others are about this machine.
+            if args.first().is_some_and(|command| command == "sessions") {
+                args.extend(self.remote_options());
+            }
             let words = std::iter::once("zero".to_owned()).chain(args).map(OsString::from);
             let cli = command_line::parse(words.collect()).map_err(|error| error.to_string())?;
             let ran = tokio::task::spawn_blocking(move || crate::commands::run(&app, cli));
@@ -194,6 +214,15 @@ impl ChatHost for ChatProgram {
             tokio::task::block_in_place(|| self.edit_blocking(text))
                 .map_err(|error| describe_error(&error))
         })
+    }
+
+    fn is_direct_command(&self, word: &str) -> bool {
+        direct_model::is_shorthand(word)
+    }
+
+    fn new_session_name(&self) -> String {
+        let name = session_name(fastrand::usize(..name_count()));
+        format!("{name}-{:06x}", fastrand::u32(..1 << 24))
     }
 
     fn list_files(&self) -> BoxFuture<'_, Vec<String>> {

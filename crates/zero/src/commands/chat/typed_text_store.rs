@@ -12,6 +12,8 @@ const HISTORY: &str = "history.jsonl";
 const PROMPTS_MAX: usize = 1_000;
 /// Longest prompt that is kept, in bytes.
 const PROMPT_BYTES_MAX: usize = 64 * 1024;
+/// Most bytes of the history.
+const HISTORY_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Most bytes that are read of a file.
 const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
@@ -32,8 +34,7 @@ impl TypedTextStore {
 
     /// Sent prompts, oldest first. A damaged line is left out.
     pub(super) fn read_history(&self) -> Vec<String> {
-        let text = self.read(HISTORY).unwrap_or_default();
-        text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+        self.read(HISTORY).map(|text| parse_history(&text)).unwrap_or_default()
     }
 
     pub(super) fn add_prompt(&self, prompt: &str) -> io::Result<()> {
@@ -41,20 +42,34 @@ impl TypedTextStore {
             return Ok(());
         }
         self.folder.create()?;
-        let _lock = self.folder.lock_file("lock")?;
-        let mut prompts = self.read_history();
+        let lock = self.folder.lock_file("lock")?;
+        lock.lock()?;
+        let mut prompts = match self.read(HISTORY) {
+            Ok(text) => parse_history(&text),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            Err(error) => return Err(error),
+        };
         if prompts.last().map(String::as_str) == Some(prompt) {
             return Ok(());
         }
         prompts.push(prompt.to_owned());
-        let extra = prompts.len().saturating_sub(PROMPTS_MAX);
-        let lines = prompts.iter().skip(extra).map(serde_json::to_string);
-        let text = lines.collect::<Result<Vec<_>, _>>()?.join("\n");
-        self.replace(HISTORY, &(text + "\n"))
+        // The newest ones, as far as they fit.
+        let mut left = HISTORY_BYTES_MAX;
+        let mut lines = Vec::new();
+        for prompt in prompts.iter().rev().take(PROMPTS_MAX) {
+            let line = serde_json::to_string(prompt)? + "\n";
+            if line.len() > left {
+                break;
+            }
+            left -= line.len();
+            lines.push(line);
+        }
+        lines.reverse();
+        self.replace(HISTORY, &lines.concat())
     }
 
     pub(super) fn read_draft(&self) -> Option<String> {
-        self.read(&self.draft).filter(|text| !text.is_empty())
+        self.read(&self.draft).ok().filter(|text| !text.is_empty())
     }
 
     pub(super) fn write_draft(&self, text: &str) -> io::Result<()> {
@@ -68,11 +83,10 @@ impl TypedTextStore {
         self.replace(&self.draft, text)
     }
 
-    fn read(&self, name: &str) -> Option<String> {
-        let file = self.folder.open(name).ok()?;
-        let mut text = String::new();
-        file.take(FILE_BYTES_MAX).read_to_string(&mut text).ok()?;
-        Some(text)
+    fn read(&self, name: &str) -> io::Result<String> {
+        let mut bytes = Vec::new();
+        self.folder.open(name)?.take(FILE_BYTES_MAX).read_to_end(&mut bytes)?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
     /// Replaces a file as a whole, so that a crash leaves the old text or the new one.
@@ -88,6 +102,10 @@ impl TypedTextStore {
             }
         }
     }
+}
+
+fn parse_history(text: &str) -> Vec<String> {
+    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
 #[cfg(test)]

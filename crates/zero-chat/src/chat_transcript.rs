@@ -39,7 +39,7 @@ const QUESTIONS_MAX: usize = 100;
 const DIRECT_MODEL: &str = "direct";
 
 /// The transcript of a session.
-pub struct Transcript {
+pub struct ChatTranscript {
     stream: TerminalStream,
     options: ViewOptions,
     error_text: fn(&str) -> Cow<'_, str>,
@@ -94,7 +94,7 @@ struct CurrentRun {
     is_slash_command: bool,
 }
 
-impl Transcript {
+impl ChatTranscript {
     /// An empty transcript, shown on a stream.
     pub fn new(stream: &TerminalStream, options: ViewOptions) -> Self {
         Self {
@@ -239,6 +239,11 @@ impl Transcript {
     /// Whether a run is under way, or a prompt waits for one.
     pub fn is_running(&self) -> bool {
         self.run.is_some() || self.pending_prompt.is_some() || !self.queued.is_empty()
+    }
+
+    /// Number of prompts that wait for their turn.
+    pub fn queued_count(&self) -> usize {
+        self.queued.len()
     }
 
     /// What the session used, as far as events were seen.

@@ -1,6 +1,6 @@
 //! The whole transcript as rows for a screen of its own.
 
-use super::Transcript;
+use super::ChatTranscript;
 use crate::cell::Cell;
 use crate::cell_view::{Fold, render_cell};
 use crate::styled_row::wrap_row;
@@ -8,7 +8,7 @@ use crate::styled_row::wrap_row;
 /// Most rows that are rendered; older ones are left out.
 const PAGE_ROWS_MAX: usize = 200_000;
 
-impl Transcript {
+impl ChatTranscript {
     /// Everything that is kept of the session, with blank lines between cells. No row is wider than
     /// `columns`, if these are at least 8.
     pub fn page_rows(&self, columns: usize) -> Vec<String> {

@@ -2,7 +2,7 @@
 
 use zero_terminal::{FAINT, NOTABLE};
 
-use super::Transcript;
+use super::ChatTranscript;
 use crate::call_cell::{CallCell, CallState};
 use crate::cell::Cell;
 use crate::cell_view::Fold;
@@ -16,7 +16,7 @@ const SHARED_OUTPUT_ROWS_MAX: usize = 2;
 /// Most prompts in the queue that are shown.
 const QUEUED_ROWS_MAX: usize = 3;
 
-impl Transcript {
+impl ChatTranscript {
     /// The rows of what is not finished: the text whose block is not complete, the calls that run or
     /// wait, the current step of the plan and the prompts in the queue. At most `rows_max` rows, none
     /// wider than `columns`. `now_ms` is the present time, in milliseconds since the Unix epoch.

@@ -1,19 +1,20 @@
 //! The permission mode that applies to the tools hosted here.
 //!
-//! The mode comes from settings until the user chooses one in the editor. A mode stored by the
+//! The mode comes from settings until the user chooses one. A mode stored by the
 //! gateway in this process counts as the user's choice: only clients that act for this user can
 //! write it, and tools cannot access the folder of the store. The mode of a remote gateway is only
 //! a request: it can make the mode stricter, never more permissive.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use zero_client::GatewayLocality;
-use zero_client::wire::SessionInfo;
 use zero_policy::PermissionMode;
 use zero_runtime::tool_backend::{ToolBackend, ToolBackendError};
+use zero_wire::zero_sessions::SessionInfo;
+
+use crate::gateway_dialer::GatewayLocality;
 
 /// The permission mode of one session.
-pub(crate) struct LocalMode {
+pub struct LocalMode {
     locality: GatewayLocality,
     /// The mode from settings.
     usual: PermissionMode,
@@ -24,7 +25,7 @@ pub(crate) struct LocalMode {
 
 /// The user's mode and the gateway's mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ModeState {
+pub struct ModeState {
     /// The user's choice.
     own: PermissionMode,
     /// The gateway's request.
@@ -35,11 +36,7 @@ pub(crate) struct ModeState {
 
 impl LocalMode {
     /// The mode of a session as its gateway stores it.
-    pub(crate) fn new(
-        locality: GatewayLocality,
-        usual: PermissionMode,
-        info: &SessionInfo,
-    ) -> Self {
+    pub fn new(locality: GatewayLocality, usual: PermissionMode, info: &SessionInfo) -> Self {
         let kept = info.mode.as_deref().and_then(|mode| mode.parse().ok());
         let own = match locality {
             GatewayLocality::InProcess => kept.unwrap_or(usual),
@@ -50,12 +47,12 @@ impl LocalMode {
     }
 
     /// The user's choice.
-    pub(crate) fn chosen_mode(&self) -> PermissionMode {
+    pub fn chosen_mode(&self) -> PermissionMode {
         self.lock_state().own
     }
 
-    /// Sets the mode that the user chose in the editor; returns the previous state.
-    pub(crate) fn choose(&self, mode: PermissionMode) -> ModeState {
+    /// Sets the mode that the user chose; returns the previous state.
+    pub fn choose(&self, mode: PermissionMode) -> ModeState {
         let mut state = self.lock_state();
         let before = *state;
         (state.own, state.requested) = (mode, mode);
@@ -64,7 +61,7 @@ impl LocalMode {
 
     /// Reverts a choice that the gateway failed to store. A stricter mode stays, and so does a mode
     /// that was chosen since.
-    pub(crate) fn revert_choice(&self, chosen: PermissionMode, before: ModeState) {
+    pub fn revert_choice(&self, chosen: PermissionMode, before: ModeState) {
         let mut state = self.lock_state();
         if state.own == chosen && !chosen.is_within(before.own) {
             (state.own, state.requested) = (before.own, before.requested);
@@ -72,13 +69,13 @@ impl LocalMode {
     }
 
     /// Records that the ledger contains the choice; older entries are ignored.
-    pub(crate) fn confirm_stored(&self, until: u64) {
+    pub fn confirm_stored(&self, until: u64) {
         let mut state = self.lock_state();
         state.known_until = state.known_until.max(until);
     }
 
     /// Applies a mode change from the ledger; `None` resets the mode.
-    pub(crate) fn apply_ledger_mode(&self, mode: Option<PermissionMode>, seq: u64) {
+    pub fn apply_ledger_mode(&self, mode: Option<PermissionMode>, seq: u64) {
         let mut state = self.lock_state();
         if self.locality == GatewayLocality::InProcess && seq > state.known_until {
             let own = mode.unwrap_or(self.usual);
@@ -87,19 +84,19 @@ impl LocalMode {
     }
 
     /// Sets the mode that the gateway requests for the tools; `None` if it requests none.
-    pub(crate) fn request_mode(&self, mode: Option<PermissionMode>) {
+    pub fn request_mode(&self, mode: Option<PermissionMode>) {
         let mut state = self.lock_state();
         state.requested = mode.unwrap_or(state.own);
     }
 
     /// The mode that applies.
-    pub(crate) fn effective_mode(&self) -> PermissionMode {
+    pub fn effective_mode(&self) -> PermissionMode {
         let state = self.lock_state();
         if state.requested.is_within(state.own) { state.requested } else { state.own }
     }
 
     /// Passes the effective mode to the tool backend.
-    pub(crate) async fn apply_to_backend(
+    pub async fn apply_to_backend(
         &self,
         backend: &dyn ToolBackend,
     ) -> Result<(), ToolBackendError> {
@@ -108,7 +105,7 @@ impl LocalMode {
     }
 
     /// A message for the user if this mode was chosen for the session and does not apply.
-    pub(crate) fn ignored_mode_message(&self, chosen: Option<PermissionMode>) -> Option<String> {
+    pub fn ignored_mode_message(&self, chosen: Option<PermissionMode>) -> Option<String> {
         let chosen = chosen.filter(|chosen| !chosen.is_within(self.chosen_mode()))?;
         Some(format!(
             "`{chosen}` does not apply here; the mode stays `{}`. The gateway is remote, and its stored mode cannot permit more on this machine. Choose the mode in the editor (`session/set_mode`), or set `permissions.mode` in your settings.",

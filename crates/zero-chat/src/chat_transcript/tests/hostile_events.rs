@@ -162,7 +162,7 @@ proptest! {
     ) {
         let stream = Terminal::for_test().out.with_columns(columns);
         let stream = if coloured { stream } else { stream.without_colours() };
-        let mut transcript = Transcript::new(&stream, options);
+        let mut transcript = ChatTranscript::new(&stream, options);
         for event in &events {
             check_harmless(&transcript.apply(event))?;
             let rows = transcript.live_rows(columns, rows_max, event.time_ms);
@@ -194,7 +194,7 @@ proptest! {
         let options = ViewOptions { plain, whole_output: true, ..ViewOptions::default() };
         let marks = ["›", "•", "✗", "⊘", "◦", "■", "✻", "? ", "! ", "[done]"];
         let stream = Terminal::for_test().out.with_columns(40).without_colours();
-        let mut transcript = Transcript::new(&stream, options);
+        let mut transcript = ChatTranscript::new(&stream, options);
         let mut shown = transcript.apply(&run_started("m"));
         shown.extend(texts.iter().map(|it| transcript.apply(&text(it))));
         shown.push_str(&transcript.finish());
@@ -202,7 +202,7 @@ proptest! {
             let is_mark = |mark: &str| row.starts_with(mark) && (plain == mark.starts_with('['));
             prop_assert!(!marks.iter().any(|mark| is_mark(mark)), "{row:?}");
         }
-        let mut transcript = Transcript::new(&stream, options);
+        let mut transcript = ChatTranscript::new(&stream, options);
         transcript.apply(&call_started("c", "title", ToolKind::Execute));
         let shown = transcript.apply(&call_ended("c", output(&output_text, "", 0)));
         for row in shown.lines().skip(1) {

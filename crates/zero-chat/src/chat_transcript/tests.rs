@@ -17,7 +17,7 @@ fn make_stream(columns: usize) -> TerminalStream {
 
 /// Everything that the events give, with the rest.
 fn render_on(stream: &TerminalStream, options: ViewOptions, events: &[Event]) -> String {
-    let mut transcript = Transcript::new(stream, options);
+    let mut transcript = ChatTranscript::new(stream, options);
     let mut shown: String = events.iter().map(|event| transcript.apply(event)).collect();
     shown.push_str(&transcript.finish());
     shown
@@ -45,7 +45,7 @@ fn render_views(events: &[Event]) -> String {
 }
 
 fn live_rows(events: &[Event], columns: usize, rows_max: usize, now_ms: i64) -> String {
-    let mut transcript = Transcript::new(&make_stream(columns), ViewOptions::default());
+    let mut transcript = ChatTranscript::new(&make_stream(columns), ViewOptions::default());
     for event in events {
         transcript.apply(event);
     }
@@ -74,7 +74,7 @@ fn ends_of_runs_are_shown() {
 
 #[test]
 fn pages_show_everything_in_rows_that_fit() {
-    let mut transcript = Transcript::new(&make_stream(80), ViewOptions::default());
+    let mut transcript = ChatTranscript::new(&make_stream(80), ViewOptions::default());
     let all = [conversation(), calls(), plans_and_notices(), unfinished()].concat();
     for event in &all {
         transcript.apply(event);
@@ -102,7 +102,7 @@ fn live_rows_show_what_is_not_finished() {
 fn live_text_is_only_what_was_not_returned() {
     let events = [run_started("m"), text("One two.\n\nThree **fo")];
     assert_eq!(live_rows(&events, 80, 5, 0), "Three **fo");
-    let mut transcript = Transcript::new(&make_stream(80), ViewOptions::default());
+    let mut transcript = ChatTranscript::new(&make_stream(80), ViewOptions::default());
     transcript.apply(&events[0]);
     assert_eq!(transcript.apply(&events[1]), "One two.\n");
     assert_eq!(transcript.apply(&text("ur**.")), "");
@@ -208,7 +208,7 @@ fn slash_command_shows_repeated_output_once() {
 
 #[test]
 fn queued_prompt_is_shown_when_its_run_starts() {
-    let mut transcript = Transcript::new(&make_stream(80), ViewOptions::default());
+    let mut transcript = ChatTranscript::new(&make_stream(80), ViewOptions::default());
     transcript.apply(&prompt("one"));
     assert!(transcript.is_running());
     transcript.apply(&run_started("m"));
@@ -225,7 +225,7 @@ fn queued_prompt_is_shown_when_its_run_starts() {
 
 #[test]
 fn cancelled_prompt_leaves_current_run_running() {
-    let mut transcript = Transcript::new(&make_stream(80), ViewOptions::default());
+    let mut transcript = ChatTranscript::new(&make_stream(80), ViewOptions::default());
     transcript.apply(&run_started("m"));
     transcript.apply(&in_run("r2", prompt("two")));
     let aborted = RunOutcome::Aborted { by: "rpc".to_owned() };
@@ -235,7 +235,7 @@ fn cancelled_prompt_leaves_current_run_running() {
 
 #[test]
 fn lost_connection_ends_everything() {
-    let mut transcript = Transcript::new(&make_stream(80), ViewOptions::default());
+    let mut transcript = ChatTranscript::new(&make_stream(80), ViewOptions::default());
     for event in unfinished() {
         transcript.apply(&event);
     }
@@ -248,7 +248,7 @@ fn lost_connection_ends_everything() {
 #[test]
 fn rejection_is_told_in_words_for_the_user() {
     let stream = make_stream(80);
-    let transcript = Transcript::new(&stream, ViewOptions::default());
+    let transcript = ChatTranscript::new(&stream, ViewOptions::default());
     let mut transcript = transcript.with_error_text(|message| {
         message.replace("the user rejected this call.", "rejected").into()
     });
@@ -264,7 +264,7 @@ fn rejection_is_told_in_words_for_the_user() {
 
 #[test]
 fn approval_time_does_not_count() {
-    let mut transcript = Transcript::new(&make_stream(80), ViewOptions::default());
+    let mut transcript = ChatTranscript::new(&make_stream(80), ViewOptions::default());
     transcript.apply(&call_started("c", "Run `ls`", ToolKind::Execute));
     transcript.apply(&at(1_000, approval_requested("c")));
     assert_eq!(transcript.live_rows(80, 5, 30_000), ["? Run `ls` (needs your approval)"]);
@@ -276,7 +276,7 @@ fn approval_time_does_not_count() {
 
 #[test]
 fn call_that_waits_counts_from_its_beginning() {
-    let mut transcript = Transcript::new(&make_stream(80), ViewOptions::default());
+    let mut transcript = ChatTranscript::new(&make_stream(80), ViewOptions::default());
     transcript.apply(&waiting_call("c", "Read `a`"));
     assert_eq!(transcript.live_rows(80, 5, 9_000), ["◦ Read `a` (waiting)"]);
     transcript.apply(&at(10_000, call_begins("c")));
@@ -290,7 +290,7 @@ fn call_that_waits_counts_from_its_beginning() {
 
 #[test]
 fn usage_and_model_follow_events() {
-    let mut transcript = Transcript::new(&make_stream(80), ViewOptions::default());
+    let mut transcript = ChatTranscript::new(&make_stream(80), ViewOptions::default());
     assert_eq!((transcript.model(), transcript.usage()), (None, SessionUsage::default()));
     transcript.apply(&run_started("m"));
     transcript.apply(&usage_reported(100, 1_000));
@@ -316,7 +316,7 @@ fn unchanged_plan_is_shown_once() {
 
 #[test]
 fn old_cells_are_dropped() {
-    let mut transcript = Transcript::new(&make_stream(80), ViewOptions::default());
+    let mut transcript = ChatTranscript::new(&make_stream(80), ViewOptions::default());
     for number in 0..CELLS_MAX + 10 {
         transcript.apply(&notice(&number.to_string()));
     }

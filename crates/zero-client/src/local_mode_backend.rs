@@ -1,0 +1,114 @@
+//! A tool backend whose mode is that of the user who sits beside it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+use zero_core::{SecretMask, ToolCall, ToolError, ToolOutcome};
+use zero_policy::PermissionMode;
+use zero_runtime::DialectName;
+use zero_runtime::file_rewind::{FileRewindReport, FileRewindRequest, RewindRequester};
+use zero_runtime::prompt_mentions::MentionTarget;
+use zero_runtime::tool::BoxFuture;
+use zero_runtime::tool_backend::{
+    CallObserver, PromptCommand, SubagentRequest, ToolBackend, ToolBackendError, ToolCatalog,
+    WorktreeReport,
+};
+
+use crate::local_mode::LocalMode;
+
+/// Passes everything on, except for the mode: a gateway can only request one.
+pub struct LocalModeBackend {
+    backend: Arc<dyn ToolBackend>,
+    mode: Arc<LocalMode>,
+}
+
+impl LocalModeBackend {
+    /// A backend under this mode.
+    pub fn new(backend: Arc<dyn ToolBackend>, mode: Arc<LocalMode>) -> Self {
+        Self { backend, mode }
+    }
+}
+
+impl ToolBackend for LocalModeBackend {
+    fn load_catalog(
+        &self,
+        dialect: DialectName,
+    ) -> BoxFuture<'_, Result<ToolCatalog, ToolBackendError>> {
+        self.backend.load_catalog(dialect)
+    }
+
+    fn list_commands(&self) -> BoxFuture<'_, Result<Vec<PromptCommand>, ToolBackendError>> {
+        self.backend.list_commands()
+    }
+
+    fn call(
+        &self,
+        call: ToolCall,
+        dialect: DialectName,
+        cancel: CancellationToken,
+        watch: Arc<dyn CallObserver>,
+    ) -> BoxFuture<'_, ToolOutcome> {
+        self.backend.call(call, dialect, cancel, watch)
+    }
+
+    fn set_mode(
+        &self,
+        mode: Option<PermissionMode>,
+    ) -> BoxFuture<'_, Result<(), ToolBackendError>> {
+        self.mode.request_mode(mode);
+        Box::pin(self.mode.apply_to_backend(&*self.backend))
+    }
+
+    fn revoke_grants(&self, rule: Option<&str>) {
+        self.backend.revoke_grants(rule);
+    }
+
+    fn inspect_mention<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Option<MentionTarget>> {
+        self.backend.inspect_mention(path)
+    }
+
+    fn rewind_files(
+        &self,
+        request: FileRewindRequest,
+        requester: RewindRequester,
+    ) -> BoxFuture<'_, Result<FileRewindReport, ToolError>> {
+        self.backend.rewind_files(request, requester)
+    }
+
+    fn has_running_jobs(&self) -> bool {
+        self.backend.has_running_jobs()
+    }
+
+    fn location(&self) -> String {
+        self.backend.location()
+    }
+
+    fn folder(&self) -> Option<PathBuf> {
+        self.backend.folder()
+    }
+
+    fn secret_mask(&self) -> BoxFuture<'_, Arc<SecretMask>> {
+        self.backend.secret_mask()
+    }
+
+    fn reconnect_grace(&self) -> Duration {
+        self.backend.reconnect_grace()
+    }
+
+    fn takes_subagents(&self) -> bool {
+        self.backend.takes_subagents()
+    }
+
+    fn open_subagent(
+        &self,
+        request: SubagentRequest,
+    ) -> BoxFuture<'_, Result<Arc<dyn ToolBackend>, ToolBackendError>> {
+        self.backend.open_subagent(request)
+    }
+
+    fn close_subagent(&self) -> BoxFuture<'_, Result<Option<WorktreeReport>, ToolBackendError>> {
+        self.backend.close_subagent()
+    }
+}
