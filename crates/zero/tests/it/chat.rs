@@ -1,7 +1,5 @@
 //! A chat on a terminal, as somebody sees it who types.
 
-#![expect(clippy::disallowed_methods, reason = "tests stand outside zero and look at its files")]
-
 use serde_json::json;
 
 use crate::config::{USER_FILE, write_file};
