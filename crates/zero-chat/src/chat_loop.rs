@@ -141,8 +141,7 @@ impl ChatLoop {
             session.handle.change(config.change.clone()).await?;
         }
         let size = config.stream.true_window_size();
-        let mut screen =
-            InlineScreen::new(StreamWriter::new(&config.stream), size, config.terminal);
+        let screen = InlineScreen::new(StreamWriter::new(&config.stream), size, config.terminal);
         let mut transcript =
             ChatTranscript::new(&config.stream, config.view).with_error_text(config.error_text);
         let mut finished = header(&config, &session);
@@ -154,7 +153,6 @@ impl ChatLoop {
             composer.set_text(&draft);
         }
         let keyboard = open_keyboard(&config)?;
-        screen.update("", &[], None)?;
         let mut chat = Self {
             session,
             transcript,

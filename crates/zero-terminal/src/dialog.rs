@@ -43,11 +43,8 @@ impl DialogRun<'_> {
         turn: &PromptTurnGuard,
         dialog: impl FnOnce(&KeyReader) -> io::Result<T> + Send + 'static,
     ) -> Option<T> {
-        let mut keys = self.answers.open_keys(self.signal_keys).ok()?;
-        if turn.take_withdrawn() {
-            keys = keys.into_replacement();
-        }
-        let keys = Arc::new(keys);
+        let keys = self.answers.open_keys(self.signal_keys).ok()?;
+        let keys = Arc::new(keys.with_caution(turn.take_caution()));
         let (alive, ended) = sync_channel(1);
         let mut guard = DialogGuard {
             keys: Arc::clone(&keys),
@@ -242,7 +239,7 @@ pub fn ask_for_key(
         area.paint(&rows, None)
     };
     keys.discard()?;
-    paint(&mut area, keys.replacement_note())?;
+    paint(&mut area, keys.caution_note())?;
     let mut has_hint = false;
     loop {
         let chosen = match keys.next_press()? {

@@ -17,17 +17,25 @@ const READ_BYTES_MAX: usize = 256;
 /// Nobody presses a second key this soon: keys that follow each other faster are pasted.
 const PASTE_WAIT: Duration = Duration::from_millis(20);
 
-/// How long after it was painted a question ignores keys, if the question before it was withdrawn:
-/// the user may be about to answer that one.
-const REPLACEMENT_WAIT: Duration = Duration::from_millis(700);
+/// How long after it was painted a question ignores keys that may be meant for something else.
+const CAUTION_WAIT: Duration = Duration::from_millis(700);
+
+/// Why keys do not count for a moment after a question appeared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeyCaution {
+    /// The question before was withdrawn: the user may be about to answer that one.
+    Replacement,
+    /// The user was typing something else. Each key that does not count begins the moment anew.
+    Typing,
+}
 
 /// Source of keys. Closing it restores the terminal and ends a pending read.
 #[derive(Debug)]
 pub struct KeyReader {
     source: KeySource,
     state: Mutex<KeyReaderState>,
-    /// Whether the question before was withdrawn.
-    is_replacement: bool,
+    /// Why keys do not count at first.
+    caution: Option<KeyCaution>,
     /// Why the question was withdrawn, once it is.
     withdrawal: OnceLock<String>,
 }
@@ -60,18 +68,20 @@ struct KeyReaderState {
 
 impl KeyReader {
     pub(crate) fn new(source: KeySource) -> Self {
-        Self { source, state: Mutex::default(), is_replacement: false, withdrawal: OnceLock::new() }
+        Self { source, state: Mutex::default(), caution: None, withdrawal: OnceLock::new() }
     }
 
-    /// For a question whose predecessor was withdrawn: keys do not count for a moment after it was
-    /// painted.
-    pub(crate) fn into_replacement(self) -> Self {
-        Self { is_replacement: true, ..self }
+    /// Keys do not count for a moment after the question was painted.
+    pub(crate) fn with_caution(self, caution: Option<KeyCaution>) -> Self {
+        Self { caution, ..self }
     }
 
-    /// What the question says about the one before it, if that was withdrawn.
-    pub fn replacement_note(&self) -> Option<&'static str> {
-        self.is_replacement.then_some("a new question; the one before was withdrawn")
+    /// What the question says about keys that do not count at first.
+    pub fn caution_note(&self) -> Option<&'static str> {
+        self.caution.map(|caution| match caution {
+            KeyCaution::Replacement => "a new question; the one before was withdrawn",
+            KeyCaution::Typing => "what you typed for the chat does not answer this",
+        })
     }
 
     /// What is shown instead of an answer: that the question was withdrawn and why, or `otherwise`
@@ -92,9 +102,9 @@ impl KeyReader {
     /// Waits for a key; `None` if there will be none.
     pub fn next_key(&self) -> io::Result<Option<Key>> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let wait = if self.is_replacement { REPLACEMENT_WAIT } else { Duration::ZERO };
+        let wait = if self.caution.is_some() { CAUTION_WAIT } else { Duration::ZERO };
         // The first key is waited for once the question is painted.
-        let counts_from = *state.counts_from.get_or_insert_with(|| Instant::now() + wait);
+        state.counts_from.get_or_insert_with(|| Instant::now() + wait);
         loop {
             if let Some(key) = state.ready.pop_front() {
                 return Ok(Some(key));
@@ -108,15 +118,28 @@ impl KeyReader {
             };
             match read {
                 RawRead::Bytes(count) => {
-                    let KeyReaderState { decoder, ready, .. } = &mut *state;
+                    let decoder = &mut state.decoder;
                     let keys = bytes.iter().take(count).filter_map(|byte| decoder.push(*byte));
-                    ready.extend(keys.filter(|key| counts(*key, counts_from)));
+                    let keys: Vec<Key> = keys.collect();
+                    self.accept_keys(&mut state, keys);
                 }
                 RawRead::TimedOut => {
                     let key = state.decoder.finish();
-                    state.ready.extend(key.filter(|key| counts(*key, counts_from)));
+                    self.accept_keys(&mut state, key);
                 }
                 RawRead::Ended => return Ok(None),
+            }
+        }
+    }
+
+    /// Keeps the keys that count. Those that leave a question always do.
+    fn accept_keys(&self, state: &mut KeyReaderState, keys: impl IntoIterator<Item = Key>) {
+        for key in keys {
+            let now = Instant::now();
+            if is_leaving(key) || state.counts_from.is_none_or(|from| now >= from) {
+                state.ready.push_back(key);
+            } else if self.caution == Some(KeyCaution::Typing) {
+                state.counts_from = Some(now + CAUTION_WAIT);
             }
         }
     }
@@ -184,11 +207,6 @@ impl KeyReader {
     }
 }
 
-/// Whether a key counts. The keys that leave a question always do.
-fn counts(key: Key, counts_from: Instant) -> bool {
-    is_leaving(key) || Instant::now() >= counts_from
-}
-
 fn is_leaving(key: Key) -> bool {
     matches!(key, Key::Ctrl('c' | 'd'))
 }
@@ -238,6 +256,26 @@ mod tests {
             keyboard.write_all(typed.as_bytes()).unwrap();
             assert_eq!(keys.next_press().unwrap(), Some(expected), "{typed:?}");
         }
+    }
+
+    #[test]
+    fn keys_of_somebody_who_types_do_not_count_at_first() {
+        let (mut keyboard, answers) = AnswerSource::from_pty();
+        let keys = answers.open_keys_for_test().with_caution(Some(KeyCaution::Typing));
+        assert!(keys.caution_note().is_some());
+        keyboard.write_all(b"y").unwrap();
+        let later = std::thread::spawn(move || {
+            std::thread::sleep(3 * CAUTION_WAIT);
+            keyboard.write_all(b"n").unwrap();
+            keyboard
+        });
+        assert_eq!(keys.next_key().unwrap(), Some(Key::Char('n')));
+        drop(later.join().unwrap());
+        // The keys that leave always count.
+        let (mut keyboard, answers) = AnswerSource::from_pty();
+        let keys = answers.open_keys_for_test().with_caution(Some(KeyCaution::Typing));
+        keyboard.write_all(b"y\x03").unwrap();
+        assert_eq!(keys.next_key().unwrap(), Some(Key::Ctrl('c')));
     }
 
     #[test]

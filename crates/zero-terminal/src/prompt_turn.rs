@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::{Mutex, OwnedMutexGuard, watch};
 
 use super::elapsed_counter::{CounterPauseGuard, ElapsedCounter};
+use super::key_reader::KeyCaution;
 use super::screen_owner::{ScreenLease, ScreenOwner};
 
 /// Lets one question after another use the terminal.
@@ -17,6 +18,8 @@ pub struct PromptTurn {
     open: Arc<watch::Sender<usize>>,
     /// Whether the question before was withdrawn.
     withdrawn: Arc<AtomicBool>,
+    /// Whether the user is typing something else.
+    typing: Arc<AtomicBool>,
     /// Written to the terminal when a question appears.
     signal: Option<Arc<str>>,
     /// Makes room for a question.
@@ -31,6 +34,7 @@ pub struct PromptTurnGuard {
     _pause: CounterPauseGuard,
     _count: OpenPromptGuard,
     withdrawn: Arc<AtomicBool>,
+    typing: Arc<AtomicBool>,
 }
 
 impl PromptTurnGuard {
@@ -39,9 +43,15 @@ impl PromptTurnGuard {
         self.withdrawn.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the question before was withdrawn; the next one does not learn of it again.
-    pub(crate) fn take_withdrawn(&self) -> bool {
-        self.withdrawn.swap(false, Ordering::Relaxed)
+    /// Why keys do not count at first, if so; the next question does not learn of it again.
+    pub(crate) fn take_caution(&self) -> Option<KeyCaution> {
+        let was_withdrawn = self.withdrawn.swap(false, Ordering::Relaxed);
+        let is_typing = self.typing.swap(false, Ordering::Relaxed);
+        match (is_typing, was_withdrawn) {
+            (true, _) => Some(KeyCaution::Typing),
+            (false, true) => Some(KeyCaution::Replacement),
+            (false, false) => None,
+        }
     }
 }
 
@@ -58,8 +68,8 @@ impl PromptTurn {
     /// Questions pause this counter.
     pub fn new(counter: ElapsedCounter) -> Self {
         let (open, _) = watch::channel(0);
-        let (lock, withdrawn) = Default::default();
-        Self { counter, lock, open: Arc::new(open), withdrawn, signal: None, owner: None }
+        let (lock, withdrawn, typing) = Default::default();
+        Self { counter, lock, open: Arc::new(open), withdrawn, typing, signal: None, owner: None }
     }
 
     /// Writes this to the terminal when a question appears.
@@ -72,10 +82,10 @@ impl PromptTurn {
         Self { owner: Some(owner), ..self }
     }
 
-    /// Notes whether the user was typing something else when the next question appears: keys do not
-    /// count for a moment then.
+    /// Says whether the user is typing something else while the owner gives the screen away: keys do
+    /// not count for a moment then.
     pub fn set_typing(&self, is_typing: bool) {
-        self.withdrawn.fetch_or(is_typing, Ordering::Relaxed);
+        self.typing.store(is_typing, Ordering::Relaxed);
     }
 
     /// The counter that questions pause.
@@ -101,6 +111,7 @@ impl PromptTurn {
             _pause: self.counter.pause(),
             _count: count,
             withdrawn: Arc::clone(&self.withdrawn),
+            typing: Arc::clone(&self.typing),
         }
     }
 

@@ -29,6 +29,12 @@ pub(crate) fn session_name(number: usize) -> String {
     format!("{adjective}-{noun}")
 }
 
+/// A name that no session has, such as `brave-otter-3f2a91`.
+pub(crate) fn unused_session_name() -> String {
+    let name = session_name(fastrand::usize(..name_count()));
+    format!("{name}-{:06x}", fastrand::u32(..1 << 24))
+}
+
 /// Number of different names.
 pub(crate) fn name_count() -> usize {
     ADJECTIVES.len() * NOUNS.len()

@@ -138,7 +138,7 @@ impl ApprovalDialog {
         self.stream.write(&format!("{}\n", fitted.rows.join("\n")))?;
         let mut area = LiveArea::new(&self.stream);
         let prompt = self.stream.paint(STRONG, QUESTION).into_owned();
-        let mut note = keys.replacement_note().unwrap_or_default().to_owned();
+        let mut note = keys.caution_note().unwrap_or_default().to_owned();
         // Keys that were pressed before the question can be read do not answer it.
         keys.discard()?;
         self.paint_question(&mut area, &legend_rows, &prompt, &note)?;

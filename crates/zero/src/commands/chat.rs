@@ -25,12 +25,10 @@ use crate::cli::ChatArgs;
 use crate::commands::run::terminal_sequence;
 use crate::exit::{ExitOutcome, UsageError};
 use crate::gateway_dialer::EditorGatewayDialer;
-use crate::session_name::{name_count, session_name};
+use crate::session_name::unused_session_name;
 use crate::terminal::filter_list::choose_row;
 use crate::terminal::{escape_line, format_age};
 
-/// Names that are tried for a new session.
-const NAME_TRIES_MAX: usize = 8;
 /// Sessions that are looked through for a name.
 const SESSIONS_MAX: u64 = 1_000;
 /// What the keys of sessions begin with if nobody chose an agent.
@@ -177,18 +175,7 @@ async fn choose_session(
         };
         sessions.into_iter().nth(at).map(|session| session.session_key).unwrap_or_default()
     } else {
-        let sessions = link.list(all).await?.sessions;
-        let is_new = |name: &String| {
-            !sessions.iter().any(|session| {
-                session.session_key.rsplit(':').next() == Some(name)
-                    || session.label.as_ref() == Some(name)
-            })
-        };
-        let mut names = (0..NAME_TRIES_MAX).map(|_| session_name(fastrand::usize(..name_count())));
-        // Sessions that are not listed may have the name, too; one with this number does not exist.
-        let is_complete = (sessions.len() as u64) < SESSIONS_MAX;
-        let name = names.find(is_new).filter(|_| is_complete);
-        name.unwrap_or_else(|| format!("chat-{:016x}", fastrand::u64(..)))
+        unused_session_name()
     };
     Ok(Some(OpenRequest { key: Some(key), ..open }))
 }

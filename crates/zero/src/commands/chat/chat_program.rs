@@ -29,7 +29,7 @@ use crate::cli::ChatArgs;
 use crate::command_line;
 use crate::error_chain::describe_error;
 use crate::gateway_dialer::EditorGatewayDialer;
-use crate::session_name::{name_count, session_name};
+use crate::session_name::unused_session_name;
 use crate::tool_host_factory::{TerminalBackendRequest, TerminalPromptOptions};
 
 /// Largest text that is sent to the terminal's clipboard, in bytes; terminals refuse more.
@@ -221,8 +221,7 @@ impl ChatHost for ChatProgram {
     }
 
     fn new_session_name(&self) -> String {
-        let name = session_name(fastrand::usize(..name_count()));
-        format!("{name}-{:06x}", fastrand::u32(..1 << 24))
+        unused_session_name()
     }
 
     fn list_files(&self) -> BoxFuture<'_, Vec<String>> {
