@@ -90,7 +90,8 @@ pub fn escape_chars_with(
 
 /// Whether a character is visible and does not affect its neighbours.
 pub fn is_safe_char(c: char) -> bool {
-    !c.is_control() && !is_hidden_char(c)
+    // Most characters, at one glance.
+    matches!(c, ' '..='~') || !c.is_control() && !is_hidden_char(c)
 }
 
 /// Whether a character is safe in prose, where nothing depends on each character. The selectors

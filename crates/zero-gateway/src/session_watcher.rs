@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use serde::Serialize;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use zero_core::event::{Event, EventKind};
@@ -48,10 +48,8 @@ const PAGE_LIMITS: LedgerReadLimit = LedgerReadLimit { entries: 1_000, bytes: 4 
 const YIELD_AFTER: usize = 64;
 /// Maximum time for which text of a long reply is held back.
 const HOLD_MAX: Duration = Duration::from_millis(100);
-/// How often entries of other processes are looked for.
-const POLL_INTERVAL: Duration = Duration::from_millis(250);
-/// Most watched sessions with which they are looked for: each costs a read.
-const POLLED_SESSIONS_MAX: usize = 16;
+/// Most watched sessions with which entries of other processes are looked for: each costs a read.
+const SHARED_SESSIONS_MAX: usize = 16;
 /// Close code: the server cannot continue with this connection, but the client may reconnect.
 const CLOSE_TRY_AGAIN: u16 = 1013;
 
@@ -117,8 +115,7 @@ impl WatchHandle {
             watched,
             is_behind: false,
             touches: 0,
-            next_poll: None,
-            store_mark: None,
+            foreign_writes: None,
         };
         tokio::spawn(async move {
             let work = watcher.run(receiver, listener);
@@ -163,10 +160,8 @@ struct SessionWatcher {
     is_behind: bool,
     /// Request counter, used to find the least recently requested session.
     touches: u64,
-    /// When to look for entries of other processes; `None` if there are none to be expected.
-    next_poll: Option<Instant>,
-    /// The mark of the store when that was last done.
-    store_mark: Option<i64>,
+    /// Tells when to look for entries of other processes; `None` while no session is watched.
+    foreign_writes: Option<watch::Receiver<()>>,
 }
 
 struct WatchedSession {
@@ -227,7 +222,12 @@ impl SessionWatcher {
                             None => return,
                         },
                         () = wait_until(hold_until) => Ok(()),
-                        () = wait_until(self.next_poll) => self.poll_store().await,
+                        () = wait_for_change(&mut self.foreign_writes) => {
+                            match self.watched.len() <= SHARED_SESSIONS_MAX {
+                                true => self.catch_up_all().await,
+                                false => Ok(()),
+                            }
+                        }
                     }
                 }
             };
@@ -285,21 +285,6 @@ impl SessionWatcher {
         watched.deliver(&delivery.event, &self.outbox, self.audience)
     }
 
-    /// Reads what other processes wrote since the last time.
-    async fn poll_store(&mut self) -> Result<(), ConnectionClosed> {
-        let mark = self.sessions.store().change_mark();
-        self.schedule_poll(mark);
-        match mark.is_some() && std::mem::replace(&mut self.store_mark, mark) != mark {
-            true => self.catch_up_all().await,
-            false => Ok(()),
-        }
-    }
-
-    fn schedule_poll(&mut self, mark: Option<i64>) {
-        let is_polled = (1..=POLLED_SESSIONS_MAX).contains(&self.watched.len());
-        self.next_poll = (mark.is_some() && is_polled).then(|| Instant::now() + POLL_INTERVAL);
-    }
-
     async fn catch_up_all(&mut self) -> Result<(), ConnectionClosed> {
         let all: Vec<SessionId> = self.watched.keys().cloned().collect();
         for session in all {
@@ -349,15 +334,17 @@ impl SessionWatcher {
         match order {
             WatchCommand::Watch { session, done } => {
                 let mut events = Vec::new();
+                // Before the ledger is read, so that nothing is missed in between.
+                self.foreign_writes.get_or_insert_with(|| self.sessions.foreign_writes());
                 let watched = self.watch_session(&session, &mut events).await;
                 let _ = done.send(watched);
-                if self.next_poll.is_none() {
-                    self.schedule_poll(self.sessions.store().change_mark());
-                }
                 send_all(&self.outbox, self.audience, &events)
             }
             WatchCommand::Unwatch { session, done } => {
                 self.watched.remove(&session);
+                if self.watched.is_empty() {
+                    self.foreign_writes = None;
+                }
                 let _ = done.send(());
                 Ok(())
             }
@@ -512,6 +499,17 @@ async fn wait_until(instant: Option<Instant>) {
     match instant {
         Some(instant) => tokio::time::sleep_until(instant).await,
         None => std::future::pending().await,
+    }
+}
+
+/// Waits until another process has written; forever if nobody can tell.
+async fn wait_for_change(writes: &mut Option<watch::Receiver<()>>) {
+    let changed = match writes {
+        Some(writes) => writes.changed().await.is_ok(),
+        None => false,
+    };
+    if !changed {
+        std::future::pending::<()>().await;
     }
 }
 

@@ -17,6 +17,8 @@ mod workspace_secrets;
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
+
+use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use zero_core::sanitize::escape_unsafe_chars;
 use zero_core::text_shortening::head;
 
@@ -38,13 +40,15 @@ const EDGE_BYTES: usize = 256;
 /// Most items of one list or object.
 const ITEMS_MAX: usize = 64;
 
-/// All markers of secret formats and names in one pattern. If it does not compile, each is searched
-/// separately.
-static MARKS: LazyLock<Option<Regex>> = LazyLock::new(|| {
+/// All markers of secret formats and names. If they cannot be searched for together, each is
+/// searched for separately. Every process builds this, so it is built fast.
+static MARKS: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
     let shapes = SHAPES.iter().chain([&named_secrets::NAMES]);
-    let marks: Vec<String> =
-        shapes.flat_map(|shape| shape.marks).map(|mark| regex::escape(mark)).collect();
-    Regex::new(&format!("(?i-u:{})", marks.join("|"))).ok()
+    AhoCorasick::builder()
+        .ascii_case_insensitive(true)
+        .kind(Some(AhoCorasickKind::ContiguousNFA))
+        .build(shapes.flat_map(|shape| shape.marks))
+        .ok()
 });
 
 /// Fields with file contents or data to send. They can hold anything, so only their size is

@@ -8,6 +8,7 @@
 pub(crate) mod call_updates;
 mod context_report;
 mod current_plan;
+mod foreign_writes;
 mod interrupted_runs;
 mod ledger_outbox;
 pub(crate) mod ledger_recorder;
@@ -43,6 +44,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use zero_core::{Budget, ContextBreakdown, RunId, SessionId};
@@ -54,6 +56,7 @@ pub use self::rewind::{PromptSummary, RewindOptions, RewindOutcome};
 pub use self::rewind_history::is_in_effect;
 pub use self::subagent_answer::{SubagentTally, SubagentTotals};
 
+use self::foreign_writes::ForeignWriteMonitor;
 use self::ledger_recorder::LedgerRecorder;
 use self::lifecycle::ActiveRunPolicy;
 use self::run_limiter::RunLimiter;
@@ -194,6 +197,7 @@ struct SessionManagerInner {
     /// Cancelled when no more prompts are accepted.
     closing: CancellationToken,
     counted: RunCounters,
+    foreign_writes: ForeignWriteMonitor,
 }
 
 #[derive(Default)]
@@ -355,6 +359,7 @@ impl SessionManager {
             active: Mutex::default(),
             closing: CancellationToken::new(),
             counted: RunCounters::default(),
+            foreign_writes: ForeignWriteMonitor::default(),
         });
         let store = &inner.config.store;
         let nodes = &inner.config.nodes;
@@ -395,6 +400,11 @@ impl SessionManager {
     /// The event bus.
     pub fn bus(&self) -> &Arc<dyn EventBus> {
         &self.inner.config.bus
+    }
+
+    /// Changes after another process may have written to the store.
+    pub fn foreign_writes(&self) -> watch::Receiver<()> {
+        self.inner.foreign_writes.subscribe(self.store())
     }
 
     /// The session store.

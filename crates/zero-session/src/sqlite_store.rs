@@ -27,7 +27,7 @@ mod transcripts;
 mod writer_thread;
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rusqlite::Connection;
@@ -37,7 +37,6 @@ use zero_runtime::tool::BoxFuture;
 
 use self::checkpoint::Checkpointer;
 use self::database_error::DatabaseError;
-use self::database_file::ConnectionAccess;
 pub use self::integrity::{DamagedSession, StoreCheck};
 use self::ledger::EncodedEvents;
 use self::reader_pool::ReaderPool;
@@ -61,8 +60,6 @@ pub struct SqliteStore {
     readers: ReaderPool,
     writer: WriterThread,
     path: Arc<Path>,
-    /// Opened on first use. SQLite counts the changes of others for each connection.
-    change_counter: OnceLock<Option<Mutex<Connection>>>,
 }
 
 impl SqliteStore {
@@ -77,7 +74,7 @@ impl SqliteStore {
         let readers = ReaderPool::new(Arc::clone(&path));
         let checkpoints = Checkpointer::start(&path, opened.is_new)?;
         let writer = WriterThread::start(opened.writer, Some(checkpoints), Arc::clone(&path))?;
-        Ok(Self { readers, writer, path, change_counter: OnceLock::new() })
+        Ok(Self { readers, writer, path })
     }
 
     /// Looks for damage in the file, for at most the given time. Blocks on the disk.
@@ -626,14 +623,12 @@ impl Store for SqliteStore {
         }))
     }
 
-    fn change_mark(&self) -> Option<i64> {
-        let connect = || {
-            let opened = database_file::connect(&self.path, ConnectionAccess::Read);
-            opened.ok().map(Mutex::new)
+    fn foreign_mark(&self) -> BoxFuture<'_, Option<i64>> {
+        // Does not change by what the connection writes itself, and it writes all of this process.
+        let read = |db: &Connection| {
+            Ok(db.pragma_query_value(None, "data_version", |row| row.get::<_, i64>(0))?)
         };
-        let counter = self.change_counter.get_or_init(connect).as_ref()?;
-        let counter = counter.lock().unwrap_or_else(PoisonError::into_inner);
-        counter.pragma_query_value(None, "data_version", |row| row.get(0)).ok()
+        Box::pin(async move { self.writer.write("read", 0, read).await.ok() })
     }
 
     fn check_ready(&self) -> BoxFuture<'_, Result<(), StoreError>> {

@@ -304,10 +304,10 @@ pub trait Store: Send + Sync {
         after: Vec<GrantRecord>,
     ) -> BoxFuture<'_, Result<(), StoreError>>;
 
-    /// A number that is another one after something was written, by this process or another; `None`
-    /// if no other process can write, or if that is not known. Cheap.
-    fn change_mark(&self) -> Option<i64> {
-        None
+    /// A number that is another one after another process has written; `None` if no other process
+    /// can write, or if that is not known. It may change without a reason.
+    fn foreign_mark(&self) -> BoxFuture<'_, Option<i64>> {
+        Box::pin(std::future::ready(None))
     }
 
     /// Checks that the store can write.

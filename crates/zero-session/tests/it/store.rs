@@ -72,16 +72,19 @@ async fn stored_data_survives_reopen() {
 }
 
 #[tokio::test]
-async fn change_mark_tells_of_writes_of_others() {
+async fn foreign_mark_tells_of_writes_of_others_only() {
     let temp = tempfile::tempdir().unwrap();
     let path = temp.path().join("sessions.db");
     let (ours, theirs) = (SqliteStore::open(&path).unwrap(), SqliteStore::open(&path).unwrap());
-    let before = ours.change_mark().unwrap();
-    assert_eq!(ours.change_mark(), Some(before), "nothing was written");
-    theirs.create(new_session()).await.unwrap();
-    let after = ours.change_mark().unwrap();
+    let before = ours.foreign_mark().await.unwrap();
+    assert_eq!(ours.foreign_mark().await, Some(before), "nothing was written");
+    let made = session(&ours).await;
+    ours.append(&made.id, None, vec![text_event("a")]).await.unwrap();
+    assert_eq!(ours.foreign_mark().await, Some(before), "nobody else wrote");
+    theirs.append(&made.id, None, vec![text_event("b")]).await.unwrap();
+    let after = ours.foreign_mark().await.unwrap();
     assert_ne!(after, before);
-    assert_eq!(ours.change_mark(), Some(after));
+    assert_eq!(ours.foreign_mark().await, Some(after));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
