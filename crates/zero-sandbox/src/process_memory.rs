@@ -59,6 +59,20 @@ pub fn trim() {
     }
 }
 
+/// The memory that this process holds, in bytes; zero if the kernel does not say.
+pub fn resident_bytes() -> usize {
+    #[cfg(target_os = "linux")]
+    {
+        let text = kernel_file::read("/proc/self/statm".as_ref()).unwrap_or_default();
+        let pages = text.split_ascii_whitespace().nth(1).and_then(|pages| pages.parse().ok());
+        rustix::param::page_size().saturating_mul(pages.unwrap_or(0))
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        0
+    }
+}
+
 /// The processor time that all threads of this process have used.
 pub fn cpu_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
@@ -104,6 +118,13 @@ c000-d000 r-xp 00000000 00:00 0 [vdso]
         assert_eq!(parse_program_text(maps), Vec::from_iter(Some(0x2000..0x5000)));
         assert!(parse_program_text("").is_empty());
         assert!(parse_program_text("x r-xp 0 fe:00 7 /a\n9-1 r-xp 0 fe:00 7 /a\n").is_empty());
+    }
+
+    #[test]
+    fn resident_memory_grows_with_what_is_held() {
+        let before = resident_bytes();
+        let held = std::hint::black_box(vec![7_u8; 64 * 1024 * 1024]);
+        assert!(resident_bytes() > before + held.len() / 2, "{before} {}", resident_bytes());
     }
 
     #[test]
