@@ -26,8 +26,9 @@ mod sessions;
 mod transcripts;
 mod writer_thread;
 
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rusqlite::Connection;
@@ -54,12 +55,42 @@ use crate::store::{
     UnremovedSession, merge_grants,
 };
 
+/// Age of the last change of a log, rounded up to seconds, from which on the next one has another
+/// time.
+const SETTLED_AFTER_MS: i64 = 3_000;
+
 /// Stores sessions in a SQLite file. Dropping it waits for queued writes and closes the file.
 pub struct SqliteStore {
     // Dropped first, so that the writer is the last to close the file and removes its log.
     readers: ReaderPool,
     writer: WriterThread,
     path: Arc<Path>,
+    /// The last answer of [`Store::foreign_mark`], and the log for which it holds.
+    foreign_mark: Mutex<Option<(LogStamp, i64)>>,
+}
+
+/// Size and time of the last change of the write-ahead log, in seconds and nanoseconds. Every write
+/// changes them, by whatever process.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct LogStamp {
+    bytes: u64,
+    changed: (i64, i64),
+}
+
+impl LogStamp {
+    /// `None` if there is no log.
+    fn read(database: &Path) -> Option<Self> {
+        let mut log = database.as_os_str().to_owned();
+        log.push("-wal");
+        let log = Path::new(&log).symlink_metadata().ok()?;
+        Some(Self { bytes: log.len(), changed: (log.mtime(), log.mtime_nsec()) })
+    }
+
+    /// Whether a write that is still to come would have another time: the clock of a file system
+    /// may be coarse.
+    fn is_settled(&self) -> bool {
+        now_ms().saturating_sub(self.changed.0.saturating_mul(1_000)) > SETTLED_AFTER_MS
+    }
 }
 
 impl SqliteStore {
@@ -74,7 +105,7 @@ impl SqliteStore {
         let readers = ReaderPool::new(Arc::clone(&path));
         let checkpoints = Checkpointer::start(&path, opened.is_new)?;
         let writer = WriterThread::start(opened.writer, Some(checkpoints), Arc::clone(&path))?;
-        Ok(Self { readers, writer, path })
+        Ok(Self { readers, writer, path, foreign_mark: Mutex::default() })
     }
 
     /// Looks for damage in the file, for at most the given time. Blocks on the disk.
@@ -628,7 +659,17 @@ impl Store for SqliteStore {
         let read = |db: &Connection| {
             Ok(db.pragma_query_value(None, "data_version", |row| row.get::<_, i64>(0))?)
         };
-        Box::pin(async move { self.writer.write("read", 0, read).await.ok() })
+        Box::pin(async move {
+            let stamp = LogStamp::read(&self.path);
+            let known = *self.foreign_mark.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some((_, mark)) = known.filter(|(known, _)| Some(*known) == stamp) {
+                return Some(mark);
+            }
+            let mark = self.writer.write("read", 0, read).await.ok();
+            let mut known = self.foreign_mark.lock().unwrap_or_else(PoisonError::into_inner);
+            *known = stamp.filter(LogStamp::is_settled).zip(mark);
+            mark
+        })
     }
 
     fn check_ready(&self) -> BoxFuture<'_, Result<(), StoreError>> {

@@ -429,7 +429,7 @@ impl<'a> RunDriver<'a> {
 
     /// Starts saving messages, unless that is in progress.
     fn start_saving(&self, under_way: &mut RunState<'a>) {
-        if !self.outbox.is_broken() {
+        if !self.outbox.is_broken() && !under_way.unsaved.is_empty() {
             let (store, session) = (&*self.inner.config.store, self.state.recorder.session());
             let claim = self.state.recorder.run_claim(&self.active.run);
             under_way.unsaved.start_save(store, session, claim);

@@ -85,6 +85,15 @@ async fn foreign_mark_tells_of_writes_of_others_only() {
     let after = ours.foreign_mark().await.unwrap();
     assert_ne!(after, before);
     assert_eq!(ours.foreign_mark().await, Some(after));
+    // A log that has been at rest is not asked about again, until somebody writes.
+    let log = std::fs::File::options().write(true).open(temp.path().join("sessions.db-wal"));
+    let earlier = std::time::SystemTime::now() - std::time::Duration::from_secs(3_600);
+    log.unwrap().set_modified(earlier).unwrap();
+    for _ in 0..2 {
+        assert_eq!(ours.foreign_mark().await, Some(after));
+    }
+    theirs.append(&made.id, None, vec![text_event("c")]).await.unwrap();
+    assert_ne!(ours.foreign_mark().await, Some(after));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
