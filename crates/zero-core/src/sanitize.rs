@@ -90,7 +90,7 @@ pub fn escape_chars_with(
 
 /// Whether a character is visible and does not affect its neighbours.
 pub fn is_safe_char(c: char) -> bool {
-    // Most characters, at one glance.
+    // Printable ASCII, which most text is, needs no table.
     matches!(c, ' '..='~') || !c.is_control() && !is_hidden_char(c)
 }
 

@@ -204,7 +204,11 @@ impl SessionWatcher {
                     if self.flush(&mut hold_until).is_err() {
                         return;
                     }
+                    if self.watched.is_empty() {
+                        self.foreign_writes = None;
+                    }
                     let (outbox, is_behind) = (self.outbox.clone(), self.is_behind);
+                    let is_shared = self.watched.len() <= SHARED_SESSIONS_MAX;
                     tokio::select! {
                         () = outbox.wait_uncrowded(), if is_behind => {
                             self.is_behind = false;
@@ -222,11 +226,8 @@ impl SessionWatcher {
                             None => return,
                         },
                         () = wait_until(hold_until) => Ok(()),
-                        () = wait_for_change(&mut self.foreign_writes) => {
-                            match self.watched.len() <= SHARED_SESSIONS_MAX {
-                                true => self.catch_up_all().await,
-                                false => Ok(()),
-                            }
+                        () = wait_for_change(&mut self.foreign_writes), if is_shared => {
+                            self.catch_up_all().await
                         }
                     }
                 }
@@ -338,13 +339,14 @@ impl SessionWatcher {
                 self.foreign_writes.get_or_insert_with(|| self.sessions.foreign_writes());
                 let watched = self.watch_session(&session, &mut events).await;
                 let _ = done.send(watched);
+                // Sessions that were deleted elsewhere do not count.
+                if self.watched.len() == SHARED_SESSIONS_MAX + 1 {
+                    self.catch_up_all().await?;
+                }
                 send_all(&self.outbox, self.audience, &events)
             }
             WatchCommand::Unwatch { session, done } => {
                 self.watched.remove(&session);
-                if self.watched.is_empty() {
-                    self.foreign_writes = None;
-                }
                 let _ = done.send(());
                 Ok(())
             }

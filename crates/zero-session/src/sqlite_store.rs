@@ -29,7 +29,7 @@ mod writer_thread;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 use zero_core::{RunId, SessionId};
@@ -55,9 +55,11 @@ use crate::store::{
     UnremovedSession, merge_grants,
 };
 
-/// Age of the last change of a log, rounded up to seconds, from which on the next one has another
-/// time.
+/// The next change of a log that was last changed before this has another time: file systems round
+/// times, to two seconds at the most.
 const SETTLED_AFTER_MS: i64 = 3_000;
+/// How long an answer about a log that does not change is used.
+const KNOWN_MARK_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// Stores sessions in a SQLite file. Dropping it waits for queued writes and closes the file.
 pub struct SqliteStore {
@@ -65,14 +67,30 @@ pub struct SqliteStore {
     readers: ReaderPool,
     writer: WriterThread,
     path: Arc<Path>,
-    /// The last answer of [`Store::foreign_mark`], and the log for which it holds.
-    foreign_mark: Mutex<Option<(LogStamp, i64)>>,
+    known_mark: Mutex<Option<KnownMark>>,
 }
 
-/// Size and time of the last change of the write-ahead log, in seconds and nanoseconds. Every write
-/// changes them, by whatever process.
+/// An answer of [`Store::foreign_mark`], and the log for which it holds.
+#[derive(Clone, Copy)]
+struct KnownMark {
+    mark: i64,
+    stamp: LogStamp,
+    read_at: Instant,
+}
+
+impl KnownMark {
+    /// Not for ever: a writer changes the log before others see what it wrote, and times can be set
+    /// back.
+    fn holds_for(&self, stamp: Option<LogStamp>) -> bool {
+        Some(self.stamp) == stamp && self.read_at.elapsed() < KNOWN_MARK_TIME_MAX
+    }
+}
+
+/// Which file the write-ahead log is, its size, and the time of its last change in seconds and
+/// nanoseconds. Every write changes them, by whatever process.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct LogStamp {
+    inode: u64,
     bytes: u64,
     changed: (i64, i64),
 }
@@ -83,7 +101,7 @@ impl LogStamp {
         let mut log = database.as_os_str().to_owned();
         log.push("-wal");
         let log = Path::new(&log).symlink_metadata().ok()?;
-        Some(Self { bytes: log.len(), changed: (log.mtime(), log.mtime_nsec()) })
+        Some(Self { inode: log.ino(), bytes: log.len(), changed: (log.mtime(), log.mtime_nsec()) })
     }
 
     /// Whether a write that is still to come would have another time: the clock of a file system
@@ -105,7 +123,7 @@ impl SqliteStore {
         let readers = ReaderPool::new(Arc::clone(&path));
         let checkpoints = Checkpointer::start(&path, opened.is_new)?;
         let writer = WriterThread::start(opened.writer, Some(checkpoints), Arc::clone(&path))?;
-        Ok(Self { readers, writer, path, foreign_mark: Mutex::default() })
+        Ok(Self { readers, writer, path, known_mark: Mutex::default() })
     }
 
     /// Looks for damage in the file, for at most the given time. Blocks on the disk.
@@ -660,14 +678,18 @@ impl Store for SqliteStore {
             Ok(db.pragma_query_value(None, "data_version", |row| row.get::<_, i64>(0))?)
         };
         Box::pin(async move {
-            let stamp = LogStamp::read(&self.path);
-            let known = *self.foreign_mark.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some((_, mark)) = known.filter(|(known, _)| Some(*known) == stamp) {
-                return Some(mark);
+            let stamp = LogStamp::read(&self.path).filter(LogStamp::is_settled);
+            let known = *self.known_mark.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(known) = known.filter(|known| known.holds_for(stamp)) {
+                return Some(known.mark);
             }
-            let mark = self.writer.write("read", 0, read).await.ok();
-            let mut known = self.foreign_mark.lock().unwrap_or_else(PoisonError::into_inner);
-            *known = stamp.filter(LogStamp::is_settled).zip(mark);
+            let mark = self.writer.look(read).await;
+            let mut known = self.known_mark.lock().unwrap_or_else(PoisonError::into_inner);
+            *known = stamp.zip(mark).map(|(stamp, mark)| KnownMark {
+                mark,
+                stamp,
+                read_at: Instant::now(),
+            });
             mark
         })
     }

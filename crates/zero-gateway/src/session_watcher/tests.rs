@@ -7,7 +7,8 @@ use tempfile::TempDir;
 use zero_core::event::{RunOutcome, TokenUsage};
 use zero_session::key::SessionKey;
 use zero_session::sessions::OpenSessionOptions;
-use zero_session::store::NewEvent;
+use zero_session::sqlite_store::SqliteStore;
+use zero_session::store::{NewEvent, Store as _};
 
 struct WatcherFixture {
     sessions: SessionManager,
@@ -15,25 +16,19 @@ struct WatcherFixture {
     watch: WatchHandle,
     frames: SentFrames,
     gone: CancellationToken,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 impl WatcherFixture {
     async fn start(audience: WatchAudience) -> Self {
         let folder = TempDir::new().unwrap();
         let sessions = sessions(folder.path()).await;
-        let key = SessionKey::resolve("main", "main").unwrap();
-        let wanted = OpenSessionOptions {
-            key: Some(key.to_string()),
-            owner: "ann".to_owned(),
-            ..OpenSessionOptions::default()
-        };
-        let session = sessions.open(wanted).await.unwrap();
+        let session = open_session(&sessions, "main").await;
         let (outbox, frames) = send_queue();
         let gone = CancellationToken::new();
         let owner = "ann".to_owned();
         let watch = WatchHandle::start(sessions.clone(), outbox, audience, owner, gone.clone());
-        Self { sessions, session, watch, frames, gone, _folder: folder }
+        Self { sessions, session, watch, frames, gone, folder }
     }
 
     /// Appends entries to the ledger, as a run does, and returns them with their sequence numbers.
@@ -51,6 +46,16 @@ impl WatcherFixture {
     async fn next_payload(&mut self) -> Value {
         self.frames.next_event().await.payload.unwrap()
     }
+}
+
+async fn open_session(sessions: &SessionManager, key: &str) -> SessionRecord {
+    let key = SessionKey::resolve(key, "main").unwrap();
+    let wanted = OpenSessionOptions {
+        key: Some(key.to_string()),
+        owner: "ann".to_owned(),
+        ..OpenSessionOptions::default()
+    };
+    sessions.open(wanted).await.unwrap()
 }
 
 fn prompt() -> EventKind {
@@ -169,4 +174,26 @@ async fn unwatched_session_is_silent() {
     while rig.watch.watch(&rig.session).await.is_ok() {
         tokio::task::yield_now().await;
     }
+}
+
+#[tokio::test]
+async fn entries_of_other_processes_arrive_once_few_sessions_are_watched() {
+    let mut rig = WatcherFixture::start(WatchAudience::Ledger).await;
+    // The first look at the store tells nothing.
+    let mut writes = rig.sessions.foreign_writes();
+    writes.changed().await.unwrap();
+    rig.watch.watch(&rig.session).await.unwrap();
+    let mut others = Vec::new();
+    for number in 0..SHARED_SESSIONS_MAX {
+        let other = open_session(&rig.sessions, &format!("other-{number}")).await;
+        rig.watch.watch(&other).await.unwrap();
+        others.push(other);
+    }
+    let theirs = SqliteStore::open(&rig.folder.path().join("sessions.db")).unwrap();
+    let entry = NewEvent { run: None, time_ms: 5, kind: text("theirs") };
+    let written = theirs.append(&rig.session.id, None, vec![entry]).await.unwrap();
+    writes.changed().await.unwrap();
+    rig.watch.unwatch(&others[0].id).await;
+    let seen = rig.next_payload().await;
+    assert_eq!(seen["event"]["seq"], written[0].seq, "{seen}");
 }

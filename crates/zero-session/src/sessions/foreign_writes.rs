@@ -55,3 +55,30 @@ async fn monitor(store: Weak<dyn Store>, writes: watch::Sender<()>) {
         tokio::time::sleep(pause).await;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sqlite_store::SqliteStore;
+
+    #[tokio::test]
+    async fn subscribers_hear_of_other_processes_until_store_is_gone() {
+        let temp = tempfile::tempdir().unwrap();
+        let path = temp.path().join("sessions.db");
+        let ours: Arc<dyn Store> = Arc::new(SqliteStore::open(&path).unwrap());
+        let other = rusqlite::Connection::open(&path).unwrap();
+        let monitor = ForeignWriteMonitor::default();
+        let mut writes = monitor.subscribe(&ours);
+        for number in 0..3 {
+            // The first time without a write: what was before is not known.
+            writes.changed().await.unwrap();
+            other.execute_batch(&format!("CREATE TABLE t{number} (n INTEGER)")).unwrap();
+        }
+        // What was written while nobody subscribed is told at once.
+        drop(writes);
+        let mut writes = monitor.subscribe(&ours);
+        writes.changed().await.unwrap();
+        drop((ours, monitor));
+        assert!(writes.changed().await.is_err(), "the task has ended");
+    }
+}

@@ -10,10 +10,11 @@ use crate::store::StoreError;
 /// Application id of zero's files: `zero` in ASCII.
 const APPLICATION_ID: i32 = 0x7a65_726f;
 
-/// What the migrations together lead to, for new files: to apply them all takes milliseconds.
+/// What the migrations together lead to, for new files: applying them one by one takes milliseconds.
 const CURRENT_SCHEMA: &str = include_str!("current_schema.sql");
 
-/// The migrations from each version to the next. A released migration is never changed.
+/// The migrations from each version to the next. A released migration is never changed. A
+/// new one also goes into `current_schema.sql`.
 const MIGRATIONS: &[&str] = &[
     SCHEMA_V1,
     SCHEMA_V2_SESSION_BYTES,

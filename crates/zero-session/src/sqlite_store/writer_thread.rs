@@ -36,7 +36,7 @@ const BEGIN: &str = "BEGIN IMMEDIATE";
 /// Handle to the thread. Dropping it ends the thread after all queued writes.
 pub(super) struct WriterThread {
     /// `None` only during drop.
-    queue: Option<mpsc::Sender<QueuedWrite>>,
+    queue: Option<mpsc::Sender<QueuedJob>>,
     thread: Option<JoinHandle<()>>,
     bytes: Arc<Semaphore>,
     path: Arc<Path>,
@@ -49,6 +49,12 @@ pub(super) enum WriteDurability {
     Process,
     /// A power cut as well: the log is flushed to the disk.
     Machine,
+}
+
+enum QueuedJob {
+    Write(QueuedWrite),
+    /// A read that waits for no other process, between two transactions.
+    Look(Box<dyn FnOnce(&Connection) + Send>),
 }
 
 struct QueuedWrite {
@@ -106,7 +112,8 @@ impl WriterThread {
         let queue = async {
             let bytes = u32::try_from(bytes.min(QUEUE_BYTES_MAX)).unwrap_or(u32::MAX);
             let bytes = Arc::clone(&self.bytes).acquire_many_owned(bytes).await.ok()?;
-            self.queue.as_ref()?.send(QueuedWrite { job, durability, _bytes: bytes }).await.ok()
+            let queued = QueuedJob::Write(QueuedWrite { job, durability, _bytes: bytes });
+            self.queue.as_ref()?.send(queued).await.ok()
         };
         let stopped = || StoreError::Broken {
             verb,
@@ -119,6 +126,24 @@ impl WriterThread {
         }
         let result = answered.await.map_err(|_| stopped())?;
         result.map_err(|failure: DatabaseError| failure.into_store_error(verb, &self.path))
+    }
+}
+
+impl WriterThread {
+    /// Reads with the writing connection, outside of a transaction; `None` if that fails or the
+    /// queue is full.
+    pub(super) async fn look<T, R>(&self, read: R) -> Option<T>
+    where
+        T: Send + 'static,
+        R: FnOnce(&Connection) -> Result<T, DatabaseError> + Send + 'static,
+    {
+        let (answer, answered) = oneshot::channel();
+        let look = QueuedJob::Look(Box::new(move |connection| {
+            // The caller may no longer wait for it.
+            let _ = answer.send(read(connection).ok());
+        }));
+        self.queue.as_ref()?.try_send(look).ok()?;
+        answered.await.ok().flatten()
     }
 }
 
@@ -183,18 +208,28 @@ where
 fn run_writer(
     connection: &Connection,
     mut checkpoints: Option<Checkpointer>,
-    mut queue: mpsc::Receiver<QueuedWrite>,
+    mut queue: mpsc::Receiver<QueuedJob>,
     path: &Path,
 ) {
     let mut pace = ArrivalRate::new(Instant::now());
     while let Some(first) = queue.blocking_recv() {
+        let first = match first {
+            QueuedJob::Write(first) => first,
+            QueuedJob::Look(look) => {
+                look(connection);
+                continue;
+            }
+        };
         if pace.is_rush(Instant::now()) {
             std::thread::sleep(GATHER_TIME);
         }
         let mut group = vec![first];
         while group.len() < GROUP_MAX {
-            let Ok(next) = queue.try_recv() else { break };
-            group.push(next);
+            match queue.try_recv() {
+                Ok(QueuedJob::Write(next)) => group.push(next),
+                Ok(QueuedJob::Look(look)) => look(connection),
+                Err(_) => break,
+            }
         }
         pace.record_arrivals(group.len());
         let committed = commit(connection, &mut group);
