@@ -339,11 +339,12 @@ impl SessionWatcher {
                 self.foreign_writes.get_or_insert_with(|| self.sessions.foreign_writes());
                 let watched = self.watch_session(&session, &mut events).await;
                 let _ = done.send(watched);
+                send_all(&self.outbox, self.audience, &events)?;
                 // Sessions that were deleted elsewhere do not count.
-                if self.watched.len() == SHARED_SESSIONS_MAX + 1 {
-                    self.catch_up_all().await?;
+                match self.watched.len() == SHARED_SESSIONS_MAX + 1 {
+                    true => self.catch_up_all().await,
+                    false => Ok(()),
                 }
-                send_all(&self.outbox, self.audience, &events)
             }
             WatchCommand::Unwatch { session, done } => {
                 self.watched.remove(&session);

@@ -127,9 +127,7 @@ impl WriterThread {
         let result = answered.await.map_err(|_| stopped())?;
         result.map_err(|failure: DatabaseError| failure.into_store_error(verb, &self.path))
     }
-}
 
-impl WriterThread {
     /// Reads with the writing connection, outside of a transaction; `None` if that fails or the
     /// queue is full.
     pub(super) async fn look<T, R>(&self, read: R) -> Option<T>
