@@ -15,6 +15,11 @@ use crate::kernel_file;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 const LARGE_BYTES: i32 = 128 * 1024;
 
+/// Address space that an arena begins with. Without it, an arena grows by a page or two at a time, each
+/// by a system call that stops page faults of all threads; hundreds of them while a session opens.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+const ARENA_START_BYTES: i32 = 2 * 1024 * 1024;
+
 /// Fewest arenas: one for the thread that works, one for those that wait for the disk.
 const ARENAS_MIN: usize = 2;
 
@@ -32,6 +37,7 @@ pub fn limit_arenas(working_threads: usize) {
         unsafe {
             libc::mallopt(libc::M_ARENA_MAX, arenas);
             libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE_BYTES);
+            libc::mallopt(libc::M_TOP_PAD, ARENA_START_BYTES);
         }
     }
 }
