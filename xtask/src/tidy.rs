@@ -8,35 +8,17 @@
 mod crate_boundaries;
 mod document_references;
 mod import_cycles;
+mod item_docs;
 mod text_checks;
+mod tidy_finding;
 mod vocabulary;
 
-use std::fmt;
 use std::process::ExitCode;
 
 use anyhow::Result;
 
+use self::tidy_finding::TidyFinding;
 use crate::repository::{self, CargoMetadata, RepositoryFile};
-
-/// One violation of a rule.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct TidyFinding {
-    file: String,
-    what: String,
-    fix: String,
-}
-
-impl TidyFinding {
-    fn new(file: impl Into<String>, what: impl Into<String>, fix: impl Into<String>) -> Self {
-        Self { file: file.into(), what: what.into(), fix: fix.into() }
-    }
-}
-
-impl fmt::Display for TidyFinding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}; {}", self.file, self.what, self.fix)
-    }
-}
 
 /// Prints all violations.
 pub(crate) fn run() -> Result<ExitCode> {
@@ -54,6 +36,7 @@ fn check_repository() -> Result<Vec<TidyFinding>> {
     let mut findings = crate_boundaries::check(&metadata, &root);
     findings.extend(crate_boundaries::check_reasons(&metadata, find_architecture(&files)));
     findings.extend(files.iter().flat_map(text_checks::check));
+    findings.extend(files.iter().flat_map(item_docs::check));
     findings.extend(import_cycles::check(&files));
     findings.extend(vocabulary::check(&files));
     findings.extend(document_references::check(&files));

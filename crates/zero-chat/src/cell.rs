@@ -100,7 +100,7 @@ impl CellKind {
     }
 }
 
-/// A prompt.
+/// What the user sent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PromptCell {
     /// Its text.
@@ -164,7 +164,7 @@ impl ThoughtCell {
     }
 }
 
-/// A plan.
+/// The agent's list of steps, as it was last.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PlanCell {
     /// Its steps.
@@ -215,7 +215,7 @@ impl QuestionCell {
     }
 }
 
-/// A compaction.
+/// Marks where older messages were replaced by a summary.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CompactionCell {
     /// What it did.

@@ -17,7 +17,7 @@ const BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Most bytes of terms: a key, an id and two words.
 const TERMS_BYTES_MAX: usize = 8 * 1024;
 
-/// The pending events.
+/// Events of tools that no service has taken up yet, within bounds.
 #[derive(Default)]
 pub(crate) struct PendingToolEvents {
     /// Calls and terms, in order.

@@ -137,7 +137,6 @@ impl SessionSlot {
         self.lock_info().session_id == id
     }
 
-    /// The tools it hosts.
     pub(crate) fn hosted_tools(&self) -> Option<HostedTools> {
         self.lock_tools().hosted.clone()
     }

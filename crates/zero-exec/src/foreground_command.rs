@@ -34,7 +34,7 @@ use crate::output_feed::{self, FeedRemainder, OutputFeed};
 use crate::output_tail::{self, OutputTail};
 use crate::sandbox_diagnosis;
 use crate::sandbox_diagnosis::LaunchFacts;
-use crate::session_commands::{FailureEvidence, ShellEndFolder};
+use crate::session_commands::{self, FailureEvidence, ShellEndFolder};
 use crate::shell::LastFolderFile;
 use crate::spill_file::SpillFile;
 use crate::spill_folder::SpillFolder;
@@ -185,7 +185,7 @@ impl CallCommands {
             .map_err(|error| command_errors::monitor_error(&error))?;
         session.add(&watched);
         let command = request.execution.to_string();
-        Ok(slot.add_job(JobCandidate {
+        let job = slot.add_job(JobCandidate {
             shown_command: self.mask_command(&command),
             call: self.launcher.call.clone(),
             command,
@@ -193,7 +193,9 @@ impl CallCommands {
             allowed: self.tool_limits(),
             missing,
             watched,
-        }))
+        });
+        session_commands::start_job_checks();
+        Ok(job)
     }
 
     /// What happens to a command that exceeds its timeout.
@@ -310,7 +312,7 @@ impl ForegroundCommand {
         self.is_job = true;
         self.watched.waive_recording();
         let command = self.execution.to_string();
-        Some(slot.add_job(JobCandidate {
+        let job = slot.add_job(JobCandidate {
             shown_command: self.commands.mask_command(&command),
             call: self.commands.launcher.call.clone(),
             command,
@@ -318,7 +320,9 @@ impl ForegroundCommand {
             allowed: self.commands.tool_limits(),
             missing: std::mem::take(&mut self.missing),
             watched: Arc::clone(&self.watched),
-        }))
+        });
+        session_commands::start_job_checks();
+        Some(job)
     }
 
     /// Records that the command was killed because of its timeout.

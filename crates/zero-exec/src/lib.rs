@@ -8,6 +8,7 @@
 
 mod call_usage_meter;
 mod change_recording;
+mod check_pace;
 mod command_errors;
 mod command_policy;
 mod command_request;

@@ -10,6 +10,7 @@ use zero_core::CommandExecution;
 use zero_sandbox::folder_lease::FolderLease;
 use zero_sandbox::{FileType, StateDir, Workspace, detachable_process, path_survey};
 
+use crate::check_pace::CheckPace;
 use crate::jobs::monitored_command::MonitoredCommand;
 use crate::jobs::{Job, JobStatus, JobTable};
 use crate::session_network::SessionNetwork;
@@ -20,12 +21,6 @@ pub const TMP_SHELF: &str = "tmp";
 const END_MAX: Duration = Duration::from_secs(10);
 /// How long a process holds jobs after its own end.
 const HELD_TIME_MAX: Duration = Duration::from_secs(7 * 24 * 60 * 60);
-/// Pause before the first check of what held jobs created; each further one is twice as long.
-const CHECK_PAUSE_MIN: Duration = Duration::from_millis(250);
-/// Longest pause between two checks, unless a check takes long.
-const CHECK_PAUSE_MAX: Duration = Duration::from_secs(4);
-/// How much longer than a check the pause after it is at least.
-const CHECK_PAUSE_FACTOR: u32 = 20;
 
 /// The state that the commands of a session share.
 pub struct SessionCommands {
@@ -127,8 +122,7 @@ pub(crate) fn is_in_use(folder: &Path) -> bool {
 }
 
 fn list_sessions_in(folder: &Path) -> Vec<Arc<SessionCommands>> {
-    let live = LIVE_SESSIONS.lock().unwrap_or_else(PoisonError::into_inner);
-    let live = live.iter().filter_map(Weak::upgrade);
+    let live = list_live_sessions().into_iter();
     live.filter(|session| session.jobs.workspace().is_some_and(|own| own.starts_with(folder)))
         .collect()
 }
@@ -146,10 +140,16 @@ pub(crate) fn end_all_sessions() {
 /// Ends every command of this process but the jobs that run, and returns these. No command starts
 /// afterwards.
 pub(crate) fn end_all_but_jobs() -> Vec<Arc<Job>> {
-    let live = LIVE_SESSIONS.lock().unwrap_or_else(PoisonError::into_inner);
-    let live: Vec<Arc<SessionCommands>> = live.iter().filter_map(Weak::upgrade).collect();
+    let live = list_live_sessions();
     live.iter().for_each(SessionCommands::end);
     live.iter().flat_map(|session| session.jobs.list_running()).collect()
+}
+
+/// The sessions of this process. The list is not locked while they are used: a session that starts
+/// its first command adds itself while it holds its own lock.
+fn list_live_sessions() -> Vec<Arc<SessionCommands>> {
+    let live = LIVE_SESSIONS.lock().unwrap_or_else(PoisonError::into_inner);
+    live.iter().filter_map(Weak::upgrade).collect()
 }
 
 /// Kills the jobs that created files which jobs may not create, and waits for their end. Returns
@@ -165,20 +165,64 @@ pub(crate) fn end_forbidden_jobs(jobs: Vec<Arc<Job>>) -> Vec<Arc<Job>> {
 /// create files which jobs may not create: the user works in the same folder meanwhile.
 pub(crate) fn wait_for_jobs(mut jobs: Vec<Arc<Job>>) {
     let until = Instant::now() + HELD_TIME_MAX;
-    let mut pause = CHECK_PAUSE_MIN;
+    let mut pace = CheckPace::new();
     while let Some(first) = jobs.first() {
         // The others are looked at afterwards.
-        first.wait(pause);
+        first.wait(pace.pause());
         let begun = Instant::now();
         if begun >= until {
             jobs.iter().for_each(|job| job.kill());
             return wait_for_end(&jobs);
         }
         jobs = end_forbidden_jobs(jobs);
-        // A large folder takes long to check.
-        let shortest = CHECK_PAUSE_MAX.min(pause * 2);
-        pause = shortest.max(begun.elapsed() * CHECK_PAUSE_FACTOR);
+        pace.record_check(begun.elapsed());
     }
+}
+
+/// Whether a thread checks the jobs of open sessions.
+static ARE_JOBS_CHECKED: Mutex<bool> = Mutex::new(false);
+
+/// Checks the jobs of open sessions from now on, until none runs: one that creates a repository in
+/// which git would run code is killed. The user works in the same folder meanwhile, and git asks
+/// nobody. Call it after a job was added.
+pub(crate) fn start_job_checks() {
+    let mut are_checked = ARE_JOBS_CHECKED.lock().unwrap_or_else(PoisonError::into_inner);
+    if *are_checked {
+        return;
+    }
+    let thread = std::thread::Builder::new().name("zero-job-check".to_owned());
+    *are_checked = thread.spawn(check_jobs).is_ok();
+    if !*are_checked {
+        tracing::warn!(
+            "what jobs create is only checked when they have ended: no thread could be started"
+        );
+    }
+}
+
+fn check_jobs() {
+    let mut pace = CheckPace::new();
+    loop {
+        std::thread::sleep(pace.pause());
+        let begun = Instant::now();
+        // Held until it is noted that this thread ends: a job that is added meanwhile starts another.
+        let mut are_checked = ARE_JOBS_CHECKED.lock().unwrap_or_else(PoisonError::into_inner);
+        let jobs = list_open_jobs();
+        if jobs.is_empty() {
+            *are_checked = false;
+            return;
+        }
+        drop(are_checked);
+        jobs.iter().for_each(|job| job.kill_if_git_code());
+        pace.record_check(begun.elapsed());
+    }
+}
+
+/// The jobs that run in sessions which are not over. Those of the others are held, and checked by
+/// [`wait_for_jobs`].
+fn list_open_jobs() -> Vec<Arc<Job>> {
+    let live = list_live_sessions();
+    let open = live.iter().filter(|session| !session.lock_resources().is_over);
+    open.flat_map(|session| session.jobs.list_running()).collect()
 }
 
 /// Waits for jobs that were killed.

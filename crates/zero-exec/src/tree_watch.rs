@@ -510,8 +510,35 @@ impl TreeWatch {
         report
     }
 
-    /// A forbidden file that exists while the command runs, if there is one. Changes nothing. Inside
-    /// repositories, files of git come and go while it works, so these are checked at the end only.
+    /// Whether the program can change folders of the workspace.
+    pub(crate) fn covers_workspace(&self) -> bool {
+        !self.before.scope.roots.is_empty() || !self.before.scope.writable.is_empty()
+    }
+
+    /// A file in a new repository that makes git run code, if one exists while the command runs.
+    /// Changes nothing. Unlike editors and shells, git obeys such a file without a question, and the
+    /// user works in the same folder meanwhile. Steps of a rebase come and go while git works, so
+    /// these are checked at the end only.
+    pub fn find_git_code(&self) -> Option<PathBuf> {
+        let found = self.live.scanner.scan(&self.before.scope);
+        let now = find_repositories(&self.before.scope, &found, &self.live.scanner);
+        let gone = self.before.start.quarantined_since().paths;
+        let in_git = |git: &PathBuf| {
+            let hook =
+                || self.find_base(&git.join("hooks")).and_then(|at| self.list_hooks(&at).pop());
+            let config = self.list_code_configs(git).next().map(|(config, _)| config);
+            config.or_else(|| hook().map(|(base, below)| base.join(below)))
+        };
+        let mut folders =
+            now.git_folders.iter().filter(|git| is_new_git(&self.git_folders, &gone, git));
+        let in_worktree =
+            |git: &PathBuf| self.list_code_configs(git).next().map(|(config, _)| config);
+        let mut worktrees =
+            now.worktrees.iter().filter(|git| is_new_git(&self.worktrees, &gone, git));
+        folders.find_map(in_git).or_else(|| worktrees.find_map(in_worktree))
+    }
+
+    /// A forbidden file that exists while the command runs, if there is one. Changes nothing.
     pub fn find_forbidden(&self) -> Option<PathBuf> {
         let created = self.before.watched.iter().find_map(|watched| {
             let now = watched.inspect_ignoring_placeholders();
@@ -527,7 +554,7 @@ impl TreeWatch {
             let now = self.policy.denied_changes(&workspace, DENIED_AFTER_MAX).unwrap_or_default();
             now.paths.into_iter().find(|path| !before.contains(path))
         };
-        created.or_else(deep).or_else(denied)
+        created.or_else(deep).or_else(denied).or_else(|| self.find_git_code())
     }
 
     /// Quarantines forbidden files that were created further down.
@@ -760,10 +787,8 @@ impl TreeWatch {
         // What another command made was known at the start; if it was quarantined since, this one may
         // have made it again.
         let gone = self.before.start.quarantined_since().paths;
-        let is_known = |known: &BTreeSet<PathBuf>, git: &PathBuf| {
-            known.contains(git) && !gone.iter().any(|path| path.starts_with(git))
-        };
-        for git in now.git_folders.iter().filter(|git| !is_known(&self.git_folders, git)) {
+        let is_new = |known: &BTreeSet<PathBuf>, git: &PathBuf| is_new_git(known, &gone, git);
+        for git in now.git_folders.iter().filter(|git| is_new(&self.git_folders, git)) {
             if let Some((base, below)) = self.find_base(&git.join("hooks")) {
                 self.quarantine_hooks(&base, &below, report);
             }
@@ -771,7 +796,7 @@ impl TreeWatch {
             self.quarantine_remotes(git, report);
             report.warnings.extend(helper_warning(git));
         }
-        for worktree in now.worktrees.iter().filter(|git| !is_known(&self.worktrees, git)) {
+        for worktree in now.worktrees.iter().filter(|git| is_new(&self.worktrees, git)) {
             self.quarantine_configs(worktree, report);
         }
         for folder in now.uninspected.difference(&self.uninspected) {
@@ -821,15 +846,20 @@ impl TreeWatch {
 
     /// Quarantines the files with settings of a repository that run code.
     fn quarantine_configs(&self, git: &Path, report: &mut WatchReport) {
-        for config in CONFIG_FILES.iter().map(|name| git.join(name)) {
+        for (config, helpers) in self.list_code_configs(git) {
+            let why = format!("a file with settings of git that run code ({})", helpers.join(", "));
+            self.quarantine_path(&config, &why, report);
+        }
+    }
+
+    /// The new files with settings of a repository that run code, with these settings.
+    fn list_code_configs(&self, git: &Path) -> impl Iterator<Item = (PathBuf, Vec<String>)> {
+        CONFIG_FILES.iter().filter_map(move |name| {
+            let config = git.join(name);
             let mut helpers = git_facts::list_git_config_helpers(&config);
             helpers.retain(|helper| helper != SUBMODULE_SETTING);
-            if !helpers.is_empty() && self.is_new(&config) {
-                let why =
-                    format!("a file with settings of git that run code ({})", helpers.join(", "));
-                self.quarantine_path(&config, &why, report);
-            }
-        }
+            (!helpers.is_empty() && self.is_new(&config)).then_some((config, helpers))
+        })
     }
 
     /// Quarantines the folders with URLs of remotes. Git creates only an empty one.
@@ -845,23 +875,33 @@ impl TreeWatch {
     }
 
     fn quarantine_hooks(&self, base: &Path, hooks: &Path, report: &mut WatchReport) {
-        if let EntryKind::Link { .. } = quarantine::inspect(base, &base.join(hooks)) {
-            self.quarantine(base, hooks, HOOK, report);
-            return;
-        }
-        let Some(names) = path_survey::list_sorted(&base.join(hooks), HOOKS_MAX) else {
-            if path_survey::exists(&base.join(hooks)) {
-                self.quarantine(base, hooks, HOOK, report);
-            }
-            return;
-        };
-        let runs = |name: &OsStr| !name.to_string_lossy().ends_with(SAMPLE_SUFFIX);
-        for hook in names.iter().filter(|hook| self.is_new(&hook.path)) {
-            if let Some(name) = hook.path.file_name().filter(|name| runs(name)) {
-                self.quarantine(base, &hooks.join(name), HOOK, report);
-            }
+        for (base, hook) in self.list_hooks(&(base.to_owned(), hooks.to_owned())) {
+            self.quarantine(&base, &hook, HOOK, report);
         }
     }
+
+    /// The new hooks in a folder, or the folder itself if it is a link or cannot be listed. Each is
+    /// a base folder and a path relative to it.
+    fn list_hooks(&self, (base, hooks): &(PathBuf, PathBuf)) -> Vec<(PathBuf, PathBuf)> {
+        let folder = base.join(hooks);
+        if let EntryKind::Link { .. } = quarantine::inspect(base, &folder) {
+            return vec![(base.clone(), hooks.clone())];
+        }
+        let Some(names) = path_survey::list_sorted(&folder, HOOKS_MAX) else {
+            let is_there = path_survey::exists(&folder);
+            return is_there.then(|| (base.clone(), hooks.clone())).into_iter().collect();
+        };
+        let runs = |name: &OsStr| !name.to_string_lossy().ends_with(SAMPLE_SUFFIX);
+        let new = names.iter().filter(|hook| self.is_new(&hook.path));
+        let names = new.filter_map(|hook| hook.path.file_name()).filter(|name| runs(name));
+        names.map(|name| (base.clone(), hooks.join(name))).collect()
+    }
+}
+
+/// Whether a git folder was not there before the command, or what was quarantined in it may have been
+/// made again.
+fn is_new_git(known: &BTreeSet<PathBuf>, quarantined: &BTreeSet<PathBuf>, git: &Path) -> bool {
+    !known.contains(git) || quarantined.iter().any(|path| path.starts_with(git))
 }
 
 /// A path in a warning that every later result repeats. The end of a long one is left out.

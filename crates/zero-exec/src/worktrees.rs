@@ -345,6 +345,7 @@ impl SubagentWorktree {
             // The files that were not looked at may be repositories.
             notes.push(kept_in("more changed files than are counted here".to_owned()));
         }
+        notes.extend(describe_settings(&changes.settings));
         is_kept |= !changes.nested.is_empty() || changes.is_cut;
         let diff = git.diff(parent, base, &tip)?;
         git.create_branch(parent, branch, &tip)?;
@@ -397,6 +398,19 @@ fn branch_name(id: &str, name: &str) -> String {
     let name = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' });
     let start = id.len().saturating_sub(DIGITS);
     format!("zero/{}-{}", name.collect::<String>().trim_matches('-'), id.get(start..).unwrap_or(id))
+}
+
+/// What a branch contains that runs code once it is checked out. In a working folder, commands
+/// cannot create it; in a branch, only the reader of the report can stop it.
+fn describe_settings(settings: &[(String, &'static str)]) -> Option<String> {
+    let named: Vec<String> =
+        settings.iter().take(NAMED_MAX).map(|(path, why)| format!("`{path}` ({why})")).collect();
+    let more = settings.len().saturating_sub(named.len());
+    let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+    (!named.is_empty()).then(|| {
+        let named = named.join(", ");
+        format!("the branch changes files that can run code: {named}{more}; inspect them before you check it out or merge it")
+    })
 }
 
 /// What of a repository a worktree does not have.

@@ -46,7 +46,7 @@ pub(crate) trait MessageTransport: Send {
     ) -> impl Future<Output = ()> + Send;
 }
 
-/// Event from the transport.
+/// What the WebSocket, or the end of it, hands to a connection.
 pub(crate) enum TransportEvent {
     Text(Utf8Bytes),
     NotText,

@@ -15,7 +15,6 @@ pub(crate) struct ConnectionLimiter {
     connections_per_address: Arc<AddressCounter>,
 }
 
-/// Limits for connections.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ConnectionLimits {
     pub(crate) connections_max: usize,

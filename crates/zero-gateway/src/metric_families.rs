@@ -79,7 +79,7 @@ pub struct MetricPoint {
     pub value: MetricValue,
 }
 
-/// Value of a metric.
+/// What a sample contains, depending on the type of its family.
 #[derive(Clone, Debug, PartialEq)]
 pub enum MetricValue {
     /// An integer count.

@@ -25,7 +25,6 @@ const CROWDED_SHARE: usize = 8;
 /// Capacity in messages that an empty queue keeps.
 const IDLE_CAPACITY: usize = 32;
 
-/// Limits of a queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SendQueueLimits {
     /// Maximum size of all queued messages, in bytes.
@@ -344,7 +343,6 @@ fn encode_frame(frame: ResponseFrame) -> Option<String> {
         .ok()
 }
 
-/// An error response.
 pub(crate) fn error_response(id: impl Into<String>, error: ErrorPayload) -> ResponseFrame {
     ResponseFrame { id: id.into(), ok: false, payload: None, error: Some(error) }
 }

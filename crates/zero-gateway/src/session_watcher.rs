@@ -174,7 +174,6 @@ struct WatchedSession {
     _subscription: Subscription,
 }
 
-/// The connection is closed.
 struct ConnectionClosed;
 
 impl SessionWatcher {

@@ -43,7 +43,6 @@ impl SentFrames {
     }
 }
 
-/// A run id.
 pub(crate) fn run_id(id: &str) -> RunId {
     RunId::new(id).unwrap()
 }

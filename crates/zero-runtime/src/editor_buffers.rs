@@ -80,7 +80,7 @@ enum WriteTarget {
     Editor(LineEndings),
 }
 
-/// A changed text.
+/// A file before and after a change, whether or not an editor has saved it.
 #[derive(Debug)]
 pub struct TextChange {
     /// The text before the change, as the user saw it.

@@ -25,7 +25,7 @@ use crate::call_context::CallContext;
 use crate::schema;
 use crate::tool_notes::ToolNotes;
 
-/// A boxed future.
+/// What a method of a trait object returns in place of an `async fn`.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Static facts about a tool besides its name and its types.

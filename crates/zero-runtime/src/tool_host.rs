@@ -177,7 +177,7 @@ impl ToolHost {
         &self.state
     }
 
-    /// Its limits.
+    /// The bounds of its calls and results.
     pub fn limits(&self) -> &HostLimits {
         &self.limits
     }
@@ -226,7 +226,7 @@ impl ToolHost {
         self.companions.get()
     }
 
-    /// Its policy.
+    /// What judges the calls of this host.
     pub fn policy(&self) -> &Arc<dyn Policy> {
         &self.policy
     }

@@ -136,7 +136,7 @@ pub struct QuestionQueue {
     waiting: Arc<InteractionQueue<UserQuestion, QuestionAnswer>>,
 }
 
-/// A pending question.
+/// A question that a client can still answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PendingQuestion {
     /// Id of the session whose tool asks.

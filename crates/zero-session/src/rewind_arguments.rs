@@ -19,7 +19,7 @@ pub enum RewindTarget {
     LastRewind,
 }
 
-/// The arguments of `/rewind`.
+/// What the user typed after `/rewind`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RewindArguments {
     /// Where to; `None` lists the prompts.

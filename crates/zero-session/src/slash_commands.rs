@@ -46,7 +46,7 @@ pub(crate) fn is_built_in(name: &str) -> bool {
     BUILT_IN.iter().any(|(own, ..)| own.eq_ignore_ascii_case(name))
 }
 
-/// The prompt of `/init`.
+/// What the model is told to do by `/init`.
 pub const INIT_PROMPT: &str = "\
 Explore this workspace and write `AGENTS.md` in its root: what a coding agent that is new here needs to \
 know and could not guess.

@@ -176,7 +176,7 @@ fn check_masked(text: &str) -> Result<(), String> {
     }
 }
 
-/// A path in settings.
+/// A path as a user writes it, before the folders are known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PathSetting {
     /// `/x`.

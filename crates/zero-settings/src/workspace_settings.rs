@@ -307,7 +307,7 @@ impl WorkspaceSettings {
         collect_value(self.entries.iter().filter(|entry| entry.is_effective()), key)
     }
 
-    /// The active entries.
+    /// The entries that apply: neither overridden nor in an untrusted folder.
     pub fn active_entries(&self) -> impl Iterator<Item = &SettingsEntry> {
         self.entries.iter().filter(|entry| entry.state == SettingsEntryState::Active)
     }

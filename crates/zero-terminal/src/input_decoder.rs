@@ -18,7 +18,6 @@ use crate::input_event::{InputEvent, KeyCode, KeyStroke};
 const SEQUENCE_BYTES_MAX: usize = 128;
 /// Longest paste, in bytes. The rest of a longer one is dropped.
 pub const PASTE_BYTES_MAX: usize = 4 * 1_024 * 1_024;
-/// Ends a paste.
 const PASTE_END: &[u8] = b"\x1b[201~";
 /// Calls of [`InputDecoder::finish`] that end a paste: 2 s, as the caller waits 50 ms before each.
 const PASTE_PAUSES_MAX: u8 = 40;

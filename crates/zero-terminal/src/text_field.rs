@@ -51,7 +51,7 @@ impl TextField {
         self.letters.iter().collect()
     }
 
-    /// Applies a key.
+    /// Edits the text, or says that the user is done with it.
     pub fn apply_key(&mut self, key: Key) -> FieldEvent {
         match key {
             Key::Enter => return FieldEvent::Submitted,

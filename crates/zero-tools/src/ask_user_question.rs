@@ -102,7 +102,7 @@ pub struct AskUserQuestionOutput {
     pub in_own_words: Vec<String>,
 }
 
-/// The AskUserQuestion tool.
+/// Asks the user to choose between answers.
 #[derive(Default)]
 pub struct AskUserQuestionTool {
     /// Number of calls of each session that wait for an answer.

@@ -141,7 +141,7 @@ impl BashPlan {
     }
 }
 
-/// The Bash tool.
+/// Runs a shell command in the sandbox.
 pub struct BashTool;
 
 impl Tool for BashTool {

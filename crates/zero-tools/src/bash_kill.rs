@@ -37,7 +37,7 @@ pub struct BashKillOutput {
     pub killed: bool,
 }
 
-/// The BashKill tool.
+/// Ends a background command and all its processes.
 pub struct BashKillTool;
 
 impl Tool for BashKillTool {

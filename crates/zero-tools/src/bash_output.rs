@@ -157,7 +157,7 @@ pub struct BashOutputPlan {
     wait: Option<Duration>,
 }
 
-/// The BashOutput tool.
+/// Returns what a background command printed since the last call.
 pub struct BashOutputTool;
 
 impl Tool for BashOutputTool {

@@ -40,7 +40,7 @@ pub struct DeletePlan {
     previewed: PreviewFingerprint,
 }
 
-/// The Delete tool.
+/// Removes a file or folder, with a way back.
 pub struct DeleteTool;
 
 impl Tool for DeleteTool {

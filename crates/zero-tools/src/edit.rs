@@ -104,7 +104,7 @@ pub struct EditPlan {
     previewed: PreviewFingerprint,
 }
 
-/// The Edit tool.
+/// Replaces exact text in a file.
 pub struct EditTool;
 
 impl Tool for EditTool {

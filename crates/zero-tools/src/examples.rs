@@ -74,7 +74,6 @@ pub const WEB_URL: &str = "127.0.0.1:8080";
 /// Settings file that allows access to that server, since loopback is not reachable by default.
 pub const SETTINGS: &str = "local.json";
 
-/// A skill.
 const SKILL_FILE: &str = ".agents/skills/shop/SKILL.md";
 
 /// The files that examples use. No line of them contains a `'`, so that a shell command can write

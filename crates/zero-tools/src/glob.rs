@@ -56,7 +56,7 @@ pub struct GlobPlan {
     pattern: PathGlobSet,
 }
 
-/// The Glob tool.
+/// Finds files by a pattern of their path.
 pub struct GlobTool;
 
 impl Tool for GlobTool {

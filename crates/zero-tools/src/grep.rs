@@ -181,7 +181,7 @@ pub(crate) fn find_lines(plan: &GrepPlan, cx: &CallContext) -> Result<GrepOutput
     run_grep(plan, cx).map(|reply| reply.output)
 }
 
-/// The Grep tool.
+/// Searches the content of files.
 pub struct GrepTool;
 
 impl Tool for GrepTool {

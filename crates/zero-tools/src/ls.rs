@@ -110,7 +110,7 @@ impl LsPlan {
     }
 }
 
-/// The LS tool.
+/// Lists a folder.
 pub struct LsTool;
 
 impl Tool for LsTool {

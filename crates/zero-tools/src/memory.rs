@@ -48,7 +48,7 @@ pub struct MemoryOutput {
     pub notes: Vec<MemoryNote>,
 }
 
-/// The Memory tool.
+/// Keeps and finds notes for later sessions.
 pub struct MemoryTool;
 
 impl Tool for MemoryTool {

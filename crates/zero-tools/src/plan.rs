@@ -47,7 +47,7 @@ pub struct PlanUpdate {
     explanation: Option<String>,
 }
 
-/// The Plan tool.
+/// Replaces the list of steps that the user is shown.
 pub struct PlanTool;
 
 impl Tool for PlanTool {

@@ -83,7 +83,7 @@ impl ReadPlan {
     }
 }
 
-/// The Read tool.
+/// Reads one file.
 pub struct ReadTool;
 
 impl Tool for ReadTool {

@@ -127,7 +127,7 @@ pub struct ReadManyPlan {
     wanted: Vec<ReadTarget>,
 }
 
-/// The ReadMany tool.
+/// Reads several files at once.
 pub struct ReadManyTool;
 
 impl Tool for ReadManyTool {

@@ -59,7 +59,7 @@ pub struct SkillPlan {
     file: Option<String>,
 }
 
-/// The Skill tool.
+/// Returns the text of a skill.
 pub struct SkillTool;
 
 impl Tool for SkillTool {

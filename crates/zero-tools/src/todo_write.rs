@@ -38,7 +38,7 @@ pub struct TodoItem {
     priority: Option<StepPriority>,
 }
 
-/// The TodoWrite tool.
+/// Replaces the task list of the session.
 pub struct TodoWriteTool;
 
 impl Tool for TodoWriteTool {

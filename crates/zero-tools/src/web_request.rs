@@ -141,7 +141,7 @@ impl WebRequestPlan {
     }
 }
 
-/// The WebRequest tool.
+/// Sends one HTTP request and returns the response.
 pub struct WebRequestTool;
 
 impl Tool for WebRequestTool {

@@ -56,7 +56,7 @@ pub struct WritePlan {
     previewed: PreviewFingerprint,
 }
 
-/// The Write tool.
+/// Creates a file or replaces its content.
 pub struct WriteTool;
 
 impl Tool for WriteTool {

@@ -174,7 +174,7 @@ pub struct SessionPromptsParams {
     pub offset: Option<u64>,
 }
 
-/// Prompts of a session.
+/// One page of what the user sent in a session.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionPromptsResult {

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{TidyFinding, text_checks};
+use super::text_checks;
+use super::tidy_finding::TidyFinding;
 use crate::repository::RepositoryFile;
 
 /// Names that two types share, with the reason. Both are the same concept at two layers, and the
@@ -141,6 +142,7 @@ fn type_definitions(text: &str) -> Vec<TypeDefinition<'_>> {
         let code = line.trim_start();
         if code.starts_with("#[cfg(test)]") && indent == 0 {
             in_tests = true;
+            continue;
         }
         if impl_indent == Some(indent) && code.starts_with('}') {
             impl_indent = None;
@@ -148,12 +150,14 @@ fn type_definitions(text: &str) -> Vec<TypeDefinition<'_>> {
         if impl_indent.is_none() && opens_impl_or_trait(code) && !line.trim_end().ends_with('}') {
             impl_indent = Some(indent);
         }
-        let Some((visibility, name)) = defined_type(code) else { continue };
         let is_associated = code.starts_with("type ") && impl_indent.is_some_and(|at| indent > at);
-        if !is_associated {
+        if let Some((visibility, name)) = defined_type(code).filter(|_| !is_associated) {
             let is_shared = visibility && !in_tests;
             definitions.push(TypeDefinition { name, line: number, is_shared });
         }
+        // What follows the item of tests is part of the product again.
+        let ends_item = line.starts_with('}') || line.ends_with(';') && indent == 0;
+        in_tests &= !ends_item;
     }
     definitions
 }
@@ -241,6 +245,14 @@ mod tests {
         check_files(
             &[(a, "#[cfg(test)]\npub struct FilePosition;"), (b, "pub enum FilePosition {")],
             &[],
+        );
+        let after_tests = "#[cfg(test)]\nmod tests {\n    fn a() {}\n}\npub struct FilePosition;";
+        check_files(
+            &[(a, after_tests), (b, "pub enum FilePosition {")],
+            &[
+                "crates/zero/src/a.rs:5: type `FilePosition` is also defined in crates/zero-core/src/b.rs:1",
+                "crates/zero-core/src/b.rs:1: type `FilePosition` is also defined in crates/zero/src/a.rs:5",
+            ],
         );
         let associated =
             "impl Tool for Read {\n    type Args = A;\n}\npub trait Tool {\n    type Args;\n}";

@@ -38,7 +38,6 @@ impl CallIndex {
         self.open.get_mut(name)
     }
 
-    /// The open calls.
     pub(super) fn open_calls(&self) -> impl Iterator<Item = &CallView> {
         self.open.values()
     }

@@ -42,7 +42,6 @@ impl PromptHistory {
         self.entries.len()
     }
 
-    /// An entry.
     pub(super) fn entry(&self, index: usize) -> Option<&str> {
         self.entries.get(index).map(String::as_str)
     }

@@ -16,7 +16,6 @@ pub(super) struct TextBuffer {
 }
 
 impl TextBuffer {
-    /// The text.
     pub(super) fn text(&self) -> &str {
         &self.text
     }

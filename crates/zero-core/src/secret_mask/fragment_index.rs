@@ -11,7 +11,6 @@ use super::{FormMatch, SecretForm};
 
 /// Distance of the positions that are looked up, and number of known fragments of each form.
 const STRIDE: usize = 4;
-/// Bytes of a fragment.
 const FRAGMENT_BYTES: usize = 4;
 /// Bits of the filter for each fragment: one of 32 positions is looked up for nothing.
 const BITS_PER_FRAGMENT: usize = 32;

@@ -213,6 +213,13 @@ impl Job {
         }
     }
 
+    /// Kills a job of this process if it created a repository in which git would run code.
+    pub(crate) fn kill_if_git_code(&self) {
+        if let JobSource::Local(local) = &self.source {
+            local.watched.kill_if_git_code();
+        }
+    }
+
     /// Time that the command has run, or ran.
     pub fn run_time(&self) -> Duration {
         match &self.source {

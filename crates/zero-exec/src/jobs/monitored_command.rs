@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io::{self, Write as _};
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -105,7 +106,7 @@ pub enum CommandInput {
     Nothing,
 }
 
-/// A monitored command.
+/// A running command with its newest output and the state that clients may ask for.
 pub struct MonitoredCommand {
     /// The process at the top of its tree.
     pid: i32,
@@ -253,9 +254,19 @@ impl MonitoredCommand {
     /// Kills the command if a file exists that it may not create: nothing else would take it away
     /// before the command ends. Returns whether it did.
     pub fn kill_if_forbidden(&self) -> bool {
+        self.kill_if_found(TreeWatch::find_forbidden)
+    }
+
+    /// Kills the command if it created a repository in which git would run code. Returns whether it
+    /// did.
+    pub fn kill_if_git_code(&self) -> bool {
+        self.kill_if_found(TreeWatch::find_git_code)
+    }
+
+    fn kill_if_found(&self, find: impl Fn(&TreeWatch) -> Option<PathBuf>) -> bool {
         let found = {
             let watch = self.lock_watch();
-            let find = AssertUnwindSafe(|| watch.as_ref().and_then(TreeWatch::find_forbidden));
+            let find = AssertUnwindSafe(|| watch.as_ref().and_then(find));
             catch_unwind(find).unwrap_or_default()
         };
         let Some(path) = found else { return false };

@@ -7,15 +7,16 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 use zero_sandbox::ConfinementGap;
 use zero_sandbox::running_command::{CommandExit, KillHandle, KillReason, RunningCommand};
 
+use crate::check_pace::CheckPace;
 use crate::launcher::PreparedLaunch;
 use crate::session_network::NetworkUseGuard;
-use crate::tree_watch::WatchReport;
+use crate::tree_watch::{TreeWatch, WatchReport};
 
 /// The services of this process that may still run.
 static LIVE_SERVICES: Mutex<Vec<Weak<ServiceMonitor>>> = Mutex::new(Vec::new());
@@ -33,6 +34,36 @@ fn register_live(service: &Arc<ServiceMonitor>) {
     let mut live = LIVE_SERVICES.lock().unwrap_or_else(PoisonError::into_inner);
     live.retain(|service| service.strong_count() > 0);
     live.push(Arc::downgrade(service));
+}
+
+/// Waits for the end of a service. One that creates a repository in which git would run code is
+/// killed, because the user works in the same folder meanwhile; then a note says so.
+fn wait_checked(running: &RunningCommand, watch: &TreeWatch) -> (CommandExit, Option<String>) {
+    let wait_for_end = || running.wait(Duration::MAX).unwrap_or_else(CommandExit::new_lost);
+    if !watch.covers_workspace() {
+        return (wait_for_end(), None);
+    }
+    let mut pace = CheckPace::new();
+    loop {
+        let begun = Instant::now();
+        if let Some(ended) = running.wait(pace.pause()) {
+            return (ended, None);
+        }
+        if begun.elapsed() < pace.pause() {
+            return (CommandExit::new_lost(), None);
+        }
+        let begun = Instant::now();
+        let found = catch_unwind(AssertUnwindSafe(|| watch.find_git_code())).unwrap_or_default();
+        if let Some(path) = found {
+            running.kill(KillReason::Asked);
+            let note = format!(
+                "the service was killed because `{}` was created, which services may not create",
+                path.display()
+            );
+            return (wait_for_end(), Some(note));
+        }
+        pace.record_check(begun.elapsed());
+    }
 }
 
 /// A service, while it runs and afterwards.
@@ -78,12 +109,13 @@ impl ServiceMonitor {
         drop(start);
         let attendant = Arc::clone(&attended);
         std::thread::Builder::new().name("zero-service".to_owned()).spawn(move || {
-            let ended = running.wait(Duration::MAX).unwrap_or_else(CommandExit::new_lost);
+            let (ended, stop_note) = wait_checked(&running, &watch);
             // No process of the service may be left when it counts as ended.
             drop(running);
             // Waiters must learn of the end even if the check panics.
-            let report = catch_unwind(AssertUnwindSafe(|| watch.finish()))
+            let mut report = catch_unwind(AssertUnwindSafe(|| watch.finish()))
                 .unwrap_or_else(|_| WatchReport::new_unfinished());
+            report.warnings.extend(stop_note);
             let is_requested = attendant.is_requested.load(Ordering::Relaxed);
             let _ = catch_unwind(AssertUnwindSafe(|| at_end(&ended, is_requested)));
             attendant.finish(ended, &report);

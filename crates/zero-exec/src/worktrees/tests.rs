@@ -155,6 +155,24 @@ fn object_with_false_content_is_neither_shown_nor_taken() {
 }
 
 #[test]
+fn report_names_files_of_the_branch_that_run_code() {
+    let fixture = StoreFixture::new();
+    let worktree = fixture.open();
+    let tree = worktree.cwd().to_owned();
+    // Never in the working folder, so that no command is stopped from writing it.
+    std::fs::write(tree.join("made.txt"), "touch /tmp/owned\n").unwrap();
+    let blob = run_git(&tree, &["hash-object", "-w", "made.txt"]);
+    let entry = format!("100644,{blob},sub/.envrc");
+    run_git(&tree, &["update-index", "--add", "--cacheinfo", &entry]);
+    // Otherwise its absence would be committed as well.
+    run_git(&tree, &["update-index", "--skip-worktree", "sub/.envrc"]);
+    run_git(&tree, &["commit", "-q", "-m", "made"]);
+    let report = worktree.close().unwrap().unwrap();
+    let expected = "the branch changes files that can run code: `sub/.envrc` (a file that a shell runs when it starts); inspect them before you check it out or merge it";
+    assert!(report.notes.iter().any(|note| note == expected), "{:?}", report.notes);
+}
+
+#[test]
 fn linked_folder_is_not_a_workspace() {
     let fixture = StoreFixture::new();
     std::fs::create_dir(fixture.path("outside")).unwrap();

@@ -8,10 +8,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use zero_core::text_shortening::excerpt;
 use zero_sandbox::{NetworkAccess, ProcessLimits, SandboxProfile, StateDir, path_survey};
 
 use super::{NAMED_MAX, WorktreeError, WorktreeStore, read_settings};
 use crate::neutral_git::{ExcessOutput, GitInput, GitOutput, GitRun, NeutralGit};
+use crate::profile::folder_scanner::describe_setting;
 
 /// How long one run of git may take.
 const TIME_MAX: Duration = Duration::from_secs(180);
@@ -31,6 +33,10 @@ const PACK_COUNT: std::ops::Range<usize> = 8..12;
 const ALTERNATES_MAX: usize = 8;
 /// The mode of a repository in a repository.
 const GITLINK: &str = "160000";
+/// The mode of a file that does not exist any more.
+const REMOVED: &str = "000000";
+/// Longest path in a note, in characters.
+const PATH_CHARS_MAX: usize = 200;
 /// The author of commits if the user has not told git who they are.
 const ANONYMOUS: [&str; 4] = ["-c", "user.name=zero", "-c", "user.email=zero@localhost"];
 /// The files of the home folder that tell git who the user is.
@@ -79,6 +85,8 @@ pub(super) struct ChangeList {
     pub(super) is_cut: bool,
     /// Repositories inside its own that it made or changed, of which a commit has only a name.
     pub(super) nested: Vec<String>,
+    /// New and changed files that run code later, and what they are.
+    pub(super) settings: Vec<(String, &'static str)>,
 }
 
 /// zero's own git, for worktrees.
@@ -479,6 +487,10 @@ fn parse_changes(output: &[u8]) -> ChangeList {
         if after == Some(GITLINK) && changes.nested.len() < NAMED_MAX {
             changes.nested.push(String::from_utf8_lossy(path).into_owned());
         }
+        let setting = describe_setting(Path::new(OsStr::from_bytes(path)));
+        if let Some(why) = setting.filter(|_| after != Some(REMOVED)) {
+            changes.settings.push((excerpt(&String::from_utf8_lossy(path), PATH_CHARS_MAX), why));
+        }
     }
     changes
 }
@@ -506,8 +518,17 @@ mod tests {
     fn changes_name_repositories_that_are_new_or_changed() {
         let output = b":000000 160000 00 11 A\0lib\0:160000 160000 11 22 M\0sub\0:100644 100755 1 2 M\0a b\0";
         let nested = vec!["lib".to_owned(), "sub".to_owned()];
-        let expected = ChangeList { files: 3, nested, is_cut: false };
+        let expected = ChangeList { files: 3, nested, ..ChangeList::default() };
         assert_eq!(parse_changes(output), expected);
         assert_eq!(parse_changes(b""), ChangeList::default());
+    }
+
+    #[test]
+    fn changes_name_files_that_run_code_later() {
+        let output = b":000000 100644 00 11 A\0a/.envrc\0:100644 000000 11 00 D\0.npmrc\0:100644 100644 1 2 M\0.github/workflows/ci.yml\0:000000 100644 00 11 A\0src/a.rs\0";
+        let changes = parse_changes(output);
+        let paths: Vec<&str> = changes.settings.iter().map(|(path, _)| path.as_str()).collect();
+        assert_eq!(paths, ["a/.envrc", ".github/workflows/ci.yml"]);
+        assert_eq!(changes.settings[1].1, "a CI configuration");
     }
 }

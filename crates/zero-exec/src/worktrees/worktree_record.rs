@@ -9,14 +9,13 @@ use zero_sandbox::StateDir;
 use super::WorktreeError;
 use super::worktree_git::ParentRepository;
 
-/// The file.
 pub(super) const FILE: &str = "record.json";
 /// Its name until it is complete.
 const NEW_FILE: &str = "record.new";
 /// Largest file, in bytes.
 const BYTES_MAX: u64 = 1 << 20;
 
-/// A worktree.
+/// What is stored about a worktree, so that a later process can take over its commits or remove it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct WorktreeRecord {
     /// Name of the sub-agent.

@@ -14,7 +14,7 @@ use zero_wire::tools::ToolContent;
 
 use super::RelaySessionInfo;
 
-/// Failure of a run.
+/// Why a run ended without an answer, in words of the OpenClaw protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RunFailure {
     /// Message for the user.

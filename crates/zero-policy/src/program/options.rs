@@ -246,7 +246,7 @@ impl OptionTable {
     }
 }
 
-/// A parsed option.
+/// An option of a command line with what the table knows about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ParsedOption<'a> {
     /// The name as written, without dashes; with them if git has no such option.

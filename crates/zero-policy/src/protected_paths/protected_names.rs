@@ -30,7 +30,7 @@ pub(super) static ANYWHERE: NameTable = NameTable::new(&[
         words!(
             ".hg/hgrc .hg/hgrc-not-shared .hg/sharedpath .hgrc .config/hg .jj/repo/config.toml \
              .jj/workspace-config.toml .jjconfig.toml .config/jj _darcs/prefs .sl/config \
-             .pijul/config .bzr/branch/branch.conf .lazygit.yml"
+             .pijul/config .bzr/branch/branch.conf .lazygit.yml .p4config .p4enviro"
         ),
     ),
     (
@@ -38,7 +38,13 @@ pub(super) static ANYWHERE: NameTable = NameTable::new(&[
         words!(
             "lefthook.yml lefthook.yaml .lefthook.yml .lefthook.yaml .lefthook lefthook-local.yml \
              lefthook-local.yaml .pre-commit-config.yaml .pre-commit-config.yml \
-             .pre-commit-hooks.yaml .overcommit.yml prek.toml"
+             .pre-commit-hooks.yaml .overcommit.yml prek.toml .huskyrc .huskyrc.js .huskyrc.json \
+             .huskyrc.yaml .huskyrc.yml husky.config.js .lintstagedrc .lintstagedrc.js \
+             .lintstagedrc.cjs .lintstagedrc.mjs .lintstagedrc.json .lintstagedrc.yaml \
+             .lintstagedrc.yml lint-staged.config.js lint-staged.config.cjs lint-staged.config.mjs \
+             .simple-git-hooks.js .simple-git-hooks.cjs .simple-git-hooks.json \
+             simple-git-hooks.js simple-git-hooks.cjs simple-git-hooks.json .trunk/trunk.yaml \
+             hk.pkl .rusty-hook.toml captainhook.json"
         ),
     ),
     ("SSH keys and settings", &[".ssh"]),
@@ -47,7 +53,8 @@ pub(super) static ANYWHERE: NameTable = NameTable::new(&[
         words!(
             ".netrc _netrc .npmrc .yarnrc .yarnrc.yml .yarn/plugins .yarn/releases .pnpmfile.cjs \
              .pnpmfile.mjs .pypirc pip.conf .pip/pip.conf .config/pip .cargo/config \
-             .cargo/config.toml .cargo/bin .cargo/env .gemrc .condarc"
+             .cargo/config.toml .cargo/bin .cargo/env .gemrc .condarc nuget.config \
+             NuGet.config NuGet.Config .bowerrc .mambarc"
         ),
     ),
     (
@@ -55,7 +62,7 @@ pub(super) static ANYWHERE: NameTable = NameTable::new(&[
         words!(
             "rust-toolchain rust-toolchain.toml mise.toml .mise.toml mise.local.toml \
              .mise.local.toml .mise mise/config.toml .config/mise .config/mise.toml .rtx.toml \
-             .asdfrc .bazeliskrc .bazelversion .sdkmanrc"
+             .asdfrc .prototools .bazeliskrc .bazelversion .sdkmanrc"
         ),
     ),
     (
@@ -66,14 +73,15 @@ pub(super) static ANYWHERE: NameTable = NameTable::new(&[
              .ycm_extra_conf.py .dir-locals.el .dir-locals-2.el .fleet .zed .run .vs .nova .theia \
              .helix/languages.toml .helix/config.toml .config/helix *.code-workspace \
              *.sublime-project .gitpod.yml .gitpod .replit .idx .codesandbox/tasks.json \
-             .externalToolBuilders"
+             .stackblitzrc .externalToolBuilders .factorypath omnisharp.json .lapce .kateproject \
+             .tm_properties"
         ),
     ),
     (
         "a setting of a language server that can run a command",
         words!(
             ".bsp buildServer.json rust-analyzer.toml .rust-analyzer.toml hie.yaml \
-             .lsp/config.edn .sourcekit-lsp/config.json"
+             .lsp/config.edn .sourcekit-lsp/config.json .merlin"
         ),
     ),
     (
@@ -83,7 +91,8 @@ pub(super) static ANYWHERE: NameTable = NameTable::new(&[
              opencode.jsonc .aider.conf.yml .windsurf .continue .roo .kiro .amazonq .kilocode \
              .cline .trae .augment .junie .factory .amp .goose .crush .crush.json crush.json \
              .codebuddy .iflow .rovodev .tabnine .copilot .github/hooks .github/mcp.json \
-             .openhands .pi/extensions .vibe .agents/skills"
+             .openhands .pi .vibe .agents/skills .github/agents .github/copilot .grok .warp .qoder .lingma \
+             .kimi .llxprt .mux conductor.json gptme.toml"
         ),
     ),
     (
@@ -93,6 +102,8 @@ pub(super) static ANYWHERE: NameTable = NameTable::new(&[
              Jenkinsfile azure-pipelines.yml azure-pipelines.yaml .travis.yml .buildkite \
              .drone.yml .woodpecker.yml .woodpecker.yaml .woodpecker bitbucket-pipelines.yml \
              .gitea/workflows .gitea/actions .forgejo/workflows .forgejo/actions .cirrus.yml \
+             .cirrus.star buildspec.yml buildspec.yaml amplify.yml codemagic.yaml bitrise.yml \
+             wercker.yml .scrutinizer.yml \
              .appveyor.yml appveyor.yml .semaphore .teamcity .tekton .build.yml .builds \
              .azure-pipelines cloudbuild.yaml"
         ),
@@ -101,7 +112,7 @@ pub(super) static ANYWHERE: NameTable = NameTable::new(&[
         "a build wrapper script",
         words!(
             "gradlew gradlew.bat gradle/wrapper .gradle/init.gradle .gradle/init.d mvnw mvnw.cmd \
-             .mvn .bazelrc tools/bazel .buckconfig .sbtopts .jvmopts"
+             .mvn .bazelrc tools/bazel .buckconfig .sbtopts .sbtrc .jvmopts"
         ),
     ),
     (
@@ -115,13 +126,13 @@ pub(super) static ANYWHERE: NameTable = NameTable::new(&[
         "a file that a program runs when it starts",
         words!(
             ".gdbinit .lldbinit .pythonrc .pythonrc.py sitecustomize.py usercustomize.py \
-             .tmux.conf .config/tmux .screenrc .Rprofile .Renviron .irbrc .pryrc .perldb .psqlrc \
+             .tmux.conf .config/tmux .screenrc .Rprofile .RData .Renviron .irbrc .pryrc .perldb .psqlrc \
              .sqliterc .wgetrc .curlrc .gdbearlyinit .pdbrc .pdbrc.py .ipython .ghci .iex.exs \
              .ocamlinit .radare2rc .latexmkrc latexmkrc .octaverc .rdbgrc .byebugrc .psysh.php \
              jupyter_config.py jupyter_config.json jupyter_notebook_config.py \
              jupyter_notebook_config.json jupyter_server_config.py jupyter_server_config.json \
              jupyter_lab_config.py jupyter_lab_config.json jupyter_console_config.py \
-             jupyter_nbconvert_config.py jupyter_nbconvert_config.json jupyter_qtconsole_config.py"
+             .mongorc.js .mongoshrc.js jupyter_nbconvert_config.py jupyter_nbconvert_config.json jupyter_qtconsole_config.py"
         ),
     ),
 ]);

@@ -32,7 +32,7 @@ impl ShellArg {
         }
     }
 
-    /// The known prefix.
+    /// The text before the first part that only the run decides.
     pub fn known_prefix(&self) -> &str {
         match self {
             Self::Known(text) => text,

@@ -87,7 +87,6 @@ pub(super) const TODOS: &[FieldMapping] = &[required_field(
 pub(super) const QUESTIONS_ABOUT: &str = "Asks the user to choose, and waits for the answer. Use it for what only the user knows or decides, not for what you can find out, nor for permission to use a tool";
 pub(super) const QUESTIONS: &[FieldMapping] =
     &[required_field("questions", "questions", Questions, "1 to 4 questions")];
-/// Skills.
 pub(super) const SKILL_ABOUT: &str = "Loads a skill: instructions for one kind of task, which your context lists by name. If one fits, load it before you start. It is a suggestion and cannot grant permissions";
 pub(super) const SKILL_NAME: &str = "The name of the skill";
 pub(super) const SKILL_PART: FieldMapping = optional_field(

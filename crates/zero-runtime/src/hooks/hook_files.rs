@@ -26,7 +26,7 @@ pub const HOOK_WORDS_MAX: usize = 256;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HookFile {
     path: PathBuf,
-    stood: HookFileState,
+    state: HookFileState,
 }
 
 /// What was at a path.
@@ -44,7 +44,7 @@ enum HookFileState {
 }
 
 impl HookFile {
-    /// The path.
+    /// Where the file is in the workspace, as an absolute path.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -52,13 +52,13 @@ impl HookFile {
     /// A text that identifies the content; `None` for a missing path or a folder, which many words
     /// name by chance.
     pub fn identity(&self) -> Option<String> {
-        let stood = match &self.stood {
+        let state = match &self.state {
             HookFileState::Nothing | HookFileState::Other => return None,
             HookFileState::File(hash) => hash.clone(),
             HookFileState::OutsideLink(path) => format!("-> {}", path.display()),
             HookFileState::Unknown => format!("? {:032x}", fastrand::u128(..)),
         };
-        Some(format!("{} {stood}", self.path.display()))
+        Some(format!("{} {state}", self.path.display()))
     }
 
     /// Makes a hook that uses these files fail, because they are not the trusted ones: their
@@ -66,16 +66,16 @@ impl HookFile {
     pub fn distrust(files: &mut Vec<Self>, command: &str) {
         let stands = files.iter().any(|file| file.identity().is_some());
         for file in files.iter_mut().filter(|file| !stands || file.identity().is_some()) {
-            file.stood = HookFileState::Unknown;
+            file.state = HookFileState::Unknown;
         }
         if files.is_empty() {
-            files.push(Self { path: PathBuf::from(command), stood: HookFileState::Unknown });
+            files.push(Self { path: PathBuf::from(command), state: HookFileState::Unknown });
         }
     }
 
     /// Whether the content is still the same.
     fn is_unchanged(&self, look: &mut HookFileReader<'_>) -> bool {
-        self.stood != HookFileState::Unknown && look.file_state(&self.path) == self.stood
+        self.state != HookFileState::Unknown && look.file_state(&self.path) == self.state
     }
 }
 
@@ -101,7 +101,7 @@ impl<'a> HookFileReader<'a> {
         let words = words.iter().take(HOOK_WORDS_MAX).enumerate().filter(names);
         let paths = words.map(|(_, word)| normalize_lexically(&self.workspace.cwd().join(word)));
         let named: Vec<PathBuf> = paths.filter(|path| self.is_inside(path)).collect();
-        named.into_iter().map(|path| HookFile { stood: self.file_state(&path), path }).collect()
+        named.into_iter().map(|path| HookFile { state: self.file_state(&path), path }).collect()
     }
 
     /// The first path that a command line names whose content differs from `known`, or that is not
@@ -125,12 +125,12 @@ impl<'a> HookFileReader<'a> {
     }
 
     fn file_state(&mut self, path: &Path) -> HookFileState {
-        if let Some(stood) = self.seen.get(path) {
-            return stood.clone();
+        if let Some(state) = self.seen.get(path) {
+            return state.clone();
         }
-        let stood = self.read_state(path);
-        self.seen.insert(path.to_owned(), stood.clone());
-        stood
+        let state = self.read_state(path);
+        self.seen.insert(path.to_owned(), state.clone());
+        state
     }
 
     fn read_state(&mut self, path: &Path) -> HookFileState {
@@ -263,9 +263,9 @@ mod tests {
         let workspace = Workspace::open(std::slice::from_ref(&root), None).unwrap();
         let mut look = HookFileReader { bytes_left: 6, ..HookFileReader::new(&workspace) };
         let words = ["sh", "a", "a", "b"].map(str::to_owned);
-        let stood: Vec<HookFileState> =
-            look.read_files(&words).into_iter().map(|file| file.stood).collect();
+        let state: Vec<HookFileState> =
+            look.read_files(&words).into_iter().map(|file| file.state).collect();
         let a = HookFileState::File(sha256(b"1234"));
-        assert_eq!(stood, [a.clone(), a, HookFileState::Unknown]);
+        assert_eq!(state, [a.clone(), a, HookFileState::Unknown]);
     }
 }

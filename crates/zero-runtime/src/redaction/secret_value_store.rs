@@ -179,7 +179,6 @@ fn merge(
     (entries, room)
 }
 
-/// Days since 1970.
 pub(super) fn days_since_epoch() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     now.as_secs() / DAY.as_secs()

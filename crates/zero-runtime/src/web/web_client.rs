@@ -27,7 +27,7 @@ pub struct WebClient {
     connect_time: Duration,
 }
 
-/// A request.
+/// One HTTP request of zero's own, before its host is judged.
 #[derive(Clone)]
 pub struct OutgoingRequest {
     /// The HTTP method, kept when a redirect is followed.

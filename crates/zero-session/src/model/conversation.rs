@@ -46,14 +46,12 @@ pub(crate) enum TurnPart<'a> {
     ToolResult(TurnToolResult<'a>),
 }
 
-/// An image.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct TurnImage<'a> {
     pub(crate) mime: &'a str,
     pub(crate) data: &'a str,
 }
 
-/// A tool call.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct TurnToolCall<'a> {
     /// Its number in the conversation, from 0.

@@ -46,7 +46,6 @@ pub(super) struct CallUpdate {
 }
 
 impl CallUpdateBuffer {
-    /// Waits for an update.
     pub(super) async fn wait_for_update(&self) {
         self.arrived.notified().await;
     }

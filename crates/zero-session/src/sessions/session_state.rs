@@ -50,7 +50,7 @@ struct PromptQueue {
     has_worker: bool,
 }
 
-/// A queued prompt.
+/// A prompt that waits for the runs before it.
 pub(super) struct QueuedPrompt {
     pub(super) prompt: Prompt,
     pub(super) active: Arc<ActiveRun>,
@@ -176,7 +176,7 @@ pub(super) struct LentBackend {
     pub(super) mode: Option<PermissionMode>,
 }
 
-/// Location of a backend.
+/// Where the tools of a session run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BackendLocation {
     /// On this machine: a call that has started runs to its end.

@@ -32,7 +32,6 @@ const STATEMENTS_MAX: usize = 64;
 
 const VERB: &str = "open";
 
-/// An open database.
 pub(super) struct OpenedDatabase {
     /// Path of the file, with links resolved.
     pub(super) path: PathBuf,

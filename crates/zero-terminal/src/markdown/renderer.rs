@@ -49,7 +49,6 @@ pub(crate) fn render_code_line(
     rows.iter().enumerate().map(shown).collect()
 }
 
-/// Style of a heading.
 fn heading_style(level: HeadingLevel) -> Style {
     match level {
         HeadingLevel::H1 => STRONG.underline(),

@@ -159,7 +159,7 @@ pub struct LspPlan {
     fallback: Option<SymbolSearch>,
 }
 
-/// The LSP tool.
+/// Asks a language server about code.
 pub struct LspTool;
 
 impl Tool for LspTool {

@@ -84,7 +84,6 @@ struct HtmlReader {
     title: Option<String>,
 }
 
-/// An open element.
 struct OpenElement {
     name: Vec<u8>,
     is_hidden: bool,

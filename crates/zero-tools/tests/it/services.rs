@@ -264,6 +264,16 @@ async fn dropped_service_leaves_no_process() {
 }
 
 #[tokio::test]
+async fn service_that_makes_git_run_code_is_killed() {
+    let f = ToolFixture::one_shot();
+    let script = "git init -q v; git -C v config core.fsmonitor 'touch x'; sleep 600";
+    let (_, ended) = run_service(&f, &shell_service(script)).await;
+    assert_ne!(ended.why, ExitCause::Finished, "{ended:?}");
+    assert!(!f.path("v/.git/config").exists());
+    assert!(f.path("v/.git/HEAD").exists());
+}
+
+#[tokio::test]
 async fn service_can_exit_by_itself() {
     let f = ToolFixture::one_shot();
     let mut service = start_service(

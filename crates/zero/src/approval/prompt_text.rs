@@ -115,7 +115,6 @@ pub(super) fn render(stream: &TerminalStream, question: &ApprovalQuestion) -> Pr
 }
 
 impl PromptText {
-    /// All rows.
     pub(super) fn all_rows(&self) -> Vec<String> {
         let blank = (!self.preview.is_empty()).then(String::new);
         let Self { title, risk, command, place, scope, effects, preview } = self;

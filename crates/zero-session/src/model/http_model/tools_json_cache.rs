@@ -22,7 +22,7 @@ struct CachedToolsJson {
 }
 
 impl ToolsJsonCache {
-    /// The request as JSON.
+    /// The body of a request, in which the tools' part is encoded once only.
     pub(super) fn request_json(
         &self,
         protocol: &dyn ModelProtocol,

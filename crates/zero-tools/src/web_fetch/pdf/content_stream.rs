@@ -76,7 +76,6 @@ impl TransformMatrix {
     }
 }
 
-/// The graphics state.
 #[derive(Clone)]
 struct GraphicsState {
     page: TransformMatrix,

@@ -14,7 +14,6 @@ const TEXT_BYTES_MAX: usize = 1024 * 1024;
 /// A PDF dictionary.
 pub(super) type PdfDict = BTreeMap<String, PdfValue>;
 
-/// A PDF value.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum PdfValue {
     Null,

@@ -108,6 +108,59 @@ async fn job_ended_with_session_is_quarantined() {
 }
 
 #[tokio::test]
+async fn job_that_makes_git_run_code_is_killed_while_the_session_goes_on() {
+    for (trap, path) in [
+        ("git init -q v; git -C v config core.fsmonitor 'touch x'", "v/.git/config"),
+        (
+            "git init -q v; echo '#!/bin/sh' > v/.git/hooks/post-checkout",
+            "v/.git/hooks/post-checkout",
+        ),
+        (
+            "mkdir -p v/objects v/refs; echo 'ref: refs/heads/a' > v/HEAD; printf '[core]\nfsmonitor=x' > v/config",
+            "v/config",
+        ),
+    ] {
+        let place = ProtectedPathSetup::default().open();
+        // From a file, so that policy does not see what it does.
+        std::fs::write(place.path("work/script"), format!("{trap}; sleep 600")).unwrap();
+        let input = json!({"command": "bash script", "run_in_background": true});
+        place.call("Bash", input).await.unwrap();
+        let deadline = Instant::now() + LONG_TIMEOUT;
+        let job = loop {
+            assert!(Instant::now() < deadline, "{trap}: the job goes on");
+            let output = place.call("BashOutput", json!({"job_id": "job_1"})).await.unwrap();
+            let job = output.result.structured["jobs"][0].clone();
+            if !job["quarantined"].is_null() {
+                break job;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        };
+        assert_eq!(job["quarantined"][0]["path"], path, "{job}");
+        let notes = job["notes"].to_string();
+        assert!(notes.contains("the job was killed because"), "{trap}: {job}");
+        assert!(!place.path("work").join(path).exists(), "{trap}");
+    }
+}
+
+#[tokio::test]
+async fn job_that_makes_ordinary_repositories_goes_on() {
+    let place = ProtectedPathSetup::default().open();
+    let script = "git init -q v; git -C v -c user.name=a -c user.email=a@b commit -q --allow-empty -m x; \
+        git clone -q v c; echo made; read x";
+    std::fs::write(place.path("work/script"), script).unwrap();
+    let input = json!({"command": "bash script", "run_in_background": true});
+    place.call("Bash", input).await.unwrap();
+    let deadline = Instant::now() + LONG_TIMEOUT;
+    while !place.path("work/c/.git/HEAD").exists() {
+        assert!(Instant::now() < deadline, "the job does nothing");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let text = result_text(&place.call("BashKill", json!({"job_id": "job_1"})).await.unwrap());
+    assert!(!text.contains("because") && !text.contains("quarantine"), "{text}");
+    assert!(place.path("work/c/.git/config").exists());
+}
+
+#[tokio::test]
 async fn concurrent_jobs_cannot_hide_forbidden_files() {
     let place = ProtectedPathSetup::default().open();
     let wait = "until test -e go$N; do sleep 0.02; done";

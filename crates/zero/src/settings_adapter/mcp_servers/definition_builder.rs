@@ -81,7 +81,6 @@ struct DefinitionBuilder<'a> {
     values: ValueSyntax,
 }
 
-/// Syntax of the values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ValueSyntax {
     /// References to environment variables are replaced.
