@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use super::fixture::{ScriptedToolBackend, SessionTestBed, run_id};
 use super::mem_store::MemStore;
 use crate::event::{EventKind, PromptAttachment, RunOutcome};
-use crate::key::SessionKey;
+use crate::key::{SessionAddress, SessionKey};
 use crate::sessions::interrupted_runs::read_run_events;
 use crate::sessions::ledger_recorder::new_event;
 use crate::sessions::{
@@ -218,6 +218,29 @@ async fn session_size_is_bounded() {
     );
     fixture.switch_session("other", "me").await;
     assert!(fixture.run("more").await.ends_with("ended completed"), "another session has room");
+}
+
+/// One owner cannot fill the disk that all use.
+#[tokio::test]
+async fn size_of_all_sessions_of_an_owner_is_bounded() {
+    let small = SessionLimits { owner_bytes_max: 10_000, ..SessionLimits::default() };
+    let mut fixture = SessionTestBed::with_limits(&[], small).await;
+    for key in ["one", "two"] {
+        fixture.switch_session(key, "ann").await;
+        let id = fixture.record().await.id;
+        let text = new_event(None, EventKind::Text { text: "x".repeat(6_000) });
+        fixture.store.append(&id, None, vec![text]).await.unwrap();
+    }
+    let error = fixture.try_send("more").await.unwrap_err();
+    assert!(matches!(error, SessionError::Full(_)), "{error}");
+    assert!(error.to_string().contains("`gateway.maxOwnerBytes`"), "{error}");
+    fixture.switch_session("other", "bob").await;
+    assert!(fixture.run("hers").await.ends_with("ended completed"), "another owner has room");
+    fixture.switch_session("one", "ann").await;
+    assert!(fixture.try_send("still too much").await.is_err());
+    let two = SessionAddress::new("ann", fixture.address("two").key);
+    assert!(fixture.sessions.delete(&two).await.unwrap());
+    assert!(fixture.run("again").await.ends_with("ended completed"), "there is room at once");
 }
 
 #[tokio::test]
