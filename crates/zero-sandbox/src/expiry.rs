@@ -146,7 +146,7 @@ pub fn expire<K>(
 
 /// The size up to which a share is kept if all together may have `most` bytes: what small shares
 /// leave is for the large ones, in equal parts.
-fn fair_part(mut sizes: Vec<u64>, most: u64) -> u64 {
+pub fn fair_part(mut sizes: Vec<u64>, most: u64) -> u64 {
     sizes.sort_unstable();
     let mut left = most;
     for (at, size) in sizes.iter().enumerate() {

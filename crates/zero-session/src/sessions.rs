@@ -14,6 +14,7 @@ mod ledger_outbox;
 pub(crate) mod ledger_recorder;
 mod lifecycle;
 mod model_reader;
+mod owner_sizes;
 mod parked_runs;
 mod prompt_attachments;
 mod prompt_resolution;
@@ -59,6 +60,7 @@ pub use self::subagent_answer::{SubagentTally, SubagentTotals};
 use self::foreign_writes::ForeignWriteMonitor;
 use self::ledger_recorder::LedgerRecorder;
 use self::lifecycle::ActiveRunPolicy;
+use self::owner_sizes::OwnerSizes;
 use self::run_limiter::RunLimiter;
 use self::session_state::{ActiveRun, SessionState};
 use crate::agent::AgentRegistry;
@@ -134,6 +136,8 @@ pub struct SessionLimits {
     /// Maximum size of a session, in bytes of its ledger and transcripts. A larger session accepts
     /// no more prompts.
     pub session_bytes_max: u64,
+    /// Maximum size of all sessions of an owner, in bytes. An owner who has more can send no prompts.
+    pub owner_bytes_max: u64,
     /// Which sessions may be removed to make room for new ones.
     pub retention: RetentionRules,
     /// How much may be spent.
@@ -173,6 +177,7 @@ impl Default for SessionLimits {
             idle_backend: Duration::from_secs(10 * 60),
             sessions_max: 10_000,
             session_bytes_max: 1024 * 1024 * 1024,
+            owner_bytes_max: 64 * 1024 * 1024 * 1024,
             retention: RetentionRules::default(),
             budgets: BudgetRules::default(),
             subagents: SubagentLimits::default(),
@@ -198,6 +203,7 @@ struct SessionManagerInner {
     closing: CancellationToken,
     counted: RunCounters,
     foreign_writes: ForeignWriteMonitor,
+    owner_sizes: OwnerSizes,
 }
 
 #[derive(Default)]
@@ -360,6 +366,7 @@ impl SessionManager {
             closing: CancellationToken::new(),
             counted: RunCounters::default(),
             foreign_writes: ForeignWriteMonitor::default(),
+            owner_sizes: OwnerSizes::default(),
         });
         let store = &inner.config.store;
         let nodes = &inner.config.nodes;

@@ -49,9 +49,9 @@ use crate::open_question::{OpenQuestion, QuestionScope};
 use crate::run_usage::{self, RunUsage, RunUsageQuery, UsageTotal};
 use crate::store::{
     BeginRunOutcome, ClaimEpoch, ClaimOutcome, ForkPoint, GrantRecord, IdleSession,
-    IdleSessionQuery, LedgerReadLimit, NewEvent, NewFork, NewRun, NewSession, OwnerUsage,
-    RewindPoint, RunRecord, SessionPage, SessionPatch, SessionQuery, SessionRecord, Store,
-    StoreError, StoreUsage, Transcript, TranscriptPosition, TranscriptStart, UnnamedSession,
+    IdleSessionQuery, LedgerReadLimit, NewEvent, NewFork, NewRun, NewSession, OwnerSize,
+    OwnerUsage, RewindPoint, RunRecord, SessionPage, SessionPatch, SessionQuery, SessionRecord,
+    Store, StoreError, StoreUsage, Transcript, TranscriptPosition, TranscriptStart, UnnamedSession,
     UnremovedSession, merge_grants,
 };
 
@@ -402,6 +402,10 @@ impl Store for SqliteStore {
     ) -> BoxFuture<'_, Result<Vec<OwnerUsage>, StoreError>> {
         let list = move |db: &_| sessions::large_owners(db, sessions_min);
         Box::pin(self.readers.read("count sessions", list))
+    }
+
+    fn owner_sizes(&self) -> BoxFuture<'_, Result<Vec<OwnerSize>, StoreError>> {
+        Box::pin(self.readers.read("measure sessions", sessions::owner_sizes))
     }
 
     fn append(

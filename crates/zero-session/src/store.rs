@@ -92,8 +92,9 @@ pub trait Store: Send + Sync {
         claim: ClaimEpoch,
     ) -> BoxFuture<'_, Result<(), StoreError>>;
 
-    /// Deletes an idle session, unless since it was listed it was given a label, claimed or used; all
-    /// of that is checked in the transaction that deletes it. Its space is reclaimed later.
+    /// Deletes an idle session, unless since it was listed it was given a label, claimed or used, or
+    /// the session that started it was given a label or is at work; all of that is checked in the
+    /// transaction that deletes it. Its space is reclaimed later.
     fn delete_idle(&self, session: &IdleSession) -> BoxFuture<'_, Result<bool, StoreError>>;
 
     /// Deletes a session whose id cannot be read, so that no process can hold it. Returns whether it
@@ -116,16 +117,22 @@ pub trait Store: Send + Sync {
     /// from being removed.
     fn reclaim(&self) -> BoxFuture<'_, Result<Vec<UnremovedSession>, StoreError>>;
 
-    /// Sessions without a label and without unfinished runs, the least recently active first.
+    /// Sessions without a label and without unfinished runs, the least recently active first. Those
+    /// of sub-agents are as active as the sessions that started them, and listed after these only if
+    /// these are listed, or are gone.
     fn idle_sessions(
         &self,
         query: IdleSessionQuery,
     ) -> BoxFuture<'_, Result<Vec<IdleSession>, StoreError>>;
 
-    /// Owners with at least that many sessions, those with most first; at most
-    /// [`OwnerUsage::LIST_MAX`].
+    /// Owners with at least that many sessions, without those of sub-agents, those with most first;
+    /// at most [`OwnerUsage::LIST_MAX`].
     fn large_owners(&self, sessions_min: u64)
     -> BoxFuture<'_, Result<Vec<OwnerUsage>, StoreError>>;
+
+    /// The size of all sessions of each owner, as [`Store::size`] counts it, the largest first; at
+    /// most [`OwnerSize::LIST_MAX`].
+    fn owner_sizes(&self) -> BoxFuture<'_, Result<Vec<OwnerSize>, StoreError>>;
 
     /// How much the store holds.
     fn usage(&self) -> BoxFuture<'_, Result<StoreUsage, StoreError>>;
@@ -347,8 +354,8 @@ pub struct SessionRecord {
     pub tool_host: ToolHostLocation,
     /// Creation time, in milliseconds since the Unix epoch.
     pub created_ms: i64,
-    /// Time of the last activity: of its creation or of its newest entry, in milliseconds since the
-    /// Unix epoch.
+    /// Time of the last activity: of its creation, of its newest entry or of a use without one
+    /// ([`SessionPatch::used_ms`]), in milliseconds since the Unix epoch.
     pub updated_ms: i64,
     /// Number of its current transcript, from 1.
     pub transcript: u64,
@@ -503,6 +510,9 @@ pub struct SessionPatch {
     pub tool_host: Option<ToolHostLocation>,
     /// Tokens that the next request would send.
     pub context_tokens: Option<u64>,
+    /// Time of a use that leaves no entry, such as that of a client that hosts the tools, in
+    /// milliseconds since the Unix epoch. It counts as activity if it is later than the last one.
+    pub used_ms: Option<i64>,
 }
 
 /// Selects sessions.
@@ -534,12 +544,24 @@ impl SessionQuery {
     pub const LIMIT_MAX: usize = 1000;
     /// Maximum length of a search text, in characters.
     pub const SEARCH_CHARS_MAX: usize = 1000;
+
+    /// How many matching sessions the page covers.
+    pub fn page_size(&self) -> usize {
+        self.limit.unwrap_or(100).min(Self::LIMIT_MAX)
+    }
+
+    /// Where the next page begins, if there is one. Sessions that cannot be read are in no page, but
+    /// count, so that no other one is in two pages. An empty page is the last one.
+    pub fn next_offset(&self, total: u64) -> Option<u64> {
+        let next = self.offset.saturating_add(self.page_size()) as u64;
+        (next < total && self.page_size() > 0).then_some(next)
+    }
 }
 
 /// A page of sessions and the total number.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SessionPage {
-    /// The sessions of this page, latest activity first.
+    /// The sessions of this page, latest activity first. Those that cannot be read are missing.
     pub sessions: Vec<SessionRecord>,
     /// Total number of matching sessions.
     pub total: u64,
@@ -616,6 +638,20 @@ pub struct OwnerUsage {
     pub owner: String,
     /// Number of their sessions.
     pub sessions: u64,
+}
+
+/// How large the sessions of an owner are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnerSize {
+    /// The owner, by the name of their token.
+    pub owner: String,
+    /// Their size in bytes, with those of sub-agents.
+    pub bytes: u64,
+}
+
+impl OwnerSize {
+    /// Maximum number of owners that are listed.
+    pub const LIST_MAX: usize = 10_000;
 }
 
 impl OwnerUsage {

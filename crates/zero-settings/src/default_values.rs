@@ -31,6 +31,7 @@ pub fn default_value(key: &str) -> Option<String> {
         "gateway.allowedOrigins" | "gateway.allowedHosts" => "[]",
         "gateway.maxSessions" => "10000",
         "gateway.maxSessionBytes" => "1073741824",
+        "gateway.maxOwnerBytes" => "68719476736",
         "gateway.toolHostTimeoutSeconds" => "900",
         _ => return None,
     };

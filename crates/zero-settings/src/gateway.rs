@@ -21,7 +21,7 @@ pub const REMOTE_KEYS: [&str; 6] = [
     "gateway.remote.allowPlaintext",
 ];
 /// The other keys below `gateway`.
-pub const KEYS: [&str; 14] = [
+pub const KEYS: [&str; 15] = [
     "gateway.port",
     "gateway.bind",
     "gateway.allowedOrigins",
@@ -34,6 +34,7 @@ pub const KEYS: [&str; 14] = [
     "gateway.telemetry",
     "gateway.maxSessions",
     "gateway.maxSessionBytes",
+    "gateway.maxOwnerBytes",
     "gateway.retention",
     "gateway.toolHostTimeoutSeconds",
 ];
@@ -70,6 +71,9 @@ pub struct GatewaySettings {
     /// Most bytes of a session; a larger one accepts no more prompts. 1 GiB when absent.
     #[schemars(range(min = 1))]
     pub max_session_bytes: Option<u64>,
+    /// Most bytes of all sessions of an owner, who can send no more prompts then. 64 GiB when absent.
+    #[schemars(range(min = 1))]
+    pub max_owner_bytes: Option<u64>,
     /// How long a client that hosts the tools of a session may say nothing about a call before the
     /// call ends; 900 when absent.
     #[schemars(range(min = 1, max = 86_400))]
@@ -208,6 +212,7 @@ impl GatewaySettings {
             telemetry,
             max_sessions,
             max_session_bytes,
+            max_owner_bytes,
             tool_host_timeout_seconds,
             retention,
             remote,
@@ -226,6 +231,7 @@ impl GatewaySettings {
             telemetry: telemetry.or(self.telemetry),
             max_sessions: max_sessions.or(self.max_sessions),
             max_session_bytes: max_session_bytes.or(self.max_session_bytes),
+            max_owner_bytes: max_owner_bytes.or(self.max_owner_bytes),
             tool_host_timeout_seconds: tool_host_timeout_seconds.or(self.tool_host_timeout_seconds),
             retention: retention.or(self.retention),
             remote: remote.or(self.remote),

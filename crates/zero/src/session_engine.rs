@@ -283,6 +283,7 @@ fn session_limits(settings: &WorkspaceSettings) -> SessionLimits {
     SessionLimits {
         sessions_max: named.max_sessions.unwrap_or(usual.sessions_max),
         session_bytes_max: named.max_session_bytes.unwrap_or(usual.session_bytes_max),
+        owner_bytes_max: named.max_owner_bytes.unwrap_or(usual.owner_bytes_max),
         retention: retention_rules(settings),
         budgets: budget_rules(settings),
         subagents: subagent_limits(settings),

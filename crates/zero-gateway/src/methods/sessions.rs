@@ -46,25 +46,22 @@ pub(super) async fn list(
 ) -> Result<SessionsListResult, ErrorPayload> {
     let ts = now_ms();
     let titles = params.include_derived_titles.unwrap_or(false);
-    let offset = params.offset.unwrap_or(0);
     let sessions = peer.sessions();
     let parent = match params.spawned_by.as_deref().filter(|key| !key.trim().is_empty()) {
         Some(key) => Some(peer.require_session(&peer.resolve_key(key, None)?).await?.id),
         None => None,
     };
     let query = SessionQuery { parent, ..build_query(params, ts, peer.visible_owner()) };
-    let page = sessions.list(query).await.map_err(to_error_shape)?;
+    let page = sessions.list(query.clone()).await.map_err(to_error_shape)?;
     let row = |session: &SessionRecord| session_row(peer, session, titles);
     let rows: Vec<SessionRow> = page.sessions.iter().map(row).collect();
-    let count = rows.len() as u64;
-    let next = offset.saturating_add(count);
-    let has_more = count > 0 && next < page.total;
+    let next_offset = query.next_offset(page.total);
     Ok(SessionsListResult {
         ts,
-        count,
+        count: rows.len() as u64,
         total_count: page.total,
-        has_more,
-        next_offset: has_more.then_some(next),
+        has_more: next_offset.is_some(),
+        next_offset,
         defaults: list_defaults(sessions),
         sessions: rows,
     })

@@ -206,17 +206,15 @@ pub(super) async fn list(
     params: ZeroSessionsListParams,
 ) -> Result<ZeroSessionsListResult, ErrorPayload> {
     let usize_of = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
-    let offset = params.offset.unwrap_or(0);
     let query = SessionQuery {
         limit: params.limit.map(usize_of),
-        offset: usize_of(offset),
+        offset: usize_of(params.offset.unwrap_or(0)),
         owner: peer.visible_owner().map(str::to_owned),
         cwd: params.cwd.as_deref().map(parse_folder).transpose()?,
         ..SessionQuery::default()
     };
-    let page = peer.sessions().list(query).await.map_err(to_error_shape)?;
-    let next = offset.saturating_add(page.sessions.len() as u64);
-    let has_more = !page.sessions.is_empty() && next < page.total;
+    let page = peer.sessions().list(query.clone()).await.map_err(to_error_shape)?;
+    let next_offset = query.next_offset(page.total);
     let mut sessions = Vec::with_capacity(page.sessions.len());
     for session in page.sessions {
         match peer.sessions().store().last_seq(&session.id).await {
@@ -226,7 +224,7 @@ pub(super) async fn list(
             Err(error) => return Err(to_error_shape(error.into())),
         }
     }
-    Ok(ZeroSessionsListResult { sessions, next_offset: has_more.then_some(next) })
+    Ok(ZeroSessionsListResult { sessions, next_offset })
 }
 
 pub(super) async fn subscribe(

@@ -19,9 +19,9 @@ use zero_session::run_usage::{RunUsage, RunUsageQuery, UsageTotal};
 use zero_session::sessions::{SessionLimits, SessionManager, SessionManagerConfig};
 use zero_session::store::{
     BeginRunOutcome, ClaimEpoch, ClaimOutcome, ForkPoint, GrantRecord, IdleSession,
-    IdleSessionQuery, LedgerReadLimit, NewEvent, NewFork, NewRun, NewSession, OwnerUsage,
-    RewindPoint, RunRecord, SessionPage, SessionPatch, SessionQuery, SessionRecord, Store,
-    StoreError, StoreUsage, Transcript, TranscriptPosition, TranscriptStart, UnnamedSession,
+    IdleSessionQuery, LedgerReadLimit, NewEvent, NewFork, NewRun, NewSession, OwnerSize,
+    OwnerUsage, RewindPoint, RunRecord, SessionPage, SessionPatch, SessionQuery, SessionRecord,
+    Store, StoreError, StoreUsage, Transcript, TranscriptPosition, TranscriptStart, UnnamedSession,
     UnremovedSession,
 };
 
@@ -167,6 +167,10 @@ impl Store for NullServices {
     }
 
     fn idle_sessions(&self, _: IdleSessionQuery) -> StoreFuture<'_, Vec<IdleSession>> {
+        ready_future(Ok(Vec::new()))
+    }
+
+    fn owner_sizes(&self) -> BoxFuture<'_, Result<Vec<OwnerSize>, StoreError>> {
         ready_future(Ok(Vec::new()))
     }
 

@@ -12,6 +12,7 @@ use crate::key::{SessionAddress, SessionKey};
 use crate::model::ThinkingEffort;
 use crate::open_question::QuestionScope;
 use crate::sessions::ledger_recorder::new_event;
+use crate::sessions::retention::ms_before_now;
 use crate::sessions::rewind_history::{FORKED, FORKED_DURING_RUN};
 use crate::sessions::session_state::{ActiveBackend, SessionState, wait_until_finished};
 use crate::sessions::{AttachmentGuard, OpenSessionOptions, SessionError, SessionManagerInner};
@@ -19,11 +20,15 @@ use crate::store::{
     ForkPoint, GrantRecord, NewFork, NewSession, SessionPatch, SessionQuery, SessionRecord,
     StoreError, ToolHostLocation, TranscriptStart,
 };
+use zero_runtime::clock::now_ms;
 use zero_runtime::tool_backend::FolderAccess;
 use zero_runtime::tool_backend::{ToolBackend, ToolBackendError};
 
 /// Most sub-agents that a session starts. Their sessions are deleted with it.
 const SUBAGENTS_MAX: u64 = 1_000;
+/// A client that attaches to a session without activity for this long counts as activity. Shorter than
+/// the time for which retention keeps every session.
+const USE_RECORDED_AFTER: Duration = Duration::from_secs(60 * 60);
 /// Time limit for a stopped run to end.
 const END_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -472,8 +477,13 @@ impl SessionManagerInner {
         self.check_not_parked(address).await?;
         let location = ToolHostLocation::Client { name };
         let patch = SessionPatch { tool_host: Some(location), ..SessionPatch::default() };
-        let patched = self.config.store.patch(address, patch).await?;
-        let record = patched.ok_or_else(|| SessionError::NotFound(address.key.to_string()))?;
+        let not_found = || SessionError::NotFound(address.key.to_string());
+        let record = self.config.store.patch(address, patch).await?.ok_or_else(not_found)?;
+        // A process that prunes sessions may have listed it already, and not have seen the lease.
+        if record.updated_ms < ms_before_now(USE_RECORDED_AFTER) {
+            let used = SessionPatch { used_ms: Some(now_ms()), ..SessionPatch::default() };
+            self.config.store.patch(address, used).await?.ok_or_else(not_found)?;
+        }
         let state = self.session_state(&record.id);
         let (nodes, session) = (Arc::clone(&self.config.nodes), record.id.clone());
         let lease = tokio::task::spawn_blocking(move || nodes.lease_session(&session)).await;

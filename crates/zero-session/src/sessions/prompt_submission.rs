@@ -58,7 +58,7 @@ impl SessionManagerInner {
         }
         self.check_folder_access(&record, &prompt.reach)?;
         self.check_prompt_model(record.model.as_deref(), agent, &prompt)?;
-        self.check_session_size(&record.id).await?;
+        self.check_session_size(&record.id, &record.owner).await?;
         let (waiting, at_work) = state.queue_load();
         if waiting >= self.config.limits.queued_max {
             return Err(SessionError::Busy(format!(
@@ -251,12 +251,23 @@ impl SessionManagerInner {
         self.check_prompt_model(None, self.find_agent(key.agent())?, prompt)
     }
 
-    /// Checks the size limit. A full session accepts no prompts, and its runs end.
-    pub(super) async fn check_session_size(&self, session: &SessionId) -> Result<(), SessionError> {
-        let (store, most) = (&self.config.store, self.config.limits.session_bytes_max);
-        let bytes = store.size(session).await?;
+    /// Checks the limits on the size of a session and of all sessions of its owner. A full one accepts
+    /// no prompts, and its runs end.
+    pub(super) async fn check_session_size(
+        &self,
+        session: &SessionId,
+        owner: &str,
+    ) -> Result<(), SessionError> {
+        let (store, limits) = (&self.config.store, &self.config.limits);
+        let (bytes, most) = (store.size(session).await?, limits.session_bytes_max);
         if bytes < most {
-            return Ok(());
+            let most = limits.owner_bytes_max;
+            return match self.owner_sizes.excess(&**store, owner, most).await? {
+                Some(bytes) => Err(SessionError::Full(format!(
+                    "your sessions take {bytes} bytes together, and {most} are the most; remove old ones with `zero prune --days 90`, single ones with `zero sessions delete`, or raise `gateway.maxOwnerBytes` in the settings"
+                ))),
+                None => Ok(()),
+            };
         }
         let record = store.session_by_id(session).await?;
         let named = record.map_or_else(|| session.to_string(), |record| record.key.to_string());

@@ -1,15 +1,17 @@
 //! Removes sessions that the user does not want to keep any longer.
 //!
 //! Nothing is removed unless a rule says so. A session that has a label, a run, or a client that hosts
-//! its tools, for this process or another one, or that was active in the last day, is always kept.
+//! its tools, for this process or another one, or that was active in the last day, is always kept, and
+//! so are the sessions of its sub-agents.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use zero_runtime::clock::now_ms;
+use zero_sandbox::expiry;
 
 use crate::sessions::{SessionError, SessionManager, SessionManagerInner, run_detached};
-use crate::store::{IdleSession, IdleSessionQuery, UnremovedSession};
+use crate::store::{IdleSession, IdleSessionQuery, OwnerSize, UnremovedSession};
 
 /// Sessions that were active within this time are kept, whatever the rules say.
 const RECENT_MAX: Duration = Duration::from_secs(24 * 60 * 60);
@@ -23,7 +25,8 @@ const ROOM: usize = 100;
 pub struct RetentionRules {
     /// How long a session is kept after its last activity; for ever if `None`.
     pub idle_max: Option<Duration>,
-    /// Size of the store in bytes above which the sessions that were idle longest are removed.
+    /// Size of the store in bytes above which sessions are removed, of the owners that have more than
+    /// a fair part of it, those that were idle longest first.
     pub store_bytes_max: Option<u64>,
 }
 
@@ -67,8 +70,8 @@ impl SessionManagerInner {
         mode: PruneMode,
     ) -> Result<PruneReport, SessionError> {
         let store = &self.config.store;
-        let query = |idle: Duration| IdleSessionQuery {
-            owner: None,
+        let query = |owner: Option<String>, idle: Duration| IdleSessionQuery {
+            owner,
             updated_before_ms: ms_before_now(idle),
             limit: PASS_MAX,
         };
@@ -77,19 +80,32 @@ impl SessionManagerInner {
             store.reclaim().await?;
         }
         let mut left = store.usage().await?.bytes;
+        let mut shares = store.owner_sizes().await?;
         let mut report = PruneReport::default();
         if let Some(idle) = rules.idle_max {
-            for session in store.idle_sessions(query(idle.max(RECENT_MAX))).await? {
+            for session in store.idle_sessions(query(None, idle.max(RECENT_MAX))).await? {
                 self.prune_session(session, mode, &mut left, &mut report).await;
             }
         }
         if let Some(most) = rules.store_bytes_max.filter(|most| left > *most) {
-            for session in store.idle_sessions(query(RECENT_MAX)).await? {
-                if left <= most || report.removed.len() >= PASS_MAX {
-                    break;
+            for session in &report.removed {
+                let share = shares.iter_mut().find(|it| it.owner == session.address.owner);
+                if let Some(share) = share {
+                    share.bytes = share.bytes.saturating_sub(session.bytes);
                 }
-                if !report.has_tried(&session) {
-                    self.prune_session(session, mode, &mut left, &mut report).await;
+            }
+            let part = fair_part(&shares, left, most);
+            shares.retain(|share| share.bytes > part);
+            for OwnerSize { owner, bytes: mut share_left } in shares {
+                for session in store.idle_sessions(query(Some(owner), RECENT_MAX)).await? {
+                    if share_left <= part || left <= most || report.removed.len() >= PASS_MAX {
+                        break;
+                    }
+                    if !report.has_tried(&session) {
+                        let before = left;
+                        self.prune_session(session, mode, &mut left, &mut report).await;
+                        share_left = share_left.saturating_sub(before - left);
+                    }
                 }
             }
         }
@@ -168,6 +184,17 @@ impl PruneReport {
     }
 }
 
-fn ms_before_now(time: Duration) -> i64 {
+/// The size up to which the sessions of an owner are kept if the store, of which the sessions are a
+/// part, may have `most` bytes.
+fn fair_part(shares: &[OwnerSize], store_bytes: u64, most: u64) -> u64 {
+    let sizes: Vec<u64> = shares.iter().map(|share| share.bytes).collect();
+    let all: u64 = sizes.iter().sum();
+    // What the store needs besides shrinks with the sessions.
+    let most = u128::from(most) * u128::from(all) / u128::from(store_bytes.max(all).max(1));
+    expiry::fair_part(sizes, u64::try_from(most).unwrap_or(u64::MAX))
+}
+
+/// The time so long ago, in milliseconds since the Unix epoch.
+pub(super) fn ms_before_now(time: Duration) -> i64 {
     now_ms().saturating_sub(i64::try_from(time.as_millis()).unwrap_or(i64::MAX))
 }

@@ -147,7 +147,7 @@ impl SessionManagerInner {
                 self.claim_session(&state.recorder).await?
             }
         };
-        self.check_session_size(&record.id).await?;
+        self.check_session_size(&record.id, &record.owner).await?;
         let store = &self.config.store;
         let points = store.rewind_points(&record.id).await?;
         let (chosen, scope) = choose_point(&points, options.target, options.scope)?;

@@ -364,7 +364,8 @@ impl<'a> RunDriver<'a> {
     /// The outcome if the session is full; everything done so far is kept.
     async fn end_if_full(&mut self, under_way: &mut RunState<'a>) -> Option<RunOutcome> {
         self.flush(under_way).await;
-        let error = self.inner.check_session_size(self.state.recorder.session()).await.err()?;
+        let (session, owner) = (self.state.recorder.session(), &self.active.owner);
+        let error = self.inner.check_session_size(session, owner).await.err()?;
         Some(session_worker::run_end_from_error(&error))
     }
 

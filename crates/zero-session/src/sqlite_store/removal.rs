@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, OptionalExtension};
 
 use super::database_error::DatabaseError;
-use super::sessions::{readable_text, to_sql_int};
+use super::sessions::{kept_ancestors_sql, readable_text, to_sql_int};
 use crate::store::IdleSession;
 
 /// How long one piece removes rows before it is committed, and others write. A step that has begun
@@ -34,14 +34,18 @@ pub(super) fn mark(db: &Connection, session: i64) -> Result<(), DatabaseError> {
     Ok(())
 }
 
-/// Begins the deletion of an idle session, unless anything has happened in it since it was listed.
+/// Begins the deletion of an idle session, unless anything has happened in it since it was listed, or
+/// the session that started it is to be kept.
 pub(super) fn mark_idle(db: &Connection, listed: &IdleSession) -> Result<bool, DatabaseError> {
-    let mut mark = db.prepare_cached(
+    let mut mark = db.prepare_cached(&format!(
         "UPDATE sessions SET removed = 1
-         WHERE id = ? AND removed = 0 AND label IS NULL AND updated_ms = ? AND epoch = ?
-             AND NOT EXISTS (SELECT 1 FROM runs
-                 WHERE runs.session = sessions.row AND runs.end IS NULL)",
-    )?;
+         WHERE row IN (SELECT row FROM live_sessions
+             WHERE id = ? AND label IS NULL AND updated_ms = ? AND epoch = ?
+                 AND NOT EXISTS (SELECT 1 FROM runs
+                     WHERE runs.session = live_sessions.row AND runs.end IS NULL)
+                 AND NOT EXISTS ({}))",
+        kept_ancestors_sql()
+    ))?;
     let claim = to_sql_int(listed.claim.0);
     Ok(mark.execute((listed.id.as_str(), listed.updated_ms, claim))? > 0)
 }

@@ -14,9 +14,9 @@ use super::database_error::DatabaseError;
 use crate::event::TokenUsage;
 use crate::key::{SessionAddress, SessionKey};
 use crate::store::{
-    ClaimEpoch, GrantRecord, IdleSession, IdleSessionQuery, NewSession, OwnerUsage, SessionPage,
-    SessionPatch, SessionQuery, SessionRecord, StoreError, StoreUsage, TranscriptStart,
-    UnnamedSession,
+    ClaimEpoch, GrantRecord, IdleSession, IdleSessionQuery, NewSession, OwnerSize, OwnerUsage,
+    SessionPage, SessionPatch, SessionQuery, SessionRecord, StoreError, StoreUsage,
+    TranscriptStart, UnnamedSession,
 };
 
 /// Returns the session at an address.
@@ -131,7 +131,7 @@ pub(super) fn list(db: &Connection, query: &SessionQuery) -> Result<SessionPage,
     let search = query.search.as_deref().map(fold_case);
     let cwd = query.cwd.as_deref().map(path_bytes);
     let parent = query.parent.as_ref().map(SessionId::as_str);
-    let limit = query.limit.unwrap_or(100).min(SessionQuery::LIMIT_MAX);
+    let limit = query.page_size();
     let mut count =
         db.prepare_cached(&format!("SELECT count(*) FROM live_sessions WHERE {FILTER_SQL}"))?;
     let total: i64 = count.query_row(
@@ -185,6 +185,7 @@ pub(super) fn patch(
     if patch.context_tokens.is_some() {
         record.context_tokens = patch.context_tokens;
     }
+    record.updated_ms = patch.used_ms.map_or(before.updated_ms, |used| used.max(before.updated_ms));
     if record != before {
         save(db, &record)?;
     }
@@ -197,17 +198,37 @@ fn apply_change<T: Clone>(field: &mut T, wanted: &Option<T>) {
     }
 }
 
+/// The sessions that led to the one of the table `live_sessions` around it, which is of a sub-agent.
+const ANCESTORS_SQL: &str = "
+    WITH RECURSIVE ancestors (row, parent, label, updated_ms) AS (
+        SELECT row, parent, label, updated_ms FROM live_sessions AS parents
+        WHERE parents.id = live_sessions.parent
+        UNION SELECT parents.row, parents.parent, parents.label, parents.updated_ms
+        FROM live_sessions AS parents JOIN ancestors ON parents.id = ancestors.parent)";
+
+/// Finds out whether one of them is kept because of a label or a run.
+pub(super) fn kept_ancestors_sql() -> String {
+    format!(
+        "{ANCESTORS_SQL} SELECT 1 FROM ancestors WHERE label IS NOT NULL OR EXISTS (SELECT 1 FROM runs
+             WHERE runs.session = ancestors.row AND runs.end IS NULL)"
+    )
+}
+
 pub(super) fn list_idle(
     db: &Connection,
     query: &IdleSessionQuery,
 ) -> Result<Vec<IdleSession>, DatabaseError> {
-    let mut list = db.prepare_cached(
-        "SELECT id, owner, key, updated_ms, bytes, epoch FROM live_sessions
-         WHERE label IS NULL AND updated_ms < ?1 AND (?2 IS NULL OR owner = ?2)
+    let kept_ancestors = kept_ancestors_sql();
+    let mut list = db.prepare_cached(&format!(
+        "SELECT id, owner, key, updated_ms, bytes, epoch, max(updated_ms, coalesce(
+                 ({ANCESTORS_SQL} SELECT max(updated_ms) FROM ancestors), 0)) AS active_ms
+         FROM live_sessions
+         WHERE label IS NULL AND active_ms < ?1 AND (?2 IS NULL OR owner = ?2)
              AND NOT EXISTS (SELECT 1 FROM runs
                  WHERE runs.session = live_sessions.row AND runs.end IS NULL)
-         ORDER BY updated_ms, row",
-    )?;
+             AND NOT EXISTS ({kept_ancestors})
+         ORDER BY active_ms, row"
+    ))?;
     let mut rows = list.query((query.updated_before_ms, query.owner.as_deref()))?;
     let mut sessions = Vec::new();
     // Counted here, since sessions that cannot be read take no part of the limit.
@@ -287,13 +308,25 @@ pub(super) fn large_owners(
     sessions_min: u64,
 ) -> Result<Vec<OwnerUsage>, DatabaseError> {
     let mut list = db.prepare_cached(
-        "SELECT owner, count(*) AS sessions FROM live_sessions GROUP BY owner
+        "SELECT owner, count(*) AS sessions FROM live_sessions WHERE parent IS NULL GROUP BY owner
          HAVING sessions >= ? ORDER BY sessions DESC, owner LIMIT ?",
     )?;
     let limit = to_sql_int(OwnerUsage::LIST_MAX as u64);
     let owners = list.query_map((to_sql_int(sessions_min), limit), |row| {
         let owner = readable_text(row.get_ref(0)?);
         Ok(OwnerUsage { owner, sessions: from_sql_int(row.get(1)?) })
+    })?;
+    Ok(owners.collect::<Result<_, _>>()?)
+}
+
+pub(super) fn owner_sizes(db: &Connection) -> Result<Vec<OwnerSize>, DatabaseError> {
+    let mut list = db.prepare_cached(
+        "SELECT owner, sum(bytes) AS size FROM live_sessions GROUP BY owner
+         ORDER BY size DESC, owner LIMIT ?",
+    )?;
+    let owners = list.query_map([to_sql_int(OwnerSize::LIST_MAX as u64)], |row| {
+        let owner = readable_text(row.get_ref(0)?);
+        Ok(OwnerSize { owner, bytes: from_sql_int(row.get(1)?) })
     })?;
     Ok(owners.collect::<Result<_, _>>()?)
 }
@@ -402,7 +435,8 @@ fn save(db: &Connection, record: &SessionRecord) -> Result<(), DatabaseError> {
     db.prepare_cached(
         "UPDATE sessions SET label = :label, label_folded = :label_folded, title = :title,
              title_folded = :title_folded, agent = :agent, model = :model, mode = :mode, thinking = :thinking,
-             cwd = :cwd, tool_host = :tool_host, context_tokens = :context_tokens
+             cwd = :cwd, tool_host = :tool_host, context_tokens = :context_tokens,
+             updated_ms = :updated
          WHERE id = :id",
     )?
     .execute(named_params! {
@@ -417,6 +451,7 @@ fn save(db: &Connection, record: &SessionRecord) -> Result<(), DatabaseError> {
         ":cwd": record.cwd.as_deref().map(path_bytes),
         ":tool_host": to_json(&record.tool_host)?,
         ":context_tokens": record.context_tokens.map(to_sql_int),
+        ":updated": record.updated_ms,
         ":id": record.id.as_str(),
     })?;
     Ok(())

@@ -20,6 +20,20 @@ const ALL: LedgerReadLimit = LedgerReadLimit::with_entries(10_000);
 /// Longer than any check here takes.
 const TIME_MAX: Duration = Duration::from_secs(60);
 
+fn session(name: &str) -> NewSession {
+    NewSession {
+        key: SessionKey::resolve(name, "main").unwrap(),
+        label: None,
+        cwd: None,
+        model: None,
+        mode: None,
+        owner: "local".to_owned(),
+        owned_max: 9,
+        tool_host: ToolHostLocation::Gateway,
+        parent: None,
+    }
+}
+
 /// Two sessions with entries of their own.
 async fn two_sessions() -> (TempDir, PathBuf, [SessionRecord; 2]) {
     let temp = tempfile::tempdir().unwrap();
@@ -27,18 +41,7 @@ async fn two_sessions() -> (TempDir, PathBuf, [SessionRecord; 2]) {
     let store = SqliteStore::open(&path).unwrap();
     let mut made = Vec::new();
     for name in ["one", "two"] {
-        let session = NewSession {
-            key: SessionKey::resolve(name, "main").unwrap(),
-            label: None,
-            cwd: None,
-            model: None,
-            mode: None,
-            owner: "local".to_owned(),
-            owned_max: 9,
-            tool_host: ToolHostLocation::Gateway,
-            parent: None,
-        };
-        let record = store.create(session).await.unwrap();
+        let record = store.create(session(name)).await.unwrap();
         let text = format!("entry of {name} ").repeat(20);
         let entries = (0..100).map(|_| text_event(text.clone())).collect();
         store.append(&record.id, None, entries).await.unwrap();
@@ -114,6 +117,31 @@ async fn unreadable_session_is_not_listed_and_others_are() {
     let error = store.session(&SessionAddress::new(&one.owner, one.key)).await.unwrap_err();
     assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
     assert!(error.to_string().contains("`zero doctor`"), "{error}");
+}
+
+/// Such a session is in no page, hides no other one and shows none twice.
+#[tokio::test]
+async fn unreadable_sessions_do_not_move_pages() {
+    let (_temp, path, _) = two_sessions().await;
+    let store = SqliteStore::open(&path).unwrap();
+    for name in ["three", "four", "five"] {
+        store.create(session(name)).await.unwrap();
+    }
+    for name in ["two", "four"] {
+        change(&path, &format!("UPDATE sessions SET usage = 'x' WHERE key LIKE '%:{name}'"));
+    }
+    for limit in 1..=3 {
+        let mut keys = Vec::new();
+        let mut query = SessionQuery { limit: Some(limit), ..SessionQuery::default() };
+        loop {
+            let page = store.list(query.clone()).await.unwrap();
+            keys.extend(page.sessions.into_iter().map(|session| session.key.name().to_owned()));
+            let Some(next) = query.next_offset(page.total) else { break };
+            query.offset = usize::try_from(next).unwrap();
+        }
+        keys.sort();
+        assert_eq!(keys, ["five", "one", "three"], "pages of {limit}");
+    }
 }
 
 /// Damages a page in the middle of the entries of the first session.

@@ -1,6 +1,8 @@
 //! `zero stats`: call counts, results, durations, errors, resources and sessions from the audit
 //! log.
 
+mod failure_patterns;
+
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,6 +12,7 @@ use zero_core::{ByteSize, ErrorReason, ErrorSeverity, ErrorType};
 use zero_runtime::audit::{AuditLog, AuditRow};
 use zero_runtime::metrics::{CallMetrics, CallSample, CallStatus, SessionCallStats, ToolStats};
 
+use self::failure_patterns::FailurePatterns;
 use super::audit_rows::{self, LogSummary};
 use crate::AppContext;
 use crate::cli::StatsArgs;
@@ -27,11 +30,13 @@ pub(super) fn run(app: &AppContext, args: &StatsArgs) -> anyhow::Result<ExitOutc
     let audit = AuditLog::new(&app.config.state_dir()?);
     let since = audit_rows::timestamp_before(args.since);
     let metrics = CallMetrics::default();
+    let mut patterns = FailurePatterns::default();
     let LogSummary { damaged, open_calls } =
         audit_rows::for_each_since(app, &audit, since, |row| {
             // Connections and background services have records of their own, which are not calls.
             if row.is_call() {
                 metrics.record(&to_sample(row));
+                patterns.add(row);
             }
         })?;
     let unfinished = open_calls.unfinished.len() as u64 + open_calls.left_out;
@@ -47,6 +52,7 @@ pub(super) fn run(app: &AppContext, args: &StatsArgs) -> anyhow::Result<ExitOutc
             "unfinished": unfinished,
             "tools": tools,
             "sessions": metrics.sessions(),
+            "failure_patterns": patterns.to_json(),
         }))?;
         return Ok(ExitOutcome::Ok);
     }
@@ -56,6 +62,7 @@ pub(super) fn run(app: &AppContext, args: &StatsArgs) -> anyhow::Result<ExitOutc
         out.write(&render_table(tools.iter(), out))?;
         let tables = [
             render_errors(tools.iter(), out),
+            patterns.render(out),
             render_resources(tools.iter(), out),
             render_sessions(&metrics.sessions(), out),
         ];
@@ -74,16 +81,22 @@ pub(super) fn run(app: &AppContext, args: &StatsArgs) -> anyhow::Result<ExitOutc
     Ok(ExitOutcome::Ok)
 }
 
+/// The tool of a call. The name of an unknown tool is arbitrary text, so they share one name.
+fn tool_name(row: &AuditRow) -> &str {
+    match row.reason.as_deref() == Some("unknown_tool") {
+        true => "(unknown)",
+        false => &row.tool,
+    }
+}
+
 fn to_sample(row: &AuditRow) -> CallSample<'_> {
     let error_type = row.error_type.as_deref();
     let error_type = ErrorType::ALL.into_iter().find(|known| Some(known.as_str()) == error_type);
     let reason = row.reason.as_deref().map(|reason| Value::String(reason.to_owned()));
     let reason: Option<ErrorReason> = reason.and_then(|word| serde_json::from_value(word).ok());
     let user_wait = Duration::from_micros(row.user_wait_us);
-    // The name of an unknown tool is arbitrary text, so all unknown tools share one row.
-    let unknown = row.reason.as_deref() == Some("unknown_tool");
     CallSample {
-        tool: if unknown { "(unknown)" } else { &row.tool },
+        tool: tool_name(row),
         session: row.session.as_deref(),
         status: CallStatus::parse(&row.status).unwrap_or(CallStatus::Error),
         error: error_type.map(|error_type| (error_type, reason)),

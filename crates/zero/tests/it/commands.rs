@@ -275,6 +275,39 @@ fn stats_show_errors_resources_and_sessions() {
 }
 
 #[test]
+fn stats_group_errors_by_cause() {
+    let zero = TestProgram::new();
+    let settings = zero.folder().join("home/.config/zero");
+    std::fs::create_dir_all(&settings).unwrap();
+    let rules = r#"{"permissions": {"deny": ["Read(.env)"]}}"#;
+    std::fs::write(settings.join("settings.json"), rules).unwrap();
+    for file in ["missing", "gone", ".env", ".env", ".env"] {
+        let input = serde_json::json!({"file_path": file}).to_string();
+        zero.run(&["tools", "call", "Read", &input]);
+    }
+    zero.run(&["tools", "call", "Glob", r#"{"pattern": 3}"#]);
+    let stats: Value = serde_json::from_str(&zero.stdout(&["stats", "--json"])).unwrap();
+    let patterns = stats["failure_patterns"].as_array().unwrap();
+    let shown = |pattern: &Value| {
+        let words = ["tool", "error_type", "rule"].map(|key| pattern[key].as_str().unwrap_or("-"));
+        format!("{} {} {}", words.join(" "), pattern["calls"], pattern["sessions"])
+    };
+    let expected = [
+        "Read permission_denied Read(.env) 3 1",
+        "Read not_found - 2 1",
+        "Glob invalid_input - 1 1",
+    ];
+    assert_eq!(patterns.iter().map(shown).collect::<Vec<_>>(), expected, "{stats}");
+    assert!(patterns[1]["message"].as_str().unwrap().contains("gone"), "the last one: {stats}");
+    let text = zero.stdout(&["stats"]);
+    let table: Vec<&str> =
+        text.lines().skip_while(|line| !line.starts_with("REPEATED ERROR ")).collect();
+    assert!(table[1].starts_with("Read(.env) ") && table[1].contains(" Read "), "{text}");
+    assert!(table[2].contains("gone"), "{text}");
+    assert!(table.get(3).is_none_or(|line| line.is_empty()), "once is not repeated: {text}");
+}
+
+#[test]
 fn failed_command_of_call_is_seen_by_scripts() {
     let zero = TestProgram::new();
     for (command, exit, code) in [("true", 0, 0), ("exit 3", 1, 3)] {

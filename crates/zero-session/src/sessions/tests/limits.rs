@@ -7,13 +7,13 @@ use tokio::time::Instant;
 use super::fixture::{ScriptedToolBackend, SessionTestBed, run_id};
 use super::mem_store::MemStore;
 use crate::event::{EventKind, PromptAttachment, RunOutcome};
-use crate::key::SessionKey;
+use crate::key::{SessionAddress, SessionKey};
 use crate::sessions::interrupted_runs::read_run_events;
 use crate::sessions::ledger_recorder::new_event;
 use crate::sessions::{
     OpenSessionOptions, Prompt, PruneMode, PruneReport, RetentionRules, SessionError, SessionLimits,
 };
-use crate::store::{NewSession, SessionPatch, Store as _, ToolHostLocation};
+use crate::store::{IdleSessionQuery, NewSession, SessionPatch, Store as _, ToolHostLocation};
 use zero_runtime::tool_backend::FolderAccess;
 
 #[tokio::test]
@@ -93,8 +93,42 @@ async fn prune_removes_only_what_rules_no_longer_keep() {
     let all = RetentionRules { idle_max: None, store_bytes_max: Some(1) };
     assert_eq!(prune(all, PruneMode::Remove).await, "", "what is in use or new is kept");
     drop(lease);
+    assert_eq!(prune(all, PruneMode::Remove).await, "", "it was used a moment ago");
+    let id = fixture.sessions.get(&attached).await.unwrap().unwrap().id;
+    fixture.store.set_age(&id, TEN_DAYS);
     assert_eq!(prune(all, PruneMode::Remove).await, "attached");
     assert_eq!(fixture.store.usage().await.unwrap().sessions, kept - 3);
+}
+
+/// An owner with many sessions does not push out the old ones of others.
+#[tokio::test]
+async fn size_limit_is_shared_by_owners() {
+    let mut fixture = SessionTestBed::new(&[]).await;
+    for (key, owner, age) in [
+        ("small", "ann", 9 * TEN_DAYS),
+        ("old", "bob", 3 * TEN_DAYS),
+        ("newer", "bob", 2 * TEN_DAYS),
+        ("newest", "bob", TEN_DAYS),
+    ] {
+        fixture.switch_session(key, owner).await;
+        let id = fixture.record().await.id;
+        let text = new_event(None, EventKind::Text { text: "x".repeat(1_000) });
+        fixture.store.append(&id, None, vec![text]).await.unwrap();
+        fixture.store.set_age(&id, age);
+    }
+    let size = fixture.store.usage().await.unwrap().bytes;
+    let prune = async |most: u64, mode| {
+        let rules = RetentionRules { idle_max: None, store_bytes_max: Some(most) };
+        let report = fixture.sessions.prune(rules, mode).await.unwrap();
+        let names = report.removed.iter().map(|session| session.address.key.name().to_owned());
+        names.collect::<Vec<_>>().join(" ")
+    };
+    for mode in [PruneMode::DryRun, PruneMode::Remove] {
+        assert_eq!(prune(size * 7 / 10, mode).await, "old newer", "{mode:?}");
+    }
+    assert_eq!(prune(size * 7 / 10, PruneMode::Remove).await, "", "they fit now");
+    let removed = prune(1, PruneMode::Remove).await;
+    assert!(removed == "newest small" || removed == "small newest", "{removed}");
 }
 
 #[tokio::test]
@@ -114,6 +148,23 @@ async fn session_that_another_process_serves_is_not_removed() {
     fixture.nodes.served_elsewhere.lock().unwrap().clear();
     let report = fixture.sessions.prune(idle_for(5), PruneMode::Remove).await.unwrap();
     assert_eq!(report.removed.len(), 1);
+}
+
+/// A process that prunes lists sessions first, and may look for leases before a client has one.
+#[tokio::test]
+async fn session_to_which_a_client_attaches_after_it_was_listed_is_kept() {
+    let fixture = SessionTestBed::new(&[]).await;
+    let record = fixture.record().await;
+    fixture.store.set_age(&record.id, TEN_DAYS);
+    let query = IdleSessionQuery { owner: None, updated_before_ms: i64::MAX, limit: 9 };
+    let listed = fixture.store.idle_sessions(query).await.unwrap();
+    assert_eq!(listed.len(), 1);
+    let (log, name) = (Arc::clone(&fixture.backend.log), "laptop".to_owned());
+    let backend = ScriptedToolBackend { log, order: None, name, store: None, silent: true };
+    let attached = fixture.sessions.attach_backend(&fixture.key, "laptop", Arc::new(backend));
+    let _attached = attached.await.unwrap();
+    assert!(!fixture.store.delete_idle(&listed[0]).await.unwrap());
+    assert!(fixture.sessions.get(&fixture.key).await.unwrap().is_some());
 }
 
 #[tokio::test]
@@ -167,6 +218,29 @@ async fn session_size_is_bounded() {
     );
     fixture.switch_session("other", "me").await;
     assert!(fixture.run("more").await.ends_with("ended completed"), "another session has room");
+}
+
+/// One owner cannot fill the disk that all use.
+#[tokio::test]
+async fn size_of_all_sessions_of_an_owner_is_bounded() {
+    let small = SessionLimits { owner_bytes_max: 10_000, ..SessionLimits::default() };
+    let mut fixture = SessionTestBed::with_limits(&[], small).await;
+    for key in ["one", "two"] {
+        fixture.switch_session(key, "ann").await;
+        let id = fixture.record().await.id;
+        let text = new_event(None, EventKind::Text { text: "x".repeat(6_000) });
+        fixture.store.append(&id, None, vec![text]).await.unwrap();
+    }
+    let error = fixture.try_send("more").await.unwrap_err();
+    assert!(matches!(error, SessionError::Full(_)), "{error}");
+    assert!(error.to_string().contains("`gateway.maxOwnerBytes`"), "{error}");
+    fixture.switch_session("other", "bob").await;
+    assert!(fixture.run("hers").await.ends_with("ended completed"), "another owner has room");
+    fixture.switch_session("one", "ann").await;
+    assert!(fixture.try_send("still too much").await.is_err());
+    let two = SessionAddress::new("ann", fixture.address("two").key);
+    assert!(fixture.sessions.delete(&two).await.unwrap());
+    assert!(fixture.run("again").await.ends_with("ended completed"), "there is room at once");
 }
 
 #[tokio::test]

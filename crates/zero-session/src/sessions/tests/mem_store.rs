@@ -168,12 +168,26 @@ impl MemStoreState {
         u64::try_from(entries.chain(messages).sum::<usize>()).unwrap()
     }
 
-    /// Sessions without a label and without unfinished runs.
+    /// Sessions without a label and without unfinished runs, and whose ancestors are such, too.
     fn idle(&self) -> impl Iterator<Item = &SessionRecord> {
         let is_busy = |record: &SessionRecord| {
             self.runs.iter().any(|run| run.session == record.id && run.end.is_none())
         };
-        self.sessions.iter().filter(move |record| record.label.is_none() && !is_busy(record))
+        let is_idle = move |record: &SessionRecord| record.label.is_none() && !is_busy(record);
+        self.sessions.iter().filter(move |record| self.family(record).all(&is_idle))
+    }
+
+    /// A session and those that led to it.
+    fn family<'a>(&'a self, of: &'a SessionRecord) -> impl Iterator<Item = &'a SessionRecord> {
+        std::iter::successors(Some(of), |record| {
+            let parent = record.parent.as_ref()?;
+            self.sessions.iter().find(|record| record.id == *parent)
+        })
+    }
+
+    /// The last activity in a session or in one that led to it.
+    fn active_ms(&self, record: &SessionRecord) -> i64 {
+        self.family(record).map(|record| record.updated_ms).max().unwrap()
     }
 
     fn describe_idle(&self, record: &SessionRecord) -> IdleSession {
@@ -486,8 +500,8 @@ impl Store for MemStore {
             // Stable, so of two with the same time the one created later comes first.
             sessions.sort_by_key(|record| std::cmp::Reverse(record.updated_ms));
             let total = u64::try_from(sessions.len()).unwrap();
-            let limit = query.limit.unwrap_or(100).min(SessionQuery::LIMIT_MAX);
-            let sessions = sessions.into_iter().skip(query.offset).take(limit).collect();
+            let sessions =
+                sessions.into_iter().skip(query.offset).take(query.page_size()).collect();
             SessionPage { total, sessions }
         })
     }
@@ -531,6 +545,7 @@ impl Store for MemStore {
             if let Some(tokens) = patch.context_tokens {
                 record.context_tokens = Some(tokens);
             }
+            record.updated_ms = record.updated_ms.max(patch.used_ms.unwrap_or(i64::MIN));
             Ok(Some(record.clone()))
         })
     }
@@ -591,11 +606,11 @@ impl Store for MemStore {
     ) -> BoxFuture<'_, Result<Vec<IdleSession>, StoreError>> {
         self.read(move |state| {
             let fits = |record: &&SessionRecord| {
-                record.updated_ms < query.updated_before_ms
+                state.active_ms(record) < query.updated_before_ms
                     && query.owner.as_ref().is_none_or(|owner| record.owner == *owner)
             };
             let mut idle: Vec<_> = state.idle().filter(fits).collect();
-            idle.sort_by_key(|record| record.updated_ms);
+            idle.sort_by_key(|record| state.active_ms(record));
             let idle = idle.into_iter().take(query.limit);
             idle.map(|record| state.describe_idle(record)).collect()
         })
@@ -607,7 +622,7 @@ impl Store for MemStore {
     ) -> BoxFuture<'_, Result<Vec<OwnerUsage>, StoreError>> {
         self.read(move |state| {
             let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
-            for record in &state.sessions {
+            for record in state.sessions.iter().filter(|record| record.parent.is_none()) {
                 *counts.entry(&record.owner).or_default() += 1;
             }
             let mut owners: Vec<OwnerUsage> = counts
@@ -618,6 +633,20 @@ impl Store for MemStore {
             owners.sort_by_key(|owner| std::cmp::Reverse(owner.sessions));
             owners.truncate(OwnerUsage::LIST_MAX);
             owners
+        })
+    }
+
+    fn owner_sizes(&self) -> BoxFuture<'_, Result<Vec<OwnerSize>, StoreError>> {
+        self.read(|state| {
+            let mut sizes: BTreeMap<&str, u64> = BTreeMap::new();
+            for record in &state.sessions {
+                *sizes.entry(&record.owner).or_default() += state.size(&record.id);
+            }
+            let sizes = sizes.into_iter();
+            let mut sizes: Vec<OwnerSize> =
+                sizes.map(|(owner, bytes)| OwnerSize { owner: owner.to_owned(), bytes }).collect();
+            sizes.sort_by_key(|owner| std::cmp::Reverse(owner.bytes));
+            sizes
         })
     }
 

@@ -1,5 +1,6 @@
 //! Guarantees about sessions: keys, labels, lists and grants.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -15,8 +16,9 @@ use zero_session::event::{EventKind, RunOutcome, TokenUsage};
 use zero_session::key::SessionAddress;
 use zero_session::message::ModelMessage;
 use zero_session::store::{
-    ClaimEpoch, ForkPoint, GrantRecord, IdleSessionQuery, LedgerReadLimit, NewEvent, NewFork,
-    NewSession, SessionPatch, SessionQuery, Store, StoreError, ToolHostLocation, TranscriptStart,
+    ClaimEpoch, ForkPoint, GrantRecord, IdleSession, IdleSessionQuery, LedgerReadLimit, NewEvent,
+    NewFork, NewSession, SessionPatch, SessionQuery, SessionRecord, Store, StoreError,
+    ToolHostLocation, TranscriptStart,
 };
 
 pub(super) const CHECKS: &[StoreConformanceCheck] = &[
@@ -47,6 +49,8 @@ pub(super) const CHECKS: &[StoreConformanceCheck] = &[
     ("an idle session is deleted only as it was listed", |store| {
         Box::pin(idle_session_is_deleted_only_unchanged(store))
     }),
+    ("a family of sessions is idle as a whole", |store| Box::pin(family_is_idle_as_a_whole(store))),
+    ("a use without an entry keeps a session", |store| Box::pin(use_keeps_session(store))),
     ("sessions are counted by owner", |store| Box::pin(owners_are_counted_singly(store))),
     ("a copy has the conversation of its session", |store| Box::pin(fork_copies_session(store))),
     ("a copy has nothing of a run that goes on", |store| {
@@ -267,6 +271,7 @@ async fn patch_changes_named_fields(store: Arc<dyn Store>) {
         cwd: Some(Some(PathBuf::from("/work"))),
         tool_host: Some(ToolHostLocation::Client { name: "editor".to_owned() }),
         context_tokens: Some(123),
+        used_ms: None,
     };
     let changed = store.patch(&address("a"), patch.clone()).await.unwrap().unwrap();
     assert_eq!(changed, read_session(&store, "a").await);
@@ -280,6 +285,7 @@ async fn patch_changes_named_fields(store: Arc<dyn Store>) {
         cwd: Some(changed.cwd.clone()),
         tool_host: Some(changed.tool_host.clone()),
         context_tokens: changed.context_tokens,
+        used_ms: None,
     };
     assert_eq!(now, patch);
     let nothing = store.patch(&address("a"), SessionPatch::default()).await.unwrap();
@@ -294,6 +300,7 @@ async fn patch_changes_named_fields(store: Arc<dyn Store>) {
         cwd: Some(None),
         tool_host: Some(ToolHostLocation::Gateway),
         context_tokens: Some(0),
+        used_ms: None,
     };
     let cleared = store.patch(&address("a"), clear).await.unwrap().unwrap();
     assert_eq!(cleared.context_tokens, Some(0));
@@ -596,12 +603,77 @@ async fn idle_session_is_deleted_only_unchanged(store: Arc<dyn Store>) {
     assert_eq!(store.reclaim().await.unwrap(), [], "nothing is damaged");
 }
 
+/// Sessions of sub-agents are kept as long as the session that started them, however old they are.
+async fn family_is_idle_as_a_whole(store: Arc<dyn Store>) {
+    for (name, parent) in [("a", None), ("a1", Some("a")), ("a11", Some("a1")), ("b", None)] {
+        let parent = match parent {
+            Some(parent) => Some(read_session(&store, parent).await.id),
+            None => None,
+        };
+        store.create(NewSession { parent, ..new_session(name) }).await.unwrap();
+    }
+    let list = |updated_before_ms: i64| {
+        let store = Arc::clone(&store);
+        async move {
+            let query = IdleSessionQuery { owner: None, updated_before_ms, limit: 9 };
+            store.idle_sessions(query).await.unwrap()
+        }
+    };
+    let names = |idle: &[IdleSession]| {
+        let names = idle.iter().map(|idle| idle.address.key.name().to_owned());
+        names.collect::<Vec<_>>().join(" ")
+    };
+    let listed = list(i64::MAX).await;
+    assert_eq!(names(&listed), "a a1 a11 b", "each with its size");
+    // Something happens in the oldest: all of its family are as young.
+    let oldest = read_session(&store, "a").await;
+    let later = oldest.created_ms + 1_000_000;
+    let event = NewEvent { time_ms: later, ..text_event("x") };
+    store.append(&oldest.id, None, vec![event]).await.unwrap();
+    assert_eq!(names(&list(later).await), "b");
+    assert_eq!(names(&list(i64::MAX).await), "b a a1 a11");
+    let listed = list(i64::MAX).await;
+    store.patch(&address("a"), label_patch("kept")).await.unwrap();
+    assert_eq!(names(&list(i64::MAX).await), "b", "a label keeps all of the family");
+    for session in listed.iter().filter(|session| session.address != address("b")) {
+        assert!(!store.delete_idle(session).await.unwrap(), "{:?}", session.address);
+    }
+    let no_label = SessionPatch { label: Some(None), ..SessionPatch::default() };
+    store.patch(&address("a"), no_label).await.unwrap();
+    store.begin_run(new_run("r", &oldest.id, Vec::new())).await.unwrap();
+    assert_eq!(names(&list(i64::MAX).await), "b", "a run keeps all of the family");
+    assert!(!store.delete_idle(&listed[2]).await.unwrap(), "{:?}", listed[2].address);
+    delete(&store, &oldest.id).await;
+    assert_eq!(names(&list(i64::MAX).await), "a1 a11 b", "nothing keeps what is left of it");
+    assert!(store.delete_idle(&list(i64::MAX).await[1]).await.unwrap());
+}
+
+async fn use_keeps_session(store: Arc<dyn Store>) {
+    let made = create_session(&store, "a").await;
+    let query = IdleSessionQuery { owner: None, updated_before_ms: i64::MAX, limit: 9 };
+    let listed = store.idle_sessions(query).await.unwrap();
+    let used = |used_ms: i64| SessionPatch { used_ms: Some(used_ms), ..SessionPatch::default() };
+    let later = made.updated_ms + 1_000;
+    let patched = store.patch(&address("a"), used(later)).await.unwrap().unwrap();
+    assert_eq!(patched, SessionRecord { updated_ms: later, ..made.clone() });
+    assert_eq!(read_session(&store, "a").await, patched);
+    assert!(!store.delete_idle(&listed[0]).await.unwrap());
+    store.patch(&address("a"), used(made.updated_ms)).await.unwrap();
+    assert_eq!(read_session(&store, "a").await.updated_ms, later, "an earlier use changes nothing");
+}
+
 async fn owners_are_counted_singly(store: Arc<dyn Store>) {
     for (owner, count) in [("ann", 3), ("bob", 2), ("eve", 1)] {
         for number in 0..count {
             let new = new_session(&format!("s{number}"));
             store.create(NewSession { owner: owner.to_owned(), ..new }).await.unwrap();
         }
+    }
+    // Those of sub-agents do not count to the limit of an owner.
+    let parent = store.session_id(&SessionAddress::new("eve", key("s0"))).await.unwrap();
+    for name in ["s1", "s2"] {
+        let (owner, parent) = ("eve".to_owned(), parent.clone());
+        store.create(NewSession { owner, parent, ..new_session(name) }).await.unwrap();
     }
     let counts = |least: u64| {
         let store = Arc::clone(&store);
@@ -613,6 +685,15 @@ async fn owners_are_counted_singly(store: Arc<dyn Store>) {
     };
     assert_eq!(counts(2).await, "ann 3, bob 2");
     assert_eq!(counts(4).await, "", "six sessions of all owners are not four of one");
+    let mut sizes: BTreeMap<String, u64> = BTreeMap::new();
+    for (owner, name, text) in [("bob", "s0", 9_000), ("bob", "s1", 50), ("eve", "s1", 100)] {
+        let id = store.session_id(&SessionAddress::new(owner, key(name))).await.unwrap().unwrap();
+        store.append(&id, None, vec![text_event("x".repeat(text))]).await.unwrap();
+        *sizes.entry(owner.to_owned()).or_default() += store.size(&id).await.unwrap();
+    }
+    let listed = store.owner_sizes().await.unwrap();
+    assert_eq!(listed.iter().map(|it| &*it.owner).collect::<Vec<_>>(), ["bob", "eve", "ann"]);
+    assert_eq!([listed[0].bytes, listed[1].bytes], [sizes["bob"], sizes["eve"]]);
     let of_bob = SessionAddress::new("bob", key("s0"));
     let id = store.session_id(&of_bob).await.unwrap();
     assert_eq!(id, store.session(&of_bob).await.unwrap().map(|record| record.id));
