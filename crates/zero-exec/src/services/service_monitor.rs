@@ -62,7 +62,7 @@ impl ServiceMonitor {
         ready: PreparedLaunch,
         at_end: impl FnOnce(&CommandExit, bool) + Send + 'static,
     ) -> io::Result<Arc<Self>> {
-        let PreparedLaunch { watch, network, start, .. } = ready;
+        let PreparedLaunch { watch, network, start, capture, .. } = ready;
         let state = ServiceState { network, ended: None, notes: Vec::new() };
         let attended = Arc::new(Self {
             killer: running.kill_handle(),
@@ -84,6 +84,8 @@ impl ServiceMonitor {
             // Waiters must learn of the end even if the check panics.
             let report = catch_unwind(AssertUnwindSafe(|| watch.finish()))
                 .unwrap_or_else(|_| WatchReport::new_unfinished());
+            // Stored before anybody learns of the end.
+            drop(capture.map(|capture| capture.finish()));
             let is_requested = attendant.is_requested.load(Ordering::Relaxed);
             let _ = catch_unwind(AssertUnwindSafe(|| at_end(&ended, is_requested)));
             attendant.finish(ended, &report);
