@@ -1,13 +1,14 @@
 //! Records what commands change in the workspace, so that `zero undo` takes it back.
 
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use zero_core::text_shortening::one_line;
 use zero_core::{ByteSize, ErrorReason, ErrorType, ToolError};
 use zero_policy::WriteScope;
-use zero_sandbox::command_capture::{CommandCapture, JOB_LOSS};
-use zero_sandbox::journal::{SetLimits, SetOrigin};
+use zero_sandbox::command_capture::CommandCapture;
+use zero_sandbox::journal::{ChangeRecorder, SetLimits, SetOrigin};
 use zero_sandbox::{Journal, StateDir, Workspace};
 
 use crate::command_settings::UndoSettings;
@@ -22,6 +23,9 @@ const OUTSIDE_LOSS: &str = "commands outside the sandbox are not recorded";
 /// Why a trial does not run where the sandbox is not complete.
 const WEAKER_LOSS: &str = "`sandbox.weaker` lets commands change what is not recorded";
 
+/// Why a job does not run where its changes are discarded.
+const JOB_LOSS: &str = "it goes on after they are shown";
+
 /// The program whose changes are recorded.
 #[derive(Clone, Debug)]
 pub struct RecordedProgram<'a> {
@@ -29,6 +33,30 @@ pub struct RecordedProgram<'a> {
     pub tool: &'a str,
     /// Its command line, without secrets.
     pub command: &'a str,
+    /// Whether it runs beside the user, such as a job.
+    pub is_beside: bool,
+}
+
+impl<'a> RecordedProgram<'a> {
+    /// A program that somebody waits for.
+    pub fn new(tool: &'a str, command: &'a str) -> Self {
+        Self { tool, command, is_beside: false }
+    }
+}
+
+/// A source of recorders for the changes in a workspace.
+#[derive(Clone, Debug)]
+pub(crate) struct RecorderFactory {
+    journal: Journal,
+    limits: SetLimits,
+}
+
+impl RecorderFactory {
+    /// Begins to record the changes of a program. Nothing is stored before the first change.
+    pub(crate) fn open(&self, origin: SetOrigin) -> io::Result<ChangeRecorder> {
+        let command = one_line(&origin.command, COMMAND_CHARS_MAX);
+        self.journal.record_command(SetOrigin { command, ..origin }, self.limits)
+    }
 }
 
 impl CommandLauncher {
@@ -42,8 +70,7 @@ impl CommandLauncher {
 }
 
 impl PreparedLaunch {
-    /// Records what the program changes in the workspace from its start to its end. What runs beside
-    /// the user for long is not recorded: at its end, their changes would count as its own.
+    /// Records what the program changes in the workspace from its start to its end.
     pub fn record_changes(
         &mut self,
         launcher: &CommandLauncher,
@@ -54,48 +81,65 @@ impl PreparedLaunch {
         if !self.may_change(launcher) {
             return Ok(());
         }
+        if program.is_beside {
+            refuse_if_required(launcher, JOB_LOSS)?;
+        }
+        self.start_capture(launcher, workspace, program, undo).map(drop)
+    }
+
+    /// The same for a service, whose record continues with each call. `None` if nothing is recorded.
+    pub(crate) fn record_service(
+        &mut self,
+        launcher: &CommandLauncher,
+        workspace: &Workspace,
+        program: &RecordedProgram<'_>,
+    ) -> Result<Option<RecorderFactory>, ToolError> {
+        if !self.may_change(launcher) {
+            return Ok(None);
+        }
+        self.start_capture(launcher, workspace, program, launcher.undo_settings())
+    }
+
+    fn start_capture(
+        &mut self,
+        launcher: &CommandLauncher,
+        workspace: &Workspace,
+        program: &RecordedProgram<'_>,
+        undo: UndoSettings,
+    ) -> Result<Option<RecorderFactory>, ToolError> {
         if self.facts.is_outside {
             self.capture = Some(CommandCapture::unrecorded(OUTSIDE_LOSS));
-            return refuse_if_required(launcher, OUTSIDE_LOSS);
+            return refuse_if_required(launcher, OUTSIDE_LOSS).map(|()| None);
         }
         if launcher.is_trial && !launcher.host.settings.weaknesses.is_empty() {
-            return refuse_if_required(launcher, WEAKER_LOSS);
+            return refuse_if_required(launcher, WEAKER_LOSS).map(|()| None);
         }
         let state = StateDir::new(PathBuf::clone(&launcher.host.state));
         let journal = Journal::new(&state, workspace.clone(), ByteSize::bytes(0));
+        let recorders = RecorderFactory { journal, limits: undo.limits };
         let origin = SetOrigin {
             tool: program.tool.to_owned(),
             call: launcher.call.to_string(),
             caller: launcher.caller.as_ref().map(ToString::to_string),
-            command: one_line(program.command, COMMAND_CHARS_MAX),
+            command: program.command.to_owned(),
             undoes: None,
+            is_beside: program.is_beside,
         };
-        let started = journal.record_command(origin, undo.limits).and_then(|recorder| {
-            match undo.is_required {
-                true => CommandCapture::start_required(recorder),
-                false => CommandCapture::start(recorder),
-            }
+        let started = recorders.open(origin).and_then(|recorder| match undo.is_required {
+            true => CommandCapture::start_required(recorder),
+            false => CommandCapture::start(recorder),
         });
         match started {
             Ok((capture, channel)) => {
                 self.order.capture = Some(Arc::new(channel));
                 self.capture = Some(capture);
+                Ok(Some(recorders))
             }
             Err(error) => {
                 tracing::warn!(%error, "the changes of a command are not recorded");
-                return refuse_if_required(launcher, &error.to_string());
+                refuse_if_required(launcher, &error.to_string()).map(|()| None)
             }
         }
-        Ok(())
-    }
-
-    /// Says in the notes of a job that its changes are not recorded.
-    pub fn note_unrecorded_job(&mut self, launcher: &CommandLauncher) -> Result<(), ToolError> {
-        if !self.may_change(launcher) {
-            return Ok(());
-        }
-        self.capture = Some(CommandCapture::unrecorded(JOB_LOSS));
-        refuse_if_required(launcher, JOB_LOSS)
     }
 
     /// Whether the program may change something that is recorded.

@@ -77,7 +77,7 @@ impl CallCommands {
     ) -> Result<ForegroundCommand, ToolError> {
         let mut ready = self.prepare(request)?;
         let command = self.mask_command(&request.execution.to_string());
-        let program = RecordedProgram { tool: self.tool.as_str(), command: &command };
+        let program = RecordedProgram::new(self.tool.as_str(), &command);
         ready.record_changes(&self.launcher, &self.workspace, &program)?;
         let mut running = ready.spawn(None)?;
         let mut missing = std::mem::take(&mut running.confinement.missing);
@@ -157,7 +157,10 @@ impl CallCommands {
         }
         let slot = session.jobs.reserve()?;
         let mut ready = self.prepare(request)?;
-        ready.note_unrecorded_job(&self.launcher)?;
+        let shown_command = self.mask_command(&request.execution.to_string());
+        let program = RecordedProgram::new(self.tool.as_str(), &shown_command);
+        let program = RecordedProgram { is_beside: true, ..program };
+        ready.record_changes(&self.launcher, &self.workspace, &program)?;
         let mut running = ready.spawn(timeout)?;
         let missing = std::mem::take(&mut running.confinement.missing);
         let spill = self.new_spill_file();
@@ -186,7 +189,7 @@ impl CallCommands {
         session.add(&watched);
         let command = request.execution.to_string();
         let job = slot.add_job(JobCandidate {
-            shown_command: self.mask_command(&command),
+            shown_command,
             call: self.launcher.call.clone(),
             command,
             spill_file: spill.create_if_possible(),
@@ -310,7 +313,7 @@ impl ForegroundCommand {
         }
         let slot = self.commands.launcher.session.jobs.reserve().ok()?;
         self.is_job = true;
-        self.watched.waive_recording();
+        self.watched.set_beside();
         let command = self.execution.to_string();
         let job = slot.add_job(JobCandidate {
             shown_command: self.commands.mask_command(&command),

@@ -11,6 +11,7 @@ mod hidden_files;
 mod request_validation;
 mod service_download;
 mod service_monitor;
+mod service_recording;
 mod service_request;
 mod service_supervisor;
 
@@ -23,10 +24,12 @@ use std::time::Duration;
 use zero_core::{CommandExecution, CommandLimits, CommandLine, ErrorReason, ToolError};
 use zero_policy::{ConnectRequest, HostName, UserApproval};
 use zero_sandbox::running_command::{CommandExit, RunningCommand};
-use zero_sandbox::{StateDir, Workspace};
+use zero_sandbox::{ChangeOrigin, StateDir, Workspace};
 
 use self::hidden_files::HiddenFiles;
 use self::service_monitor::ServiceMonitor;
+pub use self::service_recording::CallRecording;
+use self::service_recording::ServiceRecording;
 pub use self::service_request::ServiceRequest;
 pub use self::service_supervisor::{ServiceRecord, ServiceSupervisor};
 use crate::command_policy::CommandPolicy;
@@ -58,9 +61,16 @@ pub struct ServiceHandle {
     pub pid: i32,
     attended: Arc<ServiceMonitor>,
     sight: HiddenFiles,
+    recording: Option<Arc<ServiceRecording>>,
 }
 
 impl ServiceHandle {
+    /// Records what the service changes from now on as changes of this call. `None` if its changes are
+    /// not recorded.
+    pub fn record_call(&self, call: ChangeOrigin) -> Option<CallRecording> {
+        self.recording.as_ref().map(|recording| ServiceRecording::begin_call(recording, call))
+    }
+
     /// Sends SIGTERM to the main process, which may take its time to exit.
     pub fn terminate(&self) {
         self.attended.terminate();
@@ -148,6 +158,7 @@ struct StartedService {
     ready: PreparedLaunch,
     home: ServiceResources,
     sight: HiddenFiles,
+    recording: Option<Arc<ServiceRecording>>,
 }
 
 impl ServiceLauncher {
@@ -220,10 +231,12 @@ impl ServiceHost {
             .with_configured_program(&self.workspace, &execution);
         let connections = service_download::refuse_by_name(request);
         let launcher = CommandLauncher { connections, ..launcher };
-        let ready = launcher.prepare(&self.workspace, &execution, StreamMode::Pipes)?;
+        let mut ready = launcher.prepare(&self.workspace, &execution, StreamMode::Pipes)?;
         let sight = HiddenFiles::new(Arc::clone(self), ready.masked_paths());
+        let recording =
+            ServiceRecording::start(&mut ready, &launcher, &self.workspace, &request.name)?;
         let running = ready.spawn_single()?;
-        Ok(StartedService { running, ready, home, sight })
+        Ok(StartedService { running, ready, home, sight, recording })
     }
 
     /// Fails if a service downloads itself, and may reach none of the hosts.
@@ -273,7 +286,7 @@ impl ServiceHost {
 
 /// Starts the thread that notices the end of the service and cleans up.
 fn monitor(
-    StartedService { mut running, ready, home, sight }: StartedService,
+    StartedService { mut running, ready, home, sight, recording }: StartedService,
     record: Box<dyn ServiceRecord>,
 ) -> Result<ServiceHandle, ToolError> {
     let [stdin, stdout, stderr] =
@@ -286,5 +299,5 @@ fn monitor(
     let attended = attended.map_err(|error| {
         ToolError::failed(ErrorReason::Io, format!("could not supervise the service: {error}"))
     })?;
-    Ok(ServiceHandle { stdin, stdout, stderr, pid, attended, sight })
+    Ok(ServiceHandle { stdin, stdout, stderr, pid, attended, sight, recording })
 }

@@ -90,7 +90,7 @@ pub struct FileRewindReport {
 pub struct FileConflict {
     /// Its path, as displayed.
     pub path: String,
-    /// `changed`, `deleted`, `created` or `unreadable`.
+    /// `changed`, `deleted`, `created`, `unreadable` or `perhaps changed`.
     pub what: String,
 }
 

@@ -142,6 +142,7 @@ impl UndoBench {
             call: "call_1".to_owned(),
             command: "bench".to_owned(),
             undoes: None,
+            is_beside: false,
             caller: None,
         };
         let limits = SetLimits { bytes_max: ByteSize::bytes(2_000_000_000), ..SetLimits::NONE };

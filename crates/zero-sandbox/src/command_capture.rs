@@ -9,19 +9,22 @@
 //! to do so can change a path unrecorded. Recording helps against mistakes; the sandbox is what
 //! confines a program.
 
+mod capture_control;
 mod captured_call;
+mod held_files;
 mod notification;
 
 use std::io;
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType};
 
+use self::capture_control::CaptureOrder;
+pub use self::capture_control::{CaptureControl, PendingOutcome};
 use self::captured_call::CallRecorder;
 use self::notification::Listener;
 use crate::journal::{ChangeRecorder, SetSummary};
@@ -44,31 +47,11 @@ pub struct CaptureOutcome {
     pub totals: SetSummary,
 }
 
-/// The loss of a command that continues as a job. What it changed is known when it ends, and by then
-/// others changed the same files.
-pub const JOB_LOSS: &str = "background jobs are not recorded";
-
 /// The recording of a running command.
 #[derive(Debug)]
 pub struct CommandCapture {
     outcome: Receiver<CaptureOutcome>,
-    waiver: CaptureWaiver,
-}
-
-/// Gives up the recording of a command that continues as a job.
-#[derive(Clone, Debug, Default)]
-pub struct CaptureWaiver {
-    channel: Option<Arc<OwnedFd>>,
-}
-
-impl CaptureWaiver {
-    /// Removes what was recorded. The command runs on, and nothing more is recorded.
-    pub fn waive(&self) {
-        if let Some(channel) = &self.channel {
-            // If nobody receives it, the command has ended.
-            let _ = rustix::net::shutdown(channel, rustix::net::Shutdown::Both);
-        }
-    }
+    control: CaptureControl,
 }
 
 /// Whether the kernel of this machine reports the changes of commands.
@@ -94,34 +77,31 @@ impl CommandCapture {
         if is_required {
             rustix::net::send(&ours, &[1], rustix::net::SendFlags::empty())?;
         }
-        let (kept, waived) =
-            rustix::net::socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?;
-        let waiver = CaptureWaiver { channel: Some(Arc::new(kept)) };
+        let (control, orders) = CaptureControl::open()?;
         let (sender, outcome) = sync_channel(1);
-        // The waiver may be dropped before the command ends, which waives nothing.
-        let held = waiver.clone();
         let work = move || {
-            let record = || record_command(&ours, &waived, recorder);
+            notification::shorten_time_slice();
+            let record = || record_command(&ours, &orders, recorder);
             let recorded = catch_unwind(AssertUnwindSafe(record));
-            drop(held);
+            orders.close();
             let outcome = recorded.unwrap_or_else(|_| failed_outcome("recording failed"));
             // Nobody waits for the outcome of a command whose end is of no interest.
             let _ = sender.send(outcome);
         };
         std::thread::Builder::new().name("zero-capture".to_owned()).spawn(work)?;
-        Ok((Self { outcome, waiver }, given))
+        Ok((Self { outcome, control }, given))
     }
 
     /// The outcome of a command that is not recorded, for this reason.
     pub fn unrecorded(why: &str) -> Self {
         let (sender, outcome) = sync_channel(1);
         let _ = sender.send(failed_outcome(why));
-        Self { outcome, waiver: CaptureWaiver::default() }
+        Self { outcome, control: CaptureControl::default() }
     }
 
-    /// Gives up this recording, from wherever.
-    pub fn waiver(&self) -> CaptureWaiver {
-        self.waiver.clone()
+    /// Controls this recording, from wherever.
+    pub fn control(&self) -> CaptureControl {
+        self.control.clone()
     }
 
     /// Waits until the changes of a command that has ended are stored.
@@ -138,16 +118,18 @@ fn failed_outcome(why: &str) -> CaptureOutcome {
 
 fn record_command(
     channel: &OwnedFd,
-    waived: &OwnedFd,
+    control: &CaptureControl,
     mut recorder: ChangeRecorder,
 ) -> CaptureOutcome {
     match receive_listener(channel) {
-        Some(listener) => match serve(&Listener::new(listener), waived, recorder) {
-            Some(served) => recorder = served,
-            None => return failed_outcome(JOB_LOSS),
-        },
+        Some(listener) => recorder = serve(&Listener::new(listener), control, recorder),
         None => recorder.note_loss(UNWATCHED),
     }
+    finish_recording(recorder)
+}
+
+/// Stores what was recorded.
+fn finish_recording(recorder: ChangeRecorder) -> CaptureOutcome {
     match recorder.finish() {
         Ok(None) => CaptureOutcome::default(),
         Ok(Some((id, totals))) => CaptureOutcome { id: (id > 0).then_some(id), totals },
@@ -161,35 +143,30 @@ fn receive_listener(channel: &OwnedFd) -> Option<OwnedFd> {
     fds.into_iter().next()
 }
 
-/// Answers the kernel until no process of the command is left. Returns `None` if the recording was
-/// given up.
+/// Answers the kernel until no process of the command is left.
 fn serve(
     listener: &Listener,
-    waived: &OwnedFd,
+    control: &CaptureControl,
     recorder: ChangeRecorder,
-) -> Option<ChangeRecorder> {
-    let mut calls = Some(CallRecorder::new(recorder));
+) -> ChangeRecorder {
+    let mut calls = CallRecorder::new(recorder);
     loop {
-        let mut fds =
-            [PollFd::new(&listener.handle, PollFlags::IN), PollFd::new(waived, PollFlags::IN)];
-        // A waiver stays readable, and is looked at once.
-        let watched = if calls.is_some() { &mut fds[..] } else { &mut fds[..1] };
-        match rustix::event::poll(watched, None) {
+        let mut fds: Vec<PollFd<'_>> = vec![PollFd::new(&listener.handle, PollFlags::IN)];
+        fds.extend(control.wake().map(|wake| PollFd::from_borrowed_fd(wake, PollFlags::IN)));
+        match rustix::event::poll(&mut fds, None) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(_) => break,
         }
-        let [news, waiver] = fds.map(|fd| fd.revents());
-        if !waiver.is_empty()
-            && let Some(calls) = calls.take()
-        {
-            calls.recorder.discard();
+        let news = fds.first().map_or(PollFlags::empty(), PollFd::revents);
+        // What was ordered before a call began applies to the call.
+        for order in control.take_orders() {
+            follow(order, &mut calls);
         }
         if news.contains(PollFlags::IN) {
             if let Some(call) = listener.receive() {
                 // The command must go on whatever happens here.
-                if let Some(calls) = &mut calls
-                    && catch_unwind(AssertUnwindSafe(|| calls.record(listener, &call))).is_err()
-                {
+                let record = AssertUnwindSafe(|| calls.record(listener, &call));
+                if catch_unwind(record).is_err() {
                     calls.recorder.note_loss("recording a change failed");
                 }
                 listener.let_continue(&call);
@@ -198,5 +175,16 @@ fn serve(
             break;
         }
     }
-    calls.map(|calls| calls.recorder)
+    calls.recorder
+}
+
+fn follow(order: CaptureOrder, calls: &mut CallRecorder) {
+    match order {
+        CaptureOrder::RunsBeside => calls.recorder.set_beside(),
+        CaptureOrder::Continue(recorder, reply) => {
+            let finished = finish_recording(calls.continue_in(*recorder));
+            // Nobody waits if the call was cancelled.
+            let _ = reply.send(finished);
+        }
+    }
 }

@@ -154,7 +154,7 @@ pub struct RewoundChangeInfo {
 pub struct RewindConflict {
     /// Its path.
     pub path: String,
-    /// `changed`, `deleted`, `created` or `unreadable`.
+    /// `changed`, `deleted`, `created`, `unreadable` or `perhaps changed`.
     pub what: String,
 }
 

@@ -82,7 +82,7 @@ pub enum CompletionKind {
 /// A coding agent and a sandboxed tool runtime
 ///
 /// zero checks every tool call against your rules before it runs, executes it in a sandbox and
-/// records it in an audit log. File edits can be undone.
+/// records it in an audit log. What tools and commands change can be undone.
 #[derive(Debug, Parser)]
 #[command(
     name = "zero",
@@ -209,7 +209,7 @@ pub enum CliCommand {
     },
     /// List the skills that sessions in a folder can use
     Skills(SkillsArgs),
-    /// Undo a file change made by a tool
+    /// Undo what tools and commands changed in a folder
     Undo(UndoArgs),
     /// Show call counts, results and durations per tool
     Stats(StatsArgs),

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 use zero_policy::WriteScope;
-use zero_sandbox::command_capture::{CaptureOutcome, CaptureWaiver, CommandCapture};
+use zero_sandbox::command_capture::{CaptureControl, CaptureOutcome, CommandCapture};
 use zero_sandbox::listening_ports::{ListeningPort, list_listening_ports};
 use zero_sandbox::output_collector::{CollectedOutput, OutputCollector, OutputStream};
 use zero_sandbox::running_command::{
@@ -121,8 +121,8 @@ pub struct MonitoredCommand {
     started: Instant,
     /// Taken when the command ends.
     watch: Mutex<Option<TreeWatch>>,
-    /// Gives up the recording of its changes.
-    recording: CaptureWaiver,
+    /// Controls the recording of its changes.
+    recording: CaptureControl,
 }
 
 #[derive(Default)]
@@ -208,7 +208,7 @@ impl MonitoredCommand {
             progress: Notify::new(),
             started: Instant::now(),
             watch: Mutex::new(Some(watch)),
-            recording: capture.as_ref().map(CommandCapture::waiver).unwrap_or_default(),
+            recording: capture.as_ref().map(CommandCapture::control).unwrap_or_default(),
         });
         let watcher = Arc::clone(&watched);
         std::thread::Builder::new().name("zero-command".to_owned()).spawn(move || {
@@ -235,9 +235,9 @@ impl MonitoredCommand {
         Ok(watched)
     }
 
-    /// Gives up the recording of its changes, because it continues as a job.
-    pub fn waive_recording(&self) {
-        self.recording.waive();
+    /// Says that it continues as a job: others change files meanwhile.
+    pub fn set_beside(&self) {
+        self.recording.set_beside();
     }
 
     /// Checks what the command left, when no process of it is left.

@@ -93,7 +93,7 @@ impl ServiceMonitor {
         ready: PreparedLaunch,
         at_end: impl FnOnce(&CommandExit, bool) + Send + 'static,
     ) -> io::Result<Arc<Self>> {
-        let PreparedLaunch { watch, network, start, .. } = ready;
+        let PreparedLaunch { watch, network, start, capture, .. } = ready;
         let state = ServiceState { network, ended: None, notes: Vec::new() };
         let attended = Arc::new(Self {
             killer: running.kill_handle(),
@@ -116,6 +116,8 @@ impl ServiceMonitor {
             let mut report = catch_unwind(AssertUnwindSafe(|| watch.finish()))
                 .unwrap_or_else(|_| WatchReport::new_unfinished());
             report.warnings.extend(stop_note);
+            // Stored before anybody learns of the end.
+            drop(capture.map(|capture| capture.finish()));
             let is_requested = attendant.is_requested.load(Ordering::Relaxed);
             let _ = catch_unwind(AssertUnwindSafe(|| at_end(&ended, is_requested)));
             attendant.finish(ended, &report);

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use rmcp::service::{RoleClient, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
+use zero_exec::services::CallRecording;
 use zero_runtime::tool::BoxFuture;
+use zero_sandbox::ChangeOrigin;
 
 use super::error::ServerUnavailableError;
 use super::http::find_http_error;
@@ -70,6 +72,12 @@ pub(crate) trait ServerMonitor: Send + Sync {
     /// read that file.
     fn is_outdated(&self) -> BoxFuture<'_, bool> {
         Box::pin(std::future::ready(false))
+    }
+
+    /// Records what the server changes in the workspace from now on as changes of this call. `None` if
+    /// that is not recorded.
+    fn record_call(&self, _call: ChangeOrigin) -> Option<CallRecording> {
+        None
     }
 
     /// Shuts the server down gracefully.

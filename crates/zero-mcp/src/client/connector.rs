@@ -3,8 +3,10 @@
 
 use std::sync::Arc;
 
+use zero_exec::services::CallRecording;
 use zero_runtime::ServiceLauncher;
 use zero_runtime::tool::BoxFuture;
+use zero_sandbox::ChangeOrigin;
 
 use super::client_transport::{ClientTransport, ServerChannel, ServerConnector, ServerMonitor};
 use super::credentials::LoginStore;
@@ -105,6 +107,10 @@ impl ServerMonitor for ServerProcess {
 
     fn is_outdated(&self) -> BoxFuture<'_, bool> {
         Box::pin(ServerProcess::is_outdated(self))
+    }
+
+    fn record_call(&self, call: ChangeOrigin) -> Option<CallRecording> {
+        ServerProcess::record_call(self, call)
     }
 
     fn shut_down(&self) -> BoxFuture<'_, ()> {

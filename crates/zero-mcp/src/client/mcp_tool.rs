@@ -10,6 +10,7 @@ use zero_core::{
     Effect, Effects, ErrorReason, ResultDisplay, RiskLevel, TimeoutClass, ToolArguments,
     ToolCategory, ToolDefinitionState, ToolError, ToolKind, ToolName, ToolResult, ToolSpec,
 };
+use zero_exec::services::CallRecording;
 use zero_runtime::schema::InputSchema;
 use zero_runtime::tool::{AnyPlan, AnyTool, BoxFuture};
 use zero_runtime::{CallContext, CallDescription, Elicitor, ToolNotes};
@@ -234,7 +235,10 @@ impl PinnedTool {
             if pin_state != PinState::Same && !is_second {
                 self.pin(cx).await?;
             }
-            match connection.call(&order, cx).await {
+            let recording = connection.witness.record_call(cx.change_note());
+            let answered = connection.call(&order, cx).await;
+            finish_recording(recording, cx).await;
+            match answered {
                 Ok(answer) => {
                     server.report_answered();
                     return call_results::to_tool_result(alias, answer, self.output.as_ref());
@@ -295,4 +299,10 @@ impl PinnedTool {
         })
         .await
     }
+}
+/// Stores what the server changed during a call, and notes what of it cannot be undone.
+async fn finish_recording(recording: Option<CallRecording>, cx: &CallContext) {
+    let Some(recording) = recording else { return };
+    let notes = cx.run_blocking(move |_| Ok(recording.finish())).await;
+    cx.record_notes(&notes.unwrap_or_default());
 }

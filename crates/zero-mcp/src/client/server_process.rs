@@ -14,7 +14,8 @@ use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe;
 use tokio_util::sync::CancellationToken;
 use zero_core::text_shortening::char_remainder_len;
-use zero_exec::services::{ServiceHandle, ServiceLauncher, ServiceRequest};
+use zero_exec::services::{CallRecording, ServiceHandle, ServiceLauncher, ServiceRequest};
+use zero_sandbox::ChangeOrigin;
 
 use super::error::ServerUnavailableError;
 use super::sanitize;
@@ -114,6 +115,11 @@ impl ServerProcess {
             process.drained.clone(),
         ));
         Ok((process, lines))
+    }
+
+    /// Records what it changes from now on as changes of this call.
+    pub fn record_call(&self, call: ChangeOrigin) -> Option<CallRecording> {
+        self.service.record_call(call)
     }
 
     /// Returns the problems with its messages.

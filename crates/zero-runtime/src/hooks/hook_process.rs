@@ -166,7 +166,7 @@ impl HookLaunch {
             .with_configured_program(&self.workspace, &execution);
         let mut ready = launcher.prepare(&self.workspace, &execution, StreamMode::Pipes)?;
         let command = execution.to_string();
-        let program = RecordedProgram { tool: "hook", command: &command };
+        let program = RecordedProgram::new("hook", &command);
         ready.record_changes(&launcher, &self.workspace, &program)?;
         let running = ready.spawn_single()?;
         let watching = MonitorOptions {

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, FileType as KernelFileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 
+use super::held_files::HeldFiles;
 use super::notification::{Listener, WaitingCall, read_path};
 use crate::journal::ChangeRecorder;
 
@@ -25,6 +26,9 @@ pub(super) struct CallRecorder {
     /// no link, and nothing that was elsewhere before. A path in them that has no `..` is then what
     /// it seems, and new, so that nothing has to be looked up. Package managers make thousands.
     has_plain_folders: bool,
+    /// Files that may be open for writing when the record continues in another set; `None` for a
+    /// command, whose record does not.
+    held: Option<HeldFiles>,
 }
 
 /// A name in a folder, both as the command sees them.
@@ -43,7 +47,25 @@ impl SeenPath {
 
 impl CallRecorder {
     pub(super) fn new(recorder: ChangeRecorder) -> Self {
-        Self { recorder, root: None, has_plain_folders: true }
+        let held = recorder.is_beside().then(HeldFiles::default);
+        Self { recorder, root: None, has_plain_folders: true, held }
+    }
+
+    /// Records what follows with another recorder, and returns the one so far. A file that is open for
+    /// writing is recorded at once: what is written to it is not seen.
+    pub(super) fn continue_in(&mut self, recorder: ChangeRecorder) -> ChangeRecorder {
+        let before = std::mem::replace(&mut self.recorder, recorder);
+        self.has_plain_folders = true;
+        for path in self.held.as_mut().map(HeldFiles::list_open).unwrap_or_default() {
+            self.recorder.record_contents(&path);
+        }
+        before
+    }
+
+    fn note_opened(&mut self, call: &WaitingCall, path: &Path) {
+        if let Some(held) = &mut self.held {
+            held.add(call.pid, path);
+        }
     }
 
     /// Records everything that a call is about to change.
@@ -115,6 +137,7 @@ impl CallRecorder {
         }
         let mut path = self.absolute_path(call, at)?;
         if self.is_surely_new(&path) {
+            self.note_opened(call, &path);
             return Some(());
         }
         let is_exclusive = has(libc::O_CREAT) && has(libc::O_EXCL);
@@ -123,6 +146,7 @@ impl CallRecorder {
             if !self.recorder.covers(&seen.path) {
                 return self.record_outside(&seen, is_exclusive);
             }
+            self.note_opened(call, &seen.path);
             let Some(stat) = seen.stat() else {
                 // Without `O_CREAT` the call fails.
                 if has(libc::O_CREAT) {
@@ -370,7 +394,7 @@ fn read_handle(handle: &OwnedFd) -> Option<PathBuf> {
     read_proc_link(&format!("/proc/self/fd/{}", handle.as_raw_fd()))
 }
 
-fn read_proc_link(link: &str) -> Option<PathBuf> {
+pub(super) fn read_proc_link(link: &str) -> Option<PathBuf> {
     let target = rustix::fs::readlinkat(CWD, link, Vec::with_capacity(256)).ok()?;
     Some(std::ffi::OsString::from_vec(target.into_bytes()).into())
 }

@@ -36,8 +36,9 @@ const LOSSES_MAX: usize = 20;
 const PATH_CHARS_MAX: usize = 300;
 /// Most bytes that are copied before a command writes to them: the command waits for the copies.
 const COPY_BYTES_MAX: ByteSize = ByteSize::megabytes(500);
-/// Most paths of one set.
+/// Most paths of one set, and of one that is open for days.
 const ITEMS_MAX: usize = 2_000_000;
+const BESIDE_ITEMS_MAX: usize = 200_000;
 
 /// Records the changes of one command. A set is stored only once something is recorded.
 #[derive(Debug)]
@@ -101,7 +102,6 @@ impl ChangeRecorder {
         let dir = store.set_dir(id);
         let (header, lines) = change_set::read_log(&dir)?;
         let handle = open_folder(&dir)?;
-        let origin = header.origin.clone();
         let mut set = OpenSet::new(id, dir, header, handle, log);
         let mut losses = Vec::new();
         for line in lines {
@@ -111,9 +111,26 @@ impl ChangeRecorder {
                 }
                 LogLine::Complete { path } => set.mark_complete(&path.to_path()),
                 LogLine::Loss { text } => losses.push(text),
+                LogLine::Beside => set.header.origin.is_beside = true,
             }
         }
+        let origin = set.header.origin.clone();
         Ok(Self { store, roots, origin, limits: SetLimits::NONE, set: Some(set), losses })
+    }
+
+    /// Whether the command runs beside the user.
+    pub fn is_beside(&self) -> bool {
+        self.origin.is_beside
+    }
+
+    /// Says that the command runs beside the user from now on.
+    pub fn set_beside(&mut self) {
+        self.origin.is_beside = true;
+        if let Some(set) = &mut self.set {
+            set.header.origin.is_beside = true;
+            // After a crash, it would count as one that the user waited for.
+            let _ = set.append(&LogLine::Beside);
+        }
     }
 
     /// Whether a path is in one of the recorded folders.
@@ -343,8 +360,9 @@ impl ChangeRecorder {
     }
 
     fn insert(&mut self, path: Option<&Path>, before: BeforeState) -> io::Result<()> {
+        let most = if self.origin.is_beside { BESIDE_ITEMS_MAX } else { ITEMS_MAX };
         let set = self.open_set()?;
-        if set.lines.len() >= ITEMS_MAX {
+        if set.lines.len() >= most {
             return Err(io::Error::other("too many files changed"));
         }
         set.append(&LogLine::Before { path: path.map(portable), before: before.clone() })?;

@@ -26,7 +26,8 @@ const CONFLICTS_MAX: usize = 1_000;
 pub struct ChangeConflict {
     /// The path.
     pub path: PathBuf,
-    /// `changed`, `deleted`, `created` or `unreadable`.
+    /// `changed`, `deleted`, `created`, `unreadable`, or `perhaps changed` if the program ran beside the
+    /// user, who may have changed the path meanwhile.
     pub what: &'static str,
 }
 
@@ -83,6 +84,22 @@ pub(super) fn find_conflicts(
         }
     }
     conflicts
+}
+
+/// The paths that existed before a program that ran beside the user, and that it changed: others may have
+/// changed them meanwhile.
+pub(super) fn list_shared(set: &ChangeSet) -> Vec<ChangeConflict> {
+    if !set.header.origin.is_beside {
+        return Vec::new();
+    }
+    let existed = |item: &SetItem| {
+        item.before.as_ref().is_some_and(|before| !matches!(before, BeforeState::Absent))
+    };
+    let shared = set.paths().filter(|(_, item)| existed(item));
+    shared
+        .take(CONFLICTS_MAX)
+        .map(|(path, _)| ChangeConflict { path, what: "perhaps changed" })
+        .collect()
 }
 
 /// Whether a tree that an undo moved here is as it was. A process that has a folder of it open can

@@ -64,6 +64,10 @@ pub struct SetOrigin {
     pub command: String,
     /// The number of the set that this one undoes.
     pub undoes: Option<u64>,
+    /// Whether it ran beside the user, who may have changed the same files meanwhile: a background job,
+    /// or a server between its calls.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_beside: bool,
 }
 
 /// The first line of a log.
@@ -114,6 +118,8 @@ pub(super) enum LogLine {
     Complete { path: PortablePath },
     /// A change that cannot be undone, and why.
     Loss { text: String },
+    /// The command continues beside the user.
+    Beside,
 }
 
 /// The totals of a set.

@@ -131,13 +131,20 @@ impl Journal {
         let set = ChangeSet::read(&dir).map_err(failed)?;
         let roots = self.tree_roots().map_err(failed)?;
         let found = change_restore::find_conflicts(&set, &dir, &roots);
-        if !found.is_empty() && conflicts == UndoConflictPolicy::Refuse {
-            return Err(self.conflict_error(id, &found));
+        if conflicts == UndoConflictPolicy::Refuse {
+            if !found.is_empty() {
+                return Err(self.conflict_error(id, &found));
+            }
+            let shared = change_restore::list_shared(&set);
+            if !shared.is_empty() {
+                return Err(self.shared_error(id, &shared));
+            }
         }
         let origin = SetOrigin {
             tool: by.tool().to_owned(),
             caller: by.caller(set.header.origin.caller.as_deref()),
             undoes: Some(id),
+            is_beside: false,
             ..set.header.origin.clone()
         };
         // The user asked for it: what is replaced is kept, whatever its size.
@@ -205,6 +212,22 @@ impl Journal {
         }
         let paths: Vec<String> =
             found.iter().map(|conflict| self.workspace.display_path(&conflict.path)).collect();
+        ToolError::new(ErrorType::PermissionDenied, ErrorReason::StaleFile, message)
+            .with_detail("id", id)
+            .with_detail("conflicts", paths)
+    }
+
+    fn shared_error(&self, id: u64, found: &[ChangeConflict]) -> ToolError {
+        let count = found.len();
+        let mut message = format!(
+            "change {id} was made beside you, and {count} of its files existed before: what you or others wrote to them meanwhile would be undone, too; force the undo with `--yes`"
+        );
+        let paths: Vec<String> =
+            found.iter().map(|shared| self.workspace.display_path(&shared.path)).collect();
+        message.extend(paths.iter().take(NAMED_MAX).map(|path| format!("\n  {path}")));
+        if count > NAMED_MAX {
+            message += &format!("\n  and {} more", count - NAMED_MAX);
+        }
         ToolError::new(ErrorType::PermissionDenied, ErrorReason::StaleFile, message)
             .with_detail("id", id)
             .with_detail("conflicts", paths)

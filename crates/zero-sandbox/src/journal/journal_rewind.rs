@@ -236,7 +236,9 @@ impl Journal {
         }
         let set = ChangeSet::read(&dir).map_err(failed)?;
         let roots = self.tree_roots().map_err(failed)?;
-        for ChangeConflict { path, what } in change_restore::find_conflicts(&set, &dir, &roots) {
+        let shared = change_restore::list_shared(&set);
+        let found = change_restore::find_conflicts(&set, &dir, &roots);
+        for ChangeConflict { path, what } in found.into_iter().chain(shared) {
             if find_planned(planned, &path).is_none() {
                 conflicts.entry(path).or_insert(what);
             }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 use zero_core::ByteSize;
-use zero_sandbox::command_capture::{CaptureOutcome, CommandCapture, JOB_LOSS};
+use zero_sandbox::command_capture::{CaptureOutcome, CommandCapture};
 use zero_sandbox::journal::{ChangeRecorder, SetLimits, SetOrigin, UndoConflictPolicy};
 use zero_sandbox::spawner::SpawnSpec;
 use zero_sandbox::{ChangeState, Journal, StateDir, Workspace};
@@ -80,6 +80,7 @@ pub(crate) fn origin() -> SetOrigin {
         caller: Some("call_of_session".to_owned()),
         command: "make".to_owned(),
         undoes: None,
+        is_beside: false,
     }
 }
 
@@ -385,18 +386,75 @@ fn command_that_changes_nothing_leaves_no_record() {
 }
 
 #[test]
-fn command_that_becomes_job_runs_on_unrecorded() {
+fn command_that_becomes_job_is_recorded_and_undone_after_a_question() {
     let (spawner, lab) = (start_spawner(), UndoLab::new());
+    std::fs::write(lab.tree().join("old"), "old").unwrap();
     let mut recorder = lab.recorder();
     recorder.record(&lab.tree().join("new"));
-    assert_eq!(lab.journal.list().unwrap().len(), 1);
     let started = CommandCapture::start(recorder).unwrap();
-    started.0.waiver().waive();
-    let (outcome, output) = lab.run_captured(&spawner, "echo x > new; mkdir n; echo ok", started);
-    assert_eq!(output, "ok\n");
-    assert!(lab.tree().join("n").exists());
-    assert_eq!((outcome.id, outcome.totals.losses), (None, vec![JOB_LOSS.to_owned()]));
-    assert!(lab.journal.list().unwrap().is_empty());
+    started.0.control().set_beside();
+    let script = "echo x > new; mkdir n; echo more >> old; echo ok";
+    let (outcome, output) = lab.run_captured(&spawner, script, started);
+    assert_eq!((output.as_str(), outcome.totals.losses.len()), ("ok\n", 0));
+    let id = outcome.id.unwrap();
+    let refused = lab.journal.undo_set(id, UndoConflictPolicy::Refuse).unwrap_err();
+    assert!(refused.message.contains("was made beside you"), "{}", refused.message);
+    assert!(refused.message.ends_with("\n  old"), "{}", refused.message);
+    lab.journal.undo_set(id, UndoConflictPolicy::Overwrite).unwrap();
+    assert_eq!(snapshot(&lab.tree()).len(), 1);
+    assert_eq!(std::fs::read_to_string(lab.tree().join("old")).unwrap(), "old");
+}
+
+#[test]
+fn record_that_continues_in_another_set_covers_open_files() {
+    let (spawner, lab) = (start_spawner(), UndoLab::new());
+    let tree = lab.tree();
+    std::fs::write(tree.join("log"), "old\n").unwrap();
+    let beside = || {
+        let origin = SetOrigin { is_beside: true, ..origin() };
+        lab.journal.record_command(origin, SetLimits::NONE).unwrap()
+    };
+    let (capture, channel) = CommandCapture::start(beside()).unwrap();
+    let control = capture.control();
+    // A server with an open log: each line that it reads is a call.
+    let script =
+        "exec 3>>log; while read -r name; do echo $name >&3; echo x > $name; echo done; done";
+    let mut spec: SpawnSpec = shell_spec(script);
+    spec.profile.writable.push(tree.clone());
+    spec.command.folder.clone_from(&tree);
+    spec.capture = Some(std::sync::Arc::new(channel));
+    let mut running = spawner.spawn(spec).unwrap();
+    let mut input = std::fs::File::from(running.stdin.take().unwrap());
+    let mut output = std::io::BufReader::new(std::fs::File::from(running.stdout.take().unwrap()));
+    let mut call = move |name: &str| {
+        use std::io::{BufRead as _, Write as _};
+        input.write_all(format!("{name}\n").as_bytes()).unwrap();
+        let mut line = String::new();
+        output.read_line(&mut line).unwrap();
+        assert_eq!(line, "done\n");
+    };
+    call("between");
+    let mut ids = Vec::new();
+    for name in ["one", "two"] {
+        let recorder = lab.journal.record_command(origin(), SetLimits::NONE).unwrap();
+        control.continue_with(recorder).unwrap().wait();
+        call(name);
+        let outcome = control.continue_with(beside()).unwrap().wait();
+        assert_eq!((outcome.totals.created, outcome.totals.changed), (1, 1), "{name}");
+        ids.push(outcome.id.unwrap());
+    }
+    drop(call);
+    running.wait(std::time::Duration::from_secs(60)).unwrap();
+    drop(running);
+    assert_eq!(capture.finish(), CaptureOutcome::default());
+    assert!(control.continue_with(beside()).is_none(), "it has ended");
+    for id in ids.into_iter().rev() {
+        lab.undo(id);
+    }
+    let now = std::fs::read_to_string(tree.join("log")).unwrap();
+    assert_eq!(now, "old\nbetween\n");
+    assert!(!tree.join("one").exists() && !tree.join("two").exists());
+    assert!(tree.join("between").exists());
 }
 
 #[test]

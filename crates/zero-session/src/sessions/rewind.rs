@@ -607,7 +607,7 @@ fn describe_unrecorded(calls: &LedgerCalls, report: &FileRewindReport) -> Vec<St
         others.sort_unstable();
         others.dedup();
         notes.push(format!(
-            "{ran} of tools whose changes zero does not record, and which stay: {}",
+            "{ran} of tools of which zero recorded no change in the workspace; what else they changed stays: {}",
             named(&others)
         ));
     }

@@ -155,7 +155,7 @@ pub struct SessionsForkArgs {
   zero sessions rewind bug-42 --undo             take the last rewind back
 
 zero takes back the changes that its file tools made since the prompt, and with `undo.commands` those
-of commands. It names what is not recorded. If somebody else changed a file since, zero lists the
+of commands and MCP servers. It names what is not recorded. If somebody else changed a file since, zero lists the
 files and touches nothing. Nothing is lost: a rewind can be taken back.
 
 Exit codes: 0 rewound, 1 an error, 2 wrong usage, 3 refused because files were changed since.")]

@@ -19,7 +19,7 @@ use crate::terminal::dialog::{KeyChoice, KeyOutcome, ask_for_key};
 use crate::terminal::{AnswerSource, STRONG, escape_line};
 
 /// What a user has to know about it.
-const ELSEWHERE_NOTE: &str = "only changes of files in the workspace can be discarded; requests to other machines, changes in other folders and what MCP servers change remain";
+const ELSEWHERE_NOTE: &str = "only changes of files in the workspace can be discarded; requests to other machines, changes in other folders and what MCP servers change between calls remain";
 const KEEP_KEY: char = 'y';
 /// Most files whose change is shown.
 const FILES_SHOWN_MAX: usize = 200;

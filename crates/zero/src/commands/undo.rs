@@ -116,7 +116,7 @@ impl UndoOperation<'_> {
             return undo(UndoConflictPolicy::Overwrite);
         }
         match undo(UndoConflictPolicy::Refuse) {
-            Err(error) if changed_since && is_conflict(&error) => {
+            Err(error) if (is_set || changed_since) && is_conflict(&error) => {
                 if is_set {
                     return match self.is_overwrite_confirmed(entry, &error, trace) {
                         true => undo(UndoConflictPolicy::Overwrite),

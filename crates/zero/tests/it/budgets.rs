@@ -104,3 +104,38 @@ fn prompt_without_model_makes_no_request() {
     let spent = usage(&zero, &[]);
     assert_eq!((&spent["total"]["runs"], &spent["total"]["requests"]), (&json!(1), &json!(0)));
 }
+
+#[test]
+fn usage_of_a_day_is_what_the_provider_counted() {
+    let (zero, model) = program_with_prices(json!({"subagents": {"maxParallel": 3}}));
+    let task =
+        |prompt: &str| format!("call Task {}", json!({"description": "a part", "prompt": prompt}));
+    let tasks = [task("hello"), task(TWO_STEPS), task("hello"), "turn".into(), "say Well.".into()];
+    let (tasks, retried) = (format!("script:\n{}", tasks.join("\n")), "script:\nfail 400 {}");
+    for (session, prompt, exit) in [
+        ("a", "hello", "exit 0"),
+        ("b", TWO_STEPS, "exit 0"),
+        ("c", &tasks, "exit 0"),
+        ("d", retried, "exit 1"),
+        ("a", "hello again", "exit 0"),
+        ("a", "/compact keep the names", "exit 0"),
+    ] {
+        let seen = zero.run(&["run", "--yes", "--session", session, prompt]);
+        assert!(seen.starts_with(exit), "{session}: {seen}");
+    }
+    let answered = model.requests().len() - 1;
+    // Of `a`, two and the summary; of `c`, two and those of its sub-agents.
+    assert_eq!(answered, (2 + 1) + 3 + (2 + 1 + 3 + 1));
+    zero.stdout(&["sessions", "delete", "a", "--yes"]);
+    for by in ["day", "session", "model", "agent", "owner"] {
+        let usage = usage(&zero, &["--by", by]);
+        let sum = |name: &str| -> u64 {
+            let rows = usage["rows"].as_array().unwrap().iter();
+            rows.map(|row| row[name].as_u64().unwrap()).sum()
+        };
+        let expected = (answered as u64 * 10, answered as u64 * 5);
+        assert_eq!((sum("inputTokens"), sum("outputTokens")), expected, "{by}: {usage}");
+        assert_eq!(usage["total"]["inputTokens"], expected.0, "{by}: {usage}");
+        assert_eq!(usage["total"]["costUsd"], expected.0 as f64, "{by}: {usage}");
+    }
+}

@@ -1,6 +1,6 @@
 """An MCP server for tests, of the older kind. Called with the name of the server, and how it is to
 behave: `hang` (never answers, and does not want to end), `late` (answers once there is a file `go`),
-`write` and `fetch` (fails, because it may not), or nothing."""
+`write` and `fetch` (fails, because it may not), `save` (has a tool that writes files), or nothing."""
 import json
 import os
 import signal
@@ -39,6 +39,7 @@ def words():
 def tools():
     schema = {"type": "object", "properties": {"text": {"type": "string"}}}
     names = ["env", "who", "crash", "ask", "dotted.name"]
+    names += ["save"] if behaviour == "save" else []
     echo = {"name": "echo", "description": words(), "inputSchema": schema,
             "annotations": {"readOnlyHint": True}}
     return [echo] + [{"name": name, "inputSchema": schema} for name in names]
@@ -70,6 +71,9 @@ def call(name, arguments):
         os._exit(7)
     if name == "env":
         return json.dumps({key: len(value) for key, value in os.environ.items()})
+    if name == "save":
+        with open(f"{folder}/{arguments['text']}", "a") as file:
+            file.write("saved\n")
     if name == "ask":
         return ask(arguments.get("text"))
     return {"who": who, "dotted.name": "dotted"}.get(name) or arguments.get("text", "")

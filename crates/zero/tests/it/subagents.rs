@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use crate::config::{USER_FILE, write_file};
+use crate::mcp_fixture::wait_for;
 use crate::model_server::ModelServer;
 use crate::test_program::TestProgram;
 
@@ -204,4 +205,38 @@ fn deleted_session_takes_its_subagents_with_it() {
     assert!(fixture.zero.run(&["sessions", "delete", "--yes", "s"]).starts_with("exit 0"));
     let seen = fixture.zero.run(&["sessions", "show", &key]);
     assert!(!seen.starts_with("exit 0"), "{seen}");
+}
+
+/// Memory of its own that a process has, in bytes.
+fn own_memory(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
+}
+
+/// Memory of a run while this many sub-agents wait for the model.
+fn memory_with_subagents(count: usize) -> u64 {
+    let fixture = SubagentFixture::new(json!({"subagents": {"maxParallel": 20}}));
+    let steps = vec![task(&["hang"], json!({})); count].join("\n");
+    let folder = fixture.path("repo").display().to_string();
+    let script = format!("script:\n{steps}");
+    let mut run = fixture
+        .zero
+        .command(&["run", "--yes", "--cwd", &folder, &script])
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    wait_for("all sub-agents", || fixture.model.requests().len() == count + 1);
+    let memory = own_memory(run.id());
+    run.kill().unwrap();
+    run.wait().unwrap();
+    memory
+}
+
+#[test]
+fn twenty_subagents_side_by_side_take_little_memory() {
+    let (one, twenty) = (memory_with_subagents(1), memory_with_subagents(20));
+    let each = twenty.saturating_sub(one) / 19;
+    assert!(each <= 4_000_000, "{each} bytes each: {one} with one, {twenty} with 20");
 }

@@ -5,6 +5,7 @@
 use serde_json::{Value, json};
 
 use crate::config::{USER_FILE, write_file};
+use crate::mcp_fixture::{make_workspace, server_setting, wait_for, write_settings};
 use crate::model_server::ModelServer;
 use crate::test_program::TestProgram;
 
@@ -93,7 +94,7 @@ fn undo_after_edit_and_test_reverts_the_edit() {
 
 #[test]
 fn list_shows_newest_changes_unless_all_are_wanted() {
-    let zero = recording_program();
+    let zero = TestProgram::new();
     let many = "script:\n".to_owned()
         + &(0..3)
             .map(|turn| {
@@ -184,4 +185,75 @@ fn critical_removal_beyond_quota_is_asked_about_as_final() {
     assert!(seen.contains("can be undone only now, with `zero undo 1`"), "{seen}");
     zero.stdout(&["undo"]);
     assert_eq!(read(&zero, "big/file").map(|text| text.len()), Some(200_000));
+}
+
+#[test]
+fn changes_of_job_are_undone_after_a_question() {
+    let zero = recording_program();
+    write_file(&zero, "old.txt", "old\n");
+    let command = "echo more >> old.txt; echo new > new.txt";
+    let input = json!({"command": command, "run_in_background": true}).to_string();
+    zero.stdout(&["tools", "call", "Bash", &input, "--yes"]);
+    let list = || zero.run(&["undo", "--list"]);
+    wait_for("the record of the job", || list().contains("can be undone"));
+    assert!(list().contains("1 created, 1 changed"), "{}", list());
+    let seen = zero.run(&["undo"]);
+    assert!(seen.starts_with("exit 3") && seen.contains("was made beside you"), "{seen}");
+    assert!(seen.contains("old.txt") && !seen.contains("new.txt"), "{seen}");
+    assert_eq!(read(&zero, "new.txt").as_deref(), Some("new\n"), "nothing was touched");
+    let seen = zero.run(&["undo", "--yes"]);
+    assert!(seen.starts_with("exit 0"), "{seen}");
+    assert_eq!((read(&zero, "old.txt").as_deref(), read(&zero, "new.txt")), (Some("old\n"), None));
+}
+
+/// A program with an MCP server that has a tool which appends a line to a file.
+fn program_with_saving_server(model: Option<&ModelServer>) -> TestProgram {
+    let zero = make_workspace();
+    let settings = json!({
+        "mcpServers": {"a": server_setting(&zero, "a", "save")},
+        "undo": {"commands": true},
+        "permissions": {"allow": ["a__save"]}
+    });
+    match model {
+        Some(model) => write_file(&zero, USER_FILE, model.settings_json(settings)),
+        None => write_settings(&zero, settings),
+    }
+    zero
+}
+
+fn save(path: &str) -> String {
+    format!("call a__save {}\nturn\n", json!({"text": path}))
+}
+
+#[test]
+fn changes_of_mcp_server_are_undone_call_by_call() {
+    let model = ModelServer::start();
+    let zero = program_with_saving_server(Some(&model));
+    // The first prompt then knows its tools.
+    zero.stdout(&["mcp", "status"]);
+    let script = format!("script:\n{}{}say done", save("one.txt"), save("one.txt"));
+    zero.stdout(&["run", "--yes", "--session", "s", &script]);
+    assert_eq!(read(&zero, "one.txt").as_deref(), Some("saved\nsaved\n"));
+    let listed = zero.run(&["undo", "--list"]);
+    assert_eq!(listed.matches(" a__save").count(), 4, "tool and title of two calls: {listed}");
+    let seen = zero.run(&["undo"]);
+    assert!(seen.contains("of a__save, 1 changed"), "{seen}");
+    assert_eq!(read(&zero, "one.txt").as_deref(), Some("saved\n"));
+    zero.stdout(&["undo"]);
+    assert_eq!(read(&zero, "one.txt"), None);
+    // A rewind takes them back, too.
+    zero.stdout(&["run", "--yes", "--session", "t", &script]);
+    let seen = zero.run(&["sessions", "rewind", "t"]);
+    assert!(seen.starts_with("exit 0") && !seen.contains("no change"), "{seen}");
+    assert_eq!(read(&zero, "one.txt"), None, "{seen}");
+}
+
+#[test]
+fn dry_run_discards_what_mcp_server_changed() {
+    let zero = program_with_saving_server(None);
+    let input = json!({"text": "one.txt"}).to_string();
+    let seen = zero.run(&["tools", "call", "a__save", &input, "--yes", "--dry-run"]);
+    assert!(seen.starts_with("exit 0") && seen.contains("+saved"), "{seen}");
+    assert!(seen.contains("the changes were discarded"), "{seen}");
+    assert_eq!(read(&zero, "one.txt"), None);
 }
