@@ -25,6 +25,12 @@ const PROGRAMS: &[RequiredProgram] = &[
     (&["perl", "--version"], "perl", "tests of processes that fork without end"),
     (&["clangd", "--version"], "clangd", "tests of language servers"),
     (&["tmux", "-V"], "tmux", "tests of the screen of a chat"),
+    (
+        &["sh", "-c", "initdb --version || ls /usr/lib/postgresql/*/bin/initdb"],
+        "postgresql",
+        "tests of stores in Postgres",
+    ),
+    (&["pgbouncer", "--version"], "pgbouncer", "tests of stores in Postgres behind a pooler"),
     #[cfg(target_os = "linux")]
     (&["bwrap", "--version"], "bubblewrap", "tests of the sandbox"),
     #[cfg(target_os = "linux")]

@@ -18,6 +18,7 @@ const SMALL_BUILD_CLIPPY: &[&str] = &[
     "clippy",
     "--package=zero",
     "--package=zero-mcp",
+    "--package=zero-session",
     "--package=zero-tools",
     "--no-default-features",
     "--all-targets",
@@ -25,6 +26,9 @@ const SMALL_BUILD_CLIPPY: &[&str] = &[
     "-D",
     "warnings",
 ];
+
+/// Features that are off by default, and tested nevertheless.
+const TESTED_FEATURES: &str = "--features=zero-session/cluster";
 
 /// How the summary of nextest begins.
 const SUMMARY_MARK: &str = "Summary [";
@@ -43,11 +47,11 @@ pub(crate) fn run(args: &[String]) -> Result<ExitCode> {
     let mut summary = String::new();
     if has_nextest() {
         // As programs: nextest would build them as tests.
-        let mut examples = cargo_command(&["build", "--workspace"]);
+        let mut examples = cargo_command(&["build", "--workspace", TESTED_FEATURES]);
         examples.args(EXAMPLES_OF_TESTS.iter().map(|name| format!("--example={name}")));
         step("cargo build --example", &mut failed, examples)?;
         let mut nextest = cargo_command(&["nextest", "run", "--workspace", "--no-fail-fast"]);
-        nextest.args(["--lib", "--bins", "--tests"]);
+        nextest.args([TESTED_FEATURES, "--lib", "--bins", "--tests"]);
         nextest.args(args);
         let (succeeded, end) = run_tests(nextest)?;
         summary = end;
@@ -60,7 +64,7 @@ pub(crate) fn run(args: &[String]) -> Result<ExitCode> {
         step("cargo test --doc", &mut failed, doc_tests)?;
     } else {
         eprintln!("note: cargo-nextest is not installed: `cargo test` runs the tests instead");
-        let mut test = cargo_command(&["test", "--workspace", "--no-fail-fast"]);
+        let mut test = cargo_command(&["test", "--workspace", "--no-fail-fast", TESTED_FEATURES]);
         test.args(args);
         step("cargo test", &mut failed, test)?;
     }
@@ -68,7 +72,15 @@ pub(crate) fn run(args: &[String]) -> Result<ExitCode> {
         step(
             "cargo clippy",
             &mut failed,
-            cargo_command(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
+            cargo_command(&[
+                "clippy",
+                "--workspace",
+                TESTED_FEATURES,
+                "--all-targets",
+                "--",
+                "-D",
+                "warnings",
+            ]),
         )?;
         step("cargo clippy --no-default-features", &mut failed, cargo_command(SMALL_BUILD_CLIPPY))?;
     }

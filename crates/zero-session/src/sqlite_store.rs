@@ -39,7 +39,6 @@ use zero_runtime::tool::BoxFuture;
 use self::checkpoint::Checkpointer;
 use self::database_error::DatabaseError;
 pub use self::integrity::{DamagedSession, StoreCheck};
-use self::ledger::EncodedEvents;
 use self::reader_pool::ReaderPool;
 use self::writer_thread::{WriteDurability, WriterThread};
 use crate::event::{Event, RunOutcome, TokenUsage};
@@ -53,6 +52,9 @@ use crate::store::{
     OwnerUsage, RewindPoint, RunRecord, SessionPage, SessionPatch, SessionQuery, SessionRecord,
     Store, StoreError, StoreUsage, Transcript, TranscriptPosition, TranscriptStart, UnnamedSession,
     UnremovedSession, merge_grants,
+};
+use crate::stored_form::{
+    EncodedEvents, RewindRow, RunEnd, RunInsertion, assign_seqs, encode_messages, prompt_words,
 };
 
 /// The next change of a log that was last changed before this has another time: file systems round
@@ -143,7 +145,7 @@ impl SqliteStore {
         let bytes = rows.bytes;
         let append = move |db: &_| ledger::append(db, &session, claim, &rows);
         let first = self.writer.write_with(durability, VERB, bytes, append).await?;
-        Ok(ledger::assign_seqs(first, entries))
+        Ok(assign_seqs(first, entries))
     }
 
     /// Rewrites the file without free space, and so that the space of later deletions is given back.
@@ -200,12 +202,12 @@ impl SqliteStore {
     }
 
     /// Converts a database error into a store error that names the file.
-    fn map_database_error<T>(
+    fn map_database_error<T, E: Into<DatabaseError>>(
         &self,
         verb: &'static str,
-        made: Result<T, DatabaseError>,
+        made: Result<T, E>,
     ) -> Result<T, StoreError> {
-        made.map_err(|failure| failure.into_store_error(verb, &self.path))
+        made.map_err(|failure| failure.into().into_store_error(verb, &self.path))
     }
 }
 
@@ -476,8 +478,7 @@ impl Store for SqliteStore {
         const VERB: &str = "add to a transcript";
         let session = session.clone();
         Box::pin(async move {
-            let (bodies, bytes) =
-                self.map_database_error(VERB, transcripts::encode_messages(&messages))?;
+            let (bodies, bytes) = self.map_database_error(VERB, encode_messages(&messages))?;
             let add = move |db: &_| {
                 claims::check(db, &session, claim)?;
                 transcripts::append(db, &session, &bodies)
@@ -496,8 +497,7 @@ impl Store for SqliteStore {
         const VERB: &str = "begin a transcript";
         let session = session.clone();
         Box::pin(async move {
-            let (bodies, bytes) =
-                self.map_database_error(VERB, transcripts::encode_messages(&messages))?;
+            let (bodies, bytes) = self.map_database_error(VERB, encode_messages(&messages))?;
             let begin = move |db: &_| {
                 claims::check(db, &session, claim)?;
                 transcripts::start_transcript(db, &session, why, &bodies, now_ms())
@@ -510,19 +510,19 @@ impl Store for SqliteStore {
         const VERB: &str = "begin a run";
         Box::pin(async move {
             let NewRun { id, session, node, started_ms, options, first } = run;
-            let words = rewind_points::prompt_words(&first);
+            let words = prompt_words(&first);
             let rows = self.map_database_error(VERB, EncodedEvents::from_events(&first))?;
             let bytes = rows.bytes;
             let run = runs::RunRow { id, session, node, started_ms, options, words };
             let begin = move |db: &_| runs::begin(db, &run, &rows);
             let begun = self.writer.write_with(WriteDurability::Machine, VERB, bytes, begin);
             Ok(match begun.await? {
-                runs::RunInsertion::Inserted { first_seq, claim } => {
-                    let events = ledger::assign_seqs(first_seq, first);
+                RunInsertion::Inserted { first_seq, claim } => {
+                    let events = assign_seqs(first_seq, first);
                     BeginRunOutcome::Started { events, claim }
                 }
-                runs::RunInsertion::Existing(record) => BeginRunOutcome::AlreadyStarted(record),
-                runs::RunInsertion::Held(claim) => BeginRunOutcome::Held(claim),
+                RunInsertion::Existing(record) => BeginRunOutcome::AlreadyStarted(record),
+                RunInsertion::Held(claim) => BeginRunOutcome::Held(claim),
             })
         })
     }
@@ -541,10 +541,10 @@ impl Store for SqliteStore {
             let rows = self.map_database_error(VERB, EncodedEvents::from_events(&last))?;
             let bytes = rows.bytes;
             let ended_ms = last.last().map_or_else(now_ms, |event| event.time_ms);
-            let end = runs::RunEnd { outcome: end, usage, ended_ms };
+            let end = RunEnd { outcome: end, usage, ended_ms };
             let settle = move |db: &_| runs::end(db, &run, claim, &end, &rows);
             let first = self.writer.write(VERB, bytes, settle).await?;
-            Ok(first.map(|first| ledger::assign_seqs(first, last)))
+            Ok(first.map(|first| assign_seqs(first, last)))
         })
     }
 
@@ -638,7 +638,7 @@ impl Store for SqliteStore {
                 EncodedEvents::from_events(std::slice::from_ref(&entry)),
             )?;
             let kind = entry.rewind().ok_or_else(NewEvent::not_a_rewind)?;
-            let row = rewind_points::RewindRow { kind, position, time_ms: entry.time_ms };
+            let row = RewindRow { kind, position, time_ms: entry.time_ms };
             let rewind = move |db: &_| rewind_points::rewind(db, &session, claim, &row, &rows);
             let written =
                 self.writer.write_with(WriteDurability::Machine, VERB, SMALL_CHANGE_BYTES, rewind);

@@ -153,7 +153,11 @@ const RESTRICTED_CRATES: &[(&[&str], &[&str], &str)] = &[
         &["zero"],
         "what leaves the machine as telemetry is decided in one place",
     ),
-    (&["rusqlite", "sqlx"], &["zero-session"], "databases live in zero-session"),
+    (
+        &["rusqlite", "tokio-postgres", "deadpool-postgres", "sqlx"],
+        &["zero-session"],
+        "databases live in zero-session",
+    ),
     (
         &["tokio", "tokio-util", "futures-util"],
         &[

@@ -9,8 +9,9 @@ use rusqlite::{Connection, OptionalExtension};
 use zero_core::SessionId;
 
 use super::database_error::DatabaseError;
-use super::sessions::{from_sql_int, no_session_error, to_sql_int};
+use super::sessions::no_session_error;
 use crate::store::{ClaimEpoch, ClaimOutcome, SessionClaim, StoreError};
+use crate::stored_form::{from_sql_int, to_sql_int};
 
 /// Claims a session for a process; `dead` is a claim whose process has died.
 pub(super) fn claim(

@@ -97,6 +97,12 @@ impl From<StoreError> for DatabaseError {
     }
 }
 
+impl From<serde_json::Error> for DatabaseError {
+    fn from(error: serde_json::Error) -> Self {
+        Self::invalid_data("what is to be kept", error)
+    }
+}
+
 impl From<rusqlite::Error> for DatabaseError {
     fn from(error: rusqlite::Error) -> Self {
         match error {

@@ -5,10 +5,10 @@ use zero_core::SessionId;
 
 use super::claims;
 use super::database_error::DatabaseError;
-use super::ledger::{self, EncodedEvents};
-use super::sessions::{self, to_sql_int};
+use super::{ledger, sessions};
 use crate::key::SessionAddress;
 use crate::store::{ForkPoint, NewFork, NewSession, SessionPatch, SessionRecord, StoreError};
+use crate::stored_form::{EncodedEvents, to_sql_int};
 
 /// The messages that a copy gets.
 #[derive(Clone, Copy)]

@@ -6,51 +6,11 @@ use zero_core::{RunId, SessionId};
 
 use super::claims;
 use super::database_error::DatabaseError;
-use super::sessions::{find_row, from_sql_int, no_session_error, to_json, to_sql_int};
+use super::sessions::{find_row, no_session_error};
 use super::{open_questions, run_usages};
 use crate::event::{Event, EventKind, OpaqueEvent};
-use crate::open_question::QuestionEntry;
-use crate::run_usage::UsageEntry;
-use crate::store::{ClaimEpoch, LedgerReadLimit, NewEvent};
-
-/// Serialized entries. The caller serializes them, so that the writer thread has less work.
-pub(super) struct EncodedEvents {
-    rows: Vec<EncodedEvent>,
-    /// Time of the newest entry.
-    newest_ms: i64,
-    /// Total size in bytes.
-    pub(super) bytes: usize,
-    /// What they say about the usage of runs.
-    usages: Vec<UsageEntry>,
-    /// What they say about open questions.
-    questions: Vec<QuestionEntry>,
-}
-
-struct EncodedEvent {
-    run: Option<String>,
-    time_ms: i64,
-    body: String,
-}
-
-impl EncodedEvents {
-    pub(super) fn from_events(events: &[NewEvent]) -> Result<Self, DatabaseError> {
-        let mut entries = Self {
-            rows: Vec::with_capacity(events.len()),
-            newest_ms: i64::MIN,
-            bytes: 0,
-            usages: events.iter().filter_map(UsageEntry::from_event).collect(),
-            questions: QuestionEntry::from_events(events),
-        };
-        for event in events {
-            let run = event.run.as_ref().map(|run| run.as_str().to_owned());
-            let body = to_json(&event.kind)?;
-            entries.bytes = entries.bytes.saturating_add(body.len());
-            entries.newest_ms = entries.newest_ms.max(event.time_ms);
-            entries.rows.push(EncodedEvent { run, time_ms: event.time_ms, body });
-        }
-        Ok(entries)
-    }
-}
+use crate::store::{ClaimEpoch, LedgerReadLimit};
+use crate::stored_form::{EncodedEvents, decode_event, from_sql_int, to_sql_int};
 
 /// Writes entries and returns the sequence number of the first.
 pub(super) fn append(
@@ -89,14 +49,6 @@ pub(super) fn append(
         open_questions::apply(db, row, entry, asking)?;
     }
     Ok(from_sql_int(first))
-}
-
-/// Assigns sequence numbers to the entries.
-pub(super) fn assign_seqs(first: u64, entries: Vec<NewEvent>) -> Vec<Event> {
-    let numbered = entries.into_iter().zip(first..);
-    numbered
-        .map(|(NewEvent { run, time_ms, kind }, seq)| Event { seq, run, time_ms, kind })
-        .collect()
 }
 
 pub(super) fn read_after(
@@ -237,13 +189,12 @@ pub(super) fn last_seq(db: &Connection, session: &SessionId) -> Result<u64, Data
     last.map(from_sql_int).ok_or_else(|| no_session_error(session))
 }
 
-/// The content of an entry. One that cannot be read is reported in its place, so that the entries
-/// around it stay readable.
+/// The content of an entry; see [`decode_event`].
 pub(super) fn read_body(body: ValueRef<'_>) -> EventKind {
-    let parsed = body.as_str().map_err(|error| error.to_string());
-    let parsed =
-        parsed.and_then(|body| serde_json::from_str(body).map_err(|error| error.to_string()));
-    parsed.unwrap_or_else(|problem| EventKind::Opaque(OpaqueEvent::unreadable(&problem)))
+    match body.as_str() {
+        Ok(body) => decode_event(body),
+        Err(problem) => EventKind::Opaque(OpaqueEvent::unreadable(&problem.to_string())),
+    }
 }
 
 /// Entries of an inclusive range of sequence numbers, oldest first.

@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, OptionalExtension};
 
 use super::database_error::DatabaseError;
-use super::sessions::{kept_ancestors_sql, readable_text, to_sql_int};
+use super::sessions::{kept_ancestors_sql, readable_text};
 use crate::store::IdleSession;
+use crate::stored_form::to_sql_int;
 
 /// How long one piece removes rows before it is committed, and others write. A step that has begun
 /// is completed.

@@ -5,30 +5,17 @@
 //! the others keep theirs, so that a rewind can be taken back.
 
 use rusqlite::Connection;
-use zero_core::prompt_folder::strip_folder;
-use zero_core::text_shortening::one_line;
 use zero_core::{RunId, SessionId};
 
 use super::claims;
 use super::database_error::DatabaseError;
-use super::ledger::{self, EncodedEvents};
-use super::sessions::{find_row, from_json, from_sql_int, to_json, to_sql_int};
-use super::transcripts;
-use crate::event::EventKind;
+use super::sessions::{find_row, from_json, to_json};
+use super::{ledger, transcripts};
 use crate::store::{
     ClaimEpoch, NewEvent, RewindPoint, RewindPointKind, StoreError, TranscriptPosition,
     TranscriptStart,
 };
-
-/// The first words of the prompt among the first entries of a run.
-pub(super) fn prompt_words(first: &[NewEvent]) -> Option<String> {
-    first.iter().find_map(|event| match &event.kind {
-        EventKind::Prompt { text, .. } => {
-            Some(one_line(strip_folder(text), RewindPoint::WORDS_CHARS_MAX))
-        }
-        _ => None,
-    })
-}
+use crate::stored_form::{EncodedEvents, RewindRow, from_sql_int, to_sql_int};
 
 /// Stores the point before a prompt, without a position.
 pub(super) fn insert_prompt(
@@ -98,14 +85,6 @@ pub(super) fn list(
         });
     }
     Ok(points)
-}
-
-/// A rewind to be stored.
-pub(super) struct RewindRow {
-    pub(super) kind: RewindPointKind,
-    /// Where the transcript goes on, if the conversation was rewound.
-    pub(super) position: Option<TranscriptPosition>,
-    pub(super) time_ms: i64,
 }
 
 /// Stores a rewind: a new transcript with the messages before a point, and the entry about it. Returns

@@ -9,11 +9,11 @@ use zero_core::{RunId, SessionId};
 
 use super::claims;
 use super::database_error::DatabaseError;
-use super::ledger::{self, EncodedEvents};
-use super::rewind_points;
 use super::sessions::{add_usage, find_row, from_json, to_json};
-use crate::event::{RunOutcome, TokenUsage};
-use crate::store::{ClaimEpoch, ClaimOutcome, RunOptions, RunRecord, SessionClaim};
+use super::{ledger, rewind_points};
+use crate::event::TokenUsage;
+use crate::store::{ClaimEpoch, ClaimOutcome, RunOptions, RunRecord};
+use crate::stored_form::{EncodedEvents, RunEnd, RunInsertion};
 
 /// A run to be inserted.
 pub(super) struct RunRow {
@@ -24,24 +24,6 @@ pub(super) struct RunRow {
     /// The first words of its prompt.
     pub(super) words: Option<String>,
     pub(super) options: RunOptions,
-}
-
-/// Result of inserting a run.
-#[expect(clippy::large_enum_variant, reason = "few at a time, each for a moment")]
-pub(super) enum RunInsertion {
-    /// The run was inserted: the sequence number of its first entry, and the claim of its process.
-    Inserted { first_seq: u64, claim: ClaimEpoch },
-    /// The run already existed.
-    Existing(RunRecord),
-    /// Another process holds the session.
-    Held(SessionClaim),
-}
-
-/// How a run ended.
-pub(super) struct RunEnd {
-    pub(super) outcome: RunOutcome,
-    pub(super) usage: TokenUsage,
-    pub(super) ended_ms: i64,
 }
 
 pub(super) fn begin(

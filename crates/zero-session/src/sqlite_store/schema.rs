@@ -28,7 +28,7 @@ const MIGRATIONS: &[&str] = &[
     SCHEMA_V10_SUBAGENTS,
 ];
 
-/// `…_folded` columns are used for search: see [`super::sessions::fold_case`]. A folder is stored
+/// `…_folded` columns are used for search: see [`crate::stored_form::fold_case`]. A folder is stored
 /// as bytes, as in the system.
 const SCHEMA_V1: &str = "
     CREATE TABLE sessions (

@@ -1,8 +1,8 @@
 //! Sessions as rows, and their grants.
 
 use std::ffi::OsString;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Path, PathBuf};
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
 
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Params, Row, named_params};
@@ -18,6 +18,7 @@ use crate::store::{
     SessionPage, SessionPatch, SessionQuery, SessionRecord, StoreError, StoreUsage,
     TranscriptStart, UnnamedSession,
 };
+use crate::stored_form::{self, fold_case, from_sql_int, path_bytes, to_sql_int};
 
 /// Returns the session at an address.
 pub(super) fn find_by_address(
@@ -497,18 +498,8 @@ pub(super) fn read_record(row: &Row<'_>) -> Result<SessionRecord, DatabaseError>
     })
 }
 
-/// Folds the case of a text for comparison. SQLite itself folds ASCII only.
-pub(super) fn fold_case(text: &str) -> String {
-    text.chars().flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect()
-}
-
-fn path_bytes(path: &Path) -> &[u8] {
-    path.as_os_str().as_bytes()
-}
-
 pub(super) fn to_json(value: &impl Serialize) -> Result<String, DatabaseError> {
-    serde_json::to_string(value)
-        .map_err(|error| DatabaseError::invalid_data("what is to be kept", error))
+    Ok(stored_form::to_json(value)?)
 }
 
 pub(super) fn from_json<T: DeserializeOwned>(what: &str, text: &str) -> Result<T, DatabaseError> {
@@ -518,14 +509,4 @@ pub(super) fn from_json<T: DeserializeOwned>(what: &str, text: &str) -> Result<T
 /// A text as far as it can be read.
 pub(super) fn readable_text(value: ValueRef<'_>) -> String {
     value.as_bytes().map(String::from_utf8_lossy).unwrap_or_default().into_owned()
-}
-
-/// Converts a number for SQLite, which stores signed integers.
-pub(super) fn to_sql_int(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
-}
-
-/// Converts a stored number back.
-pub(super) fn from_sql_int(kept: i64) -> u64 {
-    u64::try_from(kept).unwrap_or(0)
 }

@@ -1,24 +1,13 @@
 //! Transcripts: the messages sent to models.
 
-use std::sync::Arc;
-
 use rusqlite::{Connection, OptionalExtension};
 use zero_core::SessionId;
 
 use super::database_error::DatabaseError;
-use super::sessions::{from_json, from_sql_int, no_session_error, to_json, to_sql_int};
+use super::sessions::{from_json, no_session_error};
 use crate::message::ModelMessage;
 use crate::store::{StoreError, Transcript, TranscriptStart};
-
-/// Serialized messages and their total size in bytes.
-pub(super) fn encode_messages(
-    messages: &[Arc<ModelMessage>],
-) -> Result<(Vec<String>, usize), DatabaseError> {
-    let bodies =
-        messages.iter().map(|message| to_json(&**message)).collect::<Result<Vec<String>, _>>()?;
-    let bytes = bodies.iter().map(String::len).sum();
-    Ok((bodies, bytes))
-}
+use crate::stored_form::{from_sql_int, to_sql_int, transcript_start_word};
 
 /// The messages of a transcript; of the current one if no number is given.
 pub(super) fn read(
@@ -83,12 +72,7 @@ pub(super) fn insert(
     why: TranscriptStart,
     now_ms: i64,
 ) -> Result<(), DatabaseError> {
-    let why = match why {
-        TranscriptStart::Opened => "opened",
-        TranscriptStart::Reset => "reset",
-        TranscriptStart::Compacted => "compacted",
-        TranscriptStart::Rewound => "rewound",
-    };
+    let why = transcript_start_word(why);
     db.prepare_cached(
         "INSERT INTO transcripts (session, number, why, started_ms) VALUES (?, ?, ?, ?)",
     )?

@@ -2,10 +2,17 @@
 #![expect(clippy::disallowed_methods, reason = "tests set up real files and processes")]
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
+mod lease_model;
 mod model_chat;
 mod model_http;
 mod model_responses;
 mod model_server;
+#[cfg(feature = "cluster")]
+mod postgres_leases;
+#[cfg(feature = "cluster")]
+mod postgres_server;
+#[cfg(feature = "cluster")]
+mod postgres_store;
 mod store;
 mod store_conformance;
 mod store_crash;
