@@ -21,6 +21,8 @@ mod gateway_process;
 mod help;
 mod hooks;
 mod hostile_disk;
+mod import;
+mod init;
 mod jobs;
 #[cfg(feature = "lsp")]
 mod language_servers;
