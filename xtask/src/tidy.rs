@@ -6,37 +6,19 @@
 //! the table in [`crate_boundaries`], where a reviewer sees it.
 
 mod crate_boundaries;
+mod document_links;
 mod document_references;
+mod finding;
 mod import_cycles;
 mod text_checks;
 mod vocabulary;
 
-use std::fmt;
 use std::process::ExitCode;
 
 use anyhow::Result;
 
+use self::finding::TidyFinding;
 use crate::repository::{self, CargoMetadata, RepositoryFile};
-
-/// One violation of a rule.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct TidyFinding {
-    file: String,
-    what: String,
-    fix: String,
-}
-
-impl TidyFinding {
-    fn new(file: impl Into<String>, what: impl Into<String>, fix: impl Into<String>) -> Self {
-        Self { file: file.into(), what: what.into(), fix: fix.into() }
-    }
-}
-
-impl fmt::Display for TidyFinding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}; {}", self.file, self.what, self.fix)
-    }
-}
 
 /// Prints all violations.
 pub(crate) fn run() -> Result<ExitCode> {
@@ -57,6 +39,7 @@ fn check_repository() -> Result<Vec<TidyFinding>> {
     findings.extend(import_cycles::check(&files));
     findings.extend(vocabulary::check(&files));
     findings.extend(document_references::check(&files));
+    findings.extend(document_links::check(&files, &|path| root.join(path).exists()));
     Ok(findings)
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::TidyFinding;
+use super::finding::TidyFinding;
 use crate::repository::{CargoMetadata, ManifestDependency, WorkspacePackage};
 
 /// What each crate of the workspace may depend on. Dependencies point down only.

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::TidyFinding;
+use super::finding::TidyFinding;
 use crate::repository::RepositoryFile;
 
 /// Pages that name a test for each claim.

@@ -8,7 +8,7 @@ mod module_tree;
 use std::collections::{BTreeMap, BTreeSet};
 
 use self::module_tree::{ImportEdges, ModuleTree};
-use super::TidyFinding;
+use super::finding::TidyFinding;
 use crate::repository::RepositoryFile;
 
 /// Most files that may import each other in a cycle.

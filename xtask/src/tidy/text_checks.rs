@@ -1,6 +1,6 @@
 //! Checks the names of files, their module docs, and forbidden words.
 
-use super::TidyFinding;
+use super::finding::TidyFinding;
 use crate::repository::RepositoryFile;
 
 /// Names without a concept.

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{TidyFinding, text_checks};
+use super::finding::TidyFinding;
+use super::text_checks;
 use crate::repository::RepositoryFile;
 
 /// Names that two types share, with the reason. Both are the same concept at two layers, and the
