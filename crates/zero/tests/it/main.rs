@@ -14,6 +14,7 @@ mod config;
 mod conformance;
 mod doctor;
 mod everyday_work;
+mod examples;
 mod extra_ca;
 mod fault_injection;
 mod gateway;
