@@ -14,15 +14,22 @@ static REGISTRY: LazyLock<ToolRegistry> = LazyLock::new(|| {
     registry
 });
 
-static DIALECTS: LazyLock<Vec<Dialect>> = LazyLock::new(|| DialectName::ALL.into_iter().map(Dialect::new).collect());
+static DIALECTS: LazyLock<Vec<Dialect>> =
+    LazyLock::new(|| DialectName::ALL.into_iter().map(Dialect::new).collect());
 
 fuzz_target!(|data: &[u8]| -> Corpus {
     let Ok(input) = serde_json::from_slice::<Value>(data) else { return Corpus::Reject };
     for dialect in DIALECTS.iter() {
         for offered in dialect.list_tools(&REGISTRY) {
-            let tool = dialect.resolve(&REGISTRY, &offered.name).expect("what is offered can be resolved");
+            let tool =
+                dialect.resolve(&REGISTRY, &offered.name).expect("what is offered can be resolved");
             if let Ok(canonical) = dialect.to_canonical(&offered.name, &tool, input.clone()) {
-                assert!(tool.input.check(canonical).is_ok(), "{} of {}", offered.name, dialect.name());
+                assert!(
+                    tool.input.check(canonical).is_ok(),
+                    "{} of {}",
+                    offered.name,
+                    dialect.name()
+                );
             }
         }
     }

@@ -16,7 +16,11 @@ fuzz_target!(|data: &[u8]| {
     check_insertion(text, data.len() as u64 % 8, new);
     let several: Vec<EditOperation> = rest
         .chunks_exact(2)
-        .map(|pair| EditOperation::Replace { old: pair[0].clone(), new: pair[1].clone(), all: true })
+        .map(|pair| EditOperation::Replace {
+            old: pair[0].clone(),
+            new: pair[1].clone(),
+            all: true,
+        })
         .chain([EditOperation::Insert { line: 1, text: new.clone() }])
         .collect();
     if let Err((index, _)) = apply(text, &several) {
@@ -39,7 +43,9 @@ fn check_replacement(text: &[u8], old: &str, new: &str) {
 }
 
 fn check_insertion(text: &[u8], line: u64, new: &str) {
-    let Ok(edited) = apply(text, &[EditOperation::Insert { line, text: new.to_owned() }]) else { return };
+    let Ok(edited) = apply(text, &[EditOperation::Insert { line, text: new.to_owned() }]) else {
+        return;
+    };
     let head = text.iter().zip(&edited.text).take_while(|(a, b)| a == b).count();
     let tail = text.iter().rev().zip(edited.text.iter().rev()).take_while(|(a, b)| a == b).count();
     assert!(head + tail >= text.len(), "an insertion removed something");

@@ -9,12 +9,20 @@ use serde_json::{Value, json};
 use zero_mcp::wire::{ConnectionDiagnostics, ConnectionRole, McpMessageLimits, MessageIntake};
 
 /// Small enough that made-up messages reach them.
-const LIMITS: fn() -> McpMessageLimits = || McpMessageLimits { depth_max: 16, nodes_max: 500, requests_max: 4, ..McpMessageLimits::default() };
+const LIMITS: fn() -> McpMessageLimits = || McpMessageLimits {
+    depth_max: 16,
+    nodes_max: 500,
+    requests_max: 4,
+    ..McpMessageLimits::default()
+};
 
 fuzz_target!(|data: &[u8]| {
     let client = MessageIntake::<RoleClient>::new(LIMITS(), ConnectionDiagnostics::default());
     let asked = [
-        ("initialize", json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "z", "version": "0"}})),
+        (
+            "initialize",
+            json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "z", "version": "0"}}),
+        ),
         ("tools/list", json!({})),
         ("tools/call", json!({"name": "t"})),
         ("ping", Value::Null),
@@ -24,7 +32,8 @@ fuzz_target!(|data: &[u8]| {
         if !params.is_null() {
             message["params"] = params;
         }
-        client.record_sent(&serde_json::from_value::<TxJsonRpcMessage<RoleClient>>(message).unwrap());
+        client
+            .record_sent(&serde_json::from_value::<TxJsonRpcMessage<RoleClient>>(message).unwrap());
     }
     let mut answered = receive_all(&client, data);
     assert!(answered.iter().all(|id| matches!(id, RequestId::Number(0..4))), "{answered:?}");

@@ -49,7 +49,10 @@ fuzz_target!(|written: &str| {
         let target = located.target();
         let path = target.canonical();
         assert!(path.is_absolute(), "{path:?}");
-        assert!(path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_))), "{path:?}");
+        assert!(
+            path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_))),
+            "{path:?}"
+        );
         let beneath = TREE.roots.iter().any(|root| path.starts_with(root));
         assert_eq!(target.zone() == PathZone::Workspace, beneath, "{path:?}");
         // What is settled stays settled: its own path leads to the same place, unless the roots' own
@@ -57,7 +60,10 @@ fuzz_target!(|written: &str| {
         if path.as_os_str().len() > PATH_BYTES_MAX {
             continue;
         }
-        let again = TREE.workspace.resolve(path.to_str().expect("made from text"), last).expect("a settled path");
+        let again = TREE
+            .workspace
+            .resolve(path.to_str().expect("made from text"), last)
+            .expect("a settled path");
         assert_eq!(again.target().canonical(), path);
     }
 });

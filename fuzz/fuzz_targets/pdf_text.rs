@@ -9,6 +9,9 @@ fuzz_target!(|data: &[u8]| {
     let Ok(read) = read_text(data) else { return };
     assert!((1..=PAGES_MAX).contains(&read.pages));
     assert!(!read.text.is_empty() && read.text.len() <= TEXT_BYTES_MAX);
-    assert!(read.text.chars().all(|c| is_safe_char(c) || c == '\n'), "a hidden character got through");
+    assert!(
+        read.text.chars().all(|c| is_safe_char(c) || c == '\n'),
+        "a hidden character got through"
+    );
     assert_eq!(read_text(data).as_ref(), Ok(&read), "the same file has another text");
 });

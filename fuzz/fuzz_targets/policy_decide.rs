@@ -3,10 +3,10 @@
 
 #[path = "../../crates/zero-policy/tests/it/properties/choices.rs"]
 mod choices;
-#[path = "../../crates/zero-policy/tests/it/properties/invariants.rs"]
-mod invariants;
 #[path = "../../crates/zero-policy/tests/it/properties/generators.rs"]
 mod generators;
+#[path = "../../crates/zero-policy/tests/it/properties/invariants.rs"]
+mod invariants;
 
 use libfuzzer_sys::fuzz_target;
 

@@ -37,8 +37,13 @@ static SCHEMAS: LazyLock<Vec<InputSchema>> = LazyLock::new(|| {
         },
         "additionalProperties": false,
     });
-    let builtin = zero_tools::builtin_tools().into_iter().map(|tool| tool.spec().input_schema.clone());
-    [flat, nested, json!({}), json!({"type": "object"})].into_iter().chain(builtin).map(InputSchema::new).collect()
+    let builtin =
+        zero_tools::builtin_tools().into_iter().map(|tool| tool.spec().input_schema.clone());
+    [flat, nested, json!({}), json!({"type": "object"})]
+        .into_iter()
+        .chain(builtin)
+        .map(InputSchema::new)
+        .collect()
 });
 
 fuzz_target!(|data: &[u8]| -> Corpus {
@@ -47,13 +52,24 @@ fuzz_target!(|data: &[u8]| -> Corpus {
         match schema.check(input.clone()) {
             Ok(accepted) => {
                 let again = schema.check(accepted.clone());
-                assert_eq!(again.as_ref(), Ok(&accepted), "accepted once, then not, under {}", schema.as_value());
+                assert_eq!(
+                    again.as_ref(),
+                    Ok(&accepted),
+                    "accepted once, then not, under {}",
+                    schema.as_value()
+                );
             }
             Err(violations) => {
                 assert!(!violations.is_empty(), "refused without a reason");
                 for violation in violations {
-                    assert!(violation.pointer.is_empty() || violation.pointer.starts_with('/'), "{violation:?}");
-                    assert!(!violation.expected.is_empty() && !violation.found.is_empty(), "{violation:?}");
+                    assert!(
+                        violation.pointer.is_empty() || violation.pointer.starts_with('/'),
+                        "{violation:?}"
+                    );
+                    assert!(
+                        !violation.expected.is_empty() && !violation.found.is_empty(),
+                        "{violation:?}"
+                    );
                 }
             }
         }

@@ -14,7 +14,10 @@ fuzz_target!(|source: &str| {
         assert!(source.get(command.span.start..command.span.end).is_some(), "a span that is none");
         if let ShellCommandKind::Simple(simple) = &command.kind {
             for word in &simple.words {
-                assert!(source.get(word.span.start..word.span.end).is_some(), "a span that is none");
+                assert!(
+                    source.get(word.span.start..word.span.end).is_some(),
+                    "a span that is none"
+                );
             }
         }
     }

@@ -5,7 +5,9 @@
 use libfuzzer_sys::{Corpus, fuzz_target};
 use serde_json::Value;
 use zero_wire::frame::{self, GatewayFrame};
-use zero_wire::{GatewayMethod, approvals, chat, handshake, parse_params, schema, sessions, tools, zero_sessions};
+use zero_wire::{
+    GatewayMethod, approvals, chat, handshake, parse_params, schema, sessions, tools, zero_sessions,
+};
 
 fuzz_target!(|text: &str| -> Corpus {
     let frame = match frame::parse(text) {
@@ -19,7 +21,9 @@ fuzz_target!(|text: &str| -> Corpus {
     assert_eq!(frame::parse(&written).as_ref(), Ok(&frame), "{written}");
     if let GatewayFrame::Request(request) = frame {
         for method in schema::methods() {
-            if let Err(what) = (method.checker)().check(request.params.as_ref().unwrap_or(&Value::Null)) {
+            if let Err(what) =
+                (method.checker)().check(request.params.as_ref().unwrap_or(&Value::Null))
+            {
                 check_refusal(&what);
             }
         }

@@ -1,4 +1,4 @@
-//! Tasks of the repository: `cargo xtask tidy | test | bench | reference`.
+//! Tasks of the repository: `cargo xtask tidy | test | bench | book | reference`.
 //!
 //! They are written in Rust, in the workspace, so that a fresh machine with only a Rust toolchain
 //! can run them and the compiler checks them like everything else.
@@ -10,6 +10,8 @@
 )]
 
 mod bench;
+mod book;
+mod markdown_links;
 mod reference;
 mod repository;
 mod required_programs;
@@ -27,6 +29,8 @@ Usage: cargo xtask <chore>
   test [ARGS…]         check the format, run the linter and every test; ARGS go to nextest
   reference            write docs/reference/tools.md anew, from the tools and what their examples
                        answer
+  book                 build the documentation as a book with search, into target/book/html; installs
+                       mdBook into target/tools, once
   bench [--quick] [--write | --only PART]
                        measure zero against ripgrep and cat; --quick takes fewer runs,
                        --write puts the table into docs/reference/performance.md, --only measures
@@ -47,6 +51,7 @@ fn main() -> ExitCode {
         ("bench", rest) => bench::run(rest),
         ("test", rest) => test_runner::run(rest),
         ("reference", []) => reference::run(),
+        ("book", []) => book::run(),
         ("--help" | "-h" | "help", _) => {
             print!("{HELP}");
             Ok(ExitCode::SUCCESS)

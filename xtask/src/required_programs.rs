@@ -18,6 +18,7 @@ const PROGRAMS: &[RequiredProgram] = &[
     (&["python3", "--version"], "python3", "tests that run scripts"),
     (&["python3", "-c", "import venv, ensurepip"], "python3-venv", "tests that run scripts"),
     (&["node", "--version"], "nodejs", "tests that run scripts"),
+    (&["go", "version"], "golang-go", "the test of the example in Go"),
     (&["curl", "--version"], "curl", "tests of whom commands reach"),
     (&["wget", "--version"], "wget", "tests of whom commands reach"),
     (&["npm", "--version"], "npm", "tests of whom package managers reach"),

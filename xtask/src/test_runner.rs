@@ -34,7 +34,8 @@ const TESTED_FEATURES: &str = "--features=zero-session/cluster";
 const SUMMARY_MARK: &str = "Summary [";
 
 /// Examples that tests run as programs. The others are checked by clippy, and linking them would take minutes.
-const EXAMPLES_OF_TESTS: [&str; 3] = ["attack", "hostile_language_server", "hostile_server"];
+const EXAMPLES_OF_TESTS: [&str; 4] =
+    ["agent", "attack", "hostile_language_server", "hostile_server"];
 
 /// Runs everything; `args` are passed to nextest.
 pub(crate) fn run(args: &[String]) -> Result<ExitCode> {

@@ -6,6 +6,7 @@
 //! the table in [`crate_boundaries`], where a reviewer sees it.
 
 mod crate_boundaries;
+mod document_links;
 mod document_references;
 mod import_cycles;
 mod item_docs;
@@ -40,6 +41,7 @@ fn check_repository() -> Result<Vec<TidyFinding>> {
     findings.extend(import_cycles::check(&files));
     findings.extend(vocabulary::check(&files));
     findings.extend(document_references::check(&files));
+    findings.extend(document_links::check(&files, &|path| root.join(path).exists()));
     Ok(findings)
 }
 

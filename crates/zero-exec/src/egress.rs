@@ -53,6 +53,7 @@ pub use self::held_connections::{
 };
 pub use self::proxy_error::suggest_remedy;
 pub use self::proxy_request::ConnectTarget;
+use self::proxy_request::ForwardMode;
 use self::refusals::RefusalLog;
 pub use self::refusals::{RefusalCursor, RefusalSummary, RefusedHost};
 
@@ -379,6 +380,27 @@ pub struct AttributionGuard {
 impl Drop for AttributionGuard {
     fn drop(&mut self) {
         self.shared.lock_calls().retain(|call| !Arc::ptr_eq(call, &self.call));
+    }
+}
+
+/// Parses the head of a request to the proxy, with the empty line at its end: where it leads, and the
+/// head that the server would get; none for a tunnel. For tests with hostile clients.
+pub fn parse_proxy_request(head: &[u8]) -> Result<(ConnectTarget, Option<Vec<u8>>), String> {
+    let (_, request) = http_request::parse(head).map_err(|error| error.to_string())?;
+    let onward = match request.onward {
+        ForwardMode::Tunnel => None,
+        ForwardMode::Message { head, .. } => Some(head),
+    };
+    Ok((request.target, onward))
+}
+
+/// Checks the first bytes that a client sends through a tunnel to `host`: the error is why they are not
+/// relayed, and `None` means that more bytes are needed. For tests with hostile clients.
+pub fn check_tunnel_greeting(bytes: &[u8], host: &HostName) -> Option<Result<(), String>> {
+    match sni::check_client_hello(bytes, host) {
+        sni::ClientHelloCheck::Unfinished => None,
+        sni::ClientHelloCheck::Accepted => Some(Ok(())),
+        sni::ClientHelloCheck::Rejected(why) => Some(Err(why)),
     }
 }
 

@@ -65,6 +65,7 @@ pub use git_config_draft::GitConfigDraft;
 pub use host_commands::{HostCommands, check_creation};
 pub use launcher::{CommandLauncher, LaunchAccess, PreparedLaunch};
 pub use local_machine::LocalMachine;
+pub use local_machine::package_registries::project_registry_hosts;
 pub use package_caches::PackageCaches;
 pub use profile::{list_denied_paths, list_hidden_paths};
 pub use read_failure::HiddenHome;

@@ -268,6 +268,12 @@ pub(crate) fn html_to_plain_text(html: &str) -> String {
     html::to_plain_text(html)
 }
 
+/// Converts a page with the URL `base` to Markdown; `None` if that is no URL. For tests with hostile
+/// pages.
+pub fn html_to_markdown(html: &str, base: &str) -> Option<String> {
+    Some(html::read_article(html, &base.parse().ok()?).markdown)
+}
+
 /// Converts the failure of a request to a tool error.
 pub(crate) fn web_error_to_tool_error(error: &WebError) -> ToolError {
     let (error_type, reason) = match error {

@@ -6,6 +6,9 @@ pub mod acp;
 pub mod chat;
 pub mod config;
 pub mod gateway;
+pub mod help;
+pub mod import;
+pub mod init;
 pub mod jobs;
 pub mod login;
 pub mod mcp;
@@ -36,6 +39,9 @@ pub use self::acp::AcpArgs;
 pub use self::chat::ChatArgs;
 pub use self::config::{ConfigCommand, SettingsLayerArgs};
 pub use self::gateway::{GatewayArgs, GatewayCommand, GatewayServeArgs, RemoteGatewayArgs};
+pub use self::help::HelpArgs;
+pub use self::import::{ImportArgs, ImportProgram};
+pub use self::init::InitArgs;
 pub use self::jobs::{
     JobsArgs, JobsCommand, JobsKillArgs, JobsListArgs, JobsOutputArgs, JobsShowArgs,
 };
@@ -87,6 +93,7 @@ pub enum CompletionKind {
 #[command(
     name = "zero",
     version,
+    disable_help_subcommand = true,
     max_term_width = 100,
     override_usage = "zero [RUN OPTIONS] [PROMPT]\n       zero <COMMAND>",
     after_help = "Exit codes:
@@ -221,6 +228,10 @@ pub enum CliCommand {
         #[command(subcommand)]
         command: AuditCommand,
     },
+    /// Propose settings and instructions for a project
+    Init(InitArgs),
+    /// Take over the settings of Claude Code, Codex, opencode or Gemini CLI
+    Import(ImportArgs),
     /// Show and change settings
     Config {
         /// Action to perform.
@@ -259,6 +270,8 @@ pub enum CliCommand {
         #[arg(value_name = "COMMAND")]
         command: Vec<String>,
     },
+    /// Print a how-to page, or the help of a command
+    Help(HelpArgs),
 }
 
 /// `zero tools`

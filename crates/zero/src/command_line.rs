@@ -18,7 +18,6 @@ const USUAL_COMMANDS: &[&str] = &[
     "agent",
     "auth",
     "exec",
-    "init",
     "install",
     "setup",
     "settings",
@@ -92,7 +91,7 @@ fn is_usual(word: &str) -> bool {
 /// such as `sessions list` for `list`.
 fn suggest_commands(cli: &Command, word: &str) -> Vec<String> {
     let commands = || cli.get_subcommands().filter(|command| !command.is_hide_set());
-    let names = commands().map(Command::get_name).chain(["help"]);
+    let names = commands().map(Command::get_name);
     let similar = names.filter(|name| is_mistyped(word, name)).map(str::to_owned);
     let nested = commands().flat_map(|group| {
         let inner = group.get_subcommands().filter(|inner| inner.get_name() == word);

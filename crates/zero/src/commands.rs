@@ -11,7 +11,11 @@ mod config;
 mod conformance;
 mod doctor;
 mod dry_run;
+mod file_proposal;
 mod gateway;
+mod help;
+mod import;
+mod init;
 mod jobs;
 mod login;
 mod man;
@@ -95,6 +99,9 @@ pub(crate) fn run(app: &AppContext, cli: Cli) -> anyhow::Result<ExitOutcome> {
         Some(CliCommand::Audit { command: AuditCommand::Verify(args) }) => {
             audit_verify::run(app, &args)
         }
+        Some(CliCommand::Init(args)) => init::run(app, &args),
+        Some(CliCommand::Import(args)) => import::run(app, &args),
+        Some(CliCommand::Help(args)) => help::run(app, &args),
         Some(CliCommand::Config { command }) => config::run(app, &command),
         Some(CliCommand::Trust(args)) => trust::run(app, &args),
         Some(CliCommand::Policy { command: PolicyCommand::Check(args) }) => {

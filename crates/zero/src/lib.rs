@@ -11,6 +11,8 @@ mod command_line;
 mod commands;
 mod data_retention;
 mod device_key;
+#[cfg(test)]
+mod document_tests;
 mod editor_tool_hosts;
 mod environment;
 mod error_chain;

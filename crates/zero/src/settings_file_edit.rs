@@ -56,6 +56,12 @@ impl<'a> EditableSettingsFile<'a> {
             .map_err(|_| UsageError(format!("{} is not valid UTF-8 text", self.shown)))
     }
 
+    /// The text of the file; `None` if there is none.
+    pub(crate) fn read_existing(&self) -> Result<Option<String>, UsageError> {
+        let there = self.file.read(FILE_BYTES_MAX).map_err(|error| self.to_usage_error(&error))?;
+        there.map(|_| self.read_text()).transpose()
+    }
+
     /// Whether the file sets a key.
     pub(crate) fn has_value(&self, key: &str) -> Result<bool, UsageError> {
         let key: Vec<&str> = key.split('.').collect();
@@ -163,7 +169,7 @@ impl<'a> EditableSettingsFile<'a> {
     }
 
     /// Whether a file could be used, its rules' examples included: it must not stop every command.
-    fn check_result(&self, bytes: &[u8]) -> Result<(), UsageError> {
+    pub(crate) fn check_result(&self, bytes: &[u8]) -> Result<(), UsageError> {
         let (config, root) = (&self.app.config, self.workspace.cwd());
         WorkspaceSettings::check_layer(self.parse_layer(bytes)?, &config.user_paths(), root)
             .map_err(UsageError::from)

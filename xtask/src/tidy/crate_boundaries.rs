@@ -60,6 +60,23 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
     ),
     // A third-party program, as an example.
     ("custom-tool", &["zero-core", "zero-sandbox", "zero-runtime"]),
+    // The fuzz targets as tests, and the macro that makes functions of them.
+    ("fuzz-target-macro", &[]),
+    (
+        "fuzz-smoke",
+        &[
+            "fuzz-target-macro",
+            "zero-core",
+            "zero-exec",
+            "zero-lsp",
+            "zero-mcp",
+            "zero-policy",
+            "zero-runtime",
+            "zero-sandbox",
+            "zero-tools",
+            "zero-wire",
+        ],
+    ),
     ("xtask", &[]),
 ];
 
@@ -175,6 +192,7 @@ const RESTRICTED_CRATES: &[(&[&str], &[&str], &str)] = &[
             "zero-chat",
             "zero",
             "custom-tool",
+            "fuzz-smoke",
         ],
         "the pure and the kernel-facing crates do not wait",
     ),
@@ -348,7 +366,7 @@ mod tests {
             "zero-sandbox",
             "tokio",
             Some("build"),
-            "crates/x/Cargo.toml: `zero-sandbox` may not use `tokio`; the pure and the kernel-facing crates do not wait: only zero-exec, zero-runtime, zero-lsp, zero-tools, zero-session, zero-wire, zero-mcp, zero-client, zero-acp, zero-gateway, zero-terminal, zero-chat, zero, custom-tool may",
+            "crates/x/Cargo.toml: `zero-sandbox` may not use `tokio`; the pure and the kernel-facing crates do not wait: only zero-exec, zero-runtime, zero-lsp, zero-tools, zero-session, zero-wire, zero-mcp, zero-client, zero-acp, zero-gateway, zero-terminal, zero-chat, zero, custom-tool, fuzz-smoke may",
         );
         check_one(
             "zero-core",

@@ -113,11 +113,8 @@ pub(crate) fn find_hosts(
     let mut hosts = Vec::new();
     for source in SOURCES.iter().filter(|source| source.manager == manager) {
         for path in source.list_paths(folder, home) {
-            let bytes_max = match source.path {
-                lock if lock.contains("lock") || lock.contains("shrinkwrap") => LOCK_BYTES_MAX,
-                _ => CONFIG_BYTES_MAX,
-            };
-            let Some(bytes) = path_survey::read_small_file(&path, bytes_max) else { continue };
+            let bytes = path_survey::read_small_file(&path, source.bytes_max());
+            let Some(bytes) = bytes else { continue };
             collect_hosts(&String::from_utf8_lossy(&bytes), source.marks, &mut hosts);
         }
     }
@@ -139,7 +136,32 @@ pub(crate) fn find_hosts(
     hosts
 }
 
+/// The hosts of package registries that files of a project name. Links are not followed, and nothing
+/// outside the project is read.
+pub fn project_registry_hosts(manager: PackageManager, root: &Path) -> Vec<HostName> {
+    let mut hosts = Vec::new();
+    let is_of_project = |source: &&ConfigSource| {
+        source.manager == manager
+            && matches!(source.location, ConfigLocation::Project | ConfigLocation::EachParent)
+    };
+    for source in SOURCES.iter().filter(is_of_project) {
+        let path = Path::new(source.path);
+        let bytes = path_survey::read_small_file_beneath(root, path, source.bytes_max());
+        let text = bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        collect_hosts(&text.unwrap_or_default(), source.marks, &mut hosts);
+    }
+    hosts
+}
+
 impl ConfigSource {
+    /// Largest file that is read.
+    fn bytes_max(&self) -> u64 {
+        match self.path.contains("lock") || self.path.contains("shrinkwrap") {
+            true => LOCK_BYTES_MAX,
+            false => CONFIG_BYTES_MAX,
+        }
+    }
+
     fn list_paths(&self, folder: &Path, home: Option<&Path>) -> Vec<PathBuf> {
         let above = || folder.ancestors().take(FOLDERS_MAX).map(|folder| folder.join(self.path));
         match self.location {

@@ -65,8 +65,10 @@ fn analyze_zero(args: &[ShellArg]) -> CommandAnalysis {
 
 /// Whether a word is a command that is not read-only, or an abbreviation of one.
 fn may_be_acting_command(word: &str) -> bool {
-    const ACTING_COMMANDS: &[&str] =
-        &["trust", "config", "tools", "undo", "memory", "mcp", "run", "sessions", "gateway", "acp"];
+    const ACTING_COMMANDS: &[&str] = &[
+        "trust", "config", "tools", "undo", "memory", "mcp", "run", "sessions", "gateway", "acp",
+        "init", "import",
+    ];
     ACTING_COMMANDS.iter().any(|command| command.starts_with(word))
 }
 
@@ -108,6 +110,8 @@ mod tests {
         check("zero memory list", "read-only");
         check("zero memory add x", "program critical");
         check("zero mcp approve x", "program critical");
+        check("zero init --yes", "program critical");
+        check("zero import claude --yes", "program critical");
         check("zero run --yes x", "program critical");
         check("zero sessions delete x", "program critical");
         check("./zero trust", "program critical");

@@ -298,12 +298,26 @@ pub struct McpInstallArgs {
 pub enum McpClientProgram {
     /// Claude Code
     Claude,
+    /// Codex CLI
+    Codex,
     /// Cursor, which keeps servers in .cursor/mcp.json
     Cursor,
-    /// Zed, which keeps servers in its settings.json
-    Zed,
+    /// Gemini CLI
+    Gemini,
+    /// Goose, whose settings are YAML: zero only prints the entry, or creates the file
+    Goose,
+    /// Junie in JetBrains IDEs; other assistants there take the printed JSON in their settings
+    Jetbrains,
+    /// opencode
+    Opencode,
+    /// Qwen Code
+    Qwen,
     /// Visual Studio Code
     Vscode,
+    /// Windsurf, which has no servers of a project
+    Windsurf,
+    /// Zed, which keeps servers in its settings.json
+    Zed,
 }
 
 /// Parses the name of a server entry in another program's settings.

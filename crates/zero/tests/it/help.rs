@@ -61,13 +61,15 @@ fn help_lists_commands() {
       stats        Show call counts, results and durations per tool
       usage        Show what runs used: tokens, requests, calls, time and cost
       audit        Show and verify the audit log of tool calls
+      init         Propose settings and instructions for a project
+      import       Take over the settings of Claude Code, Codex, opencode or Gemini CLI
       config       Show and change settings
       trust        Review a folder's settings and trust it
       policy       Show what the rules decide, without running anything
       doctor       Find problems and risks: settings, rules, trust, sandbox, audit log, PATH
       completions  Print a shell completion script
       man          Print the manual page of zero or of one of its commands
-      help         Print this message or the help of the given subcommand(s)
+      help         Print a how-to page, or the help of a command
 
     Options:
       -h, --help
@@ -188,8 +190,31 @@ fn help_works_as_subcommand() {
         (&["help", "tools", "call"], &["tools", "call", "--help"]),
         (&["help", "undo"], &["undo", "--help"]),
     ] {
-        assert_eq!(zero.run(help), zero.run(flag), "{help:?}");
+        assert_eq!(zero.stdout(help), zero.stdout(flag), "{help:?}");
     }
+    let note = "note: the page about it: zero help how-to/undo";
+    assert!(zero.run(&["help", "undo"]).contains(note));
+}
+
+#[test]
+fn help_prints_how_to_pages() {
+    let zero = TestProgram::new();
+    let page = zero.stdout(&["help", "how-to/undo"]);
+    assert!(page.starts_with("# Undo file changes\n"), "{page}");
+    assert!(page.lines().all(|line| !line.contains('\x1b')), "escape codes in a pipe");
+    assert_eq!(
+        zero.stdout(&["help", "package", "managers"]),
+        zero.stdout(&["help", "package-managers"])
+    );
+    let topics = zero.stdout(&["help", "topics"]);
+    for topic in ["how-to/undo", "hooks", "troubleshooting"] {
+        assert!(topics.lines().any(|line| line.starts_with(topic)), "{topic}: {topics}");
+    }
+    insta::assert_snapshot!(zero.run(&["help", "hoks"]), @"
+    exit 2
+    --- stderr
+    error: there is no page or command `hoks`; did you mean `zero help hooks`? `zero help topics` lists the pages
+    ");
 }
 
 #[test]

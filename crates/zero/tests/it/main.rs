@@ -14,6 +14,7 @@ mod config;
 mod conformance;
 mod doctor;
 mod everyday_work;
+mod examples;
 mod extra_ca;
 mod fault_injection;
 mod gateway;
@@ -21,6 +22,8 @@ mod gateway_process;
 mod help;
 mod hooks;
 mod hostile_disk;
+mod import;
+mod init;
 mod jobs;
 #[cfg(feature = "lsp")]
 mod language_servers;
