@@ -30,7 +30,7 @@ SHOWN_HOME = "/home/you"
 
 # The window brings its own background, so the picture is readable on light and dark pages.
 BACKGROUND, BORDER, TEXT, MUTED = "#0d1117", "#484f58", "#e6edf3", "#9198a1"
-COLOURS = {31: "#ff7b72", 32: "#56d364", 33: "#e3b341", 36: "#76e3ea"}
+COLOURS = {31: "#ff7b72", 32: "#56d364", 33: "#e3b341", 34: "#79c0ff", 35: "#d2a8ff", 36: "#76e3ea"}
 
 SESSION = [
     ("Rules are part of your settings.", ["config", "add", "permissions.deny", "Read(.env)"], None),
@@ -133,14 +133,14 @@ def wrapped(pieces):
     return rows
 
 
-def draw(lines):
+def draw(lines, title):
     width = round(COLUMNS * CHARACTER) + 2 * MARGIN
     height = BAR + len(lines) * LINE + MARGIN
     font = "'DejaVu Sans Mono', Menlo, Consolas, monospace"
     body = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
         f'viewBox="0 0 {width} {height}" font-family="{font}" font-size="14" role="img">',
-        "<title>A terminal session: zero allows a call, asks about one and denies one</title>",
+        f"<title>{title}</title>",
         f'<rect x="0.5" y="0.5" width="{width - 1}" height="{height - 1}" rx="8" '
         f'fill="{BACKGROUND}" stroke="{BORDER}"/>',
     ]
@@ -173,7 +173,8 @@ def main():
         raise SystemExit(__doc__)
     zero, out = sys.argv[1:]
     lines = record(os.path.abspath(zero))
-    Path(out).write_text(draw(lines))
+    title = "A terminal session: zero allows a call, asks about one and denies one"
+    Path(out).write_text(draw(lines, title))
     for pieces in lines:
         print("".join(text for text, _ in pieces))
 
