@@ -94,7 +94,7 @@ def run_on_terminal(command, home, folder, answer):
             break
         output += part
         if answer and b"Allow?" in output:
-            os.write(ours, f"{answer}\n".encode())
+            os.write(ours, answer.encode())
             answer = None
     os.close(ours)
     child.wait()
@@ -111,12 +111,17 @@ def terminal_lines(output):
 
 def styled_pieces(line):
     """A line with colours as pieces of (text, style)."""
-    pieces, style = [], "text"
+    pieces, weight, colour = [], None, None
     for text, codes in re.findall(r"([^\x1b]*)(?:\x1b\[([0-9;]*)[A-Za-z]|$)", line):
         if text:
-            pieces.append((text, style))
-        for code in filter(None, re.split(";", codes)):
-            style = {0: "text", 1: "bold", 2: "muted", 39: "text"}.get(int(code), int(code))
+            pieces.append((text, colour or weight or "text"))
+        for code in (int(code) for code in codes.split(";") if code):
+            if code == 0:
+                weight, colour = None, None
+            elif code in (1, 2, 22):
+                weight = {1: "bold", 2: "muted"}.get(code)
+            elif code in COLOURS or code == 39:
+                colour = code if code in COLOURS else None
     return pieces
 
 

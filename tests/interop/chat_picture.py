@@ -17,10 +17,10 @@ import threading
 import time
 from pathlib import Path
 
-from calls_picture import draw, styled_pieces
+from calls_picture import SHOWN_HOME, draw, styled_pieces
 from scripted_model import Model, done, since_it_spoke, words
 
-COLUMNS, ROWS = 95, 40
+COLUMNS, ROWS = 95, 46
 DEADLINE_S = 60
 PROMPT = "greet people by name, and say hello to everybody else"
 SOURCE = '''use std::env;
@@ -123,14 +123,17 @@ def record(zero):
             pane.call("send-keys", "-l", PROMPT)
             pane.call("send-keys", "Enter")
             pane.wait_for("Allow?")
+            # Who was typing does not answer a question at once.
+            time.sleep(1.5)
             pane.call("send-keys", "y")
             pane.wait_for("as in any shell")
             pane.wait_for("sandbox")
             time.sleep(0.5)
-            lines = pane.screen().rstrip("\n").split("\n")
+            lines = pane.screen().replace(home, SHOWN_HOME).rstrip("\n").split("\n")
         finally:
             pane.call("kill-server")
-    return [styled_pieces(line) for line in lines]
+    # The cursor is drawn in reverse video, which a picture does not need.
+    return [styled_pieces(line.replace("\x1b[7m", "")) for line in lines]
 
 
 def main():

@@ -198,13 +198,15 @@ impl ChatLoop {
             .filter(|command| !known(&command.name))
             .map(|command| (command.name.as_str(), command.description.as_str()));
         let typed = typed.to_lowercase();
-        own.chain(session)
-            .filter(|(name, _)| name.to_lowercase().starts_with(&typed))
-            .map(|(name, about)| Suggestion {
-                replacement: format!("/{name}"),
-                about: about.to_owned(),
-            })
-            .collect()
+        let fitting = own.chain(session).filter(|(name, _)| name.to_lowercase().starts_with(&typed));
+        let mut fitting: Vec<_> = fitting.collect();
+        // A name that is typed completely is meant, also if others begin with it.
+        fitting.sort_by_key(|(name, _)| name.to_lowercase() != typed);
+        let suggest = |(name, about): (&str, &str)| Suggestion {
+            replacement: format!("/{name}"),
+            about: about.to_owned(),
+        };
+        fitting.into_iter().map(suggest).collect()
     }
 }
 
