@@ -30,7 +30,7 @@ SHOWN_HOME = "/home/you"
 
 # The window brings its own background, so the picture is readable on light and dark pages.
 BACKGROUND, BORDER, TEXT, MUTED = "#0d1117", "#484f58", "#e6edf3", "#9198a1"
-COLOURS = {31: "#ff7b72", 32: "#56d364", 33: "#e3b341", 36: "#76e3ea"}
+COLOURS = {31: "#ff7b72", 32: "#56d364", 33: "#e3b341", 34: "#79c0ff", 35: "#d2a8ff", 36: "#76e3ea"}
 
 SESSION = [
     ("Rules are part of your settings.", ["config", "add", "permissions.deny", "Read(.env)"], None),
@@ -94,7 +94,7 @@ def run_on_terminal(command, home, folder, answer):
             break
         output += part
         if answer and b"Allow?" in output:
-            os.write(ours, f"{answer}\n".encode())
+            os.write(ours, answer.encode())
             answer = None
     os.close(ours)
     child.wait()
@@ -111,12 +111,17 @@ def terminal_lines(output):
 
 def styled_pieces(line):
     """A line with colours as pieces of (text, style)."""
-    pieces, style = [], "text"
+    pieces, weight, colour = [], None, None
     for text, codes in re.findall(r"([^\x1b]*)(?:\x1b\[([0-9;]*)[A-Za-z]|$)", line):
         if text:
-            pieces.append((text, style))
-        for code in filter(None, re.split(";", codes)):
-            style = {0: "text", 1: "bold", 2: "muted", 39: "text"}.get(int(code), int(code))
+            pieces.append((text, colour or weight or "text"))
+        for code in (int(code) for code in codes.split(";") if code):
+            if code == 0:
+                weight, colour = None, None
+            elif code in (1, 2, 22):
+                weight = {1: "bold", 2: "muted"}.get(code)
+            elif code in COLOURS or code == 39:
+                colour = code if code in COLOURS else None
     return pieces
 
 
@@ -133,14 +138,14 @@ def wrapped(pieces):
     return rows
 
 
-def draw(lines):
+def draw(lines, title):
     width = round(COLUMNS * CHARACTER) + 2 * MARGIN
     height = BAR + len(lines) * LINE + MARGIN
     font = "'DejaVu Sans Mono', Menlo, Consolas, monospace"
     body = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
         f'viewBox="0 0 {width} {height}" font-family="{font}" font-size="14" role="img">',
-        "<title>A terminal session: zero allows a call, asks about one and denies one</title>",
+        f"<title>{title}</title>",
         f'<rect x="0.5" y="0.5" width="{width - 1}" height="{height - 1}" rx="8" '
         f'fill="{BACKGROUND}" stroke="{BORDER}"/>',
     ]
@@ -173,7 +178,8 @@ def main():
         raise SystemExit(__doc__)
     zero, out = sys.argv[1:]
     lines = record(os.path.abspath(zero))
-    Path(out).write_text(draw(lines))
+    title = "A terminal session: zero allows a call, asks about one and denies one"
+    Path(out).write_text(draw(lines, title))
     for pieces in lines:
         print("".join(text for text, _ in pieces))
 

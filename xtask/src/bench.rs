@@ -8,6 +8,7 @@ mod acp;
 mod bench_context;
 mod bench_table;
 mod build_time;
+mod chat;
 mod gateway;
 mod machine_info;
 mod mcp;
@@ -45,7 +46,7 @@ struct BenchSuite {
 }
 
 /// All suites, in this order.
-const PARTS: [BenchSuite; 10] = [
+const PARTS: [BenchSuite; 11] = [
     BenchSuite {
         name: "files",
         measure: measurements::measure,
@@ -55,6 +56,11 @@ const PARTS: [BenchSuite; 10] = [
         name: "policy",
         measure: policy::measure,
         examples: &[("zero-policy", &["decide"]), ("zero-tools", &["decision_delay"])],
+    },
+    BenchSuite {
+        name: "chat",
+        measure: chat::measure,
+        examples: &[("zero-chat", &["chat_cells"])],
     },
     BenchSuite { name: "questions", measure: questions::measure, examples: &[] },
     BenchSuite {

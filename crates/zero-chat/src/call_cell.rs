@@ -76,6 +76,8 @@ pub struct FinishedCall {
     pub exit_code: Option<i64>,
     /// The change to a file, as a unified diff.
     pub diff: Option<BoundedText>,
+    /// The file that was changed.
+    pub diff_path: String,
     /// The web request that was sent.
     pub request: Option<BoundedText>,
     /// Notes about a command, such as files that were moved to quarantine.
@@ -151,9 +153,14 @@ impl CallCell {
         now_ms: i64,
         error_text: fn(&str) -> Cow<'_, str>,
     ) {
+        let unfinished = self.take_progress();
         self.end(Some(status), now_ms);
-        let report = FinishedCall::new(self.kind, status, outcome);
-        self.report = report;
+        self.report = FinishedCall::new(self.kind, status, outcome);
+        if outcome.result().is_none() && status == ToolCallStatus::Cancelled {
+            let output = outcome.error().and_then(|error| error.details.get("output")?.as_str());
+            let output = output.filter(|output| !output.trim().is_empty());
+            self.report.stdout = output.map(|output| keep_text(output.trim_end())).or(unfinished);
+        }
         if self.is_subagent {
             self.report.subagent = SubagentReport::from_outcome(outcome);
         }
@@ -170,7 +177,26 @@ impl CallCell {
     pub(crate) fn end(&mut self, status: Option<ToolCallStatus>, now_ms: i64) {
         let elapsed_ms = u64::try_from(now_ms.saturating_sub(self.started_ms)).unwrap_or(0);
         self.state = CallState::Ended { status, elapsed_ms };
-        self.progress = CallProgress::default();
+        let unfinished = self.take_progress();
+        self.report.stdout = self.report.stdout.take().or(unfinished);
+    }
+
+    /// What a command that does not end by itself has printed last, which nothing else tells.
+    fn take_progress(&mut self) -> Option<BoundedText> {
+        let progress = std::mem::take(&mut self.progress).message;
+        let is_output = self.kind == ToolKind::Execute && !self.is_subagent;
+        (is_output && !progress.trim().is_empty()).then(|| keep_text(progress.trim_end()))
+    }
+
+    /// What was called, and what it printed.
+    pub(crate) fn source_text(&self) -> String {
+        let FinishedCall { diff, stdout, stderr, content, error, .. } = &self.report;
+        let has_output = stdout.is_some() || stderr.is_some() || diff.is_some();
+        let content = content.as_ref().filter(|_| !has_output);
+        let head = self.command.as_ref().map_or(self.title.as_str(), BoundedText::as_str);
+        let parts = [diff.as_ref(), stdout.as_ref(), stderr.as_ref(), content, error.as_ref()];
+        let parts = parts.into_iter().flatten().map(BoundedText::as_str);
+        std::iter::once(head).chain(parts).collect::<Vec<_>>().join("\n")
     }
 
     /// Estimated size of its texts.
@@ -200,14 +226,17 @@ impl FinishedCall {
             }
             _ => None,
         };
-        let diff = match &result.display {
-            ResultDisplay::Diff(FileDiff { unified, .. }) => Some(keep_text(unified)),
-            ResultDisplay::Markdown { .. } | ResultDisplay::Plan { .. } => None,
+        let (diff, diff_path) = match &result.display {
+            ResultDisplay::Diff(FileDiff { unified, path, .. }) => {
+                (Some(keep_text(unified)), shorten_end(path, TITLE_CHARS_MAX))
+            }
+            ResultDisplay::Markdown { .. } | ResultDisplay::Plan { .. } => (None, String::new()),
         };
         let content = join_content(&result.content);
         Self {
             exit_code: exit_code.filter(|code| is_command && *code != 0),
             diff,
+            diff_path,
             request,
             notes: if is_command { collect_notes(outcome) } else { Vec::new() },
             stdout: text_of("stdout"),

@@ -1,13 +1,17 @@
 //! The cells of a transcript: what is kept of a session's events to show it, in bounded memory.
 
+use std::borrow::Cow;
+
 use zero_core::event::{
     CompactionExtent, PlanEntry, PromptAttachment, RunOutcome, TokenUsage, UserQuestion,
     describe_compaction,
 };
 use zero_core::text_shortening::shorten_end;
+use zero_runtime::prompt_mentions::split_mentions;
 
 use crate::bounded_text::BoundedText;
 use crate::call_cell::CallCell;
+use crate::styled_row::row_text;
 
 /// Most bytes that are kept of a prompt, an output, an error or a summary.
 pub(crate) const TEXT_BYTES_MAX: usize = 64 * 1024;
@@ -38,6 +42,8 @@ pub enum Cell {
     Plan(PlanCell),
     /// A message from zero.
     Notice(BoundedText),
+    /// Output of one of zero's own commands: escaped and styled rows.
+    Printed(BoundedText),
     /// A question to the user, with the answer.
     Question(QuestionCell),
     /// A compaction.
@@ -55,6 +61,7 @@ pub(crate) enum CellKind {
     Call,
     Plan,
     Notice,
+    Printed,
     RunEnd,
 }
 
@@ -67,13 +74,40 @@ impl Cell {
             Self::Call(_) => CellKind::Call,
             Self::Plan(_) => CellKind::Plan,
             Self::Notice(_) | Self::Question(_) | Self::Compaction(_) => CellKind::Notice,
+            Self::Printed(_) => CellKind::Printed,
             Self::RunEnd(_) => CellKind::RunEnd,
+        }
+    }
+
+    /// What was written, without anything that only the view adds: what a copy of the cell has.
+    pub fn source_text(&self) -> Cow<'_, str> {
+        match self {
+            Self::Prompt(cell) => Cow::Borrowed(cell.text.as_str()),
+            Self::Answer(cell) => Cow::Borrowed(cell.text.as_str()),
+            Self::Thought(cell) => Cow::Borrowed(cell.text.as_str()),
+            Self::Call(cell) => Cow::Owned(cell.source_text()),
+            Self::Plan(cell) => {
+                let steps = cell.entries.iter().map(|entry| entry.content.as_str());
+                Cow::Owned(steps.collect::<Vec<_>>().join("\n"))
+            }
+            Self::Notice(text) => Cow::Borrowed(text.as_str()),
+            Self::Printed(text) => row_text(text.as_str()),
+            Self::Question(cell) => Cow::Borrowed(cell.message.as_str()),
+            Self::Compaction(cell) => {
+                Cow::Owned(format!("{}\n{}", cell.description, cell.summary.as_str()))
+            }
+            Self::RunEnd(_) => Cow::Borrowed(""),
         }
     }
 
     /// A message from zero.
     pub(crate) fn notice(text: &str) -> Self {
         Self::Notice(BoundedText::from_text(text, TEXT_BYTES_MAX))
+    }
+
+    /// Output of a command of zero.
+    pub(crate) fn printed(rows: &str) -> Self {
+        Self::Printed(BoundedText::from_text(rows.trim_end(), ANSWER_BYTES_MAX))
     }
 
     /// Estimated size in memory.
@@ -84,7 +118,7 @@ impl Cell {
             Self::Thought(cell) => cell.text.bytes(),
             Self::Call(cell) => cell.bytes(),
             Self::Plan(cell) => cell.entries.iter().map(|entry| entry.content.len()).sum(),
-            Self::Notice(text) => text.bytes(),
+            Self::Notice(text) | Self::Printed(text) => text.bytes(),
             Self::Question(cell) => cell.message.bytes(),
             Self::Compaction(cell) => cell.summary.bytes(),
             Self::RunEnd(_) => 0,
@@ -117,7 +151,11 @@ impl PromptCell {
         };
         let mut notes: Vec<String> =
             attachments.iter().take(ATTACHMENTS_MAX).map(describe).collect();
-        let more = attachments.len().saturating_sub(ATTACHMENTS_MAX);
+        // The contents of mentioned files are for the model.
+        let (text, files) = split_mentions(text);
+        let room = ATTACHMENTS_MAX.saturating_sub(notes.len());
+        notes.extend(files.iter().take(room).map(|path| describe_media("file", Some(path))));
+        let more = (attachments.len() + files.len()).saturating_sub(ATTACHMENTS_MAX);
         notes.extend((more > 0).then(|| format!("[{more} more]")));
         let text = BoundedText::from_text(text.trim_end(), TEXT_BYTES_MAX);
         Self { text, attachments: notes }

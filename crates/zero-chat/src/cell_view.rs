@@ -36,6 +36,11 @@ pub struct ViewOptions {
     pub whole_output: bool,
     /// The answer as the model wrote it, and words in place of marks that are not ASCII.
     pub plain: bool,
+    /// Everything as it was written, without indents and rendering, so that a selection on the screen
+    /// has nothing else in it.
+    pub raw: bool,
+    /// Only ASCII in what zero adds.
+    pub ascii: bool,
 }
 
 /// How much of a cell is shown.
@@ -57,6 +62,9 @@ pub fn render_cell(
     fold: Fold,
 ) -> Vec<String> {
     let mut writer = RowWriter::new(stream, columns, options);
+    if options.raw && push_source(&mut writer, cell) {
+        return writer.into_rows();
+    }
     match cell {
         Cell::Prompt(prompt) => push_prompt(&mut writer, prompt, fold),
         Cell::Answer(answer) => push_answer(&mut writer, answer),
@@ -64,6 +72,9 @@ pub fn render_cell(
         Cell::Call(call) => call_view::push_call(&mut writer, call, fold),
         Cell::Plan(plan) => push_plan(&mut writer, plan),
         Cell::Notice(text) => push_notice(&mut writer, text.as_str()),
+        Cell::Printed(text) => {
+            text.as_str().lines().for_each(|row| writer.push_row(row.to_owned()));
+        }
         Cell::Question(question) => push_question(&mut writer, question),
         Cell::Compaction(compaction) => {
             push_notice(&mut writer, &compaction.description);
@@ -74,6 +85,21 @@ pub fn render_cell(
         Cell::RunEnd(run_end) => run_end_view::push_run_end(&mut writer, run_end),
     }
     writer.into_rows()
+}
+
+/// Adds a cell as it was written; false if it is not a text of somebody.
+fn push_source(writer: &mut RowWriter<'_>, cell: &Cell) -> bool {
+    let text = match cell {
+        Cell::Prompt(prompt) => prompt.text.as_str(),
+        Cell::Answer(answer) => answer.text.as_str(),
+        Cell::Call(call) if !call.report.is_output_repeated => {
+            writer.push_source(&call.source_text());
+            return true;
+        }
+        _ => return false,
+    };
+    writer.push_source(text);
+    true
 }
 
 fn push_prompt(writer: &mut RowWriter<'_>, prompt: &PromptCell, fold: Fold) {
@@ -93,7 +119,7 @@ fn push_prompt(writer: &mut RowWriter<'_>, prompt: &PromptCell, fold: Fold) {
 
 fn push_answer(writer: &mut RowWriter<'_>, answer: &AnswerCell) {
     let text = answer.text.as_str();
-    if !answer.is_markdown || writer.options.plain {
+    if !answer.is_markdown || writer.options.plain || writer.options.raw {
         text.trim_end().lines().for_each(|line| push_plain_line(writer, line));
         return;
     }
@@ -108,6 +134,9 @@ pub(crate) fn push_plain_line(writer: &mut RowWriter<'_>, line: &str) {
 
 /// Adds a row of an answer, which is escaped already.
 pub(crate) fn push_answer_row(writer: &mut RowWriter<'_>, row: &str) {
+    if writer.options.raw {
+        return writer.push_row(row.to_owned());
+    }
     let row = expand_tabs(row);
     let row = writer.marks.guard_row(&row).into_owned();
     writer.push_row(row);

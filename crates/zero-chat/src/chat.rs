@@ -11,6 +11,7 @@ use crate::chat_host::ChatHost;
 use crate::chat_loop::ChatLoop;
 use crate::composer::EditMode;
 use crate::inline_screen::TerminalKind;
+use crate::status_line::StatusFacts;
 
 /// What a chat is started with.
 pub struct ChatConfig {
@@ -30,6 +31,10 @@ pub struct ChatConfig {
     pub view: ViewOptions,
     /// Turns the message of an error, which is meant for a model, into one for the user.
     pub error_text: fn(&str) -> Cow<'_, str>,
+    /// Whether the chat fills the window, on the alternate screen.
+    pub fullscreen: bool,
+    /// What the status line says of this machine.
+    pub facts: StatusFacts,
     /// Keys of the input.
     pub edit_mode: EditMode,
     /// What to change about the session once it is open.

@@ -9,6 +9,8 @@ pub(crate) enum ChatInput {
     Command(ChatCommand),
     /// Run a command of zero and show its output.
     Program(Vec<String>),
+    /// Run a command of zero that asks, on the screen.
+    Dialog(Vec<String>),
     /// It cannot be used; the text says why.
     Mistake(String),
 }
@@ -33,6 +35,16 @@ pub(crate) enum ChatCommand {
     Fork,
     /// Show the whole transcript.
     ShowTranscript,
+    /// Begin a session with another agent.
+    Agent(Option<String>),
+    /// Go back to an earlier prompt.
+    Rewind,
+    /// Show everything as it was written, or no longer.
+    Raw,
+    /// Choose colors.
+    Theme(Option<String>),
+    /// Set up a model.
+    LogIn,
 }
 
 /// A command with its description, for the completion and `/help`.
@@ -51,22 +63,27 @@ const fn help(name: &'static str, argument: &'static str, about: &'static str) -
 pub(crate) const COMMANDS: &[CommandHelp] = &[
     help("help", "", "list the commands"),
     help("keys", "", "list the keys"),
-    help("model", "[NAME]", "show or change the model"),
-    help("mode", "[MODE]", "show or change the permission mode: ask, accept-edits, plan, auto"),
+    help("model", "[NAME]", "choose the model"),
+    help("mode", "[MODE]", "choose the permission mode: ask, accept-edits, plan, auto"),
+    help("agents", "[NAME]", "begin a session with another agent"),
     help("new", "", "begin a new session"),
     help("resume", "[KEY]", "continue another session of this folder"),
     help("fork", "", "continue in a copy of this session"),
     help("transcript", "", "show the whole conversation (Ctrl-T)"),
     help("copy", "", "copy the last answer as Markdown"),
+    help("raw", "", "show text as it was written, for the mouse to select, or no longer"),
+    help("rewind", "[NUMBER]", "go back to before a prompt: files, conversation or both"),
     help("undo", "[NUMBER]", "take back the last change of files, or the one with this number"),
     help("export", "", "print the conversation as Markdown"),
     help("usage", "", "show tokens and cost"),
-    help("permissions", "", "show the settings, with their rules"),
-    help("grants", "", "show what you allowed or rejected in this session"),
+    help("permissions", "[COMMAND]", "show the rules, or what they decide about a command"),
+    help("grants", "[RULE]", "show what you allowed or rejected in this session, or revoke it"),
     help("mcp", "", "show the MCP servers"),
     help("memory", "", "list the notes that agents read"),
     help("skills", "", "list the skills"),
     help("jobs", "", "list the background jobs"),
+    help("theme", "[NAME]", "choose colors: auto, light, dark or none"),
+    help("login", "", "set up a model"),
     help("exit", "", "leave; `zero -c` continues the session"),
 ];
 
@@ -106,15 +123,32 @@ pub(crate) fn parse(
         "resume" => ChatCommand::Resume(argument),
         "fork" => ChatCommand::Fork,
         "transcript" => ChatCommand::ShowTranscript,
+        "agents" | "agent" => ChatCommand::Agent(argument),
+        "raw" => ChatCommand::Raw,
+        "theme" => ChatCommand::Theme(argument),
+        "login" => ChatCommand::LogIn,
+        "rewind" if argument.is_none() => ChatCommand::Rewind,
+        // The session knows what can follow.
+        "rewind" => return ChatInput::Prompt(text.to_owned()),
         "undo" => {
             let mut args = vec!["undo".to_owned()];
             args.extend(argument);
-            return ChatInput::Program(args);
+            return ChatInput::Dialog(args);
         }
         "export" => return program(&["sessions", "export", session_key]),
         "usage" => return program(&["usage"]),
-        "permissions" => return program(&["config", "list"]),
-        "grants" => return program(&["sessions", "grants", session_key]),
+        "permissions" => {
+            return match &argument {
+                Some(call) => program(&["policy", "explain", "--", call]),
+                None => program(&["config", "list"]),
+            };
+        }
+        "grants" => {
+            return match &argument {
+                Some(rule) => program(&["sessions", "grants", session_key, "--revoke", rule]),
+                None => program(&["sessions", "grants", session_key]),
+            };
+        }
         "mcp" => return program(&["mcp", "status"]),
         "memory" => return program(&["memory", "list"]),
         "skills" => return program(&["skills"]),

@@ -10,7 +10,7 @@ use zero_policy::PermissionMode;
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::tool_backend::ToolBackend;
 use zero_runtime::{ApprovalAnswer, WithdrawalNote};
-use zero_terminal::PromptTurn;
+use zero_terminal::{PromptTurn, TerminalTheme};
 
 /// The program around a chat: it opens tools, asks questions and keeps what was typed.
 pub trait ChatHost: Send + Sync {
@@ -39,9 +39,28 @@ pub trait ChatHost: Send + Sync {
         turn: &'a PromptTurn,
     ) -> BoxFuture<'a, ApprovalAnswer>;
 
-    /// Runs a command of zero, such as `usage`, whose output goes to the terminal. The chat has left
-    /// the terminal meanwhile. Returns what went wrong, if anything.
-    fn run_command(&self, args: Vec<String>) -> BoxFuture<'_, Result<(), String>>;
+    /// Runs a command of zero that asks, such as `undo`, on the terminal. The chat has left the
+    /// terminal meanwhile. Returns what went wrong, if anything.
+    fn run_dialog(&self, args: Vec<String>) -> BoxFuture<'_, Result<(), String>>;
+
+    /// Runs a command of zero that does not ask, such as `usage`. Returns its output, as rows that are
+    /// escaped and styled.
+    fn run_command(&self, args: Vec<String>) -> BoxFuture<'_, Result<String, String>>;
+
+    /// Where a model could come from: keys and servers that were found, for the user.
+    fn find_models(&self) -> BoxFuture<'_, Vec<String>>;
+
+    /// What commands can do at most on this machine, in a few words.
+    fn sandbox_state(&self) -> BoxFuture<'_, String>;
+
+    /// What the user's own program makes of the status, as one line; `None` if there is no program.
+    fn run_status_program(&self, status: Value) -> BoxFuture<'_, Option<Result<String, String>>>;
+
+    /// Stores the colors that the user chose. Returns what went wrong, if anything.
+    fn save_theme(&self, theme: TerminalTheme) -> Result<(), String>;
+
+    /// Whether a path names an image that exists.
+    fn is_image(&self, path: &str) -> bool;
 
     /// Lets the user edit a text in their editor; `None` if it was left unchanged or failed.
     fn edit_text<'a>(&'a self, text: &'a str) -> BoxFuture<'a, Result<String, String>>;

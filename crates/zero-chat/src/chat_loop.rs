@@ -4,6 +4,7 @@
 //! comes back as a [`TaskOutcome`]. So the user can type at any moment.
 
 mod commands;
+mod full_view;
 mod input;
 mod tasks;
 mod updates;
@@ -22,13 +23,14 @@ use zero_client::SessionChange;
 use zero_terminal::live_area::CursorPosition;
 use zero_terminal::{ElapsedCounter, PromptTurn, STRONG};
 
+use self::full_view::FullView;
 use self::tasks::{ShownQuestion, TaskOutcome};
 use crate::chat::{ChatConfig, ChatEnd, ChatError};
 use crate::chat_session::{ChatSession, DIRECT};
 use crate::chat_transcript::ChatTranscript;
 use crate::completion_menu::CompletionMenu;
 use crate::composer::Composer;
-use crate::inline_screen::{CursorDisplay, InlineScreen};
+use crate::inline_screen::{CursorDisplay, InlineScreen, live_rows_max};
 use crate::keyboard::Keyboard;
 use crate::screen_lease::{self, ChatScreenOwner, LeaseRequest, LentScreen};
 use crate::status_line::StatusLine;
@@ -60,6 +62,8 @@ pub(crate) struct ChatLoop {
     menu: CompletionMenu,
     status: StatusLine,
     screen: InlineScreen<StreamWriter>,
+    /// The transcript on the alternate screen, while it is there.
+    full: Option<FullView>,
     /// The keyboard and the modes of the terminal; `None` while the screen is lent.
     keyboard: Option<(Keyboard, TerminalModes)>,
     /// Finished lines that are not on the screen yet.
@@ -93,6 +97,9 @@ pub(crate) struct ChatLoop {
     /// Prompts that wait until another session is open.
     held_prompts: Vec<(String, zero_client::OverlapPolicy)>,
     is_opening: bool,
+    /// Whether the user's own program makes the status line now, and whether it has to do so again.
+    is_status_asked: bool,
+    is_status_stale: bool,
     is_focused: bool,
     was_used: bool,
     leaving: bool,
@@ -144,7 +151,7 @@ impl ChatLoop {
         let screen = InlineScreen::new(StreamWriter::new(&config.stream), size, config.terminal);
         let mut transcript =
             ChatTranscript::new(&config.stream, config.view).with_error_text(config.error_text);
-        let mut finished = header(&config, &session);
+        let mut finished = transcript.add_printed(&header(&config, &session));
         for event in &session.history {
             finished.push_str(&transcript.apply(event));
         }
@@ -160,10 +167,12 @@ impl ChatLoop {
             menu: CompletionMenu::default(),
             status: StatusLine {
                 folder: config.folder.clone(),
-                is_plain: config.view.plain,
+                is_ascii: config.view.plain || config.view.ascii,
+                facts: config.facts.clone(),
                 ..StatusLine::default()
             },
             screen,
+            full: None,
             keyboard: Some(keyboard),
             finished,
             owner,
@@ -185,12 +194,20 @@ impl ChatLoop {
             sending: Vec::new(),
             held_prompts: Vec::new(),
             is_opening: false,
+            is_status_asked: false,
+            is_status_stale: false,
             is_focused: true,
             was_used: false,
             leaving: false,
             config,
         };
+        if chat.config.fullscreen {
+            chat.enter_full_screen()?;
+        }
         chat.spawn_branch_lookup();
+        chat.spawn_sandbox_lookup();
+        chat.spawn_status_program();
+        chat.spawn_model_search();
         chat.take_up_open_matters();
         if let Some(prompt) = chat.config.prompt.take() {
             chat.submit(&prompt, zero_client::OverlapPolicy::Queue);
@@ -270,8 +287,12 @@ impl ChatLoop {
             ChatEvent::Task(outcome) => self.handle_task(outcome),
             ChatEvent::Resized => {
                 if self.lent.is_none() {
+                    let size = self.config.stream.true_window_size();
                     self.resized_at = Instant::now();
-                    self.screen.resize(self.config.stream.true_window_size())?;
+                    match &mut self.full {
+                        Some(full) => full.screen.resize(size),
+                        None => self.screen.resize(size)?,
+                    }
                     self.paint()?;
                 }
             }
@@ -300,10 +321,16 @@ impl ChatLoop {
 
     /// Tells the user something.
     fn notice(&mut self, text: &str) {
-        let stream = &self.config.stream;
-        let wrapped = stream.wrap_prose(&zero_core::sanitize::escape_lines(text), 2);
-        let lines: String = wrapped.lines().map(|line| format!("  {line}\n")).collect();
+        let lines = self.transcript.add_note(text);
         self.print(&lines);
+        self.paint_soon();
+    }
+
+    /// Shows rows of one of zero's own commands.
+    fn print_rows_of(&mut self, rows: &str) {
+        let lines = self.transcript.add_printed(rows);
+        self.print(&lines);
+        self.paint_soon();
     }
 
     fn paint(&mut self) -> io::Result<()> {
@@ -312,6 +339,9 @@ impl ChatLoop {
         }
         self.paint_at = None;
         self.last_paint = Instant::now();
+        if self.full.is_some() {
+            return self.paint_full();
+        }
         let (rows, cursor) = self.render_live_area();
         let finished = std::mem::take(&mut self.finished);
         // Input methods need the terminal's own cursor; it stands in the way of a window that changes.
@@ -326,14 +356,19 @@ impl ChatLoop {
         let stream = &self.config.stream;
         let size = stream.true_window_size();
         let columns = size.columns.saturating_sub(1);
-        let rows_max = self.screen.rows_max();
-        let mark = if self.config.view.plain { PLAIN_PROMPT_MARK } else { PROMPT_MARK };
+        let rows_max = live_rows_max(size);
+        let is_ascii = self.config.view.plain || self.config.view.ascii;
+        let mark = if is_ascii { PLAIN_PROMPT_MARK } else { PROMPT_MARK };
         let mark_columns = mark.chars().count();
         let layout = self
             .composer
             .layout(columns.saturating_sub(mark_columns), rows_max.saturating_sub(1).max(1));
-        let menu =
-            self.menu.render(stream, columns, rows_max.saturating_sub(layout.rows.len() + 1));
+        let menu = self.menu.render(
+            stream,
+            columns,
+            rows_max.saturating_sub(layout.rows.len() + 1),
+            is_ascii,
+        );
         let left = rows_max.saturating_sub(layout.rows.len() + menu.len() + 2);
         let mut rows = self.transcript.live_rows(columns, left, now_ms());
         // What the user types is set off from what was said, where there is room.
@@ -381,6 +416,13 @@ impl ChatLoop {
         // Somebody who types must not answer a question that appears meanwhile.
         let is_typing = self.typed_at.is_some_and(|at| at.elapsed() < TYPING_WAIT);
         self.turn.set_typing(is_typing);
+        if self.config.fullscreen {
+            self.lend_full_screen()?;
+            self.keyboard = None;
+            self.lent = Some(request.grant());
+            return Ok(());
+        }
+        self.leave_transcript();
         self.screen.suspend()?;
         // Lines that were finished before the question belong above it.
         let finished = std::mem::take(&mut self.finished);
@@ -393,13 +435,22 @@ impl ChatLoop {
     fn take_screen_back(&mut self) -> io::Result<()> {
         self.lent = None;
         self.keyboard = Some(open_keyboard(&self.config)?);
-        self.screen.resize(self.config.stream.true_window_size())?;
+        let size = self.config.stream.true_window_size();
+        match &mut self.full {
+            Some(full) => full.screen.resume(size)?,
+            None => self.screen.resize(size)?,
+        }
         self.paint()
     }
 
     async fn close(mut self) -> Result<ChatEnd, ChatError> {
         self.cancel.cancel();
-        let finished = std::mem::take(&mut self.finished) + &self.transcript.finish();
+        let rest = self.transcript.finish();
+        let finished = match self.config.fullscreen {
+            true => self.last_rows(),
+            false => std::mem::take(&mut self.finished) + &rest,
+        };
+        self.full = None;
         // A terminal that is gone cannot be restored.
         let _ = self.screen.update(&finished, &[], None);
         let _ = self.screen.leave();
@@ -474,14 +525,13 @@ fn header(config: &ChatConfig, session: &ChatSession) -> String {
         line(&format!("{}, session {session_name}; /help lists the commands", config.folder))
     );
     if info.model == DIRECT {
-        text.push_str(&line("no model is set up: leave with Ctrl-D and run `zero login`;"));
+        text.push_str(&line("no model is set up: /login sets one up;"));
         text.push('\n');
         text.push_str(&line(
             "until then, `/help` lists commands that need none, and `!ls` runs one",
         ));
         text.push('\n');
     }
-    text.push('\n');
     text
 }
 

@@ -4,8 +4,8 @@
 //! time. Events of the past and of the present are treated alike.
 
 mod live_view;
+mod numbered_cells;
 mod open_text;
-mod page_view;
 mod usage_counter;
 
 use std::borrow::Cow;
@@ -35,6 +35,8 @@ const OPEN_CALLS_MAX: usize = 1_000;
 /// Most prompts in the queue, and questions that are not answered.
 const QUEUED_MAX: usize = 100;
 const QUESTIONS_MAX: usize = 100;
+/// Most messages that wait for the end of a text.
+const DEFERRED_MAX: usize = 100;
 /// Name of the model of a run that has none.
 const DIRECT_MODEL: &str = "direct";
 
@@ -45,6 +47,12 @@ pub struct ChatTranscript {
     error_text: fn(&str) -> Cow<'_, str>,
     finished: VecDeque<Cell>,
     finished_bytes: usize,
+    /// Number of older cells that were dropped.
+    dropped_cells: u64,
+    /// The rows of the unfinished text that were returned.
+    open_rows: VecDeque<String>,
+    /// What zero had to say while a text was being written, which it would have cut in two.
+    deferred: Vec<Cell>,
     /// The kind of the cell that was shown last.
     last_kind: Option<CellKind>,
     /// The text that is being written.
@@ -53,6 +61,8 @@ pub struct ChatTranscript {
     open_calls: Vec<Cell>,
     held: Option<HeldCall>,
     queued: VecDeque<QueuedPrompt>,
+    /// Runs whose prompts the user took back into the input.
+    withdrawn: Vec<RunId>,
     questions: Vec<QuestionCell>,
     plan: PlanCell,
     run: Option<CurrentRun>,
@@ -103,11 +113,15 @@ impl ChatTranscript {
             error_text: |message| Cow::Borrowed(message),
             finished: VecDeque::new(),
             finished_bytes: 0,
+            dropped_cells: 0,
+            open_rows: VecDeque::new(),
+            deferred: Vec::new(),
             last_kind: None,
             text: None,
             open_calls: Vec::new(),
             held: None,
             queued: VecDeque::new(),
+            withdrawn: Vec::new(),
             questions: Vec::new(),
             plan: PlanCell::default(),
             run: None,
@@ -176,7 +190,7 @@ impl ChatTranscript {
                 self.usage.set_run(*run_usage);
                 self.usage.set_context(*context_tokens, Some(*context_window));
             }
-            EventKind::Notice { text, .. } => self.push_cell(Cell::notice(text), &mut shown),
+            EventKind::Notice { text, .. } => self.add_cell(Cell::notice(text), &mut shown),
             EventKind::Compacted { summary, tokens_before, tokens_after, extent } => {
                 self.usage.set_context(*tokens_after, None);
                 let tokens = (*tokens_before, *tokens_after);
@@ -209,6 +223,50 @@ impl ChatTranscript {
             }
         }
         shown
+    }
+
+    /// Adds a message from zero that is not in the ledger; returns its lines. A text that is being
+    /// written is finished first.
+    pub fn add_note(&mut self, text: &str) -> String {
+        let mut shown = String::new();
+        self.add_cell(Cell::notice(text), &mut shown);
+        shown
+    }
+
+    /// Adds rows of one of zero's own commands, escaped and styled; returns them as [`Self::add_note`]
+    /// does.
+    pub fn add_printed(&mut self, rows: &str) -> String {
+        let mut shown = String::new();
+        self.add_cell(Cell::printed(rows), &mut shown);
+        shown
+    }
+
+    /// Shows everything as it was written from now on, or no longer.
+    pub fn set_raw(&mut self, is_raw: bool) {
+        self.options.raw = is_raw;
+    }
+
+    /// How cells are shown.
+    pub fn options(&self) -> ViewOptions {
+        self.options
+    }
+
+    /// The last prompt in the queue: its run, and its text.
+    pub fn last_queued(&self) -> Option<(&RunId, &str)> {
+        let queued = self.queued.back()?;
+        match (&queued.run, &queued.cell) {
+            (Some(run), Cell::Prompt(prompt)) => Some((run, prompt.text.as_str())),
+            _ => None,
+        }
+    }
+
+    /// Takes a prompt out of the queue whose run was withdrawn before it began: it is not shown.
+    pub fn withdraw_queued(&mut self, run: &RunId) {
+        self.queued.retain(|queued| queued.run.as_ref() != Some(run));
+        self.withdrawn.push(run.clone());
+        if self.withdrawn.len() > QUEUED_MAX {
+            self.withdrawn.remove(0);
+        }
     }
 
     /// Ends what is not finished, as when the connection is lost; returns the rest of its lines.
@@ -311,6 +369,10 @@ impl ChatTranscript {
     }
 
     fn end_run(&mut self, event: &Event, end: &RunOutcome, usage: TokenUsage, shown: &mut String) {
+        if let Some(at) = self.withdrawn.iter().position(|run| Some(run) == event.run.as_ref()) {
+            self.withdrawn.remove(at);
+            return;
+        }
         let current = match &self.run {
             Some(current) if current.id != event.run => {
                 // A prompt that left the queue without a run.
@@ -367,24 +429,31 @@ impl ChatTranscript {
 
     /// Shows further rows of a text; a blank line precedes only its first ones.
     fn show_part(&mut self, open: &OpenText, was_shown: bool, rows: &[String], shown: &mut String) {
-        if !was_shown {
-            return self.show_rows(open.cell.kind(), rows, shown);
+        let before = shown.len();
+        if was_shown {
+            rows.iter().for_each(|row| push_line(row, shown));
+        } else {
+            self.show_rows(open.cell.kind(), rows, shown);
         }
-        for row in rows {
-            shown.push_str(row);
-            shown.push('\n');
-        }
+        let added = shown.get(before..).unwrap_or_default();
+        self.open_rows.extend(added.lines().map(str::to_owned));
+        let excess = self.open_rows.len().saturating_sub(numbered_cells::OPEN_ROWS_MAX);
+        self.open_rows.drain(..excess);
     }
 
     fn close_text(&mut self, shown: &mut String) {
-        let Some(mut open) = self.text.take() else { return };
-        if open.is_blank() && !open.has_shown {
-            return;
+        if let Some(mut open) = self.text.take()
+            && (!open.is_blank() || open.has_shown)
+        {
+            let was_shown = open.has_shown;
+            let rows = open.finish(self.time_ms, self.writer(self.columns()));
+            self.show_part(&open, was_shown, &rows, shown);
+            self.store_cell(open.cell);
         }
-        let was_shown = open.has_shown;
-        let rows = open.finish(self.time_ms, self.writer(self.columns()));
-        self.show_part(&open, was_shown, &rows, shown);
-        self.store_cell(open.cell);
+        self.open_rows.clear();
+        for cell in std::mem::take(&mut self.deferred) {
+            self.push_cell(cell, shown);
+        }
     }
 
     fn start_call(&mut self, kind: &EventKind, shown: &mut String) {
@@ -501,7 +570,7 @@ impl ChatTranscript {
             Some(value) => format!("{field}: {value}"),
             None => format!("{field}: default"),
         };
-        self.push_cell(Cell::notice(&text), shown);
+        self.add_cell(Cell::notice(&text), shown);
     }
 
     /// Ends the calls of which no end was seen.
@@ -523,6 +592,16 @@ impl ChatTranscript {
         self.open_calls.iter_mut().filter_map(call_of_mut).find(|call| call.id == id)
     }
 
+    /// Shows a cell, or waits until the text that is being written has ended.
+    fn add_cell(&mut self, cell: Cell, shown: &mut String) {
+        let is_writing =
+            self.text.as_ref().is_some_and(|text| text.is_answer() && !text.is_blank());
+        match is_writing && self.deferred.len() < DEFERRED_MAX {
+            true => self.deferred.push(cell),
+            false => self.push_cell(cell, shown),
+        }
+    }
+
     /// Shows a finished cell and keeps it.
     fn push_cell(&mut self, cell: Cell, shown: &mut String) {
         self.close_text(shown);
@@ -539,10 +618,7 @@ impl ChatTranscript {
             shown.push('\n');
         }
         self.last_kind = Some(kind);
-        for row in rows {
-            shown.push_str(row);
-            shown.push('\n');
-        }
+        rows.iter().for_each(|row| push_line(row, shown));
     }
 
     fn store_cell(&mut self, cell: Cell) {
@@ -551,6 +627,7 @@ impl ChatTranscript {
         while self.finished.len() > CELLS_MAX || self.finished_bytes > CELLS_BYTES_MAX {
             let Some(oldest) = self.finished.pop_front() else { break };
             self.finished_bytes = self.finished_bytes.saturating_sub(oldest.bytes());
+            self.dropped_cells += 1;
         }
     }
 
@@ -561,6 +638,11 @@ impl ChatTranscript {
     fn writer(&self, columns: usize) -> RowWriter<'_> {
         RowWriter::new(&self.stream, columns, self.options)
     }
+}
+
+fn push_line(row: &str, shown: &mut String) {
+    shown.push_str(row);
+    shown.push('\n');
 }
 
 fn call_of(cell: &Cell) -> Option<&CallCell> {

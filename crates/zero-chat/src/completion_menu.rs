@@ -70,6 +70,7 @@ impl CompletionMenu {
         stream: &TerminalStream,
         columns: usize,
         rows_max: usize,
+        is_ascii: bool,
     ) -> Vec<String> {
         if !self.is_open() {
             return Vec::new();
@@ -78,7 +79,11 @@ impl CompletionMenu {
         let first = (self.selected + 1).saturating_sub(rows_max);
         let shown = self.suggestions.iter().enumerate().skip(first).take(rows_max);
         let row = |(at, suggestion): (usize, &Suggestion)| {
-            let mark = if at == self.selected { "›" } else { " " };
+            let mark = match (at == self.selected, is_ascii) {
+                (true, true) => ">",
+                (true, false) => "›",
+                (false, _) => " ",
+            };
             let text = match suggestion.about.is_empty() {
                 true => format!("{mark} {}", escape_line(&suggestion.replacement)),
                 false => format!(
@@ -169,11 +174,11 @@ mod tests {
         menu.show("/m", vec![suggestion("/mode"), suggestion("/model")]);
         menu.select(true);
         assert_eq!(menu.selected().unwrap().replacement, "/model");
-        assert_eq!(menu.render(&stream, 80, 9)[1], "  › /model           about");
+        assert_eq!(menu.render(&stream, 80, 9, false)[1], "  › /model           about");
         menu.show("/m", vec![suggestion("/mode"), suggestion("/model")]);
         assert_eq!(menu.selected().unwrap().replacement, "/model");
         menu.close();
-        assert!(menu.selected().is_none() && menu.render(&stream, 80, 9).is_empty());
+        assert!(menu.selected().is_none() && menu.render(&stream, 80, 9, false).is_empty());
         menu.show("/mo", vec![suggestion("/mode")]);
         assert_eq!(menu.selected().unwrap().replacement, "/mode");
         menu.select(false);

@@ -30,7 +30,7 @@
 //!   that waits for the user. With `Drawn` this cannot happen, except on terminals of the kind
 //!   [`ReflowKind::AllButCursorLine`].
 
-mod live_row;
+pub(crate) mod live_row;
 mod terminal_kind;
 #[cfg(test)]
 mod tests;
@@ -56,6 +56,11 @@ pub enum CursorDisplay {
     /// The terminal's cursor is hidden, and a cell in reverse video takes its place. For a program that
     /// writes by itself, and while the window changes.
     Drawn,
+}
+
+/// Most rows of a live area in a window: a third of them, and at least 3.
+pub(crate) fn live_rows_max(size: WindowSize) -> usize {
+    (size.rows / WINDOW_PART).max(ROWS_MIN).min(size.rows.max(1))
 }
 
 /// Writes finished lines into the scrollback and paints a live area below them.
@@ -106,7 +111,7 @@ impl<W: Write> InlineScreen<W> {
 
     /// Most rows that the live area has in this window: a third of them, and at least 3.
     pub fn rows_max(&self) -> usize {
-        (self.size.rows / WINDOW_PART).max(ROWS_MIN).min(self.size.rows.max(1))
+        live_rows_max(self.size)
     }
 
     /// Writes finished lines, each ending in `\n`, and replaces the rows of the live area, as one

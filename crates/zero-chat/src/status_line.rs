@@ -1,7 +1,19 @@
 //! The last row of the screen: what answers, what it may do, where, and what it has cost.
 
+use serde_json::{Value, json};
 use zero_core::sanitize::escape_line;
 use zero_terminal::{FAINT, TerminalStream, truncate_to_columns};
+
+/// What the status line says of this machine and its settings.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct StatusFacts {
+    /// What commands can do at most, in a word or two, such as `sandbox`; empty if that is not known.
+    pub sandbox: String,
+    /// US dollars that the session may cost.
+    pub budget_usd: Option<f64>,
+    /// Whether a program of the user makes the line.
+    pub has_program: bool,
+}
 
 /// What the status line says.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -18,12 +30,16 @@ pub(crate) struct StatusLine {
     pub(crate) context_percent: Option<u64>,
     /// Cost of the session in US dollars, if a price is known.
     pub(crate) cost: Option<f64>,
+    /// What is known of this machine.
+    pub(crate) facts: StatusFacts,
+    /// What the user's own program says, instead of the usual parts.
+    pub(crate) program_line: Option<String>,
     /// Mode of the editor, such as `NORMAL`.
     pub(crate) editor: Option<&'static str>,
     /// Whether a run works.
     pub(crate) is_running: bool,
     /// Whether only ASCII is written.
-    pub(crate) is_plain: bool,
+    pub(crate) is_ascii: bool,
     /// Prompts that wait for their turn.
     pub(crate) queued: usize,
     /// Whether the connection to the gateway is lost.
@@ -37,7 +53,7 @@ impl StatusLine {
     pub(crate) fn render(&self, stream: &TerminalStream, columns: usize) -> String {
         let text = match &self.hint {
             Some(hint) => escape_line(hint).into_owned(),
-            None => self.parts().join(if self.is_plain { ", " } else { " · " }),
+            None => self.parts().join(if self.is_ascii { ", " } else { " · " }),
         };
         let text = truncate_to_columns(&format!("  {text}"), columns);
         stream.paint(FAINT, &text).into_owned()
@@ -52,6 +68,10 @@ impl StatusLine {
             parts.push("Esc stops".to_owned());
         }
         parts.extend(self.editor.map(str::to_owned));
+        if let Some(line) = &self.program_line {
+            parts.push(escape_line(line).into_owned());
+            return self.add_queue(parts);
+        }
         parts.push(escape_line(&self.model).into_owned());
         parts.push(escape_line(&self.mode).into_owned());
         parts.push(match &self.branch {
@@ -59,11 +79,39 @@ impl StatusLine {
             None => escape_line(&self.folder).into_owned(),
         });
         parts.extend(self.context_percent.map(|percent| format!("context {percent} %")));
-        parts.extend(self.cost.filter(|cost| *cost > 0.0).map(|cost| format!("${cost:.2}")));
+        parts.extend(match (self.cost.filter(|cost| *cost > 0.0), self.facts.budget_usd) {
+            (cost, Some(budget)) => Some(format!("${:.2} of ${budget:.2}", cost.unwrap_or(0.0))),
+            (Some(cost), None) => Some(format!("${cost:.2}")),
+            (None, None) => None,
+        });
+        if !self.facts.sandbox.is_empty() {
+            parts.push(escape_line(&self.facts.sandbox).into_owned());
+        }
+        self.add_queue(parts)
+    }
+
+    fn add_queue(&self, mut parts: Vec<String>) -> Vec<String> {
         if self.queued > 0 {
             parts.push(format!("{} queued", self.queued));
         }
         parts
+    }
+
+    /// What the user's own program learns: facts about the session, and no text of the work.
+    pub(crate) fn to_json(&self, session_key: &str) -> Value {
+        json!({
+            "sessionKey": session_key,
+            "model": self.model,
+            "mode": self.mode,
+            "folder": self.folder,
+            "branch": self.branch,
+            "contextPercent": self.context_percent,
+            "costUsd": self.cost,
+            "budgetUsd": self.facts.budget_usd,
+            "sandbox": self.facts.sandbox,
+            "isRunning": self.is_running,
+            "queued": self.queued,
+        })
     }
 }
 
@@ -90,6 +138,17 @@ mod tests {
             "  claude · ask · ~/x\\u{1b}[31m (main) · context 12 % · $0.03"
         );
         assert_eq!(line.render(&stream, 12), "  claude · …");
+        line.facts = StatusFacts {
+            sandbox: "sandbox".to_owned(),
+            budget_usd: Some(5.0),
+            has_program: false,
+        };
+        assert!(line.render(&stream, 99).ends_with("context 12 % · $0.03 of $5.00 · sandbox"));
+        line.program_line = Some("mine\u{1b}".to_owned());
+        line.queued = 2;
+        assert_eq!(line.render(&stream, 80), "  mine\\u{1b} · 2 queued");
+        let status = line.to_json("agent:main:x");
+        assert_eq!((&status["model"], &status["costUsd"]), (&json!("claude"), &json!(0.034)));
         line.hint = Some("press Ctrl-C again to leave".to_owned());
         assert_eq!(line.render(&stream, 80), "  press Ctrl-C again to leave");
     }

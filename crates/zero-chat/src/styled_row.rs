@@ -5,8 +5,8 @@
 
 use std::borrow::Cow;
 
-use zero_core::sanitize::{escape_lines, escape_prose};
-use zero_terminal::text_columns;
+use zero_core::sanitize::escape_lines;
+use zero_terminal::{escape_prose, text_columns};
 
 /// Ends all styles.
 const STYLE_RESET: &str = "\x1b[0m";

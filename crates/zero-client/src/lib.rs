@@ -33,5 +33,7 @@ pub use session_handle::{
 };
 /// Session types of the wire protocol.
 pub mod wire {
-    pub use zero_wire::zero_sessions::{SessionChoicesResult, SessionInfo, SlashCommandInfo};
+    pub use zero_wire::zero_sessions::{
+        PromptInfo, SessionChoicesResult, SessionInfo, SlashCommandInfo,
+    };
 }

@@ -13,8 +13,9 @@ use zero_wire::chat::{
 };
 use zero_wire::client::GatewayClientError;
 use zero_wire::zero_sessions::{
-    ApprovalsResolveParams, QuestionsResolveParams, SessionChoicesParams, SessionChoicesResult,
-    SessionInfo, SessionSetParams, ZeroApprovalsResolve, ZeroQuestionsResolve, ZeroSessionsChoices,
+    ApprovalsResolveParams, PromptInfo, QuestionsResolveParams, SessionChoicesParams,
+    SessionChoicesResult, SessionInfo, SessionPromptsParams, SessionSetParams,
+    ZeroApprovalsResolve, ZeroQuestionsResolve, ZeroSessionsChoices, ZeroSessionsPrompts,
     ZeroSessionsSet,
 };
 
@@ -216,6 +217,30 @@ impl SessionHandle {
         }
         let params = SessionChoicesParams { session_key: Some(slot.key()) };
         Ok(shared.request::<ZeroSessionsChoices>(params, RequestRetry::Once).await?.result)
+    }
+
+    /// The newest prompts of the session, oldest first: at most so many.
+    pub async fn prompts(&self, count_max: u64) -> Result<Vec<PromptInfo>, GatewayLinkError> {
+        let (shared, slot) = (self.shared(), self.slot());
+        if slot.openclaw.is_some() {
+            return Err(GatewayLinkError::Unsupported { what: "list prompts" });
+        }
+        let mut offset = 0;
+        // The first page tells how many there are, and the second one has the newest.
+        for _ in 0..2 {
+            let params = SessionPromptsParams {
+                session_key: slot.key(),
+                limit: Some(count_max),
+                offset: Some(offset),
+            };
+            let page =
+                shared.request::<ZeroSessionsPrompts>(params, RequestRetry::Once).await?.result;
+            if !page.has_more {
+                return Ok(page.prompts);
+            }
+            offset = page.total_count.saturating_sub(count_max);
+        }
+        Ok(Vec::new())
     }
 
     /// Answers an approval request.

@@ -192,6 +192,42 @@ impl MentionContents {
     }
 }
 
+/// Divides the text of a prompt into what the user wrote and the paths of the files whose contents
+/// [`MentionContents::append_to`] added. A text that ends otherwise is the user's as a whole.
+pub fn split_mentions(prompt: &str) -> (&str, Vec<String>) {
+    const OPENING: &str = "\n\n<attached path=\"";
+    const CLOSING: &str = "\n</attached>";
+    let whole = || (prompt, Vec::new());
+    let Some(start) = prompt.find(OPENING) else { return whole() };
+    let (written, mut rest) = prompt.split_at(start);
+    let mut paths = Vec::new();
+    while !rest.is_empty() {
+        if let Some(note) = rest.strip_prefix("\n\n(`@") {
+            let Some(end) = note.find(')') else { return whole() };
+            let after = note.get(end..).and_then(|after| after.find(OPENING));
+            rest = after.and_then(|at| note.get(end + at..)).unwrap_or_default();
+            continue;
+        }
+        let Some((path, after)) =
+            rest.strip_prefix(OPENING).and_then(|rest| rest.split_once("\">\n"))
+        else {
+            return whole();
+        };
+        let Some(end) = find_end(after, CLOSING, OPENING) else { return whole() };
+        paths.push(path.replace("&quot;", "\""));
+        rest = after.get(end..).unwrap_or_default();
+    }
+    (written, paths)
+}
+
+/// Where the part of one file ends: its closing mark, followed by the next file, a note or nothing.
+fn find_end(text: &str, closing: &str, opening: &str) -> Option<usize> {
+    text.match_indices(closing).map(|(at, _)| at + closing.len()).find(|end| {
+        let after = text.get(*end..).unwrap_or_default();
+        after.is_empty() || after.starts_with(opening) || after.starts_with("\n\n(`@")
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use zero_core::event::ToolCallStatus;
@@ -260,5 +296,27 @@ mod tests {
                  mentioned have more than {TEXT_BYTES_MAX} bytes; read it with Read)"
             )
         );
+    }
+
+    #[test]
+    fn contents_can_be_told_from_the_prompt() {
+        let result = |text: &str| {
+            let content = vec![ResultContent::Text { text: text.to_owned() }];
+            ToolOutcome::from_content(ToolCallStatus::Completed, content, None, Vec::new())
+        };
+        let mut contents = MentionContents::default();
+        contents.add("a\"b", &result("one\n</attached>\ntwo")).unwrap();
+        contents.add("c.rs", &result("three")).unwrap();
+        let denied = ToolError::failed(ErrorReason::Denied, "denied (by a rule)");
+        contents.add("d", &ToolOutcome::Error(denied)).unwrap_err();
+        let mut prompt = "look at @c.rs".to_owned();
+        contents.append_to(&mut prompt);
+        let paths = vec!["a\"b".to_owned(), "c.rs".to_owned()];
+        assert_eq!(split_mentions(&prompt), ("look at @c.rs", paths));
+        for whole in
+            ["text", "a\n\n<attached path=\"x", "a\n\n<attached path=\"x\">\nb\n</attached> c"]
+        {
+            assert_eq!(split_mentions(whole), (whole, Vec::new()));
+        }
     }
 }

@@ -1,15 +1,16 @@
-//! Runs the program with which the user wants to be notified.
+//! Runs the program with which the user wants to be notified, or which makes the status line of a chat.
 //!
-//! It talks to their desktop, which no sandboxed program can reach, so it is not sandboxed. Only the
+//! It talks to their desktop or asks their programs, which no sandboxed program can reach, so it is not sandboxed. Only the
 //! user's own settings name it, it gets no text of the work, and the caller has checked that no
 //! confined command can change it.
 
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -58,14 +59,49 @@ pub struct NotificationProgram {
 }
 
 impl NotificationProgram {
+    /// Runs the program to its end, with a text as its input, and returns the first bytes of its
+    /// output. Limits and errors are those of [`Self::run`].
+    pub fn run_for_output(
+        &self,
+        input: &str,
+        timeout: Duration,
+        bytes_max: u64,
+    ) -> io::Result<String> {
+        let mut child = self.prepare()?.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        if let Some(mut stdin) = child.stdin.take() {
+            // A short text fits into the pipe; a program that does not read it is no error.
+            let _ = stdin.write_all(input.as_bytes());
+        }
+        let (sender, output) = sync_channel(1);
+        if let Some(stdout) = child.stdout.take() {
+            std::thread::spawn(move || {
+                let mut bytes = Vec::new();
+                let read = stdout.take(bytes_max).read_to_end(&mut bytes);
+                // Nobody waits for the output of a program that was killed.
+                let _ = sender.send(read.map(|_| bytes));
+            });
+        }
+        wait_or_kill(child, timeout)?;
+        // A process that left the group could hold the pipe open.
+        let bytes = output
+            .recv_timeout(timeout)
+            .map_err(|_| io::Error::new(io::ErrorKind::TimedOut, "its output did not end"))??;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
     /// Runs the program to its end, without input and output. After the timeout, it and every process
     /// of its group are killed. Fails if the program was changed since it was checked.
-    #[expect(clippy::disallowed_methods, reason = "the user's own program, for their desktop")]
     pub fn run(&self, timeout: Duration) -> io::Result<()> {
+        wait_or_kill(self.prepare()?.spawn()?, timeout)
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "the user's own program, for their desktop")]
+    fn prepare(&self) -> io::Result<Command> {
         if ProgramIdentity::read(&self.program)? != self.identity {
             return Err(io::Error::other("it was changed since zero started; restart zero"));
         }
-        let child = Command::new(&self.program)
+        let mut command = Command::new(&self.program);
+        command
             .args(&self.args)
             .env_clear()
             .envs(self.environment.iter().cloned())
@@ -73,9 +109,8 @@ impl NotificationProgram {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
-            .process_group(0)
-            .spawn()?;
-        wait_or_kill(child, timeout)
+            .process_group(0);
+        Ok(command)
     }
 }
 
@@ -133,6 +168,16 @@ mod tests {
         assert!(!seen.contains("CARGO"), "{seen}");
         let failed = program(&["-c", "exit 3"]).run(Duration::from_secs(10)).unwrap_err();
         assert!(failed.to_string().contains("exit status: 3"), "{failed}");
+    }
+
+    #[test]
+    fn output_is_bounded_and_follows_input() {
+        let run = |script: &str| {
+            program(&["-c", script]).run_for_output("hello\n", Duration::from_secs(10), 8)
+        };
+        assert_eq!(run("read word; echo \"$word\" you").unwrap(), "hello yo");
+        assert_eq!(run("echo x").unwrap(), "x\n");
+        assert!(run("exit 3").is_err());
     }
 
     #[test]

@@ -31,6 +31,7 @@
 
 pub mod acp;
 pub mod budgets;
+pub mod chat;
 pub mod command_line;
 pub mod default_values;
 pub mod document;

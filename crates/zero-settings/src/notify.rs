@@ -49,12 +49,9 @@ impl NotifySettings {
 }
 
 /// Why a list is not a program with arguments, if so.
-pub(crate) fn command_problem(words: &[&str]) -> Option<String> {
+pub(crate) fn command_problem(words: &[&str], example: &str) -> Option<String> {
     match words {
-        [] | ["", ..] => Some(
-            "name the program first, such as `[\"notify-send\", \"{title}\", \"{text}\"]`"
-                .to_owned(),
-        ),
+        [] | ["", ..] => Some(format!("name the program first, such as `{example}`")),
         words if words.len() > ARGUMENTS_MAX => {
             Some(format!("at most {ARGUMENTS_MAX} words; write a script for more"))
         }
@@ -116,9 +113,9 @@ mod tests {
 
     #[test]
     fn command_names_a_program() {
-        assert_eq!(command_problem(&["notify-send", "", "{text}"]), None);
+        assert_eq!(command_problem(&["notify-send", "", "{text}"], "x"), None);
         for bad in [&[][..], &["", "x"], &["x", "a\0b"], &["x"; ARGUMENTS_MAX + 1]] {
-            assert!(command_problem(bad).is_some(), "{bad:?}");
+            assert!(command_problem(bad, "x").is_some(), "{bad:?}");
         }
     }
 

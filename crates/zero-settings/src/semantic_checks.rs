@@ -49,13 +49,18 @@ pub(crate) fn find_wrong_webhook(value: &Value) -> Vec<(String, String)> {
     why.map(|why| (POINTER.to_owned(), why.to_owned())).into_iter().collect()
 }
 
-/// A program for notifications that matches the schema and cannot be one, by JSON pointer.
-pub(crate) fn find_wrong_notify_command(value: &Value) -> Vec<(String, String)> {
-    const POINTER: &str = "/notify/command";
-    let words = value.pointer(POINTER).and_then(Value::as_array);
-    let words = words.map(|words| words.iter().filter_map(Value::as_str).collect::<Vec<_>>());
-    let why = words.and_then(|words| notify::command_problem(&words));
-    why.map(|why| (POINTER.to_owned(), why)).into_iter().collect()
+/// Programs of the user that match the schema and cannot be one, by JSON pointer.
+pub(crate) fn find_wrong_programs(value: &Value) -> Vec<(String, String)> {
+    let programs = [
+        ("/notify/command", r#"["notify-send", "{title}", "{text}"]"#),
+        ("/chat/statusLine", r#"["my-status-line"]"#),
+    ];
+    let wrong = programs.into_iter().filter_map(|(pointer, example)| {
+        let words = value.pointer(pointer).and_then(Value::as_array)?;
+        let words: Vec<&str> = words.iter().filter_map(Value::as_str).collect();
+        Some((pointer.to_owned(), notify::command_problem(&words, example)?))
+    });
+    wrong.collect()
 }
 
 /// What is wrong with a limit that matches the schema.

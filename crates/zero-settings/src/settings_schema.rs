@@ -18,6 +18,7 @@ use zero_wire::params::ParamsChecker;
 
 use crate::acp::{self, AcpSettings};
 use crate::budgets::{self, BudgetSettings};
+use crate::chat::{self, ChatSettings};
 use crate::document::SettingsDocument;
 use crate::files::{self, FilesSettings};
 use crate::gateway::{self, GatewaySettings};
@@ -101,6 +102,8 @@ pub struct SettingsFile {
     undo: UndoSection,
     /// How zero tells you that it needs you.
     notify: NotifySettings,
+    /// How the chat in the terminal looks.
+    chat: ChatSettings,
     /// How many sub-agents may work for a run.
     subagents: SubagentSettings,
 }
@@ -238,7 +241,7 @@ pub fn known_keys() -> Vec<SettingsKey> {
         closed.chain(gateway::KEYS).chain(gateway::REMOTE_KEYS).chain(acp::KEYS).chain(web::KEYS);
     let closed =
         closed.chain(network::KEYS).chain(retention::KEYS).chain(budgets::KEYS).chain(undo::KEYS);
-    let closed = closed.chain(notify::KEYS);
+    let closed = closed.chain(notify::KEYS).chain(chat::KEYS);
     let closed = closed.chain(subagents::KEYS).filter(|name| !open.contains(name));
     closed.map(|name| key(name, false)).chain(open.map(|name| key(name, true))).collect()
 }
@@ -315,7 +318,7 @@ pub(crate) fn find_problems(value: &Value) -> Vec<(String, String)> {
     found.extend(semantic_checks::find_wrong_limits(value));
     found.extend(semantic_checks::find_wrong_budgets(value));
     found.extend(semantic_checks::find_wrong_webhook(value));
-    found.extend(semantic_checks::find_wrong_notify_command(value));
+    found.extend(semantic_checks::find_wrong_programs(value));
     found.extend(sandbox::find_wrong_texts(value));
     found.extend(secrets::find_wrong_texts(value));
     found.extend(models::find_wrong_names(value));
@@ -383,6 +386,7 @@ fn find_nulls(value: &Value) -> impl Iterator<Item = String> {
         .chain(fields("/budgets/owner"))
         .chain(fields("/undo"))
         .chain(fields("/notify"))
+        .chain(fields("/chat"))
         .chain(fields("/subagents"))
         .filter(|(_, field)| field.is_null())
         .map(|(pointer, _)| pointer)

@@ -227,11 +227,9 @@ pub fn ask_for_key(
     choices: &[KeyChoice],
 ) -> io::Result<KeyOutcome> {
     let mut area = LiveArea::new(stream);
-    let mut rows = render_legend(stream, choices, stream.window_size().columns);
     let question = stream.paint(STRONG, question).into_owned();
-    let legend_rows = rows.len();
-    let mut paint = |area: &mut LiveArea<'_>, note: Option<&str>| {
-        rows.truncate(legend_rows);
+    let paint = |area: &mut LiveArea<'_>, note: Option<&str>| {
+        let mut rows = render_legend(stream, choices, stream.window_size().columns);
         rows.push(match note {
             Some(note) => format!("{question} {} ", stream.paint(FAINT, &format!("({note})"))),
             None => format!("{question} "),
@@ -254,6 +252,10 @@ pub fn ask_for_key(
                     Some(KeyPress::Key(Key::Ctrl('c'))) => KeyOutcome::Interrupted,
                     _ => KeyOutcome::Ended,
                 });
+            }
+            Some(KeyPress::Key(Key::Resized)) => {
+                paint(&mut area, has_hint.then_some(UNKNOWN_KEY_NOTE).or(keys.caution_note()))?;
+                continue;
             }
             Some(_) => None,
         };

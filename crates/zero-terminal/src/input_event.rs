@@ -7,6 +7,11 @@ pub enum InputEvent {
     Key(KeyStroke),
     /// Text was pasted; line ends are `\n`.
     Paste(String),
+    /// The wheel of the mouse was turned by one step.
+    Wheel {
+        /// Whether towards what came before.
+        is_up: bool,
+    },
     /// The terminal's window is now the one that gets the keys.
     FocusGained,
     /// Another window gets the keys.

@@ -1,7 +1,6 @@
-//! Keys as a terminal sends them: letters, control characters and escape sequences.
+//! The keys that a question knows: letters, control characters and those that move.
 
-/// Longest escape sequence that is taken as one key, in bytes.
-const SEQUENCE_BYTES_MAX: usize = 32;
+use super::input_event::{InputEvent, KeyCode, KeyStroke};
 
 /// A key that was pressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,83 +33,74 @@ pub enum Key {
     PageUp,
     /// One page down.
     PageDown,
+    /// The window has another size: what is shown has to be painted again.
+    Resized,
     /// A key without a meaning here.
     Unknown,
 }
 
-/// Turns the bytes of a terminal into keys.
-#[derive(Debug, Default)]
-pub struct KeyDecoder {
-    pending: Vec<u8>,
-}
-
-impl KeyDecoder {
-    /// Whether the bytes so far could go on: an Escape alone, or a part of a letter.
-    pub fn is_pending(&self) -> bool {
-        !self.pending.is_empty()
-    }
-
-    /// Adds a byte; returns a key if it completes one.
-    pub fn push(&mut self, byte: u8) -> Option<Key> {
-        self.pending.push(byte);
-        let key = match self.pending.as_slice() {
-            [0x1b] | [0x1b, b'[' | b'O'] => return None,
-            [0x1b, b'[', .., last] | [0x1b, b'O', last] => match last {
-                0x40..=0x7e => parse_sequence(&self.pending),
-                _ if self.pending.len() < SEQUENCE_BYTES_MAX => return None,
-                _ => Key::Unknown,
-            },
-            // Alt and a key.
-            [0x1b, ..] => Key::Unknown,
-            [b'\r'] => Key::Enter,
-            [0x7f | 0x08] => Key::Backspace,
-            [control @ 1..=0x1a] => Key::Ctrl(char::from(control + b'a' - 1)),
-            [0 | 0x1c..=0x1f] => Key::Unknown,
-            bytes => match std::str::from_utf8(bytes) {
-                Ok(text) => text.chars().next().map_or(Key::Unknown, Key::Char),
-                Err(error) if error.error_len().is_none() && bytes.len() < 4 => return None,
-                Err(_) => Key::Unknown,
-            },
-        };
-        self.pending.clear();
-        Some(key)
-    }
-
-    /// The key of the bytes so far, if no more follow.
-    pub fn finish(&mut self) -> Option<Key> {
-        let pending = std::mem::take(&mut self.pending);
-        match pending.as_slice() {
-            [] => None,
-            [0x1b] => Some(Key::Escape),
-            _ => Some(Key::Unknown),
+/// The keys of a piece of input. What has no meaning at a question is one key without one: no letter of it
+/// may answer.
+pub(crate) fn keys_of(event: InputEvent) -> Vec<Key> {
+    match event {
+        InputEvent::Key(stroke) => vec![key_of(stroke)],
+        // The marks around a paste keep it from being the answer of one key.
+        InputEvent::Paste(text) => {
+            let letters = text.chars().map(|letter| match letter {
+                '\n' => Key::Ctrl('j'),
+                letter => Key::Char(letter),
+            });
+            [Key::Unknown].into_iter().chain(letters).chain([Key::Unknown]).collect()
         }
+        InputEvent::Unknown => vec![Key::Unknown],
+        InputEvent::Wheel { .. }
+        | InputEvent::FocusGained
+        | InputEvent::FocusLost
+        | InputEvent::CursorReport { .. }
+        | InputEvent::KeyboardReport
+        | InputEvent::DeviceAttributes => Vec::new(),
     }
 }
 
-fn parse_sequence(bytes: &[u8]) -> Key {
-    match bytes.get(2..).unwrap_or_default() {
-        b"A" => Key::Up,
-        b"B" => Key::Down,
-        b"C" => Key::Right,
-        b"D" => Key::Left,
-        b"H" | b"1~" | b"7~" => Key::Home,
-        b"F" | b"4~" | b"8~" => Key::End,
-        b"3~" => Key::Delete,
-        b"5~" => Key::PageUp,
-        b"6~" => Key::PageDown,
-        _ => Key::Unknown,
+fn key_of(stroke: KeyStroke) -> Key {
+    let KeyStroke { code, ctrl, alt, shift } = stroke;
+    if let (KeyCode::Char(letter @ 'a'..='z'), true, false) = (code, ctrl, alt) {
+        return Key::Ctrl(letter);
+    }
+    if ctrl || alt || (shift && !matches!(code, KeyCode::Char(_))) {
+        return Key::Unknown;
+    }
+    match code {
+        KeyCode::Char(letter) => Key::Char(letter),
+        KeyCode::Enter => Key::Enter,
+        KeyCode::Tab => Key::Ctrl('i'),
+        KeyCode::Escape => Key::Escape,
+        KeyCode::Backspace => Key::Backspace,
+        KeyCode::Delete => Key::Delete,
+        KeyCode::Up => Key::Up,
+        KeyCode::Down => Key::Down,
+        KeyCode::Left => Key::Left,
+        KeyCode::Right => Key::Right,
+        KeyCode::Home => Key::Home,
+        KeyCode::End => Key::End,
+        KeyCode::PageUp => Key::PageUp,
+        KeyCode::PageDown => Key::PageDown,
+        KeyCode::Function(_) => Key::Unknown,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::input_decoder::InputDecoder;
 
     #[track_caller]
     fn check(bytes: &[u8], expected: &[Key]) {
-        let mut decoder = KeyDecoder::default();
-        let mut keys: Vec<Key> = bytes.iter().filter_map(|byte| decoder.push(*byte)).collect();
-        keys.extend(decoder.finish());
+        let mut decoder = InputDecoder::default();
+        let mut events = Vec::new();
+        decoder.push(bytes, &mut events);
+        events.extend(decoder.finish());
+        let keys: Vec<Key> = events.into_iter().flat_map(keys_of).collect();
         assert_eq!(keys, expected, "{bytes:?}");
         assert!(!decoder.is_pending());
     }
@@ -136,7 +126,8 @@ mod tests {
         check(b"\x1b[200~y\x1b[201~", &[Unknown, Char('y'), Unknown]);
         check(b"\xff\xfey", &[Unknown, Unknown, Char('y')]);
         check(b"\x1b[", &[Unknown]);
-        let long = [b"\x1b[".as_slice(), &[b'1'; SEQUENCE_BYTES_MAX]].concat();
-        check(&long, &[Unknown, Char('1'), Char('1')]);
+        check(b"\x1b[13;5u\x1b[121;5u", &[Unknown, Ctrl('y')]);
+        // Reports of the terminal are no keys at all.
+        check(b"\x1b[I\x1b[O\x1b[<64;1;1M", &[]);
     }
 }

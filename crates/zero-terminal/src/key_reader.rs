@@ -5,12 +5,17 @@ use std::io;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use terminal_size::{Height, Width, terminal_size};
 use zero_sandbox::typed_input::{RawInput, RawRead};
 
-use super::key::{Key, KeyDecoder};
+use super::input_decoder::InputDecoder;
+use super::input_event::InputEvent;
+use super::key::{Key, keys_of};
 
 /// Time after which an Escape is a key of its own and not the start of a sequence.
 const SEQUENCE_WAIT: Duration = Duration::from_millis(50);
+/// How often the size of the window is looked at while a question waits.
+const SIZE_WAIT: Duration = Duration::from_millis(250);
 /// Most bytes that are read at once.
 const READ_BYTES_MAX: usize = 256;
 
@@ -60,10 +65,12 @@ pub enum KeyPress {
 
 #[derive(Debug, Default)]
 struct KeyReaderState {
-    decoder: KeyDecoder,
+    decoder: InputDecoder,
     ready: VecDeque<Key>,
     /// When keys begin to count; `None` until the first one is waited for.
     counts_from: Option<Instant>,
+    /// The size of the window when it was looked at last.
+    size: Option<(Width, Height)>,
 }
 
 impl KeyReader {
@@ -104,12 +111,16 @@ impl KeyReader {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let wait = if self.caution.is_some() { CAUTION_WAIT } else { Duration::ZERO };
         // The first key is waited for once the question is painted.
-        state.counts_from.get_or_insert_with(|| Instant::now() + wait);
+        if state.counts_from.is_none() {
+            state.counts_from = Some(Instant::now() + wait);
+            state.size = terminal_size();
+        }
         loop {
             if let Some(key) = state.ready.pop_front() {
                 return Ok(Some(key));
             }
-            let wait = state.decoder.is_pending().then_some(SEQUENCE_WAIT);
+            let is_pending = state.decoder.is_pending();
+            let wait = Some(if is_pending { SEQUENCE_WAIT } else { SIZE_WAIT });
             let mut bytes = [0; READ_BYTES_MAX];
             let read = match &self.source {
                 KeySource::Terminal(input) => input.read(&mut bytes, wait)?,
@@ -118,14 +129,19 @@ impl KeyReader {
             };
             match read {
                 RawRead::Bytes(count) => {
-                    let decoder = &mut state.decoder;
-                    let keys = bytes.iter().take(count).filter_map(|byte| decoder.push(*byte));
-                    let keys: Vec<Key> = keys.collect();
-                    self.accept_keys(&mut state, keys);
+                    let mut events = Vec::new();
+                    state.decoder.push(bytes.get(..count).unwrap_or_default(), &mut events);
+                    self.accept_keys(&mut state, events);
+                }
+                RawRead::TimedOut if is_pending => {
+                    let event = state.decoder.finish();
+                    self.accept_keys(&mut state, event);
                 }
                 RawRead::TimedOut => {
-                    let key = state.decoder.finish();
-                    self.accept_keys(&mut state, key);
+                    let size = terminal_size();
+                    if std::mem::replace(&mut state.size, size) != size {
+                        return Ok(Some(Key::Resized));
+                    }
                 }
                 RawRead::Ended => return Ok(None),
             }
@@ -133,8 +149,12 @@ impl KeyReader {
     }
 
     /// Keeps the keys that count. Those that leave a question always do.
-    fn accept_keys(&self, state: &mut KeyReaderState, keys: impl IntoIterator<Item = Key>) {
-        for key in keys {
+    fn accept_keys(
+        &self,
+        state: &mut KeyReaderState,
+        events: impl IntoIterator<Item = InputEvent>,
+    ) {
+        for key in events.into_iter().flat_map(keys_of) {
             let now = Instant::now();
             if is_leaving(key) || state.counts_from.is_none_or(|from| now >= from) {
                 state.ready.push_back(key);
@@ -147,6 +167,9 @@ impl KeyReader {
     /// Waits for a key that answers a question alone; `None` if there will be none.
     pub fn next_press(&self) -> io::Result<Option<KeyPress>> {
         let Some(first) = self.next_key()? else { return Ok(None) };
+        if first == Key::Resized {
+            return Ok(Some(KeyPress::Key(first)));
+        }
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         // Prepared keys are pressed one after the other.
         #[cfg(any(test, feature = "scripted"))]
@@ -170,8 +193,9 @@ impl KeyReader {
             match input.read(&mut bytes, Some(PASTE_WAIT))? {
                 RawRead::Bytes(count) => {
                     is_burst = true;
-                    let KeyReaderState { decoder, ready, .. } = &mut *state;
-                    ready.extend(bytes.iter().take(count).filter_map(|byte| decoder.push(*byte)));
+                    let mut events = Vec::new();
+                    state.decoder.push(bytes.get(..count).unwrap_or_default(), &mut events);
+                    state.ready.extend(events.into_iter().flat_map(keys_of));
                 }
                 RawRead::TimedOut => break,
                 RawRead::Ended => return Ok(None),
@@ -179,7 +203,7 @@ impl KeyReader {
         }
         if is_burst {
             only_leaves &= !state.decoder.is_pending();
-            state.decoder = KeyDecoder::default();
+            state.decoder = InputDecoder::default();
         }
         // Who presses Ctrl-C again and again wants to leave.
         Ok(Some(if is_burst && !only_leaves { KeyPress::Burst } else { KeyPress::Key(first) }))
@@ -193,7 +217,11 @@ impl KeyReader {
             KeySource::Script(_) => return Ok(()),
         }
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        *state = KeyReaderState { counts_from: state.counts_from, ..KeyReaderState::default() };
+        *state = KeyReaderState {
+            counts_from: state.counts_from,
+            size: state.size,
+            ..KeyReaderState::default()
+        };
         Ok(())
     }
 

@@ -4,12 +4,15 @@
 //! are used only on a terminal. Untrusted text (file contents, paths, names) is escaped before it
 //! reaches a terminal: control and bidirectional characters could otherwise repaint the screen.
 
+mod captured_output;
 pub mod choice_list;
+pub mod code_highlight;
 pub mod dialog;
 mod elapsed_counter;
 pub mod filter_list;
 pub mod input_decoder;
 pub mod input_event;
+mod joined_emoji;
 pub mod key;
 pub mod key_reader;
 mod line_wrap;
@@ -20,6 +23,7 @@ mod prompt_turn;
 mod screen_owner;
 mod standard_streams;
 mod table;
+mod terminal_theme;
 pub mod text_field;
 mod text_width;
 mod time_format;
@@ -37,17 +41,21 @@ use std::sync::Arc;
 
 use anstyle::{AnsiColor, Style};
 
+pub use self::captured_output::CapturedOutput;
 pub use self::elapsed_counter::ElapsedCounter;
+pub use self::joined_emoji::escape_prose;
 use self::key_reader::{KeyReader, KeySource};
 use self::line_wrap::{ProseIndent, wrap_prose};
 pub use self::line_wrap::{wrap_chars, wrap_words};
 pub use self::prompt_turn::{PromptTurn, PromptTurnGuard};
 pub use self::screen_owner::{ScreenLease, ScreenOwner};
 pub use self::table::{TableCell, TextTable};
+use self::terminal_theme::SharedTheme;
+pub use self::terminal_theme::TerminalTheme;
 pub use self::text_width::{char_columns, text_columns, truncate_to_columns};
 pub use self::time_format::{format_age, format_short_duration, format_short_time};
 pub use zero_core::sanitize::escape_line;
-use zero_core::sanitize::{escape_chars_with, escape_lines, escape_prose, is_safe_char};
+use zero_core::sanitize::{escape_chars_with, escape_lines, is_safe_char};
 use zero_core::text_shortening::shorten_to_fit;
 use zero_policy::Verdict;
 use zero_sandbox::typed_input::{RawInput, SignalKeys, discard_typed_input};
@@ -89,17 +97,32 @@ pub struct Terminal {
 impl Terminal {
     /// Uses the standard streams of this process.
     pub fn new(streams: StandardStreams) -> Self {
+        let theme = SharedTheme::default();
         let stream = |target, is_terminal| TerminalStream {
             target,
             is_terminal,
             colours: is_terminal && streams.colours,
             columns: streams.columns.filter(|_| is_terminal),
+            theme: theme.clone(),
         };
         Self {
             out: stream(StreamTarget::Stdout, streams.stdout_is_terminal),
             err: stream(StreamTarget::Stderr, streams.stderr_is_terminal),
             stdin_is_terminal: streams.stdin_is_terminal,
         }
+    }
+
+    /// The same terminal, but what is written to it is kept. Nobody can be asked on it.
+    pub fn captured(&self) -> (Self, CapturedOutput) {
+        let captured = CapturedOutput::default();
+        let stream = |stream: &TerminalStream| TerminalStream {
+            target: StreamTarget::Memory(captured.clone()),
+            columns: Some(stream.true_window_size().columns),
+            ..stream.clone()
+        };
+        let terminal =
+            Self { out: stream(&self.out), err: stream(&self.err), stdin_is_terminal: false };
+        (terminal, captured)
     }
 
     /// Source of answers if stdin and stderr are terminals: zero asks on stderr and reads stdin.
@@ -247,6 +270,7 @@ pub struct TerminalStream {
     is_terminal: bool,
     colours: bool,
     columns: Option<usize>,
+    theme: SharedTheme,
 }
 
 /// Size of the terminal's window.
@@ -269,8 +293,7 @@ impl WindowSize {
 enum StreamTarget {
     Stdout,
     Stderr,
-    #[cfg(any(test, feature = "scripted"))]
-    Memory(std::sync::Arc<std::sync::Mutex<String>>),
+    Memory(CapturedOutput),
 }
 
 impl TerminalStream {
@@ -279,9 +302,8 @@ impl TerminalStream {
         match &self.target {
             StreamTarget::Stdout => write_all(io::stdout().lock(), text),
             StreamTarget::Stderr => write_all(io::stderr().lock(), text),
-            #[cfg(any(test, feature = "scripted"))]
-            StreamTarget::Memory(memory) => {
-                memory.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push_str(text);
+            StreamTarget::Memory(captured) => {
+                captured.push(text);
                 Ok(())
             }
         }
@@ -346,7 +368,6 @@ impl TerminalStream {
     pub fn true_window_size(&self) -> WindowSize {
         let known = match &self.target {
             StreamTarget::Stdout | StreamTarget::Stderr => terminal_size::terminal_size(),
-            #[cfg(any(test, feature = "scripted"))]
             StreamTarget::Memory(_) => None,
         };
         match (known, self.columns) {
@@ -369,9 +390,25 @@ impl TerminalStream {
         self.is_terminal
     }
 
+    /// Whether styles are applied.
+    pub fn has_colours(&self) -> bool {
+        self.colours && self.theme.get() != TerminalTheme::None
+    }
+
+    /// Chooses colors for the background. All streams of this terminal follow.
+    pub fn set_theme(&self, theme: TerminalTheme) {
+        self.theme.set(theme);
+    }
+
+    /// The colors that were chosen.
+    pub fn theme(&self) -> TerminalTheme {
+        self.theme.get()
+    }
+
     /// Applies a style if the stream uses colors.
     pub fn paint<'a>(&self, style: Style, text: &'a str) -> Cow<'a, str> {
-        if self.colours && style != Style::new() {
+        if self.has_colours() && style != Style::new() {
+            let style = self.theme.get().adapt(style);
             Cow::Owned(format!("{style}{text}{style:#}"))
         } else {
             Cow::Borrowed(text)
@@ -443,10 +480,11 @@ impl Terminal {
     /// Terminal that records its output; it is not interactive.
     pub fn for_test() -> Self {
         let stream = || TerminalStream {
-            target: StreamTarget::Memory(Default::default()),
+            target: StreamTarget::Memory(CapturedOutput::default()),
             is_terminal: false,
             colours: false,
             columns: None,
+            theme: SharedTheme::default(),
         };
         Self { out: stream(), err: stream(), stdin_is_terminal: false }
     }
@@ -503,9 +541,7 @@ impl TerminalStream {
     /// Text written so far.
     pub fn written_text(&self) -> String {
         match &self.target {
-            StreamTarget::Memory(memory) => {
-                memory.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
-            }
+            StreamTarget::Memory(captured) => captured.text(),
             StreamTarget::Stdout | StreamTarget::Stderr => String::new(),
         }
     }

@@ -13,6 +13,7 @@ use self::block_split::{CodeFence, split_blocks};
 use self::renderer::BlockRenderer;
 use self::stable_text::stable_len;
 use super::TerminalStream;
+use super::code_highlight::CodeHighlighter;
 
 /// Most bytes that wait for the end of their block; more are rendered as they are.
 const PENDING_BYTES_MAX: usize = 32 * 1024;
@@ -56,6 +57,8 @@ pub struct MarkdownStream {
     begun: Option<(String, usize)>,
     /// The code block that is being printed.
     fence: Option<CodeFence>,
+    /// Its colors.
+    highlighter: Option<CodeHighlighter>,
     /// Whether something was printed, so that the next block needs a blank line before it.
     has_printed: bool,
 }
@@ -69,6 +72,7 @@ impl MarkdownStream {
             pending: String::new(),
             begun: None,
             fence: None,
+            highlighter: None,
             has_printed: false,
         }
     }
@@ -109,7 +113,12 @@ impl MarkdownStream {
     pub fn render_pending(&self) -> String {
         if let Some(fence) = &self.fence {
             let shown = !self.pending.is_empty() && !fence.is_closed_by(&self.pending);
-            return if shown { self.render_code_line(fence, &self.pending) } else { String::new() };
+            // The line is not complete: what it means for the next one is not known.
+            let mut highlighter = self.highlighter.clone();
+            return match shown {
+                true => self.render_code_line(fence, &mut highlighter, &self.pending),
+                false => String::new(),
+            };
         }
         let (printed, columns) = match &self.begun {
             Some((printed, columns)) => (printed.as_str(), *columns),
@@ -141,6 +150,7 @@ impl MarkdownStream {
                 let Some((fence, line)) = split.fence else { return shown };
                 self.pending.drain(..line);
                 self.start_block(&mut shown);
+                self.highlighter = Some(CodeHighlighter::new(&self.stream, &fence.language));
                 self.fence = Some(fence);
                 continue;
             };
@@ -175,12 +185,22 @@ impl MarkdownStream {
             self.fence = None;
             return;
         }
-        shown.push_str(&self.render_code_line(fence, line));
+        let mut highlighter = self.highlighter.take();
+        shown.push_str(&self.render_code_line(fence, &mut highlighter, line));
+        self.highlighter = highlighter;
     }
 
-    fn render_code_line(&self, fence: &CodeFence, line: &str) -> String {
+    fn render_code_line(
+        &self,
+        fence: &CodeFence,
+        highlighter: &mut Option<CodeHighlighter>,
+        line: &str,
+    ) -> String {
         let room = if self.layout.wraps_code { self.columns() } else { usize::MAX };
-        let rows = renderer::render_code_line(&self.stream, room, &fence.language, line);
+        let highlighter =
+            highlighter.get_or_insert_with(|| CodeHighlighter::new(&self.stream, &fence.language));
+        let rows =
+            renderer::render_code_line(&self.stream, room, &fence.language, highlighter, line);
         rows.into_iter().map(|row| row + "\n").collect()
     }
 

@@ -161,6 +161,12 @@ impl EnvironmentConfig {
         self
     }
 
+    /// Works in another folder; a relative one begins at the current folder.
+    pub(crate) fn with_cwd(self, folder: &Path) -> Result<Self, UsageError> {
+        let cwd = Some(self.cwd()?.join(folder));
+        Ok(Self { cwd, ..self })
+    }
+
     /// Resolves a path from settings or the command line. `None` if it is relative and the current
     /// folder is unknown.
     pub(crate) fn resolve_file(&self, written: &str) -> Option<PathBuf> {

@@ -24,7 +24,7 @@ use crate::settings_adapter::acp::client_preferences;
 use crate::settings_adapter::is_about_settings;
 
 /// Connects to the named gateway, or to one in this process.
-pub(crate) struct EditorGatewayDialer {
+pub(crate) struct LazyGatewayDialer {
     app: AppContext,
     args: RemoteGatewayArgs,
     settings_files: Vec<PathBuf>,
@@ -34,7 +34,7 @@ pub(crate) struct EditorGatewayDialer {
     embedded: Mutex<Option<Gateway>>,
 }
 
-impl EditorGatewayDialer {
+impl LazyGatewayDialer {
     pub(crate) fn new(
         app: AppContext,
         args: RemoteGatewayArgs,
@@ -108,7 +108,7 @@ impl EditorGatewayDialer {
     }
 }
 
-impl GatewayDialer for EditorGatewayDialer {
+impl GatewayDialer for LazyGatewayDialer {
     fn dial(&self) -> BoxFuture<'_, Result<GatewayConnection, GatewayLinkError>> {
         Box::pin(async {
             self.connect().await.unwrap_or_else(|error| {

@@ -45,6 +45,7 @@ mod test_tools;
 mod token_holder;
 mod tool_host_factory;
 mod trial_host;
+mod user_question;
 
 use std::ffi::OsString;
 use std::panic::AssertUnwindSafe;

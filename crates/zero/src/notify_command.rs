@@ -1,11 +1,12 @@
-//! The program of `notify.command`: finds it, and refuses one that agents could change.
+//! The programs of the user that run outside the sandbox, `notify.command` and `chat.statusLine`: finds
+//! them, and refuses those that agents could change.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use zero_sandbox::notification_program::{NotificationProgram, ProgramIdentity};
 use zero_sandbox::path_survey;
-use zero_settings::WorkspaceSettings;
+use zero_settings::{WorkspaceSettings, chat, notify};
 
 use crate::AppContext;
 use crate::exit::UsageError;
@@ -23,15 +24,34 @@ impl AppContext {
         settings: &WorkspaceSettings,
         cwd: &Path,
     ) -> Result<Option<NotificationProgram>, UsageError> {
-        let Some(words) = settings.notify().command else { return Ok(None) };
-        let location = settings.notify_command_location().unwrap_or_default();
-        let found = self.find_notification_program(settings, cwd, &words);
-        found.map(Some).map_err(|why| {
-            UsageError(format!("{location}: `notify.command`: {}", escape_line(&why)))
-        })
+        self.find_user_program(settings, cwd, notify::COMMAND_KEY, settings.notify().command)
     }
 
-    fn find_notification_program(
+    /// The program that makes the status line of a chat, under the same rules.
+    pub(crate) fn status_line_program(
+        &self,
+        settings: &WorkspaceSettings,
+        cwd: &Path,
+    ) -> Result<Option<NotificationProgram>, UsageError> {
+        self.find_user_program(settings, cwd, chat::STATUS_LINE_KEY, settings.chat().status_line)
+    }
+
+    fn find_user_program(
+        &self,
+        settings: &WorkspaceSettings,
+        cwd: &Path,
+        key: &str,
+        words: Option<Vec<String>>,
+    ) -> Result<Option<NotificationProgram>, UsageError> {
+        let Some(words) = words else { return Ok(None) };
+        let location = settings.location_of(key).unwrap_or_default();
+        let found = self.find_program_outside(settings, cwd, &words);
+        found
+            .map(Some)
+            .map_err(|why| UsageError(format!("{location}: `{key}`: {}", escape_line(&why))))
+    }
+
+    fn find_program_outside(
         &self,
         settings: &WorkspaceSettings,
         cwd: &Path,

@@ -98,6 +98,7 @@ const RESTRICTED_CRATES: &[(&[&str], &[&str], &str)] = &[
         "terminals are for who talks to people",
     ),
     (&["pulldown-cmark"], &["zero-terminal"], "one renderer of Markdown"),
+    (&["syntect", "two-face"], &["zero-terminal"], "colors of code are found in one place"),
     (&["anyhow"], &["zero", "xtask"], "libraries have errors that can be matched"),
     (&["jsonschema"], &["zero-runtime"], "inputs are checked in one place"),
     (&["httparse"], &["zero-exec"], "one proxy, one reader of HTTP heads"),

@@ -38,7 +38,7 @@ pub(super) fn push_call(writer: &mut RowWriter<'_>, cell: &CallCell, fold: Fold)
         command.as_str().lines().for_each(|line| writer.push_line(BODY_INDENT, FAINT, line));
     }
     if let Some(diff) = &report.diff {
-        push_diff(writer, diff.as_str(), lines_max(DIFF_LINES_MAX));
+        push_diff(writer, diff.as_str(), &report.diff_path, lines_max(DIFF_LINES_MAX));
     }
     if let Some(request) = &report.request {
         push_first_lines(writer, request.as_str(), lines_max(REQUEST_LINES_MAX));

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use anstyle::Style;
+use zero_terminal::code_highlight::CodeHighlighter;
 use zero_terminal::diff_line_style;
 
 use super::row_writer::{BODY_INDENT, RowWriter};
@@ -12,12 +13,28 @@ use crate::styled_row::clean_exactly;
 const COMPARED_BYTES_MAX: usize = 2_000;
 
 /// Adds the first rows of a unified diff, at most `lines_max`.
-pub(super) fn push_diff(writer: &mut RowWriter<'_>, unified: &str, lines_max: usize) {
+pub(super) fn push_diff(writer: &mut RowWriter<'_>, unified: &str, path: &str, lines_max: usize) {
     // Each character of a change counts.
     let lines: Vec<String> = unified.lines().map(clean_exactly).collect();
     let changes = find_changes(&lines);
+    let mut highlighter = CodeHighlighter::for_file(writer.stream, path);
     for (line, change) in lines.iter().zip(changes).take(lines_max) {
-        let row = render_line(writer, line, change);
+        let row = match line.split_at_checked(1) {
+            // What did not change is code; the rest has the colors of the change. The code after it
+            // is the new one.
+            Some((" ", code)) if highlighter.is_active() => {
+                render_context(writer, code, &mut highlighter)
+            }
+            Some(("+", code)) => {
+                highlighter.highlight(code);
+                render_line(writer, line, change)
+            }
+            Some(("@", _)) => {
+                highlighter = CodeHighlighter::for_file(writer.stream, path);
+                render_line(writer, line, change)
+            }
+            _ => render_line(writer, line, change),
+        };
         writer.push_row(row);
     }
     writer.push_more(BODY_INDENT, lines.len().saturating_sub(lines_max));
@@ -28,6 +45,12 @@ pub(super) fn push_diff(writer: &mut RowWriter<'_>, unified: &str, lines_max: us
 struct ChangedPart {
     start: usize,
     end: usize,
+}
+
+fn render_context(writer: &RowWriter<'_>, code: &str, highlighter: &mut CodeHighlighter) -> String {
+    let spans = highlighter.highlight(code);
+    let painted = spans.iter().map(|span| writer.stream.paint(span.style, span.text));
+    format!("{} {}", " ".repeat(BODY_INDENT), painted.collect::<String>())
 }
 
 fn render_line<'a>(writer: &RowWriter<'_>, line: &'a str, change: Option<ChangedPart>) -> String {

@@ -61,6 +61,24 @@ const WORDS: Marks = Marks {
     ellipsis: "...",
 };
 
+/// Signs that every terminal has.
+const ASCII: Marks = Marks {
+    prompt: ">",
+    done: "*",
+    failed: "x",
+    denied: "0",
+    stopped: "=",
+    running: "o",
+    question: "?",
+    thought: "~",
+    notice: "!",
+    run_end: "=",
+    current_step: ">",
+    step_done: "x",
+    step_open: "-",
+    ellipsis: "...",
+};
+
 /// Characters that are drawn like a mark, or nearly so.
 const LOOKALIKES: &[char] =
     &['●', '∙', '⦁', '❯', '✘', '✕', '⊗', '∅', '○', '▪', '◼', '▶', '✔', '＞'];
@@ -68,7 +86,11 @@ const LOOKALIKES: &[char] =
 impl Marks {
     /// The marks of a view.
     pub(crate) fn new(options: ViewOptions) -> &'static Self {
-        if options.plain { &WORDS } else { &GLYPHS }
+        match (options.plain, options.ascii) {
+            (true, _) => &WORDS,
+            (false, true) => &ASCII,
+            (false, false) => &GLYPHS,
+        }
     }
 
     /// The marks that stand in the first column.
@@ -90,12 +112,12 @@ impl Marks {
     }
 
     /// Whether a row begins as one of zero's own.
-    fn begins(&self, row: &str) -> bool {
+    pub(crate) fn begins(&self, row: &str) -> bool {
         let text = row_text(row);
         // Characters without a width do not move what follows them.
         let text = text.trim_start_matches(|letter| letter_columns(letter) == 0);
         let has_mark = |mark: &str| match text.strip_prefix(mark) {
-            // `?` and `!` are common at the start of words.
+            // `?`, `!` and others of one byte are common at the start of words.
             Some(rest) if mark.len() == 1 => rest.is_empty() || rest.starts_with(' '),
             rest => rest.is_some(),
         };

@@ -8,7 +8,9 @@ use zero_terminal::{FAINT, TerminalStream, text_columns};
 
 use super::marks::Marks;
 use super::{Fold, ViewOptions};
-use crate::styled_row::{clean_prose, row_columns, truncate_row, wrap_words};
+use crate::styled_row::{
+    clean_prose, letter_columns, row_columns, truncate_row, wrap_row, wrap_words,
+};
 
 /// Columns at which a line is cut.
 const LINE_COLUMNS_MAX: usize = 10_000;
@@ -57,9 +59,39 @@ impl<'a> RowWriter<'a> {
         self.rows.push(row);
     }
 
-    /// Adds a line that is not wrapped, so that it can be copied as it is.
+    /// Adds a text as it was written.
+    pub(crate) fn push_source(&mut self, text: &str) {
+        for line in text.trim_end().lines() {
+            self.push_row(zero_terminal::escape_prose(line.trim_end()).into_owned());
+        }
+    }
+
+    /// Adds a line that is not wrapped, so that it can be copied as it is. The terminal wraps it: if a row
+    /// that continues it could be taken for one of zero's own, it is divided here.
     pub(crate) fn push_line(&mut self, indent: usize, style: Style, line: &str) {
-        self.push_indented(indent, style, &clean_prose(line));
+        let line = clean_prose(line);
+        let whole = indent + row_columns(&line);
+        if whole > self.columns && self.has_lookalike(indent, &line) {
+            let line = format!("{}{line}", " ".repeat(indent));
+            for row in wrap_row(&line, self.columns) {
+                let row = self.stream.paint(style, &row).into_owned();
+                self.push_row(row);
+            }
+            return;
+        }
+        self.push_indented(indent, style, &line);
+    }
+
+    /// Whether a row begins as one of zero's own where a terminal wraps a line.
+    fn has_lookalike(&self, indent: usize, line: &str) -> bool {
+        let mut used = indent;
+        let mut letters = line.char_indices();
+        letters.any(|(at, letter)| {
+            let width = letter_columns(letter);
+            let wraps = used + width > self.columns;
+            used = if wraps { width } else { used + width };
+            wraps && self.marks.begins(line.get(at..).unwrap_or_default())
+        })
     }
 
     /// Adds prose, wrapped at words.

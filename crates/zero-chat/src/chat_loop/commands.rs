@@ -2,9 +2,10 @@
 
 use zero_client::{OpenRequest, OverlapPolicy, SessionChange};
 use zero_core::sanitize::escape_line;
-use zero_terminal::STRONG;
+use zero_terminal::{STRONG, TerminalTheme};
 
 use super::ChatLoop;
+use super::tasks::TaskOutcome;
 use crate::chat_command::{self, COMMANDS, ChatCommand, ChatInput};
 
 /// The modes that Shift-Tab goes through.
@@ -21,7 +22,8 @@ const KEYS: &[(&str, &str)] = &[
     ("Esc", "stop the run; twice on an empty line: back to an earlier prompt"),
     ("Ctrl-C", "empty the line, or stop the run; twice: leave"),
     ("Ctrl-D", "leave, on an empty line"),
-    ("Ctrl-T", "the whole conversation"),
+    ("Alt-Up", "take the last prompt that waits back into the input"),
+    ("Ctrl-T", "the whole conversation: search, fold, copy"),
     ("Ctrl-G", "edit the prompt in $VISUAL or $EDITOR"),
     ("Ctrl-O", "unfold a folded paste"),
     ("Shift-Tab", "next permission mode"),
@@ -53,6 +55,7 @@ impl ChatLoop {
             ChatInput::Prompt(prompt) => self.spawn_prompt(prompt, overlap),
             ChatInput::Command(command) => self.run_command(command),
             ChatInput::Program(args) => self.spawn_program(args),
+            ChatInput::Dialog(args) => self.spawn_dialog(args),
             ChatInput::Mistake(why) => {
                 self.notice(&why);
                 // Nothing that was typed is lost.
@@ -61,20 +64,12 @@ impl ChatLoop {
         }
     }
 
-    fn run_command(&mut self, command: ChatCommand) {
+    pub(super) fn run_command(&mut self, command: ChatCommand) {
         match command {
             ChatCommand::Help => self.print_help(),
             ChatCommand::Keys => self.print_keys(),
             ChatCommand::Leave => self.leaving = true,
-            ChatCommand::New => {
-                let open = OpenRequest { key: None, ..self.config.open.clone() };
-                self.spawn_open(OpenRequest {
-                    label: None,
-                    require_existing: false,
-                    reset: false,
-                    ..open
-                });
-            }
+            ChatCommand::New => self.open_new(None),
             ChatCommand::Copy => match self.transcript.last_answer().map(str::to_owned) {
                 Some(answer) => match self.config.host.copy_text(&answer) {
                     Ok(()) => self.notice("copied the last answer"),
@@ -82,26 +77,45 @@ impl ChatLoop {
                 },
                 None => self.notice("there is no answer to copy yet"),
             },
+            ChatCommand::Model(None) if self.session.choices.models.is_empty() => {
+                self.notice("no model is set up; /login does it");
+            }
             ChatCommand::Model(None) => {
-                let models = self.session.choices.models.join(", ");
-                let current = self.session.handle.info().model;
-                let models = if models.is_empty() {
-                    "none is set up; `zero login` does it".to_owned()
-                } else {
-                    models
-                };
-                self.notice(&format!(
-                    "model: {current}; to change it: /model NAME, one of: {models}"
-                ));
+                let models = self.session.choices.models.clone();
+                self.spawn_picker(models, |model| {
+                    TaskOutcome::Chosen(ChatCommand::Model(Some(model)))
+                });
             }
             ChatCommand::Model(Some(model)) => {
                 self.spawn_change(SessionChange { model: Some(model), ..SessionChange::default() });
             }
             ChatCommand::Mode(None) => {
-                let modes = self.session.choices.modes.join(", ");
-                let current = self.session.mode.effective_mode();
-                self.notice(&format!("mode: {current}; to change it: /mode MODE, one of: {modes}"));
+                let modes = self.session.choices.modes.clone();
+                self.spawn_picker(modes, |mode| TaskOutcome::Chosen(ChatCommand::Mode(Some(mode))));
             }
+            ChatCommand::Agent(None) => {
+                let agents = self.session.choices.agents.clone();
+                self.spawn_picker(agents, |agent| {
+                    TaskOutcome::Chosen(ChatCommand::Agent(Some(agent)))
+                });
+            }
+            ChatCommand::Agent(Some(agent)) => match self.session.choices.agents.contains(&agent) {
+                true => self.open_new(Some(agent)),
+                false => {
+                    let agents = self.session.choices.agents.join(", ");
+                    self.notice(&format!("there is no agent `{agent}`; use one of: {agents}"));
+                }
+            },
+            ChatCommand::Rewind => self.spawn_rewind_picker(),
+            ChatCommand::Raw => self.toggle_raw(),
+            ChatCommand::Theme(None) => {
+                let themes = TerminalTheme::ALL.map(|theme| theme.name().to_owned()).to_vec();
+                self.spawn_picker(themes, |theme| {
+                    TaskOutcome::Chosen(ChatCommand::Theme(Some(theme)))
+                });
+            }
+            ChatCommand::Theme(Some(theme)) => self.change_theme(&theme),
+            ChatCommand::LogIn => self.spawn_login(),
             ChatCommand::Mode(Some(mode)) => self.change_mode(&mode),
             ChatCommand::Resume(Some(key)) => self.spawn_open(OpenRequest {
                 key: Some(key),
@@ -111,6 +125,52 @@ impl ChatLoop {
             ChatCommand::Resume(None) => self.spawn_session_picker(),
             ChatCommand::Fork => self.spawn_fork(),
             ChatCommand::ShowTranscript => self.show_transcript(),
+        }
+    }
+
+    /// Begins a new session, with the agent of this one or another.
+    fn open_new(&mut self, agent: Option<String>) {
+        let open = self.config.open.clone();
+        self.spawn_open(OpenRequest {
+            key: None,
+            label: None,
+            require_existing: false,
+            reset: false,
+            agent: agent.or(open.agent.clone()),
+            ..open
+        });
+    }
+
+    fn toggle_raw(&mut self) {
+        let is_raw = !self.transcript.options().raw;
+        self.transcript.set_raw(is_raw);
+        self.config.view.raw = is_raw;
+        if let Some(full) = &mut self.full {
+            full.view.forget_rows();
+        }
+        if !is_raw {
+            return self.notice("text is rendered again");
+        }
+        self.notice("text is shown as it was written from now on; /raw ends this");
+        // What is on the screen already stays as it is, so the last answer comes again.
+        if let Some(answer) = self.transcript.last_answer().filter(|_| self.full.is_none()) {
+            let answer = zero_terminal::escape_prose(answer.trim_end()).into_owned();
+            self.print(&format!("{answer}\n"));
+        }
+    }
+
+    fn change_theme(&mut self, name: &str) {
+        let Ok(theme) = name.parse::<TerminalTheme>() else {
+            let names = TerminalTheme::ALL.map(TerminalTheme::name).join(", ");
+            return self.notice(&format!("there is no theme `{name}`; use one of: {names}"));
+        };
+        self.config.stream.set_theme(theme);
+        if let Some(full) = &mut self.full {
+            full.view.forget_rows();
+        }
+        match self.config.host.save_theme(theme) {
+            Ok(()) => self.notice(&format!("theme: {name}")),
+            Err(why) => self.notice(&format!("theme: {name}, for this chat only: {why}")),
         }
     }
 
@@ -161,7 +221,7 @@ impl ChatLoop {
         let left_columns = |left: &str| left.trim_end().chars().count();
         let widths = rows.iter().map(|(left, _)| left_columns(left));
         let widest = widths.filter(|width| *width <= LEFT_COLUMNS_MAX).max().unwrap_or(0);
-        let mut text = String::from("\n");
+        let mut text = String::new();
         for (left, right) in rows {
             let (left, right) = (escape_line(left.trim_end()), escape_line(right));
             let painted = stream.paint(STRONG, &left);
@@ -172,6 +232,6 @@ impl ChatLoop {
                 text.push_str(&format!("  {painted}\n      {right}\n"));
             }
         }
-        self.print(&text);
+        self.print_rows_of(&text);
     }
 }

@@ -5,7 +5,7 @@ use zero_client::OverlapPolicy;
 use zero_terminal::input_event::{InputEvent, KeyCode, KeyStroke};
 
 use super::{ChatLoop, DRAFT_WAIT, RepeatKey, TWICE_WAIT};
-use crate::chat_command::COMMANDS;
+use crate::chat_command::{COMMANDS, ChatCommand};
 use crate::completion_menu::{Suggestion, rank_files};
 use crate::composer::{CompletionTokenKind, ComposerEvent};
 
@@ -16,8 +16,11 @@ impl ChatLoop {
             self.typed_at = Some(Instant::now());
         }
         match event {
+            InputEvent::Key(stroke) if self.is_transcript_shown() => self.handle_view_key(stroke),
+            InputEvent::Paste(text) if self.is_transcript_shown() => self.paste_into_view(&text),
+            InputEvent::Wheel { is_up } => self.turn_wheel(is_up),
             InputEvent::Key(stroke) => self.handle_key(stroke),
-            InputEvent::Paste(text) => match self.composer.paste(&text) {
+            InputEvent::Paste(text) => match self.composer.paste(&self.mention_images(&text)) {
                 ComposerEvent::Refused => self.refuse_text(),
                 _ => self.note_edit(),
             },
@@ -85,6 +88,9 @@ impl ChatLoop {
             KeyCode::Char('t') if ctrl => self.show_transcript(),
             KeyCode::Char('l') if ctrl => self.paint_soon(),
             KeyCode::Char('g') if ctrl => self.edit_in_editor(),
+            KeyCode::Up if stroke.alt => self.recall_queued(),
+            KeyCode::PageUp => _ = self.scroll_page(true),
+            KeyCode::PageDown => _ = self.scroll_page(false),
             KeyCode::Escape => self.escape(),
             KeyCode::Tab if shift => self.cycle_mode(),
             _ => {}
@@ -119,9 +125,31 @@ impl ChatLoop {
         if self.stop_run() {
             self.status.hint = Some("stopping".to_owned());
         } else if self.composer.is_empty() && self.is_second_press(RepeatKey::Escape) {
-            self.composer.set_text("/rewind ");
-            self.note_edit();
+            self.run_command(ChatCommand::Rewind);
         }
+    }
+
+    /// A paste that is nothing but paths of images, as when they are dropped on the window, mentions
+    /// them: they are then read under the rules for reading.
+    fn mention_images(&self, pasted: &str) -> String {
+        let Some(paths) = pasted_paths(pasted) else { return pasted.to_owned() };
+        if !paths.iter().all(|path| self.config.host.is_image(path)) {
+            return pasted.to_owned();
+        }
+        let mentions = paths.iter().map(|path| mention(path));
+        mentions.collect::<Vec<_>>().join(" ") + " "
+    }
+
+    /// Takes the last prompt that waits back into the input, to be edited.
+    fn recall_queued(&mut self) {
+        let Some((run, text)) = self.transcript.last_queued() else {
+            self.status.hint = Some("no prompt waits".to_owned());
+            return;
+        };
+        let (run, text) = (run.clone(), text.to_owned());
+        self.transcript.withdraw_queued(&run);
+        self.spawn_abort(run.as_str().to_owned());
+        self.return_text(&text);
     }
 
     fn refuse_text(&mut self) {
@@ -151,13 +179,9 @@ impl ChatLoop {
                     self.spawn_file_listing();
                 }
                 let files = rank_files(self.files.as_deref().unwrap_or_default(), &typed);
-                let suggestions = files.into_iter().map(|file| Suggestion {
-                    replacement: match file.contains(char::is_whitespace) {
-                        true => format!("@\"{file}\""),
-                        false => format!("@{file}"),
-                    },
-                    about: String::new(),
-                });
+                let suggestions = files
+                    .into_iter()
+                    .map(|file| Suggestion { replacement: mention(file), about: String::new() });
                 self.menu.show(&format!("@{typed}"), suggestions.collect());
             }
         }
@@ -174,12 +198,91 @@ impl ChatLoop {
             .filter(|command| !known(&command.name))
             .map(|command| (command.name.as_str(), command.description.as_str()));
         let typed = typed.to_lowercase();
-        own.chain(session)
-            .filter(|(name, _)| name.to_lowercase().starts_with(&typed))
-            .map(|(name, about)| Suggestion {
-                replacement: format!("/{name}"),
-                about: about.to_owned(),
-            })
-            .collect()
+        let fitting = own.chain(session).filter(|(name, _)| name.to_lowercase().starts_with(&typed));
+        let mut fitting: Vec<_> = fitting.collect();
+        // A name that is typed completely is meant, also if others begin with it.
+        fitting.sort_by_key(|(name, _)| name.to_lowercase() != typed);
+        let suggest = |(name, about): (&str, &str)| Suggestion {
+            replacement: format!("/{name}"),
+            about: about.to_owned(),
+        };
+        fitting.into_iter().map(suggest).collect()
+    }
+}
+
+/// How a prompt mentions a file.
+fn mention(path: &str) -> String {
+    match path.contains(char::is_whitespace) {
+        true => format!("@\"{path}\""),
+        false => format!("@{path}"),
+    }
+}
+
+/// The paths that a paste consists of, as terminals write them when files are dropped: quoted, with
+/// backslashes, or as addresses. `None` if it is something else.
+fn pasted_paths(pasted: &str) -> Option<Vec<String>> {
+    const PASTE_BYTES_MAX: usize = 8 * 1024;
+    let pasted = pasted.trim();
+    if pasted.is_empty() || pasted.len() > PASTE_BYTES_MAX {
+        return None;
+    }
+    let mut paths = Vec::new();
+    let mut letters = pasted.chars().peekable();
+    while letters.peek().is_some() {
+        let quote = letters.next_if(|letter| matches!(letter, '\'' | '"'));
+        let mut path = String::new();
+        while let Some(letter) = letters.next() {
+            match (letter, quote) {
+                (letter, Some(quote)) if letter == quote => break,
+                (letter, None) if letter.is_whitespace() => break,
+                ('\\', None) => path.extend(letters.next()),
+                (letter, _) => path.push(letter),
+            }
+        }
+        while letters.next_if(|letter| letter.is_whitespace()).is_some() {}
+        let path = path.strip_prefix("file://").map_or(path.clone(), decode_address);
+        let is_path = path.starts_with('/') || path.starts_with("~/") || path.contains('.');
+        if !is_path || path.contains(['\n', '"']) {
+            return None;
+        }
+        paths.push(path);
+    }
+    Some(paths)
+}
+
+/// The path of an address, in which bytes are written as `%20`.
+fn decode_address(address: &str) -> String {
+    let mut bytes = Vec::with_capacity(address.len());
+    let mut rest = address.as_bytes();
+    while let Some((&byte, after)) = rest.split_first() {
+        let hex = after.get(..2).filter(|_| byte == b'%');
+        let decoded = hex
+            .and_then(|hex| std::str::from_utf8(hex).ok())
+            .and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        bytes.push(decoded.unwrap_or(byte));
+        rest = if decoded.is_some() { after.get(2..).unwrap_or_default() } else { after };
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dropped_files_are_paths() {
+        #[track_caller]
+        fn check(pasted: &str, expected: Option<&[&str]>) {
+            let paths = pasted_paths(pasted);
+            let paths = paths.as_ref().map(|paths| paths.iter().map(String::as_str).collect());
+            assert_eq!(paths, expected.map(<[&str]>::to_vec), "{pasted:?}");
+        }
+        check("/tmp/a.png", Some(&["/tmp/a.png"]));
+        check("'/tmp/a b.png' ", Some(&["/tmp/a b.png"]));
+        check("/tmp/a\\ b.png c.jpg\n", Some(&["/tmp/a b.png", "c.jpg"]));
+        check("file:///tmp/a%20b.png", Some(&["/tmp/a b.png"]));
+        check("two words", None);
+        check("", None);
+        check(&"a.b ".repeat(4_000), None);
     }
 }

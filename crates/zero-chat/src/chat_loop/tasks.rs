@@ -1,27 +1,40 @@
 //! What takes time: requests to the gateway, questions, other programs. Each task ends with a
 //! [`TaskOutcome`].
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
+use zero_client::wire::PromptInfo;
 use zero_client::{ListRequest, OpenRequest, OverlapPolicy, SessionChange};
 use zero_core::event::{ApprovalRequest, UserQuestion};
 use zero_policy::PermissionMode;
 use zero_runtime::{QuestionWithdrawal, WithdrawalNote};
+use zero_terminal::key::Key;
 use zero_terminal::raw_input::SignalKeys;
-use zero_terminal::{ScreenOwner as _, format_age};
+use zero_terminal::{AnswerSource, ScreenLease, ScreenOwner as _, TerminalStream, format_age};
 
 use super::{ActiveRun, ChatLoop};
 use crate::chat::ChatError;
+use crate::chat_command::ChatCommand;
 use crate::chat_session::{ChatSession, OpenMatters, PromptRequest, send_prompt};
 use crate::chat_transcript::ChatTranscript;
+use crate::screen_lease::ChatScreenOwner;
+use crate::session_row::describe_session;
 
 /// How long a chat that ends waits for prompts that are being sent.
 const SEND_WAIT: Duration = Duration::from_secs(3);
 /// Sessions that the picker offers.
 const PICKED_MAX: u64 = 500;
+
+/// What a rewind takes back: the word of the command, and what it means.
+const REWIND_SCOPES: [(&str, &str); 3] = [
+    ("both", "files and conversation"),
+    ("conversation", "only the conversation; files stay as they are"),
+    ("files", "only files; the model still knows the conversation"),
+];
 
 /// How a task ended.
 pub(super) enum TaskOutcome {
@@ -52,6 +65,18 @@ pub(super) enum TaskOutcome {
     Picked(String),
     /// A question was answered or withdrawn.
     Answered(String),
+    /// A command was completed by a choice.
+    Chosen(ChatCommand),
+    /// A text that is sent as if it had been typed.
+    Typed(String),
+    /// Rows of one of zero's own commands.
+    Printed(String),
+    /// What commands can do at most.
+    Sandbox(String),
+    /// A model was set up.
+    LoggedIn,
+    /// What the user's own program makes of the status.
+    StatusLine(Option<Result<String, String>>),
 }
 
 /// A question of the gateway that waits for its answer.
@@ -102,6 +127,12 @@ impl ChatLoop {
             TaskOutcome::Answered(id) => {
                 self.questions.remove(&id);
             }
+            TaskOutcome::Chosen(command) => self.run_command(command),
+            TaskOutcome::Typed(text) => self.submit(&text, OverlapPolicy::Queue),
+            TaskOutcome::Printed(rows) => self.print_rows_of(&rows),
+            TaskOutcome::Sandbox(state) => self.status.facts.sandbox = state,
+            TaskOutcome::LoggedIn => self.run_command(ChatCommand::New),
+            TaskOutcome::StatusLine(line) => self.set_status_line(line),
         }
         self.paint_soon();
     }
@@ -133,11 +164,16 @@ impl ChatLoop {
         }
         self.transcript = ChatTranscript::new(&self.config.stream, self.config.view)
             .with_error_text(self.config.error_text);
-        let mut text = format!("\n{}", super::header(&self.config, &self.session));
+        if let Some(full) = &mut self.full {
+            full.view.forget_rows();
+        }
+        let header = super::header(&self.config, &self.session);
+        let mut text = format!("\n{}", self.transcript.add_printed(&header));
         for event in &self.session.history {
             text.push_str(&self.transcript.apply(event));
         }
         self.print(&text);
+        self.spawn_status_program();
         self.take_up_open_matters();
         for (text, overlap) in std::mem::take(&mut self.held_prompts) {
             self.spawn_prompt(text, overlap);
@@ -317,13 +353,39 @@ impl ChatLoop {
         }
     }
 
-    /// Runs a command of zero on the screen.
+    /// Runs a command of zero and shows its output.
     pub(super) fn spawn_program(&mut self, args: Vec<String>) {
-        let (owner, host) = (Arc::clone(&self.owner), Arc::clone(&self.config.host));
+        let host = Arc::clone(&self.config.host);
         self.tasks.spawn(async move {
-            let _lease = owner.lease_screen().await;
             match host.run_command(args).await {
-                Ok(()) => TaskOutcome::Done,
+                Ok(rows) => TaskOutcome::Printed(rows),
+                Err(why) => TaskOutcome::Notice(why),
+            }
+        });
+    }
+
+    /// Runs a command of zero that asks, on the screen.
+    pub(super) fn spawn_dialog(&mut self, args: Vec<String>) {
+        self.spawn_dialog_then(args, TaskOutcome::Done);
+    }
+
+    /// Lets the user set up a model, and begins a session with it.
+    pub(super) fn spawn_login(&mut self) {
+        self.spawn_dialog_then(vec!["login".to_owned()], TaskOutcome::LoggedIn);
+    }
+
+    fn spawn_dialog_then(&mut self, args: Vec<String>, done: TaskOutcome) {
+        let (owner, host) = (Arc::clone(&self.owner), Arc::clone(&self.config.host));
+        // On the alternate screen, what was written would be gone at once.
+        let pause = self.config.fullscreen.then(|| self.picker());
+        self.tasks.spawn(async move {
+            let lease = owner.lease_screen().await;
+            let ended = host.run_dialog(args).await;
+            if let Some(picker) = pause {
+                picker.wait_for_key(lease).await;
+            }
+            match ended {
+                Ok(()) => done,
                 Err(why) => TaskOutcome::Notice(why),
             }
         });
@@ -342,32 +404,9 @@ impl ChatLoop {
         });
     }
 
-    /// Shows the whole conversation on a screen of its own.
-    pub(super) fn show_transcript(&mut self) {
-        let owner = Arc::clone(&self.owner);
-        let (stream, keys) = (self.config.stream.clone(), self.config.keys.clone());
-        let columns = stream.window_size().columns;
-        let rows = self.transcript.page_rows(columns);
-        self.tasks.spawn(async move {
-            let lease = owner.lease_screen().await;
-            let shown = tokio::task::spawn_blocking(move || {
-                // Given back when the pages are closed.
-                let _lease = lease;
-                let keys = keys.open_keys(SignalKeys::AreRead)?;
-                zero_terminal::pager::show_pages(&stream, &keys, &rows)
-            });
-            match shown.await {
-                Ok(Ok(())) => TaskOutcome::Done,
-                Ok(Err(error)) => TaskOutcome::Notice(format!("could not show it: {error}")),
-                Err(_) => TaskOutcome::Done,
-            }
-        });
-    }
-
     /// Lets the user pick a session of the folder.
     pub(super) fn spawn_session_picker(&mut self) {
-        let (owner, link) = (Arc::clone(&self.owner), self.config.link.clone());
-        let (stream, keys) = (self.config.stream.clone(), self.config.keys.clone());
+        let (picker, link) = (self.picker(), self.config.link.clone());
         let current = self.session.handle.info();
         self.tasks.spawn(async move {
             let wanted = ListRequest { cwd: current.cwd, offset: 0, limit: PICKED_MAX };
@@ -383,31 +422,124 @@ impl ChatLoop {
                 return TaskOutcome::Notice("there is no other session of this folder".to_owned());
             }
             let now = super::now_ms();
-            let rows: Vec<String> = others
-                .iter()
-                .map(|session| {
-                    let age = format_age(Duration::from_millis(
-                        now.saturating_sub(session.updated_ms).max(0).unsigned_abs(),
-                    ));
-                    let name = session.label.as_deref().unwrap_or(&session.session_key);
-                    format!("{age:>8}  {name}  {}", session.title.as_deref().unwrap_or_default())
-                })
-                .collect();
-            let lease = owner.lease_screen().await;
-            let chosen = tokio::task::spawn_blocking(move || {
-                let _lease = lease;
-                let keys = keys.open_keys(SignalKeys::AreRead)?;
-                zero_terminal::filter_list::choose_row(&stream, &keys, &rows)
-            });
-            match chosen.await {
-                Ok(Ok(Some(at))) => match others.get(at) {
+            let rows = others.iter().map(|session| describe_session(session, now)).collect();
+            match picker.pick(rows).await {
+                Ok(Some(at)) => match others.get(at) {
                     Some(session) => TaskOutcome::Picked(session.session_key.clone()),
                     None => TaskOutcome::Done,
                 },
-                Ok(Ok(None)) | Err(_) => TaskOutcome::Done,
-                Ok(Err(error)) => TaskOutcome::Notice(format!("could not show them: {error}")),
+                Ok(None) => TaskOutcome::Done,
+                Err(why) => TaskOutcome::Notice(why),
             }
         });
+    }
+
+    /// Lets the user choose one of some names.
+    pub(super) fn spawn_picker(
+        &mut self,
+        names: Vec<String>,
+        chosen: impl FnOnce(String) -> TaskOutcome + Send + 'static,
+    ) {
+        let picker = self.picker();
+        self.tasks.spawn(async move {
+            match picker.pick(names.clone()).await {
+                Ok(Some(at)) => names.into_iter().nth(at).map_or(TaskOutcome::Done, chosen),
+                Ok(None) => TaskOutcome::Done,
+                Err(why) => TaskOutcome::Notice(why),
+            }
+        });
+    }
+
+    /// Lets the user pick a prompt, and what to take back to before it.
+    pub(super) fn spawn_rewind_picker(&mut self) {
+        let (picker, handle) = (self.picker(), self.session.handle.clone());
+        self.tasks.spawn(async move {
+            let prompts = match handle.prompts(PICKED_MAX).await {
+                Ok(prompts) => prompts,
+                Err(error) => return TaskOutcome::Notice(error.to_string()),
+            };
+            let now = super::now_ms();
+            // The newest first: most often, it is the last one that went wrong.
+            let mut offered: Vec<_> =
+                prompts.into_iter().filter(|prompt| prompt.in_effect).collect();
+            offered.reverse();
+            if offered.is_empty() {
+                return TaskOutcome::Notice("there is no prompt to go back to yet".to_owned());
+            }
+            let rows = offered.iter().map(|prompt| describe_prompt(prompt, now)).collect();
+            let number = match picker.pick(rows).await {
+                Ok(Some(at)) => offered.get(at).map(|prompt| prompt.number),
+                Ok(None) => None,
+                Err(why) => return TaskOutcome::Notice(why),
+            };
+            let Some(number) = number else { return TaskOutcome::Done };
+            let scopes = REWIND_SCOPES.map(|(_, about)| about.to_owned()).to_vec();
+            match picker.pick(scopes).await {
+                Ok(Some(at)) => match REWIND_SCOPES.get(at) {
+                    Some((scope, _)) => TaskOutcome::Typed(format!("/rewind {number} {scope}")),
+                    None => TaskOutcome::Done,
+                },
+                Ok(None) => TaskOutcome::Done,
+                Err(why) => TaskOutcome::Notice(why),
+            }
+        });
+    }
+
+    fn picker(&self) -> RowPicker {
+        RowPicker {
+            owner: Arc::clone(&self.owner),
+            stream: self.config.stream.clone(),
+            keys: self.config.keys.clone(),
+        }
+    }
+
+    /// Looks for models that could be set up, if there is none.
+    pub(super) fn spawn_model_search(&mut self) {
+        if self.session.handle.info().model != crate::chat_session::DIRECT {
+            return;
+        }
+        let host = Arc::clone(&self.config.host);
+        self.tasks.spawn(async move {
+            let found = host.find_models().await;
+            match found.is_empty() {
+                true => TaskOutcome::Done,
+                false => TaskOutcome::Notice(format!(
+                    "found {}; to use it, run /login",
+                    found.join(", ")
+                )),
+            }
+        });
+    }
+
+    /// Lets the user's own program make the status line, if there is one.
+    pub(super) fn spawn_status_program(&mut self) {
+        if !self.status.facts.has_program || self.is_status_asked {
+            self.is_status_stale = self.is_status_asked;
+            return;
+        }
+        (self.is_status_asked, self.is_status_stale) = (true, false);
+        self.refresh_status();
+        let status = self.status.to_json(&self.session.handle.info().session_key);
+        let host = Arc::clone(&self.config.host);
+        self.tasks
+            .spawn(async move { TaskOutcome::StatusLine(host.run_status_program(status).await) });
+    }
+
+    fn set_status_line(&mut self, line: Option<Result<String, String>>) {
+        self.is_status_asked = false;
+        match line {
+            Some(Ok(line)) => self.status.program_line = Some(line),
+            Some(Err(why)) => {
+                // It would fail again and again.
+                self.status.facts.has_program = false;
+                self.status.program_line = None;
+                self.notice(&format!("the program of the status line is not run again: {why}"));
+            }
+            None => self.status.facts.has_program = false,
+        }
+        if self.is_status_stale {
+            self.spawn_status_program();
+        }
     }
 
     pub(super) fn spawn_file_listing(&mut self) {
@@ -419,6 +551,11 @@ impl ChatLoop {
     pub(super) fn spawn_branch_lookup(&mut self) {
         let host = Arc::clone(&self.config.host);
         self.tasks.spawn(async move { TaskOutcome::Branch(host.current_branch().await) });
+    }
+
+    pub(super) fn spawn_sandbox_lookup(&mut self) {
+        let host = Arc::clone(&self.config.host);
+        self.tasks.spawn(async move { TaskOutcome::Sandbox(host.sandbox_state().await) });
     }
 
     pub(super) fn spawn_draft(&mut self) {
@@ -436,6 +573,59 @@ impl ChatLoop {
             TaskOutcome::Done
         });
     }
+}
+
+/// Shows rows to choose from, on the screen of the chat.
+struct RowPicker {
+    owner: Arc<ChatScreenOwner>,
+    stream: TerminalStream,
+    keys: AnswerSource,
+}
+
+impl RowPicker {
+    /// The number of the row that the user chose, if any; else why the rows could not be shown.
+    async fn pick(&self, rows: Vec<String>) -> Result<Option<usize>, String> {
+        let lease = self.owner.lease_screen().await;
+        let (stream, keys) = (self.stream.clone(), self.keys.clone());
+        let chosen = tokio::task::spawn_blocking(move || {
+            // Given back when the choice is made.
+            let _lease = lease;
+            let keys = keys.open_keys(SignalKeys::AreRead)?;
+            zero_terminal::filter_list::choose_row(&stream, &keys, &rows)
+        });
+        match chosen.await {
+            Ok(Ok(chosen)) => Ok(chosen),
+            Ok(Err(error)) => Err(format!("could not show the list: {error}")),
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// Waits until the user has read what is on the screen.
+    async fn wait_for_key(&self, lease: ScreenLease) {
+        let (stream, keys) = (self.stream.clone(), self.keys.clone());
+        let read = tokio::task::spawn_blocking(move || -> io::Result<()> {
+            let _lease = lease;
+            stream.write("press a key to return to the chat ")?;
+            let keys = keys.open_keys(SignalKeys::AreRead)?;
+            while keys.next_key()? == Some(Key::Resized) {}
+            Ok(())
+        });
+        // Without a keyboard, nobody reads it.
+        let _ = read.await;
+    }
+}
+
+/// One line about a prompt.
+fn describe_prompt(prompt: &PromptInfo, now_ms: i64) -> String {
+    let age = now_ms.saturating_sub(prompt.time_ms).max(0).unsigned_abs();
+    let age = format_age(Duration::from_millis(age));
+    let count = |count: u64, what: &str| match count {
+        0 => String::new(),
+        1 => format!(", 1 {what}"),
+        count => format!(", {count} {what}s"),
+    };
+    let (files, commands) = (count(prompt.files, "file"), count(prompt.commands, "command"));
+    format!("{age:>6} ago  {}  {}{files}{commands}", prompt.number, prompt.words)
 }
 
 fn describe(error: &ChatError) -> String {

@@ -51,6 +51,9 @@ impl ChatLoop {
             _ => {}
         }
         let lines = self.transcript.apply(event);
+        if matches!(event.kind, EventKind::Changed { .. }) {
+            self.spawn_status_program();
+        }
         self.print(&lines);
         self.paint_soon();
     }
@@ -60,6 +63,7 @@ impl ChatLoop {
         let Some(active) = self.active_run.take_if(|_| is_active) else { return };
         self.status.hint = None;
         self.spawn_branch_lookup();
+        self.spawn_status_program();
         self.files = None;
         let took = active.since.elapsed().as_secs();
         if !self.is_focused

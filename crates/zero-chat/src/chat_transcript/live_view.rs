@@ -5,14 +5,16 @@ use zero_terminal::{FAINT, NOTABLE};
 use super::ChatTranscript;
 use crate::call_cell::{CallCell, CallState};
 use crate::cell::Cell;
-use crate::cell_view::Fold;
 use crate::cell_view::call_view::CallHead;
 use crate::cell_view::row_writer::{BODY_INDENT, MarkedTitle, RowWriter};
+use crate::cell_view::{Fold, render_cell};
 use crate::styled_row::{clean_exactly, truncate_row, wrap_row};
 
 /// Last lines of output that are shown of a call that runs alone, and of one among others.
 const OUTPUT_ROWS_MAX: usize = 5;
 const SHARED_OUTPUT_ROWS_MAX: usize = 2;
+/// Rows of messages that wait.
+const DEFERRED_ROWS_MAX: usize = 4;
 /// Most prompts in the queue that are shown.
 const QUEUED_ROWS_MAX: usize = 3;
 
@@ -33,7 +35,8 @@ impl ChatTranscript {
             let text = format!("{} {more} {kept}calls", writer.marks.ellipsis);
             heads.push(self.stream.paint(FAINT, &text).into_owned());
         }
-        let mut below: Vec<String> = self.render_current_step(&writer).into_iter().collect();
+        let mut below: Vec<String> = self.render_deferred(columns);
+        below.extend(self.render_current_step(&writer));
         below.extend(self.render_queued(&writer));
         below.truncate(rows_left(heads.len()));
         let mut output_left = rows_left(heads.len() + below.len());
@@ -52,6 +55,15 @@ impl ChatTranscript {
         rows.extend(below);
         rows.truncate(rows_max);
         rows.iter().map(|row| truncate_row(row, columns, writer.marks.ellipsis)).collect()
+    }
+
+    /// What waits for the end of a text, as far as there is room: it may be why the user looks here.
+    fn render_deferred(&self, columns: usize) -> Vec<String> {
+        let rows = self
+            .deferred
+            .iter()
+            .flat_map(|cell| render_cell(cell, &self.stream, columns, self.options, Fold::Folded));
+        rows.take(DEFERRED_ROWS_MAX).collect()
     }
 
     fn render_open_text(&self, columns: usize, now_ms: i64) -> Vec<String> {

@@ -39,7 +39,7 @@ impl OpenText {
         options: ViewOptions,
         is_markdown: bool,
     ) -> Self {
-        let renderer = match is_markdown && !options.plain {
+        let renderer = match is_markdown && !options.plain && !options.raw {
             true => {
                 let markdown = MarkdownStream::new(stream).with_layout(ANSWER_LAYOUT);
                 TextRenderer::Markdown(Box::new(markdown))

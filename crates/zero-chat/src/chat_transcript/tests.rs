@@ -79,9 +79,14 @@ fn pages_show_everything_in_rows_that_fit() {
     for event in &all {
         transcript.apply(event);
     }
-    insta::assert_snapshot!(transcript.page_rows(80).join("\n"));
+    transcript.finish();
+    let all_rows = |columns: usize| -> Vec<String> {
+        let numbers = transcript.first_number()..=transcript.end_number();
+        numbers.flat_map(|number| transcript.numbered_rows(number, columns, Fold::Open)).collect()
+    };
+    insta::assert_snapshot!(all_rows(80).join("\n"));
     for columns in [8, 24, 80] {
-        let rows = transcript.page_rows(columns);
+        let rows = all_rows(columns);
         let widest = rows.iter().map(|row| row_columns(row)).max();
         assert!(widest <= Some(columns), "{widest:?}");
     }

@@ -4,16 +4,16 @@ use zero_terminal::text_columns;
 
 /// A row as it is written: text and SGR sequences, nothing that moves the cursor.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct LiveRow {
+pub(crate) struct LiveRow {
     /// What is written. It ends without a style.
-    pub(super) text: String,
+    pub(crate) text: String,
     /// Columns that it takes.
-    pub(super) columns: usize,
+    pub(crate) columns: usize,
 }
 
 /// What is done to the row that contains the cursor.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum RowCursor {
+pub(crate) enum RowCursor {
     /// The cursor is in another row.
     Elsewhere,
     /// The terminal's cursor will be in this column. There is a character in it, a space if need be: a
@@ -33,7 +33,7 @@ const REVERSE_SPACE: &str = "\x1b[7m \x1b[0m";
 impl LiveRow {
     /// Cuts the row so that the window's last column stays free, except for a cursor. Spaces without a
     /// style at the end of a row are removed: only some terminals count them as part of the row.
-    pub(super) fn new(source: &str, window_columns: usize, cursor: RowCursor) -> Self {
+    pub(crate) fn new(source: &str, window_columns: usize, cursor: RowCursor) -> Self {
         let last_column = window_columns.saturating_sub(1);
         let (cursor, is_drawn) = match cursor {
             RowCursor::Elsewhere => (None, false),

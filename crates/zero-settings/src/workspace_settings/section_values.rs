@@ -7,6 +7,7 @@ use zero_runtime::{Hook, HookSettings, UndoSettings};
 use super::WorkspaceSettings;
 use crate::acp::AcpSettings;
 use crate::budgets::BudgetSettings;
+use crate::chat::{self, ChatSettings};
 use crate::gateway::GatewaySettings;
 use crate::hooks::{AFTER_KEY, BEFORE_KEY};
 use crate::lsp_servers::ConfiguredLspServers;
@@ -76,10 +77,24 @@ impl WorkspaceSettings {
         }
     }
 
-    /// File and line of the program that notifies the user.
-    pub fn notify_command_location(&self) -> Option<String> {
-        let mut entries = self.active_entries();
-        entries.find(|entry| entry.key == notify::COMMAND_KEY).map(|entry| entry.location())
+    /// How the chat looks, by the user's own file.
+    pub fn chat(&self) -> ChatSettings {
+        // The file was checked when it was read.
+        let value = |key: &str| {
+            self.active_entries().find(|entry| entry.key == key).map(|entry| entry.value.clone())
+        };
+        let [theme, fullscreen, vim, status_line] = chat::KEYS.map(value);
+        ChatSettings {
+            theme: theme.and_then(|value| serde_json::from_value(value).ok()),
+            fullscreen: fullscreen.and_then(|value| value.as_bool()),
+            vim: vim.and_then(|value| value.as_bool()),
+            status_line: status_line.and_then(|value| serde_json::from_value(value).ok()),
+        }
+    }
+
+    /// File and line of the first value of a key.
+    pub fn location_of(&self, key: &str) -> Option<String> {
+        self.active_entries().find(|entry| entry.key == key).map(|entry| entry.location())
     }
 
     /// The budgets in the user's own file.

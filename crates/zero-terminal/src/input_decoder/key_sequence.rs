@@ -17,6 +17,7 @@ pub(super) fn interpret_csi(sequence: &[u8], is_report_expected: bool) -> Vec<In
         ([], b'O') => return vec![InputEvent::FocusLost],
         ([b'?', ..], b'u') => return vec![InputEvent::KeyboardReport],
         ([b'?', ..], b'c') => return vec![InputEvent::DeviceAttributes],
+        ([b'<', report @ ..], b'M' | b'm') => return vec![interpret_mouse(report, last)],
         ([b'['], b'A'..=b'E') => return plain_key(KeyCode::Function(last - b'A' + 1)),
         // Keys with Shift on rxvt.
         ([], b'a'..=b'd') => return shift_key(last.to_ascii_uppercase()),
@@ -60,6 +61,16 @@ pub(super) fn interpret_csi(sequence: &[u8], is_report_expected: bool) -> Vec<In
             Some(code) => interpret_functional(&parameters, code),
             None => vec![InputEvent::Unknown],
         },
+    }
+}
+
+/// A mouse report `button;column;row`: only the wheel has a meaning.
+fn interpret_mouse(report: &[u8], last: u8) -> InputEvent {
+    let button = report.split(|byte| *byte == b';').next();
+    match (button, last) {
+        (Some(b"64"), b'M') => InputEvent::Wheel { is_up: true },
+        (Some(b"65"), b'M') => InputEvent::Wheel { is_up: false },
+        _ => InputEvent::Unknown,
     }
 }
 

@@ -8,6 +8,7 @@ use pulldown_cmark::{Alignment, CodeBlockKind, Event, HeadingLevel, Options, Par
 
 use super::MarkdownLayout;
 use super::span_wrap::{StyledRow, StyledSpan, measure_spans, wrap_spans};
+use crate::code_highlight::{CodeHighlighter, CodeSpan};
 use crate::{FAINT, STRONG, TerminalStream, diff_line_style, text_columns, wrap_chars};
 
 /// Style of code within a sentence.
@@ -31,22 +32,53 @@ pub(crate) fn render_code_line(
     stream: &TerminalStream,
     room: usize,
     language: &str,
+    highlighter: &mut CodeHighlighter,
     line: &str,
 ) -> Vec<String> {
-    let style = if language == "diff" { diff_line_style(line) } else { Style::new() };
-    let line = stream.escape_foreign(line);
-    let paint = |text: &str| format!("{CODE_INDENT}{}", stream.paint(style, text));
+    let mut spans = highlighter.highlight(line);
+    if language == "diff" {
+        spans = vec![CodeSpan { text: line, style: diff_line_style(line) }];
+    }
+    let mut escaped = String::with_capacity(line.len());
+    // Where each style ends in the escaped line.
+    let mut styles = Vec::with_capacity(spans.len());
+    for CodeSpan { text, style } in spans {
+        escaped.push_str(&stream.escape_foreign(text));
+        styles.push((escaped.len(), style));
+    }
     let room = room.saturating_sub(CODE_INDENT.len());
-    if text_columns(&line.replace('\t', "        ")) <= room {
-        return vec![paint(&line)];
+    if text_columns(&escaped.replace('\t', "        ")) <= room {
+        return vec![format!("{CODE_INDENT}{}", paint_part(stream, &escaped, 0, &styles))];
     }
     let mark = format!("{CODE_INDENT}{}", stream.paint(FAINT, CODE_CONTINUATION));
-    let rows = wrap_chars(&line, room.saturating_sub(CODE_CONTINUATION.chars().count()));
-    let shown = |(at, row): (usize, &String)| match at {
-        0 => paint(row),
-        _ => format!("{mark}{}", stream.paint(style, row)),
-    };
-    rows.iter().enumerate().map(shown).collect()
+    let rows = wrap_chars(&escaped, room.saturating_sub(CODE_CONTINUATION.chars().count()));
+    let mut start = 0;
+    let mut shown = Vec::with_capacity(rows.len());
+    for row in rows {
+        let before = if shown.is_empty() { CODE_INDENT } else { &mark };
+        shown.push(format!("{before}{}", paint_part(stream, &row, start, &styles)));
+        start += row.len();
+    }
+    shown
+}
+
+/// Paints a part of a line that begins at `start`, by the ends of the styles of the line.
+fn paint_part(
+    stream: &TerminalStream,
+    part: &str,
+    start: usize,
+    styles: &[(usize, Style)],
+) -> String {
+    let mut painted = String::with_capacity(part.len());
+    let mut from = 0;
+    for (end, style) in styles {
+        let to = end.saturating_sub(start).min(part.len());
+        if let Some(text) = part.get(from..to).filter(|text| !text.is_empty()) {
+            painted.push_str(&stream.paint(*style, text));
+            from = to;
+        }
+    }
+    painted
 }
 
 fn heading_style(level: HeadingLevel) -> Style {
@@ -71,8 +103,8 @@ pub(crate) struct BlockRenderer<'a> {
     lists: Vec<Option<u64>>,
     /// The addresses of open links and images, and where their text begins.
     links: Vec<(String, usize)>,
-    /// The language of the code block that is open.
-    code: Option<String>,
+    /// The code block that is open: its language, and the colors of its code.
+    code: Option<(String, CodeHighlighter)>,
     table: TableRows,
     /// Whether a blank line is printed before the next row.
     needs_blank: bool,
@@ -129,8 +161,11 @@ impl<'a> BlockRenderer<'a> {
                 }
                 Event::Start(tag) => self.start(tag),
                 Event::End(tag) => self.end(tag),
-                Event::Text(text) => match self.code.clone() {
-                    Some(language) => self.print_code(&language, &text),
+                Event::Text(text) => match self.code.take() {
+                    Some((language, mut highlighter)) => {
+                        self.print_code(&language, &mut highlighter, &text);
+                        self.code = Some((language, highlighter));
+                    }
                     None => self.push_text(&text),
                 },
                 Event::Code(text) => self.push_code(&text),
@@ -158,7 +193,7 @@ impl<'a> BlockRenderer<'a> {
         match tag {
             Tag::Heading { level, .. } => {
                 self.styles.push(heading_style(level));
-                if !self.stream.colours {
+                if !self.stream.has_colours() {
                     self.push_text(&format!("{} ", "#".repeat(heading_depth(level))));
                 }
             }
@@ -185,12 +220,14 @@ impl<'a> BlockRenderer<'a> {
             }
             Tag::CodeBlock(kind) => {
                 self.print_spans();
-                self.code = Some(match kind {
+                let language = match kind {
                     CodeBlockKind::Fenced(info) => {
                         info.split_whitespace().next().unwrap_or_default().to_owned()
                     }
                     CodeBlockKind::Indented => String::new(),
-                });
+                };
+                let highlighter = CodeHighlighter::new(self.stream, &language);
+                self.code = Some((language, highlighter));
             }
             Tag::Table(alignments) => self.table = TableRows { alignments, rows: Vec::new() },
             Tag::TableHead => {
@@ -269,13 +306,13 @@ impl<'a> BlockRenderer<'a> {
     fn push_style(&mut self, add: fn(Style) -> Style, mark: &str) {
         let style = add(self.style());
         self.styles.push(style);
-        if !self.stream.colours {
+        if !self.stream.has_colours() {
             self.push_text(mark);
         }
     }
 
     fn pop_style(&mut self, mark: &str) {
-        if !self.stream.colours {
+        if !self.stream.has_colours() {
             self.push_text(mark);
         }
         self.styles.pop();
@@ -292,7 +329,7 @@ impl<'a> BlockRenderer<'a> {
     }
 
     fn push_code(&mut self, text: &str) {
-        match self.stream.colours {
+        match self.stream.has_colours() {
             true => self.push_span(text, CODE),
             false => self.push_span(&format!("`{text}`"), Style::new()),
         }
@@ -325,10 +362,10 @@ impl<'a> BlockRenderer<'a> {
         }
     }
 
-    fn print_code(&mut self, language: &str, text: &str) {
+    fn print_code(&mut self, language: &str, highlighter: &mut CodeHighlighter, text: &str) {
         let room = if self.layout.wraps_code { self.room() } else { usize::MAX };
         for line in text.lines() {
-            for row in render_code_line(self.stream, room, language, line) {
+            for row in render_code_line(self.stream, room, language, highlighter, line) {
                 self.print_row(&row);
             }
         }

@@ -15,6 +15,7 @@ use super::value_parsers;
   zero chat \"why does the build fail?\"   begin with this prompt
   zero -c                                continue the last session of this folder
   zero chat --resume                     pick a session of this folder
+  zero chat --fullscreen                 fill the window
 
 In the chat, /help lists the commands and /keys the keys. Enter sends, Esc stops the run, Ctrl-C twice
 leaves. Sessions, rules, sandbox and tools are those of `zero run`.
@@ -42,6 +43,12 @@ pub struct ChatArgs {
     /// Permission mode: ask, accept-edits, plan or auto
     #[arg(long, value_name = "MODE", value_parser = value_parsers::mode(), hide_possible_values = true)]
     pub mode: Option<PermissionMode>,
+    /// Folder to work in [default: current folder]
+    #[arg(long, value_name = "DIR")]
+    pub cwd: Option<PathBuf>,
+    /// Fill the window, on the alternate screen, with the mouse: the wheel scrolls
+    #[arg(long)]
+    pub fullscreen: bool,
     /// Plain lines for screen readers: words in place of signs, Markdown as the model wrote it
     #[arg(long)]
     pub plain: bool,

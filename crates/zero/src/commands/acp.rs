@@ -27,7 +27,7 @@ use crate::commands::config::keyring_keys;
 use crate::commands::tools_call::signals;
 use crate::editor_tool_hosts::EditorToolHostFactory;
 use crate::exit::{ExitOutcome, UsageError};
-use crate::gateway_dialer::EditorGatewayDialer;
+use crate::gateway_dialer::LazyGatewayDialer;
 use crate::host_setup::small_runtime;
 use crate::idle_trim;
 use crate::model_key::{self, LocalModelKeys, ModelKeyRequirement};
@@ -64,7 +64,7 @@ pub(super) fn run(app: &AppContext, args: &AcpArgs) -> anyhow::Result<ExitOutcom
         let (input, output) =
             open_stdio_with(output, stop).context("could not open stdin and stdout")?;
         let preferences = Arc::new(OnceLock::new());
-        let dialling = Arc::new(EditorGatewayDialer::new(
+        let dialling = Arc::new(LazyGatewayDialer::new(
             app.clone(),
             args.remote.clone(),
             args.settings.clone(),

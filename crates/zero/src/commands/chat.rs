@@ -10,11 +10,15 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use anyhow::Context as _;
-use zero_chat::{ChatConfig, ChatEnd, ChatSignals, EditMode, TerminalKind, ViewOptions};
+use zero_chat::{
+    ChatConfig, ChatEnd, ChatSignals, EditMode, StatusFacts, TerminalKind, ViewOptions,
+    describe_session,
+};
 use zero_client::wire::SessionInfo;
 use zero_client::{GatewayLink, ListRequest, OpenRequest, SessionChange};
 use zero_core::shell_quoting::quote_shell_word;
 use zero_session::notification::NotificationKind;
+use zero_settings::chat::ChatTheme;
 use zero_terminal::raw_input::SignalKeys;
 
 use self::chat_program::ChatProgram;
@@ -24,10 +28,10 @@ use crate::approval::error_for_user;
 use crate::cli::ChatArgs;
 use crate::commands::run::terminal_sequence;
 use crate::exit::{ExitOutcome, UsageError};
-use crate::gateway_dialer::EditorGatewayDialer;
+use crate::gateway_dialer::LazyGatewayDialer;
 use crate::session_name::unused_session_name;
+use crate::terminal::TerminalTheme;
 use crate::terminal::filter_list::choose_row;
-use crate::terminal::{escape_line, format_age};
 
 /// Sessions that are looked through for a name.
 const SESSIONS_MAX: u64 = 1_000;
@@ -41,12 +45,21 @@ pub(super) fn run(app: &AppContext, args: &ChatArgs) -> anyhow::Result<ExitOutco
     };
     let app =
         &app.with_secret_files(args.remote.token_file.iter().chain(&args.remote.password_file));
+    let app = &match &args.cwd {
+        Some(folder) => AppContext { config: app.config.clone().with_cwd(folder)?, ..app.clone() },
+        None => app.clone(),
+    };
     let workspace = app.config.open_workspace(&[])?;
     let settings = app.load_settings(&workspace, &args.settings)?;
     for line in settings.trust_note().into_iter().chain(settings.warning()) {
         app.terminal.print_note(&line);
     }
     let cwd = workspace.cwd().to_owned();
+    let chat = settings.chat();
+    let status_program = app.status_line_program(&settings, &cwd)?;
+    if let Some(theme) = chat.theme {
+        app.terminal.out.set_theme(to_theme(theme));
+    }
     let notify = settings.notify();
     let signal = |kind| notify.terminal.map(|signal| terminal_sequence(kind, signal));
     let signals = ChatSignals {
@@ -54,7 +67,7 @@ pub(super) fn run(app: &AppContext, args: &ChatArgs) -> anyhow::Result<ExitOutco
         run_end: signal(NotificationKind::End),
         min_seconds: notify.min_seconds(),
     };
-    let dialer = Arc::new(EditorGatewayDialer::new(
+    let dialer = Arc::new(LazyGatewayDialer::new(
         app.clone(),
         args.remote.clone(),
         args.settings.clone(),
@@ -67,8 +80,14 @@ pub(super) fn run(app: &AppContext, args: &ChatArgs) -> anyhow::Result<ExitOutco
         settings_mode: settings.mode(),
         typed: TypedTextStore::new(&app.config.state_dir()?, &cwd),
         dialer: Arc::clone(&dialer),
+        status_program: status_program.clone(),
     };
     let variable = |name: &str| app.config.variable(name).map(str::to_owned);
+    // Without any of them, as in containers, terminals take UTF-8.
+    let mut locales = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().filter_map(variable);
+    let is_ascii = locales
+        .find(|locale| !locale.is_empty())
+        .is_some_and(|locale| !locale.to_ascii_lowercase().contains("utf"));
     // The keys of the user are handled while tools work.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -89,9 +108,21 @@ pub(super) fn run(app: &AppContext, args: &ChatArgs) -> anyhow::Result<ExitOutco
                 thoughts: args.thoughts,
                 whole_output: args.verbose,
                 plain: args.plain,
+                raw: false,
+                ascii: is_ascii,
+            },
+            fullscreen: args.fullscreen || (chat.fullscreen == Some(true) && !args.plain),
+            facts: StatusFacts {
+                sandbox: String::new(),
+                budget_usd: settings.budgets().session.usd,
+                has_program: status_program.is_some(),
             },
             error_text: error_for_user,
-            edit_mode: if args.vim { EditMode::Vim } else { EditMode::Emacs },
+            edit_mode: if args.vim || chat.vim == Some(true) {
+                EditMode::Vim
+            } else {
+                EditMode::Emacs
+            },
             prompt: args.prompt.clone(),
             folder: show_folder(app, &cwd),
             change: SessionChange { model: args.model.clone(), ..SessionChange::default() },
@@ -165,7 +196,9 @@ async fn choose_session(
             );
             return Err(UsageError(message).into());
         }
-        let rows: Vec<String> = sessions.iter().map(describe_session).collect();
+        let now = jiff::Timestamp::now().as_millisecond();
+        let rows: Vec<String> =
+            sessions.iter().map(|session| describe_session(session, now)).collect();
         let at = match args.resume {
             Some(_) => match pick_row(app, rows)? {
                 Some(at) => at,
@@ -180,22 +213,19 @@ async fn choose_session(
     Ok(Some(OpenRequest { key: Some(key), ..open }))
 }
 
+fn to_theme(theme: ChatTheme) -> TerminalTheme {
+    match theme {
+        ChatTheme::Auto => TerminalTheme::Auto,
+        ChatTheme::Light => TerminalTheme::Light,
+        ChatTheme::Dark => TerminalTheme::Dark,
+        ChatTheme::None => TerminalTheme::None,
+    }
+}
+
 fn pick_row(app: &AppContext, rows: Vec<String>) -> anyhow::Result<Option<usize>> {
     let Some(answers) = app.terminal.answer_source() else { return Ok(None) };
     let keys = answers.open_keys(SignalKeys::AreRead)?;
     Ok(choose_row(&app.terminal.err, &keys, &rows)?)
-}
-
-/// One line: age, name or key, and title.
-fn describe_session(session: &SessionInfo) -> String {
-    let now = jiff::Timestamp::now().as_millisecond();
-    let age = now.saturating_sub(session.updated_ms).max(0).unsigned_abs();
-    let age = format_age(std::time::Duration::from_millis(age));
-    let key = session.session_key.as_str();
-    let name = session.label.as_deref();
-    let name = name.unwrap_or_else(|| key.strip_prefix(USUAL_AGENT_PREFIX).unwrap_or(key));
-    let title = session.title.as_deref().unwrap_or_default();
-    escape_line(&format!("{age:>6} ago  {name:<20}  {title}")).trim_end().to_owned()
 }
 
 /// The folder, with `~` for the home folder.

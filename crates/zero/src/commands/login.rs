@@ -36,7 +36,7 @@ pub(super) fn log_in(app: &AppContext, args: &LoginArgs) -> anyhow::Result<ExitO
     };
     // Validate everything before the user looks for the key.
     let model = choose_model(app, &provider, args.model.as_deref(), answers.as_ref())?;
-    let key = read_key(app, &provider, args.key_stdin, answers.is_some())?;
+    let key = read_key(app, &provider, args.key_stdin, answers.as_ref())?;
     let err = &app.terminal.err;
     if !args.no_test {
         err.write(&format!("testing {} with `{}` … ", provider.title, escape_line(&model)))?;
@@ -87,6 +87,22 @@ pub(super) fn log_out(app: &AppContext, args: &LogoutArgs) -> anyhow::Result<Exi
         return Ok(ExitOutcome::Error);
     }
     Ok(ExitOutcome::Ok)
+}
+
+/// What `zero login` could set up with what is on this machine: keys in the environment, and model
+/// servers with their models.
+pub(in crate::commands) async fn find_offered_models(app: &AppContext) -> Vec<String> {
+    let keys = ModelProvider::list().into_iter().filter_map(|provider| {
+        let variable = provider.key_variable(&app.config)?;
+        Some(format!("a key of {} ({variable})", provider.title))
+    });
+    let mut found: Vec<String> = keys.collect();
+    let servers = local_servers::find_local_servers().await;
+    found.extend(servers.iter().map(|server| match server.models.is_empty() {
+        true => format!("{} without models", server.kind.title()),
+        false => format!("{} with {}", server.kind.title(), list_models(&server.models)),
+    }));
+    found
 }
 
 /// Lets the user choose among the known providers and the servers on this machine.
@@ -212,7 +228,7 @@ fn read_key(
     app: &AppContext,
     provider: &ModelProvider,
     from_stdin: bool,
-    can_ask: bool,
+    answers: Option<&AnswerSource>,
 ) -> anyhow::Result<Option<String>> {
     if from_stdin {
         return read_key_from_stdin().map(Some);
@@ -220,12 +236,20 @@ fn read_key(
     if !provider.needs_key {
         return Ok(None);
     }
-    if !can_ask {
+    let Some(answers) = answers else {
         return Err(UsageError(format!(
             "{} needs a key; pass `--key-stdin` and the key on stdin",
             provider.title
         ))
         .into());
+    };
+    if let Some(variable) = provider.key_variable(&app.config) {
+        let question = format!("Store the key of {variable} and use it? [Y/n] ");
+        app.terminal.err.write(&question)?;
+        let answer = answers.read_answer().unwrap_or_else(|| "n".to_owned());
+        if matches!(answer.trim().to_lowercase().as_str(), "" | "y" | "yes") {
+            return Ok(app.config.variable(variable).map(|key| key.trim().to_owned()));
+        }
     }
     let page = provider.key_page.map_or_else(String::new, |page| format!(", from {page}"));
     prompt_key(app, &format!("API key of {}{page} (input is hidden): ", provider.title)).map(Some)

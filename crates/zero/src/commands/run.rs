@@ -17,7 +17,6 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use base64::Engine as _;
-use serde_json::{Map, json};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use zero_client::GatewayLocality;
@@ -30,7 +29,7 @@ use zero_policy::PermissionMode;
 use zero_runtime::prompt_mentions::{MentionReport, read_mentions};
 use zero_runtime::session_results::ResultLifetime;
 use zero_runtime::tool_backend::ToolBackend;
-use zero_runtime::{Elicitation, ElicitationAnswer, ElicitationMode, Elicitor, WithdrawalNote};
+use zero_runtime::{Elicitor, WithdrawalNote};
 use zero_sandbox::ConfigFile;
 use zero_session::agent::DIRECT;
 use zero_session::approvals::StoredGrants;
@@ -65,6 +64,7 @@ use crate::gateway_connection::CliGatewayConnection;
 use crate::host_setup::small_runtime;
 use crate::terminal::{ElapsedCounter, PromptTurn, escape_line};
 use crate::tool_host_factory::{TerminalBackendRequest, TerminalPromptOptions};
+use crate::user_question::elicit_answer;
 
 /// Largest prompt read from stdin, in bytes.
 const PROMPT_BYTES_MAX: u64 = 2 * 1024 * 1024;
@@ -613,20 +613,9 @@ async fn answer_question(
     elicitor: Arc<dyn Elicitor>,
     question: UserQuestion,
 ) {
-    let wanted = match (question.schema, question.url) {
-        (_, Some(url)) => ElicitationMode::Url(url),
-        (schema, None) => {
-            ElicitationMode::Form(schema.unwrap_or_else(|| json!({"type": "object"})))
-        }
-    };
-    let (origin, message) = (question.origin, question.message);
-    let asked = Elicitation { origin, call: None, message, wanted };
-    let (action, content) = match elicitor.elicit(&asked).await {
-        ElicitationAnswer::Accept(content) => ("accept", content),
-        ElicitationAnswer::Decline => ("decline", Map::new()),
-        ElicitationAnswer::Cancel => ("cancel", Map::new()),
-    };
-    let answer = QuestionsResolveParams { id: question.id, action: action.to_owned(), content };
+    let id = question.id.clone();
+    let (action, content) = elicit_answer(&*elicitor, question).await;
+    let answer = QuestionsResolveParams { id, action: action.to_owned(), content };
     if let Err(error) = client.request::<ZeroQuestionsResolve>(answer).await {
         tracing::warn!(%error, "could not send the answer to the gateway");
     }

@@ -8,6 +8,7 @@ mod attacks;
 mod audit;
 mod budgets;
 mod chat;
+mod chat_tmux;
 mod commands;
 mod config;
 #[cfg(all(feature = "lsp", feature = "web"))]

@@ -126,6 +126,8 @@ fn any_event() -> impl Strategy<Value = Event> {
 
 fn any_options() -> impl Strategy<Value = ViewOptions> {
     any::<(bool, bool, bool)>().prop_map(|(thoughts, whole_output, plain)| ViewOptions {
+        raw: false,
+        ascii: false,
         thoughts,
         whole_output,
         plain,

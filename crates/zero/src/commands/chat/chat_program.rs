@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use base64::Engine as _;
 use serde_json::{Map, Value, json};
@@ -15,22 +16,24 @@ use zero_core::event::{ApprovalRequest, UserQuestion};
 use zero_policy::PermissionMode;
 use zero_runtime::session_results::ResultLifetime;
 use zero_runtime::tool::BoxFuture;
-use zero_runtime::{
-    ApprovalAnswer, Elicitation, ElicitationAnswer, ElicitationMode, WithdrawalNote,
-};
-use zero_sandbox::{ConfigFile, StateDir, terminal_program};
+use zero_runtime::{ApprovalAnswer, WithdrawalNote};
+use zero_sandbox::notification_program::NotificationProgram;
+use zero_sandbox::{ConfigFile, SandboxLayers, StateDir, path_survey, terminal_program};
 use zero_session::approvals::StoredGrants;
 use zero_session::direct_model;
-use zero_terminal::PromptTurn;
+use zero_terminal::{PromptTurn, TerminalTheme};
 
 use super::typed_text_store::TypedTextStore;
 use crate::AppContext;
 use crate::cli::ChatArgs;
 use crate::command_line;
+use crate::commands::config::settings_change::set_user_value;
+use crate::commands::login::find_offered_models;
 use crate::error_chain::describe_error;
-use crate::gateway_dialer::EditorGatewayDialer;
+use crate::gateway_dialer::LazyGatewayDialer;
 use crate::session_name::unused_session_name;
 use crate::tool_host_factory::{TerminalBackendRequest, TerminalPromptOptions};
+use crate::user_question::elicit_answer;
 
 /// Largest text that is sent to the terminal's clipboard, in bytes; terminals refuse more.
 const COPY_BYTES_MAX: usize = 100_000;
@@ -38,6 +41,9 @@ const COPY_BYTES_MAX: usize = 100_000;
 const EDITED_BYTES_MAX: u64 = 2 * 1024 * 1024;
 /// Most files that completion knows.
 const FILES_MAX: usize = 100_000;
+/// How long the program of the status line may take, and how much of its output is read.
+const STATUS_TIMEOUT: Duration = Duration::from_secs(2);
+const STATUS_BYTES_MAX: u64 = 4_096;
 /// Largest file that names a branch, in bytes.
 const HEAD_BYTES_MAX: u64 = 4_096;
 
@@ -49,7 +55,9 @@ pub(super) struct ChatProgram {
     /// The permission mode of the settings.
     pub(super) settings_mode: PermissionMode,
     pub(super) typed: TypedTextStore,
-    pub(super) dialer: Arc<EditorGatewayDialer>,
+    pub(super) dialer: Arc<LazyGatewayDialer>,
+    /// The program that makes the status line.
+    pub(super) status_program: Option<NotificationProgram>,
 }
 
 impl ChatProgram {
@@ -94,6 +102,22 @@ impl ChatProgram {
         };
         let (backend, _servers) = self.app.local_backend(request, &self.prompt_options(turn))?;
         Ok(ChatTools { backend, own_mode: mode.unwrap_or(self.settings_mode) })
+    }
+
+    /// Runs a command of zero with this environment and terminal.
+    async fn run_zero(&self, app: AppContext, mut args: Vec<String>) -> Result<(), String> {
+        // These have what the gateway has; the others are about this machine.
+        if args.first().is_some_and(|command| command == "sessions") {
+            args.extend(self.remote_options());
+        }
+        let words = std::iter::once("zero".to_owned()).chain(args).map(OsString::from);
+        let cli = command_line::parse(words.collect()).map_err(|error| error.to_string())?;
+        let ran = tokio::task::spawn_blocking(move || crate::commands::run(&app, cli));
+        match ran.await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(error)) => Err(describe_error(&error)),
+            Err(_) => Err("zero is shutting down".to_owned()),
+        }
     }
 
     /// The options that name the gateway, as the user wrote them.
@@ -162,19 +186,7 @@ impl ChatHost for ChatProgram {
     ) -> BoxFuture<'a, (&'static str, Map<String, Value>)> {
         Box::pin(async move {
             let elicitor = self.prompt_options(turn).elicitor(&self.app, withdrawal);
-            let wanted = match (question.schema, question.url) {
-                (_, Some(url)) => ElicitationMode::Url(url),
-                (schema, None) => {
-                    ElicitationMode::Form(schema.unwrap_or_else(|| json!({"type": "object"})))
-                }
-            };
-            let (origin, message) = (question.origin, question.message);
-            let asked = Elicitation { origin, call: None, message, wanted };
-            match elicitor.elicit(&asked).await {
-                ElicitationAnswer::Accept(content) => ("accept", content),
-                ElicitationAnswer::Decline => ("decline", Map::new()),
-                ElicitationAnswer::Cancel => ("cancel", Map::new()),
-            }
+            elicit_answer(&*elicitor, question).await
         })
     }
 
@@ -190,23 +202,79 @@ impl ChatHost for ChatProgram {
         })
     }
 
-    fn run_command(&self, args: Vec<String>) -> BoxFuture<'_, Result<(), String>> {
-        let app = self.app.clone();
+    fn run_dialog(&self, args: Vec<String>) -> BoxFuture<'_, Result<(), String>> {
         Box::pin(async move {
-            let mut args = args;
-            // These have what the gateway has; the others are about this machine.
-            if args.first().is_some_and(|command| command == "sessions") {
-                args.extend(self.remote_options());
+            let is_login = args.first().is_some_and(|command| command == "login");
+            self.run_zero(self.app.clone(), args).await?;
+            if is_login {
+                // A gateway reads the models when it starts; the next request starts another one.
+                self.dialer.shut_down().await;
             }
-            let words = std::iter::once("zero".to_owned()).chain(args).map(OsString::from);
-            let cli = command_line::parse(words.collect()).map_err(|error| error.to_string())?;
-            let ran = tokio::task::spawn_blocking(move || crate::commands::run(&app, cli));
-            match ran.await {
-                Ok(Ok(_)) => Ok(()),
-                Ok(Err(error)) => Err(describe_error(&error)),
-                Err(_) => Err("zero is shutting down".to_owned()),
+            Ok(())
+        })
+    }
+
+    fn run_command(&self, args: Vec<String>) -> BoxFuture<'_, Result<String, String>> {
+        let (terminal, output) = self.app.terminal.captured();
+        let app = AppContext { terminal, ..self.app.clone() };
+        Box::pin(async move {
+            let ran = self.run_zero(app, args).await;
+            let output = output.text();
+            match ran {
+                Ok(()) => Ok(output),
+                Err(why) if output.trim().is_empty() => Err(why),
+                Err(why) => Err(format!("{}\n{why}", output.trim_end())),
             }
         })
+    }
+
+    fn find_models(&self) -> BoxFuture<'_, Vec<String>> {
+        Box::pin(find_offered_models(&self.app))
+    }
+
+    fn sandbox_state(&self) -> BoxFuture<'_, String> {
+        Box::pin(async {
+            let layers = tokio::task::spawn_blocking(SandboxLayers::probe).await;
+            match layers.is_ok_and(|layers| layers.has_namespaces()) {
+                true => "sandbox".to_owned(),
+                false => "sandbox incomplete: see `zero doctor`".to_owned(),
+            }
+        })
+    }
+
+    fn run_status_program(&self, status: Value) -> BoxFuture<'_, Option<Result<String, String>>> {
+        let program = self.status_program.clone();
+        Box::pin(async move {
+            let program = program?;
+            let ran = tokio::task::spawn_blocking(move || {
+                program.run_for_output(
+                    &(status.to_string() + "\n"),
+                    STATUS_TIMEOUT,
+                    STATUS_BYTES_MAX,
+                )
+            });
+            let output = ran.await.ok()?;
+            let first = |text: String| text.lines().next().unwrap_or_default().to_owned();
+            Some(output.map(first).map_err(|error| error.to_string()))
+        })
+    }
+
+    fn save_theme(&self, theme: TerminalTheme) -> Result<(), String> {
+        let (terminal, _) = self.app.terminal.captured();
+        let app = AppContext { terminal, ..self.app.clone() };
+        tokio::task::block_in_place(|| set_user_value(&app, "chat.theme", json!(theme.name())))
+            .map(|_| ())
+            .map_err(|error| describe_error(&error))
+    }
+
+    fn is_image(&self, path: &str) -> bool {
+        let ending = path.rsplit('.').next().unwrap_or_default().to_ascii_lowercase();
+        let is_named_so = matches!(ending.as_str(), "png" | "jpg" | "jpeg" | "gif" | "webp");
+        let path = match (path.strip_prefix("~/"), self.app.config.home()) {
+            (Some(below), Some(home)) => home.join(below),
+            _ => self.cwd.join(path),
+        };
+        is_named_so && path_survey::exists(&path)
     }
 
     fn edit_text<'a>(&'a self, text: &'a str) -> BoxFuture<'a, Result<String, String>> {

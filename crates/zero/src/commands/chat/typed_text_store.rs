@@ -1,5 +1,6 @@
 //! Keeps what the user typed: sent prompts, and the text that was not sent yet.
 
+use std::fs::{File, TryLockError};
 use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 
@@ -17,11 +18,20 @@ const HISTORY_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Most bytes that are read of a file.
 const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
+/// Chats of one folder that have a draft each. Further ones keep none.
+const DRAFTS_MAX: usize = 16;
+
 /// The files of typed text.
 pub(super) struct TypedTextStore {
     folder: StateDir,
-    /// File of the draft; each folder has its own.
-    draft: String,
+    /// File of the draft: each folder has its own, and each of several chats in it.
+    draft: Option<LockedDraft>,
+}
+
+/// The draft of this chat, which no other one uses as long as it runs.
+struct LockedDraft {
+    name: String,
+    _lock: File,
 }
 
 impl TypedTextStore {
@@ -29,7 +39,15 @@ impl TypedTextStore {
         use std::hash::{DefaultHasher, Hash as _, Hasher as _};
         let mut hasher = DefaultHasher::new();
         cwd.hash(&mut hasher);
-        Self { folder: state.child(FOLDER), draft: format!("draft-{:016x}", hasher.finish()) }
+        let folder = state.child(FOLDER);
+        let draft = match lock_draft(&folder, &format!("draft-{:016x}", hasher.finish())) {
+            Ok(draft) => draft,
+            Err(error) => {
+                tracing::warn!(%error, "this chat keeps no draft");
+                None
+            }
+        };
+        Self { folder, draft }
     }
 
     /// Sent prompts, oldest first. A damaged line is left out.
@@ -69,18 +87,20 @@ impl TypedTextStore {
     }
 
     pub(super) fn read_draft(&self) -> Option<String> {
-        self.read(&self.draft).ok().filter(|text| !text.is_empty())
+        let draft = self.draft.as_ref()?;
+        self.read(&draft.name).ok().filter(|text| !text.is_empty())
     }
 
     pub(super) fn write_draft(&self, text: &str) -> io::Result<()> {
+        let Some(LockedDraft { name, .. }) = &self.draft else { return Ok(()) };
         if text.is_empty() {
-            return match self.folder.remove(&self.draft) {
+            return match self.folder.remove(name) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
                 _ => Ok(()),
             };
         }
         self.folder.create()?;
-        self.replace(&self.draft, text)
+        self.replace(name, text)
     }
 
     fn read(&self, name: &str) -> io::Result<String> {
@@ -102,6 +122,33 @@ impl TypedTextStore {
             }
         }
     }
+}
+
+/// The first draft that no other chat uses; one with a text, which a chat left behind, before others.
+fn lock_draft(folder: &StateDir, name: &str) -> io::Result<Option<LockedDraft>> {
+    folder.create()?;
+    let mut free: Option<LockedDraft> = None;
+    for number in 0..DRAFTS_MAX {
+        let name = if number == 0 { name.to_owned() } else { format!("{name}.{number}") };
+        let lock = folder.lock_file(&format!("{name}.lock"))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => continue,
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+        let has_text = folder.open(&name).is_ok();
+        let draft = LockedDraft { name, _lock: lock };
+        if has_text {
+            return Ok(Some(draft));
+        }
+        // Who takes a second draft has found the first one in use, so there is none after a free one
+        // without a text but those of chats that ended at the same time.
+        if free.is_some() {
+            break;
+        }
+        free = Some(draft);
+    }
+    Ok(free)
 }
 
 fn parse_history(text: &str) -> Vec<String> {
@@ -128,6 +175,21 @@ mod tests {
         assert_eq!(TypedTextStore::new(&state, Path::new("/b")).read_draft(), None);
         store.write_draft("").unwrap();
         assert_eq!(store.read_draft(), None);
+    }
+
+    #[test]
+    fn chats_of_one_folder_have_drafts_of_their_own() {
+        let temp = tempfile::tempdir().unwrap();
+        let state = StateDir::new(temp.path().join("state"));
+        let open = || TypedTextStore::new(&state, Path::new("/a"));
+        let (first, second) = (open(), open());
+        first.write_draft("one").unwrap();
+        second.write_draft("two").unwrap();
+        assert_eq!(open().read_draft(), None);
+        drop(second);
+        assert_eq!(open().read_draft().as_deref(), Some("two"));
+        drop(first);
+        assert_eq!(open().read_draft().as_deref(), Some("one"));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use zero_session::model::local_servers::LocalServerKind;
 
+use crate::environment::EnvironmentConfig;
 use crate::exit::UsageError;
 
 /// Longest name of a provider, in characters.
@@ -24,12 +25,14 @@ pub(super) struct ModelProvider {
     pub(super) key_page: Option<&'static str>,
     /// Whether it has no models without a key.
     pub(super) needs_key: bool,
+    /// Environment variables in which other programs expect its key.
+    pub(super) key_variables: &'static [&'static str],
 }
 
 impl ModelProvider {
     /// The known providers, those on this machine last.
     pub(super) fn list() -> Vec<Self> {
-        let remote = |name: &str, title: &str, api, model, key_page| Self {
+        let remote = |name: &str, title: &str, api, model, key_page, key_variables| Self {
             name: name.to_owned(),
             title: title.to_owned(),
             api,
@@ -37,6 +40,7 @@ impl ModelProvider {
             model: Some(model),
             key_page: Some(key_page),
             needs_key: true,
+            key_variables,
         };
         let router = remote(
             "openrouter",
@@ -44,6 +48,7 @@ impl ModelProvider {
             "chat",
             "anthropic/claude-sonnet-4.5",
             "https://openrouter.ai/keys",
+            &["OPENROUTER_API_KEY"],
         );
         let mut list = vec![
             remote(
@@ -52,6 +57,7 @@ impl ModelProvider {
                 "responses",
                 "gpt-5",
                 "https://platform.openai.com/api-keys",
+                &["OPENAI_API_KEY", "CODEX_API_KEY"],
             ),
             remote(
                 "anthropic",
@@ -59,6 +65,7 @@ impl ModelProvider {
                 "anthropic",
                 "claude-sonnet-4-5",
                 "https://console.anthropic.com/settings/keys",
+                &["ANTHROPIC_API_KEY"],
             ),
             remote(
                 "gemini",
@@ -66,6 +73,7 @@ impl ModelProvider {
                 "gemini",
                 "gemini-2.5-pro",
                 "https://aistudio.google.com/apikey",
+                &["GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GENERATIVE_AI_API_KEY"],
             ),
             Self { base_url: Some("https://openrouter.ai/api/v1".to_owned()), ..router },
         ];
@@ -77,8 +85,16 @@ impl ModelProvider {
             model: None,
             key_page: None,
             needs_key: false,
+            key_variables: &[],
         }));
         list
+    }
+
+    /// The first variable of the environment that has a key.
+    pub(super) fn key_variable(&self, config: &EnvironmentConfig) -> Option<&'static str> {
+        let is_set =
+            |name: &&&str| config.variable(name).is_some_and(|value| !value.trim().is_empty());
+        self.key_variables.iter().find(is_set).copied()
     }
 
     /// The provider with this name. An unknown one needs the address of its server.
@@ -112,6 +128,7 @@ impl ModelProvider {
             model: None,
             key_page: None,
             needs_key: false,
+            key_variables: &[],
         })
     }
 

@@ -1,0 +1,105 @@
+//! Colors that can be read on the background of the terminal.
+
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use anstyle::{Ansi256Color, AnsiColor, Color, Style};
+
+/// For which background colors are chosen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TerminalTheme {
+    /// The terminal's own palette, whose colors its theme has chosen.
+    #[default]
+    Auto,
+    /// Dark colors, for a light background.
+    Light,
+    /// Light colors, for a dark background.
+    Dark,
+    /// No colors and no other styles.
+    None,
+}
+
+impl TerminalTheme {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Auto, Self::Light, Self::Dark, Self::None];
+
+    /// Its name for the user.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Light => "light",
+            Self::Dark => "dark",
+            Self::None => "none",
+        }
+    }
+
+    /// The style with a color that can be read.
+    pub(crate) fn adapt(self, style: Style) -> Style {
+        let Some(Color::Ansi(color)) = style.get_fg_color() else { return style };
+        let fixed = match (self, color) {
+            (Self::Auto | Self::None, _) => return style,
+            (Self::Light, AnsiColor::Red) => 124,
+            (Self::Light, AnsiColor::Green) => 28,
+            (Self::Light, AnsiColor::Yellow) => 130,
+            (Self::Light, AnsiColor::Blue) => 25,
+            (Self::Light, AnsiColor::Magenta) => 90,
+            (Self::Light, AnsiColor::Cyan) => 30,
+            (Self::Dark, AnsiColor::Red) => 203,
+            (Self::Dark, AnsiColor::Green) => 114,
+            (Self::Dark, AnsiColor::Yellow) => 221,
+            (Self::Dark, AnsiColor::Blue) => 111,
+            (Self::Dark, AnsiColor::Magenta) => 176,
+            (Self::Dark, AnsiColor::Cyan) => 80,
+            _ => return style,
+        };
+        style.fg_color(Some(Ansi256Color(fixed).into()))
+    }
+}
+
+impl FromStr for TerminalTheme {
+    type Err = ();
+
+    fn from_str(name: &str) -> Result<Self, ()> {
+        Self::ALL.into_iter().find(|theme| theme.name() == name).ok_or(())
+    }
+}
+
+/// The theme of a terminal, which its streams share.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SharedTheme(Arc<AtomicU8>);
+
+impl SharedTheme {
+    pub(crate) fn get(&self) -> TerminalTheme {
+        let at = usize::from(self.0.load(Ordering::Relaxed));
+        TerminalTheme::ALL.get(at).copied().unwrap_or_default()
+    }
+
+    pub(crate) fn set(&self, theme: TerminalTheme) {
+        let at = TerminalTheme::ALL.iter().position(|known| *known == theme).unwrap_or(0);
+        self.0.store(u8::try_from(at).unwrap_or(0), Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{NOTABLE, Terminal};
+
+    #[test]
+    fn streams_of_a_terminal_share_its_theme() {
+        let stream = Terminal::for_test().out.with_columns(80);
+        let other = stream.clone();
+        assert_eq!(stream.paint(NOTABLE, "x"), "\x1b[33mx\x1b[0m");
+        for (name, shown) in [
+            ("light", "\x1b[38;5;130mx\x1b[0m"),
+            ("dark", "\x1b[38;5;221mx\x1b[0m"),
+            ("none", "x"),
+            ("auto", "\x1b[33mx\x1b[0m"),
+        ] {
+            other.set_theme(name.parse().unwrap());
+            assert_eq!(stream.paint(NOTABLE, "x"), shown, "{name}");
+        }
+        assert!("blue".parse::<TerminalTheme>().is_err());
+    }
+}
