@@ -17,6 +17,7 @@ mod package_tests;
 mod platform;
 mod program_build;
 mod program_tree;
+mod release_info;
 mod release_sums;
 mod rpm_package;
 mod software_bill;
@@ -31,13 +32,8 @@ use anyhow::{Context, Result, bail, ensure};
 use self::platform::{PLATFORMS, Platform};
 use self::program_build::BuiltProgram;
 use self::program_tree::ProgramTree;
+use self::release_info::{ReleaseFile, ReleaseInfo, workspace_version};
 use crate::repository::{self, cargo_command};
-
-/// What the packages say about zero.
-const SUMMARY: &str = "Coding agent and sandboxed tool runtime in one binary";
-const DESCRIPTION: &str = "zero checks every tool call against your rules before it runs, executes it in a sandbox \
-                           and records it in an audit log. File edits can be undone.";
-const LICENSE: &str = "MIT OR Apache-2.0";
 
 /// Options of `cargo xtask dist`.
 #[derive(Debug, Default)]
@@ -52,51 +48,14 @@ struct DistOptions {
     check: bool,
 }
 
-/// How much time packing may take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum PackingEffort {
-    /// As small as possible, for releases.
-    Smallest,
-    /// As fast as possible, for tests of what is installed.
-    #[cfg(test)]
-    Fastest,
-}
-
-/// What all packages of a release have in common.
-#[derive(Clone, Debug)]
-struct ReleaseInfo {
-    version: String,
-    /// Seconds since 1970: the time of the commit, which every file gets.
-    time: u32,
-    maintainer: String,
-    /// Where the files will be fetched from, with a `/` at the end.
-    address: Option<String>,
-    /// The minisign key that the sums are signed with, as `minisign` prints it.
-    public_key: Option<String>,
-    effort: PackingEffort,
-}
-
-/// One file of a release.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct ReleaseFile {
-    /// Path in the folder of the release.
-    name: String,
-    content: Vec<u8>,
-}
-
-impl ReleaseFile {
-    fn new(name: impl Into<String>, content: impl Into<Vec<u8>>) -> Self {
-        Self { name: name.into(), content: content.into() }
-    }
-}
-
 /// Builds the programs, or takes those that are named, and writes a release.
 pub(crate) fn run(args: &[String]) -> Result<ExitCode> {
     let Some(options) = parse(args)? else { return Ok(ExitCode::from(2)) };
     let root = repository::root();
     let out = options.out.clone().unwrap_or_else(|| root.join("target/dist-release"));
     let key = options.secret_key.as_deref().map(release_sums::SigningKey::read).transpose()?;
-    let release = ReleaseInfo::read(&root, options.address.clone(), key.as_ref())?;
+    let public_key = key.as_ref().map(release_sums::SigningKey::public_key).transpose()?;
+    let release = ReleaseInfo::read(&root, options.address.clone(), public_key)?;
     let programs = if options.programs.is_empty() {
         program_build::build_all(&root, &options.platforms, &release)?
     } else {
@@ -166,44 +125,6 @@ fn parse_address(text: &str) -> Result<String> {
         "`{text}` is no address such as https://example.com/zero; it must have no query"
     );
     Ok(format!("{}/", text.trim_end_matches('/')))
-}
-
-impl ReleaseInfo {
-    fn read(
-        root: &Path,
-        address: Option<String>,
-        key: Option<&release_sums::SigningKey>,
-    ) -> Result<Self> {
-        Ok(Self {
-            version: workspace_version(root)?,
-            time: commit_time(root)?,
-            maintainer: "zero maintainers <root@localhost>".to_owned(),
-            address,
-            public_key: key.map(release_sums::SigningKey::public_key).transpose()?,
-            effort: PackingEffort::Smallest,
-        })
-    }
-}
-
-/// The version in the top manifest.
-fn workspace_version(root: &Path) -> Result<String> {
-    let manifest = std::fs::read_to_string(root.join("Cargo.toml"))?;
-    let mut lines = manifest.lines().skip_while(|line| *line != "[workspace.package]");
-    let version = lines.find_map(|line| line.strip_prefix("version = \"")?.strip_suffix('"'));
-    Ok(version.context("Cargo.toml has no version below [workspace.package]")?.to_owned())
-}
-
-/// The time of the newest commit; without a repository, as in an unpacked source archive, what SOURCE_DATE_EPOCH says.
-fn commit_time(root: &Path) -> Result<u32> {
-    if let Ok(named) = std::env::var("SOURCE_DATE_EPOCH") {
-        return named.parse().context("SOURCE_DATE_EPOCH is no number of seconds since 1970");
-    }
-    let git = Command::new("git").args(["log", "-1", "--format=%ct"]).current_dir(root).output();
-    let output = git.context("could not start git; or set SOURCE_DATE_EPOCH")?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    text.trim()
-        .parse()
-        .context("git knows no commit here; set SOURCE_DATE_EPOCH to the time of the release")
 }
 
 /// Everything but the sums.

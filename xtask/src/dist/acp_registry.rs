@@ -6,8 +6,8 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Map, Value, json};
 
 use super::platform::Platform;
+use super::release_info::{LICENSE, ReleaseFile, ReleaseInfo, SUMMARY};
 use super::release_sums::sha256;
-use super::{LICENSE, ReleaseFile, ReleaseInfo, SUMMARY};
 
 /// The folder of the entry, which must be its id.
 const ID: &str = "zero";
@@ -80,8 +80,8 @@ mod tests {
     use jsonschema::draft202012::is_valid;
 
     use super::*;
-    use crate::dist::PackingEffort;
     use crate::dist::platform::PLATFORMS;
+    use crate::dist::release_info::PackingEffort;
     use crate::repository;
 
     /// What the registry asks of an entry.

@@ -8,7 +8,7 @@ use flate2::{Compression, GzBuilder};
 
 use super::platform::Platform;
 use super::program_tree::{ProgramTree, TreeFile};
-use super::{PackingEffort, ReleaseFile, ReleaseInfo};
+use super::release_info::{PackingEffort, ReleaseFile, ReleaseInfo};
 
 /// Above it, unpacking needs more memory than small machines have.
 const XZ_LEVEL: u32 = 8;

@@ -6,7 +6,8 @@ use std::process::Command;
 use anyhow::{Context, Result, bail, ensure};
 
 use super::program_build::BuiltProgram;
-use super::{DistOptions, ReleaseFile, ReleaseInfo, build_release, program_build};
+use super::release_info::{ReleaseFile, ReleaseInfo};
+use super::{DistOptions, build_release, program_build};
 use crate::required_programs::is_available;
 
 /// Largest program, and largest archive with it.

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use super::archive::{tar, xz};
 use super::program_build::BuiltProgram;
 use super::program_tree::{ProgramTree, TreeFile};
-use super::{DESCRIPTION, PackingEffort, ReleaseFile, ReleaseInfo, SUMMARY};
+use super::release_info::{DESCRIPTION, PackingEffort, ReleaseFile, ReleaseInfo, SUMMARY};
 
 /// Settings that an upgrade leaves as the administrator changed them.
 const CONFIG_FILES: [&str; 1] = ["etc/apparmor.d/zero"];

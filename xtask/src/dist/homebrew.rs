@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use anyhow::Result;
 
 use super::platform::Platform;
+use super::release_info::{ReleaseFile, ReleaseInfo, SUMMARY};
 use super::release_sums::sha256;
-use super::{ReleaseFile, ReleaseInfo, SUMMARY};
 
 pub(super) fn formula(
     archives: &[(&Platform, ReleaseFile)],

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use super::archive::{gzip, tar};
 use super::platform::Platform;
 use super::program_tree::{ProgramTree, TreeFile};
-use super::{LICENSE, ReleaseFile, ReleaseInfo, SUMMARY};
+use super::release_info::{LICENSE, ReleaseFile, ReleaseInfo, SUMMARY};
 
 /// The name of the launcher's package. Those of the platforms begin with it.
 const NAME: &str = "zero";

@@ -16,8 +16,9 @@ use tempfile::TempDir;
 use super::platform::Platform;
 use super::program_build::BuiltProgram;
 use super::program_tree::{ProgramTree, TreeFile};
+use super::release_info::{PackingEffort, ReleaseFile, ReleaseInfo};
 use super::release_sums::{SigningKey, sums_and_signature};
-use super::{PackingEffort, ReleaseFile, ReleaseInfo, archive, deb, npm, rpm_package, wheel};
+use super::{archive, deb, npm, rpm_package, wheel};
 use crate::repository;
 
 /// The call that each installed program makes, in a folder with the file.
@@ -57,7 +58,7 @@ impl PackageTest {
         assert!(strip.success());
         std::fs::create_dir(folder.path().join("home")).unwrap();
         std::fs::write(folder.path().join("note.txt"), NOTE).unwrap();
-        let version = super::workspace_version(&repository::root()).unwrap();
+        let version = super::release_info::workspace_version(&repository::root()).unwrap();
         let program = BuiltProgram::read(&program).unwrap();
         Self { folder, program, release: ReleaseInfo::for_test(&version) }
     }
@@ -385,6 +386,9 @@ fn wheel_is_installed_used_and_removed_without_trace() {
     assert!(left.is_empty(), "{left:?}");
 }
 
+/// Contents by name, as a server has them.
+type ServedFiles = BTreeMap<String, Vec<u8>>;
+
 /// A release on a server of this machine.
 struct ServedRelease {
     address: String,
@@ -483,7 +487,7 @@ fn installer_keeps_old_version_when_release_is_damaged() {
     let (new, release) = small_release(this_platform(), "1.1.0");
     let name = new.name.clone();
     let served = serve_release(new, &release, Some(&key));
-    let damaged = |change: &dyn Fn(&mut BTreeMap<String, Vec<u8>>)| {
+    let damaged = |change: &dyn Fn(&mut ServedFiles)| {
         let mut files = served.files.clone();
         change(&mut files);
         serve(files)
@@ -659,7 +663,7 @@ fn action_runs_prompt_and_writes_summary() {
     assert!(text.contains(NOTE) && text.contains("\nexit-code=0\n"), "{text}");
     std::fs::remove_file(&summary).unwrap();
     // In the mode `plan`, nothing is written, and nobody can be asked.
-    let denied = run("/write note.txt other");
+    let denied = run("/bash echo other > note.txt");
     assert_eq!(denied.status.code(), Some(3), "{}", String::from_utf8_lossy(&denied.stderr));
     let text = std::fs::read_to_string(&summary).unwrap();
     assert!(text.starts_with("### zero: denied\n"), "{text}");

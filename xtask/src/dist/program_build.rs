@@ -11,8 +11,8 @@ use anyhow::{Context, Result, bail, ensure};
 use object::read::elf::{Dyn as _, FileHeader as _};
 use object::{Endianness, Object as _, elf};
 
-use super::ReleaseInfo;
 use super::platform::{self, Platform};
+use super::release_info::ReleaseInfo;
 use crate::repository::cargo_command;
 use crate::required_programs::is_available;
 

@@ -9,8 +9,8 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 
-use super::ReleaseInfo;
 use super::program_build::BuiltProgram;
+use super::release_info::ReleaseInfo;
 
 /// Where the program finds how it was installed, from the prefix.
 const RECEIPT: &str = "share/zero/install.json";

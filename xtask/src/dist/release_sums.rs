@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use minisign::{PublicKey, SecretKey, SecretKeyBox};
 use sha2::{Digest as _, Sha256};
 
-use super::{ReleaseFile, ReleaseInfo};
+use super::release_info::{ReleaseFile, ReleaseInfo};
 
 /// The file with the sums, in the format of `sha256sum`.
 const SUMS: &str = "SHA256SUMS";

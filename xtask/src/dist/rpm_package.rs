@@ -8,7 +8,7 @@ use rpm::{BuildConfig, CompressionWithLevel, Dependency, FileOptions, PackageBui
 use super::deb::{is_config_file, system_tree};
 use super::program_build::BuiltProgram;
 use super::program_tree::ProgramTree;
-use super::{DESCRIPTION, LICENSE, PackingEffort, ReleaseFile, ReleaseInfo, SUMMARY};
+use super::release_info::{DESCRIPTION, LICENSE, PackingEffort, ReleaseFile, ReleaseInfo, SUMMARY};
 
 pub(super) fn build(
     root: &Path,

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{ReleaseFile, ReleaseInfo, SUMMARY};
+use super::release_info::{ReleaseFile, ReleaseInfo, SUMMARY};
 use crate::repository::cargo_command;
 
 /// The crates in the program, and what each of them uses.
@@ -171,7 +171,7 @@ pub(super) fn build(tree: &DependencyTree, release: &ReleaseInfo) -> Result<Rele
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dist::PackingEffort;
+    use crate::dist::release_info::PackingEffort;
 
     #[test]
     fn bill_has_each_crate_of_program_once_and_no_test_crate() {

@@ -11,7 +11,7 @@ use zip::{CompressionMethod, DateTime, ZipWriter};
 
 use super::program_build::BuiltProgram;
 use super::program_tree::{ProgramTree, TreeFile};
-use super::{DESCRIPTION, LICENSE, PackingEffort, ReleaseFile, ReleaseInfo, SUMMARY};
+use super::release_info::{DESCRIPTION, LICENSE, PackingEffort, ReleaseFile, ReleaseInfo, SUMMARY};
 
 /// The name in Python's package registry.
 const NAME: &str = "zero";

@@ -107,6 +107,7 @@ const RESTRICTED_CRATES: &[(&[&str], &[&str], &str)] = &[
             "zero-acp",
             "zero-gateway",
             "zero",
+            "xtask",
         ],
         "bytes become text where files and wires are",
     ),
