@@ -1,4 +1,4 @@
-//! Tasks of the repository: `cargo xtask tidy | test | bench | book | reference`.
+//! Tasks of the repository: `cargo xtask tidy | test | bench | book | reference | dist | release`.
 //!
 //! They are written in Rust, in the workspace, so that a fresh machine with only a Rust toolchain
 //! can run them and the compiler checks them like everything else.
@@ -11,6 +11,7 @@
 
 mod bench;
 mod book;
+mod dist;
 mod markdown_links;
 mod reference;
 mod repository;
@@ -36,6 +37,15 @@ Usage: cargo xtask <chore>
                        --write puts the table into docs/reference/performance.md, --only measures
                        one of files, policy, sandbox, mcp, gateway and acp, or, in about an hour,
                        build: how long a newcomer waits for builds and tests
+  dist [--target PLATFORM… | --program FILE…] [--out DIR] [--address URL] [--sign KEYFILE] [--check]
+                       build the packages of a release into target/dist-release: archives, deb, rpm,
+                       npm, wheel, bill of materials, sums. --target builds for one of x86_64-linux
+                       and aarch64-linux only, --program packs a program that is already built,
+                       --address is where the files will be fetched from, --sign signs the sums with
+                       a key of minisign, --check builds and packs again and compares the bytes, and
+                       installs the Debian package in a new system
+  release --dry-run [DIST OPTIONS…]
+                       check what RELEASING.md asks for before a release, and build the packages
 
 Exit code: 0 all well, 1 something failed, 2 wrong usage or a missing program.
 ";
@@ -50,6 +60,8 @@ fn main() -> ExitCode {
         ("tidy", []) => tidy::run(),
         ("bench", rest) => bench::run(rest),
         ("test", rest) => test_runner::run(rest),
+        ("dist", rest) => dist::run(rest),
+        ("release", rest) => dist::dry_run_release(rest),
         ("reference", []) => reference::run(),
         ("book", []) => book::run(),
         ("--help" | "-h" | "help", _) => {

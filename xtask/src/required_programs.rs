@@ -41,6 +41,16 @@ const PROGRAMS: &[RequiredProgram] = &[
     #[cfg(target_os = "linux")]
     (&["mount", "--version"], "mount", "tests of full and read-only disks"),
     #[cfg(target_os = "linux")]
+    (&["dpkg-deb", "--version"], "dpkg", "tests of the packages"),
+    #[cfg(target_os = "linux")]
+    (&["rpm", "--version"], "rpm", "tests of the packages"),
+    #[cfg(target_os = "linux")]
+    (&["strip", "--version"], "binutils", "tests of the packages"),
+    #[cfg(target_os = "linux")]
+    (&["systemd-analyze", "--version"], "systemd", "tests of the units of the gateway"),
+    #[cfg(target_os = "linux")]
+    (&["minisign", "-v"], "minisign", "tests of signed releases"),
+    #[cfg(target_os = "linux")]
     (&["setpriv", "--version"], "util-linux", "tests of what another user may do, as root"),
     #[cfg(target_os = "linux")]
     (&["script", "--version"], "bsdutils", "tests of questions on a terminal"),

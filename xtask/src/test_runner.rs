@@ -85,6 +85,16 @@ pub(crate) fn run(args: &[String]) -> Result<ExitCode> {
         )?;
         step("cargo clippy --no-default-features", &mut failed, cargo_command(SMALL_BUILD_CLIPPY))?;
     }
+    if is_available(&mut cargo_command(&["deny", "--version"])) {
+        // Advisories change without a change here, and are on a server: `cargo deny check` reads them, too.
+        let mut deny = cargo_command(&["deny", "check"]);
+        deny.args(["licenses", "bans", "sources"]);
+        step("cargo deny check licenses bans sources", &mut failed, deny)?;
+    } else {
+        eprintln!(
+            "note: cargo-deny is not installed, so licences and sources of crates are not checked; `cargo install --locked cargo-deny` adds it"
+        );
+    }
     if !failed.is_empty() {
         eprintln!("failed: {}", failed.join(", "));
     }

@@ -125,6 +125,7 @@ const RESTRICTED_CRATES: &[(&[&str], &[&str], &str)] = &[
             "zero-acp",
             "zero-gateway",
             "zero",
+            "xtask",
         ],
         "bytes become text where files and wires are",
     ),
@@ -159,7 +160,11 @@ const RESTRICTED_CRATES: &[(&[&str], &[&str], &str)] = &[
         ],
         "addresses are for who goes to them",
     ),
-    (&["flate2"], &["zero-runtime", "zero-tools"], "what comes packed is unpacked within bounds"),
+    (
+        &["flate2", "tar"],
+        &["zero-runtime", "zero-tools", "zero", "xtask"],
+        "what comes packed is unpacked within bounds",
+    ),
     (
         &[
             "opentelemetry",

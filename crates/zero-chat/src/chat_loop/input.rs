@@ -198,7 +198,8 @@ impl ChatLoop {
             .filter(|command| !known(&command.name))
             .map(|command| (command.name.as_str(), command.description.as_str()));
         let typed = typed.to_lowercase();
-        let fitting = own.chain(session).filter(|(name, _)| name.to_lowercase().starts_with(&typed));
+        let fitting =
+            own.chain(session).filter(|(name, _)| name.to_lowercase().starts_with(&typed));
         let mut fitting: Vec<_> = fitting.collect();
         // A name that is typed completely is meant, also if others begin with it.
         fitting.sort_by_key(|(name, _)| name.to_lowercase() != typed);
