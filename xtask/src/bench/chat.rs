@@ -46,7 +46,7 @@ pub(super) fn measure(bench: &BenchContext, table: &mut BenchTable) -> Result<()
     let mut script = Command::new("python3");
     script.arg(repository::root().join("tests/interop/chat_speed.py"));
     script.arg(&bench.zero).arg(SESSIONS.to_string()).arg(FILES.to_string());
-    let figures: ChatFigures = serde_json::from_slice(&run_for_output(&mut script)?)
+    let figures: ChatFigures = serde_json::from_slice(&run_for_output(script)?)
         .context("could not read what the script printed")?;
     let mut add = |what: &str, ms: f64, most| {
         table.add(timed_row(what, Duration::from_secs_f64(ms / 1_000.0), most));
