@@ -160,7 +160,7 @@ fn rust_agent_runs() {
 fn gateway_bot_answers_lines() {
     let zero = TestProgram::new();
     let model = ModelServer::start();
-    write_file(&zero, USER_FILE, &model.settings_json(json!({})));
+    write_file(&zero, USER_FILE, model.settings_json(json!({})));
     let gateway = GatewayProcess::start(&zero);
     let token = std::fs::read_to_string(zero.folder().join("home/.local/state/zero/gateway.token"))
         .unwrap();
