@@ -126,7 +126,7 @@ enum SectionOwner {
 
 /// The sections whose keys are single units that the last file replaces as a whole: a server, a command,
 /// a model, an agent, a gateway setting.
-const ATOMIC_SECTIONS: [(&str, SectionOwner); 15] = [
+const ATOMIC_SECTIONS: [(&str, SectionOwner); 16] = [
     ("mcpServers.", SectionOwner::Project),
     ("mcp.", SectionOwner::Project),
     ("lspServers.", SectionOwner::Project),
@@ -142,6 +142,7 @@ const ATOMIC_SECTIONS: [(&str, SectionOwner); 15] = [
     ("undo.", SectionOwner::User),
     ("notify.", SectionOwner::User),
     ("subagents.", SectionOwner::User),
+    ("update.", SectionOwner::User),
 ];
 
 fn find_section_owner(key: &str) -> Option<SectionOwner> {

@@ -37,6 +37,7 @@ mod tools_serve;
 mod tools_show;
 mod trust;
 mod undo;
+mod update;
 mod usage;
 
 use crate::AppContext;
@@ -95,6 +96,7 @@ pub(crate) fn run(app: &AppContext, cli: Cli) -> anyhow::Result<ExitOutcome> {
         Some(CliCommand::Audit { command: AuditCommand::Verify(args) }) => {
             audit_verify::run(app, &args)
         }
+        Some(CliCommand::Update(args)) => update::run(app, &args),
         Some(CliCommand::Config { command }) => config::run(app, &command),
         Some(CliCommand::Trust(args)) => trust::run(app, &args),
         Some(CliCommand::Policy { command: PolicyCommand::Check(args) }) => {

@@ -58,3 +58,4 @@ mod test_program;
 mod tool_host;
 mod tools_serve;
 mod undo;
+mod update;
