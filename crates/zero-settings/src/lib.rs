@@ -65,6 +65,7 @@ pub mod subagents;
 pub mod tool_commands;
 pub mod trust;
 pub mod undo;
+pub mod update;
 pub mod user_paths;
 pub mod web;
 pub mod workspace_settings;

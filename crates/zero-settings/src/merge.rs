@@ -143,6 +143,7 @@ const ATOMIC_SECTIONS: [(&str, SectionOwner); 16] = [
     ("notify.", SectionOwner::User),
     ("chat.", SectionOwner::User),
     ("subagents.", SectionOwner::User),
+    ("update.", SectionOwner::User),
 ];
 
 fn find_section_owner(key: &str) -> Option<SectionOwner> {

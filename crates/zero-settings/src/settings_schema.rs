@@ -40,6 +40,7 @@ use crate::semantic_checks;
 use crate::subagents::{self, SubagentSettings};
 use crate::tool_commands::{self, COMMAND_LINES, ToolsSettings};
 use crate::undo::{self, UndoSection};
+use crate::update::{self, UpdateSettings};
 use crate::web::{self, WebSettings};
 
 /// Settings of zero. JSON with comments and trailing commas.
@@ -106,6 +107,8 @@ pub struct SettingsFile {
     chat: ChatSettings,
     /// How many sub-agents may work for a run.
     subagents: SubagentSettings,
+    /// Where `zero update` finds releases.
+    update: UpdateSettings,
 }
 
 /// What runs without asking, what needs your approval, and what never runs. Deny overrides ask, and
@@ -241,7 +244,7 @@ pub fn known_keys() -> Vec<SettingsKey> {
         closed.chain(gateway::KEYS).chain(gateway::REMOTE_KEYS).chain(acp::KEYS).chain(web::KEYS);
     let closed =
         closed.chain(network::KEYS).chain(retention::KEYS).chain(budgets::KEYS).chain(undo::KEYS);
-    let closed = closed.chain(notify::KEYS).chain(chat::KEYS);
+    let closed = closed.chain(notify::KEYS).chain(chat::KEYS).chain(update::KEYS);
     let closed = closed.chain(subagents::KEYS).filter(|name| !open.contains(name));
     closed.map(|name| key(name, false)).chain(open.map(|name| key(name, true))).collect()
 }
@@ -388,6 +391,7 @@ fn find_nulls(value: &Value) -> impl Iterator<Item = String> {
         .chain(fields("/notify"))
         .chain(fields("/chat"))
         .chain(fields("/subagents"))
+        .chain(fields("/update"))
         .filter(|(_, field)| field.is_null())
         .map(|(pointer, _)| pointer)
 }

@@ -21,6 +21,7 @@ pub mod run;
 pub mod sessions;
 mod skills;
 pub mod trust;
+mod update;
 mod usage;
 mod value_parsers;
 
@@ -62,6 +63,7 @@ pub use self::run::{OutputFormat, RunArgs};
 pub use self::sessions::SessionsCommand;
 pub use self::skills::SkillsArgs;
 pub use self::trust::TrustArgs;
+pub use self::update::UpdateArgs;
 pub use self::usage::{UsageArgs, UsageGrouping};
 pub use self::value_parsers::LimitArg;
 use self::value_parsers::{
@@ -248,6 +250,8 @@ pub enum CliCommand {
     },
     /// Find problems and risks: settings, rules, trust, sandbox, audit log, PATH
     Doctor(DoctorArgs),
+    /// Replace zero with the newest release, or say what does
+    Update(UpdateArgs),
     /// Print a shell completion script
     #[command(after_help = "Example:
   zero completions bash > ~/.local/share/bash-completion/completions/zero")]

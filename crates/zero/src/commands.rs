@@ -41,6 +41,7 @@ mod tools_serve;
 mod tools_show;
 mod trust;
 mod undo;
+mod update;
 mod usage;
 
 use crate::AppContext;
@@ -102,6 +103,7 @@ pub(crate) fn run(app: &AppContext, cli: Cli) -> anyhow::Result<ExitOutcome> {
         Some(CliCommand::Init(args)) => init::run(app, &args),
         Some(CliCommand::Import(args)) => import::run(app, &args),
         Some(CliCommand::Help(args)) => help::run(app, &args),
+        Some(CliCommand::Update(args)) => update::run(app, &args),
         Some(CliCommand::Config { command }) => config::run(app, &command),
         Some(CliCommand::Trust(args)) => trust::run(app, &args),
         Some(CliCommand::Policy { command: PolicyCommand::Check(args) }) => {

@@ -19,6 +19,7 @@ use crate::retention::DataRetentionSettings;
 use crate::subagents::{self, SubagentSettings};
 use crate::tool_commands::{COMMAND_LINES, ToolCommands};
 use crate::undo::{self, UndoSection};
+use crate::update::{self, UpdateSettings};
 use crate::web::SearchEngineSetting;
 use crate::{ParsedSetting, SettingsLayerKind};
 
@@ -89,6 +90,20 @@ impl WorkspaceSettings {
             fullscreen: fullscreen.and_then(|value| value.as_bool()),
             vim: vim.and_then(|value| value.as_bool()),
             status_line: status_line.and_then(|value| serde_json::from_value(value).ok()),
+        }
+    }
+
+    /// Where releases are, by the user's own file.
+    pub fn update(&self) -> UpdateSettings {
+        let value = |key: &str| {
+            self.active_entries().find(|entry| entry.key == key).map(|entry| entry.value.clone())
+        };
+        let [enabled, address, public_key] = update::KEYS.map(value);
+        let text = |value: Option<serde_json::Value>| value?.as_str().map(str::to_owned);
+        UpdateSettings {
+            enabled: enabled.and_then(|value| value.as_bool()),
+            address: text(address),
+            public_key: text(public_key),
         }
     }
 

@@ -67,6 +67,7 @@ fn help_lists_commands() {
       trust        Review a folder's settings and trust it
       policy       Show what the rules decide, without running anything
       doctor       Find problems and risks: settings, rules, trust, sandbox, audit log, PATH
+      update       Replace zero with the newest release, or say what does
       completions  Print a shell completion script
       man          Print the manual page of zero or of one of its commands
       help         Print a how-to page, or the help of a command

@@ -62,3 +62,4 @@ mod test_program;
 mod tool_host;
 mod tools_serve;
 mod undo;
+mod update;
