@@ -33,7 +33,7 @@ const APPEND: &str = "
             AS entry (run, time_ms, is_reset, body, position))
     SELECT row_id, before + 1 FROM changed";
 
-/// The values of [`APPEND`].
+/// What [`APPEND`] has instead of its `$1` to `$9`, in that order.
 struct AppendValues<'a> {
     session: &'a str,
     claim: Option<i64>,

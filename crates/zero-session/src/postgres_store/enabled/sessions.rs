@@ -164,7 +164,7 @@ pub(super) async fn create(
     Ok(record)
 }
 
-/// Inserts a transcript.
+/// The session is given by its row. Transcripts are numbered from 1, without gaps.
 pub(super) async fn insert_transcript(
     transaction: &Transaction,
     session: i64,

@@ -41,7 +41,7 @@ pub(super) struct AgentParts<'a> {
 }
 
 impl ImportPlan {
-    /// Adds a command.
+    /// The plan says what becomes of it; one whose name zero does not accept is left out and named.
     pub(super) fn add_command(&mut self, source: &str, command: &CommandParts<'_>) {
         let what = format!("{source} command `/{}`", command.name.replace('/', ":"));
         let Some(name) = command_name(command.name) else {
@@ -66,7 +66,7 @@ impl ImportPlan {
         self.add_prompt(PromptKind::Command, &what, name, text, detail);
     }
 
-    /// Adds an agent.
+    /// Blanks and dots of its name become dashes. The plan says what becomes of it.
     pub(super) fn add_agent(&mut self, source: &str, agent: &AgentParts<'_>) {
         let what = format!("{source} agent `{}`", agent.name);
         let name = agent.name.to_lowercase().replace([' ', '.'], "-");
