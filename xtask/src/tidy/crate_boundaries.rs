@@ -141,7 +141,11 @@ const RESTRICTED_CRATES: &[(&[&str], &[&str], &str)] = &[
         ],
         "addresses are for who goes to them",
     ),
-    (&["flate2"], &["zero-runtime", "zero-tools"], "what comes packed is unpacked within bounds"),
+    (
+        &["flate2"],
+        &["zero-runtime", "zero-tools", "zero-gateway"],
+        "what comes packed is unpacked within bounds, and the console is sent packed",
+    ),
     (
         &[
             "opentelemetry",
