@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
 /// Folders with generated files only.
-const GENERATED: &[&str] = &["target", ".git", "corpus", "artifacts"];
+const GENERATED: &[&str] = &["target", ".git", "corpus", "artifacts", "node_modules"];
 
 /// The repository's top folder.
 pub(crate) fn root() -> PathBuf {

@@ -32,6 +32,7 @@ const PROGRAMS: &[RequiredProgram] = &[
         "tests of stores in Postgres",
     ),
     (&["pgbouncer", "--version"], "pgbouncer", "tests of stores in Postgres behind a pooler"),
+    (&["chromium", "--version"], "chromium", "tests of the web console"),
     #[cfg(target_os = "linux")]
     (&["bwrap", "--version"], "bubblewrap", "tests of the sandbox"),
     #[cfg(target_os = "linux")]
@@ -63,6 +64,8 @@ const NPM_PROGRAMS: &[(&str, &[&str])] = &[
     (".bin/typescript-language-server", &["typescript-language-server@5.3.0", "typescript@5.9.3"]),
     ("@xterm/headless", &["@xterm/headless@6.0.0"]),
 ];
+/// The sources of the web console. Its packages are those of its lock file.
+const CONSOLE_FOLDER: &str = "console";
 /// Where they are installed, and the alternative if the repository is in `/tmp`, which sandboxed
 /// programs cannot see.
 const BUILD_NPM_FOLDER: &str = "target/language-servers";
@@ -76,6 +79,29 @@ pub(crate) fn ensure() {
         true => ensure_by_npm(Path::new(FALLBACK_NPM_FOLDER)),
         false => ensure_by_npm(&root.join(BUILD_NPM_FOLDER)),
     }
+    ensure_console_packages(&root.join(CONSOLE_FOLDER));
+}
+
+/// Installs the packages of the console, unless those of its lock file are there.
+fn ensure_console_packages(folder: &Path) {
+    let changed = |file: &str| folder.join(file).metadata().and_then(|it| it.modified()).ok();
+    let installed = changed("node_modules/.package-lock.json");
+    if installed.is_some() && installed >= changed("package-lock.json") {
+        return;
+    }
+    eprintln!("== npm ci --prefix {CONSOLE_FOLDER}");
+    let mut npm = Command::new("npm");
+    npm.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error", "--prefix"]);
+    let message = match npm.arg(folder).stdin(Stdio::null()).output() {
+        Ok(output) if output.status.success() => return,
+        Ok(output) => String::from_utf8_lossy(&output.stderr).into_owned(),
+        Err(error) => error.to_string(),
+    };
+    eprint!("{message}");
+    eprintln!(
+        "note: tests of the web console will fail; they need `npm ci --prefix {}`",
+        folder.display()
+    );
 }
 
 fn ensure_by_npm(folder: &Path) {

@@ -96,8 +96,8 @@ impl AuthConfig {
         self.anybody.is_none()
     }
 
-    /// Authenticates the credentials of a `connect` request. Device and bootstrap tokens are never
-    /// accepted, since this gateway issues none.
+    /// Authenticates the token or password of a `connect` request. Devices and their codes are known
+    /// to `DeviceRegistry`.
     pub(crate) fn authenticate(&self, shown: Option<&ConnectAuth>) -> Result<Principal, AuthError> {
         if let Some(principal) = &self.anybody {
             return Ok(principal.clone());
@@ -184,12 +184,13 @@ pub(crate) enum AuthError {
     PasswordMismatch,
     DeviceTokenMismatch,
     BootstrapTokenInvalid,
+    DeviceProofMissing,
 }
 
 impl AuthError {
     /// Whether this counts as a guess for rate limiting.
     pub(crate) fn is_guess(self) -> bool {
-        !matches!(self, Self::TokenMissing | Self::PasswordMissing)
+        !matches!(self, Self::TokenMissing | Self::PasswordMissing | Self::DeviceProofMissing)
     }
 
     /// `details.code`.
@@ -201,6 +202,7 @@ impl AuthError {
             Self::PasswordMismatch => "AUTH_PASSWORD_MISMATCH",
             Self::DeviceTokenMismatch => "AUTH_DEVICE_TOKEN_MISMATCH",
             Self::BootstrapTokenInvalid => "AUTH_BOOTSTRAP_TOKEN_INVALID",
+            Self::DeviceProofMissing => "AUTH_DEVICE_PROOF_MISSING",
         }
     }
 
@@ -213,6 +215,7 @@ impl AuthError {
             Self::PasswordMismatch => "password_mismatch",
             Self::DeviceTokenMismatch => "device_token_mismatch",
             Self::BootstrapTokenInvalid => "bootstrap_token_invalid",
+            Self::DeviceProofMissing => "device_proof_missing",
         }
     }
 
@@ -238,10 +241,14 @@ impl AuthError {
             }
             Self::PasswordMismatch => "unauthorized: this is not the password of this gateway",
             Self::DeviceTokenMismatch => {
-                "unauthorized: this gateway issues no device tokens; send `auth.token`"
+                "unauthorized: this device is not paired, or was revoked; pair it again"
             }
             Self::BootstrapTokenInvalid => {
-                "unauthorized: this gateway does not pair devices; send `auth.token`"
+                "unauthorized: this code is wrong, was used or has expired; \
+                 `zero console` shows a new one"
+            }
+            Self::DeviceProofMissing => {
+                "unauthorized: device tokens and codes need a `device` that signs the challenge"
             }
         }
     }

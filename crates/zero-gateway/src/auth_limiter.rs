@@ -14,7 +14,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::address_group::AddressGroup;
-use crate::auth::{AuthError, Principal};
+use crate::auth::AuthError;
 
 /// Addresses tracked at a time; further ones are refused until entries expire.
 const ADDRESSES_MAX: usize = 4096;
@@ -93,12 +93,12 @@ impl AuthLimiter {
 
     /// Checks an attempt. Check and count are one atomic step, so concurrent attempts cannot evade
     /// the limit.
-    pub(crate) fn attempt(
+    pub(crate) fn attempt<T>(
         &self,
         from: IpAddr,
         now: Instant,
-        check: impl FnOnce() -> Result<Principal, AuthError>,
-    ) -> Result<Principal, AuthDenial> {
+        check: impl FnOnce() -> Result<T, AuthError>,
+    ) -> Result<T, AuthDenial> {
         let group = AddressGroup::from(from);
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(retry_after) = self.remaining_lock(&mut state, group, now) {

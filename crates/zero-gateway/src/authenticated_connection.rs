@@ -52,6 +52,8 @@ pub(crate) struct HandshakeOutcome {
     pub(crate) client: ClientInfo,
     /// Id of the connection.
     pub(crate) conn_id: String,
+    /// Id of the paired device that it authenticated as.
+    pub(crate) device: Option<String>,
 }
 
 /// A session as far as the store can read it.
@@ -139,6 +141,11 @@ impl AuthenticatedConnection {
     /// Name of the client's token.
     pub(crate) fn name(&self) -> &str {
         &self.greeting.principal.name
+    }
+
+    /// Id of the paired device that the client authenticated as.
+    pub(crate) fn device(&self) -> Option<&String> {
+        self.greeting.device.as_ref()
     }
 
     /// Owner of the client's sessions.

@@ -113,9 +113,23 @@ async fn exchange_messages(
     let conn_id = greeting.conn_id.clone();
     tracing::debug!(conn = %conn_id, who = %greeting.principal.name, "a client connected");
     outbox.send_response(hello);
-    let Some(_registered) = gateway.register(outbox) else {
+    let Some(_registered) = gateway.register(outbox, greeting.device.as_ref()) else {
         return Some(gateway.shutdown_close_reason());
     };
+    if let Some(device) = &greeting.device {
+        // It may have been revoked before it was registered.
+        if !gateway.devices.is_paired(device) {
+            return Some(CloseReason::new(close::POLICY, "this device was revoked"));
+        }
+        if gateway.devices.mark_seen(device) {
+            let gateway = Arc::clone(gateway);
+            tokio::task::spawn_blocking(move || {
+                if let Err(error) = gateway.devices.store() {
+                    tracing::warn!(%error, "the paired devices could not be stored");
+                }
+            });
+        }
+    }
     let peer = AuthenticatedConnection::new(Arc::clone(gateway), greeting, outbox.clone());
     let hearing = Arc::clone(&peer);
     gateway.tasks.spawn(async move { hearing.watch_approvals().await });

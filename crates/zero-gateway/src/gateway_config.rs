@@ -3,11 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use zero_runtime::tool_backend::FolderAccess;
 use zero_session::sessions::SessionManager;
 use zero_wire::frame::{BUFFERED_BYTES_MAX, PAYLOAD_BYTES_MAX, UNAUTHENTICATED_BYTES_MAX};
 
 use crate::auth::AuthConfig;
 use crate::auth_limiter::AuthAttemptLimits;
+use crate::device_registry::{DeviceStore, NoDeviceStore};
+use crate::machine_reports::MachineReports;
 use crate::metric_families::MetricsSource;
 use crate::send_queue::SendQueueLimits;
 
@@ -33,6 +36,29 @@ pub struct GatewayConfig {
     pub allowed_hosts: Vec<String>,
     /// Metrics of the tools on this machine.
     pub tool_metrics: Arc<dyn MetricsSource>,
+    /// What the web console needs.
+    pub console: ConsoleConfig,
+}
+
+/// What the web console needs besides sessions.
+pub struct ConsoleConfig {
+    /// Where paired devices are stored.
+    pub devices: Arc<dyn DeviceStore>,
+    /// Folders of this machine in which sessions of paired devices without the admin scope may work.
+    pub folders: FolderAccess,
+    /// Reports on the machine; without them, the methods that need them are refused.
+    pub machine: Option<Arc<dyn MachineReports>>,
+}
+
+impl Default for ConsoleConfig {
+    /// Forgets devices at the end of the process, and reports nothing.
+    fn default() -> Self {
+        Self {
+            devices: Arc::new(NoDeviceStore),
+            folders: FolderAccess::Folders([].into()),
+            machine: None,
+        }
+    }
 }
 
 /// Bounds of a gateway.

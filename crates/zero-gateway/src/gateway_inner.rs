@@ -14,9 +14,11 @@ use zero_wire::{CloseReason, close, events};
 use crate::auth::AuthConfig;
 use crate::auth_limiter::AuthLimiter;
 use crate::connection_limiter::{ConnectionLimiter, ConnectionLimits};
+use crate::device_registry::DeviceRegistry;
 use crate::gateway_config::{GatewayConfig, GatewayLimits};
 use crate::handshake_table::{HandshakeLimits, HandshakeTable};
 use crate::heartbeat;
+use crate::machine_reports::MachineReports;
 use crate::metric_families::MetricsSource;
 use crate::read_limiter::{ReadLimiter, ReadLimits};
 use crate::request_filter::RequestFilter;
@@ -29,6 +31,10 @@ pub(crate) struct GatewayInner {
     pub(crate) sessions: SessionManager,
     /// Who may use it.
     pub(crate) auth: AuthConfig,
+    /// Its paired devices.
+    pub(crate) devices: DeviceRegistry,
+    /// What it reports on its machine, if it does.
+    pub(crate) machine: Option<Arc<dyn MachineReports>>,
     /// Its bounds.
     pub(crate) limits: GatewayLimits,
     /// Version string sent to clients.
@@ -60,7 +66,14 @@ pub(crate) struct GatewayInner {
 #[derive(Default)]
 struct ConnectionRegistry {
     next: u64,
-    by_number: HashMap<u64, SendQueue>,
+    by_number: HashMap<u64, RegisteredConnection>,
+}
+
+/// A connection that completed the handshake.
+struct RegisteredConnection {
+    outbox: SendQueue,
+    /// Id of its paired device.
+    device: Option<String>,
 }
 
 /// Removes the connection from the gateway's list on drop.
@@ -92,6 +105,8 @@ impl GatewayInner {
         Self {
             sessions: config.sessions,
             auth: config.auth,
+            devices: DeviceRegistry::new(config.console.devices, config.console.folders),
+            machine: config.console.machine,
             version: config.version,
             tool_metrics: config.tool_metrics,
             started: Instant::now(),
@@ -113,7 +128,11 @@ impl GatewayInner {
     }
 
     /// Registers a connection for events that go to all. Returns `None` after shutdown.
-    pub(crate) fn register(self: &Arc<Self>, outbox: &SendQueue) -> Option<RegistrationGuard<'_>> {
+    pub(crate) fn register(
+        self: &Arc<Self>,
+        outbox: &SendQueue,
+        device: Option<&String>,
+    ) -> Option<RegistrationGuard<'_>> {
         self.heartbeat.get_or_init(|| {
             tokio::spawn(heartbeat::run_heartbeat(Arc::downgrade(self)));
         });
@@ -125,14 +144,22 @@ impl GatewayInner {
         }
         let number = registry.next;
         registry.next += 1;
-        registry.by_number.insert(number, outbox.clone());
+        let connection = RegisteredConnection { outbox: outbox.clone(), device: device.cloned() };
+        registry.by_number.insert(number, connection);
         self.connections.store(registry.by_number.len() as u64, Ordering::Relaxed);
         Some(RegistrationGuard { gateway: self, number })
     }
 
     /// Send queues of all connections that completed the handshake.
     pub(crate) fn send_queues(&self) -> Vec<SendQueue> {
-        self.lock_registry().by_number.values().cloned().collect()
+        self.lock_registry().by_number.values().map(|known| known.outbox.clone()).collect()
+    }
+
+    /// Send queues of the connections of a paired device.
+    pub(crate) fn device_queues(&self, device: &str) -> Vec<SendQueue> {
+        let registry = self.lock_registry();
+        let of_it = |known: &&RegisteredConnection| known.device.as_deref() == Some(device);
+        registry.by_number.values().filter(of_it).map(|known| known.outbox.clone()).collect()
     }
 
     /// Close reason sent when the gateway shuts down.

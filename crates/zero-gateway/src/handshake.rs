@@ -4,6 +4,7 @@
 //! and none repeats what the client sent. The scopes are decided here, once: those of the token
 //! that the client requested.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use ring::rand::{SecureRandom, SystemRandom};
@@ -13,8 +14,9 @@ use zero_runtime::clock::now_ms;
 use zero_wire::device::{self, ChallengeContext};
 use zero_wire::frame::{FrameParseError, StateVersion};
 use zero_wire::handshake::{
-    Connect, ConnectChallenge, ConnectParams, GatewayFeatures, GatewayServerInfo, GatewaySnapshot,
-    HelloAuth, HelloKind, HelloOk, HelloPolicy, PROTOCOL, PROTOCOL_MIN, SessionDefaults,
+    Connect, ConnectAuth, ConnectChallenge, ConnectParams, GatewayFeatures, GatewayServerInfo,
+    GatewaySnapshot, HelloAuth, HelloKind, HelloOk, HelloPolicy, PROTOCOL, PROTOCOL_MIN,
+    SessionDefaults,
 };
 use zero_wire::zero_sessions::{CAPABILITIES, SESSION_EVENT};
 use zero_wire::{
@@ -22,16 +24,19 @@ use zero_wire::{
     close, events, parse_params, tools,
 };
 
-use crate::auth;
+use crate::auth::{self, AuthError, Principal};
 use crate::auth_limiter::AuthDenial;
 use crate::authenticated_connection::HandshakeOutcome;
 use crate::connection::{MessageTransport, PeerOrigin, TransportEvent, flush, parse_frame};
+use crate::device_registry::{DeviceClaim, DeviceLogin, IssuedToken, comparison_words};
 use crate::gateway_inner::GatewayInner;
 use crate::methods;
 use crate::send_queue::{SendQueue, error_response};
 
 /// The only supported role.
 const OPERATOR: &str = "operator";
+/// Capability in `caps` of a device that asks to be paired by an approval.
+const CAP_PAIRING: &str = "zero-pairing";
 /// Suggested retry delay while the gateway shuts down.
 const RETRY_AFTER: Duration = Duration::from_secs(2);
 
@@ -187,22 +192,126 @@ fn admit(
             "invalid role: this gateway has no nodes; connect as `operator`",
         ));
     }
-    let principal = match from {
-        PeerOrigin::Process(principal) => principal.clone(),
-        PeerOrigin::Network { address, .. } => gateway
-            .limiter
-            .attempt(*address, Instant::now(), || gateway.auth.authenticate(params.auth.as_ref()))
-            .map_err(auth_refusal)?,
+    let login = match from {
+        PeerOrigin::Process(principal) => {
+            check_device(&params, role, challenge, protocol)?;
+            ClientLogin::new(principal.clone())
+        }
+        PeerOrigin::Network { address, .. } => {
+            authenticate(gateway, *address, &params, role, challenge, protocol)?
+        }
     };
-    check_device(&params, role, challenge, protocol)?;
+    let ClientLogin { principal, device, token } = login;
     let scopes = auth::grant_scopes(&principal.scopes, params.scopes.as_deref());
     let conn_id = random_id().ok_or_else(internal_refusal)?;
     let ConnectParams { client, caps, .. } = params;
-    let greeting = HandshakeOutcome { principal, scopes, protocol, caps, client, conn_id };
-    let payload =
-        serde_json::to_value(hello_response(gateway, &greeting)).map_err(|_| internal_refusal())?;
+    let greeting = HandshakeOutcome { principal, scopes, protocol, caps, client, conn_id, device };
+    let mut hello = hello_response(gateway, &greeting);
+    if let (Some(auth), Some(issued)) = (&mut hello.auth, token) {
+        auth.device_token = Some(issued.token);
+        auth.issued_at_ms = Some(issued.issued_at_ms);
+    }
+    let payload = serde_json::to_value(hello).map_err(|_| internal_refusal())?;
     let hello = ResponseFrame { id: request.id, ok: true, payload: Some(payload), error: None };
     Ok((greeting, hello))
+}
+
+/// Who a client is.
+struct ClientLogin {
+    principal: Principal,
+    /// Id of its paired device.
+    device: Option<String>,
+    /// New token of the device.
+    token: Option<IssuedToken>,
+}
+
+impl ClientLogin {
+    fn new(principal: Principal) -> Self {
+        Self { principal, device: None, token: None }
+    }
+}
+
+/// Authenticates a client of the network: by a token or password, as a paired device, or by a code
+/// that pairs it.
+fn authenticate(
+    gateway: &GatewayInner,
+    address: IpAddr,
+    params: &ConnectParams,
+    role: &str,
+    challenge: &ConnectChallenge,
+    protocol: u32,
+) -> Result<ClientLogin, HandshakeRefusal> {
+    let auth = params.auth.as_ref();
+    let shown = |field: fn(&ConnectAuth) -> &Option<String>| {
+        auth.and_then(|auth| field(auth).as_deref()).filter(|text| !text.is_empty())
+    };
+    let (token, code) = (shown(|auth| &auth.device_token), shown(|auth| &auth.bootstrap_token));
+    let has_secret = shown(|auth| &auth.token).or(shown(|auth| &auth.password)).is_some();
+    let asks = token.or(code).is_none() && params.caps.iter().any(|cap| cap == CAP_PAIRING);
+    let attempt = |check: &dyn Fn() -> Result<ClientLogin, AuthError>| {
+        gateway.limiter.attempt(address, Instant::now(), check).map_err(auth_refusal)
+    };
+    let is_device = gateway.auth.is_auth_required() && !has_secret;
+    if !is_device || (token.or(code).is_none() && !asks) {
+        let login = attempt(&|| gateway.auth.authenticate(auth).map(ClientLogin::new))?;
+        check_device(params, role, challenge, protocol)?;
+        return Ok(login);
+    }
+    let Some(proof) = &params.device else {
+        return attempt(&|| Err(AuthError::DeviceProofMissing));
+    };
+    // Before the code is looked at, which is void after it.
+    check_device(params, role, challenge, protocol)?;
+    let name = params.client.display_name.as_deref().unwrap_or_default();
+    let claim = DeviceClaim { id: &proof.id, name, now_ms: now_ms() };
+    let devices = &gateway.devices;
+    let login = match (token, code) {
+        (Some(token), _) => attempt(&|| Ok(devices.authenticate(&claim, token)?.into()))?,
+        (None, Some(code)) => attempt(&|| Ok(devices.redeem(&claim, code)?.into()))?,
+        (None, None) => match devices.collect(&claim) {
+            Some(login) => login.into(),
+            None => return Err(pairing_refusal(gateway, &claim, address)),
+        },
+    };
+    if login.token.is_some()
+        && let Err(error) = devices.store()
+    {
+        tracing::error!(%error, "a paired device could not be stored");
+        devices.revoke(&proof.id);
+        return Err(internal_refusal());
+    }
+    Ok(login)
+}
+
+impl From<DeviceLogin> for ClientLogin {
+    fn from(login: DeviceLogin) -> Self {
+        let DeviceLogin { principal, device, token } = login;
+        Self { principal, device: Some(device), token }
+    }
+}
+
+/// Records that a device asks to be paired, and says what the user has to do.
+fn pairing_refusal(
+    gateway: &GatewayInner,
+    claim: &DeviceClaim<'_>,
+    address: IpAddr,
+) -> HandshakeRefusal {
+    let Some(request) = gateway.devices.request(claim, address) else {
+        let error = ErrorPayload::new(
+            ErrorCode::Unavailable,
+            "too many devices ask to be paired; try again in some minutes, or use a code",
+        );
+        return HandshakeRefusal::new(error, close::TRY_LATER);
+    };
+    let message = "this device is not paired yet; approve it on a paired device";
+    let error = ErrorPayload::new(ErrorCode::NotPaired, message).with_details(json!({
+        "code": "PAIRING_REQUIRED",
+        "reason": "not-paired",
+        "requestId": request.id,
+        "words": comparison_words(claim.id),
+        "expiresAtMs": request.expires_at_ms(),
+    }));
+    HandshakeRefusal::new(error, close::POLICY)
 }
 
 /// Selects the protocol version that both sides support.
@@ -331,6 +440,8 @@ fn hello_response(gateway: &GatewayInner, greeting: &HandshakeOutcome) -> HelloO
         auth: (greeting.protocol > PROTOCOL_MIN).then(|| HelloAuth {
             role: OPERATOR.to_owned(),
             scopes: greeting.scopes.iter().map(|scope| scope.as_str().to_owned()).collect(),
+            device_token: None,
+            issued_at_ms: None,
         }),
         policy: HelloPolicy {
             max_payload: limits.payload_bytes_max as u64,

@@ -1,4 +1,4 @@
-//! HTTP endpoints: health, readiness, metrics and the WebSocket upgrade.
+//! HTTP endpoints: the web console, health, readiness, metrics and the WebSocket upgrade.
 //!
 //! The query of a request is never read, since URLs end up in logs.
 
@@ -28,6 +28,7 @@ use zero_wire::method::TokenScope;
 use crate::auth::AuthConfig;
 use crate::auth_limiter::{AuthDenial, AuthLimiter};
 use crate::connection_limiter::ConnectionPermit;
+use crate::console_page;
 use crate::gateway_inner::GatewayInner;
 use crate::prometheus_page;
 use crate::request_filter::{self, UpgradeError};
@@ -47,7 +48,7 @@ pub(crate) struct UpgradedConnection {
     pub(crate) permit: ConnectionPermit,
 }
 
-type HttpReply = Response<Full<Bytes>>;
+pub(crate) type HttpReply = Response<Full<Bytes>>;
 /// State passed from the upgrade request to the WebSocket.
 type PendingUpgrade = Mutex<Option<(OnUpgrade, ConnectionPermit)>>;
 
@@ -59,9 +60,15 @@ pub(crate) async fn serve_request(
     from: IpAddr,
 ) -> Option<UpgradedConnection> {
     let promised = Arc::new(PendingUpgrade::default());
+    let scheme = match &stream {
+        Either::Left(_) => "http",
+        Either::Right(_) => "https",
+    };
     let service = service_fn(|request| {
         let (gateway, promised) = (Arc::clone(gateway), Arc::clone(&promised));
-        async move { Ok::<_, Infallible>(route_request(&gateway, request, at, from, &promised).await) }
+        async move {
+            Ok::<_, Infallible>(route_request(&gateway, request, scheme, at, from, &promised).await)
+        }
     });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -91,15 +98,22 @@ pub(crate) async fn serve_request(
 async fn route_request(
     gateway: &GatewayInner,
     request: Request<Incoming>,
+    scheme: &str,
     at: IpAddr,
     from: IpAddr,
     promised: &PendingUpgrade,
 ) -> HttpReply {
-    if let Err(refusal) = gateway.guard.check(at, request.uri(), request.headers()) {
+    if let Err(refusal) = gateway.guard.check(at, scheme, request.uri(), request.headers()) {
         tracing::warn!(?refusal, "refused a request");
         return text_reply(StatusCode::FORBIDDEN, refusal.message());
     }
     let looks = [Method::GET, Method::HEAD].contains(request.method());
+    if looks
+        && !request.headers().contains_key(UPGRADE)
+        && let Some(reply) = console_page::find_reply(request.uri().path(), request.headers())
+    {
+        return close_after(reply);
+    }
     match request.uri().path() {
         "/" => accept_upgrade(gateway, request, from, promised),
         "/healthz" if looks => text_reply(StatusCode::OK, "ok\n"),
@@ -110,7 +124,7 @@ async fn route_request(
         }
         _ => text_reply(
             StatusCode::NOT_FOUND,
-            "not found: there are /healthz, /readyz, /metrics, and a WebSocket at /\n",
+            "not found: there are the console and a WebSocket at /, /healthz, /readyz, and /metrics\n",
         ),
     }
 }
@@ -257,7 +271,7 @@ fn close_after(reply: HttpReply) -> HttpReply {
     with_header(reply, CONNECTION, HeaderValue::from_static("close"))
 }
 
-fn with_header(mut reply: HttpReply, name: HeaderName, value: HeaderValue) -> HttpReply {
+pub(crate) fn with_header(mut reply: HttpReply, name: HeaderName, value: HeaderValue) -> HttpReply {
     reply.headers_mut().insert(name, value);
     reply
 }

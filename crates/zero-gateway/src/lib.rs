@@ -17,6 +17,8 @@ mod auth_limiter;
 mod authenticated_connection;
 mod connection;
 mod connection_limiter;
+mod console_page;
+mod device_registry;
 mod error_payloads;
 mod gateway;
 mod gateway_config;
@@ -28,6 +30,7 @@ mod heartbeat;
 mod history;
 mod http_endpoint;
 mod ledger_tail;
+mod machine_reports;
 mod methods;
 mod metric_families;
 mod openclaw_relay;
@@ -48,9 +51,11 @@ mod websocket_transport;
 
 pub use auth::{AuthConfig, InvalidSecret, Principal};
 pub use auth_limiter::AuthAttemptLimits;
+pub use device_registry::{DeviceStore, PairedDevice};
 pub use gateway::Gateway;
-pub use gateway_config::{GatewayConfig, GatewayLimits};
+pub use gateway_config::{ConsoleConfig, GatewayConfig, GatewayLimits};
 pub use gateway_listener::{GatewayListener, GatewayServeError, PlaintextPolicy};
+pub use machine_reports::MachineReports;
 pub use metric_families::{
     MetricFamily, MetricHistogram, MetricKind, MetricPoint, MetricValue, MetricsSource,
 };

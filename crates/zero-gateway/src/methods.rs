@@ -2,6 +2,8 @@
 
 mod approvals;
 mod chat;
+mod devices;
+mod machine;
 mod sessions;
 mod tools;
 mod usage;
@@ -110,6 +112,19 @@ declare_methods! {
     zero_wire::zero_sessions::ZeroGrantsList => Now approvals::list_grants,
     zero_wire::zero_sessions::ZeroGrantsRevoke => Now approvals::revoke_grants,
     zero_wire::usage::ZeroUsage => InTurn usage::report,
+    zero_wire::devices::ZeroDevicesList => Now devices::list,
+    zero_wire::devices::ZeroDevicesInvite => Now devices::invite,
+    zero_wire::devices::ZeroDevicesApprove => Now devices::approve,
+    zero_wire::devices::ZeroDevicesReject => Now devices::reject,
+    zero_wire::devices::ZeroDevicesRevoke => Now devices::revoke,
+    zero_wire::machine::ZeroAuditList => InTurn machine::list_audit,
+    zero_wire::machine::ZeroAuditShow => InTurn machine::show_audit,
+    zero_wire::machine::ZeroAuditVerify => InTurn machine::verify_audit,
+    zero_wire::machine::ZeroPolicyExplain => InTurn machine::explain_policy,
+    zero_wire::machine::ZeroPolicyRules => InTurn machine::read_rules,
+    zero_wire::machine::ZeroPolicySimulate => InTurn machine::simulate_policy,
+    zero_wire::machine::ZeroPolicySave => InTurn machine::save_rules,
+    zero_wire::machine::ZeroMachineDoctor => InTurn machine::run_doctor,
     zero_wire::tools::ToolsAttach => Now tools::attach,
     zero_wire::tools::ToolsOffer => Now tools::offer,
     zero_wire::tools::ToolsProgress => Now tools::progress,

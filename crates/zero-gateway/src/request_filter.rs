@@ -2,9 +2,10 @@
 //!
 //! The host is checked because a page can make its own host name resolve to this machine (DNS
 //! rebinding). The origin is checked because a page can send requests to other hosts. Browsers let
-//! any page open a WebSocket to this machine, so both checks happen before the upgrade. Pages
-//! served from this machine are not trusted either; their origin must be configured. A repeated
-//! header is refused, since two parsers could use different values.
+//! any page open a WebSocket to this machine, so both checks happen before the upgrade. The only page
+//! that is trusted is the gateway's own console, whose origin is the very address that the request
+//! is sent to. Other pages served from this machine are not trusted; their origin must be
+//! configured. A repeated header is refused, since two parsers could use different values.
 
 use std::net::IpAddr;
 
@@ -53,9 +54,11 @@ impl RequestFilter {
 
     /// Checks that a request received at the address `at` is addressed to this gateway and, if a
     /// page sent it, that its origin is allowed.
+    /// Of this gateway's own pages, the scheme tells whether they were served by TLS.
     pub(crate) fn check(
         &self,
         at: IpAddr,
+        own_scheme: &str,
         target: &Uri,
         headers: &HeaderMap,
     ) -> Result<(), RequestRefusal> {
@@ -68,12 +71,11 @@ impl RequestFilter {
             return Err(RequestRefusal::Host);
         }
         let origin = single_header(headers, &ORIGIN).map_err(|_| RequestRefusal::Origin)?;
-        match origin {
-            Some(origin) if !self.origins.contains(&origin.to_ascii_lowercase()) => {
-                Err(RequestRefusal::Origin)
-            }
-            _ => Ok(()),
-        }
+        let Some(origin) = origin.map(str::to_ascii_lowercase) else { return Ok(()) };
+        // The host was checked: a page of that origin came from this gateway.
+        let is_own = origin.strip_prefix(own_scheme).and_then(|rest| rest.strip_prefix("://"))
+            == Some(host.to_ascii_lowercase().as_str());
+        if is_own || self.origins.contains(&origin) { Ok(()) } else { Err(RequestRefusal::Origin) }
     }
 
     fn is_allowed_host(&self, host: &str, at: IpAddr) -> bool {
@@ -180,6 +182,7 @@ mod tests {
             RequestFilter::new(&["box.lan".to_owned(), "[2001:db8::5]".to_owned()], &origins);
         let checked = guard.check(
             "192.0.2.9".parse().unwrap(),
+            "http",
             &target.parse().unwrap(),
             &header_map(headers),
         );
@@ -233,11 +236,16 @@ mod tests {
     fn origin_must_be_allowed() {
         let host = ("host", "localhost:1");
         check(&[host, ("origin", "https://app.example:8443")], Ok(()));
+        check(&[host, ("origin", "http://localhost:1")], Ok(()));
+        check(&[("host", "[::1]:1"), ("origin", "http://[::1]:1")], Ok(()));
         for origin in [
             "null",
             "",
             "http://localhost",
-            "http://localhost:1",
+            "https://localhost:1",
+            "http://localhost:2",
+            "http://127.0.0.1:1",
+            "http://localhost:1/",
             "http://127.0.0.1:18789",
             "http://evil.example",
             "https://app.example",

@@ -215,10 +215,10 @@ pub struct ConnectAuth {
     /// Password of the gateway.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub password: Option<String>,
-    /// Token of a paired device; zero's gateway issues none.
+    /// Token of a paired device. It works only with the `device` that it was issued to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_token: Option<String>,
-    /// Token for pairing; zero's gateway issues none.
+    /// One-time code that pairs the `device`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bootstrap_token: Option<String>,
     /// Token of a program that an OpenClaw gateway started; zero's gateway issues none.
@@ -339,12 +339,25 @@ pub struct SessionDefaults {
 }
 
 /// What a client was granted.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct HelloAuth {
     /// Always `operator`.
     pub role: String,
     /// The granted scopes.
     pub scopes: Vec<String>,
+    /// New token of the device, if the device was paired by this connection.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device_token: Option<String>,
+    /// When the token was issued, in milliseconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub issued_at_ms: Option<i64>,
+}
+
+impl std::fmt::Debug for HelloAuth {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HelloAuth").field("scopes", &self.scopes).finish_non_exhaustive()
+    }
 }
 
 /// Limits of a gateway.

@@ -9,7 +9,9 @@ use crate::error::ErrorPayload;
 use crate::frame::GatewayFrame;
 use crate::handshake::{ConnectChallenge, PROTOCOL, PROTOCOL_MIN};
 use crate::method::MethodInfo;
-use crate::{approvals, chat, events, handshake, sessions, tools, usage, zero_sessions};
+use crate::{
+    approvals, chat, devices, events, handshake, machine, sessions, tools, usage, zero_sessions,
+};
 
 /// Returns every method: first `connect`, then those of OpenClaw, then zero's own.
 pub fn methods() -> impl Iterator<Item = &'static MethodInfo> {
@@ -20,6 +22,8 @@ pub fn methods() -> impl Iterator<Item = &'static MethodInfo> {
         approvals::METHODS,
         zero_sessions::METHODS,
         usage::METHODS,
+        devices::METHODS,
+        machine::METHODS,
         tools::METHODS,
     ];
     tables.into_iter().flatten()

@@ -15,8 +15,16 @@ use crate::methods;
 const SEQ_MAX: u64 = i64::MAX as u64;
 
 /// The extensions that zero's gateway announces in `features.capabilities`.
-pub const CAPABILITIES: [&str; 6] =
-    ["zero.sessions", "zero.cwd", "zero.replay", "zero.approvals", "zero.questions", "zero.tools"];
+pub const CAPABILITIES: [&str; 8] = [
+    "zero.sessions",
+    "zero.cwd",
+    "zero.replay",
+    "zero.approvals",
+    "zero.questions",
+    "zero.tools",
+    "zero.devices",
+    "zero.machine",
+];
 /// Capability in `caps` of a client that wants [`SESSION_EVENT`] instead of `chat` and `agent`
 /// events.
 pub const CAP_EVENTS: &str = "zero-events";

@@ -39,7 +39,10 @@ use zero_runtime::audit::ChainPosition;
 pub use self::acp::AcpArgs;
 pub use self::chat::ChatArgs;
 pub use self::config::{ConfigCommand, SettingsLayerArgs};
-pub use self::gateway::{GatewayArgs, GatewayCommand, GatewayServeArgs, RemoteGatewayArgs};
+pub use self::gateway::{
+    ConsoleArgs, GatewayArgs, GatewayCommand, GatewayDevicesArgs, GatewayDevicesCommand,
+    GatewayServeArgs, RemoteGatewayArgs,
+};
 pub use self::help::HelpArgs;
 pub use self::import::{ImportArgs, ImportProgram};
 pub use self::init::InitArgs;
@@ -202,6 +205,8 @@ pub enum CliCommand {
     Prune(PruneArgs),
     /// Run the gateway, which stores sessions and runs agents for clients
     Gateway(GatewayArgs),
+    /// Open the web console: show its address and a code that pairs a browser
+    Console(ConsoleArgs),
     /// List, describe, call, serve and check tools
     Tools {
         /// Action to perform.

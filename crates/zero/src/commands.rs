@@ -1,6 +1,7 @@
 //! Implementations of the commands, one file each.
 
 mod acp;
+mod audit_query;
 mod audit_rows;
 mod audit_show;
 mod audit_tail;
@@ -9,6 +10,7 @@ mod chat;
 mod completions;
 mod config;
 mod conformance;
+mod console;
 mod doctor;
 mod dry_run;
 mod file_proposal;
@@ -17,6 +19,7 @@ mod help;
 mod import;
 mod init;
 mod jobs;
+mod local_machine_reports;
 mod login;
 mod man;
 mod mcp;
@@ -85,6 +88,7 @@ pub(crate) fn run(app: &AppContext, cli: Cli) -> anyhow::Result<ExitOutcome> {
         Some(CliCommand::Ports(args)) => ports::run(app, &args),
         Some(CliCommand::Prune(args)) => prune::run(app, &args),
         Some(CliCommand::Gateway(args)) => gateway::run(app, &args),
+        Some(CliCommand::Console(args)) => console::run(app, &args),
         Some(CliCommand::Mcp(args)) => mcp::run(app, &args),
         Some(CliCommand::Memory { command }) => memory::run(app, &command),
         Some(CliCommand::Skills(args)) => skills::run(app, &args),

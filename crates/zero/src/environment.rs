@@ -29,6 +29,8 @@ pub(crate) struct EnvironmentConfig {
     environment: Vec<(String, String)>,
     /// Secret files named on the command line, in addition to those in settings.
     secret_files: Vec<PathBuf>,
+    /// Draft that is read in place of the user's settings file.
+    draft_settings: Option<PathBuf>,
     /// Whether everything that commands change must be recorded, because it may be discarded.
     is_dry_run: bool,
     /// Log filter in the syntax of `tracing`; without it, nothing is logged.
@@ -66,6 +68,7 @@ impl EnvironmentConfig {
                 })
                 .collect(),
             secret_files: Vec::new(),
+            draft_settings: None,
             is_dry_run: false,
             log: set("ZERO_LOG").map(|filter| filter.to_string_lossy().into_owned()),
             streams: StandardStreams {
@@ -109,11 +112,21 @@ impl EnvironmentConfig {
         Ok(config_home.join("zero/settings.json"))
     }
 
+    /// Reads a draft in place of the user's settings file, whose place stays protected.
+    pub(crate) fn with_draft_settings(self, draft: PathBuf) -> Self {
+        Self { draft_settings: Some(draft), ..self }
+    }
+
+    /// The file that is read as the user's settings.
+    pub(crate) fn draft_or_settings_file(&self) -> Result<PathBuf, UsageError> {
+        self.draft_settings.clone().map_or_else(|| self.settings_file(), Ok)
+    }
+
     /// Where settings are looked for.
     pub(crate) fn user_paths(&self) -> UserPaths {
         UserPaths {
             home: self.home.clone(),
-            settings_file: self.settings_file().ok(),
+            settings_file: self.draft_or_settings_file().ok(),
             state_dir: self.state_dir().ok().map(|state| state.path().to_owned()),
             cwd: self.cwd.clone(),
         }

@@ -29,6 +29,18 @@ struct LockHolder {
     pid: u32,
     /// Where it listens; `None` while it starts.
     url: Option<String>,
+    /// SHA-256 of its certificate, if it uses TLS.
+    #[serde(default)]
+    fingerprint: Option<String>,
+}
+
+/// A gateway of this machine that runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RunningGateway {
+    /// Where it listens.
+    pub(crate) url: String,
+    /// SHA-256 of its certificate, if it uses TLS.
+    pub(crate) fingerprint: Option<String>,
 }
 
 impl GatewayLock {
@@ -41,17 +53,28 @@ impl GatewayLock {
             Err(TryLockError::WouldBlock) => return Err(held_error(state).into()),
             Err(TryLockError::Error(error)) => return Err(failed(error).into()),
         }
-        lock.write_holder(None).map_err(failed)?;
+        lock.write_holder(None, None).map_err(failed)?;
         Ok(lock)
     }
 
-    /// Tells other gateways where this one listens.
-    pub(crate) fn set_url(&self, url: &str) -> anyhow::Result<()> {
-        self.write_holder(Some(url.to_owned())).context("could not write the gateway's address")
+    /// Tells other gateways and commands where this one listens.
+    pub(crate) fn set_url(&self, url: &str, fingerprint: Option<&str>) -> anyhow::Result<()> {
+        self.write_holder(Some(url.to_owned()), fingerprint.map(str::to_owned))
+            .context("could not write the gateway's address")
     }
 
-    fn write_holder(&self, url: Option<String>) -> io::Result<()> {
-        let holder = LockHolder { pid: std::process::id(), url };
+    /// The gateway that has the lock; `None` if there is none or it is starting.
+    pub(crate) fn find_running(state: &StateDir) -> Option<RunningGateway> {
+        match state.lock_file(LOCK_FILE).ok()?.try_lock() {
+            Err(TryLockError::WouldBlock) => {}
+            _ => return None,
+        }
+        let LockHolder { url, fingerprint, .. } = read_holder(state)?;
+        Some(RunningGateway { url: url?, fingerprint })
+    }
+
+    fn write_holder(&self, url: Option<String>, fingerprint: Option<String>) -> io::Result<()> {
+        let holder = LockHolder { pid: std::process::id(), url, fingerprint };
         let text = serde_json::to_vec(&holder)?;
         self.file.set_len(0)?;
         self.file.write_all_at(&text, 0)
@@ -70,17 +93,21 @@ fn lock_error(state: &StateDir, error: &io::Error) -> UsageError {
     ))
 }
 
+/// What the lock file says, if it says something.
+fn read_holder(state: &StateDir) -> Option<LockHolder> {
+    let mut text = String::new();
+    let file = state.open(LOCK_FILE).ok()?;
+    file.take(FILE_BYTES_MAX).read_to_string(&mut text).ok()?;
+    serde_json::from_str(&text).ok()
+}
+
 /// Error that names the gateway with the lock, as far as its file says.
 fn held_error(state: &StateDir) -> UsageError {
-    let mut text = String::new();
-    let read = state.open(LOCK_FILE).map(|file| file.take(FILE_BYTES_MAX));
-    let is_read = read.and_then(|mut file| file.read_to_string(&mut text)).is_ok();
-    let holder = serde_json::from_str::<LockHolder>(&text).ok().filter(|_| is_read);
-    let who = match holder {
-        Some(LockHolder { pid, url: Some(url) }) => {
+    let who = match read_holder(state) {
+        Some(LockHolder { pid, url: Some(url), .. }) => {
             format!("process {pid}, at {}", sanitize::to_quoted_line(&url))
         }
-        Some(LockHolder { pid, url: None }) => format!("process {pid}, which is starting"),
+        Some(LockHolder { pid, url: None, .. }) => format!("process {pid}, which is starting"),
         None => "a process that is starting".to_owned(),
     };
     UsageError(format!(
@@ -121,11 +148,16 @@ mod tests {
         let first = GatewayLock::acquire(&state).unwrap();
         let pid = std::process::id();
         assert!(refusal(&state).contains(&format!(": process {pid}, which is starting; ")));
-        first.set_url("ws://127.0.0.1:18789").unwrap();
+        assert_eq!(GatewayLock::find_running(&state), None, "it is starting");
+        first.set_url("ws://127.0.0.1:18789", Some("ab")).unwrap();
+        let running = GatewayLock::find_running(&state).unwrap();
+        assert_eq!(running.url, "ws://127.0.0.1:18789");
+        assert_eq!(running.fingerprint.as_deref(), Some("ab"));
         let refused = refusal(&state);
         let who = format!(": process {pid}, at `ws://127.0.0.1:18789`; connect to it");
         assert!(refused.contains(&who), "{refused}");
         drop(first);
+        assert_eq!(GatewayLock::find_running(&state), None);
         // What a killed gateway wrote does not block the next.
         drop(GatewayLock::acquire(&state).unwrap());
     }

@@ -29,6 +29,7 @@ mod json_input;
 mod logging;
 mod model_key;
 mod notify_command;
+mod paired_device_file;
 mod plan_steps;
 mod policy;
 mod secret;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use zero_core::SessionId;
-use zero_gateway::{AuthConfig, GatewayConfig, GatewayLimits};
+use zero_gateway::{AuthConfig, ConsoleConfig, GatewayConfig, GatewayLimits};
 use zero_runtime::session_results;
 use zero_sandbox::StateDir;
 use zero_sandbox::folder_lease::{self, FolderLease};
@@ -28,6 +28,7 @@ use zero_settings::budgets::BudgetSettings;
 
 use crate::AppContext;
 use crate::exit::UsageError;
+use crate::paired_device_file::PairedDeviceFile;
 use crate::settings_adapter::models;
 use crate::settings_adapter::network::extra_roots;
 use crate::tool_host_factory::{LocalToolBackendFactory, LocalToolHostFactory};
@@ -89,6 +90,10 @@ impl AppContext {
             allowed_origins: Vec::new(),
             allowed_hosts: Vec::new(),
             tool_metrics: workshop,
+            console: ConsoleConfig {
+                devices: Arc::new(PairedDeviceFile::new(self.config.state_dir()?)),
+                ..ConsoleConfig::default()
+            },
         })
     }
 

@@ -81,6 +81,11 @@ impl<'a> EditableSettingsFile<'a> {
         self.file.write(text.as_bytes()).map_err(|error| self.to_usage_error(&error))
     }
 
+    /// Fails unless the text would be valid settings.
+    pub(crate) fn check_text(&self, text: &str) -> Result<(), UsageError> {
+        self.check_result(text.as_bytes())
+    }
+
     /// Tries the edits of a key in order and writes the first one that gives a valid file.
     pub(crate) fn apply_first_valid(
         &self,

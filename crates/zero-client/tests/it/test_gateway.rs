@@ -98,6 +98,7 @@ impl TestGateway {
             allowed_origins: Vec::new(),
             allowed_hosts: Vec::new(),
             tool_metrics: Arc::new(EmptyMetrics),
+            console: zero_gateway::ConsoleConfig::default(),
         });
         Self { gateway, sessions, gate, folder }
     }

@@ -215,7 +215,7 @@ async fn http_endpoints_return_expected_replies() {
     let (status, metrics) = get("/metrics").await;
     assert_eq!(status, 200);
     assert!(metrics.contains("# TYPE zero_"), "{metrics}");
-    assert_eq!(get("/").await.0, 426);
+    assert_eq!(get("/").await.0, 200);
     assert_eq!(get("/etc/passwd").await.0, 404);
     let post = "POST /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n";
     assert_eq!(rig.http(post).await.0, 405);

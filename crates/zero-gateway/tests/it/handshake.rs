@@ -51,7 +51,9 @@ async fn valid_token_receives_hello() {
           "zero.replay",
           "zero.approvals",
           "zero.questions",
-          "zero.tools"
+          "zero.tools",
+          "zero.devices",
+          "zero.machine"
         ]
       },
       "snapshot": {

@@ -71,6 +71,7 @@ pub(crate) async fn gateway_config() -> GatewayConfig {
         allowed_origins: vec!["https://app.example".to_owned()],
         allowed_hosts: vec!["box.lan".to_owned()],
         tool_metrics: Arc::new(EmptyMetrics),
+        console: zero_gateway::ConsoleConfig::default(),
     }
 }
 

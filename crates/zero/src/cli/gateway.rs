@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
+use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 
 /// `zero gateway`
@@ -39,6 +40,83 @@ pub struct GatewayArgs {
 pub enum GatewayCommand {
     /// Print the JSON Schema of the whole protocol
     Schema,
+    /// List the devices that are paired for the web console, and approve or revoke one
+    Devices(GatewayDevicesArgs),
+}
+
+/// `zero gateway devices`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  zero gateway devices                  list paired devices and those that ask to be paired
+  zero gateway devices revoke 3f9a      revoke a device by the start of its id
+  zero gateway devices approve 3f9a --scopes read,approvals
+
+A device that is revoked is disconnected at once. `zero console` pairs one by a code.")]
+pub struct GatewayDevicesArgs {
+    /// Action to perform [default: list]
+    #[command(subcommand)]
+    pub command: Option<GatewayDevicesCommand>,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "the flags have their own help")]
+    pub remote: RemoteGatewayArgs,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Subcommands of `zero gateway devices`.
+#[derive(Debug, Subcommand)]
+pub enum GatewayDevicesCommand {
+    /// Pair a device that asks for it
+    Approve {
+        /// Start of the id of the device or of its request
+        id: String,
+        /// What it may do: read, write, approvals, questions, admin
+        #[arg(long, value_name = "SCOPES", value_delimiter = ',', default_values = SCOPES_DEFAULT, value_parser = scope_names())]
+        scopes: Vec<String>,
+    },
+    /// Revoke a device
+    Revoke {
+        /// Start of the id of the device
+        id: String,
+    },
+}
+
+/// Scopes of a device, unless others are named.
+const SCOPES_DEFAULT: [&str; 1] = ["admin"];
+
+fn scope_names() -> PossibleValuesParser {
+    PossibleValuesParser::new(["read", "write", "approvals", "questions", "admin"])
+}
+
+/// `zero console`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  zero console                                  pair the browser of this machine
+  zero console --scopes read,approvals          pair a phone that watches and approves
+  zero console --url wss://box.lan:18789        pair one with a gateway elsewhere
+
+The command shows the address of the console and a code that pairs one browser. The code is valid for
+two minutes and only once. If no gateway runs on this machine, the command runs one until you press
+Ctrl-C. `zero gateway devices` lists and revokes paired browsers.
+
+Browsers have the keys that pairing needs only on pages from this machine or over HTTPS. To use a
+phone, give the gateway a TLS certificate.
+
+Exit codes: 0 done, 1 error, 2 wrong usage.")]
+pub struct ConsoleArgs {
+    /// What the paired browser may do: read, write, approvals, questions, admin
+    #[arg(long, value_name = "SCOPES", value_delimiter = ',', default_values = SCOPES_DEFAULT, value_parser = scope_names())]
+    pub scopes: Vec<String>,
+    /// Port of the gateway, if the command runs one [default: from settings, or 18789]
+    #[arg(long, value_name = "PORT")]
+    pub port: Option<u16>,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "the flags have their own help")]
+    pub remote: RemoteGatewayArgs,
+    /// Print the address and the code as one line of JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Options for running the gateway.

@@ -28,22 +28,33 @@ const RECENT_MAX: usize = 1_000;
 
 pub(super) fn run(app: &AppContext, args: &AuditShowArgs) -> anyhow::Result<ExitOutcome> {
     let audit = AuditLog::new(&app.config.state_dir()?);
+    let record = find_record(app, &audit, &args.call)?;
+    let out = &app.terminal.out;
+    match args.json {
+        true => out.write_pretty_json(&record_to_json(&record))?,
+        false => out.write(&render_record(out, &audit, &record))?,
+    }
+    Ok(ExitOutcome::Ok)
+}
+
+/// The record of a call, as `--json` prints it.
+pub(crate) fn show_record(app: &AppContext, call: &str) -> anyhow::Result<Value> {
+    let audit = AuditLog::new(&app.config.state_dir()?);
+    Ok(record_to_json(&find_record(app, &audit, call)?))
+}
+
+fn find_record(app: &AppContext, audit: &AuditLog, call: &str) -> anyhow::Result<RecordHit> {
     let counter = ElapsedCounter::new(&app.terminal.err);
     counter.start("reading the audit log");
-    let found = find_records(&audit, &args.call, &counter);
+    let found = find_records(audit, call, &counter);
     counter.stop();
     let found = found?;
-    let out = &app.terminal.out;
     match found.records() {
-        [] => Err(UsageError(not_found_message(&args.call, &found)).into()),
-        [record] => {
-            match args.json {
-                true => out.write_pretty_json(&record_to_json(record))?,
-                false => out.write(&render_record(out, &audit, record))?,
-            }
-            Ok(ExitOutcome::Ok)
+        [_, _, ..] => Err(UsageError(ambiguous_message(call, found.records())).into()),
+        _ => {
+            let missing = not_found_message(call, &found);
+            Ok(found.into_first().ok_or(UsageError(missing))?)
         }
-        several => Err(UsageError(ambiguous_message(&args.call, several)).into()),
     }
 }
 
@@ -73,6 +84,10 @@ impl RecordMatches {
     /// Exact matches, or prefix matches if there are none.
     fn records(&self) -> &[RecordHit] {
         if self.exact.is_empty() { &self.alike } else { &self.exact }
+    }
+
+    fn into_first(self) -> Option<RecordHit> {
+        self.exact.into_iter().chain(self.alike).next()
     }
 }
 

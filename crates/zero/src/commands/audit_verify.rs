@@ -13,19 +13,12 @@ use crate::exit::ExitOutcome;
 use crate::terminal::{BAD, ElapsedCounter, GOOD, TerminalStream, escape_line};
 
 pub(super) fn run(app: &AppContext, args: &AuditVerifyArgs) -> anyhow::Result<ExitOutcome> {
-    let audit = AuditLog::new(&app.config.state_dir()?);
     let check = VerifyOptions {
         since: args.since,
         expect: args.expect.clone(),
         begin: if args.from_start { LogStart::FirstRow } else { LogStart::Anywhere },
     };
-    let counter = ElapsedCounter::new(&app.terminal.err);
-    counter.start("reading the audit log");
-    let verified = audit.verify(&check, |day| {
-        counter.progress(&format!("reading the audit log of {day}"));
-    });
-    counter.stop();
-    let verified = verified?;
+    let verified = verify(app, &check)?;
     let out = &app.terminal.out;
     if args.json {
         out.write_pretty_json(&to_json(&verified))?;
@@ -36,6 +29,23 @@ pub(super) fn run(app: &AppContext, args: &AuditVerifyArgs) -> anyhow::Result<Ex
         }
     }
     Ok(if verified.is_intact() { ExitOutcome::Ok } else { ExitOutcome::Error })
+}
+
+/// Checks the whole log; the result is what `--json` prints.
+pub(crate) fn verify_whole_log(app: &AppContext) -> anyhow::Result<Value> {
+    let check = VerifyOptions { since: None, expect: None, begin: LogStart::Anywhere };
+    Ok(to_json(&verify(app, &check)?))
+}
+
+fn verify(app: &AppContext, check: &VerifyOptions) -> anyhow::Result<VerificationReport> {
+    let audit = AuditLog::new(&app.config.state_dir()?);
+    let counter = ElapsedCounter::new(&app.terminal.err);
+    counter.start("reading the audit log");
+    let verified = audit.verify(check, |day| {
+        counter.progress(&format!("reading the audit log of {day}"));
+    });
+    counter.stop();
+    Ok(verified?)
 }
 
 /// Each finding with its position, and a summary line.

@@ -16,7 +16,7 @@ mod secrets;
 mod sessions;
 mod stored_data;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use self::findings::{DoctorFinding, FindingStatus};
 use crate::AppContext;
@@ -26,10 +26,10 @@ use crate::terminal::{BAD, FAINT, GOOD, NOTABLE, TerminalStream, escape_line};
 
 pub(super) fn run(app: &AppContext, args: &DoctorArgs) -> anyhow::Result<ExitOutcome> {
     let findings = base_checks::run_all(app);
-    let is_well = findings.iter().all(|finding| finding.status != FindingStatus::Wrong);
+    let is_well = is_well(&findings);
     let out = &app.terminal.out;
     if args.json {
-        out.write_pretty_json(&json!({"ok": is_well, "checks": findings}))?;
+        out.write_pretty_json(&to_json(&findings))?;
     } else {
         let streams = &app.config.streams;
         let signs = streams.stdout_is_terminal && streams.utf8;
@@ -37,6 +37,19 @@ pub(super) fn run(app: &AppContext, args: &DoctorArgs) -> anyhow::Result<ExitOut
         out.write(&render_report(out, marks, &findings))?;
     }
     Ok(if is_well { ExitOutcome::Ok } else { ExitOutcome::Error })
+}
+
+/// Runs all checks; the result is what `--json` prints.
+pub(crate) fn examine(app: &AppContext) -> Value {
+    to_json(&base_checks::run_all(app))
+}
+
+fn to_json(findings: &[DoctorFinding]) -> Value {
+    json!({"ok": is_well(findings), "checks": findings})
+}
+
+fn is_well(findings: &[DoctorFinding]) -> bool {
+    findings.iter().all(|finding| finding.status != FindingStatus::Wrong)
 }
 
 /// How the status at the start of a line is printed.

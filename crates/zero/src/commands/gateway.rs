@@ -1,5 +1,7 @@
 //! `zero gateway`: keeps sessions and runs agents for clients, until it is asked to end.
 
+mod devices;
+
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,6 +20,7 @@ use zero_wire::method::TokenScope;
 
 use crate::AppContext;
 use crate::cli::{GatewayArgs, GatewayCommand, GatewayServeArgs};
+use crate::commands::local_machine_reports::LocalMachineReports;
 use crate::commands::tools_call::signals;
 use crate::exit::{ExitOutcome, UsageError};
 use crate::gateway_connection::{TOKEN_FILE, admin_principal, local_principal};
@@ -44,11 +47,17 @@ pub(super) fn run(app: &AppContext, args: &GatewayArgs) -> anyhow::Result<ExitOu
             app.terminal.out.write_pretty_json(&zero_wire::schema::protocol_schema())?;
             Ok(ExitOutcome::Ok)
         }
-        None => serve(app, &args.serve),
+        Some(GatewayCommand::Devices(args)) => devices::run(app, args),
+        None => serve(app, &args.serve, |_, _| Ok(())),
     }
 }
 
-fn serve(app: &AppContext, args: &GatewayServeArgs) -> anyhow::Result<ExitOutcome> {
+/// Runs a gateway until it is asked to end. `on_ready` is called once it listens.
+pub(super) fn serve(
+    app: &AppContext,
+    args: &GatewayServeArgs,
+    on_ready: impl FnOnce(&Gateway, &GatewayListener) -> anyhow::Result<()>,
+) -> anyhow::Result<ExitOutcome> {
     let folders: Vec<PathBuf> = args.cwd.iter().cloned().collect();
     let workspace = app.config.open_workspace(&folders)?;
     let settings = app.load_settings(&workspace, &args.settings)?;
@@ -72,7 +81,7 @@ fn serve(app: &AppContext, args: &GatewayServeArgs) -> anyhow::Result<ExitOutcom
         && gateway.tokens.is_empty()
         && args.password_file.is_none()
         && gateway.password_file.is_none();
-    let auth = build_auth_config(app, args, &gateway, address.ip(), reach)?;
+    let auth = build_auth_config(app, args, &gateway, address.ip(), reach.clone())?;
     let roots = extra_roots(&settings, &app.config)?;
     let collector = gateway.telemetry.as_ref().map(|setting| OtlpCollector::new(setting, &roots));
     let collector = collector.transpose()?;
@@ -83,7 +92,10 @@ fn serve(app: &AppContext, args: &GatewayServeArgs) -> anyhow::Result<ExitOutcom
         let (mut telemetry, traces) = collector.map(TelemetryExporter::start).unzip();
         logging::start(app.config.log.as_deref(), &app.terminal, traces);
         let cwd = workspace.cwd().to_owned();
+        let machine = Arc::new(LocalMachineReports::new(app, &cwd));
         let mut config = app.gateway_config(&settings, &args.settings, cwd, auth).await?;
+        config.console.folders = reach;
+        config.console.machine = Some(machine);
         config.allowed_origins = gateway.allowed_origins.clone();
         config.allowed_hosts = gateway.allowed_hosts.clone();
         config.limits.shutdown_grace = args.grace;
@@ -94,8 +106,9 @@ fn serve(app: &AppContext, args: &GatewayServeArgs) -> anyhow::Result<ExitOutcom
         let listening = gateway.listen(address, tls, plaintext).await.map_err(to_usage_error)?;
         let stop = CancellationToken::new();
         signals::cancel_on_interrupt(&stop);
-        lock.set_url(&listening_url(&listening))?;
+        lock.set_url(&listening_url(&listening), listening.fingerprint())?;
         announce(app, args, &listening, room, has_own_token)?;
+        on_ready(&gateway, &listening)?;
         if let Some(telemetry) = &mut telemetry {
             telemetry.start_metrics(gateway.clone());
         }
@@ -142,7 +155,7 @@ fn to_usage_error(error: GatewayServeError) -> UsageError {
     }
 }
 
-fn listening_url(listening: &GatewayListener) -> String {
+pub(super) fn listening_url(listening: &GatewayListener) -> String {
     let scheme = if listening.fingerprint().is_some() { "wss" } else { "ws" };
     format!("{scheme}://{}", listening.address())
 }
@@ -175,6 +188,10 @@ fn announce(
     });
     app.terminal.print_note(&format!(
         "to use it, pass `--url {url}` to `zero run`, `zero sessions` or `zero acp`; on this machine they find the token by themselves, elsewhere pass `--token-file FILE`, too; metrics are at {}/metrics",
+        url.replacen("ws", "http", 1)
+    ));
+    app.terminal.print_note(&format!(
+        "the web console is at {}/; `zero console` shows a code that pairs a browser",
         url.replacen("ws", "http", 1)
     ));
     app.terminal.print_note("press Ctrl-C to stop it");

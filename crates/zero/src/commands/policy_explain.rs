@@ -7,40 +7,26 @@ use serde_json::{Value, json};
 use zero_core::{CommandLimit, CommandLimits, ToolName};
 use zero_policy::engine::{VerdictNode, VerdictTree};
 use zero_policy::{
-    CommandAccess, HostName, NetworkScope, PolicyDecision, SecretFileScope, Verdict, WriteScope,
+    CommandAccess, HostName, NetworkScope, PermissionMode, PolicyDecision, SecretFileScope,
+    Verdict, WriteScope,
 };
 
 use crate::AppContext;
-use crate::cli::PolicyExplainArgs;
+use crate::cli::{PolicyContextArgs, PolicyExplainArgs};
 use crate::exit::ExitOutcome;
 use crate::policy::{PolicyEvaluator, to_json};
 use crate::terminal::{FAINT, STRONG, TerminalStream, escape_line, verdict_style};
 
 pub(super) fn run(app: &AppContext, args: &PolicyExplainArgs) -> anyhow::Result<ExitOutcome> {
-    let evaluator = app.policy_evaluator(&args.place, args.mode)?;
     let input = json!({ "command": args.command });
-    let subject = evaluator.resolve_call("Bash", &input, None).map_err(crate::exit::UsageError)?;
-    let (decision, trees) = evaluator.explain(&subject);
-    let hooks = match decision.verdict {
-        // Hooks are not run for calls that rules deny.
-        Verdict::Deny => Vec::new(),
-        Verdict::Allow | Verdict::Ask => evaluator.hooks_before("Bash"),
-    };
-    let sandbox = SandboxSummary::new(&evaluator, &decision);
+    let explained = ExplainedCall::new(app, &args.place, args.mode, "Bash", &input)?;
+    let ExplainedCall { decision, trees, hooks, sandbox } = &explained;
     let out = &app.terminal.out;
     if args.json {
-        let mut answer = to_json(&decision);
-        if let Some(sandbox) = &sandbox {
-            answer["sandbox"] = sandbox.to_json();
-        }
-        answer["tree"] = trees.first().map_or(json!([]), |tree| tree_to_json(&tree.nodes));
-        if !hooks.is_empty() {
-            answer["hooks"] = json!(hooks);
-        }
-        out.write_json_line(&answer)?;
+        out.write_json_line(&explained.to_json())?;
     } else {
         let mut text = String::new();
-        for tree in &trees {
+        for tree in trees {
             draw_tree(out, tree, &mut text);
         }
         let verdict = out.paint(verdict_style(decision.verdict), decision.verdict.as_str());
@@ -55,15 +41,58 @@ pub(super) fn run(app: &AppContext, args: &PolicyExplainArgs) -> anyhow::Result<
         for (name, value) in decision.limits.format_values() {
             let _ = writeln!(text, "  limit {name} is raised to {value}");
         }
-        if let Some(sandbox) = &sandbox {
+        if let Some(sandbox) = sandbox {
             text.push_str(&sandbox.render(out));
         }
-        for hook in &hooks {
+        for hook in hooks {
             let _ = writeln!(text, "  {} may still deny it, ask or change it", escape_line(hook));
         }
         out.write_prose(&text, 9)?;
     }
     Ok(ExitOutcome::from_verdict(decision.verdict))
+}
+
+/// A call with its verdict and the reasons.
+pub(crate) struct ExplainedCall {
+    decision: PolicyDecision,
+    trees: Vec<VerdictTree>,
+    /// Hooks that would run before it.
+    hooks: Vec<String>,
+    sandbox: Option<SandboxSummary>,
+}
+
+impl ExplainedCall {
+    /// Judges a call without running it.
+    pub(crate) fn new(
+        app: &AppContext,
+        place: &PolicyContextArgs,
+        mode: Option<PermissionMode>,
+        tool: &str,
+        input: &Value,
+    ) -> anyhow::Result<Self> {
+        let evaluator = app.policy_evaluator(place, mode)?;
+        let subject = evaluator.resolve_call(tool, input, None).map_err(crate::exit::UsageError)?;
+        let (decision, trees) = evaluator.explain(&subject);
+        let hooks = match decision.verdict {
+            // Hooks are not run for calls that rules deny.
+            Verdict::Deny => Vec::new(),
+            Verdict::Allow | Verdict::Ask => evaluator.hooks_before(tool),
+        };
+        let sandbox = SandboxSummary::new(&evaluator, &decision);
+        Ok(Self { decision, trees, hooks, sandbox })
+    }
+
+    pub(crate) fn to_json(&self) -> Value {
+        let mut answer = to_json(&self.decision);
+        if let Some(sandbox) = &self.sandbox {
+            answer["sandbox"] = sandbox.to_json();
+        }
+        answer["tree"] = self.trees.first().map_or(json!([]), |tree| tree_to_json(&tree.nodes));
+        if !self.hooks.is_empty() {
+            answer["hooks"] = json!(self.hooks);
+        }
+        answer
+    }
 }
 
 /// What the sandbox will let the command do, if it runs.

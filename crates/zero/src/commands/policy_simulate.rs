@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 use zero_policy::{GrantScope, PermissionMode, Verdict};
 use zero_runtime::audit::{AuditLog, AuditRow};
@@ -35,22 +36,7 @@ const EVALUATORS_MAX: usize = 64;
 const SHOWN_MAX: usize = 20;
 
 pub(super) fn run(app: &AppContext, args: &PolicySimulateArgs) -> anyhow::Result<ExitOutcome> {
-    let audit = AuditLog::new(&app.config.state_dir()?);
-    let since = audit_rows::timestamp_before(args.since);
-    let cwd = app.config.cwd()?;
-    let only = args.workspace.as_deref().map(|folder| canonical_folder(cwd, folder));
-    let mut simulator = PolicySimulator::new(app, args)?;
-    let mut tally = SimulationTally::default();
-    let mut failed = None;
-    let LogSummary { damaged, .. } = audit_rows::for_each_since(app, &audit, since, |row| {
-        let is_meant = only.as_deref().is_none_or(|only| only == Path::new(&row.workspace));
-        if is_meant && failed.is_none() {
-            failed = simulator.replay_row(row, &mut tally).err();
-        }
-    })?;
-    if let Some(failed) = failed {
-        return Err(failed);
-    }
+    let Simulation { since, tally, damaged } = Simulation::run(app, args)?;
     let out = &app.terminal.out;
     if args.json {
         let mut answer = json!({
@@ -76,6 +62,42 @@ pub(super) fn run(app: &AppContext, args: &PolicySimulateArgs) -> anyhow::Result
     Ok(ExitOutcome::Ok)
 }
 
+/// The recorded calls, judged again.
+pub(crate) struct Simulation {
+    since: Timestamp,
+    tally: SimulationTally,
+    damaged: usize,
+}
+
+impl Simulation {
+    pub(crate) fn run(app: &AppContext, args: &PolicySimulateArgs) -> anyhow::Result<Self> {
+        let audit = AuditLog::new(&app.config.state_dir()?);
+        let since = audit_rows::timestamp_before(args.since);
+        let cwd = app.config.cwd()?;
+        let only = args.workspace.as_deref().map(|folder| canonical_folder(cwd, folder));
+        let mut simulator = PolicySimulator::new(app, args)?;
+        let mut tally = SimulationTally::default();
+        let mut failed = None;
+        let LogSummary { damaged, .. } = audit_rows::for_each_since(app, &audit, since, |row| {
+            let is_meant = only.as_deref().is_none_or(|only| only == Path::new(&row.workspace));
+            if is_meant && failed.is_none() {
+                failed = simulator.replay_row(row, &mut tally).err();
+            }
+        })?;
+        match failed {
+            Some(failed) => Err(failed),
+            None => Ok(Self { since, tally, damaged }),
+        }
+    }
+
+    /// The counts, as `--json` prints them.
+    pub(crate) fn to_json(&self) -> Value {
+        let mut answer = self.tally.to_json();
+        answer["damaged_lines"] = json!(self.damaged);
+        answer
+    }
+}
+
 /// Settings and cached evaluators of a simulation.
 struct PolicySimulator<'a> {
     app: &'a AppContext,
@@ -97,7 +119,7 @@ impl<'a> PolicySimulator<'a> {
             let (trust, evaluators) = (TrustStore::default(), HashMap::new());
             return Ok(Self { app, args, trust, simulator, evaluators });
         }
-        let own = ConfigFile::Own(config.settings_file()?);
+        let own = ConfigFile::Own(config.draft_or_settings_file()?);
         SettingsLayer::read(SettingsLayerKind::User, &own, config.home())
             .map_err(|problems| UsageError::from(SettingsError::Invalid(problems)))?;
         let trust = TrustStore::load(&config.state_dir()?).map_err(UsageError::from)?;

@@ -53,6 +53,7 @@ fn help_lists_commands() {
       ports        List the ports of servers in sandboxes, and forward one to this machine
       prune        Remove old sessions and other data, and give free space back
       gateway      Run the gateway, which stores sessions and runs agents for clients
+      console      Open the web console: show its address and a code that pairs a browser
       tools        List, describe, call, serve and check tools
       mcp          Serve zero's tools over MCP, or manage the MCP servers that zero uses
       memory       List, add, edit and remove the notes that sessions start with

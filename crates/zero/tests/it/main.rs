@@ -13,6 +13,7 @@ mod commands;
 mod config;
 #[cfg(all(feature = "lsp", feature = "web"))]
 mod conformance;
+mod console;
 mod doctor;
 mod everyday_work;
 mod examples;

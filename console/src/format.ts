@@ -1,0 +1,36 @@
+// Dates and numbers in the reader's locale.
+
+const money = new Intl.NumberFormat(undefined, { style: "currency", currency: "USD", minimumFractionDigits: 2, maximumFractionDigits: 4 });
+const count = new Intl.NumberFormat();
+const short = new Intl.NumberFormat(undefined, { notation: "compact", maximumFractionDigits: 1 });
+const share = new Intl.NumberFormat(undefined, { style: "percent", maximumFractionDigits: 0 });
+const moment = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+const clock = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
+const relative = new Intl.RelativeTimeFormat(undefined, { numeric: "auto", style: "short" });
+
+export const formatMoney = (value: number | null | undefined) => (value == null ? "–" : money.format(value));
+export const formatCount = (value: number) => count.format(value);
+export const formatShort = (value: number) => short.format(value);
+export const formatShare = (value: number) => share.format(value);
+export const formatMoment = (ms: number) => moment.format(ms);
+export const formatClock = (ms: number) => clock.format(ms);
+
+export function formatAgo(ms: number, now = Date.now()): string {
+  const seconds = Math.round((ms - now) / 1000);
+  const steps: [Intl.RelativeTimeFormatUnit, number][] = [["second", 60], ["minute", 60], ["hour", 24], ["day", 30], ["month", 12], ["year", Infinity]];
+  let left = seconds;
+  for (const [unit, size] of steps) {
+    if (Math.abs(left) < size) return relative.format(left, unit);
+    left = Math.round(left / size);
+  }
+  return formatMoment(ms);
+}
+
+export function formatDuration(us: number): string {
+  if (us < 1_000) return `${us} µs`;
+  if (us < 1_000_000) return `${(us / 1_000).toFixed(us < 10_000 ? 1 : 0)} ms`;
+  const seconds = us / 1_000_000;
+  return seconds < 60 ? `${seconds.toFixed(1)} s` : `${Math.floor(seconds / 60)} min ${Math.round(seconds % 60)} s`;
+}
+
+export const shorten = (text: string, most: number) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);

@@ -1,0 +1,259 @@
+// The connection to the gateway that served this page: handshake, requests, events, and a new
+// connection after each break.
+
+import { signal } from "@preact/signals";
+import { canPair, deviceName, loadDevice, sign, storeToken, type Device } from "./device.ts";
+import type { Methods } from "./wire.ts";
+
+export type LinkState =
+  | { is: "connecting" }
+  | { is: "online" }
+  | { is: "offline"; why: string }
+  | { is: "unpaired"; why: string }
+  | { is: "waiting"; words: string }
+  | { is: "unsupported" };
+
+export class GatewayError extends Error {
+  constructor(readonly code: string, message: string, readonly reason: string | null = null) {
+    super(message);
+  }
+}
+
+export const link = signal<LinkState>({ is: "connecting" });
+export const scopes = signal<string[]>([]);
+export const serverVersion = signal("");
+/** Counts connections, so that what depends on one is loaded again. */
+export const epoch = signal(0);
+
+const VERSION = "1";
+const PATIENCE_MS = 60_000;
+const RETRY_FIRST_MS = 400;
+const RETRY_MAX_MS = 8_000;
+const ASK_AGAIN_MS = 2_000;
+
+type Answer = { done: (payload: any) => void; failed: (error: Error) => void; timer: number };
+type Listener = (payload: any) => void;
+type Credential = { kind: "token" } | { kind: "code"; code: string } | { kind: "ask" };
+
+let socket: WebSocket | null = null;
+let device: Device | null = null;
+let credential: Credential = { kind: "token" };
+let retryMs = RETRY_FIRST_MS;
+let retryTimer = 0;
+let nextId = 1;
+let tickMs = 30_000;
+let silence = 0;
+const waiting = new Map<string, Answer>();
+const listeners = new Map<string, Set<Listener>>();
+
+export function hasScope(scope: "read" | "write" | "approvals" | "questions" | "admin"): boolean {
+  const held = scopes.value;
+  return held.includes("operator.admin") || held.includes(`operator.${scope}`)
+    || (scope === "read" && held.includes("operator.write"));
+}
+
+export function listen(event: string, listener: Listener): () => void {
+  let known = listeners.get(event);
+  if (!known) listeners.set(event, (known = new Set()));
+  known.add(listener);
+  return () => known.delete(listener);
+}
+
+export function request<M extends keyof Methods>(method: M, params: Methods[M]["params"]): Promise<Methods[M]["result"]> {
+  if (link.peek().is !== "online" || !socket) {
+    return Promise.reject(new GatewayError("DISCONNECTED", "the gateway is not connected"));
+  }
+  return call(socket, method, params);
+}
+
+function call(over: WebSocket, method: string, params: unknown): Promise<any> {
+  const id = String(nextId++);
+  return new Promise((done, failed) => {
+    const timer = window.setTimeout(() => {
+      waiting.delete(id);
+      failed(new GatewayError("TIMEOUT", "the gateway did not answer in time"));
+    }, PATIENCE_MS);
+    waiting.set(id, { done, failed, timer });
+    over.send(JSON.stringify({ type: "req", id, method, params }));
+  });
+}
+
+export async function start(): Promise<void> {
+  if (!canPair()) {
+    link.value = { is: "unsupported" };
+    return;
+  }
+  try {
+    device = await loadDevice();
+  } catch {
+    link.value = { is: "unsupported" };
+    return;
+  }
+  window.addEventListener("online", () => connectSoon(0));
+  document.addEventListener("visibilitychange", () => {
+    if (!document.hidden && link.peek().is === "offline") connectSoon(0);
+  });
+  connect();
+}
+
+/** Pairs this browser by a code. */
+export function pairByCode(code: string): void {
+  credential = { kind: "code", code };
+  connect();
+}
+
+/** Asks to be paired by an approval on another device. */
+export function askForPairing(): void {
+  credential = { kind: "ask" };
+  connect();
+}
+
+export function stopAsking(): void {
+  credential = { kind: "token" };
+  window.clearTimeout(retryTimer);
+  link.value = { is: "unpaired", why: "" };
+}
+
+/** Forgets the token of this browser. */
+export async function forget(): Promise<void> {
+  await storeToken(null);
+  if (device) device.token = null;
+  credential = { kind: "token" };
+  socket?.close();
+  link.value = { is: "unpaired", why: "This browser has forgotten its token." };
+}
+
+function connectSoon(afterMs: number): void {
+  window.clearTimeout(retryTimer);
+  retryTimer = window.setTimeout(connect, afterMs);
+}
+
+function connect(): void {
+  window.clearTimeout(retryTimer);
+  const old = socket;
+  socket = null;
+  old?.close();
+  if (!["offline", "waiting", "unpaired"].includes(link.peek().is)) link.value = { is: "connecting" };
+  // Only ever the gateway that served this page.
+  const made = new WebSocket(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/`);
+  socket = made;
+  made.onmessage = (message) => {
+    if (made === socket) receive(made, message.data);
+  };
+  made.onclose = (closed) => {
+    if (made === socket) dropped(closed);
+  };
+}
+
+function receive(over: WebSocket, data: unknown): void {
+  watchSilence(over);
+  let frame: any;
+  try {
+    frame = JSON.parse(String(data));
+  } catch {
+    return;
+  }
+  if (frame.type === "event") {
+    if (frame.event === "connect.challenge") void greet(over, frame.payload);
+    for (const listener of listeners.get(frame.event) ?? []) listener(frame.payload);
+    return;
+  }
+  const answer = waiting.get(frame.id);
+  if (frame.type !== "res" || !answer) return;
+  waiting.delete(frame.id);
+  window.clearTimeout(answer.timer);
+  if (frame.ok) {
+    answer.done(frame.payload);
+  } else {
+    const { code = "UNAVAILABLE", message = "the request failed", details } = frame.error ?? {};
+    answer.failed(Object.assign(new GatewayError(code, message, details?.code ?? null), { details }));
+  }
+}
+
+/** A connection on which nothing arrives for two ticks is dead, though the browser may not know. */
+function watchSilence(over: WebSocket): void {
+  window.clearTimeout(silence);
+  silence = window.setTimeout(() => over.close(4000, "tick timeout"), 2 * tickMs + 5_000);
+}
+
+async function greet(over: WebSocket, challenge: { nonce: string; ts: number }): Promise<void> {
+  if (!device) return;
+  const used = credential;
+  const secret = used.kind === "code" ? used.code : used.kind === "token" ? device.token : null;
+  const client = { id: "webchat-ui", displayName: deviceName(), version: VERSION, platform: "web", mode: "ui" };
+  const signed = ["v3", device.id, client.id, client.mode, "operator", "", challenge.ts, secret ?? "", challenge.nonce, "web", ""];
+  try {
+    const signature = await sign(device, signed.join("|"));
+    const auth = used.kind === "code" ? { bootstrapToken: used.code } : secret ? { deviceToken: secret } : undefined;
+    const hello = await call(over, "connect", {
+      minProtocol: 4, maxProtocol: 4, client, role: "operator", auth,
+      caps: used.kind === "ask" ? ["zero-events", "zero-pairing"] : ["zero-events"],
+      device: { id: device.id, publicKey: device.publicKey, signature, signedAt: challenge.ts, nonce: challenge.nonce },
+    });
+    if (over !== socket) return;
+    if (hello.auth?.deviceToken) {
+      device.token = hello.auth.deviceToken;
+      await storeToken(device.token);
+    }
+    credential = { kind: "token" };
+    retryMs = RETRY_FIRST_MS;
+    tickMs = hello.policy?.tickIntervalMs ?? tickMs;
+    scopes.value = hello.auth?.scopes ?? [];
+    serverVersion.value = hello.server?.version ?? "";
+    link.value = { is: "online" };
+    epoch.value++;
+  } catch (error) {
+    if (over === socket) await refused(error as GatewayError & { details?: any });
+  }
+}
+
+async function refused(error: GatewayError & { details?: any }): Promise<void> {
+  const leave = (state: LinkState) => {
+    const old = socket;
+    socket = null;
+    old?.close();
+    link.value = state;
+  };
+  switch (error.reason) {
+    case "PAIRING_REQUIRED":
+      leave({ is: "waiting", words: String(error.details?.words ?? "") });
+      connectSoon(ASK_AGAIN_MS);
+      return;
+    case "AUTH_TOKEN_MISSING":
+    case "AUTH_PASSWORD_MISSING":
+      leave({ is: "unpaired", why: "" });
+      return;
+    case "AUTH_DEVICE_TOKEN_MISMATCH":
+      if (device) device.token = null;
+      await storeToken(null);
+      leave({ is: "unpaired", why: "This browser is no longer paired: its token was revoked." });
+      return;
+    case "AUTH_BOOTSTRAP_TOKEN_INVALID":
+    case "AUTH_RATE_LIMITED":
+      credential = { kind: "token" };
+      leave({ is: "unpaired", why: error.message.replace(/^unauthorized: /, "") });
+      return;
+  }
+  if (error.code === "DISCONNECTED") return;
+  leave({ is: "offline", why: error.message });
+  connectSoon(nextRetry());
+}
+
+function nextRetry(): number {
+  const now = retryMs * (0.75 + Math.random() / 2);
+  retryMs = Math.min(RETRY_MAX_MS, retryMs * 2);
+  return now;
+}
+
+function dropped(closed: CloseEvent): void {
+  socket = null;
+  window.clearTimeout(silence);
+  for (const [id, answer] of waiting) {
+    waiting.delete(id);
+    window.clearTimeout(answer.timer);
+    answer.failed(new GatewayError("DISCONNECTED", "the connection broke before the answer came"));
+  }
+  const why = closed.code === 1012 ? "The gateway restarts." : "The gateway cannot be reached.";
+  link.value = { is: "offline", why };
+  connectSoon(nextRetry());
+}

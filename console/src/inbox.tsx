@@ -1,0 +1,231 @@
+// What waits for a person: approvals and questions of all sessions, newest first.
+
+import { signal } from "@preact/signals";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { epoch, hasScope, link, listen, request } from "./gateway.ts";
+import { Link, Markdown, Words } from "./markdown.tsx";
+import { go } from "./route.ts";
+import type { ApprovalRequest, ApprovalsListResult, PendingApprovalInfo, PendingQuestionInfo, UserQuestion } from "./wire.ts";
+import { Ago, Code, Diff, Empty, Json, Loading, Page, Problem, Tag, attempt } from "./ui.tsx";
+
+const POLL_MS = 2_000;
+const POLL_HIDDEN_MS = 5_000;
+
+export const pending = signal<ApprovalsListResult | null>(null);
+export const pendingError = signal<string | null>(null);
+export const pendingCount = () => (pending.value ? pending.value.approvals.length + pending.value.questions.length : 0);
+
+let known = new Set<string>();
+let timer = 0;
+
+/** Keeps the inbox up to date while the console is open. */
+export function watchInbox(): void {
+  const load = async () => {
+    window.clearTimeout(timer);
+    if (link.peek().is === "online" && hasScope("approvals")) {
+      try {
+        const found = await request("zero.approvals.list", {});
+        if (JSON.stringify(found) !== JSON.stringify(pending.peek())) pending.value = found;
+        pendingError.value = null;
+        notify(found);
+      } catch (error: any) {
+        if (error.code !== "DISCONNECTED") pendingError.value = error.message;
+      }
+    }
+    window.clearTimeout(timer);
+    timer = window.setTimeout(load, document.hidden ? POLL_HIDDEN_MS : POLL_MS);
+  };
+  listen("zero.session.event", (payload) => {
+    if (/^(approval|question)_/.test(payload.event?.type ?? "")) void load();
+  });
+  epoch.subscribe(() => void load());
+  refreshInbox = () => void load();
+}
+export let refreshInbox = () => {};
+
+function notify(found: ApprovalsListResult): void {
+  const waiting = [
+    ...found.approvals.map((one) => ({ id: one.request.id, title: "zero asks for approval", body: one.request.title })),
+    ...found.questions.map((one) => ({ id: one.question.id, title: "zero has a question", body: one.question.message })),
+  ];
+  const fresh = waiting.filter((one) => !known.has(one.id));
+  known = new Set(waiting.map((one) => one.id));
+  if (!document.hidden || !("Notification" in window) || Notification.permission !== "granted") return;
+  for (const one of fresh) {
+    const options = { body: one.body.slice(0, 200), tag: one.id, data: one.id, icon: "/icon.png" };
+    void navigator.serviceWorker?.getRegistration().then((registration) => {
+      if (registration) return registration.showNotification(one.title, options);
+      new Notification(one.title, options).onclick = () => go(`inbox/${encodeURIComponent(one.id)}`);
+      return undefined;
+    });
+  }
+}
+
+export function InboxPage({ id }: { id: string | null }) {
+  const found = pending.value;
+  const canNotify = "Notification" in window && Notification.permission === "default";
+  const [, again] = useState(0);
+  const actions = canNotify
+    ? <button onClick={() => void Notification.requestPermission().then(() => again((n) => n + 1))}>Notify me</button>
+    : null;
+  const all = [
+    ...(found?.approvals ?? []).map((one) => ({ id: one.request.id, at: one.createdAtMs ?? 0, item: <Approval pending={one} isMeant={one.request.id === id} /> })),
+    ...(found?.questions ?? []).map((one) => ({ id: one.question.id, at: one.createdAtMs ?? 0, item: <Question pending={one} isMeant={one.question.id === id} /> })),
+  ].sort((one, other) => other.at - one.at);
+  return (
+    <Page title="Inbox" actions={actions}>
+      {!hasScope("approvals") && link.value.is === "online" ? <Problem text="This browser may not answer approvals." /> : null}
+      {pendingError.value ? <Problem text={pendingError.value} retry={refreshInbox} /> : null}
+      {found === null ? (hasScope("approvals") ? <Loading /> : null)
+        : all.length === 0 ? <Empty title="Nothing waits for you">Approvals and questions of all sessions appear here.</Empty>
+        : <ul class="cards">{all.map((one) => <li key={one.id}>{one.item}</li>)}</ul>}
+    </Page>
+  );
+}
+
+function useScrollTo(isMeant: boolean) {
+  const card = useRef<HTMLElement>(null);
+  useEffect(() => {
+    if (isMeant) card.current?.scrollIntoView({ block: "start" });
+  }, [isMeant]);
+  return card;
+}
+
+function SessionLink({ sessionKey }: { sessionKey: string }) {
+  return <a href={`#/session/${encodeURIComponent(sessionKey)}`}>{sessionKey}</a>;
+}
+
+export function Approval({ pending: one, isMeant, plain }: { pending: PendingApprovalInfo; isMeant?: boolean; plain?: boolean }) {
+  const [sent, setSent] = useState("");
+  const { request: asked } = one;
+  const card = useScrollTo(!!isMeant);
+  const answer = (word: string) => {
+    setSent(word);
+    void attempt(() => request("zero.approvals.resolve", { id: asked.id, answer: word })).then((done) => {
+      if (!done) setSent("");
+      refreshInbox();
+    });
+  };
+  const options = asked.options.some((option) => option.id === "reject_once")
+    ? asked.options
+    : [...asked.options, { id: "reject_once", name: "Deny" }];
+  return (
+    <article class={`card ask ${isMeant ? "meant" : ""}`} ref={card} aria-label={`Approval: ${asked.title}`}>
+      {plain ? null : <p class="card-top"><SessionLink sessionKey={one.sessionKey} /><Ago ms={one.createdAtMs ?? 0} /></p>}
+      <ApprovalDetails asked={asked} />
+      <div class="answers" role="group" aria-label="Answers">
+        {options.map((option) => (
+          <button key={option.id} disabled={!!sent || !hasScope("approvals")} class={option.id === "allow_once" ? "primary" : option.id.startsWith("reject") ? "deny" : ""} onClick={() => answer(option.id)}>
+            {sent === option.id ? "Sending…" : <span><Words text={option.name} /></span>}
+          </button>
+        ))}
+      </div>
+    </article>
+  );
+}
+
+export function ApprovalDetails({ asked }: { asked: ApprovalRequest }) {
+  return (
+    <>
+      <h2 class="card-title"><span class="tool">{asked.tool}</span> <Words text={asked.title} /></h2>
+      <p class="muted"><Words text={asked.reason} /> <span class={`risk ${asked.risk}`}>{asked.risk} risk</span></p>
+      {asked.commands?.map((command, at) => <Code key={at} text={command} label="command" />)}
+      {asked.preview?.type === "diff" ? <Diff diff={asked.preview} /> : null}
+      {asked.preview?.type === "markdown" && !asked.commands?.length ? <Markdown text={asked.preview.text} /> : null}
+      {asked.preview?.type === "plan" ? <ol>{asked.preview.entries.map((entry) => <li>{entry.content}</li>)}</ol> : null}
+      {asked.effects.length ? (
+        <table class="effects"><caption class="hidden">What the call would touch</caption><tbody>
+          {asked.effects.map((effect) => (
+            <tr><td><Tag word={effect.verdict} /></td><td class="kind">{effect.kind}</td><td class="target"><span class="path">{effect.target}</span><span class="muted small">{effect.reason}</span></td></tr>
+          ))}
+        </tbody></table>
+      ) : null}
+      {asked.input ? <details><summary>Arguments after hooks</summary><Json value={asked.input} /></details> : null}
+      <p class="muted small">in <span class="path">{asked.cwd}</span></p>
+    </>
+  );
+}
+
+export function Question({ pending: one, isMeant, plain }: { pending: PendingQuestionInfo; isMeant?: boolean; plain?: boolean }) {
+  const card = useScrollTo(!!isMeant);
+  return (
+    <article class={`card ask ${isMeant ? "meant" : ""}`} ref={card} aria-label="Question">
+      {plain ? null : <p class="card-top"><SessionLink sessionKey={one.sessionKey} /><Ago ms={one.createdAtMs ?? 0} /></p>}
+      <p class="muted small">{one.question.origin}</p>
+      <QuestionForm question={one.question} />
+    </article>
+  );
+}
+
+function QuestionForm({ question }: { question: UserQuestion }) {
+  const [sent, setSent] = useState(false);
+  const schema = (question.schema ?? {}) as any;
+  const fields = Object.entries<any>(schema.properties ?? {});
+  const required = new Set<string>(schema.required ?? []);
+  const send = (action: string, content?: Record<string, unknown>) => {
+    setSent(true);
+    void attempt(() => request("zero.questions.resolve", { id: question.id, action, ...(content ? { content } : {}) })).then((done) => {
+      if (!done) setSent(false);
+      refreshInbox();
+    });
+  };
+  const submit = (event: SubmitEvent) => {
+    event.preventDefault();
+    const form = new FormData(event.target as HTMLFormElement);
+    const content: Record<string, unknown> = {};
+    for (const [name, field] of fields) {
+      const given = form.getAll(name).map(String);
+      const first = given[0] ?? "";
+      if (field.type === "boolean") content[name] = given.length > 0;
+      else if (field.type === "array") content[name] = given;
+      else if (first === "" && !required.has(name)) continue;
+      else if (field.type === "number" || field.type === "integer") content[name] = Number(first);
+      else content[name] = first;
+    }
+    send("accept", content);
+  };
+  return (
+    <form onSubmit={submit}>
+      <div class="card-title"><Markdown text={question.message} /></div>
+      {question.url ? <p><Link to={question.url}>{question.url}</Link></p> : null}
+      {fields.map(([name, field]) => <Field key={name} name={name} field={field} required={required.has(name)} />)}
+      <div class="answers">
+        <button class="primary" disabled={sent || !hasScope("questions")}>{sent ? "Sending…" : "Answer"}</button>
+        <button type="button" disabled={sent} onClick={() => send("decline")}>Decline</button>
+      </div>
+    </form>
+  );
+}
+
+function Field({ name, field, required }: { name: string; field: any; required: boolean }) {
+  const label = String(field.title ?? name);
+  const choices: { value: string; name: string }[] = choicesOf(field.type === "array" ? field.items : field);
+  const help = field.description ? <span class="muted small">{String(field.description)}</span> : null;
+  if (field.type === "boolean") {
+    return <label class="check"><input type="checkbox" name={name} defaultChecked={!!field.default} /> {label} {help}</label>;
+  }
+  if (choices.length) {
+    const kind = field.type === "array" ? "checkbox" : "radio";
+    return (
+      <fieldset><legend>{label}</legend>{help}
+        {choices.map((choice) => <label class="check"><input type={kind} name={name} value={choice.value} required={required && kind === "radio"} defaultChecked={field.default === choice.value} /> {choice.name}</label>)}
+      </fieldset>
+    );
+  }
+  const isNumber = field.type === "number" || field.type === "integer";
+  return (
+    <label class="field"><span>{label}</span>{help}
+      {isNumber
+        ? <input name={name} type="number" step={field.type === "integer" ? 1 : "any"} required={required} defaultValue={String(field.default ?? "")} />
+        : <input name={name} type="text" required={required} defaultValue={String(field.default ?? "")} maxLength={Number(field.maxLength) || undefined} />}
+    </label>
+  );
+}
+
+function choicesOf(field: any): { value: string; name: string }[] {
+  if (Array.isArray(field?.enum)) return field.enum.map((value: unknown, at: number) => ({ value: String(value), name: String(field.enumNames?.[at] ?? value) }));
+  const listed = field?.oneOf ?? field?.anyOf;
+  if (Array.isArray(listed)) return listed.map((one: any) => ({ value: String(one.const), name: String(one.title ?? one.const) }));
+  return [];
+}
+

@@ -1,0 +1,90 @@
+// The machine of the gateway: what the doctor finds, and paired devices.
+
+import { useState } from "preact/hooks";
+import { forget, hasScope, request, scopes, serverVersion } from "./gateway.ts";
+import { formatClock } from "./format.ts";
+import type { DeviceInviteResult, DoctorCheckInfo, PairedDeviceInfo, PairingRequestInfo } from "./wire.ts";
+import { Ago, Empty, Page, Sure, Tag, Waiting, attempt, useAnswer } from "./ui.tsx";
+
+const SCOPES = ["read", "write", "approvals", "questions", "admin"] as const;
+const plain = (name: string) => name.replace("operator.", "");
+
+export function MachinePage() {
+  const isAdmin = hasScope("admin");
+  return (
+    <Page title="Machine" wide>
+      <section aria-labelledby="this-title">
+        <h2 id="this-title">This browser</h2>
+        <p>It may: {scopes.value.map(plain).join(", ") || "nothing"}. The gateway is zero {serverVersion.value}.</p>
+        <div class="answers"><Sure label="Forget its token" sure="Really forget?" act={() => void forget()} /></div>
+      </section>
+      {isAdmin ? <><Devices /><Doctor /></> : <Empty title="Devices and checks need the admin scope" />}
+    </Page>
+  );
+}
+
+function Devices() {
+  const found = useAnswer("zero.devices.list", {}, 3_000);
+  const [granted, setGranted] = useState<Set<string>>(new Set(["read", "approvals", "questions"]));
+  const [code, setCode] = useState<DeviceInviteResult | null>(null);
+  const names = [...granted].map((name) => `operator.${name}`);
+  const invite = () => void attempt(async () => setCode(await request("zero.devices.invite", { scopes: names })));
+  const toggle = (name: string) => {
+    const next = new Set(granted);
+    if (!next.delete(name)) next.add(name);
+    setGranted(next);
+  };
+  return (
+    <section aria-labelledby="devices-title">
+      <h2 id="devices-title">Devices</h2>
+      <fieldset class="scopes"><legend>A new device may</legend>{SCOPES.map((name) => <label class="check"><input type="checkbox" checked={granted.has(name)} onChange={() => toggle(name)} /> {name}</label>)}</fieldset>
+      <div class="answers"><button disabled={!granted.size} onClick={invite}>Show a code</button></div>
+      {code ? <div class="card code-card" aria-live="polite"><p>Open <span class="path">{location.origin}</span> on the device and type</p><p class="pair-code">{code.code}</p><p class="muted">It works once, until {formatClock(code.expiresAtMs)}.</p></div> : null}
+      <Waiting of={found}>{(known) => (
+        <>
+          {known.requests.length ? <><h3>Ask to be paired</h3><ul class="cards">{known.requests.map((one) => <li key={one.id}><Request one={one} names={names} changed={found.reload} /></li>)}</ul></> : null}
+          <ul class="rows">{known.devices.map((one) => <li key={one.id}><DeviceRow one={one} changed={found.reload} /></li>)}</ul>
+        </>
+      )}</Waiting>
+    </section>
+  );
+}
+
+function Request({ one, names, changed }: { one: PairingRequestInfo; names: string[]; changed: () => void }) {
+  const approve = () => void attempt(() => request("zero.devices.approve", { id: one.id, scopes: names }), "Paired").then(changed);
+  const reject = () => void attempt(() => request("zero.devices.reject", { id: one.id })).then(changed);
+  return (
+    <div class="card"><p class="card-title">{one.name}</p>
+      <p>It has to show <strong class="path">{one.words}</strong>. It asks from {one.address}, <Ago ms={one.askedAtMs} />.</p>
+      <div class="answers"><button class="primary" disabled={!names.length} onClick={approve}>Pair: {names.map(plain).join(", ")}</button><button class="deny" onClick={reject}>Reject</button></div></div>
+  );
+}
+
+function DeviceRow({ one, changed }: { one: PairedDeviceInfo; changed: () => void }) {
+  const revoke = () => void attempt(() => request("zero.devices.revoke", { id: one.id }), "Revoked").then(changed);
+  return (
+    <div class="row static">
+      <span class={`dot ${one.connections ? "live" : ""}`} role="img" aria-label={one.connections ? "connected" : "not connected"} />
+      <span class="row-main"><span class="row-name">{one.name}{one.isThis ? " (this browser)" : ""}</span><span class="muted small">{one.scopes.map(plain).join(", ")} · paired <Ago ms={one.pairedAtMs} />{one.seenAtMs ? <>, seen <Ago ms={one.seenAtMs} /></> : null} · <span class="path">{one.id.slice(0, 12)}</span></span></span>
+      <span class="row-side"><Sure label="Revoke" sure="Really revoke?" act={revoke} /></span>
+    </div>
+  );
+}
+
+function Doctor() {
+  const found = useAnswer("zero.machine.doctor", {});
+  return (
+    <section aria-labelledby="doctor-title">
+      <h2 id="doctor-title">Checks</h2>
+      <Waiting of={found}>{(report) => {
+        const order = ["error", "warning", "ok"];
+        const checks = [...report.checks].sort((one, other) => order.indexOf(one.status) - order.indexOf(other.status));
+        return <><p>{report.ok ? "No errors." : "Something needs attention."} <button class="quiet" onClick={found.reload}>Check again</button></p><ul class="checks">{checks.map((check) => <Check check={check} />)}</ul></>;
+      }}</Waiting>
+    </section>
+  );
+}
+
+const Check = ({ check }: { check: DoctorCheckInfo }) => (
+  <li><Tag word={check.status} /><span><strong>{check.check}</strong> {check.message}{check.fix ? <span class="muted fix">{check.fix}</span> : null}</span></li>
+);

@@ -1,0 +1,246 @@
+//! The web console in a real browser, driven by `console/tests/drive.mjs`.
+
+#![expect(clippy::disallowed_methods, reason = "tests stand outside zero and start a browser")]
+
+use std::fmt::Write as _;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::config::{USER_FILE, write_file};
+use crate::gateway_process::GatewayProcess;
+use crate::model_server::ModelServer;
+use crate::test_program::TestProgram;
+
+/// The folder of the console's sources.
+fn console_folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../console").canonicalize().unwrap()
+}
+
+/// Where the pictures of the documents are made.
+fn picture_folder() -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("console-pictures");
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+/// Runs a scenario of the driver, and gives it what it asks for.
+fn drive(scenario: &str) {
+    let zero = TestProgram::outside_tmp();
+    let model = ModelServer::start();
+    write_file(&zero, USER_FILE, &model.settings_json(json!({})));
+    let mut gateway = Some(GatewayProcess::start(&zero));
+    let port = gateway.as_ref().unwrap().address().rsplit_once(':').unwrap().1.to_owned();
+    let mut browser = Command::new("node")
+        .args(["tests/drive.mjs", scenario, &format!("http://127.0.0.1:{port}/")])
+        .arg(picture_folder())
+        .current_dir(console_folder())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut answers = browser.stdin.take().unwrap();
+    let mut is_done = false;
+    for line in BufReader::new(browser.stdout.take().unwrap()).lines() {
+        let asked: Vec<String> = serde_json::from_str(&line.unwrap()).unwrap();
+        let asked: Vec<&str> = asked.iter().map(String::as_str).collect();
+        let answer = match asked.as_slice() {
+            ["done"] => {
+                is_done = true;
+                break;
+            }
+            ["code"] => json!(pairing_code(&zero, "admin")),
+            ["code", scopes] => json!(pairing_code(&zero, scopes)),
+            ["revoke"] => json!(revoke_newest(&zero)),
+            ["delete", key] => {
+                let url = &gateway.as_ref().unwrap().url;
+                json!(zero.stdout(&["sessions", "delete", key, "--yes", "--url", url]))
+            }
+            ["kill"] => {
+                gateway.take().unwrap().kill();
+                json!(true)
+            }
+            ["start"] => {
+                gateway = Some(GatewayProcess::start_at(&zero, &port));
+                json!(true)
+            }
+            ["drop"] => json!(true),
+            ["files"] => json!(file_names(zero.folder())),
+            ["settings"] => json!(std::fs::read_to_string(zero.folder().join(USER_FILE)).unwrap()),
+            ["log"] => json!(state_texts(&zero.folder().join("home/.local/state/zero"))),
+            other => panic!("the driver asks for {other:?}"),
+        };
+        writeln!(answers, "{answer}").unwrap();
+    }
+    drop(answers);
+    let status = browser.wait().unwrap();
+    assert!(is_done && status.success(), "{scenario} failed: {status}");
+}
+
+fn pairing_code(zero: &TestProgram, scopes: &str) -> String {
+    let shown = zero.stdout(&["console", "--json", "--scopes", scopes]);
+    let shown: Value = serde_json::from_str(&shown).unwrap();
+    shown["code"].as_str().unwrap().to_owned()
+}
+
+/// Revokes the device that was paired last.
+fn revoke_newest(zero: &TestProgram) -> String {
+    let known = zero.stdout(&["gateway", "devices", "--json"]);
+    let known: Value = serde_json::from_str(&known).unwrap();
+    let id = known["devices"].as_array().unwrap().last().unwrap()["id"].as_str().unwrap();
+    zero.stdout(&["gateway", "devices", "revoke", &id[..16]])
+}
+
+fn file_names(folder: &Path) -> Vec<String> {
+    let files = std::fs::read_dir(folder).unwrap().flatten();
+    files.map(|file| file.file_name().to_string_lossy().into_owned()).collect()
+}
+
+/// All text in the state folder.
+fn state_texts(folder: &Path) -> String {
+    let mut texts = String::new();
+    for file in std::fs::read_dir(folder).unwrap().flatten() {
+        let path = file.path();
+        if path.is_dir() {
+            texts.push_str(&state_texts(&path));
+        } else if let Ok(bytes) = std::fs::read(&path) {
+            let _ = write!(texts, "{}", String::from_utf8_lossy(&bytes));
+        }
+    }
+    texts
+}
+
+#[test]
+fn each_page_shows_its_subject_and_axe_finds_nothing() {
+    drive("pages");
+}
+
+#[test]
+fn each_answer_and_each_action_of_a_session_works() {
+    drive("answers");
+}
+
+#[test]
+fn browsers_are_paired_and_revoked() {
+    drive("pairing");
+}
+
+#[test]
+fn console_outlives_restart_of_the_gateway() {
+    drive("restart");
+}
+
+#[test]
+fn hostile_text_stays_text_in_every_field() {
+    drive("hostile");
+}
+
+#[test]
+fn pages_of_others_cannot_use_the_gateway() {
+    drive("attacks");
+}
+
+/// CONTRIBUTING.md has the command that puts them into the documents.
+#[test]
+fn pictures_of_the_documents_can_be_made() {
+    drive("screenshots");
+    let made = file_names(&picture_folder());
+    assert!(made.iter().filter(|name| name.ends_with(".png")).count() >= 9, "{made:?}");
+}
+
+/// The head and the body of a reply.
+fn http_request(address: &str, request: &str) -> (String, Vec<u8>) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut reply = Vec::new();
+    stream.read_to_end(&mut reply).unwrap();
+    let end = reply.windows(4).position(|four| four == b"\r\n\r\n").unwrap();
+    let head = String::from_utf8_lossy(&reply[..end]).to_lowercase();
+    (head, reply.split_off(end + 4))
+}
+
+#[test]
+fn page_is_served_only_to_requests_for_this_gateway() {
+    let zero = TestProgram::new();
+    let gateway = GatewayProcess::start(&zero);
+    let address = gateway.address();
+    let get = |host: &str, more: &str| {
+        http_request(address, &format!("GET / HTTP/1.1\r\nhost: {host}\r\n{more}\r\n"))
+    };
+    let (head, page) = get(address, "");
+    assert!(head.starts_with("http/1.1 200"), "{head}");
+    for needed in [
+        "default-src 'none'",
+        "frame-ancestors 'none'",
+        "x-frame-options: deny",
+        "x-content-type-options: nosniff",
+        "referrer-policy: no-referrer",
+    ] {
+        assert!(head.contains(needed), "{needed}: {head}");
+    }
+    assert!(!head.contains("unsafe"), "{head}");
+    assert!(String::from_utf8(page).unwrap().contains("/app-"));
+    // DNS rebinding: the name of an attacker leads to this machine.
+    for host in ["evil.example", "evil.example:80", "localhost.evil.example"] {
+        assert!(get(host, "").0.starts_with("http/1.1 403"), "{host}");
+    }
+    // A page of another origin.
+    for origin in ["http://evil.example", "null", "https://127.0.0.1", "http://localhost:1"] {
+        let head = get(address, &format!("origin: {origin}\r\n")).0;
+        assert!(head.starts_with("http/1.1 403"), "{origin}: {head}");
+    }
+    let posted = format!("POST / HTTP/1.1\r\nhost: {address}\r\ncontent-length: 0\r\n\r\n");
+    assert!(http_request(address, &posted).0.starts_with("http/1.1 4"));
+}
+
+#[test]
+fn console_command_runs_a_gateway_where_none_runs() {
+    let zero = TestProgram::new();
+    let mut console =
+        zero.command(&["console", "--port", "0", "--json"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(console.stdout.take().unwrap()).lines();
+    let mut next = || serde_json::from_str::<Value>(&lines.next().unwrap().unwrap()).unwrap();
+    assert_eq!(next()["ready"], true);
+    let shown = next();
+    let (url, code) = (shown["url"].as_str().unwrap(), shown["code"].as_str().unwrap());
+    assert!(url.starts_with("http://127.0.0.1:") && !url.contains(code), "{shown}");
+    // A second one asks the gateway that runs.
+    let other: Value = serde_json::from_str(&zero.stdout(&["console", "--json"])).unwrap();
+    assert_eq!(other["url"], shown["url"]);
+    assert_ne!(other["code"], shown["code"]);
+    let listed = zero.run(&["gateway", "devices"]);
+    assert!(listed.contains("no device is paired"), "{listed}");
+    console.kill().unwrap();
+    console.wait().unwrap();
+}
+
+#[test]
+fn committed_console_is_what_the_sources_give() {
+    let folder = console_folder();
+    let built = tempfile::tempdir().unwrap();
+    let steps: [&[&str]; 3] = [
+        &["scripts/generate-types.mjs", "--check"],
+        &["node_modules/typescript/bin/tsc", "--noEmit"],
+        &["scripts/build.mjs", built.path().to_str().unwrap()],
+    ];
+    for step in steps {
+        let made = Command::new("node").args(step).current_dir(&folder).output().unwrap();
+        let said = [made.stdout, made.stderr].concat();
+        assert!(made.status.success(), "{step:?}: {}", String::from_utf8_lossy(&said));
+    }
+    let committed = folder.join("../crates/zero-gateway/console");
+    let names = |folder: &Path| {
+        let mut names = file_names(folder);
+        names.sort();
+        names
+    };
+    assert_eq!(names(&committed), names(built.path()));
+    for name in names(&committed) {
+        let same = std::fs::read(committed.join(&name)).unwrap()
+            == std::fs::read(built.path().join(&name)).unwrap();
+        assert!(same, "{name} is not what the sources give; run `npm run build` in console/");
+    }
+}
