@@ -1,8 +1,8 @@
 //! Runs the program with which the user wants to be notified, or which makes the status line of a chat.
 //!
-//! It talks to their desktop or asks their programs, which no sandboxed program can reach, so it is not sandboxed. Only the
-//! user's own settings name it, it gets no text of the work, and the caller has checked that no
-//! confined command can change it.
+//! It talks to their desktop or asks their programs, which no sandboxed program can reach, so it is not
+//! sandboxed. Only the user's own settings name it, it gets no text of the work, and the caller has
+//! checked that no confined command can change it.
 
 use std::ffi::OsString;
 use std::io::{self, Read as _, Write as _};
