@@ -38,7 +38,7 @@ pub struct DevicesListResult {
     pub requests: Vec<PairingRequestInfo>,
 }
 
-/// A paired device.
+/// One browser or program that was paired, with the rights of its token; without the token.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PairedDeviceInfo {
