@@ -209,6 +209,7 @@ mod tests {
     use std::net::Ipv4Addr;
 
     use super::*;
+    use crate::auth::Principal;
 
     const HERE: &str = "127.0.0.1";
     const THERE: &str = "192.0.2.7";

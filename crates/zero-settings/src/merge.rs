@@ -126,7 +126,7 @@ enum SectionOwner {
 
 /// The sections whose keys are single units that the last file replaces as a whole: a server, a command,
 /// a model, an agent, a gateway setting.
-const ATOMIC_SECTIONS: [(&str, SectionOwner); 16] = [
+const ATOMIC_SECTIONS: [(&str, SectionOwner); 17] = [
     ("mcpServers.", SectionOwner::Project),
     ("mcp.", SectionOwner::Project),
     ("lspServers.", SectionOwner::Project),

@@ -37,9 +37,9 @@ use crate::open_question::{OpenQuestion, QuestionScope};
 use crate::run_usage::{self, RunUsage, RunUsageQuery, UsageTotal};
 use crate::store::{
     BeginRunOutcome, ClaimEpoch, ClaimOutcome, ForkPoint, GrantRecord, IdleSession,
-    IdleSessionQuery, LedgerReadLimit, NewEvent, NewFork, NewRun, NewSession, OwnerUsage,
-    RewindPoint, RunRecord, SessionPage, SessionPatch, SessionQuery, SessionRecord, Store,
-    StoreError, StoreUsage, Transcript, TranscriptPosition, TranscriptStart, UnnamedSession,
+    IdleSessionQuery, LedgerReadLimit, NewEvent, NewFork, NewRun, NewSession, OwnerSize,
+    OwnerUsage, RewindPoint, RunRecord, SessionPage, SessionPatch, SessionQuery, SessionRecord,
+    Store, StoreError, StoreUsage, Transcript, TranscriptPosition, TranscriptStart, UnnamedSession,
     UnremovedSession, merge_grants,
 };
 use crate::stored_form::{
@@ -300,6 +300,13 @@ impl Store for PostgresStore {
         Box::pin(async move {
             let owners = sessions::large_owners(&self.database, sessions_min).await;
             self.report("count sessions", owners)
+        })
+    }
+
+    fn owner_sizes(&self) -> BoxFuture<'_, Result<Vec<OwnerSize>, StoreError>> {
+        Box::pin(async move {
+            let sizes = sessions::owner_sizes(&self.database).await;
+            self.report("measure the sessions of owners", sizes)
         })
     }
 

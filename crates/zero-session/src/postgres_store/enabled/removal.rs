@@ -7,8 +7,9 @@
 use zero_core::SessionId;
 
 use super::claims;
-use super::database::{Database, Transaction, TransactionKind};
+use super::database::{Database, SqlValues, Transaction, TransactionKind};
 use super::postgres_error::PostgresError;
+use super::sessions::kept_ancestors_sql;
 use crate::store::{ClaimEpoch, IdleSession};
 use crate::stored_form::to_sql_int;
 
@@ -28,7 +29,8 @@ pub(super) async fn mark_claimed(
     transaction.run(mark, &[&row]).await
 }
 
-/// Begins the deletion of an idle session, unless anything has happened in it since it was listed.
+/// Begins the deletion of an idle session, unless anything has happened in it since it was listed, or
+/// the session that started it is to be kept.
 pub(super) async fn mark_idle(
     transaction: &Transaction,
     listed: &IdleSession,
@@ -38,16 +40,18 @@ pub(super) async fn mark_idle(
     if transaction.first(lock, &[&listed.id.as_str()]).await?.is_none() {
         return Ok(false);
     }
-    let marked = transaction
-        .first(
-            "UPDATE zero.sessions SET removed = true
-             WHERE id = $1 AND NOT removed AND label IS NULL AND updated_ms = $2 AND epoch = $3
-                 AND NOT EXISTS (SELECT 1 FROM zero.runs
-                     WHERE runs.session = sessions.row_id AND runs.outcome IS NULL)
-             RETURNING 1",
-            &[&listed.id.as_str(), &listed.updated_ms, &to_sql_int(listed.claim.0)],
-        )
-        .await?;
+    let mark = format!(
+        "UPDATE zero.sessions SET removed = true
+         WHERE id = $1 AND NOT removed AND label IS NULL AND updated_ms = $2 AND epoch = $3
+             AND NOT EXISTS (SELECT 1 FROM zero.runs
+                 WHERE runs.session = sessions.row_id AND runs.outcome IS NULL)
+             AND NOT EXISTS ({})
+         RETURNING 1",
+        kept_ancestors_sql()
+    );
+    let claim = to_sql_int(listed.claim.0);
+    let values: SqlValues<'_> = &[&listed.id.as_str(), &listed.updated_ms, &claim];
+    let marked = transaction.first(&mark, values).await?;
     Ok(marked.is_some())
 }
 

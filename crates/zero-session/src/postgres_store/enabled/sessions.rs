@@ -16,9 +16,9 @@ use super::postgres_error::PostgresError;
 use crate::event::TokenUsage;
 use crate::key::{SessionAddress, SessionKey};
 use crate::store::{
-    ClaimEpoch, GrantRecord, IdleSession, IdleSessionQuery, NewSession, OwnerUsage, SessionPage,
-    SessionPatch, SessionQuery, SessionRecord, StoreError, StoreUsage, TranscriptStart,
-    UnnamedSession,
+    ClaimEpoch, GrantRecord, IdleSession, IdleSessionQuery, NewSession, OwnerSize, OwnerUsage,
+    SessionPage, SessionPatch, SessionQuery, SessionRecord, StoreError, StoreUsage,
+    TranscriptStart, UnnamedSession,
 };
 use crate::stored_form::{
     fold_case, from_sql_int, path_bytes, to_json, to_sql_int, transcript_start_word,
@@ -200,8 +200,8 @@ pub(super) async fn list(
     let owner = storable_option(query.owner.as_deref());
     let cwd = query.cwd.as_deref().map(path_bytes);
     let parent = query.parent.as_ref().map(SessionId::as_str);
-    let limit = query.limit.unwrap_or(100).min(SessionQuery::LIMIT_MAX);
-    let (limit, offset) = (to_sql_int(limit as u64), to_sql_int(query.offset as u64));
+    let limit = to_sql_int(query.page_size() as u64);
+    let offset = to_sql_int(query.offset as u64);
     let filter: [&dyn SqlValue; 7] =
         [&search, &label, &agent, &owner, &query.updated_since_ms, &cwd, &parent];
     let count = format!("SELECT count(*) FROM zero.sessions WHERE {FILTER}");
@@ -260,6 +260,7 @@ pub(super) async fn patch(
     if patch.context_tokens.is_some() {
         record.context_tokens = patch.context_tokens;
     }
+    record.updated_ms = patch.used_ms.map_or(before.updated_ms, |used| used.max(before.updated_ms));
     if record != before {
         save(transaction, &record).await?;
     }
@@ -273,7 +274,7 @@ async fn save(transaction: &Transaction, record: &SessionRecord) -> Result<(), P
         .run(
             "UPDATE zero.sessions SET label = $2, label_folded = $3, title = $4, title_folded = $5,
                  agent = $6, model = $7, mode = $8, thinking = $9, cwd = $10, tool_host = $11,
-                 context_tokens = $12
+                 context_tokens = $12, updated_ms = $13
              WHERE id = $1",
             &[
                 &record.id.as_str(),
@@ -288,6 +289,7 @@ async fn save(transaction: &Transaction, record: &SessionRecord) -> Result<(), P
                 &record.cwd.as_deref().map(path_bytes),
                 &to_json(&record.tool_host)?,
                 &record.context_tokens.map(to_sql_int),
+                &record.updated_ms,
             ],
         )
         .await
@@ -312,26 +314,44 @@ async fn check_label(
     }
 }
 
+/// The sessions that led to the one of the table `sessions` around it, which is of a sub-agent.
+const ANCESTORS_SQL: &str = "
+    WITH RECURSIVE ancestors (row_id, parent, label, updated_ms) AS (
+        SELECT parents.row_id, parents.parent, parents.label, parents.updated_ms
+        FROM zero.sessions AS parents WHERE parents.id = sessions.parent AND NOT parents.removed
+        UNION SELECT parents.row_id, parents.parent, parents.label, parents.updated_ms
+        FROM zero.sessions AS parents JOIN ancestors ON parents.id = ancestors.parent
+        WHERE NOT parents.removed)";
+
+/// Finds out whether one of them is kept because of a label or a run.
+pub(super) fn kept_ancestors_sql() -> String {
+    format!(
+        "{ANCESTORS_SQL} SELECT 1 FROM ancestors WHERE label IS NOT NULL OR EXISTS (
+             SELECT 1 FROM zero.runs
+             WHERE runs.session = ancestors.row_id AND runs.outcome IS NULL)"
+    )
+}
+
 pub(super) async fn list_idle(
     database: &Database,
     query: &IdleSessionQuery,
 ) -> Result<Vec<IdleSession>, PostgresError> {
-    let rows = database
-        .single(
-            TransactionKind::Read,
-            "SELECT id, owner, key, updated_ms, bytes, epoch FROM zero.sessions
-             WHERE NOT removed AND label IS NULL AND updated_ms < $1
-                 AND ($2::text IS NULL OR owner = $2)
+    let list = format!(
+        "SELECT id, owner, key, updated_ms, bytes, epoch FROM (
+             SELECT *, greatest(updated_ms, (
+                 {ANCESTORS_SQL} SELECT max(updated_ms) FROM ancestors)) AS active_ms
+             FROM zero.sessions
+             WHERE NOT removed AND label IS NULL AND ($2::text IS NULL OR owner = $2)
                  AND NOT EXISTS (SELECT 1 FROM zero.runs
                      WHERE runs.session = sessions.row_id AND runs.outcome IS NULL)
-             ORDER BY updated_ms, row_id LIMIT $3",
-            &[
-                &query.updated_before_ms,
-                &storable_option(query.owner.as_deref()),
-                &to_sql_int(query.limit as u64),
-            ],
-        )
-        .await?;
+                 AND NOT EXISTS ({})) AS idle
+         WHERE active_ms < $1 ORDER BY active_ms, row_id LIMIT $3",
+        kept_ancestors_sql()
+    );
+    let owner = storable_option(query.owner.as_deref());
+    let limit = to_sql_int(query.limit as u64);
+    let values: SqlValues<'_> = &[&query.updated_before_ms, &owner, &limit];
+    let rows = database.single(TransactionKind::Read, &list, values).await?;
     let mut sessions = Vec::new();
     for row in rows {
         match read_idle(&row) {
@@ -430,8 +450,8 @@ pub(super) async fn large_owners(
     let rows = database
         .single(
             TransactionKind::Read,
-            "SELECT owner, count(*) AS sessions FROM zero.sessions WHERE NOT removed GROUP BY owner
-             HAVING count(*) >= $1 ORDER BY sessions DESC, owner LIMIT $2",
+            "SELECT owner, count(*) AS sessions FROM zero.sessions
+             WHERE NOT removed AND parent IS NULL GROUP BY owner HAVING count(*) >= $1 ORDER BY sessions DESC, owner LIMIT $2",
             &[&to_sql_int(sessions_min), &to_sql_int(OwnerUsage::LIST_MAX as u64)],
         )
         .await?;
@@ -439,6 +459,20 @@ pub(super) async fn large_owners(
         .map(|row| {
             let sessions = from_sql_int(row.try_get(1)?);
             Ok(OwnerUsage { owner: row.try_get(0)?, sessions })
+        })
+        .collect()
+}
+
+/// The size of all sessions of each owner.
+pub(super) async fn owner_sizes(database: &Database) -> Result<Vec<OwnerSize>, PostgresError> {
+    let list = "SELECT owner, sum(bytes)::int8 AS size FROM zero.sessions WHERE NOT removed
+                GROUP BY owner ORDER BY size DESC, owner LIMIT $1";
+    let limit = to_sql_int(OwnerSize::LIST_MAX as u64);
+    let rows = database.single(TransactionKind::Read, list, &[&limit]).await?;
+    rows.iter()
+        .map(|row| {
+            let bytes = from_sql_int(row.try_get(1)?);
+            Ok(OwnerSize { owner: row.try_get(0)?, bytes })
         })
         .collect()
 }
