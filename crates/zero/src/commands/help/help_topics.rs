@@ -28,6 +28,7 @@ pub(super) static TOPICS: &[HelpTopic] = topics![
     "how-to" / "budgets",
     "how-to" / "chat",
     "how-to" / "ci",
+    "how-to" / "console",
     "how-to" / "dev-servers",
     "how-to" / "docker",
     "how-to" / "gateway",
