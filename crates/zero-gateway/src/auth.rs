@@ -190,7 +190,7 @@ pub(crate) enum AuthError {
 impl AuthError {
     /// Whether this counts as a guess for rate limiting.
     pub(crate) fn is_guess(self) -> bool {
-        !matches!(self, Self::TokenMissing | Self::PasswordMissing | Self::DeviceProofMissing)
+        !matches!(self, Self::TokenMissing | Self::PasswordMissing)
     }
 
     /// `details.code`.

@@ -27,7 +27,11 @@ async fn foreign_origin_or_host_gets_no_websocket() {
         ("Host: box.lan\r\n", 101),
         ("Host: localhost\r\nOrigin: https://app.example\r\n", 101),
         ("Host: localhost\r\nOrigin: https://evil.example\r\n", 403),
-        ("Host: localhost\r\nOrigin: http://localhost\r\n", 403),
+        ("Host: localhost:18789\r\nOrigin: http://localhost\r\n", 403),
+        ("Host: localhost:18789\r\nOrigin: https://localhost:18789\r\n", 403),
+        ("Host: localhost:18789\r\nOrigin: http://127.0.0.1:18789\r\n", 403),
+        // The console's own page.
+        ("Host: localhost:18789\r\nOrigin: http://localhost:18789\r\n", 101),
         ("Host: localhost\r\nOrigin: null\r\n", 403),
         ("Host: localhost\r\nOrigin: https://app.example\r\nOrigin: https://evil.example\r\n", 403),
         ("Host: evil.example\r\n", 403),

@@ -180,7 +180,7 @@ impl FrameLog {
                     } else if ["nonce", "connId"].contains(&name.as_str()) && value.is_string() {
                         *value = json!("a name");
                     } else {
-                        remove_own_methods(name, value);
+                        remove_own_features(name, value);
                         self.normalise(value);
                     }
                 }
@@ -250,11 +250,11 @@ fn assert_same(recorded: &Value, ours: &Value) {
     assert_eq!(pretty(recorded), pretty(ours), "left: recorded, right: said now");
 }
 
-/// Removes zero's own methods from the list of a handshake: the bridge knows none of them, and the
-/// schema's snapshot has them all.
-fn remove_own_methods(name: &str, value: &mut Value) {
-    if let ("methods", Value::Array(methods)) = (name, value) {
-        methods.retain(|method| !method.as_str().is_some_and(|name| name.starts_with("zero.")));
+/// Removes zero's own methods and capabilities from the lists of a handshake: the bridge knows none of
+/// them, and the schema's snapshot has them all.
+fn remove_own_features(name: &str, value: &mut Value) {
+    if let ("methods" | "capabilities", Value::Array(names)) = (name, value) {
+        names.retain(|one| !one.as_str().is_some_and(|name| name.starts_with("zero.")));
     }
 }
 
