@@ -66,15 +66,16 @@ impl PostgresServer {
     pub(crate) fn run(&mut self) {
         assert!(self.process.is_none(), "it runs");
         let mut logs = String::new();
-        for _ in 0..PORTS_TRIED_MAX {
-            if self.port == 0 {
+        // Clients know the port of a server that runs again.
+        let is_again = self.port != 0;
+        for _ in 0..if is_again { 1 } else { PORTS_TRIED_MAX } {
+            if !is_again {
                 self.port = free_port();
             }
             match self.try_run() {
                 Ok(process) => return self.process = Some(process),
                 Err(log) => logs.push_str(&log),
             }
-            self.port = 0;
         }
         panic!("the server did not start: {logs}");
     }
@@ -101,8 +102,17 @@ impl PostgresServer {
 
     /// Ends the server as a crash of the machine would: nothing is tidied up.
     pub(crate) fn crash(&mut self) {
-        // The others of its processes end when the first one is gone.
+        let first = self.process.as_ref().map_or(0, Child::id);
+        let others = fs::read_to_string(format!("/proc/{first}/task/{first}/children")).unwrap();
         self.end("KILL");
+        // They end when the first one is gone, and no server starts on these files before that.
+        for pid in others.split_ascii_whitespace() {
+            while fs::read_to_string(format!("/proc/{pid}/cmdline"))
+                .is_ok_and(|line| !line.is_empty())
+            {
+                std::thread::yield_now();
+            }
+        }
         let pid_file = self.data().join("postmaster.pid");
         fs::remove_file(pid_file).unwrap();
     }
