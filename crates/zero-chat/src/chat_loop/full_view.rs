@@ -167,10 +167,10 @@ impl ChatLoop {
             KeyStroke { code: KeyCode::Char('c'), ctrl: true, .. }
             | KeyStroke { code: KeyCode::Escape, .. } => full.needle = None,
             KeyStroke { code: KeyCode::Char('u'), ctrl: true, .. } => needle.clear(),
-            KeyStroke { code: KeyCode::Char(letter), ctrl: false, alt: false, .. } => {
-                if needle.chars().count() < NEEDLE_CHARS_MAX {
-                    needle.push(letter);
-                }
+            KeyStroke { code: KeyCode::Char(letter), ctrl: false, alt: false, .. }
+                if needle.chars().count() < NEEDLE_CHARS_MAX =>
+            {
+                needle.push(letter);
             }
             KeyStroke { code: KeyCode::Backspace, .. } => {
                 needle.pop();

@@ -41,7 +41,7 @@ pub enum GatewayCommand {
     /// Print the JSON Schema of the whole protocol
     Schema,
     /// List the devices that are paired for the web console, and approve or revoke one
-    Devices(GatewayDevicesArgs),
+    Devices(Box<GatewayDevicesArgs>),
 }
 
 /// `zero gateway devices`

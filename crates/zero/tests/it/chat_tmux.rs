@@ -1,5 +1,7 @@
 //! Chats in tmux: what is on the screen and in the scrollback, command by command.
 
+#![expect(clippy::disallowed_methods, reason = "tests stand outside zero and look at its files")]
+
 use std::fs::File;
 use std::path::PathBuf;
 use std::process::{Command, Output};

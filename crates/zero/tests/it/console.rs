@@ -31,7 +31,7 @@ fn picture_folder() -> PathBuf {
 fn drive(scenario: &str) {
     let zero = TestProgram::outside_tmp();
     let model = ModelServer::start();
-    write_file(&zero, USER_FILE, &model.settings_json(json!({})));
+    write_file(&zero, USER_FILE, model.settings_json(json!({})));
     let mut gateway = Some(GatewayProcess::start(&zero));
     let port = gateway.as_ref().unwrap().address().rsplit_once(':').unwrap().1.to_owned();
     let mut browser = Command::new("node")

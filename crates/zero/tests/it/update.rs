@@ -175,10 +175,13 @@ fn update_never_goes_back() {
     }
 }
 
+/// What is wrong with a release, the change that makes it so, and what zero says.
+type WrongRelease<'a> = (&'a str, &'a dyn Fn(&Installed), &'a str);
+
 #[test]
 fn release_that_is_not_as_signed_changes_nothing() {
     let name = format!("zero-{NEWER}-x86_64-linux.tar.gz");
-    let cases: &[(&str, &dyn Fn(&Installed), &str)] = &[
+    let cases: &[WrongRelease<'_>] = &[
         (
             "half an archive",
             &|it| it.change(&name, |file| file.truncate(file.len() / 2)),
