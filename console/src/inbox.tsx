@@ -2,6 +2,7 @@
 
 import { signal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
+import { reveal } from "./format.ts";
 import { epoch, hasScope, link, listen, request } from "./gateway.ts";
 import { Link, Markdown, Words } from "./markdown.tsx";
 import { go } from "./route.ts";
@@ -136,12 +137,12 @@ export function ApprovalDetails({ asked }: { asked: ApprovalRequest }) {
       {asked.effects.length ? (
         <table class="effects"><caption class="hidden">What the call would touch</caption><tbody>
           {asked.effects.map((effect) => (
-            <tr><td><Tag word={effect.verdict} /></td><td class="kind">{effect.kind}</td><td class="target"><span class="path">{effect.target}</span><span class="muted small">{effect.reason}</span></td></tr>
+            <tr><td><Tag word={effect.verdict} /></td><td class="kind">{effect.kind}</td><td class="target"><span class="path">{reveal(effect.target)}</span><span class="muted small">{effect.reason}</span></td></tr>
           ))}
         </tbody></table>
       ) : null}
       {asked.input ? <details><summary>Arguments after hooks</summary><Json value={asked.input} /></details> : null}
-      <p class="muted small">in <span class="path">{asked.cwd}</span></p>
+      <p class="muted small">in <span class="path">{reveal(asked.cwd)}</span></p>
     </>
   );
 }

@@ -4,7 +4,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { signal } from "@preact/signals";
 import { epoch, link, request } from "./gateway.ts";
-import { formatAgo, formatMoment } from "./format.ts";
+import { formatAgo, formatMoment, reveal } from "./format.ts";
 import type { FileDiff, Methods } from "./wire.ts";
 
 /** A short message at the edge of the page. */
@@ -104,8 +104,8 @@ export function Ago({ ms }: { ms: number }) {
 export function Diff({ diff }: { diff: Pick<FileDiff, "path" | "unified"> }) {
   return (
     <figure class="diff">
-      {diff.path ? <figcaption class="path">{diff.path}</figcaption> : null}
-      <pre tabIndex={0} aria-label={`changes of ${diff.path}`}>{diff.unified.split("\n").map((line, at) => {
+      {diff.path ? <figcaption class="path">{reveal(diff.path)}</figcaption> : null}
+      <pre tabIndex={0} aria-label={`changes of ${diff.path}`}>{reveal(diff.unified).split("\n").map((line, at) => {
         const kind = line.startsWith("+") ? "add" : line.startsWith("-") ? "del" : line.startsWith("@") ? "hunk" : "same";
         return <span key={at} class={kind}>{line}{"\n"}</span>;
       })}</pre>
@@ -114,7 +114,7 @@ export function Diff({ diff }: { diff: Pick<FileDiff, "path" | "unified"> }) {
 }
 
 export function Code({ text, label }: { text: string; label?: string }) {
-  return <pre class="code" tabIndex={0} aria-label={label}><code>{text}</code></pre>;
+  return <pre class="code" tabIndex={0} aria-label={label}><code>{reveal(text)}</code></pre>;
 }
 
 /** JSON of the gateway, as text. */
