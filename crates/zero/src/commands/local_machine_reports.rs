@@ -122,7 +122,7 @@ impl LocalMachineReports {
         if written {
             file.replace_text(&before, &text)?;
         }
-        let diff = rule_diff(&file.shown, &before, &text);
+        let diff = rule_diff(&file.shown, &read_rules(&before)?, &read_rules(&text)?);
         let version = text_version(if written { &text } else { &before });
         Ok(PolicySaveResult { file: file.shown, diff, written, version })
     }
@@ -224,11 +224,18 @@ fn with_rules(text: &str, rules: &PolicyRuleLists) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// The changed lines only: lines beside them may hold secrets.
-fn rule_diff(file: &str, before: &str, after: &str) -> String {
-    let diff = file_diff(file, Some(before), Some(after));
+/// The changed rules, one per line. Made of the rules alone: the lines of the file may hold secrets,
+/// also beside rules.
+fn rule_diff(file: &str, before: &PolicyRuleLists, after: &PolicyRuleLists) -> String {
+    let diff = file_diff(file, Some(&rule_lines(before)), Some(&rule_lines(after)));
     let changed = diff.unified.lines().filter(|line| !line.starts_with(' '));
     changed.flat_map(|line| [line, "\n"]).collect()
+}
+
+fn rule_lines(rules: &PolicyRuleLists) -> String {
+    let lists = LISTS.into_iter().zip([&rules.allow, &rules.ask, &rules.deny]);
+    let lines = lists.flat_map(|(name, list)| list.iter().map(move |rule| (name, rule)));
+    lines.map(|(name, rule)| format!("{name} {rule}\n")).collect()
 }
 
 /// Tells versions of a file apart.
@@ -266,10 +273,20 @@ mod tests {
         assert_eq!(read_rules(&text).unwrap(), rules);
         assert!(text.contains("// Mine.") && text.contains("// builds"), "{text}");
         assert!(text.contains("s3cret"), "{text}");
-        let diff = rule_diff("settings.json", SETTINGS, &text);
-        assert!(diff.contains("+") && diff.contains("Read(.env)"), "{diff}");
-        assert!(!diff.contains("s3cret"), "{diff}");
         assert_eq!(with_rules(&text, &rules).unwrap(), text);
+    }
+
+    #[test]
+    fn diff_has_the_changed_rules_and_nothing_else() {
+        // In one line with a secret.
+        let before = r#"{"web":{"key":"s3cret"},"permissions":{"allow":["Bash(make:*)","Edit"]}}"#;
+        let rules = lists(&["Bash(make:*)"], &["Read(.env)"]);
+        let after = with_rules(before, &rules).unwrap();
+        let (before, after) = (read_rules(before).unwrap(), read_rules(&after).unwrap());
+        let diff = rule_diff("settings.json", &before, &after);
+        let changed: Vec<&str> = diff.lines().filter(|line| !line.starts_with('@')).collect();
+        assert_eq!(changed, [r#"-allow "Edit""#, r#"+deny "Read(.env)""#], "{diff}");
+        assert_eq!(rule_diff("settings.json", &after, &after), "");
     }
 
     #[test]
