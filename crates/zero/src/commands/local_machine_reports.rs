@@ -36,6 +36,8 @@ use crate::settings_file_edit::EditableSettingsFile;
 
 /// Time span of a simulation, if the client names none.
 const SIMULATED_DEFAULT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+/// Rules that a draft may add and remove: the file is parsed again for each.
+const RULE_CHANGES_MAX: usize = 500;
 /// The lists of rules in a settings file.
 const LISTS: [&str; 3] = ["allow", "ask", "deny"];
 
@@ -211,14 +213,21 @@ fn with_rules(text: &str, rules: &PolicyRuleLists) -> anyhow::Result<String> {
     let known = read_rules(text)?;
     let lists =
         [(&known.allow, &rules.allow), (&known.ask, &rules.ask), (&known.deny, &rules.deny)];
-    let mut text = text.to_owned();
+    let mut edits = Vec::new();
     for (name, (old, new)) in LISTS.into_iter().zip(lists) {
         let removed = old.iter().filter(|rule| !new.contains(rule)).cloned().map(ValueEdit::Remove);
         let added = new.iter().filter(|rule| !old.contains(rule)).cloned().map(ValueEdit::Add);
-        for edit in removed.chain(added) {
-            if let Some(edited) = edit::apply(&text, &["permissions", name], &edit)? {
-                text = edited;
-            }
+        edits.extend(removed.chain(added).map(|edit| (name, edit)).take(RULE_CHANGES_MAX + 1));
+    }
+    if edits.len() > RULE_CHANGES_MAX {
+        return Err(usage(&format!(
+            "the draft changes more than {RULE_CHANGES_MAX} rules; change fewer at a time, or edit the file"
+        )));
+    }
+    let mut text = text.to_owned();
+    for (name, edit) in edits {
+        if let Some(edited) = edit::apply(&text, &["permissions", name], &edit)? {
+            text = edited;
         }
     }
     Ok(text)
@@ -274,6 +283,18 @@ mod tests {
         assert!(text.contains("// Mine.") && text.contains("// builds"), "{text}");
         assert!(text.contains("s3cret"), "{text}");
         assert_eq!(with_rules(&text, &rules).unwrap(), text);
+    }
+
+    #[test]
+    fn number_of_changed_rules_is_bounded() {
+        let rules: Vec<String> =
+            (0..=RULE_CHANGES_MAX).map(|number| format!("Bash(make {number})")).collect();
+        let rules: Vec<&str> = rules.iter().map(String::as_str).collect();
+        let error = with_rules("{}", &lists(&rules, &[])).unwrap_err().to_string();
+        assert!(error.contains("500 rules"), "{error}");
+        let (most, _) = rules.split_at(RULE_CHANGES_MAX);
+        let text = with_rules("{}", &lists(most, &[])).unwrap();
+        assert_eq!(read_rules(&text).unwrap().allow.len(), RULE_CHANGES_MAX);
     }
 
     #[test]
