@@ -7,7 +7,7 @@ import { epoch, hasScope, link, listen, request } from "./gateway.ts";
 import { Link, Markdown, Words } from "./markdown.tsx";
 import { go } from "./route.ts";
 import type { ApprovalRequest, ApprovalsListResult, PendingApprovalInfo, PendingQuestionInfo, UserQuestion } from "./wire.ts";
-import { Ago, Code, Diff, Empty, Json, Loading, Page, Problem, Tag, attempt } from "./ui.tsx";
+import { Ago, Code, Diff, Empty, Guard, Json, Loading, Page, Problem, Tag, attempt } from "./ui.tsx";
 
 const POLL_MS = 2_000;
 const POLL_HIDDEN_MS = 5_000;
@@ -79,7 +79,7 @@ export function InboxPage({ id }: { id: string | null }) {
       {pendingError.value ? <Problem text={pendingError.value} retry={refreshInbox} /> : null}
       {found === null ? (hasScope("approvals") ? <Loading /> : null)
         : all.length === 0 ? <Empty title="Nothing waits for you">Approvals and questions of all sessions appear here.</Empty>
-        : <ul class="cards">{all.map((one) => <li key={one.id}>{one.item}</li>)}</ul>}
+        : <ul class="cards">{all.map((one) => <li key={one.id}><Guard>{one.item}</Guard></li>)}</ul>}
     </Page>
   );
 }

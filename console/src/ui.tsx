@@ -1,6 +1,6 @@
 // Parts that several pages use.
 
-import type { ComponentChildren } from "preact";
+import { Component, type ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { signal } from "@preact/signals";
 import { epoch, link, request } from "./gateway.ts";
@@ -77,6 +77,18 @@ export function Page({ title, actions, children, wide }: { title: string; action
 
 export function Problem({ text, retry }: { text: string; retry?: () => void }) {
   return <div class="problem" role="alert"><p>{text}</p>{retry ? <button onClick={retry}>Try again</button> : null}</div>;
+}
+
+/** Keeps an error in one part of a page to that part: what waits elsewhere can still be answered. */
+export class Guard extends Component<{ children: ComponentChildren }, { error: string | null }> {
+  override state: { error: string | null } = { error: null };
+  static override getDerivedStateFromError(error: unknown) {
+    return { error: describe(error) };
+  }
+  override render() {
+    const { error } = this.state;
+    return error === null ? <>{this.props.children}</> : <Problem text={`This cannot be shown: ${error}`} />;
+  }
 }
 
 export function Empty({ title, children }: { title: string; children?: ComponentChildren }) {
