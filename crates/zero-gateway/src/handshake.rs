@@ -76,8 +76,10 @@ pub(crate) async fn perform_handshake(
         Ok(FirstMessage::Request(request)) => {
             let id = request.id.clone();
             let admitted = match admit(gateway, &challenge.payload, from, request) {
-                Ok(Admission { greeting, hello, pairing: None }) => return Ok((greeting, hello)),
-                Ok(Admission { greeting, hello, pairing: Some(device) }) => {
+                Ok(AdmittedClient { greeting, hello, pairing: None }) => {
+                    return Ok((greeting, hello));
+                }
+                Ok(AdmittedClient { greeting, hello, pairing: Some(device) }) => {
                     store_pairing(gateway, device).await.map(|()| (greeting, hello))
                 }
                 Err(refused) => Err(refused),
@@ -181,7 +183,7 @@ impl HandshakeRefusal {
 }
 
 /// A client that may connect.
-struct Admission {
+struct AdmittedClient {
     greeting: HandshakeOutcome,
     hello: ResponseFrame,
     /// Id of the device that was paired just now, which has to be stored first.
@@ -193,7 +195,7 @@ fn admit(
     challenge: &ConnectChallenge,
     from: &PeerOrigin,
     request: RequestFrame,
-) -> Result<Admission, HandshakeRefusal> {
+) -> Result<AdmittedClient, HandshakeRefusal> {
     if request.method != "connect" {
         return Err(HandshakeRefusal::invalid("invalid handshake: first request must be connect"));
     }
@@ -231,7 +233,7 @@ fn admit(
     }
     let payload = serde_json::to_value(hello).map_err(|_| internal_refusal())?;
     let hello = ResponseFrame { id: request.id, ok: true, payload: Some(payload), error: None };
-    Ok(Admission { greeting, hello, pairing })
+    Ok(AdmittedClient { greeting, hello, pairing })
 }
 
 /// Stores the pairing of a device, and ends the connections of an earlier one: its token is void.
