@@ -16,6 +16,12 @@ export const pending = signal<ApprovalsListResult | null>(null);
 export const pendingError = signal<string | null>(null);
 export const pendingCount = () => (pending.value ? pending.value.approvals.length + pending.value.questions.length : 0);
 
+/** How long buttons wait after the list has changed, so that a press meant for one entry does not hit another
+ * that took its place. */
+const STEADY_MS = 500;
+const isSteady = signal(true);
+let steadyTimer = 0;
+
 let known = new Set<string>();
 let timer = 0;
 
@@ -26,9 +32,9 @@ export function watchInbox(): void {
     if (link.peek().is === "online" && hasScope("approvals")) {
       try {
         const found = await request("zero.approvals.list", {});
+        notify(found);
         if (JSON.stringify(found) !== JSON.stringify(pending.peek())) pending.value = found;
         pendingError.value = null;
-        notify(found);
       } catch (error: any) {
         if (error.code !== "DISCONNECTED") pendingError.value = error.message;
       }
@@ -50,6 +56,11 @@ function notify(found: ApprovalsListResult): void {
     ...found.questions.map((one) => ({ id: one.question.id, title: "zero has a question", body: one.question.message })),
   ];
   const fresh = waiting.filter((one) => !known.has(one.id));
+  if (fresh.length || known.size !== waiting.length) {
+    isSteady.value = false;
+    window.clearTimeout(steadyTimer);
+    steadyTimer = window.setTimeout(() => (isSteady.value = true), STEADY_MS);
+  }
   known = new Set(waiting.map((one) => one.id));
   if (!document.hidden || !("Notification" in window) || Notification.permission !== "granted") return;
   for (const one of fresh) {
@@ -116,7 +127,7 @@ export function Approval({ pending: one, isMeant, plain }: { pending: PendingApp
       <ApprovalDetails asked={asked} />
       <div class="answers" role="group" aria-label="Answers">
         {options.map((option) => (
-          <button key={option.id} disabled={!!sent || !hasScope("approvals")} class={option.id === "allow_once" ? "primary" : option.id.startsWith("reject") ? "deny" : ""} onClick={() => answer(option.id)}>
+          <button key={option.id} disabled={!!sent || !isSteady.value || !hasScope("approvals")} class={option.id === "allow_once" ? "primary" : option.id.startsWith("reject") ? "deny" : ""} onClick={() => answer(option.id)}>
             {sent === option.id ? "Sending…" : <span><Words text={option.name} /></span>}
           </button>
         ))}
@@ -191,7 +202,7 @@ function QuestionForm({ question }: { question: UserQuestion }) {
       {question.url ? <p><Link to={question.url}>{question.url}</Link></p> : null}
       {fields.map(([name, field]) => <Field key={name} name={name} field={field} required={required.has(name)} />)}
       <div class="answers">
-        <button class="primary" disabled={sent || !hasScope("questions")}>{sent ? "Sending…" : "Answer"}</button>
+        <button class="primary" disabled={sent || !isSteady.value || !hasScope("questions")}>{sent ? "Sending…" : "Answer"}</button>
         <button type="button" disabled={sent} onClick={() => send("decline")}>Decline</button>
       </div>
     </form>
