@@ -34,3 +34,9 @@ export function formatDuration(us: number): string {
 }
 
 export const shorten = (text: string, most: number) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
+
+// What is drawn as nothing, or changes how its neighbours are drawn. Emoji may be joined.
+const HIDDEN = /(?![\n\t]|\r\n|(?<=\p{ExtPict})[\ufe0e\ufe0f]|(?<=\p{ExtPict}\ufe0f?)\u200d(?=\p{ExtPict}))[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{DI}\u2800]/gu;
+
+/** Text by which a person judges what a call does: hidden characters are shown as escapes. */
+export const reveal = (text: string) => text.replace(HIDDEN, (hidden) => `\\u{${hidden.codePointAt(0)!.toString(16)}}`);

@@ -224,6 +224,7 @@ async function refused(error: GatewayError & { details?: any }): Promise<void> {
       leave({ is: "unpaired", why: "" });
       return;
     case "AUTH_DEVICE_TOKEN_MISMATCH":
+      if (await hasNewToken()) break;
       if (device) device.token = null;
       await storeToken(null);
       leave({ is: "unpaired", why: "This browser is no longer paired: its token was revoked." });
@@ -237,6 +238,14 @@ async function refused(error: GatewayError & { details?: any }): Promise<void> {
   if (error.code === "DISCONNECTED") return;
   leave({ is: "offline", why: error.message });
   connectSoon(nextRetry());
+}
+
+/** Whether another tab has paired this browser anew. */
+async function hasNewToken(): Promise<boolean> {
+  const stored = await loadDevice();
+  if (!stored.token || stored.token === device?.token) return false;
+  device = stored;
+  return true;
 }
 
 function nextRetry(): number {

@@ -2,11 +2,12 @@
 
 import { signal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
+import { reveal } from "./format.ts";
 import { epoch, hasScope, link, listen, request } from "./gateway.ts";
 import { Link, Markdown, Words } from "./markdown.tsx";
 import { go } from "./route.ts";
 import type { ApprovalRequest, ApprovalsListResult, PendingApprovalInfo, PendingQuestionInfo, UserQuestion } from "./wire.ts";
-import { Ago, Code, Diff, Empty, Json, Loading, Page, Problem, Tag, attempt } from "./ui.tsx";
+import { Ago, Code, Diff, Empty, Guard, Json, Loading, Page, Problem, Tag, attempt } from "./ui.tsx";
 
 const POLL_MS = 2_000;
 const POLL_HIDDEN_MS = 5_000;
@@ -14,6 +15,12 @@ const POLL_HIDDEN_MS = 5_000;
 export const pending = signal<ApprovalsListResult | null>(null);
 export const pendingError = signal<string | null>(null);
 export const pendingCount = () => (pending.value ? pending.value.approvals.length + pending.value.questions.length : 0);
+
+/** How long buttons wait after the list has changed, so that a press meant for one entry does not hit another
+ * that took its place. */
+const STEADY_MS = 500;
+const isSteady = signal(true);
+let steadyTimer = 0;
 
 let known = new Set<string>();
 let timer = 0;
@@ -25,9 +32,9 @@ export function watchInbox(): void {
     if (link.peek().is === "online" && hasScope("approvals")) {
       try {
         const found = await request("zero.approvals.list", {});
+        notify(found);
         if (JSON.stringify(found) !== JSON.stringify(pending.peek())) pending.value = found;
         pendingError.value = null;
-        notify(found);
       } catch (error: any) {
         if (error.code !== "DISCONNECTED") pendingError.value = error.message;
       }
@@ -49,6 +56,11 @@ function notify(found: ApprovalsListResult): void {
     ...found.questions.map((one) => ({ id: one.question.id, title: "zero has a question", body: one.question.message })),
   ];
   const fresh = waiting.filter((one) => !known.has(one.id));
+  if (fresh.length || known.size !== waiting.length) {
+    isSteady.value = false;
+    window.clearTimeout(steadyTimer);
+    steadyTimer = window.setTimeout(() => (isSteady.value = true), STEADY_MS);
+  }
   known = new Set(waiting.map((one) => one.id));
   if (!document.hidden || !("Notification" in window) || Notification.permission !== "granted") return;
   for (const one of fresh) {
@@ -78,7 +90,7 @@ export function InboxPage({ id }: { id: string | null }) {
       {pendingError.value ? <Problem text={pendingError.value} retry={refreshInbox} /> : null}
       {found === null ? (hasScope("approvals") ? <Loading /> : null)
         : all.length === 0 ? <Empty title="Nothing waits for you">Approvals and questions of all sessions appear here.</Empty>
-        : <ul class="cards">{all.map((one) => <li key={one.id}>{one.item}</li>)}</ul>}
+        : <ul class="cards">{all.map((one) => <li key={one.id}><Guard>{one.item}</Guard></li>)}</ul>}
     </Page>
   );
 }
@@ -115,7 +127,7 @@ export function Approval({ pending: one, isMeant, plain }: { pending: PendingApp
       <ApprovalDetails asked={asked} />
       <div class="answers" role="group" aria-label="Answers">
         {options.map((option) => (
-          <button key={option.id} disabled={!!sent || !hasScope("approvals")} class={option.id === "allow_once" ? "primary" : option.id.startsWith("reject") ? "deny" : ""} onClick={() => answer(option.id)}>
+          <button key={option.id} disabled={!!sent || !isSteady.value || !hasScope("approvals")} class={option.id === "allow_once" ? "primary" : option.id.startsWith("reject") ? "deny" : ""} onClick={() => answer(option.id)}>
             {sent === option.id ? "Sending…" : <span><Words text={option.name} /></span>}
           </button>
         ))}
@@ -136,12 +148,12 @@ export function ApprovalDetails({ asked }: { asked: ApprovalRequest }) {
       {asked.effects.length ? (
         <table class="effects"><caption class="hidden">What the call would touch</caption><tbody>
           {asked.effects.map((effect) => (
-            <tr><td><Tag word={effect.verdict} /></td><td class="kind">{effect.kind}</td><td class="target"><span class="path">{effect.target}</span><span class="muted small">{effect.reason}</span></td></tr>
+            <tr><td><Tag word={effect.verdict} /></td><td class="kind">{effect.kind}</td><td class="target"><span class="path">{reveal(effect.target)}</span><span class="muted small">{effect.reason}</span></td></tr>
           ))}
         </tbody></table>
       ) : null}
       {asked.input ? <details><summary>Arguments after hooks</summary><Json value={asked.input} /></details> : null}
-      <p class="muted small">in <span class="path">{asked.cwd}</span></p>
+      <p class="muted small">in <span class="path">{reveal(asked.cwd)}</span></p>
     </>
   );
 }
@@ -190,7 +202,7 @@ function QuestionForm({ question }: { question: UserQuestion }) {
       {question.url ? <p><Link to={question.url}>{question.url}</Link></p> : null}
       {fields.map(([name, field]) => <Field key={name} name={name} field={field} required={required.has(name)} />)}
       <div class="answers">
-        <button class="primary" disabled={sent || !hasScope("questions")}>{sent ? "Sending…" : "Answer"}</button>
+        <button class="primary" disabled={sent || !isSteady.value || !hasScope("questions")}>{sent ? "Sending…" : "Answer"}</button>
         <button type="button" disabled={sent} onClick={() => send("decline")}>Decline</button>
       </div>
     </form>

@@ -15,7 +15,7 @@ import { decodePart, go, route } from "./route.ts";
 import { SessionPage, deliverUnsent } from "./session.tsx";
 import { SessionsPage } from "./sessions.tsx";
 import { UsagePage } from "./usage.tsx";
-import { toast } from "./ui.tsx";
+import { Guard, toast } from "./ui.tsx";
 
 const PAGES: [string, string, string][] = [
   ["inbox", "Inbox", "M4 13h4l1.5 3h5L16 13h4M4 13l3-8h10l3 8v6H4z"],
@@ -46,7 +46,7 @@ function App() {
       </nav>
       <main id="content" tabIndex={-1}>
         {state.is === "offline" ? <p class="offline" role="alert">{state.why} Connecting again…</p> : null}
-        {epoch.value === 0 && state.is !== "online" ? null : <Content path={path} />}
+        {epoch.value === 0 && state.is !== "online" ? null : <Guard key={path.split("?")[0]}><Content path={path} /></Guard>}
       </main>
       <div class="toasts" role="status" aria-live="polite">{toast.value ? <p class={toast.value.bad ? "bad" : ""}>{toast.value.text}</p> : null}</div>
     </>

@@ -1,10 +1,14 @@
 // Markdown as nodes, never as HTML. What it does not know stays text. Links go only to the web and by
 // mail, are marked, and tell the other side nothing; images are shown only if they are data.
 
+import { reveal } from "./format.ts";
 import { Component, type ComponentChildren, type VNode } from "preact";
 
 const NESTING_MAX = 8;
-const INLINE = /(`+)([\s\S]+?)\1(?!`)|!\[([^\]]*)\]\(([^)\s]*)[^)]*\)|\[([^\]]+)\]\(<?([^)\s>]+)>?(?:\s+"[^"]*")?\)|(\*\*|__)(?=\S)([\s\S]+?\S?)\7|~~(?=\S)([\s\S]+?)~~|(?<![\w*_])([*_])(?=\S)([^*_\n]+?)\10(?!\w)|(https?:\/\/[^\s<>"')\]]+)/g;
+/** Longest block in which marks are looked for; a longer one stays text. */
+const MARKED_CHARS_MAX = 20_000;
+// Every repetition is bounded: text of a model must not keep the page busy.
+const INLINE = /(`{1,8})([\s\S]{1,2000}?)\1(?!`)|!\[([^\]]{0,500})\]\(([^)\s]{0,2000})[^)]{0,500}\)|\[([^\]]{1,500})\]\(<?([^)\s>]{1,2000})>?(?:\s{1,8}"[^"]{0,500}")?\)|(\*\*|__)(?=\S)([\s\S]{1,2000}?\S?)\7|~~(?=\S)([\s\S]{1,2000}?)~~|(?<![\w*_])([*_])(?=\S)([^*_\n]{1,2000}?)\10(?!\w)|(https?:\/\/[^\s<>"')\]]{1,2000})/g;
 
 export function safeUrl(written: string): string | null {
   try {
@@ -31,7 +35,7 @@ export function Link({ to, children }: { to: string; children: ComponentChildren
 }
 
 function inline(text: string, depth = 0): ComponentChildren {
-  if (depth > NESTING_MAX) return text;
+  if (depth > NESTING_MAX || text.length > MARKED_CHARS_MAX) return text;
   const parts: ComponentChildren[] = [];
   let end = 0;
   for (const found of text.matchAll(INLINE)) {
@@ -52,7 +56,7 @@ function inline(text: string, depth = 0): ComponentChildren {
 
 /** A line of zero's own, in which backticks mark values. */
 export function Words({ text }: { text: string }) {
-  return <>{text.split(/(`[^`]+`)/).map((part) => (part.length > 2 && part.startsWith("`") && part.endsWith("`") ? <code>{part.slice(1, -1)}</code> : part))}</>;
+  return <>{reveal(text).split(/(`[^`]+`)/).map((part) => (part.length > 2 && part.startsWith("`") && part.endsWith("`") ? <code>{part.slice(1, -1)}</code> : part))}</>;
 }
 
 /** Splits text into blocks; all but the last stay as they are while text is added. */
@@ -102,7 +106,7 @@ function renderBlock(text: string, depth = 0): VNode {
     return <pre class="code" tabIndex={0}><code>{body}</code></pre>;
   }
   const heading = /^(#{1,6}) (.*)$/.exec(first);
-  if (heading) return <p class={`heading h${heading[1]!.length}`}>{inline(heading[2]!.replace(/\s+#+$/, ""))}</p>;
+  if (heading) return <p class={`heading h${heading[1]!.length}`}>{inline(heading[2]!.replace(/\s#{1,6}$/, ""))}</p>;
   if (/^ {0,3}([-*_])( *\1){2,}\s*$/.test(first)) return <hr />;
   if (/^ {0,3}>/.test(first) && depth < NESTING_MAX) {
     const inner = lines.map((line) => line.replace(/^ {0,3}> ?/, "")).join("\n");
@@ -137,7 +141,7 @@ function renderList(lines: string[], depth: number): VNode {
     return (
       <li class={task ? "task" : undefined}>
         {task ? (task[1] === " " ? "☐ " : "☑ ") : null}{inline(words)}
-        {nested < 0 ? null : renderList(item.slice(nested), depth + 1)}
+        {nested < 0 ? null : depth < NESTING_MAX ? renderList(item.slice(nested), depth + 1) : <pre class="code"><code>{item.slice(nested).join("\n")}</code></pre>}
       </li>
     );
   });

@@ -11,7 +11,7 @@ import { go } from "./route.ts";
 import { SessionLog, resultImages, resultText, type CallItem, type LogItem } from "./session_log.ts";
 import { sessionPath } from "./sessions.tsx";
 import type { Event, PromptInfo, SessionInfo } from "./wire.ts";
-import { Ago, Code, Dialog, Diff, Empty, Json, Loading, Page, Problem, Sure, Tag, attempt, describe, say, useAnswer } from "./ui.tsx";
+import { Ago, Code, Dialog, Diff, Empty, Guard, Json, Loading, Page, Problem, Sure, Tag, attempt, describe, say, useAnswer } from "./ui.tsx";
 
 const PAGE = 1_000;
 const WINDOW = 160;
@@ -191,8 +191,8 @@ function Open({ sessionKey }: { sessionKey: string }) {
   if (!approvals.length && !questions.length) return null;
   return (
     <div class="open-questions">
-      {approvals.map((one) => <Approval key={one.request.id} pending={one} plain />)}
-      {questions.map((one) => <Question key={one.question.id} pending={one} plain />)}
+      {approvals.map((one) => <Guard key={one.request.id}><Approval pending={one} plain /></Guard>)}
+      {questions.map((one) => <Guard key={one.question.id}><Question pending={one} plain /></Guard>)}
     </div>
   );
 }
@@ -245,7 +245,7 @@ function TranscriptView({ transcript, sessionKey }: { transcript: Transcript; se
     <>
       {first > 0 || log.firstSeq > 1 ? <Edge label={isLoading ? "Loading…" : "Earlier"} reached={() => void up()} /> : null}
       {count === 0 && !shown.length ? <Empty title="Nothing here yet">Send a prompt to begin.</Empty> : null}
-      <ol class="log" ref={list} aria-label="Transcript">{items.map((item) => <li key={item.key} data-key={item.key} class={`item ${item.is}`}><Entry item={item} /></li>)}</ol>
+      <ol class="log" ref={list} aria-label="Transcript">{items.map((item) => <li key={item.key} data-key={item.key} class={`item ${item.is}`}><Guard><Entry item={item} /></Guard></li>)}</ol>
       {last < count ? <Edge label="Later" reached={down} /> : null}
       {shown.map((one) => (
         <div class="item prompt unsent" key={one.key}><p>{one.text}</p>

@@ -1,10 +1,10 @@
 // Parts that several pages use.
 
-import type { ComponentChildren } from "preact";
+import { Component, type ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { signal } from "@preact/signals";
 import { epoch, link, request } from "./gateway.ts";
-import { formatAgo, formatMoment } from "./format.ts";
+import { formatAgo, formatMoment, reveal } from "./format.ts";
 import type { FileDiff, Methods } from "./wire.ts";
 
 /** A short message at the edge of the page. */
@@ -79,6 +79,18 @@ export function Problem({ text, retry }: { text: string; retry?: () => void }) {
   return <div class="problem" role="alert"><p>{text}</p>{retry ? <button onClick={retry}>Try again</button> : null}</div>;
 }
 
+/** Keeps an error in one part of a page to that part: what waits elsewhere can still be answered. */
+export class Guard extends Component<{ children: ComponentChildren }, { error: string | null }> {
+  override state: { error: string | null } = { error: null };
+  static override getDerivedStateFromError(error: unknown) {
+    return { error: describe(error) };
+  }
+  override render() {
+    const { error } = this.state;
+    return error === null ? <>{this.props.children}</> : <Problem text={`This cannot be shown: ${error}`} />;
+  }
+}
+
 export function Empty({ title, children }: { title: string; children?: ComponentChildren }) {
   return <div class="empty"><p class="empty-title">{title}</p>{children ? <p class="muted">{children}</p> : null}</div>;
 }
@@ -104,8 +116,8 @@ export function Ago({ ms }: { ms: number }) {
 export function Diff({ diff }: { diff: Pick<FileDiff, "path" | "unified"> }) {
   return (
     <figure class="diff">
-      {diff.path ? <figcaption class="path">{diff.path}</figcaption> : null}
-      <pre tabIndex={0} aria-label={`changes of ${diff.path}`}>{diff.unified.split("\n").map((line, at) => {
+      {diff.path ? <figcaption class="path">{reveal(diff.path)}</figcaption> : null}
+      <pre tabIndex={0} aria-label={`changes of ${diff.path}`}>{reveal(diff.unified).split("\n").map((line, at) => {
         const kind = line.startsWith("+") ? "add" : line.startsWith("-") ? "del" : line.startsWith("@") ? "hunk" : "same";
         return <span key={at} class={kind}>{line}{"\n"}</span>;
       })}</pre>
@@ -114,7 +126,7 @@ export function Diff({ diff }: { diff: Pick<FileDiff, "path" | "unified"> }) {
 }
 
 export function Code({ text, label }: { text: string; label?: string }) {
-  return <pre class="code" tabIndex={0} aria-label={label}><code>{text}</code></pre>;
+  return <pre class="code" tabIndex={0} aria-label={label}><code>{reveal(text)}</code></pre>;
 }
 
 /** JSON of the gateway, as text. */

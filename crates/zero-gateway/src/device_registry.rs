@@ -19,6 +19,7 @@ use zero_runtime::clock::now_ms;
 use zero_runtime::tool_backend::FolderAccess;
 use zero_wire::method::TokenScope;
 
+use crate::address_group::AddressGroup;
 use crate::auth::{AuthError, Principal};
 
 /// Maximum number of paired devices.
@@ -33,7 +34,7 @@ const WRONG_CODES_MAX: u32 = 20;
 const CODE_CHARS: usize = 8;
 /// Digits and letters without those that look alike.
 const CODE_ALPHABET: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
-/// Maximum number of devices that ask at a time, in all and from one address.
+/// Maximum number of devices that ask at a time, in all and from the addresses of one client.
 const REQUESTS_MAX: usize = 16;
 const REQUESTS_PER_ADDRESS_MAX: usize = 3;
 /// How long a device may ask, in milliseconds.
@@ -263,7 +264,9 @@ impl DeviceRegistry {
         if let Some(known) = table.requests.iter().find(|request| request.device == claim.id) {
             return Some(known.clone());
         }
-        let from_there = table.requests.iter().filter(|request| request.address == address);
+        let group = AddressGroup::from(address);
+        let is_from_there = |known: &&PairingRequest| AddressGroup::from(known.address) == group;
+        let from_there = table.requests.iter().filter(is_from_there);
         if table.requests.len() >= REQUESTS_MAX || from_there.count() >= REQUESTS_PER_ADDRESS_MAX {
             return None;
         }
@@ -327,12 +330,18 @@ impl DeviceRegistry {
         table.requests.len() < before
     }
 
-    /// Revokes the token of a device; returns whether there was one. Call [`Self::store`] next.
+    /// Revokes the token of a device; returns whether there was one. Codes that are valid become
+    /// void, since the device may have created one to come back with another key. Call
+    /// [`Self::store`] next.
     pub(crate) fn revoke(&self, id: &str) -> bool {
         let mut table = self.lock();
         let before = table.devices.len();
         table.devices.retain(|device| device.id != id);
-        table.devices.len() < before
+        let is_revoked = table.devices.len() < before;
+        if is_revoked {
+            table.codes.clear();
+        }
+        is_revoked
     }
 
     /// Whether a device is paired.
@@ -499,6 +508,31 @@ mod tests {
         assert!(registry.revoke(DEVICE) && !registry.revoke(DEVICE));
         assert!(registry.authenticate(&claim(DEVICE), &token).is_err());
         assert!(registry.authenticate(&claim("other"), &other).is_ok());
+    }
+
+    #[test]
+    fn code_of_a_revoked_device_is_void() {
+        let registry = registry();
+        pair(&registry, DEVICE);
+        let (code, _) = registry.invite(vec![TokenScope::Admin], "ann").unwrap();
+        assert!(!registry.revoke("unknown"));
+        assert!(registry.revoke(DEVICE));
+        let again = registry.redeem(&claim("other"), &code);
+        assert_eq!(again, Err(AuthError::BootstrapTokenInvalid));
+        pair(&registry, "other");
+    }
+
+    #[test]
+    fn requests_of_one_client_are_counted_together() {
+        let registry = registry();
+        for number in 0..REQUESTS_PER_ADDRESS_MAX {
+            let address = format!("2001:db8::{number}").parse().unwrap();
+            assert!(registry.request(&claim(&number.to_string()), address).is_some());
+        }
+        let other = "2001:db8::ffff".parse().unwrap();
+        assert_eq!(registry.request(&claim("more"), other), None);
+        let elsewhere = "2001:db8:0:1::1".parse().unwrap();
+        assert!(registry.request(&claim("more"), elsewhere).is_some());
     }
 
     #[test]

@@ -162,6 +162,15 @@ impl GatewayInner {
         registry.by_number.values().filter(of_it).map(|known| known.outbox.clone()).collect()
     }
 
+    /// Closes the connections of a paired device at once; returns their number.
+    pub(crate) fn close_device(&self, device: &str, why: &str) -> u64 {
+        let queues = self.device_queues(device);
+        for queue in &queues {
+            queue.abort(close::POLICY, why);
+        }
+        queues.len() as u64
+    }
+
     /// Close reason sent when the gateway shuts down.
     pub(crate) fn shutdown_close_reason(&self) -> CloseReason {
         CloseReason::new(close::RESTART, "service restart")

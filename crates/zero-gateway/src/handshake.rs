@@ -5,6 +5,7 @@
 //! that the client requested.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ring::rand::{SecureRandom, SystemRandom};
@@ -31,6 +32,7 @@ use crate::connection::{MessageTransport, PeerOrigin, TransportEvent, flush, par
 use crate::device_registry::{DeviceClaim, DeviceLogin, IssuedToken, comparison_words};
 use crate::gateway_inner::GatewayInner;
 use crate::methods;
+use crate::read_limiter::run_blocking;
 use crate::send_queue::{SendQueue, error_response};
 
 /// The only supported role.
@@ -59,7 +61,7 @@ const EVENTS: [&str; 12] = [
 /// Sends the challenge and processes the client's `connect`. Returns the outcome and the response,
 /// or the close reason.
 pub(crate) async fn perform_handshake(
-    gateway: &GatewayInner,
+    gateway: &Arc<GatewayInner>,
     link: &mut impl MessageTransport,
     outbox: &SendQueue,
     from: &PeerOrigin,
@@ -73,7 +75,16 @@ pub(crate) async fn perform_handshake(
     let refused = match first {
         Ok(FirstMessage::Request(request)) => {
             let id = request.id.clone();
-            match admit(gateway, &challenge.payload, from, request) {
+            let admitted = match admit(gateway, &challenge.payload, from, request) {
+                Ok(AdmittedClient { greeting, hello, pairing: None }) => {
+                    return Ok((greeting, hello));
+                }
+                Ok(AdmittedClient { greeting, hello, pairing: Some(device) }) => {
+                    store_pairing(gateway, device).await.map(|()| (greeting, hello))
+                }
+                Err(refused) => Err(refused),
+            };
+            match admitted {
                 Ok(greeted) => return Ok(greeted),
                 Err(refused) => {
                     tracing::info!(why = %refused.log_reason(), "refused a client");
@@ -171,12 +182,20 @@ impl HandshakeRefusal {
     }
 }
 
+/// A client that may connect.
+struct AdmittedClient {
+    greeting: HandshakeOutcome,
+    hello: ResponseFrame,
+    /// Id of the device that was paired just now, which has to be stored first.
+    pairing: Option<String>,
+}
+
 fn admit(
     gateway: &GatewayInner,
     challenge: &ConnectChallenge,
     from: &PeerOrigin,
     request: RequestFrame,
-) -> Result<(HandshakeOutcome, ResponseFrame), HandshakeRefusal> {
+) -> Result<AdmittedClient, HandshakeRefusal> {
     if request.method != "connect" {
         return Err(HandshakeRefusal::invalid("invalid handshake: first request must be connect"));
     }
@@ -202,6 +221,7 @@ fn admit(
         }
     };
     let ClientLogin { principal, device, token } = login;
+    let pairing = device.clone().filter(|_| token.is_some());
     let scopes = auth::grant_scopes(&principal.scopes, params.scopes.as_deref());
     let conn_id = random_id().ok_or_else(internal_refusal)?;
     let ConnectParams { client, caps, .. } = params;
@@ -213,7 +233,24 @@ fn admit(
     }
     let payload = serde_json::to_value(hello).map_err(|_| internal_refusal())?;
     let hello = ResponseFrame { id: request.id, ok: true, payload: Some(payload), error: None };
-    Ok((greeting, hello))
+    Ok(AdmittedClient { greeting, hello, pairing })
+}
+
+/// Stores the pairing of a device, and ends the connections of an earlier one: its token is void.
+/// The device is forgotten if that fails.
+async fn store_pairing(
+    gateway: &Arc<GatewayInner>,
+    device: String,
+) -> Result<(), HandshakeRefusal> {
+    gateway.close_device(&device, "this device was paired anew");
+    let owned = Arc::clone(gateway);
+    let stored = run_blocking(move || owned.devices.store()).await;
+    let stored = stored.map_err(|error| error.to_string()).flatten();
+    stored.map_err(|error| {
+        tracing::error!(%error, "a paired device could not be stored");
+        gateway.devices.revoke(&device);
+        internal_refusal()
+    })
 }
 
 /// Who a client is.
@@ -265,22 +302,14 @@ fn authenticate(
     let name = params.client.display_name.as_deref().unwrap_or_default();
     let claim = DeviceClaim { id: &proof.id, name, now_ms: now_ms() };
     let devices = &gateway.devices;
-    let login = match (token, code) {
-        (Some(token), _) => attempt(&|| Ok(devices.authenticate(&claim, token)?.into()))?,
-        (None, Some(code)) => attempt(&|| Ok(devices.redeem(&claim, code)?.into()))?,
+    match (token, code) {
+        (Some(token), _) => attempt(&|| Ok(devices.authenticate(&claim, token)?.into())),
+        (None, Some(code)) => attempt(&|| Ok(devices.redeem(&claim, code)?.into())),
         (None, None) => match devices.collect(&claim) {
-            Some(login) => login.into(),
-            None => return Err(pairing_refusal(gateway, &claim, address)),
+            Some(login) => Ok(login.into()),
+            None => Err(pairing_refusal(gateway, &claim, address)),
         },
-    };
-    if login.token.is_some()
-        && let Err(error) = devices.store()
-    {
-        tracing::error!(%error, "a paired device could not be stored");
-        devices.revoke(&proof.id);
-        return Err(internal_refusal());
     }
-    Ok(login)
 }
 
 impl From<DeviceLogin> for ClientLogin {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use zero_wire::ErrorPayload;
 use zero_wire::approvals::Acknowledgement;
 use zero_wire::devices::{
     DeviceApproveParams, DeviceInviteParams, DeviceInviteResult, DeviceRejectParams,
@@ -9,7 +10,6 @@ use zero_wire::devices::{
     PairingRequestInfo,
 };
 use zero_wire::method::TokenScope;
-use zero_wire::{ErrorPayload, close};
 
 use crate::authenticated_connection::AuthenticatedConnection;
 use crate::device_registry::{PairedDevice, PairingRequest};
@@ -48,6 +48,7 @@ pub(super) async fn approve(
     let devices = &peer.gateway().devices;
     let approved = devices.approve(&params.id, &scopes, peer.owner());
     let device = approved.map_err(|error| ErrorPayload::invalid(error.to_string()))?;
+    peer.gateway().close_device(&device.id, "this device was paired anew");
     if let Err(error) = store(peer).await {
         devices.revoke(&device.id);
         return Err(error);
@@ -70,15 +71,13 @@ pub(super) async fn revoke(
     let gateway = peer.gateway();
     let revoked = gateway.devices.revoke(&params.id);
     // First of all, whether or not it can be stored.
-    let queues = gateway.device_queues(&params.id);
-    for queue in &queues {
-        queue.abort(close::POLICY, "this device was revoked");
-    }
+    let closed = gateway.close_device(&params.id, "this device was revoked");
     if revoked {
         tracing::info!(by = %peer.name(), device = %shorten(&params.id), "a device was revoked");
-        store(peer).await?;
     }
-    Ok(DeviceRevokeResult { revoked, closed: queues.len() as u64 })
+    // An earlier revocation of it may not have been stored.
+    store(peer).await?;
+    Ok(DeviceRevokeResult { revoked, closed })
 }
 
 async fn store(peer: &Arc<AuthenticatedConnection>) -> Result<(), ErrorPayload> {

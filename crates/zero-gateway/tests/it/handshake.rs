@@ -228,14 +228,15 @@ async fn bad_input_after_handshake_gets_error_answer() {
     client.check_health().await;
 }
 
-struct TestDevice(Ed25519KeyPair);
+/// A device with a fixed key.
+pub(crate) struct TestDevice(Ed25519KeyPair);
 
 impl TestDevice {
-    fn new() -> Self {
-        Self(Ed25519KeyPair::from_seed_unchecked(&[7; 32]).unwrap())
+    pub(crate) fn new(seed: u8) -> Self {
+        Self(Ed25519KeyPair::from_seed_unchecked(&[seed; 32]).unwrap())
     }
 
-    fn proof(&self, nonce: &str, ts: i64, token: &str) -> Value {
+    pub(crate) fn proof(&self, nonce: &str, ts: i64, token: &str) -> Value {
         let key = self.0.public_key().as_ref();
         let id: String = Sha256::digest(key).iter().map(|byte| format!("{byte:02x}")).collect();
         let text = format!("v3|{id}|cli|cli|operator|operator.admin|{ts}|{token}|{nonce}|linux|");
@@ -253,7 +254,7 @@ impl TestDevice {
 #[tokio::test]
 async fn device_proof_is_optional_but_must_be_valid() {
     let rig = RawGateway::start().await;
-    let device = TestDevice::new();
+    let device = TestDevice::new(7);
     let check = async |nonce: Option<&str>, token: &str, expected: &str| {
         let mut client = rig.client().await;
         let challenge = client.challenge["payload"].take();
@@ -286,7 +287,7 @@ async fn device_without_token_is_refused() {
     let mut params = connect_params(ADMIN);
     params.as_object_mut().unwrap().remove("auth");
     let (nonce, ts) = (challenge["nonce"].as_str().unwrap(), challenge["ts"].as_i64().unwrap());
-    params["device"] = TestDevice::new().proof(nonce, ts, "");
+    params["device"] = TestDevice::new(7).proof(nonce, ts, "");
     let answer = client.connect(params).await;
     assert_eq!(answer["error"]["details"]["code"], "AUTH_TOKEN_MISSING");
 }

@@ -8,6 +8,7 @@ mod bridge;
 mod bridge_frames;
 mod bridge_gateway;
 mod connection_lifecycle;
+mod devices;
 mod handshake;
 mod limits;
 mod native_client;

@@ -36,6 +36,8 @@ use crate::settings_file_edit::EditableSettingsFile;
 
 /// Time span of a simulation, if the client names none.
 const SIMULATED_DEFAULT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+/// Rules that a draft may add and remove: the file is parsed again for each.
+const RULE_CHANGES_MAX: usize = 500;
 /// The lists of rules in a settings file.
 const LISTS: [&str; 3] = ["allow", "ask", "deny"];
 
@@ -122,7 +124,7 @@ impl LocalMachineReports {
         if written {
             file.replace_text(&before, &text)?;
         }
-        let diff = rule_diff(&file.shown, &before, &text);
+        let diff = rule_diff(&file.shown, &read_rules(&before)?, &read_rules(&text)?);
         let version = text_version(if written { &text } else { &before });
         Ok(PolicySaveResult { file: file.shown, diff, written, version })
     }
@@ -211,24 +213,38 @@ fn with_rules(text: &str, rules: &PolicyRuleLists) -> anyhow::Result<String> {
     let known = read_rules(text)?;
     let lists =
         [(&known.allow, &rules.allow), (&known.ask, &rules.ask), (&known.deny, &rules.deny)];
-    let mut text = text.to_owned();
+    let mut edits = Vec::new();
     for (name, (old, new)) in LISTS.into_iter().zip(lists) {
         let removed = old.iter().filter(|rule| !new.contains(rule)).cloned().map(ValueEdit::Remove);
         let added = new.iter().filter(|rule| !old.contains(rule)).cloned().map(ValueEdit::Add);
-        for edit in removed.chain(added) {
-            if let Some(edited) = edit::apply(&text, &["permissions", name], &edit)? {
-                text = edited;
-            }
+        edits.extend(removed.chain(added).map(|edit| (name, edit)).take(RULE_CHANGES_MAX + 1));
+    }
+    if edits.len() > RULE_CHANGES_MAX {
+        return Err(usage(&format!(
+            "the draft changes more than {RULE_CHANGES_MAX} rules; change fewer at a time, or edit the file"
+        )));
+    }
+    let mut text = text.to_owned();
+    for (name, edit) in edits {
+        if let Some(edited) = edit::apply(&text, &["permissions", name], &edit)? {
+            text = edited;
         }
     }
     Ok(text)
 }
 
-/// The changed lines only: lines beside them may hold secrets.
-fn rule_diff(file: &str, before: &str, after: &str) -> String {
-    let diff = file_diff(file, Some(before), Some(after));
+/// The changed rules, one per line. Made of the rules alone: the lines of the file may hold secrets,
+/// also beside rules.
+fn rule_diff(file: &str, before: &PolicyRuleLists, after: &PolicyRuleLists) -> String {
+    let diff = file_diff(file, Some(&rule_lines(before)), Some(&rule_lines(after)));
     let changed = diff.unified.lines().filter(|line| !line.starts_with(' '));
     changed.flat_map(|line| [line, "\n"]).collect()
+}
+
+fn rule_lines(rules: &PolicyRuleLists) -> String {
+    let lists = LISTS.into_iter().zip([&rules.allow, &rules.ask, &rules.deny]);
+    let lines = lists.flat_map(|(name, list)| list.iter().map(move |rule| (name, rule)));
+    lines.map(|(name, rule)| format!("{name} {rule}\n")).collect()
 }
 
 /// Tells versions of a file apart.
@@ -266,10 +282,32 @@ mod tests {
         assert_eq!(read_rules(&text).unwrap(), rules);
         assert!(text.contains("// Mine.") && text.contains("// builds"), "{text}");
         assert!(text.contains("s3cret"), "{text}");
-        let diff = rule_diff("settings.json", SETTINGS, &text);
-        assert!(diff.contains("+") && diff.contains("Read(.env)"), "{diff}");
-        assert!(!diff.contains("s3cret"), "{diff}");
         assert_eq!(with_rules(&text, &rules).unwrap(), text);
+    }
+
+    #[test]
+    fn number_of_changed_rules_is_bounded() {
+        let rules: Vec<String> =
+            (0..=RULE_CHANGES_MAX).map(|number| format!("Bash(make {number})")).collect();
+        let rules: Vec<&str> = rules.iter().map(String::as_str).collect();
+        let error = with_rules("{}", &lists(&rules, &[])).unwrap_err().to_string();
+        assert!(error.contains("500 rules"), "{error}");
+        let (most, _) = rules.split_at(RULE_CHANGES_MAX);
+        let text = with_rules("{}", &lists(most, &[])).unwrap();
+        assert_eq!(read_rules(&text).unwrap().allow.len(), RULE_CHANGES_MAX);
+    }
+
+    #[test]
+    fn diff_has_the_changed_rules_and_nothing_else() {
+        // In one line with a secret.
+        let before = r#"{"web":{"key":"s3cret"},"permissions":{"allow":["Bash(make:*)","Edit"]}}"#;
+        let rules = lists(&["Bash(make:*)"], &["Read(.env)"]);
+        let after = with_rules(before, &rules).unwrap();
+        let (before, after) = (read_rules(before).unwrap(), read_rules(&after).unwrap());
+        let diff = rule_diff("settings.json", &before, &after);
+        let changed: Vec<&str> = diff.lines().filter(|line| !line.starts_with('@')).collect();
+        assert_eq!(changed, [r#"-allow "Edit""#, r#"+deny "Read(.env)""#], "{diff}");
+        assert_eq!(rule_diff("settings.json", &after, &after), "");
     }
 
     #[test]
