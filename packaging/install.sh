@@ -30,6 +30,8 @@ usage() {
 
 address=${ZERO_RELEASE_ADDRESS:-$default_address}
 key=${ZERO_RELEASE_KEY:-$default_key}
+# A key that the user names must verify the release; the script's own does so where minisign is installed.
+must_verify=${ZERO_RELEASE_KEY:-}
 prefix=${ZERO_PREFIX:-}
 version=
 remove=
@@ -41,7 +43,7 @@ while [ $# -gt 0 ]; do
                 --from) address=$2 ;;
                 --prefix) prefix=$2 ;;
                 --version) version=$2 ;;
-                --key) key=$2 ;;
+                --key) key=$2 must_verify=yes ;;
             esac
             shift 2
             ;;
@@ -141,8 +143,13 @@ proxy_hint() {
 fetch() { # name, target, most bytes
     case $address in
         http://* | https://*)
+            # A server with https must not send the download on to http.
+            case $address in
+                https://*) schemes='=https' ;;
+                *) schemes='=http,https' ;;
+            esac
             if command -v curl > /dev/null; then
-                curl --fail --silent --show-error --location --proto '=http,https' --connect-timeout 20 \
+                curl --fail --silent --show-error --location --proto "$schemes" --connect-timeout 20 \
                     --speed-limit 1000 --speed-time 30 --max-filesize "$3" --output "$2" "$address/$1" 2> "$work/problem" && return
             elif command -v wget > /dev/null; then
                 wget --quiet --timeout=30 --tries=1 --output-document="$2" "$address/$1" 2> "$work/problem" && return
@@ -167,6 +174,9 @@ if [ -n "$key" ]; then
             'the signature of the sums is wrong, so nothing is installed' \
             "the files at $address are not those of the release, or were signed with another key than $key"
         say 'signature: valid'
+    elif [ -n "$must_verify" ]; then
+        fail 'minisign is not installed, so the release cannot be verified with the key that you named' \
+            'install the package `minisign` of your system, or leave out --key and ZERO_RELEASE_KEY'
     else
         say 'note: minisign is not installed, so the signature was not verified, only the sums'
     fi

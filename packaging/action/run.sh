@@ -23,12 +23,20 @@ option --settings "${ZERO_ACTION_SETTINGS:-}"
 option --output-schema "${ZERO_ACTION_SCHEMA:-}"
 
 result=$work/result.json
+notes=$work/notes
+: > "$notes"
+# Notes may quote a model or a command: no line of them is a command for the runner, until it reads the mark.
+mark=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
+echo "::stop-commands::$mark"
 code=0
-(cd "${ZERO_ACTION_FOLDER:-.}" && zero "${args[@]}" -- "$ZERO_ACTION_PROMPT" < /dev/null) \
-    > "$result" 2> >(tee "$work/notes" >&2) || code=$?
+{
+    (cd "${ZERO_ACTION_FOLDER:-.}" && zero "${args[@]}" -- "$ZERO_ACTION_PROMPT" < /dev/null) 2>&1 > "$result" || code=$?
+} > >(tee "$notes")
+wait $!
+echo "::$mark::"
 
 # The answer is text of a model: it is quoted in the summary, and bounded by a mark that it cannot know.
-python3 - "$result" "$work/notes" "$code" << 'PYTHON'
+python3 - "$result" "$notes" "$code" << 'PYTHON'
 import json, os, secrets, sys
 
 result_file, notes_file, code = sys.argv[1:]

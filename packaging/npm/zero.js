@@ -41,8 +41,8 @@ if (typeof process.execve === "function") {
 } else {
   const { spawn } = require("node:child_process");
   const child = spawn(program, args, { stdio: "inherit" });
-  // The terminal sends these to both; zero decides what they mean.
-  for (const signal of ["SIGINT", "SIGQUIT", "SIGTSTP"]) {
+  // The terminal sends these to both; zero decides what they mean. SIGTSTP stops both, or the shell would not notice.
+  for (const signal of ["SIGINT", "SIGQUIT"]) {
     process.on(signal, () => {});
   }
   for (const signal of ["SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2"]) {

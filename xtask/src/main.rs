@@ -45,7 +45,8 @@ Usage: cargo xtask <chore>
                        a key of minisign, --check builds and packs again and compares the bytes, and
                        installs the Debian package in a new system
   release --dry-run [DIST OPTIONS…]
-                       check what RELEASING.md asks for before a release, and build the packages
+                       check that everything is committed, the version is new and in the changelog,
+                       and the lock file fits, then build the packages; see RELEASING.md
 
 Exit code: 0 all well, 1 something failed, 2 wrong usage or a missing program.
 ";

@@ -81,7 +81,6 @@ mod tests {
 
     use super::*;
     use crate::dist::platform::PLATFORMS;
-    use crate::dist::release_info::PackingEffort;
     use crate::repository;
 
     /// What the registry asks of an entry.
@@ -137,14 +136,7 @@ mod tests {
 
     #[test]
     fn entry_fits_rules_of_registry() {
-        let release = ReleaseInfo {
-            version: "1.2.3".to_owned(),
-            time: 0,
-            maintainer: String::new(),
-            address: None,
-            public_key: None,
-            effort: PackingEffort::Fastest,
-        };
+        let release = ReleaseInfo::for_test("1.2.3");
         let archives: Vec<(&Platform, ReleaseFile)> = PLATFORMS
             .iter()
             .map(|platform| {

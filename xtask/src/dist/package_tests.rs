@@ -27,11 +27,11 @@ const NOTE: &str = "hello from a file";
 const NO_DOCUMENTS: &str = "share/doc/zero/README.md";
 
 impl ReleaseInfo {
-    fn for_test(version: &str) -> Self {
+    pub(super) fn for_test(version: &str) -> Self {
         Self {
             version: version.to_owned(),
             time: 1_700_000_000,
-            maintainer: "zero maintainers <root@localhost>".to_owned(),
+            maintainer: super::release_info::MAINTAINER.to_owned(),
             address: None,
             public_key: None,
             effort: PackingEffort::Fastest,
@@ -236,7 +236,9 @@ fn deb_is_installed_used_and_purged_without_trace() {
     let package = test.write(&package);
     let fields = succeed(test.command("dpkg-deb").arg("--info").arg(&package));
     let libc = format!("Depends: libc6 (>= {})", test.program.glibc);
-    for field in [&libc, "Recommends: bubblewrap", "Maintainer: ", "Installed-Size: "] {
+    for field in
+        [&libc, "Recommends: bubblewrap", "Maintainer: The zero contributors", "Installed-Size: "]
+    {
         assert!(fields.contains(field), "{field} in {fields}");
     }
     let script = format!(
@@ -515,6 +517,43 @@ fn installer_keeps_old_version_when_release_is_damaged() {
         assert!(error.contains(expected), "{expected} in {error}");
         assert_eq!(succeed(&mut Command::new(&program)), "zero 1.0.0\n");
         assert_eq!(list(home), before, "{error}");
+    }
+    // A key that the user names is never ignored. Nothing needs to be fetched with these programs.
+    let programs = home.join("programs");
+    std::fs::create_dir(&programs).unwrap();
+    for name in [
+        "sh",
+        "tar",
+        "gzip",
+        "sed",
+        "uname",
+        "mktemp",
+        "mkdir",
+        "rm",
+        "cp",
+        "cat",
+        "head",
+        "sha256sum",
+    ] {
+        let found = succeed(Command::new("sh").args(["-c", &format!("command -v {name}")]));
+        std::os::unix::fs::symlink(found.trim(), programs.join(name)).unwrap();
+    }
+    let release = home.join("release");
+    std::fs::create_dir(&release).unwrap();
+    for (name, content) in &served.files {
+        std::fs::write(release.join(name), content).unwrap();
+    }
+    let public = key.public_key().unwrap();
+    for variable in [false, true] {
+        let mut install = installer(home, release.to_str().unwrap());
+        install.env("PATH", &programs);
+        match variable {
+            true => install.env("ZERO_RELEASE_KEY", &public),
+            false => install.args(["--key", &public]),
+        };
+        let error = fail(&mut install);
+        assert!(error.contains("minisign is not installed"), "{error}");
+        assert_eq!(succeed(&mut Command::new(&program)), "zero 1.0.0\n");
     }
     // Another key than the one of the release.
     let other = signing_key(tempfile::tempdir().unwrap().path());

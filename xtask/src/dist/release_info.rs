@@ -9,6 +9,8 @@ use anyhow::{Context, Result};
 pub(super) const SUMMARY: &str = "Coding agent and sandboxed tool runtime in one binary";
 pub(super) const DESCRIPTION: &str = "zero checks every tool call against your rules before it runs, executes it in a sandbox \
                            and records it in an audit log. File edits can be undone.";
+/// As in the licence. There is no address: SECURITY.md and the page of the repository say how to reach them.
+pub(super) const MAINTAINER: &str = "The zero contributors";
 pub(super) const LICENSE: &str = "MIT OR Apache-2.0";
 
 /// How much time packing may take.
@@ -58,7 +60,7 @@ impl ReleaseInfo {
         Ok(Self {
             version: workspace_version(root)?,
             time: commit_time(root)?,
-            maintainer: "zero maintainers <root@localhost>".to_owned(),
+            maintainer: MAINTAINER.to_owned(),
             address,
             public_key,
             effort: PackingEffort::Smallest,

@@ -7,7 +7,8 @@ use crate::word_list::words;
 
 /// Names that must not be changed in any folder.
 pub(super) static ANYWHERE: NameTable = NameTable::new(&[
-    ("zero's own settings and state", &[".zero"]),
+    // The second has where `zero update` finds releases, and whose it believes.
+    ("zero's own settings and state", &[".zero", ".local/share/zero"]),
     ("a file that makes a folder a Git repository", &["HEAD"]),
     (
         "a file that a shell runs when it starts",
@@ -15,7 +16,8 @@ pub(super) static ANYWHERE: NameTable = NameTable::new(&[
             ".bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv \
              .zprofile .zlogin .zlogout .kshrc .mkshrc .cshrc .tcshrc .login .logout .inputrc \
              .xinitrc .xprofile .xsession .xsessionrc .pam_environment config.fish fish/conf.d \
-             fish/functions .config/fish .config/environment.d .envrc .envrc.local .envrc.private \
+             fish/functions .config/fish .local/share/fish .local/share/bash-completion \
+             .config/environment.d .envrc .envrc.local .envrc.private \
              .envrc.override .envrc.user .envrc.dev .envrc.development .envrc.prod \
              .envrc.production .envrc.staging .envrc.test .envrc.ci .envrc.secret .envrc.secrets \
              .envrc.shared .envrc.base .direnv .config/direnv .autoenv .autoenv.zsh"

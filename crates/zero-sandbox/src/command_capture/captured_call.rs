@@ -14,6 +14,8 @@ use crate::journal::ChangeRecorder;
 
 /// Links that an open follows before it gives up, as in the kernel.
 const LINKS_MAX: u32 = 40;
+/// How often a path is looked up again if the kernel asks for it.
+const RETRIES_MAX: u32 = 64;
 /// Exchanges two paths.
 const RENAME_EXCHANGE: u64 = 2;
 
@@ -314,10 +316,23 @@ impl CallRecorder {
         }
     }
 
+    /// Opens a path as the command sees it. An error that does not mean that the command cannot reach the path
+    /// either becomes `LOOP`: a filter around zero may not know `openat2`, or no descriptor is free.
     fn open(&self, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
-        let root = self.root.as_ref().ok_or(Errno::BADF)?;
+        const MISSING: [Errno; 4] =
+            [Errno::NOENT, Errno::NOTDIR, Errno::NAMETOOLONG, Errno::ACCESS];
+        let root = self.root.as_ref().ok_or(Errno::LOOP)?.as_fd();
         let flags = flags | OFlags::CLOEXEC;
-        rustix::fs::openat2(root.as_fd(), path, flags, Mode::empty(), ResolveFlags::IN_ROOT)
+        let open = || rustix::fs::openat2(root, path, flags, Mode::empty(), ResolveFlags::IN_ROOT);
+        let mut opened = open();
+        // Something was renamed meanwhile, so the kernel does not know where `..` leads.
+        for _ in 0..RETRIES_MAX {
+            if !matches!(opened, Err(Errno::AGAIN)) {
+                break;
+            }
+            opened = open();
+        }
+        opened.map_err(|error| if MISSING.contains(&error) { error } else { Errno::LOOP })
     }
 }
 
