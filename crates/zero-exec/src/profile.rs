@@ -30,7 +30,7 @@ use std::sync::{Arc, PoisonError};
 
 use zero_core::{CommandExecution, CommandLine, ErrorReason, ErrorType, ToolError};
 use zero_policy::WriteScope;
-use zero_sandbox::{FileType, NetworkAccess, SandboxProfile, Workspace, path_survey};
+use zero_sandbox::{FileType, NetworkAccess, SandboxProfile, Workspace, journal, path_survey};
 
 use self::folder_scanner::WritableRoots;
 use self::home_folders::{HomeNeeds, HomeView};
@@ -94,7 +94,8 @@ pub(super) fn build_profile(
     };
     let mut masked = list_masked_paths(&secrets, settings, &*launcher.policy, workspace)?;
     masked.extend(launcher.hidden_secrets.iter().cloned());
-    let other_names = hard_links::find_other_names(&masked, &roots);
+    let journals = journal::locate_journals(&scope.state);
+    let other_names = hard_links::find_other_names(&masked, &roots, &journals);
     masked.extend(other_names.found);
     let work = [roots.clone(), launcher.writable.clone()].concat();
     let mut home = secrets.home_folders.view_for(HomeNeeds {

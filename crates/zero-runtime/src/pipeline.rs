@@ -320,8 +320,6 @@ impl ToolHost {
         let HookAttempt { session, tool, call, cancel, timeout_class } = attempt;
         let spec = tool.tool.spec();
         let PipelineCall { plan, effects, .. } = planned;
-        let effects_change_files =
-            effects.iter().any(|effect| matches!(effect, Effect::Write(_) | Effect::Delete(_)));
         let commands = CallCommands {
             launcher: CommandLauncher::new(
                 &self.commands,
@@ -391,11 +389,9 @@ impl ToolHost {
             attempts_max: if spec.idempotent { self.limits.attempts_max } else { 1 },
             stop_grace: self.limits.stop_grace,
         };
-        if effects_change_files {
+        let may_change_files = effects.iter().any(may_change_files);
+        if may_change_files {
             self.recover();
-        }
-        let may_change_secrets = effects.iter().any(may_change_files);
-        if may_change_secrets {
             self.secrets.remove_record();
         }
         let limits = commands.launcher.limits.with_raised(&leave.limits);
@@ -450,7 +446,7 @@ impl ToolHost {
         }
         // Releases the slot while hooks run.
         drop(cx);
-        if may_change_secrets {
+        if may_change_files {
             self.secrets.mark_stale();
         }
         record.secrets = self.secrets.current_mask().await;
@@ -577,7 +573,7 @@ fn created_files(effects: &Effects) -> impl Iterator<Item = &Path> {
     })
 }
 
-/// Whether an effect may have changed a file with secrets.
+/// Whether an effect may change a file.
 fn may_change_files(effect: &Effect) -> bool {
     matches!(effect, Effect::Write(_) | Effect::Delete(_) | Effect::Exec(_) | Effect::Mcp { .. })
 }

@@ -222,6 +222,11 @@ enum NewFileState {
     Nothing,
 }
 
+/// The folder of all journals in a state folder. It contains hard links to files of workspaces.
+pub fn locate_journals(state: &Path) -> PathBuf {
+    state.join(JOURNAL)
+}
+
 /// The name of the journal of a workspace with that first folder.
 fn journal_name(folder: &Path) -> String {
     let mut key = sha256(folder.as_os_str().as_bytes());

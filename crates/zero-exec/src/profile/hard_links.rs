@@ -2,6 +2,10 @@
 //!
 //! A mount hides one name of a file. A file with several hard links can be read by each of them, so
 //! those in the workspace are hidden as well.
+//!
+//! The journal of changes is hidden, too, and has hard links of its own to files of the workspace:
+//! to those that a running command changes, and to those that were replaced or removed. Such a link
+//! makes nothing of the workspace secret.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -24,8 +28,13 @@ pub(super) struct OtherNames {
     pub(super) missed: Option<PathBuf>,
 }
 
-/// Finds other names of the files at and in `masked`, in the folders `roots`.
-pub(super) fn find_other_names(masked: &[PathBuf], roots: &[PathBuf]) -> OtherNames {
+/// Finds other names of the files at and in `masked`, in the folders `roots`. `journals` is the
+/// canonical folder of the journals, which commands do not see.
+pub(super) fn find_other_names(
+    masked: &[PathBuf],
+    roots: &[PathBuf],
+    journals: &Path,
+) -> OtherNames {
     let is_searched = |path: &PathBuf| roots.iter().any(|root| path.starts_with(root));
     let (inside, outside): (Vec<&PathBuf>, Vec<&PathBuf>) =
         masked.iter().partition(|path| is_searched(path));
@@ -33,26 +42,41 @@ pub(super) fn find_other_names(masked: &[PathBuf], roots: &[PathBuf]) -> OtherNa
     for path in &outside {
         search.add_file(path);
     }
+    let is_journals = |folder: &Path| {
+        folder.file_name() == journals.file_name()
+            && path_survey::canonicalize(folder).as_deref() == Some(journals)
+    };
     for path in inside {
         search.add_file(path);
         search.left = HIDDEN_NAMES_MAX;
-        search.walk(path, &[], |search, file| search.add_file(file));
+        search.walk(path, is_journals, LinkSearch::add_file);
     }
     if search.linked.is_empty() {
         return OtherNames::default();
     }
     search.left = NAMES_MAX;
     let mut found = Vec::new();
-    let is_masked = |path: &PathBuf| masked.iter().any(|masked| path.starts_with(masked));
+    let is_masked = |path: &Path| masked.iter().any(|masked| path.starts_with(masked));
+    let is_masked_folder = |folder: &Path| masked.iter().any(|masked| masked == folder);
     for root in roots {
-        search.walk(root, masked, |search, file| {
+        search.walk(root, is_masked_folder, |search, file| {
             if !is_masked(file) && search.count_name(file) {
-                found.push(file.clone());
+                found.push(file.to_owned());
             }
         });
     }
     found.sort();
     found.dedup();
+    if search.has_missing_names() {
+        search.left = NAMES_MAX;
+        search.walk(
+            journals,
+            |_| false,
+            |search, file| {
+                search.count_name(file);
+            },
+        );
+    }
     let missed = search.linked.into_values().find(|linked| linked.names_left > 0);
     OtherNames { found, missed: missed.map(|linked| linked.path) }
 }
@@ -92,17 +116,21 @@ impl LinkSearch {
         true
     }
 
-    /// Calls `visit` for each file in a folder, but not in the folders `skipped`. A folder that cannot
-    /// be listed is passed over: a name in it stays missing.
+    fn has_missing_names(&self) -> bool {
+        self.linked.values().any(|linked| linked.names_left > 0)
+    }
+
+    /// Calls `visit` for each file in a folder, but not in folders that are skipped. A folder that
+    /// cannot be listed is passed over: a name in it stays missing.
     fn walk(
         &mut self,
         folder: &Path,
-        skipped: &[PathBuf],
-        mut visit: impl FnMut(&mut Self, &PathBuf),
+        is_skipped: impl Fn(&Path) -> bool,
+        mut visit: impl FnMut(&mut Self, &Path),
     ) {
         let mut open = vec![folder.to_owned()];
         while let Some(folder) = open.pop() {
-            if skipped.contains(&folder) {
+            if is_skipped(&folder) {
                 continue;
             }
             let (mut files, mut names) = (Vec::new(), 0);
@@ -137,7 +165,7 @@ mod tests {
             std::fs::write(at(name), name).unwrap();
         }
         let masked = ["work/.env", "work/secrets", "home/.netrc", "home/single"].map(at);
-        let find = || find_other_names(&masked, &[at("work")]);
+        let find = || find_other_names(&masked, &[at("work")], &at("home/journal"));
         assert_eq!(find(), OtherNames::default());
         for (of, name) in [
             ("work/.env", "work/deep/copy"),
@@ -160,5 +188,37 @@ mod tests {
         // One that is nowhere in the workspace.
         std::fs::hard_link(at("work/.env"), at("home/elsewhere")).unwrap();
         assert_eq!(find(), OtherNames { found, missed: Some(at("work/.env")) });
+    }
+    #[test]
+    fn file_with_link_in_journal_is_not_hidden() {
+        let temp = tempfile::tempdir().unwrap();
+        let folder = temp.path().canonicalize().unwrap();
+        let at = |name: &str| folder.join(name);
+        for name in ["work/state/journal/key/1.set", "work/state/other/journal"] {
+            std::fs::create_dir_all(at(name)).unwrap();
+        }
+        for name in ["work/log.txt", "work/.env", "work/state/secret", "work/state/other/journal/a"]
+        {
+            std::fs::write(at(name), name).unwrap();
+        }
+        for (of, name) in [
+            ("work/log.txt", "work/state/journal/key/1.set/0.inode"),
+            ("work/.env", "work/state/journal/key/1.set/1.inode"),
+        ] {
+            std::fs::hard_link(at(of), at(name)).unwrap();
+        }
+        let masked = ["work/.env", "work/state"].map(at);
+        let find = || find_other_names(&masked, &[at("work")], &at("work/state/journal"));
+        assert_eq!(find(), OtherNames::default());
+        // What else is in zero's folder is hidden by all of its names.
+        for (of, name) in [
+            ("work/state/secret", "work/copy"),
+            ("work/state/other/journal/a", "work/a"),
+            ("work/.env", "work/env"),
+        ] {
+            std::fs::hard_link(at(of), at(name)).unwrap();
+        }
+        let found = ["work/a", "work/copy", "work/env"].map(at).to_vec();
+        assert_eq!(find(), OtherNames { found, missed: None });
     }
 }

@@ -5,7 +5,9 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, FileType as KernelFileType, Mode, OFlags, ResolveFlags, Stat};
+use rustix::fs::{
+    AtFlags, CWD, FileType as KernelFileType, Mode, OFlags, ResolveFlags, Stat, StatVfsMountFlags,
+};
 use rustix::io::Errno;
 
 use super::held_files::HeldFiles;
@@ -44,6 +46,14 @@ impl SeenPath {
     fn stat(&self) -> Option<Stat> {
         let name = self.path.file_name()?;
         rustix::fs::statat(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW).ok()
+    }
+
+    /// Whether the command sees it through a read-only mount, which protects or hides it: no call of
+    /// the command changes it. A link to it in the journal would only make others wonder.
+    fn is_read_only(&self) -> bool {
+        let Some(name) = self.path.file_name() else { return false };
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        rustix::fs::openat(&self.folder, name, flags, Mode::empty()).is_ok_and(is_read_only)
     }
 }
 
@@ -166,6 +176,8 @@ impl CallRecorder {
                 {
                     return Some(());
                 }
+                // The call fails.
+                KernelFileType::RegularFile if seen.is_read_only() => return Some(()),
                 KernelFileType::RegularFile => {
                     self.recorder.record_contents(&seen.path);
                     return Some(());
@@ -204,7 +216,7 @@ impl CallRecorder {
         if self.is_surely_new(&path) {
             return Some(());
         }
-        if let Some(seen) = self.see(&path)?.filter(|seen| self.recorder.covers(&seen.path)) {
+        if let Some(seen) = self.see(&path)?.filter(|seen| self.may_change(seen)) {
             if is_folder {
                 self.recorder.record_removal(&seen.path);
             } else {
@@ -228,6 +240,10 @@ impl CallRecorder {
         let seen = [self.see(&from)?, self.see(&to)?];
         // A rename that fails because a path is missing changes nothing.
         let [Some(from), Some(to)] = seen else { return Some(()) };
+        // Neither does one of or over what is protected.
+        if from.is_read_only() || to.is_read_only() {
+            return Some(());
+        }
         // What the command made is plain wherever it moves.
         let is_made_here = self.recorder.is_new(&from.path) && flags & RENAME_EXCHANGE == 0;
         self.has_plain_folders &= is_made_here;
@@ -255,10 +271,14 @@ impl CallRecorder {
         if self.is_surely_new(&path) {
             return Some(());
         }
-        if let Some(seen) = self.see(&path)?.filter(|seen| self.recorder.covers(&seen.path)) {
+        if let Some(seen) = self.see(&path)?.filter(|seen| self.may_change(seen)) {
             self.recorder.record(&seen.path);
         }
         Some(())
+    }
+
+    fn may_change(&self, seen: &SeenPath) -> bool {
+        self.recorder.covers(&seen.path) && !seen.is_read_only()
     }
 
     fn record_mode(&mut self, call: &WaitingCall, at: (u64, u64)) -> Option<()> {
@@ -266,12 +286,13 @@ impl CallRecorder {
         if self.is_surely_new(&path) {
             return Some(());
         }
-        let target = match self.open(&path, OFlags::PATH) {
-            Ok(target) => read_handle(&target)?,
+        let handle = match self.open(&path, OFlags::PATH) {
+            Ok(handle) => handle,
             Err(Errno::LOOP) => return None,
             Err(_) => return (!leads_out_of_proc(&path)).then_some(()),
         };
-        if self.recorder.covers(&target) {
+        let target = read_handle(&handle)?;
+        if self.recorder.covers(&target) && !is_read_only(handle) {
             self.recorder.record_attributes(&target);
         }
         Some(())
@@ -334,6 +355,11 @@ impl CallRecorder {
         }
         opened.map_err(|error| if MISSING.contains(&error) { error } else { Errno::LOOP })
     }
+}
+
+fn is_read_only(handle: OwnedFd) -> bool {
+    let mount = rustix::fs::fstatvfs(handle);
+    mount.is_ok_and(|mount| mount.f_flag.contains(StatVfsMountFlags::RDONLY))
 }
 
 /// The number for the current folder, as a call has it in its register.

@@ -283,13 +283,16 @@ impl Journal {
     fn recover_set(&self, id: u64, is_busy: &dyn Fn() -> bool) -> Result<bool, ToolError> {
         let failed = |error: io::Error| self.store.set_error(id, &error);
         let dir = self.store.set_dir(id);
-        let Ok(Some(log)) = dir.existing_lock_file(LOG) else {
-            // Claimed, and nothing recorded yet.
+        let remove_if_stale = || {
             let is_stale = dir.age(".").is_ok_and(|age| age > CLAIM_AGE_MAX);
             if is_stale {
                 self.store.remove_set(id);
             }
-            return Ok(is_stale);
+            Ok(is_stale)
+        };
+        let Ok(Some(log)) = dir.existing_lock_file(LOG) else {
+            // Claimed, and nothing recorded yet.
+            return remove_if_stale();
         };
         // Its command runs, in another process or in this one.
         if log.try_lock().is_err() {
@@ -298,6 +301,10 @@ impl Journal {
         // It may have been finished in between.
         if dir.size(END).is_ok() {
             return Ok(false);
+        }
+        // Its process may be about to lock it.
+        if dir.size(LOG).is_ok_and(|size| size == 0) {
+            return remove_if_stale();
         }
         let Ok((header, _)) = change_set::read_log(&dir) else {
             // Without a complete first line, nothing was touched.

@@ -51,9 +51,17 @@ impl UndoLab {
         &self,
         spawner: &zero_sandbox::spawner::Spawner,
         script: &str,
+        capture: (CommandCapture, std::os::fd::OwnedFd),
+    ) -> (CaptureOutcome, String) {
+        self.run_spec(spawner, shell_spec(&format!("exec 2>&1; {script}")), capture)
+    }
+
+    fn run_spec(
+        &self,
+        spawner: &zero_sandbox::spawner::Spawner,
+        mut spec: SpawnSpec,
         (capture, channel): (CommandCapture, std::os::fd::OwnedFd),
     ) -> (CaptureOutcome, String) {
-        let mut spec: SpawnSpec = shell_spec(&format!("exec 2>&1; {script}"));
         spec.profile.writable.push(self.tree());
         spec.command.folder = self.tree();
         spec.capture = Some(std::sync::Arc::new(channel));
@@ -626,6 +634,34 @@ fn changes_beyond_quota_can_be_undone_until_next_command() {
     for kept in [small, next] {
         assert_eq!(lab.journal.entry(kept).unwrap().state, ChangeState::Applied);
     }
+}
+
+#[test]
+fn protected_file_gets_no_link_when_command_tries_to_change_it() {
+    let (spawner, lab) = (start_spawner(), UndoLab::new());
+    let config = lab.tree().join("config");
+    std::fs::write(&config, "old").unwrap();
+    let script = "{ echo x >> config; rm -f config; mv -f config moved; echo > new; mv -f new config; \
+                  chmod 600 config; } 2> /dev/null; stat -c %h config; cat config; rm -f new";
+    let mut spec = shell_spec(script);
+    spec.profile.protected_files.push(config);
+    let capture = CommandCapture::start(lab.recorder()).unwrap();
+    let (outcome, output) = lab.run_spec(&spawner, spec, capture);
+    assert_eq!((output.as_str(), outcome), ("1\nold", CaptureOutcome::default()));
+}
+
+#[test]
+fn claim_of_process_that_is_about_to_record_is_not_recovered() {
+    let (spawner, lab) = (start_spawner(), UndoLab::new());
+    lab.run(&spawner, "echo x > new");
+    let journals = lab.temp.path().join("state/journal");
+    let journal = std::fs::read_dir(journals).unwrap().next().unwrap().unwrap().path();
+    // As between the creation of the log and its lock.
+    let log = journal.join("2.set/log");
+    std::fs::create_dir(log.parent().unwrap()).unwrap();
+    std::fs::write(&log, "").unwrap();
+    assert_eq!(lab.journal.recover().unwrap(), 0);
+    assert!(log.exists());
 }
 
 #[test]

@@ -2,6 +2,9 @@
 
 #![expect(clippy::disallowed_methods, reason = "tests stand outside zero and look at its files")]
 
+use std::os::unix::fs::MetadataExt;
+use std::process::Stdio;
+
 use serde_json::{Value, json};
 
 use crate::config::{USER_FILE, write_file};
@@ -204,6 +207,45 @@ fn changes_of_job_are_undone_after_a_question() {
     let seen = zero.run(&["undo", "--yes"]);
     assert!(seen.starts_with("exit 0"), "{seen}");
     assert_eq!((read(&zero, "old.txt").as_deref(), read(&zero, "new.txt")), (Some("old\n"), None));
+}
+
+/// Also where zero's own folder is in the workspace, as here.
+#[test]
+fn file_that_job_changes_is_open_to_other_commands() {
+    let zero = recording_program();
+    write_file(&zero, "log.txt", "old\n");
+    let input = json!({"command": "echo job >> log.txt; sleep 600", "run_in_background": true});
+    let started = ["tools", "call", "Bash", &input.to_string(), "--yes", "--json"];
+    let started: Value = serde_json::from_str(&zero.stdout(&started)).unwrap();
+    let id = started["result"]["structured"]["job_id"].as_str().unwrap();
+    wait_for("the line of the job", || read(&zero, "log.txt").unwrap().ends_with("job\n"));
+    let input = json!({"command": "cat log.txt && echo more >> log.txt"}).to_string();
+    let seen = zero.run(&["tools", "call", "Bash", &input, "--yes"]);
+    zero.stdout(&["jobs", "kill", id]);
+    assert!(seen.starts_with("exit 0") && seen.contains("old\njob\n"), "{seen}");
+    assert_eq!(read(&zero, "log.txt").as_deref(), Some("old\njob\nmore\n"));
+}
+
+#[test]
+fn record_of_killed_zero_is_finished_before_next_command() {
+    let zero = recording_program();
+    write_file(&zero, "log.txt", "old\n");
+    let names = || std::fs::metadata(zero.folder().join("log.txt")).unwrap().nlink();
+    let input = json!({"command": "echo one >> log.txt; sleep 600"}).to_string();
+    let mut command = zero.command(&["tools", "call", "Bash", &input, "--yes"]);
+    let mut killed = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    wait_for("the line of the command", || read(&zero, "log.txt").unwrap().ends_with("one\n"));
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    assert_eq!(names(), 2, "the record still has the file");
+    let seen = bash(&zero, "cat log.txt && echo two >> log.txt");
+    assert!(seen.contains("old\none\n"), "{seen}");
+    assert_eq!(read(&zero, "log.txt").as_deref(), Some("old\none\ntwo\n"));
+    assert_eq!(names(), 1, "nothing of the record is left in progress");
+    zero.stdout(&["undo"]);
+    assert_eq!(read(&zero, "log.txt").as_deref(), Some("old\none\n"));
+    zero.stdout(&["undo"]);
+    assert_eq!(read(&zero, "log.txt").as_deref(), Some("old\n"));
 }
 
 /// A program with an MCP server that has a tool which appends a line to a file.
