@@ -87,7 +87,14 @@ fn program_name(program: ImportProgram) -> &'static str {
 /// invalid is left out.
 fn apply_edits(settings: &EditableSettingsFile<'_>, start: &str, plan: &mut ImportPlan) -> String {
     let mut text = start.to_owned();
+    // Servers of zero's settings that are not those of the other program, though they have their names.
+    let mut other_servers: Vec<String> = Vec::new();
     for planned in std::mem::take(&mut plan.edits) {
+        if planned.allowed_server().is_some_and(|name| other_servers.iter().any(|it| it == name)) {
+            let why = "zero's settings have another server of this name";
+            plan.reclassify(planned.line, ImportOutcome::Left, why);
+            continue;
+        }
         let key: Vec<&str> = planned.key.iter().map(String::as_str).collect();
         let edited = edit::apply(&text, &key, &planned.edit);
         let is_set = matches!(planned.edit, ValueEdit::Set(_));
@@ -97,6 +104,9 @@ fn apply_edits(settings: &EditableSettingsFile<'_>, start: &str, plan: &mut Impo
             let name = planned.key.join(".");
             let why = format!("zero's settings have `{name}` already, and it stays");
             plan.reclassify(planned.line, ImportOutcome::Left, &why);
+            if let ["mcpServers", server] = key[..] {
+                other_servers.push(server.to_owned());
+            }
             continue;
         }
         match edited {

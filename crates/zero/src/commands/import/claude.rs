@@ -8,7 +8,7 @@ use zero_policy::{PermissionMode, Verdict};
 use zero_settings::SettingsLayerKind;
 
 use super::import_plan::ImportPlan;
-use super::server_import::{ServerNames, ServerParts};
+use super::server_import::{ServerNames, ServerParts, joined_name};
 use super::source_files::SourceFiles;
 use super::{list_field, pairs_field, text_field};
 use crate::exit::UsageError;
@@ -178,7 +178,10 @@ fn add_rule(
     }
     if let Some(external) = tool.strip_prefix("mcp__") {
         let (server, name) = external.split_once("__").unwrap_or((external, "*"));
-        let server = names.get(server).map_or(server, String::as_str);
+        let called_so = |(name, _): &(&String, &String)| joined_name(name) == server;
+        let alias = names.get(server);
+        let alias = alias.or_else(|| names.iter().find(called_so).map(|(_, alias)| alias));
+        let server = alias.map_or(server, String::as_str);
         let rule = if server == "*" { "mcp__*".to_owned() } else { format!("{server}__{name}") };
         return plan.add_rule(verdict, what, &rule, None);
     }
@@ -208,6 +211,7 @@ mod tests {
         check(Allow, "WebFetch(domain:example.com)", false, "allow WebFetch(domain:example.com)");
         check(Ask, "WebSearch", false, "ask WebSearch");
         check(Allow, "mcp__my.server__get", true, "allow my-server__get");
+        check(Deny, "mcp__my_server__get", true, "deny my-server__get");
         check(Deny, "mcp__github", true, "deny github__*");
         check(Deny, "NotebookEdit", true, "deny Edit(**/*.ipynb)");
         check(Deny, "Bash(rm -rf / && x)", true, "deny Bash(rm:*)");

@@ -182,7 +182,7 @@ fn add_approvals(
             ("prompt", tool) => {
                 plan.add_rule(Verdict::Ask, &what, &format!("{alias}__{tool}"), None)
             }
-            ("approve", tool) if tool != "*" => {
+            ("approve", tool) if !tool.contains('*') => {
                 plan.add_rule(Verdict::Allow, &what, &format!("{alias}__{tool}"), None);
             }
             _ => {

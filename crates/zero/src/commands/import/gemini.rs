@@ -38,10 +38,25 @@ pub(super) fn read(sources: &SourceFiles<'_>, plan: &mut ImportPlan) -> Result<(
     if let Some((shown, settings)) = sources.read_json(&folder.join("settings.json"))? {
         add_settings(plan, &shown, &settings, &mut names);
     }
+    let mut rules = Vec::new();
     for file in sources.read_folder(&folder.join("policies"), ".toml")? {
         let policy = parse_toml(&file.shown, &file.text)?;
-        for rule in policy.get("rule").and_then(Value::as_array).into_iter().flatten() {
-            add_policy_rule(plan, &file.shown, rule, &names)?;
+        let found = policy.get("rule").and_then(Value::as_array).into_iter().flatten();
+        rules.extend(found.map(|rule| (file.shown.clone(), rule.clone())));
+    }
+    let asks = rules.iter().filter(|(_, rule)| asks_about_all(rule));
+    let asks = asks.map(|(_, rule)| priority(rule)).max();
+    for (shown, rule) in &rules {
+        match asks {
+            Some(asks)
+                if asks >= priority(rule) && text_field(rule, "decision") == Some("allow") =>
+            {
+                plan.leave(
+                    &format!("{shown} allow"),
+                    "a rule of the same or a higher priority asks about every tool",
+                );
+            }
+            _ => add_policy_rule(plan, shown, rule, &names)?,
         }
     }
     for file in sources.read_folder(&folder.join("commands"), ".toml")? {
@@ -213,10 +228,12 @@ fn add_tool_entry(
             plan.add_stricter_rule(verdict, what, name)
         }
         (Some(_), Some(_)) => plan.leave(what, "zero's rules for this tool have no such patterns"),
-        (None, _) => match external_rule(tool, names) {
-            Some(rule) => plan.add_rule(verdict, what, &rule, None),
-            None => plan.leave(what, "zero has no such tool"),
-        },
+        (None, _) if tool == "mcp_*" => plan.add_rule(verdict, what, "mcp__*", None),
+        (None, argument) => {
+            // `mcp_server_tool`, or `server__tool` in older versions.
+            let bare = tool.strip_prefix("mcp_").unwrap_or(tool).replacen("__", "_", 1);
+            plan.add_external_rules(verdict, what, &bare, argument.is_some(), names);
+        }
     }
 }
 
@@ -227,19 +244,6 @@ fn tool_name(tool: &str) -> Option<&'static str> {
         "ShellTool" => Some("Bash"),
         tool => canonical_tool(tool).or_else(|| canonical_tool(tool.strip_suffix("Tool")?)),
     }
-}
-
-/// The tools of an MCP server: `mcp_server_tool`, or `server__tool` in older versions.
-fn external_rule(tool: &str, names: &ServerNames) -> Option<String> {
-    let bare = tool.strip_prefix("mcp_").unwrap_or(tool);
-    if tool == "mcp_*" {
-        return Some("mcp__*".to_owned());
-    }
-    names.iter().find_map(|(name, alias)| {
-        let rest = bare.strip_prefix(name.as_str())?.trim_start_matches('_');
-        let is_whole = !rest.contains('*') && !rest.is_empty();
-        Some(if is_whole { format!("{alias}__{rest}") } else { format!("{alias}__*") })
-    })
 }
 
 /// Adds a rule for commands with a prefix. There, the prefix may end within a word.
@@ -275,6 +279,23 @@ fn add_core_tools(plan: &mut ImportPlan, shown: &str, core: &[String]) {
             plan.add_stricter_rule(Verdict::Deny, &what, zero);
         }
     }
+}
+
+/// Whether a rule of a policy asks about every tool. Such a rule is not taken over, so those that it
+/// overrides are not either.
+fn asks_about_all(rule: &Value) -> bool {
+    let is_for_all = match rule.get("toolName") {
+        Some(Value::String(tool)) => tool == "*",
+        Some(_) => list_field(rule, "toolName").iter().any(|tool| tool == "*"),
+        None => {
+            ["mcpName", "commandPrefix", "commandRegex"].iter().all(|key| rule.get(key).is_none())
+        }
+    };
+    text_field(rule, "decision") == Some("ask_user") && is_for_all
+}
+
+fn priority(rule: &Value) -> i64 {
+    rule.get("priority").and_then(Value::as_i64).unwrap_or_default()
 }
 
 /// Adds a rule of a policy file.
@@ -340,7 +361,15 @@ fn add_policy_rule(
         };
         let tools = if tools.is_empty() { vec!["*".to_owned()] } else { tools };
         for tool in tools {
-            plan.add_rule(verdict, &what(&format!("{server} {tool}")), &server_rule(&tool), None);
+            let what = what(&format!("{server} {tool}"));
+            let is_part = tool != "*" && (alias == "*" || tool.contains('*'));
+            match (is_part, verdict) {
+                (false, _) => plan.add_rule(verdict, &what, &server_rule(&tool), None),
+                (true, Verdict::Allow) => {
+                    plan.leave(&what, "zero's rules for servers have no such patterns");
+                }
+                (true, _) => plan.add_stricter_rule(verdict, &what, &server_rule(&tool)),
+            }
         }
         return Ok(());
     }
@@ -423,7 +452,25 @@ mod tests {
         check_policy("decision = \"allow\"\ntoolName = \"write_file\"\nmodes = [\"yolo\"]", &[]);
         check_policy("decision = \"ask_user\"\nmcpName = \"docs\"", &["ask docs__*"]);
         check_policy("decision = \"deny\"\ntoolName = \"mcp_docs_get\"", &["deny docs__get"]);
+        check_policy("decision = \"deny\"\ntoolName = \"docs__get\"", &["deny docs__get"]);
+        check_policy("decision = \"allow\"\ntoolName = \"docs__g*\"", &[]);
+        check_policy("decision = \"allow\"\nmcpName = \"docs\"\ntoolName = \"g*\"", &[]);
+        check_policy("decision = \"allow\"\nmcpName = \"*\"\ntoolName = \"get\"", &[]);
+        check_policy("decision = \"deny\"\nmcpName = \"*\"\ntoolName = \"get\"", &["deny mcp__*"]);
         check_policy("decision = \"deny\"\ntoolName = \"*\"", &["deny *"]);
+    }
+
+    #[test]
+    fn rule_that_asks_about_all_is_recognised() {
+        let check = |rule: &str, expected: bool| {
+            assert_eq!(asks_about_all(&parse_toml("p", rule).unwrap()), expected, "{rule}");
+        };
+        check("decision = \"ask_user\"\ntoolName = \"*\"", true);
+        check("decision = \"ask_user\"\ntoolName = [\"x\", \"*\"]", true);
+        check("decision = \"ask_user\"", true);
+        check("decision = \"ask_user\"\nmcpName = \"docs\"", false);
+        check("decision = \"allow\"\ntoolName = \"*\"", false);
+        assert_eq!(priority(&json!({"priority": 7})), 7);
     }
 
     #[test]

@@ -3,7 +3,10 @@
 use serde_json::{Value, json};
 use zero_policy::rule::RuleOwner;
 use zero_policy::{PermissionMode, PolicyRule, RuleSource, Verdict};
+use zero_runtime::redaction::redact_text;
 use zero_settings::edit::ValueEdit;
+
+use super::server_import::has_secret;
 
 /// What became of an entry of the other program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +74,16 @@ pub(super) struct PlannedEdit {
     pub(super) line: usize,
 }
 
+impl PlannedEdit {
+    /// The server whose tools it allows, if it is a rule that does.
+    pub(super) fn allowed_server(&self) -> Option<&str> {
+        let ValueEdit::Add(value) = &self.edit else { return None };
+        let rule = value.as_str().or_else(|| value.get("rule")?.as_str())?;
+        let (server, _) = rule.split_once("__")?;
+        (self.key == ["permissions", "allow"]).then_some(server)
+    }
+}
+
 /// What a Markdown file is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PromptKind {
@@ -101,13 +114,15 @@ impl ImportPlan {
     /// Adds a rule in zero's words. `what` is the entry as the other program has it.
     pub(super) fn add_rule(&mut self, verdict: Verdict, what: &str, rule: &str, why: Option<&str>) {
         let problem = match parse_rule(verdict, rule) {
+            Ok(()) if has_secret(rule) => "it contains what looks like a secret".to_owned(),
             Ok(()) => return self.push_rule(ImportOutcome::Taken, verdict, what, rule, why),
             Err(problem) => problem,
         };
         if verdict == Verdict::Allow {
             return self.leave(what, &problem);
         }
-        match broaden(rule).into_iter().find(|broader| parse_rule(verdict, broader).is_ok()) {
+        let is_usable = |rule: &String| parse_rule(verdict, rule).is_ok() && !has_secret(rule);
+        match broaden(rule).into_iter().find(is_usable) {
             Some(broader) => {
                 self.push_rule(ImportOutcome::Stricter, verdict, what, &broader, why);
             }
@@ -145,6 +160,10 @@ impl ImportPlan {
 
     /// Sets a value, if zero's settings have none.
     pub(super) fn set_value(&mut self, what: &str, key: &[&str], value: Value, detail: String) {
+        if value.as_str().is_some_and(has_secret) {
+            let why = "it contains what looks like a secret; write it anew, with a variable";
+            return self.leave(what, why);
+        }
         let line = self.push_line(ImportOutcome::Taken, what, detail);
         let key = key.iter().map(|step| (*step).to_owned()).collect();
         self.edits.push(PlannedEdit { key, edit: ValueEdit::Set(value), line });
@@ -200,7 +219,9 @@ impl ImportPlan {
     }
 
     fn push_line(&mut self, outcome: ImportOutcome, what: &str, detail: String) -> usize {
-        self.lines.push(ImportLine { outcome, what: what.to_owned(), detail });
+        // The report is shown, and with `--json` it is kept.
+        let (what, detail) = (redact_text(what).to_string(), redact_text(&detail).to_string());
+        self.lines.push(ImportLine { outcome, what, detail });
         self.lines.len() - 1
     }
 }
@@ -254,6 +275,39 @@ mod tests {
         let outcomes: Vec<ImportOutcome> = plan.lines.iter().map(|line| line.outcome).collect();
         assert_eq!(outcomes, [ImportOutcome::Left, ImportOutcome::Unenforced]);
         assert!(plan.edits.is_empty());
+    }
+
+    #[test]
+    fn secret_in_rule_is_neither_written_nor_shown() {
+        const SECRET: &str = "ghp_0123456789abcdefghij0123";
+        let rule = format!("Bash(curl -H x-key:{SECRET} https://x.org)");
+        let mut plan = ImportPlan::default();
+        plan.add_rule(Verdict::Allow, &format!("f allow {rule}"), &rule, None);
+        assert!(plan.edits.is_empty());
+        plan.add_rule(Verdict::Deny, &format!("f deny {rule}"), &rule, None);
+        plan.set_value(
+            "f",
+            &["tools", "toolCallCommand"],
+            json!(format!("x {SECRET}")),
+            "x".into(),
+        );
+        assert_eq!(plan.edits.len(), 1);
+        assert_eq!(plan.lines[1].detail, "deny Bash(curl:*)");
+        assert!(!format!("{plan:?}").contains(SECRET), "{plan:?}");
+    }
+
+    #[test]
+    fn server_of_allow_rule_is_known() {
+        let mut plan = ImportPlan::default();
+        for (verdict, rule) in [
+            (Verdict::Allow, "docs__get"),
+            (Verdict::Deny, "docs__get"),
+            (Verdict::Allow, "Bash(git status:*)"),
+        ] {
+            plan.add_rule(verdict, "x", rule, None);
+        }
+        let servers: Vec<_> = plan.edits.iter().map(PlannedEdit::allowed_server).collect();
+        assert_eq!(servers, [Some("docs"), None, None]);
     }
 
     #[test]

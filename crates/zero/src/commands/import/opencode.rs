@@ -147,20 +147,35 @@ fn add_permissions(plan: &mut ImportPlan, shown: &str, permission: &Value, names
     if let Some(verdict) = permission.as_str().and_then(verdict_of) {
         return add_entry(plan, shown, "*", "*", verdict, names);
     }
-    for (tool, value) in permission.as_object().into_iter().flatten() {
-        if let Some(verdict) = value.as_str().and_then(verdict_of) {
-            add_entry(plan, shown, tool, "*", verdict, names);
-        }
-        let patterns: Vec<(&String, Verdict)> = value
-            .as_object()
-            .into_iter()
-            .flatten()
-            .filter_map(|(pattern, action)| Some((pattern, action.as_str().and_then(verdict_of)?)))
-            .collect();
-        for (pattern, verdict) in patterns {
-            add_entry(plan, shown, tool, pattern, verdict, names);
+    let entries = permission_entries(permission);
+    for (at, (tool, pattern, verdict)) in entries.iter().enumerate() {
+        // What asks about everything is not taken over, so what it overrides is not either.
+        let is_overridden = entries[at..].iter().any(|(later, pattern, verdict)| {
+            (later == tool || *later == "*") && *pattern == "*" && *verdict == Verdict::Ask
+        });
+        match verdict {
+            Verdict::Allow if is_overridden => {
+                let what = format!("{shown} {tool} {pattern} allow");
+                plan.leave(&what, "a later entry asks about all of it");
+            }
+            _ => add_entry(plan, shown, tool, pattern, *verdict, names),
         }
     }
+}
+
+/// The tools, patterns and actions of permissions, in their order.
+fn permission_entries(permission: &Value) -> Vec<(&str, &str, Verdict)> {
+    let mut entries = Vec::new();
+    for (tool, value) in permission.as_object().into_iter().flatten() {
+        let whole =
+            value.as_str().and_then(verdict_of).map(|verdict| (tool.as_str(), "*", verdict));
+        entries.extend(whole);
+        let patterns = value.as_object().into_iter().flatten();
+        entries.extend(patterns.filter_map(|(pattern, action)| {
+            Some((tool.as_str(), pattern.as_str(), action.as_str().and_then(verdict_of)?))
+        }));
+    }
+    entries
 }
 
 fn verdict_of(action: &str) -> Option<Verdict> {
@@ -213,13 +228,7 @@ fn add_entry(
         _ => {}
     }
     let Some(name) = canonical_tool(tool) else {
-        return match external_rule(tool, names) {
-            Some(rule) if is_any => plan.add_rule(verdict, &what, &rule, None),
-            Some(rule) if verdict != Verdict::Allow => {
-                plan.add_stricter_rule(verdict, &what, &rule)
-            }
-            _ => plan.leave(&what, "zero has no such tool"),
-        };
+        return plan.add_external_rules(verdict, &what, tool, !is_any, names);
     };
     if is_any {
         return match (name, verdict) {
@@ -267,23 +276,10 @@ fn add_entry(
     }
 }
 
-/// The tools of an MCP server, which opencode calls `server_tool`.
-fn external_rule(tool: &str, names: &ServerNames) -> Option<String> {
-    names.iter().find_map(|(name, alias)| {
-        let rest = tool.strip_prefix(name.as_str())?;
-        match rest {
-            "" | "*" | "_*" => Some(format!("{alias}__*")),
-            rest => {
-                let name = rest.strip_prefix('_')?;
-                let is_whole = !name.contains(['*', '?']);
-                Some(if is_whole { format!("{alias}__{name}") } else { format!("{alias}__*") })
-            }
-        }
-    })
-}
-
 fn add_command_rule(plan: &mut ImportPlan, what: &str, pattern: &str, verdict: Verdict) {
-    let is_clear = !pattern.contains(['?', '\\', '"', '\'', '(', ')', '$', '`']);
+    // There, a colon before the last `*` is a letter like any other: `npm run test:*`.
+    let is_clear =
+        !pattern.contains(['?', '\\', '"', '\'', '(', ')', '$', '`']) && !pattern.ends_with(":*");
     match (is_clear && !pattern.starts_with('*'), verdict) {
         (true, _) => plan.add_rule(verdict, what, &format!("Bash({pattern})"), None),
         (false, Verdict::Allow) => {
@@ -322,7 +318,12 @@ fn deny_path(pattern: &str) -> String {
 fn allow_path(pattern: &str) -> Option<String> {
     let pattern = pattern.replace("$HOME", "~");
     let is_clear = !pattern.contains(['?', '[', '{', '\\', '(', ')']);
-    is_clear.then(|| if pattern.starts_with('/') { format!("/{pattern}") } else { pattern })
+    is_clear.then(|| match () {
+        () if pattern.starts_with('/') => format!("/{pattern}"),
+        // Without a slash, a name in zero is that of a file in any folder.
+        () if !pattern.contains('/') && !pattern.starts_with('*') => format!("./{pattern}"),
+        () => pattern,
+    })
 }
 
 fn add_agent_file(plan: &mut ImportPlan, file: &FolderFile) {
@@ -331,9 +332,10 @@ fn add_agent_file(plan: &mut ImportPlan, file: &FolderFile) {
         Ok((fields, prompt)) => {
             let mut agent = json!({});
             for key in fields.keys() {
-                // Nested fields, such as permissions, cannot be read as text.
+                // Nested fields, such as permissions, cannot be read as text. What they restrict is unknown,
+                // and no value that allows or denies something.
                 let text = fields.text(key).ok().flatten();
-                agent[key] = text.map_or(json!({"nested": true}), |text| json!(text));
+                agent[key] = text.map_or(json!({"nested": null}), |text| json!(text));
             }
             add_agent(plan, &file.shown, &file.name, &agent, prompt);
         }
@@ -408,6 +410,12 @@ mod tests {
             json!({"bash": {"rm ?": "deny", "*sudo*": "deny", "x ?": "allow"}}),
             &["deny Bash(rm:*)", "deny Bash"],
         );
+        check(
+            json!({"bash": {"npm run x:*": "deny", "npm run y:*": "allow"}}),
+            &["deny Bash(npm run:*)"],
+        );
+        check(json!({"bash": {"git *": "allow", "*": "ask"}}), &[]);
+        check(json!({"bash": {"ls": "allow"}, "edit": "allow", "*": "ask"}), &[]);
         check(json!("allow"), &[]);
         check(json!("deny"), &["deny *"]);
         check(
@@ -417,6 +425,10 @@ mod tests {
         check(
             json!({"read": {"*.env": "deny", "secrets/*": "deny", "*/x": "deny", "src/*": "allow"}}),
             &["deny Read(*.env)", "deny Read(secrets/**)", "deny Read", "allow Read(src/*)"],
+        );
+        check(
+            json!({"edit": {"notes": "allow", "*.md": "allow", "/tmp/x": "allow"}}),
+            &["allow Edit(./notes)", "allow Edit(*.md)", "allow Edit(//tmp/x)"],
         );
         check(
             json!({"read": {"/etc/x": "deny", "~/a/*": "deny", "$HOME/b": "deny"}}),
@@ -430,6 +442,21 @@ mod tests {
             json!({"docs_*": "deny", "docs_get": "allow", "other_get": "deny"}),
             &["deny docs__*", "allow docs__get"],
         );
+    }
+
+    #[test]
+    fn agent_file_with_nested_restrictions_is_left_out() {
+        for (fields, is_taken) in [
+            ("description: x", true),
+            ("tools:\n  bash: false", false),
+            ("permission:\n  edit: deny", false),
+        ] {
+            let text = format!("---\n{fields}\n---\nprompt\n");
+            let file = FolderFile { name: "a".to_owned(), shown: "a.md".to_owned(), text };
+            let mut plan = ImportPlan::default();
+            add_agent_file(&mut plan, &file);
+            assert_eq!(plan.prompts.len() == 1, is_taken, "{fields}");
+        }
     }
 
     #[test]

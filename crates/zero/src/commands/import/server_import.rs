@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 use zero_mcp::server_definition::ServerAlias;
+use zero_policy::Verdict;
 use zero_runtime::redaction::{redact_text, redact_value};
 
 use super::import_plan::ImportPlan;
@@ -45,6 +46,11 @@ impl ImportPlan {
         let Some(alias) = alias_for(name) else {
             return self.leave(&what, "zero cannot make a name of it; add it with `zero mcp add`");
         };
+        // Rules of the one would otherwise apply to the other.
+        if names.iter().any(|(other, taken)| other != name && *taken == alias) {
+            let why = format!("another server is `{alias}` in zero; add it with `zero mcp add`");
+            return self.leave(&what, &why);
+        }
         names.insert(name.to_owned(), alias.clone());
         match server_json(&parts) {
             Err(why) => self.leave(&what, &why),
@@ -62,6 +68,77 @@ impl ImportPlan {
             }
         }
     }
+
+    /// Adds the rules for a tool of a server, which the other program calls `server_tool`. `is_partial` says
+    /// that the entry concerns some calls of the tool only.
+    pub(super) fn add_external_rules(
+        &mut self,
+        verdict: Verdict,
+        what: &str,
+        tool: &str,
+        is_partial: bool,
+        names: &ServerNames,
+    ) {
+        let rules = external_rules(tool, verdict, names);
+        match verdict {
+            Verdict::Deny if rules.is_empty() => {
+                let why = "zero has no such tool; if a server has it, deny it as `SERVER__TOOL`";
+                return self.not_enforced(what, why);
+            }
+            Verdict::Allow if is_partial => {
+                return self.leave(what, "zero's rules for this tool have no such patterns");
+            }
+            _ if rules.is_empty() => return self.leave(what, "zero has no such tool"),
+            _ => {}
+        }
+        for rule in rules {
+            match rule.is_exact && !is_partial {
+                true => self.add_rule(verdict, what, &rule.text, None),
+                false => self.add_stricter_rule(verdict, what, &rule.text),
+            }
+        }
+    }
+}
+
+/// A rule for tools of a server.
+#[derive(Debug, PartialEq, Eq)]
+struct ExternalRule {
+    text: String,
+    /// Whether the name in the other program means all that the rule matches.
+    is_exact: bool,
+}
+
+/// The rules for `server_tool`. The name does not say where that of the server ends: what restricts is taken
+/// for every server that may be meant, and what allows if it is one only.
+fn external_rules(tool: &str, verdict: Verdict, names: &ServerNames) -> Vec<ExternalRule> {
+    let is_allow = verdict == Verdict::Allow;
+    let (plain, pattern) = tool.split_at(tool.find(['*', '?']).unwrap_or(tool.len()));
+    let mut rules = Vec::new();
+    for (name, alias) in names {
+        let server = format!("{}_", joined_name(name));
+        let all = |is_exact| Some(ExternalRule { text: format!("{alias}__*"), is_exact });
+        rules.extend(match plain.strip_prefix(&server) {
+            Some(tool) if pattern.is_empty() && !tool.is_empty() => {
+                Some(ExternalRule { text: format!("{alias}__{tool}"), is_exact: true })
+            }
+            _ if pattern == "*" && !plain.is_empty() && server.starts_with(plain) => all(true),
+            _ if is_allow => None,
+            Some(_) => all(false),
+            None if !pattern.is_empty() && server.starts_with(plain) => all(false),
+            None if pattern.is_empty() && server.trim_end_matches('_') == plain => all(false),
+            None => None,
+        });
+    }
+    if is_allow && pattern.is_empty() && rules.len() > 1 {
+        rules.clear();
+    }
+    rules
+}
+
+/// The name of a server as it is in the names of its tools in other programs.
+pub(super) fn joined_name(name: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "_-".contains(c) { c } else { '_' };
+    name.chars().map(plain).collect()
 }
 
 /// A valid name that resembles the given one.
@@ -155,7 +232,7 @@ fn server_json(parts: &ServerParts) -> Result<(Value, Vec<String>), String> {
 }
 
 /// Whether a text contains something that looks like a secret.
-fn has_secret(text: &str) -> bool {
+pub(super) fn has_secret(text: &str) -> bool {
     redact_text(text) != text
 }
 
@@ -267,6 +344,42 @@ mod tests {
                 json!({"url": "https://x.org/mcp", "headers": {"Authorization": "${AUTHORIZATION}", "X-Key": "Bearer ${K}", "Accept": "text/plain"}}),
             ),
         );
+    }
+
+    #[test]
+    fn tool_name_means_every_server_it_may_belong_to() {
+        use Verdict::{Allow, Deny};
+        let names = ["a", "a_b", "doc", "docs", "my.server"];
+        let names: ServerNames =
+            names.map(|name| (name.to_owned(), alias_for(name).unwrap())).into();
+        let check = |verdict, tool: &str, expected: &[&str]| {
+            let rules = external_rules(tool, verdict, &names);
+            let rules: Vec<&str> = rules.iter().map(|rule| rule.text.as_str()).collect();
+            assert_eq!(rules, expected, "{verdict:?} {tool}");
+        };
+        check(Deny, "docs_get", &["docs__get"]);
+        check(Allow, "docs_get", &["docs__get"]);
+        check(Deny, "a_b_get", &["a__b_get", "a_b__get"]);
+        check(Allow, "a_b_get", &[]);
+        check(Deny, "docs_g*", &["docs__*"]);
+        check(Allow, "docs_g*", &[]);
+        check(Allow, "docs_*", &["docs__*"]);
+        check(Deny, "doc*", &["doc__*", "docs__*"]);
+        check(Deny, "doc", &["doc__*"]);
+        check(Allow, "doc", &[]);
+        check(Allow, "my_server_get", &["my-server__get"]);
+        check(Deny, "other_get", &[]);
+        check(Allow, "*", &[]);
+    }
+
+    #[test]
+    fn servers_with_one_alias_are_not_mixed_up() {
+        let (mut plan, mut names) = (ImportPlan::default(), ServerNames::new());
+        for name in ["a-b", "a.b"] {
+            plan.add_server("f", name, started(&[], &[]), &mut names);
+        }
+        assert_eq!(plan.edits.len(), 1);
+        assert_eq!(names.keys().collect::<Vec<_>>(), ["a-b"]);
     }
 
     #[test]
