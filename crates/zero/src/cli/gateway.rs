@@ -72,7 +72,7 @@ pub enum GatewayDevicesCommand {
         /// Start of the id of the device or of its request
         id: String,
         /// What it may do: read, write, approvals, questions, admin
-        #[arg(long, value_name = "SCOPES", value_delimiter = ',', default_values = SCOPES_DEFAULT, value_parser = scope_names())]
+        #[arg(long, value_name = "SCOPES", value_delimiter = ',', default_values = APPROVED_SCOPES_DEFAULT, value_parser = scope_names())]
         scopes: Vec<String>,
     },
     /// Revoke a device
@@ -82,8 +82,10 @@ pub enum GatewayDevicesCommand {
     },
 }
 
-/// Scopes of a device, unless others are named.
+/// Scopes of the browser that `zero console` pairs, unless others are named.
 const SCOPES_DEFAULT: [&str; 1] = ["admin"];
+/// Scopes of a device that asks to be paired, unless others are named; the console offers the same.
+const APPROVED_SCOPES_DEFAULT: [&str; 3] = ["read", "approvals", "questions"];
 
 fn scope_names() -> PossibleValuesParser {
     PossibleValuesParser::new(["read", "write", "approvals", "questions", "admin"])
