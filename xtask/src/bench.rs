@@ -8,9 +8,12 @@ mod acp;
 mod bench_context;
 mod bench_table;
 mod build_time;
+mod calls;
 mod chat;
 mod gateway;
+mod growth;
 mod machine_info;
+mod machine_pace;
 mod mcp;
 mod measurements;
 mod peak_memory;
@@ -46,12 +49,13 @@ struct BenchSuite {
 }
 
 /// All suites, in this order.
-const PARTS: [BenchSuite; 11] = [
+const PARTS: [BenchSuite; 13] = [
     BenchSuite {
         name: "files",
         measure: measurements::measure,
         examples: &[("zero-runtime", &["noop_path"])],
     },
+    BenchSuite { name: "calls", measure: calls::measure, examples: &[] },
     BenchSuite {
         name: "policy",
         measure: policy::measure,
@@ -94,6 +98,11 @@ const PARTS: [BenchSuite; 11] = [
         examples: &[("zero-gateway", &["gateway_load"])],
     },
     BenchSuite { name: "acp", measure: acp::measure, examples: &[] },
+    BenchSuite {
+        name: "growth",
+        measure: growth::measure,
+        examples: &[("zero-gateway", &["gateway_load"])],
+    },
 ];
 
 /// Measures, prints the table, and returns whether every budget was met.
@@ -129,6 +138,7 @@ pub(crate) fn run(args: &[String]) -> Result<ExitCode> {
     }
     let mut table = BenchTable::default();
     for part in parts {
+        table.add(machine_pace::measure(&bench, part.name)?);
         (part.measure)(&bench, &mut table)?;
     }
     print!("{}", table.render_terminal());

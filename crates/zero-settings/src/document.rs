@@ -198,25 +198,53 @@ fn describe_syntax_error(kind: &ParseErrorKind) -> String {
     format!("{found}; {fix}")
 }
 
-/// The offsets at which lines begin.
+/// Bytes between two offsets at which the characters before them are counted once.
+const COUNTED_BYTES: usize = 256;
+
+/// Finds the line and column of an offset. Both are looked up, so that a file in one line does not take the square
+/// of its size.
 struct LineIndex<'a> {
     text: &'a str,
+    /// The offsets at which lines begin.
     starts: Vec<usize>,
+    /// The characters before every offset that is a multiple of `COUNTED_BYTES`.
+    counts: Vec<usize>,
 }
 
 impl<'a> LineIndex<'a> {
     fn new(text: &'a str) -> Self {
         let ends = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
-        Self { text, starts: std::iter::once(0).chain(ends.map(|(end, _)| end + 1)).collect() }
+        let starts = std::iter::once(0).chain(ends.map(|(end, _)| end + 1)).collect();
+        let counts = text.as_bytes().chunks(COUNTED_BYTES).scan(0, |total, chunk| {
+            let before = *total;
+            *total += count_chars(chunk);
+            Some(before)
+        });
+        let counts = counts.collect();
+        Self { text, starts, counts }
     }
 
     fn location(&self, offset: usize) -> SettingsLocation {
+        let offset = offset.min(self.text.len());
         let line = self.starts.partition_point(|start| *start <= offset).max(1);
         let start = self.starts.get(line - 1).copied().unwrap_or_default();
-        let column = self.text.get(start..offset).unwrap_or_default().chars().count() + 1;
+        let column = self.chars_before(offset) - self.chars_before(start) + 1;
         let number = |count| u32::try_from(count).unwrap_or(u32::MAX);
         SettingsLocation { line: number(line), column: number(column) }
     }
+
+    fn chars_before(&self, offset: usize) -> usize {
+        let chunk = offset / COUNTED_BYTES;
+        let rest = self.text.as_bytes().get(chunk * COUNTED_BYTES..offset).unwrap_or_default();
+        let counted = self.counts.get(chunk).copied();
+        // The text may end where a chunk would begin.
+        counted.unwrap_or_else(|| self.text.chars().count()) + count_chars(rest)
+    }
+}
+
+/// The characters that begin in a part of UTF-8 text.
+fn count_chars(bytes: &[u8]) -> usize {
+    bytes.iter().filter(|byte| (**byte).cast_signed() >= -0x40).count()
 }
 
 #[cfg(test)]
@@ -232,6 +260,23 @@ mod tests {
         let expected =
             expected.map_err(|lines| lines.iter().map(|line| (*line).to_owned()).collect());
         assert_eq!(read, expected, "{}", String::from_utf8_lossy(text));
+    }
+
+    #[test]
+    fn location_in_long_lines_counts_characters() {
+        let mut text = "ü€x\u{1F600}".repeat(200);
+        text.push('\n');
+        text += &"äy".repeat(171);
+        let lines = LineIndex::new(&text);
+        let ends = text.char_indices().map(|(offset, _)| offset).chain([text.len()]);
+        for offset in ends {
+            let before = &text[..offset];
+            let start = before.rfind('\n').map_or(0, |end| end + 1);
+            let SettingsLocation { line, column } = lines.location(offset);
+            let expected = (before.matches('\n').count() + 1, before[start..].chars().count() + 1);
+            assert_eq!((line as usize, column as usize), expected, "offset {offset}");
+        }
+        assert_eq!(LineIndex::new("").location(0), SettingsLocation { line: 1, column: 1 });
     }
 
     #[test]

@@ -193,6 +193,18 @@ impl WorkspaceSettings {
         self.rules().map(|entry| entry.rule.clone()).collect()
     }
 
+    /// What the user's own file says in some sections, whatever other files say. `None` if it has not been read.
+    pub fn user_sections(&self, sections: &[&str]) -> Option<Self> {
+        let mut own = self.entries.iter().filter(|entry| entry.layer == SettingsLayerKind::User);
+        own.clone().next()?;
+        let is_wanted = |key: &str| sections.iter().any(|section| key.starts_with(section));
+        let mut merged = SettingsMerger::new(HostLimits::for_machine(machine_resources::read()));
+        own.by_ref()
+            .filter(|entry| is_wanted(&entry.key))
+            .for_each(|entry| merged.add(entry.clone(), true));
+        Some(Self { entries: merged.entries, trust_state: TrustState::Never })
+    }
+
     /// Checks that every rule matches its examples.
     fn with_examples_checked(self) -> Result<Self, SettingsError> {
         let mut problems = Vec::new();
@@ -411,6 +423,28 @@ pub(crate) mod tests {
         assert_eq!(rules.len(), 1);
         assert_eq!((rules[0].text.as_str(), rules[0].rule.verdict), ("Read", Verdict::Allow));
         assert_eq!((rules[0].source_file.as_str(), rules[0].line), ("user", 1));
+    }
+
+    #[test]
+    fn user_section_is_as_written_under_a_trusted_project() {
+        let model = |key: &str| {
+            json!({"models": {"m": {"api": "chat", "model": "m", "apiKey": {"file": key}}}})
+                .to_string()
+        };
+        let files = [
+            (SettingsLayerKind::User, model("/own.key")),
+            (SettingsLayerKind::Project, model("/their.key")),
+        ];
+        let files = files.each_ref().map(|(kind, text)| (*kind, text.as_str()));
+        let settings = WorkspaceSettings::merge(&parse_layers(&files), TrustState::assumed());
+        let keys = |settings: &WorkspaceSettings| -> Vec<String> {
+            settings.model_keys().map(|secret| format!("{secret:?}")).collect()
+        };
+        let own = settings.user_sections(&["models."]).unwrap();
+        assert!(keys(&own)[0].contains("/own.key"), "{:?}", keys(&own));
+        assert!(keys(&settings)[0].contains("/their.key"), "{:?}", keys(&settings));
+        let none = WorkspaceSettings::merge(&parse_layers(&files[1..]), TrustState::assumed());
+        assert!(none.user_sections(&["models."]).is_none());
     }
 
     #[test]

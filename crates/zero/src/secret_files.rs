@@ -16,6 +16,9 @@ use zero_settings::{SettingsLayerKind, WorkspaceSettings};
 use crate::AppContext;
 use crate::environment::EnvironmentConfig;
 
+/// The sections of settings that name files with secrets.
+const SECRET_SECTIONS: [&str; 3] = ["gateway.", "models.", "web."];
+
 impl AppContext {
     /// Adds secret files that the command line names.
     pub(crate) fn with_secret_files<'a>(
@@ -38,8 +41,8 @@ impl AppContext {
     /// All secret files, with symlinks and their targets: those from the command line, those named
     /// in the settings in use, and those in the user's own settings even if other settings are used.
     pub(crate) fn secret_files(&self, settings: &WorkspaceSettings) -> Vec<PathBuf> {
-        let own = self.config.settings_file().ok();
-        let own = own.and_then(|file| {
+        let own = settings.user_sections(&SECRET_SECTIONS).or_else(|| {
+            let file = self.config.settings_file().ok()?;
             WorkspaceSettings::load_files_unchecked(&self.config.user_paths(), &[file]).ok()
         });
         let mut files = self.config.secret_files().to_vec();

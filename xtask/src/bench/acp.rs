@@ -58,7 +58,7 @@ const LARGE_BYTES: usize = 1_000_000;
 
 /// Measures the agent in the editor.
 pub(super) fn measure(bench: &BenchContext, table: &mut BenchTable) -> Result<()> {
-    let place = AcpBenchSetup::prepare(bench)?;
+    let place = AcpBenchSetup::prepare(bench, "acp")?;
     measure_start(&place, table)?;
     measure_first_word(&place, table)?;
     measure_calls(&place, table)?;
@@ -74,21 +74,23 @@ pub(super) fn measure(bench: &BenchContext, table: &mut BenchTable) -> Result<()
 }
 
 /// Settings, folders and the model of these measurements.
-struct AcpBenchSetup<'a> {
+pub(super) struct AcpBenchSetup<'a> {
     bench: &'a BenchContext,
     model: MockModel,
     folder: PathBuf,
-    work: PathBuf,
+    pub(super) work: PathBuf,
 }
 
 impl<'a> AcpBenchSetup<'a> {
-    fn prepare(bench: &'a BenchContext) -> Result<Self> {
-        let folder = bench.state.join("acp");
+    /// A folder of that name for everything.
+    pub(super) fn prepare(bench: &'a BenchContext, name: &str) -> Result<Self> {
+        let folder = bench.state.join(name);
         let work = folder.join("work");
         let model = MockModel::start()?;
         std::fs::create_dir_all(folder.join("config/zero"))?;
         std::fs::create_dir_all(&work)?;
-        let scripted = json!({"api": "chat", "model": "scripted", "baseUrl": model.url()});
+        // A window that no transcript of a measurement fills.
+        let scripted = json!({"api": "chat", "model": "scripted", "baseUrl": model.url(), "contextWindow": 10_000_000});
         // No user is there to approve calls; the sandbox confines them.
         let permissions = json!({"mode": "auto"});
         let settings = json!({"models": {"scripted": scripted}, "model": "scripted", "permissions": permissions});
@@ -102,7 +104,7 @@ impl<'a> AcpBenchSetup<'a> {
     }
 
     /// An agent with a state folder of that name.
-    fn start_agent(&self, state: &str) -> Result<AcpBenchClient> {
+    pub(super) fn start_agent(&self, state: &str) -> Result<AcpBenchClient> {
         let mut command = Command::new(&self.bench.zero);
         command
             .arg("acp")

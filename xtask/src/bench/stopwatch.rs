@@ -40,6 +40,18 @@ pub(super) fn time_pair(
     Ok(TimingPair { ours: median(samples.0), theirs: median(samples.1) })
 }
 
+/// The median time of a command.
+pub(super) fn time_median(runs: usize, command: impl Fn() -> Command) -> Result<Duration> {
+    let mut samples = Vec::with_capacity(runs);
+    for run in 0..WARM_UP_RUNS + runs {
+        let took = time_one(command())?;
+        if run >= WARM_UP_RUNS {
+            samples.push(took);
+        }
+    }
+    Ok(median(samples))
+}
+
 /// The time from start to exit, with the output read through a pipe as a client would.
 fn time_one(mut command: Command) -> Result<Duration> {
     let start = Instant::now();

@@ -18,7 +18,7 @@ pub(super) enum AgentMessage<'a> {
 }
 
 /// A connection to an agent that was started for it.
-pub(super) struct AcpBenchClient {
+pub(in crate::bench) struct AcpBenchClient {
     agent: Child,
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
@@ -45,7 +45,7 @@ impl AcpBenchClient {
     }
 
     /// Opens a session and returns its ID.
-    pub(super) fn open_session(&mut self, folder: &Path) -> Result<String> {
+    pub(in crate::bench) fn open_session(&mut self, folder: &Path) -> Result<String> {
         let answer = self.request("session/new", &json!({"cwd": folder, "mcpServers": []}))?;
         let answer: Value = serde_json::from_str(answer)?;
         let id = answer.pointer("/result/sessionId").and_then(Value::as_str);
@@ -59,7 +59,7 @@ impl AcpBenchClient {
     }
 
     /// Runs a turn to its end.
-    pub(super) fn run_turn(&mut self, session: &str, text: &str) -> Result<()> {
+    pub(in crate::bench) fn run_turn(&mut self, session: &str, text: &str) -> Result<()> {
         let asked = self.send_prompt(session, text)?;
         loop {
             if let AgentMessage::Response { id, line } = self.read_message()? {
@@ -70,7 +70,7 @@ impl AcpBenchClient {
     }
 
     /// Sends a request, and returns the response as JSON text.
-    pub(super) fn request(&mut self, method: &str, params: &Value) -> Result<&str> {
+    pub(in crate::bench) fn request(&mut self, method: &str, params: &Value) -> Result<&str> {
         let asked = self.send_request(method, params)?;
         while !matches!(self.read_message()?, AgentMessage::Response { id, .. } if id == asked) {}
         ensure!(!self.line.contains(r#""error":"#), "`{method}` was refused: {:.500}", self.line);
@@ -95,7 +95,7 @@ impl AcpBenchClient {
     }
 
     /// Closes the agent's input, and waits until it has ended.
-    pub(super) fn finish(mut self) -> Result<()> {
+    pub(in crate::bench) fn finish(mut self) -> Result<()> {
         drop(self.input.take());
         let status = self.agent.wait()?;
         ensure!(status.success(), "the agent ended with {status}");
