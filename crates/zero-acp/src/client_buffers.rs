@@ -18,7 +18,7 @@ use zero_runtime::{Editor, EditorWriteOutcome};
 
 use crate::client_features::ClientFeatures;
 use crate::client_handle::ClientHandle;
-use crate::text_sanitizer::one_line;
+use crate::text_sanitizer::visible_line;
 use crate::tool_host_factory::ToolHostFactory;
 
 /// Longest wait for the editor's answer.
@@ -176,7 +176,7 @@ fn refusal_reason(error: &Error, path: &Path) -> Option<String> {
         REFUSAL_WORDS.iter().any(|no| words.contains(no))
     };
     let words = beside.into_iter().chain([error.message.as_str()]).find(|words| says_no(words))?;
-    Some(one_line(words, WHY_CHARS_MAX))
+    Some(visible_line(words, WHY_CHARS_MAX))
 }
 
 #[cfg(test)]

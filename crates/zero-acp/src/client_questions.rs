@@ -76,8 +76,8 @@ impl ClientQuestions {
     }
 
     /// Asks for permission on behalf of a tool hosted here.
-    pub(crate) fn ask_local_permission(&mut self, asked: ApprovalMessage, call: ToolCallUpdate) {
-        let ApprovalMessage { request, mut reply } = asked;
+    pub(crate) fn ask_local_permission(&mut self, message: ApprovalMessage, call: ToolCallUpdate) {
+        let ApprovalMessage { request, mut reply } = message;
         let id = request.id.clone();
         let subject = QuestionSubject::Call(request.call.clone());
         let permission = self.request_permission(&request, call);
@@ -103,7 +103,7 @@ impl ClientQuestions {
         let Some(handle) = self.handle.clone() else { return };
         let permission = self.request_permission(request, call);
         let id = request.id.clone();
-        let room = self.pending.spawn_question(
+        let admission = self.pending.spawn_question(
             request.id.clone(),
             QuestionSubject::Run(run),
             |taken_back| async move {
@@ -113,28 +113,29 @@ impl ClientQuestions {
                 }
             },
         );
-        if room == QuestionAdmission::Full {
+        if admission == QuestionAdmission::Full {
             self.refuse(RefusedQuestion::Approval(request.id.clone()));
         }
     }
 
     /// Asks another question on the gateway's behalf.
     pub(crate) fn ask_gateway_question(&mut self, run: Option<RunId>, question: &UserQuestion) {
-        let wanted = match (&question.schema, &question.url) {
+        let mode = match (&question.schema, &question.url) {
             (_, Some(url)) => ElicitationMode::Url(url.clone()),
             (Some(schema), None) => ElicitationMode::Form(schema.clone()),
             (None, None) => ElicitationMode::Form(serde_json::json!({"type": "object"})),
         };
         let (origin, message) = (question.origin.clone(), question.message.clone());
-        let elicitation = Elicitation { origin, call: None, message, wanted };
+        let elicitation = Elicitation { origin, call: None, message, mode };
         let Some(handle) = self.handle.clone() else { return };
-        let asked = self.request_elicitation(&question.id, elicitation);
+        let queued_question = self.request_elicitation(&question.id, elicitation);
         let id = question.id.clone();
-        let room = self.pending.spawn_question(
+        let admission = self.pending.spawn_question(
             question.id.clone(),
             QuestionSubject::Run(run),
             |taken_back| async move {
-                let (action, content) = match taken_back.run_unless_withdrawn(asked).await {
+                let (action, content) = match taken_back.run_unless_withdrawn(queued_question).await
+                {
                     ElicitationAnswer::Accept(content) => ("accept", content),
                     ElicitationAnswer::Decline => ("decline", Map::new()),
                     ElicitationAnswer::Cancel => ("cancel", Map::new()),
@@ -144,7 +145,7 @@ impl ClientQuestions {
                 }
             },
         );
-        if room == QuestionAdmission::Full {
+        if admission == QuestionAdmission::Full {
             self.refuse(RefusedQuestion::Question(question.id.clone()));
         }
     }
@@ -157,11 +158,11 @@ impl ClientQuestions {
             Some(call) => QuestionSubject::Call(call.to_string()),
             None => QuestionSubject::Unknown,
         };
-        let asked = self.request_elicitation(&id, elicitation);
+        let queued_question = self.request_elicitation(&id, elicitation);
         let (sender, question) = (self.sender.clone(), id.clone());
         self.pending.spawn_question(id, subject, |taken_back| async move {
             let answer = tokio::select! {
-                answer = taken_back.run_unless_withdrawn(asked) => answer,
+                answer = taken_back.run_unless_withdrawn(queued_question) => answer,
                 () = reply.closed() => {
                     sender.send(SessionMessage::ChoiceEnded { question, answer: "cancelled" }).await;
                     return;
@@ -224,7 +225,7 @@ impl ClientQuestions {
             .iter()
             .filter_map(|option| ApprovalAnswer::from_id(&option.id))
             .collect();
-        let asked = async move {
+        let answer_future = async move {
             let outcome = to_client.request(question, ANSWER_MAX).await;
             match parse_permission_outcome(outcome, &offered) {
                 Some(answer) => answer,
@@ -237,7 +238,7 @@ impl ClientQuestions {
                 }
             }
         };
-        QueuedQuestion { turn, asked }
+        QueuedQuestion { turn, pending_question: answer_future }
     }
 
     fn request_elicitation(
@@ -256,7 +257,7 @@ impl ClientQuestions {
             sender: self.sender.clone(),
             question: id.to_owned(),
         };
-        QueuedQuestion { turn, asked: async move { asking.ask(&elicitation).await } }
+        QueuedQuestion { turn, pending_question: async move { asking.ask(&elicitation).await } }
     }
 }
 

@@ -122,7 +122,7 @@ impl OpenTerminal<'_> {
         let read = TerminalOutputRequest::new(session.clone(), self.id.clone());
         let read = to_client.request(read, ANSWER_MAX).await;
         let text = read.as_ref().map(output_text).unwrap_or_default();
-        let ended = match ended {
+        let status = match ended {
             Ok(ended) => ended.exit_status,
             Err(error) if is_timeout(&error) => {
                 let message = format!(
@@ -134,16 +134,16 @@ impl OpenTerminal<'_> {
             Err(error) => return Err(client_error("wait for the command", &error)),
         };
         read.map_err(|error| client_error("read the output", &error))?;
-        let how = match (&ended.signal, ended.exit_code) {
+        let how = match (&status.signal, status.exit_code) {
             (Some(signal), _) => format!("was killed by {}", sanitize::to_line(signal)),
             (None, Some(code)) => format!("ended with exit code {code}"),
             (None, None) => "ended in an unknown way".to_owned(),
         };
-        if ended.exit_code != Some(0) || ended.signal.is_some() {
+        if status.exit_code != Some(0) || status.signal.is_some() {
             let message = format!("the command {how}\n{text}");
             return Err(ToolError::failed(ErrorReason::RemoteFailure, message)
-                .with_detail("exit_code", ended.exit_code)
-                .with_detail("signal", ended.signal));
+                .with_detail("exit_code", status.exit_code)
+                .with_detail("signal", status.signal));
         }
         let text = if text.is_empty() { "(no output)".to_owned() } else { text };
         Ok(ToolResult {

@@ -19,7 +19,7 @@ pub(crate) use self::pending_calls::PendingToolCalls;
 use self::remote_caller::RemoteToolCaller;
 use crate::client_calls::MethodPrefix;
 use crate::client_handle::ClientHandle;
-use crate::text_sanitizer::one_line;
+use crate::text_sanitizer::visible_line;
 use crate::tool_host_factory::{ClientTool, ClientToolDefinition, ClientToolKind};
 
 /// Most tools of a client in one session.
@@ -166,9 +166,9 @@ fn parse_definition(definition: &Value, spelling: MethodPrefix) -> Result<Define
         text => text.chars().take(DESCRIPTION_CHARS_MAX).collect(),
     };
     let shown = ["displayName", "title"].map(|field| definition.get(field).and_then(Value::as_str));
-    let mut shown = shown.into_iter().flatten().map(|text| one_line(text, NAMED_CHARS_MAX));
+    let mut shown = shown.into_iter().flatten().map(|text| visible_line(text, NAMED_CHARS_MAX));
     let display_name = shown.find(|text| !text.trim().is_empty());
-    let display_name = display_name.unwrap_or_else(|| one_line(name, NAMED_CHARS_MAX));
+    let display_name = display_name.unwrap_or_else(|| visible_line(name, NAMED_CHARS_MAX));
     let name = name.to_owned();
     let kind = ClientToolKind::Other;
     let definition =
@@ -177,7 +177,7 @@ fn parse_definition(definition: &Value, spelling: MethodPrefix) -> Result<Define
 }
 
 fn quote(name: &str) -> String {
-    sanitize::to_quoted_line(&one_line(name, NAMED_CHARS_MAX))
+    sanitize::to_quoted_line(&visible_line(name, NAMED_CHARS_MAX))
 }
 
 #[cfg(test)]

@@ -40,7 +40,7 @@ impl ElicitationDialog {
         let elicitation = elicitation.to_visible();
         let message = format!("{} asks: {}", elicitation.asker(), elicitation.message);
         let scope = ElicitationSessionScope::new(self.session.clone());
-        match &elicitation.wanted {
+        match &elicitation.mode {
             ElicitationMode::Url(url) if self.caps.opens_pages => {
                 let id = format!("elicitation_{:032x}", fastrand::u128(..));
                 let mode = ElicitationUrlMode::new(scope, id, url.clone());
@@ -142,8 +142,8 @@ impl ElicitationDialog {
         let question = self.question.clone();
         self.sender.send(SessionMessage::ShowChoice { question, message, shown }).await;
         let Ok(call) = call.await else { return OptionPick::Cancelled };
-        let asked = RequestPermissionRequest::new(self.session.clone(), call, options);
-        let asked = self.to_client.request(asked, ANSWER_MAX).await;
+        let request = RequestPermissionRequest::new(self.session.clone(), call, options);
+        let asked = self.to_client.request(request, ANSWER_MAX).await;
         let picked = match asked.map(|response| response.outcome) {
             Ok(RequestPermissionOutcome::Selected(selected)) => {
                 OptionPick::from_option_id(&selected.option_id.0)

@@ -50,7 +50,7 @@ struct BacklogState {
     /// Updates that were sent and not yet written.
     updates: AtomicUsize,
     /// Messages read since the last write.
-    taken: AtomicUsize,
+    received_bytes: AtomicUsize,
     /// Whether a write waits for the client.
     is_stuck: AtomicBool,
     /// Whether the client stopped reading; senders no longer wait then.
@@ -93,14 +93,14 @@ impl WriteBacklog {
             // A count below zero would wrap and block every sender.
             let _ = shared.updates.fetch_update(Ordering::AcqRel, Ordering::Acquire, less);
         }
-        shared.taken.store(0, Ordering::Release);
+        shared.received_bytes.store(0, Ordering::Release);
         shared.is_stuck.store(false, Ordering::Release);
         shared.written.notify_waiters();
     }
 
     /// Waits while the client sends many messages and reads nothing.
     async fn admit_message(&self) {
-        if self.shared.taken.fetch_add(1, Ordering::AcqRel) < UNREAD_MAX {
+        if self.shared.received_bytes.fetch_add(1, Ordering::AcqRel) < UNREAD_MAX {
             return;
         }
         while self.shared.is_stuck.load(Ordering::Acquire) {

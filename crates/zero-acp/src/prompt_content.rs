@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use zero_core::event::PromptAttachment;
 use zero_core::prompt_folder;
 
-use crate::text_sanitizer::{code_block, escape_to_line, one_line};
+use crate::text_sanitizer::{code_block, escape_to_line, visible_line};
 
 /// Most bytes of a prompt's text.
 pub(crate) const TEXT_BYTES_MAX: usize = 2 * 1024 * 1024;
@@ -258,7 +258,8 @@ fn image_attachment(
         Some(Err(_)) => invalid(format!("the data of an image ({mime}) is not valid base64")),
         Some(Ok(bytes)) if bytes.is_empty() => invalid(format!("an image ({mime}) is empty")),
         Some(Ok(bytes)) if bytes.len() <= IMAGE_BYTES_MAX => {
-            let name = uri.and_then(|uri| uri.rsplit('/').next()).map(|name| one_line(name, 255));
+            let name =
+                uri.and_then(|uri| uri.rsplit('/').next()).map(|name| visible_line(name, 255));
             let name = name.filter(|name| !name.is_empty());
             Ok(PromptAttachment { mime: mime.to_owned(), data: data.to_owned(), name })
         }
@@ -270,7 +271,7 @@ fn image_attachment(
 }
 
 fn shorten_name(text: &str) -> String {
-    one_line(text, NAMED_CHARS_MAX)
+    visible_line(text, NAMED_CHARS_MAX)
 }
 
 fn invalid<T>(what: String) -> Result<T, PromptError> {

@@ -20,7 +20,7 @@ use crate::prompt_content::{self, IMAGE_BYTES_MAX, LinkedImage, PromptContent};
 use crate::rpc_error;
 use crate::session::ActiveSession;
 use crate::session_message::{PromptSendFailure, SessionMessage};
-use crate::text_sanitizer::one_line;
+use crate::text_sanitizer::visible_line;
 
 /// Longest address of an image that an error or an attachment shows, in characters.
 const SHOWN_CHARS_MAX: usize = 255;
@@ -79,10 +79,12 @@ pub(crate) async fn deliver_prompt(
     };
     let is_sent = match sent {
         None => true,
-        Some(how) => {
+        Some(send_failure) => {
             // The gateway may have received the prompt although sending it failed.
-            let may_be = matches!(how, PromptSendFailure::Failed(_)) && cancel.is_cancelled();
-            let message = SessionMessage::PromptFailed { run: run.clone(), how: Box::new(how) };
+            let may_be =
+                matches!(send_failure, PromptSendFailure::Failed(_)) && cancel.is_cancelled();
+            let message =
+                SessionMessage::PromptFailed { run: run.clone(), failure: Box::new(send_failure) };
             active.sender.send(message).await;
             may_be
         }
@@ -108,7 +110,7 @@ async fn send_prompt(
     for image in &linked_images {
         let shown = match image {
             LinkedImage::File(path) => path.display().to_string(),
-            LinkedImage::Web(url) => one_line(url, SHOWN_CHARS_MAX),
+            LinkedImage::Web(url) => visible_line(url, SHOWN_CHARS_MAX),
         };
         match read_image(active, image, cancel).await {
             _ if cancel.is_cancelled() => return Some(PromptSendFailure::Cancelled),
@@ -121,7 +123,7 @@ async fn send_prompt(
     }
     let ready = async {
         let turn = turn.wait_turn().await;
-        active.awaited.wait(&active.sender).await;
+        active.pending_servers.wait(&active.sender).await;
         turn
     };
     let Some(_turn) = cancel.run_until_cancelled(ready).await else {
@@ -152,7 +154,7 @@ fn image_name(image: &LinkedImage) -> Option<String> {
         LinkedImage::File(path) => path.file_name()?.to_string_lossy().into_owned(),
         LinkedImage::Web(url) => {
             let path = url.split(['?', '#']).next()?;
-            one_line(path.rsplit('/').next()?, SHOWN_CHARS_MAX)
+            visible_line(path.rsplit('/').next()?, SHOWN_CHARS_MAX)
         }
     };
     (!name.is_empty()).then_some(name)

@@ -61,7 +61,7 @@ pub(crate) fn operation_failed(
     message: impl Into<String>,
     is_retryable: bool,
 ) -> Error {
-    Error::new(Error::internal_error().code, one_line(&message.into()))
+    Error::new(Error::internal_error().code, message_line(&message.into()))
         .data(json!({"kind": kind, "retryable": is_retryable, "advice": advice(kind)}))
 }
 
@@ -94,7 +94,7 @@ pub(crate) fn from_link_error(error: &GatewayLinkError) -> Error {
     match error {
         GatewayLinkError::NoSession { key } => no_session(key),
         GatewayLinkError::Refused { code, message } if code.is_callers_fault() => {
-            invalid_params(one_line(message))
+            invalid_params(message_line(message))
         }
         GatewayLinkError::Refused { message, .. } => {
             operation_failed("gateway_refused", message, false)
@@ -121,8 +121,8 @@ pub(crate) fn from_tool_host_error(error: &ToolHostOpenError) -> Error {
 /// Converts an error of a tool backend, such as an unusable folder.
 pub(crate) fn from_backend_error(error: &ToolBackendError) -> Error {
     match error {
-        ToolBackendError::Workspace(message) => invalid_params(one_line(message)),
-        ToolBackendError::FolderNotAllowed(_) => invalid_params(one_line(&error.to_string())),
+        ToolBackendError::Workspace(message) => invalid_params(message_line(message)),
+        ToolBackendError::FolderNotAllowed(_) => invalid_params(message_line(&error.to_string())),
         ToolBackendError::ClientDisconnected { .. } => {
             operation_failed("tool_host", error.to_string(), true)
         }
@@ -130,8 +130,8 @@ pub(crate) fn from_backend_error(error: &ToolBackendError) -> Error {
 }
 
 /// Clients show a message in one line.
-fn one_line(text: &str) -> String {
-    text_sanitizer::one_line(text, MESSAGE_CHARS_MAX)
+fn message_line(text: &str) -> String {
+    text_sanitizer::visible_line(text, MESSAGE_CHARS_MAX)
 }
 
 /// The message of a JSON error, without the values that it quotes.

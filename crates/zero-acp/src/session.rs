@@ -49,7 +49,7 @@ pub(crate) struct ActiveSession {
     pub(crate) choices: Mutex<SessionOptions>,
     pub(crate) own_mode: Arc<LocalMode>,
     /// Servers that the first prompt waits for.
-    pub(crate) awaited: PendingServers,
+    pub(crate) pending_servers: PendingServers,
     /// Held while a prompt is sent, so that prompts reach the gateway in order.
     pub(crate) sending: Arc<tokio::sync::Mutex<()>>,
     /// The folder that prompts have to name; `None` if the gateway knows it.
@@ -138,7 +138,9 @@ impl SessionActor {
                 SessionMessage::Prompt(prompted) => self.start_prompt(*prompted).await,
                 SessionMessage::CancelAll => self.cancel_all().await,
                 SessionMessage::CancelRun(run) => self.cancel_run(&run).await,
-                SessionMessage::PromptFailed { run, how } => self.handle_send_failure(&run, *how),
+                SessionMessage::PromptFailed { run, failure: how } => {
+                    self.handle_send_failure(&run, *how)
+                }
                 SessionMessage::CancelOverdue(run) => self.handle_overdue_cancel(&run).await,
                 SessionMessage::GatewayUpdate(news) => self.handle_gateway_update(*news).await,
                 SessionMessage::CallDescribed { call, title, kind, locations } => {

@@ -29,7 +29,7 @@ pub(crate) enum SessionMessage {
     /// The client cancels one prompt.
     CancelRun(String),
     /// A prompt could not be sent to the gateway.
-    PromptFailed { run: String, how: Box<PromptSendFailure> },
+    PromptFailed { run: String, failure: Box<PromptSendFailure> },
     /// A run was cancelled and has not ended in time.
     CancelOverdue(String),
     /// An update from the gateway.

@@ -9,7 +9,7 @@ use zero_client::wire::{SessionChoicesResult, SessionInfo};
 use zero_core::ThinkingEffort;
 use zero_policy::PermissionMode;
 
-use crate::text_sanitizer::one_line;
+use crate::text_sanitizer::visible_line;
 
 /// Value shown for a session without a model.
 const DIRECT_MODEL: &str = "direct";
@@ -152,7 +152,7 @@ impl SessionOptions {
             || SessionOptionKind::ALL.into_iter().filter(|it| self.current_value(*it).is_some());
         let Some(setting) = offered().find(|setting| setting.id() == option) else {
             let known: Vec<_> = offered().map(|setting| format!("`{}`", setting.id())).collect();
-            let id = one_line(option, LINE_CHARS_MAX);
+            let id = visible_line(option, LINE_CHARS_MAX);
             return Err(SessionOptionError::NoOption { id, known: known.join(", ") });
         };
         let values = self.values(setting);
@@ -160,7 +160,7 @@ impl SessionOptions {
             let known: Vec<_> = values.iter().map(|known| format!("`{}`", known.word)).collect();
             return Err(SessionOptionError::NoValue {
                 id: option.to_owned(),
-                value: one_line(value, LINE_CHARS_MAX),
+                value: visible_line(value, LINE_CHARS_MAX),
                 known: known.join(", "),
             });
         }
@@ -179,7 +179,7 @@ impl SessionOptions {
 
     /// The slash commands.
     pub(crate) fn commands(&self) -> Vec<AvailableCommand> {
-        let line = |text: &str| one_line(text, LINE_CHARS_MAX);
+        let line = |text: &str| visible_line(text, LINE_CHARS_MAX);
         let commands = self.offered.commands.iter().filter(|command| !command.name.is_empty());
         let command = |command: &zero_client::wire::SlashCommandInfo| {
             let hint = command.argument_hint.as_deref().map(line).filter(|hint| !hint.is_empty());

@@ -243,7 +243,7 @@ impl AcpAgent {
             stops: Arc::clone(&stops),
             choices: Mutex::new(choices),
             own_mode,
-            awaited: PendingServers::new(tool_host.arrivals),
+            pending_servers: PendingServers::new(tool_host.arrivals),
             sending: Arc::default(),
             prefix_folder,
             overlap: self.config.preferences().overlap,
@@ -308,8 +308,8 @@ impl PreparedSession {
         tokio::spawn(actor.run(messages));
         tokio::spawn(async move {
             sender.send(SessionMessage::SendUpdates(first)).await;
-            while let Some(news) = updates.next().await {
-                sender.send(SessionMessage::GatewayUpdate(Box::new(news))).await;
+            while let Some(update) = updates.next().await {
+                sender.send(SessionMessage::GatewayUpdate(Box::new(update))).await;
             }
         });
     }
@@ -551,14 +551,14 @@ fn parse_server(server: McpServer) -> Result<SessionMcpServer, Error> {
                 ));
             }
             let env = server.env.into_iter().map(|pair| (pair.name, pair.value)).collect();
-            let how =
+            let transport =
                 SessionServerTransport::Command { command: server.command, args: server.args, env };
-            Ok(SessionMcpServer { name: server.name, how })
+            Ok(SessionMcpServer { name: server.name, transport })
         }
         McpServer::Http(server) => {
             let headers = server.headers.into_iter().map(|pair| (pair.name, pair.value)).collect();
             let how = SessionServerTransport::Http { url: server.url, headers };
-            Ok(SessionMcpServer { name: server.name, how })
+            Ok(SessionMcpServer { name: server.name, transport: how })
         }
         _ => Err(rpc_error::invalid_params(
             "an MCP server can be a command or have an address (`http`)",

@@ -14,7 +14,7 @@ fn is_deceptive(c: char) -> bool {
 
 /// In one line of at most `chars_max` characters, before some are escaped, with runs of whitespace
 /// collapsed.
-pub(crate) fn one_line(text: &str, chars_max: usize) -> String {
+pub(crate) fn visible_line(text: &str, chars_max: usize) -> String {
     escape_to_line(&text_shortening::join_words(text.split_whitespace(), chars_max))
 }
 
@@ -29,7 +29,7 @@ pub(crate) fn escape_to_line(text: &str) -> String {
     sanitize::escape_chars(text, is_deceptive).into_owned()
 }
 
-/// Like [`one_line`], for what the user has to decide on: every hidden character is escaped, line breaks
+/// Like [`visible_line`], for what the user has to decide on: every hidden character is escaped, line breaks
 /// and special spaces included. Runs of plain spaces are one, so that they push nothing out of sight.
 pub(crate) fn escaped_line(text: &str, chars_max: usize) -> String {
     let words: Vec<&str> = text.trim().split(' ').filter(|word| !word.is_empty()).collect();
@@ -44,9 +44,9 @@ pub(crate) fn make_exact(text: &str) -> String {
 
 /// As a Markdown code block whose fence the text cannot close.
 pub(crate) fn code_block(text: &str, language: &str) -> String {
-    let fence = code_fence(text);
+    let delimiter = code_fence(text);
     let last = if text.ends_with('\n') || text.is_empty() { "" } else { "\n" };
-    format!("{fence}{language}\n{text}{last}{fence}")
+    format!("{delimiter}{language}\n{text}{last}{delimiter}")
 }
 
 /// As inline code, with every hidden character escaped.
@@ -56,13 +56,13 @@ pub(crate) fn inline_code(text: &str) -> String {
     if ticks == 0 {
         return format!("`{text}`");
     }
-    let fence = "`".repeat(ticks.saturating_add(1));
-    format!("{fence} {text} {fence}")
+    let delimiter = "`".repeat(ticks.saturating_add(1));
+    format!("{delimiter} {text} {delimiter}")
 }
 
 /// Keeps the beginning and the end of a text longer than `bytes_max`, with a line between them that
 /// says how much is omitted.
-pub(crate) fn shorten_middle(text: &str, bytes_max: usize) -> Cow<'_, str> {
+pub(crate) fn shorten_for_display(text: &str, bytes_max: usize) -> Cow<'_, str> {
     text_shortening::shorten_middle(text, bytes_max, TextFocus::Start, |left_out| {
         format!("\n[… {left_out} bytes are not shown …]\n")
     })
@@ -78,12 +78,12 @@ mod tests {
     }
 
     #[test]
-    fn one_line_collapses_and_escapes_hidden_characters() {
-        check(one_line("  a\n\tb  ", 10), "a b");
-        check(one_line("a\u{202e}b\u{1b}[31m", 40), "a\\u{202e}b\\u{1b}[31m");
-        check(one_line("äöüß", 2), "äö…");
-        check(one_line("äöüß", 4), "äöüß");
-        check(one_line("👩\u{200d}💻", 9), "👩\u{200d}💻");
+    fn visible_line_collapses_and_escapes_hidden_characters() {
+        check(visible_line("  a\n\tb  ", 10), "a b");
+        check(visible_line("a\u{202e}b\u{1b}[31m", 40), "a\\u{202e}b\\u{1b}[31m");
+        check(visible_line("äöüß", 2), "äö…");
+        check(visible_line("äöüß", 4), "äöüß");
+        check(visible_line("👩\u{200d}💻", 9), "👩\u{200d}💻");
     }
 
     #[test]
@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn exact_text_also_escapes_joiners_and_selectors() {
         let text = "👩\u{200d}💻 \u{26a0}\u{fe0f}";
-        check(one_line(text, 20), text);
+        check(visible_line(text, 20), text);
         check(make_visible(text), text);
         let exact = "👩\\u{200d}💻 \u{26a0}\\u{fe0f}";
         check(escaped_line(text, 20), exact);
@@ -118,8 +118,8 @@ mod tests {
 
     #[test]
     fn shortened_text_counts_omitted_bytes() {
-        check(shorten_middle("abc", 3), "abc");
-        check(shorten_middle("aaabbbccc", 6), "aaab\n[… 3 bytes are not shown …]\ncc");
-        check(shorten_middle("ääää", 6), "ää\n[… 2 bytes are not shown …]\nä");
+        check(shorten_for_display("abc", 3), "abc");
+        check(shorten_for_display("aaabbbccc", 6), "aaab\n[… 3 bytes are not shown …]\ncc");
+        check(shorten_for_display("ääää", 6), "ää\n[… 2 bytes are not shown …]\nä");
     }
 }

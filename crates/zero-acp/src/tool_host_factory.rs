@@ -157,7 +157,7 @@ pub struct SessionMcpServer {
     /// Its name.
     pub name: String,
     /// How it is reached.
-    pub how: SessionServerTransport,
+    pub transport: SessionServerTransport,
 }
 
 /// How an MCP server is reached.

@@ -31,7 +31,7 @@ impl UpdateBuffer {
                 biased;
                 done = &mut work => return done,
                 news = self.updates.next() => match news {
-                    Some(news) => buffer_change(&mut self.kept, news),
+                    Some(update) => buffer_change(&mut self.kept, update),
                     None => return work.await,
                 },
             }
@@ -41,19 +41,19 @@ impl UpdateBuffer {
     /// The next update, buffered ones first; `None` when the session was left.
     pub(crate) async fn next(&mut self) -> Option<GatewayUpdate> {
         match self.kept.pop_front() {
-            Some(news) => Some(news),
+            Some(update) => Some(update),
             None => self.updates.next().await,
         }
     }
 }
 
-fn buffer_change(kept: &mut VecDeque<GatewayUpdate>, news: GatewayUpdate) {
-    let replaced = match &news {
+fn buffer_change(updates: &mut VecDeque<GatewayUpdate>, update: GatewayUpdate) {
+    let replaced = match &update {
         GatewayUpdate::Entry(Event { kind: EventKind::Changed { field, .. }, .. }) => {
-            kept.iter().position(|known| changed_field(known) == Some(field))
+            updates.iter().position(|known| changed_field(known) == Some(field))
         }
         GatewayUpdate::Displaced { .. } => {
-            kept.iter().position(|known| matches!(known, GatewayUpdate::Displaced { .. }))
+            updates.iter().position(|known| matches!(known, GatewayUpdate::Displaced { .. }))
         }
         GatewayUpdate::Entry(_)
         | GatewayUpdate::Disconnected
@@ -61,16 +61,16 @@ fn buffer_change(kept: &mut VecDeque<GatewayUpdate>, news: GatewayUpdate) {
         | GatewayUpdate::Lost(_) => return,
     };
     if let Some(at) = replaced {
-        kept.remove(at);
-    } else if kept.len() >= BUFFERED_MAX {
-        kept.pop_front();
+        updates.remove(at);
+    } else if updates.len() >= BUFFERED_MAX {
+        updates.pop_front();
     }
-    kept.push_back(news);
+    updates.push_back(update);
 }
 
 /// The field that an entry changes.
-fn changed_field(news: &GatewayUpdate) -> Option<&String> {
-    match news {
+fn changed_field(update: &GatewayUpdate) -> Option<&String> {
+    match update {
         GatewayUpdate::Entry(Event { kind: EventKind::Changed { field, .. }, .. }) => Some(field),
         _ => None,
     }

@@ -41,7 +41,7 @@ use self::entry_updates::{
 use self::message_assembler::{MessageAssembler, MessageKind};
 pub(crate) use self::prompt_response::build_response;
 use crate::client_features::ClientFeatures;
-use crate::text_sanitizer::{one_line, shorten_middle};
+use crate::text_sanitizer::{shorten_for_display, visible_line};
 
 /// Longest plan step or notice, in characters.
 const LINE_CHARS_MAX: usize = 1000;
@@ -98,7 +98,7 @@ impl UpdatePresenter {
         self.spent = info.usage.cost_usd;
         let mut update = SessionInfoUpdate::new();
         if let Some(title) = &info.title {
-            update = update.title(one_line(title, TITLE_CHARS_MAX));
+            update = update.title(visible_line(title, TITLE_CHARS_MAX));
         }
         if let Some(time) = format_rfc3339(info.updated_ms) {
             update = update.updated_at(time);
@@ -116,7 +116,7 @@ impl UpdatePresenter {
         run: Option<&RunId>,
         text: &str,
     ) -> SessionUpdate {
-        let text = format!("\n\n[zero] {}\n", one_line(text, LINE_CHARS_MAX));
+        let text = format!("\n\n[zero] {}\n", visible_line(text, LINE_CHARS_MAX));
         let message = self.assembler.message_id(run, MessageKind::Answer);
         SessionUpdate::AgentMessageChunk(ContentChunk::new(text.into()).message_id(message))
     }
@@ -325,12 +325,12 @@ impl UpdatePresenter {
         run: Option<&RunId>,
         request: &ApprovalRequest,
     ) -> (Vec<SessionUpdate>, ToolCallUpdate) {
-        let asked = self.present_approval(request);
+        let update = self.present_approval(request);
         let known = self.calls.get_mut(&request.call).filter(|call| call.run.is_none());
         if let Some(call) = known {
             call.run = run.cloned();
         }
-        asked
+        update
     }
 
     /// The user is asked to choose: the call that represents the question, and the same call as
@@ -358,7 +358,7 @@ impl UpdatePresenter {
         shown: Vec<ToolCallContent>,
     ) -> (Vec<SessionUpdate>, ToolCallUpdate) {
         let (known, updates) = self.learn_call(call, None, facts);
-        let asked = match known {
+        let update = match known {
             Some(call) => {
                 if about == QuestionScope::Standalone {
                     call.mark_lone_question();
@@ -367,7 +367,7 @@ impl UpdatePresenter {
             }
             None => ToolCallUpdate::new(call.to_owned(), Default::default()),
         };
-        (updates, asked)
+        (updates, update)
     }
 
     /// Handles the answer to a question: `allow_once`, `allow_always`, `reject_once`,
@@ -454,9 +454,9 @@ impl UpdatePresenter {
                 let (mut known, announced) =
                     CallView::announce(id, facts, self.caps.shows_output, &self.cwd);
                 known.uses = uses;
-                if let Some(mut gone) = self.calls.add(call, known) {
+                if let Some(mut removed_call) = self.calls.add(call, known) {
                     let words = "too many calls are open; this one is not followed";
-                    updates.extend(wrap_updates(gone.abandon(words)));
+                    updates.extend(wrap_updates(removed_call.abandon(words)));
                 }
                 updates.push(SessionUpdate::ToolCall(announced));
             }
@@ -513,7 +513,7 @@ impl UpdatePresenter {
         text: &str,
         moment: DeliveryMode,
     ) -> Vec<SessionUpdate> {
-        let text = one_line(text, LINE_CHARS_MAX);
+        let text = visible_line(text, LINE_CHARS_MAX);
         let is_past =
             moment == DeliveryMode::Replay && (self.caps.takes_notices || topic != "loop_guard");
         if text.is_empty() || is_past {
@@ -531,7 +531,7 @@ impl UpdatePresenter {
 
     /// Says that there is an entry that cannot be shown, also in a replay.
     fn present_opaque(&self, event: &Event, text: &str) -> Vec<SessionUpdate> {
-        let text = one_line(text, LINE_CHARS_MAX);
+        let text = visible_line(text, LINE_CHARS_MAX);
         vec![match self.caps.takes_notices {
             true => SessionUpdate::Notice(Notice::new(NoticeSeverity::Info, text)),
             false => entry_remark_update(event, &text),
@@ -550,7 +550,7 @@ impl UpdatePresenter {
 
     /// A remark of zero that is not a ledger entry, separate from the agent's messages.
     pub(crate) fn present_remark(&mut self, text: &str) -> SessionUpdate {
-        let text = one_line(text, LINE_CHARS_MAX);
+        let text = visible_line(text, LINE_CHARS_MAX);
         if self.caps.takes_notices {
             return SessionUpdate::Notice(Notice::new(NoticeSeverity::Warning, text));
         }
@@ -562,7 +562,7 @@ impl UpdatePresenter {
         if !self.caps.takes_compaction {
             return vec![entry_remark_update(event, text)];
         }
-        let summary = shorten_middle(summary, SUMMARY_BYTES_MAX);
+        let summary = shorten_for_display(summary, SUMMARY_BYTES_MAX);
         let summary = format!("{text}\n\n{summary}");
         let id = format!("compaction-{}", event.seq);
         let update = CompactionUpdate::new(id, CompactionStatus::Completed)

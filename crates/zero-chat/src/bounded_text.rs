@@ -32,9 +32,9 @@ impl BoundedText {
 
     /// Keeps about `bytes_max` bytes of a text.
     pub fn from_text(text: &str, bytes_max: usize) -> Self {
-        let mut kept = Self::new(bytes_max);
-        kept.push(text);
-        kept
+        let mut bounded = Self::new(bytes_max);
+        bounded.push(text);
+        bounded
     }
 
     /// Adds text at the end.

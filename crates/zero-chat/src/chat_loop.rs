@@ -12,7 +12,7 @@ mod updates;
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
@@ -70,7 +70,7 @@ pub(crate) struct ChatLoop {
     finished: String,
     owner: Arc<ChatScreenOwner>,
     leases: mpsc::Receiver<LeaseRequest>,
-    lent: Option<LentScreen>,
+    lent_screen: Option<LentScreen>,
     turn: PromptTurn,
     tasks: JoinSet<TaskOutcome>,
     /// Questions of the gateway that are on the screen or wait for it.
@@ -177,7 +177,7 @@ impl ChatLoop {
             finished,
             owner,
             leases,
-            lent: None,
+            lent_screen: None,
             turn,
             tasks: JoinSet::new(),
             questions: HashMap::new(),
@@ -218,11 +218,11 @@ impl ChatLoop {
     /// Runs until the user leaves or the terminal is gone.
     pub(crate) async fn run(mut self) -> Result<ChatEnd, ChatError> {
         let mut resized = signal(SignalKind::window_change())?;
-        let mut ended = EndSignals::new()?;
+        let mut end_signals = EndSignals::new()?;
         // A terminal that fails ends the chat, and not the care for its session.
         let mut failure = None;
         while !self.leaving && failure.is_none() {
-            let event = self.next_event(&mut resized, &mut ended).await;
+            let event = self.next_event(&mut resized, &mut end_signals).await;
             failure = self.handle(event).err();
         }
         let end = self.close().await;
@@ -232,12 +232,16 @@ impl ChatLoop {
         }
     }
 
-    async fn next_event(&mut self, resized: &mut Signal, ended: &mut EndSignals) -> ChatEvent {
+    async fn next_event(
+        &mut self,
+        resized: &mut Signal,
+        end_signals: &mut EndSignals,
+    ) -> ChatEvent {
         let never = || Instant::now() + Duration::from_secs(24 * 60 * 60);
         let (paint_at, draft_at) = (self.paint_at, self.draft_at);
         let tick_at = self.last_paint + TICK;
-        let is_ticking = self.transcript.is_running() && self.lent.is_none();
-        let is_lent = self.lent.is_some();
+        let is_ticking = self.transcript.is_running() && self.lent_screen.is_none();
+        let is_lent = self.lent_screen.is_some();
         tokio::select! {
             input = async {
                 match &mut self.keyboard {
@@ -248,8 +252,8 @@ impl ChatLoop {
             update = self.session.updates.next() => ChatEvent::Update(update),
             Some(request) = self.leases.recv(), if !is_lent => ChatEvent::Lease(request),
             () = async {
-                match &mut self.lent {
-                    Some(lent) => lent.wait().await,
+                match &mut self.lent_screen {
+                    Some(lent_screen) => lent_screen.wait().await,
                     None => std::future::pending().await,
                 }
             } => ChatEvent::Returned,
@@ -260,7 +264,7 @@ impl ChatLoop {
                 Err(error) => ChatEvent::Task(TaskOutcome::Notice(format!("a task failed: {error}"))),
             },
             _ = resized.recv() => ChatEvent::Resized,
-            event = ended.wait() => event,
+            event = end_signals.wait() => event,
             () = sleep_until(paint_at.unwrap_or_else(never)), if paint_at.is_some() && !is_lent => {
                 ChatEvent::Paint
             }
@@ -286,7 +290,7 @@ impl ChatLoop {
             ChatEvent::Returned => self.take_screen_back()?,
             ChatEvent::Task(outcome) => self.handle_task(outcome),
             ChatEvent::Resized => {
-                if self.lent.is_none() {
+                if self.lent_screen.is_none() {
                     let size = self.config.stream.true_window_size();
                     self.resized_at = Instant::now();
                     match &mut self.full {
@@ -334,7 +338,7 @@ impl ChatLoop {
     }
 
     fn paint(&mut self) -> io::Result<()> {
-        if self.lent.is_some() {
+        if self.lent_screen.is_some() {
             return Ok(());
         }
         self.paint_at = None;
@@ -370,7 +374,7 @@ impl ChatLoop {
             is_ascii,
         );
         let left = rows_max.saturating_sub(layout.rows.len() + menu.len() + 2);
-        let mut rows = self.transcript.live_rows(columns, left, now_ms());
+        let mut rows = self.transcript.live_rows(columns, left, zero_client::now_ms());
         // What the user types is set off from what was said, where there is room.
         if rows_max > layout.rows.len() + menu.len() + 1 {
             rows.push(String::new());
@@ -419,7 +423,7 @@ impl ChatLoop {
         if self.config.fullscreen {
             self.lend_full_screen()?;
             self.keyboard = None;
-            self.lent = Some(request.grant());
+            self.lent_screen = Some(request.grant());
             return Ok(());
         }
         self.leave_transcript();
@@ -428,12 +432,12 @@ impl ChatLoop {
         let finished = std::mem::take(&mut self.finished);
         self.config.stream.write(&finished)?;
         self.keyboard = None;
-        self.lent = Some(request.grant());
+        self.lent_screen = Some(request.grant());
         Ok(())
     }
 
     fn take_screen_back(&mut self) -> io::Result<()> {
-        self.lent = None;
+        self.lent_screen = None;
         self.keyboard = Some(open_keyboard(&self.config)?);
         let size = self.config.stream.true_window_size();
         match &mut self.full {
@@ -533,12 +537,6 @@ fn header(config: &ChatConfig, session: &ChatSession) -> String {
         text.push('\n');
     }
     text
-}
-
-/// Milliseconds since 1970.
-fn now_ms() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
 impl Drop for ChatLoop {

@@ -59,7 +59,7 @@ pub struct ChatTranscript {
     text: Option<OpenText>,
     /// Calls that have not ended, in the order of their start; each is a [`Cell::Call`].
     open_calls: Vec<Cell>,
-    held: Option<HeldCall>,
+    held_call: Option<HeldCall>,
     queued: VecDeque<QueuedPrompt>,
     /// Runs whose prompts the user took back into the input.
     withdrawn: Vec<RunId>,
@@ -119,7 +119,7 @@ impl ChatTranscript {
             last_kind: None,
             text: None,
             open_calls: Vec::new(),
-            held: None,
+            held_call: None,
             queued: VecDeque::new(),
             withdrawn: Vec::new(),
             questions: Vec::new(),
@@ -290,7 +290,7 @@ impl ChatTranscript {
     /// than those of the last 64 MB, are dropped.
     pub fn cells(&self) -> impl Iterator<Item = &Cell> {
         let text = self.text.iter().map(|text| &text.cell);
-        let held = self.held.iter().map(|held| &held.cell);
+        let held = self.held_call.iter().map(|held_call| &held_call.cell);
         self.finished.iter().chain(held).chain(text).chain(&self.open_calls)
     }
 
@@ -515,17 +515,17 @@ impl ChatTranscript {
         let is_held = is_slash_command && !is_direct && cell.kind == ToolKind::Execute;
         self.shown_error = has_error.then(|| answer.clone());
         match is_held && !has_error {
-            true => self.held = Some(HeldCall { cell: Cell::Call(cell), answer }),
+            true => self.held_call = Some(HeldCall { cell: Cell::Call(cell), answer }),
             false => self.push_cell(Cell::Call(cell), shown),
         }
     }
 
     /// Shows a call that is held, once the next event tells whether its output follows as an answer.
     fn release_held(&mut self, next: &EventKind, shown: &mut String) {
-        let Some(held) = &mut self.held else { return };
-        match (next, &mut held.cell) {
+        let Some(held_call) = &mut self.held_call else { return };
+        match (next, &mut held_call.cell) {
             (EventKind::UsageReported { .. } | EventKind::ToolUpdated { .. }, _) => return,
-            (EventKind::Text { text }, Cell::Call(call)) if *text == held.answer => {
+            (EventKind::Text { text }, Cell::Call(call)) if *text == held_call.answer => {
                 call.report.is_output_repeated = true;
                 self.set_direct();
             }
@@ -535,8 +535,8 @@ impl ChatTranscript {
     }
 
     fn show_held(&mut self, shown: &mut String) {
-        if let Some(held) = self.held.take() {
-            self.push_cell(held.cell, shown);
+        if let Some(held_call) = self.held_call.take() {
+            self.push_cell(held_call.cell, shown);
         }
     }
 
@@ -584,7 +584,7 @@ impl ChatTranscript {
     }
 
     fn open_calls(&self) -> impl Iterator<Item = &CallCell> {
-        let held = self.held.iter().map(|held| &held.cell);
+        let held = self.held_call.iter().map(|held_call| &held_call.cell);
         held.chain(&self.open_calls).filter_map(call_of)
     }
 

@@ -31,7 +31,7 @@ pub struct TranscriptView {
     needle: String,
     /// The row that was found last.
     found: Option<RowAnchor>,
-    kept: RefCell<KeptRows>,
+    row_cache: RefCell<KeptRows>,
 }
 
 /// A row, by its cell.
@@ -78,7 +78,7 @@ impl TranscriptView {
             refolded: HashSet::new(),
             needle: String::new(),
             found: None,
-            kept: RefCell::default(),
+            row_cache: RefCell::default(),
         }
     }
 
@@ -104,7 +104,7 @@ impl TranscriptView {
 
     /// Renders everything again, as after a change of how cells look.
     pub(crate) fn forget_rows(&mut self) {
-        self.kept = RefCell::default();
+        self.row_cache = RefCell::default();
     }
 
     /// The rows of the window; fewer if there are no more.
@@ -304,12 +304,12 @@ impl TranscriptView {
         if number >= transcript.end_number() {
             return Rc::new(transcript.numbered_rows(number, columns, fold));
         }
-        let mut kept = self.kept.borrow_mut();
-        if kept.columns != columns || kept.cells.len() > KEPT_CELLS_MAX {
-            *kept = KeptRows { columns, ..KeptRows::default() };
+        let mut row_cache = self.row_cache.borrow_mut();
+        if row_cache.columns != columns || row_cache.cells.len() > KEPT_CELLS_MAX {
+            *row_cache = KeptRows { columns, ..KeptRows::default() };
         }
         let render = || Rc::new(transcript.numbered_rows(number, columns, fold));
-        Rc::clone(kept.cells.entry((number, fold == Fold::Open)).or_insert_with(render))
+        Rc::clone(row_cache.cells.entry((number, fold == Fold::Open)).or_insert_with(render))
     }
 
     fn page_from(&self, window: ViewWindow<'_>, top: RowAnchor) -> Vec<ViewRow> {

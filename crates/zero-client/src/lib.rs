@@ -31,6 +31,7 @@ pub use session_handle::{
     GatewayUpdate, LedgerPage, ListRequest, OpenRequest, OverlapPolicy, SendRequest, SessionChange,
     SessionHandle, SessionList, SessionUpdates,
 };
+pub use zero_runtime::clock::now_ms;
 /// Session types of the wire protocol.
 pub mod wire {
     pub use zero_wire::zero_sessions::{

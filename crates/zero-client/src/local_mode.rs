@@ -20,14 +20,14 @@ pub struct LocalMode {
     usual: PermissionMode,
     state: Mutex<ModeState>,
     /// Held while the mode is passed to the tool backend, so that the last change applies.
-    telling: tokio::sync::Mutex<()>,
+    report_lock: tokio::sync::Mutex<()>,
 }
 
 /// The user's mode and the gateway's mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ModeState {
     /// The user's choice.
-    own: PermissionMode,
+    local_mode: PermissionMode,
     /// The gateway's request.
     requested: PermissionMode,
     /// Ledger entries up to this number do not change the mode.
@@ -37,25 +37,30 @@ pub struct ModeState {
 impl LocalMode {
     /// The mode of a session as its gateway stores it.
     pub fn new(locality: GatewayLocality, usual: PermissionMode, info: &SessionInfo) -> Self {
-        let kept = info.mode.as_deref().and_then(|mode| mode.parse().ok());
-        let own = match locality {
-            GatewayLocality::InProcess => kept.unwrap_or(usual),
+        let stored_mode = info.mode.as_deref().and_then(|mode| mode.parse().ok());
+        let local_mode = match locality {
+            GatewayLocality::InProcess => stored_mode.unwrap_or(usual),
             GatewayLocality::Remote => usual,
         };
-        let state = ModeState { own, requested: own, known_until: info.last_seq };
-        Self { locality, usual, state: Mutex::new(state), telling: tokio::sync::Mutex::default() }
+        let state = ModeState { local_mode, requested: local_mode, known_until: info.last_seq };
+        Self {
+            locality,
+            usual,
+            state: Mutex::new(state),
+            report_lock: tokio::sync::Mutex::default(),
+        }
     }
 
     /// The user's choice.
     pub fn chosen_mode(&self) -> PermissionMode {
-        self.lock_state().own
+        self.lock_state().local_mode
     }
 
     /// Sets the mode that the user chose; returns the previous state.
     pub fn choose(&self, mode: PermissionMode) -> ModeState {
         let mut state = self.lock_state();
         let before = *state;
-        (state.own, state.requested) = (mode, mode);
+        (state.local_mode, state.requested) = (mode, mode);
         before
     }
 
@@ -63,8 +68,8 @@ impl LocalMode {
     /// that was chosen since.
     pub fn revert_choice(&self, chosen: PermissionMode, before: ModeState) {
         let mut state = self.lock_state();
-        if state.own == chosen && !chosen.is_within(before.own) {
-            (state.own, state.requested) = (before.own, before.requested);
+        if state.local_mode == chosen && !chosen.is_within(before.local_mode) {
+            (state.local_mode, state.requested) = (before.local_mode, before.requested);
         }
     }
 
@@ -78,21 +83,21 @@ impl LocalMode {
     pub fn apply_ledger_mode(&self, mode: Option<PermissionMode>, seq: u64) {
         let mut state = self.lock_state();
         if self.locality == GatewayLocality::InProcess && seq > state.known_until {
-            let own = mode.unwrap_or(self.usual);
-            *state = ModeState { own, requested: own, known_until: seq };
+            let local_mode = mode.unwrap_or(self.usual);
+            *state = ModeState { local_mode, requested: local_mode, known_until: seq };
         }
     }
 
     /// Sets the mode that the gateway requests for the tools; `None` if it requests none.
     pub fn request_mode(&self, mode: Option<PermissionMode>) {
         let mut state = self.lock_state();
-        state.requested = mode.unwrap_or(state.own);
+        state.requested = mode.unwrap_or(state.local_mode);
     }
 
     /// The mode that applies.
     pub fn effective_mode(&self) -> PermissionMode {
         let state = self.lock_state();
-        if state.requested.is_within(state.own) { state.requested } else { state.own }
+        if state.requested.is_within(state.local_mode) { state.requested } else { state.local_mode }
     }
 
     /// Passes the effective mode to the tool backend.
@@ -100,7 +105,7 @@ impl LocalMode {
         &self,
         backend: &dyn ToolBackend,
     ) -> Result<(), ToolBackendError> {
-        let _last = self.telling.lock().await;
+        let _last = self.report_lock.lock().await;
         backend.set_mode(Some(self.effective_mode())).await
     }
 

@@ -25,7 +25,7 @@ pub(crate) async fn open_session(
 ) -> Result<(SessionHandle, SessionUpdates), GatewayLinkError> {
     shared.check_capacity()?;
     let named = request.key.clone().or(request.label.clone()).unwrap_or_default();
-    let again = if request.reset { RequestRetry::Never } else { RequestRetry::Once };
+    let retry = if request.reset { RequestRetry::Never } else { RequestRetry::Once };
     let mut params = SessionOpenParams {
         session_key: request.key,
         label: request.label,
@@ -38,7 +38,7 @@ pub(crate) async fn open_session(
     };
     let strays = shared.stray_count();
     let mut folder = None;
-    let mut opened = shared.request::<ZeroSessionsOpen>(params.clone(), again).await;
+    let mut opened = shared.request::<ZeroSessionsOpen>(params.clone(), retry).await;
     let is_refused = |error: &GatewayLinkError| {
         matches!(error, GatewayLinkError::Refused { code: ErrorCode::Forbidden, .. })
     };
@@ -46,7 +46,7 @@ pub(crate) async fn open_session(
         // The gateway may deny this folder to us; it can still be the folder of the tools hosted
         // here.
         folder = params.cwd.take();
-        opened = shared.request::<ZeroSessionsOpen>(params, again).await;
+        opened = shared.request::<ZeroSessionsOpen>(params, retry).await;
     }
     let opened = opened.map_err(|unanswered| unanswered.error.for_session(&named))?;
     let next = opened.result.last_seq.saturating_add(1);

@@ -330,7 +330,7 @@ async fn send_request(
     shared: &Arc<SharedLink>,
     method: &'static str,
     params: Value,
-    again: RequestRetry,
+    retry: RequestRetry,
 ) -> Result<Value, GatewayLinkError> {
-    Ok(shared.request_value(method, params, again).await?.result)
+    Ok(shared.request_value(method, params, retry).await?.result)
 }

@@ -212,17 +212,17 @@ impl SessionSlot {
         let key = self.key();
         let return_ms = u64::try_from(RECONNECT_GRACE.as_millis()).ok();
         let take_over = claim == HostingClaim::New;
-        let mut wish = ToolsAttachParams { session_key: key, host, take_over, return_ms };
+        let mut attach_params = ToolsAttachParams { session_key: key, host, take_over, return_ms };
         let claim_tools = |wish: ToolsAttachParams| {
             let backend = Arc::clone(&backend);
             ToolService::claim_tools(client, wish, backend, own_mode, self.locality)
         };
-        let mut claimed = claim_tools(wish.clone()).await;
+        let mut claimed = claim_tools(attach_params.clone()).await;
         let other = claimed.as_ref().err().and_then(current_host);
-        if other.as_ref() == Some(&wish.host) {
+        if other.as_ref() == Some(&attach_params.host) {
             // The current host is this process, on the lost connection.
-            wish.take_over = true;
-            claimed = claim_tools(wish).await;
+            attach_params.take_over = true;
+            claimed = claim_tools(attach_params).await;
         } else if let (Some(other), HostingClaim::Restore) = (other, claim) {
             self.release_tools_to(&other);
             return Ok(());

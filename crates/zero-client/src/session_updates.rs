@@ -62,8 +62,8 @@ impl SessionUpdates {
                     }
                 }
             }
-            if let Some(news) = self.then.take() {
-                return Some(news);
+            if let Some(update) = self.then.take() {
+                return Some(update);
             }
             match self.slot.inbox.pop().await? {
                 QueueItem::Update(GatewayUpdate::Entry(event))
@@ -72,8 +72,8 @@ impl SessionUpdates {
                     self.is_behind = true;
                 }
                 QueueItem::Update(GatewayUpdate::Entry(event)) => {
-                    if let Some(news) = self.accept_entry(event) {
-                        return Some(news);
+                    if let Some(gateway_update) = self.accept_entry(event) {
+                        return Some(gateway_update);
                     }
                 }
                 QueueItem::Update(GatewayUpdate::Reconnected) if self.has_ledger() => {

@@ -83,12 +83,13 @@ impl ToolService {
     /// Claims the tools of a session and offers them.
     pub async fn attach(
         client: &GatewayClient,
-        wish: ToolsAttachParams,
+        attach_params: ToolsAttachParams,
         backend: Arc<dyn ToolBackend>,
         own_mode: PermissionMode,
         locality: GatewayLocality,
     ) -> Result<Arc<Self>, GatewayClientError> {
-        let (service, terms) = Self::claim_tools(client, wish, backend, own_mode, locality).await?;
+        let (service, terms) =
+            Self::claim_tools(client, attach_params, backend, own_mode, locality).await?;
         service.apply_terms(&terms).await?;
         Ok(service)
     }
@@ -96,12 +97,12 @@ impl ToolService {
     /// Claims the tools; they are offered once the [terms](Self::apply_terms) are applied.
     pub(crate) async fn claim_tools(
         client: &GatewayClient,
-        wish: ToolsAttachParams,
+        attach_params: ToolsAttachParams,
         backend: Arc<dyn ToolBackend>,
         own_mode: PermissionMode,
         locality: GatewayLocality,
     ) -> Result<(Arc<Self>, ToolsTerms), GatewayClientError> {
-        let terms = client.request_within::<ToolsAttach>(wish, ANSWER_MAX).await?;
+        let terms = client.request_within::<ToolsAttach>(attach_params, ANSWER_MAX).await?;
         let service = Arc::new(Self {
             client: client.clone(),
             backend,
@@ -126,8 +127,8 @@ impl ToolService {
     pub fn handle_event(self: &Arc<Self>, event: &EventFrame) -> bool {
         match event.event.as_str() {
             TOOLS_USE => {
-                if let Some(wanted) = parse_payload::<ToolsUseEvent>(event) {
-                    self.start_call(wanted);
+                if let Some(tools_event) = parse_payload::<ToolsUseEvent>(event) {
+                    self.start_call(tools_event);
                 }
             }
             TOOLS_CANCEL => {
@@ -174,8 +175,10 @@ impl ToolService {
     pub(crate) async fn apply_terms(&self, terms: &ToolsTerms) -> Result<(), GatewayClientError> {
         let dialect = DialectName::from_str(&terms.dialect).unwrap_or(DialectName::Canonical);
         self.lock_state().dialect = dialect;
-        let wanted = terms.mode.as_deref().and_then(|mode| PermissionMode::from_str(mode).ok());
-        let mode = wanted.filter(|mode| mode.is_within(self.own_mode)).unwrap_or(self.own_mode);
+        let requested_mode =
+            terms.mode.as_deref().and_then(|mode| PermissionMode::from_str(mode).ok());
+        let mode =
+            requested_mode.filter(|mode| mode.is_within(self.own_mode)).unwrap_or(self.own_mode);
         if let Err(error) = self.backend.set_mode(Some(mode)).await {
             tracing::warn!(%error, "the mode could not be changed");
         }
@@ -229,17 +232,17 @@ impl ToolService {
         Ok(())
     }
 
-    fn start_call(self: &Arc<Self>, wanted: ToolsUseEvent) {
+    fn start_call(self: &Arc<Self>, tools_event: ToolsUseEvent) {
         let cancel = CancellationToken::new();
-        let id = CallId::new(&wanted.tool_call_id);
+        let id = CallId::new(&tools_event.tool_call_id);
         let (dialect, refused) = {
             let mut state = self.lock_state();
             let refused = id.is_err()
-                || state.session_id != wanted.session_id
+                || state.session_id != tools_event.session_id
                 || state.calls.len() >= CALLS_MAX
-                || state.calls.contains_key(&wanted.tool_call_id);
+                || state.calls.contains_key(&tools_event.tool_call_id);
             if !refused {
-                state.calls.insert(wanted.tool_call_id.clone(), cancel.clone());
+                state.calls.insert(tools_event.tool_call_id.clone(), cancel.clone());
             }
             (state.dialect, refused)
         };
@@ -248,52 +251,57 @@ impl ToolService {
             let (Ok(id), false) = (id, refused) else {
                 let words = "this call was not made: it is not of this session, is under way already, has no valid id, or too many are under way";
                 let error = ToolError::failed(ErrorReason::Busy, words);
-                let error = error.with_tool(&wanted.tool_name);
-                return service.send_result(&wanted, error.into(), None).await;
+                let error = error.with_tool(&tools_event.tool_name);
+                return service.send_result(&tools_event, error.into(), None).await;
             };
             let (watch, mut progress_queue) = RemoteCallObserver::new();
             let call = ToolCall {
                 id,
                 session: None,
-                tool: wanted.tool_name.clone(),
-                input: wanted.input.clone(),
-                timeout: wanted.timeout_ms.map(Duration::from_millis),
+                tool: tools_event.tool_name.clone(),
+                input: tools_event.input.clone(),
+                timeout: tools_event.timeout_ms.map(Duration::from_millis),
             };
             let mut made = pin!(async {
                 let watch = Arc::new(watch);
-                let end = match wanted.subagent.clone() {
-                    _ if wanted.tool_name == REWIND_CALL => {
-                        service.rewind_files(&wanted, cancel).await
+                let end = match tools_event.subagent.clone() {
+                    _ if tools_event.tool_name == REWIND_CALL => {
+                        service.rewind_files(&tools_event, cancel).await
                     }
                     None => service.backend.call(call, dialect, cancel, watch).await,
                     Some(subagent) => {
                         service.call_for_subagent(subagent, call, dialect, cancel, watch).await
                     }
                 };
-                service.lock_state().calls.remove(&wanted.tool_call_id);
+                service.lock_state().calls.remove(&tools_event.tool_call_id);
                 end
             });
             let end = match timeout(PROGRESS_DELAY, &mut made).await {
                 Ok(end) => end,
                 Err(_) => {
-                    let ended = CancellationToken::new();
+                    let ended_token = CancellationToken::new();
                     let made = async {
                         let end = made.await;
-                        ended.cancel();
+                        ended_token.cancel();
                         end
                     };
-                    let told = service.forward_progress(&wanted, &mut progress_queue, &ended);
-                    tokio::join!(made, told).0
+                    let notification =
+                        service.forward_progress(&tools_event, &mut progress_queue, &ended_token);
+                    tokio::join!(made, notification).0
                 }
             };
-            service.send_result(&wanted, end, last_unsent_progress(&mut progress_queue)).await;
+            service.send_result(&tools_event, end, last_unsent_progress(&mut progress_queue)).await;
         });
     }
 
     /// Takes back what calls of the session changed in files. A gateway in this process acts for the
     /// user; what another one asks for is judged here as the change it is.
-    async fn rewind_files(&self, wanted: &ToolsUseEvent, cancel: CancellationToken) -> ToolOutcome {
-        let request = match FileRewindRequest::deserialize(&wanted.input) {
+    async fn rewind_files(
+        &self,
+        tools_event: &ToolsUseEvent,
+        cancel: CancellationToken,
+    ) -> ToolOutcome {
+        let request = match FileRewindRequest::deserialize(&tools_event.input) {
             Ok(request) => request,
             Err(error) => {
                 let message = format!("the request to rewind files is invalid: {error}");
@@ -339,9 +347,9 @@ impl ToolService {
     /// that the call is under way, such as while the user is asked.
     async fn forward_progress(
         &self,
-        wanted: &ToolsUseEvent,
+        tools_event: &ToolsUseEvent,
         progress_queue: &mut mpsc::Receiver<ToolsProgressParams>,
-        ended: &CancellationToken,
+        ended_token: &CancellationToken,
     ) {
         loop {
             let is_open = !progress_queue.is_closed() || !progress_queue.is_empty();
@@ -351,12 +359,12 @@ impl ToolService {
                     Some(progress) => progress,
                     None => continue,
                 },
-                () = ended.cancelled() => return,
+                () = ended_token.cancelled() => return,
                 () = wait_for_report(self.report_interval) => ToolsProgressParams::default(),
             };
             let progress = ToolsProgressParams {
-                session_id: wanted.session_id.clone(),
-                tool_call_id: wanted.tool_call_id.clone(),
+                session_id: tools_event.session_id.clone(),
+                tool_call_id: tools_event.tool_call_id.clone(),
                 ..progress
             };
             if self.client.request::<ToolsProgress>(progress).await.is_err() {
@@ -369,7 +377,7 @@ impl ToolService {
     /// Sends the result of a call, with its description if that was not sent yet.
     async fn send_result(
         &self,
-        wanted: &ToolsUseEvent,
+        tools_event: &ToolsUseEvent,
         mut outcome: ToolOutcome,
         unsent: Option<ToolsProgressParams>,
     ) {
@@ -380,15 +388,15 @@ impl ToolService {
             result.locations = about;
         }
         let result = if self.takes_outcome {
-            to_result_params(wanted, outcome)
+            to_result_params(tools_event, outcome)
         } else {
             let dialect = self.lock_state().dialect;
-            let content = render_for_model(dialect, &wanted.tool_name, &outcome);
-            to_old_result_params(wanted, outcome, content)
+            let content = render_for_model(dialect, &tools_event.tool_name, &outcome);
+            to_old_result_params(tools_event, outcome, content)
         };
         let result = ToolsResultParams { title, kind, ..result };
         if let Err(error) = self.client.request::<ToolsResult>(result).await {
-            tracing::warn!(%error, call = %wanted.tool_call_id, "a result did not reach the gateway");
+            tracing::warn!(%error, call = %tools_event.tool_call_id, "a result did not reach the gateway");
         }
     }
 
@@ -457,7 +465,7 @@ fn build_offer(session_key: &str, dialect: DialectName, catalog: ToolCatalog) ->
         })
     };
     let instruction = |file: zero_runtime::tool_backend::InstructionFile| OfferedInstruction {
-        path: one_line(&file.path),
+        path: path_line(&file.path),
         text: file.text,
     };
     let command = |command: zero_runtime::tool_backend::PromptCommand| OfferedCommand {
@@ -469,7 +477,7 @@ fn build_offer(session_key: &str, dialect: DialectName, catalog: ToolCatalog) ->
     ToolsOfferParams {
         session_key: session_key.to_owned(),
         dialect: dialect.to_string(),
-        cwd: one_line(&catalog.cwd.display().to_string()),
+        cwd: path_line(&catalog.cwd.display().to_string()),
         system: catalog.system,
         tools: catalog.tools.iter().cloned().filter_map(tool).take(TOOLS_MAX).collect(),
         instructions: catalog.instructions.into_iter().map(instruction).collect(),
@@ -480,7 +488,7 @@ fn build_offer(session_key: &str, dialect: DialectName, catalog: ToolCatalog) ->
 }
 
 /// A path as one line of text.
-fn one_line(path: &str) -> String {
+fn path_line(path: &str) -> String {
     sanitize::replace_unsafe_chars(path).replace(['\n', '\t'], " ")
 }
 

@@ -70,9 +70,9 @@ impl UpdateQueue {
         if state.is_closed {
             return;
         }
-        let news = GatewayUpdate::Entry(event);
-        state.bytes += update_weight(&news);
-        state.queue.push_back(news);
+        let update = GatewayUpdate::Entry(event);
+        state.bytes += update_weight(&update);
+        state.queue.push_back(update);
         drop(state);
         self.filled.notify_one();
     }
@@ -85,15 +85,15 @@ impl UpdateQueue {
 
     /// Queues a connection status. This always succeeds: a loss right after a reconnect replaces
     /// it, so the queue cannot grow without bound.
-    pub(crate) fn push_status(&self, news: GatewayUpdate) {
+    pub(crate) fn push_status(&self, update: GatewayUpdate) {
         let mut state = self.lock_state();
-        match (state.queue.back(), &news) {
+        match (state.queue.back(), &update) {
             _ if state.is_closed => return,
             (Some(GatewayUpdate::Disconnected), GatewayUpdate::Disconnected) => return,
             (Some(GatewayUpdate::Reconnected), GatewayUpdate::Disconnected) => {
                 state.queue.pop_back();
             }
-            _ => state.queue.push_back(news),
+            _ => state.queue.push_back(update),
         }
         drop(state);
         self.filled.notify_one();
@@ -108,11 +108,11 @@ impl UpdateQueue {
                 if state.is_closed {
                     return None;
                 }
-                if let Some(news) = state.queue.pop_front() {
-                    state.bytes = state.bytes.saturating_sub(update_weight(&news));
+                if let Some(update) = state.queue.pop_front() {
+                    state.bytes = state.bytes.saturating_sub(update_weight(&update));
                     drop(state);
                     self.emptied.notify_one();
-                    return Some(QueueItem::Update(news));
+                    return Some(QueueItem::Update(update));
                 }
                 if std::mem::take(&mut state.has_missed) {
                     return Some(QueueItem::Missed);
@@ -139,9 +139,9 @@ impl UpdateQueue {
         if state.queue.len() >= ENTRIES_MAX || state.bytes >= BYTES_MAX {
             return Err(Box::new(event));
         }
-        let news = GatewayUpdate::Entry(event);
-        state.bytes += update_weight(&news);
-        state.queue.push_back(news);
+        let update = GatewayUpdate::Entry(event);
+        state.bytes += update_weight(&update);
+        state.queue.push_back(update);
         drop(state);
         self.filled.notify_one();
         Ok(())
@@ -153,8 +153,8 @@ impl UpdateQueue {
 }
 
 /// Estimated size of an update.
-fn update_weight(news: &GatewayUpdate) -> usize {
-    let GatewayUpdate::Entry(event) = news else { return 0 };
+fn update_weight(update: &GatewayUpdate) -> usize {
+    let GatewayUpdate::Entry(event) = update else { return 0 };
     ENTRY_BYTES + event.kind.bytes()
 }
 

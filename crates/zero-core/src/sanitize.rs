@@ -26,8 +26,8 @@ pub fn find_unsafe_char(text: &str) -> Option<char> {
 /// A Markdown code block with a fence that the text cannot close.
 pub fn to_code_block(text: &str, language: &str) -> String {
     let text = replace_unsafe_chars(text);
-    let fence = code_fence(&text);
-    format!("{fence}{language}\n{text}\n{fence}")
+    let delimiter = code_fence(&text);
+    format!("{delimiter}{language}\n{text}\n{delimiter}")
 }
 
 /// A line of backticks that nothing in a text can close.

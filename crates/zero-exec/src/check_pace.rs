@@ -25,8 +25,8 @@ impl CheckPace {
     }
 
     /// Sets the next pause after a check that took this long.
-    pub(crate) fn record_check(&mut self, took: Duration) {
-        self.0 = PAUSE_MAX.min(self.0 * 2).max(took * PAUSE_FACTOR);
+    pub(crate) fn record_check(&mut self, duration: Duration) {
+        self.0 = PAUSE_MAX.min(self.0 * 2).max(duration * PAUSE_FACTOR);
     }
 }
 

@@ -25,8 +25,8 @@ pub(crate) struct ToolCommandLimits {
 
 impl ToolCommandLimits {
     /// The error of a job that was stopped before it finished; `None` if it ended by itself.
-    pub(crate) fn job_error(&self, ended: &CommandExit) -> Option<ToolError> {
-        end_error(ended, self, String::new)
+    pub(crate) fn job_error(&self, exit: &CommandExit) -> Option<ToolError> {
+        end_error(exit, self, String::new)
     }
 }
 
@@ -70,11 +70,11 @@ pub(super) fn with_watch_report(mut error: ToolError, report: &WatchReport) -> T
     for note in report.notes("commands") {
         error.message.push_str(&format!("\n({note})"));
     }
-    let taken = report.quarantined.iter().map(|taken| {
+    let taken = report.quarantined.iter().map(|quarantined| {
         serde_json::json!({
-            "path": taken.path.display().to_string(),
-            "kept_at": taken.kept_at.display().to_string(),
-            "why": taken.why,
+            "path": quarantined.path.display().to_string(),
+            "kept_at": quarantined.kept_at.display().to_string(),
+            "why": quarantined.why,
         })
     });
     error
@@ -113,15 +113,15 @@ fn weaker_sandbox_hint(gaps: &[ConfinementGap]) -> String {
 /// The error of a command that was stopped before it finished; `None` if it ended by itself.
 /// `written` returns its output.
 pub(super) fn end_error(
-    ended: &CommandExit,
+    exit: &CommandExit,
     allowance: &ToolCommandLimits,
     written: impl FnOnce() -> String,
 ) -> Option<ToolError> {
     let of_command = |limit: CommandLimit, allowed: u64, used: Option<u64>, shown: String| {
         Some(limit_error(limit, allowance, allowed, used, &shown))
     };
-    match ended.why {
-        ExitCause::Finished if is_file_too_large(ended, written) => {
+    match exit.why {
+        ExitCause::Finished if is_file_too_large(exit, written) => {
             let allowed = allowance.limits.file_max;
             let shown = format!(
                 "it wrote a file larger than {allowed}, than the disk has space left for, or than a smaller limit that it set itself with `ulimit -f`"
@@ -171,10 +171,10 @@ pub(super) fn end_error(
     }
 }
 
-fn is_file_too_large(ended: &CommandExit, written: impl FnOnce() -> String) -> bool {
+fn is_file_too_large(exit: &CommandExit, written: impl FnOnce() -> String) -> bool {
     let (code, words) = SHELL_FILE_TOO_LARGE;
-    ended.signal == Some(FILE_TOO_LARGE)
-        || (ended.exit_code == Some(code) && written().contains(words))
+    exit.signal == Some(FILE_TOO_LARGE)
+        || (exit.exit_code == Some(code) && written().contains(words))
 }
 
 /// The error for a limit that was reached: which limit, its value, and how to raise it.

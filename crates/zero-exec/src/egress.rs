@@ -167,7 +167,7 @@ struct ProxyState {
     refusals: RefusalLog,
     /// The calls whose processes may be alive.
     calls: Mutex<Vec<Arc<LiveCall>>>,
-    ended: CancellationToken,
+    ended_token: CancellationToken,
 }
 
 /// A call whose processes may be alive.
@@ -199,7 +199,7 @@ impl EgressProxy {
             config,
             refusals: RefusalLog::default(),
             calls: Mutex::new(Vec::new()),
-            ended: CancellationToken::new(),
+            ended_token: CancellationToken::new(),
         });
         let served = shared.clone();
         let thread =
@@ -250,7 +250,7 @@ impl EgressProxy {
     /// Closes all connections, records them and stops. Waits at most 20 s. A second
     /// call does nothing.
     pub fn end(&self) {
-        self.shared.ended.cancel();
+        self.shared.ended_token.cancel();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if thread.is_some_and(|thread| thread.join().is_err()) {
             tracing::error!("the session's proxy panicked");

@@ -385,7 +385,7 @@ impl ForegroundCommand {
         let limits = self.limits;
         Ok(CommandOutcome {
             output,
-            ended,
+            exit: ended,
             folder,
             spill_file,
             missing,
@@ -411,7 +411,7 @@ pub struct CommandOutcome {
     /// Its output.
     pub output: CollectedOutput,
     /// Its exit status.
-    pub ended: CommandExit,
+    pub exit: CommandExit,
     /// The folder in which its shell ended.
     pub folder: ShellEndFolder,
     /// The file with its whole output, if the output was truncated.

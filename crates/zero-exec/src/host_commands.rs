@@ -25,7 +25,7 @@ pub struct HostCommands {
     /// zero's state folder, which commands may not read.
     pub(crate) state: PathBuf,
     /// Where forbidden files that commands created are moved.
-    pub(crate) kept: Quarantine,
+    pub(crate) quarantine: Quarantine,
     /// The paths that commands running now may not create.
     pub(crate) live: Arc<WatchRegistry>,
     /// The secret paths of the last workspace folder that was asked for.
@@ -85,10 +85,10 @@ impl HostCommands {
     pub fn new(settings: CommandSettings, state: &StateDir) -> Self {
         let environment =
             CommandEnvironment::scrub(&settings.environment, &settings.environment_allowed);
-        let kept = Quarantine::new(state.child("kept"));
+        let quarantine = Quarantine::new(state.child("kept"));
         let (state, live) = (state.path().to_owned(), Arc::default());
         let (secrets, registries) = Default::default();
-        Self { settings, environment, state, kept, live, secrets, registries }
+        Self { settings, environment, state, quarantine, live, secrets, registries }
     }
 
     /// Variables with the registries of configuration that commands do not see, for a command in

@@ -97,8 +97,8 @@ impl JobTable {
         let held = self.sharing.iter().flat_map(|sharing| {
             records.iter().map(|record| sharing.registry.open_job(record.clone()))
         });
-        let held: Vec<Arc<Job>> = held.collect();
-        held.into_iter().chain(local).collect()
+        let jobs: Vec<Arc<Job>> = held.collect();
+        jobs.into_iter().chain(local).collect()
     }
 
     /// Whether a job of this process runs.

@@ -163,7 +163,7 @@ impl CommandLauncher {
             outside.transpose().map_err(|error| command_errors::temp_folder_error(&error))?;
         let tmp = outside.as_ref().unwrap_or(&self.session.tmp);
         let folder = execution.folder.as_ref().map_or_else(|| workspace.cwd(), |f| f.canonical());
-        let given = match self.access {
+        let assignment = match self.access {
             LaunchAccess::AsCommands => self.session.network.assign(
                 NetworkCall {
                     id: &self.call,
@@ -185,7 +185,7 @@ impl CommandLauncher {
         let environment = self.host.environment.build(
             self.host.registry_variables(folder),
             caches.as_ref().map_or_else(Vec::new, |caches| caches.variables()),
-            given.variables,
+            assignment.variables,
             &execution.variables,
             streams,
             tmp.path(),
@@ -211,7 +211,7 @@ impl CommandLauncher {
         };
         let cache_folders = caches.as_ref().map_or(&[][..], |caches| caches.folders());
         let (mut profile, watch, home) =
-            profile::build_profile(self, workspace, given.network, cache_folders)?;
+            profile::build_profile(self, workspace, assignment.network, cache_folders)?;
         // The helper that starts a command sets `TMPDIR` from it.
         profile.tmp = tmp.path().to_owned();
         let roots = workspace.roots().map(Path::to_owned).chain(self.writable.iter().cloned());
@@ -233,10 +233,10 @@ impl CommandLauncher {
                 StreamMode::Terminal => TERMINAL,
             },
             timeout: None,
-            net: given.net,
+            net: assignment.net,
             capture: None,
         };
-        let network = given.network_use;
+        let network = assignment.network_use;
         let folder = folder.to_owned();
         let facts = LaunchFacts {
             limits: self.limits,

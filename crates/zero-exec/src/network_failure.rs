@@ -51,7 +51,7 @@ pub(crate) enum HostReach {
 }
 
 /// Explains a message of a program whose network leads to these hosts.
-pub(crate) fn explain(reach: HostReach, line: &str) -> String {
+pub(crate) fn explain(host_reach: HostReach, line: &str) -> String {
     let host = find_host(line);
     let (host, named) = match &host {
         Some(host) => (host.to_string(), host.to_string()),
@@ -59,7 +59,7 @@ pub(crate) fn explain(reach: HostReach, line: &str) -> String {
     };
     let allow = format!("to allow {named}: zero config add sandbox.network {host}");
     let request = "request it with network access (`\"network_access\": true`)";
-    match reach {
+    match host_reach {
         HostReach::NoneAllowed => format!("network: commands have no network access; {allow}"),
         HostReach::NoneJudged => format!("network: judged as needing no network; {request}"),
         HostReach::NoneJudgedOrAllowed => format!(

@@ -127,7 +127,7 @@ pub(super) fn build_profile(
         start,
         scope,
         watched,
-        held: own.held_names,
+        watched_paths: own.held_names,
         deep: own.deep,
         unheld: own.unheld,
         contents: RepositoryContents::read(&found.indexed),
@@ -135,22 +135,28 @@ pub(super) fn build_profile(
         denied_changes: denied_changes.as_ref().map(|denied| denied.paths.clone()),
     };
     let policy = Arc::clone(&launcher.policy);
-    let watch = TreeWatch::new(before, &git, policy, (launcher.host.kept.clone(), live));
+    let watch = TreeWatch::new(before, &git, policy, (launcher.host.quarantine.clone(), live));
     let watch = watch.map_err(|error| watch_error(&error))?;
     let denied_changes = denied_changes.map(DeniedChanges::into_protected).unwrap_or_default();
-    let targets = [&*linked.held, &*home_linked.held].concat();
-    let folders =
-        [&*own.held, &*git.folders, &*git.held, &*targets, &*secrets.own, &*denied_changes]
-            .concat();
-    let mut held = InaccessiblePaths::new(writable, folders, git.files);
+    let targets = [&*linked.held_paths, &*home_linked.held_paths].concat();
+    let folders = [
+        &*own.held_paths,
+        &*git.folders,
+        &*git.held_paths,
+        &*targets,
+        &*secrets.own,
+        &*denied_changes,
+    ]
+    .concat();
+    let mut inaccessible = InaccessiblePaths::new(writable, folders, git.files);
     if let (LaunchAccess::AsCommands, WriteScope::Paths(paths)) = (launcher.access, judged) {
-        held.narrow_to(paths, &masked);
+        inaccessible.narrow_to(paths, &masked);
     }
     let profile = SandboxProfile {
-        writable: held.writable,
+        writable: inaccessible.writable,
         changeable,
-        protected: held.folders,
-        protected_files: held.files,
+        protected: inaccessible.folders,
+        protected_files: inaccessible.files,
         masked: [&*masked, &*home.hidden].concat(),
         readable: home.readable.clone(),
         network,

@@ -52,7 +52,7 @@ pub(crate) struct DiagnosisInput<'a> {
     pub(crate) exit: &'a CommandExit,
     pub(crate) run_time: Duration,
     pub(crate) facts: &'a LaunchFacts,
-    pub(crate) reach: HostReach,
+    pub(crate) host_reach: HostReach,
     /// Whether the proxy refused a connection, which has a note of its own.
     pub(crate) has_refusals: bool,
     pub(crate) writes: &'a WriteScope,
@@ -225,7 +225,7 @@ fn has_message(line: &str, message: &str) -> bool {
 
 fn explain_network(command: &DiagnosisInput<'_>, line: &str) -> Option<String> {
     // A refused connection says more.
-    (!command.has_refusals).then(|| network_failure::explain(command.reach, line))
+    (!command.has_refusals).then(|| network_failure::explain(command.host_reach, line))
 }
 
 /// Programs expect the services of this machine at `localhost`.
@@ -345,7 +345,7 @@ mod tests {
             exit: &exit,
             run_time: Duration::from_secs(seconds),
             facts: &facts,
-            reach,
+            host_reach: reach,
             has_refusals,
             writes: &writes,
             location: &location,

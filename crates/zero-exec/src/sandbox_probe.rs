@@ -18,7 +18,7 @@ const PROBE_TIME_MAX: Duration = Duration::from_secs(20);
 #[derive(Clone, Debug)]
 pub struct SandboxProbeReport {
     /// Time from the request to the end of the command.
-    pub took: Duration,
+    pub duration: Duration,
     /// Which sandbox properties were enforced, and which were not.
     pub confinement: ConfinementReport,
     /// What enforced its limits.
@@ -38,12 +38,13 @@ pub fn probe_sandbox(
     let start = Instant::now();
     let mut running = ready.spawn(Some(PROBE_TIME_MAX))?;
     running.stdin = None;
-    let ended = running.wait(PROBE_TIME_MAX).filter(|ended| ended.why == ExitCause::Finished);
-    let took = start.elapsed();
-    match ended.and_then(|ended| ended.exit_code) {
+    let exit =
+        running.wait(PROBE_TIME_MAX).filter(|command_exit| command_exit.why == ExitCause::Finished);
+    let duration = start.elapsed();
+    match exit.and_then(|ended| ended.exit_code) {
         Some(0) => {
             let confinement = std::mem::take(&mut running.confinement);
-            Ok(SandboxProbeReport { took, confinement, limits: running.limits })
+            Ok(SandboxProbeReport { duration, confinement, limits: running.limits })
         }
         _ => Err(ToolError::failed(ErrorReason::Io, format!("`{PROBE_PROGRAM}` did not finish"))),
     }

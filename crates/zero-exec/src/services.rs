@@ -60,7 +60,7 @@ pub struct ServiceHandle {
     /// The process id of the root of its process tree.
     pub pid: i32,
     attended: Arc<ServiceMonitor>,
-    sight: HiddenFiles,
+    hidden_files: HiddenFiles,
     recording: Option<Arc<ServiceRecording>>,
 }
 
@@ -90,7 +90,7 @@ impl ServiceHandle {
     /// replaced since the start. Its answers may then contain data from that file. Blocks while it
     /// searches.
     pub fn is_outdated(&self) -> bool {
-        self.sight.is_outdated()
+        self.hidden_files.is_outdated()
     }
 
     /// Notes for the user, such as refused hosts and sandbox properties that are not enforced.
@@ -157,7 +157,7 @@ struct StartedService {
     running: RunningCommand,
     ready: PreparedLaunch,
     home: ServiceResources,
-    sight: HiddenFiles,
+    hidden_files: HiddenFiles,
     recording: Option<Arc<ServiceRecording>>,
 }
 
@@ -174,7 +174,7 @@ impl ServiceLauncher {
         // Nothing runs without a record.
         let mut record = host.supervisor.open_record(request)?;
         match host.start(request, &mut *record) {
-            Ok(begun) => monitor(begun, record),
+            Ok(service) => monitor(service, record),
             Err(error) => {
                 record.write_failure(&error);
                 Err(error)
@@ -232,11 +232,11 @@ impl ServiceHost {
         let connections = service_download::refuse_by_name(request);
         let launcher = CommandLauncher { connections, ..launcher };
         let mut ready = launcher.prepare(&self.workspace, &execution, StreamMode::Pipes)?;
-        let sight = HiddenFiles::new(Arc::clone(self), ready.masked_paths());
+        let hidden_files = HiddenFiles::new(Arc::clone(self), ready.masked_paths());
         let recording =
             ServiceRecording::start(&mut ready, &launcher, &self.workspace, &request.name)?;
         let running = ready.spawn_single()?;
-        Ok(StartedService { running, ready, home, sight, recording })
+        Ok(StartedService { running, ready, home, hidden_files, recording })
     }
 
     /// Fails if a service downloads itself, and may reach none of the hosts.
@@ -257,7 +257,7 @@ impl ServiceHost {
     /// Whether a service may connect to a host, with TLS.
     fn may_reach(&self, request: &ServiceRequest, host: &HostName) -> bool {
         let network = [&*self.commands.settings.network.hosts, &*request.network].concat();
-        let asked = ConnectRequest {
+        let connect_request = ConnectRequest {
             host,
             port: TLS_PORT,
             network: &network,
@@ -265,7 +265,7 @@ impl ServiceHost {
             judged: &[],
             approval: UserApproval::Missing,
         };
-        self.policy.authorize_host(asked).is_ok()
+        self.policy.authorize_host(connect_request).is_ok()
     }
 
     fn create_resources(&self, request: &ServiceRequest) -> ServiceResources {
@@ -286,18 +286,18 @@ impl ServiceHost {
 
 /// Starts the thread that notices the end of the service and cleans up.
 fn monitor(
-    StartedService { mut running, ready, home, sight, recording }: StartedService,
+    StartedService { mut running, ready, home, hidden_files: sight, recording }: StartedService,
     record: Box<dyn ServiceRecord>,
 ) -> Result<ServiceHandle, ToolError> {
     let [stdin, stdout, stderr] =
         [running.stdin.take(), running.stdout.take(), running.stderr.take()];
     let pid = running.pid;
-    let attended = ServiceMonitor::start(running, ready, move |ended, is_requested| {
-        record.write_end(ended, is_requested);
+    let attended = ServiceMonitor::start(running, ready, move |exit, is_requested| {
+        record.write_end(exit, is_requested);
         drop(home);
     });
     let attended = attended.map_err(|error| {
         ToolError::failed(ErrorReason::Io, format!("could not supervise the service: {error}"))
     })?;
-    Ok(ServiceHandle { stdin, stdout, stderr, pid, attended, sight, recording })
+    Ok(ServiceHandle { stdin, stdout, stderr, pid, attended, hidden_files: sight, recording })
 }

@@ -102,9 +102,9 @@ pub(crate) fn end_sessions_in(folder: &Path) -> bool {
     // First all of them, so that none goes on while another is waited for.
     inside.iter().for_each(|session| session.kill_commands());
     inside.iter().for_each(|session| session.end_now());
-    let mut held = HELD_SESSIONS.lock().unwrap_or_else(PoisonError::into_inner);
-    held.retain(|session| !inside.iter().any(|ended| Arc::ptr_eq(ended, session)));
-    drop(held);
+    let mut sessions = HELD_SESSIONS.lock().unwrap_or_else(PoisonError::into_inner);
+    sessions.retain(|session| !inside.iter().any(|ended| Arc::ptr_eq(ended, session)));
+    drop(sessions);
     let survivors = SURVIVOR_FOLDERS.lock().unwrap_or_else(PoisonError::into_inner);
     !survivors.iter().any(|survivor| survivor.starts_with(folder))
 }
@@ -169,13 +169,13 @@ pub(crate) fn wait_for_jobs(mut jobs: Vec<Arc<Job>>) {
     while let Some(first) = jobs.first() {
         // The others are looked at afterwards.
         first.wait(pace.pause());
-        let begun = Instant::now();
-        if begun >= until {
+        let started_at = Instant::now();
+        if started_at >= until {
             jobs.iter().for_each(|job| job.kill());
             return wait_for_end(&jobs);
         }
         jobs = end_forbidden_jobs(jobs);
-        pace.record_check(begun.elapsed());
+        pace.record_check(started_at.elapsed());
     }
 }
 
@@ -203,7 +203,7 @@ fn check_jobs() {
     let mut pace = CheckPace::new();
     loop {
         std::thread::sleep(pace.pause());
-        let begun = Instant::now();
+        let started_at = Instant::now();
         // Held until it is noted that this thread ends: a job that is added meanwhile starts another.
         let mut are_checked = ARE_JOBS_CHECKED.lock().unwrap_or_else(PoisonError::into_inner);
         let jobs = list_open_jobs();
@@ -213,7 +213,7 @@ fn check_jobs() {
         }
         drop(are_checked);
         jobs.iter().for_each(|job| job.kill_if_git_code());
-        pace.record_check(begun.elapsed());
+        pace.record_check(started_at.elapsed());
     }
 }
 
@@ -366,11 +366,11 @@ impl SessionCommands {
     /// this process can go on without its caller, jobs that run are held instead. Returns when what
     /// ends has ended.
     pub fn end(self: &Arc<Self>) {
-        let held = match detachable_process::can_detach() {
+        let jobs = match detachable_process::can_detach() {
             true => self.jobs.list_running(),
             false => Vec::new(),
         };
-        if held.is_empty() {
+        if jobs.is_empty() {
             return self.end_now();
         }
         let mut sessions = HELD_SESSIONS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -384,7 +384,7 @@ impl SessionCommands {
             .commands
             .iter()
             .filter_map(Weak::upgrade)
-            .filter(|command| !held.iter().any(|job| job.is_command(command)))
+            .filter(|command| !jobs.iter().any(|job| job.is_command(command)))
             .collect();
         drop(open);
         others.iter().for_each(|command| command.kill());

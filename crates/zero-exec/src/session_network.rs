@@ -88,7 +88,7 @@ pub struct NetworkUseGuard {
     used: Option<ProxyUse>,
     /// Why there is no network, although a host is allowed.
     without: Option<String>,
-    reach: HostReach,
+    host_reach: HostReach,
 }
 
 struct ProxyUse {
@@ -109,7 +109,7 @@ impl NetworkUseGuard {
 
     /// Whether the network leads to any host.
     pub(crate) fn reach(&self) -> HostReach {
-        self.reach
+        self.host_reach
     }
 }
 
@@ -160,11 +160,11 @@ impl SessionNetwork {
         let allowed = &self.terms.allowed;
         let reaches_hosts = connections.is_some() || !call_hosts.is_empty() || self.allows_hosts();
         if *scope == NetworkScope::Nothing {
-            let reach = match reaches_hosts {
+            let host_reach = match reaches_hosts {
                 true => HostReach::NoneJudged,
                 false => HostReach::NoneJudgedOrAllowed,
             };
-            let network_use = NetworkUseGuard { reach, ..NetworkUseGuard::default() };
+            let network_use = NetworkUseGuard { host_reach, ..NetworkUseGuard::default() };
             return Ok(NetworkAssignment::new_unshared(NetworkAccess::Nothing, network_use));
         }
         let demand = match (!allowed.hosts.is_empty(), call_hosts.is_empty()) {
@@ -202,7 +202,7 @@ impl SessionNetwork {
             network_use: NetworkUseGuard {
                 used: Some(used),
                 without: None,
-                reach: match reaches_hosts {
+                host_reach: match reaches_hosts {
                     true => HostReach::Hosts,
                     false => HostReach::NoneAllowed,
                 },
@@ -321,7 +321,7 @@ fn assign_fallback(
             if is_weakness_allowed(&error, weaknesses) =>
         {
             let network_use =
-                NetworkUseGuard { reach: HostReach::Hosts, ..NetworkUseGuard::default() };
+                NetworkUseGuard { host_reach: HostReach::Hosts, ..NetworkUseGuard::default() };
             Ok(NetworkAssignment::new_unshared(NetworkAccess::Loopback, network_use))
         }
         (NetworkSetupError::Spawn(error), NetworkDemand::Settings) => {

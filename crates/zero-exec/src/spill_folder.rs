@@ -27,7 +27,7 @@ enum SpillRetention {
     /// It stays.
     Permanent,
     /// Not created yet; the first file takes a lease on the folder of that name.
-    Uncreated { state: StateDir, shelf: &'static str, name: String },
+    Uncreated { state: StateDir, subfolder: &'static str, name: String },
     /// Removed with the last lease.
     Leased { _lease: FolderLease },
     /// The session is over.
@@ -49,12 +49,14 @@ impl SpillFolder {
 
     /// The folder `name` on a shelf of the state folder, which is removed when its last user ends.
     /// An existing folder is leased at once, because its session continues here.
-    pub fn new_leased(state: &StateDir, shelf: &'static str, name: &str) -> io::Result<Self> {
-        let folder = state.child(shelf).child(name);
+    pub fn new_leased(state: &StateDir, subfolder: &'static str, name: &str) -> io::Result<Self> {
+        let folder = state.child(subfolder).child(name);
         let hold = match path_survey::exists(folder.path()) {
-            true => SpillRetention::Leased { _lease: FolderLease::acquire(state, shelf, name)? },
+            true => {
+                SpillRetention::Leased { _lease: FolderLease::acquire(state, subfolder, name)? }
+            }
             false => {
-                SpillRetention::Uncreated { state: state.clone(), shelf, name: name.to_owned() }
+                SpillRetention::Uncreated { state: state.clone(), subfolder, name: name.to_owned() }
             }
         };
         Ok(Self { folder, hold: Mutex::new(hold), quota: SpillQuota::default() })
@@ -85,7 +87,7 @@ impl SpillFolder {
         let mut hold = self.lock_retention();
         match &*hold {
             SpillRetention::Permanent | SpillRetention::Leased { .. } => {}
-            SpillRetention::Uncreated { state, shelf, name } => {
+            SpillRetention::Uncreated { state, subfolder: shelf, name } => {
                 let lease = FolderLease::acquire(state, shelf, name)?;
                 *hold = SpillRetention::Leased { _lease: lease };
             }

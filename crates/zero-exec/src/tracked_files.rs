@@ -17,7 +17,7 @@ pub struct TrackedFileFinder {
 #[derive(Debug)]
 struct IndexLookup {
     stamp: Option<ChangeStamp>,
-    wanted: BTreeSet<PathBuf>,
+    paths: BTreeSet<PathBuf>,
     tracked: BTreeSet<PathBuf>,
 }
 
@@ -41,19 +41,19 @@ impl TrackedFileFinder {
         files.retain(|file| !tracked.contains(file));
     }
 
-    fn find_tracked(&mut self, work: &Path, wanted: BTreeSet<PathBuf>) -> &BTreeSet<PathBuf> {
+    fn find_tracked(&mut self, work: &Path, paths: BTreeSet<PathBuf>) -> &BTreeSet<PathBuf> {
         let git =
             RepositoryLocation::find(work).and_then(|found| found.git_folders.into_iter().next());
         // Before it is read: a change in between shows the next time.
         let stamp = git.as_ref().and_then(|git| path_survey::read_target_stamp(&git.join("index")));
         let is_current = |known: &IndexLookup| {
             known.stamp == stamp
-                && known.wanted == wanted
+                && known.paths == paths
                 && stamp.is_some_and(|stamp| stamp.is_stable())
         };
         if !self.indexes.get(work).is_some_and(is_current) {
-            let tracked = git.map(|git| read_tracked(&git, &wanted)).unwrap_or_default();
-            self.indexes.insert(work.to_owned(), IndexLookup { stamp, wanted, tracked });
+            let tracked = git.map(|git| read_tracked(&git, &paths)).unwrap_or_default();
+            self.indexes.insert(work.to_owned(), IndexLookup { stamp, paths, tracked });
         }
         const NONE: &BTreeSet<PathBuf> = &BTreeSet::new();
         self.indexes.get(work).map_or(NONE, |known| &known.tracked)
@@ -67,8 +67,8 @@ fn find_working_folder(file: &Path) -> Option<PathBuf> {
 }
 
 /// Which of these files an index lists. One whose changes git ignores may have any content.
-fn read_tracked(git: &Path, wanted: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
-    let Some(index) = git_facts::read_git_index(git, &|path| wanted.contains(path)) else {
+fn read_tracked(git: &Path, paths: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
+    let Some(index) = git_facts::read_git_index(git, &|path| paths.contains(path)) else {
         return BTreeSet::new();
     };
     let ignored = [&index.assumed_unchanged, &index.skipped];

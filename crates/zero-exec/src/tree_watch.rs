@@ -77,7 +77,7 @@ const QUARANTINED_MAX: usize = 10_000;
 pub(super) struct WatchRegistry {
     /// Keyed by bytes: comparing paths by component takes longer than inspecting the file.
     missing: Mutex<HashMap<OsString, usize>>,
-    taken: Mutex<QuarantinedPaths>,
+    quarantined: Mutex<QuarantinedPaths>,
     /// Where other processes find the watches of this one.
     folder: Mutex<Option<Arc<WatchFolder>>>,
     pub(super) scanner: FolderScanner,
@@ -125,12 +125,12 @@ impl WatchRegistry {
     /// watch.
     pub(super) fn start(self: &Arc<Self>, lease: Option<WatchLease>) -> io::Result<WatchStart> {
         let others = lease.as_ref().map(WatchLease::read_others).transpose()?;
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        taken.running += 1;
+        let mut quarantined = self.quarantined.lock().unwrap_or_else(PoisonError::into_inner);
+        quarantined.running += 1;
         Ok(WatchStart {
             live: Arc::clone(self),
             at: SystemTime::now(),
-            taken: taken.paths.len(),
+            taken: quarantined.paths.len(),
             lease,
             others: others.unwrap_or_default().paths,
         })
@@ -143,7 +143,7 @@ impl WatchRegistry {
 
 impl WatchStart {
     fn lock_quarantined(&self) -> MutexGuard<'_, QuarantinedPaths> {
-        self.live.taken.lock().unwrap_or_else(PoisonError::into_inner)
+        self.live.quarantined.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The paths quarantined since the start.
@@ -166,11 +166,11 @@ impl WatchStart {
 
 impl Drop for WatchStart {
     fn drop(&mut self) {
-        let mut taken = self.lock_quarantined();
-        taken.running = taken.running.saturating_sub(1);
-        if taken.running == 0 {
-            taken.paths.clear();
-            taken.is_full = false;
+        let mut quarantined = self.lock_quarantined();
+        quarantined.running = quarantined.running.saturating_sub(1);
+        if quarantined.running == 0 {
+            quarantined.paths.clear();
+            quarantined.is_full = false;
         }
     }
 }
@@ -182,7 +182,7 @@ pub(super) struct TreeSnapshot {
     pub(super) scope: WritableRoots,
     /// The paths that must not be created, and those that are read-only.
     pub(super) watched: Vec<WatchedPath>,
-    pub(super) held: Vec<WatchedPath>,
+    pub(super) watched_paths: Vec<WatchedPath>,
     /// Existing settings further down, where new ones must not be created.
     pub(super) deep: BTreeSet<PathBuf>,
     /// Paths beyond the mount limit.
@@ -214,7 +214,7 @@ pub struct TreeWatch {
     /// The number of read-only repositories.
     closed: usize,
     policy: Arc<dyn CommandPolicy>,
-    kept: Quarantine,
+    quarantine: Quarantine,
     /// Reads the repositories afterwards.
     git: ConfinedGit,
     /// The existing paths that a mount made read-only for the command.
@@ -255,11 +255,11 @@ impl WatchReport {
 
     /// The findings as sentences; `creators` names those who may not create such files.
     pub fn notes(&self, creators: &str) -> Vec<String> {
-        let taken = self.quarantined.iter().map(|taken| {
-            let (path, kept_at) = (taken.path.display(), taken.kept_at.display());
+        let taken = self.quarantined.iter().map(|quarantined| {
+            let (path, kept_at) = (quarantined.path.display(), quarantined.kept_at.display());
             format!(
                 "`{path}` was moved to quarantine: it is {}, which {creators} may not create; it is now in `{kept_at}`",
-                taken.why
+                quarantined.why
             )
         });
         taken.chain(self.warnings.iter().cloned()).collect()
@@ -403,9 +403,10 @@ impl TreeWatch {
             let path = held.path().as_os_str();
             missing.contains_key(path) || others.contains(path)
         };
-        let of_git = git.held.iter().filter_map(in_folder);
-        let held = std::mem::take(&mut before.held);
-        let inherited: Vec<WatchedPath> = held.into_iter().chain(of_git).filter(is_new).collect();
+        let of_git = git.held_paths.iter().filter_map(in_folder);
+        let watched_paths = std::mem::take(&mut before.watched_paths);
+        let inherited: Vec<WatchedPath> =
+            watched_paths.into_iter().chain(of_git).filter(is_new).collect();
         if let Some(lease) = &before.start.lease {
             let paths = before.watched.iter().map(WatchedPath::path);
             lease.publish(paths, inherited.iter().map(WatchedPath::path))?;
@@ -429,7 +430,7 @@ impl TreeWatch {
             uninspected: git.uninspected.clone(),
             closed: git.closed,
             policy,
-            kept,
+            quarantine: kept,
             git: ConfinedGit::default(),
             mounted: Vec::new(),
             hidden: Arc::default(),
@@ -495,8 +496,8 @@ impl TreeWatch {
         let settings = report.quarantined.len();
         self.check_repositories(&found, &mut report);
         self.quarantine_denied(&mut report);
-        for taken in report.quarantined.iter_mut().skip(settings) {
-            taken.opens_by_rule = false;
+        for quarantined in report.quarantined.iter_mut().skip(settings) {
+            quarantined.opens_by_rule = false;
         }
         self.quarantine_changed(&mut report);
         self.check_mounts(&mut report);
@@ -522,7 +523,7 @@ impl TreeWatch {
     pub fn find_git_code(&self) -> Option<PathBuf> {
         let found = self.live.scanner.scan(&self.before.scope);
         let now = find_repositories(&self.before.scope, &found, &self.live.scanner);
-        let gone = self.before.start.quarantined_since().paths;
+        let removed_paths = self.before.start.quarantined_since().paths;
         let in_git = |git: &PathBuf| {
             let hook =
                 || self.find_base(&git.join("hooks")).and_then(|at| self.list_hooks(&at).pop());
@@ -530,11 +531,11 @@ impl TreeWatch {
             config.or_else(|| hook().map(|(base, below)| base.join(below)))
         };
         let mut folders =
-            now.git_folders.iter().filter(|git| is_new_git(&self.git_folders, &gone, git));
+            now.git_folders.iter().filter(|git| is_new_git(&self.git_folders, &removed_paths, git));
         let in_worktree =
             |git: &PathBuf| self.list_code_configs(git).next().map(|(config, _)| config);
         let mut worktrees =
-            now.worktrees.iter().filter(|git| is_new_git(&self.worktrees, &gone, git));
+            now.worktrees.iter().filter(|git| is_new_git(&self.worktrees, &removed_paths, git));
         folders.find_map(in_git).or_else(|| worktrees.find_map(in_worktree))
     }
 
@@ -602,8 +603,9 @@ impl TreeWatch {
         };
         let now = self.policy.denied_changes(&workspace, DENIED_AFTER_MAX).unwrap_or_default();
         // Another command may have ended meanwhile, and quarantined a file that was there before.
-        let gone = self.before.start.quarantined_since().paths;
-        for path in now.paths.iter().filter(|path| !before.contains(*path) || gone.contains(*path))
+        let removed_paths = self.before.start.quarantined_since().paths;
+        for path in
+            now.paths.iter().filter(|path| !before.contains(*path) || removed_paths.contains(*path))
         {
             self.quarantine_path(path, DENIED_CHANGE, report);
         }
@@ -645,7 +647,11 @@ impl TreeWatch {
     /// Reports settings that the command put into a repository without writing them to a file.
     fn check_contents(&self, found: &FolderScanResult, report: &mut WatchReport) {
         let now = RepositoryContents::read(&found.indexed);
-        let quarantined = report.quarantined.iter().map(|taken| taken.path.clone()).collect();
+        let quarantined = report
+            .quarantined
+            .iter()
+            .map(|quarantined_file| quarantined_file.path.clone())
+            .collect();
         let is_open = |path: &Path| self.policy.may_change(path);
         let warnings = now.warnings_since(&self.before.contents, &self.git, is_open, &quarantined);
         report.warnings.extend(warnings);
@@ -675,7 +681,7 @@ impl TreeWatch {
         // A sandbox being prepared for the next command may have a mount on it and would recreate
         // it.
         Spawner::release_shared_prewarmed();
-        match self.kept.move_in(root, at) {
+        match self.quarantine.move_in(root, at) {
             Ok(kept_at) => {
                 let lease = self.before.start.lease.as_ref();
                 if let Some(Err(error)) = lease.map(|lease| lease.report_quarantined(&path)) {
@@ -684,10 +690,10 @@ impl TreeWatch {
                         path.display()
                     ));
                 }
-                let mut taken = self.before.start.lock_quarantined();
-                match taken.paths.len() < QUARANTINED_MAX {
-                    true => taken.paths.push(path.clone()),
-                    false => taken.is_full = true,
+                let mut quarantined = self.before.start.lock_quarantined();
+                match quarantined.paths.len() < QUARANTINED_MAX {
+                    true => quarantined.paths.push(path.clone()),
+                    false => quarantined.is_full = true,
                 }
                 let why = why.to_owned();
                 report.quarantined.push(QuarantinedFile {
@@ -765,8 +771,8 @@ impl TreeWatch {
         if path_survey::exists(&root.join(at)) && !self.quarantine(root, at, watched.why, report) {
             return;
         }
-        for taken in report.quarantined.iter_mut().skip(first) {
-            taken.opens_by_rule = watched.opens_by_rule;
+        for quarantined in report.quarantined.iter_mut().skip(first) {
+            quarantined.opens_by_rule = watched.opens_by_rule;
         }
         if let EntryKind::Link { at, target } = before {
             let shown = root.join(at);
@@ -786,8 +792,9 @@ impl TreeWatch {
         }
         // What another command made was known at the start; if it was quarantined since, this one may
         // have made it again.
-        let gone = self.before.start.quarantined_since().paths;
-        let is_new = |known: &BTreeSet<PathBuf>, git: &PathBuf| is_new_git(known, &gone, git);
+        let removed_paths = self.before.start.quarantined_since().paths;
+        let is_new =
+            |known: &BTreeSet<PathBuf>, git: &PathBuf| is_new_git(known, &removed_paths, git);
         for git in now.git_folders.iter().filter(|git| is_new(&self.git_folders, git)) {
             if let Some((base, below)) = self.find_base(&git.join("hooks")) {
                 self.quarantine_hooks(&base, &below, report);
@@ -809,7 +816,7 @@ impl TreeWatch {
         let none = SequencerSteps::default();
         for git in now.git_folders.iter().chain(&now.worktrees) {
             let steps = SequencerSteps::read(git);
-            let before = match gone.iter().any(|path| path.starts_with(git)) {
+            let before = match removed_paths.iter().any(|path| path.starts_with(git)) {
                 true => &none,
                 false => self.steps.get(git).unwrap_or(&none),
             };

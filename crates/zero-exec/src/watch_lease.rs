@@ -228,8 +228,8 @@ pub(crate) fn is_watched(state: &StateDir, path: &Path) -> io::Result<bool> {
         let is_beside = || watched.parent().is_some_and(|folder| path.starts_with(folder));
         path.starts_with(watched) || is_new_setting && is_beside()
     };
-    let shelf = state.child(SHELF);
-    for watch in list_watches(state, &shelf.list_names()?)? {
+    let state_dir = state.child(SHELF);
+    for watch in list_watches(state, &state_dir.list_names()?)? {
         if watch.read_paths(MISSING)?.iter().any(covers) {
             return Ok(true);
         }

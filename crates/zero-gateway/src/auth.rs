@@ -18,7 +18,7 @@ pub struct Principal {
     /// Permitted operations.
     pub scopes: Vec<TokenScope>,
     /// Folders of this machine in which the client's sessions may work.
-    pub reach: FolderAccess,
+    pub folder_access: FolderAccess,
     /// Owner whose sessions the client uses instead of its own, for example when the token is for a
     /// user's second device.
     pub owner: Option<String>,
@@ -27,7 +27,7 @@ pub struct Principal {
 impl Principal {
     /// A principal that owns its sessions and may use any folder of this machine.
     pub fn new(name: impl Into<String>, scopes: Vec<TokenScope>) -> Self {
-        Self { name: name.into(), scopes, reach: FolderAccess::Anywhere, owner: None }
+        Self { name: name.into(), scopes, folder_access: FolderAccess::Anywhere, owner: None }
     }
 }
 
@@ -166,11 +166,13 @@ pub(crate) fn grant_scopes(has: &[TokenScope], requested: Option<&[String]>) -> 
     let requested = requested.unwrap_or_default();
     let known: Vec<TokenScope> =
         requested.iter().filter_map(|word| TokenScope::from_name(word)).collect();
-    let wanted = if requested.is_empty() { has } else { known.as_slice() };
+    let required_scopes = if requested.is_empty() { has } else { known.as_slice() };
     let covered =
         |scopes: &[TokenScope], scope: TokenScope| scopes.iter().any(|one| one.covers(scope));
     let granted = || {
-        TokenScope::ALL.into_iter().filter(|scope| covered(has, *scope) && covered(wanted, *scope))
+        TokenScope::ALL
+            .into_iter()
+            .filter(|scope| covered(has, *scope) && covered(required_scopes, *scope))
     };
     granted().filter(|scope| !granted().any(|one| one != *scope && one.covers(*scope))).collect()
 }

@@ -75,7 +75,7 @@ pub(crate) struct AuthenticatedConnection {
     hosted: Mutex<HashMap<SessionId, HostedSession>>,
     /// Queue of this connection's expensive reads.
     reads: Arc<Semaphore>,
-    gone: CancellationToken,
+    disconnected: CancellationToken,
 }
 
 /// A session whose tools this connection hosts.
@@ -94,16 +94,16 @@ impl AuthenticatedConnection {
         let client = &greeting.client;
         tracing::debug!(conn = %greeting.conn_id, client = ?client.id, version = %client.version, "greeted");
         let (watch, hosted) = (OnceLock::new(), Mutex::default());
-        let gone = CancellationToken::new();
+        let disconnected = CancellationToken::new();
         let reads = ReadLimiter::connection_queue();
-        Arc::new(Self { gateway, greeting, outbox, watch, hosted, reads, gone })
+        Arc::new(Self { gateway, greeting, outbox, watch, hosted, reads, disconnected })
     }
 
     /// Waits for a permit for an expensive read. Fails if the client disconnects, since nobody
     /// would read the response.
     pub(crate) async fn acquire_read_permit(&self) -> Result<ReadPermit, ErrorPayload> {
         let turn = self.gateway.reads.acquire(self.owner(), &self.reads);
-        let turn = self.gone.run_until_cancelled(turn).await.ok_or_else(closing_error)?;
+        let turn = self.disconnected.run_until_cancelled(turn).await.ok_or_else(closing_error)?;
         turn.map_err(|why| match why {
             ReadLimitError::TooMany { max } => unavailable_error(format!(
                 "{max} requests of this owner that read sessions are not answered yet; wait for \
@@ -124,7 +124,7 @@ impl AuthenticatedConnection {
     /// Cleans up after the connection ended: detaches the tools it hosted and stops its
     /// subscriptions.
     pub(crate) async fn disconnect(self: &Arc<Self>) {
-        self.gone.cancel();
+        self.disconnected.cancel();
         self.hosted.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
@@ -161,7 +161,7 @@ impl AuthenticatedConnection {
 
     /// Folders of this machine in which the client's sessions may work.
     pub(crate) fn folder_access(&self) -> FolderAccess {
-        self.greeting.principal.reach.clone()
+        self.greeting.principal.folder_access.clone()
     }
 
     /// Owner whose sessions the client sees; `None` means all sessions.
@@ -280,7 +280,7 @@ impl AuthenticatedConnection {
             key: Some(address.key.to_string()),
             owner: address.owner.clone(),
             cwd,
-            reach: self.folder_access(),
+            folder_access: self.folder_access(),
             leave_as_is: true,
             ..OpenSessionOptions::default()
         };
@@ -290,13 +290,13 @@ impl AuthenticatedConnection {
     /// Subscribes to a session. Returns the sequence number of the last entry before the
     /// subscription.
     pub(crate) async fn watch_session(&self, session: &SessionRecord) -> Result<u64, ErrorPayload> {
-        if self.gone.is_cancelled() {
+        if self.disconnected.is_cancelled() {
             return Err(closing_error());
         }
         let watch = self.watch.get_or_init(|| {
             let (sessions, outbox) = (self.sessions().clone(), self.outbox.clone());
             let owner = self.owner().to_owned();
-            WatchHandle::start(sessions, outbox, self.audience(), owner, self.gone.clone())
+            WatchHandle::start(sessions, outbox, self.audience(), owner, self.disconnected.clone())
         });
         watch.watch(session).await
     }
@@ -315,9 +315,9 @@ impl AuthenticatedConnection {
         if self.audience() != WatchAudience::Approver {
             return;
         }
-        let mut asked = self.sessions().approvals().subscribe();
+        let mut next_id = self.sessions().approvals().subscribe();
         loop {
-            asked.mark_unchanged();
+            next_id.mark_unchanged();
             let pending = self.sessions().pending_approvals(self.question_scope()).await;
             let pending = pending.unwrap_or_else(|error| {
                 tracing::warn!(%error, "approvals of parked runs were not delivered");
@@ -333,7 +333,10 @@ impl AuthenticatedConnection {
                     tracing::warn!(%conn, error = %error.message, "an approval was not delivered");
                 }
             }
-            if !matches!(self.gone.run_until_cancelled(asked.changed()).await, Some(Ok(()))) {
+            if !matches!(
+                self.disconnected.run_until_cancelled(next_id.changed()).await,
+                Some(Ok(()))
+            ) {
                 return;
             }
         }
@@ -361,7 +364,7 @@ impl AuthenticatedConnection {
         host: &str,
         comes_back_within: Duration,
     ) -> Arc<RemoteToolBackend> {
-        let (outbox, gone) = (self.outbox.clone(), self.gone.child_token());
+        let (outbox, gone) = (self.outbox.clone(), self.disconnected.child_token());
         let silence_max = self.gateway.limits.tool_host_silence_max;
         let owner = self.owner();
         RemoteToolBackend::new(session, owner, host, outbox, gone, comes_back_within, silence_max)
@@ -377,7 +380,7 @@ impl AuthenticatedConnection {
         let mut hosted = self.hosted.lock().unwrap_or_else(PoisonError::into_inner);
         // Checked under the lock that `disconnect` takes after cancelling `gone`, so no attachment
         // outlives the connection.
-        if self.gone.is_cancelled() {
+        if self.disconnected.is_cancelled() {
             return Err(closing_error());
         }
         hosted.insert(session, HostedSession { backend, _lease: lease });

@@ -379,12 +379,12 @@ impl DeviceRegistry {
     fn to_login(&self, device: &PairedDevice, token: Option<IssuedToken>) -> DeviceLogin {
         let scopes: Vec<TokenScope> =
             device.scopes.iter().filter_map(|name| TokenScope::from_name(name)).collect();
-        let reach = match scopes.contains(&TokenScope::Admin) {
+        let folder_access = match scopes.contains(&TokenScope::Admin) {
             true => FolderAccess::Anywhere,
             false => self.folders.clone(),
         };
         let (name, owner) = (device.name.clone(), Some(device.owner.clone()));
-        let principal = Principal { name, scopes, reach, owner };
+        let principal = Principal { name, scopes, folder_access, owner };
         DeviceLogin { principal, device: device.id.clone(), token }
     }
 

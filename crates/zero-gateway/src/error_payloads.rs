@@ -19,7 +19,7 @@ pub(crate) fn forbidden_error(method: &str, scope: TokenScope) -> ErrorPayload {
 }
 
 /// Quotes text of a client in an error message.
-pub(crate) fn shorten(text: &str) -> String {
+pub(crate) fn quote_input(text: &str) -> String {
     excerpt(text, 100)
 }
 
@@ -61,7 +61,7 @@ pub(crate) fn to_error_shape(error: SessionError) -> ErrorPayload {
             ErrorPayload::invalid(error.to_string())
         }
         SessionError::Store(StoreError::LabelTaken { label, .. }) => ErrorPayload::invalid(
-            format!("the label `{}` is taken; choose another", shorten(label)),
+            format!("the label `{}` is taken; choose another", quote_input(label)),
         ),
         SessionError::Store(StoreError::Broken { verb, .. }) => {
             tracing::error!(%error, "the session store failed");

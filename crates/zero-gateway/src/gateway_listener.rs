@@ -122,7 +122,7 @@ async fn accept_loop(
     let mut spare = SpareSocket::new();
     loop {
         let (stream, from) = match listener.accept().await {
-            Ok(taken) => taken,
+            Ok(accepted) => accepted,
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be accepted");
                 if !(is_out_of_files(&error) && spare.reject_one(listener, tls.is_none()).await) {
@@ -161,8 +161,8 @@ impl SpareSocket {
             *self = Self::new();
             return false;
         }
-        let taken = timeout(ACCEPT_RETRY_DELAY, listener.accept()).await;
-        let turned_away = match taken {
+        let accepted = timeout(ACCEPT_RETRY_DELAY, listener.accept()).await;
+        let turned_away = match accepted {
             Ok(Ok((stream, _))) => {
                 if in_plain {
                     let _ = timeout(ACCEPT_RETRY_DELAY, stream.readable()).await;

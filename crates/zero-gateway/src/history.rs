@@ -188,7 +188,7 @@ fn result_text(content: &[ResultContent]) -> String {
 }
 
 /// Truncates every text of these messages to `chars_max` characters.
-pub(crate) fn shorten(messages: &mut [ChatMessage], chars_max: usize) {
+pub(crate) fn shorten_messages(messages: &mut [ChatMessage], chars_max: usize) {
     for block in messages.iter_mut().flat_map(|message| &mut message.content) {
         match block {
             ChatBlock::Text { text }

@@ -17,7 +17,7 @@ use zero_session::model::ThinkingEffort;
 use zero_wire::{ErrorCode, ErrorPayload, GatewayMethod, parse_params};
 
 use crate::authenticated_connection::AuthenticatedConnection;
-use crate::error_payloads::{forbidden_error, shorten, to_error_shape};
+use crate::error_payloads::{forbidden_error, quote_input, to_error_shape};
 use crate::read_limiter::{ReadPermit, run_blocking};
 
 /// A validated request that has not started. Resolves to the response as JSON.
@@ -73,7 +73,7 @@ macro_rules! declare_methods {
                     }))
                 })*
                 "connect" => Err(ErrorPayload::invalid("connect is only valid as the first request")),
-                _ => Err(ErrorPayload::invalid(format!("unknown method: {}", shorten(method)))),
+                _ => Err(ErrorPayload::invalid(format!("unknown method: {}", quote_input(method)))),
             }
         }
     };
@@ -158,7 +158,7 @@ fn parse_thinking(word: &str) -> Result<ThinkingEffort, ErrorPayload> {
         let known = ThinkingEffort::ALL.map(ThinkingEffort::as_str).join(", ");
         ErrorPayload::invalid(format!(
             "there is no thinking level `{}`; the levels are {known}",
-            shorten(word)
+            quote_input(word)
         ))
     })
 }

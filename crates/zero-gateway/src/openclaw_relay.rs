@@ -129,18 +129,19 @@ impl OpenClawRelay {
     pub(crate) fn handle_event(
         &mut self,
         event: &Event,
-        room: SendCapacity,
+        capacity: SendCapacity,
         events: &mut Vec<RelayEvent>,
     ) {
-        self.apply_event(event, &mut RelayOutput::Open { events, room });
+        self.apply_event(event, &mut RelayOutput::Open { events, capacity });
     }
 
     /// Sends buffered text: all of it, or only where enough is new.
     pub(crate) fn flush(&mut self, which: FlushScope, events: &mut Vec<RelayEvent>) {
         for (run, track) in &mut self.runs {
             if which == FlushScope::All || track.has_enough_new() {
-                let ears = &mut RelayOutput::Open { events, room: SendCapacity::Ample };
-                RunEventWriter { about: &self.about, run, track, ears, time_ms: None }.flush_text();
+                let output = &mut RelayOutput::Open { events, capacity: SendCapacity::Ample };
+                RunEventWriter { about: &self.about, run, track, output, time_ms: None }
+                    .flush_text();
             }
         }
     }
@@ -155,15 +156,15 @@ impl OpenClawRelay {
         !self.runs.is_empty()
     }
 
-    fn apply_event(&mut self, event: &Event, ears: &mut RelayOutput<'_>) {
-        self.apply_question(event, ears);
+    fn apply_event(&mut self, event: &Event, output: &mut RelayOutput<'_>) {
+        self.apply_question(event, output);
         let Some(run) = &event.run else { return };
         if let EventKind::RunEnded { end, usage } = &event.kind {
             self.questions.retain(|_, request_event| {
                 request_event.request.run_id.as_deref() != Some(run.as_str())
             });
             if let Some(mut track) = self.runs.remove(run) {
-                self.run_writer(run, &mut track, event, ears).write_end(end, usage);
+                self.run_writer(run, &mut track, event, output).write_end(end, usage);
             }
             return;
         }
@@ -172,7 +173,7 @@ impl OpenClawRelay {
         // Entries of a run that is over, or whose start was not seen, are ignored.
         let Some(mut track) = known.or_else(|| begins.then(RunRelayState::default)) else { return };
         let interest = self.interest;
-        self.run_writer(run, &mut track, event, ears).write_event(&event.kind, interest);
+        self.run_writer(run, &mut track, event, output).write_event(&event.kind, interest);
         self.runs.insert(run.clone(), track);
     }
 
@@ -181,13 +182,13 @@ impl OpenClawRelay {
         run: &'a RunId,
         track: &'a mut RunRelayState,
         event: &Event,
-        ears: &'a mut RelayOutput<'b>,
+        output: &'a mut RelayOutput<'b>,
     ) -> RunEventWriter<'a, 'b> {
-        RunEventWriter { about: &self.about, run, track, ears, time_ms: Some(event.time_ms) }
+        RunEventWriter { about: &self.about, run, track, output, time_ms: Some(event.time_ms) }
     }
 
     /// Processes questions, which belong to the session and may name no run.
-    fn apply_question(&mut self, event: &Event, ears: &mut RelayOutput<'_>) {
+    fn apply_question(&mut self, event: &Event, output: &mut RelayOutput<'_>) {
         match &event.kind {
             EventKind::ApprovalRequested(request) => {
                 let request_event = translation::approval_requested(
@@ -197,7 +198,7 @@ impl OpenClawRelay {
                     event.time_ms,
                 );
                 if self.interest.approvals {
-                    ears.emit(|| RelayEvent::ApprovalRequested(Box::new(request_event.clone())));
+                    output.emit(|| RelayEvent::ApprovalRequested(Box::new(request_event.clone())));
                 }
                 if self.questions.len() < QUESTIONS_MAX {
                     self.questions.insert(request.id.clone(), request_event);
@@ -206,7 +207,7 @@ impl OpenClawRelay {
             EventKind::ApprovalResolved { id, answer, by } => {
                 self.questions.remove(id);
                 if self.interest.approvals {
-                    ears.emit(|| {
+                    output.emit(|| {
                         RelayEvent::ApprovalResolved(translation::approval_resolved(
                             id,
                             answer,
@@ -250,7 +251,7 @@ pub(crate) enum SendCapacity {
 
 /// Where events go; they are discarded while the history is processed.
 enum RelayOutput<'a> {
-    Open { events: &'a mut Vec<RelayEvent>, room: SendCapacity },
+    Open { events: &'a mut Vec<RelayEvent>, capacity: SendCapacity },
     Closed,
 }
 
@@ -387,7 +388,7 @@ struct RunEventWriter<'a, 'b> {
     about: &'a RelaySessionInfo,
     run: &'a RunId,
     track: &'a mut RunRelayState,
-    ears: &'a mut RelayOutput<'b>,
+    output: &'a mut RelayOutput<'b>,
     /// Time of the event; the time of the run's last text if unknown.
     time_ms: Option<i64>,
 }
@@ -494,13 +495,13 @@ impl RunEventWriter<'_, '_> {
     }
 
     fn flush_text_if_capacity(&mut self) {
-        if let RelayOutput::Open { room: SendCapacity::Ample, .. } = self.ears {
+        if let RelayOutput::Open { capacity: SendCapacity::Ample, .. } = self.output {
             self.flush_text();
         }
     }
 
     fn flush_text(&mut self) {
-        if !self.track.has_new() || matches!(self.ears, RelayOutput::Closed) {
+        if !self.track.has_new() || matches!(self.output, RelayOutput::Closed) {
             return;
         }
         let words = |(text, new): (&str, &str)| json!({"text": text, "delta": new});
@@ -554,7 +555,7 @@ impl RunEventWriter<'_, '_> {
     }
 
     fn write_agent(&mut self, stream: impl FnOnce() -> AgentStream) {
-        if matches!(self.ears, RelayOutput::Closed) {
+        if matches!(self.output, RelayOutput::Closed) {
             return;
         }
         let event = AgentEvent {
@@ -564,11 +565,11 @@ impl RunEventWriter<'_, '_> {
             ts: self.time_ms.unwrap_or(self.track.reply_ms),
             stream: stream(),
         };
-        self.ears.emit(|| RelayEvent::Agent(Box::new(event)));
+        self.output.emit(|| RelayEvent::Agent(Box::new(event)));
     }
 
     fn write_chat(&mut self, state: impl FnOnce() -> ChatRunState) {
-        if matches!(self.ears, RelayOutput::Closed) {
+        if matches!(self.output, RelayOutput::Closed) {
             return;
         }
         let event = ChatEvent {
@@ -578,7 +579,7 @@ impl RunEventWriter<'_, '_> {
             seq: self.next_seq(),
             state: state(),
         };
-        self.ears.emit(|| RelayEvent::Chat(Box::new(event)));
+        self.output.emit(|| RelayEvent::Chat(Box::new(event)));
     }
 
     fn next_seq(&mut self) -> u64 {

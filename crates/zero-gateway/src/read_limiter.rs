@@ -36,7 +36,7 @@ pub(crate) struct ReadLimiter {
 
 struct OwnerReads {
     turns: Arc<Semaphore>,
-    asked: usize,
+    request_count: usize,
 }
 
 /// Reason why a read cannot start.
@@ -92,15 +92,18 @@ impl ReadLimiter {
         name: &str,
     ) -> Result<(ReadRequestGuard, Arc<Semaphore>), ReadLimitError> {
         let mut by_name = lock(&self.by_name);
-        let new =
-            || OwnerReads { turns: Arc::new(Semaphore::new(self.limits.of_one_max)), asked: 0 };
+        let new = || OwnerReads {
+            turns: Arc::new(Semaphore::new(self.limits.of_one_max)),
+            request_count: 0,
+        };
         let of_one = by_name.entry(name.to_owned()).or_insert_with(new);
-        if of_one.asked >= self.limits.asked_max {
+        if of_one.request_count >= self.limits.asked_max {
             return Err(ReadLimitError::TooMany { max: self.limits.asked_max });
         }
-        of_one.asked += 1;
-        let asked = ReadRequestGuard { by_name: Arc::clone(&self.by_name), name: name.to_owned() };
-        Ok((asked, Arc::clone(&of_one.turns)))
+        of_one.request_count += 1;
+        let request_guard =
+            ReadRequestGuard { by_name: Arc::clone(&self.by_name), name: name.to_owned() };
+        Ok((request_guard, Arc::clone(&of_one.turns)))
     }
 }
 
@@ -114,8 +117,8 @@ impl Drop for ReadRequestGuard {
     fn drop(&mut self) {
         let mut by_name = lock(&self.by_name);
         if let Entry::Occupied(mut of_one) = by_name.entry(std::mem::take(&mut self.name)) {
-            of_one.get_mut().asked = of_one.get().asked.saturating_sub(1);
-            if of_one.get().asked == 0 {
+            of_one.get_mut().request_count = of_one.get().request_count.saturating_sub(1);
+            if of_one.get().request_count == 0 {
                 of_one.remove();
             }
         }

@@ -72,7 +72,7 @@ pub(crate) struct RemoteToolBackend {
     offer: watch::Sender<Option<Arc<ToolOffer>>>,
     calls: Mutex<HashMap<String, PendingCall>>,
     /// Cancelled when the connection ends or stops hosting these tools.
-    gone: CancellationToken,
+    disconnected: CancellationToken,
     /// Name of the host that took over, if another connection did.
     displaced_by: OnceLock<String>,
     /// How long a run waits for a lost host to return.
@@ -101,7 +101,7 @@ struct PendingCall {
     title: String,
     kind: ToolKind,
     /// When the host last said something about the call.
-    heard: Arc<Mutex<Instant>>,
+    last_heartbeat: Arc<Mutex<Instant>>,
 }
 
 impl PendingCall {
@@ -120,7 +120,7 @@ impl RemoteToolBackend {
         owner: &str,
         host: &str,
         outbox: SendQueue,
-        gone: CancellationToken,
+        disconnected: CancellationToken,
         comes_back_within: Duration,
         silence_max: Duration,
     ) -> Arc<Self> {
@@ -133,7 +133,7 @@ impl RemoteToolBackend {
             terms: Mutex::new(HostSettings { dialect, mode: None }),
             offer: watch::Sender::new(None),
             calls: Mutex::default(),
-            gone,
+            disconnected,
             displaced_by: OnceLock::new(),
             comes_back_within,
             silence_max,
@@ -165,7 +165,7 @@ impl RemoteToolBackend {
 
     /// Stops hosting the session; pending calls end.
     pub(crate) fn stop_hosting(&self) {
-        self.gone.cancel();
+        self.disconnected.cancel();
     }
 
     /// Records that another connection hosts the session from now on: pending calls end and the
@@ -174,7 +174,7 @@ impl RemoteToolBackend {
         if self.displaced_by.set(host.to_owned()).is_err() {
             return;
         }
-        self.gone.cancel();
+        self.disconnected.cancel();
         let displaced = ToolsDisplacedEvent {
             session_key: self.session_key.clone(),
             session_id: self.session_id.clone(),
@@ -190,7 +190,7 @@ impl RemoteToolBackend {
 
     /// Whether the connection still hosts the session.
     pub(crate) fn is_attached(&self) -> bool {
-        !self.gone.is_cancelled()
+        !self.disconnected.is_cancelled()
     }
 
     /// Name of the host.
@@ -214,7 +214,7 @@ impl RemoteToolBackend {
         let waiting = calls
             .get_mut(&params.tool_call_id)
             .ok_or_else(|| unknown_call_error(&params.tool_call_id))?;
-        *waiting.heard.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        *waiting.last_heartbeat.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
         if let Some(title) = params.title {
             waiting.describe(&title, params.kind, params.locations);
         }
@@ -307,7 +307,7 @@ impl RemoteToolBackend {
             self.update_settings(|terms| terms.dialect = dialect)?;
         }
         let offered = tokio::time::timeout(OFFER_WAIT, offers.wait_for(fits));
-        let Some(offered) = self.gone.run_until_cancelled(offered).await else {
+        let Some(offered) = self.disconnected.run_until_cancelled(offered).await else {
             return Err(self.disconnected_error());
         };
         match offered {
@@ -335,7 +335,7 @@ impl RemoteToolBackend {
         watch: Arc<dyn CallObserver>,
     ) -> ToolOutcome {
         let Some(kind) = self.tool_kind(&call.tool, dialect) else {
-            if self.gone.is_cancelled() || cancel.is_cancelled() {
+            if self.disconnected.is_cancelled() || cancel.is_cancelled() {
                 return self.send_call(call, ToolKind::Other, subagent, cancel, watch).await;
             }
             let why = format!("the tool host {} has no tool `{}` now", self.host, call.tool);
@@ -403,7 +403,7 @@ impl RemoteToolBackend {
         let ToolCall { id, tool, input, timeout, .. } = call;
         let id = String::from(id);
         let failed = |reason, text: String| ToolError::failed(reason, text).with_tool(&tool).into();
-        if self.gone.is_cancelled() {
+        if self.disconnected.is_cancelled() {
             let why = self.disconnected_error().to_string();
             return failed(ErrorReason::ServerUnavailable, why);
         }
@@ -411,7 +411,7 @@ impl RemoteToolBackend {
             return failed(ErrorReason::Cancelled, "stopped before it was begun".to_owned());
         }
         let (answer, mut answered) = oneshot::channel();
-        let heard = Arc::new(Mutex::new(Instant::now()));
+        let last_heartbeat = Arc::new(Mutex::new(Instant::now()));
         let silence_max = self.silence_limit(timeout);
         {
             let mut calls = self.lock_calls();
@@ -426,10 +426,13 @@ impl RemoteToolBackend {
                 return failed(ErrorReason::Busy, format!("a call `{id}` is already running"));
             }
             let (title, tool) = (tool.clone(), tool.clone());
-            let heard = Arc::clone(&heard);
-            calls.insert(id.clone(), PendingCall { answer, watch, tool, title, kind, heard });
+            let heard = Arc::clone(&last_heartbeat);
+            calls.insert(
+                id.clone(),
+                PendingCall { answer, watch, tool, title, kind, last_heartbeat: heard },
+            );
         }
-        let mut asked = PendingCallGuard { backend: self, id: &id, settled: false };
+        let mut pending_call = PendingCallGuard { backend: self, id: &id, is_settled: false };
         let order = ToolsUseEvent {
             session_id: self.session_id.clone(),
             tool_call_id: id.clone(),
@@ -439,14 +442,14 @@ impl RemoteToolBackend {
             subagent,
         };
         if !self.outbox.send_event(TOOLS_USE, &order) {
-            asked.settled = true;
+            pending_call.is_settled = true;
             return failed(ErrorReason::ServerUnavailable, self.disconnect_message());
         }
         let end = tokio::select! {
             biased;
             end = &mut answered => end.ok(),
-            () = self.gone.cancelled() => None,
-            () = wait_for_silence(&heard, silence_max) => {
+            () = self.disconnected.cancelled() => None,
+            () = wait_for_silence(&last_heartbeat, silence_max) => {
                 // Dropping the guard cancels the call at the host.
                 let message = format!(
                     "the tool host {} said nothing about this call for {} s; whether it happened \
@@ -458,13 +461,13 @@ impl RemoteToolBackend {
                 return error.with_tool(&tool).into();
             }
             () = cancel.cancelled() => {
-                asked.cancel();
+                pending_call.cancel();
                 tokio::select! {
                     biased;
                     end = &mut answered => end.ok(),
-                    () = self.gone.cancelled() => None,
+                    () = self.disconnected.cancelled() => None,
                     () = tokio::time::sleep(CANCEL_GRACE) => {
-                        asked.settled = true;
+                        pending_call.is_settled = true;
                         return failed(ErrorReason::Cancelled, format!(
                             "stopped; the tool host {} did not report the outcome within {} s",
                             self.host,
@@ -474,7 +477,7 @@ impl RemoteToolBackend {
                 }
             }
         };
-        asked.settled = true;
+        pending_call.is_settled = true;
         end.unwrap_or_else(|| failed(ErrorReason::ServerUnavailable, self.disconnect_message()))
     }
 
@@ -498,7 +501,7 @@ impl RemoteToolBackend {
 struct PendingCallGuard<'a> {
     backend: &'a RemoteToolBackend,
     id: &'a str,
-    settled: bool,
+    is_settled: bool,
 }
 
 impl PendingCallGuard<'_> {
@@ -514,7 +517,7 @@ impl PendingCallGuard<'_> {
 impl Drop for PendingCallGuard<'_> {
     fn drop(&mut self) {
         self.backend.lock_calls().remove(self.id);
-        if !self.settled {
+        if !self.is_settled {
             self.cancel();
         }
     }
@@ -551,7 +554,7 @@ impl ToolBackend for RemoteToolBackend {
         &self,
         mode: Option<PermissionMode>,
     ) -> BoxFuture<'_, Result<(), ToolBackendError>> {
-        let result = if self.gone.is_cancelled() {
+        let result = if self.disconnected.is_cancelled() {
             Err(self.disconnected_error())
         } else {
             self.update_settings(|terms| terms.mode = mode)
@@ -587,9 +590,9 @@ impl ToolBackend for RemoteToolBackend {
 }
 
 /// Completes when nothing was heard for so long.
-async fn wait_for_silence(heard: &Mutex<Instant>, silence_max: Duration) {
+async fn wait_for_silence(last_heartbeat: &Mutex<Instant>, silence_max: Duration) {
     loop {
-        let heard = *heard.lock().unwrap_or_else(PoisonError::into_inner);
+        let heard = *last_heartbeat.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(until) = heard.checked_add(silence_max) else {
             return std::future::pending().await;
         };

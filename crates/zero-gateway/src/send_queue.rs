@@ -57,7 +57,7 @@ struct SendQueueState {
     seq: u64,
     ping: bool,
     end: Option<CloseReason>,
-    gone: bool,
+    disconnected: bool,
 }
 
 /// An item to send.
@@ -86,30 +86,30 @@ impl OutgoingMessage {
     }
 
     /// The text of the message. `room` is the buffer in which it is assembled if necessary.
-    pub(crate) fn render<'a>(&'a self, room: &'a mut String) -> &'a str {
+    pub(crate) fn render<'a>(&'a self, send_buffer: &'a mut String) -> &'a str {
         match self {
             Self::Text(text) => text,
             Self::Event { name, payload, seq } => {
                 // Event names are constants of this crate and need no escaping.
                 debug_assert!(!name.contains(['"', '\\']), "`{name}` would have to be escaped");
                 let parts = [r#"{"type":"event","event":""#, name, r#"","payload":"#, payload];
-                room.clear();
-                room.extend(parts);
+                send_buffer.clear();
+                send_buffer.extend(parts);
                 // Writing to a string cannot fail.
-                let _ = write!(room, r#","seq":{seq}}}"#);
-                room
+                let _ = write!(send_buffer, r#","seq":{seq}}}"#);
+                send_buffer
             }
         }
     }
 
     /// Like [`Self::render`], but returns an owned string.
     pub(crate) fn into_text(self) -> String {
-        let mut room = String::new();
+        let mut send_buffer = String::new();
         match self {
             Self::Text(text) => text,
             Self::Event { .. } => {
-                self.render(&mut room);
-                room
+                self.render(&mut send_buffer);
+                send_buffer
             }
         }
     }
@@ -221,7 +221,7 @@ impl SendQueue {
     /// Sends the queued messages and then closes the connection.
     pub(crate) fn close(&self, code: u16, reason: &str) {
         let mut state = self.lock();
-        if !state.gone {
+        if !state.disconnected {
             state.end.get_or_insert_with(|| CloseReason::new(code, reason));
         }
         drop(state);
@@ -252,13 +252,13 @@ impl SendQueue {
     /// Whether the queue no longer accepts messages.
     pub(crate) fn is_closed(&self) -> bool {
         let state = self.lock();
-        state.gone || state.end.is_some()
+        state.disconnected || state.end.is_some()
     }
 
     /// Marks the connection as gone; nothing is sent any more.
     pub(crate) fn mark_disconnected(&self) {
         let mut state = self.lock();
-        state.gone = true;
+        state.disconnected = true;
         discard_waiting(&mut state);
     }
 
@@ -299,7 +299,7 @@ impl SendQueue {
     fn push(&self, message: impl FnOnce(&mut SendQueueState) -> OutgoingMessage) -> bool {
         let limits = &self.shared.limits;
         let mut state = self.lock();
-        if state.gone || state.end.is_some() {
+        if state.disconnected || state.end.is_some() {
             return false;
         }
         let message = message(&mut state);
@@ -326,7 +326,7 @@ impl SendQueue {
 
 fn abort_state(state: &mut SendQueueState, code: u16, reason: &str) {
     discard_waiting(state);
-    if !state.gone {
+    if !state.disconnected {
         state.end = Some(CloseReason::new(code, reason));
     }
 }

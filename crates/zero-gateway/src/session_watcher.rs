@@ -101,7 +101,7 @@ impl WatchHandle {
         outbox: SendQueue,
         audience: WatchAudience,
         owner: String,
-        gone: CancellationToken,
+        disconnected: CancellationToken,
     ) -> Self {
         let (orders, receiver) = mpsc::channel(COMMANDS_MAX);
         let (ear, listener) = delivery_channel(ENTRIES_MAX);
@@ -111,7 +111,7 @@ impl WatchHandle {
             outbox,
             audience,
             owner,
-            ear,
+            sender: ear,
             watched,
             is_behind: false,
             touches: 0,
@@ -119,7 +119,7 @@ impl WatchHandle {
         };
         tokio::spawn(async move {
             let work = watcher.run(receiver, listener);
-            gone.run_until_cancelled(work).await;
+            disconnected.run_until_cancelled(work).await;
         });
         Self { orders }
     }
@@ -154,7 +154,7 @@ struct SessionWatcher {
     audience: WatchAudience,
     /// Owner of the client's sessions; events of others name theirs.
     owner: String,
-    ear: DeliverySender,
+    sender: DeliverySender,
     watched: HashMap<SessionId, WatchedSession>,
     /// Whether entries were left out because the client reads too slowly.
     is_behind: bool,
@@ -367,7 +367,7 @@ impl SessionWatcher {
         self.evict_idle()?;
         // Subscribes before reading the ledger. Entries between the two arrive twice and are
         // recognized by their sequence number.
-        let subscription = self.sessions.bus().subscribe(&session.id, &self.ear);
+        let subscription = self.sessions.bus().subscribe(&session.id, &self.sender);
         let (last, relay) = match self.audience.interest() {
             None => {
                 let store = self.sessions.store();
@@ -400,9 +400,9 @@ impl SessionWatcher {
         let begins = |run: &RunId, event: &Event| {
             event.run.as_ref() == Some(run) && matches!(event.kind, EventKind::Prompt { .. })
         };
-        let wanted = active.clone();
+        let run_id = active.clone();
         let enough = move |events: &[Event]| {
-            wanted.iter().all(|run| events.iter().any(|event| begins(run, event)))
+            run_id.iter().all(|run| events.iter().any(|event| begins(run, event)))
         };
         let store = self.sessions.store();
         let tail =
@@ -458,8 +458,8 @@ impl WatchedSession {
             };
         };
         let mut events = Vec::new();
-        let room = if outbox.is_crowded() { SendCapacity::Low } else { SendCapacity::Ample };
-        relay.handle_event(event, room, &mut events);
+        let capacity = if outbox.is_crowded() { SendCapacity::Low } else { SendCapacity::Ample };
+        relay.handle_event(event, capacity, &mut events);
         send_all(outbox, audience, &events)
     }
 }

@@ -93,7 +93,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> WebSocketTransport<S> {
     /// Sends as much as possible. Ready when the connection has ended.
     fn poll_send(&mut self, cx: &mut Context<'_>, outbox: &SendQueue) -> Poll<TransportEvent> {
         let wire = self.websocket.get_mut();
-        let mut room = String::new();
+        let mut send_buffer = String::new();
         loop {
             match wire.poll_write_out(cx) {
                 Poll::Ready(Ok(())) => {}
@@ -105,7 +105,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> WebSocketTransport<S> {
             while wire.out.len() < WRITE_BYTES {
                 match outbox.poll_next(cx) {
                     Poll::Ready(OutgoingItem::Message(message)) => {
-                        wire.push_frame(TEXT, message.render(&mut room).as_bytes());
+                        wire.push_frame(TEXT, message.render(&mut send_buffer).as_bytes());
                     }
                     Poll::Ready(OutgoingItem::Ping) => wire.push_frame(PING, &[]),
                     Poll::Ready(OutgoingItem::Close(reason)) => {

@@ -151,7 +151,7 @@ impl<'a> LspClient<'a> {
                 .request_when_ready(method, params, QueryScope::Project, read, is_empty)
                 .await?;
             all.total += found.total;
-            all.taken.extend(found.taken);
+            all.items.extend(found.items);
         }
         Ok(all)
     }
@@ -228,5 +228,5 @@ fn position_params(DocumentPosition { path, position }: DocumentPosition<'_>) ->
 }
 
 fn is_empty<T>(pieces: &BoundedList<T>) -> bool {
-    pieces.taken.is_empty()
+    pieces.items.is_empty()
 }

@@ -154,7 +154,7 @@ fn truncate_diagnostics(
     mut found: BoundedList<LspDiagnostic>,
 ) -> (BoundedList<LspDiagnostic>, usize) {
     let (mut kept, mut bytes) = (0, 0);
-    for problem in &found.taken {
+    for problem in &found.items {
         let texts = [Some(&problem.message), problem.source.as_ref(), problem.code.as_ref()];
         let length: usize = texts.into_iter().flatten().map(String::len).sum();
         let with_it = bytes + length + size_of::<LspDiagnostic>();
@@ -163,8 +163,8 @@ fn truncate_diagnostics(
         }
         (kept, bytes) = (kept + 1, with_it);
     }
-    found.taken.truncate(kept);
-    found.taken.shrink_to_fit();
+    found.items.truncate(kept);
+    found.items.shrink_to_fit();
     (found, bytes)
 }
 
@@ -185,7 +185,7 @@ mod tests {
     }
 
     fn messages(report: Option<FileDiagnostics>) -> Option<Vec<String>> {
-        Some(report?.found.taken.into_iter().map(|found| found.message).collect())
+        Some(report?.found.items.into_iter().map(|found| found.message).collect())
     }
 
     #[tokio::test(start_paused = true)]
@@ -256,7 +256,7 @@ mod tests {
         assert!(sum <= BYTES_MAX, "{sum}");
         let (last, first) = (Path::new("/19"), Path::new("/0"));
         let kept = &files.reports[last].found;
-        assert!(kept.taken.len() < messages.len() && kept.total == messages.len());
+        assert!(kept.items.len() < messages.len() && kept.total == messages.len());
         assert!(!files.reports.contains_key(first));
         drop(files);
         // A new report about a file replaces the old one.

@@ -99,21 +99,21 @@ impl DiagnosticSeverity {
 #[derive(Clone, Debug, PartialEq)]
 pub struct BoundedList<T> {
     /// The well-formed elements, at most [`ITEMS_MAX`].
-    pub taken: Vec<T>,
+    pub items: Vec<T>,
     /// Number of elements in the result, including malformed ones.
     pub total: usize,
 }
 
 impl<T> Default for BoundedList<T> {
     fn default() -> Self {
-        Self { taken: Vec::new(), total: 0 }
+        Self { items: Vec::new(), total: 0 }
     }
 }
 
 impl<T> BoundedList<T> {
     fn from_values(values: &[Value], read: impl Fn(&Value) -> Option<T>) -> Self {
-        let taken = values.iter().take(ITEMS_MAX).filter_map(read).collect();
-        Self { taken, total: values.len() }
+        let items = values.iter().take(ITEMS_MAX).filter_map(read).collect();
+        Self { items, total: values.len() }
     }
 }
 
@@ -173,8 +173,8 @@ pub fn parse_symbols(answer: &Value) -> Option<BoundedList<LspSymbol>> {
 fn add_symbols(values: &[Value], depth: usize, pieces: &mut BoundedList<LspSymbol>) {
     for value in values {
         pieces.total += 1;
-        if pieces.taken.len() < ITEMS_MAX {
-            pieces.taken.extend(parse_symbol(value, depth));
+        if pieces.items.len() < ITEMS_MAX {
+            pieces.items.extend(parse_symbol(value, depth));
         }
         if let Some(children) = value.get("children").and_then(Value::as_array)
             && depth < DEPTH_MAX
@@ -324,7 +324,7 @@ mod tests {
         };
         let check = |answer: Value, expected: &[LspLocation], total: usize| {
             let found = parse_locations(&answer).unwrap();
-            assert_eq!((&found.taken[..], found.total), (expected, total), "{answer}");
+            assert_eq!((&found.items[..], found.total), (expected, total), "{answer}");
         };
         check(Value::Null, &[], 0);
         check(json!({"uri": "file:///a", "range": range(1, 2)}), &[place("file:///a", 1, 2)], 1);
@@ -370,7 +370,7 @@ mod tests {
         let flat = json!({"name": "f", "kind": 99, "containerName": "A", "location": {"uri": "file:///x", "range": range(7, 0)}});
         let found = parse_symbols(&json!([outer, flat])).unwrap();
         let shown: Vec<String> = found
-            .taken
+            .items
             .iter()
             .map(|s| {
                 format!("{} {} {} {}:{}", s.depth, s.kind, s.name, s.place.uri, s.place.start.line)
@@ -383,7 +383,7 @@ mod tests {
             deep =
                 json!({"name": "n", "kind": 5, "selectionRange": range(0, 0), "children": [deep]});
         }
-        assert_eq!(parse_symbols(&json!([deep])).unwrap().taken.len(), DEPTH_MAX + 1);
+        assert_eq!(parse_symbols(&json!([deep])).unwrap().items.len(), DEPTH_MAX + 1);
     }
 
     #[test]
@@ -395,7 +395,7 @@ mod tests {
         ];
         let found = parse_diagnostics(&values);
         let shown: Vec<String> = found
-            .taken
+            .items
             .iter()
             .map(|d| format!("{} {} {:?}", d.severity.as_str(), d.message, d.code.as_deref()))
             .collect();

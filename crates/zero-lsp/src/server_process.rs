@@ -38,7 +38,7 @@ pub(crate) struct LanguageServerProcess {
     service: Arc<ServiceHandle>,
     stderr: Arc<StderrTail>,
     exit: Arc<OnceLock<String>>,
-    ended: CancellationToken,
+    ended_token: CancellationToken,
 }
 
 /// stdin and stdout of the server.
@@ -81,7 +81,7 @@ impl LanguageServerProcess {
             service: Arc::new(service),
             stderr: Arc::default(),
             exit: Arc::default(),
-            ended: CancellationToken::new(),
+            ended_token: CancellationToken::new(),
         };
         let drained = CancellationToken::new();
         let reading = drain_stderr(stderr, Arc::clone(&process.stderr), name.to_owned());
@@ -91,7 +91,7 @@ impl LanguageServerProcess {
             reading.await;
         });
         let (service, exit) = (Arc::clone(&process.service), Arc::clone(&process.exit));
-        let ended = process.ended.clone();
+        let ended = process.ended_token.clone();
         tokio::spawn(async move {
             let how = service.wait().await;
             // A caller that learns of the exit also needs the last stderr output.
@@ -105,7 +105,7 @@ impl LanguageServerProcess {
     /// Describes why the server is unusable: how it exited, and the end of its stderr.
     pub(crate) async fn describe_failure(&self, what: &str) -> String {
         // stdout ends a moment before the exit status is known.
-        let _ = tokio::time::timeout(2 * STDERR_WAIT_MAX, self.ended.cancelled()).await;
+        let _ = tokio::time::timeout(2 * STDERR_WAIT_MAX, self.ended_token.cancelled()).await;
         let exit = self.exit.get().map_or(what, String::as_str);
         match self.stderr.render() {
             stderr_text if stderr_text.is_empty() => exit.to_owned(),
@@ -115,7 +115,7 @@ impl LanguageServerProcess {
 
     /// Waits for the exit. Returns false if it takes longer than `limit`.
     pub(crate) async fn wait_for_exit(&self, limit: Duration) -> bool {
-        tokio::time::timeout(limit, self.ended.cancelled()).await.is_ok()
+        tokio::time::timeout(limit, self.ended_token.cancelled()).await.is_ok()
     }
 
     /// Kills all processes of the server.
@@ -132,7 +132,7 @@ impl LanguageServerProcess {
 
     /// Kills all processes once `over` is cancelled, unless the server exits within `grace`.
     pub(crate) fn kill_after(&self, over: CancellationToken, grace: Duration) {
-        let (service, ended) = (Arc::clone(&self.service), self.ended.clone());
+        let (service, ended) = (Arc::clone(&self.service), self.ended_token.clone());
         tokio::spawn(async move {
             over.cancelled().await;
             if tokio::time::timeout(grace, ended.cancelled()).await.is_err() {
@@ -191,8 +191,8 @@ fn service_request(
     }
 }
 
-fn describe_exit(how: &CommandExit) -> String {
-    match (how.why, how.exit_code, how.signal) {
+fn describe_exit(exit: &CommandExit) -> String {
+    match (exit.why, exit.exit_code, exit.signal) {
         (ExitCause::MemoryLimit { limit, .. }, ..) => format!(
             "it exceeded its memory limit of {}; raise `command-memory` in `limits` of this server in `lspServers`",
             zero_core::ByteSize::bytes(limit)
@@ -235,17 +235,17 @@ struct StderrTail(Mutex<VecDeque<u8>>);
 
 impl StderrTail {
     fn push(&self, bytes: &[u8]) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stderr_tail = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes = bytes.get(bytes.len().saturating_sub(STDERR_BYTES_MAX)..).unwrap_or(bytes);
-        let excess = (kept.len() + bytes.len()).saturating_sub(STDERR_BYTES_MAX);
-        kept.drain(..excess);
-        kept.extend(bytes);
+        let excess = (stderr_tail.len() + bytes.len()).saturating_sub(STDERR_BYTES_MAX);
+        stderr_tail.drain(..excess);
+        stderr_tail.extend(bytes);
     }
 
     /// Returns its first and last lines without control characters.
     fn render(&self) -> String {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let kept = kept.make_contiguous();
+        let mut stderr_tail = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = stderr_tail.make_contiguous();
         let whole = kept.get(char_remainder_len(kept)..).unwrap_or_default();
         let text = String::from_utf8_lossy(whole).into_owned();
         let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();

@@ -87,7 +87,7 @@ impl BenchmarkHost {
         let host = &self.host;
         let definition = McpServerDefinition {
             alias: ServerAlias::new("other")?,
-            reach: ServerTransport::Command(ServerLaunch {
+            transport: ServerTransport::Command(ServerLaunch {
                 command: server,
                 args: vec!["good".to_owned()],
                 variables: Vec::new(),

@@ -154,7 +154,7 @@ impl McpServerSet {
         let elicits = elicitor.is_some();
         let mut members = BTreeMap::new();
         for definition in definitions {
-            let identity = ServerIdentity::from_transport(&definition.reach);
+            let identity = ServerIdentity::from_transport(&definition.transport);
             let key = identity.scoped_to(&json!([
                 config.confined_by,
                 elicits,

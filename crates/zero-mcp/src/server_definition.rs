@@ -76,7 +76,7 @@ pub struct McpServerDefinition {
     /// The user's name for it.
     pub alias: ServerAlias,
     /// How to reach it.
-    pub reach: ServerTransport,
+    pub transport: ServerTransport,
     /// Time limit until it has listed its tools.
     pub startup_timeout: Duration,
     /// Time limit of a call without an answer or progress; that of the host if `None`.

@@ -95,7 +95,7 @@ fn decide(engine: &PolicyEngine, command: &str) {
         arguments: None,
         grants: &[],
         mode: None,
-        world: &EmptyMachine,
+        machine: &EmptyMachine,
     };
     black_box(engine.decide(request));
 }

@@ -121,7 +121,7 @@ pub struct DecisionRequest<'a> {
     /// The mode of its session, if it differs from the engine's.
     pub mode: Option<PermissionMode>,
     /// Facts about the machine.
-    pub world: &'a dyn Machine,
+    pub machine: &'a dyn Machine,
 }
 
 impl PolicyEngine {
@@ -469,7 +469,7 @@ impl<'a> RequestEvaluator<'a> {
         folder: &Path,
     ) -> Vec<EffectAssessment> {
         let describe = |change: &GitSettingChange| {
-            let now = match self.request.world.git_setting(folder, &change.name).as_deref() {
+            let now = match self.request.machine.git_setting(folder, &change.name).as_deref() {
                 Some([]) => "not set now".to_owned(),
                 Some([value]) => format!("now `{value}`"),
                 // The command may fail, and no answer makes zero choose among the values.
@@ -480,7 +480,7 @@ impl<'a> RequestEvaluator<'a> {
                 None => "its value is not known".to_owned(),
             };
             // The same file as that of the change itself, so that both are one row of a question.
-            let folder = self.request.world.canonicalize(folder);
+            let folder = self.request.machine.canonicalize(folder);
             let target = folder.map_or_else(
                 || ".git/config".to_owned(),
                 |folder| folder.join(".git/config").display().to_string(),
@@ -508,8 +508,8 @@ impl<'a> RequestEvaluator<'a> {
             return analysis;
         }
         let is_folder = |folder: &Path| {
-            let canonical = self.request.world.canonicalize(folder);
-            canonical.is_some_and(|canonical| self.request.world.is_folder(&canonical))
+            let canonical = self.request.machine.canonicalize(folder);
+            canonical.is_some_and(|canonical| self.request.machine.is_folder(&canonical))
         };
         crate::shell::analyze_reading_script(text, folder, home, &is_folder)
     }

@@ -40,7 +40,7 @@ pub trait Machine {
 
     /// A file beneath `folder` for which `wanted` returns true. Checks a bounded number of files,
     /// and returns `Unfinished` if there are more.
-    fn find_file(&self, folder: &Path, wanted: &dyn Fn(&Path) -> bool) -> FileSearchOutcome;
+    fn find_file(&self, folder: &Path, accepts: &dyn Fn(&Path) -> bool) -> FileSearchOutcome;
 
     /// The hosts from which a package manager downloads when used in `folder`, as far as the
     /// configuration of the project and the user names them.

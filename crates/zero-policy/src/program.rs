@@ -48,56 +48,56 @@ pub fn analyze(argv: &[ShellArg]) -> CommandAnalysis {
     let name = plain_name(written);
     // On a case-insensitive file system, `RM` runs `rm`.
     let folded = name.to_ascii_lowercase();
-    let mut study = analyze_by_table(name, args)
+    let mut analysis = analyze_by_table(name, args)
         .or_else(|| {
             Some(CommandAnalysis {
-                nature: CommandClass::Opaque,
+                class: CommandClass::Opaque,
                 ..analyze_by_table(&folded, args)?
             })
         })
         .unwrap_or_default();
-    if study.nature != CommandClass::Opaque {
-        study = add_listed_folders(study, args);
+    if analysis.class != CommandClass::Opaque {
+        analysis = add_listed_folders(analysis, args);
     }
     let judged = critical_actions::assess(&folded, args);
-    study.critical = study.critical.or(judged.critical);
-    study.caution = study.caution.or(judged.caution);
+    analysis.critical = analysis.critical.or(judged.critical);
+    analysis.caution = analysis.caution.or(judged.caution);
     let steered = option_overrides::find_overrides(&folded, args);
-    study.caution = study.caution.or(steered.caution);
+    analysis.caution = analysis.caution.or(steered.caution);
     if let Some(folder) = steered.folder {
-        study = study.in_folder(&folder);
+        analysis = analysis.in_folder(&folder);
     }
-    if only_fetches(name, args) && study.runs.is_empty() && study.caution.is_none() {
+    if only_fetches(name, args) && analysis.runs.is_empty() && analysis.caution.is_none() {
         // Only hosts and files are accessed: rules about those decide.
-        study.nature = CommandClass::Files;
+        analysis.class = CommandClass::Files;
     }
     if !is_in_system_folder(written) {
         // `./ls` may be any program, whatever its name. The restrictions known for the name apply,
         // but it still needs a rule.
-        study.nature = CommandClass::Opaque;
+        analysis.class = CommandClass::Opaque;
     }
-    study
+    analysis
 }
 
 /// Adds the folders that globs list: `echo ~/.ssh/*` shows as much as `ls`. A glob that names files
 /// which the command accesses says so already.
-fn add_listed_folders(mut study: CommandAnalysis, args: &[ShellArg]) -> CommandAnalysis {
+fn add_listed_folders(mut analysis: CommandAnalysis, args: &[ShellArg]) -> CommandAnalysis {
     let is_glob =
         |arg: &&ShellArg| !matches!(arg, ShellArg::Known(_)) && !arg.known_prefix().contains("://");
     let mut globs = args.iter().filter(is_glob).peekable();
     if globs.peek().is_none() {
-        return study;
+        return analysis;
     }
     let mut touched: HashSet<String> =
-        study.touches.iter().map(|touch| touch.path.to_string()).collect();
+        analysis.touches.iter().map(|touch| touch.path.to_string()).collect();
     for glob in globs.filter(|glob| !touched.contains(&glob.to_string())).collect::<Vec<_>>() {
         if let Some(folder) = glob.listed_folder()
             && touched.insert(folder.to_string())
         {
-            study = study.with_touch(FileAccess::Read, &folder);
+            analysis = analysis.with_touch(FileAccess::Read, &folder);
         }
     }
-    study
+    analysis
 }
 
 /// Whether a program only fetches from the hosts it names.
@@ -127,11 +127,11 @@ pub(crate) fn reads_named_files_only(argv: &[ShellArg]) -> bool {
 
 /// Whether a command reads by default and writes only with certain options: a rule that allows `git
 /// log` with any arguments is not meant to include `--output`.
-pub(crate) fn reads_by_default(argv: &[ShellArg], nature: CommandClass) -> bool {
+pub(crate) fn reads_by_default(argv: &[ShellArg], class: CommandClass) -> bool {
     let name = argv.first().and_then(ShellArg::as_known).map_or("", plain_name);
     let fetches = only_fetches(name, argv.get(1..).unwrap_or_default());
     match name {
-        "git" => nature != CommandClass::Opaque && !fetches,
+        "git" => class != CommandClass::Opaque && !fetches,
         "sort" | "uniq" | "find" | "fd" | "fdfind" | "tree" | "rg" | "grep" | "awk" | "gawk"
         | "mawk" | "jq" | "xxd" | "diff" | "sdiff" | "shuf" | "iconv" | "xmllint" => true,
         _ => false,

@@ -64,7 +64,7 @@ impl SessionQuota {
 /// The sessions of a host without owners have one quota, which is all of the host's.
 #[derive(Debug)]
 struct OwnerQuota {
-    own: Arc<Semaphore>,
+    own_slots: Arc<Semaphore>,
     share: Arc<Semaphore>,
     queue_calls_max: usize,
     waiting: AtomicUsize,
@@ -93,7 +93,7 @@ impl AdmissionController {
             waiting: AtomicUsize::new(0),
             running: Arc::default(),
             ownerless: Arc::new(OwnerQuota {
-                own: Arc::new(Semaphore::new(0)),
+                own_slots: Arc::new(Semaphore::new(0)),
                 share: Arc::new(bounded_semaphore(limits.host_calls_max)),
                 queue_calls_max: limits.queue_calls_max,
                 waiting: AtomicUsize::new(0),
@@ -118,7 +118,7 @@ impl AdmissionController {
         owners.retain(|_, quota| quota.strong_count() > 0);
         let three_quarters = |all: usize| all.saturating_sub(all.div_ceil(4)).max(1);
         let quota = Arc::new(OwnerQuota {
-            own: Arc::new(Semaphore::new(1)),
+            own_slots: Arc::new(Semaphore::new(1)),
             share: Arc::new(bounded_semaphore(three_quarters(self.limits.host_calls_max))),
             queue_calls_max: three_quarters(self.limits.queue_calls_max),
             waiting: AtomicUsize::new(0),
@@ -175,8 +175,8 @@ impl AdmissionController {
     ) -> CallPermit {
         self.running.fetch_add(1, Ordering::Relaxed);
         let (owner, running) = (Arc::clone(owner), Arc::clone(&self.running));
-        let held = PermitSlots { _session: session, _place: place, _owner: owner, running };
-        CallPermit { _held: Arc::new(held) }
+        let slots = PermitSlots { _session: session, _place: place, _owner: owner, running };
+        CallPermit { _held: Arc::new(slots) }
     }
 
     /// The slots of a session and of the host, if both are free now.
@@ -186,7 +186,7 @@ impl AdmissionController {
         let shared = take(&lane.owner.share).and_then(|share| Some((share, take(&self.places)?)));
         let place = match shared {
             Some((share, place)) => HostPlace::Shared { _share: share, _place: place },
-            None => HostPlace::Own { _place: take(&lane.owner.own)? },
+            None => HostPlace::Own { _place: take(&lane.owner.own_slots)? },
         };
         Some((session, place))
     }
@@ -203,7 +203,7 @@ impl AdmissionController {
         tokio::select! {
             biased;
             place = shared => place,
-            own = Arc::clone(&owner.own).acquire_owned() => {
+            own = Arc::clone(&owner.own_slots).acquire_owned() => {
                 Some(HostPlace::Own { _place: own.ok()? })
             }
         }

@@ -174,7 +174,7 @@ impl ToolHost {
     pub(crate) async fn authorize(
         &self,
         session: &ToolHostSession,
-        asked: AuthorizationRequest<'_>,
+        authorization_request: AuthorizationRequest<'_>,
         cx: &CallContext,
         cancel: &CancellationToken,
         record: &mut CallRecord<'_>,
@@ -183,13 +183,14 @@ impl ToolHost {
         let rejected = session.rejections();
         let granted = session.grants.list_grants(GrantDecision::Allowed);
         let mode = session.mode();
-        let decision = self.decide(session, &asked, &granted, mode).await?;
+        let decision = self.decide(session, &authorization_request, &granted, mode).await?;
         // Only what policy itself asks about can be answered by a rule.
-        let is_policy_question =
-            decision.verdict == Verdict::Ask && !asked.hooks.asks() && asked.carried.is_empty();
-        let decision = asked.hooks.apply_to(decision);
-        let decision = self.secrets.tighten(decision, asked.carried);
-        let outside = find_outside_command(asked.effects);
+        let is_policy_question = decision.verdict == Verdict::Ask
+            && !authorization_request.hooks.asks()
+            && authorization_request.carried.is_empty();
+        let decision = authorization_request.hooks.apply_to(decision);
+        let decision = self.secrets.tighten(decision, authorization_request.carried);
+        let outside = find_outside_command(authorization_request.effects);
         let decision = if outside.is_some() { tighten_outside(decision) } else { decision };
         let undo = self.commands.settings.undo;
         let decision = undo_outlook::tighten(decision, undo, &self.workspace).await;
@@ -200,20 +201,20 @@ impl ToolHost {
         let secrets = Arc::clone(&record.secrets);
         let user_wait = Arc::clone(&record.user_wait);
         let noted = record.record_decision(&decision);
-        if asked.command_edit.is_edited() {
+        if authorization_request.command_edit.is_edited() {
             noted.answered = Some(format!("{USER_APPROVER}: edit the command"));
         }
         if decision.verdict == Verdict::Deny {
-            let message = rule_denial_message(&asked, &decision);
+            let message = rule_denial_message(&authorization_request, &decision);
             return Err(denial_error(
                 &decision,
                 ErrorReason::Denied,
                 message,
-                asked.file(&decision),
+                authorization_request.file(&decision),
             ));
         }
         let looks = matches!(
-            asked.spec.kind,
+            authorization_request.spec.kind,
             ToolKind::Read | ToolKind::Search | ToolKind::Think | ToolKind::Fetch
         );
         if outside.is_none() && !looks {
@@ -221,44 +222,52 @@ impl ToolHost {
             session.commands.forget_sandbox_failure();
         }
         let evidence = match outside {
-            Some(execution) => {
-                Some(self.find_outside_evidence(session, &asked, execution, &decision)?)
-            }
+            Some(execution) => Some(self.find_outside_evidence(
+                session,
+                &authorization_request,
+                execution,
+                &decision,
+            )?),
             None => None,
         };
-        let whole_tool = tool_scope(&asked.spec.name);
+        let whole_tool = tool_scope(&authorization_request.spec.name);
         if let Some(rejection) = rejected.iter().find(|rejection| rejection.grant == whole_tool) {
             noted.answered =
                 Some(format!("{}: reject the tool, earlier in this session", rejection.by));
             let message = format!(
                 "{}: {REJECTED_EARLIER}every call of `{}`{REJECTED_IN_SESSION}",
-                format_title(&asked, find_decisive_path(&asked, &decision).map(|(path, _)| path)),
-                asked.spec.name
+                format_title(
+                    &authorization_request,
+                    find_decisive_path(&authorization_request, &decision).map(|(path, _)| path)
+                ),
+                authorization_request.spec.name
             );
-            let file = asked.file(&decision);
+            let file = authorization_request.file(&decision);
             return Err(denial_error(&decision, ErrorReason::Rejected, message, file));
         }
-        let check = || catch_panics(|| asked.plan.check(cx));
+        let check = || catch_panics(|| authorization_request.plan.check(cx));
         if decision.verdict == Verdict::Allow {
             check()?;
             let authorization = CallAuthorization::from_decision(decision, false);
             let authorization = CallAuthorization { hidden_secrets, ..authorization };
             return Ok(Authorized(Box::new(authorization)));
         }
-        let title =
-            format_title(&asked, find_decisive_path(&asked, &decision).map(|(path, _)| path));
+        let title = format_title(
+            &authorization_request,
+            find_decisive_path(&authorization_request, &decision).map(|(path, _)| path),
+        );
         // That a call can only fail reveals what exists at its path. Only a caller that may read
         // the path learns it before the user is asked.
-        let may_look = self.can_read_paths(session, &asked);
+        let may_look = self.can_read_paths(session, &authorization_request);
         if may_look {
             check()?;
         }
         if outside.is_none() {
             self.refuse_unwritable(session, &title, &decision)?;
         }
-        cx.prefetch_buffers(asked.effects).await;
+        cx.prefetch_buffers(authorization_request.effects).await;
         if may_look {
-            catch_panics(|| asked.plan.rehearse(cx))?;
+            catch_panics(|| authorization_request.plan.rehearse(cx))?;
         }
         let offered = &decision.grants;
         let is_rejected =
@@ -273,7 +282,7 @@ impl ToolHost {
                 "{title}: {REJECTED_EARLIER}{}{REJECTED_IN_SESSION}",
                 format_grants(&refused)
             );
-            let file = asked.file(&decision);
+            let file = authorization_request.file(&decision);
             return Err(denial_error(&decision, ErrorReason::Rejected, message, file));
         }
         let nobody = |how_to_allow: &str| {
@@ -282,7 +291,12 @@ impl ToolHost {
                 decision.reason,
                 add_rule_advice(how_to_allow, &decision)
             );
-            denial_error(&decision, ErrorReason::NoApprover, message, asked.file(&decision))
+            denial_error(
+                &decision,
+                ErrorReason::NoApprover,
+                message,
+                authorization_request.file(&decision),
+            )
         };
         let Some(approver) = &session.approver else { return Err(nobody(&self.how_to_allow)) };
         if outside.is_some() && !approver.can_leave_sandbox() {
@@ -292,7 +306,7 @@ impl ToolHost {
             && offered.len() <= GRANTS_PER_ANSWER_MAX
             && session.grants.has_room(offered.len());
         let rule_owners = match is_grantable && is_policy_question {
-            true => self.find_rule_owners(session, &asked, offered, mode).await?,
+            true => self.find_rule_owners(session, &authorization_request, offered, mode).await?,
             false => Vec::new(),
         };
         let mut shown = mask_decision(&secrets, &decision);
@@ -302,24 +316,28 @@ impl ToolHost {
         let mut question = ApprovalQuestion {
             subject: ApprovalSubject::Call,
             call: cx.call().clone(),
-            tool: asked.spec.name.clone(),
-            title: secrets.mask_text(asked.title).into_owned(),
+            tool: authorization_request.spec.name.clone(),
+            title: secrets.mask_text(authorization_request.title).into_owned(),
             reason: shown.reason,
             risk: decision.risk,
-            effects: asked.effects.clone(),
+            effects: authorization_request.effects.clone(),
             judged: shown.effects,
             grants: if is_grantable { offered.clone() } else { Vec::new() },
             rule_owners,
-            can_edit_command: asked.command_edit.is_offered() && outside.is_none(),
-            can_try_command: asked.is_single_command
+            can_edit_command: authorization_request.command_edit.is_offered() && outside.is_none(),
+            can_try_command: authorization_request.is_single_command
                 && outside.is_none()
                 && approver.can_review_trials()
-                && trial::is_possible(asked.effects, &decision, session.workspace()),
+                && trial::is_possible(
+                    authorization_request.effects,
+                    &decision,
+                    session.workspace(),
+                ),
             can_reject_tool: session.is_persistent()
                 && session.grants.has_room(1)
                 && outside.is_none(),
-            preview: catch_panics(|| Ok(asked.plan.preview(cx)))?,
-            rewritten: asked.hooks.rewritten_input().cloned(),
+            preview: catch_panics(|| Ok(authorization_request.plan.preview(cx)))?,
+            rewritten: authorization_request.hooks.rewritten_input().cloned(),
             withdrawal: WithdrawalNote::default(),
             workspace: session.workspace().cwd().to_owned(),
         };
@@ -361,11 +379,12 @@ impl ToolHost {
             // The mode may have become stricter while the user was asked.
             let mode_now = session.mode();
             if mode_now != mode {
-                let again = self.decide(session, &asked, &granted, mode_now).await?;
-                if again.verdict == Verdict::Deny {
-                    let message = rule_denial_message(&asked, &again);
-                    let file = asked.file(&again);
-                    return Err(denial_error(&again, ErrorReason::Denied, message, file));
+                let second_decision =
+                    self.decide(session, &authorization_request, &granted, mode_now).await?;
+                if second_decision.verdict == Verdict::Deny {
+                    let message = rule_denial_message(&authorization_request, &second_decision);
+                    let file = authorization_request.file(&second_decision);
+                    return Err(denial_error(&second_decision, ErrorReason::Denied, message, file));
                 }
             }
             if !may_look {
@@ -379,7 +398,12 @@ impl ToolHost {
             Some(said) => format!("{title}: {REJECTED_WITH_MESSAGE}{said}"),
             None => format!("{title}: {REJECTED_BY_USER}"),
         };
-        Err(denial_error(&decision, ErrorReason::Rejected, message, asked.file(&decision)))
+        Err(denial_error(
+            &decision,
+            ErrorReason::Rejected,
+            message,
+            authorization_request.file(&decision),
+        ))
     }
 
     /// How it is known that the sandbox made a command fail that is to run outside it. Fails if the
@@ -388,7 +412,7 @@ impl ToolHost {
     fn find_outside_evidence(
         &self,
         session: &ToolHostSession,
-        asked: &AuthorizationRequest<'_>,
+        authorization_request: &AuthorizationRequest<'_>,
         execution: &CommandExecution,
         decision: &PolicyDecision,
     ) -> Result<FailureEvidence, ToolError> {
@@ -399,7 +423,7 @@ impl ToolHost {
         } else {
             "a command can run outside the sandbox only if it was the last command of this session and failed because of the sandbox; run it inside first, with the same text"
         };
-        let message = format!("{}: denied, because {why}", asked.title);
+        let message = format!("{}: denied, because {why}", authorization_request.title);
         Err(denial_error(decision, ErrorReason::Denied, message, None))
     }
 
@@ -407,19 +431,20 @@ impl ToolHost {
     pub(crate) async fn refuse_denied(
         &self,
         session: &ToolHostSession,
-        asked: &AuthorizationRequest<'_>,
+        authorization_request: &AuthorizationRequest<'_>,
         record: &mut CallRecord<'_>,
     ) -> Result<PolicyDecision, ToolError> {
         let granted = session.grants.list_grants(GrantDecision::Allowed);
-        let decision = self.decide(session, asked, &granted, session.mode()).await?;
+        let decision =
+            self.decide(session, authorization_request, &granted, session.mode()).await?;
         if decision.verdict == Verdict::Deny {
             record.record_decision(&decision);
-            let message = rule_denial_message(asked, &decision);
+            let message = rule_denial_message(authorization_request, &decision);
             return Err(denial_error(
                 &decision,
                 ErrorReason::Denied,
                 message,
-                asked.file(&decision),
+                authorization_request.file(&decision),
             ));
         }
         Ok(decision)
@@ -455,24 +480,26 @@ impl ToolHost {
     async fn decide(
         &self,
         session: &ToolHostSession,
-        asked: &AuthorizationRequest<'_>,
+        authorization_request: &AuthorizationRequest<'_>,
         grants: &[GrantScope],
         mode: Option<PermissionMode>,
     ) -> Result<PolicyDecision, ToolError> {
-        self.consult_policy(session, asked, grants, mode, |policy, request| policy.decide(request))
-            .await
+        self.consult_policy(session, authorization_request, grants, mode, |policy, request| {
+            policy.decide(request)
+        })
+        .await
     }
 
     /// Whose settings would allow the call with the rules of these grants.
     async fn find_rule_owners(
         &self,
         session: &ToolHostSession,
-        asked: &AuthorizationRequest<'_>,
+        authorization_request: &AuthorizationRequest<'_>,
         offered: &[GrantScope],
         mode: Option<PermissionMode>,
     ) -> Result<Vec<RuleOwner>, ToolError> {
         let rules = offered.to_vec();
-        self.consult_policy(session, asked, &[], mode, move |policy, request| {
+        self.consult_policy(session, authorization_request, &[], mode, move |policy, request| {
             let helps = |owner: &RuleOwner| policy.would_allow(request, &rules, *owner);
             [RuleOwner::User, RuleOwner::Project].into_iter().filter(helps).collect()
         })
@@ -486,17 +513,19 @@ impl ToolHost {
     async fn consult_policy<T: Send + 'static>(
         &self,
         session: &ToolHostSession,
-        asked: &AuthorizationRequest<'_>,
+        authorization_request: &AuthorizationRequest<'_>,
         grants: &[GrantScope],
         mode: Option<PermissionMode>,
         question: impl FnOnce(&dyn Policy, PolicyRequest<'_>) -> T + Send + 'static,
     ) -> Result<T, ToolError> {
-        let (spec, effects, workspace) = (asked.spec, asked.effects, session.workspace());
+        let (spec, effects, workspace) =
+            (authorization_request.spec, authorization_request.effects, session.workspace());
         let searches = |effect: &Effect| {
             matches!(effect, Effect::Exec(_) | Effect::Write(_) | Effect::Delete(_))
         };
         if !effects.iter().any(searches) {
-            let (arguments, commands) = (asked.plan.arguments(), Some(&*self.commands));
+            let (arguments, commands) =
+                (authorization_request.plan.arguments(), Some(&*self.commands));
             let request =
                 PolicyRequest { spec, effects, arguments, workspace, grants, mode, commands };
             return catch_panics(|| Ok(question(&*self.policy, request)));
@@ -504,7 +533,7 @@ impl ToolHost {
         let (spec, effects, workspace) = (spec.clone(), effects.clone(), workspace.clone());
         let (policy, grants) = (Arc::clone(&self.policy), grants.to_vec());
         let commands = Arc::clone(&self.commands);
-        let arguments = asked.plan.arguments().cloned();
+        let arguments = authorization_request.plan.arguments().cloned();
         let judged = tokio::task::spawn_blocking(move || {
             let request = PolicyRequest {
                 spec: &spec,
@@ -521,9 +550,13 @@ impl ToolHost {
     }
 
     /// Whether the caller may learn what exists at the call's paths, whatever happens to the call.
-    fn can_read_paths(&self, session: &ToolHostSession, asked: &AuthorizationRequest<'_>) -> bool {
-        let tool = asked.spec.name.as_str();
-        asked.effects.iter().filter_map(Effect::path).all(|path| {
+    fn can_read_paths(
+        &self,
+        session: &ToolHostSession,
+        authorization_request: &AuthorizationRequest<'_>,
+    ) -> bool {
+        let tool = authorization_request.spec.name.as_str();
+        authorization_request.effects.iter().filter_map(Effect::path).all(|path| {
             let written = session.workspace().cwd().join(path.written());
             path.zone() != PathZone::Outside
                 && self.policy.may_read(tool, &written, path.canonical())
@@ -545,20 +578,23 @@ fn tighten_outside(decision: PolicyDecision) -> PolicyDecision {
 
 /// The first path whose decision equals that of the whole call.
 fn find_decisive_path<'a, 'd>(
-    asked: &'a AuthorizationRequest<'_>,
+    authorization_request: &'a AuthorizationRequest<'_>,
     decision: &'d PolicyDecision,
 ) -> Option<(&'a TargetPath, &'d EffectDecision)> {
-    let judged = asked.effects.iter().zip(&decision.effects);
+    let judged = authorization_request.effects.iter().zip(&decision.effects);
     judged
         .filter(|(_, judged)| judged.decision == decision.verdict)
         .find_map(|(effect, judged)| effect.path().map(|path| (path, judged)))
 }
 
 /// The call in the caller's own words: the target of a link is not shown.
-fn format_title(asked: &AuthorizationRequest<'_>, path: Option<&TargetPath>) -> String {
+fn format_title(
+    authorization_request: &AuthorizationRequest<'_>,
+    path: Option<&TargetPath>,
+) -> String {
     match path {
-        Some(path) => failed_plan::call_title(asked.spec, path.written()),
-        None => asked.title.to_owned(),
+        Some(path) => failed_plan::call_title(authorization_request.spec, path.written()),
+        None => authorization_request.title.to_owned(),
     }
 }
 
@@ -588,10 +624,13 @@ pub(crate) fn record_answer(
 
 /// Which rule denied the call, why, and what would have to change. Names only the path that the
 /// caller wrote, whether or not it exists.
-fn rule_denial_message(asked: &AuthorizationRequest<'_>, decision: &PolicyDecision) -> String {
+fn rule_denial_message(
+    authorization_request: &AuthorizationRequest<'_>,
+    decision: &PolicyDecision,
+) -> String {
     let PolicyDecision { rule, source, .. } = decision;
-    let path = find_decisive_path(asked, decision);
-    let title = format_title(asked, path.map(|(path, _)| path));
+    let path = find_decisive_path(authorization_request, decision);
+    let title = format_title(authorization_request, path.map(|(path, _)| path));
     // The rule's own reason repeats the path.
     let reason = match path {
         Some((_, judged)) => &judged.reason,
@@ -610,12 +649,12 @@ fn rule_denial_message(asked: &AuthorizationRequest<'_>, decision: &PolicyDecisi
 
 /// The error of a call that a hook denies, in the caller's own words.
 pub(crate) fn hook_denial_error(
-    asked: &AuthorizationRequest<'_>,
+    authorization_request: &AuthorizationRequest<'_>,
     decision: &PolicyDecision,
     why: &str,
 ) -> ToolError {
-    let path = asked.effects.iter().find_map(Effect::path);
-    let message = format!("{}: denied by {why}", format_title(asked, path));
+    let path = authorization_request.effects.iter().find_map(Effect::path);
+    let message = format!("{}: denied by {why}", format_title(authorization_request, path));
     denial_error(decision, ErrorReason::Denied, message, path.map(TargetPath::written))
 }
 

@@ -122,7 +122,7 @@ impl CallContext {
         &self,
         origin: &str,
         message: String,
-        wanted: ElicitationMode,
+        mode: ElicitationMode,
     ) -> Result<ElicitationAnswer, ToolError> {
         let reached = |elicitor: &&Arc<dyn Elicitor>| elicitor.is_reachable();
         let Some(elicitor) = self.inner.elicitor.as_ref().filter(reached) else {
@@ -136,7 +136,7 @@ impl CallContext {
         drop(self.inner.permit.lock().unwrap_or_else(PoisonError::into_inner).take());
         let call = Some(self.inner.call.clone());
         let message = self.secrets().mask_text(&message).into_owned();
-        let elicitation = Elicitation { origin: origin.to_owned(), call, message, wanted };
+        let elicitation = Elicitation { origin: origin.to_owned(), call, message, mode };
         let _waiting = self.inner.user_wait.start();
         tokio::select! {
             biased;

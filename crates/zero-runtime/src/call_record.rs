@@ -36,7 +36,7 @@ pub(crate) struct CallRecord<'a> {
     observer: Option<Arc<dyn CallEventObserver>>,
     call: CallId,
     pub(crate) span: tracing::Span,
-    began: Instant,
+    started_at: Instant,
     pub(crate) row: AuditRow,
     pub(crate) tool: Option<ToolName>,
     /// The values that no record and no event contains.
@@ -49,7 +49,7 @@ pub(crate) struct CallRecord<'a> {
     pub(crate) retries: Arc<AtomicU32>,
     /// What its result tells beside its output.
     pub(crate) metadata: Arc<Mutex<ResultMetadata>>,
-    settled: bool,
+    is_finished: bool,
 }
 
 impl<'a> CallRecord<'a> {
@@ -82,7 +82,7 @@ impl<'a> CallRecord<'a> {
             observer,
             call,
             span,
-            began,
+            started_at: began,
             row,
             tool: None,
             secrets,
@@ -90,7 +90,7 @@ impl<'a> CallRecord<'a> {
             user_wait: Arc::default(),
             retries: Arc::default(),
             metadata: Arc::default(),
-            settled: false,
+            is_finished: false,
         }
     }
 
@@ -212,14 +212,14 @@ impl<'a> CallRecord<'a> {
 
     /// Writes the record. `error` is how the call failed, if it did.
     pub(crate) fn finish(&mut self, error: Option<&ToolError>) {
-        if std::mem::replace(&mut self.settled, true) {
+        if std::mem::replace(&mut self.is_finished, true) {
             return;
         }
         // Also reached when the call's future is dropped, outside of its span.
         let _in_span = self.span.clone().entered();
         let status = error.map_or(CallStatus::Ok, CallStatus::from_error);
         self.span.record("status", status.as_str());
-        let duration = self.began.elapsed();
+        let duration = self.started_at.elapsed();
         let row = &mut self.row;
         status.as_str().clone_into(&mut row.status);
         row.duration_us = to_micros(duration);

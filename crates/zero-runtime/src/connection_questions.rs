@@ -139,7 +139,7 @@ impl ConnectingCall<'_> {
         if let Some(rejection) = earlier {
             return ConnectionAnswer {
                 decision: Err(ConnectDeniedError::Rejected { message: None }),
-                answered: Some(format!("{}: reject, earlier in this session", rejection.by)),
+                answer_source: Some(format!("{}: reject, earlier in this session", rejection.by)),
                 grants: Vec::new(),
             };
         }
@@ -172,7 +172,11 @@ impl ConnectingCall<'_> {
             question.withdrawal.set(QuestionWithdrawal::TimedOut(limit));
             return ConnectionAnswer {
                 decision: Err(ConnectDeniedError::Unanswered { waited: limit }),
-                answered: Some(format!("{}: no answer in {} s", approver.name(), limit.as_secs())),
+                answer_source: Some(format!(
+                    "{}: no answer in {} s",
+                    approver.name(),
+                    limit.as_secs()
+                )),
                 grants: Vec::new(),
             };
         };
@@ -197,7 +201,7 @@ impl ConnectingCall<'_> {
             true => Ok(()),
             false => Err(ConnectDeniedError::Rejected { message }),
         };
-        ConnectionAnswer { decision, answered: noted.answered, grants: noted.grants }
+        ConnectionAnswer { decision, answer_source: noted.answered, grants: noted.grants }
     }
 }
 

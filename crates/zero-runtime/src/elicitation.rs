@@ -25,7 +25,7 @@ pub struct Elicitation {
     /// The question. Untrusted text.
     pub message: String,
     /// The kind of answer that is requested.
-    pub wanted: ElicitationMode,
+    pub mode: ElicitationMode,
 }
 
 impl Elicitation {
@@ -43,7 +43,7 @@ impl Elicitation {
         let mut visible = self.clone();
         visible.origin = escape_line(&self.origin).into_owned();
         visible.message = escape_lines(&self.message).into_owned();
-        if let ElicitationMode::Form(schema) = &mut visible.wanted {
+        if let ElicitationMode::Form(schema) = &mut visible.mode {
             escape_labels(schema);
         }
         visible
@@ -126,7 +126,7 @@ mod tests {
             origin: origin.to_owned(),
             call: None,
             message: message.to_owned(),
-            wanted: ElicitationMode::Form(wanted),
+            mode: ElicitationMode::Form(wanted),
         };
         let hidden = question("s\u{3164}", "a\n\u{202e}b", form("l\n\u{ad}", "l\n"));
         let shown = question("s\\u{3164}", "a\n\\u{202e}b", form("l\n\\u{ad}", "l\\n"));

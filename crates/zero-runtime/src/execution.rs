@@ -61,8 +61,8 @@ fn retry_pause(error: &ToolError, attempt: u32) -> Option<Duration> {
         return None;
     }
     match error.retry_after() {
-        Some(asked) if asked > ASKED_PAUSE_MAX => None,
-        Some(asked) => Some(crate::web::add_jitter(asked)),
+        Some(requested_delay) if requested_delay > ASKED_PAUSE_MAX => None,
+        Some(requested_timeout) => Some(crate::web::add_jitter(requested_timeout)),
         None => {
             let pause = RETRY_PAUSE * 2_u32.saturating_pow(attempt - 1).min(32);
             Some(pause.mul_f64(0.5 + fastrand::f64()))

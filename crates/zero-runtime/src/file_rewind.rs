@@ -259,7 +259,7 @@ impl FileRewinder {
     fn audit_row(
         &self,
         time: Timestamp,
-        began: Instant,
+        started_at: Instant,
         request: &FileRewindRequest,
         plan: &RewindPlan,
         error: Option<&ToolError>,
@@ -281,7 +281,7 @@ impl FileRewinder {
             effects: plan.changes.iter().take(EFFECTS_MAX).map(effect).collect(),
             ..AuditRow::new(time, &new_call_id(), &self.workspace, "rewind")
         };
-        row.duration_us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+        row.duration_us = u64::try_from(started_at.elapsed().as_micros()).unwrap_or(u64::MAX);
         if let Some(error) = error {
             CallStatus::Error.as_str().clone_into(&mut row.status);
             row.record_error(error);

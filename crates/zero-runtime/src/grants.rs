@@ -72,8 +72,8 @@ impl From<SavedGrant> for GrantRecord {
 }
 
 impl From<GrantRecord> for SavedGrant {
-    fn from(kept: GrantRecord) -> Self {
-        let GrantRecord { allowed, grant, time_ms, by } = kept;
+    fn from(record: GrantRecord) -> Self {
+        let GrantRecord { allowed, grant, time_ms, by } = record;
         let time = Timestamp::from_millisecond(time_ms).unwrap_or(Timestamp::UNIX_EPOCH);
         let stand = if allowed { GrantDecision::Allowed } else { GrantDecision::Rejected };
         Self { stand, grant, time, by }
@@ -87,7 +87,7 @@ pub type GrantStore = Arc<dyn Fn(Vec<SavedGrant>) + Send + Sync>;
 /// The grants of one session.
 #[derive(Default)]
 pub(crate) struct GrantTable {
-    kept: Mutex<GrantTableState>,
+    grant_table: Mutex<GrantTableState>,
     store: Option<GrantStore>,
     /// Held while the store is notified, so that its last notification is the current state.
     notify_lock: Mutex<()>,
@@ -102,13 +102,13 @@ struct GrantTableState {
 impl GrantTable {
     /// Restores grants. If there are too many, the newest are kept.
     pub(crate) fn restore(standing: Vec<SavedGrant>, store: Option<GrantStore>) -> Self {
-        let mut kept = GrantTableState::default();
+        let mut table = GrantTableState::default();
         for SavedGrant { stand, grant, time, by } in standing {
-            kept.insert(stand, grant, time, by);
+            table.insert(stand, grant, time, by);
         }
-        let too_many = kept.answers.len().saturating_sub(GRANTS_MAX);
-        kept.answers.drain(..too_many);
-        Self { kept: Mutex::new(kept), store, notify_lock: Mutex::default() }
+        let too_many = table.answers.len().saturating_sub(GRANTS_MAX);
+        table.answers.drain(..too_many);
+        Self { grant_table: Mutex::new(table), store, notify_lock: Mutex::default() }
     }
 
     /// Whether `more` further grants fit.
@@ -118,17 +118,20 @@ impl GrantTable {
 
     /// Records all of `grants`, or none if they do not fit. Returns whether it did.
     pub(crate) fn record(&self, stand: GrantDecision, grants: &[GrantScope], by: &str) -> bool {
-        let mut kept = self.lock_state();
-        let others =
-            kept.answers.iter().filter(|(_, answer)| !grants.contains(&answer.grant)).count();
+        let mut grant_table = self.lock_state();
+        let others = grant_table
+            .answers
+            .iter()
+            .filter(|(_, answer)| !grants.contains(&answer.grant))
+            .count();
         if others.saturating_add(grants.len()) > GRANTS_MAX {
             return false;
         }
         let time = Timestamp::now();
         for grant in grants {
-            kept.insert(stand, grant.clone(), time, by.to_owned());
+            grant_table.insert(stand, grant.clone(), time, by.to_owned());
         }
-        drop(kept);
+        drop(grant_table);
         self.notify_store();
         true
     }
@@ -154,11 +157,11 @@ impl GrantTable {
 
     /// Revokes one grant; returns false if there is none with that id.
     pub(crate) fn revoke(&self, id: u64) -> bool {
-        let mut kept = self.lock_state();
-        let before = kept.answers.len();
-        kept.answers.retain(|(_, answer)| answer.id != id);
-        let is_gone = kept.answers.len() < before;
-        drop(kept);
+        let mut grant_table = self.lock_state();
+        let before = grant_table.answers.len();
+        grant_table.answers.retain(|(_, answer)| answer.id != id);
+        let is_gone = grant_table.answers.len() < before;
+        drop(grant_table);
         if is_gone {
             self.notify_store();
         }
@@ -167,11 +170,11 @@ impl GrantTable {
 
     /// Revokes the grants with this rule; returns how many there were.
     pub(crate) fn revoke_rule(&self, rule: &str) -> usize {
-        let mut kept = self.lock_state();
-        let before = kept.answers.len();
-        kept.answers.retain(|(_, answer)| answer.grant.rule != rule);
-        let revoked = before - kept.answers.len();
-        drop(kept);
+        let mut grant_table = self.lock_state();
+        let before = grant_table.answers.len();
+        grant_table.answers.retain(|(_, answer)| answer.grant.rule != rule);
+        let revoked = before - grant_table.answers.len();
+        drop(grant_table);
         if revoked > 0 {
             self.notify_store();
         }
@@ -207,13 +210,13 @@ impl GrantTable {
         stand: GrantDecision,
         convert: impl Fn(&SessionGrant) -> T,
     ) -> Vec<T> {
-        let kept = self.lock_state();
-        let ours = kept.answers.iter().filter(|(other, _)| *other == stand);
+        let grant_table = self.lock_state();
+        let ours = grant_table.answers.iter().filter(|(other, _)| *other == stand);
         ours.map(|(_, answer)| convert(answer)).collect()
     }
 
     fn lock_state(&self) -> MutexGuard<'_, GrantTableState> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        self.grant_table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -228,7 +231,7 @@ impl GrantTableState {
 
 impl fmt::Debug for GrantTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Grants").field("kept", &self.kept).finish_non_exhaustive()
+        f.debug_struct("Grants").field("kept", &self.grant_table).finish_non_exhaustive()
     }
 }
 

@@ -154,7 +154,7 @@ impl ToolHost {
         &self,
         hooks: &HookSet,
         attempt: HookAttempt<'_>,
-        asked: &AuthorizationRequest<'_>,
+        authorization_request: &AuthorizationRequest<'_>,
         input: Value,
         record: &mut CallRecord<'_>,
     ) -> Result<HookVerdict, ToolError> {
@@ -163,13 +163,13 @@ impl ToolHost {
         if hooks_of_call.is_empty() {
             return Ok(verdict);
         }
-        let decision = self.refuse_denied(attempt.session, asked, record).await?;
+        let decision = self.refuse_denied(attempt.session, authorization_request, record).await?;
         for hook in hooks_of_call {
-            let began = Instant::now();
+            let started_at = Instant::now();
             let time = &mut verdict.time;
             let answer = self.run_pre_hook(hooks, attempt, &hook, &verdict.input, time).await;
             let note = |outcome: &str, reason: Option<&str>| {
-                audit_entry(&hook, HookEvent::PreToolUse, outcome, reason, began)
+                audit_entry(&hook, HookEvent::PreToolUse, outcome, reason, started_at)
             };
             let before = match answer {
                 Ok(before) => {
@@ -189,7 +189,13 @@ impl ToolHost {
                 }
             };
             if let HookRuling::Deny(reason) = &before.ruling {
-                return Err(hook_denial_error(&hook, reason, asked, decision, record));
+                return Err(hook_denial_error(
+                    &hook,
+                    reason,
+                    authorization_request,
+                    decision,
+                    record,
+                ));
             }
             if let Some(input) = before.input {
                 verdict.record_rewrite(&hook, input);
@@ -255,7 +261,7 @@ impl ToolHost {
         let mut hook_input = attempt.hook_input(HookEvent::PostToolUse, &verdict.input);
         hook_input["tool_response"] = tool_response(attempt.name(), outcome);
         for hook in hooks_of_call {
-            let began = Instant::now();
+            let started_at = Instant::now();
             let answer = self.run_hook(&hooks.turns, attempt, &hook, &hook_input, &mut time).await;
             let answer = answer.and_then(|words| {
                 hook_answer::parse_post_answer(&words).map_err(HookError::Failed)
@@ -277,7 +283,8 @@ impl ToolHost {
                     ("cancelled", None)
                 }
             };
-            let row = audit_entry(&hook, HookEvent::PostToolUse, label, reason.as_deref(), began);
+            let row =
+                audit_entry(&hook, HookEvent::PostToolUse, label, reason.as_deref(), started_at);
             record.record_hook(row);
             if label == "cancelled" {
                 break;
@@ -321,14 +328,14 @@ fn ruling_for_failure(hook: &Hook, why: &str) -> HookRuling {
 fn hook_denial_error(
     hook: &Hook,
     reason: &str,
-    asked: &AuthorizationRequest<'_>,
+    authorization_request: &AuthorizationRequest<'_>,
     decision: PolicyDecision,
     record: &mut CallRecord<'_>,
 ) -> ToolError {
     let decision = hook_verdict::deny_decision(hook, reason, decision);
     record.record_decision(&decision);
     authorization::hook_denial_error(
-        asked,
+        authorization_request,
         &decision,
         &format!("{hook}: {}", hook_verdict::clean_text(reason)),
     )
@@ -339,7 +346,7 @@ fn audit_entry(
     event: HookEvent,
     label: &str,
     reason: Option<&str>,
-    began: Instant,
+    started_at: Instant,
 ) -> AuditHook {
     AuditHook {
         event: event.as_str().to_owned(),
@@ -348,6 +355,6 @@ fn audit_entry(
         said: label.to_owned(),
         reason: reason.map(redaction::redact_and_shorten),
         input: None,
-        duration_us: u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX),
+        duration_us: u64::try_from(started_at.elapsed().as_micros()).unwrap_or(u64::MAX),
     }
 }

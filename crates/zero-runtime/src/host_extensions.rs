@@ -14,14 +14,14 @@ pub(crate) struct HostExtensions(Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync
 impl HostExtensions {
     /// Stores a value, and replaces an earlier one of the same type.
     pub(crate) fn insert<T: Send + Sync + 'static>(&self, companion: Arc<T>) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.insert(TypeId::of::<T>(), companion);
+        let mut extensions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        extensions.insert(TypeId::of::<T>(), companion);
     }
 
     /// The value of this type.
     pub(crate) fn get<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(kept.get(&TypeId::of::<T>())?).downcast().ok()
+        let extensions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(extensions.get(&TypeId::of::<T>())?).downcast().ok()
     }
 }
 

@@ -25,9 +25,9 @@ const SYNONYMS: &[&[&str]] = &[
 ];
 
 /// The synonym of `wanted` among `known`.
-pub fn find_synonym<'a>(wanted: &str, known: &[&'a str]) -> Option<&'a str> {
+pub fn find_synonym<'a>(misspelled_name: &str, known: &[&'a str]) -> Option<&'a str> {
     let is = |wanted: &str, name: &str| fold_identifier(wanted) == fold_identifier(name);
-    let rows = SYNONYMS.iter().filter(|row| row.iter().any(|name| is(wanted, name)));
+    let rows = SYNONYMS.iter().filter(|row| row.iter().any(|name| is(misspelled_name, name)));
     let mut same = rows.flat_map(|row| row.iter());
     same.find_map(|name| known.iter().find(|known| is(name, known)).copied())
 }
@@ -55,11 +55,11 @@ pub fn find_nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) ->
 
 /// Up to `max` of `known` that are similar to `wanted`, most similar first.
 pub fn suggest_names<'a>(
-    wanted: &str,
+    misspelled_name: &str,
     known: impl IntoIterator<Item = &'a str>,
     max: usize,
 ) -> Vec<String> {
-    let folded = fold_identifier(wanted);
+    let folded = fold_identifier(misspelled_name);
     let mut scored: Vec<(f64, &str)> = known
         .into_iter()
         .map(|name| (similarity(&folded, &fold_identifier(name)), name))
@@ -70,17 +70,17 @@ pub fn suggest_names<'a>(
 }
 
 /// The similarity of two folded names, from 0 to 1.
-fn similarity(wanted: &str, name: &str) -> f64 {
-    let letters = [wanted, name].map(|text| text.chars().count());
+fn similarity(misspelled_name: &str, name: &str) -> f64 {
+    let letters = [misspelled_name, name].map(|text| text.chars().count());
     let (shorter, longer) = (letters[0].min(letters[1]), letters[0].max(letters[1]));
     if shorter <= SHORT_CHARS_MAX {
-        return f64::from(wanted == name);
+        return f64::from(misspelled_name == name);
     }
     // A single typo weighs little in a long name, but would be most of a short one.
-    let slip = strsim::damerau_levenshtein(wanted, name) == 1;
-    let spelling = strsim::jaro_winkler(wanted, name).max(f64::from(slip) * 0.9);
+    let slip = strsim::damerau_levenshtein(misspelled_name, name) == 1;
+    let spelling = strsim::jaro_winkler(misspelled_name, name).max(f64::from(slip) * 0.9);
     // A part of a name is a hint, the stronger the more of the name it covers.
-    let is_part = name.contains(wanted) || wanted.contains(name);
+    let is_part = name.contains(misspelled_name) || misspelled_name.contains(name);
     #[expect(clippy::cast_precision_loss, reason = "names are short")]
     let part = f64::from(is_part) * (SIMILARITY_MIN + 0.2 * shorter as f64 / longer as f64);
     spelling.max(part)

@@ -117,7 +117,7 @@ impl ToolHost {
             let spec = tool.tool.spec();
             let spare = spec.fallback.as_ref().and_then(|name| self.registry.get(name.as_str()));
             let spare = spare.filter(|_| fallbacks < FALLBACKS_MAX);
-            let kept = spare.as_ref().map(|_| input.clone());
+            let original_input = spare.as_ref().map(|_| input.clone());
             // A fallback has its own deadline, not that of the name that was called.
             let timeout_class = match fallbacks {
                 0 => dialect.timeout_class(&call.tool, &tool),
@@ -125,7 +125,7 @@ impl ToolHost {
             };
             let attempt = HookAttempt { session, tool: &tool, call: &call, cancel, timeout_class };
             let outcome = self.attempt_tool(attempt, input, record).await;
-            match (outcome, spare, kept) {
+            match (outcome, spare, original_input) {
                 (Err(error), Some(spare), Some(kept)) if needs_fallback(&error) => {
                     fallbacks += 1;
                     record.record_fallback(&spec.name, &spare.tool.spec().name, &error);
@@ -199,9 +199,9 @@ impl ToolHost {
                 EDITS_MAX => CommandEdit::Exhausted,
                 _ => CommandEdit::Repeated,
             };
-            let kept = (edit != CommandEdit::Unavailable).then(|| input.clone());
+            let original_input = (edit != CommandEdit::Unavailable).then(|| input.clone());
             let step = self.attempt_input(attempt, input, edit, record).await;
-            let (command, mut again) = match (step, kept) {
+            let (command, mut again) = match (step, original_input) {
                 (Ok(CallStep::CommandEdited { command, input }), Some(kept)) => {
                     (command, input.unwrap_or(kept))
                 }
@@ -244,8 +244,9 @@ impl ToolHost {
                 .await;
         };
         let unsaid = HookVerdict::default();
-        let asked = planned.authorization_request(spec, &unsaid);
-        let verdict = self.run_pre_hooks(hooks, attempt, &asked, input, record).await?;
+        let authorization_request = planned.authorization_request(spec, &unsaid);
+        let verdict =
+            self.run_pre_hooks(hooks, attempt, &authorization_request, input, record).await?;
         // An input that a hook wrote is planned and authorized like any other.
         let planned = match verdict.is_rewritten() {
             true => self.plan(attempt, verdict.input.clone(), edit, &mut probe, record),
@@ -366,13 +367,14 @@ impl ToolHost {
             })
         };
         let cx = context(None, commands.clone());
-        let asked = planned.authorization_request(spec, verdict);
-        let leave = match self.authorize(session, asked, &cx, cancel, record).await? {
-            AuthorizationOutcome::Authorized(leave) => *leave,
-            AuthorizationOutcome::CommandEdited(command) => {
-                return Ok(CallStep::CommandEdited { command, input: None });
-            }
-        };
+        let authorization_request = planned.authorization_request(spec, verdict);
+        let leave =
+            match self.authorize(session, authorization_request, &cx, cancel, record).await? {
+                AuthorizationOutcome::Authorized(leave) => *leave,
+                AuthorizationOutcome::CommandEdited(command) => {
+                    return Ok(CallStep::CommandEdited { command, input: None });
+                }
+            };
         record.row.queue_depth = self.admission.waiting_calls();
         let usual = self.limits.timeout(timeout_class);
         let longest = plan.deadline().unwrap_or(usual);

@@ -61,11 +61,11 @@ pub struct RegistryChange {
 
 /// Names that are already taken; nothing was registered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{source_name}` cannot register {}: the name is taken", .taken.iter().map(|(tool, by)| format!("`{tool}` (of `{by}`)")).collect::<Vec<_>>().join(", "))]
+#[error("`{source_name}` cannot register {}: the name is taken", .collisions.iter().map(|(tool, by)| format!("`{tool}` (of `{by}`)")).collect::<Vec<_>>().join(", "))]
 pub struct DuplicateTools {
     source_name: String,
     /// Each name with the source that has it.
-    pub taken: Vec<(ToolName, String)>,
+    pub collisions: Vec<(ToolName, String)>,
 }
 
 /// The tools of one host. Cheap to share; a call keeps its tool even if the tool is removed.
@@ -99,7 +99,7 @@ impl ToolRegistry {
     /// Adds tools of a source, all or none: a taken or duplicate name rejects all of them.
     pub fn add(&self, source: &str, tools: Vec<Arc<dyn AnyTool>>) -> Result<(), DuplicateTools> {
         let mut state = self.tools.write().unwrap_or_else(PoisonError::into_inner);
-        let mut taken = Vec::new();
+        let mut collisions = Vec::new();
         let mut added: BTreeMap<ToolName, Arc<RegisteredTool>> = BTreeMap::new();
         for tool in tools {
             let name = tool.spec().name.clone();
@@ -109,10 +109,10 @@ impl ToolRegistry {
             let registered =
                 Arc::new(RegisteredTool { tool, source: source.to_owned(), input, shown });
             let twice = added.insert(name.clone(), registered).map(|_| source.to_owned());
-            taken.extend(holder.or(twice).map(|by| (name, by)));
+            collisions.extend(holder.or(twice).map(|by| (name, by)));
         }
-        if !taken.is_empty() {
-            return Err(DuplicateTools { source_name: source.to_owned(), taken });
+        if !collisions.is_empty() {
+            return Err(DuplicateTools { source_name: source.to_owned(), collisions });
         }
         let names = added.keys().cloned().collect();
         state.by_name.append(&mut added);

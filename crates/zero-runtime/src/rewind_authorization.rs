@@ -140,9 +140,9 @@ impl ToolHost {
             return Err(denial_error(&decision, ErrorReason::Rejected, message, None));
         }
         // The mode may have become stricter while the user was asked.
-        let again = self.judge_rewind(session, spec, &effects, session.mode()).await?;
-        match again.verdict {
-            Verdict::Deny => Err(rewind_denial(&title, &again)),
+        let second_decision = self.judge_rewind(session, spec, &effects, session.mode()).await?;
+        match second_decision.verdict {
+            Verdict::Deny => Err(rewind_denial(&title, &second_decision)),
             Verdict::Ask | Verdict::Allow => Ok(()),
         }
     }

@@ -47,7 +47,7 @@ impl RulePolicy {
             arguments: request.arguments,
             grants: request.grants,
             mode: request.mode,
-            world: &LocalMachine::new(&self.search_path).with_commands(request.commands),
+            machine: &LocalMachine::new(&self.search_path).with_commands(request.commands),
         })
     }
 
@@ -215,9 +215,9 @@ impl CommandPolicy for RulePolicy {
 
     fn authorize_host(
         &self,
-        reach: ConnectRequest<'_>,
+        connect_request: ConnectRequest<'_>,
     ) -> Result<ConnectPermission, ConnectDeniedError> {
-        self.engine.may_connect(reach)
+        self.engine.may_connect(connect_request)
     }
 
     fn can_allow_any_host(&self, grants: &[GrantScope]) -> bool {

@@ -60,15 +60,15 @@ impl SeenFiles {
     /// Whether these bytes were on disk when the file was last seen.
     pub(crate) fn was_seen_on_disk(&self, path: &Path, bytes: &[u8]) -> bool {
         let seen = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-        let sight = seen.by_path.get(path).filter(|sight| sight.on_disk);
-        sight.and_then(|sight| sight.sha256.as_ref()).is_some_and(|hash| *hash == sha256(bytes))
+        let seen_file = seen.by_path.get(path).filter(|sight| sight.on_disk);
+        seen_file.and_then(|sight| sight.sha256.as_ref()).is_some_and(|hash| *hash == sha256(bytes))
     }
 
     fn insert(&self, path: &Path, facts: FileFacts, bytes: Option<&[u8]>, on_disk: bool) {
         let mut seen = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         seen.clock += 1;
-        let sight = SeenFile { facts, sha256: bytes.map(sha256), on_disk, at: seen.clock };
-        seen.by_path.insert(path.to_owned(), sight);
+        let seen_file = SeenFile { facts, sha256: bytes.map(sha256), on_disk, at: seen.clock };
+        seen.by_path.insert(path.to_owned(), seen_file);
         if seen.by_path.len() > FILES_MAX {
             // Removing a tenth at once keeps the cost of this scan off most calls.
             let cutoff = seen.clock - (FILES_MAX as u64) * 9 / 10;
@@ -84,11 +84,11 @@ impl SeenFiles {
     /// Compares the current state of `path` with the recorded one.
     pub fn freshness(&self, path: &Path, now: &FileSnapshot) -> FileFreshness {
         let seen = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(sight) = seen.by_path.get(path) else { return FileFreshness::Unseen };
+        let Some(seen_file) = seen.by_path.get(path) else { return FileFreshness::Unseen };
         let FileSnapshot::File { bytes, facts, .. } = now else { return FileFreshness::Stale };
-        let same = match &sight.sha256 {
+        let same = match &seen_file.sha256 {
             Some(hash) => *hash == sha256(bytes),
-            None => sight.facts == *facts,
+            None => seen_file.facts == *facts,
         };
         if same { FileFreshness::Fresh } else { FileFreshness::Stale }
     }

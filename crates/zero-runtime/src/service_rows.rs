@@ -48,7 +48,7 @@ impl ServiceSupervisor for ServiceAuditor {
 struct ServiceRow {
     auditor: ServiceAuditor,
     call: CallId,
-    began: Instant,
+    started_at: Instant,
     row: AuditRow,
 }
 
@@ -62,7 +62,7 @@ impl ServiceRow {
             service: Some(AuditService::default()),
             ..AuditRow::new(Timestamp::now(), &call, &auditor.workspace, SERVICE)
         };
-        Self { auditor, call, began: Instant::now(), row }
+        Self { auditor, call, started_at: Instant::now(), row }
     }
 
     /// Records the decision. Its setting counts as approval.
@@ -75,7 +75,8 @@ impl ServiceRow {
 
     fn write(mut self, status: CallStatus) {
         status.as_str().clone_into(&mut self.row.status);
-        self.row.duration_us = u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.row.duration_us =
+            u64::try_from(self.started_at.elapsed().as_micros()).unwrap_or(u64::MAX);
         if let Err(error) = self.auditor.audit.write(&self.row) {
             tracing::error!(%error, "cannot write an audit row");
         }
@@ -103,10 +104,10 @@ impl ServiceRecord for ServiceRow {
     }
 
     /// A service that was asked to end has status `ok`, whatever its exit status.
-    fn write_end(mut self: Box<Self>, ended: &CommandExit, is_requested: bool) {
-        let CommandExit { exit_code, signal, .. } = *ended;
+    fn write_end(mut self: Box<Self>, exit: &CommandExit, is_requested: bool) {
+        let CommandExit { exit_code, signal, .. } = *exit;
         self.row.service = Some(AuditService { exit_code, signal });
-        let trouble = if is_requested { None } else { describe_failure(ended) };
+        let trouble = if is_requested { None } else { describe_failure(exit) };
         let status = if trouble.is_some() { CallStatus::Error } else { CallStatus::Ok };
         self.row.message = trouble;
         self.write(status);
@@ -114,9 +115,9 @@ impl ServiceRecord for ServiceRow {
 }
 
 /// Why a service that ended by itself failed.
-fn describe_failure(ended: &CommandExit) -> Option<String> {
-    match ended.why {
-        ExitCause::Finished => match (ended.exit_code, ended.signal) {
+fn describe_failure(exit: &CommandExit) -> Option<String> {
+    match exit.why {
+        ExitCause::Finished => match (exit.exit_code, exit.signal) {
             (Some(0), _) => None,
             (Some(code), _) => Some(format!("it exited with code {code}")),
             (None, Some(signal)) => Some(format!("it was killed by signal {signal}")),

@@ -106,9 +106,9 @@ pub fn expire(
     let owners = list_owners(state)?;
     let mut items = Vec::new();
     for (shelf, is_useless) in [(SESSION_RESULTS, false), (CALL_RESULTS, true)] {
-        let shelf = state.child(shelf);
-        for name in shelf.list_names()? {
-            let folder = shelf.child(&name);
+        let state_dir = state.child(shelf);
+        for name in state_dir.list_names()? {
+            let folder = state_dir.child(&name);
             if !folder.path().is_dir() {
                 continue;
             }

@@ -50,7 +50,7 @@ impl SimulatedCall {
             arguments: arguments.as_ref(),
             grants,
             mode: None,
-            world: machine,
+            machine,
         }
     }
 }
@@ -87,9 +87,9 @@ impl CallSimulator {
             return Err(ToolError::invalid(ErrorReason::SchemaViolation, message));
         };
         let mut first_error = None;
-        for spoken in self.dialects.iter().filter(|spoken| is_meant(spoken, dialect)) {
-            let Some(tool) = spoken.resolve(&self.registry, name) else { continue };
-            match plan_effects(spoken, name, &tool, fields, workspace) {
+        for current_dialect in self.dialects.iter().filter(|spoken| is_meant(spoken, dialect)) {
+            let Some(tool) = current_dialect.resolve(&self.registry, name) else { continue };
+            match plan_effects(current_dialect, name, &tool, fields, workspace) {
                 Ok((effects, arguments)) => return Ok(simulated_call(&tool, effects, arguments)),
                 Err(error) => drop(first_error.get_or_insert(error)),
             }
@@ -140,7 +140,7 @@ impl CallSimulator {
         let others: Vec<&str> = self
             .dialects
             .iter()
-            .filter(|spoken| spoken.resolve(&self.registry, name).is_some())
+            .filter(|current_dialect| current_dialect.resolve(&self.registry, name).is_some())
             .map(|spoken| spoken.name().as_str())
             .collect();
         let advice =
@@ -165,8 +165,8 @@ impl CallSimulator {
     }
 }
 
-fn is_meant(spoken: &Dialect, dialect: Option<DialectName>) -> bool {
-    dialect.is_none_or(|dialect| spoken.name() == dialect)
+fn is_meant(current_dialect: &Dialect, dialect: Option<DialectName>) -> bool {
+    dialect.is_none_or(|dialect| current_dialect.name() == dialect)
 }
 
 fn simulated_call(
@@ -180,14 +180,14 @@ fn simulated_call(
 
 /// The effects that the tool declares, and the arguments that it passes on.
 fn plan_effects(
-    spoken: &Dialect,
+    dialect: &Dialect,
     name: &str,
     tool: &RegisteredTool,
     fields: &Map<String, Value>,
     workspace: &Workspace,
 ) -> Result<(Effects, Option<ToolArguments>), ToolError> {
     let plan = |fields: Map<String, Value>| {
-        let input = spoken
+        let input = dialect
             .to_canonical(name, tool, Value::Object(fields))
             .map_err(|violations| ToolError::from_violations(&violations))?;
         let plan = tool.tool.plan(input, workspace)?;
@@ -197,7 +197,7 @@ fn plan_effects(
         Ok(planned) => return Ok(planned),
         Err(error) => error,
     };
-    let completed = complete_input(spoken.input_schema(name, tool), fields);
+    let completed = complete_input(dialect.input_schema(name, tool), fields);
     if let Ok((effects, arguments)) = plan(completed)
         && !mentions_placeholder(&effects)
     {

@@ -348,7 +348,7 @@ pub struct ToolBackendRequest {
     /// The folder to work in.
     pub cwd: PathBuf,
     /// Where it has to lie once it is opened.
-    pub reach: FolderAccess,
+    pub folder_access: FolderAccess,
     /// Permission mode; `None` uses the mode of the settings.
     pub mode: Option<PermissionMode>,
     /// Asks the user whether a call may run.

@@ -14,7 +14,7 @@ pub(crate) struct UserWaitClock {
 impl UserWaitClock {
     /// Counts the time until the guard is dropped.
     pub(crate) fn start(&self) -> UserWaitGuard<'_> {
-        UserWaitGuard { clock: self, began: Instant::now() }
+        UserWaitGuard { clock: self, started_at: Instant::now() }
     }
 
     /// The time so far.
@@ -26,12 +26,12 @@ impl UserWaitClock {
 /// A question that is open.
 pub(crate) struct UserWaitGuard<'a> {
     clock: &'a UserWaitClock,
-    began: Instant,
+    started_at: Instant,
 }
 
 impl Drop for UserWaitGuard<'_> {
     fn drop(&mut self) {
-        let micros = u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX);
+        let micros = u64::try_from(self.started_at.elapsed().as_micros()).unwrap_or(u64::MAX);
         self.clock.micros.fetch_add(micros, Ordering::Relaxed);
     }
 }

@@ -184,8 +184,8 @@ impl CommandCgroups {
     /// time.
     pub(crate) fn is_reusable(&self) -> bool {
         let (Some(group), Some(limits)) = (&self.memory, &self.limits) else { return true };
-        let held = group.read_memory();
-        held.is_some_and(|held| {
+        let memory = group.read_memory();
+        memory.is_some_and(|held| {
             held.all <= limits.memory_bytes / 2 && held.not_given_back <= REUSE_BYTES_MAX
         })
     }

@@ -157,12 +157,12 @@ fn serve(
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(_) => break,
         }
-        let news = fds.first().map_or(PollFlags::empty(), PollFd::revents);
+        let poll_flags = fds.first().map_or(PollFlags::empty(), PollFd::revents);
         // What was ordered before a call began applies to the call.
         for order in control.take_orders() {
             follow(order, &mut calls);
         }
-        if news.contains(PollFlags::IN) {
+        if poll_flags.contains(PollFlags::IN) {
             if let Some(call) = listener.receive() {
                 // The command must go on whatever happens here.
                 let record = AssertUnwindSafe(|| calls.record(listener, &call));
@@ -171,7 +171,7 @@ fn serve(
                 }
                 listener.let_continue(&call);
             }
-        } else if !news.is_empty() {
+        } else if !poll_flags.is_empty() {
             break;
         }
     }

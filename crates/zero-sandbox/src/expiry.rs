@@ -62,7 +62,7 @@ pub struct ExpiryReport {
     /// What is removed.
     pub removed: StoredAmount,
     /// What is kept, including what could not be removed.
-    pub kept: StoredAmount,
+    pub remaining: StoredAmount,
     /// Number of items that the rules no longer keep and that could not be removed.
     pub failed: u64,
     /// Why the first of these could not be removed.
@@ -120,7 +120,7 @@ pub fn expire<K>(
         let is_expired =
             item.age > RECENT_MAX && !item.is_in_use && (item.is_useless || is_old || is_too_much);
         if !is_expired || report.removed.count >= PASS_MAX {
-            report.kept.add(item.bytes);
+            report.remaining.add(item.bytes);
             continue;
         }
         let removed = match mode {
@@ -136,7 +136,7 @@ pub fn expire<K>(
             Err(error) => {
                 report.problem.get_or_insert_with(|| error.to_string());
                 report.failed = report.failed.saturating_add(1);
-                report.kept.add(item.bytes);
+                report.remaining.add(item.bytes);
             }
         }
     }
@@ -187,7 +187,10 @@ mod tests {
         let all = ages.len() as u64;
         let count = expected.len() as u64;
         assert_eq!(report.removed, StoredAmount { count, bytes: 10 * count });
-        assert_eq!(report.kept, StoredAmount { count: all - count, bytes: 10 * (all - count) });
+        assert_eq!(
+            report.remaining,
+            StoredAmount { count: all - count, bytes: 10 * (all - count) }
+        );
         let dry = expire(items, &rules, ExpiryMode::DryRun, |key| panic!("removes {key}"));
         assert_eq!(dry, report);
     }
@@ -213,7 +216,7 @@ mod tests {
         };
         let failed = |_: &()| Err(io::Error::other("no"));
         let report = expire(vec![item], &ExpiryRules::default(), ExpiryMode::Remove, failed);
-        assert_eq!((report.failed, report.removed.count, report.kept.bytes), (1, 0, 7));
+        assert_eq!((report.failed, report.removed.count, report.remaining.bytes), (1, 0, 7));
         assert_eq!(report.problem.as_deref(), Some("no"));
     }
 
@@ -253,7 +256,7 @@ mod tests {
             Ok(())
         });
         assert!(removed.iter().all(|(share, days)| share == "large" && *days > 13), "{removed:?}");
-        assert_eq!(report.kept.bytes, 60);
+        assert_eq!(report.remaining.bytes, 60);
         assert_eq!(report.largest_share(), Some(("large", 40)));
     }
 }

@@ -32,22 +32,22 @@ const SCANNED_MAX: usize = 4_096;
 #[derive(Debug)]
 pub struct FolderLease {
     state: StateDir,
-    shelf: &'static str,
+    subfolder: &'static str,
     name: String,
     lock: File,
 }
 
 impl FolderLease {
     /// Acquires the folder `name` on a shelf, which is a folder in `state`, and creates it.
-    pub fn acquire(state: &StateDir, shelf: &'static str, name: &str) -> io::Result<Self> {
+    pub fn acquire(state: &StateDir, subfolder: &'static str, name: &str) -> io::Result<Self> {
         let locks = state.child(LOCKS);
-        let lock_name = lock_name(shelf, name);
+        let lock_name = lock_name(subfolder, name);
         for _ in 0..TRIES_MAX {
             let lock = locks.lock_file(&lock_name)?;
             // A process that holds it exclusively is about to remove it.
             lock.lock_shared()?;
             if is_current_lock(&locks, &lock_name, &lock) {
-                let lease = Self { state: state.clone(), shelf, name: name.to_owned(), lock };
+                let lease = Self { state: state.clone(), subfolder, name: name.to_owned(), lock };
                 lease.folder().create()?;
                 return Ok(lease);
             }
@@ -58,11 +58,11 @@ impl FolderLease {
 
     /// Whether some process holds a lease on the folder. A lock that cannot be examined counts as
     /// held.
-    pub fn is_held(state: &StateDir, shelf: &str, name: &str) -> bool {
-        if !state.child(shelf).child(name).path().is_dir() {
+    pub fn is_held(state: &StateDir, subfolder: &str, name: &str) -> bool {
+        if !state.child(subfolder).child(name).path().is_dir() {
             return false;
         }
-        match state.child(LOCKS).existing_lock_file(&lock_name(shelf, name)) {
+        match state.child(LOCKS).existing_lock_file(&lock_name(subfolder, name)) {
             // Released when the file is closed.
             Ok(Some(lock)) => lock.try_lock().is_err(),
             // It is created before the folder.
@@ -73,7 +73,7 @@ impl FolderLease {
 
     /// Whether the folder and its lock still exist. Without them, other processes do not know of it.
     pub fn is_intact(&self) -> bool {
-        let lock = lock_name(self.shelf, &self.name);
+        let lock = lock_name(self.subfolder, &self.name);
         self.folder().path().is_dir()
             && is_current_lock(&self.state.child(LOCKS), &lock, &self.lock)
     }
@@ -81,7 +81,7 @@ impl FolderLease {
     /// The leased folder.
     #[must_use]
     pub fn folder(&self) -> StateDir {
-        self.state.child(self.shelf).child(&self.name)
+        self.state.child(self.subfolder).child(&self.name)
     }
 }
 
@@ -90,7 +90,7 @@ impl Drop for FolderLease {
         // Release it first, to lock it exclusively; a process that acquires it in between keeps the
         // folder.
         let _ = self.lock.unlock();
-        remove_unused(&self.state, self.shelf, &self.name, &self.lock);
+        remove_unused(&self.state, self.subfolder, &self.name, &self.lock);
     }
 }
 
@@ -98,18 +98,18 @@ impl Drop for FolderLease {
 pub fn sweep(state: &StateDir, shelves: &[&'static str]) -> usize {
     let locks = state.child(LOCKS);
     let mut swept = 0;
-    for shelf in shelves {
-        let names = state.child(shelf).list_names().unwrap_or_default();
+    for subfolder in shelves {
+        let names = state.child(subfolder).list_names().unwrap_or_default();
         for name in names.iter().take(SCANNED_MAX) {
             if swept >= SWEPT_MAX {
                 return swept;
             }
             // Anything but a folder is not a lease.
-            if !state.child(shelf).child(name).path().is_dir() {
+            if !state.child(subfolder).child(name).path().is_dir() {
                 continue;
             }
-            let Ok(lock) = locks.lock_file(&lock_name(shelf, name)) else { continue };
-            swept += usize::from(remove_unused(state, shelf, name, &lock));
+            let Ok(lock) = locks.lock_file(&lock_name(subfolder, name)) else { continue };
+            swept += usize::from(remove_unused(state, subfolder, name, &lock));
         }
     }
     swept
@@ -117,20 +117,20 @@ pub fn sweep(state: &StateDir, shelves: &[&'static str]) -> usize {
 
 /// Removes a folder and its lock if no process holds it. What cannot be removed now stays with its
 /// lock, private in zero's own folder, for the next sweep.
-fn remove_unused(state: &StateDir, shelf: &str, name: &str, lock: &File) -> bool {
-    let (locks, lock_name) = (state.child(LOCKS), lock_name(shelf, name));
+fn remove_unused(state: &StateDir, subfolder: &str, name: &str, lock: &File) -> bool {
+    let (locks, lock_name) = (state.child(LOCKS), lock_name(subfolder, name));
     if lock.try_lock().is_err() || !is_current_lock(&locks, &lock_name, lock) {
         return false;
     }
-    let removed = state.child(shelf).child(name).remove_all().is_ok();
+    let removed = state.child(subfolder).child(name).remove_all().is_ok();
     if removed {
         let _ = locks.remove(&lock_name);
     }
     removed
 }
 
-fn lock_name(shelf: &str, name: &str) -> String {
-    format!("{shelf}{SEPARATOR}{name}")
+fn lock_name(subfolder: &str, name: &str) -> String {
+    format!("{subfolder}{SEPARATOR}{name}")
 }
 
 /// Whether a lock is still the one that others find under its name.

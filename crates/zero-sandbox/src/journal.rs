@@ -510,7 +510,7 @@ impl Journal {
         &self,
         pending: &PendingChange<'_>,
         mut record: ChangeRecord,
-        asked: &[u8],
+        requested_content: &[u8],
     ) -> (Option<FileFacts>, WriteOutcome) {
         let until = Instant::now() + EXTERNAL_WRITE_MAX;
         let mut last = None;
@@ -518,7 +518,7 @@ impl Journal {
             let now = self.read(pending.target).ok();
             let is_last = Instant::now() >= until;
             match &now {
-                Some(FileSnapshot::File { bytes, facts, .. }) if bytes == asked => {
+                Some(FileSnapshot::File { bytes, facts, .. }) if bytes == requested_content => {
                     return (Some(*facts), WriteOutcome::AsRequested);
                 }
                 // Read twice with the same result, it is not half-written.

@@ -136,8 +136,8 @@ fn measure_memory(tree: &[ProcessInfo], limit: u64) -> u64 {
     if read_shmem_bytes().is_some_and(|more| sum.saturating_add(more) <= limit) {
         return sum;
     }
-    let held = UnmappedMemory::measure(tree);
-    let more = held.bytes();
+    let unmapped = UnmappedMemory::measure(tree);
+    let more = unmapped.bytes();
     if sum.saturating_add(more) <= limit {
         return sum.saturating_add(more);
     }
@@ -153,7 +153,7 @@ fn measure_memory(tree: &[ProcessInfo], limit: u64) -> u64 {
     if more == 0 || shares <= limit {
         return shares;
     }
-    shares.saturating_sub(tree.iter().map(|process| held.mapped_bytes(process.pid)).sum())
+    shares.saturating_sub(tree.iter().map(|process| unmapped.mapped_bytes(process.pid)).sum())
 }
 
 /// The size of all files in memory of the whole machine, in bytes.

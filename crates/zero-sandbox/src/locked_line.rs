@@ -63,14 +63,14 @@ impl LockedLine {
         try_lock: impl Fn(&File) -> Result<(), TryLockError>,
     ) -> io::Result<LockedLineGuard<'_>> {
         let mut pause = PAUSE_FIRST;
-        let mut began = None;
+        let mut started_at = None;
         loop {
             match try_lock(&self.file) {
                 Ok(()) => return Ok(LockedLineGuard { file: &self.file }),
                 Err(TryLockError::Error(error)) => return Err(error),
                 Err(TryLockError::WouldBlock) => {}
             }
-            if began.get_or_insert_with(Instant::now).elapsed() >= WAIT_MAX {
+            if started_at.get_or_insert_with(Instant::now).elapsed() >= WAIT_MAX {
                 let message = "another process holds its lock and does not release it";
                 return Err(io::Error::new(io::ErrorKind::TimedOut, message));
             }

@@ -183,7 +183,7 @@ impl OutputCollector {
                 }
             }
             if end.is_none() && ready.ended {
-                end = running.try_wait().map(|ended| (ended, Instant::now() + drain_grace));
+                end = running.try_wait().map(|exit| (exit, Instant::now() + drain_grace));
             }
         }
     }
@@ -196,9 +196,9 @@ fn deliver_held(
     mut deliver: impl FnMut(OutputStream, &[u8]),
 ) {
     for ((stream, _), filter) in streams.iter().zip(filters) {
-        let held = filter.finish();
-        if !held.is_empty() {
-            deliver(*stream, &held);
+        let pending_bytes = filter.finish();
+        if !pending_bytes.is_empty() {
+            deliver(*stream, &pending_bytes);
         }
     }
 }

@@ -138,8 +138,9 @@ pub struct FileIdentity {
 /// The identity of what is at a path; links are not followed. If the file system does not record
 /// creation times, a file that is written to counts as another one.
 pub fn read_identity(path: &Path) -> Option<FileIdentity> {
-    let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
-    let stat = rustix::fs::statx(rustix::fs::CWD, path, AtFlags::SYMLINK_NOFOLLOW, wanted).ok()?;
+    let statx_flags = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
+    let stat =
+        rustix::fs::statx(rustix::fs::CWD, path, AtFlags::SYMLINK_NOFOLLOW, statx_flags).ok()?;
     let is_file = FileType::from_raw_mode(stat.stx_mode.into()) == FileType::RegularFile;
     let born = match (stat.stx_mask & StatxFlags::BTIME.bits() != 0, is_file) {
         (true, _) => (stat.stx_btime.tv_sec, stat.stx_btime.tv_nsec),

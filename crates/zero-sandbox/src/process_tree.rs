@@ -111,14 +111,14 @@ pub(crate) fn send_signal(
             continue;
         }
         let Some(pid) = Pid::from_raw(process.pid) else { continue };
-        let held = rustix::process::pidfd_open(pid, PidfdFlags::empty());
+        let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::empty());
         let is_ours = |now: ProcessInfo| {
             now.started == process.started && (now.parent == root || known.contains(&now.parent))
         };
         if !ProcessInfo::read(process.pid).is_some_and(is_ours) {
             continue;
         }
-        let sent = match held {
+        let sent = match pidfd {
             Ok(held) => rustix::process::pidfd_send_signal(held, signal),
             // Old kernels have no process descriptors: the check above has to suffice.
             Err(rustix::io::Errno::NOSYS) => rustix::process::kill_process(pid, signal),

@@ -39,7 +39,7 @@ pub struct RunningCommand {
     /// Read its error output here. `None` with a terminal.
     pub stderr: Option<OwnedFd>,
     channel: Arc<OwnedFd>,
-    ended: Mutex<Option<CommandExit>>,
+    exit: Mutex<Option<CommandExit>>,
 }
 
 /// Ends a command that is owned elsewhere. It does not keep the command alive: once its
@@ -75,9 +75,9 @@ impl RunningCommand {
         ends: ParentStdio,
     ) -> Self {
         let ParentStdio { stdin, stdout, stderr } = ends;
-        let ended = Mutex::new(None);
+        let exit = Mutex::new(None);
         let channel = Arc::new(channel);
-        Self { pid, confinement, limits, sandbox_reuse, stdin, stdout, stderr, channel, ended }
+        Self { pid, confinement, limits, sandbox_reuse, stdin, stdout, stderr, channel, exit }
     }
 
     /// A descriptor that is readable from the end of the command on.
@@ -87,23 +87,23 @@ impl RunningCommand {
 
     /// Returns how the command ended, or `None` while it runs.
     pub fn try_wait(&self) -> Option<CommandExit> {
-        let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
-        if ended.is_none() {
-            *ended = match message::try_receive::<SpawnerReply>(&*self.channel) {
+        let mut exit = self.exit.lock().unwrap_or_else(PoisonError::into_inner);
+        if exit.is_none() {
+            *exit = match message::try_receive::<SpawnerReply>(&*self.channel) {
                 Ok(Some(SpawnerReply::Ended(how))) => Some(how),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
                 Ok(_) | Err(_) => Some(CommandExit::new_lost()),
             };
         }
-        ended.clone()
+        exit.clone()
     }
 
     /// Waits until the command has ended, for at most `limit`. Returns `None` if it still runs.
     pub fn wait(&self, limit: Duration) -> Option<CommandExit> {
         let deadline = Instant::now().checked_add(limit);
         loop {
-            if let Some(ended) = self.try_wait() {
-                return Some(ended);
+            if let Some(exit) = self.try_wait() {
+                return Some(exit);
             }
             let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
             if left.is_some_and(|left| left.is_zero()) {

@@ -380,9 +380,9 @@ impl Spawner {
     }
 
     /// Forgets a spawner process that has ended, unless it was replaced already.
-    fn discard_process(&self, gone: &Arc<SpawnerProcess>) {
+    fn discard_process(&self, old_spawner: &Arc<SpawnerProcess>) {
         let mut process = self.lock();
-        if process.as_ref().is_some_and(|process| Arc::ptr_eq(process, gone)) {
+        if process.as_ref().is_some_and(|process| Arc::ptr_eq(process, old_spawner)) {
             *process = None;
         }
     }

@@ -89,19 +89,19 @@ impl ApprovalQueue {
         &self,
         recorder: LedgerRecorder,
         run: Option<RunId>,
-        asked: ApprovalRequest,
+        request: ApprovalRequest,
         record: QuestionRecord,
     ) -> ApprovalAnswer {
         let cancelled = InteractionOutcome {
             answer: ApprovalAnswer::RejectOnce,
-            shown: resolution_event(&asked.id, "cancelled", SYSTEM_ACTOR),
+            shown: resolution_event(&request.id, "cancelled", SYSTEM_ACTOR),
         };
         let shown = match record {
-            QuestionRecord::New => Some(EventKind::ApprovalRequested(asked.clone())),
+            QuestionRecord::New => Some(EventKind::ApprovalRequested(request.clone())),
             QuestionRecord::Present => None,
         };
-        let id = asked.id.clone();
-        let asking = InteractionRequest { id, shown, recorder, run, cancelled, asked };
+        let id = request.id.clone();
+        let asking = InteractionRequest { id, shown, recorder, run, cancelled, request };
         self.waiting.ask(asking).await
     }
 
@@ -192,16 +192,16 @@ impl QuestionQueue {
         &self,
         recorder: LedgerRecorder,
         run: Option<RunId>,
-        asked: UserQuestion,
+        question: UserQuestion,
         record: QuestionRecord,
     ) -> QuestionAnswer {
         let shown = match record {
-            QuestionRecord::New => Some(EventKind::QuestionAsked(asked.clone())),
+            QuestionRecord::New => Some(EventKind::QuestionAsked(question.clone())),
             QuestionRecord::Present => None,
         };
-        let cancelled = question_outcome(&asked.id, QuestionAnswer::Cancel);
-        let id = asked.id.clone();
-        let asking = InteractionRequest { id, shown, recorder, run, cancelled, asked };
+        let cancelled = question_outcome(&question.id, QuestionAnswer::Cancel);
+        let id = question.id.clone();
+        let asking = InteractionRequest { id, shown, recorder, run, cancelled, request: question };
         self.waiting.ask(asking).await
     }
 

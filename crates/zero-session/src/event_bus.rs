@@ -16,7 +16,7 @@ pub trait EventBus: Send + Sync {
     fn publish(&self, session: &SessionId, events: &[Arc<Event>]);
 
     /// Delivers the entries of a session to `ear` from now on, until the subscription is dropped.
-    fn subscribe(&self, session: &SessionId, ear: &DeliverySender) -> Subscription;
+    fn subscribe(&self, session: &SessionId, sender: &DeliverySender) -> Subscription;
 }
 
 /// Sending half of a subscriber's channel. One channel may receive many sessions.

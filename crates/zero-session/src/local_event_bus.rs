@@ -21,14 +21,14 @@ struct SubscriberRegistry(Mutex<SubscriberTable>);
 
 #[derive(Default)]
 struct SubscriberTable {
-    ears: HashMap<SessionId, Vec<SubscriberEntry>>,
+    subscribers: HashMap<SessionId, Vec<SubscriberEntry>>,
     /// Number of the newest subscription.
     newest: u64,
 }
 
 struct SubscriberEntry {
     number: u64,
-    ear: DeliverySender,
+    sender: DeliverySender,
 }
 
 /// Removes a subscriber when dropped.
@@ -48,7 +48,9 @@ impl LocalEventBus {
 impl EventBus for LocalEventBus {
     fn publish(&self, session: &SessionId, events: &[Arc<Event>]) {
         let topics = self.topics.lock();
-        for SubscriberEntry { ear, .. } in topics.ears.get(session).into_iter().flatten() {
+        for SubscriberEntry { sender: ear, .. } in
+            topics.subscribers.get(session).into_iter().flatten()
+        {
             for event in events {
                 // A full channel drops this entry; its owner notices the gap and reads the ledger.
                 ear.send(Delivery { session: session.clone(), event: Arc::clone(event) });
@@ -56,12 +58,12 @@ impl EventBus for LocalEventBus {
         }
     }
 
-    fn subscribe(&self, session: &SessionId, ear: &DeliverySender) -> Subscription {
+    fn subscribe(&self, session: &SessionId, sender: &DeliverySender) -> Subscription {
         let mut topics = self.topics.lock();
         topics.newest += 1;
         let number = topics.newest;
-        let listed = SubscriberEntry { number, ear: ear.clone() };
-        topics.ears.entry(session.clone()).or_default().push(listed);
+        let listed = SubscriberEntry { number, sender: sender.clone() };
+        topics.subscribers.entry(session.clone()).or_default().push(listed);
         let topics = Arc::clone(&self.topics);
         Subscription::new(UnsubscribeGuard { topics, session: session.clone(), number })
     }
@@ -77,10 +79,10 @@ impl SubscriberRegistry {
 impl Drop for UnsubscribeGuard {
     fn drop(&mut self) {
         let mut topics = self.topics.lock();
-        if let Some(listed) = topics.ears.get_mut(&self.session) {
+        if let Some(listed) = topics.subscribers.get_mut(&self.session) {
             listed.retain(|listed| listed.number != self.number);
             if listed.is_empty() {
-                topics.ears.remove(&self.session);
+                topics.subscribers.remove(&self.session);
             }
         }
     }
@@ -144,7 +146,7 @@ mod tests {
         bus.publish(&a, &entries(2..=2));
         drop(second);
         bus.publish(&a, &entries(3..=3));
-        assert!(bus.topics.lock().ears.is_empty());
+        assert!(bus.topics.lock().subscribers.is_empty());
         drop(ear);
         assert_eq!(collect_deliveries(listener).await, ["a 1", "a 1", "a 2"]);
     }
@@ -193,7 +195,7 @@ mod tests {
             }
         });
         drop((steady_subscription, steady_ear));
-        assert!(bus.topics.lock().ears.is_empty());
+        assert!(bus.topics.lock().subscribers.is_empty());
         for seq in 1..=ENTRIES {
             assert_eq!(block_on(steady.next()).map(|delivery| delivery.event.seq), Some(seq));
         }

@@ -169,8 +169,8 @@ impl<B: EventBus> EventBus for NotifyingBus<B> {
         }
     }
 
-    fn subscribe(&self, session: &SessionId, ear: &DeliverySender) -> Subscription {
-        self.bus.subscribe(session, ear)
+    fn subscribe(&self, session: &SessionId, sender: &DeliverySender) -> Subscription {
+        self.bus.subscribe(session, sender)
     }
 }
 

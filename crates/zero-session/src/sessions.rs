@@ -229,7 +229,7 @@ pub struct OpenSessionOptions {
     /// Absolute path of its working folder.
     pub cwd: Option<PathBuf>,
     /// Folders that the owner may use, if its tools run here.
-    pub reach: FolderAccess,
+    pub folder_access: FolderAccess,
     /// Agent, if the key names none.
     pub agent: Option<String>,
     /// Model selected for the session.
@@ -266,7 +266,7 @@ pub struct Prompt {
     /// Settings that slash commands in the prompt may change.
     pub leave: PromptAuthority,
     /// Folders of this machine that the sender may use.
-    pub reach: FolderAccess,
+    pub folder_access: FolderAccess,
 }
 
 /// Settings that slash commands in a prompt may change.
@@ -341,12 +341,12 @@ impl SessionStats {
 pub struct AttachmentGuard {
     inner: std::sync::Weak<SessionManagerInner>,
     state: Arc<SessionState>,
-    gone: CancellationToken,
+    closed: CancellationToken,
 }
 
 impl Drop for AttachmentGuard {
     fn drop(&mut self) {
-        self.state.detach(&self.gone);
+        self.state.detach(&self.closed);
         if let Some(inner) = self.inner.upgrade() {
             inner.evict_state(&self.state);
         }
@@ -433,9 +433,9 @@ impl SessionManager {
     }
 
     /// Opens a session: finds or creates it and applies the options.
-    pub async fn open(&self, wanted: OpenSessionOptions) -> Result<SessionRecord, SessionError> {
+    pub async fn open(&self, options: OpenSessionOptions) -> Result<SessionRecord, SessionError> {
         let inner = Arc::clone(&self.inner);
-        run_detached(async move { inner.open(wanted).await }).await
+        run_detached(async move { inner.open(options).await }).await
     }
 
     /// Checks that a session with this key can use that agent.
@@ -528,10 +528,10 @@ impl SessionManager {
     pub async fn context_breakdown(
         &self,
         session: SessionRecord,
-        reach: FolderAccess,
+        folder_access: FolderAccess,
     ) -> Result<ContextBreakdown, SessionError> {
         let inner = Arc::clone(&self.inner);
-        run_detached(async move { inner.context_breakdown(&session, &reach).await }).await
+        run_detached(async move { inner.context_breakdown(&session, &folder_access).await }).await
     }
 
     /// Stops all runs and deletes the session.
@@ -628,10 +628,10 @@ impl SessionManager {
     pub async fn list_commands(
         &self,
         session: SessionRecord,
-        reach: FolderAccess,
+        folder_access: FolderAccess,
     ) -> Result<Vec<PromptCommand>, SessionError> {
         let inner = Arc::clone(&self.inner);
-        run_detached(async move { inner.list_commands(&session, &reach).await }).await
+        run_detached(async move { inner.list_commands(&session, &folder_access).await }).await
     }
 
     /// Approval requests for calls.
@@ -726,12 +726,13 @@ impl SessionManager {
         id: &str,
         answer: ApprovalAnswer,
         by: &str,
-        reach: FolderAccess,
+        folder_access: FolderAccess,
     ) -> Result<bool, SessionError> {
         if self.approvals().resolve(id, answer, by) {
             return Ok(true);
         }
-        self.answer_parked(id, ParkedAnswer::Approval { answer, by: by.to_owned() }, reach).await
+        self.answer_parked(id, ParkedAnswer::Approval { answer, by: by.to_owned() }, folder_access)
+            .await
     }
 
     /// Answers a question of a tool, like [`Self::answer_approval`].
@@ -739,22 +740,22 @@ impl SessionManager {
         &self,
         id: &str,
         answer: QuestionAnswer,
-        reach: FolderAccess,
+        folder_access: FolderAccess,
     ) -> Result<bool, SessionError> {
         if self.questions().resolve(id, answer.clone()) {
             return Ok(true);
         }
-        self.answer_parked(id, ParkedAnswer::Form(answer), reach).await
+        self.answer_parked(id, ParkedAnswer::Form(answer), folder_access).await
     }
 
     async fn answer_parked(
         &self,
         id: &str,
         answer: ParkedAnswer,
-        reach: FolderAccess,
+        folder_access: FolderAccess,
     ) -> Result<bool, SessionError> {
         let (inner, id) = (Arc::clone(&self.inner), id.to_owned());
-        run_detached(async move { inner.answer_parked(&id, answer, &reach).await }).await
+        run_detached(async move { inner.answer_parked(&id, answer, &folder_access).await }).await
     }
 
     /// Active and queued runs, with their sessions.

@@ -515,8 +515,8 @@ impl Store for SqliteStore {
             let bytes = rows.bytes;
             let run = runs::RunRow { id, session, node, started_ms, options, words };
             let begin = move |db: &_| runs::begin(db, &run, &rows);
-            let begun = self.writer.write_with(WriteDurability::Machine, VERB, bytes, begin);
-            Ok(match begun.await? {
+            let insertion = self.writer.write_with(WriteDurability::Machine, VERB, bytes, begin);
+            Ok(match insertion.await? {
                 RunInsertion::Inserted { first_seq, claim } => {
                     let events = assign_seqs(first_seq, first);
                     BeginRunOutcome::Started { events, claim }

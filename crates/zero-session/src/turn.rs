@@ -78,7 +78,7 @@ enum TurnPhase {
     AwaitingUser,
     Compacting {
         why: CompactionReason,
-        kept: Vec<ModelMessage>,
+        kept_messages: Vec<ModelMessage>,
         extent: CompactionExtent,
     },
     Stopping {
@@ -430,10 +430,10 @@ impl Turn {
         let used = transcript_repair::call_ids(&self.transcript);
         let mut plans: Vec<BatchedCall> = Vec::new();
         let last = blocks.len().saturating_sub(1);
-        let mut kept = Vec::with_capacity(blocks.len());
+        let mut kept_blocks = Vec::with_capacity(blocks.len());
         for (at, block) in blocks.into_iter().enumerate() {
             let MessageBlock::ToolUse { id, name, input, opaque } = block else {
-                kept.push(block);
+                kept_blocks.push(block);
                 continue;
             };
             let own = zero_core::CallId::from_bits(
@@ -460,9 +460,9 @@ impl Turn {
                 state,
                 &self.context.tools,
             ));
-            kept.push(MessageBlock::ToolUse { id, name, input, opaque });
+            kept_blocks.push(MessageBlock::ToolUse { id, name, input, opaque });
         }
-        (kept, plans)
+        (kept_blocks, plans)
     }
 
     /// Starts the calls that can run; continues with the next request when none is left.
@@ -554,7 +554,7 @@ impl Turn {
         let window = self.config.context_window;
         let split = compaction::split(&self.transcript, window);
         let extent = split.extent();
-        let TranscriptSplit { summed_up, kept } = split;
+        let TranscriptSplit { summed_up, kept_messages: kept } = split;
         if summed_up.is_empty() {
             return self.skip_compaction(why, actions);
         }
@@ -569,7 +569,7 @@ impl Turn {
         };
         actions.push(notice_action("compaction", text.to_owned()));
         actions.push(TurnAction::Summarise(compaction::build_request(&summed_up, window, focus)));
-        self.phase = TurnPhase::Compacting { why, kept, extent };
+        self.phase = TurnPhase::Compacting { why, kept_messages: kept, extent };
     }
 
     fn handle_summary(
@@ -577,7 +577,9 @@ impl Turn {
         summary: Result<TranscriptSummary, ModelError>,
         actions: &mut Vec<TurnAction>,
     ) {
-        let TurnPhase::Compacting { why, kept, extent } = &mut self.phase else { return };
+        let TurnPhase::Compacting { why, kept_messages: kept, extent } = &mut self.phase else {
+            return;
+        };
         let (why, kept, extent) = (*why, std::mem::take(kept), *extent);
         let (summary, plan) = match summary {
             Ok(summary) => {

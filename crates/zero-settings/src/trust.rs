@@ -105,7 +105,7 @@ pub enum TrustState {
         /// Entries that are new or changed.
         new: Vec<SettingsEntry>,
         /// Number of entries that were removed.
-        gone: usize,
+        missing_count: usize,
         /// Whether only files used by hooks changed. All settings then still apply, and these hooks fail.
         only_files: bool,
     },
@@ -151,8 +151,8 @@ impl TrustStore {
         if only_files && new.is_empty() {
             return TrustState::Trusted { since };
         }
-        let gone = trusted.entries.iter().filter(|entry| !hashes.contains(entry)).count();
-        TrustState::Changed { since, new, gone, only_files }
+        let missing_count = trusted.entries.iter().filter(|entry| !hashes.contains(entry)).count();
+        TrustState::Changed { since, new, missing_count, only_files }
     }
 
     /// Whether the folder with this canonical path was ever trusted, with any settings.
@@ -288,7 +288,7 @@ mod tests {
         let trust_state =
             store.trust_state(Path::new("/w"), &parse_entries(SettingsLayerKind::Project, now));
         let shown = match trust_state {
-            TrustState::Changed { new, gone, .. } => {
+            TrustState::Changed { new, missing_count: gone, .. } => {
                 let new: Vec<String> =
                     new.iter().map(|entry| format!("{} {}", entry.key, entry.value)).collect();
                 format!("changed: new {new:?}, gone {gone}")
@@ -366,7 +366,7 @@ mod tests {
             let trust_state = store.trust_state(Path::new("/w"), &looked());
             assert!(trust_state.is_trusted(), "its words are the same: {trust_state:?}");
             let strange = match &trust_state {
-                TrustState::Changed { new, gone: 0, only_files: true, .. } => &new[..],
+                TrustState::Changed { new, missing_count: 0, only_files: true, .. } => &new[..],
                 _ => &[],
             };
             let strange: Vec<&str> = strange.iter().map(|entry| entry.key.as_str()).collect();

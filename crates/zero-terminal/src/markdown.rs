@@ -54,7 +54,7 @@ pub struct MarkdownStream {
     pending: String,
     /// The lines of an incomplete paragraph that were printed, and the width for which they were
     /// wrapped.
-    begun: Option<(String, usize)>,
+    open_block: Option<(String, usize)>,
     /// The code block that is being printed.
     fence: Option<CodeFence>,
     /// Its colors.
@@ -70,7 +70,7 @@ impl MarkdownStream {
             stream: stream.clone(),
             layout: MarkdownLayout::default(),
             pending: String::new(),
-            begun: None,
+            open_block: None,
             fence: None,
             highlighter: None,
             has_printed: false,
@@ -120,7 +120,7 @@ impl MarkdownStream {
                 false => String::new(),
             };
         }
-        let (printed, columns) = match &self.begun {
+        let (printed, columns) = match &self.open_block {
             Some((printed, columns)) => (printed.as_str(), *columns),
             None => ("", self.columns()),
         };
@@ -212,24 +212,25 @@ impl MarkdownStream {
             None => stable_len(&self.pending),
         };
         let Some(text) = self.pending.get(..stable).filter(|text| !text.is_empty()) else { return };
-        let columns = self.begun.as_ref().map_or_else(|| self.columns(), |(_, columns)| *columns);
+        let columns =
+            self.open_block.as_ref().map_or_else(|| self.columns(), |(_, columns)| *columns);
         let lines = self.renderer(columns).render(text);
         let end = lines.trim_end_matches('\n').rfind('\n').map_or(0, |at| at + 1);
-        let printed = self.begun.as_ref().map_or("", |(printed, _)| printed);
+        let printed = self.open_block.as_ref().map_or("", |(printed, _)| printed);
         let whole = lines.get(..end).unwrap_or_default();
         let Some(new) = whole.strip_prefix(printed).filter(|new| !new.is_empty()) else { return };
-        if self.begun.is_none() {
+        if self.open_block.is_none() {
             self.start_block(shown);
         }
         shown.push_str(new);
-        self.begun = Some((whole.to_owned(), columns));
+        self.open_block = Some((whole.to_owned(), columns));
     }
 
     fn render_blocks(&mut self, text: &str, shown: &mut String) {
         if text.trim().is_empty() {
             return;
         }
-        if let Some((printed, columns)) = self.begun.take() {
+        if let Some((printed, columns)) = self.open_block.take() {
             let lines = self.renderer(columns).render(text);
             match lines.strip_prefix(&printed) {
                 Some(rest) => shown.push_str(rest),

@@ -205,8 +205,8 @@ impl Tool for AskUserQuestionTool {
         cx: CallContext,
     ) -> Result<ToolReply<AskUserQuestionOutput>, ToolError> {
         let _waiting = self.register_call(cx.session().cloned())?;
-        let wanted = ElicitationMode::Form(form.schema());
-        let values = match cx.elicit(AGENT_ORIGIN, form.message(), wanted).await? {
+        let mode = ElicitationMode::Form(form.schema());
+        let values = match cx.elicit(AGENT_ORIGIN, form.message(), mode).await? {
             ElicitationAnswer::Accept(values) => values,
             ElicitationAnswer::Decline => {
                 return Err(unanswered_error(ErrorReason::Rejected, DECLINED));

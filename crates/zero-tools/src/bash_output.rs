@@ -320,14 +320,14 @@ fn reply_output(
         text.push('\n');
     }
     let new_bytes = pieces.iter().map(|piece| piece.bytes.len() as u64).sum::<u64>() + lost;
-    let news = match (facts.status, new_bytes) {
+    let new_output = match (facts.status, new_bytes) {
         (BashJobState::Exited, _) => String::new(),
         (BashJobState::Running, 0) => "; no new output".to_owned(),
         (BashJobState::Running, bytes) => {
             format!("; {} since the last call", pluralize(bytes, "new byte", "new bytes"))
         }
     };
-    let last = format!("({} {}{news})", facts.job_id, facts.describe_status());
+    let last = format!("({} {}{new_output})", facts.job_id, facts.describe_status());
     text.push_str(&last);
     for note in &facts.notes {
         text.push_str(&format!("\n({note})"));

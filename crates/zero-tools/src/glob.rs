@@ -191,7 +191,7 @@ struct FirstMatches {
     count: u64,
     /// The last one kept is on top. Paths are compared byte by byte and not by component, because
     /// this is done for every match.
-    kept: BinaryHeap<(usize, OsString)>,
+    best_matches: BinaryHeap<(usize, OsString)>,
 }
 
 impl FirstMatches {
@@ -201,9 +201,9 @@ impl FirstMatches {
     }
 
     fn insert_bounded(&mut self, base: usize, path: &OsStr) {
-        if self.kept.len() < FILES_MAX {
-            self.kept.push((base, path.to_owned()));
-        } else if let Some(mut last) = self.kept.peek_mut()
+        if self.best_matches.len() < FILES_MAX {
+            self.best_matches.push((base, path.to_owned()));
+        } else if let Some(mut last) = self.best_matches.peek_mut()
             && (base, path) < (last.0, last.1.as_os_str())
         {
             *last = (base, path.to_owned());
@@ -212,7 +212,7 @@ impl FirstMatches {
 
     fn merge(mut self, other: Self) -> Self {
         self.count += other.count;
-        for (base, path) in other.kept {
+        for (base, path) in other.best_matches {
             self.insert_bounded(base, &path);
         }
         self
@@ -220,7 +220,7 @@ impl FirstMatches {
 
     /// Returns the paths, each with the index of its root.
     fn into_paths(self) -> Vec<(usize, OsString)> {
-        self.kept.into_sorted_vec()
+        self.best_matches.into_sorted_vec()
     }
 }
 

@@ -336,7 +336,7 @@ fn escape_pattern(text: &str) -> String {
 }
 
 fn run_grep(plan: &GrepPlan, cx: &CallContext) -> Result<ToolReply<GrepOutput>, ToolError> {
-    let kept = HitCollector::new(GrepBudget {
+    let hits = HitCollector::new(GrepBudget {
         entries: plan.head_limit,
         bytes: hits_bytes_max(cx.limits()),
     });
@@ -344,7 +344,7 @@ fn run_grep(plan: &GrepPlan, cx: &CallContext) -> Result<ToolReply<GrepOutput>, 
     let mut totals = GrepTotals::default();
     let (mut left_out, mut denied) = (SkippedFolders::default(), DeniedEntries::default());
     for (index, base) in plan.bases.folders().iter().enumerate() {
-        let search = || FileSearcher::new(&query, index, &kept, cx);
+        let search = || FileSearcher::new(&query, index, &hits, cx);
         totals = totals.plus(match base.facts()?.map(|facts| facts.file_type) {
             None => return Err(path_not_found::not_found_error(base, cx)),
             Some(FileType::Directory) => {
@@ -357,7 +357,7 @@ fn run_grep(plan: &GrepPlan, cx: &CallContext) -> Result<ToolReply<GrepOutput>, 
         });
     }
     let left_out = left_out.note(cx.workspace());
-    Ok(GrepResults::new(plan, kept, totals, cx.workspace())
+    Ok(GrepResults::new(plan, hits, totals, cx.workspace())
         .into_reply(plan, totals, left_out, &denied))
 }
 
@@ -392,7 +392,7 @@ fn search_folder<'a>(
     let walk = FileWalk { without: plan.bases.nested_root(base), ..plan.filter.build_walk() };
     let walked = walk.run(&folder, base.target().written(), cx, || FolderSearchVisitor {
         folder: &folder,
-        wanted: |relative: &Path| plan.filter.accepts(relative),
+        is_included: |relative: &Path| plan.filter.accepts(relative),
         search: search(),
     })?;
     let WalkResult { visitors, left_out, denied } = walked;

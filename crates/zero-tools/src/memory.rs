@@ -175,8 +175,8 @@ impl MemoryCall<'_> {
                 let (scope, name, text) = (*scope, name.clone(), text.clone());
                 let note = Note { scope, name, text, provenance };
                 let signed = self.cx.change_note();
-                let shelf = self.note_store(scope)?;
-                let replaced = shelf.put(&note, &signed, || self.cx.check_cancelled())?;
+                let note_store = self.note_store(scope)?;
+                let replaced = note_store.put(&note, &signed, || self.cx.check_cancelled())?;
                 let what = if replaced { "Replaced the note" } else { "Remembered as" };
                 let summary = format!("{what} `{}` ({}).", note.name, scope.as_str());
                 Ok(ToolReply::from_text(

@@ -124,7 +124,7 @@ impl ReadTarget {
 /// A validated call, with resolved paths.
 #[derive(Debug)]
 pub struct ReadManyPlan {
-    wanted: Vec<ReadTarget>,
+    targets: Vec<ReadTarget>,
 }
 
 /// Reads several files at once.
@@ -159,12 +159,12 @@ impl Tool for ReadManyTool {
 
     fn plan(&self, args: ReadManyArgs, workspace: &Workspace) -> Result<ReadManyPlan, ToolError> {
         let settle = |written: &String| ReadTarget::resolve(written, workspace);
-        Ok(ReadManyPlan { wanted: args.paths.iter().map(settle).collect::<Result<_, _>>()? })
+        Ok(ReadManyPlan { targets: args.paths.iter().map(settle).collect::<Result<_, _>>()? })
     }
 
     fn describe(&self, plan: &ReadManyPlan) -> CallDescription {
         let names: Vec<String> =
-            plan.wanted.iter().map(|wanted| format!("`{}`", wanted.name())).collect();
+            plan.targets.iter().map(|target| format!("`{}`", target.name())).collect();
         let title = match names.len().saturating_sub(TITLE_NAMES_MAX) {
             0 => format!("Read {}", names.join(", ")),
             more => format!("Read {} and {more} more", names[..TITLE_NAMES_MAX].join(", ")),
@@ -175,13 +175,13 @@ impl Tool for ReadManyTool {
             }
             ReadTarget::Glob(_) | ReadTarget::Unresolved(..) => None,
         };
-        CallDescription { title, locations: plan.wanted.iter().filter_map(location).collect() }
+        CallDescription { title, locations: plan.targets.iter().filter_map(location).collect() }
     }
 
     fn effects(&self, plan: &ReadManyPlan) -> Effects {
         let mut effects = Effects::new();
-        for wanted in &plan.wanted {
-            let effect = match wanted {
+        for target in &plan.targets {
+            let effect = match target {
                 ReadTarget::File(file) => Effect::Read(file.target().clone()),
                 ReadTarget::Glob(glob) => Effect::Read(glob.root().target().clone()),
                 ReadTarget::Unresolved(_, Some(path)) => Effect::Read(path.clone()),
@@ -201,8 +201,8 @@ impl Tool for ReadManyTool {
     ) -> Result<ToolReply<ReadManyOutput>, ToolError> {
         cx.run_blocking(move |cx| {
             let mut gathered = ReadCandidates::default();
-            for wanted in &plan.wanted {
-                gathered.add(wanted, cx)?;
+            for target in &plan.targets {
+                gathered.add(target, cx)?;
             }
             let ReadCandidates { files, mut skipped, denied, .. } = gathered;
             let pages = read_candidates(&files, &mut skipped, cx)?;
@@ -240,8 +240,8 @@ enum CandidateHandle {
 }
 
 impl ReadCandidates {
-    fn add(&mut self, wanted: &ReadTarget, cx: &CallContext) -> Result<(), ToolError> {
-        match wanted {
+    fn add(&mut self, target: &ReadTarget, cx: &CallContext) -> Result<(), ToolError> {
+        match target {
             ReadTarget::File(file) => self.add_file(file),
             ReadTarget::Glob(glob) => self.add_matches(glob, cx)?,
             ReadTarget::Unresolved(skipped, _) => self.skip(&skipped.file_path, &skipped.reason),

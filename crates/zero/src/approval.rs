@@ -117,13 +117,13 @@ impl Approver for TerminalApprover {
         Box::pin(async move {
             let turn = self.turn.begin().await;
             let dialog = ApprovalDialog::new(&stream, question.clone(), self.rule_files.clone());
-            let asked = DialogRun {
+            let dialog_run = DialogRun {
                 stream: &stream,
                 answers: &self.answers,
                 signal_keys: SignalKeys::SendSignals,
                 withdrawal: &|| question.withdrawal_reason().to_string(),
             };
-            let shown = asked.run(&turn, move |keys| dialog.run(keys)).await;
+            let shown = dialog_run.run(&turn, move |keys| dialog.run(keys)).await;
             shown.unwrap_or(ApprovalAnswer::RejectOnce.into())
         })
     }
@@ -137,14 +137,14 @@ impl Approver for TerminalApprover {
         Box::pin(async move {
             let turn = self.turn.begin().await;
             let dialog = TrialDialog::new(&stream, review);
-            let asked = DialogRun {
+            let dialog_run = DialogRun {
                 stream: &stream,
                 answers: &self.answers,
                 // Ctrl-C ends the run, which discards the changes.
                 signal_keys: SignalKeys::SendSignals,
                 withdrawal: &|| "the run was stopped; the changes are discarded".to_owned(),
             };
-            let shown = asked.run(&turn, move |keys| dialog.run(keys)).await;
+            let shown = dialog_run.run(&turn, move |keys| dialog.run(keys)).await;
             shown.unwrap_or(TrialVerdict::Discard)
         })
     }

@@ -32,13 +32,13 @@ const SERVERS_MAX: usize = 64;
 /// Opens the tool hosts of editor sessions.
 #[derive(Clone)]
 pub(crate) struct EditorToolHostFactory {
-    workshop: Arc<LocalToolHostFactory>,
+    tool_host_factory: Arc<LocalToolHostFactory>,
 }
 
 impl EditorToolHostFactory {
     /// Uses the settings of each folder, or the given files instead.
     pub(crate) fn new(app: AppContext, settings_files: Vec<PathBuf>) -> Self {
-        Self { workshop: Arc::new(LocalToolHostFactory::new(app, settings_files)) }
+        Self { tool_host_factory: Arc::new(LocalToolHostFactory::new(app, settings_files)) }
     }
 
     fn check_blocking(&self, cwd: &Path, additional: &[PathBuf]) -> Result<(), ToolBackendError> {
@@ -52,7 +52,7 @@ impl EditorToolHostFactory {
                 return refused(format!("`{shown}` is not an absolute path; use one"));
             }
         }
-        let workspace = self.workshop.open_workspace(cwd, additional);
+        let workspace = self.tool_host_factory.open_workspace(cwd, additional);
         let workspace =
             workspace.map_err(|error| ToolBackendError::Workspace(error.to_string()))?;
         if workspace.roots().any(|root| root == Path::new("/")) {
@@ -64,7 +64,7 @@ impl EditorToolHostFactory {
     /// Creates the shared host of these folders in advance.
     fn prewarm(&self, cwd: &Path, additional: &[PathBuf]) -> Option<impl Any + Send + use<>> {
         self.check_blocking(cwd, additional).ok()?;
-        self.workshop.prewarm(cwd, additional).ok()?
+        self.tool_host_factory.prewarm(cwd, additional).ok()?
     }
 
     fn open_blocking(&self, order: ToolHostRequest) -> Result<SessionToolHost, ToolHostOpenError> {
@@ -89,15 +89,16 @@ impl EditorToolHostFactory {
             session,
             owner: None,
             cwd,
-            reach: FolderAccess::Anywhere,
+            folder_access: FolderAccess::Anywhere,
             mode,
             approver,
             elicitor,
             grants: Vec::new(),
             result_lifetime,
         };
-        let opened =
-            self.workshop.open_backend(order, EditorExtras { additional, editor, servers, tools });
+        let opened = self
+            .tool_host_factory
+            .open_backend(order, EditorExtras { additional, editor, servers, tools });
         let ConfiguredToolBackend { backend, own_mode, servers } = opened.map_err(to_error)??;
         Ok(SessionToolHost {
             backend: Arc::new(backend),
@@ -142,7 +143,7 @@ impl ToolHostFactory for EditorToolHostFactory {
     fn resolve_folder<'a>(&'a self, folder: &'a Path) -> BoxFuture<'a, Option<PathBuf>> {
         let folder = folder.to_owned();
         let looked = self.run_blocking(move |factory| {
-            let workspace = factory.workshop.open_workspace(&folder, &[]);
+            let workspace = factory.tool_host_factory.open_workspace(&folder, &[]);
             let workspace =
                 workspace.map_err(|error| ToolBackendError::Workspace(error.to_string()))?;
             Ok::<_, ToolBackendError>(workspace.cwd().to_owned())

@@ -114,7 +114,9 @@ impl LocalModelKeys {
             self.agent.as_deref(),
         );
         match wanted {
-            Ok(wanted) => match wanted.and_then(|wanted| wanted.missing_reason(&self.app)) {
+            Ok(key_requirement) => match key_requirement
+                .and_then(|requirement| requirement.missing_reason(&self.app))
+            {
                 None => Ok(()),
                 Some(why) => Err(ModelKeyError::Missing(why)),
             },

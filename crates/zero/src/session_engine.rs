@@ -52,7 +52,8 @@ impl AppContext {
         cwd: PathBuf,
         auth: AuthConfig,
     ) -> anyhow::Result<GatewayConfig> {
-        let workshop = Arc::new(LocalToolHostFactory::new(self.clone(), settings_files.to_vec()));
+        let tool_host_factory =
+            Arc::new(LocalToolHostFactory::new(self.clone(), settings_files.to_vec()));
         let state = self.config.state_dir()?;
         // Opening may block while another process holds the file, so it runs on a blocking thread.
         let opening = tokio::task::spawn_blocking(move || {
@@ -77,7 +78,7 @@ impl AppContext {
             bus,
             agents: self.load_agents(settings)?,
             models: self.load_models(settings)?,
-            backend_factory: Arc::new(LocalToolBackendFactory(Arc::clone(&workshop))),
+            backend_factory: Arc::new(LocalToolBackendFactory(Arc::clone(&tool_host_factory))),
             cwd,
             nodes: Arc::new(node),
             limits: session_limits(settings),
@@ -89,7 +90,7 @@ impl AppContext {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             allowed_origins: Vec::new(),
             allowed_hosts: Vec::new(),
-            tool_metrics: workshop,
+            tool_metrics: tool_host_factory,
             console: ConsoleConfig {
                 devices: Arc::new(PairedDeviceFile::new(self.config.state_dir()?)),
                 ..ConsoleConfig::default()

@@ -53,12 +53,12 @@ pub(crate) async fn find_other_case(
     gateway: &CliGatewayConnection,
     named: &str,
 ) -> anyhow::Result<Option<String>> {
-    let wanted = SessionsListParams {
+    let params = SessionsListParams {
         search: Some(named.to_owned()),
         limit: Some(SEARCHED_MAX),
         ..SessionsListParams::default()
     };
-    let found = gateway.client.request::<SessionsList>(wanted).await?;
+    let found = gateway.client.request::<SessionsList>(params).await?;
     let named = named.to_lowercase();
     let is_same = |key: &str| {
         let key = key.to_lowercase();

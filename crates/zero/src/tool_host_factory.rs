@@ -163,7 +163,7 @@ impl LocalToolHostFactory {
     ) -> anyhow::Result<Result<ConfiguredToolBackend, ToolBackendError>> {
         let EditorExtras { additional, editor, servers, tools } = extras;
         let workspace = self.open_workspace(&order.cwd, &additional)?;
-        if let Err(error) = order.reach.check_folder(workspace.cwd()) {
+        if let Err(error) = order.folder_access.check_folder(workspace.cwd()) {
             return Ok(Err(error.into()));
         }
         let settings = self.app.load_settings(&workspace, &self.settings_files)?;
@@ -288,9 +288,9 @@ impl ToolBackendFactory for LocalToolBackendFactory {
         &self,
         order: ToolBackendRequest,
     ) -> BoxFuture<'_, Result<Arc<dyn ToolBackend>, ToolBackendError>> {
-        let workshop = Arc::clone(&self.0);
+        let tool_host_factory = Arc::clone(&self.0);
         let opening = tokio::task::spawn_blocking(move || {
-            workshop.open_backend(order, EditorExtras::default())
+            tool_host_factory.open_backend(order, EditorExtras::default())
         });
         Box::pin(async move {
             let opened = opening.await.map_err(anyhow::Error::from).flatten();
@@ -434,7 +434,7 @@ impl TerminalPromptOptions {
         app.terminal.print_note(&request.reason);
         let question = format!("{}?", escape_line(&request.title));
         let stream = app.terminal.err.clone();
-        let asked = DialogRun {
+        let dialog = DialogRun {
             stream: &app.terminal.err,
             answers: &answers,
             signal_keys: SignalKeys::SendSignals,
@@ -443,7 +443,7 @@ impl TerminalPromptOptions {
                 reason.to_string()
             },
         };
-        let answer = asked.run(&turn, move |keys| {
+        let answer = dialog.run(&turn, move |keys| {
             let choices = [KeyChoice::new('y', "yes"), KeyChoice::new('n', "no")];
             ask_for_key(&stream, keys, &question, &choices)
         });
@@ -500,20 +500,20 @@ impl AppContext {
             grants,
             grant_store,
         } = request;
-        let workshop = LocalToolHostFactory::new(self.clone(), settings_files.to_vec());
+        let tool_host_factory = LocalToolHostFactory::new(self.clone(), settings_files.to_vec());
         let approver = self.terminal_approver(asking, self.rule_files(cwd, settings_files)?);
         let order = ToolBackendRequest {
             session: SessionId::new(session.session_id.clone())?,
             owner: None,
             cwd: cwd.to_owned(),
-            reach: FolderAccess::Anywhere,
+            folder_access: FolderAccess::Anywhere,
             mode,
             approver: Arc::new(TerminalCallApprover { approver, grants: grant_store }),
             elicitor: asking.elicitor(self, WithdrawalNote::default()),
             grants,
             result_lifetime,
         };
-        let opened = workshop.open_backend(order, EditorExtras::default())??;
+        let opened = tool_host_factory.open_backend(order, EditorExtras::default())??;
         Ok((Arc::new(opened.backend), opened.servers))
     }
 
@@ -523,20 +523,20 @@ impl AppContext {
         session: &SessionInfo,
         cwd: &Path,
     ) -> anyhow::Result<Arc<dyn ToolBackend>> {
-        let workshop = LocalToolHostFactory::new(self.clone(), Vec::new());
+        let tool_host_factory = LocalToolHostFactory::new(self.clone(), Vec::new());
         let approver = Arc::new(DenyAllApprover { how_to_allow: "use `zero run`".to_owned() });
         let order = ToolBackendRequest {
             session: SessionId::new(session.session_id.clone())?,
             owner: None,
             cwd: cwd.to_owned(),
-            reach: FolderAccess::Anywhere,
+            folder_access: FolderAccess::Anywhere,
             mode: Some(PermissionMode::Plan),
             approver: Arc::new(TerminalCallApprover { approver, grants: None }),
             elicitor: Arc::new(UnavailableElicitor),
             grants: Vec::new(),
             result_lifetime: ResultLifetime::Session,
         };
-        Ok(Arc::new(workshop.open_backend(order, EditorExtras::default())??.backend))
+        Ok(Arc::new(tool_host_factory.open_backend(order, EditorExtras::default())??.backend))
     }
 
     /// The settings files that rules can be added to; none if other files replace them.

@@ -253,7 +253,7 @@ struct FirstOptionElicitor;
 impl Elicitor for FirstOptionElicitor {
     fn elicit<'a>(&'a self, elicitation: &'a Elicitation) -> BoxFuture<'a, ElicitationAnswer> {
         let first = |field: &Value| field.pointer("/oneOf/0/const").cloned();
-        let answer = match &elicitation.wanted {
+        let answer = match &elicitation.mode {
             ElicitationMode::Form(schema) => {
                 let fields = schema.get("properties").and_then(Value::as_object);
                 let chosen = |(name, field): (&String, &Value)| Some((name.clone(), first(field)?));

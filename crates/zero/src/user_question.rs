@@ -10,11 +10,11 @@ pub(crate) async fn elicit_answer(
     question: UserQuestion,
 ) -> (&'static str, Map<String, Value>) {
     let UserQuestion { origin, message, schema, url, .. } = question;
-    let wanted = match url {
+    let mode = match url {
         Some(url) => ElicitationMode::Url(url),
         None => ElicitationMode::Form(schema.unwrap_or_else(|| json!({"type": "object"}))),
     };
-    match elicitor.elicit(&Elicitation { origin, call: None, message, wanted }).await {
+    match elicitor.elicit(&Elicitation { origin, call: None, message, mode }).await {
         ElicitationAnswer::Accept(content) => ("accept", content),
         ElicitationAnswer::Decline => ("decline", Map::new()),
         ElicitationAnswer::Cancel => ("cancel", Map::new()),

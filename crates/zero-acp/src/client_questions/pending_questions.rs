@@ -51,7 +51,7 @@ pub(super) struct PendingQuestions {
     stops: Arc<QuestionCanceller>,
     waiting: HashMap<String, PendingEntry>,
     /// Number of questions asked so far.
-    asked: u64,
+    next_id: u64,
 }
 
 struct PendingEntry {
@@ -75,7 +75,7 @@ pub(super) struct QueuedQuestion<Turn, Asked> {
     /// Resolves to a guard that holds the turn.
     pub(super) turn: Turn,
     /// Asks the client; runs while the turn is held.
-    pub(super) asked: Asked,
+    pub(super) pending_question: Asked,
 }
 
 /// Tells a question's task that the question was withdrawn.
@@ -94,7 +94,7 @@ impl WithdrawalSignal {
             // The turn may come because this question and all before it are being withdrawn.
             match self.0.is_cancelled() {
                 true => std::future::pending().await,
-                false => question.asked.await,
+                false => question.pending_question.await,
             }
         };
         tokio::select! {
@@ -108,7 +108,7 @@ impl WithdrawalSignal {
 
 impl PendingQuestions {
     pub(super) fn new(stops: Arc<QuestionCanceller>) -> Self {
-        Self { stops, waiting: HashMap::new(), asked: 0 }
+        Self { stops, waiting: HashMap::new(), next_id: 0 }
     }
 
     /// Starts the task of a question. If too many questions wait, `question` is dropped uncalled,
@@ -128,8 +128,8 @@ impl PendingQuestions {
         }
         let taken_back = WithdrawalSignal(self.stops.lock_token().child_token());
         let task = QuestionTaskGuard(tokio::spawn(question(taken_back.clone())).abort_handle());
-        self.asked += 1;
-        self.waiting.insert(id, PendingEntry { number: self.asked, subject, taken_back, task });
+        self.next_id += 1;
+        self.waiting.insert(id, PendingEntry { number: self.next_id, subject, taken_back, task });
         QuestionAdmission::Admitted
     }
 
@@ -143,8 +143,8 @@ impl PendingQuestions {
         &mut self,
         which: impl Fn(&str, &QuestionSubject) -> bool,
     ) -> WithdrawnQuestions {
-        let taken = self.waiting.extract_if(|id, waiting| which(id, &waiting.subject));
-        let mut taken: Vec<(String, PendingEntry)> = taken.collect();
+        let expired = self.waiting.extract_if(|id, waiting| which(id, &waiting.subject));
+        let mut taken: Vec<(String, PendingEntry)> = expired.collect();
         taken.sort_unstable_by_key(|(_, waiting)| waiting.number);
         // Newest first: when an older question releases its turn, the newer ones are already
         // withdrawn.
@@ -184,7 +184,7 @@ mod tests {
 
     /// A question whose turn it is.
     fn first_in_turn<Asked>(asked: Asked) -> QueuedQuestion<Ready<()>, Asked> {
-        QueuedQuestion { turn: ready(()), asked }
+        QueuedQuestion { turn: ready(()), pending_question: asked }
     }
 
     #[tokio::test]
@@ -273,7 +273,7 @@ mod tests {
                         }
                         std::future::pending::<()>().await;
                     };
-                    let queued = QueuedQuestion { turn: turn_permit, asked: ask };
+                    let queued = QueuedQuestion { turn: turn_permit, pending_question: ask };
                     taken_back.run_unless_withdrawn(queued).await;
                 };
                 pending.spawn_question(number.to_string(), QuestionSubject::Unknown, question);

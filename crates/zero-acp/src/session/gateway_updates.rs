@@ -13,8 +13,8 @@ use crate::update_presenter::{self, DeliveryMode};
 const HOST_CHARS_MAX: usize = 128;
 
 impl SessionActor {
-    pub(super) async fn handle_gateway_update(&mut self, news: GatewayUpdate) {
-        match news {
+    pub(super) async fn handle_gateway_update(&mut self, update: GatewayUpdate) {
+        match update {
             GatewayUpdate::Entry(event) => self.handle_entry(event).await,
             GatewayUpdate::Disconnected => {
                 tracing::warn!(session = %self.active.id, "lost the connection to the gateway; reconnecting");
@@ -44,7 +44,7 @@ impl SessionActor {
         let text = format!(
             "`{}` has opened this session, too, and has its tools now: kind the agent does, it does \
              there; open the session again to have them here",
-            text_sanitizer::one_line(host, HOST_CHARS_MAX)
+            text_sanitizer::visible_line(host, HOST_CHARS_MAX)
         );
         self.send_remark(text).await;
     }

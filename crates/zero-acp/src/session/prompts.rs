@@ -137,8 +137,8 @@ impl SessionActor {
         });
     }
 
-    pub(super) fn handle_send_failure(&mut self, run: &str, how: PromptSendFailure) {
-        match how {
+    pub(super) fn handle_send_failure(&mut self, run: &str, failure: PromptSendFailure) {
+        match failure {
             PromptSendFailure::Cancelled => {
                 self.answer_prompt(run, Ok(cancelled_response()), RunDisposition::Finished)
             }
@@ -204,10 +204,10 @@ impl SessionActor {
         &mut self,
         run: &str,
         answer: Result<PromptResponse, Error>,
-        fate: RunDisposition,
+        disposition: RunDisposition,
     ) {
         let Some(waiting) = self.waiting.remove(run) else { return };
-        match fate {
+        match disposition {
             RunDisposition::Finished => waiting.carrier.abort(),
             RunDisposition::CancelUnconfirmed => self.stopped.add(run.to_owned(), waiting.carrier),
         }
@@ -226,7 +226,7 @@ impl SessionActor {
     pub(super) async fn close(&mut self, on_eof: DisconnectPolicy) {
         let withdrawn = self.questions.withdraw_all();
         self.active.own_calls.cancel_all(&self.active.id.0);
-        let fate = match on_eof {
+        let disposition = match on_eof {
             DisconnectPolicy::Abort => {
                 self.stop_all_runs().await;
                 RunDisposition::CancelUnconfirmed
@@ -237,7 +237,7 @@ impl SessionActor {
         let updates = self.presenter.abandon_all("the session was closed");
         self.send_updates(updates).await;
         for run in self.pending_runs() {
-            self.answer_prompt(&run, Ok(cancelled_response()), fate);
+            self.answer_prompt(&run, Ok(cancelled_response()), disposition);
         }
         self.active.handle.leave().await;
     }

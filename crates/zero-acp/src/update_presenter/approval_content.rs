@@ -10,7 +10,9 @@ use zero_core::sanitize::escape_line;
 use zero_core::{ResultDisplay, ToolKind};
 
 use super::call_content::{diff_content, text_content};
-use crate::text_sanitizer::{code_block, escaped_line, inline_code, make_exact, shorten_middle};
+use crate::text_sanitizer::{
+    code_block, escaped_line, inline_code, make_exact, shorten_for_display,
+};
 
 /// Most bytes of a command; the omitted bytes are counted.
 const COMMAND_BYTES_MAX: usize = 1024 * 1024;
@@ -100,7 +102,7 @@ pub(super) fn question_content(request: &ApprovalRequest, cwd: &Path) -> Vec<Too
                 let (folder, with) = rest.split_once('\n').unwrap_or((rest, ""));
                 text.push(format!("in {}", inline_code(folder)));
                 if !with.trim().is_empty() {
-                    let with = shorten_middle(with.trim_matches('\n'), COMMAND_BYTES_MAX);
+                    let with = shorten_for_display(with.trim_matches('\n'), COMMAND_BYTES_MAX);
                     text.push(code_block(&make_exact(&with), ""));
                 }
             }
@@ -114,7 +116,7 @@ pub(super) fn question_content(request: &ApprovalRequest, cwd: &Path) -> Vec<Too
 }
 
 fn command_block(line: &str) -> String {
-    code_block(&make_exact(&shorten_middle(line, COMMAND_BYTES_MAX)), "sh")
+    code_block(&make_exact(&shorten_for_display(line, COMMAND_BYTES_MAX)), "sh")
 }
 
 fn reason_text(request: &ApprovalRequest) -> String {

@@ -14,7 +14,7 @@ use zero_core::tool_result::render_checklist;
 use zero_core::{FileDiff, FileLocation, ResultDisplay, ToolKind, ToolOutcome, ToolResultPart};
 use zero_runtime::dialect::render_plain;
 
-use crate::text_sanitizer::{code_block, make_exact, make_visible, shorten_middle};
+use crate::text_sanitizer::{code_block, make_exact, make_visible, shorten_for_display};
 
 /// Most bytes of result text that are shown.
 pub(super) const SHOWN_BYTES_MAX: usize = 256 * 1024;
@@ -225,7 +225,7 @@ impl<'a> CallResultView<'a> {
                     metadata.insert("truncated".to_owned(), Value::Bool(true));
                 }
                 metadata.insert("details".to_owned(), shown);
-                let message = shorten_middle(&error.message, RAW_BYTES_MAX);
+                let message = shorten_for_display(&error.message, RAW_BYTES_MAX);
                 let text = errno
                     .map_or_else(|| message.to_string(), |errno| format!("{errno}: {message}"));
                 json!({ "error": text, "metadata": metadata })
@@ -247,14 +247,16 @@ pub(super) fn end_label(status: ToolCallStatus) -> &'static str {
 
 /// Text as Markdown content; `None` if it is empty.
 pub(super) fn text_content(text: &str) -> Option<ToolCallContent> {
-    let text = shorten_middle(text, SHOWN_BYTES_MAX);
+    let text = shorten_for_display(text, SHOWN_BYTES_MAX);
     (!text.trim().is_empty()).then(|| ToolCallContent::from(make_visible(&text)))
 }
 
 /// Text as a code block; `None` if it is empty.
 pub(super) fn code_content(text: &str, language: &str) -> Option<ToolCallContent> {
-    let text =
-        AnsiFilter::filter_all(AnsiFilterMode::PlainText, &shorten_middle(text, SHOWN_BYTES_MAX));
+    let text = AnsiFilter::filter_all(
+        AnsiFilterMode::PlainText,
+        &shorten_for_display(text, SHOWN_BYTES_MAX),
+    );
     (!text.trim().is_empty())
         .then(|| ToolCallContent::from(code_block(&make_visible(&text), language)))
 }
@@ -278,7 +280,7 @@ pub(super) fn diff_content(shown: &ResultDisplay, cwd: &Path) -> Option<ToolCall
         (None, None) => false,
     };
     if !is_known {
-        let hunks = code_block(&make_exact(&shorten_middle(unified, SHOWN_BYTES_MAX)), "diff");
+        let hunks = code_block(&make_exact(&shorten_for_display(unified, SHOWN_BYTES_MAX)), "diff");
         return Some(ToolCallContent::from(format!(
             "{}\n{hunks}",
             crate::text_sanitizer::inline_code(path)
@@ -349,7 +351,7 @@ pub(super) fn raw_input(input: &Value) -> Value {
 /// follows.
 fn truncate_text<'a>(text: &'a str, left: &mut usize) -> Cow<'a, str> {
     let bytes_max = if text.len() <= *left { *left } else { *left / 8 * 7 };
-    let short = shorten_middle(text, bytes_max);
+    let short = shorten_for_display(text, bytes_max);
     *left = left.saturating_sub(short.len());
     short
 }

@@ -62,11 +62,11 @@ impl CallIndex {
             self.open.insert(name, call);
             return None;
         }
-        let gone = self.evict_oldest();
+        let removed_call = self.evict_oldest();
         let name: Arc<str> = name.into();
         self.order.push_back(Arc::clone(&name));
         self.open.insert(name, call);
-        gone
+        removed_call
     }
 
     fn evict_oldest(&mut self) -> Option<CallView> {

@@ -17,7 +17,7 @@ use zero_core::text_shortening::tail;
 use zero_core::{CallProgress, FileLocation, RunId, ToolKind};
 
 use super::call_content::{self, CallResultView, SHOWN_BYTES_MAX, call_locations, text_content};
-use crate::text_sanitizer::{code_block, one_line, shorten_middle};
+use crate::text_sanitizer::{code_block, shorten_for_display, visible_line};
 
 /// Longest title, in characters.
 pub(super) const TITLE_CHARS_MAX: usize = 200;
@@ -105,7 +105,7 @@ pub(super) struct CallView {
 /// The output of a command so far.
 #[derive(Debug)]
 struct CallOutput {
-    washer: AnsiFilter,
+    ansi_filter: AnsiFilter,
     /// For clients without terminals: the tail of the output.
     tail: String,
     /// For terminals: the bytes sent so far.
@@ -147,7 +147,7 @@ impl CallView {
             client_terminal: None,
             shows_question: false,
             printed: CallOutput {
-                washer: AnsiFilter::new(if has_terminal {
+                ansi_filter: AnsiFilter::new(if has_terminal {
                     AnsiFilterMode::Styled
                 } else {
                     AnsiFilterMode::PlainText
@@ -328,7 +328,7 @@ impl CallView {
             return Vec::new();
         }
         let mut updates: Vec<ToolCallUpdate> = self.start().into_iter().collect();
-        let message = one_line(&progress.message, PROGRESS_CHARS_MAX);
+        let message = visible_line(&progress.message, PROGRESS_CHARS_MAX);
         let mut fields = ToolCallUpdateFields::new();
         let has_terminal = self.has_terminal || self.client_terminal.is_some();
         let shows_more = has_terminal || self.shows_question || !self.printed.tail.is_empty();
@@ -354,7 +354,7 @@ impl CallView {
             updates.extend(self.stream_output(text));
             return updates;
         }
-        let CallOutput { washer, tail: kept, is_stale, .. } = &mut self.printed;
+        let CallOutput { ansi_filter: washer, tail: kept, is_stale, .. } = &mut self.printed;
         washer.filter(text, kept);
         if kept.len() > SNAPSHOT_BYTES_MAX.saturating_mul(2) {
             *kept = tail(kept, SNAPSHOT_BYTES_MAX).to_owned();
@@ -479,7 +479,7 @@ impl CallView {
 
     fn stream_output(&mut self, text: &str) -> Vec<ToolCallUpdate> {
         let mut clean = String::with_capacity(text.len());
-        self.printed.washer.filter(text, &mut clean);
+        self.printed.ansi_filter.filter(text, &mut clean);
         if self.printed.is_full || clean.is_empty() {
             return Vec::new();
         }
@@ -511,7 +511,8 @@ impl CallView {
         let notes = outcome.command_notes();
         let missing = match (self.printed.sent_bytes, self.printed.is_full) {
             (0, _) => {
-                let wrote = shorten_middle(&outcome.command_output(), SHOWN_BYTES_MAX).into_owned();
+                let wrote =
+                    shorten_for_display(&outcome.command_output(), SHOWN_BYTES_MAX).into_owned();
                 let unsaid = notes.iter().filter(|note| !wrote.ends_with(note.as_str()));
                 let notes: String = unsaid.map(|note| format!("\n{note}")).collect();
                 wrote + &notes

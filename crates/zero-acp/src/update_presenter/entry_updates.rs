@@ -12,7 +12,7 @@ use zero_policy::PermissionMode;
 
 use super::call_view::TITLE_CHARS_MAX;
 use super::{DeliveryMode, LINE_CHARS_MAX, message_assembler};
-use crate::text_sanitizer::one_line;
+use crate::text_sanitizer::visible_line;
 
 /// Most plan steps that are shown.
 const PLAN_ENTRIES_MAX: usize = 200;
@@ -31,7 +31,7 @@ pub(super) fn user_message_updates(
     let image = |attachment: &PromptAttachment| match &attachment.data {
         data if data.is_empty() => {
             let name = attachment.name.as_deref().unwrap_or(&attachment.mime);
-            ContentBlock::from(format!("[{}]", one_line(name, TITLE_CHARS_MAX)))
+            ContentBlock::from(format!("[{}]", visible_line(name, TITLE_CHARS_MAX)))
         }
         data => ContentBlock::Image(ImageContent::new(data.clone(), attachment.mime.clone())),
     };
@@ -70,7 +70,7 @@ pub(super) fn plan_update(entries: impl AsRef<[event::PlanEntry]>) -> SessionUpd
             "completed" => PlanEntryStatus::Completed,
             _ => PlanEntryStatus::Pending,
         };
-        PlanEntry::new(one_line(&entry.content, LINE_CHARS_MAX), priority, status)
+        PlanEntry::new(visible_line(&entry.content, LINE_CHARS_MAX), priority, status)
     };
     let entries = entries.as_ref().iter().take(PLAN_ENTRIES_MAX).map(entry).collect();
     SessionUpdate::Plan(Plan::new(entries))
@@ -94,7 +94,7 @@ pub(super) fn change_updates(
             vec![SessionUpdate::CurrentModeUpdate(CurrentModeUpdate::new(mode.to_owned()))]
         }
         ("title", title) => {
-            let title = title.map(|title| one_line(title, TITLE_CHARS_MAX));
+            let title = title.map(|title| visible_line(title, TITLE_CHARS_MAX));
             vec![SessionUpdate::SessionInfoUpdate(SessionInfoUpdate::new().title(title))]
         }
         _ => Vec::new(),
@@ -102,7 +102,7 @@ pub(super) fn change_updates(
 }
 
 pub(super) fn clean_title(title: &str) -> String {
-    one_line(title, TITLE_CHARS_MAX)
+    visible_line(title, TITLE_CHARS_MAX)
 }
 
 /// A title for a call of which only the name and the input are known: its command, or the tool and

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use zero_client::GatewayLocality;
 use zero_core::event::{RunOutcome, TokenUsage};
 
-use crate::text_sanitizer::one_line;
+use crate::text_sanitizer::visible_line;
 
 /// Longest error message, in characters.
 const MESSAGE_CHARS_MAX: usize = 500;
@@ -81,7 +81,7 @@ fn outcome_response(
 /// The error response to a prompt that failed.
 fn failure_error(kind: &str, message: &str, run: &str) -> Error {
     let retryable = matches!(kind, "rate_limit" | "network" | "timeout" | "server");
-    Error::new(ErrorCode::INTERNAL_ERROR, one_line(message, MESSAGE_CHARS_MAX)).data(json!({
+    Error::new(ErrorCode::INTERNAL_ERROR, visible_line(message, MESSAGE_CHARS_MAX)).data(json!({
         "kind": kind,
         "retryable": retryable,
         "advice": failure_advice(kind),
@@ -111,7 +111,7 @@ fn stop_response(
 ) -> PromptResponse {
     let mut zero = json!({ "state": state, "runId": run });
     if let (Some(message), Some(zero)) = (message, zero.as_object_mut()) {
-        let message = one_line(message, MESSAGE_CHARS_MAX);
+        let message = visible_line(message, MESSAGE_CHARS_MAX);
         zero.insert("message".to_owned(), Value::String(message));
     }
     let mut meta = Meta::new();

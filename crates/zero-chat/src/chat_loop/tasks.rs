@@ -409,8 +409,8 @@ impl ChatLoop {
         let (picker, link) = (self.picker(), self.config.link.clone());
         let current = self.session.handle.info();
         self.tasks.spawn(async move {
-            let wanted = ListRequest { cwd: current.cwd, offset: 0, limit: PICKED_MAX };
-            let sessions = match link.list(wanted).await {
+            let request = ListRequest { cwd: current.cwd, offset: 0, limit: PICKED_MAX };
+            let sessions = match link.list(request).await {
                 Ok(list) => list.sessions,
                 Err(error) => return TaskOutcome::Notice(error.to_string()),
             };
@@ -421,7 +421,7 @@ impl ChatLoop {
             if others.is_empty() {
                 return TaskOutcome::Notice("there is no other session of this folder".to_owned());
             }
-            let now = super::now_ms();
+            let now = zero_client::now_ms();
             let rows = others.iter().map(|session| describe_session(session, now)).collect();
             match picker.pick(rows).await {
                 Ok(Some(at)) => match others.get(at) {
@@ -458,7 +458,7 @@ impl ChatLoop {
                 Ok(prompts) => prompts,
                 Err(error) => return TaskOutcome::Notice(error.to_string()),
             };
-            let now = super::now_ms();
+            let now = zero_client::now_ms();
             // The newest first: most often, it is the last one that went wrong.
             let mut offered: Vec<_> =
                 prompts.into_iter().filter(|prompt| prompt.in_effect).collect();

@@ -51,12 +51,12 @@ impl SharedLink {
     pub(crate) async fn request<M: GatewayMethod>(
         self: &Arc<Self>,
         params: M::Params,
-        again: RequestRetry,
+        retry: RequestRetry,
     ) -> Result<RequestAnswer<M::Result>, RequestFailure> {
         let unfit =
             |error: GatewayClientError| RequestFailure { error: error.into(), asked_before: false };
         let params = EncodedParams::encode(M::NAME, &params).map_err(unfit)?;
-        let RequestAnswer { result, up } = self.request_encoded(M::NAME, &params, again).await?;
+        let RequestAnswer { result, up } = self.request_encoded(M::NAME, &params, retry).await?;
         Ok(RequestAnswer { result: read_answer(M::NAME, result).map_err(unfit)?, up })
     }
 
@@ -65,26 +65,26 @@ impl SharedLink {
         self: &Arc<Self>,
         method: &'static str,
         params: Value,
-        again: RequestRetry,
+        retry: RequestRetry,
     ) -> Result<RequestAnswer<Value>, RequestFailure> {
         let unfit =
             |error: GatewayClientError| RequestFailure { error: error.into(), asked_before: false };
         let params = EncodedParams::encode(method, &params).map_err(unfit)?;
-        self.request_encoded(method, &params, again).await
+        self.request_encoded(method, &params, retry).await
     }
 
     async fn request_encoded(
         self: &Arc<Self>,
         method: &'static str,
         params: &EncodedParams,
-        again: RequestRetry,
+        retry: RequestRetry,
     ) -> Result<RequestAnswer<Value>, RequestFailure> {
         let lost = || GatewayLinkError::Lost { what: method.to_owned() };
         let first = |error| RequestFailure { error, asked_before: false };
         let up = self.ensure_connected(ReconnectWait::Now).await.map_err(first)?;
         match self.request_encoded_on(&up, method, params).await {
             Ok(result) => return Ok(RequestAnswer { result, up }),
-            Err(GatewayClientError::Closed { .. }) if again == RequestRetry::Once => {}
+            Err(GatewayClientError::Closed { .. }) if retry == RequestRetry::Once => {}
             Err(GatewayClientError::Closed { .. }) => return Err(first(lost())),
             Err(error) => return Err(first(error.into())),
         }

@@ -109,7 +109,7 @@ impl SharedLink {
     /// Returns the connection; makes one if there is none.
     pub(crate) async fn ensure_connected(
         self: &Arc<Self>,
-        patience: ReconnectWait,
+        reconnect_wait: ReconnectWait,
     ) -> Result<Arc<LinkConnection>, GatewayLinkError> {
         let mut phases = self.phase.subscribe();
         // Each iteration waits for a change or returns.
@@ -118,7 +118,7 @@ impl SharedLink {
             match phase {
                 LinkPhase::Connected(up) => return Ok(up),
                 LinkPhase::Closed => return Err(closed_error()),
-                LinkPhase::Reconnecting(Some(error)) if patience == ReconnectWait::Now => {
+                LinkPhase::Reconnecting(Some(error)) if reconnect_wait == ReconnectWait::Now => {
                     return Err(error);
                 }
                 LinkPhase::Reconnecting(_) => {
@@ -235,16 +235,16 @@ impl SharedLink {
     pub(crate) fn handle_connection_loss(self: &Arc<Self>, number: u64) {
         let slots = self.slots();
         let next = if slots.is_empty() { LinkPhase::Down } else { LinkPhase::Reconnecting(None) };
-        let mut ended = None;
+        let mut ended_connection = None;
         self.phase.send_if_modified(|phase| match phase {
             LinkPhase::Connected(up) if up.number == number => {
-                ended = Some(Arc::clone(up));
+                ended_connection = Some(Arc::clone(up));
                 *phase = next;
                 true
             }
             _ => false,
         });
-        let Some(ended) = ended else { return };
+        let Some(ended) = ended_connection else { return };
         ended.over.cancel();
         for slot in &slots {
             slot.detach();

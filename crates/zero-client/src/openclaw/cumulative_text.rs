@@ -51,8 +51,8 @@ pub(crate) enum TextStage<'a> {
 
 impl CumulativeText {
     /// The new part of the whole text.
-    pub(crate) fn update_whole(&mut self, whole: &str, how: TextStage<'_>) -> Option<String> {
-        let (new, joint) = self.find_new(whole, how)?;
+    pub(crate) fn update_whole(&mut self, whole: &str, stage: TextStage<'_>) -> Option<String> {
+        let (new, joint) = self.find_new(whole, stage)?;
         whole.clone_into(&mut self.whole);
         self.push_new(TextSource::Whole, new, joint)
     }
@@ -87,7 +87,7 @@ impl CumulativeText {
         self.interrupted = true;
     }
 
-    fn find_new<'a>(&self, whole: &'a str, how: TextStage<'_>) -> Option<(&'a str, TextJoin)> {
+    fn find_new<'a>(&self, whole: &'a str, stage: TextStage<'_>) -> Option<(&'a str, TextJoin)> {
         if let Some(rest) = whole.strip_prefix(&self.whole)
             && self.items.is_empty()
         {
@@ -96,7 +96,7 @@ impl CumulativeText {
         // A new message after a call may begin like the previous one.
         if self.interrupted
             && !self.whole.is_empty()
-            && how == TextStage::Partial(Some(whole))
+            && stage == TextStage::Partial(Some(whole))
             && whole.len() <= self.whole.len()
         {
             return Some((whole, TextJoin::Separate));
@@ -111,7 +111,7 @@ impl CumulativeText {
             return Some((rest, TextJoin::Continue));
         }
         let is_older = strip_known_prefix(whole, &self.whole).is_some();
-        let is_emitted = how == TextStage::Final
+        let is_emitted = stage == TextStage::Final
             && !self.whole.is_empty()
             && strip_spaces(&self.emitted).ends_with(&strip_spaces(whole));
         if is_older || is_emitted { None } else { Some((whole, TextJoin::Separate)) }

@@ -133,13 +133,14 @@ impl OpenClawTranslator {
         let message = payload.get("message").filter(|message| message.is_object());
         let usage = payload.get("usage").map(run_end::parse_usage);
         let new = payload.get("deltaText").and_then(Value::as_str);
-        let how = if end.is_some() { TextStage::Final } else { TextStage::Partial(new) };
+        let stage = if end.is_some() { TextStage::Final } else { TextStage::Partial(new) };
         let mut events = self.record_run_events(run, now_ms, |run, events| {
             if let Some(message) = message {
                 let (thoughts, text) = message_texts(message);
                 run.update_thoughts(&thoughts, events);
-                events
-                    .extend(run.text.update_whole(&text, how).map(|text| EventKind::Text { text }));
+                events.extend(
+                    run.text.update_whole(&text, stage).map(|text| EventKind::Text { text }),
+                );
             } else if let Some(new) = new.filter(|_| end.is_none()) {
                 events.extend(run.text.append(new).map(|text| EventKind::Text { text }));
             }

@@ -264,8 +264,8 @@ async fn abort_stops_run() {
 async fn inaccessible_folder_is_used_by_local_tools() {
     let fixture = TestGateway::start(&[]).await;
     let scopes = vec![TokenScope::Read, TokenScope::Write];
-    let reach = FolderAccess::Folders([fixture.folder.path().to_owned()].into());
-    let link = fixture.link_as(Principal { reach, ..Principal::new("guest", scopes) });
+    let folder_access = FolderAccess::Folders([fixture.folder.path().to_owned()].into());
+    let link = fixture.link_as(Principal { folder_access, ..Principal::new("guest", scopes) });
     let outside = || OpenRequest { cwd: Some("/usr".to_owned()), ..open_request("acp:1") };
     let (handle, _heard) = link.open(outside()).await.unwrap();
     assert_eq!(handle.info().cwd, None, "not there, as long as nobody works here");

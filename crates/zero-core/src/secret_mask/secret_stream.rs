@@ -14,13 +14,13 @@ const HELD_BYTES_MAX: usize = 64 * 1024;
 #[derive(Debug)]
 pub struct SecretStream {
     mask: Arc<SecretMask>,
-    held: Vec<u8>,
+    pending_bytes: Vec<u8>,
 }
 
 impl SecretStream {
     /// A stream of which nothing has arrived.
     pub fn new(mask: Arc<SecretMask>) -> Self {
-        Self { mask, held: Vec::new() }
+        Self { mask, pending_bytes: Vec::new() }
     }
 
     /// Takes a piece, and returns what can be shown.
@@ -28,7 +28,7 @@ impl SecretStream {
         if self.mask.is_empty() {
             return Cow::Borrowed(bytes);
         }
-        let mut text = std::mem::take(&mut self.held);
+        let mut text = std::mem::take(&mut self.pending_bytes);
         text.extend_from_slice(bytes);
         let ranges = self.mask.find_ranges(&text, CutEdges::Excluded);
         // What an escape means is known when all of it is there.
@@ -50,7 +50,7 @@ impl SecretStream {
         if text.len() - until > HELD_BYTES_MAX {
             return Cow::Owned(self.mask.mask_bytes(&text).into_owned());
         }
-        self.held = text.split_off(until);
+        self.pending_bytes = text.split_off(until);
         let begun = ranges.into_iter().filter(|(range, _)| range.start < until);
         let shown: Vec<_> =
             begun.map(|(range, owner)| (range.start..range.end.min(until), owner)).collect();
@@ -59,7 +59,7 @@ impl SecretStream {
 
     /// The rest, when nothing more arrives.
     pub fn finish(&mut self) -> Vec<u8> {
-        let held = std::mem::take(&mut self.held);
-        self.mask.mask_bytes(&held).into_owned()
+        let pending_bytes = std::mem::take(&mut self.pending_bytes);
+        self.mask.mask_bytes(&pending_bytes).into_owned()
     }
 }

@@ -59,7 +59,7 @@ pub struct ConnectionDecision {
     /// Where that rule is written.
     pub source: Option<String>,
     /// Who was asked about the connection while it waited, and the answer.
-    pub answered: Option<String>,
+    pub answer_source: Option<String>,
     /// The grants that the answer created for the session, as rules.
     pub grants: Vec<String>,
 }

@@ -17,7 +17,7 @@ use super::relay::{RelayEnd, TrafficCounters};
 
 /// The record of one connection: filled while it is open, written when it ends.
 pub(super) struct ConnectionTrace {
-    began: Instant,
+    started_at: Instant,
     record: ConnectionRecord,
     /// The answer about the connection, and the grants that it created.
     answer: Option<(String, Vec<String>)>,
@@ -38,7 +38,7 @@ impl ConnectionTrace {
             sent_bytes: 0,
             received_bytes: 0,
         };
-        Self { began: Instant::now(), record, answer: None }
+        Self { started_at: Instant::now(), record, answer: None }
     }
 
     /// The call that opened the connection, if known.
@@ -53,7 +53,7 @@ impl ConnectionTrace {
     /// Records the answer about a connection that waited for it, for the decision that follows.
     pub(super) fn record_answer(&mut self, answer: &ConnectionAnswer) {
         let grants = answer.grants.clone();
-        self.answer = answer.answered.clone().map(|answered| (answered, grants));
+        self.answer = answer.answer_source.clone().map(|answered| (answered, grants));
     }
 
     pub(super) fn record_permit(&mut self, permit: ConnectPermission) {
@@ -73,8 +73,14 @@ impl ConnectionTrace {
     ) {
         let (answered, grants) = self.answer.clone().unzip();
         let grants = grants.unwrap_or_default();
-        self.record.decision =
-            Some(ConnectionDecision { verdict, reason, rule, source, answered, grants });
+        self.record.decision = Some(ConnectionDecision {
+            verdict,
+            reason,
+            rule,
+            source,
+            answer_source: answered,
+            grants,
+        });
     }
 
     pub(super) fn record_address(&mut self, address: SocketAddr) {
@@ -129,7 +135,7 @@ impl ConnectionTrace {
         traffic: &TrafficCounters,
     ) {
         let record = ConnectionRecord {
-            duration: self.began.elapsed(),
+            duration: self.started_at.elapsed(),
             protocol: protocol.as_str(),
             sent_bytes: traffic.sent(),
             received_bytes: traffic.received(),

@@ -54,7 +54,7 @@ pub struct ConnectionAnswer {
     /// Whether the connection may be made, or why not.
     pub decision: Result<(), ConnectDeniedError>,
     /// Who answered what, for the audit log; `None` if nobody was asked.
-    pub answered: Option<String>,
+    pub answer_source: Option<String>,
     /// The grants that the answer created for the session, as rules.
     pub grants: Vec<String>,
 }
@@ -62,7 +62,7 @@ pub struct ConnectionAnswer {
 impl ConnectionAnswer {
     /// An answer that nobody gave.
     pub fn unasked(refusal: ConnectDeniedError) -> Self {
-        Self { decision: Err(refusal), answered: None, grants: Vec::new() }
+        Self { decision: Err(refusal), answer_source: None, grants: Vec::new() }
     }
 }
 
@@ -114,9 +114,9 @@ impl HeldConnections {
 
     /// Whether the user approved connections to this host and port.
     pub(super) fn is_approved(&self, target: &ConnectTarget) -> bool {
-        let held = AnswerScope::new(target);
+        let scope = AnswerScope::new(target);
         lock(&self.state).hosts.iter().any(|(host, state)| {
-            matches!(state, HostQuestion::Answered(ConnectionAnswer { decision: Ok(()), .. }) if *host == held)
+            matches!(state, HostQuestion::Answered(ConnectionAnswer { decision: Ok(()), .. }) if *host == scope)
         })
     }
 

@@ -53,7 +53,7 @@ pub(super) async fn serve(shared: &Arc<ProxyState>, listener: TcpListener, shutd
     };
     tokio::select! {
         () = take_all => {}
-        () = shared.ended.cancelled() => {}
+        () = shared.ended_token.cancelled() => {}
     }
     drop(listener);
     let all_ended = async { while connections.join_next().await.is_some() {} };
@@ -72,21 +72,21 @@ async fn handle_connection(shared: &Arc<ProxyState>, lookups: &Arc<Semaphore>, s
         let establish = establish(shared, lookups, &mut client, &mut trace, &mut target);
         tokio::select! {
             established = establish => established,
-            () = shared.ended.cancelled() => Err(ProxyError::ProxyEnded),
+            () = shared.ended_token.cancelled() => Err(ProxyError::ProxyEnded),
         }
     };
     let protocol = client.protocol;
     match established {
         Ok((onward, host)) => {
             let greets = target.as_ref().map(|target| target.host.clone());
-            let talk = relay_traffic(shared, client, (onward, greets), host, &traffic);
+            let relay = relay_traffic(shared, client, (onward, greets), host, &traffic);
             let end = tokio::select! {
-                end = talk => Some(end),
-                () = shared.ended.cancelled() => None,
+                end = relay => Some(end),
+                () = shared.ended_token.cancelled() => None,
             };
             match end {
                 Some(RelayEnd::ServerNameMismatch(reason)) => {
-                    let refusal = ConnectDeniedError::OtherName { said: reason };
+                    let refusal = ConnectDeniedError::OtherName { named_host_clause: reason };
                     record_refusal(shared, target.as_ref(), &refusal, &trace);
                     trace.record_failure(&ProxyError::Refused(refusal));
                 }
@@ -104,7 +104,7 @@ async fn handle_connection(shared: &Arc<ProxyState>, lookups: &Arc<Semaphore>, s
             let closing = client.close_with(&reply, shared.config.limits.head_bytes_max);
             tokio::select! {
                 _ = timeout(REFUSED_CLIENT_LINGER, closing) => {}
-                () = shared.ended.cancelled() => {}
+                () = shared.ended_token.cancelled() => {}
             }
         }
     }

@@ -81,7 +81,7 @@ impl fmt::Display for RefusedHost {
 
 #[derive(Debug, Default)]
 pub(super) struct RefusalLog {
-    kept: Mutex<RecentRefusals>,
+    recent: Mutex<RecentRefusals>,
 }
 
 #[derive(Debug, Default)]
@@ -92,11 +92,11 @@ struct RecentRefusals {
 
 impl RefusalLog {
     pub(super) fn add(&self, refused: RefusedHost) {
-        let mut kept = self.lock_recent();
-        kept.count += 1;
-        kept.latest.push_back(refused);
-        if kept.latest.len() > KEPT_MAX {
-            kept.latest.pop_front();
+        let mut recent = self.lock_recent();
+        recent.count += 1;
+        recent.latest.push_back(refused);
+        if recent.latest.len() > KEPT_MAX {
+            recent.latest.pop_front();
         }
     }
 
@@ -106,11 +106,11 @@ impl RefusalLog {
 
     /// The connections refused since `mark`, without those that belong to other calls.
     pub(super) fn summarize_since(&self, mark: RefusalCursor, call: &CallId) -> RefusalSummary {
-        let kept = self.lock_recent();
-        let mut count = kept.count.saturating_sub(mark.0);
-        let known = usize::try_from(count).unwrap_or(usize::MAX).min(kept.latest.len());
+        let recent = self.lock_recent();
+        let mut count = recent.count.saturating_sub(mark.0);
+        let known = usize::try_from(count).unwrap_or(usize::MAX).min(recent.latest.len());
         let mut hosts: Vec<RefusedHost> = Vec::new();
-        for refused in kept.latest.iter().skip(kept.latest.len() - known) {
+        for refused in recent.latest.iter().skip(recent.latest.len() - known) {
             if refused.call.as_ref().is_some_and(|other| other != call) {
                 count -= 1;
                 continue;
@@ -121,7 +121,7 @@ impl RefusalLog {
     }
 
     fn lock_recent(&self) -> MutexGuard<'_, RecentRefusals> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        self.recent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -205,7 +205,9 @@ mod tests {
             "it resolves to 10.0.0.5, and rule `WebFetch(domain:10.0.0.5)` denies it; the rule is in your settings",
         );
         check(
-            ConnectDeniedError::OtherName { said: "names another host, `b.com`".to_owned() },
+            ConnectDeniedError::OtherName {
+                named_host_clause: "names another host, `b.com`".to_owned(),
+            },
             "its TLS greeting names another host, `b.com`",
         );
     }

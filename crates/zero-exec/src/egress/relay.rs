@@ -20,7 +20,7 @@ const BUFFER_BYTES: usize = 16 * 1024;
 /// How many bytes were relayed, and when the last ones were.
 #[derive(Debug)]
 pub(super) struct TrafficCounters {
-    began: Instant,
+    started_at: Instant,
     sent: AtomicU64,
     received: AtomicU64,
     last_ms: AtomicU64,
@@ -29,7 +29,7 @@ pub(super) struct TrafficCounters {
 impl TrafficCounters {
     pub(super) fn new() -> Self {
         let zero = || AtomicU64::new(0);
-        Self { began: Instant::now(), sent: zero(), received: zero(), last_ms: zero() }
+        Self { started_at: Instant::now(), sent: zero(), received: zero(), last_ms: zero() }
     }
 
     /// Bytes from the client to the host.
@@ -53,7 +53,7 @@ impl TrafficCounters {
     }
 
     fn touch(&self) {
-        let now = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let now = u64::try_from(self.started_at.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.last_ms.store(now, Ordering::Relaxed);
     }
 
@@ -61,7 +61,7 @@ impl TrafficCounters {
     async fn wait_until_idle(&self, idle: Duration) {
         loop {
             let last = Duration::from_millis(self.last_ms.load(Ordering::Relaxed));
-            let until = self.began + last + idle;
+            let until = self.started_at + last + idle;
             if Instant::now() >= until {
                 return;
             }
@@ -168,7 +168,7 @@ where
     let mut buffer = vec![0; BUFFER_BYTES];
     let mut out = Vec::new();
     // The beginning of a `ClientHello`, until it is complete.
-    let mut held = Vec::new();
+    let mut pending_bytes = Vec::new();
     let mut early = Some(early).filter(|early| !early.is_empty());
     loop {
         let early = early.take();
@@ -199,19 +199,19 @@ where
             }
         };
         if let Some(host) = &greets {
-            held.extend_from_slice(bytes);
-            match sni::check_client_hello(&held, host) {
+            pending_bytes.extend_from_slice(bytes);
+            match sni::check_client_hello(&pending_bytes, host) {
                 ClientHelloCheck::Unfinished => continue,
                 ClientHelloCheck::Accepted => greets = None,
                 ClientHelloCheck::Rejected(reason) => return RelayStop::ServerNameMismatch(reason),
             }
         }
-        let bytes = if held.is_empty() { bytes } else { held.as_slice() };
+        let bytes = if pending_bytes.is_empty() { bytes } else { pending_bytes.as_slice() };
         if let Err(error) = to.write_all(bytes).await {
             return RelayStop::Write(error.kind());
         }
         passed(bytes.len());
-        held.clear();
+        pending_bytes.clear();
     }
 }
 

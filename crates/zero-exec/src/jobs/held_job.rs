@@ -29,12 +29,12 @@ impl HeldJob {
     /// The job of a record, in its present state.
     pub(super) fn open(registry: Arc<JobRegistry>, record: &JobRecord) -> Self {
         let (id, holder) = (record.id.clone(), record.holder.clone());
-        let held = Self { registry, id, holder, state: Mutex::default() };
+        let held_job = Self { registry, id, holder, state: Mutex::default() };
         match &record.end {
-            Some(JobEnd { state, .. }) => *held.lock() = state.clone(),
-            None => held.refresh(JobAction::Inspect),
+            Some(JobEnd { state, .. }) => *held_job.lock() = state.clone(),
+            None => held_job.refresh(JobAction::Inspect),
         }
-        held
+        held_job
     }
 
     /// The state at the last request.

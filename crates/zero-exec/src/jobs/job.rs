@@ -77,9 +77,9 @@ impl Job {
         Self { id, command, spill_file, missing, source }
     }
 
-    pub(super) fn from_record(record: JobRecord, held: HeldJob) -> Self {
+    pub(super) fn from_record(record: JobRecord, held_job: HeldJob) -> Self {
         let JobRecord { id, command, output_file, gaps, .. } = record;
-        let source = JobSource::Held(Arc::new(held));
+        let source = JobSource::Held(Arc::new(held_job));
         Self { id, command, spill_file: output_file, missing: gaps, source }
     }
 
@@ -230,16 +230,16 @@ impl Job {
 
     /// Completes when the job has written something that was not read, or has ended.
     pub async fn wait_progress(&self) {
-        let held = match &self.source {
+        let held_job = match &self.source {
             JobSource::Local(local) => return local.watched.wait_progress().await,
             JobSource::Held(held) => held,
         };
         loop {
-            let asked = Arc::clone(held);
-            let wait = tokio::task::spawn_blocking(move || asked.wait_output(HELD_WAIT));
+            let job = Arc::clone(held_job);
+            let wait = tokio::task::spawn_blocking(move || job.wait_output(HELD_WAIT));
             // Fails only when the program ends.
             let is_over = wait.await.is_err();
-            let state = held.state();
+            let state = held_job.state();
             if is_over || state.has_ended || state.unread_bytes > 0 {
                 return;
             }
@@ -286,13 +286,10 @@ impl Job {
 }
 
 /// Why a job was stopped: a limit or its timeout.
-pub(super) fn find_stop_error(
-    ended: CommandExit,
-    allowed: &ToolCommandLimits,
-) -> Option<ToolError> {
-    match ended.why {
+pub(super) fn find_stop_error(exit: CommandExit, allowed: &ToolCommandLimits) -> Option<ToolError> {
+    match exit.why {
         ExitCause::Killed => None,
-        _ => allowed.job_error(&ended),
+        _ => allowed.job_error(&exit),
     }
 }
 

@@ -90,8 +90,8 @@ impl JobRegistry {
 
     /// The job of a record, to be examined and ended from here.
     pub fn open_job(self: &Arc<Self>, record: JobRecord) -> Arc<Job> {
-        let held = HeldJob::open(Arc::clone(self), &record);
-        Arc::new(Job::from_record(record, held))
+        let held_job = HeldJob::open(Arc::clone(self), &record);
+        Arc::new(Job::from_record(record, held_job))
     }
 
     /// A job that runs in one of these folders, in a folder of them, or in one above.

@@ -113,7 +113,7 @@ pub struct MonitoredCommand {
     killer: KillHandle,
     input: Option<SyncSender<Vec<u8>>>,
     state: Mutex<MonitorState>,
-    ended: Condvar,
+    ended_signal: Condvar,
     /// For a waiter that must not block its thread.
     ended_later: Notify,
     /// Wakes everybody who waits for output or the end.
@@ -149,7 +149,7 @@ struct SandboxFacts {
 struct CommandEnding {
     at: Instant,
     /// `None` if the exit status is unknown.
-    ended: Option<CommandExit>,
+    exit: Option<CommandExit>,
     /// The collected output, until it is taken.
     collected: Option<io::Result<(CollectedOutput, CommandExit)>>,
     /// Files that it created although it may not.
@@ -203,7 +203,7 @@ impl MonitoredCommand {
             killer: running.kill_handle(),
             input,
             state: Mutex::new(MonitorState { permit, network, ..MonitorState::default() }),
-            ended: Condvar::new(),
+            ended_signal: Condvar::new(),
             ended_later: Notify::new(),
             progress: Notify::new(),
             started: Instant::now(),
@@ -218,7 +218,7 @@ impl MonitoredCommand {
                     if unread == UnreadRetention::Yes {
                         watcher.lock().unread.push(came.stream, came.bytes);
                         watcher.progress.notify_waiters();
-                        watcher.ended.notify_all();
+                        watcher.ended_signal.notify_all();
                     }
                     output_sink(came.stream, came.bytes);
                     ControlFlow::Continue(())
@@ -285,7 +285,7 @@ impl MonitoredCommand {
         changes: &CaptureOutcome,
         sandbox: &SandboxFacts,
     ) {
-        let ended = collected.as_ref().ok().map(|(_, ended)| ended.clone());
+        let command_exit = collected.as_ref().ok().map(|(_, ended)| ended.clone());
         let network_use = std::mem::take(&mut self.lock().network);
         let mut notes = network_use.notes();
         let has_refusals = !notes.is_empty();
@@ -294,7 +294,7 @@ impl MonitoredCommand {
                 exit,
                 run_time: self.started.elapsed(),
                 facts: &sandbox.facts,
-                reach: network_use.reach(),
+                host_reach: network_use.reach(),
                 has_refusals,
                 writes: &sandbox.writes,
                 location: &sandbox.location,
@@ -313,7 +313,8 @@ impl MonitoredCommand {
         drop(network_use);
         let at = Instant::now();
         let collected = Some(collected);
-        let ending = CommandEnding { at, ended, collected, watch_report, notes, has_refusals };
+        let ending =
+            CommandEnding { at, exit: command_exit, collected, watch_report, notes, has_refusals };
         if let Some(hook) = state.end_hook.take() {
             // Under the lock: output that is read now is not told to the hook, and what the hook is
             // told is read later.
@@ -322,7 +323,7 @@ impl MonitoredCommand {
         state.finish = Some(ending);
         state.permit = None;
         drop(state);
-        self.ended.notify_all();
+        self.ended_signal.notify_all();
         self.ended_later.notify_one();
         self.progress.notify_waiters();
     }
@@ -342,7 +343,7 @@ impl MonitoredCommand {
 
     fn run_end_hook(&self, hook: EndHook, state: &MonitorState, ending: &CommandEnding) {
         let ended = EndedCommand {
-            exit: ending.ended.as_ref(),
+            exit: ending.exit.as_ref(),
             run_time: ending.at.saturating_duration_since(self.started),
             watch_report: &ending.watch_report,
             notes: &ending.notes,
@@ -367,7 +368,7 @@ impl MonitoredCommand {
 
     /// The exit status if it has ended; the inner `None` means that the status is unknown.
     pub fn end_status(&self) -> Option<Option<CommandExit>> {
-        self.lock().finish.as_ref().map(|finish| finish.ended.clone())
+        self.lock().finish.as_ref().map(|finish| finish.exit.clone())
     }
 
     /// Files that it created although it may not; empty until it has ended.
@@ -392,7 +393,7 @@ impl MonitoredCommand {
     /// Waits up to `limit` for the end. Returns whether it has ended.
     pub fn wait(&self, limit: Duration) -> bool {
         let still_runs = |state: &mut MonitorState| state.finish.is_none();
-        let waited = self.ended.wait_timeout_while(self.lock(), limit, still_runs);
+        let waited = self.ended_signal.wait_timeout_while(self.lock(), limit, still_runs);
         waited.unwrap_or_else(PoisonError::into_inner).0.finish.is_some()
     }
 
@@ -400,7 +401,7 @@ impl MonitoredCommand {
     pub fn wait_output(&self, limit: Duration) {
         let is_idle =
             |state: &mut MonitorState| state.finish.is_none() && state.unread.readable_len() == 0;
-        drop(self.ended.wait_timeout_while(self.lock(), limit, is_idle));
+        drop(self.ended_signal.wait_timeout_while(self.lock(), limit, is_idle));
     }
 
     /// Completes when it has ended. For a single waiter.

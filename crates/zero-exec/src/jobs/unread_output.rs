@@ -58,8 +58,9 @@ impl UnreadOutput {
         if rest == UnreadRemainder::MayCome
             && let Some(last) = taken.back_mut()
         {
-            let begun = last.bytes.split_off(last.bytes.len() - incomplete_char_len(&last.bytes));
-            self.push(last.stream, &begun);
+            let partial_line =
+                last.bytes.split_off(last.bytes.len() - incomplete_char_len(&last.bytes));
+            self.push(last.stream, &partial_line);
         }
         (taken.into(), std::mem::take(&mut self.lost))
     }

@@ -72,7 +72,7 @@ pub(crate) struct GitRepositories {
     pub(super) folders: Vec<PathBuf>,
     pub(super) files: Vec<PathBuf>,
     /// Existing paths that must not change.
-    pub(crate) held: Vec<PathBuf>,
+    pub(crate) held_paths: Vec<PathBuf>,
     /// Symbolic links that lead to a repository.
     pub(crate) links: Vec<PathBuf>,
     /// Paths that must not be created, whether or not the kernel refuses it.
@@ -164,7 +164,7 @@ pub(super) fn find_linked_folder(work: &Path) -> Option<PathBuf> {
 impl GitRepositories {
     /// The protected paths that may contain links to files that git runs or reads.
     pub(crate) fn linking_paths(&self) -> Vec<PathBuf> {
-        let held = self.held.iter().filter(|path| !self.uninspected.contains(*path));
+        let held = self.held_paths.iter().filter(|path| !self.uninspected.contains(*path));
         let (whole, single): (Vec<&PathBuf>, Vec<&PathBuf>) =
             held.partition(|path| self.git_folders.contains(*path));
         let names = || HELD_FOLDERS.iter().chain(HELD_FILES).chain(REMOTE_FOLDERS);
@@ -195,7 +195,7 @@ impl RepositorySearch<'_> {
                 }
             }
             Some(FileType::File) if !is_link(&git) => {
-                self.all.held.push(git.clone());
+                self.all.held_paths.push(git.clone());
                 if let Some(linked) = LinkedGitFolders::find(root) {
                     let folder = linked.outermost_folder();
                     if !self.scope.roots.iter().any(|root| folder.starts_with(root)) {
@@ -224,7 +224,7 @@ impl RepositorySearch<'_> {
                 }
                 Some(FileType::Directory) | None => {}
                 // Wherever it points: it must not change.
-                Some(_) => self.all.held.push(git),
+                Some(_) => self.all.held_paths.push(git),
             }
         }
         self.all.work_folders.insert(folder.to_owned());
@@ -281,7 +281,7 @@ impl RepositorySearch<'_> {
             // Too many submodules to inspect: the whole folder becomes read-only, so that none can
             // be hidden in it.
             _ => {
-                self.all.held.push(git.join("modules"));
+                self.all.held_paths.push(git.join("modules"));
                 self.all.uninspected.insert(git.join("modules"));
             }
         }
@@ -302,7 +302,7 @@ impl RepositorySearch<'_> {
             self.hold_or_watch(git, Path::new(folder), REMOTES);
         }
         let worktrees = list_folders(&git.join("worktrees")).unwrap_or_else(|| {
-            self.all.held.push(git.join("worktrees"));
+            self.all.held_paths.push(git.join("worktrees"));
             self.all.uninspected.insert(git.join("worktrees"));
             Vec::new()
         });
@@ -349,7 +349,7 @@ impl RepositorySearch<'_> {
     fn make_read_only(&mut self, git: &Path) {
         if self.all.closed < CLOSED_MAX {
             self.all.closed += 1;
-            return self.all.held.push(git.to_owned());
+            return self.all.held_paths.push(git.to_owned());
         }
         self.watch_changes(git);
     }
@@ -360,7 +360,7 @@ impl RepositorySearch<'_> {
         for name in names.chain(&["modules"]) {
             let path = git.join(name);
             match path_survey::read_tree_stamp(&path, UNHELD_ENTRIES_MAX) {
-                None if path_survey::exists(&path) => self.all.held.push(path),
+                None if path_survey::exists(&path) => self.all.held_paths.push(path),
                 stamp => self.all.unheld.push((path, stamp)),
             }
         }
@@ -447,19 +447,19 @@ impl RepositorySearch<'_> {
     fn hold_named(&mut self, folder: &Path, relative: &Path, why: &'static str) {
         let path = folder.join(relative);
         let exists = path_survey::exists(&path);
-        if !exists || self.named_held < NAMED_HELD_MAX || self.all.held.contains(&path) {
-            self.named_held += usize::from(exists && !self.all.held.contains(&path));
+        if !exists || self.named_held < NAMED_HELD_MAX || self.all.held_paths.contains(&path) {
+            self.named_held += usize::from(exists && !self.all.held_paths.contains(&path));
             return self.hold_or_watch(folder, relative, why);
         }
         match path_survey::read_tree_stamp(&path, UNHELD_ENTRIES_MAX) {
-            None => self.all.held.push(path),
+            None => self.all.held_paths.push(path),
             stamp => self.all.unheld.push((path, stamp)),
         }
     }
 
     fn hold_or_watch(&mut self, folder: &Path, relative: &Path, why: &'static str) {
         match path_survey::exists(&folder.join(relative)) {
-            true => self.all.held.push(folder.join(relative)),
+            true => self.all.held_paths.push(folder.join(relative)),
             false => self.watch(folder, relative, why),
         }
     }
@@ -685,9 +685,9 @@ mod tests {
             assert!(found.folders.contains(&fixture.path(folder).join("hooks")), "{folder}");
         }
         assert_eq!(found.folders.len(), folders.len(), "{:?}", found.folders);
-        assert!(found.held.contains(&fixture.path("w/.git/worktrees/x/gitdir")));
-        assert!(found.held.contains(&fixture.path("w/tools/hooks")));
-        assert!(found.held.contains(&fixture.path("w/.git/remotes")));
+        assert!(found.held_paths.contains(&fixture.path("w/.git/worktrees/x/gitdir")));
+        assert!(found.held_paths.contains(&fixture.path("w/tools/hooks")));
+        assert!(found.held_paths.contains(&fixture.path("w/.git/remotes")));
         for name in ["other", "third"] {
             assert!(found.missing.iter().any(|m| m.relative == Path::new(name)), "{name}");
         }
@@ -713,7 +713,7 @@ mod tests {
         assert!(found.folders.contains(&hooks), "it was known before");
         assert_eq!((found.folders.len(), found.closed), (OPEN_MAX, CLOSED_MAX));
         let closed = |path: &PathBuf| path.ends_with(".git");
-        assert_eq!(found.held.iter().filter(|path| closed(path)).count(), CLOSED_MAX);
+        assert_eq!(found.held_paths.iter().filter(|path| closed(path)).count(), CLOSED_MAX);
         let unheld = [HELD_FOLDERS, HELD_FILES, POINTERS, REMOTE_FOLDERS, &["modules"]].concat();
         assert_eq!(found.unheld.len(), unheld.len());
     }
@@ -724,7 +724,7 @@ mod tests {
         fixture.create_repository("w/.git");
         let deep: String = (0..=DEPTH_MAX + 1).map(|number| format!("{number}/")).collect();
         fixture.create_repository(&format!("w/.git/modules/{deep}"));
-        assert!(fixture.find("w").held.contains(&fixture.path("w/.git/modules")));
+        assert!(fixture.find("w").held_paths.contains(&fixture.path("w/.git/modules")));
         // The same for submodules of submodules.
         fixture.create_repository("x/.git");
         let mut nested = "x/.git".to_owned();
@@ -734,7 +734,7 @@ mod tests {
         }
         let found = fixture.find("x");
         let innermost = fixture.path(nested.strip_suffix("/m").unwrap());
-        assert!(found.held.contains(&innermost), "{:?}", found.held);
+        assert!(found.held_paths.contains(&innermost), "{:?}", found.held_paths);
     }
 
     #[test]
@@ -747,9 +747,9 @@ mod tests {
         fixture.write_file("w/more", "");
         fixture.write_file("home/x", "");
         let found = fixture.find("w");
-        assert!(found.held.contains(&fixture.path("w/common.gitconfig")));
-        assert!(found.held.contains(&fixture.path("w/more")));
-        assert!(!found.held.contains(&fixture.path("home/x")), "no command can write to it");
+        assert!(found.held_paths.contains(&fixture.path("w/common.gitconfig")));
+        assert!(found.held_paths.contains(&fixture.path("w/more")));
+        assert!(!found.held_paths.contains(&fixture.path("home/x")), "no command can write to it");
         assert!(found.missing.iter().any(|m| m.relative == Path::new("none")));
     }
 
@@ -790,7 +790,7 @@ mod tests {
         let found = fixture.find("w");
         assert_eq!((found.closed, &found.unread_repository), (CLOSED_MAX, &None));
         let is_protected = |path: &PathBuf| {
-            found.held.contains(path) || found.unheld.iter().any(|(unheld, _)| unheld == path)
+            found.held_paths.contains(path) || found.unheld.iter().any(|(unheld, _)| unheld == path)
         };
         for number in 0..count {
             let work = fixture.path(&format!("w/r{number:03}"));
@@ -802,7 +802,7 @@ mod tests {
             }
         }
         let named = |path: &&PathBuf| path.ends_with("hooks") || path.ends_with("more.ini");
-        assert_eq!(found.held.iter().filter(named).count(), NAMED_HELD_MAX);
+        assert_eq!(found.held_paths.iter().filter(named).count(), NAMED_HELD_MAX);
     }
 
     #[test]
@@ -860,10 +860,10 @@ mod tests {
         fixture.create_repository("w/sub/.git");
         fixture.write_file("w/sub/.git/config", "[core]\nhooksPath = ../hooks\n");
         let found = fixture.find("w");
-        assert!(found.held.contains(&fixture.path("w/hooks")));
+        assert!(found.held_paths.contains(&fixture.path("w/hooks")));
         // Not one that contains the repository.
         fixture.write_file("w/sub/.git/config", "[core]\nhooksPath = ..\n");
-        assert!(!fixture.find("w").held.contains(&fixture.path("w")));
+        assert!(!fixture.find("w").held_paths.contains(&fixture.path("w")));
     }
 
     #[test]
@@ -892,7 +892,7 @@ mod tests {
         let fixture = RepositoryFixture::new(&["w"]);
         fixture.write_file("home/.gitconfig", "[include]\npath = ../w/team.ini\n");
         fixture.write_file("w/team.ini", "");
-        assert!(fixture.find("w").held.contains(&fixture.path("w/team.ini")));
+        assert!(fixture.find("w").held_paths.contains(&fixture.path("w/team.ini")));
     }
 
     #[test]
@@ -909,7 +909,7 @@ mod tests {
         let found = fixture.find("tree");
         assert_eq!(found.writable, [fixture.path("main/.git")]);
         assert!(found.folders.contains(&fixture.path("main/.git/hooks")));
-        assert!(found.held.contains(&fixture.path("tree/.git")));
+        assert!(found.held_paths.contains(&fixture.path("tree/.git")));
         // A repository of another worktree.
         fixture.write_file("evil/.git", &format!("gitdir: {}\n", own.display()));
         assert!(fixture.find("evil").writable.is_empty());

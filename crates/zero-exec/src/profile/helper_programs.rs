@@ -76,7 +76,7 @@ impl ProgramSearch<'_> {
             }
             // What such a program reads, it may run. Git runs no file that an argument names, and the
             // commands in its options have nodes of their own.
-            if analysis.nature == CommandClass::Opaque && program != "git" {
+            if analysis.class == CommandClass::Opaque && program != "git" {
                 let reads = analysis.touches.iter().filter(|it| it.access == FileAccess::Read);
                 for script in reads.filter_map(|touch| touch.path.as_known()) {
                     self.add(folder, script, false);

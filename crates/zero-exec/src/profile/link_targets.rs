@@ -42,7 +42,7 @@ pub(super) struct LinkQuery {
 #[derive(Debug, Default)]
 pub(super) struct LinkTargets {
     /// Existing targets, which must not change.
-    pub(super) held: Vec<PathBuf>,
+    pub(super) held_paths: Vec<PathBuf>,
     /// Missing targets, which must not be created, and links, which must not be replaced.
     pub(super) watched: Vec<ForbiddenPath>,
     /// Targets beyond the mount limit, with a stamp that shows later changes.
@@ -128,7 +128,7 @@ fn find_link_targets(
     while let Some((path, why)) = search.pending.pop() {
         search.inspect(&path, why)?;
     }
-    search.found.held.sort();
+    search.found.held_paths.sort();
     Ok((search.found, search.folders))
 }
 
@@ -208,13 +208,13 @@ impl LinkSearch<'_> {
         if path_survey::check_reachability(real) == PathReachability::Missing {
             return self.watch(real, from, why);
         }
-        let stamp = match self.found.held.len() < HELD_MAX {
+        let stamp = match self.found.held_paths.len() < HELD_MAX {
             true => None,
             false => path_survey::read_tree_stamp(real, UNHELD_ENTRIES_MAX),
         };
         match stamp {
             Some(_) => self.found.unheld.push((real.to_owned(), stamp)),
-            None => self.found.held.push(real.to_owned()),
+            None => self.found.held_paths.push(real.to_owned()),
         }
         self.found.sources.insert(real.to_owned(), (from.to_owned(), why));
         self.protected.insert(real.to_owned());
@@ -299,7 +299,7 @@ mod tests {
             symlink(link.1, &at).unwrap();
             let found = self.find();
             let expected: Vec<PathBuf> = held.iter().map(|name| self.path(name)).collect();
-            assert_eq!(found.held, expected, "{link:?}");
+            assert_eq!(found.held_paths, expected, "{link:?}");
             let found: Vec<PathBuf> =
                 found.watched.iter().map(|path| path.folder.join(&path.relative)).collect();
             let expected: Vec<PathBuf> = watched.iter().map(|name| self.path(name)).collect();
@@ -347,7 +347,7 @@ mod tests {
             symlink(&file, fixture.path(&format!("w/.git/hooks/{number}"))).unwrap();
         }
         let found = fixture.find();
-        assert_eq!((found.held.len(), found.unheld.len()), (HELD_MAX, 1));
+        assert_eq!((found.held_paths.len(), found.unheld.len()), (HELD_MAX, 1));
     }
 
     /// Repeats a search until its result is remembered: change times are coarse.
@@ -369,18 +369,24 @@ mod tests {
         symlink("../../scripts/a.sh", fixture.path("w/.git/hooks/x")).unwrap();
         let query = fixture.query();
         let first = find_remembered(&mut cache, &query);
-        assert_eq!(first.held, [fixture.path("w/scripts/a.sh")]);
+        assert_eq!(first.held_paths, [fixture.path("w/scripts/a.sh")]);
         // The contents of a file do not matter.
         fs::write(fixture.path("w/scripts/a.sh"), "more").unwrap();
         assert!(Arc::ptr_eq(&first, &cache.find(query.clone()).unwrap()));
         // A link in a folder that was searched, and one on the way to a target.
         symlink("../../../real/b.sh", fixture.path("w/.git/hooks/deep/y")).unwrap();
         let second = find_remembered(&mut cache, &query);
-        assert_eq!(second.held, ["w/real/b.sh", "w/scripts/a.sh"].map(|name| fixture.path(name)));
+        assert_eq!(
+            second.held_paths,
+            ["w/real/b.sh", "w/scripts/a.sh"].map(|name| fixture.path(name))
+        );
         fs::rename(fixture.path("w/scripts"), fixture.path("w/moved")).unwrap();
         symlink("moved", fixture.path("w/scripts")).unwrap();
         let third = cache.find(query).unwrap();
-        assert_eq!(third.held, ["w/moved/a.sh", "w/real/b.sh"].map(|name| fixture.path(name)));
+        assert_eq!(
+            third.held_paths,
+            ["w/moved/a.sh", "w/real/b.sh"].map(|name| fixture.path(name))
+        );
         assert_eq!(third.watched.len(), 1, "the link on the way");
     }
 }

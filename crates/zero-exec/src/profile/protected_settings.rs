@@ -27,7 +27,7 @@ const DEEP_MAX: usize = 200;
 #[derive(Debug, Default)]
 pub(super) struct ProtectedSettings {
     /// Made read-only by the kernel.
-    pub(super) held: Vec<PathBuf>,
+    pub(super) held_paths: Vec<PathBuf>,
     /// Checked after the command.
     pub(super) watched: Vec<WatchedPath>,
     /// The read-only paths, as they would be watched if another command had created them.
@@ -97,7 +97,7 @@ impl ProtectedSettings {
         }
         // No placeholder in a folder that is writable but not part of the workspace.
         if is_there || scope.roots.iter().any(|root| root == base) {
-            self.held.push(path);
+            self.held_paths.push(path);
         }
     }
 
@@ -112,7 +112,7 @@ impl ProtectedSettings {
         let before = watched.inspect();
         match &before {
             EntryKind::Present => {
-                self.held.push(watched.path().to_owned());
+                self.held_paths.push(watched.path().to_owned());
                 return self.held_names.push(watched);
             }
             // The target is made read-only; a link itself cannot be.
@@ -121,7 +121,7 @@ impl ProtectedSettings {
                 let named = |real: &PathBuf| (real.clone(), watched.path().to_owned());
                 self.link_targets.extend(real.as_ref().map(named));
                 match real {
-                    Some(real) if path_survey::exists(&real) => self.held.push(real),
+                    Some(real) if path_survey::exists(&real) => self.held_paths.push(real),
                     // The target does not exist yet, and must not be created.
                     Some(real) => self.watch_target(&real, roots, watched.why),
                     None => {}
@@ -158,7 +158,7 @@ mod tests {
             &StrictestPolicy,
         );
         let names = [".zero", ".vscode", "shared/idea", "mine"];
-        assert_eq!(found.held, names.map(|name| root.join(name)));
+        assert_eq!(found.held_paths, names.map(|name| root.join(name)));
         let watched = |name: &str| found.watched.iter().any(|w| w.path() == root.join(name));
         for name in [
             ".github/workflows",
@@ -186,7 +186,7 @@ mod tests {
         let scope = WritableRoots { roots: vec![root.clone()], ..WritableRoots::default() };
         let found = super::super::folder_scanner::FolderScanner::default().scan(&scope);
         let found = find_protected_settings(&scope, &found, &[], &StrictestPolicy);
-        assert_eq!(found.held.len(), 1 + DEEP_MAX);
+        assert_eq!(found.held_paths.len(), 1 + DEEP_MAX);
         assert_eq!((found.unheld.len(), found.deep.len()), (1, DEEP_MAX + 1));
     }
 }

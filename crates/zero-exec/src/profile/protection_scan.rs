@@ -50,7 +50,7 @@ impl ProtectionScan {
         let settings = find_protected_settings(scope, &found, configured, policy);
         let bases = [&*scope.roots, &*scope.writable, &*git.writable].concat();
         let linked = scanner.find_link_targets(LinkQuery {
-            protected: [settings.held.clone(), git.linking_paths()].concat(),
+            protected: [settings.held_paths.clone(), git.linking_paths()].concat(),
             named: git.programs().collect(),
             bases: bases.clone(),
             open: git.git_folders.clone(),
@@ -124,7 +124,10 @@ mod tests {
         };
         let scanner = FolderScanner::default();
         let scan = ProtectionScan::run(&scanner, &scope, &[], &StrictestPolicy).unwrap();
-        assert_eq!(scan.home.held, ["bashrc", "nvim"].map(|name| root.join("w/shell").join(name)));
+        assert_eq!(
+            scan.home.held_paths,
+            ["bashrc", "nvim"].map(|name| root.join("w/shell").join(name))
+        );
         let watched = scan.home.watched.iter().map(|path| path.folder.join(&path.relative));
         assert_eq!(watched.collect::<Vec<_>>(), [root.join("w/shell/zshrc")]);
         fs::create_dir_all(root.join("w/.git/objects")).unwrap();

@@ -45,11 +45,11 @@ fn wait_checked(running: &RunningCommand, watch: &TreeWatch) -> (CommandExit, Op
     }
     let mut pace = CheckPace::new();
     loop {
-        let begun = Instant::now();
-        if let Some(ended) = running.wait(pace.pause()) {
-            return (ended, None);
+        let started_at = Instant::now();
+        if let Some(exit) = running.wait(pace.pause()) {
+            return (exit, None);
         }
-        if begun.elapsed() < pace.pause() {
+        if started_at.elapsed() < pace.pause() {
             return (CommandExit::new_lost(), None);
         }
         let begun = Instant::now();
@@ -73,14 +73,14 @@ pub(super) struct ServiceMonitor {
     is_requested: AtomicBool,
     missing: Vec<ConfinementGap>,
     state: Mutex<ServiceState>,
-    ended: Condvar,
+    ended_signal: Condvar,
     /// For waiters that must not block their thread.
     ended_later: Notify,
 }
 
 struct ServiceState {
     network: NetworkUseGuard,
-    ended: Option<CommandExit>,
+    exit: Option<CommandExit>,
     /// The notes at the end of the service.
     notes: Vec<String>,
 }
@@ -94,13 +94,13 @@ impl ServiceMonitor {
         at_end: impl FnOnce(&CommandExit, bool) + Send + 'static,
     ) -> io::Result<Arc<Self>> {
         let PreparedLaunch { watch, network, start, capture, .. } = ready;
-        let state = ServiceState { network, ended: None, notes: Vec::new() };
+        let state = ServiceState { network, exit: None, notes: Vec::new() };
         let attended = Arc::new(Self {
             killer: running.kill_handle(),
             is_requested: AtomicBool::new(false),
             missing: std::mem::take(&mut running.confinement.missing),
             state: Mutex::new(state),
-            ended: Condvar::new(),
+            ended_signal: Condvar::new(),
             ended_later: Notify::new(),
         });
         register_live(&attended);
@@ -109,7 +109,7 @@ impl ServiceMonitor {
         drop(start);
         let attendant = Arc::clone(&attended);
         std::thread::Builder::new().name("zero-service".to_owned()).spawn(move || {
-            let (ended, stop_note) = wait_checked(&running, &watch);
+            let (command_exit, stop_note) = wait_checked(&running, &watch);
             // No process of the service may be left when it counts as ended.
             drop(running);
             // Waiters must learn of the end even if the check panics.
@@ -119,19 +119,19 @@ impl ServiceMonitor {
             // Stored before anybody learns of the end.
             drop(capture.map(|capture| capture.finish()));
             let is_requested = attendant.is_requested.load(Ordering::Relaxed);
-            let _ = catch_unwind(AssertUnwindSafe(|| at_end(&ended, is_requested)));
-            attendant.finish(ended, &report);
+            let _ = catch_unwind(AssertUnwindSafe(|| at_end(&command_exit, is_requested)));
+            attendant.finish(command_exit, &report);
         })?;
         Ok(attended)
     }
 
-    fn finish(&self, ended: CommandExit, report: &WatchReport) {
+    fn finish(&self, exit: CommandExit, report: &WatchReport) {
         let mut state = self.lock();
         let network = std::mem::take(&mut state.network).notes();
         state.notes = network.into_iter().chain(report.notes("services")).collect();
-        state.ended = Some(ended);
+        state.exit = Some(exit);
         drop(state);
-        self.ended.notify_all();
+        self.ended_signal.notify_all();
         self.ended_later.notify_waiters();
     }
 
@@ -149,8 +149,8 @@ impl ServiceMonitor {
         loop {
             // Registered before the check, so that no notification is missed.
             let ended = self.ended_later.notified();
-            if let Some(ended) = self.lock().ended.clone() {
-                return ended;
+            if let Some(exit) = self.lock().exit.clone() {
+                return exit;
             }
             ended.await;
         }
@@ -158,8 +158,8 @@ impl ServiceMonitor {
 
     /// Waits up to `limit` for the end and the cleanup.
     pub(super) fn wait(&self, limit: Duration) {
-        let still_runs = |state: &mut ServiceState| state.ended.is_none();
-        drop(self.ended.wait_timeout_while(self.lock(), limit, still_runs));
+        let still_runs = |state: &mut ServiceState| state.exit.is_none();
+        drop(self.ended_signal.wait_timeout_while(self.lock(), limit, still_runs));
     }
 
     pub(super) fn notes(&self) -> Vec<String> {

@@ -24,5 +24,5 @@ pub trait ServiceRecord: Send {
     fn write_failure(self: Box<Self>, error: &ToolError);
 
     /// Ends the record of a service that ran. `is_requested` tells whether zero requested its end.
-    fn write_end(self: Box<Self>, ended: &CommandExit, is_requested: bool);
+    fn write_end(self: Box<Self>, exit: &CommandExit, is_requested: bool);
 }

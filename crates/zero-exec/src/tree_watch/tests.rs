@@ -62,7 +62,7 @@ impl WatchFixture {
             start,
             scope,
             watched,
-            held: held.collect(),
+            watched_paths: held.collect(),
             deep: found.settings.iter().map(|setting| setting.path()).collect(),
             unheld: Vec::new(),
             contents: RepositoryContents::read(&found.indexed),

@@ -21,7 +21,7 @@ use zero_wire::zero_sessions::{
 use zero_wire::{ErrorCode, ErrorPayload};
 
 use crate::authenticated_connection::AuthenticatedConnection;
-use crate::error_payloads::{shorten, to_error_shape};
+use crate::error_payloads::{quote_input, to_error_shape};
 use crate::openclaw_relay::{allowed_decisions, approval_command};
 use crate::session_watcher::host_label;
 
@@ -132,7 +132,7 @@ async fn find_pending(
 fn not_pending_error(id: &str) -> ErrorPayload {
     let message = format!(
         "no approval `{}` is pending: it was answered, withdrawn or never asked",
-        shorten(id)
+        quote_input(id)
     );
     ErrorPayload::new(ErrorCode::ApprovalNotFound, message)
 }
@@ -178,7 +178,7 @@ pub(super) async fn answer_question(
     params: QuestionsResolveParams,
 ) -> Result<Acknowledgement, ErrorPayload> {
     let nobody = || {
-        let id = shorten(&params.id);
+        let id = quote_input(&params.id);
         let message =
             format!("no question `{id}` is pending: it was answered, withdrawn or never asked");
         ErrorPayload::new(ErrorCode::ApprovalNotFound, message)
@@ -210,7 +210,7 @@ fn parse_question_answer(params: &QuestionsResolveParams) -> Result<QuestionAnsw
         "cancel" => Ok(QuestionAnswer::Cancel),
         other => Err(ErrorPayload::invalid(format!(
             "there is no action `{}`; answer accept, decline or cancel",
-            shorten(other)
+            quote_input(other)
         ))),
     }
 }

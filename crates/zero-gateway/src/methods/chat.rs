@@ -25,7 +25,7 @@ use zero_wire::method::TokenScope;
 use super::parse_thinking;
 use super::sessions::check_session_id;
 use crate::authenticated_connection::AuthenticatedConnection;
-use crate::error_payloads::{shorten, to_error_shape};
+use crate::error_payloads::{quote_input, to_error_shape};
 use crate::ledger_tail::READ_BYTES_MAX;
 use crate::openclaw_relay::{run_failure, run_text};
 use crate::read_limiter::run_blocking;
@@ -63,8 +63,10 @@ pub(super) async fn send(
     })?;
     let expected = params.session_id.clone();
     let interrupts = params.queue_mode == Some(QueueMode::Interrupt);
-    let prompt =
-        Prompt { reach: peer.folder_access(), ..build_prompt(params, prompt_permissions(peer))? };
+    let prompt = Prompt {
+        folder_access: peer.folder_access(),
+        ..build_prompt(params, prompt_permissions(peer))?
+    };
 
     let session = match peer.find_session(&key).await? {
         Some(session) => session,
@@ -153,35 +155,37 @@ fn build_prompt(params: ChatSendParams, leave: PromptAuthority) -> Result<Prompt
     })
 }
 
-fn parse_attachments(given: Vec<ChatAttachment>) -> Result<Vec<PromptAttachment>, ErrorPayload> {
-    if given.len() > ATTACHMENTS_MAX {
+fn parse_attachments(
+    attachments: Vec<ChatAttachment>,
+) -> Result<Vec<PromptAttachment>, ErrorPayload> {
+    if attachments.len() > ATTACHMENTS_MAX {
         return Err(ErrorPayload::invalid(format!(
             "{} attachments are more than {ATTACHMENTS_MAX}; send fewer",
-            given.len()
+            attachments.len()
         )));
     }
     let length = |given: &ChatAttachment| given.content.as_ref().map_or(0, String::len);
-    let bytes: usize = given.iter().map(length).sum();
+    let bytes: usize = attachments.iter().map(length).sum();
     if bytes > ATTACHMENT_BYTES_MAX {
         return Err(ErrorPayload::invalid(format!(
             "attachments of {bytes} bytes are more than {ATTACHMENT_BYTES_MAX}; send smaller ones"
         )));
     }
-    given
+    attachments
         .into_iter()
         .zip(1..)
-        .map(|(given, number)| {
+        .map(|(attachment, number)| {
             let wrong = |why| ErrorPayload::invalid(format!("attachment {number}: {why}"));
-            parse_attachment(given).map_err(wrong)
+            parse_attachment(attachment).map_err(wrong)
         })
         .collect()
 }
 
-fn parse_attachment(given: ChatAttachment) -> Result<PromptAttachment, String> {
-    if let Some(kind) = given.kind.as_deref().filter(|kind| *kind != "image") {
-        return Err(format!("only images can be taken, not `{}`", shorten(kind)));
+fn parse_attachment(attachment: ChatAttachment) -> Result<PromptAttachment, String> {
+    if let Some(kind) = attachment.kind.as_deref().filter(|kind| *kind != "image") {
+        return Err(format!("only images can be taken, not `{}`", quote_input(kind)));
     }
-    let content = given.content.ok_or("it has no content; put the bytes there, in base64")?;
+    let content = attachment.content.ok_or("it has no content; put the bytes there, in base64")?;
     let (named, base64) = match content.strip_prefix("data:") {
         Some(url) => {
             let (head, base64) = url.split_once(',').ok_or("its data URL has no comma")?;
@@ -190,12 +194,12 @@ fn parse_attachment(given: ChatAttachment) -> Result<PromptAttachment, String> {
         }
         None => (None, content.as_str()),
     };
-    let mime = given.mime_type.or(named).filter(|mime| !mime.is_empty());
+    let mime = attachment.mime_type.or(named).filter(|mime| !mime.is_empty());
     let mime = mime.ok_or("its mimeType is missing")?.to_lowercase();
     let subtype = mime.strip_prefix("image/").unwrap_or_default();
     let allowed = |b: u8| b.is_ascii_alphanumeric() || b"+-.".contains(&b);
     if subtype.is_empty() || subtype.len() > 64 || !subtype.bytes().all(allowed) {
-        return Err(format!("only images can be taken, not `{}`", shorten(&mime)));
+        return Err(format!("only images can be taken, not `{}`", quote_input(&mime)));
     }
     let padding = DecodePaddingMode::Indifferent;
     let config = GeneralPurposeConfig::new().with_decode_padding_mode(padding);
@@ -204,7 +208,7 @@ fn parse_attachment(given: ChatAttachment) -> Result<PromptAttachment, String> {
     if bytes.is_empty() {
         return Err("it is empty".to_owned());
     }
-    Ok(PromptAttachment { mime, data: STANDARD.encode(bytes), name: given.file_name })
+    Ok(PromptAttachment { mime, data: STANDARD.encode(bytes), name: attachment.file_name })
 }
 
 pub(super) async fn abort(
@@ -250,7 +254,7 @@ pub(super) async fn history(
     let finish = move |mut messages: Vec<ChatMessage>| {
         messages.truncate(messages.len().saturating_sub(without));
         if let Some(chars_max) = params.max_chars {
-            history::shorten(&mut messages, chars_max as usize);
+            history::shorten_messages(&mut messages, chars_max as usize);
         }
         messages
     };

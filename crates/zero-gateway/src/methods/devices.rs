@@ -13,7 +13,7 @@ use zero_wire::method::TokenScope;
 
 use crate::authenticated_connection::AuthenticatedConnection;
 use crate::device_registry::{PairedDevice, PairingRequest};
-use crate::error_payloads::{shorten, to_error_shape, unavailable_error};
+use crate::error_payloads::{quote_input, to_error_shape, unavailable_error};
 use crate::read_limiter::run_blocking;
 
 pub(super) async fn list(
@@ -73,7 +73,7 @@ pub(super) async fn revoke(
     // First of all, whether or not it can be stored.
     let closed = gateway.close_device(&params.id, "this device was revoked");
     if revoked {
-        tracing::info!(by = %peer.name(), device = %shorten(&params.id), "a device was revoked");
+        tracing::info!(by = %peer.name(), device = %quote_input(&params.id), "a device was revoked");
     }
     // An earlier revocation of it may not have been stored.
     store(peer).await?;
@@ -92,7 +92,7 @@ fn parse_scopes(names: &[String]) -> Result<Vec<TokenScope>, ErrorPayload> {
     let parse = |name: &String| {
         TokenScope::from_name(name).ok_or_else(|| {
             let known = TokenScope::ALL.map(TokenScope::as_str).join(", ");
-            let name = shorten(name);
+            let name = quote_input(name);
             ErrorPayload::invalid(format!("there is no scope `{name}`; the scopes are {known}"))
         })
     };

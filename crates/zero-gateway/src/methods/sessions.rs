@@ -19,7 +19,7 @@ use zero_wire::sessions::{
 
 use super::parse_thinking;
 use crate::authenticated_connection::{AuthenticatedConnection, StoredSession};
-use crate::error_payloads::{forbidden_error, shorten, to_error_shape};
+use crate::error_payloads::{forbidden_error, quote_input, to_error_shape};
 use crate::history;
 use crate::ledger_tail::READ_BYTES_MAX;
 
@@ -360,7 +360,7 @@ pub(super) fn check_label(label: String) -> Result<String, ErrorPayload> {
     if length == 0 || length > LABEL_LEN_MAX || label.chars().any(char::is_control) {
         return Err(ErrorPayload::invalid(format!(
             "`{}` is not a valid label: use 1 to {LABEL_LEN_MAX} characters without line breaks",
-            shorten(label)
+            quote_input(label)
         )));
     }
     Ok(label.to_owned())

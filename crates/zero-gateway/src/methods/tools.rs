@@ -13,7 +13,7 @@ use zero_wire::tools::{
 use zero_wire::{ErrorCode, ErrorPayload};
 
 use crate::authenticated_connection::AuthenticatedConnection;
-use crate::error_payloads::{shorten, to_error_shape};
+use crate::error_payloads::{quote_input, to_error_shape};
 use crate::remote_tool_backend::RemoteToolBackend;
 use crate::tool_offer::ToolOffer;
 
@@ -63,7 +63,7 @@ fn check_host_name(name: &str) -> Result<String, ErrorPayload> {
     if length == 0 || length > HOST_LEN_MAX || !name.chars().all(sanitize::is_safe_char) {
         return Err(ErrorPayload::invalid(format!(
             "`{}` is not a valid host name: use 1 to {HOST_LEN_MAX} visible characters",
-            shorten(name)
+            quote_input(name)
         )));
     }
     Ok(name.to_owned())
@@ -110,7 +110,7 @@ fn hosted_backend(
 ) -> Result<Arc<RemoteToolBackend>, ErrorPayload> {
     let hosted = SessionId::new(session).ok().and_then(|id| peer.hosted_backend(&id));
     check_not_displaced(hosted.ok_or_else(|| {
-        let session = shorten(session);
+        let session = quote_input(session);
         ErrorPayload::invalid(format!(
             "this connection does not host the tools of session `{session}`; call tools/attach first"
         ))

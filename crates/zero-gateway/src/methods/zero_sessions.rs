@@ -33,7 +33,7 @@ use zero_wire::zero_sessions::{
 use super::parse_thinking;
 use super::sessions::{check_label, check_model, session_model};
 use crate::authenticated_connection::AuthenticatedConnection;
-use crate::error_payloads::{forbidden_error, shorten, to_error_shape};
+use crate::error_payloads::{forbidden_error, quote_input, to_error_shape};
 
 /// Maximum number of entries per response.
 const EVENTS_MAX: u32 = 1_000;
@@ -90,7 +90,7 @@ pub(super) async fn open(
             label: None,
             owner: key.owner,
             cwd,
-            reach: peer.folder_access(),
+            folder_access: peer.folder_access(),
             agent,
             model: params.model,
             mode,
@@ -122,7 +122,7 @@ async fn check_folder_access(
 fn parse_folder(text: &str) -> Result<PathBuf, ErrorPayload> {
     let path = PathBuf::from(text);
     if !path.is_absolute() || text.contains('\0') {
-        let why = format!("cwd has to be an absolute path, not `{}`", shorten(text));
+        let why = format!("cwd has to be an absolute path, not `{}`", quote_input(text));
         return Err(ErrorPayload::invalid(why));
     }
     Ok(path)
@@ -145,7 +145,7 @@ fn parse_mode(word: &str) -> Result<PermissionMode, ErrorPayload> {
     let found = PermissionMode::ALL.into_iter().find(|mode| mode.as_str() == word);
     found.ok_or_else(|| {
         let known = PermissionMode::ALL.map(PermissionMode::as_str).join(", ");
-        let word = shorten(word);
+        let word = quote_input(word);
         ErrorPayload::invalid(format!("there is no mode `{word}`; the modes are {known}"))
     })
 }
@@ -393,7 +393,7 @@ pub(super) async fn rewind(
         target,
         scope: params.scope,
         overwrite: params.force,
-        reach: peer.folder_access(),
+        folder_access: peer.folder_access(),
     };
     let rewound = peer.sessions().rewind(&session.address(), options).await;
     let RewindOutcome { session, prompt, scope, is_done, files, unrecorded } =

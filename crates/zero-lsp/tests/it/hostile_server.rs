@@ -337,7 +337,7 @@ async fn encoding_is_negotiated_and_diagnostics_match_version() {
     let text = DocumentText { path: &path, language: "x", text: "mine", is_unsaved: true };
     let told = server.sync_document(text).await.unwrap();
     let report = server.wait_for_diagnostics(&path, told, LONG_TIMEOUT).await.unwrap().unwrap();
-    let messages: Vec<&str> = report.found.taken.iter().map(|f| f.message.as_str()).collect();
+    let messages: Vec<&str> = report.found.items.iter().map(|f| f.message.as_str()).collect();
     assert_eq!((messages, report.found.total), (vec!["saw mine"], 2));
     assert_eq!(server.unsaved_files().await, std::slice::from_ref(&path));
     // There is no report about another version.

@@ -161,7 +161,7 @@ fn build_policy() -> Result<RulePolicy, String> {
 fn server_definition(alias: &ServerAlias, endpoint: &HttpEndpoint) -> McpServerDefinition {
     McpServerDefinition {
         alias: alias.clone(),
-        reach: ServerTransport::Http(endpoint.clone()),
+        transport: ServerTransport::Http(endpoint.clone()),
         startup_timeout: STARTUP_TIMEOUT,
         call_timeout: None,
         call_timeout_max: CALL_TIMEOUT_MAX,

@@ -22,7 +22,7 @@ impl Approver for SimulatedUser {
 
 impl Elicitor for SimulatedUser {
     fn elicit<'a>(&'a self, elicitation: &'a Elicitation) -> BoxFuture<'a, ElicitationAnswer> {
-        let answer = match &elicitation.wanted {
+        let answer = match &elicitation.mode {
             ElicitationMode::Form(schema) => ElicitationAnswer::Accept(fill_form(schema)),
             ElicitationMode::Url(_) => ElicitationAnswer::Decline,
         };

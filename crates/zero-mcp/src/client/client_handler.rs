@@ -217,7 +217,7 @@ impl McpClientHandler {
         let origin = format!("MCP server `{}`", caller.alias);
         let message = shorten_end(&message, MESSAGE_CHARS_MAX);
         let call = caller.call.clone();
-        match elicitor.elicit(&Elicitation { origin, call, message, wanted }).await {
+        match elicitor.elicit(&Elicitation { origin, call, message, mode: wanted }).await {
             ElicitationAnswer::Accept(_) if is_visit => {
                 ElicitResult::new(ElicitationAction::Accept)
             }

@@ -27,7 +27,7 @@ pub(crate) trait ServerConnector: Send + Sync {
 /// A connection to a server, and the monitor of the server. Dropping the monitor ends the server.
 pub(crate) struct ServerChannel {
     pub(crate) link: ClientTransport,
-    pub(crate) witness: Arc<dyn ServerMonitor>,
+    pub(crate) monitor: Arc<dyn ServerMonitor>,
 }
 
 /// Reports the state of a server beyond its messages.

@@ -44,14 +44,14 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
 /// One live connection to a server. Dropping it ends the server's process.
 pub(crate) struct McpConnection {
     pub(crate) handler: Arc<McpClientHandler>,
-    pub(crate) era: ProtocolEra,
+    pub(crate) protocol_era: ProtocolEra,
     pub(crate) info: ServerPeerInfo,
     /// When it was opened.
     pub(crate) opened: std::time::Instant,
-    pub(crate) witness: Arc<dyn ServerMonitor>,
+    pub(crate) monitor: Arc<dyn ServerMonitor>,
     pub(super) peer: Peer<RoleClient>,
     stop: CancellationToken,
-    ended: CancellationToken,
+    ended_token: CancellationToken,
     is_closing: AtomicBool,
     last_used: Mutex<Instant>,
     /// Number of calls in a row without an answer in time.
@@ -64,10 +64,10 @@ pub(crate) struct ClosingServers(Mutex<JoinSet<()>>);
 
 impl ClosingServers {
     /// Shuts a server down gracefully in the background.
-    fn add(&self, witness: Arc<dyn ServerMonitor>) {
+    fn add(&self, monitor: Arc<dyn ServerMonitor>) {
         let mut endings = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         while endings.try_join_next().is_some() {}
-        endings.spawn(async move { witness.shut_down().await });
+        endings.spawn(async move { monitor.shut_down().await });
     }
 
     /// Kills all of them now.
@@ -94,7 +94,7 @@ impl McpConnection {
         endings: &ClosingServers,
     ) -> Result<(Arc<Self>, ToolListing), ServerUnavailableError> {
         let deadline = Instant::now() + definition.startup_timeout;
-        let on_pipes = matches!(definition.reach, ServerTransport::Command(_));
+        let on_pipes = matches!(definition.transport, ServerTransport::Command(_));
         let late = || {
             let advice = match on_pipes {
                 true => {
@@ -156,11 +156,12 @@ impl McpConnection {
         let Ok(way) = tokio::time::timeout_at(deadline, connector.connect(definition)).await else {
             return Err(ConnectAttemptError::TimedOut(ServerUnavailableError::default()));
         };
-        let ServerChannel { mut link, witness } = way.map_err(ConnectAttemptError::Failed)?;
+        let ServerChannel { mut link, monitor: witness } =
+            way.map_err(ConnectAttemptError::Failed)?;
         let handler = Arc::new(McpClientHandler::new(elicits));
-        let ours = handler.client_config();
-        let talk = handshake::negotiate(&mut link, &ours, asking);
-        let agreed = match tokio::time::timeout_at(deadline, talk).await {
+        let client_params = handler.client_config();
+        let handshake = handshake::negotiate(&mut link, &client_params, asking);
+        let agreed = match tokio::time::timeout_at(deadline, handshake).await {
             Ok(Ok(agreed)) => agreed,
             Ok(Err(error)) => {
                 let error = add_failure_details(error, &*witness).await;
@@ -188,13 +189,13 @@ impl McpConnection {
         });
         Ok(Self {
             handler,
-            era: agreed.era,
+            protocol_era: agreed.protocol_era,
             info: agreed.info,
             opened: std::time::Instant::now(),
-            witness,
+            monitor: witness,
             peer,
             stop,
-            ended,
+            ended_token: ended,
             is_closing: AtomicBool::new(false),
             last_used: Mutex::new(Instant::now()),
             silences: AtomicU32::new(0),
@@ -204,14 +205,14 @@ impl McpConnection {
     /// Whether requests can be sent on it.
     pub(crate) fn is_open(&self) -> bool {
         !self.is_closing.load(Ordering::Acquire)
-            && !self.ended.is_cancelled()
+            && !self.ended_token.is_cancelled()
             && !self.peer.is_transport_closed()
-            && self.witness.exit_status().is_none()
+            && self.monitor.exit_status().is_none()
     }
 
     /// Waits until it has ended, for whatever reason.
     pub(crate) async fn wait_for_end(&self) {
-        self.ended.cancelled().await;
+        self.ended_token.cancelled().await;
     }
 
     /// Whether zero is closing it.
@@ -242,13 +243,13 @@ impl McpConnection {
     pub(crate) async fn close(&self) {
         self.is_closing.store(true, Ordering::Release);
         self.stop.cancel();
-        let _ = tokio::time::timeout(CLOSE_TIMEOUT, self.ended.cancelled()).await;
-        self.witness.shut_down().await;
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, self.ended_token.cancelled()).await;
+        self.monitor.shut_down().await;
     }
 
     /// Returns why it ended by itself, with all known details.
     pub(crate) async fn end_reason(&self) -> ServerUnavailableError {
-        let mut error = add_exit_details(ServerUnavailableError::default(), &*self.witness).await;
+        let mut error = add_exit_details(ServerUnavailableError::default(), &*self.monitor).await;
         if error.message.is_empty() {
             error.message = "its connection ended".to_owned();
         }
@@ -260,10 +261,10 @@ impl McpConnection {
         error: ServerUnavailableError,
         endings: &ClosingServers,
     ) -> ServerUnavailableError {
-        let error = add_failure_details(error, &*self.witness).await;
+        let error = add_failure_details(error, &*self.monitor).await;
         self.is_closing.store(true, Ordering::Release);
         self.stop.cancel();
-        endings.add(Arc::clone(&self.witness));
+        endings.add(Arc::clone(&self.monitor));
         error
     }
 
@@ -311,7 +312,7 @@ impl McpConnection {
             }
             cursor = Some(next);
         }
-        Ok(builder.finish(self.witness.take_malformed_tools()))
+        Ok(builder.finish(self.monitor.take_malformed_tools()))
     }
 
     async fn list_page(&self, cursor: Option<String>) -> Result<ListToolsResult, ServiceError> {
@@ -323,8 +324,8 @@ impl McpConnection {
         };
         let request = ClientRequest::ListToolsRequest(request);
         let options = PeerRequestOptions::with_timeout(RELIST_TIMEOUT);
-        let asked = self.peer.send_cancellable_request(request, options).await?;
-        match asked.await_response().await? {
+        let handle = self.peer.send_cancellable_request(request, options).await?;
+        match handle.await_response().await? {
             ServerResult::ListToolsResult(result) => Ok(result),
             // A result without `tools` is parsed as an empty result.
             ServerResult::EmptyResult(_) => Ok(ListToolsResult::default()),
@@ -335,11 +336,11 @@ impl McpConnection {
     /// Subscribes to changes of the tool list. A server of the newer protocol sends them only to
     /// subscribers; one of the older protocol sends them without a subscription.
     async fn watch_changes(self: Arc<Self>) {
-        if self.era != ProtocolEra::Modern {
+        if self.protocol_era != ProtocolEra::Modern {
             return;
         }
         let (peer, handler, ended) =
-            (self.peer.clone(), Arc::clone(&self.handler), self.ended.clone());
+            (self.peer.clone(), Arc::clone(&self.handler), self.ended_token.clone());
         // This task must not keep the connection alive.
         drop(self);
         let following = async {
@@ -396,11 +397,11 @@ fn listing_error(error: &ServiceError) -> ServerUnavailableError {
 /// Adds all known details of a server that failed to open, before it is shut down.
 async fn add_failure_details(
     error: ServerUnavailableError,
-    witness: &dyn ServerMonitor,
+    monitor: &dyn ServerMonitor,
 ) -> ServerUnavailableError {
-    let mut error = add_exit_details(error, witness).await;
+    let mut error = add_exit_details(error, monitor).await;
     // What a server printed instead of an answer usually explains the failure.
-    error.message = join_parts([error.message].into_iter().chain(witness.notes()));
+    error.message = join_parts([error.message].into_iter().chain(monitor.notes()));
     error
 }
 
@@ -412,23 +413,23 @@ fn join_parts(parts: impl IntoIterator<Item = String>) -> String {
 /// for the process to exit.
 async fn add_exit_details(
     mut error: ServerUnavailableError,
-    witness: &dyn ServerMonitor,
+    monitor: &dyn ServerMonitor,
 ) -> ServerUnavailableError {
     let pause = Duration::from_millis(10);
     let mut waited = Duration::ZERO;
-    let is_over = || witness.exit_status().is_some() && witness.is_drained();
-    while witness.close_cause().is_some() && !is_over() && waited < EXIT_REPORT_TIMEOUT {
+    let is_over = || monitor.exit_status().is_some() && monitor.is_drained();
+    while monitor.close_cause().is_some() && !is_over() && waited < EXIT_REPORT_TIMEOUT {
         tokio::time::sleep(pause).await;
         waited += pause;
     }
-    (error.exit_code, error.signal) = witness.exit_status().unwrap_or_default();
+    (error.exit_code, error.signal) = monitor.exit_status().unwrap_or_default();
     let how = match (error.exit_code, error.signal) {
         (_, Some(signal)) => Some(format!("its process was ended by signal {signal}")),
         (Some(code), None) => Some(format!("its process ended with exit code {code}")),
-        (None, None) => witness.close_cause(),
+        (None, None) => monitor.close_cause(),
     };
     error.message = join_parts([error.message].into_iter().chain(how));
-    error.stderr_tail = witness.stderr_tail();
-    error.notes = witness.refusals();
+    error.stderr_tail = monitor.stderr_tail();
+    error.notes = monitor.refusals();
     error
 }

@@ -43,12 +43,13 @@ impl HostConnector {
         endpoint: &HttpEndpoint,
     ) -> Result<ServerChannel, ServerUnavailableError> {
         let RemoteServerAccess { guard, credentials } = &self.web;
-        let troubles = ConnectionDiagnostics::default();
-        let link = http::connect(alias, endpoint, guard, Arc::clone(credentials), troubles.clone())
-            .map_err(|error| ServerUnavailableError::new(error.to_string()))?;
+        let diagnostics = ConnectionDiagnostics::default();
+        let link =
+            http::connect(alias, endpoint, guard, Arc::clone(credentials), diagnostics.clone())
+                .map_err(|error| ServerUnavailableError::new(error.to_string()))?;
         Ok(ServerChannel {
             link: ClientTransport::new(link),
-            witness: Arc::new(HttpServerMonitor(troubles)),
+            monitor: Arc::new(HttpServerMonitor(diagnostics)),
         })
     }
 }
@@ -59,13 +60,13 @@ impl ServerConnector for HostConnector {
         definition: &'a McpServerDefinition,
     ) -> BoxFuture<'a, Result<ServerChannel, ServerUnavailableError>> {
         Box::pin(async move {
-            match &definition.reach {
+            match &definition.transport {
                 ServerTransport::Command(launch) => {
                     let started = ServerProcess::start(&self.services, launch, &definition.alias);
                     let (process, lines) = started.await?;
                     Ok(ServerChannel {
                         link: ClientTransport::new(lines),
-                        witness: Arc::new(process),
+                        monitor: Arc::new(process),
                     })
                 }
                 ServerTransport::Http(endpoint) => self.connect_http(&definition.alias, endpoint),
@@ -136,9 +137,9 @@ impl ServerMonitor for HttpServerMonitor {
 }
 
 /// Returns the tools of the last listing that could not be parsed, and forgets them.
-pub(crate) fn take_malformed_tools(troubles: &ConnectionDiagnostics) -> Vec<QuarantinedTool> {
-    let report = troubles.report();
-    troubles.forget_quarantined();
+pub(crate) fn take_malformed_tools(diagnostics: &ConnectionDiagnostics) -> Vec<QuarantinedTool> {
+    let report = diagnostics.report();
+    diagnostics.forget_quarantined();
     let unread = report.quarantined.into_iter();
     unread.map(|tool| QuarantinedTool { tool: tool.tool, reason: tool.reason }).collect()
 }

@@ -51,44 +51,44 @@ pub(crate) enum HandshakeStrategy {
 
 /// The outcome of a handshake.
 pub(crate) struct NegotiatedProtocol {
-    pub(crate) era: ProtocolEra,
+    pub(crate) protocol_era: ProtocolEra,
     pub(crate) info: ServerPeerInfo,
 }
 
 /// Performs the handshake. The caller sets the time limit.
 pub(crate) async fn negotiate(
     link: &mut ClientTransport,
-    ours: &ClientConfig,
+    client_params: &ClientConfig,
     asking: HandshakeStrategy,
 ) -> Result<NegotiatedProtocol, ServerUnavailableError> {
-    let mut talk = HandshakeDriver {
+    let mut driver = HandshakeDriver {
         link,
-        ours,
+        client_params,
         discover: ProbeState::NotSent,
         initialize: ProbeState::NotSent,
         attempts: 0,
     };
     match asking {
-        HandshakeStrategy::Legacy => talk.send_initialize().await?,
-        HandshakeStrategy::Either { .. } => talk.send_discover().await?,
+        HandshakeStrategy::Legacy => driver.send_initialize().await?,
+        HandshakeStrategy::Either { .. } => driver.send_discover().await?,
     }
-    let patience = tokio::time::sleep(PROBE_SILENCE);
-    let mut patience = std::pin::pin!(patience);
+    let timeout = tokio::time::sleep(PROBE_SILENCE);
+    let mut time_limit = std::pin::pin!(timeout);
     for _ in 0..MESSAGES_MAX {
         let may_overlap = asking == HandshakeStrategy::Either { overlap: true }
-            && talk.initialize == ProbeState::NotSent;
+            && driver.initialize == ProbeState::NotSent;
         let message = tokio::select! {
             biased;
-            message = talk.link.receive() => message,
-            () = &mut patience, if may_overlap => {
-                talk.send_initialize().await?;
+            message = driver.link.receive() => message,
+            () = &mut time_limit, if may_overlap => {
+                driver.send_initialize().await?;
                 continue;
             }
         };
         let Some(message) = message else {
             return Err(ServerUnavailableError::new("it never became ready"));
         };
-        if let Some(agreed) = talk.handle_message(message).await? {
+        if let Some(agreed) = driver.handle_message(message).await? {
             return Ok(agreed);
         }
     }
@@ -121,7 +121,7 @@ impl ProbeState {
 
 struct HandshakeDriver<'a> {
     link: &'a mut ClientTransport,
-    ours: &'a ClientConfig,
+    client_params: &'a ClientConfig,
     /// State of the request of the newer protocol.
     discover: ProbeState,
     /// State of the request of the older protocol.
@@ -135,8 +135,8 @@ impl HandshakeDriver<'_> {
         let mut request = DiscoverRequest::new(DiscoverRequestParams {});
         request.extensions.insert(RequestMetaObject::with_client_context(
             ProtocolVersion::V_2026_07_28,
-            self.ours.client_info.clone(),
-            self.ours.capabilities.clone(),
+            self.client_params.client_info.clone(),
+            self.client_params.capabilities.clone(),
         ));
         let id = FIRST_ID + 1 + self.attempts;
         self.attempts += 1;
@@ -146,9 +146,10 @@ impl HandshakeDriver<'_> {
     }
 
     async fn send_initialize(&mut self) -> Result<(), ServerUnavailableError> {
-        let ours = self.ours.clone().with_protocol_version(ProtocolVersion::V_2025_11_25);
+        let client_params =
+            self.client_params.clone().with_protocol_version(ProtocolVersion::V_2025_11_25);
         self.initialize = ProbeState::Open(FIRST_ID);
-        let request = ClientRequest::InitializeRequest(InitializeRequest::new(ours));
+        let request = ClientRequest::InitializeRequest(InitializeRequest::new(client_params));
         self.send(ClientJsonRpcMessage::request(request, RequestId::Number(FIRST_ID))).await
     }
 
@@ -220,7 +221,7 @@ impl HandshakeDriver<'_> {
             return self.fall_back_to_legacy(&result.supported_versions).await;
         }
         let info = ServerPeerInfo::from_discover_result(version, result);
-        Ok(Some(NegotiatedProtocol { era: ProtocolEra::Modern, info }))
+        Ok(Some(NegotiatedProtocol { protocol_era: ProtocolEra::Modern, info }))
     }
 
     async fn handle_discover_error(
@@ -310,7 +311,7 @@ impl HandshakeDriver<'_> {
             InitializedNotification { method: Default::default(), extensions: Default::default() };
         let message = ClientNotification::InitializedNotification(notification);
         self.send(ClientJsonRpcMessage::notification(message)).await?;
-        Ok(NegotiatedProtocol { era: ProtocolEra::Legacy, info })
+        Ok(NegotiatedProtocol { protocol_era: ProtocolEra::Legacy, info })
     }
 }
 

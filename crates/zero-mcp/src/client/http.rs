@@ -73,9 +73,9 @@ pub fn connect(
     endpoint: &HttpEndpoint,
     guard: &NetworkGuard,
     credentials: Arc<dyn LoginStore>,
-    troubles: ConnectionDiagnostics,
+    diagnostics: ConnectionDiagnostics,
 ) -> Result<impl Transport<RoleClient> + use<>, McpHttpError> {
-    connect_within(McpHttpClientLimits::default(), alias, endpoint, guard, credentials, troubles)
+    connect_within(McpHttpClientLimits::default(), alias, endpoint, guard, credentials, diagnostics)
 }
 
 /// Like [`connect`], with other limits.
@@ -85,9 +85,9 @@ pub fn connect_within(
     endpoint: &HttpEndpoint,
     guard: &NetworkGuard,
     credentials: Arc<dyn LoginStore>,
-    troubles: ConnectionDiagnostics,
+    diagnostics: ConnectionDiagnostics,
 ) -> Result<impl Transport<RoleClient> + use<>, McpHttpError> {
-    let exchange = McpHttpClient::new(limits, alias, endpoint, guard, credentials, troubles)?;
+    let exchange = McpHttpClient::new(limits, alias, endpoint, guard, credentials, diagnostics)?;
     let mut config = StreamableHttpClientTransportConfig::with_uri(endpoint.url.as_str())
         .max_sse_event_size(limits.message_bytes_max)
         .reinit_on_expired_session(true);

@@ -17,8 +17,8 @@ pub(crate) struct ServerIdentity(String);
 
 impl ServerIdentity {
     /// Hashes all of a transport. The order of variables and headers does not matter.
-    pub(crate) fn from_transport(reach: &ServerTransport) -> Self {
-        let facts = match reach {
+    pub(crate) fn from_transport(transport: &ServerTransport) -> Self {
+        let facts = match transport {
             ServerTransport::Command(launch) => json!([
                 "command",
                 launch.command,
@@ -44,8 +44,8 @@ impl ServerIdentity {
 
     /// Hashes only what a server is, not where it runs or its secrets: its program and arguments,
     /// or its URL.
-    pub(crate) fn from_target(reach: &ServerTransport) -> Self {
-        Self::from_facts(&match reach {
+    pub(crate) fn from_target(transport: &ServerTransport) -> Self {
+        Self::from_facts(&match transport {
             ServerTransport::Command(launch) => json!(["command", launch.command, launch.args]),
             ServerTransport::Http(endpoint) => json!(["http", endpoint.url.as_str()]),
         })

@@ -70,7 +70,7 @@ pub struct LoginOutcome {
     /// The granted scopes.
     pub scopes: Vec<String>,
     /// Where it is stored.
-    pub kept: LoginLocation,
+    pub location: LoginLocation,
 }
 
 /// Logs in at a server and stores the login.
@@ -105,8 +105,8 @@ pub async fn login(
     };
     let _lock = credentials.lock(&resource).await?;
     let (issuer, scopes) = (record.issuer.clone(), record.scopes().to_vec());
-    let kept = credentials.save(record).await?;
-    Ok(LoginOutcome { issuer, scopes, kept })
+    let location = credentials.save(record).await?;
+    Ok(LoginOutcome { issuer, scopes, location })
 }
 
 /// A login in progress.

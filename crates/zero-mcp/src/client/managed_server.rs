@@ -65,7 +65,7 @@ pub(crate) struct ManagedServer {
 struct ManagedServerState {
     phase: ServerPhase,
     connection: Option<Arc<McpConnection>>,
-    era: Option<ProtocolEra>,
+    protocol_era: Option<ProtocolEra>,
     /// Number of failures in a row.
     failures: u32,
     /// The server is not started before this.
@@ -108,7 +108,7 @@ impl ManagedServer {
         let state = ManagedServerState {
             phase,
             connection: None,
-            era: known.era,
+            protocol_era: known.era,
             failures: 0,
             rests_until: None,
             last_error: known.last_error,
@@ -119,7 +119,7 @@ impl ManagedServer {
         };
         Self {
             identity,
-            secrets: ServerSecrets::from_transport(&definition.reach),
+            secrets: ServerSecrets::from_transport(&definition.transport),
             definition,
             connector,
             catalogue,
@@ -165,7 +165,7 @@ impl ManagedServer {
     ) -> Result<Arc<McpConnection>, ServerUnavailableError> {
         let mut outdated = None;
         if let Some(connection) = self.live_connection() {
-            if connection.handler.running_calls() > 0 || !connection.witness.is_outdated().await {
+            if connection.handler.running_calls() > 0 || !connection.monitor.is_outdated().await {
                 return Ok(connection);
             }
             outdated = Some(connection);
@@ -286,7 +286,7 @@ impl ManagedServer {
                     let mut state = self.state();
                     state.phase = ServerPhase::Ready;
                     state.connection = Some(Arc::clone(&connection));
-                    state.era = Some(connection.era);
+                    state.protocol_era = Some(connection.protocol_era);
                     state.last_error = None;
                 }
                 self.publish(listing).await;
@@ -297,7 +297,7 @@ impl ManagedServer {
                 {
                     let mut state = self.state();
                     // The cached protocol may be the cause of the failure.
-                    state.era = None;
+                    state.protocol_era = None;
                     state.failed_starts = state.failed_starts.wrapping_add(1);
                     state.record_failure(error.clone());
                 }
@@ -314,17 +314,17 @@ impl ManagedServer {
         self.wait_for_retry().await?;
         // Read before it starts: a request from now on concerns the server that starts now.
         let restart_mark = self.catalogue.restart_mark(&self.identity);
-        let era = {
+        let protocol_era = {
             let mut state = self.state();
             state.restart_mark = restart_mark;
             state.phase = ServerPhase::Starting;
             state.starts = state.starts.saturating_add(1);
-            state.era
+            state.protocol_era
         };
         let opening = McpConnection::open(
             &*self.connector,
             &self.definition,
-            era,
+            protocol_era,
             self.elicits,
             &self.endings,
         );
@@ -414,7 +414,10 @@ impl ManagedServer {
     }
 
     fn is_current(&self, connection: &Arc<McpConnection>) -> bool {
-        self.state().connection.as_ref().is_some_and(|ours| Arc::ptr_eq(ours, connection))
+        self.state()
+            .connection
+            .as_ref()
+            .is_some_and(|own_connection| Arc::ptr_eq(own_connection, connection))
     }
 
     /// Records that a connection ended, unless zero closed it.
@@ -438,7 +441,10 @@ impl ManagedServer {
         error: ServerUnavailableError,
     ) -> bool {
         let mut state = self.state();
-        let is_first = state.connection.as_ref().is_some_and(|ours| Arc::ptr_eq(ours, connection));
+        let is_first = state
+            .connection
+            .as_ref()
+            .is_some_and(|own_connection| Arc::ptr_eq(own_connection, connection));
         if is_first {
             state.connection = None;
             state.record_failure(error);
@@ -488,7 +494,7 @@ impl ManagedServer {
         let remembered = {
             let state = self.state();
             ServerCacheEntry {
-                era: state.era,
+                era: state.protocol_era,
                 listing: self.listing().map(|listing| (*listing).clone()),
                 last_error: state.last_error.clone(),
             }

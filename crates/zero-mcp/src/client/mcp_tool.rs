@@ -38,7 +38,7 @@ pub(crate) struct ToolOrigin {
 /// A tool of a server.
 pub(crate) struct McpTool {
     spec: ToolSpec,
-    own: Arc<PinnedTool>,
+    pinned: Arc<PinnedTool>,
 }
 
 /// The tool as its server defines it.
@@ -73,20 +73,20 @@ impl McpTool {
         };
         let hash = definition.hash();
         let output = definition.output_schema.clone().map(InputSchema::new);
-        Self { spec, own: Arc::new(PinnedTool { origin, definition, hash, output }) }
+        Self { spec, pinned: Arc::new(PinnedTool { origin, definition, hash, output }) }
     }
 
     /// Returns the server's name for it.
     pub(crate) fn remote_name(&self) -> &str {
-        &self.own.definition.name
+        &self.pinned.definition.name
     }
 
     pub(crate) fn definition(&self) -> &McpToolDefinition {
-        &self.own.definition
+        &self.pinned.definition
     }
 
     pub(crate) fn hash(&self) -> &str {
-        &self.own.hash
+        &self.pinned.hash
     }
 
     /// Estimates the tokens that its schema costs in a model request.
@@ -114,27 +114,27 @@ impl AnyTool for McpTool {
                 "the input is not an object",
             ));
         };
-        let own = Arc::clone(&self.own);
-        let pin_state = own.origin.pins.pin_state(&own.definition.name, &own.hash);
-        Ok(Box::new(McpToolPlan { own, arguments: ToolArguments::new(arguments), pin_state }))
+        let pinned = Arc::clone(&self.pinned);
+        let pin_state = pinned.origin.pins.pin_state(&pinned.definition.name, &pinned.hash);
+        Ok(Box::new(McpToolPlan { pinned, arguments: ToolArguments::new(arguments), pin_state }))
     }
 
     fn claims(&self) -> Vec<String> {
-        self.own.definition.claims.labels().into_iter().map(str::to_owned).collect()
+        self.pinned.definition.claims.labels().into_iter().map(str::to_owned).collect()
     }
 }
 
 /// A call of such a tool, as the policy judges it.
 struct McpToolPlan {
-    own: Arc<PinnedTool>,
+    pinned: Arc<PinnedTool>,
     arguments: ToolArguments,
     pin_state: PinState,
 }
 
 impl AnyPlan for McpToolPlan {
     fn describe(&self) -> CallDescription {
-        let alias = &self.own.origin.definition.alias;
-        let tool = sanitize::to_quoted_line(&self.own.definition.name);
+        let alias = &self.pinned.origin.definition.alias;
+        let tool = sanitize::to_quoted_line(&self.pinned.definition.name);
         CallDescription {
             title: format!("Use {tool} of MCP server `{alias}`"),
             locations: Vec::new(),
@@ -147,8 +147,8 @@ impl AnyPlan for McpToolPlan {
             PinState::Changed => ToolDefinitionState::Changed,
         };
         vec![Effect::Mcp {
-            server: self.own.origin.definition.alias.to_string(),
-            tool: self.own.definition.name.clone(),
+            server: self.pinned.origin.definition.alias.to_string(),
+            tool: self.pinned.definition.name.clone(),
             definition,
         }]
     }
@@ -158,16 +158,16 @@ impl AnyPlan for McpToolPlan {
     }
 
     fn deadline(&self) -> Option<Duration> {
-        Some(self.own.origin.definition.call_timeout_max)
+        Some(self.pinned.origin.definition.call_timeout_max)
     }
 
     fn preview(&self, _cx: &CallContext) -> Option<ResultDisplay> {
         let mut text = String::new();
         // The changes come first, so that long arguments cannot push them out of a shortened view.
         if self.pin_state == PinState::Changed {
-            let own = &self.own;
-            let before = own.origin.pins.approved_definition(&own.definition.name);
-            let changes = tool_changes::render_changes(before.as_ref(), &own.definition);
+            let pinned = &self.pinned;
+            let before = pinned.origin.pins.approved_definition(&pinned.definition.name);
+            let changes = tool_changes::render_changes(before.as_ref(), &pinned.definition);
             let changes = sanitize::to_code_block(changes.trim_end(), "");
             text.push_str(&format!(
                 "The server has changed the definition of this tool since it was allowed:\n{changes}\n\nThe arguments of this call:\n"
@@ -175,7 +175,7 @@ impl AnyPlan for McpToolPlan {
         }
         let arguments = serde_json::to_string_pretty(self.arguments.as_map()).unwrap_or_default();
         text.push_str(&sanitize::to_code_block(&arguments, "json"));
-        let claims = self.own.definition.claims.to_text();
+        let claims = self.pinned.definition.claims.to_text();
         if !claims.is_empty() {
             text.push_str(&format!("\n\nThe server claims: {claims}"));
         }
@@ -183,7 +183,7 @@ impl AnyPlan for McpToolPlan {
     }
 
     fn run(&self, cx: CallContext) -> BoxFuture<'static, Result<ToolResult, ToolError>> {
-        let (own, arguments) = (Arc::clone(&self.own), self.arguments.clone());
+        let (own, arguments) = (Arc::clone(&self.pinned), self.arguments.clone());
         let pin_state = self.pin_state;
         Box::pin(async move { own.run(arguments.as_map(), pin_state, &cx).await })
     }
@@ -235,7 +235,7 @@ impl PinnedTool {
             if pin_state != PinState::Same && !is_second {
                 self.pin(cx).await?;
             }
-            let recording = connection.witness.record_call(cx.change_note());
+            let recording = connection.monitor.record_call(cx.change_note());
             let answered = connection.call(&order, cx).await;
             finish_recording(recording, cx).await;
             match answered {

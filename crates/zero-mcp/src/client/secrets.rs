@@ -23,8 +23,8 @@ pub(crate) struct ServerSecrets {
 
 impl ServerSecrets {
     /// Collects the secrets of a server.
-    pub(crate) fn from_transport(reach: &ServerTransport) -> Self {
-        match reach {
+    pub(crate) fn from_transport(transport: &ServerTransport) -> Self {
+        match transport {
             ServerTransport::Command(launch) => Self::from_launch(launch),
             ServerTransport::Http(endpoint) => {
                 let secret = endpoint.login.client_secret.iter();

@@ -24,7 +24,7 @@ use crate::server_definition::{McpServerDefinition, ServerTransport};
 pub(crate) struct ServerBinding {
     origin: Arc<ToolOrigin>,
     lease: Mutex<Option<ServerLease>>,
-    held: Mutex<BoundTools>,
+    bound_tools: Mutex<BoundTools>,
 }
 
 /// The tools of the server in the host.
@@ -49,9 +49,9 @@ impl ServerBinding {
         elicitor: Option<Arc<dyn Elicitor>>,
     ) -> Self {
         let server = Arc::clone(lease.server());
-        let pins = ToolPins::new(state, &definition.alias, &definition.reach);
+        let pins = ToolPins::new(state, &definition.alias, &definition.transport);
         let origin = Arc::new(ToolOrigin { definition, server, pins, elicitor });
-        Self { origin, lease: Mutex::new(Some(lease)), held: Mutex::default() }
+        Self { origin, lease: Mutex::new(Some(lease)), bound_tools: Mutex::default() }
     }
 
     pub(crate) fn server(&self) -> &Arc<ManagedServer> {
@@ -71,11 +71,15 @@ impl ServerBinding {
     /// Rebuilds the tools from the server's last listing. Returns whether there was a new one.
     pub(crate) fn refresh(&self) -> bool {
         let Some(listing) = self.origin.server.listing() else { return false };
-        let mut held = self.bound_tools();
-        if held.listing.as_ref().is_some_and(|ours| Arc::ptr_eq(ours, &listing)) {
+        let mut bound_tools = self.bound_tools();
+        if bound_tools
+            .listing
+            .as_ref()
+            .is_some_and(|own_listing| Arc::ptr_eq(own_listing, &listing))
+        {
             return false;
         }
-        *held = self.build_tools(listing);
+        *bound_tools = self.build_tools(listing);
         true
     }
 
@@ -86,10 +90,10 @@ impl ServerBinding {
                 definition.tools_allowed.as_ref().is_none_or(|allowed| allowed.contains(name));
             is_allowed && !definition.tools_denied.contains(name)
         };
-        let mut held = BoundTools::default();
+        let mut bound_tools = BoundTools::default();
         let (wanted, unwanted): (Vec<_>, Vec<_>) =
             listing.tools.values().partition(|tool| is_wanted(&tool.name));
-        held.unwanted = unwanted.len();
+        bound_tools.unwanted = unwanted.len();
         let names = tool_names::assign_names(
             &definition.alias,
             wanted.iter().map(|tool| tool.name.as_str()),
@@ -98,16 +102,17 @@ impl ServerBinding {
             match name {
                 Ok(name) => {
                     let tool = McpTool::new(Arc::clone(&self.origin), name, tool.clone());
-                    held.tools.push(Arc::new(tool));
+                    bound_tools.tools.push(Arc::new(tool));
                 }
                 Err(reason) => {
-                    held.quarantined
+                    bound_tools
+                        .quarantined
                         .push(QuarantinedTool { tool: sanitize::to_line(&tool.name), reason });
                 }
             }
         }
-        held.listing = Some(listing);
-        held
+        bound_tools.listing = Some(listing);
+        bound_tools
     }
 
     /// Estimates the tokens that all its schemas cost in a model request.
@@ -117,25 +122,26 @@ impl ServerBinding {
 
     /// Registers its tools.
     pub(crate) fn register(&self, registry: &ToolRegistry, shown: ToolVisibility) {
-        let mut held = self.bound_tools();
-        if self.has_ended() || held.listing.is_none() {
+        let mut bound_tools = self.bound_tools();
+        if self.has_ended() || bound_tools.listing.is_none() {
             return;
         }
-        let tools = held.tools.iter().map(|tool| (Arc::clone(tool) as Arc<dyn AnyTool>, shown));
+        let tools =
+            bound_tools.tools.iter().map(|tool| (Arc::clone(tool) as Arc<dyn AnyTool>, shown));
         let homeless = registry.replace(&self.source(), tools.collect());
         let taken = |name: &ToolName| QuarantinedTool {
             tool: name.to_string(),
             reason: "another tool has that name already".to_owned(),
         };
-        held.homeless = homeless.iter().map(|tool| taken(&tool.spec().name)).collect();
+        bound_tools.homeless = homeless.iter().map(|tool| taken(&tool.spec().name)).collect();
     }
 
     /// Returns the tools whose definition is not the approved one.
     pub(crate) fn changed_tools(&self) -> Vec<ToolDefinitionChange> {
         let pins = &self.origin.pins;
         let pinned = pins.snapshot();
-        let held = self.bound_tools();
-        let tools = held.tools.iter();
+        let bound_tools = self.bound_tools();
+        let tools = bound_tools.tools.iter();
         let changed = tools.filter(|tool| is_changed(tool, &pinned));
         let shown = changed.map(|tool| ToolDefinitionChange {
             name: tool.spec().name.to_string(),
@@ -162,21 +168,24 @@ impl ServerBinding {
     pub(crate) fn status(&self) -> McpServerStatus {
         let snapshot = self.origin.server.snapshot();
         let definition = &self.origin.definition;
-        let held = self.bound_tools();
+        let bound_tools = self.bound_tools();
         let connection = snapshot.connection.filter(|connection| connection.is_open());
-        let listing = held.listing.as_deref();
+        let listing = bound_tools.listing.as_deref();
         let pinned = self.origin.pins.snapshot();
         let mut notes = Vec::new();
         notes.extend(listing.and_then(|listing| listing.cut.clone()));
-        if held.unwanted > 0 {
-            notes.push(format!("{} of its tools are excluded by its settings", held.unwanted));
+        if bound_tools.unwanted > 0 {
+            notes.push(format!(
+                "{} of its tools are excluded by its settings",
+                bound_tools.unwanted
+            ));
         }
         notes.extend(self.origin.pins.load_error());
         let secrets = &self.origin.server.secrets;
-        let noted = connection.iter().flat_map(|connection| connection.witness.notes());
+        let noted = connection.iter().flat_map(|connection| connection.monitor.notes());
         notes.extend(noted.map(|note| secrets.redact(&note)));
         let quarantined = listing.into_iter().flat_map(|listing| &listing.quarantined);
-        let quarantined = quarantined.chain(&held.quarantined).chain(&held.homeless);
+        let quarantined = quarantined.chain(&bound_tools.quarantined).chain(&bound_tools.homeless);
         McpServerStatus {
             alias: definition.alias.to_string(),
             // `Ready` without an open connection means that it has just ended.
@@ -184,7 +193,7 @@ impl ServerBinding {
                 ServerPhase::Ready if connection.is_none() => ServerPhase::Failed,
                 phase => phase,
             },
-            reach: match definition.reach {
+            reach: match definition.transport {
                 ServerTransport::Command(_) => "command",
                 ServerTransport::Http(_) => "http",
             },
@@ -194,8 +203,8 @@ impl ServerBinding {
                 let info = connection.info.server_info.as_ref()?;
                 Some(sanitize::to_line(&format!("{} {}", info.name, info.version)))
             }),
-            tools: held.tools.iter().map(|tool| tool_status(tool, &pinned)).collect(),
-            tokens: held.tools.iter().map(|tool| tool.token_cost()).sum(),
+            tools: bound_tools.tools.iter().map(|tool| tool_status(tool, &pinned)).collect(),
+            tokens: bound_tools.tools.iter().map(|tool| tool.token_cost()).sum(),
             quarantined: quarantined.cloned().collect(),
             notes,
             last_error: snapshot.last_error,
@@ -218,7 +227,7 @@ impl ServerBinding {
     }
 
     fn bound_tools(&self) -> MutexGuard<'_, BoundTools> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+        self.bound_tools.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lease(&self) -> MutexGuard<'_, Option<ServerLease>> {

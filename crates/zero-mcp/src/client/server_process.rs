@@ -37,12 +37,12 @@ const EXIT_REPORT_TIMEOUT: Duration = Duration::from_secs(2);
 /// A server that zero started. Dropping it kills all its processes.
 pub struct ServerProcess {
     service: Arc<ServiceHandle>,
-    troubles: ConnectionDiagnostics,
+    diagnostics: ConnectionDiagnostics,
     stderr: Arc<ServerStderrTail>,
     /// Secrets to remove from its error output.
     secrets: ServerSecrets,
     exit: Arc<OnceLock<ServerExit>>,
-    ended: CancellationToken,
+    ended_token: CancellationToken,
     /// Cancelled when all of its error output has been read.
     drained: CancellationToken,
     /// Cancelling it closes the server's input.
@@ -84,16 +84,16 @@ impl ServerProcess {
         let stdin = open_sender(service.stdin.take())?;
         let stdout = open_receiver(service.stdout.take())?;
         let stderr = open_receiver(service.stderr.take())?;
-        let troubles = ConnectionDiagnostics::default();
+        let diagnostics = ConnectionDiagnostics::default();
         let lines =
-            LineTransport::new(stdout, stdin, McpMessageLimits::default(), troubles.clone());
+            LineTransport::new(stdout, stdin, McpMessageLimits::default(), diagnostics.clone());
         let process = Self {
             service: Arc::new(service),
-            troubles,
+            diagnostics,
             stderr: Arc::default(),
             secrets: ServerSecrets::from_launch(launch),
             exit: Arc::default(),
-            ended: CancellationToken::new(),
+            ended_token: CancellationToken::new(),
             drained: CancellationToken::new(),
             closing: lines.close_token(),
         };
@@ -111,7 +111,7 @@ impl ServerProcess {
         tokio::spawn(watch_exit(
             Arc::clone(&process.service),
             Arc::clone(&process.exit),
-            process.ended.clone(),
+            process.ended_token.clone(),
             process.drained.clone(),
         ));
         Ok((process, lines))
@@ -124,7 +124,7 @@ impl ServerProcess {
 
     /// Returns the problems with its messages.
     pub fn diagnostics(&self) -> &ConnectionDiagnostics {
-        &self.troubles
+        &self.diagnostics
     }
 
     /// Whether it was started before a file was denied or replaced, so that it can still read that
@@ -163,7 +163,7 @@ impl ServerProcess {
 
     /// Waits until it has exited.
     pub async fn wait_for_exit(&self) {
-        self.ended.cancelled().await;
+        self.ended_token.cancelled().await;
     }
 
     /// Returns why it cannot be used any more, with its exit status and the end of its error
@@ -184,7 +184,7 @@ impl ServerProcess {
                 format!("{what}: it was ended by signal {signal}")
             }
             Some(_) => format!("{what}: it ended"),
-            None => match self.troubles.close_cause() {
+            None => match self.diagnostics.close_cause() {
                 Some(why) => format!("{what}: {why}"),
                 None => what.to_owned(),
             },
@@ -292,14 +292,14 @@ fn open_receiver(fd: Option<OwnedFd>) -> Result<pipe::Receiver, String> {
 async fn watch_exit(
     service: Arc<ServiceHandle>,
     exit: Arc<OnceLock<ServerExit>>,
-    ended: CancellationToken,
+    ended_token: CancellationToken,
     drained: CancellationToken,
 ) {
     let how = service.wait().await;
     // The exit is reported together with the last output.
     let _ = tokio::time::timeout(EXIT_REPORT_TIMEOUT, drained.cancelled()).await;
     let _ = exit.set(ServerExit { code: how.exit_code, signal: how.signal });
-    ended.cancel();
+    ended_token.cancel();
 }
 
 /// Reads the error output until it ends.
@@ -323,16 +323,16 @@ struct ServerStderrTail(Mutex<VecDeque<u8>>);
 
 impl ServerStderrTail {
     fn add(&self, bytes: &[u8]) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stderr_tail = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes = bytes.get(bytes.len().saturating_sub(STDERR_TAIL_BYTES)..).unwrap_or(bytes);
-        let excess = (kept.len() + bytes.len()).saturating_sub(STDERR_TAIL_BYTES);
-        kept.drain(..excess);
-        kept.extend(bytes);
+        let excess = (stderr_tail.len() + bytes.len()).saturating_sub(STDERR_TAIL_BYTES);
+        stderr_tail.drain(..excess);
+        stderr_tail.extend(bytes);
     }
 
     fn to_text(&self, secrets: &ServerSecrets) -> String {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        render_tail(kept.make_contiguous(), secrets)
+        let mut stderr_tail = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        render_tail(stderr_tail.make_contiguous(), secrets)
     }
 }
 

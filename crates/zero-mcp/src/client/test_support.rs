@@ -282,7 +282,7 @@ impl ServerConnector for FakeConnector {
         Box::pin(async move {
             let fake = Arc::clone(&self.0);
             let start = fake.starts.fetch_add(1, Ordering::SeqCst) + 1;
-            let witness = FakeMonitor { start, outdated: Arc::clone(&fake.outdated) };
+            let server_monitor = FakeMonitor { start, outdated: Arc::clone(&fake.outdated) };
             if *fake.is_broken.lock().unwrap() {
                 return Err(ServerUnavailableError::new("it cannot be started"));
             }
@@ -293,7 +293,7 @@ impl ServerConnector for FakeConnector {
             let counted = LiveConnectionGuard(Arc::clone(&fake.running));
             tokio::spawn(fake.serve(inbox, server_role, counted));
             let link = ClientTransport::new(MemoryTransport { to_server, from_server });
-            Ok(ServerChannel { link, witness: Arc::new(witness) })
+            Ok(ServerChannel { link, monitor: Arc::new(server_monitor) })
         })
     }
 }
@@ -302,7 +302,7 @@ impl ServerConnector for FakeConnector {
 pub(crate) fn fake_definition(alias: &str) -> McpServerDefinition {
     McpServerDefinition {
         alias: ServerAlias::new(alias).unwrap(),
-        reach: ServerTransport::Command(ServerLaunch {
+        transport: ServerTransport::Command(ServerLaunch {
             command: "fake".into(),
             args: vec![],
             variables: vec![],
@@ -405,7 +405,7 @@ impl McpTestHost {
     pub(crate) fn from_script(script: &str) -> Self {
         let temp = Arc::new(tempfile::tempdir().unwrap());
         let mut own = fake_definition("fake");
-        if let ServerTransport::Command(launch) = &mut own.reach {
+        if let ServerTransport::Command(launch) = &mut own.transport {
             launch.command = "bash".to_owned();
             launch.args = vec!["-c".to_owned(), script.to_owned()];
             launch.variables = vec![("OWN_VALUE".to_owned(), Self::OWN_VALUE.to_owned())];

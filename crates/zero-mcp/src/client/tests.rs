@@ -547,7 +547,7 @@ async fn server_question_reaches_user_of_the_call() {
             (asked[0].origin.as_str(), asked[0].message.as_str()),
             ("MCP server `fake`", "Who are you?")
         );
-        assert!(asked[0].call.is_some() && matches!(asked[0].wanted, ElicitationMode::Form(_)));
+        assert!(asked[0].call.is_some() && matches!(asked[0].mode, ElicitationMode::Form(_)));
     }
     // Without a user to ask, elicitation is neither declared nor answered.
     let nobody = McpTestHost::build(

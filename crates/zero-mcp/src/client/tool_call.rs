@@ -182,19 +182,19 @@ impl McpConnection {
     /// Collects the answers to the questions of a server.
     async fn collect_answers(
         &self,
-        asked: InputRequiredResult,
+        input_request: InputRequiredResult,
         order: &McpCallRequest<'_>,
         cx: &CallContext,
         put_off: &mut u32,
     ) -> Result<(Option<InputResponses>, Option<String>), McpCallError> {
-        let state_bytes = asked.request_state.as_ref().map_or(0, String::len);
+        let state_bytes = input_request.request_state.as_ref().map_or(0, String::len);
         if state_bytes > STATE_BYTES_MAX {
             let what = format!(
                 "wants {state_bytes} bytes of state to be sent back; at most {STATE_BYTES_MAX} are allowed"
             );
             return Err(call_failure(order, &what));
         }
-        let questions = asked.input_requests.unwrap_or_default();
+        let questions = input_request.input_requests.unwrap_or_default();
         if questions.len() > QUESTIONS_MAX {
             let what = format!("asked {} questions at once", questions.len());
             return Err(call_failure(order, &what));
@@ -204,7 +204,7 @@ impl McpConnection {
             *put_off += 1;
             tokio::select! {
                 () = cx.cancelled() => return Err(cancellation_error(order)),
-                () = tokio::time::sleep(pause) => return Ok((None, asked.request_state)),
+                () = tokio::time::sleep(pause) => return Ok((None, input_request.request_state)),
             }
         }
         let mut answers = InputResponses::new();
@@ -228,7 +228,7 @@ impl McpConnection {
             };
             answers.insert(key, answer);
         }
-        Ok((Some(answers), asked.request_state))
+        Ok((Some(answers), input_request.request_state))
     }
 
     /// Describes a request that failed.

@@ -97,9 +97,10 @@ pub(crate) enum PinError {
 
 impl ToolPins {
     /// Opens the pins of a server under this alias. They do not depend on its folder or secrets.
-    pub(crate) fn new(state: &StateDir, alias: &ServerAlias, reach: &ServerTransport) -> Self {
+    pub(crate) fn new(state: &StateDir, alias: &ServerAlias, transport: &ServerTransport) -> Self {
         let state = state.child(PINS);
-        let key = json!([alias.as_str(), ServerIdentity::from_target(reach).as_str()]).to_string();
+        let key =
+            json!([alias.as_str(), ServerIdentity::from_target(transport).as_str()]).to_string();
         let mut name = sha256(key.as_bytes());
         name.truncate(32);
         let seen = ConfigFile::Own(state.path().join(format!("{name}{SEEN_SUFFIX}")));
@@ -165,9 +166,9 @@ impl ToolPins {
     /// Returns the pinned definition of a tool, if it is stored.
     pub(crate) fn approved_definition(&self, tool: &str) -> Option<McpToolDefinition> {
         let hash = self.load().ok()?.tools.remove(&hash_key(tool))?;
-        self.stored_definitions()
-            .remove(&hash_key(tool))
-            .filter(|kept| kept.name == tool && kept.hash() == hash)
+        self.stored_definitions().remove(&hash_key(tool)).filter(|stored_definition| {
+            stored_definition.name == tool && stored_definition.hash() == hash
+        })
     }
 
     /// Returns the stored definitions, if they can be read.
@@ -243,16 +244,16 @@ fn hash_key(tool: &str) -> String {
 /// Encodes as many definitions as may be stored.
 fn encode_bounded(definitions: BTreeMap<String, McpToolDefinition>) -> Vec<u8> {
     let mut left = DEFINITIONS_BYTES_MAX;
-    let mut kept = BTreeMap::new();
+    let mut stored_pins = BTreeMap::new();
     for (key, definition) in definitions {
         let value = serde_json::to_value(definition).unwrap_or_default();
         let size = value.to_string().len();
         if size <= DEFINITION_BYTES_MAX.min(left) {
             left -= size;
-            kept.insert(key, value);
+            stored_pins.insert(key, value);
         }
     }
-    serde_json::to_vec(&kept).unwrap_or_default()
+    serde_json::to_vec(&stored_pins).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -379,13 +380,13 @@ mod tests {
         }
         let rules = ExpiryRules { age_max: Some(DAY * 90), bytes_max: None };
         let dry = expire(&state, &rules, ExpiryMode::DryRun).unwrap();
-        assert_eq!((dry.removed.count, dry.kept.count), (2, 0));
+        assert_eq!((dry.removed.count, dry.remaining.count), (2, 0));
         assert_eq!(open("used").pin_state("t", &tool("t", "2").hash()), PinState::Changed);
         let dry = expire(&state, &rules, ExpiryMode::DryRun).unwrap();
         assert_eq!(dry.removed.count, 2, "a changed tool is no use");
         assert_eq!(open("used").pin_state("t", &definition.hash()), PinState::Same);
         let done = expire(&state, &rules, ExpiryMode::Remove).unwrap();
-        assert_eq!((done.removed.count, done.kept.count), (1, 1));
+        assert_eq!((done.removed.count, done.remaining.count), (1, 1));
         assert_eq!(open("used").pin_state("t", &definition.hash()), PinState::Same);
         assert_eq!(open("unused").pin_state("t", &definition.hash()), PinState::New);
         assert_eq!(open("unused").approved_definition("t"), None);

@@ -172,11 +172,11 @@ fn rank_tools(
     query: &str,
     limit: usize,
 ) -> Vec<Arc<RegisteredTool>> {
-    let wanted = split_words(query);
+    let query_words = split_words(query);
     let exact = query.trim().to_lowercase();
     let mut scored: Vec<(u32, &Arc<RegisteredTool>)> = tools
         .iter()
-        .map(|tool| (score(tool, &wanted, &exact), tool))
+        .map(|tool| (score(tool, &query_words, &exact), tool))
         .filter(|(score, _)| *score > 0)
         .collect();
     // The sort is stable, and the input is sorted by name.
@@ -184,7 +184,7 @@ fn rank_tools(
     scored.into_iter().take(limit).map(|(_, tool)| Arc::clone(tool)).collect()
 }
 
-fn score(tool: &RegisteredTool, wanted: &BTreeSet<String>, exact: &str) -> u32 {
+fn score(tool: &RegisteredTool, query_words: &BTreeSet<String>, exact: &str) -> u32 {
     let spec = tool.tool.spec();
     let name = spec.name.as_str().to_lowercase();
     let in_name = split_words(&name);
@@ -194,7 +194,7 @@ fn score(tool: &RegisteredTool, wanted: &BTreeSet<String>, exact: &str) -> u32 {
         .map(|fields| fields.keys().map(|key| key.to_lowercase() + " ").collect())
         .unwrap_or_default();
     let mut score = if name == exact { 1_000 } else { 0 };
-    for word in wanted {
+    for word in query_words {
         score += match () {
             () if in_name.contains(word) => 50,
             () if name.contains(word.as_str()) => 30,

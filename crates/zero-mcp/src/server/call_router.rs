@@ -25,7 +25,7 @@ pub struct McpCallRouter {
 
 /// How to reach the client of one call.
 pub(super) struct McpCallRoute {
-    pub(super) reach: ElicitationSupport,
+    pub(super) elicitation_support: ElicitationSupport,
     questions: mpsc::Sender<ClientQuestion>,
     pub(super) news: watch::Sender<String>,
 }
@@ -79,7 +79,7 @@ pub(super) struct ClientQuestion {
 /// The receiving end of a route, held by the request.
 pub(super) struct McpCallRouteReceiver {
     pub(super) questions: mpsc::Receiver<ClientQuestion>,
-    pub(super) news: watch::Receiver<String>,
+    pub(super) progress_messages: watch::Receiver<String>,
     _entry: McpCallRouteGuard,
 }
 
@@ -99,13 +99,14 @@ impl McpCallRouter {
     pub(super) fn open_route(
         self: &Arc<Self>,
         call: CallId,
-        reach: ElicitationSupport,
+        elicitation_support: ElicitationSupport,
     ) -> McpCallRouteReceiver {
         let (questions, asked) = mpsc::channel(QUESTIONS_WAITING_MAX);
         let (news, receiver) = watch::channel(String::new());
-        self.routes().insert(call.clone(), Arc::new(McpCallRoute { reach, questions, news }));
+        self.routes()
+            .insert(call.clone(), Arc::new(McpCallRoute { elicitation_support, questions, news }));
         let entry = McpCallRouteGuard { board: Arc::clone(self), call };
-        McpCallRouteReceiver { questions: asked, news: receiver, _entry: entry }
+        McpCallRouteReceiver { questions: asked, progress_messages: receiver, _entry: entry }
     }
 
     /// Returns the route of a running call.

@@ -36,19 +36,19 @@ pub(super) struct HttpSessionMap {
 
 impl HttpSessionMap {
     /// Registers the token that ends the calls of a session.
-    pub(super) fn register(&self, session: &str, gone: &CancellationToken) {
+    pub(super) fn register(&self, session: &str, disconnected: &CancellationToken) {
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         if !clients.contains_key(session) {
             clients.retain(|_, gone| !gone.is_cancelled());
-            clients.insert(session.to_owned(), gone.clone());
+            clients.insert(session.to_owned(), disconnected.clone());
         }
     }
 
     /// Ends the calls of a session.
     pub(super) fn end_session(&self, session: &str) {
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(gone) = clients.remove(session) {
-            gone.cancel();
+        if let Some(disconnected) = clients.remove(session) {
+            disconnected.cancel();
         }
     }
 }

@@ -179,7 +179,7 @@ async fn serve_sessions<H: ServerHandler>(
     }
     let mut sessions = LocalSessionManager::default();
     sessions.session_config.keep_alive = Some(limits.session_idle);
-    let ended = stop.child_token();
+    let ended_token = stop.child_token();
     let service = StreamableHttpService::new(
         move || Ok(handler()),
         Arc::new(sessions),
@@ -187,14 +187,14 @@ async fn serve_sessions<H: ServerHandler>(
         StreamableHttpServerConfig::default()
             .disable_allowed_hosts()
             .with_max_request_body_bytes(limits.body_bytes_max)
-            .with_cancellation_token(ended.clone()),
+            .with_cancellation_token(ended_token.clone()),
     );
     let shared = Arc::new(HttpServiceState {
         guard: RequestGuard::new(access, address.ip(), &hosts, &origins),
         service,
         limits,
         ended_session: Box::new(ended_session),
-        ended,
+        ended_token,
     });
     accept_connections(&shared, listener).await;
     Ok(())
@@ -205,7 +205,7 @@ struct HttpServiceState<H> {
     service: StreamableHttpService<H, LocalSessionManager>,
     limits: McpHttpServerLimits,
     ended_session: Box<dyn Fn(&str) + Send + Sync>,
-    ended: CancellationToken,
+    ended_token: CancellationToken,
 }
 
 /// Accepts connections until the server stops, then waits a moment for open ones to end.
@@ -235,7 +235,7 @@ async fn accept_connections<H: ServerHandler>(
     };
     tokio::select! {
         () = take => {}
-        () = shared.ended.cancelled() => {}
+        () = shared.ended_token.cancelled() => {}
     }
     drop(listener);
     let all_ended = async { while connections.join_next().await.is_some() {} };
@@ -261,7 +261,7 @@ async fn serve_connection<H: ServerHandler>(
     let mut connection = std::pin::pin!(connection);
     let outcome = tokio::select! {
         outcome = connection.as_mut() => outcome,
-        () = shared.ended.cancelled() => {
+        () = shared.ended_token.cancelled() => {
             connection.as_mut().graceful_shutdown();
             connection.await
         }

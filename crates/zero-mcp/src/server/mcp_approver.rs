@@ -48,7 +48,8 @@ impl Approver for McpApprover {
     }
 
     fn unreachable_hint(&self, question: &ApprovalQuestion) -> Option<String> {
-        let reachable = self.board.route(&question.call).is_some_and(|line| line.reach.forms);
+        let reachable =
+            self.board.route(&question.call).is_some_and(|line| line.elicitation_support.forms);
         (!reachable).then(|| allow_hint(question))
     }
 
@@ -57,7 +58,7 @@ impl Approver for McpApprover {
             let Some(line) = self.board.route(&question.call) else {
                 return ApprovalAnswer::RejectOnce;
             };
-            let schema = choice_schema(&question.options(), line.reach.choices);
+            let schema = choice_schema(&question.options(), line.elicitation_support.choices);
             read_answer(question, &line.ask(form_request(&render_message(question), schema)).await)
         })
     }

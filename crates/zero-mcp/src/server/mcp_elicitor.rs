@@ -42,7 +42,7 @@ impl Elicitor for McpElicitor {
     fn elicit<'a>(&'a self, elicitation: &'a Elicitation) -> BoxFuture<'a, ElicitationAnswer> {
         Box::pin(async move {
             let Some(line) = self.find_route(elicitation) else { return ElicitationAnswer::Cancel };
-            let Some((params, plain)) = build_request(elicitation, line.reach) else {
+            let Some((params, plain)) = build_request(elicitation, line.elicitation_support) else {
                 return ElicitationAnswer::Cancel;
             };
             let result = line.ask(params).await;
@@ -52,7 +52,7 @@ impl Elicitor for McpElicitor {
                         Some(plain) => result.content.map(|content| plain.restore_values(content)),
                         None => result.content,
                     };
-                    accept_content(&elicitation.wanted, content)
+                    accept_content(&elicitation.mode, content)
                 }
                 ElicitationAction::Decline => ElicitationAnswer::Decline,
                 _ => ElicitationAnswer::Cancel,
@@ -63,8 +63,8 @@ impl Elicitor for McpElicitor {
 
 /// Validates the values that the user entered. Invalid values cancel the question, because the
 /// server relies on their form.
-fn accept_content(wanted: &ElicitationMode, content: Option<Value>) -> ElicitationAnswer {
-    match wanted {
+fn accept_content(mode: &ElicitationMode, content: Option<Value>) -> ElicitationAnswer {
+    match mode {
         ElicitationMode::Url(_) => ElicitationAnswer::Accept(Map::new()),
         ElicitationMode::Form(schema) => {
             let values = content.unwrap_or_else(|| Value::Object(Map::new()));
@@ -80,22 +80,25 @@ fn accept_content(wanted: &ElicitationMode, content: Option<Value>) -> Elicitati
 /// was converted; `None` if the client cannot show it.
 fn build_request(
     elicitation: &Elicitation,
-    reach: ElicitationSupport,
+    elicitation_support: ElicitationSupport,
 ) -> Option<(ElicitRequestParams, Option<LegacyForm>)> {
     let elicitation = elicitation.to_visible();
     let message = format!("{} asks:\n{}", elicitation.asker(), quote_lines(&elicitation.message));
-    match &elicitation.wanted {
-        ElicitationMode::Form(Value::Object(schema)) if reach.forms => match reach.choices {
-            ChoiceStyle::Titled => {
-                Some((form_request(&message, to_elicitation_schema(schema.clone())?), None))
+    match &elicitation.mode {
+        ElicitationMode::Form(Value::Object(schema)) if elicitation_support.forms => {
+            match elicitation_support.choices {
+                ChoiceStyle::Titled => {
+                    Some((form_request(&message, to_elicitation_schema(schema.clone())?), None))
+                }
+                ChoiceStyle::Named => {
+                    let plain = LegacyForm::from_schema(schema)?;
+                    let params =
+                        form_request(&message, to_elicitation_schema(plain.schema.clone())?);
+                    Some((params, Some(plain)))
+                }
             }
-            ChoiceStyle::Named => {
-                let plain = LegacyForm::from_schema(schema)?;
-                let params = form_request(&message, to_elicitation_schema(plain.schema.clone())?);
-                Some((params, Some(plain)))
-            }
-        },
-        ElicitationMode::Url(url) if reach.pages => {
+        }
+        ElicitationMode::Url(url) if elicitation_support.pages => {
             let params = ElicitRequestParams::UrlElicitationParams {
                 meta: None,
                 message,

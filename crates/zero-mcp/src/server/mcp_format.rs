@@ -75,8 +75,8 @@ pub(super) fn to_call_result(
         written.structured_content = Some(result.structured);
     }
     if !result.metadata.is_empty() {
-        let told = serde_json::to_value(&result.metadata).unwrap_or_default();
-        written.meta.get_or_insert_default().insert("zero/metadata".to_owned(), told);
+        let rendered = serde_json::to_value(&result.metadata).unwrap_or_default();
+        written.meta.get_or_insert_default().insert("zero/metadata".to_owned(), rendered);
     }
     written
 }

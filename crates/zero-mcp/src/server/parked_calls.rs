@@ -38,7 +38,7 @@ pub(super) struct ParkedRequest {
 }
 
 struct ParkedCall {
-    wish: ParkedRequest,
+    parked_request: ParkedRequest,
     running: RunningCall,
     ask: ClientQuestion,
     expiry: AbortHandle,
@@ -63,7 +63,7 @@ impl ParkedCalls {
         self: &Arc<Self>,
         running: RunningCall,
         ask: ClientQuestion,
-        wish: ParkedRequest,
+        parked_request: ParkedRequest,
     ) -> Option<InputRequiredResult> {
         let handle = random_handle::new_handle()?;
         let question = input_required(&ask.params, &handle);
@@ -72,7 +72,7 @@ impl ParkedCalls {
             return None;
         }
         let expiry = self.schedule_expiry(handle.clone());
-        parked.insert(handle, ParkedCall { wish, running, ask, expiry });
+        parked.insert(handle, ParkedCall { parked_request, running, ask, expiry });
         Some(question)
     }
 
@@ -80,7 +80,7 @@ impl ParkedCalls {
     pub(super) fn resume(
         &self,
         handle: &str,
-        wish: ParkedRequest,
+        parked_request: ParkedRequest,
         responses: Option<&InputResponses>,
     ) -> Result<ResumeOutcome, ErrorData> {
         let mut all = self.parked_calls();
@@ -89,7 +89,10 @@ impl ParkedCalls {
                 "no call with this `requestState` waits for an answer: it was answered, has expired, or belongs to another tool or other arguments; call the tool again without it",
             )
         };
-        let parked = all.get(handle).filter(|parked| parked.wish == wish).ok_or_else(unknown)?;
+        let parked = all
+            .get(handle)
+            .filter(|parked| parked.parked_request == parked_request)
+            .ok_or_else(unknown)?;
         let Some(response) = responses.and_then(|responses| responses.get(QUESTION)) else {
             return Ok(ResumeOutcome::AskAgain(input_required(&parked.ask.params, handle)));
         };
@@ -102,7 +105,7 @@ impl ParkedCalls {
         parked.expiry.abort();
         // The call may no longer wait for the answer; then its result says so.
         let _ = parked.ask.answer.send(answer);
-        Ok(ResumeOutcome::Running(parked.running, wish))
+        Ok(ResumeOutcome::Running(parked.running, parked_request))
     }
 
     /// Ends every stored call.

@@ -57,20 +57,20 @@ impl ProgressReporter {
     }
 
     /// Waits until there is a message to send. Cancel-safe.
-    pub(super) async fn wait_for_update(&self, news: &mut watch::Receiver<String>) {
+    pub(super) async fn wait_for_update(&self, progress_messages: &mut watch::Receiver<String>) {
         if self.token.is_none() {
             return std::future::pending().await;
         }
         tokio::time::sleep_until(self.next).await;
-        if news.changed().await.is_err() {
+        if progress_messages.changed().await.is_err() {
             std::future::pending().await
         }
     }
 
     /// Sends the latest message.
-    pub(super) async fn send_update(&mut self, news: &mut watch::Receiver<String>) {
+    pub(super) async fn send_update(&mut self, progress_messages: &mut watch::Receiver<String>) {
         let Some(token) = self.token.clone() else { return };
-        let message = news.borrow_and_update().clone();
+        let message = progress_messages.borrow_and_update().clone();
         self.sent += 1;
         self.next = Instant::now() + PAUSE;
         let progress =

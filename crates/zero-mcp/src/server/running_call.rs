@@ -36,7 +36,7 @@ pub(super) struct CallSetup {
     pub(super) dialect: Arc<Dialect>,
     pub(super) session: Arc<ToolHostSession>,
     pub(super) board: Arc<McpCallRouter>,
-    pub(super) reach: ElicitationSupport,
+    pub(super) elicitation_support: ElicitationSupport,
     /// Cancelling it ends the call.
     pub(super) stop: CancellationToken,
     /// Held until the call has ended.
@@ -54,7 +54,8 @@ pub(super) enum CallStep {
 impl RunningCall {
     /// Starts a call.
     pub(super) fn start(start: CallSetup, tool: String, arguments: JsonObject) -> Self {
-        let CallSetup { host, dialect, session, board, reach, stop, running } = start;
+        let CallSetup { host, dialect, session, board, elicitation_support: reach, stop, running } =
+            start;
         let id = new_call_id();
         let line = board.open_route(id.clone(), reach);
         let input = Value::Object(arguments);
@@ -77,8 +78,8 @@ impl RunningCall {
                     return CallStep::Done(done.map_err(broken));
                 }
                 Some(ask) = self.line.questions.recv() => return CallStep::Asked(ask),
-                () = reporter.wait_for_update(&mut self.line.news) => {
-                    reporter.send_update(&mut self.line.news).await;
+                () = reporter.wait_for_update(&mut self.line.progress_messages) => {
+                    reporter.send_update(&mut self.line.progress_messages).await;
                 }
             }
         }

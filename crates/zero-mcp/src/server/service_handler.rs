@@ -31,12 +31,12 @@ const LIST_TTL_MS: u64 = 30_000;
 pub(super) struct McpServiceHandler {
     server: Arc<McpServiceState>,
     /// Set for a client with a handshake.
-    own: OnceLock<HandshakeClient>,
+    handshake_client: OnceLock<HandshakeClient>,
 }
 
 struct HandshakeClient {
     session: LazySession,
-    gone: CancellationToken,
+    disconnected: CancellationToken,
     _gone: DropGuard,
     _permit: OwnedSemaphorePermit,
 }
@@ -61,22 +61,27 @@ impl ProtocolStyle {
 
 impl McpServiceHandler {
     pub(super) fn new(server: Arc<McpServiceState>) -> Self {
-        Self { server, own: OnceLock::new() }
+        Self { server, handshake_client: OnceLock::new() }
     }
 
     async fn session(&self) -> Result<Arc<ToolHostSession>, ToolError> {
-        let session = self.own.get().map_or(&self.server.alone, |own| &own.session);
+        let session = self
+            .handshake_client
+            .get()
+            .map_or(&self.server.alone, |handshake_client| &handshake_client.session);
         session.get(&self.server.host, &self.server.sessions).await
     }
 
     /// Returns a token that is cancelled when the client has ended its session.
     fn session_end_token(&self, cx: &RequestContext<RoleServer>) -> CancellationToken {
-        let Some(own) = self.own.get() else { return CancellationToken::new() };
+        let Some(handshake_client) = self.handshake_client.get() else {
+            return CancellationToken::new();
+        };
         let http = cx.extensions.get::<http::request::Parts>();
         if let Some(session) = http.and_then(|head| session_id(&head.headers)) {
-            self.server.http_sessions.register(session, &own.gone);
+            self.server.http_sessions.register(session, &handshake_client.disconnected);
         }
-        own.gone.clone()
+        handshake_client.disconnected.clone()
     }
 
     /// Starts a call, or resumes the one that an answer belongs to.
@@ -87,15 +92,20 @@ impl McpServiceHandler {
     ) -> Result<Result<CallAdmission, ToolError>, ErrorData> {
         let tool = request.name.into_owned();
         let arguments = request.arguments.unwrap_or_default();
-        let era = ProtocolStyle::detect(cx);
-        if let (Some(state), ProtocolStyle::Stateless) = (&request.request_state, era) {
-            let wish = ParkedRequest { tool, arguments };
-            let resumed =
-                self.server.pending.resume(state, wish, request.input_responses.as_ref())?;
+        let protocol_style = ProtocolStyle::detect(cx);
+        if let (Some(state), ProtocolStyle::Stateless) = (&request.request_state, protocol_style) {
+            let parked_request = ParkedRequest { tool, arguments };
+            let resumed = self.server.pending.resume(
+                state,
+                parked_request,
+                request.input_responses.as_ref(),
+            )?;
             return Ok(Ok(match resumed {
-                ResumeOutcome::Running(running, wish) => {
-                    CallAdmission::Running { tool: wish.tool.clone(), running, wish: Some(wish) }
-                }
+                ResumeOutcome::Running(running, wish) => CallAdmission::Running {
+                    tool: wish.tool.clone(),
+                    running,
+                    parked_request: Some(wish),
+                },
                 ResumeOutcome::AskAgain(question) => CallAdmission::Asked(question.into()),
             }));
         }
@@ -104,7 +114,7 @@ impl McpServiceHandler {
             Err(error) => return Ok(Err(error.with_tool(&tool))),
         };
         let version = cx.protocol_version();
-        let reach = match (era, self.own.get()) {
+        let elicitation_support = match (protocol_style, self.handshake_client.get()) {
             // The protocol has requests in both directions, but this client has no connection for
             // them.
             (ProtocolStyle::Handshake, None) => {
@@ -116,19 +126,19 @@ impl McpServiceHandler {
             ),
         };
         // The original request is needed only for a stateless client that can be asked.
-        let wish = (era == ProtocolStyle::Stateless && reach.can_elicit())
+        let wish = (protocol_style == ProtocolStyle::Stateless && elicitation_support.can_elicit())
             .then(|| ParkedRequest { tool: tool.clone(), arguments: arguments.clone() });
         let start = CallSetup {
             host: Arc::clone(&self.server.host),
             dialect: Arc::clone(&self.server.dialect),
             session,
             board: Arc::clone(&self.server.board),
-            reach,
+            elicitation_support,
             stop: self.server.stop.child_token(),
             running: self.server.running.subscribe(),
         };
         let running = RunningCall::start(start, tool.clone(), arguments);
-        Ok(Ok(CallAdmission::Running { tool, running, wish }))
+        Ok(Ok(CallAdmission::Running { tool, running, parked_request: wish }))
     }
 
     /// Follows a call until its result, or until a question that ends the request.
@@ -136,12 +146,12 @@ impl McpServiceHandler {
         &self,
         tool: &str,
         mut running: RunningCall,
-        wish: Option<ParkedRequest>,
+        request: Option<ParkedRequest>,
         cx: &RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let mut reporter = ProgressReporter::new(cx.peer.clone(), cx.meta.get_progress_token());
         loop {
-            match (running.next_step(&mut reporter).await, wish.is_some()) {
+            match (running.next_step(&mut reporter).await, request.is_some()) {
                 (CallStep::Done(report), _) => {
                     let outcome = report.and_then(|report| report.outcome);
                     return match outcome {
@@ -156,7 +166,9 @@ impl McpServiceHandler {
                 }
                 (CallStep::Asked(ask), false) => send_question(&cx.peer, ask).await,
                 (CallStep::Asked(ask), true) => {
-                    let parked = wish.and_then(|wish| self.server.pending.park(running, ask, wish));
+                    let parked = request.and_then(|parked_request| {
+                        self.server.pending.park(running, ask, parked_request)
+                    });
                     return match parked {
                         Some(question) => Ok(question.into()),
                         None => failed_call_response(ToolError::failed(
@@ -180,7 +192,7 @@ impl McpServiceHandler {
 
 /// A call that was accepted.
 enum CallAdmission {
-    Running { tool: String, running: RunningCall, wish: Option<ParkedRequest> },
+    Running { tool: String, running: RunningCall, parked_request: Option<ParkedRequest> },
     Asked(CallToolResponse),
 }
 
@@ -212,16 +224,16 @@ impl ServerHandler for McpServiceHandler {
         };
         let answer = self.negotiate_initialize(&request)?;
         cx.peer.set_peer_info(request);
-        let gone = CancellationToken::new();
-        let guard = gone.clone().drop_guard();
-        let own = HandshakeClient {
+        let disconnected = CancellationToken::new();
+        let guard = disconnected.clone().drop_guard();
+        let handshake_client = HandshakeClient {
             session: LazySession::default(),
-            gone,
+            disconnected,
             _gone: guard,
             _permit: permit,
         };
         // A second handshake on one connection keeps the session of the first.
-        let _ = self.own.set(own);
+        let _ = self.handshake_client.set(handshake_client);
         Ok(answer)
     }
 
@@ -234,8 +246,8 @@ impl ServerHandler for McpServiceHandler {
     }
 
     async fn on_initialized(&self, cx: NotificationContext<RoleServer>) {
-        let Some(own) = self.own.get() else { return };
-        let (server, gone) = (Arc::clone(&self.server), own.gone.clone());
+        let Some(handshake_client) = self.handshake_client.get() else { return };
+        let (server, gone) = (Arc::clone(&self.server), handshake_client.disconnected.clone());
         tokio::spawn(announce_list_changes(server, gone, cx.peer));
     }
 
@@ -276,10 +288,10 @@ impl ServerHandler for McpServiceHandler {
             let error = ToolError::failed(ErrorReason::QueueFull, message).with_tool(&request.name);
             return failed_call_response(error);
         };
-        let gone = self.session_end_token(&cx);
+        let disconnected = self.session_end_token(&cx);
         let call = async {
             match self.begin_call(request, &cx).await? {
-                Ok(CallAdmission::Running { tool, running, wish }) => {
+                Ok(CallAdmission::Running { tool, running, parked_request: wish }) => {
                     self.finish_call(&tool, running, wish, &cx).await
                 }
                 Ok(CallAdmission::Asked(question)) => Ok(question),
@@ -292,7 +304,7 @@ impl ServerHandler for McpServiceHandler {
             () = cx.ct.cancelled() => failed_call_response(ToolError::cancelled()),
             response = call => response,
             () = self.server.stop.cancelled() => failed_call_response(ToolError::cancelled()),
-            () = gone.cancelled() => failed_call_response(ToolError::cancelled()),
+            () = disconnected.cancelled() => failed_call_response(ToolError::cancelled()),
         }?;
         if let (CallToolResponse::Complete(result), ProtocolStyle::Stateless) =
             (&mut response, ProtocolStyle::detect(&cx))
@@ -304,10 +316,10 @@ impl ServerHandler for McpServiceHandler {
 
     fn accepted_subscription_filter(
         &self,
-        asked: &SubscriptionFilter,
+        filter: &SubscriptionFilter,
     ) -> Option<SubscriptionFilter> {
         let tools = SubscriptionFilter::builder().tools_list_changed().build();
-        Some(asked.intersection(&tools))
+        Some(filter.intersection(&tools))
     }
 
     async fn listen(&self, subscription: SubscriptionContext) -> Result<(), ErrorData> {
@@ -336,7 +348,7 @@ impl ServerHandler for McpServiceHandler {
 /// Notifies a client with a handshake of list changes, as long as it is connected.
 async fn announce_list_changes(
     server: Arc<McpServiceState>,
-    gone: CancellationToken,
+    disconnected: CancellationToken,
     peer: Peer<RoleServer>,
 ) {
     let (mut changes, stop) = (server.changes.clone(), server.stop.clone());
@@ -345,7 +357,7 @@ async fn announce_list_changes(
     changes.mark_unchanged();
     loop {
         tokio::select! {
-            () = gone.cancelled() => return,
+            () = disconnected.cancelled() => return,
             () = stop.cancelled() => return,
             change = changes.changed() => {
                 if change.is_err() || peer.notify_tool_list_changed().await.is_err() {

@@ -50,11 +50,11 @@ pub async fn serve_lines(
     lines: LineTransport<RoleServer>,
 ) -> Result<(), McpServiceError> {
     let (closing, written) = (lines.close_token(), lines.flushed_token());
-    let troubles = lines.diagnostics().clone();
+    let diagnostics = lines.diagnostics().clone();
     let outcome = serve_transport(config, lines).await;
     closing.cancel();
     let _ = tokio::time::timeout(FLUSH_TIMEOUT, written.cancelled()).await;
-    match troubles.close_cause() {
+    match diagnostics.close_cause() {
         Some(DisconnectCause::WriteTimedOut { after }) => Err(McpServiceError::UnreadOutput(after)),
         _ => outcome,
     }
@@ -70,13 +70,13 @@ where
     E: std::error::Error + Send + Sync + 'static,
 {
     let server = McpServiceState::start(config);
-    let gone = CancellationToken::new();
+    let disconnected = CancellationToken::new();
     let open = Arc::new(AtomicUsize::new(0));
     let watched = MonitoredTransport {
         inner: transport.into_transport(),
-        gone: gone.clone(),
+        disconnected: disconnected.clone(),
         open: Arc::clone(&open),
-        begun: ClientActivity::NotYet,
+        activity: ClientActivity::NotYet,
     };
     let stop = server.stop.child_token();
     let served = async {
@@ -95,7 +95,7 @@ where
     };
     let outcome = tokio::select! {
         outcome = served => outcome,
-        () = wait_for_drain(&server, &gone, &open) => Ok(()),
+        () = wait_for_drain(&server, &disconnected, &open) => Ok(()),
     };
     server.end().await;
     outcome
@@ -103,9 +103,13 @@ where
 
 /// Waits until the client is gone or the server is stopped, and pending requests had time to
 /// finish.
-async fn wait_for_drain(server: &McpServiceState, gone: &CancellationToken, open: &AtomicUsize) {
+async fn wait_for_drain(
+    server: &McpServiceState,
+    disconnected: &CancellationToken,
+    open: &AtomicUsize,
+) {
     let answered = async {
-        gone.cancelled().await;
+        disconnected.cancelled().await;
         for _ in 0..DRAIN_CHECKS_MAX {
             if open.load(Ordering::Relaxed) == 0 {
                 break;
@@ -124,10 +128,10 @@ async fn wait_for_drain(server: &McpServiceState, gone: &CancellationToken, open
 /// A transport that reports when the client is gone. The SDK would let calls continue for seconds.
 struct MonitoredTransport<T> {
     inner: T,
-    gone: CancellationToken,
+    disconnected: CancellationToken,
     /// Number of requests without an answer.
     open: Arc<AtomicUsize>,
-    begun: ClientActivity,
+    activity: ClientActivity,
 }
 
 /// Whether the client has sent a request.
@@ -160,12 +164,12 @@ impl<T: Transport<RoleServer>> Transport<RoleServer> for MonitoredTransport<T> {
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
         loop {
             let Some(message) = self.inner.receive().await else {
-                self.gone.cancel();
+                self.disconnected.cancel();
                 return None;
             };
-            match (&message, &self.begun) {
+            match (&message, &self.activity) {
                 (JsonRpcMessage::Request(_), _) => {
-                    self.begun = ClientActivity::Yes;
+                    self.activity = ClientActivity::Yes;
                     self.open.fetch_add(1, Ordering::Relaxed);
                 }
                 // The SDK would end the connection if the first message is not a request.

@@ -35,7 +35,7 @@ pub struct LineTransport<R: ConnectionRole> {
     replies: VecDeque<TxJsonRpcMessage<R>>,
     intake: Arc<MessageIntake<R>>,
     outbox: OutboundQueue,
-    troubles: ConnectionDiagnostics,
+    diagnostics: ConnectionDiagnostics,
     eof: CancellationToken,
     /// A long line that is being processed. It survives a read that is cancelled.
     taking: Option<JoinHandle<IntakeOutcome<R>>>,
@@ -47,15 +47,15 @@ impl<R: ConnectionRole> LineTransport<R> {
         input: impl AsyncRead + Send + Unpin + 'static,
         output: impl AsyncWrite + Send + Unpin + 'static,
         limits: McpMessageLimits,
-        troubles: ConnectionDiagnostics,
+        diagnostics: ConnectionDiagnostics,
     ) -> Self {
         Self {
             reader: LineReader::new(input, limits.line_bytes_max),
             inbox: VecDeque::new(),
             replies: VecDeque::new(),
-            intake: Arc::new(MessageIntake::new(limits, troubles.clone())),
-            outbox: OutboundQueue::start(output, &limits, troubles.clone()),
-            troubles,
+            intake: Arc::new(MessageIntake::new(limits, diagnostics.clone())),
+            outbox: OutboundQueue::start(output, &limits, diagnostics.clone()),
+            diagnostics,
             eof: CancellationToken::new(),
             taking: None,
         }
@@ -63,7 +63,7 @@ impl<R: ConnectionRole> LineTransport<R> {
 
     /// Returns the problems of this connection.
     pub fn diagnostics(&self) -> &ConnectionDiagnostics {
-        &self.troubles
+        &self.diagnostics
     }
 
     /// Returns a token that is cancelled when the peer has ended its stream, or the connection is
@@ -84,7 +84,7 @@ impl<R: ConnectionRole> LineTransport<R> {
 
     /// Returns why the connection was closed, if it was.
     pub fn close_cause(&self) -> Option<DisconnectCause> {
-        self.troubles.close_cause()
+        self.diagnostics.close_cause()
     }
 
     async fn next_message(&mut self) -> Option<RxJsonRpcMessage<R>> {
@@ -109,13 +109,13 @@ impl<R: ConnectionRole> LineTransport<R> {
                 }
                 sent = send_first(&self.outbox, &mut self.replies), if !self.replies.is_empty() => {
                     if sent.is_err() {
-                        self.troubles.record_refusal("the refusal of a message could not be sent");
+                        self.diagnostics.record_refusal("the refusal of a message could not be sent");
                     }
                     continue;
                 }
-                Some(taken) = join_pending(&mut self.taking) => {
+                Some(intake_outcome) = join_pending(&mut self.taking) => {
                     self.taking = None;
-                    match taken {
+                    match intake_outcome {
                         Ok(taken) => self.deliver(taken),
                         Err(error) => self.record_end(DisconnectCause::ReadFailed { why: error.to_string() }),
                     }
@@ -151,13 +151,13 @@ impl<R: ConnectionRole> LineTransport<R> {
         }
     }
 
-    fn deliver(&mut self, taken: IntakeOutcome<R>) {
-        self.inbox.extend(taken.messages);
-        self.replies.extend(taken.replies);
+    fn deliver(&mut self, intake: IntakeOutcome<R>) {
+        self.inbox.extend(intake.messages);
+        self.replies.extend(intake.replies);
     }
 
     fn record_end(&mut self, why: DisconnectCause) {
-        self.troubles.record_close(why);
+        self.diagnostics.record_close(why);
         self.eof.cancel();
     }
 }
@@ -167,8 +167,8 @@ async fn send_first<T: Serialize>(
     outbox: &OutboundQueue,
     replies: &mut VecDeque<T>,
 ) -> Result<(), McpSendError> {
-    let room = outbox.reserve().await?;
-    replies.pop_front().map_or(Ok(()), |reply| room.send(&reply))
+    let permit = outbox.reserve().await?;
+    replies.pop_front().map_or(Ok(()), |reply| permit.send(&reply))
 }
 
 /// Waits for a long line that is being processed, if there is one.

@@ -23,7 +23,7 @@ const BATCH_MAX: usize = 64;
 /// Processes the incoming messages of one connection.
 pub struct MessageIntake<R: ConnectionRole> {
     limits: McpMessageLimits,
-    troubles: ConnectionDiagnostics,
+    diagnostics: ConnectionDiagnostics,
     ledger: Mutex<PendingRequests>,
     role: std::marker::PhantomData<R>,
 }
@@ -53,8 +53,8 @@ impl<R: ConnectionRole> IntakeOutcome<R> {
 
 impl<R: ConnectionRole> MessageIntake<R> {
     /// Creates an intake with these limits, which records problems in `troubles`.
-    pub fn new(limits: McpMessageLimits, troubles: ConnectionDiagnostics) -> Self {
-        Self { limits, troubles, ledger: Mutex::default(), role: std::marker::PhantomData }
+    pub fn new(limits: McpMessageLimits, diagnostics: ConnectionDiagnostics) -> Self {
+        Self { limits, diagnostics, ledger: Mutex::default(), role: std::marker::PhantomData }
     }
 
     /// Records a message that is about to be sent. Otherwise its answer would count as unsolicited.
@@ -89,16 +89,16 @@ impl<R: ConnectionRole> MessageIntake<R> {
             Some(b'{') => false,
             Some(b'[') => true,
             Some(_) => {
-                self.troubles.record_noise(line);
+                self.diagnostics.record_noise(line);
                 return IntakeOutcome::empty();
             }
         };
         if json_scan::replace_lone_surrogates(line) > 0 {
-            self.troubles.record_repair("a string contained a lone surrogate");
+            self.diagnostics.record_repair("a string contained a lone surrogate");
         }
         let text = String::from_utf8_lossy(line);
         if let Cow::Owned(_) = text {
-            self.troubles.record_repair("a string was not UTF-8");
+            self.diagnostics.record_repair("a string was not UTF-8");
         }
         if is_batch {
             self.receive_batch(text.as_bytes())
@@ -127,7 +127,7 @@ impl<R: ConnectionRole> MessageIntake<R> {
             if envelope.is_version_two {
                 return self.refuse(&envelope, "it is not valid JSON");
             }
-            self.troubles.record_noise(message);
+            self.diagnostics.record_noise(message);
             return IntakeOutcome::empty();
         };
         let is_answer = envelope.result.is_some() || envelope.error.is_some();
@@ -135,11 +135,11 @@ impl<R: ConnectionRole> MessageIntake<R> {
             // A log line may be a JSON object, but not one with the id of a pending request.
             if is_answer && let Some(id) = envelope.id.request_id() {
                 let why = "it does not say that it is JSON-RPC 2.0";
-                if let Some(taken) = self.answer_with_refusal(id, why) {
-                    return taken;
+                if let Some(intake) = self.answer_with_refusal(id, why) {
+                    return intake;
                 }
             }
-            self.troubles.record_noise(message);
+            self.diagnostics.record_noise(message);
             return IntakeOutcome::empty();
         }
         match (&envelope.method, &envelope.id) {
@@ -158,22 +158,22 @@ impl<R: ConnectionRole> MessageIntake<R> {
 
     fn receive_answer(&self, id: &RequestId, envelope: &MessageEnvelope<'_>) -> IntakeOutcome<R> {
         let Some((id, asked)) = self.pending().take_answered(id) else {
-            self.troubles.record_unsolicited_answer();
+            self.diagnostics.record_unsolicited_answer();
             return IntakeOutcome::empty();
         };
-        let taken = match (envelope.result, envelope.error) {
+        let intake = match (envelope.result, envelope.error) {
             (None, Some(error)) => {
                 let error = sanitize::read_error(error, &self.limits);
                 return IntakeOutcome::with_message(JsonRpcMessage::error(error, Some(id)));
             }
-            (Some(result), None) => R::read_result(asked, result, &self.limits, &self.troubles),
+            (Some(result), None) => R::read_result(asked, result, &self.limits, &self.diagnostics),
             (Some(_), Some(_)) => Err("it has both a result and an error".into()),
             (None, None) => Err("it has neither a result nor an error".into()),
         };
-        IntakeOutcome::with_message(match taken {
+        IntakeOutcome::with_message(match intake {
             Ok(result) => JsonRpcMessage::response(result, id),
             Err(why) => {
-                self.troubles.record_refusal(&why);
+                self.diagnostics.record_refusal(&why);
                 JsonRpcMessage::error(refusal_error(&why), Some(id))
             }
         })
@@ -186,7 +186,7 @@ impl<R: ConnectionRole> MessageIntake<R> {
             return self.refuse(envelope, "its id is neither a number nor a string");
         };
         let error = sanitize::read_error(error, &self.limits);
-        self.troubles.record_refusal(&format!("an error without a request: {}", error.message));
+        self.diagnostics.record_refusal(&format!("an error without a request: {}", error.message));
         IntakeOutcome::with_message(JsonRpcMessage::error(error, None))
     }
 
@@ -201,11 +201,11 @@ impl<R: ConnectionRole> MessageIntake<R> {
             RequestAdmission::Admitted => {}
             RequestAdmission::IdInUse => {
                 // The peer would take any answer for that of the first request with this id.
-                self.troubles.record_refusal("a request reused the id of a pending one");
+                self.diagnostics.record_refusal("a request reused the id of a pending one");
                 return IntakeOutcome::empty();
             }
             RequestAdmission::TooMany => {
-                self.troubles.record_refusal("too many requests at a time");
+                self.diagnostics.record_refusal("too many requests at a time");
                 let message = "too many requests at a time: wait for some of the answers";
                 return IntakeOutcome::with_error_reply(
                     ErrorData::internal_error(message, None),
@@ -220,7 +220,7 @@ impl<R: ConnectionRole> MessageIntake<R> {
             Ok(request) => IntakeOutcome::with_message(request),
             Err(error) => {
                 self.pending().finish(id);
-                self.troubles.record_refusal(&error.message);
+                self.diagnostics.record_refusal(&error.message);
                 IntakeOutcome::with_error_reply(error, Some(id.clone()))
             }
         }
@@ -232,7 +232,7 @@ impl<R: ConnectionRole> MessageIntake<R> {
         envelope: &MessageEnvelope<'_>,
         message: &[u8],
     ) -> IntakeOutcome<R> {
-        self.troubles.record_notification();
+        self.diagnostics.record_notification();
         if method == "notifications/cancelled"
             && let Some(id) =
                 envelope.params.and_then(|params| json_scan::member(params, "requestId"))
@@ -241,13 +241,13 @@ impl<R: ConnectionRole> MessageIntake<R> {
             self.pending().finish(&id);
         }
         if let Err(why) = sanitize::check_size(message, &self.limits) {
-            self.troubles.record_refusal(&why);
+            self.diagnostics.record_refusal(&why);
             return IntakeOutcome::empty();
         }
         match serde_json::from_slice::<RxJsonRpcMessage<R>>(message) {
             Ok(message) => IntakeOutcome::with_message(message),
             Err(error) => {
-                self.troubles.record_refusal(&error.to_string());
+                self.diagnostics.record_refusal(&error.to_string());
                 IntakeOutcome::empty()
             }
         }
@@ -255,7 +255,7 @@ impl<R: ConnectionRole> MessageIntake<R> {
 
     /// Refuses each part of a batch. None of the supported protocol versions has batches.
     fn receive_batch(&self, batch: &[u8]) -> IntakeOutcome<R> {
-        let mut taken = IntakeOutcome::empty();
+        let mut intake = IntakeOutcome::empty();
         let mut is_noise = true;
         for part in json_scan::elements(batch).map_while(Result::ok).take(BATCH_MAX) {
             let Ok(envelope) = MessageEnvelope::read(part.value) else { continue };
@@ -265,13 +265,13 @@ impl<R: ConnectionRole> MessageIntake<R> {
             is_noise = false;
             let refused =
                 self.refuse(&envelope, "it is part of a batch; send one message per line");
-            taken.messages.extend(refused.messages);
-            taken.replies.extend(refused.replies);
+            intake.messages.extend(refused.messages);
+            intake.replies.extend(refused.replies);
         }
         if is_noise {
-            self.troubles.record_noise(batch);
+            self.diagnostics.record_noise(batch);
         }
-        taken
+        intake
     }
 
     /// Refuses a message. A refused answer becomes an error for the request that waits for it, a
@@ -279,16 +279,16 @@ impl<R: ConnectionRole> MessageIntake<R> {
     fn refuse(&self, envelope: &MessageEnvelope<'_>, why: &str) -> IntakeOutcome<R> {
         let is_request = envelope.method.is_some() && envelope.id != EnvelopeId::Absent;
         if is_request {
-            self.troubles.record_refusal(why);
+            self.diagnostics.record_refusal(why);
             let error = ErrorData::invalid_request(format!("refused: {why}"), None);
             return IntakeOutcome::with_error_reply(error, envelope.id.request_id().cloned());
         }
         let Some(id) = envelope.id.request_id() else {
-            self.troubles.record_refusal(why);
+            self.diagnostics.record_refusal(why);
             return IntakeOutcome::empty();
         };
         self.answer_with_refusal(id, why).unwrap_or_else(|| {
-            self.troubles.record_unsolicited_answer();
+            self.diagnostics.record_unsolicited_answer();
             IntakeOutcome::empty()
         })
     }
@@ -296,7 +296,7 @@ impl<R: ConnectionRole> MessageIntake<R> {
     /// Returns an error for the request that waits for this answer, if there is one.
     fn answer_with_refusal(&self, id: &RequestId, why: &str) -> Option<IntakeOutcome<R>> {
         let (id, _) = self.pending().take_answered(id)?;
-        self.troubles.record_refusal(why);
+        self.diagnostics.record_refusal(why);
         Some(IntakeOutcome::with_message(JsonRpcMessage::error(refusal_error(why), Some(id))))
     }
 

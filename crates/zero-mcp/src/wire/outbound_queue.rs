@@ -27,7 +27,7 @@ pub enum McpSendError {
 #[derive(Clone)]
 pub(crate) struct OutboundQueue {
     queue: mpsc::Sender<Vec<u8>>,
-    troubles: ConnectionDiagnostics,
+    diagnostics: ConnectionDiagnostics,
     /// Cancelling it makes the writer write everything queued and close.
     pub(crate) closing: CancellationToken,
     /// Cancelled when the writer has ended.
@@ -39,7 +39,7 @@ impl OutboundQueue {
     pub(crate) fn start(
         stream: impl AsyncWrite + Send + Unpin + 'static,
         limits: &McpMessageLimits,
-        troubles: ConnectionDiagnostics,
+        diagnostics: ConnectionDiagnostics,
     ) -> Self {
         let (queue, messages) = mpsc::channel(limits.queue_max.max(1));
         let (closing, closed) = (CancellationToken::new(), CancellationToken::new());
@@ -47,15 +47,15 @@ impl OutboundQueue {
             stream,
             messages,
             timeout: limits.write_timeout,
-            troubles: troubles.clone(),
+            diagnostics: diagnostics.clone(),
             closing: closing.clone(),
         };
-        let ended = closed.clone();
+        let ended_token = closed.clone();
         tokio::spawn(async move {
-            let _ended = ended.drop_guard();
+            let _ended = ended_token.drop_guard();
             writer.run().await;
         });
-        Self { queue, troubles, closing, closed }
+        Self { queue, diagnostics, closing, closed }
     }
 
     /// Queues a message once there is room for it. Success does not mean that it arrived.
@@ -70,13 +70,13 @@ impl OutboundQueue {
 
     /// Writes everything queued, within the time limit, and closes.
     pub(crate) async fn close(&self) {
-        self.troubles.record_close(DisconnectCause::ByUs);
+        self.diagnostics.record_close(DisconnectCause::ByUs);
         self.closing.cancel();
         self.closed.cancelled().await;
     }
 
     fn closed_error(&self) -> McpSendError {
-        McpSendError::Closed(self.troubles.close_cause().unwrap_or(DisconnectCause::ByUs))
+        McpSendError::Closed(self.diagnostics.close_cause().unwrap_or(DisconnectCause::ByUs))
     }
 }
 
@@ -101,7 +101,7 @@ struct OutboundWriter<W> {
     stream: W,
     messages: mpsc::Receiver<Vec<u8>>,
     timeout: Duration,
-    troubles: ConnectionDiagnostics,
+    diagnostics: ConnectionDiagnostics,
     closing: CancellationToken,
 }
 
@@ -119,7 +119,7 @@ impl<W: AsyncWrite + Unpin> OutboundWriter<W> {
             };
             let Some(message) = message else { break };
             if let Err(why) = self.write(&message).await {
-                self.troubles.record_close(why);
+                self.diagnostics.record_close(why);
                 return;
             }
         }

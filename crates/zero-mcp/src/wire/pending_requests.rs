@@ -28,38 +28,38 @@ pub enum McpRequestKind {
 /// The unanswered requests of a connection, in both directions.
 #[derive(Debug, Default)]
 pub(crate) struct PendingRequests {
-    asked: HashMap<RequestId, (u64, McpRequestKind)>,
+    requests: HashMap<RequestId, (u64, McpRequestKind)>,
     asked_so_far: u64,
     working_on: HashSet<RequestId>,
 }
 
 impl PendingRequests {
     /// Records a request of this side.
-    pub(crate) fn record_sent(&mut self, id: RequestId, asked: McpRequestKind) {
-        if self.asked.len() >= SENT_MAX
+    pub(crate) fn record_sent(&mut self, id: RequestId, request_kind: McpRequestKind) {
+        if self.requests.len() >= SENT_MAX
             && let Some(oldest) =
-                self.asked.iter().min_by_key(|(_, (age, _))| *age).map(|(id, _)| id.clone())
+                self.requests.iter().min_by_key(|(_, (age, _))| *age).map(|(id, _)| id.clone())
         {
-            self.asked.remove(&oldest);
+            self.requests.remove(&oldest);
         }
         self.asked_so_far += 1;
-        self.asked.insert(id, (self.asked_so_far, asked));
+        self.requests.insert(id, (self.asked_so_far, request_kind));
     }
 
     /// Forgets a cancelled request of this side.
     pub(crate) fn forget_sent(&mut self, id: &RequestId) {
-        self.asked.remove(id);
+        self.requests.remove(id);
     }
 
     /// Removes and returns the request that an answer belongs to. Some servers turn numeric ids
     /// into strings.
     pub(crate) fn take_answered(&mut self, id: &RequestId) -> Option<(RequestId, McpRequestKind)> {
-        if let Some((id, (_, asked))) = self.asked.remove_entry(id) {
+        if let Some((id, (_, asked))) = self.requests.remove_entry(id) {
             return Some((id, asked));
         }
         let RequestId::String(text) = id else { return None };
         let number = RequestId::Number(text.parse().ok()?);
-        self.asked.remove_entry(&number).map(|(id, (_, asked))| (id, asked))
+        self.requests.remove_entry(&number).map(|(id, (_, asked))| (id, asked))
     }
 
     /// Records a request of the peer, unless there are too many.

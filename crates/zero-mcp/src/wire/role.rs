@@ -22,10 +22,10 @@ pub trait ConnectionRole: ServiceRole {
     /// Parses the result of an answer and repairs what can be repaired, or says why it cannot be
     /// used.
     fn read_result(
-        asked: McpRequestKind,
+        request_kind: McpRequestKind,
         written: &[u8],
         limits: &McpMessageLimits,
-        troubles: &ConnectionDiagnostics,
+        diagnostics: &ConnectionDiagnostics,
     ) -> Result<Self::PeerResp, String>;
 
     /// Parses a frequent request directly, without trying all types first.
@@ -56,12 +56,12 @@ impl ConnectionRole for RoleClient {
     }
 
     fn read_result(
-        asked: McpRequestKind,
+        request_kind: McpRequestKind,
         written: &[u8],
         limits: &McpMessageLimits,
-        troubles: &ConnectionDiagnostics,
+        diagnostics: &ConnectionDiagnostics,
     ) -> Result<Self::PeerResp, String> {
-        sanitize::read_result(asked, written, limits, troubles)
+        sanitize::read_result(request_kind, written, limits, diagnostics)
     }
 
     fn parse_common_request(_: &str, _: Option<&[u8]>) -> Option<ServerRequest> {

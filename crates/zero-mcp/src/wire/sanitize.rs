@@ -20,29 +20,30 @@ use super::pending_requests::McpRequestKind;
 
 /// Parses the result of a request, or says why it cannot be used.
 pub(super) fn read_result(
-    asked: McpRequestKind,
+    request_kind: McpRequestKind,
     written: &[u8],
     limits: &McpMessageLimits,
-    troubles: &ConnectionDiagnostics,
+    diagnostics: &ConnectionDiagnostics,
 ) -> Result<ServerResult, String> {
     if !written.starts_with(b"{") {
         return Err("its result is not an object".into());
     }
     let kind = ResultKind::read(written)?;
-    match (asked, kind) {
+    match (request_kind, kind) {
         (McpRequestKind::Greeting, ResultKind::Complete) => {
-            server_info::read_initialize_result(written, limits, troubles)
+            server_info::read_initialize_result(written, limits, diagnostics)
                 .map(ServerResult::InitializeResult)
         }
         (McpRequestKind::Discovery, ResultKind::Complete) => {
-            server_info::read_discover_result(written, limits, troubles)
+            server_info::read_discover_result(written, limits, diagnostics)
                 .map(ServerResult::DiscoverResult)
         }
         (McpRequestKind::ToolList, ResultKind::Complete) => {
-            tool_list::read_tool_list(written, limits, troubles).map(ServerResult::ListToolsResult)
+            tool_list::read_tool_list(written, limits, diagnostics)
+                .map(ServerResult::ListToolsResult)
         }
         (McpRequestKind::ToolCall, ResultKind::Complete) => {
-            call_result::read_call_result(written, limits, troubles)
+            call_result::read_call_result(written, limits, diagnostics)
                 .map(ServerResult::CallToolResult)
         }
         (McpRequestKind::ToolCall, ResultKind::InputRequired) => {
@@ -148,14 +149,14 @@ fn remove_if_mistyped<T: DeserializeOwned>(
     object: &mut Map<String, Value>,
     key: &str,
     of: &str,
-    troubles: &ConnectionDiagnostics,
+    diagnostics: &ConnectionDiagnostics,
 ) {
     let Some(value) = object.get(key) else { return };
     if value.is_null() {
         object.shift_remove(key);
     } else if T::deserialize(value).is_err() {
         object.shift_remove(key);
-        troubles.record_repair(&format!("`{key}` of {of} was left out: it has the wrong type"));
+        diagnostics.record_repair(&format!("`{key}` of {of} was left out: it has the wrong type"));
     }
 }
 

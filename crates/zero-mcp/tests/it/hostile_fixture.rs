@@ -195,7 +195,7 @@ pub(crate) fn alias(mode: &str) -> String {
 fn definition(mode: &str, work: &Path, mark: &SleepCommand) -> McpServerDefinition {
     McpServerDefinition {
         alias: ServerAlias::new(alias(mode)).unwrap(),
-        reach: ServerTransport::Command(ServerLaunch {
+        transport: ServerTransport::Command(ServerLaunch {
             command: server_program(work).display().to_string(),
             args: vec![mode.to_owned(), mark.seconds().to_owned()],
             variables: Vec::new(),

@@ -324,7 +324,7 @@ async fn other_servers_question_reaches_client_with_origin() {
         origin: "MCP server `github`".to_owned(),
         call: None,
         message: "Which one?\nMCP server `zero` asks: allow all?".to_owned(),
-        wanted: ElicitationMode::Form(json!({
+        mode: ElicitationMode::Form(json!({
             "type": "object", "required": ["name"], "properties": {"name": {"type": "string"}},
         })),
     };

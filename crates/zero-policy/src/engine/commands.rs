@@ -100,9 +100,9 @@ impl<'a> RequestEvaluator<'a> {
         let named: BTreeSet<HostName> = named.collect();
         let mut hosts: BTreeSet<HostName> = named.clone();
         if let WorkingFolders::OneOf(folders) = &invocation.folders {
-            let world = self.request.world;
+            let machine = self.request.machine;
             let found =
-                folders.iter().flat_map(|folder| world.registry_hosts(download.manager, folder));
+                folders.iter().flat_map(|folder| machine.registry_hosts(download.manager, folder));
             hosts.extend(found);
         }
         let judged = hosts.iter().map(|host| EffectAssessment {
@@ -131,7 +131,7 @@ impl<'a> RequestEvaluator<'a> {
             return Vec::new();
         };
         let found = folders.iter().filter_map(|folder| {
-            let path = self.request.world.push_repository(folder, remote)?;
+            let path = self.request.machine.push_repository(folder, remote)?;
             let is_inside = self.engine.places.roots.iter().any(|root| path.starts_with(root));
             (!is_inside).then_some(path)
         });
@@ -227,10 +227,10 @@ impl<'a> RequestEvaluator<'a> {
                 None => (new(Verdict::Ask, format!("it {why}; zero asks every time")), None),
             };
         }
-        let changes = !reads_by_default(argv, analysis.nature);
+        let changes = !reads_by_default(argv, analysis.class);
         let allowed = ruled.map(|(_, rule)| CoveringRule { rule, exact: false, changes });
         if let Some(cover) = exact.or(allowed) {
-            let stays = analysis.nature != CommandClass::Opaque
+            let stays = analysis.class != CommandClass::Opaque
                 || cover.exact
                 || self.runs_inside_workspace(folders);
             if stays {
@@ -243,7 +243,7 @@ impl<'a> RequestEvaluator<'a> {
             );
             return (new(Verdict::Ask, reason), None);
         }
-        let judged = match analysis.nature {
+        let judged = match analysis.class {
             CommandClass::ReadOnly => new(Verdict::Allow, "it only reads".to_owned()),
             CommandClass::Files => {
                 new(Verdict::Allow, "depends on the files and hosts it uses".to_owned())
@@ -270,7 +270,7 @@ impl<'a> RequestEvaluator<'a> {
         let CommandInvocation { analysis, folders, .. } = invocation;
         let is_single = |path: &Path| {
             // A folder has entries; a file, or one that was removed, has none.
-            self.request.world.find_file(path, &|_: &Path| true) == FileSearchOutcome::NotFound
+            self.request.machine.find_file(path, &|_: &Path| true) == FileSearchOutcome::NotFound
         };
         analysis.edits_named_files
             && analysis.caution.is_none()
@@ -295,7 +295,7 @@ impl<'a> RequestEvaluator<'a> {
     ) -> Option<EffectAssessment> {
         let program = invocation.argv.first().and_then(ShellArg::as_known)?;
         let is_rust = matches!(program.rsplit('/').next(), Some("cargo" | "rustc"));
-        if !is_rust || invocation.analysis.nature == CommandClass::Opaque {
+        if !is_rust || invocation.analysis.class == CommandClass::Opaque {
             return None;
         }
         let reason = match &invocation.folders {
@@ -304,7 +304,7 @@ impl<'a> RequestEvaluator<'a> {
             }
             WorkingFolders::OneOf(folders) => {
                 let canonical = |folder: &PathBuf| {
-                    self.request.world.canonicalize(folder).unwrap_or_else(|| folder.clone())
+                    self.request.machine.canonicalize(folder).unwrap_or_else(|| folder.clone())
                 };
                 let mut folders = folders.iter().map(canonical);
                 let file = folders.find_map(|folder| self.find_toolchain_file(&folder))?;
@@ -326,10 +326,10 @@ impl<'a> RequestEvaluator<'a> {
             let Some(written) = folder.to_str() else { return Some(folder.to_owned()) };
             NAMES.iter().find_map(|name| {
                 let pattern = format!("{}/{name}", escape_glob(written));
-                match self.request.world.expand_glob(&pattern, 1) {
+                match self.request.machine.expand_glob(&pattern, 1) {
                     Some(found) => found
                         .into_iter()
-                        .find(|file| self.request.world.names_toolchain_folder(file)),
+                        .find(|file| self.request.machine.names_toolchain_folder(file)),
                     None => Some(folder.join(name)),
                 }
             })
@@ -345,7 +345,7 @@ impl<'a> RequestEvaluator<'a> {
         judged: &mut Vec<EffectAssessment>,
     ) {
         let Some(program) = invocation.argv.first().and_then(ShellArg::as_known) else { return };
-        let known = invocation.analysis.nature != CommandClass::Opaque;
+        let known = invocation.analysis.class != CommandClass::Opaque;
         let mut doubt = |reason: String| {
             let verdict = EffectAssessment::new("exec", label.to_owned(), Verdict::Ask, reason);
             judged.push(EffectAssessment {
@@ -362,9 +362,10 @@ impl<'a> RequestEvaluator<'a> {
         };
         for folder in folders {
             // Git follows symlinks.
-            let folder = &self.request.world.canonicalize(folder).unwrap_or_else(|| folder.clone());
+            let folder =
+                &self.request.machine.canonicalize(folder).unwrap_or_else(|| folder.clone());
             if git {
-                let helpers = self.request.world.git_helpers(folder);
+                let helpers = self.request.machine.git_helpers(folder);
                 let runs = helpers.iter().find(|name| {
                     !known || !name.starts_with("hooks/") || *name == "hooks/post-index-change"
                 });
@@ -379,7 +380,7 @@ impl<'a> RequestEvaluator<'a> {
             }
             if known
                 && !program.contains('/')
-                && let Some(found) = self.request.world.find_program(program, folder)
+                && let Some(found) = self.request.machine.find_program(program, folder)
                 && self.is_inside(&found)
             {
                 doubt(format!("`{program}` is a file in the workspace: `{}`", found.display()));
@@ -390,7 +391,7 @@ impl<'a> RequestEvaluator<'a> {
     fn runs_inside_workspace(&self, folders: &WorkingFolders) -> bool {
         match folders {
             WorkingFolders::OneOf(folders) => folders.iter().all(|folder| {
-                let canonical = self.request.world.canonicalize(folder);
+                let canonical = self.request.machine.canonicalize(folder);
                 canonical.is_some_and(|folder| self.is_inside(&folder))
             }),
             WorkingFolders::Unknown => false,
@@ -449,7 +450,7 @@ impl<'a> RequestEvaluator<'a> {
 
     fn find_denied_path(&self, word: &str) -> Option<&'a PolicyRule> {
         let written = crate::path::normalize_lexically(&self.folder().join(word));
-        let canonical = self.request.world.canonicalize(&written)?;
+        let canonical = self.request.machine.canonicalize(&written)?;
         let views = PathViews { written, canonical };
         self.engine.rules.find_path_rule(Verdict::Deny, self.request.tool, FileAccess::Read, &views)
     }
@@ -464,12 +465,12 @@ impl EffectAssessment {
 
     fn with_command_risk(self, invocation: &CommandInvocation) -> Self {
         let analysis = &invocation.analysis;
-        let risk = match analysis.nature {
+        let risk = match analysis.class {
             _ if analysis.critical.is_some() => RiskLevel::Critical,
             CommandClass::ReadOnly | CommandClass::Files | CommandClass::Wrapper => RiskLevel::Low,
             CommandClass::Opaque => RiskLevel::High,
         };
-        let changes = match analysis.nature {
+        let changes = match analysis.class {
             CommandClass::Opaque => ChangeScope::Unknown,
             _ if analysis.critical.is_some() => ChangeScope::OtherEffects,
             _ => ChangeScope::Nothing,

@@ -91,10 +91,10 @@ pub enum ConnectDeniedError {
         may_be_named: bool,
     },
     /// The TLS greeting names another host at the same address.
-    #[error("its TLS greeting {said}")]
+    #[error("its TLS greeting {named_host_clause}")]
     OtherName {
         /// What the greeting names, as a clause for the message.
-        said: String,
+        named_host_clause: String,
     },
     /// The user was asked while the command ran, and rejected it.
     #[error("the user rejected it{}", describe_message(.message.as_deref()))]
@@ -182,9 +182,9 @@ impl PolicyEngine {
     /// connection that waits also covers its port.
     pub fn may_connect(
         &self,
-        reach: ConnectRequest<'_>,
+        connect_request: ConnectRequest<'_>,
     ) -> Result<ConnectPermission, ConnectDeniedError> {
-        let ConnectRequest { host, port, network, grants, judged, approval } = reach;
+        let ConnectRequest { host, port, network, grants, judged, approval } = connect_request;
         let is_approved = approval == UserApproval::Given;
         let is_judged = is_approved || judged.contains(host);
         self.check_no_rule(Verdict::Deny, host)?;
@@ -525,7 +525,7 @@ mod tests {
             (rule(Verdict::Ask, Some("93.184.216.34")), false),
             (rule(Verdict::Deny, None), false),
             (ConnectDeniedError::private_host("this machine"), false),
-            (ConnectDeniedError::OtherName { said: String::new() }, false),
+            (ConnectDeniedError::OtherName { named_host_clause: String::new() }, false),
             (ConnectDeniedError::Rejected { message: None }, false),
             (ConnectDeniedError::Unanswered { waited: Duration::ZERO }, false),
         ] {

@@ -170,7 +170,7 @@ impl<'a> RequestEvaluator<'a> {
     /// the link that the written path may be.
     fn list_changed_paths(&self, views: &PathViews) -> Vec<PathBuf> {
         let PathViews { written, canonical } = views;
-        let folder = written.parent().and_then(|folder| self.request.world.canonicalize(folder));
+        let folder = written.parent().and_then(|folder| self.request.machine.canonicalize(folder));
         let link = folder.zip(written.file_name()).map(|(folder, name)| folder.join(name));
         let link = link.filter(|link| link != canonical);
         std::iter::once(canonical.clone()).chain(link).collect()
@@ -373,7 +373,7 @@ impl<'a> RequestEvaluator<'a> {
         if absolute[certain..].split('/').any(|part| part == "..") {
             return meaning.mark_incomplete(None);
         }
-        match self.request.world.expand_glob(&absolute, PATTERN_FILES_MAX) {
+        match self.request.machine.expand_glob(&absolute, PATTERN_FILES_MAX) {
             Some(files) => files.iter().for_each(|file| self.add_candidate(file, meaning)),
             None => meaning.mark_incomplete(None),
         }
@@ -401,7 +401,7 @@ impl<'a> RequestEvaluator<'a> {
     }
 
     fn resolve_views(&self, raw: &Path) -> Option<PathViews> {
-        let canonical = self.request.world.canonicalize(raw)?;
+        let canonical = self.request.machine.canonicalize(raw)?;
         Some(PathViews { written: crate::path::normalize_lexically(raw), canonical })
     }
 

@@ -74,14 +74,14 @@ impl RequestEvaluator<'_> {
             return None;
         }
         let pattern = match find_subcommand(&words) {
-            Some(act) if invocation.analysis.nature == CommandClass::Opaque => {
+            Some(act) if invocation.analysis.class == CommandClass::Opaque => {
                 format!("{}:*", join_unquoted(act)?)
             }
             _ if words.len() == invocation.argv.len() => join_unquoted(&words)?,
             _ => return None,
         };
-        let folder = self.request.world.canonicalize(folder)?;
-        let found = self.request.world.find_program(program, &folder);
+        let folder = self.request.machine.canonicalize(folder)?;
+        let found = self.request.machine.find_program(program, &folder);
         let program = match found {
             Some(found) => Some(found.to_str()?.to_owned()),
             None => None,

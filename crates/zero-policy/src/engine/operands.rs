@@ -49,7 +49,7 @@ impl<'a> RequestEvaluator<'a> {
         cover: Option<CoveringRule<'a>>,
     ) -> Option<EffectAssessment> {
         let CommandInvocation { argv, analysis, .. } = invocation;
-        if analysis.nature != CommandClass::Opaque {
+        if analysis.class != CommandClass::Opaque {
             return None;
         }
         let name = argv.first().and_then(ShellArg::as_known).unwrap_or_default();

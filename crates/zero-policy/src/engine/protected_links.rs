@@ -11,7 +11,7 @@ impl RequestEvaluator<'_> {
     pub(super) fn find_protected_link(&self, canonical: &Path) -> Option<String> {
         let places = &self.engine.places;
         let home = places.home.as_deref();
-        match self.request.world.target_protection(&places.roots, home, canonical) {
+        match self.request.machine.target_protection(&places.roots, home, canonical) {
             TargetProtection::Unprotected => None,
             TargetProtection::Protected(why) => Some(why),
             TargetProtection::Unknown(why) => {

@@ -53,7 +53,7 @@ impl<'a> RequestEvaluator<'a> {
             return known.clone();
         }
         let guard = |path: &Path| self.find_guard_beneath(access, views, path);
-        let found = self.request.world.find_file(&views.canonical, &|path| guard(path).is_some());
+        let found = self.request.machine.find_file(&views.canonical, &|path| guard(path).is_some());
         let finding = match found {
             FileSearchOutcome::NotFound => None,
             FileSearchOutcome::Unfinished => Some((TOO_MANY_FILES.to_owned(), None)),
@@ -154,7 +154,7 @@ impl<'a> RequestEvaluator<'a> {
             .map(|path| protected_paths::protected_reason(path, &self.engine.protected))
         {
             Some(Some(_)) => FileSearchOutcome::Found(source.to_owned()),
-            _ => self.request.world.find_file(source, &lands),
+            _ => self.request.machine.find_file(source, &lands),
         }
     }
 }

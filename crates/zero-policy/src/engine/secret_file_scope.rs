@@ -60,7 +60,7 @@ fn reads_named_files(analysis: &ScriptAnalysis, covered: &[bool]) -> bool {
 }
 
 fn is_bounded(invocation: &CommandInvocation) -> bool {
-    let is_known = match invocation.analysis.nature {
+    let is_known = match invocation.analysis.class {
         CommandClass::Opaque => false,
         // The command that it runs is a node of its own.
         CommandClass::Wrapper => true,

@@ -31,9 +31,9 @@ pub(super) fn parse_argument(written: &str) -> ShellArg {
     }
 }
 
-pub(super) fn render_analysis(study: &CommandAnalysis) -> String {
+pub(super) fn render_analysis(analysis: &CommandAnalysis) -> String {
     let mut parts = vec![
-        match study.nature {
+        match analysis.class {
             CommandClass::ReadOnly => "read-only",
             CommandClass::Files => "files",
             CommandClass::Wrapper => "wrapper",
@@ -41,7 +41,7 @@ pub(super) fn render_analysis(study: &CommandAnalysis) -> String {
         }
         .to_owned(),
     ];
-    for FileTouch { access, path, recursive } in &study.touches {
+    for FileTouch { access, path, recursive } in &analysis.touches {
         let access = match access {
             FileAccess::Read => "read",
             FileAccess::Write => "write",
@@ -49,11 +49,11 @@ pub(super) fn render_analysis(study: &CommandAnalysis) -> String {
         };
         parts.push(format!("{access}({path}{})", if *recursive { "/**" } else { "" }));
     }
-    parts.extend(study.hosts.iter().map(|host| format!("host({host})")));
-    parts.extend(study.folder.iter().map(|folder| format!("in({folder})")));
-    parts.extend(study.runs.iter().map(render_run));
-    parts.extend(study.critical.map(|_| "critical".to_owned()));
-    parts.extend(study.caution.as_ref().map(|_| "caution".to_owned()));
+    parts.extend(analysis.hosts.iter().map(|host| format!("host({host})")));
+    parts.extend(analysis.folder.iter().map(|folder| format!("in({folder})")));
+    parts.extend(analysis.runs.iter().map(render_run));
+    parts.extend(analysis.critical.map(|_| "critical".to_owned()));
+    parts.extend(analysis.caution.as_ref().map(|_| "caution".to_owned()));
     parts.join(" ")
 }
 

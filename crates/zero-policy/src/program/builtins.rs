@@ -29,9 +29,9 @@ pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> 
         return Some(CommandAnalysis::read_only());
     }
     if NAMING_BUILTINS.contains(&name) {
-        let study = analyze_variable_names(name, args);
+        let analysis = analyze_variable_names(name, args);
         let callback = matches!(name, "mapfile" | "readarray");
-        return Some(if callback { add_callback(study, args) } else { study });
+        return Some(if callback { add_callback(analysis, args) } else { analysis });
     }
     Some(match name {
         "source" | "." => analyze_source(args),
@@ -57,12 +57,12 @@ pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> 
         "builtin" => analyze_inner_command(args, &options!("").strict()),
         "jobs" => {
             let options = options!("-lnprsx").strict().until_operand().parse(args);
-            let study = match options.has(&["x"]) {
+            let command_analysis = match options.has(&["x"]) {
                 true => CommandAnalysis::wrapper().with_command(&options.operands),
                 false => CommandAnalysis::read_only(),
             };
             let is_open = args.iter().any(|arg| arg.as_known().is_none());
-            study.mark_guess_if(options.uncertain || is_open && !options.has(&["x"]))
+            command_analysis.mark_guess_if(options.uncertain || is_open && !options.has(&["x"]))
         }
         "alias" => analyze_alias(args),
         "hash" => read_only_unless(args, "p", "it decides which file a name runs"),
@@ -93,15 +93,15 @@ fn analyze_inner_command(args: &[ShellArg], table: &OptionTable) -> CommandAnaly
 
 fn analyze_source(args: &[ShellArg]) -> CommandAnalysis {
     let args = if known_text(args.first()) == "--" { args_from(args, 1) } else { args };
-    let study = CommandAnalysis::wrapper()
+    let analysis = CommandAnalysis::wrapper()
         .with_run(NestedExecution::Unknown("sources a file whose commands are not seen"));
     match args.first() {
         // The known part of the input is evaluated too; it may not be all of it.
         Some(file) if super::shells::parse_stream(file).is_some() => {
-            study.with_run(NestedExecution::ScriptFromInput)
+            analysis.with_run(NestedExecution::ScriptFromInput)
         }
-        Some(file) => study.with_touch(FileAccess::Read, file),
-        None => study,
+        Some(file) => analysis.with_touch(FileAccess::Read, file),
+        None => analysis,
     }
 }
 
@@ -135,8 +135,8 @@ fn analyze_alias(args: &[ShellArg]) -> CommandAnalysis {
     }
     defined
         .iter()
-        .fold(CommandAnalysis::wrapper(), |study, value| {
-            study.with_run(NestedExecution::from_script(value))
+        .fold(CommandAnalysis::wrapper(), |analysis, value| {
+            analysis.with_run(NestedExecution::from_script(value))
         })
         .with_caution("it gives a command another name")
 }
@@ -159,17 +159,17 @@ const COMPLETION_CAUTION: &str = "it takes a text that the shell runs";
 
 /// `compgen` prints the names that a word can be completed to, like `ls`.
 fn analyze_compgen(args: &[ShellArg]) -> CommandAnalysis {
-    let study = read_only_unless(args, COMPLETION_LETTERS, COMPLETION_CAUTION);
+    let analysis = read_only_unless(args, COMPLETION_LETTERS, COMPLETION_CAUTION);
     let is_file = |arg: &ShellArg| {
         let cluster = arg.known_prefix().strip_prefix('-');
         cluster.is_some_and(|cluster| cluster.contains(['f', 'd', 'G', 'A', 'o']))
     };
     let names_files = args.iter().any(is_file);
-    let study = match names_files {
-        true => study.with_touch(FileAccess::Read, &ShellArg::known(".")),
-        false => study,
+    let command_analysis = match names_files {
+        true => analysis.with_touch(FileAccess::Read, &ShellArg::known(".")),
+        false => analysis,
     };
-    args.iter().fold(study, |study, arg| {
+    args.iter().fold(command_analysis, |study, arg| {
         // A value may be attached to its option.
         let start = arg.known_prefix();
         let word = if start.starts_with('-') { start.get(2..).unwrap_or_default() } else { start };
@@ -201,13 +201,13 @@ fn analyze_history(args: &[ShellArg]) -> CommandAnalysis {
     }
 }
 
-fn add_callback(study: CommandAnalysis, args: &[ShellArg]) -> CommandAnalysis {
+fn add_callback(analysis: CommandAnalysis, args: &[ShellArg]) -> CommandAnalysis {
     let options = options!("-t -dnOsuCc:").strict().until_operand().parse(args);
     options
         .values(&["C"])
-        .fold(study, |study, callback| {
+        .fold(analysis, |command_analysis, callback| {
             let called = join_args(&[callback.clone(), unknown_arg("", "…")]);
-            study
+            command_analysis
                 .with_run(NestedExecution::from_script(&called))
                 .with_caution("it calls a command for what it reads")
         })

@@ -9,7 +9,7 @@ use crate::shell::ShellArg;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CommandAnalysis {
     /// How complete the analysis is.
-    pub nature: CommandClass,
+    pub class: CommandClass,
     /// Files it touches.
     pub touches: Vec<FileTouch>,
     /// Hosts it connects to: a URL, `user@host:path` or a bare host, as written in the arguments.
@@ -115,8 +115,8 @@ pub enum NestedExecution {
 }
 
 impl CommandAnalysis {
-    pub(super) fn with_class(nature: CommandClass) -> Self {
-        Self { nature, ..Self::default() }
+    pub(super) fn with_class(class: CommandClass) -> Self {
+        Self { class, ..Self::default() }
     }
 
     pub(super) fn opaque() -> Self {

@@ -52,7 +52,7 @@ const RUN: OptionTable = options!(
 fn analyze_docker(args: &[ShellArg]) -> Option<CommandAnalysis> {
     let globals = DOCKER_GLOBALS.until_operand().parse(args);
     let rest = args_from(&globals.operands, 1);
-    let study = match (known_text(globals.operands.first()), known_text(rest.first())) {
+    let analysis = match (known_text(globals.operands.first()), known_text(rest.first())) {
         ("compose", _) => analyze_compose(rest),
         ("container", "run" | "create" | "exec") => analyze_container_command(args_from(rest, 1)),
         ("run" | "create" | "exec", _) => analyze_container_command(rest),
@@ -60,7 +60,7 @@ fn analyze_docker(args: &[ShellArg]) -> Option<CommandAnalysis> {
         ("container", "cp") => analyze_copy(args_from(rest, 1)),
         _ => return None,
     };
-    Some(study.mark_guess_if(globals.uncertain))
+    Some(analysis.mark_guess_if(globals.uncertain))
 }
 
 /// `run [options] image command`, `exec [options] container command`.
@@ -76,29 +76,34 @@ fn analyze_container_command(args: &[ShellArg]) -> CommandAnalysis {
 }
 
 /// Adds the parts of this machine that the container can access.
-fn add_host_access(mut study: CommandAnalysis, options: &ParsedArguments<'_>) -> CommandAnalysis {
+fn add_host_access(
+    mut analysis: CommandAnalysis,
+    options: &ParsedArguments<'_>,
+) -> CommandAnalysis {
     for volume in options.values(&["v", "volume"]) {
-        study = add_volume(study, volume);
+        analysis = add_volume(analysis, volume);
     }
     for mount in options.values(&["mount"]) {
-        study = match parse_mount_source(mount) {
-            Some(source) => {
-                mark_whole_machine(study.with_recursive_touch(FileAccess::Write, &source), &source)
-            }
-            None if mount.known_prefix().contains("type=volume") => study,
-            None if mount.known_prefix().contains("type=tmpfs") => study,
-            None => study.with_caution("what it mounts is not known"),
+        analysis = match parse_mount_source(mount) {
+            Some(source) => mark_whole_machine(
+                analysis.with_recursive_touch(FileAccess::Write, &source),
+                &source,
+            ),
+            None if mount.known_prefix().contains("type=volume") => analysis,
+            None if mount.known_prefix().contains("type=tmpfs") => analysis,
+            None => analysis.with_caution("what it mounts is not known"),
         };
     }
-    study = study.with_touches(FileAccess::Read, &options.all_values(&["env-file", "label-file"]));
-    study = study.with_touches(FileAccess::Write, &options.all_values(&["cidfile"]));
+    analysis =
+        analysis.with_touches(FileAccess::Read, &options.all_values(&["env-file", "label-file"]));
+    analysis = analysis.with_touches(FileAccess::Write, &options.all_values(&["cidfile"]));
     let shares = options
         .values(&["pid", "ipc", "userns", "network", "net", "uts", "cgroupns"])
         .any(|value| value.as_known() == Some("host"));
     let unconfined = options
         .values(&["security-opt"])
         .any(|value| value.known_prefix().contains("unconfined") || value.as_known().is_none());
-    study
+    analysis
         .with_caution_if(
             options.has(&["privileged", "cap-add", "device", "volumes-from"]) || unconfined,
             "the container gets powers over this machine",
@@ -106,37 +111,37 @@ fn add_host_access(mut study: CommandAnalysis, options: &ParsedArguments<'_>) ->
         .with_caution_if(shares, "the container shares this machine's namespaces")
 }
 
-fn add_volume(study: CommandAnalysis, volume: &ShellArg) -> CommandAnalysis {
+fn add_volume(analysis: CommandAnalysis, volume: &ShellArg) -> CommandAnalysis {
     let start = volume.known_prefix();
     let Some(text) = volume.as_known() else {
         let path = start.split(':').next().unwrap_or(start);
         if start.contains(':') && path.starts_with(['/', '.', '~']) {
             return mark_whole_machine(
-                study.with_recursive_touch(FileAccess::Write, &ShellArg::known(path)),
+                analysis.with_recursive_touch(FileAccess::Write, &ShellArg::known(path)),
                 &ShellArg::known(path),
             );
         }
-        return study.with_recursive_touch(FileAccess::Write, volume);
+        return analysis.with_recursive_touch(FileAccess::Write, volume);
     };
     let mut parts = text.split(':');
     let source = parts.next().unwrap_or_default();
     let read_only = parts.nth(1).is_some_and(|flags| flags.split(',').any(|flag| flag == "ro"));
     // A name without a path is a volume managed by docker.
     if !text.contains(':') || !source.starts_with(['/', '.', '~']) {
-        return study;
+        return analysis;
     }
     let access = if read_only { FileAccess::Read } else { FileAccess::Write };
     let source = ShellArg::known(source);
-    mark_whole_machine(study.with_recursive_touch(access, &source), &source)
+    mark_whole_machine(analysis.with_recursive_touch(access, &source), &source)
 }
 
-fn mark_whole_machine(study: CommandAnalysis, source: &ShellArg) -> CommandAnalysis {
+fn mark_whole_machine(analysis: CommandAnalysis, source: &ShellArg) -> CommandAnalysis {
     let path = source.known_prefix().trim_end_matches(['/', '.']);
     let socket = path.ends_with(".sock");
     let root = path.is_empty()
         || words!("/etc /dev /proc /sys /root /home /var /usr /run /var/run /boot").contains(&path);
     let root = root && source.known_prefix().starts_with('/');
-    study
+    analysis
         .with_caution_if(
             root && source.as_known().is_some(),
             "it mounts what belongs to this whole machine",
@@ -158,16 +163,16 @@ fn analyze_copy(args: &[ShellArg]) -> CommandAnalysis {
     let options = options!("-aLq archive follow-link quiet").strict().parse(args);
     let here =
         |arg: &ShellArg| !arg.known_prefix().split('/').next().unwrap_or_default().contains(':');
-    let mut study = CommandAnalysis::opaque().mark_guess_if(options.uncertain);
+    let mut analysis = CommandAnalysis::opaque().mark_guess_if(options.uncertain);
     if let [source, target, ..] = options.operands.as_slice() {
         if here(source) {
-            study = study.with_recursive_touch(FileAccess::Read, source);
+            analysis = analysis.with_recursive_touch(FileAccess::Read, source);
         }
         if here(target) {
-            study = study.with_recursive_touch(FileAccess::Write, target);
+            analysis = analysis.with_recursive_touch(FileAccess::Write, target);
         }
     }
-    study
+    analysis
 }
 
 fn analyze_compose(args: &[ShellArg]) -> CommandAnalysis {
@@ -177,11 +182,11 @@ fn analyze_compose(args: &[ShellArg]) -> CommandAnalysis {
     )
     .strict();
     let globals = table.until_operand().parse(args);
-    let study = match known_text(globals.operands.first()) {
+    let analysis = match known_text(globals.operands.first()) {
         "exec" | "run" => analyze_container_command(args_from(&globals.operands, 1)),
         _ => CommandAnalysis::opaque(),
     };
-    study
+    analysis
         .with_touches(FileAccess::Read, &globals.all_values(&["f", "file", "env-file"]))
         .mark_guess_if(globals.uncertain)
 }
@@ -193,16 +198,16 @@ fn analyze_after_dashes(args: &[ShellArg], verbs: &[&str]) -> Option<CommandAnal
     let before = args.get(..end.unwrap_or(args.len())).unwrap_or_default();
     let at =
         before.iter().position(|arg| arg.as_known().is_some_and(|verb| verbs.contains(&verb)))?;
-    let study = CommandAnalysis::opaque();
+    let analysis = CommandAnalysis::opaque();
     Some(match end {
-        Some(end) => study.with_command(args_from(args, end + 1)),
+        Some(end) => analysis.with_command(args_from(args, end + 1)),
         None => {
             // Without `--`, the start of the command depends on the options.
             let words = args_from(before, at + 2);
             let starts = words.iter().position(|arg| !arg.may_be_option());
             let argv = starts.map_or(&[] as &[ShellArg], |at| args_from(words, at));
             let flags = words.iter().any(ShellArg::may_be_option);
-            study.with_command(argv).mark_guess_if(flags && !argv.is_empty())
+            analysis.with_command(argv).mark_guess_if(flags && !argv.is_empty())
         }
     })
 }

@@ -92,14 +92,14 @@ fn assess_option(
     long: &str,
     why: &'static str,
 ) -> CriticalFinding {
-    let given = |arg: &ShellArg| {
+    let argument = |arg: &ShellArg| {
         let start = arg.known_prefix();
         match start.strip_prefix("--") {
             Some(name) => !name.is_empty() && long.starts_with(name),
             None => start.starts_with('-') && start.contains(letter),
         }
     };
-    if args.iter().any(given) {
+    if args.iter().any(argument) {
         return CriticalFinding::certain(why);
     }
     if args.iter().any(|arg| arg.as_known().is_none() && arg.may_be_option()) {

@@ -40,16 +40,16 @@ fn analyze_find(args: &[ShellArg]) -> CommandAnalysis {
         args,
         at,
         points: &points,
-        study: CommandAnalysis::read_only(),
+        analysis: CommandAnalysis::read_only(),
         changes: false,
     };
     walk.parse_expression();
-    let FindParser { mut study, changes, .. } = walk;
+    let FindParser { analysis: mut study, changes, .. } = walk;
     for point in &points {
         study = study.with_recursive_touch(FileAccess::Read, point);
     }
     // The commands it runs are judged, and its changes are listed; it does nothing else.
-    study.nature = match (study.nature, study.runs.is_empty(), changes) {
+    study.class = match (study.class, study.runs.is_empty(), changes) {
         (CommandClass::Opaque, _, _) => CommandClass::Opaque,
         (_, false, _) => CommandClass::Wrapper,
         (_, true, true) => CommandClass::Files,
@@ -93,7 +93,7 @@ struct FindParser<'a> {
     args: &'a [ShellArg],
     at: usize,
     points: &'a [ShellArg],
-    study: CommandAnalysis,
+    analysis: CommandAnalysis,
     changes: bool,
 }
 
@@ -121,19 +121,23 @@ impl FindParser<'_> {
                     self.at += if name == "fprintf" { 2 } else { 1 };
                     self.changes = true;
                     if let Some(file) = file {
-                        self.update_analysis(|study| study.with_touch(FileAccess::Write, &file));
+                        self.update_analysis(|analysis| {
+                            analysis.with_touch(FileAccess::Write, &file)
+                        });
                     }
                 }
                 "files0-from" => {
                     let file = self.args.get(self.at).cloned();
                     self.at += 1;
                     if let Some(file) = file {
-                        self.update_analysis(|study| {
+                        self.update_analysis(|command_analysis| {
                             // The file lists the folders to walk.
-                            study.with_touch(FileAccess::Read, &file).with_recursive_touch(
-                                FileAccess::Read,
-                                &unknown_arg("", "-files0-from"),
-                            )
+                            command_analysis
+                                .with_touch(FileAccess::Read, &file)
+                                .with_recursive_touch(
+                                    FileAccess::Read,
+                                    &unknown_arg("", "-files0-from"),
+                                )
                         });
                     }
                 }
@@ -182,7 +186,7 @@ impl FindParser<'_> {
         if argv.is_empty() {
             return self.add_caution("the command to run is missing");
         }
-        self.study.runs.push(NestedExecution::Command {
+        self.analysis.runs.push(NestedExecution::Command {
             argv,
             variables: Vec::new(),
             // Each command runs in the folder of its file.
@@ -199,28 +203,30 @@ impl FindParser<'_> {
             more_arguments: false,
         });
         if open {
-            self.update_analysis(|study| study.mark_guess_if(true));
+            self.update_analysis(|analysis| analysis.mark_guess_if(true));
         }
     }
 
     fn record_delete(&mut self) {
         self.changes = true;
         let points = self.points.to_vec();
-        self.update_analysis(|study| {
+        self.update_analysis(|analysis| {
             points
                 .iter()
-                .fold(study, |study, point| study.with_recursive_touch(FileAccess::Delete, point))
+                .fold(analysis, |command_analysis, point| {
+                    command_analysis.with_recursive_touch(FileAccess::Delete, point)
+                })
                 .mark_critical("removes every file it finds")
         });
     }
 
     fn add_caution(&mut self, why: &'static str) {
-        self.study.nature = CommandClass::Opaque;
-        self.update_analysis(|study| study.with_caution(why));
+        self.analysis.class = CommandClass::Opaque;
+        self.update_analysis(|analysis| analysis.with_caution(why));
     }
 
     fn update_analysis(&mut self, change: impl FnOnce(CommandAnalysis) -> CommandAnalysis) {
-        self.study = change(std::mem::take(&mut self.study));
+        self.analysis = change(std::mem::take(&mut self.analysis));
     }
 }
 

@@ -29,9 +29,9 @@ pub(super) fn analyze(args: &[ShellArg]) -> CommandAnalysis {
             CommandAnalysis::opaque().with_caution("the git command is only known at run time"),
         );
     };
-    let study =
+    let analysis =
         read_commands::analyze(name, rest).unwrap_or_else(|| write_commands::analyze(name, rest));
-    globals.finish(study)
+    globals.finish(analysis)
 }
 
 /// A git command that is called as a program of its own: `git-push`, in any folder.
@@ -51,13 +51,13 @@ const PLAIN_GLOBALS: &[&str] = words!(
 /// The options between `git` and its command.
 struct GitGlobalOptions<'a> {
     folder: Option<ShellArg>,
-    study: CommandAnalysis,
+    analysis: CommandAnalysis,
     rest: &'a [ShellArg],
 }
 
 impl<'a> GitGlobalOptions<'a> {
     fn parse(args: &'a [ShellArg]) -> Self {
-        let mut globals = Self { folder: None, study: CommandAnalysis::read_only(), rest: &[] };
+        let mut globals = Self { folder: None, analysis: CommandAnalysis::read_only(), rest: &[] };
         let mut at = 0;
         while let Some(arg) = args.get(at) {
             let start = arg.known_prefix();
@@ -121,29 +121,32 @@ impl<'a> GitGlobalOptions<'a> {
         match GitConfigEffect::from_assignment(setting) {
             GitConfigEffect::Harmless => {}
             GitConfigEffect::Runs(text) => {
-                self.study.runs.extend(text.map(|text| NestedExecution::from_script(&text)));
+                self.analysis.runs.extend(text.map(|text| NestedExecution::from_script(&text)));
                 self.add_caution("`-c` sets something that may run a command");
             }
         }
     }
 
     fn add_caution(&mut self, why: &str) {
-        self.study.caution.get_or_insert_with(|| why.to_owned());
+        self.analysis.caution.get_or_insert_with(|| why.to_owned());
     }
 
     /// The analysis of the command, with the effects of the global options added.
-    fn finish(self, mut study: CommandAnalysis) -> CommandAnalysis {
-        if self.study.caution.is_some() || !self.study.runs.is_empty() || self.folder.is_some() {
-            study.git_settings.clear();
+    fn finish(self, mut analysis: CommandAnalysis) -> CommandAnalysis {
+        if self.analysis.caution.is_some()
+            || !self.analysis.runs.is_empty()
+            || self.folder.is_some()
+        {
+            analysis.git_settings.clear();
         }
-        if self.study.caution.is_some() {
-            study.nature = CommandClass::Opaque;
+        if self.analysis.caution.is_some() {
+            analysis.class = CommandClass::Opaque;
         }
-        study.caution = self.study.caution.or(study.caution);
-        study.runs.extend(self.study.runs);
+        analysis.caution = self.analysis.caution.or(analysis.caution);
+        analysis.runs.extend(self.analysis.runs);
         match &self.folder {
-            Some(folder) => study.in_folder(folder),
-            None => study,
+            Some(folder) => analysis.in_folder(folder),
+            None => analysis,
         }
     }
 }

@@ -29,7 +29,7 @@ struct OverrideRow {
     /// with a value, so that values can be distinguished from operands.
     table: OptionTable,
     /// Options that name code if their value contains one of these words.
-    telling: (&'static [&'static str], &'static [&'static str]),
+    decisive_names: (&'static [&'static str], &'static [&'static str]),
     /// The kind of the operands.
     operands: OperandKind,
 }
@@ -75,9 +75,9 @@ impl OverrideRow {
         let args = args.as_slice();
         let options = self.table.parse(args);
         let mut steered = OptionOverride::default();
-        for given in &options.given {
-            let value = given.value.as_ref();
-            for entry in given.entries() {
+        for option in &options.parsed {
+            let value = option.value.as_ref();
+            for entry in option.entries() {
                 if entry.change == OptionChange::Code {
                     steered.add_caution(entry.name, "names what it runs");
                 } else if entry.value_use == ValueUse::Folder {
@@ -109,7 +109,7 @@ impl OverrideRow {
 
     /// Whether an option with this value names code.
     fn names_code(&self, tool: &str, option: &str, value: Option<&ShellArg>) -> bool {
-        let (options, words) = self.telling;
+        let (options, words) = self.decisive_names;
         let Some(value) = value.filter(|_| options.contains(&option)) else { return false };
         let text = value.known_prefix();
         match tool {

@@ -281,7 +281,7 @@ impl<'a> ParsedOption<'a> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ParsedArguments<'a> {
     /// The options, in order.
-    pub(super) given: Vec<ParsedOption<'a>>,
+    pub(super) parsed: Vec<ParsedOption<'a>>,
     /// Everything else, in order.
     pub(super) operands: Vec<ShellArg>,
     /// The number of operands before `--`, if there is one.
@@ -293,7 +293,7 @@ pub(super) struct ParsedArguments<'a> {
 impl ParsedArguments<'_> {
     /// Whether one of these options is present.
     pub(super) fn has(&self, names: &[&str]) -> bool {
-        self.given.iter().any(|given| given.is_one_of(names))
+        self.parsed.iter().any(|option| option.is_one_of(names))
     }
 
     /// Whether one of these options is present, and none may take it back; for programs such as
@@ -310,18 +310,18 @@ impl ParsedArguments<'_> {
             };
             takes_back || given.value.is_some() && given.entries().any(has_value)
         };
-        self.has(names) && !self.given.iter().any(may_negate)
+        self.has(names) && !self.parsed.iter().any(may_negate)
     }
 
     /// The values of these options, in order.
     pub(super) fn values<'s>(&'s self, names: &'s [&str]) -> impl Iterator<Item = &'s ShellArg> {
-        let given = self.given.iter().filter(|given| given.is_one_of(names));
-        given.filter_map(|given| given.value.as_ref())
+        let given = self.parsed.iter().filter(|option| option.is_one_of(names));
+        given.filter_map(|parsed_option| parsed_option.value.as_ref())
     }
 
     /// Whether an option with this effect is present.
     pub(super) fn has_change(&self, change: OptionChange) -> bool {
-        self.given.iter().any(|given| given.entries().any(|entry| entry.change == change))
+        self.parsed.iter().any(|option| option.entries().any(|entry| entry.change == change))
     }
 
     /// Whether an option keeps the program from changing its operands, and no other one may undo
@@ -342,15 +342,15 @@ impl ParsedArguments<'_> {
                     !negated && changes.contains(&entry.change)
                 })
         };
-        self.given.iter().any(|given| means(given, &[change]))
-            && self.given.iter().all(|given| means(given, others))
+        self.parsed.iter().any(|option| means(option, &[change]))
+            && self.parsed.iter().all(|parsed_option| means(parsed_option, others))
     }
 
     /// The values with this use, in order.
     pub(super) fn used_values(&self, value_use: ValueUse) -> impl Iterator<Item = &ShellArg> {
         let is_used = move |entry: &OptionEntry| entry.value_use == value_use;
-        let given = self.given.iter().filter(move |given| given.entries().any(is_used));
-        given.filter_map(|given| given.value.as_ref())
+        let given = self.parsed.iter().filter(move |option| option.entries().any(is_used));
+        given.filter_map(|parsed_option| parsed_option.value.as_ref())
     }
 
     /// The values of these options, cloned.
@@ -360,19 +360,19 @@ impl ParsedArguments<'_> {
 
     /// The options in the order of the table: every entry each may mean, with its value.
     pub(super) fn by_place(&self) -> Vec<(&'static OptionEntry, Option<&ShellArg>)> {
-        let mut given: Vec<_> = Vec::new();
-        for option in &self.given {
-            given.extend(option.entries().map(|entry| (entry, option.value.as_ref())));
+        let mut argument: Vec<_> = Vec::new();
+        for option in &self.parsed {
+            argument.extend(option.entries().map(|entry| (entry, option.value.as_ref())));
         }
-        given.sort_by_key(|(entry, _)| entry.place);
-        given
+        argument.sort_by_key(|(entry, _)| entry.place);
+        argument
     }
 
     /// Whether every option is one of these, written in full; for git.
     pub(super) fn has_only(&self, letters: &str, names: &[&str]) -> bool {
-        self.given.iter().all(|given| match given.written.strip_prefix("--") {
+        self.parsed.iter().all(|option| match option.written.strip_prefix("--") {
             Some(name) => names.contains(&name),
-            None => letters.contains(given.written),
+            None => letters.contains(option.written),
         })
     }
 
@@ -445,7 +445,7 @@ impl<'a> ArgumentReader<'a> {
             OptionReading::Git => arg.known_prefix().split('=').next().unwrap_or_default(),
             _ => written,
         };
-        self.parsed.given.push(ParsedOption { written, fits, value });
+        self.parsed.parsed.push(ParsedOption { written, fits, value });
     }
 
     fn read_cluster(&mut self, arg: &'a ShellArg, letters: &'a str) {
@@ -456,7 +456,7 @@ impl<'a> ArgumentReader<'a> {
             self.parsed.uncertain |= fits.is_empty() && self.table.reading == OptionReading::Strict;
             let takes = fits.first().map_or(OptionValueKind::Nothing, |entry| entry.takes);
             if takes == OptionValueKind::Nothing {
-                self.parsed.given.push(ParsedOption { written, fits, value: None });
+                self.parsed.parsed.push(ParsedOption { written, fits, value: None });
                 continue;
             }
             let attached = Some(self.strip(arg, "-".len() + end));
@@ -464,7 +464,7 @@ impl<'a> ArgumentReader<'a> {
                 None if takes != OptionValueKind::AttachedValue => self.next_value(),
                 attached => attached,
             };
-            self.parsed.given.push(ParsedOption { written, fits, value });
+            self.parsed.parsed.push(ParsedOption { written, fits, value });
             self.ended = takes == OptionValueKind::LastValue;
             return;
         }
@@ -704,7 +704,7 @@ mod tests {
         let args: Vec<ShellArg> = line.split_whitespace().map(parse_argument).collect();
         let options = table.parse(&args);
         let mut shown: Vec<String> = Vec::new();
-        for given in &options.given {
+        for given in &options.parsed {
             shown.extend(given.names().map(|name| match &given.value {
                 Some(value) => format!("{name}={value}"),
                 None => name.to_owned(),

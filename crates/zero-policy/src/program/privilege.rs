@@ -32,12 +32,12 @@ fn analyze_sudo(name: &str, args: &[ShellArg]) -> CommandAnalysis {
             .mark_guess_if(options.uncertain);
     }
     let folder = options.values(&["D", "chdir"]).last().cloned();
-    let study = analyze_as_other_user(
+    let analysis = analyze_as_other_user(
         &options.operands,
         folder,
         options.has(&["s", "i", "shell", "login"]),
     );
-    study
+    analysis
         .with_caution_if(options.has(&["R", "chroot"]), "it runs with another root folder")
         .mark_guess_if(options.uncertain)
 }
@@ -109,17 +109,17 @@ fn analyze_su(args: &[ShellArg], caller: SuProgram) -> CommandAnalysis {
     if known_text(operands.first()) == "-" {
         operands = args_from(operands, 1);
     }
-    let mut study = CommandAnalysis::opaque();
-    study = study.with_scripts(options.values(&["c", "command", "session-command"]));
+    let mut analysis = CommandAnalysis::opaque();
+    analysis = analysis.with_scripts(options.values(&["c", "command", "session-command"]));
     // The arguments after the user go to the shell: a file, or `-- -c text`.
     let to_shell = args_from(operands, 1);
     if !to_shell.is_empty() {
-        study = study.with_command(&prefix_args(&["sh"], to_shell));
+        analysis = analysis.with_command(&prefix_args(&["sh"], to_shell));
     }
-    if study.runs.is_empty() {
-        study = study.with_run(NestedExecution::ScriptFromInput);
+    if analysis.runs.is_empty() {
+        analysis = analysis.with_run(NestedExecution::ScriptFromInput);
     }
-    study
+    analysis
         .with_caution_if(options.has(&["s", "shell"]), "it runs a shell of its own choice")
         .mark_guess_if(options.uncertain)
 }

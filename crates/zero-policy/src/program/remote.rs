@@ -39,25 +39,28 @@ fn analyze_ssh(name: &str, args: &[ShellArg]) -> CommandAnalysis {
         _ => SSH,
     };
     let first = table.until_operand().parse(args);
-    let mut study = add_ssh_options(CommandAnalysis::opaque(), &first);
-    study = study.with_scripts(first.values(&["ssh", "client"]));
+    let mut analysis = add_ssh_options(CommandAnalysis::opaque(), &first);
+    analysis = analysis.with_scripts(first.values(&["ssh", "client"]));
     let Some((host, rest)) = first.operands.split_first() else {
-        return study.mark_guess_if(first.uncertain);
+        return analysis.mark_guess_if(first.uncertain);
     };
     // ssh accepts options after the host as well.
     let second = table.until_operand().parse(rest);
-    study = add_ssh_options(study.with_host(host), &second);
+    analysis = add_ssh_options(analysis.with_host(host), &second);
     if !second.operands.is_empty() {
-        study = study.with_run(NestedExecution::from_script_words(&second.operands));
+        analysis = analysis.with_run(NestedExecution::from_script_words(&second.operands));
     } else if !first.has(&["N", "G", "V"]) && !second.has(&["N"]) {
-        study = study.with_run(NestedExecution::ScriptFromInput);
+        analysis = analysis.with_run(NestedExecution::ScriptFromInput);
     }
     // An unknown word that is not an option would be the host, which is judged as such.
-    study.mark_guess_if(first.uncertain || second.uncertain)
+    analysis.mark_guess_if(first.uncertain || second.uncertain)
 }
 
 /// The effects of options of ssh, scp and sftp on this machine.
-fn add_ssh_options(mut study: CommandAnalysis, options: &ParsedArguments<'_>) -> CommandAnalysis {
+fn add_ssh_options(
+    mut analysis: CommandAnalysis,
+    options: &ParsedArguments<'_>,
+) -> CommandAnalysis {
     for setting in options.values(&["o"]) {
         let text = setting.known_prefix().to_ascii_lowercase();
         let key = text.split(['=', ' ']).next().unwrap_or_default();
@@ -67,7 +70,7 @@ fn add_ssh_options(mut study: CommandAnalysis, options: &ParsedArguments<'_>) ->
                     setting,
                     setting.known_prefix().get(..=key.len()).unwrap_or_default(),
                 );
-                study = study
+                analysis = analysis
                     .with_run(
                         command.map_or(NestedExecution::Unknown("`-o` names a command"), |text| {
                             NestedExecution::from_script(&text)
@@ -83,22 +86,22 @@ fn add_ssh_options(mut study: CommandAnalysis, options: &ParsedArguments<'_>) ->
             | "xauthlocation"
             | "sendenv"
             | "" => {
-                study = study.with_caution("`-o` sets something that may run a command");
+                analysis = analysis.with_caution("`-o` sets something that may run a command");
             }
             _ => {}
         }
     }
     for config in options.values(&["F"]) {
-        study = study
+        analysis = analysis
             .with_touch(FileAccess::Read, config)
             .with_caution("its settings come from a file that may name commands");
     }
-    study = study.with_touches(FileAccess::Read, &options.all_values(&["i"]));
-    study = study.with_touches(FileAccess::Write, &options.all_values(&["E"]));
+    analysis = analysis.with_touches(FileAccess::Read, &options.all_values(&["i"]));
+    analysis = analysis.with_touches(FileAccess::Write, &options.all_values(&["E"]));
     for jump in options.values(&["J"]) {
-        study = study.with_host(jump);
+        analysis = analysis.with_host(jump);
     }
-    study.with_caution_if(options.has(&["I"]), "`-I` loads a library")
+    analysis.with_caution_if(options.has(&["I"]), "`-I` loads a library")
 }
 
 /// Whether an operand is on another machine: a colon before any slash, or a URL.
@@ -109,53 +112,54 @@ fn is_remote(arg: &ShellArg) -> bool {
 }
 
 /// Sources are read, the last operand is written; remote ones are hosts.
-fn add_copied_files(mut study: CommandAnalysis, operands: &[ShellArg]) -> CommandAnalysis {
+fn add_copied_files(mut analysis: CommandAnalysis, operands: &[ShellArg]) -> CommandAnalysis {
     let Some((target, sources)) = operands.split_last() else {
-        return study;
+        return analysis;
     };
     for source in sources {
-        study = if is_remote(source) {
-            study.with_host(source)
+        analysis = if is_remote(source) {
+            analysis.with_host(source)
         } else {
-            study.with_recursive_touch(FileAccess::Read, source)
+            analysis.with_recursive_touch(FileAccess::Read, source)
         };
     }
     if is_remote(target) {
-        study.with_host(target)
+        analysis.with_host(target)
     } else {
-        study.with_recursive_touch(FileAccess::Write, target)
+        analysis.with_recursive_touch(FileAccess::Write, target)
     }
 }
 
 fn analyze_copy(args: &[ShellArg], table: &OptionTable) -> CommandAnalysis {
     let options = table.parse(args);
-    let mut study =
+    let mut analysis =
         add_ssh_options(add_copied_files(CommandAnalysis::opaque(), &options.operands), &options);
     for program in options.values(&["S"]) {
-        study = study
+        analysis = analysis
             .with_run(NestedExecution::from_script(program))
             .with_caution("`-S` names the program that connects");
     }
-    study.mark_guess_if(options.uncertain)
+    analysis.mark_guess_if(options.uncertain)
 }
 
 fn analyze_sftp(args: &[ShellArg]) -> CommandAnalysis {
     let table = options!("-46AaCfNpqrv -BbcDFiJloPRSsX:").strict();
     let options = table.until_operand().parse(args);
-    let mut study = add_ssh_options(CommandAnalysis::opaque(), &options);
+    let mut analysis = add_ssh_options(CommandAnalysis::opaque(), &options);
     for host in options.operands.iter().take(1) {
-        study = study.with_host(host);
+        analysis = analysis.with_host(host);
     }
     for batch in options.values(&["b"]) {
-        study =
-            study.with_touch(FileAccess::Read, batch).with_caution("its commands come from a file");
+        analysis = analysis
+            .with_touch(FileAccess::Read, batch)
+            .with_caution("its commands come from a file");
     }
     for program in options.values(&["S", "D"]) {
-        study = study
+        analysis = analysis
             .with_run(NestedExecution::from_script(program))
             .with_caution("it names the program that connects");
     }
-    study.mark_guess_if(options.uncertain)
+    analysis.mark_guess_if(options.uncertain)
 }
 
 fn analyze_rsync(args: &[ShellArg]) -> CommandAnalysis {
@@ -183,7 +187,7 @@ fn analyze_rsync(args: &[ShellArg]) -> CommandAnalysis {
     )
     .strict();
     let options = table.parse(args);
-    let mut study = add_copied_files(CommandAnalysis::opaque(), &options.operands);
+    let mut analysis = add_copied_files(CommandAnalysis::opaque(), &options.operands);
     for text in options.values(&["e", "rsh", "rsync-path"]) {
         // It is split at spaces, and the host and a command are appended.
         let words =
@@ -192,16 +196,16 @@ fn analyze_rsync(args: &[ShellArg]) -> CommandAnalysis {
             Some(argv) => NestedExecution::from_argv_and_more(argv),
             None => NestedExecution::Unknown("`-e` names a program that is not known"),
         };
-        study = study.with_run(run).with_caution("it names the program that connects");
+        analysis = analysis.with_run(run).with_caution("it names the program that connects");
     }
-    study = study.with_touches(
+    analysis = analysis.with_touches(
         FileAccess::Write,
         &options.all_values(&["log-file", "write-batch", "only-write-batch"]),
     );
     for folder in options.values(&["backup-dir", "temp-dir", "T", "partial-dir"]) {
-        study = study.with_recursive_touch(FileAccess::Write, folder);
+        analysis = analysis.with_recursive_touch(FileAccess::Write, folder);
     }
-    study = study.with_touches(
+    analysis = analysis.with_touches(
         FileAccess::Read,
         &options.all_values(words!(
             "files-from exclude-from include-from password-file read-batch config"
@@ -211,15 +215,15 @@ fn analyze_rsync(args: &[ShellArg]) -> CommandAnalysis {
         && let Some((_, sources)) = options.operands.split_last()
     {
         for source in sources.iter().filter(|source| !is_remote(source)) {
-            study = study.with_recursive_touch(FileAccess::Delete, source);
+            analysis = analysis.with_recursive_touch(FileAccess::Delete, source);
         }
     }
     let deletes =
-        options.given.iter().any(|given| given.names().any(|name| name.starts_with("del")));
+        options.parsed.iter().any(|option| option.names().any(|name| name.starts_with("del")));
     if deletes && !options.keeps(&["n", "dry-run"]) {
-        study = study.mark_critical("removes files at the target");
+        analysis = analysis.mark_critical("removes files at the target");
     }
-    study
+    analysis
         .with_caution_if(
             options.has(&["daemon", "server", "M", "remote-option"]),
             "it serves files itself",
@@ -229,9 +233,9 @@ fn analyze_rsync(args: &[ShellArg]) -> CommandAnalysis {
 
 /// `name … verb … -c text`.
 fn analyze_text_after(args: &[ShellArg], verb: &str, flags: &[&str]) -> CommandAnalysis {
-    let mut study = CommandAnalysis::opaque();
+    let mut analysis = CommandAnalysis::opaque();
     if !args.iter().any(|arg| arg.as_known().is_none_or(|text| text == verb)) {
-        return study;
+        return analysis;
     }
     for (at, arg) in args.iter().enumerate() {
         let attached = flags.iter().find_map(|flag| {
@@ -239,71 +243,73 @@ fn analyze_text_after(args: &[ShellArg], verb: &str, flags: &[&str]) -> CommandA
             strip_arg_prefix(arg, &flag).filter(|rest| *rest != ShellArg::known(""))
         });
         if arg.as_known().is_some_and(|text| flags.contains(&text)) {
-            study = study.with_run(
+            analysis = analysis.with_run(
                 args.get(at + 1)
                     .map_or(NestedExecution::ScriptFromInput, NestedExecution::from_script),
             );
         } else if let Some(text) = attached {
-            study = study.with_run(NestedExecution::from_script(&text));
+            analysis = analysis.with_run(NestedExecution::from_script(&text));
         }
     }
-    study
+    analysis
 }
 
 fn analyze_adb(args: &[ShellArg]) -> CommandAnalysis {
     let options = options!("-ade -HPLst:").strict().until_operand().parse(args);
-    let study = CommandAnalysis::opaque().mark_guess_if(options.uncertain);
+    let analysis = CommandAnalysis::opaque().mark_guess_if(options.uncertain);
     match (known_text(options.operands.first()), args_from(&options.operands, 1)) {
-        ("shell", []) => study.with_run(NestedExecution::ScriptFromInput),
+        ("shell", []) => analysis.with_run(NestedExecution::ScriptFromInput),
         ("shell", words) => {
             let inner = options!("-nTtx e:").strict().until_operand().parse(words);
-            study
+            analysis
                 .with_run(NestedExecution::from_script_words(&inner.operands))
                 .mark_guess_if(inner.uncertain)
         }
-        _ => study,
+        _ => analysis,
     }
 }
 
 fn analyze_tmux(args: &[ShellArg]) -> CommandAnalysis {
     let globals = options!("-2CDlNuvV -cfLST:").strict().until_operand().parse(args);
-    let mut study = CommandAnalysis::opaque().mark_guess_if(globals.uncertain);
-    study = study.with_scripts(globals.values(&["c"]));
+    let mut analysis = CommandAnalysis::opaque().mark_guess_if(globals.uncertain);
+    analysis = analysis.with_scripts(globals.values(&["c"]));
     for file in globals.values(&["f"]) {
-        study =
-            study.with_touch(FileAccess::Read, file).with_caution("its settings can run commands");
+        analysis = analysis
+            .with_touch(FileAccess::Read, file)
+            .with_caution("its settings can run commands");
     }
     let several = globals.operands.iter().any(|arg| arg.known_prefix().ends_with(';'));
     let table = options!("-AabBCDdEfhIkNPSvXZ -ceFlnpstxy:").strict();
     let rest = args_from(&globals.operands, 1);
-    let study = match known_text(globals.operands.first()) {
+    let command_analysis = match known_text(globals.operands.first()) {
         "ls" | "list-sessions" | "lsw" | "list-windows" | "lsp" | "list-panes" | "has-session"
         | "has" | "kill-session" | "kill-window" | "kill-pane" | "kill-server" | "attach"
-        | "attach-session" | "a" | "detach" | "" => study,
+        | "attach-session" | "a" | "detach" | "" => analysis,
         "new-session" | "new" | "new-window" | "neww" | "split-window" | "splitw"
         | "respawn-pane" | "respawnp" | "respawn-window" | "respawnw" | "run-shell" | "run"
         | "if-shell" | "if" | "pipe-pane" | "pipep" | "display-popup" | "popup" => {
             let inner = table.until_operand().parse(rest);
-            let study = study.mark_guess_if(inner.uncertain);
+            let study = analysis.mark_guess_if(inner.uncertain);
             match inner.operands.as_slice() {
                 [] => study,
                 words => study.with_run(NestedExecution::from_script_words(words)),
             }
         }
-        _ => study.with_caution("it can type or run commands in another terminal"),
+        _ => analysis.with_caution("it can type or run commands in another terminal"),
     };
-    study.with_caution_if(several, "it is several commands in one")
+    command_analysis.with_caution_if(several, "it is several commands in one")
 }
 
 fn analyze_screen(args: &[ShellArg]) -> CommandAnalysis {
     let table = options!("-aAdDfiLlmOqQrRUvwxX -cehpsStT: list wipe version").strict();
     let options = table.until_operand().parse(args);
-    let study = CommandAnalysis::opaque().mark_guess_if(options.uncertain);
+    let analysis = CommandAnalysis::opaque().mark_guess_if(options.uncertain);
     if options.has(&["X", "Q"]) {
-        return study.with_caution("it can type or run commands in another terminal");
+        return analysis.with_caution("it can type or run commands in another terminal");
     }
-    let study = study.with_caution_if(options.has(&["c"]), "its settings can run commands");
-    study.with_command(&options.operands)
+    let command_analysis =
+        analysis.with_caution_if(options.has(&["c"]), "its settings can run commands");
+    command_analysis.with_command(&options.operands)
 }
 
 fn analyze_at(args: &[ShellArg]) -> CommandAnalysis {
@@ -311,14 +317,14 @@ fn analyze_at(args: &[ShellArg]) -> CommandAnalysis {
     if options.has(&["l", "V", "c"]) && !options.uncertain {
         return CommandAnalysis::opaque();
     }
-    let study = CommandAnalysis::opaque()
+    let analysis = CommandAnalysis::opaque()
         .with_caution("what it schedules runs later, outside of any confinement");
     match options.values(&["f"]).next() {
-        Some(file) => study
+        Some(file) => analysis
             .with_touch(FileAccess::Read, file)
             .with_run(NestedExecution::Unknown("its commands are in a file")),
-        None if options.has(&["r", "d"]) => study,
-        None => study.with_run(NestedExecution::ScriptFromInput),
+        None if options.has(&["r", "d"]) => analysis,
+        None => analysis.with_run(NestedExecution::ScriptFromInput),
     }
 }
 
@@ -327,19 +333,25 @@ fn analyze_crontab(args: &[ShellArg]) -> CommandAnalysis {
     if options.has(&["l"]) && !options.uncertain {
         return CommandAnalysis::opaque();
     }
-    let study = CommandAnalysis::opaque()
+    let analysis = CommandAnalysis::opaque()
         .with_touches(FileAccess::Read, &options.operands)
         .with_caution("what it schedules runs later, outside of any confinement");
-    if options.has(&["r"]) { study.mark_critical("removes every scheduled job") } else { study }
+    if options.has(&["r"]) {
+        analysis.mark_critical("removes every scheduled job")
+    } else {
+        analysis
+    }
 }
 
 fn analyze_wsl(args: &[ShellArg]) -> CommandAnalysis {
     let table = options!("-e -du: distribution: user: cd: exec shell-type: system").strict();
     let options = table.until_operand().parse(args);
-    let study = CommandAnalysis::opaque().mark_guess_if(options.uncertain);
+    let analysis = CommandAnalysis::opaque().mark_guess_if(options.uncertain);
     match options.operands.as_slice() {
-        [] => study.with_run(NestedExecution::ScriptFromInput),
-        words => study.with_run(NestedExecution::Script { text: join_args(words), folder: None }),
+        [] => analysis.with_run(NestedExecution::ScriptFromInput),
+        words => {
+            analysis.with_run(NestedExecution::Script { text: join_args(words), folder: None })
+        }
     }
 }
 

@@ -155,25 +155,25 @@ impl RunnerRow {
         }
         let options = self.table.parse(&rest);
         guess |= options.uncertain;
-        let mut study = CommandAnalysis::opaque();
-        study = study.with_scripts(options.used_values(ValueUse::Script));
-        study = match (name, options.values(&["m", "module"]).next()) {
+        let mut analysis = CommandAnalysis::opaque();
+        analysis = analysis.with_scripts(options.used_values(ValueUse::Script));
+        analysis = match (name, options.values(&["m", "module"]).next()) {
             // `uv run -m module` runs python.
             ("uv", Some(module)) => {
                 let mut argv =
                     vec![ShellArg::known("python"), ShellArg::known("-m"), module.clone()];
                 argv.extend(options.operands.iter().cloned());
-                study.with_command(&argv)
+                analysis.with_command(&argv)
             }
-            _ => self.add_inner_command(name, study, &options),
+            _ => self.add_inner_command(name, analysis, &options),
         };
-        Some(study.mark_guess_if(guess))
+        Some(analysis.mark_guess_if(guess))
     }
 
     fn add_inner_command(
         &self,
         name: &str,
-        study: CommandAnalysis,
+        analysis: CommandAnalysis,
         options: &ParsedArguments<'_>,
     ) -> CommandAnalysis {
         let mut argv = args_from(&options.operands, self.skips);
@@ -187,23 +187,23 @@ impl RunnerRow {
             argv = args_from(argv, 1);
         }
         let Some((program, args)) = argv.split_first() else {
-            return study;
+            return analysis;
         };
         let script_of_words = name == "pnpm" && (options.has(&["c", "shell-mode"]));
         if script_of_words {
-            return study.with_run(NestedExecution::from_script_words(argv));
+            return analysis.with_run(NestedExecution::from_script_words(argv));
         }
         match self.inner {
-            InnerCommandKind::Command => study.with_command(argv),
+            InnerCommandKind::Command => analysis.with_command(argv),
             InnerCommandKind::Dashes => {
                 match argv.iter().position(|arg| arg.as_known() == Some("--")) {
-                    Some(at) => study.with_command(args_from(argv, at + 1)),
-                    None => study.with_command(args).mark_guess_if(true),
+                    Some(at) => analysis.with_command(args_from(argv, at + 1)),
+                    None => analysis.with_command(args).mark_guess_if(true),
                 }
             }
             InnerCommandKind::Package => match program.as_known() {
-                Some(name) if !is_known_program(name, args) => study,
-                _ => study.with_command(argv),
+                Some(name) if !is_known_program(name, args) => analysis,
+                _ => analysis.with_command(argv),
             },
         }
     }
@@ -227,7 +227,7 @@ fn is_known_program(name: &str, args: &[ShellArg]) -> bool {
             super::critical_actions::analyze,
         ]
         .iter()
-        .any(|table| table(name, args).is_some_and(|study| study.nature != CommandClass::ReadOnly))
+        .any(|table| table(name, args).is_some_and(|analysis| analysis.class != CommandClass::ReadOnly))
         || name == "git"
         // Not recursive: `npx npx npx …` can be as deep as it has words.
         || ROWS.iter().any(|row| row.names.contains(&name))
@@ -247,7 +247,7 @@ fn analyze_nix(args: &[ShellArg]) -> CommandAnalysis {
 fn analyze_mise(args: &[ShellArg]) -> CommandAnalysis {
     let at = args.iter().position(|arg| arg.as_known() == Some("--"));
     let options = args.get(..at.unwrap_or(args.len())).unwrap_or_default();
-    let mut study = CommandAnalysis::opaque();
+    let mut analysis = CommandAnalysis::opaque();
     for (index, arg) in options.iter().enumerate() {
         let attached = strip_arg_prefix(arg, "--command=");
         let text = match arg.as_known() {
@@ -255,10 +255,10 @@ fn analyze_mise(args: &[ShellArg]) -> CommandAnalysis {
             _ => attached,
         };
         if let Some(text) = text {
-            study = study.with_run(NestedExecution::from_script(&text));
+            analysis = analysis.with_run(NestedExecution::from_script(&text));
         }
     }
-    study.with_command(at.map_or(&[], |at| args_from(args, at + 1)))
+    analysis.with_command(at.map_or(&[], |at| args_from(args, at + 1)))
 }
 
 #[cfg(test)]

@@ -32,10 +32,11 @@ pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> 
         return None;
     }
     let line = ShellInvocation::parse(args);
-    let study = line.analyze();
-    let harmless = study.nature == CommandClass::ReadOnly;
+    let analysis = line.analyze();
+    let harmless = analysis.class == CommandClass::ReadOnly;
     Some(
-        study.with_caution_if(!posix && !harmless, "its language is not the one that is read here"),
+        analysis
+            .with_caution_if(!posix && !harmless, "its language is not the one that is read here"),
     )
 }
 
@@ -115,10 +116,10 @@ impl<'a> ShellInvocation<'a> {
         if self.only_tells {
             return CommandAnalysis::read_only();
         }
-        let study = match self.operands.first() {
+        let analysis = match self.operands.first() {
             _ if !self.attached.is_empty() => {
-                self.attached.iter().fold(CommandAnalysis::wrapper(), |study, text| {
-                    study.with_run(NestedExecution::from_script(text))
+                self.attached.iter().fold(CommandAnalysis::wrapper(), |command_analysis, text| {
+                    command_analysis.with_run(NestedExecution::from_script(text))
                 })
             }
             Some(script) if self.script_given => {
@@ -143,10 +144,10 @@ impl<'a> ShellInvocation<'a> {
             _ => CommandAnalysis::wrapper().with_run(NestedExecution::ScriptFromInput),
         };
         let study = match self.startup_file {
-            Some(file) => study
+            Some(file) => analysis
                 .with_touch(FileAccess::Read, file)
                 .with_caution("it first runs a file whose commands are not seen"),
-            None => study,
+            None => analysis,
         };
         study.mark_guess_if(self.guess)
     }
@@ -162,8 +163,8 @@ pub(super) enum ProcessStream {
 /// The stream of a path in any spelling: `/dev/stdin`, `/proc/self/fd/0`, `/dev/fd/63`. A relative
 /// path is taken from the root, which can only be too strict.
 pub(super) fn parse_stream(path: &ShellArg) -> Option<ProcessStream> {
-    let settled = crate::path::normalize_lexically(Path::new(path.as_known()?));
-    let parts: Vec<&str> = settled.iter().skip(1).filter_map(|part| part.to_str()).collect();
+    let normalized = crate::path::normalize_lexically(Path::new(path.as_known()?));
+    let parts: Vec<&str> = normalized.iter().skip(1).filter_map(|part| part.to_str()).collect();
     Some(match parts.as_slice() {
         ["dev", "stdin"] | ["dev", "fd", "0"] | ["proc", _, "fd", "0"] => ProcessStream::Input,
         ["dev", "fd", _] | ["dev", "tty" | "stdout" | "stderr"] => ProcessStream::Other,

@@ -131,7 +131,7 @@ proptest! {
             |run| matches!(run, NestedExecution::Command { argv, .. } if argv.starts_with(&inner)),
         );
         prop_assert!(seen, "{found:?}");
-        prop_assert!(matches!(found.nature, CommandClass::Wrapper | CommandClass::Opaque));
+        prop_assert!(matches!(found.class, CommandClass::Wrapper | CommandClass::Opaque));
     }
 }
 

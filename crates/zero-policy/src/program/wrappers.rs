@@ -25,7 +25,7 @@ struct WrapperRow {
     table: OptionTable,
     /// Words between the options and the command.
     skips: usize,
-    nature: CommandClass,
+    class: CommandClass,
     /// Why no rule may cover it; empty if one may.
     caution: &'static str,
 }
@@ -63,14 +63,14 @@ impl WrapperRow {
         let (skipped, argv) = options.operands.split_at(self.skips.min(options.operands.len()));
         // `timeout $t rm x`: unquoted, `$t` may expand to several words.
         let uncertain = options.uncertain || skipped.iter().any(|word| word.as_known().is_none());
-        let nature = match (self.nature, argv.is_empty()) {
+        let class = match (self.class, argv.is_empty()) {
             // Without a command it prints its usage or its settings.
             (CommandClass::Wrapper, true) => CommandClass::ReadOnly,
             (nature, _) => nature,
         };
         let files = |value_use| options.used_values(value_use).cloned().collect::<Vec<_>>();
         let (read, written) = (files(ValueUse::Read), files(ValueUse::Write));
-        CommandAnalysis::with_class(nature)
+        CommandAnalysis::with_class(class)
             .with_command(argv)
             .with_touches(FileAccess::Read, &read)
             .with_touches(FileAccess::Write, &written)
@@ -101,12 +101,12 @@ fn analyze_watch(args: &[ShellArg]) -> CommandAnalysis {
     )
     .strict();
     let options = table.until_operand().parse(args);
-    let study = match options.operands.as_slice() {
+    let analysis = match options.operands.as_slice() {
         [] => CommandAnalysis::read_only(),
         argv if options.has(&["x", "exec"]) => CommandAnalysis::wrapper().with_command(argv),
         words => CommandAnalysis::wrapper().with_run(NestedExecution::from_script_words(words)),
     };
-    study.mark_guess_if(options.uncertain)
+    analysis.mark_guess_if(options.uncertain)
 }
 
 fn analyze_flock(args: &[ShellArg]) -> CommandAnalysis {
@@ -120,15 +120,15 @@ fn analyze_flock(args: &[ShellArg]) -> CommandAnalysis {
         return CommandAnalysis::read_only().mark_guess_if(options.uncertain);
     };
     let is_descriptor = known_text(Some(file)).bytes().all(|byte| byte.is_ascii_digit());
-    let study = CommandAnalysis::wrapper().mark_guess_if(options.uncertain);
+    let analysis = CommandAnalysis::wrapper().mark_guess_if(options.uncertain);
     match command {
         [] if is_descriptor && file.as_known().is_some() => CommandAnalysis::read_only(),
-        [flag, text, ..] if matches!(flag.as_known(), Some("-c" | "--command")) => {
-            study.with_run(NestedExecution::from_script(text)).with_touch(FileAccess::Write, file)
-        }
+        [flag, text, ..] if matches!(flag.as_known(), Some("-c" | "--command")) => analysis
+            .with_run(NestedExecution::from_script(text))
+            .with_touch(FileAccess::Write, file),
         argv => {
             let open = argv.first().is_some_and(ShellArg::may_be_option);
-            study.with_command(argv).with_touch(FileAccess::Write, file).mark_guess_if(open)
+            analysis.with_command(argv).with_touch(FileAccess::Write, file).mark_guess_if(open)
         }
     }
 }
@@ -146,7 +146,7 @@ fn analyze_script(args: &[ShellArg]) -> CommandAnalysis {
     let operands = options.operands.as_slice();
     written.push(operands.first().cloned().unwrap_or_else(|| ShellArg::known("typescript")));
     let text = options.values(&["c", "command"]).last();
-    let study = match (text, args_from(operands, 1)) {
+    let analysis = match (text, args_from(operands, 1)) {
         (Some(text), []) => CommandAnalysis::wrapper().with_run(NestedExecution::from_script(text)),
         (Some(text), argv) => CommandAnalysis::wrapper()
             .with_run(NestedExecution::from_script(text))
@@ -160,7 +160,7 @@ fn analyze_script(args: &[ShellArg]) -> CommandAnalysis {
             CommandAnalysis::wrapper().with_command(argv).mark_guess_if(open)
         }
     };
-    study
+    analysis
         .with_touches(FileAccess::Write, &written)
         .mark_guess_if(options.uncertain || options.has(&["t"]))
 }
@@ -178,22 +178,22 @@ fn analyze_strace(args: &[ShellArg]) -> CommandAnalysis {
     )
     .strict();
     let options = table.until_operand().parse(args);
-    let mut study =
+    let mut analysis =
         CommandAnalysis::wrapper().with_command(&options.operands).mark_guess_if(options.uncertain);
     if options.operands.is_empty() {
-        study = CommandAnalysis::opaque();
+        analysis = CommandAnalysis::opaque();
     }
     for output in options.values(&["o", "output"]) {
-        study = match ["|", "!"].iter().find_map(|mark| strip_arg_prefix(output, mark)) {
-            Some(text) => study.with_run(NestedExecution::from_script(&text)),
-            None => study.with_touch(FileAccess::Write, output),
+        analysis = match ["|", "!"].iter().find_map(|mark| strip_arg_prefix(output, mark)) {
+            Some(text) => analysis.with_run(NestedExecution::from_script(&text)),
+            None => analysis.with_touch(FileAccess::Write, output),
         };
     }
     let meddles = options.has(&["p", "attach", "fault", "inject"])
         || options.values(&["e"]).any(|value| {
             ["fault", "inject"].iter().any(|word| value.known_prefix().starts_with(word))
         });
-    study
+    analysis
         .with_caution_if(meddles, "it changes what another process does")
         .mark_guess_if(options.has(&["E", "env"]))
 }
@@ -280,7 +280,7 @@ fn analyze_setarch(name: &str, args: &[ShellArg]) -> CommandAnalysis {
             .strict()
             .until_operand(),
         skips: 0,
-        nature: CommandClass::Wrapper,
+        class: CommandClass::Wrapper,
         caution: "",
     };
     row.analyze(args_from(args, skips))
@@ -288,11 +288,11 @@ fn analyze_setarch(name: &str, args: &[ShellArg]) -> CommandAnalysis {
 
 fn analyze_entr(args: &[ShellArg]) -> CommandAnalysis {
     let options = options!("-acdnprsxz").strict().until_operand().parse(args);
-    let study = CommandAnalysis::wrapper().mark_guess_if(options.uncertain);
+    let analysis = CommandAnalysis::wrapper().mark_guess_if(options.uncertain);
     if options.has(&["s"]) {
         return match options.operands.first() {
-            Some(text) => study.with_run(NestedExecution::from_script(text)),
-            None => study,
+            Some(text) => analysis.with_run(NestedExecution::from_script(text)),
+            None => analysis,
         };
     }
     // `/_` stands for the file that changed.
@@ -301,7 +301,7 @@ fn analyze_entr(args: &[ShellArg]) -> CommandAnalysis {
         .iter()
         .map(|arg| if arg.as_known() == Some("/_") { unknown_arg("", "/_") } else { arg.clone() })
         .collect();
-    study.with_command(&argv)
+    analysis.with_command(&argv)
 }
 
 fn analyze_watchexec(args: &[ShellArg]) -> CommandAnalysis {
@@ -315,14 +315,14 @@ fn analyze_watchexec(args: &[ShellArg]) -> CommandAnalysis {
     let options = table.until_operand().parse(args);
     let shell = options.values(&["shell"]).last().map(|shell| known_text(Some(shell)));
     let guess = options.uncertain || options.has(&["E", "env"]);
-    let study = CommandAnalysis::wrapper().mark_guess_if(guess);
+    let analysis = CommandAnalysis::wrapper().mark_guess_if(guess);
     let plain = options.has(&["n"]) || shell == Some("none");
     if options.operands.is_empty() {
         CommandAnalysis::opaque()
     } else if plain {
-        study.with_command(&options.operands)
+        analysis.with_command(&options.operands)
     } else {
-        study.with_run(NestedExecution::from_script_words(&options.operands))
+        analysis.with_run(NestedExecution::from_script_words(&options.operands))
     }
 }
 

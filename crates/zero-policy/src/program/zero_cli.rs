@@ -25,7 +25,7 @@ pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> 
 fn analyze_zero(args: &[ShellArg]) -> CommandAnalysis {
     let Some(first) = args.first() else { return CommandAnalysis::read_only() };
     let rest = args_from(args, 1);
-    let looks = |study: CommandAnalysis| add_option_files(study, rest);
+    let looks = |analysis: CommandAnalysis| add_option_files(analysis, rest);
     let asks_help = matches!(args.last().and_then(ShellArg::as_known), Some("--help" | "-h"));
     let plain = |arg: &ShellArg| arg.as_known().is_some_and(|text| text != "--");
     if asks_help && args.iter().all(plain) {
@@ -44,8 +44,8 @@ fn analyze_zero(args: &[ShellArg]) -> CommandAnalysis {
         ("policy", "test") => {
             let files =
                 args_from(rest, 1).iter().filter(|arg| !arg.known_prefix().starts_with('-'));
-            looks(files.fold(CommandAnalysis::read_only(), |study, file| {
-                study.with_touch(FileAccess::Read, file)
+            looks(files.fold(CommandAnalysis::read_only(), |command_analysis, file| {
+                command_analysis.with_touch(FileAccess::Read, file)
             }))
         }
         ("trust", _) if rest.len() == 1 && known_text(rest.first()) == "--list" => {
@@ -73,9 +73,9 @@ fn may_be_acting_command(word: &str) -> bool {
 }
 
 /// Adds the files and folders that options name.
-fn add_option_files(study: CommandAnalysis, args: &[ShellArg]) -> CommandAnalysis {
+fn add_option_files(analysis: CommandAnalysis, args: &[ShellArg]) -> CommandAnalysis {
     const FILE_OPTIONS: &[&str] = &["--settings", "--workspace", "--batch"];
-    let mut study = study;
+    let mut command_analysis = analysis;
     for (at, arg) in args.iter().enumerate() {
         let attached =
             FILE_OPTIONS.iter().find_map(|name| strip_arg_prefix(arg, &format!("{name}=")));
@@ -84,10 +84,10 @@ fn add_option_files(study: CommandAnalysis, args: &[ShellArg]) -> CommandAnalysi
             .filter(|name| FILE_OPTIONS.contains(name))
             .and_then(|_| args.get(at + 1));
         if let Some(file) = attached.as_ref().or(apart) {
-            study = study.with_touch(FileAccess::Read, file);
+            command_analysis = command_analysis.with_touch(FileAccess::Read, file);
         }
     }
-    study
+    command_analysis
 }
 
 #[cfg(test)]

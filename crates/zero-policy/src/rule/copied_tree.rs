@@ -137,7 +137,7 @@ mod tests {
             arguments: None,
             grants: &[],
             mode: None,
-            world: &EmptyMachine,
+            machine: &EmptyMachine,
         });
         assert_eq!(decision.verdict == Verdict::Deny, is_denied, "{text}: {decision:?}");
     }

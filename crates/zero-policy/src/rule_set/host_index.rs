@@ -12,7 +12,7 @@ pub(super) struct HostRuleIndex {
     any: Option<usize>,
     names: HashMap<String, usize>,
     addresses: HashMap<IpAddr, usize>,
-    beneath: HashMap<String, usize>,
+    subdomains: HashMap<String, usize>,
     labels: Vec<(Vec<String>, usize)>,
 }
 
@@ -27,7 +27,7 @@ impl HostRuleIndex {
                 self.addresses.entry(*address).or_insert(place);
             }
             DomainPattern::Beneath(name) => {
-                self.beneath.entry(name.clone()).or_insert(place);
+                self.subdomains.entry(name.clone()).or_insert(place);
             }
             DomainPattern::Labels(labels) => self.labels.push((labels.clone(), place)),
         }
@@ -44,7 +44,7 @@ impl HostRuleIndex {
         }
         let name = host.name()?;
         let parents = name.match_indices('.').filter_map(|(dot, _)| name.get(dot + 1..));
-        let beneath = parents.filter_map(|parent| self.beneath.get(parent).copied()).min();
+        let beneath = parents.filter_map(|parent| self.subdomains.get(parent).copied()).min();
         let by_name = self.names.get(name).copied();
         let by_labels =
             self.labels.iter().find(|(labels, _)| match_labels(labels, name)).map(|(_, at)| *at);

@@ -21,7 +21,7 @@ const PAIRED_OPTION_PROGRAMS: &[&str] = &["chgrp", "chmod", "chown", "cp", "rm"]
 #[derive(Debug, Default)]
 pub(super) struct LooseCommandLine {
     pub(super) operands: Vec<LooseOperand>,
-    pub(super) given: LooseOptions,
+    pub(super) options: LooseOptions,
 }
 
 /// A word that is not an option.
@@ -69,7 +69,7 @@ impl LooseCommandLine {
         let mut line = Self::default();
         let is = |name: &str| arguments.iter().any(|word| word.as_known() == Some(name));
         let pushes = program == "git" && is("push");
-        line.given.pairs = PAIRED_OPTION_PROGRAMS.contains(&program)
+        line.options.pairs = PAIRED_OPTION_PROGRAMS.contains(&program)
             || pushes
             || (program == "git" && is("clean"));
         let single_dash_words = SINGLE_DASH_WORDS.contains(&program);
@@ -78,14 +78,14 @@ impl LooseCommandLine {
         while let Some(word) = words.next() {
             let start = word.known_prefix();
             let text = word.as_known();
-            line.given.unknown |= text.is_none() && !may_expand_to_nothing(word);
+            line.options.unknown |= text.is_none() && !may_expand_to_nothing(word);
             if text == Some("--") {
                 line.operands.extend(words.map(LooseOperand::from_word));
                 break;
             }
             if !start.starts_with('-') || start == "-" {
                 if pushes && start.starts_with('+') {
-                    line.given.letters.insert('f');
+                    line.options.letters.insert('f');
                 }
                 let mut operand = LooseOperand::from_word(word);
                 if after_option && !may_expand_to_nothing(word) {
@@ -96,12 +96,12 @@ impl LooseCommandLine {
                 continue;
             }
             let attached = if single_dash_words {
-                line.given.add_word(start)
+                line.options.add_word(start)
             } else if let Some(long) = start.strip_prefix("--") {
                 let next = words.peek().and_then(|next| next.as_known()).map(str::to_owned);
-                line.given.add_long(long, next)
+                line.options.add_long(long, next)
             } else {
-                line.given.add_letters(start)
+                line.options.add_letters(start)
             };
             // `--name=value` already has its value.
             after_option = !(start.contains('=') && attached.is_some());
@@ -155,14 +155,14 @@ impl LooseOptions {
             && rule
                 .longs
                 .iter()
-                .all(|wanted| self.longs.iter().any(|own| own.matches_option(wanted)))
+                .all(|rule_option| self.longs.iter().any(|own| own.matches_option(rule_option)))
     }
 
     /// Whether exactly the options of the rule are present.
     pub(super) fn has_exactly(&self, rule: &Self) -> bool {
         let expected = |own: &LongOption| {
             let paired = self.pairs && paired_letter(&own.name).is_some();
-            paired || rule.longs.iter().any(|wanted| own.matches_option(wanted))
+            paired || rule.longs.iter().any(|rule_option| own.matches_option(rule_option))
         };
         !self.unknown
             && self.contains_all(rule)
@@ -207,12 +207,12 @@ impl LooseOptions {
 impl LongOption {
     /// Whether this option of a command matches the option of a rule: the same name, or one
     /// abbreviates the other.
-    fn matches_option(&self, wanted: &Self) -> bool {
-        let abbreviates = self.name == wanted.name
-            || (!self.name.is_empty() && wanted.name.starts_with(&self.name))
+    fn matches_option(&self, rule_option: &Self) -> bool {
+        let abbreviates = self.name == rule_option.name
+            || (!self.name.is_empty() && rule_option.name.starts_with(&self.name))
             // `--force-with-lease` is a different option, not the long form of `--force`.
-            || self.name.strip_prefix(&wanted.name).is_some_and(|rest| !rest.starts_with('-'));
-        let same_value = match (&wanted.value, &self.value) {
+            || self.name.strip_prefix(&rule_option.name).is_some_and(|rest| !rest.starts_with('-'));
+        let same_value = match (&rule_option.value, &self.value) {
             (None, _) => true,
             (Some(wanted), Some(own)) => wanted == own,
             (Some(wanted), None) => self.next.as_ref() == Some(wanted),

@@ -52,7 +52,7 @@ impl ScriptAnalysis {
         let reads = |node: &AnalysisNode| match &node.kind {
             AnalysisNodeKind::Structure => true,
             AnalysisNodeKind::Command(invocation) => {
-                invocation.analysis.nature == CommandClass::ReadOnly
+                invocation.analysis.class == CommandClass::ReadOnly
             }
             AnalysisNodeKind::File(file) => file.access == FileAccess::Read,
             AnalysisNodeKind::Host(_) | AnalysisNodeKind::Uncertainty(_) => false,
@@ -126,10 +126,9 @@ impl CommandInvocation {
     /// Records that a variable of unknown effect is set for it: what its arguments say may not be
     /// all that it does.
     pub(crate) fn distrust_environment(&mut self) {
-        let is_judged =
-            matches!(self.analysis.nature, CommandClass::ReadOnly | CommandClass::Files);
+        let is_judged = matches!(self.analysis.class, CommandClass::ReadOnly | CommandClass::Files);
         if is_judged && !ignores_environment(&self.argv) {
-            self.analysis.nature = CommandClass::Opaque;
+            self.analysis.class = CommandClass::Opaque;
         }
     }
 }

@@ -118,7 +118,7 @@ fn push_part(
     part: &WordPart,
     state: &ShellState,
     home: Option<&Path>,
-    room: &mut usize,
+    remaining: &mut usize,
     atoms: &mut Vec<WordAtom>,
 ) {
     match part {
@@ -129,7 +129,7 @@ fn push_part(
         WordPart::Text { text, quoted: false } => atoms.extend(text.chars().map(WordAtom::Plain)),
         WordPart::Parameter(parameter) => {
             if let Some(texts) = expand_guess(parameter, state, home) {
-                return push_guess(&texts, parameter.quoted, room, atoms);
+                return push_guess(&texts, parameter.quoted, remaining, atoms);
             }
             let value = match parameter.operation {
                 // A subscript selects an element, and elements are not tracked.
@@ -140,11 +140,11 @@ fn push_part(
                 _ => VariableValue::Unknown,
             };
             let value = match value {
-                VariableValue::Known(text) if text.len() > *room => VariableValue::Unknown,
+                VariableValue::Known(text) if text.len() > *remaining => VariableValue::Unknown,
                 value => value,
             };
             if let VariableValue::Known(text) = &value {
-                *room -= text.len();
+                *remaining -= text.len();
             }
             if parameter.quoted {
                 atoms.push(WordAtom::Quotes);
@@ -170,7 +170,7 @@ fn push_part(
             if state.is_guessing()
                 && let Some(text) = evaluate_echo(list, state, home) =>
         {
-            push_guess(&[text], *quoted, room, atoms);
+            push_guess(&[text], *quoted, remaining, atoms);
         }
         WordPart::Command { quoted: false, .. } => atoms.push(WordAtom::UnknownWords),
         WordPart::Command { .. } | WordPart::Arithmetic(_) => atoms.push(WordAtom::Unknown),
@@ -233,15 +233,15 @@ fn expand_guess(
     }
 }
 
-fn push_guess(texts: &[String], quoted: bool, room: &mut usize, atoms: &mut Vec<WordAtom>) {
+fn push_guess(texts: &[String], quoted: bool, remaining: &mut usize, atoms: &mut Vec<WordAtom>) {
     for (at, text) in texts.iter().enumerate() {
         if at > 0 {
             atoms.push(WordAtom::Break);
         }
-        match room.checked_sub(text.len()) {
+        match remaining.checked_sub(text.len()) {
             None => atoms.push(WordAtom::UnknownWords),
             Some(left) => {
-                *room = left;
+                *remaining = left;
                 if quoted {
                     atoms.push(WordAtom::Quotes);
                     atoms.extend(text.chars().map(WordAtom::Quoted));

@@ -82,12 +82,12 @@ pub(crate) fn analyze_reading_script<'a>(
 
 fn walk_script<'a>(text: &'a str, folder: &Path, mut walker: ScriptWalker<'a>) -> ScriptAnalysis {
     let mut state = ShellState::new(folder);
-    let here = NodeContext { parent: None, span: None };
-    walker.walk_text(text, None, here, &mut state);
+    let context = NodeContext { parent: None, span: None };
+    walker.walk_text(text, None, context, &mut state);
     walker.walk_traps(&state);
     walker.check_unknown_values();
     if state.is_exhausted() {
-        walker.record_too_much(here);
+        walker.record_too_much(context);
     }
     walker.finish()
 }
@@ -101,8 +101,8 @@ pub(crate) fn analyze_program(
     let mut walker = ScriptWalker::new(home);
     let state = ShellState::new(folder);
     let argv: Vec<ShellArg> = argv.iter().map(ShellArg::known).collect();
-    let here = NodeContext { parent: None, span: Some(SourceSpan::default()) };
-    walker.invoke(argv, false, &state, here, &StdinSource::Nothing);
+    let context = NodeContext { parent: None, span: Some(SourceSpan::default()) };
+    walker.invoke(argv, false, &state, context, &StdinSource::Nothing);
     walker.walk_traps(&state);
     walker.check_unknown_values();
     walker.finish()
@@ -189,7 +189,7 @@ struct ScriptWalker<'a> {
 #[derive(Clone, Debug)]
 struct TrapHandler {
     text: ShellArg,
-    here: NodeContext,
+    context: NodeContext,
     state: ShellState,
     dialect: ShellDialect,
 }
@@ -254,26 +254,26 @@ impl<'a> ScriptWalker<'a> {
         &mut self,
         text: &str,
         label: Option<&str>,
-        here: NodeContext,
+        context: NodeContext,
         state: &mut ShellState,
     ) {
         self.inner_bytes += text.len();
         self.scripts += 1;
         let much = self.inner_bytes > INNER_BYTES_MAX || self.scripts > SCRIPTS_MAX;
         if label.is_some() && much {
-            self.record_too_much(here);
+            self.record_too_much(context);
             return;
         }
-        self.check_dialect(text, here);
+        self.check_dialect(text, context);
         let parsed = super::parse(text);
-        let here = match label {
-            Some(label) => here.with_parent(self.add_node(
-                here,
+        let node_context = match label {
+            Some(label) => context.with_parent(self.add_node(
+                context,
                 SourceSpan::default(),
                 label,
                 AnalysisNodeKind::Structure,
             )),
-            None => here,
+            None => context,
         };
         // The walker borrows the text while it follows it; inner texts live shorter.
         let mut inner = ScriptWalker {
@@ -302,10 +302,10 @@ impl<'a> ScriptWalker<'a> {
         // one.
         inner.functions.extend(printed_names::find_defined_functions(text).map(str::to_owned));
         inner.arrays.insert_subscripted(text);
-        let after = inner.walk_list(&parsed.list, here, state.clone());
+        let after = inner.walk_list(&parsed.list, node_context, state.clone());
         *state = after.merge();
         if let Some(error) = parsed.error {
-            inner.record_unparsed(text, &error, here);
+            inner.record_unparsed(text, &error, node_context);
         }
         self.analysis = inner.analysis;
         self.arrays = inner.arrays;
@@ -325,7 +325,7 @@ impl<'a> ScriptWalker<'a> {
     fn walk_traps(&mut self, state: &ShellState) {
         let mut next = 0;
         // A trap may set another one.
-        while let Some(TrapHandler { text, here, state: set, dialect }) =
+        while let Some(TrapHandler { text, context: here, state: set, dialect }) =
             self.trapped.get(next).cloned()
         {
             self.dialect = dialect;
@@ -336,7 +336,12 @@ impl<'a> ScriptWalker<'a> {
         }
     }
 
-    fn record_unparsed(&mut self, text: &str, error: &super::ShellSyntaxError, here: NodeContext) {
+    fn record_unparsed(
+        &mut self,
+        text: &str,
+        error: &super::ShellSyntaxError,
+        context: NodeContext,
+    ) {
         let kind = if error.is_too_deep() {
             UncertaintyKind::Unbounded
         } else {
@@ -344,7 +349,7 @@ impl<'a> ScriptWalker<'a> {
         };
         let at = error.at.min(text.len());
         self.record_uncertainty(
-            here,
+            context,
             SourceSpan { start: at, end: text.len() },
             kind,
             format!("the command cannot be parsed: {error}"),
@@ -360,7 +365,7 @@ impl<'a> ScriptWalker<'a> {
     fn walk_list(
         &mut self,
         list: &CommandList,
-        here: NodeContext,
+        context: NodeContext,
         state: ShellState,
     ) -> ExitStates {
         let mut after = ExitStates::from_single(state);
@@ -371,10 +376,10 @@ impl<'a> ScriptWalker<'a> {
                 ListOperator::Then => {
                     let before = own.take().unwrap_or_else(|| after.merge());
                     own = item.background.then(|| before.clone());
-                    self.walk_item(item, here, before)
+                    self.walk_item(item, context, before)
                 }
                 ListOperator::And => {
-                    let now = self.walk_item(item, here, after.succeeded);
+                    let now = self.walk_item(item, context, after.succeeded);
                     ExitStates {
                         failed: after.failed.merge(&now.failed),
                         succeeded: now.succeeded,
@@ -382,7 +387,7 @@ impl<'a> ScriptWalker<'a> {
                     }
                 }
                 ListOperator::Or => {
-                    let now = self.walk_item(item, here, after.failed);
+                    let now = self.walk_item(item, context, after.failed);
                     ExitStates {
                         succeeded: after.succeeded.merge(&now.succeeded),
                         failed: now.failed,
@@ -394,8 +399,13 @@ impl<'a> ScriptWalker<'a> {
         own.map_or(after, ExitStates::from_single)
     }
 
-    fn walk_item(&mut self, item: &ListItem, here: NodeContext, state: ShellState) -> ExitStates {
-        let after = self.walk_pipeline(&item.pipeline, here, state);
+    fn walk_item(
+        &mut self,
+        item: &ListItem,
+        context: NodeContext,
+        state: ShellState,
+    ) -> ExitStates {
+        let after = self.walk_pipeline(&item.pipeline, context, state);
         // `!` inverts the exit status, and may occur twice.
         if item.pipeline.negated { ExitStates::from_single(after.merge()) } else { after }
     }
@@ -403,34 +413,34 @@ impl<'a> ScriptWalker<'a> {
     fn walk_command(
         &mut self,
         command: &ShellCommand,
-        here: NodeContext,
+        context: NodeContext,
         state: ShellState,
         input: StdinSource,
     ) -> ExitStates {
         self.depth += 1;
         let after = if self.depth > DEPTH_MAX {
-            self.record_too_deep(here, command.span);
+            self.record_too_deep(context, command.span);
             ExitStates::from_single(state)
         } else if self.analysis.nodes.len() > NODES_MAX {
-            self.record_too_much(here);
+            self.record_too_much(context);
             ExitStates::from_single(state)
         } else {
-            self.walk_compound_command(command, here, state, input)
+            self.walk_compound_command(command, context, state, input)
         };
         self.depth -= 1;
         after
     }
 
-    fn record_too_deep(&mut self, here: NodeContext, span: SourceSpan) {
+    fn record_too_deep(&mut self, context: NodeContext, span: SourceSpan) {
         let reason = format!("commands are nested more than {DEPTH_MAX} levels deep");
-        self.record_uncertainty(here, span, UncertaintyKind::Unbounded, reason);
+        self.record_uncertainty(context, span, UncertaintyKind::Unbounded, reason);
     }
 
-    fn record_too_much(&mut self, here: NodeContext) {
+    fn record_too_much(&mut self, context: NodeContext) {
         let already = self.analysis.nodes.last().is_some_and(|node| node.label == TOO_LARGE);
         if !already {
             self.record_uncertainty(
-                here,
+                context,
                 SourceSpan::default(),
                 UncertaintyKind::Unbounded,
                 TOO_LARGE.to_owned(),
@@ -442,14 +452,14 @@ impl<'a> ScriptWalker<'a> {
     fn walk_redirections(
         &mut self,
         redirects: &[Redirection],
-        here: NodeContext,
+        context: NodeContext,
         state: &mut ShellState,
     ) -> Option<StdinSource> {
         let mut input = None;
         for redirect in redirects {
             let span = redirect.span;
             if let Some(name) = &redirect.variable {
-                self.check_assigned_variable(name, span, here);
+                self.check_assigned_variable(name, span, context);
                 state.set(name, VariableValue::Number);
             }
             let accesses: &[FileAccess] = match redirect.kind {
@@ -457,22 +467,22 @@ impl<'a> ScriptWalker<'a> {
                 RedirectionKind::Write => &[FileAccess::Write],
                 RedirectionKind::ReadWrite => &[FileAccess::Read, FileAccess::Write],
                 RedirectionKind::Duplicate => {
-                    self.walk_word(&redirect.target, here, state);
+                    self.walk_word(&redirect.target, context, state);
                     continue;
                 }
                 RedirectionKind::HereDocument | RedirectionKind::HereString => {
-                    self.walk_word_parts(&redirect.target, here, state);
+                    self.walk_word_parts(&redirect.target, context, state);
                     input = Some(StdinSource::Texts(vec![self.expand_input_text(redirect, state)]));
                     continue;
                 }
             };
-            let mut paths = self.walk_word(&redirect.target, here, state);
+            let mut paths = self.walk_word(&redirect.target, context, state);
             let target = std::slice::from_ref(&redirect.target);
             paths
                 .extend(self.expand_with_guesses(target, &paths, false, state).unwrap_or_default());
             for path in paths {
                 for access in accesses {
-                    self.record_file(*access, &path, false, true, state, here, span);
+                    self.record_file(*access, &path, false, true, state, context, span);
                 }
             }
             if redirect.kind != RedirectionKind::Write {
@@ -486,7 +496,7 @@ impl<'a> ScriptWalker<'a> {
         &mut self,
         simple: &SimpleCommand,
         span: SourceSpan,
-        here: NodeContext,
+        context: NodeContext,
         mut state: ShellState,
         input: &StdinSource,
     ) -> ExitStates {
@@ -497,7 +507,7 @@ impl<'a> ScriptWalker<'a> {
         let mut lists = Vec::new();
         let declares = self.is_declaration(simple);
         for word in &simple.words {
-            let arguments = self.walk_word(word, here, &mut state);
+            let arguments = self.walk_word(word, context, &mut state);
             let arguments =
                 self.expand_declared(word, &state).filter(|_| declares).unwrap_or(arguments);
             let all_before = argv.len() == vanishing;
@@ -519,10 +529,10 @@ impl<'a> ScriptWalker<'a> {
             && state.function("read").is_none();
         let around = self.altered_environment;
         for assignment in &simple.assignments {
-            self.walk_assignment(assignment, argv.is_empty(), here, &mut state);
+            self.walk_assignment(assignment, argv.is_empty(), context, &mut state);
             let (name, value) = (&assignment.name, self.assigned_value(assignment, &state));
             if !(reads && name == "IFS") {
-                self.check_assigned_value(name, value.as_ref(), assignment.span, here);
+                self.check_assigned_value(name, value.as_ref(), assignment.span, context);
             }
             self.altered_environment |=
                 VariableEffect::new(name, value.as_ref()) == VariableEffect::Unknown;
@@ -534,18 +544,18 @@ impl<'a> ScriptWalker<'a> {
         let is_function = |name: &str| self.functions.contains(name);
         self.exports |= self.altered_environment
             && argv.first().and_then(ShellArg::as_known).is_none_or(is_function);
-        let here = NodeContext { span: here.span.or(Some(span)), ..here };
+        let node_context = NodeContext { span: context.span.or(Some(span)), ..context };
         // A guess never allows a command, but can deny it.
         if let Some(guess) = guess {
-            self.invoke(guess, false, &state, here, input);
+            self.invoke(guess, false, &state, node_context, input);
         }
         self.listed = listed;
         self.declared_lists = lists;
         // `$x rm y` runs `rm` if `$x` is empty.
         if let Some(rest) = argv.get(vanishing..).filter(|rest| vanishing > 0 && !rest.is_empty()) {
-            self.invoke(rest.to_vec(), false, &state, here, input);
+            self.invoke(rest.to_vec(), false, &state, node_context, input);
         }
-        let after = self.run_in_shell(argv, state, here, input);
+        let after = self.run_in_shell(argv, state, node_context, input);
         self.listed.clear();
         self.declared_lists.clear();
         self.altered_environment = around;
@@ -553,10 +563,15 @@ impl<'a> ScriptWalker<'a> {
     }
 
     /// Adds the folders that globs list, for words that are no arguments of a command.
-    fn record_listed_folders(&mut self, words: &[ShellArg], state: &ShellState, here: NodeContext) {
-        let span = here.span.unwrap_or_default();
+    fn record_listed_folders(
+        &mut self,
+        words: &[ShellArg],
+        state: &ShellState,
+        context: NodeContext,
+    ) {
+        let span = context.span.unwrap_or_default();
         for folder in words.iter().filter_map(ShellArg::listed_folder) {
-            self.record_file(FileAccess::Read, &folder, false, false, state, here, span);
+            self.record_file(FileAccess::Read, &folder, false, false, state, context, span);
         }
     }
 
@@ -568,12 +583,12 @@ impl<'a> ScriptWalker<'a> {
         recursive: bool,
         redirected: bool,
         state: &ShellState,
-        here: NodeContext,
+        context: NodeContext,
         span: SourceSpan,
     ) {
         if redirected && let Some(address) = path.as_known().and_then(parse_socket_address) {
             let label = format!("connect to {address}");
-            self.add_node(here, span, &label, AnalysisNodeKind::Host(ShellArg::known(address)));
+            self.add_node(context, span, &label, AnalysisNodeKind::Host(ShellArg::known(address)));
             return;
         }
         let verb = match access {
@@ -583,19 +598,19 @@ impl<'a> ScriptWalker<'a> {
         };
         let folders = state.folders.clone();
         let file = FileUse { access, path: path.clone(), folders, recursive, redirected };
-        self.add_node(here, span, &format!("{verb} {path}"), AnalysisNodeKind::File(file));
+        self.add_node(context, span, &format!("{verb} {path}"), AnalysisNodeKind::File(file));
     }
 
     fn record_uncertainty(
         &mut self,
-        here: NodeContext,
+        context: NodeContext,
         span: SourceSpan,
         kind: UncertaintyKind,
         reason: String,
     ) {
         let label = reason.clone();
         self.add_node(
-            here,
+            context,
             span,
             &label,
             AnalysisNodeKind::Uncertainty(Uncertainty { reason, kind }),
@@ -604,7 +619,7 @@ impl<'a> ScriptWalker<'a> {
 
     fn add_node(
         &mut self,
-        here: NodeContext,
+        context: NodeContext,
         span: SourceSpan,
         label: &str,
         kind: AnalysisNodeKind,
@@ -613,8 +628,8 @@ impl<'a> ScriptWalker<'a> {
             Some((end, _)) => format!("{}…", &label[..end]),
             None => label.to_owned(),
         };
-        let span = here.span.unwrap_or(span);
-        self.analysis.nodes.push(AnalysisNode { parent: here.parent, label, span, kind });
+        let span = context.span.unwrap_or(span);
+        self.analysis.nodes.push(AnalysisNode { parent: context.parent, label, span, kind });
         self.analysis.nodes.len() - 1
     }
 }

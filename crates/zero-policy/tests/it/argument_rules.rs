@@ -28,7 +28,7 @@ fn decide_call(rules: &str, tool: &str, effects: &[Effect], arguments: &Value) -
         arguments: arguments.as_ref(),
         grants: &[],
         mode: None,
-        world: &EmptyMachine,
+        machine: &EmptyMachine,
     })
 }
 

@@ -107,7 +107,7 @@ fn decide_command(
         arguments: None,
         grants,
         mode: None,
-        world,
+        machine: world,
     })
 }
 
@@ -454,7 +454,7 @@ fn decide_remote_tool(
         arguments: None,
         grants: &[],
         mode: None,
-        world: &EmptyMachine,
+        machine: &EmptyMachine,
     };
     build_engine(rules, PermissionMode::Auto).decide(request).verdict.as_str().to_owned()
 }
@@ -514,7 +514,7 @@ fn changed_mcp_definition_is_asked_despite_allow() {
             arguments: None,
             grants,
             mode: None,
-            world: &EmptyMachine,
+            machine: &EmptyMachine,
         })
     };
     let granted = decide("", PermissionMode::Ask, ToolDefinitionState::Steady, &[]).grants;
@@ -560,7 +560,7 @@ fn mcp_grant_names_only_that_tool() {
             arguments: None,
             grants,
             mode: None,
-            world: &EmptyMachine,
+            machine: &EmptyMachine,
         })
     };
     let names = ["*", "a b", "ü", "x", "a,b", "Bash(*)", "", "x\"y"];
@@ -601,7 +601,7 @@ fn folder_grant_does_not_cover_contents() {
         arguments: None,
         grants: &[],
         mode: None,
-        world: &disk,
+        machine: &disk,
     };
     let grants = engine.decide(request).grants;
     assert_eq!(grants.len(), 1);
@@ -653,7 +653,7 @@ fn no_rule_mode_or_grant_allows_the_editor_terminal() {
             arguments: None,
             grants: &grants,
             mode: None,
-            world: &EmptyMachine,
+            machine: &EmptyMachine,
         });
         assert_eq!(decision.verdict.as_str(), expected, "{rules} in {mode}");
         assert!(decision.grants.is_empty(), "{rules}");

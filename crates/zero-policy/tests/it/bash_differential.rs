@@ -177,7 +177,7 @@ fn compare(script: &str, ran: &[ExecutedProgram], folder: &Path, tally: &mut Ana
         AnalysisNodeKind::Uncertainty(doubt) => Some(doubt.reason.clone()),
         // A shell that runs a file: asked about, unless a rule allows exactly that.
         AnalysisNodeKind::Command(invocation)
-            if invocation.analysis.nature == CommandClass::Opaque
+            if invocation.analysis.class == CommandClass::Opaque
                 && REAL_PROGRAMS.iter().any(|real| is_called(invocation, real)) =>
         {
             Some("a file is run".to_owned())

@@ -117,7 +117,7 @@ fn write_access_is_judged_as_unknown_program() {
             arguments: None,
             grants: &[],
             mode: None,
-            world,
+            machine: world,
         };
         let decision = build_engine(rules, mode).decide(request);
         let access = decision.access.unwrap();
@@ -221,7 +221,7 @@ fn folder_is_searched_once_for_a_decision() {
         arguments: None,
         grants: &[],
         mode: None,
-        world: &machine,
+        machine: &machine,
     });
     assert_eq!((decision.verdict, machine.searches.get()), (Verdict::Allow, 1));
 }

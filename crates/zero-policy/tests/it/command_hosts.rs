@@ -65,7 +65,7 @@ fn listed_hosts_do_not_apply_to_tools_or_plan_mode() {
         arguments: None,
         grants: &[],
         mode: None,
-        world: &EmptyMachine,
+        machine: &EmptyMachine,
     };
     assert_eq!(engine.decide(request).verdict.as_str(), "deny");
 }

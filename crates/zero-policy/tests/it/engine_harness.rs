@@ -60,7 +60,7 @@ pub(crate) fn decide_command(engine: &PolicyEngine, command: &str) -> PolicyDeci
         arguments: None,
         grants: &[],
         mode: None,
-        world: &EmptyMachine,
+        machine: &EmptyMachine,
     })
 }
 
@@ -78,7 +78,7 @@ pub(crate) fn decide_effects(
         arguments: None,
         grants: &[],
         mode: None,
-        world: &EmptyMachine,
+        machine: &EmptyMachine,
     })
 }
 
@@ -101,7 +101,7 @@ pub(crate) fn decide_file(engine: &PolicyEngine, tool: &str, path: &str) -> Poli
         arguments: None,
         grants: &[],
         mode: None,
-        world: &EmptyMachine,
+        machine: &EmptyMachine,
     })
 }
 

@@ -98,7 +98,7 @@ fn decide_command(
         arguments: None,
         grants,
         mode: None,
-        world: machine,
+        machine,
     })
 }
 

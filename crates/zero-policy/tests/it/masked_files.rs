@@ -162,7 +162,7 @@ fn rule_or_grant_allows_reading_one_file() {
         arguments: None,
         grants,
         mode: None,
-        world: &EmptyMachine,
+        machine: &EmptyMachine,
     });
     assert_eq!(decision.verdict.as_str(), "allow");
     assert_eq!(decision.access.unwrap().secret_files, SecretFileScope::All);

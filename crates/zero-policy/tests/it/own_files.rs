@@ -67,7 +67,7 @@ fn link_to_own_files_is_closed() {
             arguments: None,
             grants: &[],
             mode: None,
-            world: &EmptyMachine,
+            machine: &EmptyMachine,
         });
         assert_eq!(decision.verdict.as_str(), "deny", "{}", decision.reason);
     }
@@ -103,7 +103,7 @@ fn command_or_grant_cannot_open_own_files() {
         arguments: None,
         grants: &grants,
         mode: None,
-        world: &EmptyMachine,
+        machine: &EmptyMachine,
     });
     assert_eq!(decision.verdict.as_str(), "deny", "{}", decision.reason);
     assert!(decision.grants.is_empty());

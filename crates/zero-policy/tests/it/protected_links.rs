@@ -67,7 +67,7 @@ fn check(rules: &str, path: &str, expected: (Verdict, &str)) {
         arguments: None,
         grants: &[],
         mode: None,
-        world: &LinkMachine,
+        machine: &LinkMachine,
     });
     assert_eq!(decision.verdict, expected.0, "{path}: {}", decision.reason);
     assert!(decision.reason.contains(expected.1), "{path}: {}", decision.reason);

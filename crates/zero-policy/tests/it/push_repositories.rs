@@ -57,7 +57,7 @@ fn check(rules: &str, command: &str, expected: (Verdict, usize)) {
         arguments: None,
         grants: &[],
         mode: None,
-        world: &RemoteMachine,
+        machine: &RemoteMachine,
     });
     let opened = decision.access.map_or(0, |access| access.repositories.len());
     assert_eq!((decision.verdict, opened), expected, "{command}: {}", decision.reason);

@@ -63,11 +63,11 @@ impl ChainWriter {
         dir: &StateDir,
         day: Date,
     ) -> io::Result<AppendOutcome> {
-        let held = self.head.lock()?;
+        let line_guard = self.head.lock()?;
         let today = match &mut self.today {
             Some(today) if today.day >= day => today,
             today => {
-                let Some(head) = read_head(&held)? else { return Ok(AppendOutcome::Removed) };
+                let Some(head) = read_head(&line_guard)? else { return Ok(AppendOutcome::Removed) };
                 open_day(dir, today, latest_day(day, head.as_ref()))?
             }
         };
@@ -83,8 +83,8 @@ impl ChainWriter {
         day: Date,
         row: &[u8],
     ) -> io::Result<AppendOutcome> {
-        let held = self.head.lock()?;
-        let Some(head) = read_head(&held)? else { return Ok(AppendOutcome::Removed) };
+        let line_guard = self.head.lock()?;
+        let Some(head) = read_head(&line_guard)? else { return Ok(AppendOutcome::Removed) };
         let day = latest_day(day, head.as_ref());
         let mut today = open_day(dir, &mut self.today, day)?;
         let size = match today.file.size()? {
@@ -103,7 +103,7 @@ impl ChainWriter {
             return Err(io::Error::other("the row is not a JSON object"));
         };
         let size = size + today.file.append_line(start, &line)?;
-        held.write(LogHead { pin, day, size }.to_line().as_bytes())?;
+        line_guard.write(LogHead { pin, day, size }.to_line().as_bytes())?;
         Ok(AppendOutcome::Done)
     }
 }
@@ -117,8 +117,8 @@ impl ChainWriter {
 
 /// The contents of `head`, if any; `None` if the file was removed.
 #[expect(clippy::option_option, reason = "no file and no head in it are not the same")]
-fn read_head(held: &LockedLineGuard<'_>) -> io::Result<Option<Option<LogHead>>> {
-    Ok(held.read()?.map(|line| LogHead::parse(&line)))
+fn read_head(line_guard: &LockedLineGuard<'_>) -> io::Result<Option<Option<LogHead>>> {
+    Ok(line_guard.read()?.map(|line| LogHead::parse(&line)))
 }
 
 fn latest_day(day: Date, head: Option<&LogHead>) -> Date {

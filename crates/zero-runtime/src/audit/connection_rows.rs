@@ -97,7 +97,8 @@ impl ConnectionLog for ConnectionAuditLog {
 }
 
 fn to_audit_decision(decision: ConnectionDecision) -> AuditDecision {
-    let ConnectionDecision { verdict, reason, rule, source, answered, grants } = decision;
+    let ConnectionDecision { verdict, reason, rule, source, answer_source: answered, grants } =
+        decision;
     let verdict = verdict.as_str().to_owned();
     AuditDecision { verdict, reason, rule, source, answered, grants, ..AuditDecision::default() }
 }

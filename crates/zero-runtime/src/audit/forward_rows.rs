@@ -46,37 +46,37 @@ impl PortForwardAuditLog {
     }
 
     /// Records that the user, or nobody, said no.
-    pub fn write_refusal(&self, answered: &str) -> io::Result<()> {
+    pub fn write_refusal(&self, answer: &str) -> io::Result<()> {
         let status = CallStatus::Denied.as_str().to_owned();
-        self.audit.write(&AuditRow { status, ..self.build_row("", answered) })
+        self.audit.write(&AuditRow { status, ..self.build_row("", answer) })
     }
 
     /// Records that forwarding begins. Nothing may be forwarded if this fails.
-    pub fn write_begin(&self, answered: &str) -> io::Result<()> {
-        self.audit.write(&self.build_row("", answered))
+    pub fn write_begin(&self, answer: &str) -> io::Result<()> {
+        self.audit.write(&self.build_row("", answer))
     }
 
     /// Records that forwarding has ended, and what passed.
     pub fn write_end(
         &self,
-        answered: &str,
+        answer: &str,
         traffic: AuditForward,
         duration: Duration,
     ) -> io::Result<()> {
         self.audit.write(&AuditRow {
             forward: Some(traffic),
             duration_us: u64::try_from(duration.as_micros()).unwrap_or(u64::MAX),
-            ..self.build_row("end of ", answered)
+            ..self.build_row("end of ", answer)
         })
     }
 
-    fn build_row(&self, prefix: &str, answered: &str) -> AuditRow {
+    fn build_row(&self, prefix: &str, answer: &str) -> AuditRow {
         let PortForwardTarget { job_id, session, workspace, port, host_port } = &self.target;
         let decision = AuditDecision {
             verdict: "ask".to_owned(),
             reason: "opens a port of a sandbox to this machine".to_owned(),
             risk: Some("high".to_owned()),
-            answered: Some(answered.to_owned()),
+            answered: Some(answer.to_owned()),
             ..AuditDecision::default()
         };
         AuditRow {

@@ -303,8 +303,8 @@ impl AuditLog {
     /// The state of the log at one moment, while no writer holds the lock.
     fn snapshot(&self) -> io::Result<LogSnapshot> {
         let line = LockedLine::open_existing(&self.dir, HEAD)?;
-        let held = line.as_ref().map(LockedLine::lock_shared).transpose()?;
-        let bytes = held.as_ref().map(|held| held.read()).transpose()?.flatten();
+        let line_guard = line.as_ref().map(LockedLine::lock_shared).transpose()?;
+        let bytes = line_guard.as_ref().map(|lock_guard| lock_guard.read()).transpose()?.flatten();
         let head = match bytes.as_deref() {
             Some([]) => LogHeadState::Empty,
             Some(bytes) => LogHead::parse(bytes).map_or(LogHeadState::Missing, LogHeadState::Known),

@@ -36,8 +36,8 @@ pub(super) enum FixedValue {
 /// One field of a tool of a dialect.
 #[derive(Debug)]
 pub(super) struct FieldMapping {
-    theirs: &'static str,
-    ours: &'static str,
+    dialect_field: &'static str,
+    field: &'static str,
     shape: FieldShape,
     required: bool,
     about: &'static str,
@@ -102,22 +102,22 @@ pub(super) const fn with_timeout_class(class: TimeoutClass, line: ToolMapping) -
 
 /// A field that must be there.
 pub(super) const fn required_field(
-    theirs: &'static str,
-    ours: &'static str,
+    dialect_field: &'static str,
+    field: &'static str,
     shape: FieldShape,
     about: &'static str,
 ) -> FieldMapping {
-    FieldMapping { theirs, ours, shape, required: true, about }
+    FieldMapping { dialect_field, field, shape, required: true, about }
 }
 
 /// A field that may be left out.
 pub(super) const fn optional_field(
-    theirs: &'static str,
-    ours: &'static str,
+    dialect_field: &'static str,
+    field: &'static str,
     shape: FieldShape,
     about: &'static str,
 ) -> FieldMapping {
-    FieldMapping { theirs, ours, shape, required: false, about }
+    FieldMapping { dialect_field, field, shape, required: false, about }
 }
 
 impl ToolMapping {
@@ -129,10 +129,14 @@ impl ToolMapping {
             if let Some(schema) = schema.as_object_mut() {
                 schema.insert("description".to_owned(), field.about.into());
             }
-            properties.insert(field.theirs.to_owned(), schema);
+            properties.insert(field.dialect_field.to_owned(), schema);
         }
-        let required: Vec<&str> =
-            self.fields.iter().filter(|field| field.required).map(|field| field.theirs).collect();
+        let required: Vec<&str> = self
+            .fields
+            .iter()
+            .filter(|field| field.required)
+            .map(|field| field.dialect_field)
+            .collect();
         json!({
             "type": "object",
             "properties": properties,
@@ -145,15 +149,15 @@ impl ToolMapping {
     pub(super) fn to_canonical(&self, mut theirs: JsonFields) -> JsonFields {
         let mut ours = JsonFields::new();
         for field in self.fields {
-            let Some(value) = theirs.remove(field.theirs) else { continue };
-            match (field.shape, ours.get_mut(field.ours)) {
+            let Some(value) = theirs.remove(field.dialect_field) else { continue };
+            match (field.shape, ours.get_mut(field.field)) {
                 (FieldShape::QuotedWords, Some(Value::String(line))) => {
                     append_words(line, &value);
                 }
                 // Of two names for one field, the first in the table counts.
                 (_, Some(_)) => {}
                 (shape, None) => {
-                    ours.insert(field.ours.to_owned(), shape.to_canonical(value));
+                    ours.insert(field.field.to_owned(), shape.to_canonical(value));
                 }
             }
         }
@@ -170,14 +174,14 @@ impl ToolMapping {
 
     /// Whether a canonical field can be set.
     pub(super) fn has_field(&self, ours: &str) -> bool {
-        self.fields.iter().any(|field| field.ours == ours)
+        self.fields.iter().any(|field| field.field == ours)
     }
 
     /// The platform's name for a field that holds a line, and the number it gives the first one.
     pub(super) fn line_field(&self, ours: &str) -> Option<(&'static str, u64)> {
-        let field = self.fields.iter().find(|field| field.ours == ours)?;
+        let field = self.fields.iter().find(|field| field.field == ours)?;
         let first = if matches!(field.shape, FieldShape::LineFromZero) { 0 } else { 1 };
-        Some((field.theirs, first))
+        Some((field.dialect_field, first))
     }
 
     /// Says violations of the canonical schema in the caller's field names.
@@ -187,10 +191,10 @@ impl ToolMapping {
     ) -> Vec<SchemaViolation> {
         for violation in &mut violations {
             for field in self.fields {
-                if let Some(rest) = violation.pointer.strip_prefix(&format!("/{}", field.ours))
+                if let Some(rest) = violation.pointer.strip_prefix(&format!("/{}", field.field))
                     && (rest.is_empty() || rest.starts_with('/'))
                 {
-                    violation.pointer = format!("/{}{rest}", field.theirs);
+                    violation.pointer = format!("/{}{rest}", field.dialect_field);
                     break;
                 }
             }

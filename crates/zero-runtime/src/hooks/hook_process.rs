@@ -52,9 +52,9 @@ impl ToolHost {
         input: &Value,
         time: &mut HookTimeBudget,
     ) -> Result<HookOutput, HookError> {
-        let began = Instant::now();
+        let started_at = Instant::now();
         let words = self.run_with_budget(turns, attempt, hook, input, *time).await;
-        time.spend(began.elapsed());
+        time.spend(started_at.elapsed());
         words
     }
 
@@ -227,7 +227,7 @@ impl HookLaunch {
 /// The output of a hook that ended by itself; the error says why it failed.
 fn read_output(
     collected: Option<io::Result<(CollectedOutput, CommandExit)>>,
-    settled: &WatchReport,
+    watch_report: &WatchReport,
 ) -> Result<HookOutput, String> {
     let (output, ended) = match collected {
         Some(Ok(collected)) => collected,
@@ -251,12 +251,12 @@ fn read_output(
         }
         _ => return Err("it was killed".to_owned()),
     };
-    if let Some(taken) = settled.quarantined.first() {
+    if let Some(quarantined) = watch_report.quarantined.first() {
         return Err(format!(
             "it created `{}`, which is {} and which hooks may not create; it is now in `{}`",
-            taken.path.display(),
-            taken.why,
-            taken.kept_at.display()
+            quarantined.path.display(),
+            quarantined.why,
+            quarantined.kept_at.display()
         ));
     }
     if output.stdout.omitted_bytes() > 0 {

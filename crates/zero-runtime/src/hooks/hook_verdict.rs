@@ -30,7 +30,7 @@ pub(crate) struct HookVerdict {
     pub(super) time: HookTimeBudget,
     /// The hooks that rewrote the input.
     rewriters: Vec<String>,
-    wishes: Vec<HookAskRequest>,
+    ask_requests: Vec<HookAskRequest>,
 }
 
 /// A hook's request for approval.
@@ -54,7 +54,7 @@ impl HookVerdict {
 
     pub(super) fn record_ask(&mut self, hook: &Hook, reason: &str) {
         let words = format!("{hook} asks: {}", clean_line(reason));
-        self.wishes.push(HookAskRequest {
+        self.ask_requests.push(HookAskRequest {
             rule: hook_rule(hook),
             source: hook.written_at.clone(),
             words,
@@ -63,7 +63,7 @@ impl HookVerdict {
 
     /// Whether a hook requires approval.
     pub(crate) fn asks(&self) -> bool {
-        !self.wishes.is_empty()
+        !self.ask_requests.is_empty()
     }
 
     /// Whether the input differs from the caller's.
@@ -79,14 +79,14 @@ impl HookVerdict {
     /// A decision that is at least as strict as the hooks require, and that tells the user what
     /// they did.
     pub(crate) fn apply_to(&self, mut decision: PolicyDecision) -> PolicyDecision {
-        if let (Verdict::Allow, Some(first)) = (decision.verdict, self.wishes.first()) {
+        if let (Verdict::Allow, Some(first)) = (decision.verdict, self.ask_requests.first()) {
             decision.verdict = Verdict::Ask;
             decision.rule = Some(first.rule.clone());
             decision.source = Some(first.source.clone());
             decision.reason = String::new();
         }
         if decision.verdict == Verdict::Ask {
-            let asks = self.wishes.iter().map(|wish| wish.words.clone());
+            let asks = self.ask_requests.iter().map(|ask_request| ask_request.words.clone());
             let rewrote = self.rewriters.iter().map(|hook| format!("{hook} rewrote the input"));
             let reason = Some(decision.reason).filter(|reason| !reason.is_empty());
             let reasons: Vec<String> = reason.into_iter().chain(asks).chain(rewrote).collect();

@@ -97,7 +97,7 @@ pub struct NoteProvenance {
     /// When the user last changed a note that someone else saved.
     pub edited: Option<Timestamp>,
     /// Whether the seal proves these facts; otherwise they are only claims of the file.
-    pub vouched: bool,
+    pub is_confirmed: bool,
 }
 
 impl NoteProvenance {
@@ -113,13 +113,13 @@ impl NoteProvenance {
 
     fn saved_now(by: &str) -> Self {
         let (saved, by) = (Some(Timestamp::now()), Some(by.to_owned()));
-        Self { saved, by, session: None, edited: None, vouched: true }
+        Self { saved, by, session: None, edited: None, is_confirmed: true }
     }
 
     /// The origin after the user edited the note, now. The original author stays, unless it is
     /// unknown.
     pub fn with_user_edit(self) -> Self {
-        match self.vouched {
+        match self.is_confirmed {
             true => Self { edited: Some(Timestamp::now()), ..self },
             false => Self::from_user(),
         }
@@ -137,7 +137,7 @@ impl fmt::Display for NoteProvenance {
         let claims: Vec<String> =
             origin.into_iter().chain(self.saved.map(day)).chain(edited).collect();
         let claims = claims.join(", ");
-        match (self.vouched, claims.is_empty()) {
+        match (self.is_confirmed, claims.is_empty()) {
             (true, false) => f.write_str(&claims),
             // Nothing of it is verified.
             (false, false) => {
@@ -174,7 +174,7 @@ impl Note {
         // Line endings of another system do not change the note.
         let text = text.trim().replace("\r\n", "\n");
         let mut note = Self { scope, name, text, provenance: head.provenance };
-        note.provenance.vouched = match (seal, head.seal) {
+        note.provenance.is_confirmed = match (seal, head.seal) {
             (Some(seal), Some(found)) => seal.compute(&note.sealed_parts()) == found,
             _ => false,
         };

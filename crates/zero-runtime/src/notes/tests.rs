@@ -109,7 +109,7 @@ fn provenance_is_vouched_only_while_note_is_unchanged() {
     let origin = |name: &str| {
         let (notes, _) = fixture.open_store(NoteScope::Project).list_notes(&|_| true).unwrap();
         let note = notes.into_iter().find(|note| note.name.as_str() == name).unwrap();
-        (note.provenance.vouched, note.provenance.to_string())
+        (note.provenance.is_confirmed, note.provenance.to_string())
     };
     assert!(origin("a").0 && origin("a").1.starts_with("by agent in session s1, 20"));
     let unknown = "unverified; the file says: ";
@@ -137,7 +137,7 @@ fn provenance_is_vouched_only_while_note_is_unchanged() {
     let memories = NoteStoreSet::new(None, StateDir::new(fixture.path("state")));
     let other = Workspace::open(&[fixture.path("w2")], None).unwrap();
     let (notes, _) = memories.list_notes(None, &other, &|_, _| true).unwrap();
-    assert!(!notes[0].provenance.vouched);
+    assert!(!notes[0].provenance.is_confirmed);
     // The original text verifies again, whatever its line endings.
     fixture.put(NoteScope::Project, "c", "Use tabs.\r\nAlways.").unwrap();
     for (name, endings) in [("a", "\n"), ("a", "\r\n"), ("c", "\n"), ("c", "\r\n")] {
@@ -147,7 +147,7 @@ fn provenance_is_vouched_only_while_note_is_unchanged() {
         std::fs::write(&path, text).unwrap();
         assert!(origin(name).0, "{name} with {endings:?}");
     }
-    let note = NoteProvenance { vouched: false, ..NoteProvenance::from_agent(None) };
+    let note = NoteProvenance { is_confirmed: false, ..NoteProvenance::from_agent(None) };
     assert_eq!(note.with_user_edit().by.as_deref(), Some("person"), "no other author is verified");
 }
 

@@ -7,7 +7,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{Read as _, Write as _};
 use std::path::PathBuf;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use zero_policy::SecretFileSet;
@@ -15,6 +15,7 @@ use zero_sandbox::StateDir;
 
 use super::secret_search::FoundFiles;
 use super::workspace_key::{STATE_FOLDER, workspace_key};
+use crate::clock::now_ms;
 
 /// Largest record. A search that found more is not recorded.
 const RECORD_BYTES_MAX: usize = 1 << 20;
@@ -31,7 +32,7 @@ pub(super) struct SearchRecord {
 struct RecordContent {
     fingerprint: u64,
     /// Milliseconds since 1970.
-    searched: u64,
+    searched: i64,
     paths: Vec<PathBuf>,
     git_paths: Vec<PathBuf>,
     bounds: Vec<String>,
@@ -57,7 +58,7 @@ impl SearchRecord {
         file.take(RECORD_BYTES_MAX as u64 + 1).read_to_end(&mut bytes).ok()?;
         let content: RecordContent = serde_json::from_slice(&bytes).ok()?;
         // A time in the future is that of a clock which was set back since.
-        let age = Duration::from_millis(now_ms().checked_sub(content.searched)?);
+        let age = Duration::from_millis(now_ms().checked_sub(content.searched)?.try_into().ok()?);
         let is_valid = content.fingerprint == self.fingerprint && age <= age_max;
         let found = FoundFiles {
             paths: content.paths,
@@ -101,11 +102,6 @@ impl SearchRecord {
     }
 }
 
-fn now_ms() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
-}
-
 #[cfg(test)]
 mod tests {
     #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
@@ -145,7 +141,7 @@ mod tests {
         record.write(&FoundFiles::default());
         let text = std::fs::read_to_string(&path).unwrap();
         let content: RecordContent = serde_json::from_str(&text).unwrap();
-        let put = |searched: u64| {
+        let put = |searched: i64| {
             let old = format!("\"searched\":{}", content.searched);
             let text = text.replace(&old, &format!("\"searched\":{searched}"));
             std::fs::write(&path, text).unwrap();

@@ -152,7 +152,7 @@ fn merge(
     today: u64,
 ) -> (Vec<StoreEntry>, StoreRoom) {
     entries.retain(|entry| entry.is_fresh(today));
-    let mut room = StoreRoom::Enough;
+    let mut store_capacity = StoreRoom::Enough;
     let mut bytes: usize = entries.iter().map(|entry| entry.text.len()).sum();
     let mut places: HashMap<String, usize> =
         entries.iter().enumerate().map(|(at, entry)| (entry.text.clone(), at)).collect();
@@ -165,7 +165,7 @@ fn merge(
             continue;
         }
         if entries.len() >= STORED_VALUES_MAX || bytes + value.text.len() > STORED_BYTES_MAX {
-            room = StoreRoom::Full;
+            store_capacity = StoreRoom::Full;
             continue;
         }
         bytes += value.text.len();
@@ -176,7 +176,7 @@ fn merge(
             seen: today,
         });
     }
-    (entries, room)
+    (entries, store_capacity)
 }
 
 pub(super) fn days_since_epoch() -> u64 {

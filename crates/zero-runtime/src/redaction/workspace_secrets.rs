@@ -303,18 +303,18 @@ impl WorkspaceSecrets {
         let paths = paths.into_iter().map(|path| (path, SourceFormat::SecretFile));
         let sources: Vec<(PathBuf, SourceFormat)> = git_files.into_iter().chain(paths).collect();
         // Files that calls named stay known wherever they are.
-        let mut kept = std::mem::take(&mut state.files);
-        kept.retain(|file| {
+        let mut secret_files = std::mem::take(&mut state.files);
+        secret_files.retain(|file| {
             sources.iter().any(|(path, _)| *path == file.path) || path_survey::exists(&file.path)
         });
         for (path, format) in sources {
-            let has_room = kept.len() < FILES_MAX + GIT_FILES_MAX;
-            if has_room && !kept.iter().any(|file| file.path == path) {
-                kept.push(SecretFile::read(path, format));
+            let has_room = secret_files.len() < FILES_MAX + GIT_FILES_MAX;
+            if has_room && !secret_files.iter().any(|file| file.path == path) {
+                secret_files.push(SecretFile::read(path, format));
                 state.is_built = false;
             }
         }
-        state.files = kept;
+        state.files = secret_files;
         state.bounds = bounds;
         if is_late {
             self.is_stale.store(true, Ordering::Relaxed);

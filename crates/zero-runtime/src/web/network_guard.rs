@@ -218,7 +218,7 @@ impl ConnectionGate {
         let network: Vec<_> = HostPattern::parse(&format!("{host}:{port}")).into_iter().collect();
         let judged = [host.clone()];
         let approval = UserApproval::Missing;
-        let reach = ConnectRequest {
+        let connect_request = ConnectRequest {
             host,
             port,
             network: &network,
@@ -226,7 +226,7 @@ impl ConnectionGate {
             judged: &judged,
             approval,
         };
-        match self.guard.policy.authorize_host(reach) {
+        match self.guard.policy.authorize_host(connect_request) {
             Err(ConnectDeniedError::PrivateHost { .. }) if is_own => Ok(()),
             decision => allow_unless_denied(
                 decision,
@@ -247,8 +247,9 @@ impl ConnectionGate {
             return Err(ConnectDeniedError::NoRule);
         }
         let approval = UserApproval::Missing;
-        let reach = ConnectRequest { host, port, network: &[], grants: &[], judged, approval };
-        match self.guard.policy.authorize_host(reach) {
+        let connect_request =
+            ConnectRequest { host, port, network: &[], grants: &[], judged, approval };
+        match self.guard.policy.authorize_host(connect_request) {
             // Only the port was refused, which does not matter here.
             Err(ConnectDeniedError::Port { .. }) => Ok(()),
             decision => allow_unless_denied(

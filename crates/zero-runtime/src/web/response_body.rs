@@ -137,12 +137,12 @@ async fn for_each_chunk(
     let end = Instant::now() + limits.whole;
     let mut stream = response.bytes_stream();
     loop {
-        let patience = end.min(Instant::now() + limits.idle);
-        let chunk = match timeout_at(patience, stream.next()).await {
+        let deadline = end.min(Instant::now() + limits.idle);
+        let chunk = match timeout_at(deadline, stream.next()).await {
             Ok(None) => return Ok(BodyRemainder::Ended),
             Ok(Some(Ok(chunk))) => chunk,
             Ok(Some(Err(error))) => return Err(from_reqwest_error(&origin, &error, limits.idle)),
-            Err(_) if patience == end => {
+            Err(_) if deadline == end => {
                 let what = "the whole of the server's answer";
                 return Err(WebError::TimedOut { what, after: limits.whole });
             }

@@ -84,7 +84,7 @@ fn expire(log: &LogFixture, days: u64, mode: ExpiryMode) -> (u64, u64) {
     let rules = ExpiryRules { age_max, bytes_max: None };
     let now: Timestamp = "2026-01-08T00:00:00Z".parse().unwrap();
     let report = log.audit.expire(&rules, now, mode).unwrap();
-    (report.removed.count, report.kept.count)
+    (report.removed.count, report.remaining.count)
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn largest_log_loses_oldest_days_only() {
     let rules = ExpiryRules { age_max: None, bytes_max: Some(1) };
     let now: Timestamp = "2026-01-08T00:00:00Z".parse().unwrap();
     let report = log.audit.expire(&rules, now, ExpiryMode::Remove).unwrap();
-    assert_eq!((report.removed.count, report.kept.count), (2, 1), "the newest day stays");
+    assert_eq!((report.removed.count, report.remaining.count), (2, 1), "the newest day stays");
     assert!(log.verify(&VerifyOptions::default()).is_intact());
     // Without a log there is nothing to do, and nothing is created.
     let empty = LogFixture::empty();

@@ -58,7 +58,7 @@ impl ConnectionApprover for TestUser {
             let rejected = Err(ConnectDeniedError::Rejected { message: None });
             ConnectionAnswer {
                 decision: if allowed { Ok(()) } else { rejected },
-                answered: Some(format!("test: {allowed}")),
+                answer_source: Some(format!("test: {allowed}")),
                 grants: Vec::new(),
             }
         }

@@ -293,12 +293,12 @@ fn old_results_expire_and_new_ones_stay() {
         let dry = session_results::expire(&state, &rules, ExpiryMode::DryRun, &[]).unwrap();
         let done = session_results::expire(&state, &rules, ExpiryMode::Remove, &[]).unwrap();
         assert_eq!(dry, done);
-        assert_eq!((done.removed.count, done.kept.count), expected);
+        assert_eq!((done.removed.count, done.remaining.count), expected);
     };
     let all = ExpiryRules { age_max: Some(DAY), bytes_max: Some(1) };
     let used = ["one", "two"].map(|id| zero_core::SessionId::new(id).unwrap());
     let kept = session_results::expire(&state, &all, ExpiryMode::DryRun, &used).unwrap();
-    assert_eq!((kept.removed.count, kept.kept.count), (1, 4), "of sessions in use");
+    assert_eq!((kept.removed.count, kept.remaining.count), (1, 4), "of sessions in use");
     // Each owner has a share of its own.
     for (owner, session) in [("ann", "one"), ("bob", "two")] {
         let folder = temp.path().join("spill-owners").join(session_results::owner_mark(owner));

@@ -125,9 +125,10 @@ impl CgroupParent {
     fn path_unless_limited(
         &self,
         limit: impl Fn(&Path) -> Option<u64>,
-        wanted: u64,
+        required_bytes: u64,
     ) -> Option<(CgroupVersion, &Path)> {
-        let is_tighter = |folder: &PathBuf| limit(folder).is_some_and(|limit| limit < wanted);
+        let is_tighter =
+            |folder: &PathBuf| limit(folder).is_some_and(|limit| limit < required_bytes);
         let escapes = self.left.iter().any(is_tighter);
         (!escapes).then_some((self.version, &self.parent))
     }

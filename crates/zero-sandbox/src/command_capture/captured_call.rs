@@ -32,7 +32,7 @@ pub(super) struct CallRecorder {
     has_plain_folders: bool,
     /// Files that may be open for writing when the record continues in another set; `None` for a
     /// command, whose record does not.
-    held: Option<HeldFiles>,
+    held_files: Option<HeldFiles>,
 }
 
 /// A name in a folder, both as the command sees them.
@@ -59,8 +59,8 @@ impl SeenPath {
 
 impl CallRecorder {
     pub(super) fn new(recorder: ChangeRecorder) -> Self {
-        let held = recorder.is_beside().then(HeldFiles::default);
-        Self { recorder, root: None, has_plain_folders: true, held }
+        let held_files = recorder.is_beside().then(HeldFiles::default);
+        Self { recorder, root: None, has_plain_folders: true, held_files }
     }
 
     /// Records what follows with another recorder, and returns the one so far. A file that is open for
@@ -68,15 +68,15 @@ impl CallRecorder {
     pub(super) fn continue_in(&mut self, recorder: ChangeRecorder) -> ChangeRecorder {
         let before = std::mem::replace(&mut self.recorder, recorder);
         self.has_plain_folders = true;
-        for path in self.held.as_mut().map(HeldFiles::list_open).unwrap_or_default() {
+        for path in self.held_files.as_mut().map(HeldFiles::list_open).unwrap_or_default() {
             self.recorder.record_contents(&path);
         }
         before
     }
 
     fn note_opened(&mut self, call: &WaitingCall, path: &Path) {
-        if let Some(held) = &mut self.held {
-            held.add(call.pid, path);
+        if let Some(held_files) = &mut self.held_files {
+            held_files.add(call.pid, path);
         }
     }
 
@@ -94,11 +94,11 @@ impl CallRecorder {
 
     fn try_record(&mut self, call: &WaitingCall) -> Option<()> {
         let [a, b, c, d, e, _] = call.args;
-        let here = AT_CWD;
+        let folder_id = AT_CWD;
         match i64::from(call.call) {
             libc::SYS_openat => self.record_open(call, (a, b), c),
             libc::SYS_truncate => {
-                self.record_open(call, (here, a), u64::from(libc::O_WRONLY.unsigned_abs()))
+                self.record_open(call, (folder_id, a), u64::from(libc::O_WRONLY.unsigned_abs()))
             }
             libc::SYS_unlinkat => {
                 let is_folder = c & u64::from(libc::AT_REMOVEDIR.unsigned_abs()) != 0;
@@ -118,24 +118,24 @@ impl CallRecorder {
                 Some(())
             }
             #[cfg(target_arch = "x86_64")]
-            libc::SYS_open => self.record_open(call, (here, a), b),
+            libc::SYS_open => self.record_open(call, (folder_id, a), b),
             #[cfg(target_arch = "x86_64")]
             libc::SYS_creat => {
                 let flags = libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC;
-                self.record_open(call, (here, a), u64::from(flags.unsigned_abs()))
+                self.record_open(call, (folder_id, a), u64::from(flags.unsigned_abs()))
             }
             #[cfg(target_arch = "x86_64")]
-            libc::SYS_unlink => self.record_removal(call, (here, a), false),
+            libc::SYS_unlink => self.record_removal(call, (folder_id, a), false),
             #[cfg(target_arch = "x86_64")]
-            libc::SYS_rmdir => self.record_removal(call, (here, a), true),
+            libc::SYS_rmdir => self.record_removal(call, (folder_id, a), true),
             #[cfg(target_arch = "x86_64")]
-            libc::SYS_rename => self.record_rename(call, (here, a), (here, b), 0),
+            libc::SYS_rename => self.record_rename(call, (folder_id, a), (folder_id, b), 0),
             #[cfg(target_arch = "x86_64")]
-            libc::SYS_link | libc::SYS_symlink => self.record_link(call, (here, b)),
+            libc::SYS_link | libc::SYS_symlink => self.record_link(call, (folder_id, b)),
             #[cfg(target_arch = "x86_64")]
-            libc::SYS_mkdir | libc::SYS_mknod => self.record_name(call, (here, a)),
+            libc::SYS_mkdir | libc::SYS_mknod => self.record_name(call, (folder_id, a)),
             #[cfg(target_arch = "x86_64")]
-            libc::SYS_chmod => self.record_mode(call, (here, a)),
+            libc::SYS_chmod => self.record_mode(call, (folder_id, a)),
             _ => Some(()),
         }
     }

@@ -75,7 +75,7 @@ pub(super) struct BubblewrapSandbox {
     /// How to execute bubblewrap.
     pub(super) image: ExecImage,
     /// Descriptors that bubblewrap needs until it has started.
-    kept: Vec<OwnedFd>,
+    kept_descriptors: Vec<OwnedFd>,
     kept_numbers: Vec<RawFd>,
     /// Where the init process receives its plans. `None` once there will be no more.
     init_channel: Option<OwnedFd>,
@@ -186,7 +186,7 @@ impl BubblewrapSandbox {
         Ok(Self {
             image,
             kept_numbers: kept.iter().map(AsRawFd::as_raw_fd).collect(),
-            kept,
+            kept_descriptors: kept,
             init_channel: Some(init_channel),
             applied: None,
             report: None,
@@ -318,7 +318,7 @@ impl BubblewrapSandbox {
 
     /// Closes what only bubblewrap needs, once it runs.
     pub(super) fn release_launch_handles(&mut self) {
-        self.kept.clear();
+        self.kept_descriptors.clear();
     }
 
     pub(super) fn program_streams(&self) -> [RawFd; 3] {

@@ -340,8 +340,8 @@ pub(super) mod tests {
         assert_eq!(layout.links, [root.join("ws/link")]);
         std::fs::create_dir(root.join("ws/.git/info")).unwrap();
         let stands_in = |path: &Path| path == root.join("ws/.git/info");
-        let again = PathLayout::new(&profile, &stands_in);
-        assert_eq!(again.missing, missing);
+        let second_layout = PathLayout::new(&profile, &stands_in);
+        assert_eq!(second_layout.missing, missing);
         assert_eq!(layout.writable_folder_above(&root.join("ws/.git/x")), Some(&*root.join("ws")));
         assert_eq!(layout.writable_folder_above(&root.join("ws/.git/hooks/x")), None);
     }

@@ -65,7 +65,7 @@ pub(crate) struct Placeholders {
     /// The private `/tmp`; the record is created beside it.
     tmp: PathBuf,
     record: Option<(PathBuf, File)>,
-    held: Vec<HeldPlaceholder>,
+    placeholders: Vec<HeldPlaceholder>,
 }
 
 /// A placeholder that exists and that this command relies on.
@@ -87,7 +87,7 @@ struct PlaceholderLocation {
 impl Placeholders {
     /// Creates an empty set; its record will be beside `tmp`.
     pub(crate) fn new(tmp: &Path) -> Self {
-        Self { tmp: tmp.to_owned(), record: None, held: Vec::new() }
+        Self { tmp: tmp.to_owned(), record: None, placeholders: Vec::new() }
     }
 
     /// Creates a placeholder at `path`, or shares the one of another command.
@@ -131,7 +131,7 @@ impl Placeholders {
         let above = path.ancestors().skip(1).take_while(|folder| *folder != root);
         let above: Vec<&Path> = above.filter(|folder| folder.starts_with(root)).collect();
         for folder in above.into_iter().rev() {
-            if !self.held.iter().any(|held| held.path == folder) {
+            if !self.placeholders.iter().any(|placeholder| placeholder.path == folder) {
                 self.share_folder(folder)?;
             }
         }
@@ -151,12 +151,12 @@ impl Placeholders {
         let Ok(location) = PlaceholderLocation::from_path(path) else { return false };
         let is_ours =
             |held: &HeldPlaceholder| held.path == path && location.still_holds(&held.there);
-        self.held.iter().any(is_ours) && location.empty_kind().is_some()
+        self.placeholders.iter().any(is_ours) && location.empty_kind().is_some()
     }
 
     /// The paths of the placeholders of this command.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
-        self.held.iter().map(|held| held.path.as_path())
+        self.placeholders.iter().map(|placeholder| placeholder.path.as_path())
     }
 
     fn is_recorded(&self, path: &Path, owner: RecordOwner) -> bool {
@@ -181,7 +181,7 @@ impl Placeholders {
             return Ok(false);
         }
         self.append_record(path, Some(there.metadata()?.ino()))?;
-        self.held.push(HeldPlaceholder { path: path.to_owned(), location, there });
+        self.placeholders.push(HeldPlaceholder { path: path.to_owned(), location, there });
         Ok(true)
     }
 
@@ -202,7 +202,7 @@ impl Placeholders {
         let mut all_removed = true;
         // Innermost placeholders were created last.
         for HeldPlaceholder { path, location, there } in
-            std::mem::take(&mut self.held).into_iter().rev()
+            std::mem::take(&mut self.placeholders).into_iter().rev()
         {
             // Another user of the placeholder has recorded it as well and will remove it. Keeping
             // our record would mean one more record to read for every command while that one runs.
@@ -549,7 +549,7 @@ mod tests {
         for name in ["a", "a/b"] {
             made.create(&place.path(name), PlaceholderKind::Folder).unwrap();
         }
-        let record = std::mem::take(&mut made.held);
+        let record = std::mem::take(&mut made.placeholders);
         drop(record);
         made.record.take();
         assert_eq!(sweep(&place.path("t")), 2);
@@ -597,7 +597,7 @@ mod tests {
         let mut made = place.placeholders_beside("t");
         made.create(&place.path("ghost"), PlaceholderKind::Folder).unwrap();
         // Simulates a crash: locks are released, nothing else happens.
-        made.held.clear();
+        made.placeholders.clear();
         let record = made.record.take();
         drop(record);
         drop(made);
@@ -648,7 +648,7 @@ mod tests {
         let place = PlaceholderFixture::new();
         let mut made = place.placeholders_beside("t");
         made.create(&place.path("ghost"), PlaceholderKind::Folder).unwrap();
-        let (held, record) = (std::mem::take(&mut made.held), made.record.take());
+        let (held, record) = (std::mem::take(&mut made.placeholders), made.record.take());
         // Kept open, so that the inode number is not reused.
         let still_open = held;
         drop(record);

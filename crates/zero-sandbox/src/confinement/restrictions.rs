@@ -139,14 +139,14 @@ pub(crate) fn reset_inherited_state() -> Result<(), Errno> {
 
 /// Marks every descriptor but the first three and those in `kept` as close-on-exec.
 #[expect(unsafe_code, reason = "between fork and exec only bare system calls are sound")]
-pub(crate) fn close_on_exec(kept: &[RawFd]) -> Result<(), Errno> {
+pub(crate) fn close_on_exec(kept_descriptors: &[RawFd]) -> Result<(), Errno> {
     // SAFETY: sets flags; closes nothing.
     let done =
         unsafe { libc::syscall(libc::SYS_close_range, 3_u32, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) };
     if done != 0 {
         return Err(last_error());
     }
-    for fd in kept {
+    for fd in kept_descriptors {
         // SAFETY: sets the flags of one descriptor.
         check_result(unsafe { libc::fcntl(*fd, libc::F_SETFD, 0) })?;
     }

@@ -95,10 +95,10 @@ fn run_commands(number: Option<OsString>) -> Result<(), String> {
         .map_err(|error| describe_failure("no channel to the supervisor", &error))?;
     let mut confined = ConfinementState::NotYet;
     for _ in 0..COMMANDS_MAX {
-        let given = wait_for_plan(&channel)
+        let received_plan = wait_for_plan(&channel)
             .map_err(|error| describe_failure("cannot receive a plan", &error))?;
         // The channel is closed: there will be no other command.
-        let Some(ReceivedPlan { plan, report_pipe, streams, capture }) = given else {
+        let Some(ReceivedPlan { plan, report_pipe, streams, capture }) = received_plan else {
             return Ok(());
         };
         let InitPlan { command, before } = plan;

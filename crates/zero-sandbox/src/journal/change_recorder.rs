@@ -216,7 +216,7 @@ impl ChangeRecorder {
     }
 
     fn add_loss(&mut self, path: &Path, error: &io::Error) {
-        self.note_loss(&format!("`{}`: {error}", shorten(path)));
+        self.note_loss(&format!("`{}`: {error}", path_line(path)));
     }
 
     fn knowledge(&self, path: &Path) -> PathKnowledge {
@@ -766,7 +766,9 @@ impl OpenSet {
         }
         let room = LOSSES_MAX.saturating_sub(summary.losses.len());
         let unread = unread.iter().take(room);
-        summary.losses.extend(unread.map(|(path, errno)| format!("`{}`: {errno}", shorten(path))));
+        summary
+            .losses
+            .extend(unread.map(|(path, errno)| format!("`{}`: {errno}", path_line(path))));
         // A file that only moved is found there again, and needs no further link meanwhile.
         for item in &mut items {
             if let Some(BeforeState::File { image, inode, .. }) = &item.before
@@ -803,7 +805,7 @@ impl OpenSet {
 }
 
 /// A path for a message: that of a very deep folder would be thousands of characters.
-fn shorten(path: &Path) -> String {
+fn path_line(path: &Path) -> String {
     one_line(&path.to_string_lossy(), PATH_CHARS_MAX)
 }
 

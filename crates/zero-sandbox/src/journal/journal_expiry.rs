@@ -107,7 +107,7 @@ mod tests {
         record(&state, "gone-lately", &gone, &[50, 5]);
         let nothing = JournalExpiryRules::default();
         let report = expire(&state, &nothing, ExpiryMode::Remove, &[]).unwrap();
-        assert_eq!((report.removed.count, report.kept.count), (0, 7));
+        assert_eq!((report.removed.count, report.remaining.count), (0, 7));
         let vanished = JournalExpiryRules { vanished_age_max: Some(DAY * 10), ..nothing };
         let dry = expire(&state, &vanished, ExpiryMode::DryRun, &[]).unwrap();
         assert_eq!((dry.removed.count, dry.removed.bytes), (2, 20));
@@ -128,7 +128,7 @@ mod tests {
         record(&state, &journal_name(temp.path()), temp.path(), &[50]);
         let used = [temp.path().to_owned()];
         let report = expire(&state, &all, ExpiryMode::Remove, &used).unwrap();
-        assert_eq!((report.removed.count, report.kept.count), (2, 1));
+        assert_eq!((report.removed.count, report.remaining.count), (2, 1));
         expire(&state, &all, ExpiryMode::Remove, &[]).unwrap();
         // Recording goes on.
         record(&state, "here", temp.path(), &[0]);

@@ -262,10 +262,10 @@ impl JournalStore {
     ) -> io::Result<T> {
         for _ in 0..LOCK_TRIES_MAX {
             let lock = LockedLine::open(&self.dir, LOCK)?;
-            let held = lock.lock()?;
+            let line_guard = lock.lock()?;
             // Otherwise the journal was removed while this process waited; others use a new lock.
-            if let Some(line) = held.read()? {
-                return self.claim_locked(&held, &line, before_bytes, create);
+            if let Some(line) = line_guard.read()? {
+                return self.claim_locked(&line_guard, &line, before_bytes, create);
             }
         }
         Err(io::Error::other("its folder is removed again and again"))
@@ -273,7 +273,7 @@ impl JournalStore {
 
     fn claim_locked<T>(
         &self,
-        held: &LockedLineGuard<'_>,
+        line_guard: &LockedLineGuard<'_>,
         line: &[u8],
         before_bytes: u64,
         create: impl Fn(u64) -> io::Result<T>,
@@ -292,7 +292,7 @@ impl JournalStore {
             bytes: count.bytes.saturating_add(before_bytes),
         };
         let created = create(count.last)?;
-        held.write(count.to_line().as_bytes())?;
+        line_guard.write(count.to_line().as_bytes())?;
         Ok(created)
     }
 

@@ -119,13 +119,13 @@ impl BubblewrapProgram {
     /// Its version. Read only when a report is shown.
     #[expect(clippy::disallowed_methods, reason = "this module starts bubblewrap itself")]
     fn version(&self) -> Option<String> {
-        let asked = Command::new(&self.path)
+        let probe_output = Command::new(&self.path)
             .arg("--version")
             .env_clear()
             .stdin(Stdio::null())
             .stderr(Stdio::null())
             .output();
-        let stdout = asked.ok()?.stdout;
+        let stdout = probe_output.ok()?.stdout;
         parse_version(&String::from_utf8_lossy(&stdout)).map(str::to_owned)
     }
 }

@@ -38,26 +38,26 @@ pub(super) struct UnmappedMemory {
 impl UnmappedMemory {
     /// Measures the descriptors and folders of a tree.
     pub(super) fn measure(tree: &[ProcessInfo]) -> Self {
-        let mut held = Self::default();
+        let mut unmapped = Self::default();
         let hosts: BTreeSet<DeviceNumber> = FOLDERS
             .iter()
             .filter_map(|name| Some(stat_file(&format!("/{name}"))?.device))
             .collect();
         let mut handles = 0;
         for process in tree.iter().filter(|process| !process.is_zombie()) {
-            if held.folders.is_empty() {
-                held.add_folders(process.pid, &hosts);
+            if unmapped.folders.is_empty() {
+                unmapped.add_folders(process.pid, &hosts);
             }
             let folder = format!("/proc/{}/fd", process.pid);
             for name in kernel_file::list_names(Path::new(&folder)).unwrap_or_default() {
                 handles += 1;
                 if handles > HANDLES_MAX {
-                    return held;
+                    return unmapped;
                 }
-                held.add_handle(&format!("{folder}/{name}"));
+                unmapped.add_handle(&format!("{folder}/{name}"));
             }
         }
-        held
+        unmapped
     }
 
     /// The total size.

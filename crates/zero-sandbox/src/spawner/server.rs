@@ -124,12 +124,13 @@ impl SpawnerServer {
             let has_work = self.is_due || !self.pool.has_bare_worker();
             let timeout = has_work.then(|| Timespec::try_from(IDLE_BEFORE_PREWARM).ok());
             let count = rustix::event::poll(&mut fds, timeout.flatten().as_ref());
-            let mut news = fds.iter().map(|fd| !fd.revents().is_empty());
-            let (order, signal) = (news.next() == Some(true), news.next() == Some(true));
+            let mut ready_sockets = fds.iter().map(|fd| !fd.revents().is_empty());
+            let (order, signal) =
+                (ready_sockets.next() == Some(true), ready_sockets.next() == Some(true));
             // Before requests: a worker reports that it is free before it reports the end of its
             // command.
-            let news: Vec<bool> = news.collect();
-            if self.pool.receive_events(&news) == PoolEvent::WorkerExited {
+            let readable: Vec<bool> = ready_sockets.collect();
+            if self.pool.receive_events(&readable) == PoolEvent::WorkerExited {
                 // Its sandbox is gone with it. Prewarm another one now, since the next command may
                 // take a while to arrive.
                 self.is_due = true;
@@ -194,13 +195,13 @@ impl SpawnerServer {
             }
             match self.pool.offer(like, &passed) {
                 Some(Ok(())) => {
-                    let kept = match next {
+                    let kept_descriptors = match next {
                         NextCommandHint::Same => Some(vec![order]),
                         NextCommandHint::SameNetwork => fds.last().map(|net| vec![order, net]),
                         NextCommandHint::Other => None,
                     };
-                    if let Some(kept) = kept {
-                        let copies = kept.into_iter().map(OwnedFd::try_clone);
+                    if let Some(descriptors) = kept_descriptors {
+                        let copies = descriptors.into_iter().map(OwnedFd::try_clone);
                         self.last = copies.collect::<Result<_, _>>().ok().map(|kept| (like, kept));
                     }
                     return;
@@ -224,7 +225,7 @@ impl SpawnerServer {
     /// a second copy of a command's streams would hide that the command has closed them. It also
     /// closes the channels to other workers, each of which ends when the spawner closes its
     /// channel.
-    fn fork_worker(&mut self, held: &[OwnedFd]) -> std::io::Result<()> {
+    fn fork_worker(&mut self, descriptors: &[OwnedFd]) -> std::io::Result<()> {
         let (ready, orders) = message::create_channel()?;
         let spawner = rustix::process::getpid();
         match syscalls::fork()? {
@@ -238,7 +239,7 @@ impl SpawnerServer {
             ForkOutcome::Child => {
                 let _ = rustix::process::set_parent_process_death_signal(Some(Signal::TERM));
                 drop(ready);
-                held.iter().for_each(syscalls::close_in_child);
+                descriptors.iter().for_each(syscalls::close_in_child);
                 if rustix::process::getppid() == Some(spawner) {
                     self.drop_spawner_state();
                     self.run_worker(&orders);
@@ -266,8 +267,8 @@ impl SpawnerServer {
             let Some((fds, sandbox)) = order else { return };
             let mut fds = fds.into_iter();
             let (Some(order), Some(channel)) = (fds.next(), fds.next()) else { return };
-            let given = SpawnHandles { order, channel, stdio: fds.collect() };
-            match supervisor::supervise(given, &signals, groups, sandbox, &spare, orders) {
+            let handles = SpawnHandles { order, channel, stdio: fds.collect() };
+            match supervisor::supervise(handles, &signals, groups, sandbox, &spare, orders) {
                 Some((kept, sandbox)) => (groups, next_sandbox) = (kept, Some(sandbox)),
                 None => return,
             }

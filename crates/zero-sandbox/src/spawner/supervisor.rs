@@ -79,14 +79,14 @@ pub(super) struct SpawnHandles {
 /// left. Reports to the channel of the command. If the control groups and the sandbox can be
 /// reused, tells the spawner so and returns them.
 pub(super) fn supervise(
-    given: SpawnHandles,
+    handles: SpawnHandles,
     signals: &OwnedFd,
     groups: CommandCgroups,
     prewarmed: Option<PrewarmedSandbox>,
     spare: &HostCapabilities<'_>,
     spawner: &OwnedFd,
 ) -> Option<(CommandCgroups, PrewarmedSandbox)> {
-    let SpawnHandles { order, channel, stdio } = given;
+    let SpawnHandles { order, channel, stdio } = handles;
     let (order, channel) = (&order, &channel);
     // Sent before anything is started: zero repeats a request only if it got no such reply.
     if message::send(channel, &SpawnerReply::Taken, &[]).is_err() {
@@ -106,18 +106,18 @@ pub(super) fn supervise(
             // For the worker that prewarms such a sandbox. Without it, it creates no placeholders.
             text.stood_in = supervisor.prepared.placeholder_paths();
             let _ = text.update_memfd(order);
-            let ended = supervisor.run();
+            let exit = supervisor.run();
             let until = Instant::now().checked_add(text.ready_for);
             let (Some(used_before), Some(until)) = (supervisor.stays_for_another, until) else {
                 // Placeholders that are visible on the host are removed before the end is reported.
                 supervisor.prepared.cleanup();
-                let _ = message::send(channel, &SpawnerReply::Ended(ended), &[]);
+                let _ = message::send(channel, &SpawnerReply::Ended(exit), &[]);
                 // The groups have no owner now and may be removed while zero goes on.
                 return None;
             };
             // The spawner first: zero may request the next command as soon as it knows of the end.
             let is_free = message::send(spawner, &WorkerEvent::WithWalls, &[]);
-            let _ = message::send(channel, &SpawnerReply::Ended(ended), &[]);
+            let _ = message::send(channel, &SpawnerReply::Ended(exit), &[]);
             let Supervisor { main, prepared, mut groups, commands, network, .. } = supervisor;
             groups.reset_counters();
             let commands = commands + 1;
@@ -368,7 +368,7 @@ impl<'a> Supervisor<'a> {
         // Without a report, all processes inside were killed from outside.
         let (signal, used) = (Some(libc::SIGKILL), ResourceUsage::default());
         let killed = ChildExit { pid: self.main, exit_code: None, signal, used };
-        self.main_ended = Some(self.exit_report.as_ref().map_or(killed, |(ended, _)| *ended));
+        self.main_ended = Some(self.exit_report.as_ref().map_or(killed, |(exit, _)| *exit));
         self.exit_report.as_ref().map_or(0, |(_, last)| last.leftover)
     }
 

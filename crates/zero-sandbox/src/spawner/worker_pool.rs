@@ -106,13 +106,13 @@ impl WorkerPool {
     }
 
     /// Reads the [channels](Self::channels) that have news.
-    pub(super) fn receive_events(&mut self, news: &[bool]) -> PoolEvent {
-        if !news.contains(&true) {
+    pub(super) fn receive_events(&mut self, readable: &[bool]) -> PoolEvent {
+        if !readable.contains(&true) {
             return PoolEvent::NoExit;
         }
         let mut event = PoolEvent::NoExit;
         let (mut same, mut changed) = (Vec::new(), Vec::new());
-        for (mut worker, is_news) in self.0.drain(..).zip(news) {
+        for (mut worker, is_news) in self.0.drain(..).zip(readable) {
             let was_busy = matches!(worker.state, WorkerState::Busy { .. });
             if !is_news {
                 same.push(worker);

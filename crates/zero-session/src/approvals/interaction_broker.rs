@@ -46,7 +46,7 @@ pub(crate) struct RequestingRun {
     /// The run's clock, which stands still while it waits for the user.
     pub(crate) clock: Arc<WorkClock>,
     /// Updates of its calls, which are recorded before a question about them.
-    pub(crate) news: Arc<CallUpdateBuffer>,
+    pub(crate) call_updates: Arc<CallUpdateBuffer>,
 }
 
 /// A question that a run asked before it was parked, and the answer that it got since.
@@ -69,8 +69,8 @@ impl EarlierQuestion {
     }
 
     /// Notes the answer, if this is the question and it has none.
-    pub(crate) fn answer(&mut self, id: &str, given: &ParkedAnswer) -> bool {
-        match (self, given) {
+    pub(crate) fn answer(&mut self, id: &str, parked_answer: &ParkedAnswer) -> bool {
+        match (self, parked_answer) {
             (
                 Self::Approval(request, answer @ None),
                 ParkedAnswer::Approval { answer: given, .. },
@@ -226,8 +226,8 @@ impl InteractionBroker {
         let id = run.as_ref().map(|run| run.id.clone());
         let _wait = (request.subject == ApprovalSubject::Call)
             .then(|| self.begin_wait(&run, Some(request.call.clone())));
-        let asked = self.approvals.ask(self.recorder.clone(), id, request, record);
-        wait_for_user(run, asked).await
+        let answer_future = self.approvals.ask(self.recorder.clone(), id, request, record);
+        wait_for_user(run, answer_future).await
     }
 
     fn take_earlier_approval(
@@ -300,7 +300,7 @@ impl InteractionBroker {
         waits.since = Some(Instant::now());
         drop(waits);
         if let Some(run) = run {
-            run.news.wake();
+            run.call_updates.wake();
         }
         QuestionWaitGuard { broker: self, call }
     }
@@ -308,7 +308,7 @@ impl InteractionBroker {
     /// The current run, once the updates of its calls are recorded.
     async fn synced_run(&self) -> Option<RequestingRun> {
         let run = self.current_run()?;
-        run.news.wait_until_recorded().await;
+        run.call_updates.wait_until_recorded().await;
         Some(run)
     }
 
@@ -399,7 +399,7 @@ impl CallApprover for InteractionBroker {
 
 impl Elicitor for InteractionBroker {
     fn elicit<'a>(&'a self, elicitation: &'a Elicitation) -> BoxFuture<'a, ElicitationAnswer> {
-        let (schema, url) = match &elicitation.wanted {
+        let (schema, url) = match &elicitation.mode {
             ElicitationMode::Form(schema) => (Some(schema.clone()), None),
             ElicitationMode::Url(url) => (None, Some(url.clone())),
         };

@@ -26,7 +26,7 @@ pub(super) struct InteractionQueue<Q, A> {
 /// A question, and the outcome if it is withdrawn.
 pub(super) struct InteractionRequest<Q, A> {
     pub(super) id: String,
-    pub(super) asked: Q,
+    pub(super) request: Q,
     /// The ledger entry that records the question; `None` if the ledger has it already.
     pub(super) shown: Option<EventKind>,
     pub(super) recorder: LedgerRecorder,
@@ -42,7 +42,7 @@ pub(super) struct InteractionOutcome<A> {
 }
 
 struct PendingInteraction<Q, A> {
-    asked: Q,
+    request: Q,
     recorder: LedgerRecorder,
     run: Option<RunId>,
     created_ms: i64,
@@ -73,7 +73,7 @@ impl<Q: Clone + Send + 'static, A: Clone + Send + 'static> InteractionQueue<Q, A
         let open = self.lock();
         let found = open.get(id).filter(|open| open.answer.is_some());
         found.map(|open| {
-            show(open.recorder.session(), open.run.as_ref(), open.created_ms, &open.asked)
+            show(open.recorder.session(), open.run.as_ref(), open.created_ms, &open.request)
         })
     }
 
@@ -86,7 +86,7 @@ impl<Q: Clone + Send + 'static, A: Clone + Send + 'static> InteractionQueue<Q, A
         let mut waiting: Vec<_> = open.values().filter(|open| open.answer.is_some()).collect();
         waiting.sort_unstable_by_key(|open| open.number);
         let show = |open: &PendingInteraction<Q, A>| {
-            show(open.recorder.session(), open.run.as_ref(), open.created_ms, &open.asked)
+            show(open.recorder.session(), open.run.as_ref(), open.created_ms, &open.request)
         };
         waiting.into_iter().map(show).collect()
     }
@@ -99,11 +99,11 @@ impl<Q: Clone + Send + 'static, A: Clone + Send + 'static> InteractionQueue<Q, A
     /// Records the question and waits for the answer, as long as it takes. Dropping the future
     /// withdraws the question.
     pub(super) async fn ask(self: &Arc<Self>, asking: InteractionRequest<Q, A>) -> A {
-        let InteractionRequest { id, asked, shown, recorder, run, cancelled } = asking;
+        let InteractionRequest { id, request: asked, shown, recorder, run, cancelled } = asking;
         let no = cancelled.answer.clone();
         let (answer, answered) = oneshot::channel();
         let open = PendingInteraction {
-            asked,
+            request: asked,
             recorder: recorder.clone(),
             run: run.clone(),
             created_ms: now_ms(),

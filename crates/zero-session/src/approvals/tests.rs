@@ -44,7 +44,7 @@ fn visit() -> Elicitation {
         origin: "MCP server `x`".to_owned(),
         call: None,
         message: "come here".to_owned(),
-        wanted: ElicitationMode::Url("https://example.com/".to_owned()),
+        mode: ElicitationMode::Url("https://example.com/".to_owned()),
     }
 }
 

@@ -71,7 +71,7 @@ fn find_first(
     repository: &Workspace,
     policy: &dyn Policy,
     may_use: &dyn Fn(&File) -> bool,
-    room: &mut usize,
+    remaining: &mut usize,
     seen: &[PathBuf],
 ) -> Option<(ResolvedPath, String)> {
     FILE_NAMES.iter().find_map(|name| {
@@ -85,14 +85,14 @@ fn find_first(
         if !may_read || seen.iter().any(|seen| seen == located.path()) {
             return None;
         }
-        read_text(&located, room, may_use).map(|text| (located, text))
+        read_text(&located, remaining, may_use).map(|text| (located, text))
     })
 }
 
 /// Reads a file up to `room` bytes; `None` if it may not be used, is empty or not text.
 fn read_text(
     located: &ResolvedPath,
-    room: &mut usize,
+    remaining: &mut usize,
     may_use: &dyn Fn(&File) -> bool,
 ) -> Option<String> {
     let is_file = located.facts().ok()?.is_some_and(|facts| facts.file_type == FileType::File);
@@ -109,7 +109,7 @@ fn read_text(
     if !may_use(&file) {
         return None;
     }
-    let most = FILE_BYTES_MAX.min(*room);
+    let most = FILE_BYTES_MAX.min(*remaining);
     if most == 0 {
         tracing::warn!(
             file = located.display_path(),
@@ -135,7 +135,7 @@ fn read_text(
     if text.is_empty() {
         return None;
     }
-    *room -= bytes.len();
+    *remaining -= bytes.len();
     let mut text = text.to_owned();
     if is_cut {
         text.push_str(&format!("\n\n[cut here: only the first {most} bytes are read]"));

@@ -35,7 +35,7 @@ pub(super) fn read_notes(
     // hand. A time that is not proved must not push others out.
     notes.sort_by_key(|note| {
         let saved = note.provenance.saved.unwrap_or(jiff::Timestamp::MAX);
-        let is_claim = note.provenance.saved.is_some() && !note.provenance.vouched;
+        let is_claim = note.provenance.saved.is_some() && !note.provenance.is_confirmed;
         (note.scope, is_claim, std::cmp::Reverse(saved))
     });
     render_notes(&notes)

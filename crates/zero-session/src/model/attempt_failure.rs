@@ -94,7 +94,7 @@ pub(crate) fn failure_from_object(
 }
 
 /// Shortens untrusted text for an error message: one line, no invisible characters, bounded length.
-pub(crate) fn shorten(text: &str) -> Option<String> {
+pub(crate) fn provider_text(text: &str) -> Option<String> {
     let shown = one_line(text, 400);
     (!shown.is_empty()).then_some(shown)
 }
@@ -146,7 +146,8 @@ impl ProviderErrorBody {
     }
 
     fn display_message(&self) -> Option<String> {
-        shorten(&self.message).or_else(|| self.codes.first().and_then(|code| shorten(code)))
+        provider_text(&self.message)
+            .or_else(|| self.codes.first().and_then(|code| provider_text(code)))
     }
 
     fn has_code(&self, codes: &[&str]) -> bool {
@@ -288,7 +289,7 @@ impl ProviderErrorBody {
             }
             ModelErrorKind::ContextLength => {
                 format!(
-                    "the conversation is longer than `{name}` can take{words}; shorten it with /compact"
+                    "the conversation is longer than `{name}` can take{words}; provider_text it with /compact"
                 )
             }
             ModelErrorKind::Refusal => {

@@ -115,10 +115,11 @@ impl ModelCatalog {
         let own = self.fallbacks.get(&model.info().name).map_or(&[][..], Vec::as_slice);
         let names = fallback.unwrap_or(own).iter();
         let others = names.filter(|name| **name != model.info().name);
-        let others = others.map(|name| self.get(Some(name))).collect::<Result<Vec<_>, _>>()?;
-        Ok(match others.is_empty() || is_direct(&*model) {
+        let fallback_models =
+            others.map(|name| self.get(Some(name))).collect::<Result<Vec<_>, _>>()?;
+        Ok(match fallback_models.is_empty() || is_direct(&*model) {
             true => model,
-            false => Arc::new(FallbackModel::new(model, others)),
+            false => Arc::new(FallbackModel::new(model, fallback_models)),
         })
     }
 

@@ -24,14 +24,17 @@ const PAUSE_MAX: Duration = Duration::from_secs(5);
 /// A model and those that stand in for it, for one run.
 pub(crate) struct FallbackModel {
     first: Arc<dyn ModelClient>,
-    others: Arc<[Arc<dyn ModelClient>]>,
+    fallback_models: Arc<[Arc<dyn ModelClient>]>,
     /// How many models have failed in the run.
     failed: Arc<AtomicUsize>,
 }
 
 impl FallbackModel {
-    pub(crate) fn new(first: Arc<dyn ModelClient>, others: Vec<Arc<dyn ModelClient>>) -> Self {
-        Self { first, others: others.into(), failed: Arc::default() }
+    pub(crate) fn new(
+        first: Arc<dyn ModelClient>,
+        fallback_models: Vec<Arc<dyn ModelClient>>,
+    ) -> Self {
+        Self { first, fallback_models: fallback_models.into(), failed: Arc::default() }
     }
 }
 
@@ -42,14 +45,14 @@ impl ModelClient for FallbackModel {
 
     fn stream(&self, request: ModelRequest, cancel: CancellationToken) -> ModelStream {
         let failed = self.failed.load(Ordering::Relaxed);
-        let model = match failed.checked_sub(1).and_then(|at| self.others.get(at)) {
+        let model = match failed.checked_sub(1).and_then(|at| self.fallback_models.get(at)) {
             Some(other) => Arc::clone(other),
             None => Arc::clone(&self.first),
         };
         let attempt = FallbackStream {
             current: model.stream(adapt(&request, model.info()), cancel.clone()),
             model,
-            others: Arc::clone(&self.others),
+            fallback_models: Arc::clone(&self.fallback_models),
             failed: Arc::clone(&self.failed),
             next: failed,
             request,
@@ -67,7 +70,7 @@ impl ModelClient for FallbackModel {
 struct FallbackStream {
     current: ModelStream,
     model: Arc<dyn ModelClient>,
-    others: Arc<[Arc<dyn ModelClient>]>,
+    fallback_models: Arc<[Arc<dyn ModelClient>]>,
     failed: Arc<AtomicUsize>,
     /// Index of the next model to ask.
     next: usize,
@@ -95,7 +98,7 @@ impl FallbackStream {
         if let Some(error) = error.cloned()
             && !self.was_anything_said
             && !self.cancel.is_cancelled()
-            && let Some(other) = self.others.get(self.next).cloned()
+            && let Some(other) = self.fallback_models.get(self.next).cloned()
         {
             return Some(Ok(self.switch_to(other, error)));
         }

@@ -27,7 +27,7 @@ use self::tools_json_cache::ToolsJsonCache;
 use zero_core::text_shortening::incomplete_char_len;
 
 use crate::message::image_placeholder;
-use crate::model::attempt_failure::{self, AttemptFailure, ModelDescriptor, shorten};
+use crate::model::attempt_failure::{self, AttemptFailure, ModelDescriptor, provider_text};
 use crate::model::model_config::{ApiKey, ModelConfig};
 use crate::model::protocol::ModelProtocol;
 use crate::model::request_secrets::{RequestSecrets, is_secret_header};
@@ -249,7 +249,7 @@ impl HttpModelInner {
             "application/json" => "all at once; it must be able to stream".to_owned(),
             other => format!(
                 "with `{}` in place of a stream of events; look at its base URL",
-                shorten(other).unwrap_or_default()
+                provider_text(other).unwrap_or_default()
             ),
         };
         let error = format!("`{name}`: {origin} answers {what}");

@@ -123,9 +123,11 @@ impl<A: Fn() -> AttemptStream> RetryStream<A> {
         if self.was_anything_said || !failed.may_pass || self.cancel.is_cancelled() {
             return Err(String::new());
         }
-        let asked = failed.error.retry_after;
-        if let Some(asked) = asked.filter(|asked| *asked > self.limits.asked_pause_max) {
-            return Err(format!("; try again in {}", format_duration(asked)));
+        let requested_delay = failed.error.retry_after;
+        if let Some(requested_timeout) =
+            requested_delay.filter(|asked| *asked > self.limits.asked_pause_max)
+        {
+            return Err(format!("; try again in {}", format_duration(requested_timeout)));
         }
         if self.attempts >= self.limits.attempts_max {
             return Err(match self.attempts {
@@ -133,7 +135,7 @@ impl<A: Fn() -> AttemptStream> RetryStream<A> {
                 attempts => format!("; tried {attempts} times"),
             });
         }
-        Ok(asked.unwrap_or_else(|| self.backoff_pause()))
+        Ok(requested_delay.unwrap_or_else(|| self.backoff_pause()))
     }
 
     fn backoff_pause(&self) -> Duration {

@@ -416,8 +416,9 @@ impl Store for PostgresStore {
         Box::pin(async move {
             let words = prompt_words(&run.first);
             let rows = self.report(VERB, EncodedEvents::from_events(&run.first))?;
-            let begun = write!(self, VERB, |tx| runs::begin(&tx, &run, words.as_deref(), &rows))?;
-            Ok(match begun {
+            let insertion =
+                write!(self, VERB, |tx| runs::begin(&tx, &run, words.as_deref(), &rows))?;
+            Ok(match insertion {
                 RunInsertion::Inserted { first_seq, claim } => {
                     let events = assign_seqs(first_seq, run.first);
                     BeginRunOutcome::Started { events, claim }

@@ -89,28 +89,29 @@ impl CallUpdateBuffer {
 /// Observes one call.
 pub(super) struct BufferedCallObserver {
     call: String,
-    news: Arc<CallUpdateBuffer>,
+    call_updates: Arc<CallUpdateBuffer>,
     reader: Option<Arc<dyn TextReader>>,
 }
 
 impl BufferedCallObserver {
     pub(super) fn new(
         call: String,
-        news: Arc<CallUpdateBuffer>,
+        call_updates: Arc<CallUpdateBuffer>,
         reader: Option<Arc<dyn TextReader>>,
     ) -> Self {
-        Self { call, news, reader }
+        Self { call, call_updates, reader }
     }
 }
 
 impl CallObserver for BufferedCallObserver {
     fn on_described(&self, title: String, kind: ToolKind, locations: Vec<FileLocation>) {
-        self.news.update(&self.call, |update| update.described = Some((title, kind, locations)));
+        self.call_updates
+            .update(&self.call, |update| update.described = Some((title, kind, locations)));
     }
 
     fn on_progress(&self, mut progress: CallProgress) {
         progress.message.truncate(head(&progress.message, PROGRESS_BYTES_MAX).len());
-        self.news.update(&self.call, |update| update.progress = Some(progress));
+        self.call_updates.update(&self.call, |update| update.progress = Some(progress));
     }
 
     fn reader(&self) -> Option<Arc<dyn TextReader>> {

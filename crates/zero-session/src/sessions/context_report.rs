@@ -32,7 +32,7 @@ impl SessionManagerInner {
     pub(super) async fn context_breakdown(
         self: &Arc<Self>,
         record: &SessionRecord,
-        reach: &FolderAccess,
+        folder_access: &FolderAccess,
     ) -> Result<ContextBreakdown, SessionError> {
         let agent = self.find_agent(&record.agent)?;
         let model = self.model_for(record, agent)?;
@@ -42,7 +42,7 @@ impl SessionManagerInner {
             )));
         }
         let state = self.session_state(&record.id);
-        let catalog = self.request_catalog(&state, record, agent, &*model, reach).await;
+        let catalog = self.request_catalog(&state, record, agent, &*model, folder_access).await;
         self.release_backend(&state).await;
         let mut parts = ContextParts::default();
         let missing = match catalog {
@@ -88,9 +88,9 @@ impl SessionManagerInner {
         record: &SessionRecord,
         agent: &AgentProfile,
         model: &dyn ModelClient,
-        reach: &FolderAccess,
+        folder_access: &FolderAccess,
     ) -> Result<ToolCatalog, ToolBackendError> {
-        let now = self.backend_for(state, agent, reach).await?;
+        let now = self.backend_for(state, agent, folder_access).await?;
         let dialect = session_worker::choose_dialect(agent, Some(model.info()));
         let mut catalog = load_catalog(&now, dialect).await?;
         let depth = u32::from(record.parent.is_some());

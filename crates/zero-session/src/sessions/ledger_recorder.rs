@@ -151,12 +151,12 @@ impl LedgerRecorder {
         run_detached(async move {
             let _order = inner.order.lock().await;
             let id = run.id.clone();
-            let begun = inner.store.begin_run(run).await?;
-            if let BeginRunOutcome::Started { events, claim } = &begun {
+            let outcome = inner.store.begin_run(run).await?;
+            if let BeginRunOutcome::Started { events, claim } = &outcome {
                 inner.lock_claims().runs.insert(id, *claim);
                 inner.publish(events.clone());
             }
-            Ok(begun)
+            Ok(outcome)
         })
         .await
     }

@@ -44,19 +44,19 @@ pub(super) enum ActiveRunPolicy {
 impl SessionManagerInner {
     pub(super) async fn open(
         self: &Arc<Self>,
-        wanted: OpenSessionOptions,
+        options: OpenSessionOptions,
     ) -> Result<SessionRecord, SessionError> {
-        check_cwd(wanted.cwd.as_deref())?;
-        self.check_model(wanted.model.as_deref())?;
-        let (found, key) = match (&wanted.key, &wanted.label) {
+        check_cwd(options.cwd.as_deref())?;
+        self.check_model(options.model.as_deref())?;
+        let (found, key) = match (&options.key, &options.label) {
             (Some(written), _) => {
                 let key = SessionKey::resolve(written, self.config.agents.default_id())?;
-                let address = SessionAddress::new(&wanted.owner, key);
+                let address = SessionAddress::new(&options.owner, key);
                 (self.config.store.session(&address).await?, address.key)
             }
             (None, Some(label)) => {
                 let query = SessionQuery {
-                    owner: Some(wanted.owner.clone()),
+                    owner: Some(options.owner.clone()),
                     label: Some(label.clone()),
                     ..SessionQuery::default()
                 };
@@ -71,26 +71,29 @@ impl SessionManagerInner {
             }
         };
         let found = match found {
-            Some(record) if wanted.leave_as_is => return Ok(record),
+            Some(record) if options.leave_as_is => return Ok(record),
             found => found,
         };
-        let location = found.as_ref().map(|record| &record.tool_host).or(wanted.tool_host.as_ref());
-        if let (Some(cwd), None | Some(ToolHostLocation::Gateway)) = (&wanted.cwd, location) {
-            wanted.reach.check_unresolved(cwd).map_err(ToolBackendError::from)?;
+        let location =
+            found.as_ref().map(|record| &record.tool_host).or(options.tool_host.as_ref());
+        if let (Some(cwd), None | Some(ToolHostLocation::Gateway)) = (&options.cwd, location) {
+            options.folder_access.check_unresolved(cwd).map_err(ToolBackendError::from)?;
         }
-        if let Some(agent) = &wanted.agent {
+        if let Some(agent) = &options.agent {
             self.check_agent(&key, agent)?;
         }
         let record = match found {
-            Some(record) => self.apply_options(record, &wanted).await?,
-            None if wanted.require_existing => return Err(SessionError::NotFound(key.to_string())),
+            Some(record) => self.apply_options(record, &options).await?,
+            None if options.require_existing => {
+                return Err(SessionError::NotFound(key.to_string()));
+            }
             // Another caller may have created it meanwhile.
             None => {
-                let made = self.create_session(key, &wanted, None).await?;
-                if wanted.leave_as_is { made } else { self.apply_options(made, &wanted).await? }
+                let made = self.create_session(key, &options, None).await?;
+                if options.leave_as_is { made } else { self.apply_options(made, &options).await? }
             }
         };
-        match wanted.reset {
+        match options.reset {
             true => self.reset(&record.address(), ActiveRunPolicy::Refuse).await,
             false => Ok(record),
         }
@@ -99,7 +102,7 @@ impl SessionManagerInner {
     pub(super) async fn create_session(
         self: &Arc<Self>,
         key: SessionKey,
-        wanted: &OpenSessionOptions,
+        options: &OpenSessionOptions,
         parent: Option<SessionId>,
     ) -> Result<SessionRecord, SessionError> {
         self.find_agent(key.agent())?;
@@ -110,13 +113,13 @@ impl SessionManagerInner {
         let is_subagent = parent.is_some();
         let new = NewSession {
             key,
-            label: wanted.label.clone(),
-            cwd: wanted.cwd.clone(),
-            model: wanted.model.clone(),
-            mode: wanted.mode,
-            owner: wanted.owner.clone(),
+            label: options.label.clone(),
+            cwd: options.cwd.clone(),
+            model: options.model.clone(),
+            mode: options.mode,
+            owner: options.owner.clone(),
             owned_max: most,
-            tool_host: wanted.tool_host.clone().unwrap_or(ToolHostLocation::Gateway),
+            tool_host: options.tool_host.clone().unwrap_or(ToolHostLocation::Gateway),
             parent,
         };
         let store = &self.config.store;
@@ -139,21 +142,21 @@ impl SessionManagerInner {
     async fn apply_options(
         self: &Arc<Self>,
         record: SessionRecord,
-        wanted: &OpenSessionOptions,
+        options: &OpenSessionOptions,
     ) -> Result<SessionRecord, SessionError> {
         let changed = |wanted: &Option<String>, now: &Option<String>| match wanted {
             Some(_) if wanted != now => Some(wanted.clone()),
             _ => None,
         };
-        let cwd = wanted.cwd.clone().filter(|cwd| record.cwd.as_ref() != Some(cwd)).map(Some);
+        let cwd = options.cwd.clone().filter(|cwd| record.cwd.as_ref() != Some(cwd)).map(Some);
         let is_chosen = |mode: &PermissionMode| cwd.is_some() || record.mode != Some(*mode);
         let patch = SessionPatch {
-            label: changed(&wanted.label, &record.label),
-            agent: wanted.agent.clone().filter(|agent| *agent != record.agent),
-            model: changed(&wanted.model, &record.model),
-            mode: wanted.mode.filter(is_chosen).map(Some),
+            label: changed(&options.label, &record.label),
+            agent: options.agent.clone().filter(|agent| *agent != record.agent),
+            model: changed(&options.model, &record.model),
+            mode: options.mode.filter(is_chosen).map(Some),
             cwd,
-            tool_host: wanted.tool_host.clone().filter(|location| *location != record.tool_host),
+            tool_host: options.tool_host.clone().filter(|location| *location != record.tool_host),
             ..SessionPatch::default()
         };
         match patch == SessionPatch::default() {
@@ -221,8 +224,12 @@ impl SessionManagerInner {
         }
         let agent = self.config.agents.get(&record.agent);
         let mode = self.effective_mode(record, agent);
-        if let Some(lent) = state.lent_backend() {
-            return Ok(lent.backend.backend.set_mode(limit_mode(mode, lent.mode)).await?);
+        if let Some(lent_backend) = state.lent_backend() {
+            return Ok(lent_backend
+                .backend
+                .backend
+                .set_mode(limit_mode(mode, lent_backend.mode))
+                .await?);
         }
         // The open backend, not a new one: the run that is at work and its sub-agents use it.
         match state.current_backend(record).await {
@@ -491,19 +498,20 @@ impl SessionManagerInner {
             tracing::warn!(%error, "other processes cannot see that this one serves a session");
             None
         });
-        let gone = state.attach(backend, lease).await;
-        Ok(AttachmentGuard { inner: Arc::downgrade(self), state, gone })
+        let closed = state.attach(backend, lease).await;
+        Ok(AttachmentGuard { inner: Arc::downgrade(self), state, closed })
     }
 
     /// Checks that the caller may use the session's folder. Folders of clients are not checked.
     pub(super) fn check_folder_access(
         &self,
         record: &SessionRecord,
-        reach: &FolderAccess,
+        folder_access: &FolderAccess,
     ) -> Result<(), ToolBackendError> {
         match record.tool_host {
             ToolHostLocation::Gateway => {
-                Ok(reach.check_unresolved(record.cwd.as_ref().unwrap_or(&self.config.cwd))?)
+                Ok(folder_access
+                    .check_unresolved(record.cwd.as_ref().unwrap_or(&self.config.cwd))?)
             }
             ToolHostLocation::Client { .. } => Ok(()),
         }
@@ -514,11 +522,11 @@ impl SessionManagerInner {
         &self,
         state: &SessionState,
         agent: &AgentProfile,
-        reach: &FolderAccess,
+        folder_access: &FolderAccess,
     ) -> Result<ActiveBackend, ToolBackendError> {
         // That of a sub-agent belongs to the run of its parent.
-        if let Some(lent) = state.lent_backend() {
-            return Ok(lent.backend);
+        if let Some(lent_backend) = state.lent_backend() {
+            return Ok(lent_backend.backend);
         }
         // A client's backend belongs to the session, so no folder has to be checked.
         if let Some(now) = state.client_backend() {
@@ -533,7 +541,7 @@ impl SessionManagerInner {
             }
             Err(error) => return Err(ToolBackendError::Workspace(error.to_string())),
         };
-        self.check_folder_access(&record, reach)?;
+        self.check_folder_access(&record, folder_access)?;
         let mode = self.effective_mode(&record, Some(agent));
         state
             .open_backend(
@@ -542,7 +550,7 @@ impl SessionManagerInner {
                 &self.config.cwd,
                 &self.config.backend_factory,
                 store,
-                reach,
+                folder_access,
             )
             .await
     }

@@ -35,19 +35,19 @@ const SYSTEM: &str = "You read one text and answer a question about it. Use only
 pub(super) struct ModelReader {
     model: Arc<dyn ModelClient>,
     /// Where its usage is reported.
-    news: Arc<CallUpdateBuffer>,
+    call_updates: Arc<CallUpdateBuffer>,
 }
 
 impl ModelReader {
     /// Uses a model as reader; `None` for the direct model.
     pub(super) fn from_model(
         model: &Arc<dyn ModelClient>,
-        news: &Arc<CallUpdateBuffer>,
+        updates: &Arc<CallUpdateBuffer>,
     ) -> Option<Arc<dyn TextReader>> {
         if is_direct(model.as_ref()) {
             return None;
         }
-        Some(Arc::new(Self { model: Arc::clone(model), news: Arc::clone(news) }))
+        Some(Arc::new(Self { model: Arc::clone(model), call_updates: Arc::clone(updates) }))
     }
 }
 
@@ -69,7 +69,7 @@ impl TextReader for ModelReader {
                 match event.map_err(|error| error.message)? {
                     ModelEvent::Done(reply) => {
                         let usage = with_cost(reply.usage, prices.as_ref());
-                        self.news.add_usage(TokenUsage { requests: 1, ..usage });
+                        self.call_updates.add_usage(TokenUsage { requests: 1, ..usage });
                         let mut text = ModelMessage::assistant(reply.blocks).text();
                         text.truncate(head(&text, ANSWER_BYTES_MAX).len());
                         let is_empty = text.trim().is_empty();

@@ -39,7 +39,7 @@ impl SessionManagerInner {
         self: &Arc<Self>,
         id: &str,
         answer: ParkedAnswer,
-        reach: &FolderAccess,
+        folder_access: &FolderAccess,
     ) -> Result<bool, SessionError> {
         let Some(question) = self.config.store.open_question(id).await? else { return Ok(false) };
         let state = self.session_state(&question.session);
@@ -51,7 +51,7 @@ impl SessionManagerInner {
             if self.is_being_answered(&question.run) {
                 return self.answer_resumed(&state, &question, id, &answer).await;
             }
-            let resumed = self.claim_parked_run(&state, Some(&question.run), reach).await?;
+            let resumed = self.claim_parked_run(&state, Some(&question.run), folder_access).await?;
             let Some((run, active, mut resumed)) = resumed else { return Ok(false) };
             if !resumed.earlier.iter_mut().any(|question| question.answer(id, &answer)) {
                 // Somebody was faster, in another process.
@@ -63,7 +63,7 @@ impl SessionManagerInner {
                 self.release_parked_run(&state, &active).await;
                 return Err(error.into());
             }
-            self.enqueue_resumed(&state, &run, active, resumed, reach);
+            self.enqueue_resumed(&state, &run, active, resumed, folder_access);
             Ok(true)
         };
         let answered = answered.await;
@@ -98,10 +98,12 @@ impl SessionManagerInner {
     pub(super) async fn resume_parked_run(
         self: &Arc<Self>,
         state: &Arc<SessionState>,
-        reach: &FolderAccess,
+        folder_access: &FolderAccess,
     ) -> Result<(), SessionError> {
-        if let Some((run, active, resumed)) = self.claim_parked_run(state, None, reach).await? {
-            self.enqueue_resumed(state, &run, active, resumed, reach);
+        if let Some((run, active, resumed)) =
+            self.claim_parked_run(state, None, folder_access).await?
+        {
+            self.enqueue_resumed(state, &run, active, resumed, folder_access);
         }
         Ok(())
     }
@@ -111,15 +113,15 @@ impl SessionManagerInner {
     async fn claim_parked_run(
         &self,
         state: &Arc<SessionState>,
-        wanted: Option<&RunId>,
-        reach: &FolderAccess,
+        run_id: Option<&RunId>,
+        folder_access: &FolderAccess,
     ) -> Result<Option<(RunRecord, Arc<ActiveRun>, ResumedRun)>, SessionError> {
         let (store, recorder) = (&self.config.store, &state.recorder);
         let session = recorder.session();
         let record = store.session_by_id(session).await?;
         let record = record.ok_or_else(|| StoreError::NoSession(session.to_string()))?;
-        if wanted.is_some() {
-            self.check_folder_access(&record, reach)?;
+        if run_id.is_some() {
+            self.check_folder_access(&record, folder_access)?;
         }
         let claim = self.take_claim(recorder).await?;
         // Read after the claim: from here on, only this process writes to these runs.
@@ -162,7 +164,7 @@ impl SessionManagerInner {
         run: &RunRecord,
         active: Arc<ActiveRun>,
         resumed: ResumedRun,
-        reach: &FolderAccess,
+        folder_access: &FolderAccess,
     ) {
         let options = &run.options;
         let thinking = options.thinking.as_deref();
@@ -172,7 +174,7 @@ impl SessionManagerInner {
             budget: options.budget,
             // It was usable when the run began.
             output_schema: options.output_schema.clone().and_then(|it| OutputSchema::new(it).ok()),
-            reach: reach.clone(),
+            folder_access: folder_access.clone(),
             ..Prompt::default()
         };
         let job = QueuedPrompt { prompt, active, resumed: Some(resumed) };
@@ -201,14 +203,14 @@ impl SessionManagerInner {
     pub(super) async fn end_parked_runs(
         self: &Arc<Self>,
         session: &SessionId,
-        wanted: Option<&RunId>,
+        run_id: Option<&RunId>,
         end: RunOutcome,
     ) -> Result<Vec<RunId>, SessionError> {
         let store = &self.config.store;
         let mut parked = store.unfinished_runs(Some(session)).await?;
         parked.retain(|run| {
             run.has_open_question
-                && wanted.is_none_or(|wanted| *wanted == run.id)
+                && run_id.is_none_or(|requested_run| *requested_run == run.id)
                 && !self.is_being_answered(&run.id)
                 && !self.config.nodes.is_alive(&run.node)
         });
@@ -322,7 +324,7 @@ fn resumed_calls(
     open: &[OpenQuestion],
 ) -> Option<Vec<ResumedCall>> {
     let mut known = read_calls(events);
-    let asked: HashSet<&str> = open
+    let requested_ids: HashSet<&str> = open
         .iter()
         .filter_map(|question| match &question.content {
             QuestionContent::Approval(request) => Some(request.call.as_str()),
@@ -340,7 +342,7 @@ fn resumed_calls(
     let begun = |call: &LedgerCall| call.outcome.is_none() && !call.waits;
     let asks_alone = has_form && calls.iter().filter(|(call, ..)| begun(call)).count() == 1;
     let resume = |(call, id, name, input): (LedgerCall, &String, &String, &ToolInput)| {
-        let is_asked = asked.contains(call.id.as_str()) && !call.is_approved;
+        let is_asked = requested_ids.contains(call.id.as_str()) && !call.is_approved;
         let is_repeated = call.waits || is_asked || asks_alone;
         let is_end_recorded = call.outcome.is_some();
         let interrupted = || ToolError::failed(ErrorReason::Interrupted, INTERRUPTED).into();

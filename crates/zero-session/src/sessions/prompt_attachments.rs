@@ -21,7 +21,7 @@ pub(super) async fn attach_mentions(
     now: &ActiveBackend,
     mut text: String,
     outbox: &mut LedgerOutbox,
-    news: &CallUpdateBuffer,
+    call_updates: &CallUpdateBuffer,
 ) -> Result<(String, Vec<PromptAttachment>), SessionError> {
     let mentions = match now.at {
         BackendLocation::Local => find_mentions(&text),
@@ -54,7 +54,7 @@ pub(super) async fn attach_mentions(
             tokio::select! {
                 outcome = &mut reading => break outcome,
                 // A question about the call waits until all updates are recorded. There are none.
-                () = news.wait_for_update() => drop(news.take()),
+                () = call_updates.wait_for_update() => drop(call_updates.take()),
             }
         };
         // The prompt says what was not attached, and the ledger has the error.

@@ -69,7 +69,7 @@ impl SessionManagerInner {
         let word = text.trim_start_matches('/').split_whitespace().next().unwrap_or_default();
         let most =
             if slash_commands::is_built_in(word) { LISTING_TIMEOUT } else { CATALOG_TIMEOUT };
-        let catalog = self.load_catalog(state, agent, dialect, &prompt.reach, most).await;
+        let catalog = self.load_catalog(state, agent, dialect, &prompt.folder_access, most).await;
         let user = catalog.as_ref().map_or(&[][..], |catalog| &catalog.commands);
         match slash_commands::parse(text, user, direct) {
             None => PromptResolution::Prompt(text.to_owned()),
@@ -81,7 +81,7 @@ impl SessionManagerInner {
                 self.status_text(state, record, model, catalog.as_ref()).await,
             ),
             Some(Ok(SlashCommand::Context)) => {
-                let report = self.context_breakdown(record, &prompt.reach).await;
+                let report = self.context_breakdown(record, &prompt.folder_access).await;
                 PromptResolution::Answer(match report {
                     Ok(report) => to_code_block(report.render().trim_end(), "text"),
                     Err(error) => error.to_string(),
@@ -118,14 +118,15 @@ impl SessionManagerInner {
     pub(super) async fn list_commands(
         &self,
         record: &SessionRecord,
-        reach: &FolderAccess,
+        folder_access: &FolderAccess,
     ) -> Result<Vec<PromptCommand>, SessionError> {
         let agent = self.find_agent(&record.agent)?;
         let model = self.model_for(record, agent).ok();
         let dialect =
             session_worker::choose_dialect(agent, model.as_ref().map(|model| model.info()));
         let state = self.session_state(&record.id);
-        let catalog = self.load_catalog(&state, agent, dialect, reach, LISTING_TIMEOUT).await;
+        let catalog =
+            self.load_catalog(&state, agent, dialect, folder_access, LISTING_TIMEOUT).await;
         self.release_backend(&state).await;
         let mut commands = slash_commands::built_in_commands();
         // A user command with the name of a built-in one is not reachable.
@@ -149,13 +150,13 @@ impl SessionManagerInner {
         state: &SessionState,
         agent: &AgentProfile,
         dialect: DialectName,
-        reach: &FolderAccess,
+        folder_access: &FolderAccess,
         most: Duration,
     ) -> Option<ToolCatalog> {
-        let now = self.backend_for(state, agent, reach).await.ok()?;
+        let now = self.backend_for(state, agent, folder_access).await.ok()?;
         tokio::select! {
             catalog = timeout(most, now.backend.load_catalog(dialect)) => catalog.ok()?.ok(),
-            () = now.gone.cancelled() => None,
+            () = now.closed.cancelled() => None,
         }
     }
 
@@ -163,11 +164,11 @@ impl SessionManagerInner {
         self: &Arc<Self>,
         record: &SessionRecord,
         agent: &AgentProfile,
-        wanted: Option<String>,
+        requested_model: Option<String>,
         leave: PromptAuthority,
     ) -> String {
         let words = PermissionMode::ALL.map(PermissionMode::as_str).join(", ");
-        let Some(wanted) = wanted else {
+        let Some(wanted) = requested_model else {
             let mode =
                 record.mode.or(agent.mode).map_or("that of the settings", PermissionMode::as_str);
             return format!("The mode is {mode}. The modes are {words}.");
@@ -192,9 +193,9 @@ impl SessionManagerInner {
         self: &Arc<Self>,
         record: &SessionRecord,
         model: Option<&Arc<dyn ModelClient>>,
-        wanted: Option<String>,
+        requested_model: Option<String>,
     ) -> String {
-        let Some(wanted) = wanted else {
+        let Some(wanted) = requested_model else {
             let now = match model {
                 Some(model) => format!("The model is `{}`.", model.info().name),
                 None => "There is no model.".to_owned(),

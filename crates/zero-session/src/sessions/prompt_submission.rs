@@ -56,7 +56,7 @@ impl SessionManagerInner {
         if let Some(before) = self.config.store.run(&run).await? {
             return self.existing_run_outcome(&state.recorder, before, &prompt).await;
         }
-        self.check_folder_access(&record, &prompt.reach)?;
+        self.check_folder_access(&record, &prompt.folder_access)?;
         self.check_prompt_model(record.model.as_deref(), agent, &prompt)?;
         self.check_session_size(&record.id, &record.owner).await?;
         let (waiting, at_work) = state.queue_load();
@@ -146,7 +146,7 @@ impl SessionManagerInner {
     ) -> Result<BeginRunOutcome, SessionError> {
         match state.recorder.begin_run(new.clone()).await? {
             BeginRunOutcome::Held(_) => {
-                self.resume_parked_run(state, &prompt.reach).await?;
+                self.resume_parked_run(state, &prompt.folder_access).await?;
                 let (waiting, at_work) = state.queue_load();
                 let first = initial_events(&new.id, prompt, waiting.saturating_add(at_work));
                 Ok(state.recorder.begin_run(NewRun { first, ..new }).await?)
@@ -423,8 +423,8 @@ impl SessionManagerInner {
                         return inner.release_parked_run(&state, &active).await;
                     }
                     let outbox = LedgerOutbox::new(state.recorder.clone(), active.run.clone());
-                    let ended = RunCompletion { end, usage: TokenUsage::default() };
-                    inner.finish_run(&state, &active, ended, outbox).await;
+                    let completion = RunCompletion { end, usage: TokenUsage::default() };
+                    inner.finish_run(&state, &active, completion, outbox).await;
                 });
             }
         }

@@ -46,7 +46,7 @@ pub struct RewindOptions {
     /// Whether to overwrite what somebody else changed in files since.
     pub overwrite: bool,
     /// Folders of this machine that the caller may use.
-    pub reach: FolderAccess,
+    pub folder_access: FolderAccess,
 }
 
 /// What a rewind did.
@@ -200,7 +200,7 @@ impl SessionManagerInner {
         calls: &LedgerCalls,
     ) -> Result<FileRewindReport, SessionError> {
         let agent = self.find_agent(&record.agent)?;
-        let now = self.backend_for(state, agent, &options.reach).await?;
+        let now = self.backend_for(state, agent, &options.folder_access).await?;
         let request = FileRewindRequest {
             rewind: id.to_owned(),
             calls: calls.ids(),

@@ -20,26 +20,26 @@ impl SessionManagerInner {
     pub(super) async fn answer_rewind(
         self: &Arc<Self>,
         record: &SessionRecord,
-        wanted: RewindArguments,
+        arguments: RewindArguments,
         prompt: &Prompt,
         run: &RunId,
     ) -> String {
         let address = record.address();
-        let Some(target) = wanted.target else {
+        let Some(target) = arguments.target else {
             return match self.list_prompts(&address).await {
                 Ok(prompts) => describe_prompts(&prompts),
                 Err(error) => error.to_string(),
             };
         };
-        if wanted.overwrite && prompt.leave == PromptAuthority::PromptOnly {
+        if arguments.overwrite && prompt.leave == PromptAuthority::PromptOnly {
             return "Nothing was done: only users who may answer approvals may overwrite later changes of files."
                 .to_owned();
         }
         let options = RewindOptions {
             target,
-            scope: wanted.scope,
-            overwrite: wanted.overwrite,
-            reach: prompt.reach.clone(),
+            scope: arguments.scope,
+            overwrite: arguments.overwrite,
+            folder_access: prompt.folder_access.clone(),
         };
         // A run that is stopped must not leave a rewind half done.
         let (inner, run) = (Arc::clone(self), run.clone());

@@ -15,7 +15,7 @@ pub(super) struct RunBudget {
     run: RunId,
     scopes: Vec<ScopeBudget>,
     /// What the user was told about.
-    told: HashSet<(BudgetScope, BudgetMeasure)>,
+    reported: HashSet<(BudgetScope, BudgetMeasure)>,
     /// The lowest limits that were left when the run began.
     left: Budget,
 }
@@ -42,7 +42,7 @@ impl RunBudget {
     /// budgets of the run `root`, and to those of its own agent.
     pub(super) fn new(
         rules: &BudgetRules,
-        own: Budget,
+        run_budget: Budget,
         run: &RunId,
         session: &SessionRecord,
         day_start_ms: i64,
@@ -65,7 +65,7 @@ impl RunBudget {
             BudgetScope::Owner => RunUsageQuery { owner: Some(session.owner.clone()), ..today() },
         };
         let budget = |scope| match scope {
-            BudgetScope::Run => rules.get(scope).with_lower(own),
+            BudgetScope::Run => rules.get(scope).with_lower(run_budget),
             _ => rules.get(scope),
         };
         // A sub-agent's own agent has its own budget of the day.
@@ -82,7 +82,7 @@ impl RunBudget {
         Self {
             run: run.clone(),
             scopes: scopes.collect(),
-            told: HashSet::new(),
+            reported: HashSet::new(),
             left: Budget::default(),
         }
     }
@@ -118,7 +118,7 @@ impl RunBudget {
                 if used.is_used_up() {
                     let message = used.end_message();
                     check.end.get_or_insert(RunOutcome::Budget { message });
-                } else if used.is_notable() && self.told.insert((used.scope, used.measure)) {
+                } else if used.is_notable() && self.reported.insert((used.scope, used.measure)) {
                     check.notices.push(used.notice());
                 }
             }

@@ -80,14 +80,14 @@ pub(super) struct RunDriver<'a> {
     /// The calls that it and its sub-agents may still make.
     pub(super) calls: Arc<CallAllowance>,
     /// Folders that the sender of the prompt may use.
-    pub(super) reach: &'a FolderAccess,
+    pub(super) folder_access: &'a FolderAccess,
     pub(super) model: Arc<dyn ModelClient>,
     pub(super) dialect: DialectName,
     pub(super) outbox: &'a mut LedgerOutbox,
     /// Held while the run is active, released while it waits.
     pub(super) permit: Arc<RunPermit>,
     /// Updates of its calls.
-    pub(super) news: Arc<CallUpdateBuffer>,
+    pub(super) call_updates: Arc<CallUpdateBuffer>,
     /// Deadline of the run.
     pub(super) deadline: Option<Instant>,
     /// What the run may spend.
@@ -134,7 +134,7 @@ struct RunState<'a> {
     summarising: Option<BoxFuture<'a, Result<TranscriptSummary, ModelError>>>,
     calls: JoinSet<ToolOutcome>,
     call_ids: HashMap<Id, String>,
-    news: Arc<CallUpdateBuffer>,
+    call_updates: Arc<CallUpdateBuffer>,
     /// Callers that wait until call updates are in the ledger.
     waiting: Vec<oneshot::Sender<()>>,
     backend: Option<ActiveBackend>,
@@ -197,7 +197,7 @@ impl<'a> RunDriver<'a> {
             summarising: None,
             calls: JoinSet::new(),
             call_ids: HashMap::new(),
-            news: Arc::clone(&self.news),
+            call_updates: Arc::clone(&self.call_updates),
             waiting: Vec::new(),
             backend: None,
             agents: None,
@@ -458,8 +458,8 @@ impl<'a> RunDriver<'a> {
         let (store, session) = (&self.inner.config.store, self.state.recorder.session());
         let (claim, why) =
             (self.state.recorder.run_claim(&self.active.run), TranscriptStart::Compacted);
-        let begun = store.start_transcript(session, claim, why, messages).await;
-        self.stop_on_store_error(begun.map(|_| ()), under_way);
+        let begin_result = store.start_transcript(session, claim, why, messages).await;
+        self.stop_on_store_error(begin_result.map(|_| ()), under_way);
     }
 
     /// Ends the run after a write error: nothing may happen that is not recorded.
@@ -483,7 +483,7 @@ impl<'a> RunDriver<'a> {
     ) -> BoxFuture<'a, Result<RunContext, ToolBackendError>> {
         let (inner, state, agent, dialect) = (self.inner, self.state, self.agent, self.dialect);
         let (filters, may_delegate) = (self.tool_filters(), self.may_delegate());
-        let (permit, reach) = (Arc::clone(&self.permit), self.reach);
+        let (permit, reach) = (Arc::clone(&self.permit), self.folder_access);
         let most = before.map_or(Duration::ZERO, |before| before.backend.reconnect_grace());
         let deadline = Instant::now() + most;
         Box::pin(async move {
@@ -524,8 +524,8 @@ impl<'a> RunDriver<'a> {
         };
         let watch = Arc::new(BufferedCallObserver::new(
             id.clone(),
-            Arc::clone(&under_way.news),
-            ModelReader::from_model(&self.model, &under_way.news),
+            Arc::clone(&under_way.call_updates),
+            ModelReader::from_model(&self.model, &under_way.call_updates),
         ));
         let (dialect, tool) = (self.dialect, call.tool.clone());
         let cancel = under_way.cancel.child_token();
@@ -554,7 +554,7 @@ impl<'a> RunDriver<'a> {
         let calling = async move {
             let now = match now.at {
                 // The call has not started, so it can start once the client is back.
-                BackendLocation::Client if now.gone.is_cancelled() => {
+                BackendLocation::Client if now.closed.is_cancelled() => {
                     let back = cancel.run_until_cancelled(wait_for_client(&state, dialect, most));
                     back.await.flatten().unwrap_or(now)
                 }
@@ -573,13 +573,13 @@ impl<'a> RunDriver<'a> {
                     None
                 }
             };
-            if now.gone.is_cancelled() {
+            if now.closed.is_cancelled() {
                 return gone("is no longer connected, so this was not run");
             }
             tokio::select! {
                 biased;
                 end = now.backend.call(call, dialect, cancel, watch) => end,
-                () = now.gone.cancelled(), if now.at == BackendLocation::Client => {
+                () = now.closed.cancelled(), if now.at == BackendLocation::Client => {
                     gone("disconnected while this ran; whether it happened is not known")
                 }
             }
@@ -620,7 +620,7 @@ impl<'a> RunDriver<'a> {
             agent: self.agent.clone(),
             model: self.model.info().name.clone(),
             dialect: self.dialect,
-            reach: self.reach.clone(),
+            folder_access: self.folder_access.clone(),
             backend,
             agents,
             asker: match &self.active.subagent {
@@ -670,7 +670,7 @@ impl<'a> RunDriver<'a> {
             written = self.outbox.wait_for_write(), if writing => DriverEvent::Written(written),
             saved = under_way.unsaved.wait_for_save(), if saving => DriverEvent::Saved(saved),
             Some(joined) = under_way.calls.join_next_with_id(), if calling => DriverEvent::CallJoined(joined),
-            () = under_way.news.wait_for_update() => DriverEvent::CallUpdated,
+            () = under_way.call_updates.wait_for_update() => DriverEvent::CallUpdated,
             () = self.permit.wait_until_queued(), if may_stop => DriverEvent::PermitQueued,
             looked = await_pending(&mut under_way.looking) => DriverEvent::ContextLoaded(looked),
             answer = await_pending(&mut under_way.guarding) => DriverEvent::Input(TurnInput::Guard(answer)),
@@ -762,7 +762,7 @@ pub(super) async fn load_catalog(
     };
     tokio::select! {
         catalog = tokio::time::timeout(CATALOG_TIMEOUT, now.backend.load_catalog(dialect)) => catalog.map_err(slow)?,
-        () = now.gone.cancelled() => Err(ToolBackendError::ClientDisconnected { host: now.backend.location() }),
+        () = now.closed.cancelled() => Err(ToolBackendError::ClientDisconnected { host: now.backend.location() }),
     }
 }
 
@@ -788,7 +788,7 @@ impl RunState<'_> {
     }
 
     fn collect_call_updates(&mut self) {
-        let PendingCallUpdates { updates, used, waiting } = self.news.take();
+        let PendingCallUpdates { updates, used, waiting } = self.call_updates.take();
         if let Some(usage) = used {
             self.step(TurnInput::Used(usage));
         }

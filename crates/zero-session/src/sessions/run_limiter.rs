@@ -39,7 +39,7 @@ impl RunLimiter {
         Arc::new(RunPermit {
             own,
             all: Arc::clone(&self.all),
-            held: Mutex::default(),
+            permits: Mutex::default(),
             taking: tokio::sync::Mutex::default(),
             queued: Notify::new(),
         })
@@ -64,7 +64,7 @@ impl RunLimiter {
 pub(crate) struct RunPermit {
     own: Arc<Semaphore>,
     all: Arc<Semaphore>,
-    held: Mutex<PermitState>,
+    permits: Mutex<PermitState>,
     /// Held while waiting: a run takes one permit, however many of its calls ask for it.
     taking: tokio::sync::Mutex<()>,
     /// Notified when the run has to wait.
@@ -128,28 +128,28 @@ impl RunPermit {
 
     /// Releases the permit until the guard is resumed.
     pub(crate) fn pause(self: &Arc<Self>) -> PauseGuard {
-        let mut held = self.lock_state();
-        held.pauses = held.pauses.saturating_add(1);
-        held.permits = None;
+        let mut permits = self.lock_state();
+        permits.pauses = permits.pauses.saturating_add(1);
+        permits.permits = None;
         PauseGuard(Arc::clone(self))
     }
 
     /// Whether nothing has to be acquired: the permit is held, or another pause is in effect that
     /// acquires it when it ends.
     fn is_satisfied(&self) -> bool {
-        let held = self.lock_state();
-        held.permits.is_some() || held.pauses > 0
+        let permits = self.lock_state();
+        permits.permits.is_some() || permits.pauses > 0
     }
 
     fn store_permits(&self, own: OwnedSemaphorePermit, all: OwnedSemaphorePermit) {
-        let mut held = self.lock_state();
-        if held.pauses == 0 {
-            held.permits = Some((own, all));
+        let mut permits = self.lock_state();
+        if permits.pauses == 0 {
+            permits.permits = Some((own, all));
         }
     }
 
     fn lock_state(&self) -> MutexGuard<'_, PermitState> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+        self.permits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -167,8 +167,8 @@ impl PauseGuard {
 
 impl Drop for PauseGuard {
     fn drop(&mut self) {
-        let mut held = self.0.lock_state();
-        held.pauses = held.pauses.saturating_sub(1);
+        let mut permits = self.0.lock_state();
+        permits.pauses = permits.pauses.saturating_sub(1);
     }
 }
 

@@ -38,9 +38,9 @@ pub(super) struct SessionState {
     opened: tokio::sync::Mutex<Option<ActiveBackend>>,
     attached: Mutex<Option<AttachedBackend>>,
     /// The backend that its parent opened for it, while a sub-agent works in the session.
-    lent: Mutex<Option<LentBackend>>,
+    lent_backend: Mutex<Option<LentBackend>>,
     /// Notified when a client attaches a backend.
-    came: Notify,
+    arrival: Notify,
 }
 
 #[derive(Default)]
@@ -154,7 +154,7 @@ pub(super) enum WorkerPresence {
 struct AttachedBackend {
     backend: Arc<dyn ToolBackend>,
     /// Cancelled when the backend is detached.
-    gone: CancellationToken,
+    closed: CancellationToken,
     /// Keeps other processes from removing the session.
     _lease: Option<SessionLease>,
 }
@@ -163,7 +163,7 @@ struct AttachedBackend {
 #[derive(Clone)]
 pub(super) struct ActiveBackend {
     pub(super) backend: Arc<dyn ToolBackend>,
-    pub(super) gone: CancellationToken,
+    pub(super) closed: CancellationToken,
     /// Determines what happens to running calls when the backend is detached.
     pub(super) at: BackendLocation,
 }
@@ -195,8 +195,8 @@ impl SessionState {
             work: Notify::new(),
             opened: tokio::sync::Mutex::default(),
             attached: Mutex::default(),
-            lent: Mutex::default(),
-            came: Notify::new(),
+            lent_backend: Mutex::default(),
+            arrival: Notify::new(),
         })
     }
 
@@ -272,7 +272,7 @@ impl SessionState {
         cwd: &Path,
         factory: &Arc<dyn ToolBackendFactory>,
         store: &Arc<dyn Store>,
-        reach: &FolderAccess,
+        folder_access: &FolderAccess,
     ) -> Result<ActiveBackend, ToolBackendError> {
         if let ToolHostLocation::Client { name } = &record.tool_host {
             return self
@@ -281,7 +281,7 @@ impl SessionState {
         }
         let mut opened = self.opened.lock().await;
         if let Some(now) = &*opened {
-            check_backend_folder(&*now.backend, reach)?;
+            check_backend_folder(&*now.backend, folder_access)?;
             return Ok(now.clone());
         }
         let grants = store.grants(&record.id).await;
@@ -291,7 +291,7 @@ impl SessionState {
             session: record.id.clone(),
             owner: Some(record.owner.clone()),
             cwd: record.cwd.clone().unwrap_or_else(|| cwd.to_owned()),
-            reach: reach.clone(),
+            folder_access: folder_access.clone(),
             mode,
             approver: Arc::clone(&self.asker) as _,
             elicitor: Arc::clone(&self.asker) as _,
@@ -299,30 +299,30 @@ impl SessionState {
             result_lifetime: ResultLifetime::Session,
         };
         let backend = factory.open(order).await?;
-        check_backend_folder(&*backend, reach)?;
+        check_backend_folder(&*backend, folder_access)?;
         let now =
-            ActiveBackend { backend, gone: CancellationToken::new(), at: BackendLocation::Local };
+            ActiveBackend { backend, closed: CancellationToken::new(), at: BackendLocation::Local };
         *opened = Some(now.clone());
         Ok(now)
     }
 
     /// Sets or removes the backend that the parent of a sub-agent opened for it.
     pub(super) fn set_lent_backend(&self, backend: Option<LentBackend>) {
-        *self.lent.lock().unwrap_or_else(PoisonError::into_inner) = backend;
+        *self.lent_backend.lock().unwrap_or_else(PoisonError::into_inner) = backend;
     }
 
     /// The backend that the parent of a sub-agent opened for it.
     pub(super) fn lent_backend(&self) -> Option<LentBackend> {
-        self.lent.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.lent_backend.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The client's backend, if attached.
     pub(super) fn client_backend(&self) -> Option<ActiveBackend> {
         let attached = self.lock_attached().clone();
-        let attached = attached.filter(|attached| !attached.gone.is_cancelled());
-        attached.map(|AttachedBackend { backend, gone, .. }| ActiveBackend {
+        let attached = attached.filter(|attached| !attached.closed.is_cancelled());
+        attached.map(|AttachedBackend { backend, closed, .. }| ActiveBackend {
             backend,
-            gone,
+            closed,
             at: BackendLocation::Client,
         })
     }
@@ -331,12 +331,12 @@ impl SessionState {
     pub(super) async fn wait_for_client_backend(&self, most: Duration) -> Option<ActiveBackend> {
         let back = async {
             loop {
-                let mut came = std::pin::pin!(self.came.notified());
-                came.as_mut().enable();
+                let mut arrival = std::pin::pin!(self.arrival.notified());
+                arrival.as_mut().enable();
                 if let Some(now) = self.client_backend() {
                     return now;
                 }
-                came.await;
+                arrival.await;
             }
         };
         tokio::time::timeout(most, back).await.ok()
@@ -364,8 +364,8 @@ impl SessionState {
 
     /// Closes the local backend and prevents it from starting further calls.
     pub(super) async fn retire_backend(&self) {
-        if let Some(here) = self.opened.lock().await.take() {
-            here.gone.cancel();
+        if let Some(backend) = self.opened.lock().await.take() {
+            backend.closed.cancel();
         }
     }
 
@@ -382,21 +382,21 @@ impl SessionState {
         lease: Option<SessionLease>,
     ) -> CancellationToken {
         self.retire_backend().await;
-        let gone = CancellationToken::new();
-        let attached = AttachedBackend { backend, gone: gone.clone(), _lease: lease };
+        let closed = CancellationToken::new();
+        let attached = AttachedBackend { backend, closed: closed.clone(), _lease: lease };
         if let Some(before) = self.lock_attached().replace(attached) {
-            before.gone.cancel();
+            before.closed.cancel();
         }
-        self.came.notify_waiters();
-        gone
+        self.arrival.notify_waiters();
+        closed
     }
 
     /// Detaches the backend with this token.
-    pub(super) fn detach(&self, gone: &CancellationToken) {
+    pub(super) fn detach(&self, closed: &CancellationToken) {
         // Cancelled first, so that nobody starts a call with it in between.
-        gone.cancel();
+        closed.cancel();
         let mut attached = self.lock_attached();
-        if attached.as_ref().is_some_and(|attached| attached.gone.is_cancelled()) {
+        if attached.as_ref().is_some_and(|attached| attached.closed.is_cancelled()) {
             *attached = None;
         }
     }
@@ -416,10 +416,10 @@ impl SessionState {
 /// for another caller.
 fn check_backend_folder(
     backend: &dyn ToolBackend,
-    reach: &FolderAccess,
+    folder_access: &FolderAccess,
 ) -> Result<(), ToolBackendError> {
     let folder = backend.folder();
-    Ok(reach.check_folder(folder.as_deref().unwrap_or(Path::new("unknown")))?)
+    Ok(folder_access.check_folder(folder.as_deref().unwrap_or(Path::new("unknown")))?)
 }
 
 /// Waits until these runs have ended, with a time limit.

@@ -151,14 +151,14 @@ impl SessionManagerInner {
             id: active.run.clone(),
             permit: Arc::clone(&permit),
             clock: WorkClock::start(Duration::from_millis(worked_ms)),
-            news,
+            call_updates: news,
         };
         state.asker.set_run(Some(asking.clone()), earlier);
         let placed = match permit.try_acquire() {
             true => Ok(()),
             false => self.wait_for_permit(active, &permit, &mut outbox).await,
         };
-        let ended = match placed {
+        let completion = match placed {
             Err(end) => RunCompletion { end, usage: outbox.usage() },
             Ok(()) => {
                 let _running = CounterGuard::new(&self.counted.running);
@@ -175,10 +175,10 @@ impl SessionManagerInner {
                 }
             }
         };
-        record_end(span, &ended);
+        record_end(span, &completion);
         // Only the end remains to be written, which may take time on a slow disk.
         let _over = permit.pause();
-        self.finish_run(state, active, ended, outbox).await;
+        self.finish_run(state, active, completion, outbox).await;
         state.asker.set_run(None, Vec::new());
         None
     }
@@ -224,7 +224,7 @@ impl SessionManagerInner {
         point: Option<ResumePoint>,
         outbox: &mut LedgerOutbox,
     ) -> DriveOutcome {
-        let reach = prompt.reach.clone();
+        let access = prompt.folder_access.clone();
         // A run that was parked has what it left of its time.
         let worked = point.as_ref().map_or(0, |point| point.usage.work_ms);
         let time_left =
@@ -232,26 +232,34 @@ impl SessionManagerInner {
         let deadline = time_left.and_then(|left| Instant::now().checked_add(left));
         let prepared = match point {
             Some(point) => self.prepare_resumed(active, prompt, point, outbox).await,
-            None => self.prepare(state, active, prompt, outbox, &asking.news).await,
+            None => self.prepare(state, active, prompt, outbox, &asking.call_updates).await,
         };
-        let ended = match prepared {
+        let completion = match prepared {
             Ok(PreparedRun::Turn(prepared)) => {
-                let PreparedTurn { turn, agent, record, model, dialect, own, budget, calls } =
-                    *prepared;
+                let PreparedTurn {
+                    turn,
+                    agent,
+                    record,
+                    model,
+                    dialect,
+                    run_budget: own,
+                    budget,
+                    calls,
+                } = *prepared;
                 let shell = RunDriver {
                     inner: self,
                     state,
                     active,
                     agent: &agent,
                     session: &record,
-                    reach: &reach,
+                    folder_access: &access,
                     prompt_budget: own,
                     calls,
                     model,
                     dialect,
                     outbox,
                     permit: asking.permit,
-                    news: asking.news,
+                    call_updates: asking.call_updates,
                     deadline,
                     budget,
                     clock: asking.clock,
@@ -262,7 +270,7 @@ impl SessionManagerInner {
             Ok(PreparedRun::Ended(end)) => RunCompletion { end, usage: outbox.usage() },
             Err(error) => RunCompletion { end: run_end_from_error(&error), usage: outbox.usage() },
         };
-        DriveOutcome::Ended(ended)
+        DriveOutcome::Ended(completion)
     }
 
     /// Everything before the first model request. A command may end the run here.
@@ -272,7 +280,7 @@ impl SessionManagerInner {
         active: &ActiveRun,
         prompt: Prompt,
         outbox: &mut LedgerOutbox,
-        news: &CallUpdateBuffer,
+        call_updates: &CallUpdateBuffer,
     ) -> Result<PreparedRun, SessionError> {
         let store = &self.config.store;
         let record = store.session_by_id(&active.session).await?;
@@ -284,8 +292,8 @@ impl SessionManagerInner {
         };
         let model = self.model_for(&record, &agent);
         let named = model.as_ref().map(|model| model.info().name.clone());
-        let wanted = record.model.clone().or_else(|| agent.model.clone());
-        let name = named.unwrap_or_else(|_| wanted.unwrap_or_else(|| DIRECT.to_owned()));
+        let requested_model = record.model.clone().or_else(|| agent.model.clone());
+        let name = named.unwrap_or_else(|_| requested_model.unwrap_or_else(|| DIRECT.to_owned()));
         let span = Span::current();
         span.record("session_key", display(&record.key));
         span.record("agent", &*agent.id).record("model", &*name);
@@ -309,7 +317,7 @@ impl SessionManagerInner {
             PromptResolution::Prompt(text) => tokio::select! {
                 biased;
                 end = active.wait_for_stop() => return Ok(PreparedRun::Ended(end)),
-                text = self.mask_prompt(state, &agent, &prompt.reach, text) => match text {
+                text = self.mask_prompt(state, &agent, &prompt.folder_access, text) => match text {
                     // Only users mention files.
                     Ok((text, _)) if is_command || subagent.is_some() => {
                         PromptResolution::Prompt(text)
@@ -317,7 +325,7 @@ impl SessionManagerInner {
                     Ok((text, backend)) => tokio::select! {
                         biased;
                         end = active.wait_for_stop() => return Ok(PreparedRun::Ended(end)),
-                        attached = prompt_attachments::attach_mentions(&backend, text, outbox, news) => {
+                        attached = prompt_attachments::attach_mentions(&backend, text, outbox, call_updates) => {
                             let (text, images) = attached?;
                             attachments.extend(images);
                             PromptResolution::Prompt(text)
@@ -359,8 +367,8 @@ impl SessionManagerInner {
                 ),
             });
         }
-        let own = subagent.map_or(prompt.budget, |subagent| subagent.budget);
-        let mut budget = self.run_budget(active, &record, own, &*model);
+        let run_budget = subagent.map_or(prompt.budget, |subagent| subagent.budget);
+        let mut budget = self.run_budget(active, &record, run_budget, &*model);
         let BudgetCheck { notices, end } = budget.check(&**store, TokenUsage::default()).await?;
         let unpriced =
             (budget.limits_cost() && model.info().prices.is_none() && !is_direct(&*model))
@@ -381,7 +389,8 @@ impl SessionManagerInner {
             Some(subagent) => subagent.calls.clone(),
             None => Arc::new(CallAllowance::new(budget.calls_max())),
         };
-        let prepared = PreparedTurn { turn, agent, record, model, dialect, own, budget, calls };
+        let prepared =
+            PreparedTurn { turn, agent, record, model, dialect, run_budget, budget, calls };
         Ok(PreparedRun::Turn(Box::new(prepared)))
     }
 
@@ -411,8 +420,8 @@ impl SessionManagerInner {
             text: "the run continues where it waited for an answer".to_owned(),
         });
         outbox.flush().await?;
-        let own = prompt.budget;
-        let mut budget = self.run_budget(active, &record, own, &*model);
+        let run_budget = prompt.budget;
+        let mut budget = self.run_budget(active, &record, run_budget, &*model);
         // Whether it is used up is checked before the next request, as if it had not been parked.
         let BudgetCheck { notices, .. } = budget.check(&**store, point.usage).await?;
         for text in notices {
@@ -432,7 +441,8 @@ impl SessionManagerInner {
             }
         };
         let turn = Box::new(Turn::new(config, messages, TurnGoal::Resume(point)));
-        let prepared = PreparedTurn { turn, agent, record, model, dialect, own, budget, calls };
+        let prepared =
+            PreparedTurn { turn, agent, record, model, dialect, run_budget, budget, calls };
         Ok(PreparedRun::Turn(Box::new(prepared)))
     }
 
@@ -473,12 +483,12 @@ impl SessionManagerInner {
         &self,
         active: &ActiveRun,
         session: &SessionRecord,
-        own: Budget,
+        run_budget: Budget,
         model: &dyn ModelClient,
     ) -> RunBudget {
         let (rules, own) = match is_direct(model) {
             true => Default::default(),
-            false => (self.config.limits.budgets, own),
+            false => (self.config.limits.budgets, run_budget),
         };
         let root = active.subagent.as_ref().map(|subagent| &subagent.parent.root);
         RunBudget::new(&rules, own, &active.run, session, day_start_ms(), root)
@@ -490,10 +500,10 @@ impl SessionManagerInner {
         &self,
         state: &SessionState,
         agent: &AgentProfile,
-        reach: &FolderAccess,
+        folder_access: &FolderAccess,
         mut text: String,
     ) -> Result<(String, ActiveBackend), ToolBackendError> {
-        let now = self.backend_for(state, agent, reach).await?;
+        let now = self.backend_for(state, agent, folder_access).await?;
         now.backend.secret_mask().await.mask_string(&mut text);
         Ok((text, now))
     }
@@ -504,10 +514,10 @@ impl SessionManagerInner {
         &self,
         state: &SessionState,
         active: &ActiveRun,
-        ended: RunCompletion,
+        completion: RunCompletion,
         outbox: LedgerOutbox,
     ) {
-        let RunCompletion { end, usage } = ended;
+        let RunCompletion { end, usage } = completion;
         self.approvals.withdraw(&active.run).await;
         self.questions.withdraw(&active.run).await;
         let mut last = outbox.close("the run ended before this call did").await;
@@ -576,7 +586,7 @@ struct PreparedTurn {
     model: Arc<dyn ModelClient>,
     dialect: DialectName,
     /// The budget of the user's prompt.
-    own: Budget,
+    run_budget: Budget,
     budget: RunBudget,
     calls: Arc<CallAllowance>,
 }

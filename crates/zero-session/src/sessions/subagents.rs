@@ -48,7 +48,7 @@ pub(super) struct TaskParent {
     /// Name of its model.
     pub(super) model: String,
     pub(super) dialect: DialectName,
-    pub(super) reach: FolderAccess,
+    pub(super) folder_access: FolderAccess,
     pub(super) backend: ActiveBackend,
     /// Agents that files define.
     pub(super) agents: Vec<AgentDefinition>,
@@ -249,7 +249,7 @@ impl TaskParent {
         let state = inner.session_state(&record.id);
         let backend = ActiveBackend {
             backend: Arc::clone(tools),
-            gone: self.backend.gone.clone(),
+            closed: self.backend.closed.clone(),
             at: self.backend.at,
         };
         let mode = subagent.profile.mode;
@@ -257,7 +257,7 @@ impl TaskParent {
         let prompt = Prompt {
             text: prompt,
             reading: SlashHandling::Verbatim,
-            reach: self.reach.clone(),
+            folder_access: self.folder_access.clone(),
             ..Prompt::default()
         };
         let ran = async {
@@ -269,12 +269,12 @@ impl TaskParent {
                 active.stop(RunOutcome::Aborted { by: STOPPED_BY.to_owned() });
                 active.done.cancelled().await;
             }
-            let ended = inner.config.store.run(&run).await?;
+            let ended_run = inner.config.store.run(&run).await?;
             let transcript = inner.config.store.transcript(&record.id, None).await?;
             let is_answer = |message: &&ModelMessage| message.role == MessageRole::Assistant;
             let answer = transcript.messages.iter().rev().find(is_answer);
             let text = answer.map(|message| message.text()).unwrap_or_default();
-            let (end, usage) = ended.map(|ended| (ended.end, ended.usage)).unwrap_or_default();
+            let (end, usage) = ended_run.map(|ended| (ended.end, ended.usage)).unwrap_or_default();
             let totals = read_totals(&*inner.config.store, &record.id, usage).await?;
             Ok((end.unwrap_or(RunOutcome::Interrupted), totals, text))
         };

@@ -25,7 +25,7 @@ const FIRST_CHECKPOINT_CHANGES: u64 = 16;
 /// Handle to the thread, which ends when this is dropped.
 pub(super) struct Checkpointer {
     /// `None` only during drop.
-    wanted: Option<SyncSender<()>>,
+    trigger: Option<SyncSender<()>>,
     thread: Option<JoinHandle<()>>,
     /// Number of changes at which the next checkpoint is requested.
     next: u64,
@@ -47,7 +47,7 @@ impl Checkpointer {
             .map_err(|error| StoreError::Broken { verb: "open", why: error.to_string() })?;
         let next = if is_new { FIRST_CHECKPOINT_CHANGES } else { CHECKPOINT_CHANGES };
         Ok(Self {
-            wanted: Some(wanted),
+            trigger: Some(wanted),
             thread: Some(thread),
             next,
             step: next,
@@ -69,19 +69,19 @@ impl Checkpointer {
     /// Records a commit, given the total number of changes of its connection.
     pub(super) fn note_commit(&mut self, changes: u64) {
         if changes >= self.next
-            && let Some(wanted) = &self.wanted
+            && let Some(trigger) = &self.trigger
         {
             self.step = self.step.saturating_mul(2).min(CHECKPOINT_CHANGES);
             self.next = changes.saturating_add(self.step);
             // If a request is already pending, it covers these changes too.
-            let _ = wanted.try_send(());
+            let _ = trigger.try_send(());
         }
     }
 }
 
 impl Drop for Checkpointer {
     fn drop(&mut self) {
-        self.wanted = None;
+        self.trigger = None;
         if let Some(thread) = self.thread.take() {
             // A panic of the thread needs no handling here.
             let _ = thread.join();
@@ -89,9 +89,9 @@ impl Drop for Checkpointer {
     }
 }
 
-fn run_checkpoints(wanted: &Receiver<()>, path: &Path) {
+fn run_checkpoints(trigger: &Receiver<()>, path: &Path) {
     let mut connection = None;
-    while wanted.recv().is_ok() {
+    while trigger.recv().is_ok() {
         if let Err(failure) = checkpoint_log(&mut connection, path) {
             let error = failure.into_store_error("tidy", path);
             tracing::warn!(%error, "the log could not be moved into the file");

@@ -112,11 +112,11 @@ fn is_empty(path: &Path) -> Result<bool, StoreError> {
 
 /// Switches to a write-ahead log, so that reads and writes do not block each other.
 fn enable_wal(connection: &Connection, path: &Path) -> Result<(), DatabaseError> {
-    let began = Instant::now();
+    let started_at = Instant::now();
     let mode: String = loop {
         let switched = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0));
         match switched.map_err(DatabaseError::from) {
-            Err(failure) if failure.is_busy() && began.elapsed() < WAL_WAIT_MAX => {
+            Err(failure) if failure.is_busy() && started_at.elapsed() < WAL_WAIT_MAX => {
                 std::thread::sleep(WAL_PAUSE);
             }
             switched => break switched?,

@@ -93,12 +93,12 @@ impl RemovedPiece {
 
 /// Removes a piece of a session whose deletion has begun.
 pub(super) fn remove_piece(db: &Connection, session: i64) -> Result<RemovedPiece, DatabaseError> {
-    let began = Instant::now();
+    let started_at = Instant::now();
     let mut bytes = 0_i64;
     for rows in [&RUNS, &MESSAGES, &EVENTS] {
         while let Some(removed) = remove_step(db, session, rows)? {
             bytes = bytes.saturating_add(removed);
-            if bytes >= PIECE_BYTES || began.elapsed() >= PIECE_TIME {
+            if bytes >= PIECE_BYTES || started_at.elapsed() >= PIECE_TIME {
                 return Ok(RemovedPiece::new(bytes, true));
             }
         }
@@ -160,12 +160,12 @@ pub(super) fn vacuum_piece(db: &Connection) -> Result<bool, DatabaseError> {
     if number("auto_vacuum")? != INCREMENTAL || number("freelist_count")? <= FREE_PAGES_KEPT {
         return Ok(false);
     }
-    let began = Instant::now();
+    let started_at = Instant::now();
     let mut vacuum = db.prepare_cached("PRAGMA incremental_vacuum")?;
     let mut pages = vacuum.query([])?;
     // SQLite frees a page with each step of the statement.
     for _ in 0..VACUUM_PAGES {
-        if began.elapsed() >= PIECE_TIME || pages.next()?.is_none() {
+        if started_at.elapsed() >= PIECE_TIME || pages.next()?.is_none() {
             break;
         }
     }

@@ -31,8 +31,8 @@ pub(super) fn begin(
     run: &RunRow,
     first: &EncodedEvents,
 ) -> Result<RunInsertion, DatabaseError> {
-    if let Some(there) = find_by_id(db, &run.id)? {
-        return Ok(RunInsertion::Existing(there));
+    if let Some(existing) = find_by_id(db, &run.id)? {
+        return Ok(RunInsertion::Existing(existing));
     }
     let claim = match claims::claim(db, &run.session, &run.node, None)? {
         ClaimOutcome::Claimed(claim) => claim,

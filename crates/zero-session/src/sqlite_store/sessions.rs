@@ -69,8 +69,8 @@ pub(super) fn create(
     now_ms: i64,
 ) -> Result<SessionRecord, DatabaseError> {
     let address = SessionAddress::new(&new.owner, new.key.clone());
-    if let Some(there) = find_by_address(db, &address)? {
-        return Ok(there);
+    if let Some(existing) = find_by_address(db, &address)? {
+        return Ok(existing);
     }
     if count_owned(db, new)? >= new.owned_max {
         return Err(StoreError::TooMany(new.owned_max).into());

@@ -13,18 +13,18 @@ use crate::stored_form::{from_sql_int, to_sql_int, transcript_start_word};
 pub(super) fn read(
     db: &Connection,
     session: &SessionId,
-    wanted: Option<u64>,
+    requested_generation: Option<u64>,
 ) -> Result<Transcript, DatabaseError> {
     let (row, present) = find_current(db, session)?;
-    let wanted = wanted.map_or(present, to_sql_int);
-    if !(1..=present).contains(&wanted) {
-        let number = from_sql_int(wanted);
+    let generation = requested_generation.map_or(present, to_sql_int);
+    if !(1..=present).contains(&generation) {
+        let number = from_sql_int(generation);
         return Err(StoreError::NoTranscript { session: session.to_string(), number }.into());
     }
     let mut read = db.prepare_cached(
         "SELECT body FROM messages WHERE session = ? AND transcript = ? ORDER BY position",
     )?;
-    let mut rows = read.query((row, wanted))?;
+    let mut rows = read.query((row, generation))?;
     let mut messages = Vec::new();
     while let Some(row) = rows.next()? {
         let body = row.get_ref(0)?;
@@ -34,7 +34,7 @@ pub(super) fn read(
         message.shrink_to_fit();
         messages.push(message);
     }
-    Ok(Transcript { number: from_sql_int(wanted), messages })
+    Ok(Transcript { number: from_sql_int(generation), messages })
 }
 
 /// Appends messages to the current transcript.

@@ -54,7 +54,7 @@ pub(super) struct TranscriptSplit {
     /// Messages to be summarized.
     pub(super) summed_up: Vec<Arc<ModelMessage>>,
     /// The user's latest prompts, oldest first.
-    pub(super) kept: Vec<ModelMessage>,
+    pub(super) kept_messages: Vec<ModelMessage>,
 }
 
 impl TranscriptSplit {
@@ -65,7 +65,7 @@ impl TranscriptSplit {
         CompactionExtent {
             messages_replaced: self.summed_up.len() as u64,
             results_replaced: results.count() as u64,
-            prompts_kept: self.kept.len() as u64,
+            prompts_kept: self.kept_messages.len() as u64,
             steps_kept: 0,
         }
     }
@@ -75,29 +75,29 @@ impl TranscriptSplit {
 /// message is kept whatever its size if it is a prompt: nobody has worked on it yet.
 pub(super) fn split(messages: &[Arc<ModelMessage>], window: u64) -> TranscriptSplit {
     let budget = if window == 0 { u64::MAX } else { window / 4 };
-    let mut kept = Vec::new();
+    let mut kept_messages = Vec::new();
     let (mut left, mut waiting) = (budget, 0_usize);
     for (back, message) in messages.iter().rev().enumerate() {
         let Some(prompt) = extract_prompt(message) else { continue };
         let tokens = message_tokens(&prompt);
-        let is_unanswered = back == kept.len() && prompt == **message;
+        let is_unanswered = back == kept_messages.len() && prompt == **message;
         let is_last = back == 0 && is_unanswered;
-        if !is_last && (kept.len() >= KEPT_PROMPTS_MAX || tokens > left) {
+        if !is_last && (kept_messages.len() >= KEPT_PROMPTS_MAX || tokens > left) {
             break;
         }
         left = left.saturating_sub(tokens);
         if is_unanswered {
             waiting = waiting.saturating_add(1);
         }
-        kept.push(prompt);
+        kept_messages.push(prompt);
     }
-    kept.reverse();
+    kept_messages.reverse();
     let summed = match messages {
         // The transcript was just compacted.
         [only] if is_summary(only) => 0,
         _ => messages.len().saturating_sub(waiting),
     };
-    TranscriptSplit { summed_up: messages.iter().take(summed).cloned().collect(), kept }
+    TranscriptSplit { summed_up: messages.iter().take(summed).cloned().collect(), kept_messages }
 }
 
 /// The user's text of a message, without tool results and without an earlier summary: the summary
@@ -218,14 +218,14 @@ fn format_step(entry: &PlanEntry) -> String {
 pub(super) fn build_message(
     summary: &str,
     plan: Option<String>,
-    kept: Vec<ModelMessage>,
+    kept_messages: Vec<ModelMessage>,
 ) -> ModelMessage {
     let mut blocks = vec![MessageBlock::text(format!("{SUMMARY_PREFIX}\n\n{summary}"))];
     blocks.extend(plan.map(MessageBlock::text));
-    if !kept.is_empty() {
+    if !kept_messages.is_empty() {
         blocks.push(MessageBlock::text(LATEST_PROMPTS_PREFIX));
     }
-    blocks.extend(kept.into_iter().flat_map(|message| message.blocks));
+    blocks.extend(kept_messages.into_iter().flat_map(|message| message.blocks));
     ModelMessage { role: MessageRole::User, blocks }
 }
 
@@ -285,7 +285,7 @@ mod tests {
     fn check(messages: &[ModelMessage], window: u64, summed: usize, kept: &[&str]) {
         let split = split(&share_messages(messages.to_vec()), window);
         assert_eq!(split.summed_up.len(), summed);
-        assert_eq!(split.kept.iter().map(ModelMessage::text).collect::<Vec<_>>(), kept);
+        assert_eq!(split.kept_messages.iter().map(ModelMessage::text).collect::<Vec<_>>(), kept);
     }
 
     #[test]

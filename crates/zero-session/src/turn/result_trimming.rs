@@ -71,7 +71,7 @@ pub(super) fn trim(
                 reads.into_iter().any(|subject| latest.get(subject).is_some_and(|last| *last > at));
             let text = match is_superseded {
                 true => SUPERSEDED.to_owned(),
-                false => shorten(content),
+                false => shorten_old_result(content),
             };
             *content = vec![ResultContent::Text { text }];
             count += 1;
@@ -147,7 +147,7 @@ fn content_bytes(content: &[ResultContent]) -> usize {
     bytes.sum()
 }
 
-fn shorten(content: &[ResultContent]) -> String {
+fn shorten_old_result(content: &[ResultContent]) -> String {
     let pieces = content.iter().map(|piece| match piece {
         ResultContent::Text { text } => text.clone(),
         ResultContent::Image { mime, .. } => format!("[image, {mime}, trimmed]"),

@@ -132,7 +132,7 @@ fn form_shows_every_question_and_option() {
     let host = TestHost::new().with_elicitor(Arc::clone(&person) as Arc<dyn Elicitor>);
     host.ok("AskUserQuestion", json!({"questions": [question("Which?", false)]}));
     let asked = person.asked.lock().unwrap();
-    let Elicitation { origin, call, message, wanted } = &asked[0];
+    let Elicitation { origin, call, message, mode: wanted } = &asked[0];
     assert_eq!((origin.as_str(), message.as_str(), call.is_some()), ("the agent", "Which?", true));
     let ElicitationMode::Form(schema) = wanted else { panic!("{wanted:?}") };
     assert_eq!(

@@ -24,7 +24,7 @@ impl CommandReport {
     pub(super) fn from_outcome(outcome: &CommandOutcome, workspace: &Workspace) -> Self {
         let CommandOutcome {
             output,
-            ended,
+            exit: ended,
             folder,
             spill_file,
             missing,
@@ -115,8 +115,8 @@ impl CommandReport {
 
 /// Returns the output of a job: of one stream, or of both in the order written.
 pub(crate) fn output_text(pieces: &[OutputChunk], stream: Option<OutputStream>) -> String {
-    let wanted = pieces.iter().filter(|piece| stream.is_none_or(|s| s == piece.stream));
-    ansi_filter::strip_pieces(wanted.map(|piece| &piece.bytes[..]))
+    let chunks = pieces.iter().filter(|piece| stream.is_none_or(|s| s == piece.stream));
+    ansi_filter::strip_pieces(chunks.map(|piece| &piece.bytes[..]))
 }
 
 /// Describes a property of the sandbox that does not hold here, as the settings permit.
@@ -140,14 +140,14 @@ fn render_mixed(mixed: &InterleavedOutput, place: Option<&str>) -> String {
     }
 }
 
-pub(crate) fn render_stream(kept: &HeadTail, place: Option<&str>) -> String {
-    match kept.omitted_bytes() {
-        0 => ansi_filter::strip(&[kept.head(), kept.tail()].concat()),
+pub(crate) fn render_stream(head_tail: &HeadTail, place: Option<&str>) -> String {
+    match head_tail.omitted_bytes() {
+        0 => ansi_filter::strip(&[head_tail.head(), head_tail.tail()].concat()),
         omitted => {
-            let (head, tail) = (whole_head(kept.head()), whole_tail(kept.tail()));
-            let parts = kept.head().len() - head.len() + kept.tail().len() - tail.len();
+            let (head, tail) = (whole_head(head_tail.head()), whole_tail(head_tail.tail()));
+            let parts = head_tail.head().len() - head.len() + head_tail.tail().len() - tail.len();
             let (head, tail) = (ansi_filter::strip(head), ansi_filter::strip(tail));
-            join_truncated(&head, omitted + parts as u64, kept.total_bytes(), &tail, place)
+            join_truncated(&head, omitted + parts as u64, head_tail.total_bytes(), &tail, place)
         }
     }
 }

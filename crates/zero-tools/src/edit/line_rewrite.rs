@@ -45,11 +45,11 @@ impl<'a> LineRewrite<'a> {
         endings: &mut LineEndingFinder<'_>,
         result: &mut Vec<u8>,
     ) {
-        let there = split_lines(&endings.text[place.clone()]);
+        let original_lines = split_lines(&endings.text[place.clone()]);
         for (line, source) in &self.lines {
             let (own, stays) = match source {
-                LineSource::Same(index) => (there.get(*index), true),
-                LineSource::InsteadOf(index) => (there.get(*index), false),
+                LineSource::Same(index) => (original_lines.get(*index), true),
+                LineSource::InsteadOf(index) => (original_lines.get(*index), false),
                 LineSource::Added => (None, false),
             };
             result.extend_from_slice(own.filter(|_| stays).unwrap_or(line).content);

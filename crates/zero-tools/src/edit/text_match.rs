@@ -48,9 +48,9 @@ fn find_exact(text: &[u8], old: &str) -> Vec<MatchRange> {
 
 fn find_folded(text: &[u8], old: &str, tolerance: MatchTolerance) -> Vec<MatchRange> {
     let folded = FoldedText::new(text, tolerance);
-    let wanted = FoldedPattern::variants(old, tolerance);
+    let pattern = FoldedPattern::variants(old, tolerance);
     let mut places: Vec<MatchRange> =
-        wanted.iter().flat_map(|wanted| folded.find(wanted)).collect();
+        pattern.iter().flat_map(|patterns| folded.find(patterns)).collect();
     places.sort_by_key(|place| (place.start, place.end));
     places.dedup();
     places
@@ -160,19 +160,22 @@ impl<'a> FoldedText<'a> {
         Self { text, bytes, jumps }
     }
 
-    fn find(&self, wanted: &FoldedPattern) -> Vec<MatchRange> {
+    fn find(&self, pattern: &FoldedPattern) -> Vec<MatchRange> {
         let newline = |there: bool| if there { &b"\n"[..] } else { b"" };
-        let (before, after) = (newline(wanted.from_line_start), newline(wanted.to_line_end));
-        let needle = [before, &wanted.bytes, after].concat();
+        let (before, after) = (newline(pattern.from_line_start), newline(pattern.to_line_end));
+        let needle = [before, &pattern.bytes, after].concat();
         // The enclosing newlines exist only for these conditions.
         let first = 1 - before.len();
         let within = &self.bytes[first..self.bytes.len() - 1 + after.len()];
         let place = |at: usize| {
             let (at, last) = (at + first, at + first + needle.len() - 1);
             let start =
-                if wanted.from_line_start { self.source_end(at) } else { self.source_start(at) };
-            let end =
-                if wanted.to_line_end { self.line_end_offset(last) } else { self.source_end(last) };
+                if pattern.from_line_start { self.source_end(at) } else { self.source_start(at) };
+            let end = if pattern.to_line_end {
+                self.line_end_offset(last)
+            } else {
+                self.source_end(last)
+            };
             extend_over_return(self.text, start..end)
         };
         find_occurrences(within, &needle, after.len()).into_iter().map(place).collect()
@@ -222,8 +225,8 @@ fn fold(text: &[u8], tolerance: MatchTolerance, end: TextEnd, mut keep: impl FnM
     let endings_only = tolerance == MatchTolerance::LineEndings;
     let folds = |byte: u8| if endings_only { byte == b'\r' } else { is_blank(byte) };
     let typographic = |byte: u8| tolerance == MatchTolerance::Punctuation && !byte.is_ascii();
-    let run_of = |rest: &[u8], wanted: &dyn Fn(u8) -> bool| {
-        rest.iter().position(|byte| !wanted(*byte)).unwrap_or(rest.len())
+    let run_of = |rest: &[u8], is_separator: &dyn Fn(u8) -> bool| {
+        rest.iter().position(|byte| !is_separator(*byte)).unwrap_or(rest.len())
     };
     let mut at = 0;
     while at < text.len() {

@@ -27,19 +27,19 @@ pub(super) struct GrepResults {
 impl GrepResults {
     pub(super) fn new(
         plan: &GrepPlan,
-        kept: HitCollector,
+        hits: HitCollector,
         totals: GrepTotals,
         workspace: &Workspace,
     ) -> Self {
-        let room = kept.budget();
-        let mut taken = GrepBudgetUsage::default();
+        let budget = hits.budget();
+        let mut budget_usage = GrepBudgetUsage::default();
         let mut answer = Self {
             matches: vec![],
             hits: vec![],
             locations: vec![],
             total_matches: totals.matches,
         };
-        for ((base, relative), found) in kept.into_files() {
+        for ((base, relative), found) in hits.into_files() {
             let base = plan.bases.folders()[base].path();
             let path = match relative.as_os_str().is_empty() {
                 true => base.to_owned(),
@@ -49,10 +49,10 @@ impl GrepResults {
             match plan.mode {
                 GrepOutputMode::Content => {
                     for line in found.lines {
-                        if taken.exhausts(room) && line.role != HitLineRole::After {
+                        if budget_usage.exhausts(budget) && line.role != HitLineRole::After {
                             break;
                         }
-                        taken.add(&relative, &line);
+                        budget_usage.add(&relative, &line);
                         answer.add_line(&path, &file, line);
                     }
                 }

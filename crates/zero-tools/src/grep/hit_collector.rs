@@ -66,8 +66,8 @@ pub(super) struct GrepBudgetUsage {
 
 impl GrepBudgetUsage {
     /// Returns whether the result is full.
-    pub(super) fn exhausts(self, room: GrepBudget) -> bool {
-        self.entries >= room.entries || self.bytes >= room.bytes
+    pub(super) fn exhausts(self, budget: GrepBudget) -> bool {
+        self.entries >= budget.entries || self.bytes >= budget.bytes
     }
 
     /// Counts a line of the file at `path`.
@@ -77,9 +77,9 @@ impl GrepBudgetUsage {
     }
 
     fn for_lines(path: &Path, lines: &[HitLine]) -> Self {
-        let mut taken = Self::default();
-        lines.iter().for_each(|line| taken.add(path, line));
-        taken
+        let mut budget_usage = Self::default();
+        lines.iter().for_each(|line| budget_usage.add(path, line));
+        budget_usage
     }
 
     fn plus(self, other: Self) -> Self {
@@ -93,7 +93,7 @@ impl GrepBudgetUsage {
 
 /// Collects the first hits in path order.
 pub(super) struct HitCollector {
-    room: GrepBudget,
+    budget: GrepBudget,
     full: AtomicBool,
     files: Mutex<CollectedFiles>,
 }
@@ -101,17 +101,17 @@ pub(super) struct HitCollector {
 #[derive(Default)]
 struct CollectedFiles {
     by_place: BTreeMap<(usize, PathBuf), (GrepBudgetUsage, FileHits)>,
-    taken: GrepBudgetUsage,
+    budget_usage: GrepBudgetUsage,
 }
 
 impl HitCollector {
-    pub(super) fn new(room: GrepBudget) -> Self {
-        Self { room, full: AtomicBool::new(false), files: Mutex::default() }
+    pub(super) fn new(budget: GrepBudget) -> Self {
+        Self { budget, full: AtomicBool::new(false), files: Mutex::default() }
     }
 
     /// Returns the capacity of the whole result; no single file needs more.
     pub(super) fn budget(&self) -> GrepBudget {
-        self.room
+        self.budget
     }
 
     /// Returns false if no hit of the file at `place` can be part of the result.
@@ -131,17 +131,17 @@ impl HitCollector {
         let (base, path) = place;
         let size = GrepBudgetUsage::for_lines(path, &hits.lines);
         let mut files = self.lock();
-        files.taken = files.taken.plus(size);
+        files.budget_usage = files.budget_usage.plus(size);
         files.by_place.insert((base, path.to_owned()), (size, hits));
         while let Some((_, (last, _))) = files.by_place.last_key_value() {
-            let without = files.taken.minus(*last);
-            if !without.exhausts(self.room) {
+            let without = files.budget_usage.minus(*last);
+            if !without.exhausts(self.budget) {
                 break;
             }
             files.by_place.pop_last();
-            files.taken = without;
+            files.budget_usage = without;
         }
-        self.full.store(files.taken.exhausts(self.room), Ordering::Relaxed);
+        self.full.store(files.budget_usage.exhausts(self.budget), Ordering::Relaxed);
     }
 
     /// Returns the stored hits in order. The last file may exceed the capacity.

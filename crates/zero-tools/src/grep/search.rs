@@ -90,7 +90,7 @@ pub(super) struct FileSearcher<'a> {
     query: GrepQuery,
     /// Index of the root that it searches.
     base: usize,
-    kept: &'a HitCollector,
+    hits: &'a HitCollector,
     cx: &'a CallContext,
     /// Searcher with line numbers and context.
     full: Searcher,
@@ -104,7 +104,7 @@ impl<'a> FileSearcher<'a> {
     pub(super) fn new(
         query: &GrepQuery,
         base: usize,
-        kept: &'a HitCollector,
+        hits: &'a HitCollector,
         cx: &'a CallContext,
     ) -> Self {
         let mut builder = SearcherBuilder::new();
@@ -120,7 +120,7 @@ impl<'a> FileSearcher<'a> {
         Self {
             query: query.clone(),
             base,
-            kept,
+            hits,
             cx,
             full,
             bare,
@@ -132,13 +132,13 @@ impl<'a> FileSearcher<'a> {
     /// Searches a file. `path` is its path below the root, under which hits are stored.
     pub(super) fn search(&mut self, file: File, path: &Path) {
         let place = (self.base, path);
-        let wanted = self.kept.can_accept(place);
+        let wanted = self.hits.can_accept(place);
         let mut tally = FileMatchSink {
             query: &self.query,
             cx: self.cx,
             path,
-            room: wanted.then(|| self.kept.budget()),
-            taken: GrepBudgetUsage::default(),
+            budget: wanted.then(|| self.hits.budget()),
+            budget_usage: GrepBudgetUsage::default(),
             hits: FileHits::default(),
             binary: false,
         };
@@ -154,7 +154,7 @@ impl<'a> FileSearcher<'a> {
                 if hits.matches > 0 {
                     self.totals.matching_files += 1;
                     if wanted {
-                        self.kept.add(place, hits);
+                        self.hits.add(place, hits);
                     }
                 }
             }
@@ -170,13 +170,13 @@ impl<'a> FileSearcher<'a> {
 /// Searches all files below a folder.
 pub(super) struct FolderSearchVisitor<'a, F> {
     pub(super) folder: &'a FolderHandle,
-    pub(super) wanted: F,
+    pub(super) is_included: F,
     pub(super) search: FileSearcher<'a>,
 }
 
 impl<F: Fn(&Path) -> bool + Send> FileVisitor for FolderSearchVisitor<'_, F> {
     fn visit_file(&mut self, relative: &Path) {
-        if !(self.wanted)(relative) {
+        if !(self.is_included)(relative) {
             return;
         }
         match self.folder.open_beneath(relative) {
@@ -237,25 +237,25 @@ struct FileMatchSink<'a> {
     cx: &'a CallContext,
     path: &'a Path,
     /// Capacity for hits; `None` if matches are only counted.
-    room: Option<GrepBudget>,
-    taken: GrepBudgetUsage,
+    budget: Option<GrepBudget>,
+    budget_usage: GrepBudgetUsage,
     hits: FileHits,
     binary: bool,
 }
 
 impl FileMatchSink<'_> {
     fn record_line(&mut self, number: Option<u64>, bytes: &[u8], role: HitLineRole) {
-        let Some(room) = self.room else { return };
+        let Some(budget) = self.budget else { return };
         // Once the result is full, only the context after its last match is still added.
-        if self.taken.exhausts(room) && role != HitLineRole::After {
-            self.room = None;
+        if self.budget_usage.exhausts(budget) && role != HitLineRole::After {
+            self.budget = None;
             return;
         }
         let line = HitLine { number: number.unwrap_or(0), text: render_lines(bytes), role };
-        self.taken.add(self.path, &line);
+        self.budget_usage.add(self.path, &line);
         self.hits.lines.push(line);
         if self.query.keep == MatchRetention::FirstMatch {
-            self.room = None;
+            self.budget = None;
         }
     }
 
@@ -268,7 +268,7 @@ impl FileMatchSink<'_> {
         let mut number = found.line_number();
         let each = |tally: &mut Self, start: usize, end: usize| {
             tally.hits.matches += 1;
-            if tally.room.is_some() {
+            if tally.budget.is_some() {
                 let skipped = &seen[line_start..start];
                 if let Some(newline) = memchr::memrchr(b'\n', skipped) {
                     number = number.map(|n| n + memchr::memchr_iter(b'\n', skipped).count() as u64);
@@ -302,7 +302,7 @@ impl Sink for &mut FileMatchSink<'_> {
             self.record_matches(found)?;
         } else {
             self.hits.matches += 1;
-            if self.room.is_some() {
+            if self.budget.is_some() {
                 self.record_line(found.line_number(), found.bytes(), HitLineRole::Match);
             }
         }

@@ -42,13 +42,13 @@ impl DeclarationStore {
         let mut text = Vec::new();
         let file = self.dir.open(&self.file_name()).ok()?;
         file.take(FILE_BYTES_MAX).read_to_end(&mut text).ok()?;
-        let mut kept: StoredDeclarations<Vec<CommandToolDeclaration>> =
+        let mut stored_declarations: StoredDeclarations<Vec<CommandToolDeclaration>> =
             serde_json::from_slice(&text).ok()?;
         // The name is derived from the original name again, whatever the file says.
-        kept.tools.retain(|tool| {
+        stored_declarations.tools.retain(|tool| {
             ToolName::from_namespaced(PREFIX, &tool.original).is_ok_and(|name| name == tool.name)
         });
-        Some(kept.tools)
+        Some(stored_declarations.tools)
     }
 
     /// Replaces the stored tools atomically.

@@ -127,7 +127,7 @@ pub(super) async fn run_list_command(
     let _ = tokio::time::timeout(EXIT_WAIT_MAX, service.wait()).await;
     let notes = service.notes();
     let stderr = escape_unsafe_chars(ansi_filter::strip(&stderr).trim_end());
-    let ended = match ended {
+    let exit = match ended {
         Err(_) => return Err(ToolDiscoveryError::TimedOut { command, limit, stderr }),
         Ok(Err(error)) => {
             let how = format!("its output cannot be read: {error}");
@@ -142,7 +142,7 @@ pub(super) async fn run_list_command(
             stderr,
         });
     }
-    match describe_failure(&ended) {
+    match describe_failure(&exit) {
         Some(how) => Err(ToolDiscoveryError::Failed { command, how, stderr }),
         None => Ok(ListCommandOutput { stdout, notes, stderr }),
     }
@@ -175,12 +175,12 @@ async fn collect_output(
         true
     });
     let ended = async {
-        let ended = service.wait().await;
+        let exit = service.wait().await;
         // Processes that it left running could keep its output open forever.
         service.kill();
-        io::Result::Ok(ended)
+        io::Result::Ok(exit)
     };
-    tokio::try_join!(ended, written, collected).map(|(ended, ..)| ended)
+    tokio::try_join!(ended, written, collected).map(|(command_exit, ..)| command_exit)
 }
 
 fn open_pipe(end: Option<OwnedFd>) -> io::Result<Option<Receiver>> {
@@ -201,8 +201,8 @@ async fn read_pipe(pipe: Option<Receiver>, mut take: impl FnMut(&[u8]) -> bool) 
 }
 
 /// Describes how a command failed, or returns `None` if it succeeded.
-fn describe_failure(ended: &CommandExit) -> Option<String> {
-    match ended.why {
+fn describe_failure(exit: &CommandExit) -> Option<String> {
+    match exit.why {
         ExitCause::MemoryLimit { .. } => return Some("it exceeded its memory limit".to_owned()),
         ExitCause::ProcessLimit { .. } => {
             return Some("it exceeded its limit of processes".to_owned());
@@ -212,7 +212,7 @@ fn describe_failure(ended: &CommandExit) -> Option<String> {
         }
         _ => {}
     }
-    match (ended.exit_code, ended.signal) {
+    match (exit.exit_code, exit.signal) {
         (Some(0), _) => None,
         (Some(code), _) => Some(format!("it ended with exit code {code}")),
         (None, Some(signal)) => Some(format!("it was killed by {}", signal_name(signal))),

@@ -29,8 +29,8 @@ pub(super) fn result_from_outcome(
     let outcome_report = ToolCommandReport {
         stdout: render_stream(stdout, place),
         stderr: render_stream(stderr, place),
-        exit_code: outcome.ended.exit_code,
-        signal: outcome.ended.signal.map(signal_name),
+        exit_code: outcome.exit.exit_code,
+        signal: outcome.exit.signal.map(signal_name),
         notes,
     };
     let whole = match stdout.omitted_bytes() {

@@ -18,7 +18,7 @@ pub(super) const BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Recently fetched pages, each under the policy that allowed the fetch.
 #[derive(Default)]
 pub(super) struct WebPageCache {
-    kept: Mutex<VecDeque<CachedPage>>,
+    pages: Mutex<VecDeque<CachedPage>>,
 }
 
 struct CachedPage {
@@ -31,9 +31,9 @@ struct CachedPage {
 impl WebPageCache {
     /// Returns the page with a URL, if it was fetched recently under the same policy.
     pub(super) fn get(&self, policy: u64, url: &str) -> Option<Arc<WebPage>> {
-        let mut kept = self.lock();
-        kept.retain(|page| page.since.elapsed() < AGE_MAX);
-        let found = kept.iter().find(|page| page.policy == policy && page.url == url)?;
+        let mut pages = self.lock();
+        pages.retain(|page| page.since.elapsed() < AGE_MAX);
+        let found = pages.iter().find(|page| page.policy == policy && page.url == url)?;
         Some(Arc::clone(&found.page))
     }
 
@@ -42,9 +42,9 @@ impl WebPageCache {
         if page.text.len() > BYTES_MAX / 2 {
             return;
         }
-        let mut kept = self.lock();
-        kept.retain(|page| page.policy != policy || page.url != url);
-        kept.push_back(CachedPage {
+        let mut pages = self.lock();
+        pages.retain(|page| page.policy != policy || page.url != url);
+        pages.push_back(CachedPage {
             policy,
             url: url.to_owned(),
             page: Arc::clone(page),
@@ -53,13 +53,13 @@ impl WebPageCache {
         let bytes = |kept: &VecDeque<CachedPage>| {
             kept.iter().map(|page| page.page.text.len()).sum::<usize>()
         };
-        while kept.len() > PAGES_MAX || bytes(&kept) > BYTES_MAX {
-            kept.pop_front();
+        while pages.len() > PAGES_MAX || bytes(&pages) > BYTES_MAX {
+            pages.pop_front();
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, VecDeque<CachedPage>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        self.pages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -76,7 +76,7 @@ impl Tool for CommandInputTool {
         };
         let head = outcome.output.stdout.head().to_vec();
         let output = CommandInputOutput {
-            exit_code: outcome.ended.exit_code,
+            exit_code: outcome.exit.exit_code,
             written: outcome.output.stdout.total_bytes(),
             begin: String::from_utf8_lossy(&head[..head.len().min(20)]).trim().to_owned(),
         };

@@ -35,7 +35,7 @@ pub(super) struct SchemaRule {
     items: Option<Box<SchemaRule>>,
     required: Vec<String>,
     fields: Vec<(String, SchemaRule)>,
-    others: ExtraFieldsRule,
+    extra_fields: ExtraFieldsRule,
 }
 
 #[derive(Debug, Default)]
@@ -87,7 +87,7 @@ impl SchemaRule {
             items: schema.get("items").map(|items| Box::new(Self::from_schema(items))),
             required: required.map(str::to_owned).collect(),
             fields: fields.map(|(name, field)| (name.clone(), Self::from_schema(field))).collect(),
-            others: match schema.get("additionalProperties") {
+            extra_fields: match schema.get("additionalProperties") {
                 None | Some(Value::Bool(true)) => ExtraFieldsRule::Allowed,
                 Some(Value::Bool(false)) => ExtraFieldsRule::Rejected,
                 Some(others) => ExtraFieldsRule::Checked(Box::new(Self::from_schema(others))),
@@ -243,22 +243,22 @@ impl SchemaRule {
 
     fn check_fields(
         &self,
-        given: &Map<String, Value>,
+        params: &Map<String, Value>,
         path: &ValuePath<'_>,
         problems: &mut SchemaProblems,
     ) {
         for name in &self.required {
-            if !given.contains_key(name) {
+            if !params.contains_key(name) {
                 problems.add(path, &format!("must have required property '{name}'"));
             }
         }
-        if !matches!(self.others, ExtraFieldsRule::Allowed) {
+        if !matches!(self.extra_fields, ExtraFieldsRule::Allowed) {
             let is_known = |name: &str| self.fields.iter().any(|(known, _)| known == name);
-            for (name, field) in given.iter().filter(|(name, _)| !is_known(name)) {
+            for (name, field) in params.iter().filter(|(name, _)| !is_known(name)) {
                 if problems.is_full() {
                     return;
                 }
-                match &self.others {
+                match &self.extra_fields {
                     ExtraFieldsRule::Allowed => {}
                     ExtraFieldsRule::Rejected => problems.add_unexpected(path, name),
                     ExtraFieldsRule::Checked(rule) => {
@@ -268,7 +268,7 @@ impl SchemaRule {
             }
         }
         for (name, rule) in &self.fields {
-            if let Some(field) = given.get(name) {
+            if let Some(field) = params.get(name) {
                 rule.check(field, &ValuePath::Field(path, name), problems);
             }
         }

@@ -70,7 +70,7 @@ impl Elicitor for TerminalElicitor {
                 stream: stream.fitted_to_window(),
                 elicitation: elicitation.clone(),
             };
-            let asked = DialogRun {
+            let dialog_run = DialogRun {
                 stream: &stream,
                 answers: &self.answers,
                 // Ctrl-C ends the run: going on would cost another request.
@@ -80,7 +80,7 @@ impl Elicitor for TerminalElicitor {
                     reason.unwrap_or(QuestionWithdrawal::CallCancelled).to_string()
                 },
             };
-            let shown = asked.run(&turn, move |keys| dialog.run(keys)).await;
+            let shown = dialog_run.run(&turn, move |keys| dialog.run(keys)).await;
             shown.unwrap_or(ElicitationAnswer::Cancel)
         })
     }
@@ -106,7 +106,7 @@ enum FieldAnswer {
 impl ElicitationDialog {
     fn run(&self, keys: &KeyReader) -> io::Result<ElicitationAnswer> {
         self.stream.write(&render_introduction(&self.stream, &self.elicitation))?;
-        match &self.elicitation.wanted {
+        match &self.elicitation.mode {
             ElicitationMode::Form(schema) => self.ask_form(keys, schema),
             ElicitationMode::Url(url) => self.ask_visit(keys, url),
         }
@@ -129,14 +129,14 @@ impl ElicitationDialog {
             if is_own_text(field, &fields) {
                 continue;
             }
-            let own = fields.iter().find(|other| is_own_text_of(other, field));
-            match self.ask_field(keys, field, own, is_agent)? {
+            let own_field = fields.iter().find(|other| is_own_text_of(other, field));
+            match self.ask_field(keys, field, own_field, is_agent)? {
                 FieldAnswer::Value(value) => {
                     values.insert(field.name.clone(), value);
                 }
                 FieldAnswer::OwnText(value, text) => {
                     values.insert(field.name.clone(), value);
-                    if let Some(own) = own {
+                    if let Some(own) = own_field {
                         values.insert(own.name.clone(), Value::String(text));
                     }
                 }
@@ -167,12 +167,12 @@ impl ElicitationDialog {
         &self,
         keys: &KeyReader,
         field: &ElicitationField,
-        own: Option<&ElicitationField>,
+        own_field: Option<&ElicitationField>,
         is_agent: bool,
     ) -> io::Result<FieldAnswer> {
         self.stream.write(&field.render_description(&self.stream))?;
         match field.options(is_agent) {
-            Some(options) => self.ask_choice(keys, field, own, &options),
+            Some(options) => self.ask_choice(keys, field, own_field, &options),
             None => self.ask_text(keys, field),
         }
     }
@@ -181,7 +181,7 @@ impl ElicitationDialog {
         &self,
         keys: &KeyReader,
         field: &ElicitationField,
-        own: Option<&ElicitationField>,
+        own_field: Option<&ElicitationField>,
         options: &FieldOptions,
     ) -> io::Result<FieldAnswer> {
         let mut chosen = options.preset.clone();
@@ -205,7 +205,7 @@ impl ElicitationDialog {
                 Value::Array(many) => many.iter().any(|one| one == OTHER),
                 _ => false,
             };
-            let Some(own) = own.filter(|_| wants_text) else {
+            let Some(own) = own_field.filter(|_| wants_text) else {
                 return Ok(FieldAnswer::Value(value));
             };
             // Going back from the text leads to the options.

@@ -109,19 +109,19 @@ fn spawn_preparation(app: &AppContext) {
 /// `--login`: asks for the API key of the model. Editors run this in a terminal, with the arguments
 /// that they also start the agent with.
 fn login(app: &AppContext, args: &AcpArgs) -> anyhow::Result<ExitOutcome> {
-    let wanted = match args.remote.url {
+    let key_requirement = match args.remote.url {
         None => ModelKeyRequirement::for_new_sessions(app, &args.settings, args.agent.as_deref())?,
         Some(_) => None,
     };
     let out = &app.terminal.out;
-    match wanted {
+    match key_requirement {
         None => out.write("nothing to do: no API key is needed (no model configured, a model without a key, or a remote gateway)\n")?,
         Some(ModelKeyRequirement { secret: SecretSetting::Keyring(name), .. }) => {
             return keyring_keys::prompt_and_store(app, &name);
         }
-        Some(wanted) => match wanted.missing_reason(app) {
+        Some(requirement) => match requirement.missing_reason(app) {
             Some(why) => return Err(UsageError(why).into()),
-            None => out.write(&format!("the key of `{}` is already stored\n", wanted.model))?,
+            None => out.write(&format!("the key of `{}` is already stored\n", requirement.model))?,
         },
     }
     Ok(ExitOutcome::Ok)

@@ -23,7 +23,7 @@ pub(super) fn list(audit: &AuditLog, query: &AuditListParams) -> io::Result<Audi
     let last_day = until.map(|until| until.strftime("%Y-%m-%d").to_string());
     let mut page = AuditListResult::default();
     // Calls that ended on the day after the one that is read, and may have begun on it.
-    let mut ended = HashSet::new();
+    let mut ended_calls = HashSet::new();
     for name in audit.days()?.into_iter().rev() {
         if first_day.as_ref().is_some_and(|first| name < *first) {
             break;
@@ -49,12 +49,12 @@ pub(super) fn list(audit: &AuditLog, query: &AuditListParams) -> io::Result<Audi
             }
         })?;
         page.damaged_lines += day.damaged_lines() as u64;
-        let DayRows { rows, ended: ended_now, .. } = rows;
+        let DayRows { rows, ended_calls: ended_now, .. } = rows;
         let rows = rows.into_iter().rev().filter(|(row, _)| {
-            !(row.is_begin() && (ended_now.contains(&row.call) || ended.contains(&row.call)))
+            !(row.is_begin() && (ended_now.contains(&row.call) || ended_calls.contains(&row.call)))
         });
         page.rows.extend(rows.map(|(row, seq)| to_row_info(audit, row, seq)));
-        ended = ended_now;
+        ended_calls = ended_now;
         if page.rows.len() > limit {
             page.rows.truncate(limit);
             page.next_before = page.rows.last().and_then(|row| row.seq);
@@ -69,12 +69,12 @@ struct DayRows {
     room: usize,
     rows: VecDeque<(AuditRow, Option<u64>)>,
     /// Calls that ended on the day.
-    ended: HashSet<String>,
+    ended_calls: HashSet<String>,
 }
 
 impl DayRows {
     fn new(room: usize) -> Self {
-        Self { room, rows: VecDeque::new(), ended: HashSet::new() }
+        Self { room, rows: VecDeque::new(), ended_calls: HashSet::new() }
     }
 
     /// A row with the end of a call takes the place of that with its begin.
@@ -82,9 +82,11 @@ impl DayRows {
         if row.is_begin() || !row.is_call() {
             return;
         }
-        self.ended.insert(row.call.clone());
-        if let Some(at) =
-            self.rows.iter().rposition(|(begun, _)| begun.is_begin() && begun.call == row.call)
+        self.ended_calls.insert(row.call.clone());
+        if let Some(at) = self
+            .rows
+            .iter()
+            .rposition(|(begin_row, _)| begin_row.is_begin() && begin_row.call == row.call)
         {
             self.rows.remove(at);
         }
@@ -101,7 +103,7 @@ impl DayRows {
 fn is_match(row: &AuditRow, query: &AuditListParams) -> bool {
     let decision = row.decision.as_ref();
     let is = |wanted: &Option<String>, value: Option<&str>| {
-        wanted.as_deref().is_none_or(|wanted| value == Some(wanted))
+        wanted.as_deref().is_none_or(|call_id| value == Some(call_id))
     };
     let has = |wanted: &Option<String>, values: Vec<&str>| match wanted {
         None => true,

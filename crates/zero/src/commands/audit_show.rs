@@ -93,7 +93,7 @@ impl RecordMatches {
 
 fn find_records(
     audit: &AuditLog,
-    wanted: &str,
+    query: &str,
     counter: &ElapsedCounter,
 ) -> io::Result<RecordMatches> {
     let mut found = RecordMatches::default();
@@ -102,14 +102,14 @@ fn find_records(
         let file = format!("{day}.jsonl");
         audit
             .open_day(&day)?
-            .for_each_written_row(|row, line| match_row(&mut found, wanted, &file, row, line))?;
+            .for_each_written_row(|row, line| match_row(&mut found, query, &file, row, line))?;
     }
     Ok(found)
 }
 
 fn match_row(
     found: &mut RecordMatches,
-    wanted: &str,
+    query: &str,
     file: &str,
     row: AuditRow,
     line: DayLogLine<'_>,
@@ -123,11 +123,11 @@ fn match_row(
         found.recent.pop_front();
     }
     let short = row.call.strip_prefix("call_").unwrap_or(&row.call);
-    let is_place = seq.is_some_and(|seq| seq.to_string() == wanted);
-    let is_exact = is_place || [&*row.call, short].contains(&wanted);
+    let is_place = seq.is_some_and(|seq| seq.to_string() == query);
+    let is_exact = is_place || [&*row.call, short].contains(&query);
     let is_alike = || {
         // A number is always a sequence number, since IDs are random and may start with digits.
-        !is_number(wanted) && (row.call.starts_with(wanted) || short.starts_with(wanted))
+        !is_number(query) && (row.call.starts_with(query) || short.starts_with(query))
     };
     let list = match is_exact {
         true => &mut found.exact,
@@ -145,11 +145,11 @@ fn match_row(
     }
 }
 
-fn not_found_message(wanted: &str, found: &RecordMatches) -> String {
-    let shown = escape_line(wanted);
-    let hint = match (is_number(wanted), found.first_seq, found.last_seq) {
+fn not_found_message(query: &str, found: &RecordMatches) -> String {
+    let shown = escape_line(query);
+    let hint = match (is_number(query), found.first_seq, found.last_seq) {
         (true, Some(first), Some(last)) => format!("the log has rows {first} to {last}"),
-        _ => match &suggest_names(wanted, found.recent.iter().map(String::as_str), 3)[..] {
+        _ => match &suggest_names(query, found.recent.iter().map(String::as_str), 3)[..] {
             [] => "run `zero audit tail --json` to see the newest rows with their IDs".to_owned(),
             similar => format!("did you mean {}?", similar.join(", ")),
         },
@@ -157,12 +157,12 @@ fn not_found_message(wanted: &str, found: &RecordMatches) -> String {
     format!("there is no record `{shown}`; {hint}")
 }
 
-fn is_number(wanted: &str) -> bool {
-    wanted.bytes().all(|byte| byte.is_ascii_digit())
+fn is_number(query: &str) -> bool {
+    query.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-fn ambiguous_message(wanted: &str, records: &[RecordHit]) -> String {
-    let mut text = format!("`{}` matches more than one record:\n", escape_line(wanted));
+fn ambiguous_message(query: &str, records: &[RecordHit]) -> String {
+    let mut text = format!("`{}` matches more than one record:\n", escape_line(query));
     for RecordHit { row, link, .. } in records.iter().take(LISTED_MAX) {
         let seq = link.as_ref().map_or_else(|| "-".to_owned(), |link| link.pin.seq.to_string());
         let _ = writeln!(text, "  {seq:>6}  {}  {}  {}", row.call, row.time, row.tool);

@@ -125,15 +125,15 @@ fn read_last_rows(
 struct NewestRows {
     rows: VecDeque<RawAuditRow>,
     /// The calls of which the begin is among the rows.
-    begun: HashSet<String>,
+    open_calls: HashSet<String>,
 }
 
 impl NewestRows {
     fn push(&mut self, recorded: RawAuditRow, most: usize) {
         let call = &recorded.row.call;
         if recorded.row.is_begin() {
-            self.begun.insert(call.clone());
-        } else if self.begun.remove(call) {
+            self.open_calls.insert(call.clone());
+        } else if self.open_calls.remove(call) {
             self.rows.retain(|other| other.row.call != *call);
         }
         self.rows.push_back(recorded);
@@ -141,7 +141,7 @@ impl NewestRows {
             && let Some(oldest) = self.rows.pop_front()
             && oldest.row.is_begin()
         {
-            self.begun.remove(&oldest.row.call);
+            self.open_calls.remove(&oldest.row.call);
         }
     }
 }

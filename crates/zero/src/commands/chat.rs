@@ -95,7 +95,7 @@ pub(super) fn run(app: &AppContext, args: &ChatArgs) -> anyhow::Result<ExitOutco
         .build()
         .context("could not start the async runtime")?;
     let link = GatewayLink::new(Arc::clone(&dialer) as _);
-    let ended = runtime.block_on(async {
+    let chat_end = runtime.block_on(async {
         let Some(open) = choose_session(app, args, &link, &cwd).await? else { return Ok(None) };
         let config = ChatConfig {
             link: link.clone(),
@@ -135,7 +135,7 @@ pub(super) fn run(app: &AppContext, args: &ChatArgs) -> anyhow::Result<ExitOutco
     });
     // A pending read must not delay the exit.
     runtime.shutdown_background();
-    if let Some(ChatEnd { session_key, was_used: true }) = ended? {
+    if let Some(ChatEnd { session_key, was_used: true }) = chat_end? {
         let name = session_key.strip_prefix(USUAL_AGENT_PREFIX).unwrap_or(&session_key);
         app.terminal.print_note(&format!(
             "to continue this session, run `zero chat --session {}{}`",
@@ -165,7 +165,7 @@ async fn choose_session(
     };
     let named = args.session.as_ref().or(args.resume.as_ref()).filter(|named| !named.is_empty());
     let all = ListRequest { cwd: None, offset: 0, limit: SESSIONS_MAX };
-    let here = ListRequest { cwd: Some(cwd.display().to_string()), ..all.clone() };
+    let request = ListRequest { cwd: Some(cwd.display().to_string()), ..all.clone() };
     let key = if let Some(named) = named {
         let agent = args.agent.as_deref().unwrap_or("main");
         let sessions = link.list(all).await?.sessions;
@@ -188,7 +188,7 @@ async fn choose_session(
             None => named.clone(),
         }
     } else if args.continue_last || args.resume.is_some() {
-        let sessions = link.list(here).await?.sessions;
+        let sessions = link.list(request).await?.sessions;
         if sessions.is_empty() {
             let message = format!(
                 "there is no session in {} yet; omit `--continue` or `--resume`",

@@ -34,7 +34,7 @@ pub(super) struct DryRun<'a> {
     journal: Journal,
     /// The newest change before the calls.
     first: u64,
-    began: Timestamp,
+    started_at: Timestamp,
 }
 
 /// What became of the changes.
@@ -56,7 +56,7 @@ impl<'a> DryRun<'a> {
         let journal = Journal::new(&state, workspace.clone(), bytes_max);
         let first = journal.newest_id()?;
         app.terminal.print_note(ELSEWHERE_NOTE);
-        Ok(Self { app, workspace, state, journal, first, began: Timestamp::now() })
+        Ok(Self { app, workspace, state, journal, first, started_at: Timestamp::now() })
     }
 
     /// The calls of a session and of its sub-agents since the begin. They have other ids here than in
@@ -71,7 +71,7 @@ impl<'a> DryRun<'a> {
         for day in days.iter().rev().take(DAYS_MAX) {
             let Ok(mut log) = audit.open_day(day) else { continue };
             let read = log.for_each_row(|row| {
-                if row.time < self.began {
+                if row.time < self.started_at {
                     return;
                 }
                 let is_of = |session: &Option<String>| {

@@ -74,14 +74,14 @@ pub(super) fn serve(
         true => PlaintextPolicy::Anywhere,
         false => PlaintextPolicy::ThisMachine,
     };
-    let reach = folder_access(app, gateway.folders.as_deref(), workspace.cwd())?;
+    let folder_access = folder_access(app, gateway.folders.as_deref(), workspace.cwd())?;
     // Before the token is read or created, so that of two gateways only one creates it.
     let lock = GatewayLock::acquire(&app.config.state_dir()?)?;
     let has_own_token = args.token_file.is_none()
         && gateway.tokens.is_empty()
         && args.password_file.is_none()
         && gateway.password_file.is_none();
-    let auth = build_auth_config(app, args, &gateway, address.ip(), reach.clone())?;
+    let auth = build_auth_config(app, args, &gateway, address.ip(), folder_access.clone())?;
     let roots = extra_roots(&settings, &app.config)?;
     let collector = gateway.telemetry.as_ref().map(|setting| OtlpCollector::new(setting, &roots));
     let collector = collector.transpose()?;
@@ -94,7 +94,7 @@ pub(super) fn serve(
         let cwd = workspace.cwd().to_owned();
         let machine = Arc::new(LocalMachineReports::new(app, &cwd));
         let mut config = app.gateway_config(&settings, &args.settings, cwd, auth).await?;
-        config.console.folders = reach;
+        config.console.folders = folder_access;
         config.console.machine = Some(machine);
         config.allowed_origins = gateway.allowed_origins.clone();
         config.allowed_hosts = gateway.allowed_hosts.clone();
@@ -126,8 +126,8 @@ pub(super) fn serve(
         gateway.serve(listening, stop).await;
         // Without active runs the gateway may have stopped before this was said.
         if asked_to_stop.is_cancelled() {
-            let said = farewell.await;
-            drop(said);
+            let join_result = farewell.await;
+            drop(join_result);
         } else {
             farewell.abort();
         }
@@ -207,7 +207,7 @@ fn build_auth_config(
     args: &GatewayServeArgs,
     settings: &GatewaySettings,
     address: IpAddr,
-    reach: FolderAccess,
+    folder_access: FolderAccess,
 ) -> anyhow::Result<AuthConfig> {
     let mut auth = AuthConfig::deny_all();
     let mut is_empty = true;
@@ -223,12 +223,12 @@ fn build_auth_config(
         let secret =
             secret::check_secret(&secret, "token").map_err(|why| unusable(format!("it {why}")))?;
         let holder = token_holder::token_principal(name, &settings.tokens).map_err(unusable)?;
-        let reach = match &token.folders {
+        let access = match &token.folders {
             _ if holder.scopes.contains(&TokenScope::Admin) => FolderAccess::Anywhere,
-            None => reach.clone(),
+            None => folder_access.clone(),
             Some(folders) => FolderAccess::Folders(resolve_folders(app, folders)?),
         };
-        auth = auth.with_token(&secret, Principal { reach, ..holder })?;
+        auth = auth.with_token(&secret, Principal { folder_access: access, ..holder })?;
         is_empty = false;
     }
     let password_file = args.password_file.as_ref().map(|file| file.display().to_string());

@@ -231,22 +231,23 @@ fn to_json(job: &Job, record: &JobRecord) -> Value {
 /// Text that arrives in parts, which may split a character.
 #[derive(Default)]
 struct SplitText {
-    begun: Vec<u8>,
+    partial_line: Vec<u8>,
 }
 
 impl SplitText {
     /// The text up to the last whole character.
     fn push(&mut self, bytes: &[u8]) -> String {
-        self.begun.extend_from_slice(bytes);
-        let whole = self.begun.len() - zero_core::text_shortening::incomplete_char_len(&self.begun);
-        let rest = self.begun.split_off(whole);
-        let text = String::from_utf8_lossy(&self.begun).into_owned();
-        self.begun = rest;
+        self.partial_line.extend_from_slice(bytes);
+        let whole = self.partial_line.len()
+            - zero_core::text_shortening::incomplete_char_len(&self.partial_line);
+        let rest = self.partial_line.split_off(whole);
+        let text = String::from_utf8_lossy(&self.partial_line).into_owned();
+        self.partial_line = rest;
         text
     }
 
     /// The rest, which is not a character.
     fn finish(self) -> String {
-        String::from_utf8_lossy(&self.begun).into_owned()
+        String::from_utf8_lossy(&self.partial_line).into_owned()
     }
 }

@@ -111,7 +111,7 @@ impl MemoryCommandContext<'_> {
         }
         let mut table = TextTable::new(["SCOPE", "NAME", "BY", "SAVED", "NOTE"]);
         for note in &notes {
-            let NoteProvenance { saved, by, vouched, .. } = &note.provenance;
+            let NoteProvenance { saved, by, is_confirmed: vouched, .. } = &note.provenance;
             let by = by.as_deref().filter(|_| *vouched).unwrap_or("a file");
             table.add_row([
                 note.scope.as_str().into(),
@@ -153,16 +153,16 @@ impl MemoryCommandContext<'_> {
             check_creation(&self.app.config.state_dir()?, file.canonical())?;
         }
         let note = Note { scope, name, text, provenance: NoteProvenance::from_user() };
-        let shelf = self.memories.open_or_create_store(scope, &self.workspace)?;
-        let replaced = shelf.put(&note, &change_note(), || Ok(()))?;
+        let note_store = self.memories.open_or_create_store(scope, &self.workspace)?;
+        let replaced = note_store.put(&note, &change_note(), || Ok(()))?;
         let what = if replaced { "replaced" } else { "added" };
         self.print_change(what, &note)
     }
 
     fn forget(&self, name: &NoteName) -> anyhow::Result<()> {
         let note = self.find_note(name)?;
-        let shelf = self.memories.open_or_create_store(note.scope, &self.workspace)?;
-        shelf.forget(name, &change_note(), || Ok(()))?;
+        let note_store = self.memories.open_or_create_store(note.scope, &self.workspace)?;
+        note_store.forget(name, &change_note(), || Ok(()))?;
         self.print_change("deleted", &note)
     }
 
@@ -188,8 +188,10 @@ impl MemoryCommandContext<'_> {
     }
 
     fn note_path(&self, note: &Note) -> String {
-        let shelf = self.memories.open_store(note.scope, &self.workspace).ok().flatten();
-        shelf.map(|shelf| shelf.note_path(&note.name).display().to_string()).unwrap_or_default()
+        let note_store = self.memories.open_store(note.scope, &self.workspace).ok().flatten();
+        note_store
+            .map(|notes| notes.note_path(&note.name).display().to_string())
+            .unwrap_or_default()
     }
 
     fn render_note(&self, note: &Note) -> String {
@@ -207,7 +209,7 @@ impl MemoryCommandContext<'_> {
     }
 
     fn note_to_json(&self, note: &Note) -> Value {
-        let NoteProvenance { saved, by, session, edited, vouched } = &note.provenance;
+        let NoteProvenance { saved, by, session, edited, is_confirmed: vouched } = &note.provenance;
         json!({
             "scope": note.scope.as_str(),
             "name": note.name.as_str(),

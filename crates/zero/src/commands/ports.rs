@@ -130,10 +130,10 @@ fn list(app: &AppContext, args: &PortsListArgs) -> anyhow::Result<ExitOutcome> {
 
 fn forward(app: &AppContext, args: &PortsForwardArgs) -> anyhow::Result<ExitOutcome> {
     let JobPort { job, record, port } = choose_port(app, args)?;
-    let wanted = args.to.unwrap_or(args.port);
+    let requested_port = args.to.unwrap_or(args.port);
     // Before the question: an answer that cannot be used is not asked for.
-    let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, wanted))
-        .map_err(|error| bind_error(wanted, &error))?;
+    let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, requested_port))
+        .map_err(|error| bind_error(requested_port, &error))?;
     let host_port = listener.local_addr().context("could not open a port")?.port();
     let target = PortForwardTarget {
         job_id: record.id.clone(),

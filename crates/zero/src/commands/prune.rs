@@ -89,8 +89,8 @@ fn data_to_json((kind, expired): &DataReport) -> Value {
             "kind": kind.as_str(),
             "removed": expired.removed.count,
             "removedBytes": expired.removed.bytes,
-            "kept": expired.kept.count,
-            "keptBytes": expired.kept.bytes,
+            "kept": expired.remaining.count,
+            "keptBytes": expired.remaining.bytes,
             "failed": expired.failed,
             "problem": expired.problem,
         }),
@@ -107,7 +107,7 @@ fn describe_data(args: &PruneArgs, (kind, expired): &DataReport) -> Option<Strin
     };
     let verb = if args.dry_run { "would remove" } else { "removed" };
     let (count, bytes) = (expired.removed.count, ByteSize::bytes(expired.removed.bytes));
-    let (kept, held) = (expired.kept.count, ByteSize::bytes(expired.kept.bytes));
+    let (kept, held) = (expired.remaining.count, ByteSize::bytes(expired.remaining.bytes));
     let failed = match expired.failed {
         0 => String::new(),
         failed => format!(

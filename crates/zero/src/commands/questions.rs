@@ -66,8 +66,8 @@ async fn connect(
 
 async fn list(app: &AppContext, args: &QuestionsListArgs) -> anyhow::Result<ExitOutcome> {
     let connection = connect(app, &args.remote, &[]).await?;
-    let wanted = ApprovalsListParams::default();
-    let found = connection.client.request::<ZeroApprovalsList>(wanted).await;
+    let params = ApprovalsListParams::default();
+    let found = connection.client.request::<ZeroApprovalsList>(params).await;
     connection.close().await;
     let (found, out) = (found?, &app.terminal.out);
     if args.json {

@@ -318,21 +318,21 @@ async fn run_turn(
     let mut show = RunPrinter::new(&app.terminal, form, details, counter);
     // Nothing is written over a question. What a script reads from stdout goes on.
     let waits_for_answers = form == OutputFormat::Text || app.terminal.out.is_terminal();
-    let mut held: VecDeque<Event> = VecDeque::new();
+    let mut held_events: VecDeque<Event> = VecDeque::new();
     let mut questions = OpenQuestions::default();
     let mut stopping = false;
     let mut aborts = JoinSet::new();
     let exit = loop {
         let event = tokio::select! {
-            () = turn.wait_until_closed(), if !held.is_empty() => {
-                let Some(event) = held.pop_front() else { continue };
+            () = turn.wait_until_closed(), if !held_events.is_empty() => {
+                let Some(event) = held_events.pop_front() else { continue };
                 match show.print_event(&event)? {
                     Some(exit) => break exit,
                     None => continue,
                 }
             }
             event = next_event(&mut early, &mut connection.events),
-                if held.len() < EARLY_EVENTS_MAX => event,
+                if held_events.len() < EARLY_EVENTS_MAX => event,
             () = cancel.cancelled(), if !stopping => {
                 stopping = true;
                 let key = session.session_key.clone();
@@ -348,7 +348,7 @@ async fn run_turn(
             }
         };
         let Some(event) = event else {
-            for event in &held {
+            for event in &held_events {
                 show.print_event(event)?;
             }
             show.finish_interrupted()?;
@@ -397,8 +397,8 @@ async fn run_turn(
             turn.counter().write_signal(&signal);
         }
         // Those that wait come first.
-        if !held.is_empty() || (waits_for_answers && turn.is_open()) {
-            held.push_back(update.event);
+        if !held_events.is_empty() || (waits_for_answers && turn.is_open()) {
+            held_events.push_back(update.event);
         } else if let Some(exit) = show.print_event(&update.event)? {
             break exit;
         }
@@ -562,22 +562,23 @@ async fn host_tools(
     };
     let (backend, servers) = app.local_backend(request, asking)?;
     let secrets = backend.secret_mask().await;
-    let wish = ToolsAttachParams {
+    let attach_params = ToolsAttachParams {
         session_key: session.session_key.clone(),
         host: format!("zero run on {}", std::env::consts::OS),
         take_over: args.take_over,
         return_ms: None,
     };
     let service =
-        ToolService::attach(client, wish, Arc::clone(&backend), own_mode, locality).await?;
+        ToolService::attach(client, attach_params, Arc::clone(&backend), own_mode, locality)
+            .await?;
     // Set the folder only after attaching: it may exist only on this machine, not at the gateway.
-    let here = SessionOpenParams {
+    let params = SessionOpenParams {
         session_key: Some(session.session_key.clone()),
         cwd: Some(cwd.display().to_string()),
         mode: args.mode.map(|mode| mode.to_string()),
         ..SessionOpenParams::default()
     };
-    *session = client.request::<ZeroSessionsOpen>(here).await?;
+    *session = client.request::<ZeroSessionsOpen>(params).await?;
     Ok(HostedTools { service, backend, secrets, servers })
 }
 
@@ -595,13 +596,13 @@ fn is_refusal(error: &anyhow::Error) -> bool {
 /// Deletes a session that was created for a prompt that was not sent, unless it changed since. Does
 /// nothing if the gateway does not permit it.
 async fn delete_session(client: &GatewayClient, session: SessionInfo) {
-    let wanted = SessionsDeleteParams {
+    let params = SessionsDeleteParams {
         key: session.session_key,
         expected_session_id: Some(session.session_id),
         expected_session_updated_at: Some(session.updated_ms as f64),
         ..SessionsDeleteParams::default()
     };
-    if let Err(error) = client.request::<SessionsDelete>(wanted).await {
+    if let Err(error) = client.request::<SessionsDelete>(params).await {
         tracing::debug!(%error, "could not delete the empty session");
     }
 }

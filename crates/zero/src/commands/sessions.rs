@@ -90,7 +90,7 @@ async fn list_sessions(
     args: &SessionsListArgs,
     gateway: &CliGatewayConnection,
 ) -> anyhow::Result<ExitOutcome> {
-    let wanted = SessionsListParams {
+    let params = SessionsListParams {
         limit: Some(args.limit),
         search: args.search.clone(),
         agent_id: args.agent.clone(),
@@ -98,7 +98,7 @@ async fn list_sessions(
         include_derived_titles: Some(true),
         ..SessionsListParams::default()
     };
-    let found = gateway.client.request::<SessionsList>(wanted).await?;
+    let found = gateway.client.request::<SessionsList>(params).await?;
     note_unnamed(app, gateway).await?;
     let out = &app.terminal.out;
     if args.json {
@@ -210,12 +210,12 @@ async fn fork_session(
     gateway: &CliGatewayConnection,
 ) -> anyhow::Result<ExitOutcome> {
     let session = find_session(gateway, &args.session).await?;
-    let wanted = SessionForkParams {
+    let params = SessionForkParams {
         session_key: session.session_key,
         key: args.key.clone(),
         prompt: args.at,
     };
-    let forked = gateway.client.request::<ZeroSessionsFork>(wanted).await;
+    let forked = gateway.client.request::<ZeroSessionsFork>(params).await;
     let forked = forked.map_err(session_rewind::to_usage_error)?;
     if let Some(text) = find_fork_note(gateway, &forked).await {
         app.terminal.print_note(&escape_line(&text));
@@ -233,12 +233,12 @@ async fn fork_session(
 /// What the copy says about a run that it was made beside. The copy exists whether or not this can be
 /// read.
 async fn find_fork_note(gateway: &CliGatewayConnection, forked: &SessionInfo) -> Option<String> {
-    let wanted = SessionEventsParams {
+    let params = SessionEventsParams {
         session_key: forked.session_key.clone(),
         after: forked.last_seq.saturating_sub(1),
         limit: Some(1),
     };
-    let read = gateway.client.request::<ZeroSessionsEvents>(wanted).await.ok()?;
+    let read = gateway.client.request::<ZeroSessionsEvents>(params).await.ok()?;
     read.events.into_iter().find_map(|event| match event.kind {
         EventKind::Notice { topic, text } if topic == "forked_during_run" => Some(text),
         _ => None,
@@ -251,8 +251,8 @@ async fn reset_session(
     gateway: &CliGatewayConnection,
 ) -> anyhow::Result<ExitOutcome> {
     let session = find_session(gateway, &args.session).await?;
-    let wanted = SessionsResetParams { key: session.session_key, ..SessionsResetParams::default() };
-    let done = gateway.client.request::<SessionsReset>(wanted).await?;
+    let params = SessionsResetParams { key: session.session_key, ..SessionsResetParams::default() };
+    let done = gateway.client.request::<SessionsReset>(params).await?;
     kill_jobs(app, session.session_id).await?;
     let out = &app.terminal.out;
     if args.json {
@@ -280,8 +280,8 @@ async fn delete_session(
     if !confirm_deletion(app, args, &format!("`{}`", escape_line(&key)))? {
         return Ok(ExitOutcome::Denied);
     }
-    let wanted = SessionsDeleteParams { key, ..SessionsDeleteParams::default() };
-    let done = gateway.client.request::<SessionsDelete>(wanted).await?;
+    let params = SessionsDeleteParams { key, ..SessionsDeleteParams::default() };
+    let done = gateway.client.request::<SessionsDelete>(params).await?;
     if let Some(session) = shown {
         kill_jobs(app, session.session_id).await?;
     }
@@ -386,10 +386,10 @@ async fn read_events(gateway: &CliGatewayConnection, key: &str) -> anyhow::Resul
     let mut events: Vec<Event> = Vec::new();
     loop {
         let after = events.last().map_or(0, |event| event.seq);
-        let wanted =
+        let params =
             SessionEventsParams { session_key: key.to_owned(), after, limit: Some(PAGE_SIZE) };
         let page =
-            gateway.client.request::<ZeroSessionsEvents>(wanted).await?.check_follows(after)?;
+            gateway.client.request::<ZeroSessionsEvents>(params).await?.check_follows(after)?;
         let is_last = !page.has_more;
         events.extend(page.events);
         if is_last || events.len() >= ENTRIES_MAX {

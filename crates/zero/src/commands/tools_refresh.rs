@@ -38,9 +38,9 @@ pub(super) fn run(app: &AppContext, args: &ToolsRefreshArgs) -> anyhow::Result<E
 
 fn describe_refresh(refreshed: &DiscoveryReport) -> String {
     let mut text = String::new();
-    let news =
+    let change_lists =
         [("new", &refreshed.added), ("changed", &refreshed.changed), ("gone", &refreshed.removed)];
-    for (what, names) in news {
+    for (what, names) in change_lists {
         for name in names {
             let _ = writeln!(text, "{what:<8} {name}");
         }

@@ -118,7 +118,7 @@ impl TrustReview<'_> {
         if let Some(since) = since {
             answer["since"] = json!(since);
         }
-        if let TrustState::Changed { new, gone, .. } = &self.trust {
+        if let TrustState::Changed { new, missing_count: gone, .. } = &self.trust {
             answer["new"] = new.iter().map(entry_json).collect();
             answer["gone"] = json!(gone);
         }
@@ -136,18 +136,18 @@ impl TrustReview<'_> {
                 let end = if self.seen.is_empty() { "" } else { ":" };
                 format!("{folder} has been trusted since {}{end}\n", format_short_time(*since))
             }
-            TrustState::Changed { since, new, gone, .. } => {
+            TrustState::Changed { since, new, missing_count: gone, .. } => {
                 format!(
                     "{folder} {}\n",
                     describe_changes(&format_short_time(*since), new.len(), *gone)
                 )
             }
             TrustState::Never => {
-                let asked = match self.seen.is_empty() {
+                let requested_line = match self.seen.is_empty() {
                     true => "contain nothing that needs trust",
                     false => "need trust for:",
                 };
-                format!("{} in {folder} {asked}\n", stream.paint(STRONG, "The settings"))
+                format!("{} in {folder} {requested_line}\n", stream.paint(STRONG, "The settings"))
             }
         };
         for entry in &self.seen {
@@ -169,13 +169,13 @@ impl TrustReview<'_> {
     }
 }
 
-fn describe_changes(since: &str, new: usize, gone: usize) -> String {
-    let news = match (new, gone) {
+fn describe_changes(since: &str, new: usize, missing_count: usize) -> String {
+    let summary = match (new, missing_count) {
         (0, gone) => format!("{gone} removed"),
         (new, 0) => format!("{new} new, marked +"),
         (new, gone) => format!("{new} new, marked +, {gone} removed"),
     };
-    format!("changed since you trusted it on {since}: {news}")
+    format!("changed since you trusted it on {since}: {summary}")
 }
 
 /// Describes the effect of an entry in one line.

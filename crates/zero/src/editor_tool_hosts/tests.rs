@@ -85,7 +85,7 @@ impl EditorFixture {
             args: vec![script, name.to_owned()],
             env,
         };
-        SessionMcpServer { name: name.to_owned(), how }
+        SessionMcpServer { name: name.to_owned(), transport: how }
     }
 
     /// How many processes of servers there are.
@@ -211,7 +211,7 @@ async fn session_servers_are_private_and_end_with_session() {
         vec![rig.make_server("My Server", "${HOME}"), rig.make_server("bad", "s3cret")];
     servers.push(SessionMcpServer {
         name: "plain".to_owned(),
-        how: SessionServerTransport::Http {
+        transport: SessionServerTransport::Http {
             url: "http://example.com/?key=s3cret".to_owned(),
             headers: BTreeMap::from([("authorization".to_owned(), "s3cret".to_owned())]),
         },

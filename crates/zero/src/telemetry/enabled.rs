@@ -67,7 +67,7 @@ impl TelemetryExporter {
 
 /// Exports metrics at each interval, and once more when stopped.
 async fn send_metrics(collector: Arc<OtlpCollector>, gateway: Gateway, stop: CancellationToken) {
-    let began = SystemTime::now();
+    let started_at = SystemTime::now();
     let mut every = interval(SEND_INTERVAL);
     every.set_missed_tick_behavior(MissedTickBehavior::Skip);
     loop {
@@ -75,8 +75,11 @@ async fn send_metrics(collector: Arc<OtlpCollector>, gateway: Gateway, stop: Can
             _ = every.tick() => false,
             () = stop.cancelled() => true,
         };
-        let body =
-            gateway_metrics::encode_request(&gateway.collect_metrics(), began, SystemTime::now());
+        let body = gateway_metrics::encode_request(
+            &gateway.collect_metrics(),
+            started_at,
+            SystemTime::now(),
+        );
         collector.post("v1/metrics", body).await;
         if is_last {
             return;

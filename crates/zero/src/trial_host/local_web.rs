@@ -50,17 +50,17 @@ impl Drop for LocalWebServer {
 }
 
 async fn serve_pages(listener: TcpListener, pages: Arc<[TrialPage]>) {
-    let mut visitors = JoinSet::new();
+    let mut connections = JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
-        while visitors.len() >= CONNECTIONS_MAX {
-            visitors.join_next().await;
+        while connections.len() >= CONNECTIONS_MAX {
+            connections.join_next().await;
         }
         let pages = Arc::clone(&pages);
-        visitors.spawn(async move {
+        connections.spawn(async move {
             // Incomplete or late requests get no answer.
             let _ = tokio::time::timeout(REQUEST_TIME_MAX, answer_request(stream, &pages)).await;
         });
-        while visitors.try_join_next().is_some() {}
+        while connections.try_join_next().is_some() {}
     }
 }
 

@@ -70,8 +70,9 @@ impl CredentialVault {
             return Err(silent());
         }
         let keyring = self.keyring.clone();
-        let asked = detached_thread::run("zero-mcp-keyring", move || question(keyring.as_ref()));
-        match timeout(KEYRING_TIMEOUT, asked).await {
+        let answer_future =
+            detached_thread::run("zero-mcp-keyring", move || question(keyring.as_ref()));
+        match timeout(KEYRING_TIMEOUT, answer_future).await {
             Ok(Some(answer)) => answer,
             Ok(None) => Err(SecretStoreError("did not answer".to_owned())),
             Err(_) => {
@@ -147,7 +148,7 @@ impl CredentialVault {
             Err(CredentialError::Damaged { .. }) => None,
             list => list?.remove_entry(&record.resource),
         };
-        let kept = match self.query_keyring(move |keyring| keyring.set(&name, &secret)).await {
+        let location = match self.query_keyring(move |keyring| keyring.set(&name, &secret)).await {
             Ok(()) => LoginLocation::Keyring,
             Err(why) => {
                 tracing::debug!(%why, "no keyring, the login is stored in a file");
@@ -157,7 +158,7 @@ impl CredentialVault {
         let (resource, issuer) = (record.resource.clone(), record.issuer.clone());
         let is_moved = |old: &LoginListEntry| {
             old.kept == LoginLocation::Keyring
-                && (kept != LoginLocation::Keyring || old.issuer != issuer)
+                && (location != LoginLocation::Keyring || old.issuer != issuer)
         };
         if let Some(old) = before.filter(is_moved) {
             let name = secret_name(&old.issuer, &resource);
@@ -165,11 +166,11 @@ impl CredentialVault {
         }
         self.update_list(DamagedFileAction::KeepAside, move |list| {
             list.remove_entry(&resource);
-            let record = (kept == LoginLocation::File).then_some(record);
-            list.logins.push(LoginListEntry { resource, issuer, kept, record });
+            let record = (location == LoginLocation::File).then_some(record);
+            list.logins.push(LoginListEntry { resource, issuer, kept: location, record });
         })
         .await?;
-        Ok(kept)
+        Ok(location)
     }
 
     async fn remove_record(&self, resource: &str) -> Result<bool, CredentialError> {

@@ -146,7 +146,7 @@ fn to_sse(event: SseEvent) -> Sse {
         event: Some(event.name).filter(|name| !name.is_empty()),
         data: event.data,
         id: event.id,
-        retry: event.retry_ms.map(|asked| asked.clamp(least, most)),
+        retry: event.retry_ms.map(|next_id| next_id.clamp(least, most)),
     }
 }
 

@@ -84,7 +84,7 @@ impl McpHttpClient {
         endpoint: &HttpEndpoint,
         guard: &NetworkGuard,
         credentials: Arc<dyn LoginStore>,
-        troubles: ConnectionDiagnostics,
+        diagnostics: ConnectionDiagnostics,
     ) -> Result<Self, McpHttpError> {
         let headers = parse_headers(&endpoint.headers)?;
         let client = WebClient::new(guard.gate_for_endpoint(&endpoint.url)?, limits.connect_time)?;
@@ -98,7 +98,7 @@ impl McpHttpClient {
             headers,
             client,
             tokens,
-            reading: Arc::new(McpMessageReader::new(limits.message_bytes_max, troubles)),
+            reading: Arc::new(McpMessageReader::new(limits.message_bytes_max, diagnostics)),
             limits,
         })))
     }

@@ -11,13 +11,13 @@ use crate::wire::{ConnectionDiagnostics, McpMessageLimits, MessageIntake};
 /// Reads the messages of one server.
 pub(super) struct McpMessageReader {
     intake: MessageIntake<RoleClient>,
-    troubles: ConnectionDiagnostics,
+    diagnostics: ConnectionDiagnostics,
 }
 
 impl McpMessageReader {
-    pub(super) fn new(bytes_max: usize, troubles: ConnectionDiagnostics) -> Self {
+    pub(super) fn new(bytes_max: usize, diagnostics: ConnectionDiagnostics) -> Self {
         let limits = McpMessageLimits { line_bytes_max: bytes_max, ..McpMessageLimits::default() };
-        Self { intake: MessageIntake::new(limits, troubles.clone()), troubles }
+        Self { intake: MessageIntake::new(limits, diagnostics.clone()), diagnostics }
     }
 
     /// Records a message that is about to be sent, so that its answer is recognized.
@@ -27,7 +27,7 @@ impl McpMessageReader {
 
     /// Records that a message was refused.
     pub(super) fn record_refusal(&self, why: &McpHttpError) {
-        self.troubles.record_refusal(&why.to_string());
+        self.diagnostics.record_refusal(&why.to_string());
     }
 
     /// Reads the answer in a response body.
@@ -35,8 +35,8 @@ impl McpMessageReader {
         &self,
         mut body: Vec<u8>,
     ) -> Result<ServerJsonRpcMessage, McpHttpError> {
-        let taken = self.intake.receive(&mut body);
-        taken.messages.into_iter().find(is_answer).ok_or_else(|| {
+        let intake = self.intake.receive(&mut body);
+        intake.messages.into_iter().find(is_answer).ok_or_else(|| {
             let start = shorten_untrusted(&body).unwrap_or_else(|| "it is empty".to_owned());
             McpHttpError::unusable(format!("it is not an answer to the request: {start}"))
         })
@@ -45,12 +45,12 @@ impl McpMessageReader {
     /// Reads the messages of an event, and returns them as JSON for the SDK.
     pub(super) fn read_event(&self, data: String) -> Vec<EventMessage> {
         let mut data = data.into_bytes();
-        let taken = self.intake.receive(&mut data);
+        let intake = self.intake.receive(&mut data);
         let message = |message: ServerJsonRpcMessage| {
             let text = serde_json::to_string(&message).ok()?;
             Some(EventMessage { text, is_answer: is_answer(&message) })
         };
-        taken.messages.into_iter().filter_map(message).collect()
+        intake.messages.into_iter().filter_map(message).collect()
     }
 }
 

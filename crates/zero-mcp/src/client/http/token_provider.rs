@@ -22,7 +22,7 @@ const RENEWAL_RETRY_PAUSE: Duration = Duration::from_secs(30);
 pub(super) struct TokenProvider {
     account: Arc<LoginAccount>,
     /// The current token, so that not every request opens the keyring.
-    held: Mutex<Option<BearerToken>>,
+    bearer_token: Mutex<Option<BearerToken>>,
 }
 
 /// Whether a login has the scope that a server requires.
@@ -57,17 +57,17 @@ impl TokenProvider {
             failed: std::sync::Mutex::default(),
             has_told: AtomicBool::new(false),
         };
-        Self { account: Arc::new(account), held: Mutex::new(None) }
+        Self { account: Arc::new(account), bearer_token: Mutex::new(None) }
     }
 
     /// Returns the token for the next request; `None` if there is no login.
     pub(super) async fn current_token(&self) -> Result<Option<BearerToken>, McpHttpError> {
-        let mut held = self.held.lock().await;
-        if let Some(token) = held.as_ref().filter(|token| token.is_fresh(unix_now())) {
+        let mut bearer_token = self.bearer_token.lock().await;
+        if let Some(token) = bearer_token.as_ref().filter(|token| token.is_fresh(unix_now())) {
             return Ok(Some(token.clone()));
         }
         let token = self.account.load_login().await?.and_then(|record| record.token());
-        *held = match token {
+        *bearer_token = match token {
             Some(token) if !token.is_fresh(unix_now()) => match self.renew(&token).await {
                 Ok(renewed) => renewed,
                 // The old token may still be valid; the server decides.
@@ -76,7 +76,7 @@ impl TokenProvider {
             },
             token => token,
         };
-        Ok(held.clone())
+        Ok(bearer_token.clone())
     }
 
     /// Returns the token to use after the server refused `refused`; `None` if the user must log in.
@@ -84,12 +84,14 @@ impl TokenProvider {
         &self,
         refused: &BearerToken,
     ) -> Result<Option<BearerToken>, McpHttpError> {
-        let mut held = self.held.lock().await;
-        if let Some(token) = held.as_ref().filter(|token| token.secret() != refused.secret()) {
+        let mut bearer_token = self.bearer_token.lock().await;
+        if let Some(token) =
+            bearer_token.as_ref().filter(|token| token.secret() != refused.secret())
+        {
             return Ok(Some(token.clone()));
         }
-        *held = self.renew(refused).await?;
-        Ok(held.clone())
+        *bearer_token = self.renew(refused).await?;
+        Ok(bearer_token.clone())
     }
 
     /// Records a scope for the next login, unless the current login has it.

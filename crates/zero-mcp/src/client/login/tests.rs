@@ -356,7 +356,7 @@ impl LoginFixture {
         let workspace = Workspace::open(&[self.folder.path().to_owned()], None).unwrap();
         let host = ToolHost::new(ToolHostConfig::new(workspace, state.clone()));
         let definition = McpServerDefinition {
-            reach: ServerTransport::Http(self.endpoint.clone()),
+            transport: ServerTransport::Http(self.endpoint.clone()),
             ..crate::client::test_support::fake_definition("test")
         };
         let credentials = Arc::new(self.vault.clone());
@@ -392,7 +392,7 @@ async fn login_is_created_used_and_revoked() {
         assert!(world.call().await.contains("zero mcp login test"));
         let made = world.log_in(browser).await.unwrap();
         assert_eq!(made.issuer, world.issuer.lock().unwrap().origin);
-        assert_eq!((made.kept, made.scopes), (LoginLocation::File, vec!["read".to_owned()]));
+        assert_eq!((made.location, made.scopes), (LoginLocation::File, vec!["read".to_owned()]));
         assert_eq!(world.call().await, "done");
         assert_eq!(world.tokens_given(), 1);
         let logged_out = logout(&world.endpoint, &world.guard, &world.vault).await.unwrap();

@@ -16,7 +16,7 @@ const BLOCKS_MAX: usize = 999;
 pub(super) fn read_call_result(
     written: &[u8],
     limits: &McpMessageLimits,
-    troubles: &ConnectionDiagnostics,
+    diagnostics: &ConnectionDiagnostics,
 ) -> Result<CallToolResult, String> {
     if !has_too_many_blocks(written)
         && check_size(written, limits).is_ok()
@@ -33,11 +33,13 @@ pub(super) fn read_call_result(
             b"resultType" if piece.value != b"null" => {
                 result.result_type = Some(ResultType::COMPLETE);
             }
-            b"content" => result.content.extend(read_content(piece.value, &mut budget, troubles)?),
+            b"content" => {
+                result.content.extend(read_content(piece.value, &mut budget, diagnostics)?)
+            }
             b"structuredContent" => match budget.read(piece.value) {
                 Ok(value) => result.structured_content = Some(value),
                 Err(why) => {
-                    result.content.push(omitted_block("structured content", &why, troubles))
+                    result.content.push(omitted_block("structured content", &why, diagnostics))
                 }
             },
             b"isError" => result.is_error = is_error(piece.value),
@@ -66,7 +68,7 @@ fn is_error(written: &[u8]) -> Option<bool> {
 fn read_content(
     written: &[u8],
     budget: &mut NodeBudget<'_>,
-    troubles: &ConnectionDiagnostics,
+    diagnostics: &ConnectionDiagnostics,
 ) -> Result<Vec<ContentBlock>, String> {
     match written.first() {
         Some(b'[') => {
@@ -76,18 +78,18 @@ fn read_content(
                 let piece =
                     piece.map_err(|MalformedJsonError| "its `content` is not a valid list")?;
                 match blocks.len() < BLOCKS_MAX {
-                    true => blocks.push(read_block(piece.value, budget, troubles)),
+                    true => blocks.push(read_block(piece.value, budget, diagnostics)),
                     false => too_many += 1,
                 }
             }
             if too_many > 0 {
                 let why = format!("there were {too_many} more than the {BLOCKS_MAX} that are read");
-                blocks.push(omitted_block("part", &why, troubles));
+                blocks.push(omitted_block("part", &why, diagnostics));
             }
             Ok(blocks)
         }
         Some(b'n') => Ok(Vec::new()),
-        _ => Ok(vec![read_block(written, budget, troubles)]),
+        _ => Ok(vec![read_block(written, budget, diagnostics)]),
     }
 }
 
@@ -95,7 +97,7 @@ fn read_content(
 fn read_block(
     written: &[u8],
     budget: &mut NodeBudget<'_>,
-    troubles: &ConnectionDiagnostics,
+    diagnostics: &ConnectionDiagnostics,
 ) -> ContentBlock {
     let mut block = match budget.read::<Value>(written) {
         Ok(Value::Object(block)) => block,
@@ -104,24 +106,24 @@ fn read_block(
             return omitted_block(
                 "block",
                 &format!("it is `{}`", sanitize_sample(&other.to_string())),
-                troubles,
+                diagnostics,
             );
         }
-        Err(why) => return omitted_block("block", &why, troubles),
+        Err(why) => return omitted_block("block", &why, diagnostics),
     };
     let kind = match block.get("type") {
         Some(Value::String(kind)) => kind.clone(),
-        _ => return omitted_block("block", "it does not say what kind it is", troubles),
+        _ => return omitted_block("block", "it does not say what kind it is", diagnostics),
     };
     if !["text", "image", "audio", "resource", "resource_link"].contains(&kind.as_str()) {
         return omitted_block(
             "block",
             &format!("its kind `{}` is unknown", sanitize_sample(&kind)),
-            troubles,
+            diagnostics,
         );
     }
-    remove_if_mistyped::<Annotations>(&mut block, "annotations", "a block", troubles);
-    remove_if_mistyped::<MetaObject>(&mut block, "_meta", "a block", troubles);
+    remove_if_mistyped::<Annotations>(&mut block, "annotations", "a block", diagnostics);
+    remove_if_mistyped::<MetaObject>(&mut block, "_meta", "a block", diagnostics);
     match kind.as_str() {
         "text" => {
             let text = block.entry("text").or_insert(json!(""));
@@ -131,16 +133,16 @@ fn read_block(
         }
         "resource" => {
             if let Some(Value::Object(resource)) = block.get_mut("resource") {
-                remove_if_mistyped::<String>(resource, "mimeType", "a resource", troubles);
-                remove_if_mistyped::<MetaObject>(resource, "_meta", "a resource", troubles);
+                remove_if_mistyped::<String>(resource, "mimeType", "a resource", diagnostics);
+                remove_if_mistyped::<MetaObject>(resource, "_meta", "a resource", diagnostics);
             }
         }
         "resource_link" => {
             for key in ["title", "description", "mimeType"] {
-                remove_if_mistyped::<String>(&mut block, key, "a link", troubles);
+                remove_if_mistyped::<String>(&mut block, key, "a link", diagnostics);
             }
-            remove_if_mistyped::<u64>(&mut block, "size", "a link", troubles);
-            remove_if_mistyped::<Vec<Icon>>(&mut block, "icons", "a link", troubles);
+            remove_if_mistyped::<u64>(&mut block, "size", "a link", diagnostics);
+            remove_if_mistyped::<Vec<Icon>>(&mut block, "icons", "a link", diagnostics);
             if !block.get("name").is_some_and(Value::is_string)
                 && let Some(uri) = block.get("uri").cloned()
             {
@@ -150,13 +152,13 @@ fn read_block(
         _ => {}
     }
     serde_json::from_value(Value::Object(block)).unwrap_or_else(|error| {
-        omitted_block(&format!("`{kind}` block"), &error.to_string(), troubles)
+        omitted_block(&format!("`{kind}` block"), &error.to_string(), diagnostics)
     })
 }
 
 /// A block in place of one that was left out.
-fn omitted_block(what: &str, why: &str, troubles: &ConnectionDiagnostics) -> ContentBlock {
+fn omitted_block(what: &str, why: &str, diagnostics: &ConnectionDiagnostics) -> ContentBlock {
     let text = format!("a {what} of the server's answer was left out: {}", sanitize_sample(why));
-    troubles.record_repair(&text);
+    diagnostics.record_repair(&text);
     ContentBlock::text(format!("[{text}]"))
 }

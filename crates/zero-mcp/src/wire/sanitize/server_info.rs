@@ -14,21 +14,21 @@ use crate::wire::{ConnectionDiagnostics, McpMessageLimits};
 pub(super) fn read_initialize_result(
     written: &[u8],
     limits: &McpMessageLimits,
-    troubles: &ConnectionDiagnostics,
+    diagnostics: &ConnectionDiagnostics,
 ) -> Result<InitializeResult, String> {
     if let Ok(result) = read_whole(written, limits) {
         return Ok(result);
     }
     let mut result = parse_object(written, limits)?;
-    repair_common_fields(&mut result, troubles);
+    repair_common_fields(&mut result, diagnostics);
     let mut info = match result.remove("serverInfo") {
         Some(Value::Object(info)) => info,
         _ => Map::new(),
     };
     for key in ["name", "version", "title", "description", "websiteUrl"] {
-        remove_if_mistyped::<String>(&mut info, key, "`serverInfo`", troubles);
+        remove_if_mistyped::<String>(&mut info, key, "`serverInfo`", diagnostics);
     }
-    remove_if_mistyped::<Vec<Icon>>(&mut info, "icons", "`serverInfo`", troubles);
+    remove_if_mistyped::<Vec<Icon>>(&mut info, "icons", "`serverInfo`", diagnostics);
     info.entry("name").or_insert(json!("unknown"));
     info.entry("version").or_insert(json!("unknown"));
     result.insert("serverInfo".into(), Value::Object(info));
@@ -39,16 +39,21 @@ pub(super) fn read_initialize_result(
 pub(super) fn read_discover_result(
     written: &[u8],
     limits: &McpMessageLimits,
-    troubles: &ConnectionDiagnostics,
+    diagnostics: &ConnectionDiagnostics,
 ) -> Result<DiscoverResult, String> {
     if let Ok(result) = read_whole(written, limits) {
         return Ok(result);
     }
     let mut result = parse_object(written, limits)?;
-    repair_common_fields(&mut result, troubles);
-    remove_if_mistyped::<String>(&mut result, "resultType", "the handshake answer", troubles);
-    remove_if_mistyped::<u64>(&mut result, "ttlMs", "the handshake answer", troubles);
-    remove_if_mistyped::<CacheScope>(&mut result, "cacheScope", "the handshake answer", troubles);
+    repair_common_fields(&mut result, diagnostics);
+    remove_if_mistyped::<String>(&mut result, "resultType", "the handshake answer", diagnostics);
+    remove_if_mistyped::<u64>(&mut result, "ttlMs", "the handshake answer", diagnostics);
+    remove_if_mistyped::<CacheScope>(
+        &mut result,
+        "cacheScope",
+        "the handshake answer",
+        diagnostics,
+    );
     result.entry("resultType").or_insert(json!("complete"));
     result.entry("ttlMs").or_insert(json!(0));
     result.entry("cacheScope").or_insert(json!("private"));
@@ -68,28 +73,33 @@ fn into_typed<T: serde::de::DeserializeOwned>(mended: Map<String, Value>) -> Res
         .map_err(|error| format!("it cannot be read: {error}"))
 }
 
-fn repair_common_fields(answer: &mut Map<String, Value>, troubles: &ConnectionDiagnostics) {
-    remove_if_mistyped::<String>(answer, "instructions", "the handshake answer", troubles);
-    remove_if_mistyped::<MetaObject>(answer, "_meta", "the handshake answer", troubles);
+fn repair_common_fields(answer: &mut Map<String, Value>, diagnostics: &ConnectionDiagnostics) {
+    remove_if_mistyped::<String>(answer, "instructions", "the handshake answer", diagnostics);
+    remove_if_mistyped::<MetaObject>(answer, "_meta", "the handshake answer", diagnostics);
     if let Some(Value::Object(capabilities)) = answer.get_mut("capabilities") {
         let of = "`capabilities`";
-        remove_if_mistyped::<ExperimentalCapabilities>(capabilities, "experimental", of, troubles);
-        remove_if_mistyped::<ExtensionCapabilities>(capabilities, "extensions", of, troubles);
-        remove_if_mistyped::<JsonObject>(capabilities, "logging", of, troubles);
-        remove_if_mistyped::<JsonObject>(capabilities, "completions", of, troubles);
-        remove_if_mistyped::<PromptsCapability>(capabilities, "prompts", of, troubles);
-        remove_if_mistyped::<ResourcesCapability>(capabilities, "resources", of, troubles);
+        remove_if_mistyped::<ExperimentalCapabilities>(
+            capabilities,
+            "experimental",
+            of,
+            diagnostics,
+        );
+        remove_if_mistyped::<ExtensionCapabilities>(capabilities, "extensions", of, diagnostics);
+        remove_if_mistyped::<JsonObject>(capabilities, "logging", of, diagnostics);
+        remove_if_mistyped::<JsonObject>(capabilities, "completions", of, diagnostics);
+        remove_if_mistyped::<PromptsCapability>(capabilities, "prompts", of, diagnostics);
+        remove_if_mistyped::<ResourcesCapability>(capabilities, "resources", of, diagnostics);
         // Some servers send a boolean; they are asked for their tools in any case.
         if capabilities.get("tools").is_some_and(|tools| tools.is_boolean()) {
             capabilities.insert("tools".into(), json!({}));
         }
-        remove_if_mistyped::<ToolsCapability>(capabilities, "tools", of, troubles);
+        remove_if_mistyped::<ToolsCapability>(capabilities, "tools", of, diagnostics);
     }
     remove_if_mistyped::<ServerCapabilities>(
         answer,
         "capabilities",
         "the handshake answer",
-        troubles,
+        diagnostics,
     );
     answer.entry("capabilities").or_insert(json!({}));
 }

@@ -18,7 +18,7 @@ const NAME_MAX: usize = 256;
 pub(super) fn read_tool_list(
     written: &[u8],
     limits: &McpMessageLimits,
-    troubles: &ConnectionDiagnostics,
+    diagnostics: &ConnectionDiagnostics,
 ) -> Result<ListToolsResult, String> {
     let mut budget = NodeBudget::new(limits);
     let mut list = ListToolsResult::with_all_items(Vec::new());
@@ -43,14 +43,14 @@ pub(super) fn read_tool_list(
     let mut names = HashSet::new();
     for (index, piece) in json_scan::elements(tools).enumerate() {
         let piece = piece.map_err(|MalformedJsonError| "its `tools` are not a valid list")?;
-        match read_tool(piece.value, &mut budget, troubles) {
+        match read_tool(piece.value, &mut budget, diagnostics) {
             Ok(tool) if names.insert(tool.name.clone()) => list.tools.push(tool),
-            Ok(tool) => troubles.quarantine(&tool.name, "another tool has the same name"),
+            Ok(tool) => diagnostics.quarantine(&tool.name, "another tool has the same name"),
             Err(reason) => {
                 let name = json_scan::member(piece.value, "name").and_then(json_scan::parse_text);
                 let name = name.filter(|name| !name.trim().is_empty());
                 let name = name.unwrap_or_else(|| format!("(number {})", index + 1));
-                troubles.quarantine(&name, &reason);
+                diagnostics.quarantine(&name, &reason);
             }
         }
     }
@@ -67,7 +67,7 @@ fn read_number(written: &[u8]) -> Option<u64> {
 fn read_tool(
     written: &[u8],
     budget: &mut NodeBudget<'_>,
-    troubles: &ConnectionDiagnostics,
+    diagnostics: &ConnectionDiagnostics,
 ) -> Result<Tool, String> {
     let Value::Object(mut tool) = budget.read::<Value>(written)? else {
         return Err("it is not an object".into());
@@ -75,18 +75,18 @@ fn read_tool(
     let name = check_name(&tool)?;
     check_schema(&tool)?;
     let of = format!("the tool `{name}`");
-    remove_if_mistyped::<String>(&mut tool, "title", &of, troubles);
-    remove_if_mistyped::<String>(&mut tool, "description", &of, troubles);
-    remove_if_mistyped::<JsonObject>(&mut tool, "outputSchema", &of, troubles);
-    remove_if_mistyped::<Vec<Icon>>(&mut tool, "icons", &of, troubles);
-    remove_if_mistyped::<MetaObject>(&mut tool, "_meta", &of, troubles);
+    remove_if_mistyped::<String>(&mut tool, "title", &of, diagnostics);
+    remove_if_mistyped::<String>(&mut tool, "description", &of, diagnostics);
+    remove_if_mistyped::<JsonObject>(&mut tool, "outputSchema", &of, diagnostics);
+    remove_if_mistyped::<Vec<Icon>>(&mut tool, "icons", &of, diagnostics);
+    remove_if_mistyped::<MetaObject>(&mut tool, "_meta", &of, diagnostics);
     if let Some(Value::Object(hints)) = tool.get_mut("annotations") {
-        remove_if_mistyped::<String>(hints, "title", &of, troubles);
+        remove_if_mistyped::<String>(hints, "title", &of, diagnostics);
         for hint in ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"] {
-            remove_if_mistyped::<bool>(hints, hint, &of, troubles);
+            remove_if_mistyped::<bool>(hints, hint, &of, diagnostics);
         }
     }
-    remove_if_mistyped::<ToolAnnotations>(&mut tool, "annotations", &of, troubles);
+    remove_if_mistyped::<ToolAnnotations>(&mut tool, "annotations", &of, diagnostics);
     serde_json::from_value(Value::Object(tool))
         .map_err(|error| format!("it is not a valid tool: {error}"))
 }

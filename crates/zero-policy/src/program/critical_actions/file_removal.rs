@@ -33,24 +33,24 @@ fn analyze_rm(args: &[ShellArg]) -> CommandAnalysis {
     let is_unlisted =
         |given: &ParsedOption<'_>| given.written.len() > 1 && given.entries().next().is_none();
     let open =
-        args.iter().take(ended).any(may_hold_options) || options.given.iter().any(is_unlisted);
+        args.iter().take(ended).any(may_hold_options) || options.parsed.iter().any(is_unlisted);
     let recursive = options.has(&["r", "R", "recursive"]) || open;
-    let study = options.operands.iter().fold(
+    let analysis = options.operands.iter().fold(
         CommandAnalysis::with_class(CommandClass::Files),
-        |study, file| {
+        |command_analysis, file| {
             if recursive {
-                study.with_recursive_touch(FileAccess::Delete, file)
+                command_analysis.with_recursive_touch(FileAccess::Delete, file)
             } else {
-                study.with_touch(FileAccess::Delete, file)
+                command_analysis.with_touch(FileAccess::Delete, file)
             }
         },
     );
     let forced = options.has(&["f", "force"]);
     match (recursive, forced) {
-        _ if open => study.mark_critical("may remove files recursively"),
-        (true, _) => study.mark_critical("removes files recursively"),
-        (false, true) => study.mark_critical("removes files by force"),
-        (false, false) => study,
+        _ if open => analysis.mark_critical("may remove files recursively"),
+        (true, _) => analysis.mark_critical("removes files recursively"),
+        (false, true) => analysis.mark_critical("removes files by force"),
+        (false, false) => analysis,
     }
 }
 
@@ -72,13 +72,13 @@ const RMDIR: OptionTable =
 
 fn analyze_rmdir(args: &[ShellArg]) -> CommandAnalysis {
     let options = RMDIR.parse(args);
-    let study = CommandAnalysis::with_class(CommandClass::Files)
+    let analysis = CommandAnalysis::with_class(CommandClass::Files)
         .with_touches(FileAccess::Delete, &options.operands);
     match options.has(&["p", "parents"]) {
-        true => options.operands.iter().fold(study, |study, folder| {
-            study.with_touches(FileAccess::Delete, &written_parents(folder))
+        true => options.operands.iter().fold(analysis, |command_analysis, folder| {
+            command_analysis.with_touches(FileAccess::Delete, &written_parents(folder))
         }),
-        false => study,
+        false => analysis,
     }
 }
 
@@ -113,28 +113,28 @@ fn analyze_shred(args: &[ShellArg]) -> CommandAnalysis {
     let files = table.parse(args).operands;
     files
         .iter()
-        .fold(CommandAnalysis::with_class(CommandClass::Files), |study, file| {
-            study.with_recursive_touch(FileAccess::Delete, file)
+        .fold(CommandAnalysis::with_class(CommandClass::Files), |analysis, file| {
+            analysis.with_recursive_touch(FileAccess::Delete, file)
         })
         .mark_critical("overwrites files so that nothing can bring them back")
 }
 
 fn analyze_dd(args: &[ShellArg]) -> Option<CommandAnalysis> {
-    let mut study = CommandAnalysis::with_class(CommandClass::ReadOnly);
+    let mut analysis = CommandAnalysis::with_class(CommandClass::ReadOnly);
     for arg in args {
         if let Some(file) = strip_arg_prefix(arg, "of=") {
-            study.nature = CommandClass::Files;
-            study = study
+            analysis.class = CommandClass::Files;
+            analysis = analysis
                 .with_touch(FileAccess::Write, &file)
                 .mark_critical("overwrites a file or a disk");
         } else if let Some(file) = strip_arg_prefix(arg, "if=") {
-            study = study.with_touch(FileAccess::Read, &file);
+            analysis = analysis.with_touch(FileAccess::Read, &file);
         } else if arg.as_known().is_none() && !arg.known_prefix().contains('=') {
-            study.nature = CommandClass::Opaque;
-            study = study.mark_critical("may overwrite a file or a disk");
+            analysis.class = CommandClass::Opaque;
+            analysis = analysis.mark_critical("may overwrite a file or a disk");
         }
     }
-    Some(study)
+    Some(analysis)
 }
 
 #[cfg(test)]

@@ -256,20 +256,20 @@ impl<'a> SplitCommandLine<'a> {
         let mut before: Option<&ShellArg> = None;
         for (at, pattern) in wanted.iter().enumerate() {
             let place = from + at + if at > 0 { gap } else { 0 };
-            let Some(given) = self.words.get(place) else {
+            let Some(argument) = self.words.get(place) else {
                 // An unknown word may expand to the missing ones.
                 let open = before.is_some_and(|last| last.as_known().is_none());
                 return if open { Likelihood::Maybe } else { Likelihood::No };
             };
-            before = Some(given);
+            before = Some(argument);
             if *pattern == "*" {
                 continue;
             }
-            if given.as_known().is_some() {
-                if !matches_word(known_text(Some(given)), pattern) {
+            if argument.as_known().is_some() {
+                if !matches_word(known_text(Some(argument)), pattern) {
                     return Likelihood::No;
                 }
-            } else if pattern.starts_with('*') || pattern.starts_with(given.known_prefix()) {
+            } else if pattern.starts_with('*') || pattern.starts_with(argument.known_prefix()) {
                 likely = Likelihood::Maybe;
             } else {
                 return Likelihood::No;
@@ -279,8 +279,8 @@ impl<'a> SplitCommandLine<'a> {
     }
 
     fn has_option(&self, option: &str) -> bool {
-        self.options.iter().any(|given| {
-            let start = given.known_prefix();
+        self.options.iter().any(|argument| {
+            let start = argument.known_prefix();
             let name = start.split('=').next().unwrap_or(start);
             match option.strip_prefix("--") {
                 Some(_) => name == option,

@@ -11,9 +11,9 @@ use crate::shell::ShellArg;
 pub(super) fn check(line: &str, expected: &str) {
     let words = split_words(line);
     let (program, args) = words.split_first().unwrap();
-    let shown = super::analyze(program.as_known().unwrap(), args).map(|study| {
+    let shown = super::analyze(program.as_known().unwrap(), args).map(|analysis| {
         let mut shown = Vec::new();
-        for touch in &study.touches {
+        for touch in &analysis.touches {
             let verb = match touch.access {
                 FileAccess::Read => "read",
                 FileAccess::Write => "write",
@@ -22,8 +22,8 @@ pub(super) fn check(line: &str, expected: &str) {
             let beneath = if touch.recursive { "/**" } else { "" };
             shown.push(format!("{verb} {}{beneath}", touch.path));
         }
-        shown.extend(study.hosts.iter().map(|host| format!("host {host}")));
-        shown.extend(study.runs.iter().map(|run| match run {
+        shown.extend(analysis.hosts.iter().map(|host| format!("host {host}")));
+        shown.extend(analysis.runs.iter().map(|run| match run {
             NestedExecution::Command { argv, .. } => {
                 let argv: Vec<String> = argv.iter().map(ToString::to_string).collect();
                 format!("runs {}", argv.join(" "))
@@ -32,15 +32,15 @@ pub(super) fn check(line: &str, expected: &str) {
             NestedExecution::ScriptFromInput => "script from input".to_owned(),
             NestedExecution::Unknown(_) => "runs something".to_owned(),
         }));
-        shown.extend(study.critical.map(|why| format!("critical: {why}")));
-        shown.extend(study.caution.map(|_| "caution".to_owned()));
-        let nature = match study.nature {
+        shown.extend(analysis.critical.map(|why| format!("critical: {why}")));
+        shown.extend(analysis.caution.map(|_| "caution".to_owned()));
+        let class = match analysis.class {
             CommandClass::ReadOnly => "looks",
             CommandClass::Files => "files",
             CommandClass::Wrapper => "wrapper",
             CommandClass::Opaque => "program",
         };
-        if shown.is_empty() { nature.to_owned() } else { format!("{nature}: {}", shown.join(", ")) }
+        if shown.is_empty() { class.to_owned() } else { format!("{class}: {}", shown.join(", ")) }
     });
     assert_eq!(shown.as_deref().unwrap_or("not known"), expected, "{line}");
 }

@@ -23,7 +23,7 @@ pub(super) enum AccessDepth {
 /// The findings so far.
 #[derive(Debug, Default)]
 pub(super) struct CommandAnalysisBuilder {
-    study: CommandAnalysis,
+    analysis: CommandAnalysis,
     /// The files of the study: a command may name thousands.
     seen: HashSet<FileTouch>,
 }
@@ -92,39 +92,39 @@ impl CommandAnalysisBuilder {
 
     fn push_touch(&mut self, touch: FileTouch) {
         if self.seen.insert(touch.clone()) {
-            self.study.touches.push(touch);
+            self.analysis.touches.push(touch);
         }
     }
 
     /// Adds a host that is connected to.
     pub(super) fn record_host(&mut self, host: &ShellArg) {
-        if !self.study.hosts.contains(host) {
-            self.study.hosts.push(host.clone());
+        if !self.analysis.hosts.contains(host) {
+            self.analysis.hosts.push(host.clone());
         }
     }
 
     /// Adds a script that a shell runs.
     pub(super) fn record_script(&mut self, text: &ShellArg) {
-        self.study.runs.push(NestedExecution::Script { text: text.clone(), folder: None });
+        self.analysis.runs.push(NestedExecution::Script { text: text.clone(), folder: None });
     }
 
     /// Adds a program that is run with unknown arguments.
     pub(super) fn record_command(&mut self, program: &ShellArg) {
-        self.study.runs.push(NestedExecution::from_argv_and_more(vec![program.clone()]));
+        self.analysis.runs.push(NestedExecution::from_argv_and_more(vec![program.clone()]));
     }
 
     /// Adds an unknown command.
     pub(super) fn record_unknown_run(&mut self, why: &'static str) {
         let run = NestedExecution::Unknown(why);
-        if !self.study.runs.contains(&run) {
-            self.study.runs.push(run);
+        if !self.analysis.runs.contains(&run) {
+            self.analysis.runs.push(run);
         }
     }
 
     /// Adds a caution: why a rule for the name alone does not cover the command. The first one is
     /// kept.
     pub(super) fn record_caution(&mut self, why: &str) {
-        self.study.caution.get_or_insert_with(|| why.to_owned());
+        self.analysis.caution.get_or_insert_with(|| why.to_owned());
     }
 
     /// Adds a caution if an unknown argument could be a dangerous option.
@@ -140,7 +140,7 @@ impl CommandAnalysisBuilder {
 
     /// Adds a reason why the command is critical.
     pub(super) fn record_critical(&mut self, why: &'static str) {
-        self.study.critical = Some(why);
+        self.analysis.critical = Some(why);
     }
 
     /// Adds the effect of an option's value.
@@ -170,8 +170,8 @@ impl CommandAnalysisBuilder {
         for touch in other.touches {
             self.push_touch(touch);
         }
-        self.study.hosts.extend(other.hosts);
-        self.study.runs.extend(other.runs);
+        self.analysis.hosts.extend(other.hosts);
+        self.analysis.runs.extend(other.runs);
         if let Some(why) = other.caution {
             self.record_caution(&why);
         }
@@ -179,7 +179,7 @@ impl CommandAnalysisBuilder {
 
     /// Builds an analysis that is complete: the command reads, or it changes files.
     pub(super) fn build_complete(self) -> CommandAnalysis {
-        let looks = self.study.touches.iter().all(|touch| touch.access == FileAccess::Read);
+        let looks = self.analysis.touches.iter().all(|touch| touch.access == FileAccess::Read);
         self.build_with_class(if looks { CommandClass::ReadOnly } else { CommandClass::Files })
     }
 
@@ -188,9 +188,9 @@ impl CommandAnalysisBuilder {
         self.build_with_class(CommandClass::Opaque)
     }
 
-    fn build_with_class(mut self, nature: CommandClass) -> CommandAnalysis {
-        self.study.nature = nature;
-        self.study
+    fn build_with_class(mut self, class: CommandClass) -> CommandAnalysis {
+        self.analysis.class = class;
+        self.analysis
     }
 }
 
@@ -199,7 +199,7 @@ impl CommandAnalysisBuilder {
 /// There are no options after `--`, unless that `--` was itself the value of an option.
 pub(super) fn may_hide_option(args: &[ShellArg], options: &ParsedArguments<'_>) -> bool {
     let end = ShellArg::known("--");
-    let is_value = options.given.iter().any(|given| given.value.as_ref() == Some(&end));
+    let is_value = options.parsed.iter().any(|option| option.value.as_ref() == Some(&end));
     let end = args.iter().position(|arg| *arg == end && !is_value).unwrap_or(args.len());
     let unknown = args.iter().take(end).any(ShellArg::may_split);
     options.uncertain || unknown

@@ -101,8 +101,8 @@ fn analyze_unzip(args: &[ShellArg]) -> CommandAnalysis {
         notes.record_caution("files may land outside the folder");
     }
     if !options.only_shows() {
-        let here = ShellArg::known(".");
-        let folder = options.values(&["d"]).last().unwrap_or(&here);
+        let folder_arg = ShellArg::known(".");
+        let folder = options.values(&["d"]).last().unwrap_or(&folder_arg);
         notes.record_write(folder, AccessDepth::Beneath);
         let flat = options.has(&["j"]);
         record_members(folder, options.operands.iter().skip(1), flat, &mut notes);
@@ -204,8 +204,8 @@ fn analyze_cpio(args: &[ShellArg]) -> CommandAnalysis {
         }
     }
     if !creates && options.has(&["i", "extract"]) && !options.has(&["t", "list"]) {
-        let here = ShellArg::known(".");
-        let folder = options.values(&["D", "directory"]).last().unwrap_or(&here);
+        let folder_arg = ShellArg::known(".");
+        let folder = options.values(&["D", "directory"]).last().unwrap_or(&folder_arg);
         notes.record_write(folder, AccessDepth::Beneath);
         record_members(folder, options.operands.iter(), false, &mut notes);
     }
@@ -231,11 +231,11 @@ fn analyze_pax(args: &[ShellArg]) -> CommandAnalysis {
             false => notes.record_read(archive, AccessDepth::Itself),
         }
     }
-    let here = ShellArg::known(".");
+    let folder_arg = ShellArg::known(".");
     match (unpacks, packs) {
         (true, false) => {
-            notes.record_write(&here, AccessDepth::Beneath);
-            record_members(&here, options.operands.iter(), false, &mut notes);
+            notes.record_write(&folder_arg, AccessDepth::Beneath);
+            record_members(&folder_arg, options.operands.iter(), false, &mut notes);
         }
         (copies, true) => {
             let (target, files) = match options.operands.split_last() {
@@ -271,10 +271,10 @@ fn analyze_ar(args: &[ShellArg]) -> CommandAnalysis {
         Some('t' | 'p') => notes.record_reads(files.iter().take(1)),
         Some('x') => {
             notes.record_reads(files.iter().take(1));
-            let here = ShellArg::known(".");
-            notes.record_write(&here, AccessDepth::Beneath);
-            record_members(&here, files.iter().skip(1), true, &mut notes);
-            record_members(&here, files.iter().skip(1), false, &mut notes);
+            let folder_arg = ShellArg::known(".");
+            notes.record_write(&folder_arg, AccessDepth::Beneath);
+            record_members(&folder_arg, files.iter().skip(1), true, &mut notes);
+            record_members(&folder_arg, files.iter().skip(1), false, &mut notes);
         }
         // Some forms take the name of a member before the archive, so any operand may be the
         // archive.

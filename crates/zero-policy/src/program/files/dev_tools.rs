@@ -118,9 +118,9 @@ static FORMS: &[ReadOnlyForm] = forms! {
 impl ReadOnlyForm {
     fn matches_args(&self, args: &[ShellArg]) -> bool {
         self.words.iter().any(|words| {
-            let given = args.get(..words.len()).unwrap_or_default();
-            given.len() == words.len()
-                && given.iter().zip(*words).all(|(arg, word)| arg.as_known() == Some(word))
+            let argument = args.get(..words.len()).unwrap_or_default();
+            argument.len() == words.len()
+                && argument.iter().zip(*words).all(|(arg, word)| arg.as_known() == Some(word))
                 && self.allows(args.get(words.len()..).unwrap_or_default())
         })
     }

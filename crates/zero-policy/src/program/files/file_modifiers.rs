@@ -306,12 +306,12 @@ fn analyze_patch(args: &[ShellArg]) -> CommandAnalysis {
     let mut notes = CommandAnalysisBuilder::default();
     notes.record_reads(options.values(&["i", "input"]));
     notes.record_outputs(options.values(&["o", "output", "r", "reject-file"]));
-    let here = ShellArg::known(".");
+    let folder_arg = ShellArg::known(".");
     let folder = options.values(&["d", "directory"]).last();
     let mut operands = options.operands.iter();
     let named = operands.next();
     if !options.has(&["dry-run"]) && (named.is_none() || folder.is_some()) {
-        notes.record_write(folder.unwrap_or(&here), AccessDepth::Beneath);
+        notes.record_write(folder.unwrap_or(&folder_arg), AccessDepth::Beneath);
     }
     notes.record_writes(named);
     notes.record_reads(operands);

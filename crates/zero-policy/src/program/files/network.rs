@@ -55,9 +55,9 @@ fn analyze_aria2(args: &[ShellArg]) -> CommandAnalysis {
     );
     let options = ARIA2.parse(args);
     let mut notes = CommandAnalysisBuilder::default();
-    for given in &options.given {
+    for option in &options.parsed {
         if let Some(value) =
-            given.value.as_ref().filter(|_| given.names().any(|name| name.starts_with("on-")))
+            option.value.as_ref().filter(|_| option.names().any(|name| name.starts_with("on-")))
         {
             notes.record_command(value);
         }

@@ -23,7 +23,7 @@ pub(super) struct ProgramRow {
     /// Whether it reads folders recursively by default.
     pub(super) beneath: bool,
     /// When it uses the current folder if no file is named.
-    pub(super) here: CurrentFolderUse,
+    pub(super) folder_use: CurrentFolderUse,
 }
 
 /// The role of a program's operands.
@@ -57,7 +57,7 @@ pub(super) const READER_ROW: ProgramRow = ProgramRow {
     operands: OperandRole::Read,
     skip: 0,
     beneath: false,
-    here: CurrentFolderUse::Never,
+    folder_use: CurrentFolderUse::Never,
 };
 
 impl ProgramRow {
@@ -118,7 +118,7 @@ impl ProgramRow {
                 notes.record_outputs(files);
             }
         }
-        let here = match self.here {
+        let here = match self.folder_use {
             CurrentFolderUse::Never => false,
             CurrentFolderUse::IfBeneath => depth == AccessDepth::Beneath,
             CurrentFolderUse::Always => true,

@@ -109,25 +109,25 @@ fn analyze_tree(args: &[ShellArg]) -> CommandAnalysis {
 }
 
 /// `xmllint` fetches a document given by a URL.
-fn analyze_xmllint(study: CommandAnalysis, args: &[ShellArg]) -> CommandAnalysis {
+fn analyze_xmllint(analysis: CommandAnalysis, args: &[ShellArg]) -> CommandAnalysis {
     let mut notes = CommandAnalysisBuilder::default();
     let addresses = args.iter().filter(|arg| arg.known_prefix().contains("://"));
     addresses.for_each(|address| notes.record_host(address));
     if args.iter().all(|arg| !arg.known_prefix().contains("://")) {
-        return study;
+        return analysis;
     }
-    notes.merge(study);
+    notes.merge(analysis);
     notes.build_incomplete()
 }
 
 /// `@file` reads options from that file.
-fn add_option_files(study: CommandAnalysis, args: &[ShellArg]) -> CommandAnalysis {
+fn add_option_files(analysis: CommandAnalysis, args: &[ShellArg]) -> CommandAnalysis {
     let mut notes = CommandAnalysisBuilder::default();
     for arg in args.iter().filter(|arg| arg.known_prefix().starts_with('@')) {
         notes.record_read(&strip_start(arg, "@".len()), AccessDepth::Itself);
         notes.record_caution("a file gives it options");
     }
-    notes.merge(study);
+    notes.merge(analysis);
     notes.build_complete()
 }
 
@@ -140,12 +140,12 @@ fn analyze_bat(args: &[ShellArg]) -> CommandAnalysis {
         ),
         ..READER_ROW
     };
-    let study = BAT.analyze(args);
+    let analysis = BAT.analyze(args);
     // `bat cache` writes themes and syntaxes to a folder of its own.
     if args.iter().any(|arg| arg.as_known() == Some("cache")) {
-        return CommandAnalysis { nature: CommandClass::Opaque, ..study };
+        return CommandAnalysis { class: CommandClass::Opaque, ..analysis };
     }
-    study
+    analysis
 }
 
 /// Prints the time; with a time as operand, or with `-s`, sets it.
@@ -249,12 +249,12 @@ fn analyze_yq(args: &[ShellArg]) -> CommandAnalysis {
         ),
         ..READER_ROW
     };
-    let study = YQ.analyze(args);
+    let analysis = YQ.analyze(args);
     let reaches_out = |text: &str| ["system", "load"].iter().any(|word| text.contains(word));
     if args.iter().any(|arg| reaches_out(&arg.to_string())) {
-        return CommandAnalysis { nature: CommandClass::Opaque, ..study };
+        return CommandAnalysis { class: CommandClass::Opaque, ..analysis };
     }
-    study
+    analysis
 }
 
 fn analyze_man(args: &[ShellArg]) -> CommandAnalysis {

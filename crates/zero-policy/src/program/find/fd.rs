@@ -9,7 +9,7 @@ use crate::shell::ShellArg;
 use crate::word_list::words;
 
 pub(super) fn analyze(args: &[ShellArg]) -> CommandAnalysis {
-    let mut study = CommandAnalysis::read_only();
+    let mut analysis = CommandAnalysis::read_only();
     let mut points: Vec<ShellArg> = Vec::new();
     let mut operands = 0;
     let mut at = 0;
@@ -18,8 +18,8 @@ pub(super) fn analyze(args: &[ShellArg]) -> CommandAnalysis {
         let start = arg.known_prefix();
         let Some(text) = arg.as_known() else {
             if arg.may_be_option() || arg.may_split() {
-                study = study.with_caution("an argument may be `--exec`");
-                study.nature = CommandClass::Opaque;
+                analysis = analysis.with_caution("an argument may be `--exec`");
+                analysis.class = CommandClass::Opaque;
             }
             operands += 1;
             if operands > 1 {
@@ -37,7 +37,7 @@ pub(super) fn analyze(args: &[ShellArg]) -> CommandAnalysis {
                     }
                     None => args_from(args, at).to_vec(),
                 };
-                return add_fd_run(study, &argv, points);
+                return add_fd_run(analysis, &argv, points);
             }
             FdOption::Folder { attached } => {
                 let folder = attached.map(ShellArg::known).or_else(|| {
@@ -48,15 +48,15 @@ pub(super) fn analyze(args: &[ShellArg]) -> CommandAnalysis {
             }
             FdOption::Value => {
                 if args.get(at).is_some_and(ShellArg::may_split) {
-                    study = study.with_caution("an argument may be `--exec`");
-                    study.nature = CommandClass::Opaque;
+                    analysis = analysis.with_caution("an argument may be `--exec`");
+                    analysis.class = CommandClass::Opaque;
                 }
                 at += 1;
             }
             FdOption::Flag => {}
             FdOption::Unknown => {
-                study = study.with_caution("an option is not known");
-                study.nature = CommandClass::Opaque;
+                analysis = analysis.with_caution("an option is not known");
+                analysis.class = CommandClass::Opaque;
             }
             FdOption::None => {
                 operands += 1;
@@ -66,7 +66,7 @@ pub(super) fn analyze(args: &[ShellArg]) -> CommandAnalysis {
             }
         }
     }
-    add_fd_reads(study, points)
+    add_fd_reads(analysis, points)
 }
 
 enum FdOption<'a> {
@@ -133,32 +133,32 @@ fn parse_fd_option(text: &str) -> FdOption<'_> {
     FdOption::Flag
 }
 
-fn add_fd_reads(mut study: CommandAnalysis, points: Vec<ShellArg>) -> CommandAnalysis {
+fn add_fd_reads(mut analysis: CommandAnalysis, points: Vec<ShellArg>) -> CommandAnalysis {
     let points = if points.is_empty() { vec![ShellArg::known(".")] } else { points };
     for point in &points {
-        study = study.with_recursive_touch(FileAccess::Read, point);
+        analysis = analysis.with_recursive_touch(FileAccess::Read, point);
     }
-    study
+    analysis
 }
 
 /// `-x command ;`: everything up to `;`, with the path appended if there is no placeholder.
 fn add_fd_run(
-    study: CommandAnalysis,
+    analysis: CommandAnalysis,
     words: &[ShellArg],
     points: Vec<ShellArg>,
 ) -> CommandAnalysis {
-    let mut study = add_fd_reads(study, points);
-    if study.nature == CommandClass::ReadOnly {
-        study.nature = CommandClass::Wrapper;
+    let mut command_analysis = add_fd_reads(analysis, points);
+    if command_analysis.class == CommandClass::ReadOnly {
+        command_analysis.class = CommandClass::Wrapper;
     }
     for command in words.split(|arg| matches!(arg.as_known(), Some(";" | "\\;"))).take(1) {
         let argv: Vec<ShellArg> =
             command.iter().map(|arg| fill_placeholder(arg, "{", "")).collect();
-        study = study.with_run(NestedExecution::from_argv_and_more(argv));
+        command_analysis = command_analysis.with_run(NestedExecution::from_argv_and_more(argv));
     }
     // Another `-x` may follow `;`.
     let more = words.iter().position(|arg| matches!(arg.as_known(), Some(";" | "\\;")));
-    study.mark_guess_if(more.is_some_and(|at| at + 1 < words.len()))
+    command_analysis.mark_guess_if(more.is_some_and(|at| at + 1 < words.len()))
 }
 
 #[cfg(test)]

@@ -96,16 +96,16 @@ fn analyze_show(name: &str, args: &[ShellArg]) -> CommandAnalysis {
         _ => show_options!(""),
     };
     let line = table.git().parse(args);
-    let mut study = CommandAnalysis::read_only();
+    let mut analysis = CommandAnalysis::read_only();
     if line.has(&["ext-diff", "textconv", "filters"]) {
-        study = CommandAnalysis::opaque()
+        analysis = CommandAnalysis::opaque()
             .with_caution("it runs programs that the repository's settings name");
     }
     for file in line.all_values(&["output"]) {
-        study = add_output_file(study, &file);
+        analysis = add_output_file(analysis, &file);
     }
     if line.has(&["output"]) && line.values(&["output"]).next().is_none() {
-        study = CommandAnalysis::opaque().with_caution("it writes to a file");
+        analysis = CommandAnalysis::opaque().with_caution("it writes to a file");
     }
     let list = match name {
         "ls-files" => "X",
@@ -114,42 +114,43 @@ fn analyze_show(name: &str, args: &[ShellArg]) -> CommandAnalysis {
     };
     let lists = [list, "exclude-from", "contents", "ignore-revs-file", "order-file"];
     for file in line.all_values(&lists) {
-        study = study.with_touch(FileAccess::Read, &file);
+        analysis = analysis.with_touch(FileAccess::Read, &file);
     }
     // It shows the objects that its input names.
     if line.has(&["stdin", "batch", "batch-command"]) && !name.starts_with("check-") {
-        study = study.with_touch(FileAccess::Read, &unknown_arg("", "what - names"));
+        analysis = analysis.with_touch(FileAccess::Read, &unknown_arg("", "what - names"));
     }
     // `-L 1,5:file` shows lines of a file.
     for range in line.values(&["L"]) {
         if let Some((before, _)) = range.known_prefix().rsplit_once(':')
             && let Some(path) = strip_arg_prefix(range, &format!("{before}:"))
         {
-            study = study.with_touch(FileAccess::Read, &path);
+            analysis = analysis.with_touch(FileAccess::Read, &path);
         }
     }
     if line.uncertain {
-        study.nature = CommandClass::Opaque;
-        study = study.with_caution("an argument may be an option that writes or runs something");
+        analysis.class = CommandClass::Opaque;
+        analysis =
+            analysis.with_caution("an argument may be an option that writes or runs something");
     }
     let (operands, paths) = line.split_at_separator();
     for operand in operands {
         if let Some(path) = parse_object_path(operand).or_else(|| parse_pathspec(operand)) {
-            study = study.with_touch(FileAccess::Read, &path);
+            analysis = analysis.with_touch(FileAccess::Read, &path);
         }
     }
     for path in paths.iter().filter_map(parse_pathspec) {
-        study = study.with_touch(FileAccess::Read, &path);
+        analysis = analysis.with_touch(FileAccess::Read, &path);
     }
-    study
+    analysis
 }
 
 /// A command that writes its output to a file is not read-only.
-fn add_output_file(mut study: CommandAnalysis, file: &ShellArg) -> CommandAnalysis {
-    if study.nature == CommandClass::ReadOnly {
-        study.nature = CommandClass::Files;
+fn add_output_file(mut analysis: CommandAnalysis, file: &ShellArg) -> CommandAnalysis {
+    if analysis.class == CommandClass::ReadOnly {
+        analysis.class = CommandClass::Files;
     }
-    study.with_touch(FileAccess::Write, file)
+    analysis.with_touch(FileAccess::Write, file)
 }
 
 /// The path in `REV:path`, which names a file of a commit.
@@ -217,31 +218,31 @@ fn analyze_grep(args: &[ShellArg]) -> CommandAnalysis {
     )
     .git()
     .parse(&plain);
-    let mut study = CommandAnalysis::read_only();
+    let mut analysis = CommandAnalysis::read_only();
     let pagers: Vec<ShellArg> = opens
         .iter()
         .filter_map(|arg| strip_arg_prefix(arg, "-O"))
         .chain(line.all_values(&["open-files-in-pager"]))
         .collect();
     if !opens.is_empty() || line.has(&["O", "open-files-in-pager"]) {
-        study = pagers
+        analysis = pagers
             .iter()
             .filter(|pager| **pager != ShellArg::known(""))
-            .fold(CommandAnalysis::opaque(), |study, pager| {
-                study.with_run(NestedExecution::from_script(pager))
+            .fold(CommandAnalysis::opaque(), |command_analysis, pager| {
+                command_analysis.with_run(NestedExecution::from_script(pager))
             })
             .with_caution("it opens what it finds in another program");
     }
     if line.has(&["textconv"]) {
-        study = CommandAnalysis::opaque()
+        analysis = CommandAnalysis::opaque()
             .with_caution("it runs programs that the repository's settings name");
     }
     for file in line.all_values(&["f"]) {
-        study = study.with_touch(FileAccess::Read, &file);
+        analysis = analysis.with_touch(FileAccess::Read, &file);
     }
     if line.uncertain {
-        study.nature = CommandClass::Opaque;
-        study = study.with_caution("an argument may be an option that runs something");
+        analysis.class = CommandClass::Opaque;
+        analysis = analysis.with_caution("an argument may be an option that runs something");
     }
     let with_pattern = usize::from(!line.has(&["e", "f"]));
     let (operands, paths) = line.split_at_separator();
@@ -251,32 +252,32 @@ fn analyze_grep(args: &[ShellArg]) -> CommandAnalysis {
         paths.push(ShellArg::known("."));
     }
     for path in paths.iter().filter_map(parse_pathspec) {
-        study = study.with_recursive_touch(FileAccess::Read, &path);
+        analysis = analysis.with_recursive_touch(FileAccess::Read, &path);
     }
-    study
+    analysis
 }
 
 fn analyze_archive(args: &[ShellArg]) -> CommandAnalysis {
     let line =
         options!("o: output: remote: exec: format: prefix: add-file: mtime:").git().parse(args);
-    let mut study = CommandAnalysis::read_only();
+    let mut analysis = CommandAnalysis::read_only();
     for file in line.all_values(&["o", "output"]) {
-        study = add_output_file(study, &file);
+        analysis = add_output_file(analysis, &file);
     }
     for file in line.all_values(&["add-file"]) {
-        study = study.with_touch(FileAccess::Read, &file);
+        analysis = analysis.with_touch(FileAccess::Read, &file);
     }
     for path in line.operands.iter().skip(1).filter_map(parse_pathspec) {
-        study = study.with_recursive_touch(FileAccess::Read, &path);
+        analysis = analysis.with_recursive_touch(FileAccess::Read, &path);
     }
     if line.has(&["remote", "exec"]) || line.uncertain {
-        study.nature = CommandClass::Opaque;
+        analysis.class = CommandClass::Opaque;
     }
-    study = remote_commands::add_transport_programs(study, &line, &["exec"]);
+    analysis = remote_commands::add_transport_programs(analysis, &line, &["exec"]);
     for remote in line.all_values(&["remote"]) {
-        study = remote_commands::add_address(study, &remote);
+        analysis = remote_commands::add_address(analysis, &remote);
     }
-    study.with_caution_if(
+    analysis.with_caution_if(
         line.uncertain,
         "an argument may be an option that writes or runs something",
     )
@@ -368,6 +369,6 @@ fn analyze_ls_remote(args: &[ShellArg]) -> Option<CommandAnalysis> {
     if line.uncertain || runs || !remote_commands::is_address(address) {
         return None;
     }
-    let study = remote_commands::add_address(CommandAnalysis::read_only(), address);
-    study.runs.is_empty().then_some(study)
+    let analysis = remote_commands::add_address(CommandAnalysis::read_only(), address);
+    analysis.runs.is_empty().then_some(analysis)
 }

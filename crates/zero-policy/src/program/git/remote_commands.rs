@@ -18,35 +18,35 @@ pub(super) fn is_address(arg: &ShellArg) -> bool {
 }
 
 /// Adds an address: a host, a folder of this machine, or (`ext::`) a command.
-pub(super) fn add_address(study: CommandAnalysis, address: &ShellArg) -> CommandAnalysis {
+pub(super) fn add_address(analysis: CommandAnalysis, address: &ShellArg) -> CommandAnalysis {
     if let Some(text) = strip_arg_prefix(address, "ext::") {
-        return study
+        return analysis
             .with_run(NestedExecution::from_script(&text))
             .with_caution("`ext::` runs a command");
     }
     let start = address.known_prefix();
     if let Some(path) = strip_arg_prefix(address, "file://") {
-        return study.with_recursive_touch(FileAccess::Read, &path);
+        return analysis.with_recursive_touch(FileAccess::Read, &path);
     }
     if start.contains("::") && !start.contains("://") {
-        return study.with_host(address).with_caution("its address names a helper to run");
+        return analysis.with_host(address).with_caution("its address names a helper to run");
     }
     if is_address(address) {
-        return study.with_host(address);
+        return analysis.with_host(address);
     }
     if start.starts_with(['/', '.', '~']) {
-        return study.with_recursive_touch(FileAccess::Read, address);
+        return analysis.with_recursive_touch(FileAccess::Read, address);
     }
-    study
+    analysis
 }
 
 /// Programs named for the other end; for an address on this machine they run here.
 pub(super) fn add_transport_programs(
-    study: CommandAnalysis,
+    analysis: CommandAnalysis,
     line: &ParsedArguments<'_>,
     names: &[&str],
 ) -> CommandAnalysis {
-    add_scripts(study, &line.all_values(names))
+    add_scripts(analysis, &line.all_values(names))
         .with_caution_if(line.has(names), "an option names the program at the other end")
 }
 
@@ -70,36 +70,36 @@ pub(super) fn analyze_clone(args: &[ShellArg]) -> CommandAnalysis {
     )
     .git()
     .parse(args);
-    let mut study = add_templates(CommandAnalysis::opaque(), &line);
-    study = add_transport_programs(study, &line, &["upload-pack"]);
-    study = add_scripts(study, &line.all_values(&["u"]))
+    let mut analysis = add_templates(CommandAnalysis::opaque(), &line);
+    analysis = add_transport_programs(analysis, &line, &["upload-pack"]);
+    analysis = add_scripts(analysis, &line.all_values(&["u"]))
         .with_caution_if(line.has(&["u"]), "an option names the program at the other end");
     for setting in line.all_values(&["c", "config"]) {
         if let GitConfigEffect::Runs(text) = GitConfigEffect::from_assignment(&setting) {
-            study.runs.extend(text.map(|text| NestedExecution::from_script(&text)));
-            study = study.with_caution("it sets something that may run a command");
+            analysis.runs.extend(text.map(|text| NestedExecution::from_script(&text)));
+            analysis = analysis.with_caution("it sets something that may run a command");
         }
     }
     let words = &line.operands;
     for address in words.iter().take(1) {
-        study = if is_address(address) {
-            add_address(study, address)
+        analysis = if is_address(address) {
+            add_address(analysis, address)
         } else {
-            study.with_recursive_touch(FileAccess::Read, address)
+            analysis.with_recursive_touch(FileAccess::Read, address)
         };
     }
     for uri in line.all_values(&["bundle-uri"]) {
-        study = add_address(study, &uri);
+        analysis = add_address(analysis, &uri);
     }
     match args_from(words, 1) {
         [] => {
             let folder = words.first().map(default_clone_folder);
-            study = add_written_folders(study, folder.as_slice());
+            analysis = add_written_folders(analysis, folder.as_slice());
         }
-        folders => study = add_written_folders(study, folders),
+        folders => analysis = add_written_folders(analysis, folders),
     }
-    study = add_written_folders(study, &line.all_values(&["separate-git-dir"]));
-    study.with_caution_if(line.uncertain, "an argument may be an option that runs something")
+    analysis = add_written_folders(analysis, &line.all_values(&["separate-git-dir"]));
+    analysis.with_caution_if(line.uncertain, "an argument may be an option that runs something")
 }
 
 /// The folder that git creates for a repository if none is named.
@@ -128,25 +128,25 @@ pub(super) fn analyze_transfer(name: &str, args: &[ShellArg]) -> CommandAnalysis
         _ => transfer_options!("-oj: "),
     };
     let line = table.git().parse(args);
-    let mut study = add_transport_programs(
+    let mut analysis = add_transport_programs(
         CommandAnalysis::opaque(),
         &line,
         &["upload-pack", "receive-pack", "exec"],
     );
     let words = &line.operands;
     for address in words.iter().take(1).chain(&line.all_values(&["repo"])) {
-        study = add_address(study, address);
+        analysis = add_address(analysis, address);
     }
     if name == "push" {
         let forced =
             line.has(words!("f d force force-with-lease force-if-includes mirror delete prune"));
         let refs = words.iter().any(|word| word.known_prefix().starts_with([':', '+']));
         if forced || refs {
-            study = study.mark_critical("overwrites or removes what others may have pushed");
+            analysis = analysis.mark_critical("overwrites or removes what others may have pushed");
         }
-        study = caution_unknown_words(study, words);
+        analysis = caution_unknown_words(analysis, words);
     }
-    study.with_caution_if(
+    analysis.with_caution_if(
         line.uncertain,
         "an argument may be an option that overwrites or runs something",
     )
@@ -176,8 +176,8 @@ pub(super) fn analyze_submodule(args: &[ShellArg]) -> CommandAnalysis {
         Some(Some("add")) => {
             let line = options!("b: branch: name: reference: depth: ref-format:").git().parse(rest);
             let words = &line.operands;
-            let study = words.iter().take(1).fold(CommandAnalysis::opaque(), add_address);
-            add_written_folders(study, args_from(words, 1))
+            let analysis = words.iter().take(1).fold(CommandAnalysis::opaque(), add_address);
+            add_written_folders(analysis, args_from(words, 1))
         }
         Some(Some("deinit")) => {
             let line = options!("force").git().parse(rest);
@@ -192,15 +192,15 @@ pub(super) fn analyze_submodule(args: &[ShellArg]) -> CommandAnalysis {
 }
 
 /// Adds a push under the name that rules use for it.
-pub(super) fn add_push(study: CommandAnalysis, args: &[ShellArg]) -> CommandAnalysis {
-    study.with_command(&prefix_args(&["git", "push"], args))
+pub(super) fn add_push(analysis: CommandAnalysis, args: &[ShellArg]) -> CommandAnalysis {
+    analysis.with_command(&prefix_args(&["git", "push"], args))
 }
 
 /// `git svn` runs a program to get the names of authors.
 pub(super) fn analyze_svn(args: &[ShellArg]) -> CommandAnalysis {
     let line = options!("A: authors-prog: authors-file:").git().parse(args);
-    let study = add_scripts(CommandAnalysis::opaque(), &line.all_values(&["authors-prog"]));
-    study
+    let analysis = add_scripts(CommandAnalysis::opaque(), &line.all_values(&["authors-prog"]));
+    analysis
         .with_caution_if(line.has(&["authors-prog"]), "an option names a program to run")
         .with_caution_if(line.uncertain, "an argument may be an option that runs something")
         .with_touches(FileAccess::Read, &line.all_values(&["A", "authors-file"]))

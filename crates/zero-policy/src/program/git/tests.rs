@@ -45,7 +45,7 @@ fn git_read_commands_need_no_rule() {
         let argv: Vec<_> =
             written.split_whitespace().map(super::super::analysis_text::parse_argument).collect();
         let study = super::super::analyze(&argv);
-        assert_eq!(study.nature, super::super::CommandClass::ReadOnly, "{line}");
+        assert_eq!(study.class, super::super::CommandClass::ReadOnly, "{line}");
         assert!(study.caution.is_none() && study.runs.is_empty(), "{line}");
     }
 }

@@ -58,12 +58,13 @@ pub(super) fn analyze(name: &str, args: &[ShellArg]) -> CommandAnalysis {
             let (target, sources) = words
                 .split_last()
                 .map_or((None, &[] as &[ShellArg]), |(last, rest)| (Some(last), rest));
-            let study = sources.iter().fold(CommandAnalysis::opaque(), |study, source| {
-                study.with_recursive_touch(FileAccess::Delete, source)
-            });
-            target
-                .into_iter()
-                .fold(study, |study, target| study.with_recursive_touch(FileAccess::Write, target))
+            let analysis =
+                sources.iter().fold(CommandAnalysis::opaque(), |command_analysis, source| {
+                    command_analysis.with_recursive_touch(FileAccess::Delete, source)
+                });
+            target.into_iter().fold(analysis, |study, target| {
+                study.with_recursive_touch(FileAccess::Write, target)
+            })
         }
         "reflog" => match args.first().map(ShellArg::as_known) {
             Some(Some("expire" | "delete" | "drop")) => {
@@ -240,28 +241,35 @@ pub(super) fn mark_critical_if(
     line: &ParsedArguments<'_>,
     why: &'static str,
 ) -> CommandAnalysis {
-    let study = if holds {
+    let analysis = if holds {
         CommandAnalysis::opaque().mark_critical(why)
     } else {
         CommandAnalysis::opaque()
     };
-    study.with_caution_if(line.uncertain, "an argument may be an option that throws something away")
+    analysis
+        .with_caution_if(line.uncertain, "an argument may be an option that throws something away")
 }
 
-pub(super) fn add_scripts(study: CommandAnalysis, texts: &[ShellArg]) -> CommandAnalysis {
-    study.with_scripts(texts)
+pub(super) fn add_scripts(analysis: CommandAnalysis, texts: &[ShellArg]) -> CommandAnalysis {
+    analysis.with_scripts(texts)
 }
 
-pub(super) fn add_written_folders(study: CommandAnalysis, folders: &[ShellArg]) -> CommandAnalysis {
-    folders
-        .iter()
-        .fold(study, |study, folder| study.with_recursive_touch(FileAccess::Write, folder))
+pub(super) fn add_written_folders(
+    analysis: CommandAnalysis,
+    folders: &[ShellArg],
+) -> CommandAnalysis {
+    folders.iter().fold(analysis, |command_analysis, folder| {
+        command_analysis.with_recursive_touch(FileAccess::Write, folder)
+    })
 }
 
 /// Adds a caution if a word that determines the effect is unknown.
-pub(super) fn caution_unknown_words(study: CommandAnalysis, words: &[ShellArg]) -> CommandAnalysis {
+pub(super) fn caution_unknown_words(
+    analysis: CommandAnalysis,
+    words: &[ShellArg],
+) -> CommandAnalysis {
     let open = words.iter().any(|arg| arg.as_known().is_none() && arg.may_be_option());
-    study.with_caution_if(open, "an argument that is not known may decide what it does")
+    analysis.with_caution_if(open, "an argument that is not known may decide what it does")
 }
 
 fn analyze_reset(args: &[ShellArg]) -> CommandAnalysis {
@@ -293,8 +301,8 @@ fn analyze_checkout(args: &[ShellArg]) -> CommandAnalysis {
     let discards =
         !paths.is_empty() || line.has(&["f", "force", "ours", "theirs", "pathspec-from-file"]);
     let open = operands.iter().any(|arg| arg.as_known().is_none() && arg.may_be_option());
-    let study = mark_critical_if(discards, &line, "overwrites changes that are not committed");
-    add_written_folders(study, &paths.iter().filter_map(parse_pathspec).collect::<Vec<_>>())
+    let analysis = mark_critical_if(discards, &line, "overwrites changes that are not committed");
+    add_written_folders(analysis, &paths.iter().filter_map(parse_pathspec).collect::<Vec<_>>())
         .with_caution_if(open, "an argument may be a file whose changes are lost")
 }
 
@@ -314,13 +322,14 @@ fn analyze_restore(args: &[ShellArg]) -> CommandAnalysis {
     let line =
         options!("s: source: conflict: pathspec-from-file: staged worktree").git().parse(args);
     let staged_only = line.keeps(&["S", "staged"]) && !line.has(&["W", "worktree"]);
-    let study = mark_critical_if(!staged_only, &line, "overwrites changes that are not committed");
+    let analysis =
+        mark_critical_if(!staged_only, &line, "overwrites changes that are not committed");
     if staged_only {
-        return study;
+        return analysis;
     }
     let edits_named_files = !line.operands.is_empty() && args.iter().all(is_plain_restore_arg);
     let written: Vec<ShellArg> = line.operands.iter().filter_map(parse_pathspec).collect();
-    CommandAnalysis { edits_named_files, ..add_written_folders(study, &written) }
+    CommandAnalysis { edits_named_files, ..add_written_folders(analysis, &written) }
 }
 
 /// Whether an argument of `git restore` is a plain path or an option that restores nothing besides
@@ -350,14 +359,14 @@ fn analyze_clean(args: &[ShellArg]) -> CommandAnalysis {
     if folders.is_empty() {
         folders.push(ShellArg::known("."));
     }
-    let study = mark_critical_if(
+    let analysis = mark_critical_if(
         line.has(&["f", "force"]) || line.uncertain,
         &line,
         "removes files that git does not know",
     );
-    folders
-        .iter()
-        .fold(study, |study, folder| study.with_recursive_touch(FileAccess::Delete, folder))
+    folders.iter().fold(analysis, |analysis, folder| {
+        analysis.with_recursive_touch(FileAccess::Delete, folder)
+    })
 }
 
 fn analyze_branch(args: &[ShellArg]) -> CommandAnalysis {
@@ -374,16 +383,16 @@ fn analyze_rm(args: &[ShellArg]) -> CommandAnalysis {
         return CommandAnalysis::opaque();
     }
     let recursive = line.has(&["r"]);
-    let study = mark_critical_if(
+    let analysis = mark_critical_if(
         recursive || line.has(&["f", "force"]),
         &line,
         "removes files recursively or by force",
     );
-    line.operands.iter().filter_map(parse_pathspec).fold(study, |study, path| {
+    line.operands.iter().filter_map(parse_pathspec).fold(analysis, |command_analysis, path| {
         if recursive {
-            study.with_recursive_touch(FileAccess::Delete, &path)
+            command_analysis.with_recursive_touch(FileAccess::Delete, &path)
         } else {
-            study.with_touch(FileAccess::Delete, &path)
+            command_analysis.with_touch(FileAccess::Delete, &path)
         }
     })
 }
@@ -417,7 +426,7 @@ fn analyze_files(name: &str, args: &[ShellArg]) -> CommandAnalysis {
         "fast-export" | "pack-objects" | "mailinfo" => &[],
         _ => line.operands.as_slice(),
     };
-    let mut study = CommandAnalysis::opaque()
+    let mut analysis = CommandAnalysis::opaque()
         .with_touches(FileAccess::Read, read)
         .with_touches(FileAccess::Read, &line.all_values(&["import-marks", "anonymize-map"]))
         .with_touches(FileAccess::Write, written)
@@ -426,10 +435,10 @@ fn analyze_files(name: &str, args: &[ShellArg]) -> CommandAnalysis {
         // It appends a checksum to the name.
         for base in &line.operands {
             let files = unknown_arg(base.known_prefix(), format!("{base}…"));
-            study = study.with_touch(FileAccess::Write, &files);
+            analysis = analysis.with_touch(FileAccess::Write, &files);
         }
     }
-    add_written_folders(study, &line.all_values(&["o", "output-directory"]))
+    add_written_folders(analysis, &line.all_values(&["o", "output-directory"]))
         .with_caution_if(line.uncertain, "an argument may be an option that writes a file")
 }
 
@@ -439,15 +448,14 @@ fn analyze_worktree(args: &[ShellArg]) -> CommandAnalysis {
     match known_text(args.first()) {
         "add" => add_written_folders(CommandAnalysis::opaque(), words.get(..1).unwrap_or_default()),
         "remove" => {
-            let study = mark_critical_if(
+            let analysis = mark_critical_if(
                 line.has(&["f", "force"]),
                 &line,
                 "removes a worktree with its changes",
             );
-            words
-                .iter()
-                .take(1)
-                .fold(study, |study, path| study.with_recursive_touch(FileAccess::Delete, path))
+            words.iter().take(1).fold(analysis, |command_analysis, path| {
+                command_analysis.with_recursive_touch(FileAccess::Delete, path)
+            })
         }
         "move" => add_written_folders(CommandAnalysis::opaque(), words),
         _ => caution_unknown_words(CommandAnalysis::opaque(), args),
@@ -471,19 +479,19 @@ fn analyze_config(args: &[ShellArg]) -> CommandAnalysis {
     if !line.keeps(&["f", "file", "global", "system"]) {
         targets.push(ShellArg::known(".git/config"));
     }
-    let mut study = CommandAnalysis::opaque().with_touches(FileAccess::Write, &targets);
+    let mut analysis = CommandAnalysis::opaque().with_touches(FileAccess::Write, &targets);
     if line.has(&["e", "edit"]) || line.uncertain || known_text(words.first()) == "edit" {
-        return study.with_caution("what it sets is not known");
+        return analysis.with_caution("what it sets is not known");
     }
     if line.keeps(&["unset", "unset-all", "remove-section"]) || known_text(words.first()) == "unset"
     {
-        return study;
+        return analysis;
     }
     if let Some(key) = words.first()
         && let GitConfigEffect::Runs(text) = GitConfigEffect::new(key, words.get(1))
     {
-        study.runs.extend(text.map(|text| NestedExecution::from_script(&text)));
-        study = study.with_caution("it sets something that may run a command");
+        analysis.runs.extend(text.map(|text| NestedExecution::from_script(&text)));
+        analysis = analysis.with_caution("it sets something that may run a command");
     }
-    study
+    analysis
 }

@@ -7,7 +7,7 @@ use crate::word_list::words;
 const ROW: OverrideRow = OverrideRow {
     names: &[],
     table: options!(""),
-    telling: (&[], &[]),
+    decisive_names: (&[], &[]),
     operands: OperandKind::Words,
 };
 
@@ -43,7 +43,7 @@ pub(super) static ROWS: &[OverrideRow] = &[
              tags: count: timeout:"
         )
         .single_dash(),
-        telling: (&["ldflags"], &["extld"]),
+        decisive_names: (&["ldflags"], &["extld"]),
         ..ROW
     },
     OverrideRow {
@@ -69,7 +69,7 @@ pub(super) static ROWS: &[OverrideRow] = &[
             "o,override-ini,pdbcls:!code c,config-file,rootdir,confcutdir,basetemp:path -pkmnrW: \
              deselect: ignore: maxfail: tb:"
         ),
-        telling: (&["p"], &[]),
+        decisive_names: (&["p"], &[]),
         operands: OperandKind::Paths,
     },
     OverrideRow {
@@ -83,7 +83,7 @@ pub(super) static ROWS: &[OverrideRow] = &[
             "I,init-script:!code p,project-dir:folder b,build-file,c,settings-file:path \
              include-build,g,gradle-user-home:path -xDP: tests:"
         ),
-        telling: (&["D", "P"], &["java.home", "jvmargs", "init"]),
+        decisive_names: (&["D", "P"], &["java.home", "jvmargs", "init"]),
         ..ROW
     },
     OverrideRow {
@@ -100,7 +100,7 @@ pub(super) static ROWS: &[OverrideRow] = &[
         table: options!(
             "P,C,S,B,toolchain,build:path -DGTA: preset: install-prefix: target: config:"
         ),
-        telling: (&["D"], words!("LAUNCHER COMPILER TOOLCHAIN PROGRAM LINKER RULE INCLUDE")),
+        decisive_names: (&["D"], words!("LAUNCHER COMPILER TOOLCHAIN PROGRAM LINKER RULE INCLUDE")),
         ..ROW
     },
     OverrideRow {

@@ -13,11 +13,10 @@ pub(super) fn analyze_xargs(args: &[ShellArg]) -> CommandAnalysis {
     )
     .strict();
     let options = table.until_operand().parse(args);
-    let replaced = options
-        .given
-        .iter()
-        .rfind(|given| given.is_one_of(&["I", "i", "replace"]))
-        .map(|given| given.value.clone().unwrap_or_else(|| ShellArg::known("{}")));
+    let replaced =
+        options.parsed.iter().rfind(|option| option.is_one_of(&["I", "i", "replace"])).map(
+            |parsed_option| parsed_option.value.clone().unwrap_or_else(|| ShellArg::known("{}")),
+        );
     let mut argv = options.operands.clone();
     let mut guess = options.uncertain;
     if argv.is_empty() {
@@ -70,7 +69,7 @@ pub(super) fn analyze_parallel(args: &[ShellArg]) -> CommandAnalysis {
     let (command, sources) = options.operands.split_at(end);
     let logs = options.all_values(&["joblog", "results"]);
     let inputs = options.all_values(&["a", "arg-file"]);
-    let study = CommandAnalysis::wrapper()
+    let analysis = CommandAnalysis::wrapper()
         .with_touches(FileAccess::Write, &logs)
         .with_touches(FileAccess::Read, &inputs)
         .mark_guess_if(options.uncertain);
@@ -80,9 +79,11 @@ pub(super) fn analyze_parallel(args: &[ShellArg]) -> CommandAnalysis {
             [mark, texts @ ..] if mark.as_known() == Some(":::") => texts
                 .iter()
                 .filter(|text| !is_source(text))
-                .fold(study, |study, text| study.with_run(NestedExecution::from_script(text))),
-            [] => study.with_run(NestedExecution::ScriptFromInput),
-            _ => study.with_run(NestedExecution::Unknown("its commands come from a file")),
+                .fold(analysis, |command_analysis, text| {
+                    command_analysis.with_run(NestedExecution::from_script(text))
+                }),
+            [] => analysis.with_run(NestedExecution::ScriptFromInput),
+            _ => analysis.with_run(NestedExecution::Unknown("its commands come from a file")),
         };
     }
     let reaches_out = options.has(&["S"]);
@@ -95,12 +96,12 @@ pub(super) fn analyze_parallel(args: &[ShellArg]) -> CommandAnalysis {
     });
     if !plain || reaches_out || options.has(&["I", "i"]) {
         // The script is analyzed as written; inserted or appended text may change it.
-        return study.with_run(NestedExecution::from_script_words(command)).with_run(
+        return analysis.with_run(NestedExecution::from_script_words(command)).with_run(
             NestedExecution::Unknown("what is added to its text is only known when it runs"),
         );
     }
     let argv: Vec<ShellArg> = command.iter().map(|arg| fill_placeholder(arg, "{", "")).collect();
-    study.with_run(NestedExecution::from_argv_and_more(argv))
+    analysis.with_run(NestedExecution::from_argv_and_more(argv))
 }
 
 #[cfg(test)]

@@ -69,8 +69,8 @@ fn analyze_concurrently(args: &[ShellArg]) -> CommandAnalysis {
     let options = table.parse(args);
     let texts = options.operands.iter().chain(options.values(&["teardown"]));
     texts
-        .fold(CommandAnalysis::opaque(), |study, text| {
-            study.with_run(NestedExecution::from_script(text))
+        .fold(CommandAnalysis::opaque(), |analysis, text| {
+            analysis.with_run(NestedExecution::from_script(text))
         })
         .with_caution_if(options.has(&["shell", "cwd"]), "its options change how the commands run")
         .mark_guess_if(options.uncertain)
@@ -86,11 +86,11 @@ fn analyze_nodemon(args: &[ShellArg]) -> CommandAnalysis {
     let options = table.until_operand().parse(args);
     options
         .values(&["x", "exec"])
-        .fold(CommandAnalysis::opaque(), |study, text| {
+        .fold(CommandAnalysis::opaque(), |analysis, text| {
             // The script and its arguments follow the text.
             let mut words = vec![text.clone()];
             words.extend(options.operands.iter().cloned());
-            study.with_run(NestedExecution::from_script_words(&words))
+            analysis.with_run(NestedExecution::from_script_words(&words))
         })
         .with_caution_if(
             options.has(&["config", "cwd", "require", "import"]),
@@ -110,23 +110,27 @@ fn analyze_hyperfine(args: &[ShellArg]) -> CommandAnalysis {
     let options = table.parse(args);
     let texts = ["s", "setup", "reference", "p", "prepare", "c", "cleanup", "C", "conclude"];
     let written: Vec<ShellArg> = options
-        .given
+        .parsed
         .iter()
-        .filter(|given| given.names().any(|name| name.starts_with("export-") || name == "output"))
-        .filter_map(|given| given.value.clone())
+        .filter(|option| option.names().any(|name| name.starts_with("export-") || name == "output"))
+        .filter_map(|parsed_option| parsed_option.value.clone())
         .filter(|file| !matches!(file.as_known(), Some("null" | "pipe" | "inherit" | "-")))
         .collect();
-    let shell = options.values(&["S", "shell"]).fold(CommandAnalysis::opaque(), |study, shell| {
-        let plain = matches!(shell.as_known(), Some("none" | "default" | "bash" | "sh" | "dash"));
-        study.with_caution_if(!plain, "it runs them with a shell of its own choice")
-    });
+    let shell =
+        options.values(&["S", "shell"]).fold(CommandAnalysis::opaque(), |analysis, shell| {
+            let plain =
+                matches!(shell.as_known(), Some("none" | "default" | "bash" | "sh" | "dash"));
+            analysis.with_caution_if(!plain, "it runs them with a shell of its own choice")
+        });
     // `-P name from to` takes three words, and the last two look like commands.
     let scans = options.has(&["P", "parameter-scan"]);
     let texts = options.operands.iter().chain(options.values(&texts)).cloned().collect::<Vec<_>>();
     texts
         .iter()
         .skip(if scans { 2 } else { 0 })
-        .fold(shell, |study, text| study.with_run(NestedExecution::from_script(text)))
+        .fold(shell, |command_analysis, text| {
+            command_analysis.with_run(NestedExecution::from_script(text))
+        })
         .with_touches(FileAccess::Write, &written)
         .with_touches(FileAccess::Read, &options.all_values(&["input"]))
         .mark_guess_if(options.uncertain)
@@ -141,15 +145,15 @@ fn analyze_cargo_watch(args: &[ShellArg]) -> CommandAnalysis {
     )
     .strict();
     let options = table.until_operand().parse(args);
-    let mut study = CommandAnalysis::opaque();
-    study = study.with_scripts(options.values(&["s", "shell"]));
+    let mut analysis = CommandAnalysis::opaque();
+    analysis = analysis.with_scripts(options.values(&["s", "shell"]));
     for text in options.values(&["x", "exec"]) {
-        study = study.with_run(NestedExecution::from_script_words(&[
+        analysis = analysis.with_run(NestedExecution::from_script_words(&[
             ShellArg::known("cargo"),
             text.clone(),
         ]));
     }
-    study
+    analysis
         .with_command(&options.operands)
         .with_caution_if(
             options.has(&["use-shell", "C", "workdir", "E", "env"]),

@@ -117,7 +117,7 @@ fn analyze_capsh(args: &[ShellArg]) -> CommandAnalysis {
 fn analyze_runcon(args: &[ShellArg]) -> CommandAnalysis {
     let table = options!("-c -turl: compute type: user: role: range: help version").strict();
     let options = table.until_operand().parse(args);
-    let skips = usize::from(options.given.is_empty());
+    let skips = usize::from(options.parsed.is_empty());
     CommandAnalysis::opaque()
         .with_command(args_from(&options.operands, skips))
         .mark_guess_if(options.uncertain)
@@ -164,16 +164,16 @@ fn analyze_daemon(args: &[ShellArg]) -> CommandAnalysis {
     )
     .strict();
     let options = table.parse(args);
-    let study = options.values(&["x", "exec", "a", "startas"]).fold(
+    let analysis = options.values(&["x", "exec", "a", "startas"]).fold(
         CommandAnalysis::opaque(),
-        |study, program| {
+        |command_analysis, program| {
             let mut argv = vec![program.clone()];
             argv.extend(options.operands.iter().cloned());
-            study.with_command(&argv)
+            command_analysis.with_command(&argv)
         },
     );
     let written = options.all_values(&["p", "pidfile", "O", "output"]);
-    study
+    analysis
         .with_touches(FileAccess::Write, &written)
         .with_caution_if(options.has(&["K", "stop"]), "it ends processes")
         .mark_guess_if(options.uncertain)

@@ -15,7 +15,7 @@ macro_rules! wrappers {
             names: words!($names),
             table: options!($options).strict().until_operand(),
             skips: $skips,
-            nature: CommandClass::$class,
+            class: CommandClass::$class,
             caution: concat!($($caution)?),
         }),*]
     };

@@ -87,8 +87,9 @@ impl GlobIndex {
             let text = join_words(program, &rest);
             self.candidates(&text)
                 .filter(|glob| {
-                    let reach = glob.match_length(&text).and_then(|reach| text.get(..reach));
-                    reach.is_some_and(|text| !text.contains(UNKNOWN))
+                    let literal_prefix =
+                        glob.match_length(&text).and_then(|reach| text.get(..reach));
+                    literal_prefix.is_some_and(|text| !text.contains(UNKNOWN))
                 })
                 .map(|glob| glob.place)
                 .min()

@@ -82,7 +82,7 @@ impl LooseIndex {
                 self.nodes.push(LooseNode::default());
             }
         }
-        Some((self.nodes.get_mut(at)?, line.given.into_rule_options()))
+        Some((self.nodes.get_mut(at)?, line.options.into_rule_options()))
     }
 
     pub(super) fn find(&self, program: &str, arguments: &[ShellArg]) -> Option<usize> {
@@ -92,17 +92,17 @@ impl LooseIndex {
         let mut found = None;
         let mut visited = BTreeSet::new();
         let mut active: BTreeSet<TreePosition> = BTreeSet::from([(start, WordUse::AllWords)]);
-        self.visit(&active, &line.given, &mut visited, &mut found);
+        self.visit(&active, &line.options, &mut visited, &mut found);
         for operand in &line.operands {
             active = self.step(&active, operand);
             if active.is_empty() {
                 return found;
             }
-            self.visit(&active, &line.given, &mut visited, &mut found);
+            self.visit(&active, &line.options, &mut visited, &mut found);
         }
         for (at, _) in active.iter().filter(|(_, needed)| *needed == WordUse::AllWords) {
             let Some(node) = self.nodes.get(*at) else { continue };
-            found = earlier_rule(found, node.exact.find(&line.given, LooseOptions::has_exactly));
+            found = earlier_rule(found, node.exact.find(&line.options, LooseOptions::has_exactly));
         }
         found
     }
@@ -135,13 +135,13 @@ impl LooseIndex {
     fn visit(
         &self,
         active: &BTreeSet<TreePosition>,
-        given: &LooseOptions,
+        options: &LooseOptions,
         visited: &mut BTreeSet<usize>,
         found: &mut Option<usize>,
     ) {
         for (at, _) in active {
             let Some(node) = self.nodes.get(*at).filter(|_| visited.insert(*at)) else { continue };
-            let with_options = node.prefixes.find(given, LooseOptions::contains_all);
+            let with_options = node.prefixes.find(options, LooseOptions::contains_all);
             *found = earlier_rule(*found, earlier_rule(node.plain, with_options));
         }
     }
@@ -159,14 +159,14 @@ impl OptionIndex {
     /// The first rule whose options match those of a command.
     fn find(
         &self,
-        given: &LooseOptions,
+        options: &LooseOptions,
         fits: fn(&LooseOptions, &LooseOptions) -> bool,
     ) -> Option<usize> {
-        let mut found = find_first_match(&self.without_long, given, fits);
+        let mut found = find_first_match(&self.without_long, options, fits);
         if self.by_long.is_empty() {
             return found;
         }
-        let names: BTreeSet<&str> = given.long_names().collect();
+        let names: BTreeSet<&str> = options.long_names().collect();
         for name in names {
             // If one name abbreviates the other, it is a prefix of it.
             let longer = self.by_long.range::<str, _>((Bound::Included(name), Bound::Unbounded));
@@ -174,7 +174,7 @@ impl OptionIndex {
             let ends = name.char_indices().map(|(end, _)| end);
             let shorter = ends.filter_map(|end| self.by_long.get_key_value(name.get(..end)?));
             for (_, rules) in longer.chain(shorter) {
-                found = earlier_rule(found, find_first_match(rules, given, fits));
+                found = earlier_rule(found, find_first_match(rules, options, fits));
             }
         }
         found
@@ -183,10 +183,10 @@ impl OptionIndex {
 
 fn find_first_match(
     rules: &[(LooseOptions, usize)],
-    given: &LooseOptions,
+    options: &LooseOptions,
     fits: fn(&LooseOptions, &LooseOptions) -> bool,
 ) -> Option<usize> {
-    rules.iter().find(|(rule, _)| fits(given, rule)).map(|(_, place)| *place)
+    rules.iter().find(|(rule, _)| fits(options, rule)).map(|(_, place)| *place)
 }
 
 fn is_assignment(word: &str) -> bool {

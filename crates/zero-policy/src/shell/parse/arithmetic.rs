@@ -114,19 +114,21 @@ impl ScriptReader<'_> {
         self.parse_subscript_until(ArithmeticEnd::Bracket)
     }
 
-    pub(super) fn parse_subscript_until(&mut self, fence: ArithmeticEnd) -> ShellWord {
+    pub(super) fn parse_subscript_until(&mut self, arithmetic_end: ArithmeticEnd) -> ShellWord {
         self.eat("[");
-        let word = self.parse_nested(|reader| reader.parse_arithmetic_text(fence));
+        let word = self.parse_nested(|reader| reader.parse_arithmetic_text(arithmetic_end));
         self.expect("]", "after a subscript");
         self.require_plain(&word);
         word
     }
 
     /// Parses text up to its end marker, which the caller consumes.
-    pub(super) fn parse_arithmetic_text(&mut self, fence: ArithmeticEnd) -> ShellWord {
+    pub(super) fn parse_arithmetic_text(&mut self, arithmetic_end: ArithmeticEnd) -> ShellWord {
         let start = self.pos;
-        let counting =
-            std::mem::replace(&mut self.counting_parens, fence == ArithmeticEnd::Parenthesis);
+        let counting = std::mem::replace(
+            &mut self.counting_parens,
+            arithmetic_end == ArithmeticEnd::Parenthesis,
+        );
         let mut parts = Vec::new();
         let mut depth = 0_usize;
         let stops = |byte| b"'\"$`\\()[]{}<>".contains(&byte);
@@ -137,10 +139,10 @@ impl ScriptReader<'_> {
                     self.fail("unexpected end of an arithmetic expression");
                     break;
                 }
-                Some(byte) if byte == fence.closing_byte() && depth == 0 => break,
+                Some(byte) if byte == arithmetic_end.closing_byte() && depth == 0 => break,
                 // The character after a line continuation.
                 Some(byte) if !stops(byte) => {}
-                Some(b'}') if fence == ArithmeticEnd::BracketInBraces => {
+                Some(b'}') if arithmetic_end == ArithmeticEnd::BracketInBraces => {
                     self.fail("a `}` within a subscript");
                 }
                 Some(b'\'') => {
@@ -152,24 +154,24 @@ impl ScriptReader<'_> {
                 Some(b'$' | b'`') => {
                     let start = self.pos;
                     self.parse_expansion(&mut parts, QuotingContext::Within);
-                    if let Some(open) = fence.opening_byte() {
-                        self.require_balanced(start, open, fence.closing_byte());
+                    if let Some(open) = arithmetic_end.opening_byte() {
+                        self.require_balanced(start, open, arithmetic_end.closing_byte());
                     }
                 }
                 Some(b'\\') => self.parse_escaped_in_quotes(&mut parts, "$`\"\\"),
                 Some(b'<' | b'>')
-                    if fence != ArithmeticEnd::Parenthesis && !self.is_at_word_end() =>
+                    if arithmetic_end != ArithmeticEnd::Parenthesis && !self.is_at_word_end() =>
                 {
                     self.parse_process_substitution(&mut parts);
                 }
                 Some(byte) => {
-                    if Some(byte) == fence.opening_byte() {
+                    if Some(byte) == arithmetic_end.opening_byte() {
                         depth += 1;
                         if depth > DEPTH_MAX {
                             self.fail(TOO_DEEP);
                             break;
                         }
-                    } else if byte == fence.closing_byte() {
+                    } else if byte == arithmetic_end.closing_byte() {
                         depth -= 1;
                     }
                     self.pos += 1;

@@ -83,11 +83,11 @@ impl ScriptReader<'_> {
         self.skip_blanks();
         let name = self.parse_name_word("a function")?;
         self.skip_blanks();
-        let here = self.pos;
+        let position = self.pos;
         if self.eat("(") {
             self.skip_blanks();
             if !self.eat(")") {
-                self.pos = here;
+                self.pos = position;
             }
         }
         self.parse_function_body(start, name)
@@ -112,7 +112,7 @@ impl ScriptReader<'_> {
     fn parse_coprocess(&mut self, start: usize) -> Option<ShellCommand> {
         self.eat_reserved("coproc");
         self.skip_blanks();
-        let here = self.pos;
+        let position = self.pos;
         let named = |reader: &mut Self| {
             let name = reader.take_until(|byte| !byte.is_ascii_alphanumeric() && byte != b'_');
             (!name.is_empty()).then(|| reader.parse_compound_command())?
@@ -127,8 +127,8 @@ impl ScriptReader<'_> {
                 Some(body) => body,
                 None => {
                     // After an error the reader stays at the end.
-                    self.pos = if self.has_failed() { self.pos } else { here };
-                    self.parse_simple_command(here)?
+                    self.pos = if self.has_failed() { self.pos } else { position };
+                    self.parse_simple_command(position)?
                 }
             },
         };

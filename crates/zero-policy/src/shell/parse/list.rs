@@ -162,10 +162,10 @@ impl ScriptReader<'_> {
     /// Whether a word really ends at `end`. A process substitution may follow directly: `if<(x)` is
     /// one word.
     pub(super) fn is_word_end_at(&mut self, end: usize) -> bool {
-        let here = std::mem::replace(&mut self.pos, end);
+        let position = std::mem::replace(&mut self.pos, end);
         let breaks =
             self.peek().is_none_or(is_word_break) && !self.is_at("<(") && !self.is_at(">(");
-        self.pos = here;
+        self.pos = position;
         breaks
     }
 }

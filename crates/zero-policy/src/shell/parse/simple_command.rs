@@ -41,7 +41,7 @@ impl ScriptReader<'_> {
                     }
                 };
             }
-            let here = self.pos;
+            let position = self.pos;
             let word = if simple.words.is_empty() {
                 match self.parse_assignment() {
                     Ok(assignment) => {
@@ -56,7 +56,7 @@ impl ScriptReader<'_> {
                 self.parse_argument_word()
             };
             let Some(word) = word else { break };
-            self.reject_element_descriptor(here);
+            self.reject_element_descriptor(position);
             let first = simple.words.is_empty();
             declaring |=
                 first && word.plain_text().is_some_and(|t| DECLARING_BUILTINS.contains(&&t[..]));
@@ -101,18 +101,20 @@ impl ScriptReader<'_> {
             Ok(head) => head,
             Err(parts) => return Err(self.parse_word_from(start, parts, WordStyle::Argument)),
         };
-        let value = if self.peek() == Some(b'(') {
-            if head.subscript.is_some() {
-                self.fail("a list cannot be assigned to an element");
-            }
-            AssignmentValue::Array(self.parse_array_elements())
-        } else {
-            let here = self.pos;
-            let word = self.parse_word_from(here, Vec::new(), WordStyle::Argument);
-            AssignmentValue::Scalar(
-                word.unwrap_or_else(|| ShellWord { parts: Vec::new(), span: self.span_from(here) }),
-            )
-        };
+        let value =
+            if self.peek() == Some(b'(') {
+                if head.subscript.is_some() {
+                    self.fail("a list cannot be assigned to an element");
+                }
+                AssignmentValue::Array(self.parse_array_elements())
+            } else {
+                let position = self.pos;
+                let word = self.parse_word_from(position, Vec::new(), WordStyle::Argument);
+                AssignmentValue::Scalar(word.unwrap_or_else(|| ShellWord {
+                    parts: Vec::new(),
+                    span: self.span_from(position),
+                }))
+            };
         let AssignmentHead { name, subscript, append } = head;
         Ok(VariableAssignment { name, subscript, append, value, span: self.span_from(start) })
     }

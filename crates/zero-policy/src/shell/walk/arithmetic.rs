@@ -16,11 +16,11 @@ impl ScriptWalker<'_> {
     pub(super) fn walk_arithmetic(
         &mut self,
         word: &ShellWord,
-        here: NodeContext,
+        context: NodeContext,
         state: &mut ShellState,
     ) {
-        self.walk_nested_word(word, here, state);
-        self.walk_calculation(word, here, state);
+        self.walk_nested_word(word, context, state);
+        self.walk_calculation(word, context, state);
     }
 
     /// Evaluates a word whose substitutions have run. The result is uncertain unless it is
@@ -28,10 +28,10 @@ impl ScriptWalker<'_> {
     pub(super) fn walk_calculation(
         &mut self,
         word: &ShellWord,
-        here: NodeContext,
+        context: NodeContext,
         state: &mut ShellState,
     ) {
-        self.check_calculation(word, here, state);
+        self.check_calculation(word, context, state);
         if !assigns_variables(word) {
             return;
         }
@@ -46,13 +46,13 @@ impl ScriptWalker<'_> {
         }
         for name in collect_names(word) {
             self.arrays.insert(&name);
-            self.check_assigned_variable(&name, word.span, here);
+            self.check_assigned_variable(&name, word.span, context);
             // Any text in it would have been reported, so the value is a number now.
             state.set(&name, VariableValue::Number);
         }
     }
 
-    fn check_calculation(&mut self, word: &ShellWord, here: NodeContext, state: &ShellState) {
+    fn check_calculation(&mut self, word: &ShellWord, context: NodeContext, state: &ShellState) {
         let harmless = word.parts.iter().all(|part| match part {
             WordPart::Text { text, .. } => !text.contains(['$', '`']),
             part => self.part_is_number(part, state),
@@ -63,7 +63,7 @@ impl ScriptWalker<'_> {
         }
         let what = unclear.unwrap_or_else(|| self.source_text(word).to_owned());
         let reason = format!("`{what}` is calculated, and a text in it may run a command");
-        self.record_uncertainty(here, word.span, UncertaintyKind::Unresolved, reason);
+        self.record_uncertainty(context, word.span, UncertaintyKind::Unresolved, reason);
     }
 
     /// The operands of `[[ … ]]` that are numbers or names of variables.
@@ -71,7 +71,7 @@ impl ScriptWalker<'_> {
         &mut self,
         words: &[ShellWord],
         span: SourceSpan,
-        here: NodeContext,
+        context: NodeContext,
         state: &mut ShellState,
     ) {
         for (at, word) in words.iter().enumerate() {
@@ -80,7 +80,7 @@ impl ScriptWalker<'_> {
             let after = words.get(at + 1);
             if NUMERIC_COMPARISONS.contains(&text.as_str()) {
                 for operand in before.into_iter().chain(after) {
-                    self.walk_calculation(operand, here, state);
+                    self.walk_calculation(operand, context, state);
                 }
             } else if matches!(text.as_str(), "-v" | "-R")
                 && let Some(name) = after
@@ -90,7 +90,7 @@ impl ScriptWalker<'_> {
                 );
                 if !plain {
                     let reason = "the index of an array may hold a command".to_owned();
-                    self.record_uncertainty(here, span, UncertaintyKind::Unresolved, reason);
+                    self.record_uncertainty(context, span, UncertaintyKind::Unresolved, reason);
                 }
             }
         }

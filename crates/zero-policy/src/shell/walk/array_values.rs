@@ -76,10 +76,10 @@ impl ScriptWalker<'_> {
         name: &str,
         value: &ShellArg,
         evaluation: ValueEvaluation,
-        here: NodeContext,
+        context: NodeContext,
         state: &ShellState,
     ) {
-        let span = here.span.unwrap_or_default();
+        let span = context.span.unwrap_or_default();
         let start = value.known_prefix();
         let is_element = start.starts_with('[');
         if is_element {
@@ -94,19 +94,19 @@ impl ScriptWalker<'_> {
             (Some(list), Some(_)) => {
                 // The same as an assignment of this list.
                 let script = ShellArg::known(format!("{name}={list}"));
-                self.walk_inner_script(&script, here, &mut state.clone());
+                self.walk_inner_script(&script, context, &mut state.clone());
             }
             (None, Some(_)) => {}
-            (Some(_), None) => self.record_unknown_list(name, here, span),
+            (Some(_), None) => self.record_unknown_list(name, context, span),
             (None, None) => {
                 let is_open = is_element || start.ends_with('=');
                 match evaluation {
                     _ if !is_open => {}
-                    ValueEvaluation::Always => self.record_unknown_list(name, here, span),
-                    _ if is_element => self.record_unknown_list(name, here, span),
+                    ValueEvaluation::Always => self.record_unknown_list(name, context, span),
+                    _ if is_element => self.record_unknown_list(name, context, span),
                     ValueEvaluation::IfArray => {
                         let first = self.arrays.unknown_values.entry(name.to_owned());
-                        first.or_insert((here, span));
+                        first.or_insert((context, span));
                     }
                     ValueEvaluation::Never => {}
                 }
@@ -121,7 +121,7 @@ impl ScriptWalker<'_> {
             .unknown_values
             .iter()
             .filter(|(name, _)| arrays.may_be_array(name))
-            .map(|(name, (here, span))| (name.clone(), *here, *span))
+            .map(|(name, (context, span))| (name.clone(), *context, *span))
             .collect();
         found.sort_by_key(|(name, _, span)| (span.start, name.clone()));
         for (name, here, span) in found {
@@ -129,9 +129,9 @@ impl ScriptWalker<'_> {
         }
     }
 
-    fn record_unknown_list(&mut self, name: &str, here: NodeContext, span: SourceSpan) {
+    fn record_unknown_list(&mut self, name: &str, context: NodeContext, span: SourceSpan) {
         let reason = format!("the value of the array `{name}` may hold a command");
-        self.record_uncertainty(here, span, UncertaintyKind::Unresolved, reason);
+        self.record_uncertainty(context, span, UncertaintyKind::Unresolved, reason);
     }
 }
 

@@ -13,21 +13,21 @@ impl ScriptWalker<'_> {
         &mut self,
         assignment: &VariableAssignment,
         lasts: bool,
-        here: NodeContext,
+        context: NodeContext,
         state: &mut ShellState,
     ) {
         if assignment.subscript.is_some() || matches!(assignment.value, AssignmentValue::Array(_)) {
             self.arrays.insert(&assignment.name);
         }
         if let Some(subscript) = &assignment.subscript {
-            self.walk_word(subscript, here, state);
-            self.walk_calculation(subscript, here, state);
+            self.walk_word(subscript, context, state);
+            self.walk_calculation(subscript, context, state);
         }
         let value = match &assignment.value {
             AssignmentValue::Scalar(word) => {
-                self.walk_word_parts(word, here, state);
+                self.walk_word_parts(word, context, state);
                 let value = self.expand_scalar(word, state);
-                self.check_deferred_evaluation(&value, assignment.span, here);
+                self.check_deferred_evaluation(&value, assignment.span, context);
                 match VariableValue::from_arg(&value) {
                     VariableValue::Unknown if self.is_number(word, state) => VariableValue::Number,
                     VariableValue::Unknown => match self.expand_scalar(word, &state.with_guesses())
@@ -42,11 +42,11 @@ impl ScriptWalker<'_> {
                 let mut elements = Vec::new();
                 for word in words {
                     if let Some(subscript) = arithmetic::parse_subscript(word) {
-                        self.walk_calculation(&subscript, here, state);
+                        self.walk_calculation(&subscript, context, state);
                     }
-                    elements.extend(self.walk_word(word, here, state));
+                    elements.extend(self.walk_word(word, context, state));
                 }
-                self.record_listed_folders(&elements, state, here);
+                self.record_listed_folders(&elements, state, context);
                 VariableValue::from_elements(&elements)
             }
         };
@@ -81,12 +81,12 @@ impl ScriptWalker<'_> {
         &mut self,
         value: &ShellArg,
         span: SourceSpan,
-        here: NodeContext,
+        context: NodeContext,
     ) {
         let text = value.known_prefix();
         if text.contains('[') && (text.contains("$(") || text.contains('`')) {
             let reason = "a subscript with a substitution runs when it is evaluated".to_owned();
-            self.record_uncertainty(here, span, UncertaintyKind::Unresolved, reason);
+            self.record_uncertainty(context, span, UncertaintyKind::Unresolved, reason);
         }
     }
 
@@ -95,9 +95,9 @@ impl ScriptWalker<'_> {
         &mut self,
         name: &str,
         span: SourceSpan,
-        here: NodeContext,
+        context: NodeContext,
     ) {
-        self.check_assigned_value(name, None, span, here);
+        self.check_assigned_value(name, None, span, context);
     }
 
     /// Reports a variable that changes which code runs if it has this value.
@@ -106,11 +106,11 @@ impl ScriptWalker<'_> {
         name: &str,
         value: Option<&ShellArg>,
         span: SourceSpan,
-        here: NodeContext,
+        context: NodeContext,
     ) {
         if VariableEffect::new(name, value) == VariableEffect::Steers {
             let reason = format!("setting `{name}` can change what runs");
-            self.record_uncertainty(here, span, UncertaintyKind::Altered, reason);
+            self.record_uncertainty(context, span, UncertaintyKind::Altered, reason);
         }
     }
 }

@@ -14,12 +14,12 @@ impl ScriptWalker<'_> {
         &mut self,
         argv: Vec<ShellArg>,
         mut state: ShellState,
-        here: NodeContext,
+        context: NodeContext,
         input: &StdinSource,
     ) -> ExitStates {
         let Some(own) = inner_words(&argv) else {
             // It is unknown whether a builtin runs, and which.
-            self.invoke(argv, false, &state, here, input);
+            self.invoke(argv, false, &state, context, input);
             self.change_folders(WorkingFolders::Unknown, &mut state);
             return ExitStates::from_single(state.without_variables());
         };
@@ -31,25 +31,25 @@ impl ScriptWalker<'_> {
         let direct = own.len() == argv.len();
         if direct && is_declaration_builtin(&name) && self.functions.contains(&name) {
             // The function may not be defined when this runs.
-            self.walk_declaration(&name, &rest, here, &mut state.clone());
+            self.walk_declaration(&name, &rest, context, &mut state.clone());
         }
         if let Some(function) = state.function(&name).filter(|_| direct).cloned() {
-            let span = here.span.unwrap_or_default();
+            let span = context.span.unwrap_or_default();
             for arg in &rest {
-                self.check_deferred_evaluation(arg, span, here);
+                self.check_deferred_evaluation(arg, span, context);
             }
-            self.record_listed_folders(&rest, &state, here);
+            self.record_listed_folders(&rest, &state, context);
             let same_place = function.folders == state.folders;
             // The program of that name may run anyway: the function may be unset, or may never have
             // been defined.
             let analysis = crate::program::analyze(&argv);
-            let known = analysis.nature != CommandClass::Opaque
+            let known = analysis.class != CommandClass::Opaque
                 || analysis.critical.is_some()
                 || !analysis.runs.is_empty();
             if known || !function.certain {
-                self.invoke(argv.clone(), false, &state, here, input);
+                self.invoke(argv.clone(), false, &state, context, input);
             }
-            self.call_function(&name, same_place, &argv, &state, here, span);
+            self.call_function(&name, same_place, &argv, &state, context, span);
             if function.moves {
                 self.change_folders(WorkingFolders::Unknown, &mut state);
             }
@@ -57,13 +57,13 @@ impl ScriptWalker<'_> {
         }
         if argv.first().is_some_and(|program| program.as_known().is_none()) {
             // It may be `cd`, `read` or `eval`.
-            self.invoke(argv, false, &state, here, input);
+            self.invoke(argv, false, &state, context, input);
             self.change_folders(WorkingFolders::Unknown, &mut state);
             return ExitStates::from_single(state.without_variables());
         }
         if direct && self.functions.contains(&name) {
             // It may be a function that was not defined yet when this was analyzed.
-            self.invoke(argv, false, &state, here, input);
+            self.invoke(argv, false, &state, context, input);
             self.change_folders(WorkingFolders::Unknown, &mut state);
             return ExitStates::from_single(state.without_variables());
         }
@@ -71,22 +71,22 @@ impl ScriptWalker<'_> {
             self.called.insert(name.clone());
         }
         let sets = rest.first().is_some_and(|arg| arg.known_prefix().starts_with("-v"));
-        self.check_builtin(&name, here, sets);
+        self.check_builtin(&name, context, sets);
         match name.as_str() {
             "eval" => {
                 // It runs its commands in this shell: `eval "cd x"` changes the folder.
-                let node = self.invoke_only(argv, &state, here);
+                let node = self.invoke_only(argv, &state, context);
                 let words = match &rest[..] {
                     [ShellArg::Known(first), words @ ..] if first == "--" => words,
                     words => words,
                 };
                 let text = join_eval_words(words);
-                self.walk_inner_script(&text, here.with_parent(node), &mut state);
+                self.walk_inner_script(&text, context.with_parent(node), &mut state);
                 return ExitStates::from_single(state);
             }
             "cd" | "pushd" => {
                 let failed = state.clone();
-                self.invoke(argv, false, &state, here, input);
+                self.invoke(argv, false, &state, context, input);
                 let folders = self.resolve_cd_target(&name, &rest, &state);
                 let certain = self.can_enter(&folders);
                 self.change_folders(folders, &mut state);
@@ -94,26 +94,26 @@ impl ScriptWalker<'_> {
             }
             "popd" => self.change_folders(WorkingFolders::Unknown, &mut state),
             "trap" => {
-                self.walk_trap(argv, &rest, here, &state);
+                self.walk_trap(argv, &rest, context, &state);
                 return ExitStates::from_single(state);
             }
             "shopt" | "set" => {
-                self.check_shell_options(&name, &rest, here);
+                self.check_shell_options(&name, &rest, context);
                 set_positional_arguments(&name, &rest, &mut state);
             }
             name if is_declaration_builtin(name) => {
-                self.walk_declaration(name, &rest, here, &mut state);
+                self.walk_declaration(name, &rest, context, &mut state);
             }
             "read" | "mapfile" | "readarray" | "getopts" | "printf" | "let" | "unset" | "wait"
-            | "test" | "[" => self.walk_variable_setter(&name, &rest, here, &mut state),
+            | "test" | "[" => self.walk_variable_setter(&name, &rest, context, &mut state),
             "source" | "." => {
-                self.invoke(argv, false, &state, here, input);
+                self.invoke(argv, false, &state, context, input);
                 self.change_folders(WorkingFolders::Unknown, &mut state);
                 return ExitStates::from_single(state.without_variables());
             }
             _ => {}
         }
-        self.invoke(argv, false, &state, here, input);
+        self.invoke(argv, false, &state, context, input);
         ExitStates::from_single(state)
     }
 
@@ -124,22 +124,22 @@ impl ScriptWalker<'_> {
         same_place: bool,
         argv: &[ShellArg],
         state: &ShellState,
-        here: NodeContext,
+        context: NodeContext,
         span: SourceSpan,
     ) {
-        let node = self.invoke_only(argv.to_vec(), state, here);
+        let node = self.invoke_only(argv.to_vec(), state, context);
         if let Some(super::super::analysis::AnalysisNode {
             kind: AnalysisNodeKind::Command(invocation),
             ..
         }) = self.analysis.nodes.get_mut(node)
         {
             // Not the program of that name: the function, whose effects are those of its body.
-            invocation.analysis.nature = CommandClass::Wrapper;
+            invocation.analysis.class = CommandClass::Wrapper;
         }
         if !same_place {
             let reason = format!("`{name}` was defined while the shell was in another folder");
             self.record_uncertainty(
-                here.with_parent(node),
+                context.with_parent(node),
                 span,
                 UncertaintyKind::Unresolved,
                 reason,
@@ -197,12 +197,12 @@ impl ScriptWalker<'_> {
         &mut self,
         argv: Vec<ShellArg>,
         args: &[ShellArg],
-        here: NodeContext,
+        context: NodeContext,
         state: &ShellState,
     ) {
         let analysis = crate::program::analyze(&argv);
-        let node = self.invoke_only(argv, state, here);
-        let here = here.with_parent(node);
+        let node = self.invoke_only(argv, state, context);
+        let node_context = context.with_parent(node);
         let at_end_only = args
             .iter()
             .skip_while(|arg| arg.as_known() == Some("--"))
@@ -216,19 +216,24 @@ impl ScriptWalker<'_> {
             if changes && !at_end_only {
                 let reason = "what `trap` runs at any time may change the shell".to_owned();
                 self.record_uncertainty(
-                    here,
-                    here.span.unwrap_or_default(),
+                    node_context,
+                    node_context.span.unwrap_or_default(),
                     UncertaintyKind::Unresolved,
                     reason,
                 );
             }
             let dialect = self.dialect;
-            self.trapped.push(TrapHandler { text, here, state: state.clone(), dialect });
+            self.trapped.push(TrapHandler {
+                text,
+                context: node_context,
+                state: state.clone(),
+                dialect,
+            });
         }
     }
 
     /// Checks for shell options that change how the rest of a script is parsed or run.
-    fn check_shell_options(&mut self, builtin: &str, args: &[ShellArg], here: NodeContext) {
+    fn check_shell_options(&mut self, builtin: &str, args: &[ShellArg], context: NodeContext) {
         const HARMLESS: &[&str] = words!(
             "-s -u -q -p failglob inherit_errexit checkwinsize cmdhist histappend nocasematch"
         );
@@ -246,8 +251,8 @@ impl ScriptWalker<'_> {
         if changes {
             let reason = "it changes how the shell reads what follows".to_owned();
             self.record_uncertainty(
-                here,
-                here.span.unwrap_or_default(),
+                context,
+                context.span.unwrap_or_default(),
                 UncertaintyKind::Unresolved,
                 reason,
             );

@@ -14,15 +14,16 @@ impl ScriptWalker<'_> {
     pub(super) fn walk_compound_command(
         &mut self,
         command: &ShellCommand,
-        here: NodeContext,
+        node_context: NodeContext,
         mut state: ShellState,
         input: StdinSource,
     ) -> ExitStates {
         let span = command.span;
         if let ShellCommandKind::Simple(simple) = &command.kind {
-            let input =
-                self.walk_redirections(&command.redirects, here, &mut state).unwrap_or(input);
-            return self.walk_simple_command(simple, span, here, state, &input);
+            let input = self
+                .walk_redirections(&command.redirects, node_context, &mut state)
+                .unwrap_or(input);
+            return self.walk_simple_command(simple, span, node_context, state, &input);
         }
         let label = match &command.kind {
             ShellCommandKind::Simple(_) => "",
@@ -37,73 +38,78 @@ impl ScriptWalker<'_> {
             ShellCommandKind::Function { name, .. } => &format!("function {name}"),
             ShellCommandKind::Coprocess(_) => "coproc",
         };
-        let here = here.with_parent(self.add_node(here, span, label, AnalysisNodeKind::Structure));
-        self.walk_redirections(&command.redirects, here, &mut state);
+        let context = node_context.with_parent(self.add_node(
+            node_context,
+            span,
+            label,
+            AnalysisNodeKind::Structure,
+        ));
+        self.walk_redirections(&command.redirects, context, &mut state);
         match &command.kind {
             ShellCommandKind::Simple(_) => ExitStates::from_single(state),
             ShellCommandKind::Subshell(list) => {
-                self.walk_list(list, here, state.clone());
+                self.walk_list(list, context, state.clone());
                 ExitStates::from_single(state)
             }
-            ShellCommandKind::Group(list) => self.walk_list(list, here, state),
+            ShellCommandKind::Group(list) => self.walk_list(list, context, state),
             ShellCommandKind::If { branches, otherwise } => {
-                self.walk_branches(branches, otherwise.as_ref(), here, state)
+                self.walk_branches(branches, otherwise.as_ref(), context, state)
             }
             ShellCommandKind::While { condition, body } => {
-                self.forget_changes(&[condition, body], &mut state, here);
-                let checked = self.walk_list(condition, here, state.clone());
+                self.forget_changes(&[condition, body], &mut state, context);
+                let checked = self.walk_list(condition, context, state.clone());
                 // `until` continues after a failed condition.
                 let checked = checked.merge();
-                let after = self.walk_list(body, here, checked.clone());
+                let after = self.walk_list(body, context, checked.clone());
                 ExitStates::from_single(checked.merge(&after.merge()).merge(&state))
             }
             ShellCommandKind::For { variable, words, asks, body } => {
                 if *asks {
                     let reason = "what `select` sets depends on an answer".to_owned();
-                    self.record_uncertainty(here, span, UncertaintyKind::Unresolved, reason);
+                    self.record_uncertainty(context, span, UncertaintyKind::Unresolved, reason);
                 }
-                self.walk_for_loop(variable, words.as_deref(), body, span, here, state)
+                self.walk_for_loop(variable, words.as_deref(), body, span, context, state)
             }
             ShellCommandKind::ArithmeticFor { header, body } => {
-                self.walk_arithmetic(header, here, &mut state);
-                self.forget_changes(&[body], &mut state, here);
-                let after = self.walk_list(body, here, state.clone());
+                self.walk_arithmetic(header, context, &mut state);
+                self.forget_changes(&[body], &mut state, context);
+                let after = self.walk_list(body, context, state.clone());
                 ExitStates::from_single(state.merge(&after.merge()))
             }
             ShellCommandKind::Case { subject, arms } => {
-                self.walk_word(subject, here, &mut state);
+                self.walk_word(subject, context, &mut state);
                 let mut ends = state.clone();
                 for (patterns, body) in arms {
                     for pattern in patterns {
-                        self.walk_word(pattern, here, &mut state);
+                        self.walk_word(pattern, context, &mut state);
                     }
                     // An arm may be entered from the one before it.
-                    ends = ends.merge(&self.walk_list(body, here, ends.clone()).merge());
+                    ends = ends.merge(&self.walk_list(body, context, ends.clone()).merge());
                 }
                 ExitStates::from_single(ends)
             }
             ShellCommandKind::Arithmetic(word) => {
-                self.walk_arithmetic(word, here, &mut state);
+                self.walk_arithmetic(word, context, &mut state);
                 ExitStates::from_single(state)
             }
             ShellCommandKind::Test(words) => {
                 for word in words {
-                    self.walk_word(word, here, &mut state);
+                    self.walk_word(word, context, &mut state);
                 }
-                self.walk_test_operands(words, span, here, &mut state);
+                self.walk_test_operands(words, span, context, &mut state);
                 ExitStates::from_single(state)
             }
             ShellCommandKind::Function { name, body } => {
-                self.walk_function(name, body, here, &mut state);
+                self.walk_function(name, body, context, &mut state);
                 ExitStates::from_single(state)
             }
             ShellCommandKind::Coprocess(body) => {
                 // It sets a variable to descriptor numbers, and that may be any variable.
                 let reason = "`coproc` sets variables of its own".to_owned();
-                self.record_uncertainty(here, span, UncertaintyKind::Unresolved, reason);
+                self.record_uncertainty(context, span, UncertaintyKind::Unresolved, reason);
                 self.walk_command(
                     body,
-                    here,
+                    context,
                     state.clone(),
                     StdinSource::Piped(PipedOutput::default()),
                 );
@@ -116,19 +122,19 @@ impl ScriptWalker<'_> {
         &mut self,
         branches: &[(CommandList, CommandList)],
         otherwise: Option<&CommandList>,
-        here: NodeContext,
+        context: NodeContext,
         state: ShellState,
     ) -> ExitStates {
         let mut ends: Option<ShellState> = None;
         let mut undecided = state;
         for (condition, body) in branches {
-            let checked = self.walk_list(condition, here, undecided);
-            let end = self.walk_list(body, here, checked.succeeded).merge();
+            let checked = self.walk_list(condition, context, undecided);
+            let end = self.walk_list(body, context, checked.succeeded).merge();
             ends = Some(ends.map_or_else(|| end.clone(), |ends| ends.merge(&end)));
             undecided = checked.failed;
         }
         if let Some(otherwise) = otherwise {
-            undecided = self.walk_list(otherwise, here, undecided).merge();
+            undecided = self.walk_list(otherwise, context, undecided).merge();
         }
         ExitStates::from_single(
             ends.map_or_else(|| undecided.clone(), |ends| ends.merge(&undecided)),
@@ -141,19 +147,19 @@ impl ScriptWalker<'_> {
         words: Option<&[ShellWord]>,
         body: &CommandList,
         span: SourceSpan,
-        here: NodeContext,
+        context: NodeContext,
         mut state: ShellState,
     ) -> ExitStates {
         let mut values: Option<Vec<ShellArg>> = words.map(|_| Vec::new());
         for word in words.unwrap_or_default() {
-            let arguments = self.walk_word(word, here, &mut state);
+            let arguments = self.walk_word(word, context, &mut state);
             if let Some(values) = &mut values {
                 values.extend(arguments);
             }
         }
-        self.record_listed_folders(values.as_deref().unwrap_or_default(), &state, here);
-        self.check_assigned_variable(variable, span, here);
-        self.forget_changes(&[body], &mut state, here);
+        self.record_listed_folders(values.as_deref().unwrap_or_default(), &state, context);
+        self.check_assigned_variable(variable, span, context);
+        self.forget_changes(&[body], &mut state, context);
         let before = state.clone();
         let counts = values.as_deref().is_some_and(|values| {
             values.iter().all(|value| value.as_known().is_some_and(is_number))
@@ -166,7 +172,7 @@ impl ScriptWalker<'_> {
             resolved && few && !values.is_empty() && self.analysis.nodes.len() < LOOP_NODES_MAX
         });
         for value in known.as_deref().unwrap_or_default() {
-            self.check_deferred_evaluation(value, span, here);
+            self.check_deferred_evaluation(value, span, context);
         }
         let known: Option<Vec<VariableValue>> =
             known.map(|known| known.iter().map(VariableValue::from_arg).collect());
@@ -175,7 +181,7 @@ impl ScriptWalker<'_> {
         for value in values {
             let mut state = before.clone();
             state.set(variable, value);
-            end = end.merge(&self.walk_list(body, here, state).merge());
+            end = end.merge(&self.walk_list(body, context, state).merge());
         }
         ExitStates::from_single(end)
     }
@@ -185,13 +191,13 @@ impl ScriptWalker<'_> {
         &mut self,
         name: &str,
         body: &ShellCommand,
-        here: NodeContext,
+        context: NodeContext,
         state: &mut ShellState,
     ) {
         let moves = may_change_folder(body, state, &self.functions);
         if self.called.contains(name) {
             let reason = format!("`{name}` was not a function when it was called");
-            self.record_uncertainty(here, body.span, UncertaintyKind::Unresolved, reason);
+            self.record_uncertainty(context, body.span, UncertaintyKind::Unresolved, reason);
         }
         self.functions.insert(name.to_owned());
         let mut inside = state.without_variables();
@@ -202,12 +208,12 @@ impl ScriptWalker<'_> {
         }
         self.bodies += 1;
         let within = std::mem::replace(&mut self.in_body, true);
-        self.walk_command(body, here, inside, StdinSource::Piped(PipedOutput::default()));
+        self.walk_command(body, context, inside, StdinSource::Piped(PipedOutput::default()));
         self.in_body = within;
         let folders = state.folders.clone();
         if !state.define(name, ShellFunction { folders, moves, certain: true }) {
             let reason = "it defines too many functions to check".to_owned();
-            self.record_uncertainty(here, body.span, UncertaintyKind::Unresolved, reason);
+            self.record_uncertainty(context, body.span, UncertaintyKind::Unresolved, reason);
         }
     }
 }

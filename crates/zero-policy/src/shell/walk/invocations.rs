@@ -22,10 +22,10 @@ impl ScriptWalker<'_> {
         argv: Vec<ShellArg>,
         more_arguments: bool,
         state: &ShellState,
-        here: NodeContext,
+        context: NodeContext,
         input: &StdinSource,
     ) {
-        self.invoke_with_names(argv, more_arguments, None, state, here, input);
+        self.invoke_with_names(argv, more_arguments, None, state, context, input);
     }
 
     /// Adds a command, without what it runs. Returns its node.
@@ -33,10 +33,10 @@ impl ScriptWalker<'_> {
         &mut self,
         argv: Vec<ShellArg>,
         state: &ShellState,
-        here: NodeContext,
+        context: NodeContext,
     ) -> usize {
         let analysis = CommandAnalysis { runs: Vec::new(), ..program::analyze(&argv) };
-        self.add_command_node(argv, false, analysis, state, here)
+        self.add_command_node(argv, false, analysis, state, context)
     }
 
     fn invoke_with_names(
@@ -45,19 +45,19 @@ impl ScriptWalker<'_> {
         more_arguments: bool,
         names: Option<&[ShellArg]>,
         state: &ShellState,
-        here: NodeContext,
+        context: NodeContext,
         input: &StdinSource,
     ) {
-        let span = here.span.unwrap_or_default();
+        let span = context.span.unwrap_or_default();
         self.depth += 1;
         if self.depth > DEPTH_MAX {
-            self.record_too_deep(here, span);
+            self.record_too_deep(context, span);
             self.depth -= 1;
             return;
         }
         self.words += argv.len();
         if self.words > WORDS_MAX || self.analysis.nodes.len() > NODES_MAX {
-            self.record_too_much(here);
+            self.record_too_much(context);
             self.depth -= 1;
             return;
         }
@@ -80,16 +80,16 @@ impl ScriptWalker<'_> {
         self.dialect = ShellDialect::for_program(program, around);
         let finds = finds_files(program);
         let sets_options = sets_shell_options(program, &argv);
-        let given = if is_shell(program) { argv.clone() } else { Vec::new() };
+        let argument = if is_shell(program) { argv.clone() } else { Vec::new() };
         // With `-a` it reads the names from that file instead.
         let takes_names =
             program.rsplit('/').next() == Some("xargs") && analysis.touches.is_empty();
         let in_this_shell = matches!(program, "command" | "builtin" | "exec");
-        let node = self.add_command_node(argv, more_arguments, analysis, state, here);
-        let here = here.with_parent(node);
+        let node = self.add_command_node(argv, more_arguments, analysis, state, context);
+        let node_context = context.with_parent(node);
         if sets_options {
             let reason = "it changes how the shell reads its commands".to_owned();
-            self.record_uncertainty(here, span, UncertaintyKind::Unresolved, reason);
+            self.record_uncertainty(node_context, span, UncertaintyKind::Unresolved, reason);
         }
         for run in runs {
             if let NestedExecution::Command { argv, .. } = &run
@@ -98,7 +98,7 @@ impl ScriptWalker<'_> {
                 && !in_this_shell
             {
                 let reason = format!("`{inner}` is part of a shell; what runs here is not known");
-                self.record_uncertainty(here, span, UncertaintyKind::Unresolved, reason);
+                self.record_uncertainty(node_context, span, UncertaintyKind::Unresolved, reason);
             }
             let names = match input {
                 _ if finds => Some(roots.as_slice()),
@@ -108,10 +108,12 @@ impl ScriptWalker<'_> {
                 _ => None,
             };
             let state = match &run {
-                NestedExecution::Script { text, .. } => set_script_arguments(text, &given, state),
+                NestedExecution::Script { text, .. } => {
+                    set_script_arguments(text, &argument, state)
+                }
                 _ => state.clone(),
             };
-            self.walk_nested_execution(run, names, &state, here, span, input);
+            self.walk_nested_execution(run, names, &state, node_context, span, input);
         }
         self.dialect = around;
         self.depth -= 1;
@@ -122,7 +124,7 @@ impl ScriptWalker<'_> {
         run: NestedExecution,
         names: Option<&[ShellArg]>,
         state: &ShellState,
-        here: NodeContext,
+        context: NodeContext,
         span: SourceSpan,
         input: &StdinSource,
     ) {
@@ -130,29 +132,29 @@ impl ScriptWalker<'_> {
             NestedExecution::Command { argv, variables, folder, more_arguments } => {
                 let around = self.altered_environment;
                 for (name, value) in &variables {
-                    self.check_assigned_value(name, Some(value), span, here);
-                    self.check_deferred_evaluation(value, span, here);
+                    self.check_assigned_value(name, Some(value), span, context);
+                    self.check_deferred_evaluation(value, span, context);
                     self.altered_environment |=
                         VariableEffect::new(name, Some(value)) == VariableEffect::Unknown;
                 }
                 let state = self.state_in_folder(folder.as_ref(), state);
                 if !argv.is_empty() {
                     if more_arguments {
-                        self.invoke_with_input(&argv, &state, here, input);
+                        self.invoke_with_input(&argv, &state, context, input);
                     }
-                    self.invoke_with_names(argv, more_arguments, names, &state, here, input);
+                    self.invoke_with_names(argv, more_arguments, names, &state, context, input);
                 }
                 self.altered_environment = around;
             }
             NestedExecution::Script { text, folder } => {
                 let mut state = self.state_in_folder(folder.as_ref(), state).for_child_process();
-                self.walk_inner_script(&text, here, &mut state);
+                self.walk_inner_script(&text, context, &mut state);
             }
             NestedExecution::ScriptFromInput => {
-                self.walk_script_from_input(input, state, here, span)
+                self.walk_script_from_input(input, state, context, span)
             }
             NestedExecution::Unknown(why) => {
-                self.record_uncertainty(here, span, UncertaintyKind::Unresolved, why.to_owned());
+                self.record_uncertainty(context, span, UncertaintyKind::Unresolved, why.to_owned());
             }
         }
     }
@@ -162,7 +164,7 @@ impl ScriptWalker<'_> {
         &mut self,
         argv: &[ShellArg],
         state: &ShellState,
-        here: NodeContext,
+        context: NodeContext,
         input: &StdinSource,
     ) {
         let texts = match input {
@@ -174,7 +176,7 @@ impl ScriptWalker<'_> {
             let words = text.split_whitespace().take(INPUT_WORDS_MAX).map(ShellArg::known);
             let whole: Vec<ShellArg> = argv.iter().cloned().chain(words).collect();
             if whole.len() > argv.len() {
-                self.invoke_with_names(whole, false, None, state, here, &StdinSource::Nothing);
+                self.invoke_with_names(whole, false, None, state, context, &StdinSource::Nothing);
             }
         }
     }
@@ -183,18 +185,18 @@ impl ScriptWalker<'_> {
     pub(super) fn walk_inner_script(
         &mut self,
         text: &ShellArg,
-        here: NodeContext,
+        context: NodeContext,
         state: &mut ShellState,
     ) {
         self.depth += 1;
         if self.depth > DEPTH_MAX {
-            self.record_too_deep(here, here.span.unwrap_or_default());
+            self.record_too_deep(context, context.span.unwrap_or_default());
         } else if let ShellArg::Known(text) = text {
-            self.walk_text(text, Some("script"), here, state);
+            self.walk_text(text, Some("script"), context, state);
         } else {
-            let span = here.span.unwrap_or_default();
+            let span = context.span.unwrap_or_default();
             let reason = format!("the script `{text}` is only known when it runs");
-            self.record_uncertainty(here, span, UncertaintyKind::Unresolved, reason);
+            self.record_uncertainty(context, span, UncertaintyKind::Unresolved, reason);
             // The known part is evaluated anyway: it may be denied.
             let written = match text {
                 ShellArg::Unknown { written, .. } => written.as_str(),
@@ -206,7 +208,7 @@ impl ScriptWalker<'_> {
             let is_same = source.as_deref().is_some_and(|text| text.trim() == written.trim());
             let text = (!is_same).then(|| written.to_owned());
             for reading in source.into_iter().chain(text) {
-                self.walk_text(&reading, Some("script"), here, &mut state.without_variables());
+                self.walk_text(&reading, Some("script"), context, &mut state.without_variables());
             }
         }
         self.depth -= 1;
@@ -216,7 +218,7 @@ impl ScriptWalker<'_> {
         &mut self,
         input: &StdinSource,
         state: &ShellState,
-        here: NodeContext,
+        context: NodeContext,
         span: SourceSpan,
     ) {
         let (texts, certain) = match input {
@@ -225,11 +227,11 @@ impl ScriptWalker<'_> {
             StdinSource::Piped(piped) => (&piped.texts[..], false),
         };
         for text in texts {
-            self.walk_inner_script(text, here, &mut state.for_child_process());
+            self.walk_inner_script(text, context, &mut state.for_child_process());
         }
         if !certain {
             let reason = "it runs commands that it reads from its input".to_owned();
-            self.record_uncertainty(here, span, UncertaintyKind::Unresolved, reason);
+            self.record_uncertainty(context, span, UncertaintyKind::Unresolved, reason);
         }
     }
 
@@ -254,9 +256,9 @@ impl ScriptWalker<'_> {
         more_arguments: bool,
         analysis: CommandAnalysis,
         state: &ShellState,
-        here: NodeContext,
+        context: NodeContext,
     ) -> usize {
-        let span = here.span.unwrap_or_default();
+        let span = context.span.unwrap_or_default();
         let label = argv.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
         let state = self.state_in_folder(analysis.folder.as_ref(), state);
         let unknown = argv.first().is_some_and(|program| program.as_known().is_none());
@@ -268,29 +270,29 @@ impl ScriptWalker<'_> {
             invocation.distrust_environment();
         }
         let node =
-            self.add_node(here, span, &label, AnalysisNodeKind::Command(Box::new(invocation)));
-        let here = here.with_parent(node);
+            self.add_node(context, span, &label, AnalysisNodeKind::Command(Box::new(invocation)));
+        let node_context = context.with_parent(node);
         if unknown {
             let reason = "the program is only known at run time".to_owned();
-            self.record_uncertainty(here, span, UncertaintyKind::Unresolved, reason);
+            self.record_uncertainty(node_context, span, UncertaintyKind::Unresolved, reason);
         }
         if let Some(caution) = caution {
-            self.record_uncertainty(here, span, UncertaintyKind::Altered, caution);
+            self.record_uncertainty(node_context, span, UncertaintyKind::Altered, caution);
         }
         for FileTouch { access, path, recursive } in touches {
             let folders = self.listed.iter().find(|(names, _)| *names == path).cloned();
             match folders {
                 Some((_, folders)) if access == FileAccess::Read => {
                     for folder in folders {
-                        self.record_file(access, &folder, true, false, &state, here, span);
+                        self.record_file(access, &folder, true, false, &state, node_context, span);
                     }
                 }
-                _ => self.record_file(access, &path, recursive, false, &state, here, span),
+                _ => self.record_file(access, &path, recursive, false, &state, node_context, span),
             }
         }
         for host in hosts {
             self.add_node(
-                here,
+                node_context,
                 span,
                 &format!("connect to {host}"),
                 AnalysisNodeKind::Host(host.clone()),

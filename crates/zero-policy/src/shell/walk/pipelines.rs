@@ -15,23 +15,27 @@ impl ScriptWalker<'_> {
     pub(super) fn walk_pipeline(
         &mut self,
         pipeline: &Pipeline,
-        here: NodeContext,
+        context: NodeContext,
         state: ShellState,
     ) -> ExitStates {
         if let [only] = &pipeline.commands[..] {
-            return self.walk_command(only, here, state, StdinSource::Nothing);
+            return self.walk_command(only, context, state, StdinSource::Nothing);
         }
         let span = match (pipeline.commands.first(), pipeline.commands.last()) {
             (Some(first), Some(last)) => SourceSpan { start: first.span.start, end: last.span.end },
             _ => SourceSpan::default(),
         };
-        let here =
-            here.with_parent(self.add_node(here, span, "pipeline", AnalysisNodeKind::Structure));
+        let node_context = context.with_parent(self.add_node(
+            context,
+            span,
+            "pipeline",
+            AnalysisNodeKind::Structure,
+        ));
         let mut piped: Option<PipedOutput> = None;
         for command in &pipeline.commands {
             // Each command runs in a subshell.
             let input = piped.clone().map_or(StdinSource::Nothing, StdinSource::Piped);
-            self.walk_command(command, here, state.clone(), input);
+            self.walk_command(command, node_context, state.clone(), input);
             piped = Some(self.find_piped_output(command, piped, &state));
         }
         ExitStates::from_single(state)

@@ -28,7 +28,7 @@ pub(super) fn find_printed_names(
         "find" => {
             let words = || args.iter().filter_map(ShellArg::as_known);
             let prints_more = words().any(|word| matches!(word, "-ls" | "-printf"));
-            touched().filter(|_| analysis.nature == CommandClass::ReadOnly && !prints_more)
+            touched().filter(|_| analysis.class == CommandClass::ReadOnly && !prints_more)
         }
         "fd" | "fdfind" => FD.parse(args).and_then(|_| touched()),
         "rg" => {
@@ -135,20 +135,20 @@ const DIFF: NamePrinterOptions = NamePrinterOptions {
 
 /// The parsed arguments of such a command.
 struct NamePrinterArguments {
-    given: Vec<String>,
+    arguments: Vec<String>,
     operands: usize,
 }
 
 impl NamePrinterArguments {
     fn has(&self, options: &[&str]) -> bool {
-        self.given.iter().any(|given| options.contains(&given.as_str()))
+        self.arguments.iter().any(|given| options.contains(&given.as_str()))
     }
 }
 
 impl NamePrinterOptions {
     /// `None` if there is, or may be, an option that is not in the table.
     fn parse(&self, args: &[ShellArg]) -> Option<NamePrinterArguments> {
-        let mut line = NamePrinterArguments { given: Vec::new(), operands: 0 };
+        let mut line = NamePrinterArguments { arguments: Vec::new(), operands: 0 };
         let mut rest = args.iter();
         while let Some(arg) = rest.next() {
             let option = arg.as_known().filter(|text| text.starts_with('-') && text.len() > 1);
@@ -163,12 +163,12 @@ impl NamePrinterOptions {
                 Some(option) => match option.strip_prefix("--") {
                     Some(long) => {
                         let name = long.split('=').next().unwrap_or(long);
-                        line.given.push(name.to_owned());
+                        line.arguments.push(name.to_owned());
                         self.names.contains(&name).then_some(())?;
                     }
                     None => {
                         let letters = option.chars().skip(1);
-                        line.given.extend(letters.clone().map(String::from));
+                        line.arguments.extend(letters.clone().map(String::from));
                         letters
                             .into_iter()
                             .all(|letter| self.letters.contains(letter))

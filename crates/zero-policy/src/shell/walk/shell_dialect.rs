@@ -56,7 +56,7 @@ impl ShellDialect {
 
 impl ScriptWalker<'_> {
     /// Reports a text that has another meaning in another shell.
-    pub(super) fn check_dialect(&mut self, text: &str, here: NodeContext) {
+    pub(super) fn check_dialect(&mut self, text: &str, context: NodeContext) {
         if self.dialect == ShellDialect::Bash {
             return;
         }
@@ -66,20 +66,20 @@ impl ScriptWalker<'_> {
             !before.ends_with('$')
         });
         if double || SIGNS.iter().any(|sign| text.contains(sign)) {
-            self.record_other_meaning(here, SourceSpan::default());
+            self.record_other_meaning(context, SourceSpan::default());
         }
     }
 
     /// Reports a builtin that another shell lacks. `printf` has an option only in bash.
-    pub(super) fn check_builtin(&mut self, name: &str, here: NodeContext, variable: bool) {
+    pub(super) fn check_builtin(&mut self, name: &str, context: NodeContext, variable: bool) {
         let matters = BUILTINS.contains(&name) && (name != "printf" || variable);
         if self.dialect == ShellDialect::Any && matters {
-            self.record_other_meaning(here, SourceSpan::default());
+            self.record_other_meaning(context, SourceSpan::default());
         }
     }
 
     /// Reports braces and tildes that other shells do not expand.
-    pub(super) fn check_braces(&mut self, word: &ShellWord, here: NodeContext) {
+    pub(super) fn check_braces(&mut self, word: &ShellWord, context: NodeContext) {
         if self.dialect == ShellDialect::Bash {
             return;
         }
@@ -95,12 +95,12 @@ impl ScriptWalker<'_> {
             divides |= opens && (text.contains(',') || text.contains(".."));
         }
         if divides {
-            self.record_other_meaning(here, word.span);
+            self.record_other_meaning(context, word.span);
         }
     }
 
-    fn record_other_meaning(&mut self, here: NodeContext, span: SourceSpan) {
+    fn record_other_meaning(&mut self, context: NodeContext, span: SourceSpan) {
         let reason = "a shell other than bash may interpret it differently".to_owned();
-        self.record_uncertainty(here, span, UncertaintyKind::Unresolved, reason);
+        self.record_uncertainty(context, span, UncertaintyKind::Unresolved, reason);
     }
 }

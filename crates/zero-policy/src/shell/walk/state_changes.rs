@@ -17,7 +17,7 @@ impl ScriptWalker<'_> {
         &mut self,
         lists: &[&CommandList],
         state: &mut ShellState,
-        here: NodeContext,
+        context: NodeContext,
     ) {
         let mut changes = StateChanges::new(state, &self.functions);
         for list in lists {
@@ -25,7 +25,7 @@ impl ScriptWalker<'_> {
         }
         let StateChanges { variables, numbers, moves, anything, distrusts, .. } = changes;
         if distrusts {
-            self.distrust_variables(here, state);
+            self.distrust_variables(context, state);
         }
         if moves {
             self.moved = true;
@@ -45,14 +45,14 @@ impl ScriptWalker<'_> {
     }
 
     /// Records that variables may not have the assigned value from here on.
-    pub(super) fn distrust_variables(&mut self, here: NodeContext, state: &mut ShellState) {
-        let news = state.distrust_variables();
+    pub(super) fn distrust_variables(&mut self, context: NodeContext, state: &mut ShellState) {
+        let is_new = state.distrust_variables();
         *state = state.without_variables();
-        if news && self.bodies > 0 {
+        if is_new && self.bodies > 0 {
             // Their bodies were analyzed under other assumptions.
             let reason = "functions may find variables that do not hold what they assign";
-            let span = here.span.unwrap_or_default();
-            self.record_uncertainty(here, span, UncertaintyKind::Unresolved, reason.to_owned());
+            let span = context.span.unwrap_or_default();
+            self.record_uncertainty(context, span, UncertaintyKind::Unresolved, reason.to_owned());
         }
     }
 

@@ -77,10 +77,10 @@ impl ScriptWalker<'_> {
         &mut self,
         builtin: &str,
         args: &[ShellArg],
-        here: NodeContext,
+        context: NodeContext,
         state: &mut ShellState,
     ) {
-        let span = here.span.unwrap_or_default();
+        let span = context.span.unwrap_or_default();
         let options =
             args.iter().any(|arg| arg.may_be_option() || arg.known_prefix().starts_with('+'));
         let exports = builtin == "export";
@@ -88,7 +88,7 @@ impl ScriptWalker<'_> {
             arg.may_be_option() && (arg.as_known().is_none() || arg.known_prefix().contains('x'))
         });
         if builtin == "readonly" || (options && !exports) {
-            self.distrust_variables(here, state);
+            self.distrust_variables(context, state);
         } else if options {
             *state = state.without_variables();
         }
@@ -111,31 +111,31 @@ impl ScriptWalker<'_> {
                     || (letters.contains('f') && (exports || letters.contains('x')))
                 {
                     let reason = "what is assigned may not be what a variable holds".to_owned();
-                    self.record_uncertainty(here, span, UncertaintyKind::Unresolved, reason);
+                    self.record_uncertainty(context, span, UncertaintyKind::Unresolved, reason);
                 }
                 continue;
             }
             let whole = start.len() > name.len() || matches!(arg, ShellArg::Known(_));
             if !whole || name.is_empty() {
                 let reason = format!("which variable `{arg}` sets is only known when it runs");
-                self.record_uncertainty(here, span, UncertaintyKind::Unresolved, reason);
+                self.record_uncertainty(context, span, UncertaintyKind::Unresolved, reason);
                 *state = state.without_variables();
                 continue;
             }
-            self.check_deferred_evaluation(arg, span, here);
-            self.record_declared_list(arg, state, here);
+            self.check_deferred_evaluation(arg, span, context);
+            self.record_declared_list(arg, state, context);
             if list.is_some() || evaluation == ValueEvaluation::Always {
                 self.arrays.insert(&name);
             }
             match list {
                 // Its substitutions are known; subscripts of its elements are calculated.
                 Some((_, written)) if written.contains('[') => {
-                    self.walk_inner_script(&ShellArg::known(*written), here, &mut state.clone());
+                    self.walk_inner_script(&ShellArg::known(*written), context, &mut state.clone());
                 }
                 Some(_) => {}
                 None => {
                     let value = arg.skip_prefix(name.len());
-                    self.walk_declared_value(&name, &value, evaluation, here, state);
+                    self.walk_declared_value(&name, &value, evaluation, context, state);
                 }
             }
             if exports || may_export {
@@ -150,7 +150,7 @@ impl ScriptWalker<'_> {
             };
             let assigned = rest.strip_prefix('=').map(ShellArg::known);
             let assigned = assigned.filter(|_| arg.as_known().is_some());
-            self.check_assigned_value(&name, assigned.as_ref(), span, here);
+            self.check_assigned_value(&name, assigned.as_ref(), span, context);
             if rest.starts_with('[') {
                 // The subscript of an element is evaluated, which can set other variables.
                 *state = state.without_variables();
@@ -164,7 +164,7 @@ impl ScriptWalker<'_> {
     }
 
     /// `declare -a x=(/etc/*)`: globs in a list are expanded.
-    fn record_declared_list(&mut self, arg: &ShellArg, state: &ShellState, here: NodeContext) {
+    fn record_declared_list(&mut self, arg: &ShellArg, state: &ShellState, context: NodeContext) {
         let text = arg.to_string();
         let Some((_, list)) = text.split_once("=(") else { return };
         let globs = list.split_whitespace().filter(|word| word.contains(['*', '?', '[']));
@@ -175,7 +175,7 @@ impl ScriptWalker<'_> {
             })
             .map(ShellArg::Pattern)
             .collect();
-        self.record_listed_folders(&globs, state, here);
+        self.record_listed_folders(&globs, state, context);
     }
 
     /// Builtins that set variables named in their arguments, or evaluate them as numbers.
@@ -183,16 +183,16 @@ impl ScriptWalker<'_> {
         &mut self,
         builtin: &str,
         args: &[ShellArg],
-        here: NodeContext,
+        context: NodeContext,
         state: &mut ShellState,
     ) {
-        let span = here.span.unwrap_or_default();
+        let span = context.span.unwrap_or_default();
         for arg in args {
-            self.check_deferred_evaluation(arg, span, here);
+            self.check_deferred_evaluation(arg, span, context);
         }
         match builtin {
-            "let" => return self.walk_let(args, here, state),
-            "unset" => self.unset_functions(args, here, state),
+            "let" => return self.walk_let(args, context, state),
+            "unset" => self.unset_functions(args, context, state),
             // Without an option nothing is set.
             "printf" | "wait" if !args.first().is_some_and(ShellArg::may_be_option) => return,
             "test" | "[" => {
@@ -212,7 +212,7 @@ impl ScriptWalker<'_> {
                 // If it is unset, the shell uses a default.
                 let matters = matches!(name.as_str(), "HOME" | "PATH" | "PWD" | "OLDPWD");
                 if builtin != "unset" || matters {
-                    self.check_assigned_variable(&name, span, here);
+                    self.check_assigned_variable(&name, span, context);
                 }
                 state.set(&name, VariableValue::Unknown);
             }
@@ -230,12 +230,12 @@ impl ScriptWalker<'_> {
                     });
                     let changes = super::super::variables::changes_what_runs;
                     if let Some(name) = names.take(4).find(|name| changes(name)) {
-                        self.check_assigned_variable(name, span, here);
+                        self.check_assigned_variable(name, span, context);
                     }
                 }
                 arg if arg.known_prefix().is_empty() && builtin != "unset" => {
                     let reason = format!("which variable `{arg}` sets is only known when it runs");
-                    self.record_uncertainty(here, span, UncertaintyKind::Unresolved, reason);
+                    self.record_uncertainty(context, span, UncertaintyKind::Unresolved, reason);
                 }
                 _ => {}
             }
@@ -243,7 +243,7 @@ impl ScriptWalker<'_> {
     }
 
     /// `unset` may remove functions, which then no longer take precedence over programs.
-    fn unset_functions(&mut self, args: &[ShellArg], here: NodeContext, state: &mut ShellState) {
+    fn unset_functions(&mut self, args: &[ShellArg], context: NodeContext, state: &mut ShellState) {
         let mut gone = false;
         for arg in args {
             match arg.as_known() {
@@ -258,8 +258,8 @@ impl ScriptWalker<'_> {
         if gone {
             let reason = "a function may be gone afterwards".to_owned();
             self.record_uncertainty(
-                here,
-                here.span.unwrap_or_default(),
+                context,
+                context.span.unwrap_or_default(),
                 UncertaintyKind::Unresolved,
                 reason,
             );
@@ -267,13 +267,13 @@ impl ScriptWalker<'_> {
     }
 
     /// `let` evaluates each of its arguments.
-    fn walk_let(&mut self, args: &[ShellArg], here: NodeContext, state: &mut ShellState) {
+    fn walk_let(&mut self, args: &[ShellArg], context: NodeContext, state: &mut ShellState) {
         for arg in args {
             let text = arg.to_string();
             let part = WordPart::Text { text, quoted: true };
-            let word = ShellWord { parts: vec![part], span: here.span.unwrap_or_default() };
+            let word = ShellWord { parts: vec![part], span: context.span.unwrap_or_default() };
             if arg.as_known().is_some() {
-                self.walk_arithmetic(&word, here, state);
+                self.walk_arithmetic(&word, context, state);
             } else {
                 self.arrays.insert_any();
                 *state = state.without_variables();

@@ -16,11 +16,11 @@ impl<'a> ScriptWalker<'a> {
     pub(super) fn walk_word(
         &mut self,
         word: &ShellWord,
-        here: NodeContext,
+        context: NodeContext,
         state: &mut ShellState,
     ) -> Vec<ShellArg> {
-        self.check_braces(word, here);
-        self.walk_word_parts(word, here, state);
+        self.check_braces(word, context);
+        self.walk_word_parts(word, context, state);
         self.expand_arguments(word, state)
     }
 
@@ -99,22 +99,22 @@ impl<'a> ScriptWalker<'a> {
     pub(super) fn walk_word_parts(
         &mut self,
         word: &ShellWord,
-        here: NodeContext,
+        context: NodeContext,
         state: &mut ShellState,
     ) {
         for part in &word.parts {
             match part {
                 WordPart::Text { .. } => {}
                 WordPart::Parameter(parameter) => {
-                    self.walk_parameter(parameter, word.span, here, state)
+                    self.walk_parameter(parameter, word.span, context, state)
                 }
                 WordPart::Command { list, .. } => {
-                    self.walk_substitution("$( )", list, word, here, state)
+                    self.walk_substitution("$( )", list, word, context, state)
                 }
                 WordPart::Process { list } => {
-                    self.walk_substitution("<( )", list, word, here, state)
+                    self.walk_substitution("<( )", list, word, context, state)
                 }
-                WordPart::Arithmetic(inner) => self.walk_arithmetic(inner, here, state),
+                WordPart::Arithmetic(inner) => self.walk_arithmetic(inner, context, state),
             }
         }
     }
@@ -123,18 +123,18 @@ impl<'a> ScriptWalker<'a> {
         &mut self,
         parameter: &ParameterExpansion,
         span: SourceSpan,
-        here: NodeContext,
+        context: NodeContext,
         state: &mut ShellState,
     ) {
         for word in &parameter.words {
-            self.walk_nested_word(word, here, state);
+            self.walk_nested_word(word, context, state);
         }
         for word in arithmetic_words(parameter) {
-            self.walk_calculation(word, here, state);
+            self.walk_calculation(word, context, state);
         }
         match parameter.operation {
             ParameterOperation::Assign => {
-                self.check_assigned_variable(&parameter.name, span, here);
+                self.check_assigned_variable(&parameter.name, span, context);
                 state.set(&parameter.name, VariableValue::Unknown);
             }
             ParameterOperation::Indirect => {
@@ -142,7 +142,7 @@ impl<'a> ScriptWalker<'a> {
                     "what `${{…{}…}}` stands for is only known when it runs",
                     parameter.name
                 );
-                self.record_uncertainty(here, span, UncertaintyKind::Unresolved, reason);
+                self.record_uncertainty(context, span, UncertaintyKind::Unresolved, reason);
             }
             _ => {}
         }
@@ -152,14 +152,14 @@ impl<'a> ScriptWalker<'a> {
     pub(super) fn walk_nested_word(
         &mut self,
         word: &ShellWord,
-        here: NodeContext,
+        context: NodeContext,
         state: &mut ShellState,
     ) {
         self.depth += 1;
         if self.depth > DEPTH_MAX {
-            self.record_too_deep(here, word.span);
+            self.record_too_deep(context, word.span);
         } else {
-            self.walk_word_parts(word, here, state);
+            self.walk_word_parts(word, context, state);
         }
         self.depth -= 1;
     }
@@ -169,16 +169,20 @@ impl<'a> ScriptWalker<'a> {
         label: &str,
         list: &CommandList,
         word: &ShellWord,
-        here: NodeContext,
+        context: NodeContext,
         state: &mut ShellState,
     ) {
-        let here =
-            here.with_parent(self.add_node(here, word.span, label, AnalysisNodeKind::Structure));
+        let node_context = context.with_parent(self.add_node(
+            context,
+            word.span,
+            label,
+            AnalysisNodeKind::Structure,
+        ));
         self.depth += 1;
         if self.depth > DEPTH_MAX {
-            self.record_too_deep(here, word.span);
+            self.record_too_deep(node_context, word.span);
         } else {
-            self.walk_list(list, here, state.clone());
+            self.walk_list(list, node_context, state.clone());
         }
         self.depth -= 1;
     }

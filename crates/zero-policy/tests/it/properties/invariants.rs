@@ -76,8 +76,15 @@ impl EngineUnderTest {
     ) -> PolicyDecision {
         let effects = [Effect::Exec(CommandExecution::from_shell(command))];
         let (tool, risk, world) = ("Bash", RiskLevel::High, &FixtureMachine);
-        let request =
-            DecisionRequest { tool, risk, effects: &effects, arguments: None, grants, mode, world };
+        let request = DecisionRequest {
+            tool,
+            risk,
+            effects: &effects,
+            arguments: None,
+            grants,
+            mode,
+            machine: world,
+        };
         let (explained, trees) = self.engine.explain(request);
         assert_eq!(trees.len(), 1);
         explained

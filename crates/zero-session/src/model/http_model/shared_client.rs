@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use zero_core::ExtraRootCertificates;
 use zero_runtime::web::client_builder;
 
-use crate::model::attempt_failure::shorten;
+use crate::model::attempt_failure::provider_text;
 use crate::model::{ModelError, ModelErrorKind, ModelHttpLimits};
 
 /// Maximum number of response headers.
@@ -54,5 +54,5 @@ pub(super) fn root_cause(error: &reqwest::Error) -> String {
     const DEPTH_MAX: usize = 16;
     let chain = std::iter::successors(error.source(), |error| (*error).source());
     let why = chain.take(DEPTH_MAX).last().map(ToString::to_string);
-    why.and_then(|why| shorten(&why)).unwrap_or_else(|| "no reason is known".to_owned())
+    why.and_then(|why| provider_text(&why)).unwrap_or_else(|| "no reason is known".to_owned())
 }

@@ -96,8 +96,8 @@ pub(super) async fn claim(
             if has_unfinished_runs(transaction, locked.row).await?
                 && (dead != Some(epoch) || node_leases::lock_live(transaction, holder).await?) =>
         {
-            let held = SessionClaim { node: holder.clone(), epoch };
-            return Ok((locked, ClaimOutcome::Held(held)));
+            let claim = SessionClaim { node: holder.clone(), epoch };
+            return Ok((locked, ClaimOutcome::Held(claim)));
         }
         _ => {}
     }

@@ -25,13 +25,13 @@ pub(super) async fn begin(
     words: Option<&str>,
     first: &EncodedEvents,
 ) -> Result<RunInsertion, PostgresError> {
-    if let Some(there) = find_by_id(transaction, &run.id).await? {
-        return Ok(RunInsertion::Existing(there));
+    if let Some(existing) = find_by_id(transaction, &run.id).await? {
+        return Ok(RunInsertion::Existing(existing));
     }
     let (session, claim) = claims::claim(transaction, &run.session, &run.node, None).await?;
     // Another request may have begun it while this one waited for the lock.
-    if let Some(there) = find_by_id(transaction, &run.id).await? {
-        return Ok(RunInsertion::Existing(there));
+    if let Some(existing_run) = find_by_id(transaction, &run.id).await? {
+        return Ok(RunInsertion::Existing(existing_run));
     }
     let claim = match claim {
         ClaimOutcome::Claimed(claim) => claim,

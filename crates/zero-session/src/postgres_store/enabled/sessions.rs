@@ -109,13 +109,13 @@ pub(super) async fn create(
     now_ms: i64,
 ) -> Result<SessionRecord, PostgresError> {
     let address = SessionAddress::new(&new.owner, new.key.clone());
-    if let Some(there) = lock_at(transaction, &address).await? {
-        return Ok(there);
+    if let Some(existing) = lock_at(transaction, &address).await? {
+        return Ok(existing);
     }
     if lock_owner(transaction, &address).await?
-        && let Some(there) = lock_at(transaction, &address).await?
+        && let Some(existing_session) = lock_at(transaction, &address).await?
     {
-        return Ok(there);
+        return Ok(existing_session);
     }
     if count_owned(transaction, new).await? >= new.owned_max {
         return Err(StoreError::TooMany(new.owned_max).into());

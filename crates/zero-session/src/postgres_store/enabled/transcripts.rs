@@ -14,26 +14,26 @@ use crate::stored_form::{from_sql_int, to_sql_int};
 pub(super) async fn read(
     transaction: &Transaction,
     session: &SessionId,
-    wanted: Option<u64>,
+    requested_generation: Option<u64>,
 ) -> Result<Transcript, PostgresError> {
     let find = "SELECT row_id, transcript FROM zero.sessions WHERE id = $1 AND NOT removed";
     let found = transaction.first(find, &[&session.as_str()]).await?;
     let found = found.ok_or_else(|| no_session_error(session))?;
     let (row, present): (i64, i64) = (found.try_get(0)?, found.try_get(1)?);
-    let wanted = wanted.map_or(present, to_sql_int);
-    if !(1..=present).contains(&wanted) {
-        let number = from_sql_int(wanted);
+    let generation = requested_generation.map_or(present, to_sql_int);
+    if !(1..=present).contains(&generation) {
+        let number = from_sql_int(generation);
         return Err(StoreError::NoTranscript { session: session.to_string(), number }.into());
     }
     let read = "SELECT body FROM zero.messages WHERE session = $1 AND transcript = $2
                 ORDER BY position";
     let mut messages = Vec::new();
-    for row in transaction.rows(read, &[&row, &wanted]).await? {
+    for row in transaction.rows(read, &[&row, &generation]).await? {
         let mut message: ModelMessage = from_json("a message", row.try_get(0)?)?;
         message.shrink_to_fit();
         messages.push(message);
     }
-    Ok(Transcript { number: from_sql_int(wanted), messages })
+    Ok(Transcript { number: from_sql_int(generation), messages })
 }
 
 /// Appends messages to the current transcript, if the claim is the current one, in one round trip.

@@ -199,7 +199,7 @@ async fn many_concurrent_sessions_do_not_interfere() {
             for run in &runs {
                 let prompt = Prompt {
                     text: run.to_string(),
-                    reach: FolderAccess::Anywhere,
+                    folder_access: FolderAccess::Anywhere,
                     ..Prompt::default()
                 };
                 fixture.sessions.send(&key, run.clone(), prompt).await.unwrap();

@@ -565,8 +565,11 @@ impl SessionTestBed {
 
     /// Sends a prompt; its run is named after it.
     pub(crate) async fn try_send(&self, text: &str) -> Result<SendOutcome, SessionError> {
-        let prompt =
-            Prompt { text: text.to_owned(), reach: FolderAccess::Anywhere, ..Prompt::default() };
+        let prompt = Prompt {
+            text: text.to_owned(),
+            folder_access: FolderAccess::Anywhere,
+            ..Prompt::default()
+        };
         self.sessions.send(&self.key, run_id(text), prompt).await
     }
 

@@ -238,7 +238,7 @@ async fn time_before_parking_counts_to_the_timeout() {
         let prompt = Prompt {
             text: "go".to_owned(),
             timeout: Some(Duration::from_secs(3_600)),
-            reach: FolderAccess::Anywhere,
+            folder_access: FolderAccess::Anywhere,
             ..Prompt::default()
         };
         killed.sessions.send(&killed.key, run_id("go"), prompt).await.unwrap();

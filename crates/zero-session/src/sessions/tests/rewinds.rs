@@ -10,12 +10,12 @@ use crate::store::Store as _;
 
 fn to_prompt(number: u64) -> RewindOptions {
     let (target, reach) = (RewindTarget::Prompt(number), FolderAccess::Anywhere);
-    RewindOptions { target, reach, ..RewindOptions::default() }
+    RewindOptions { target, folder_access: reach, ..RewindOptions::default() }
 }
 
 fn undo() -> RewindOptions {
     let (target, reach) = (RewindTarget::LastRewind, FolderAccess::Anywhere);
-    RewindOptions { target, reach, ..RewindOptions::default() }
+    RewindOptions { target, folder_access: reach, ..RewindOptions::default() }
 }
 
 /// The texts of the messages that the model would get.

@@ -186,7 +186,7 @@ async fn plan_is_repeated_after_compaction() {
     let compact = async |fixture: &SessionTestBed, name: &str| {
         let prompt = Prompt {
             text: "/compact".to_owned(),
-            reach: FolderAccess::Anywhere,
+            folder_access: FolderAccess::Anywhere,
             ..Prompt::default()
         };
         fixture.sessions.send(&fixture.key, run_id(name), prompt).await.unwrap();
@@ -294,8 +294,11 @@ async fn commands_are_answered_without_model() {
     assert!(fixture.backend.log.lock().unwrap().contains(&"mode plan".to_owned()));
     fixture.run("go").await;
     // The run of the earlier `/compact` already has that name.
-    let prompt =
-        Prompt { text: "/compact".to_owned(), reach: FolderAccess::Anywhere, ..Prompt::default() };
+    let prompt = Prompt {
+        text: "/compact".to_owned(),
+        folder_access: FolderAccess::Anywhere,
+        ..Prompt::default()
+    };
     fixture.sessions.send(&fixture.key, run_id("again"), prompt).await.unwrap();
     fixture.wait_for_run("again").await;
     fixture.wait_for_line("compacted sum").await;
@@ -311,7 +314,7 @@ async fn images_go_only_to_models_that_take_them() {
         || PromptAttachment { mime: "image/png".to_owned(), data: "AA==".to_owned(), name: None };
     let prompt = || Prompt {
         attachments: vec![image()],
-        reach: FolderAccess::Anywhere,
+        folder_access: FolderAccess::Anywhere,
         ..Prompt::default()
     };
     fixture.sessions.send(&fixture.key, run_id("a"), prompt()).await.unwrap();
@@ -338,7 +341,7 @@ async fn run_stops_at_deadline_or_turn_limit() {
     let prompt = Prompt {
         text: "go".to_owned(),
         timeout,
-        reach: FolderAccess::Anywhere,
+        folder_access: FolderAccess::Anywhere,
         ..Prompt::default()
     };
     fixture.sessions.send(&fixture.key, run_id("go"), prompt).await.unwrap();
@@ -407,7 +410,8 @@ async fn run_ends_when_its_working_time_is_used_up() {
     let fixture = SessionTestBed::with_limits(&["Hang:1"], SessionLimits::default()).await;
     let budget = Budget { seconds: Some(5), ..Budget::default() };
     let text = "go".to_owned();
-    let prompt = Prompt { text, budget, reach: FolderAccess::Anywhere, ..Prompt::default() };
+    let prompt =
+        Prompt { text, budget, folder_access: FolderAccess::Anywhere, ..Prompt::default() };
     fixture.sessions.send(&fixture.key, run_id("go"), prompt).await.unwrap();
     fixture.wait_for_run("go").await;
     let lines = fixture.ledger_lines().await;

@@ -83,7 +83,7 @@ async fn same_prompt_runs_once() {
     fixture.sessions.open(wanted).await.unwrap();
     let prompt = crate::sessions::Prompt {
         text: "go".into(),
-        reach: FolderAccess::Anywhere,
+        folder_access: FolderAccess::Anywhere,
         ..Default::default()
     };
     let error = fixture.sessions.send(&other, run_id("go"), prompt).await.unwrap_err();
@@ -143,7 +143,7 @@ async fn open_leave_as_is_changes_only_new_sessions() {
         key: Some(key.into()),
         owner: "me".into(),
         cwd: Some(cwd.into()),
-        reach: FolderAccess::Anywhere,
+        folder_access: FolderAccess::Anywhere,
         leave_as_is: true,
         ..OpenSessionOptions::default()
     };
@@ -442,8 +442,8 @@ async fn run_id_belongs_to_one_prompt() {
     fixture.send("one").await;
     fixture.wait_for_line("started").await;
     let send = async |text: &str| {
-        let reach = FolderAccess::Anywhere;
-        let prompt = Prompt { text: text.to_owned(), reach, ..Prompt::default() };
+        let folder_access = FolderAccess::Anywhere;
+        let prompt = Prompt { text: text.to_owned(), folder_access, ..Prompt::default() };
         fixture.sessions.send(&fixture.key, run_id("one"), prompt).await
     };
     assert_eq!(send("one").await, Ok(SendOutcome::InFlight));
@@ -592,7 +592,7 @@ async fn permissive_mode_applies_only_to_its_folder() {
         let wanted = OpenSessionOptions {
             cwd,
             mode,
-            reach: FolderAccess::Anywhere,
+            folder_access: FolderAccess::Anywhere,
             ..fixture.open_options()
         };
         fixture.sessions.open(wanted).await.unwrap().mode
@@ -626,7 +626,7 @@ async fn disallowed_folder_gets_no_backend() {
     let open = |cwd: &str, reach: &FolderAccess| {
         let wanted = OpenSessionOptions {
             cwd: Some(cwd.into()),
-            reach: reach.clone(),
+            folder_access: reach.clone(),
             ..fixture.open_options()
         };
         fixture.sessions.open(wanted)
@@ -642,7 +642,7 @@ async fn disallowed_folder_gets_no_backend() {
     let send = |name: &'static str, reach: &FolderAccess| {
         let prompt = crate::sessions::Prompt {
             text: "/status".into(),
-            reach: reach.clone(),
+            folder_access: reach.clone(),
             ..Default::default()
         };
         fixture.sessions.send(&fixture.key, run_id(name), prompt)

@@ -54,8 +54,11 @@ async fn open(sessions: &SessionManager, key: &str) -> SessionRecord {
 }
 
 async fn run(sessions: &SessionManager, key: &SessionAddress, text: &str) -> RunOutcome {
-    let prompt =
-        Prompt { text: text.to_owned(), reach: FolderAccess::Anywhere, ..Prompt::default() };
+    let prompt = Prompt {
+        text: text.to_owned(),
+        folder_access: FolderAccess::Anywhere,
+        ..Prompt::default()
+    };
     let run = run_id(&format!("{text}{}", key.key));
     assert_eq!(sessions.send(key, run.clone(), prompt).await, Ok(SendOutcome::Started));
     sessions.wait_for_run(&run, PATIENCE).await.unwrap().unwrap().end.unwrap()
@@ -137,8 +140,11 @@ async fn session_in_use_by_live_process_is_left_alone() {
     let record = open(&there, "main").await;
     let (ear, mut listener) = delivery_channel(1000);
     let _subscription = bus.subscribe(&record.id, &ear);
-    let prompt =
-        Prompt { text: "go".to_owned(), reach: FolderAccess::Anywhere, ..Prompt::default() };
+    let prompt = Prompt {
+        text: "go".to_owned(),
+        folder_access: FolderAccess::Anywhere,
+        ..Prompt::default()
+    };
     let theirs = run_id("theirs");
     assert_eq!(
         there.send(&record.address(), theirs.clone(), prompt.clone()).await,
@@ -187,8 +193,11 @@ async fn two_processes_never_run_in_one_session_at_once() {
     let node = |name| Arc::new(LiveNodes { name, alive: Arc::clone(&alive) });
     let here = start_as(folder.path(), &bus, &[], node("here")).await;
     let there = start_as(folder.path(), &bus, &[], node("there")).await;
-    let prompt =
-        || Prompt { text: "go".to_owned(), reach: FolderAccess::Anywhere, ..Prompt::default() };
+    let prompt = || Prompt {
+        text: "go".to_owned(),
+        folder_access: FolderAccess::Anywhere,
+        ..Prompt::default()
+    };
     for round in 0..50 {
         let key = open(&here, &format!("s{round}")).await.address();
         let (mine, theirs) = (run_id(&format!("mine{round}")), run_id(&format!("theirs{round}")));
@@ -229,8 +238,11 @@ async fn process_that_was_taken_for_dead_writes_nothing() {
     let there = start_as(folder.path(), &bus, &["Hang:1"], node("there")).await;
     let record = open(&there, "main").await;
     let (key, theirs) = (&record.address(), run_id("theirs"));
-    let prompt =
-        Prompt { text: "go".to_owned(), reach: FolderAccess::Anywhere, ..Prompt::default() };
+    let prompt = Prompt {
+        text: "go".to_owned(),
+        folder_access: FolderAccess::Anywhere,
+        ..Prompt::default()
+    };
     let (ear, mut listener) = delivery_channel(1000);
     let _subscription = bus.subscribe(&record.id, &ear);
     there.send(key, theirs.clone(), prompt.clone()).await.unwrap();

@@ -94,10 +94,10 @@ async fn describe_new_diagnostics(changed: ChangedText, cx: &CallContext) -> Opt
     let (name, encoding) = (server.server_name().to_owned(), server.encoding());
     let found = cx.run_blocking(move |cx| {
         let file = cx.workspace().resolve_path(&changed.path, FinalLinkMode::Follow)?;
-        let mut teller = LocationRenderer::new(cx, encoding, &file, &changed.after);
+        let mut renderer = LocationRenderer::new(cx, encoding, &file, &changed.after);
         let lines = found.new.iter().take(SHOWN_MAX).filter_map(|found| {
             let place = LspLocation { uri: String::new(), start: found.start };
-            match teller.render(&place) {
+            match renderer.render(&place) {
                 RenderedLocation::Item(item) => {
                     Some(item.with_details(diagnostic_item(found)).render_line())
                 }
@@ -132,7 +132,7 @@ async fn compare_diagnostics(
             server
                 .wait_for_diagnostics(path, state, WAIT_MAX / 2)
                 .await?
-                .map(|report| report.found.taken)
+                .map(|report| report.found.items)
         }
         None => Some(Vec::new()),
     };
@@ -144,7 +144,7 @@ async fn compare_diagnostics(
         return Ok(None);
     };
     let is_known = known.is_some();
-    let new = retain_new(known.unwrap_or_default(), report.found.taken);
+    let new = retain_new(known.unwrap_or_default(), report.found.items);
     Ok(Some(DiagnosticsDiff { new, is_known }))
 }
 

@@ -144,14 +144,14 @@ async fn query_once(
             LspFindings::Symbols(client.workspace_symbols(query.unwrap_or_default()).await?)
         }
         LspOperation::PrepareCallHierarchy => {
-            let taken: Vec<LspSymbol> = client
+            let items: Vec<LspSymbol> = client
                 .prepare_call_hierarchy(target)
                 .await?
                 .into_iter()
                 .map(|(symbol, _)| symbol)
                 .collect();
-            let total = taken.len();
-            LspFindings::Symbols(BoundedList { taken, total })
+            let total = items.len();
+            LspFindings::Symbols(BoundedList { items, total })
         }
         LspOperation::IncomingCalls => {
             LspFindings::Callers(client.call_hierarchy(target, CallDirection::Incoming).await?)
@@ -177,11 +177,11 @@ async fn query_once(
 async fn sync_unsaved(
     server: &LanguageServerLease,
     language: &str,
-    asked: &std::path::Path,
+    requested_path: &std::path::Path,
     cx: &CallContext,
 ) -> Result<(), LspError> {
     let unsaved: Vec<PathBuf> = server.unsaved_files().await;
-    for path in unsaved.into_iter().filter(|path| path != asked).take(UNSAVED_MAX) {
+    for path in unsaved.into_iter().filter(|path| path != requested_path).take(UNSAVED_MAX) {
         let of_path = path.clone();
         let text = cx.run_blocking(move |cx| {
             let file = cx.workspace().resolve_path(&of_path, FinalLinkMode::Follow)?;
@@ -224,7 +224,7 @@ fn build_reply(
     answer: LspAnswer,
 ) -> ToolReply<LspOutput> {
     let LspAnswer { found, server, encoding, incomplete } = answer;
-    let mut teller = LocationRenderer::new(cx, encoding, &plan.file, text);
+    let mut renderer = LocationRenderer::new(cx, encoding, &plan.file, text);
     let mut output = LspOutput {
         operation: plan.operation,
         server,
@@ -242,22 +242,22 @@ fn build_reply(
             (Vec::new(), total, 0)
         }
         LspFindings::Locations(mut places) => {
-            let before = places.taken.len();
-            places.taken.dedup();
-            let twice = before - places.taken.len();
-            let found = places.taken.into_iter().map(|place| (place, LspItem::default()));
+            let before = places.items.len();
+            places.items.dedup();
+            let twice = before - places.items.len();
+            let found = places.items.into_iter().map(|place| (place, LspItem::default()));
             (found.collect(), places.total - twice, ITEMS_MAX)
         }
         LspFindings::Symbols(symbols) => {
             let of_file = plan.operation == LspOperation::DocumentSymbol;
-            let found = symbols.taken.into_iter().map(|symbol| {
+            let found = symbols.items.into_iter().map(|symbol| {
                 let depth = of_file.then_some(symbol.depth as u64);
                 (symbol.place.clone(), LspItem { depth, ..symbol_item(symbol) })
             });
             (found.collect(), symbols.total, if of_file { SYMBOLS_MAX } else { ITEMS_MAX })
         }
         LspFindings::Callers(callers) => {
-            let found = callers.taken.into_iter().map(|CallHierarchyEntry { symbol, calls }| {
+            let found = callers.items.into_iter().map(|CallHierarchyEntry { symbol, calls }| {
                 let lines = calls.iter().take(CALL_LINES_MAX);
                 let mut call_lines: Vec<u64> = lines.map(|call| call.line + 1).collect();
                 call_lines.dedup();
@@ -266,15 +266,15 @@ fn build_reply(
             (found.collect(), callers.total, ITEMS_MAX)
         }
         LspFindings::Diagnostics(mut problems) => {
-            problems.taken.sort_by_key(|problem| (problem.severity, problem.start));
-            let found = problems.taken.into_iter().map(|found| {
+            problems.items.sort_by_key(|problem| (problem.severity, problem.start));
+            let found = problems.items.into_iter().map(|found| {
                 (LspLocation { uri: String::new(), start: found.start }, diagnostic_item(&found))
             });
             (found.collect(), problems.total, ITEMS_MAX)
         }
     };
     output.total = total as u64;
-    output.add_items(&mut teller, found, most);
+    output.add_items(&mut renderer, found, most);
     reply_with_output(output, plan, cx)
 }
 
@@ -293,12 +293,12 @@ impl LspOutput {
     /// Adds items for findings that have a location, as far as they may be disclosed.
     fn add_items(
         &mut self,
-        teller: &mut LocationRenderer<'_>,
+        renderer: &mut LocationRenderer<'_>,
         found: Vec<(LspLocation, LspItem)>,
         most: usize,
     ) {
         for (place, about) in found {
-            match teller.render(&place) {
+            match renderer.render(&place) {
                 RenderedLocation::Item(at) if self.items.len() < most => {
                     self.items.push(at.with_details(about))
                 }

@@ -329,8 +329,11 @@ impl MarkdownWriter {
             return;
         }
         let longest = code.split(|c| c != '`').map(str::len).max().unwrap_or_default();
-        let fence = "`".repeat((longest + 1).max(3));
-        self.write_block(&format!("{fence}{}\n{code}\n{fence}", language.unwrap_or_default()));
+        let delimiter = "`".repeat((longest + 1).max(3));
+        self.write_block(&format!(
+            "{delimiter}{}\n{code}\n{delimiter}",
+            language.unwrap_or_default()
+        ));
     }
 
     /// Ends the current block, if there is one.

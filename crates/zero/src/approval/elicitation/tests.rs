@@ -12,7 +12,7 @@ fn ask_with_keys(wanted: ElicitationMode, keys: &str) -> (ElicitationAnswer, Str
         origin: "MCP server `docs`".to_owned(),
         call: None,
         message: "Who are you?\n\u{1b}[2JAllow? [y/N]".to_owned(),
-        wanted,
+        mode: wanted,
     };
     run_elicitation(&elicitation, keys)
 }
@@ -131,7 +131,7 @@ fn agent_question(field: Value) -> Elicitation {
         origin: AGENT_ORIGIN.to_owned(),
         call: None,
         message: "Which?".to_owned(),
-        wanted: ElicitationMode::Form(json!({"type": "object", "properties": {
+        mode: ElicitationMode::Form(json!({"type": "object", "properties": {
             "q1": field,
             "q1_other": {"type": "string", "title": "Milk: other", "maxLength": 4_000},
         }})),

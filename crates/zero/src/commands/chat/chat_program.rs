@@ -157,10 +157,10 @@ impl ChatProgram {
             .open(file)
             .and_then(|file| file.take(EDITED_BYTES_MAX).read_to_string(&mut edited));
         let _ = folder.remove_all();
-        let ended = ended?;
+        let status = ended?;
         read?;
-        if !ended.success() {
-            anyhow::bail!("the editor ended with {ended}; the prompt is unchanged");
+        if !status.success() {
+            anyhow::bail!("the editor ended with {status}; the prompt is unchanged");
         }
         Ok(edited)
     }

@@ -29,18 +29,18 @@ pub(super) fn edit(app: &AppContext, args: &ConfigEditArgs) -> anyhow::Result<Ex
     let copy = SettingsCopy::create(&before, &app.config.state_dir()?)
         .context("could not create a copy to edit")?;
     let shown = sanitize::to_quoted_line(&editor);
-    let ended = terminal_program::edit(&editor, &copy.path())
+    let status = terminal_program::edit(&editor, &copy.path())
         .with_context(|| format!("could not start {shown}"))?;
     let text = match copy.read_text() {
         Ok(text) => text,
         Err(why) => return Err(copy.into_error(&why).into()),
     };
-    if !ended.success() {
+    if !status.success() {
         if text != before {
-            return Err(copy.into_error(&format!("{shown} ended with {ended}")).into());
+            return Err(copy.into_error(&format!("{shown} ended with {status}")).into());
         }
         copy.remove();
-        anyhow::bail!("{shown} ended with {ended}; nothing changed");
+        anyhow::bail!("{shown} ended with {status}; nothing changed");
     }
     if text == before {
         copy.remove();

@@ -19,12 +19,12 @@ pub(super) async fn check_all_names(
     counter: &ElapsedCounter,
 ) -> anyhow::Result<Vec<ToolConformanceCheck>> {
     let trial = TrialHost::new(app, examples::FILES, TrialHost::example_pages()).await?;
-    let asked = code_samples::probe_servers(app, &trial).await;
+    let probe = code_samples::probe_servers(app, &trial).await;
     let mut checks = Vec::new();
     for dialect in DialectName::ALL {
         counter.start(&format!("checking the names of {dialect}"));
         for tool in app.tools_in_dialect(trial.host().registry(), dialect) {
-            checks.push(check_name(&trial, dialect, &tool, &asked).await);
+            checks.push(check_name(&trial, dialect, &tool, &probe).await);
         }
     }
     Ok(checks)
@@ -34,19 +34,19 @@ async fn check_name(
     trial: &TrialHost,
     dialect: DialectName,
     tool: &DialectTool,
-    asked: &ServerProbe,
+    probe: &ServerProbe,
 ) -> ToolConformanceCheck {
     let named = DialectCall { dialect, name: &tool.name };
     let canonical = tool.registered.tool.spec().name.to_string();
     let of_server = examples::find_example(&canonical)
         .is_some_and(|example| example.needs == Some(ExampleRequirement::LanguageServer));
-    let (result, detail) = match asked {
+    let (result, detail) = match probe {
         ServerProbe::NoServer(_) if of_server => {
             (ConformanceVerdict::Needs, Some(NEEDS_SERVER_DETAIL.to_owned()))
         }
         ServerProbe::Failed(why) if of_server => (ConformanceVerdict::Fail, Some(why.clone())),
         _ => {
-            let answering = match asked {
+            let answering = match probe {
                 ServerProbe::Found(answering) if of_server => Some(*answering),
                 _ => None,
             };

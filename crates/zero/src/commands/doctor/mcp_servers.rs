@@ -50,7 +50,7 @@ pub(super) fn check_mcp_servers(
         );
     }
     for server in &servers.definitions {
-        let ServerTransport::Command(launch) = &server.reach else { continue };
+        let ServerTransport::Command(launch) = &server.transport else { continue };
         if !is_program_found(&launch.command, &launch.folder, app.config.search_path()) {
             findings.add_warning(
                 CHECK,
@@ -102,7 +102,7 @@ fn read_failures(
 
 /// Name and transport of a server, without parts that could be secret.
 fn describe_server(server: &McpServerDefinition) -> String {
-    match &server.reach {
+    match &server.transport {
         ServerTransport::Command(launch) => format!("{} ({})", server.alias, launch.command),
         ServerTransport::Http(endpoint) => {
             format!("{} ({})", server.alias, endpoint.url.host_str().unwrap_or("http"))

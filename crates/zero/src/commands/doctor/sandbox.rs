@@ -39,7 +39,7 @@ pub(super) fn check_sandbox(
         Ok(trial) => {
             report_properties(
                 &trial.confinement.missing,
-                trial.took,
+                trial.duration,
                 &settings.weaker_properties(),
                 findings,
             );
@@ -114,7 +114,7 @@ fn report_layers(kernel: &[LayerReport], layers: &[LayerReport], findings: &mut 
 /// Reports which guarantees held for the test command.
 fn report_properties(
     missing: &[ConfinementGap],
-    took: Duration,
+    duration: Duration,
     weaker: &[SandboxProperty],
     findings: &mut DoctorReport,
 ) {
@@ -123,7 +123,7 @@ fn report_properties(
     let (lost, kept): (Vec<SandboxProperty>, Vec<SandboxProperty>) =
         SandboxProperty::ALL.into_iter().partition(is_missing);
     let words: Vec<&str> = kept.iter().map(|property| property.as_str()).collect();
-    let took = took.as_millis().max(1);
+    let took = duration.as_millis().max(1);
     let held = format!("`true` ran in the sandbox in {took} ms; enforced: {}", words.join(", "));
     findings.add_ok(SANDBOX, held);
     for property in lost {

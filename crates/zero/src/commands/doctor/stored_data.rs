@@ -31,7 +31,7 @@ pub(super) fn check_stored_data(
                 continue;
             }
         };
-        let bytes = found.removed.bytes.saturating_add(found.kept.bytes);
+        let bytes = found.removed.bytes.saturating_add(found.remaining.bytes);
         let used = format!(
             "the {items} take {} of {} (`{key}`)",
             ByteSize::bytes(bytes),

@@ -72,7 +72,7 @@ pub(super) fn find_closed_downloads(
     settings: &WorkspaceSettings,
     definitions: &[McpServerDefinition],
 ) -> anyhow::Result<Vec<ClosedDownload>> {
-    let launches = definitions.iter().filter_map(|definition| match &definition.reach {
+    let launches = definitions.iter().filter_map(|definition| match &definition.transport {
         ServerTransport::Command(launch) => Some((definition, launch)),
         ServerTransport::Http(_) => None,
     });

@@ -41,7 +41,7 @@ pub(super) fn login(app: &AppContext, args: &McpLoginArgs) -> anyhow::Result<Exi
     // A pending read of the terminal must not delay the exit.
     runtime.shutdown_background();
     let logged_in = done?;
-    let place = match logged_in.kept {
+    let place = match logged_in.location {
         LoginLocation::Keyring => "the desktop's keyring".to_owned(),
         LoginLocation::File => {
             format!(
@@ -80,7 +80,7 @@ pub(super) fn logout(app: &AppContext, args: &McpLogoutArgs) -> anyhow::Result<E
 
 /// Logins exist only for HTTP servers, not for commands.
 fn require_http_endpoint(server: &McpServerDefinition) -> Result<&HttpEndpoint, UsageError> {
-    match &server.reach {
+    match &server.transport {
         ServerTransport::Http(endpoint) => Ok(endpoint),
         ServerTransport::Command(_) => Err(UsageError(format!(
             "server `{}` is a command; set its credentials under `env` in settings",

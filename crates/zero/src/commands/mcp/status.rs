@@ -174,7 +174,7 @@ fn exit_outcome(servers: &ConfiguredMcpServers) -> ExitOutcome {
 
 /// Transport of a server, without parts that could be secret.
 fn describe_transport(server: &McpServerDefinition) -> String {
-    match &server.reach {
+    match &server.transport {
         ServerTransport::Command(launch) => {
             let words = std::iter::once(&launch.command).chain(&launch.args);
             words.map(String::as_str).collect::<Vec<_>>().join(" ")

@@ -24,10 +24,10 @@ impl MemoryCommandContext<'_> {
         let note = self.find_note(name)?;
         let copy = NoteTempFile::create(&note, &self.app.config.state_dir()?)
             .context("could not create a copy to edit")?;
-        let ended = terminal_program::edit(&editor, &copy.path())
+        let status = terminal_program::edit(&editor, &copy.path())
             .with_context(|| format!("could not start {}", sanitize::to_quoted_line(&editor)))?;
-        if !ended.success() {
-            let message = format!("{} ended with {ended}", sanitize::to_quoted_line(&editor));
+        if !status.success() {
+            let message = format!("{} ended with {status}", sanitize::to_quoted_line(&editor));
             // The user may have saved changes before the editor failed.
             if copy.read_text().as_ref() != Ok(&note.text) {
                 return Err(copy.into_error_with_copy(&message).into());
@@ -55,7 +55,7 @@ impl MemoryCommandContext<'_> {
 
     /// Stores the new text, unless the note changed since the editor was started.
     fn store_edited(&self, before: &Note, edited: &Note) -> Result<(), ToolError> {
-        let shelf = self.memories.open_or_create_store(edited.scope, &self.workspace)?;
+        let note_store = self.memories.open_or_create_store(edited.scope, &self.workspace)?;
         let still_the_same = || {
             let all = |_, _: &std::path::Path| true;
             let now = self.memories.find(Some(before.scope), &before.name, &self.workspace, &all);
@@ -67,7 +67,7 @@ impl MemoryCommandContext<'_> {
                 }
             }
         };
-        shelf.put(edited, &change_note(), still_the_same).map(|_| ())
+        note_store.put(edited, &change_note(), still_the_same).map(|_| ())
     }
 
     /// Editor command from `VISUAL` or `EDITOR`. There is no default editor.

@@ -45,9 +45,9 @@ impl PipedInput {
         // The thread may wait for a writer that never comes; it ends with the process.
         std::thread::spawn(move || {
             let mut first = [0];
-            let begun = input.read(&mut first);
-            let has_begun = matches!(begun, Ok(1));
-            let _ = tell.send(begun.map(|_| Vec::new()));
+            let read_result = input.read(&mut first);
+            let has_begun = matches!(read_result, Ok(1));
+            let _ = tell.send(read_result.map(|_| Vec::new()));
             if has_begun {
                 let _ = tell.send(read_bounded(first.as_slice().chain(input)));
             }

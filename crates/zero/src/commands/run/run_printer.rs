@@ -592,8 +592,9 @@ fn command_notes(outcome: &ToolOutcome) -> impl Iterator<Item = &str> {
     let jobs = facts.and_then(|facts| facts.get("jobs")).and_then(Value::as_array);
     let all = facts.into_iter().chain(jobs.into_iter().flatten());
     let notes = all.filter_map(|facts| facts.get("notes").and_then(Value::as_array));
-    let told = outcome.result().map(|result| &result.metadata.notes[..]).unwrap_or_default();
-    told.iter().map(String::as_str).chain(notes.flatten().filter_map(Value::as_str))
+    let reported_lines =
+        outcome.result().map(|result| &result.metadata.notes[..]).unwrap_or_default();
+    reported_lines.iter().map(String::as_str).chain(notes.flatten().filter_map(Value::as_str))
 }
 
 /// The exit code of a command that failed.

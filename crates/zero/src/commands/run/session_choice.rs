@@ -99,8 +99,8 @@ async fn find_similar_names(
     connection: &CliGatewayConnection,
     named: &str,
 ) -> anyhow::Result<Vec<String>> {
-    let wanted = SessionsListParams { limit: Some(SESSIONS_MAX), ..SessionsListParams::default() };
-    let found = connection.client.request::<SessionsList>(wanted).await?;
+    let params = SessionsListParams { limit: Some(SESSIONS_MAX), ..SessionsListParams::default() };
+    let found = connection.client.request::<SessionsList>(params).await?;
     let names = found.sessions.iter().map(|row| match &row.label {
         Some(label) => label.as_str(),
         None => short_name(&row.key),
@@ -140,13 +140,13 @@ async fn open_by_key(
         }
         _ => name,
     };
-    let wanted = SessionOpenParams {
+    let params = SessionOpenParams {
         session_key: Some(key),
         model: args.model.clone(),
         mode: args.mode.map(|mode| mode.to_string()),
         ..SessionOpenParams::default()
     };
-    Ok(connection.client.request::<ZeroSessionsOpen>(wanted).await?)
+    Ok(connection.client.request::<ZeroSessionsOpen>(params).await?)
 }
 
 /// A short name that no session has, as the key of a new one.
@@ -170,12 +170,12 @@ async fn list_folder_sessions(
     connection: &CliGatewayConnection,
     cwd: &Path,
 ) -> anyhow::Result<Vec<FolderSession>> {
-    let wanted = SessionsListParams {
+    let params = SessionsListParams {
         limit: Some(SESSIONS_MAX),
         include_derived_titles: Some(true),
         ..SessionsListParams::default()
     };
-    let found = connection.client.request::<SessionsList>(wanted).await?;
+    let found = connection.client.request::<SessionsList>(params).await?;
     let here = found
         .sessions
         .into_iter()
@@ -229,13 +229,13 @@ async fn pick_session(
     let turn: &PromptTurn = &asking.turn;
     let turn = turn.begin().await;
     let stream = app.terminal.err.clone();
-    let asked = DialogRun {
+    let dialog = DialogRun {
         stream: &app.terminal.err,
         answers: &answers,
         signal_keys: SignalKeys::AreRead,
         withdrawal: &|| QuestionWithdrawal::CallCancelled.to_string(),
     };
-    let picked = asked.run(&turn, move |keys| choose_row(&stream, keys, &rows)).await.flatten();
+    let picked = dialog.run(&turn, move |keys| choose_row(&stream, keys, &rows)).await.flatten();
     Ok(picked.and_then(|at| sessions.into_iter().nth(at)).map(|session| session.key))
 }
 

@@ -82,7 +82,7 @@ pub(super) async fn run_prompt(
     }
     let run_id = format!("run_{:032x}", fastrand::u128(..));
     let is_slash_command = prompt.trim_start().starts_with('/');
-    let here = SessionOpenParams {
+    let params = SessionOpenParams {
         session_key: Some(session.session_key.clone()),
         cwd: Some(cwd.display().to_string()),
         mode: args.mode.map(|mode| mode.to_string()),
@@ -98,7 +98,7 @@ pub(super) async fn run_prompt(
     };
     let (client, mut early) = (connection.client.clone(), VecDeque::new());
     let begin = async {
-        client.request::<ZeroSessionsOpen>(here).await?;
+        client.request::<ZeroSessionsOpen>(params).await?;
         client.request::<ChatSend>(send).await?;
         anyhow::Ok(())
     };

@@ -195,8 +195,8 @@ fn truncate(text: &str) -> String {
 
 /// A Markdown code block with a fence that is longer than any in the text.
 fn fence(language: &str, text: &str) -> String {
-    let fence = code_fence(text);
-    format!("{fence}{language}\n{}\n{fence}", text.trim_end())
+    let delimiter = code_fence(text);
+    format!("{delimiter}{language}\n{}\n{delimiter}", text.trim_end())
 }
 
 #[cfg(test)]

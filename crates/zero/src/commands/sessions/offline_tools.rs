@@ -19,7 +19,7 @@ pub(super) async fn attach_tools(
     host: &str,
     backend: Arc<dyn ToolBackend>,
 ) -> anyhow::Result<Option<Arc<ToolService>>> {
-    let wish = ToolsAttachParams {
+    let attach_params = ToolsAttachParams {
         session_key: session.session_key.clone(),
         host: host.to_owned(),
         take_over: false,
@@ -27,7 +27,8 @@ pub(super) async fn attach_tools(
     };
     let client = gateway.client.clone();
     let locality = gateway.locality();
-    let attach = ToolService::attach(&client, wish, backend, PermissionMode::Plan, locality);
+    let attach =
+        ToolService::attach(&client, attach_params, backend, PermissionMode::Plan, locality);
     match answer_events(&mut gateway.events, None, attach).await {
         Ok(service) => Ok(Some(service)),
         Err(GatewayClientError::Refused { error }) if is_hosted(error.details.as_ref()) => Ok(None),

@@ -21,8 +21,8 @@ pub(super) async fn run(
 ) -> anyhow::Result<ExitOutcome> {
     let service = serve_catalog(app, gateway, &session).await?;
     let client = gateway.client.clone();
-    let wanted = SessionKeyParams { session_key: session.session_key };
-    let request = client.request::<ZeroSessionsContext>(wanted);
+    let params = SessionKeyParams { session_key: session.session_key };
+    let request = client.request::<ZeroSessionsContext>(params);
     let report = answer_events(&mut gateway.events, service.as_ref(), request).await;
     let report = report.map_err(to_usage_error)?;
     let out = &app.terminal.out;

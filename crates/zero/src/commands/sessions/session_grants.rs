@@ -24,8 +24,8 @@ pub(super) async fn run(
         app.terminal.out.write(&format!("revoked {count} {what}\n"))?;
         return Ok(ExitOutcome::Ok);
     }
-    let wanted = SessionKeyParams { session_key: session.session_key };
-    let grants = gateway.client.request::<ZeroGrantsList>(wanted).await?.grants;
+    let params = SessionKeyParams { session_key: session.session_key };
+    let grants = gateway.client.request::<ZeroGrantsList>(params).await?.grants;
     let out = &app.terminal.out;
     if args.json {
         out.write_pretty_json(&json!({ "grants": grants }))?;
@@ -68,8 +68,8 @@ async fn revoke(
     let rules = args.revoke.iter().cloned().map(Some).chain(args.revoke_all.then_some(None));
     let mut revoked = 0;
     for rule in rules {
-        let wanted = GrantsRevokeParams { session_key: session_key.to_owned(), rule };
-        revoked += gateway.client.request::<ZeroGrantsRevoke>(wanted).await?.revoked;
+        let params = GrantsRevokeParams { session_key: session_key.to_owned(), rule };
+        revoked += gateway.client.request::<ZeroGrantsRevoke>(params).await?.revoked;
     }
     Ok(revoked)
 }

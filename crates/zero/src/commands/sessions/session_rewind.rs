@@ -47,7 +47,7 @@ pub(super) async fn run(
         (false, true) => RewindScope::Conversation,
         _ => RewindScope::Both,
     };
-    let wanted = SessionRewindParams {
+    let params = SessionRewindParams {
         session_key: session.session_key.clone(),
         prompt: args.to,
         undo: args.undo,
@@ -59,7 +59,7 @@ pub(super) async fn run(
         false => None,
     };
     let client = gateway.client.clone();
-    let request = client.request::<ZeroSessionsRewind>(wanted);
+    let request = client.request::<ZeroSessionsRewind>(params);
     let rewound = answer_events(&mut gateway.events, service.as_ref(), request).await;
     let rewound = rewound.map_err(to_usage_error)?;
     let exit = print_result(app, args, &rewound)?;
@@ -200,15 +200,15 @@ async fn read_prompts(
     gateway: &CliGatewayConnection,
     session_key: String,
 ) -> anyhow::Result<Vec<PromptInfo>> {
-    let mut wanted = SessionPromptsParams { session_key, ..SessionPromptsParams::default() };
+    let mut params = SessionPromptsParams { session_key, ..SessionPromptsParams::default() };
     let mut prompts = Vec::new();
     loop {
-        let page = gateway.client.request::<ZeroSessionsPrompts>(wanted.clone()).await?;
+        let page = gateway.client.request::<ZeroSessionsPrompts>(params.clone()).await?;
         // A page that brings nothing would be asked for without end.
         let is_empty = page.prompts.is_empty();
         prompts.extend(page.prompts);
-        match page.next_offset.filter(|next| !is_empty && Some(*next) > wanted.offset) {
-            Some(next) => wanted.offset = Some(next),
+        match page.next_offset.filter(|next| !is_empty && Some(*next) > params.offset) {
+            Some(next) => params.offset = Some(next),
             None => break,
         }
     }

@@ -49,10 +49,10 @@ async fn wait_for_failed_cancel(
     grace: Duration,
 ) -> Option<()> {
     signals.recv().await?;
-    let patience = Instant::now() + grace;
+    let deadline = Instant::now() + grace;
     cancel.cancel();
     signals.recv().await?;
-    tokio::time::sleep_until(patience).await;
+    tokio::time::sleep_until(deadline).await;
     Some(())
 }
 

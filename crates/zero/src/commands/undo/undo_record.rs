@@ -14,7 +14,7 @@ use zero_sandbox::{JournalEntry, StateDir, Workspace};
 /// Audit record of one undo, written when the undo ends.
 pub(in crate::commands) struct UndoRecord {
     audit: AuditLog,
-    began: Instant,
+    started_at: Instant,
     row: AuditRow,
 }
 
@@ -27,7 +27,7 @@ impl UndoRecord {
     ) -> Result<Self, ToolError> {
         let (audit, time) = (AuditLog::new(state), Timestamp::now());
         audit.ensure_writable(time).map_err(|error| unwritable_log_error(&error))?;
-        Ok(Self { audit, began: Instant::now(), row: make_row(time, workspace, entry) })
+        Ok(Self { audit, started_at: Instant::now(), row: make_row(time, workspace, entry) })
     }
 
     /// Records who answered the question whether to overwrite later changes, and the answer.
@@ -44,7 +44,7 @@ impl UndoRecord {
     /// Writes the record. `error` is the reason if the undo failed.
     pub(in crate::commands) fn finish(mut self, error: Option<&ToolError>) {
         let row = &mut self.row;
-        row.duration_us = u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX);
+        row.duration_us = u64::try_from(self.started_at.elapsed().as_micros()).unwrap_or(u64::MAX);
         if let Some(error) = error {
             let refused = error.reason() == Some(ErrorReason::StaleFile);
             let status = if refused { CallStatus::Denied } else { CallStatus::Error };

@@ -420,7 +420,7 @@ fn assemble_definition(
     Ok(McpServerDefinition {
         alias,
         startup_timeout: times.startup.unwrap_or_else(|| transport.startup_timeout()),
-        reach: transport,
+        transport,
         call_timeout: times.call,
         call_timeout_max: times.longest.unwrap_or(CALL_TIMEOUT_MAX.max(longest)),
         tool_timeouts: times.of_tools,

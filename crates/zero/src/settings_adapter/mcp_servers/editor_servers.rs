@@ -18,7 +18,7 @@ const SUFFIX_MAX: u32 = 1_000;
 /// Converts a server of an editor into settings.
 pub(super) fn from_editor(server: &SessionMcpServer) -> Result<McpServerSetting, String> {
     let mut setting = McpServerSetting::default();
-    match &server.how {
+    match &server.transport {
         SessionServerTransport::Command { command, args, env } => {
             let program = command.to_str().ok_or("its command is not UTF-8; rename it")?;
             setting.command = Some(McpCommandSetting::Program(program.to_owned()));

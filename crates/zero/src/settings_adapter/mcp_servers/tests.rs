@@ -44,7 +44,7 @@ fn parse_server(setting: Value) -> McpServerDefinition {
 
 /// How a server is reached, in one line.
 fn format_server(server: &McpServerDefinition) -> String {
-    match &server.reach {
+    match &server.transport {
         ServerTransport::Command(launch) => format!(
             "{}: {:?} {:?} {:?} in {} net {:?} writes {:?}",
             server.alias,
@@ -378,7 +378,7 @@ fn only_project_server_starts_in_project_folder() {
         let config = EnvironmentConfig::for_test(folder.path());
         let config = config.with_home(Some(home.to_owned()), true);
         let found = configured_servers(&settings, &config, Path::new(ROOT)).definitions;
-        let folders = found.into_iter().map(|server| match server.reach {
+        let folders = found.into_iter().map(|server| match server.transport {
             ServerTransport::Command(launch) => launch.folder,
             ServerTransport::Http(_) => panic!("it is a command"),
         });
@@ -426,7 +426,7 @@ fn editor_servers_are_added_to_configured_servers() {
     let pair = |name: &str, value: &str| BTreeMap::from([(name.to_owned(), value.to_owned())]);
     let command = |name: &str, env: BTreeMap<String, String>| SessionMcpServer {
         name: name.to_owned(),
-        how: SessionServerTransport::Command {
+        transport: SessionServerTransport::Command {
             command: "/bin/x".into(),
             args: vec!["$TOKEN".into()],
             env,
@@ -434,7 +434,7 @@ fn editor_servers_are_added_to_configured_servers() {
     };
     let http = |name: &str, url: &str, headers: BTreeMap<String, String>| SessionMcpServer {
         name: name.to_owned(),
-        how: SessionServerTransport::Http { url: url.to_owned(), headers },
+        transport: SessionServerTransport::Http { url: url.to_owned(), headers },
     };
     let settings = parse_settings(
         &json!({

@@ -20,10 +20,10 @@ use super::{SERVICE_NAME, resource_attributes};
 /// Request body with the metrics at `now`, counted since `began`.
 pub(super) fn encode_request(
     families: &[MetricFamily],
-    began: SystemTime,
+    started_at: SystemTime,
     now: SystemTime,
 ) -> Vec<u8> {
-    let times = MetricWindow { began: to_nanos(began), now: to_nanos(now) };
+    let times = MetricWindow { started_at: to_nanos(started_at), now: to_nanos(now) };
     let scope = InstrumentationScope { name: SERVICE_NAME.to_owned(), ..Default::default() };
     let attributes = resource_attributes().map(|(key, value)| make_attribute(key, value)).to_vec();
     let resource_metrics = vec![ResourceMetrics {
@@ -64,7 +64,7 @@ fn unit(name: &str) -> &'static str {
 
 /// Start and end time of the metrics.
 struct MetricWindow {
-    began: u64,
+    started_at: u64,
     now: u64,
 }
 
@@ -108,7 +108,7 @@ impl MetricWindow {
         };
         Some(NumberDataPoint {
             attributes: point_attributes(point),
-            start_time_unix_nano: self.began,
+            start_time_unix_nano: self.started_at,
             time_unix_nano: self.now,
             value: Some(value),
             ..Default::default()
@@ -129,7 +129,7 @@ impl MetricWindow {
         });
         Some(HistogramDataPoint {
             attributes: point_attributes(point),
-            start_time_unix_nano: self.began,
+            start_time_unix_nano: self.started_at,
             time_unix_nano: self.now,
             count: *count,
             sum: Some(*sum),

@@ -142,13 +142,13 @@ fn record_members(
     notes: &mut CommandAnalysisBuilder,
 ) {
     let folders = target_folders(options);
-    let here = ShellArg::known(".");
+    let folder_arg = ShellArg::known(".");
     match mode {
         TarMode::List => {}
         TarMode::Extract => {
             if !options.only_shows() {
                 if folders.is_empty() {
-                    notes.record_write(&here, AccessDepth::Beneath);
+                    notes.record_write(&folder_arg, AccessDepth::Beneath);
                 }
                 folders.iter().for_each(|folder| notes.record_write(folder, AccessDepth::Beneath));
                 record_named_members(args, options, &folders, notes);

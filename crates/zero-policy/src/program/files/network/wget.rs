@@ -29,8 +29,8 @@ pub(super) fn analyze(args: &[ShellArg]) -> CommandAnalysis {
     if options.has(&["e", "execute"]) {
         notes.record_unknown_run("a setting can name a command");
     }
-    for given in &options.given {
-        given.entries().for_each(|entry| notes.record_change(entry.change));
+    for option in &options.parsed {
+        option.entries().for_each(|entry| notes.record_change(entry.change));
     }
     if options.has_change(OptionChange::More) {
         notes.record_caution("it writes statistics to a file");
@@ -51,8 +51,8 @@ fn record_downloads(options: &ParsedArguments<'_>, notes: &mut CommandAnalysisBu
     if options.has(&["O", "output-document"]) || options.keeps(&["spider"]) {
         return;
     }
-    let here = ShellArg::known(".");
-    let folder = options.values(&["P", "directory-prefix"]).last().unwrap_or(&here);
+    let folder_arg = ShellArg::known(".");
+    let folder = options.values(&["P", "directory-prefix"]).last().unwrap_or(&folder_arg);
     let many =
         ["r", "recursive", "m", "mirror", "p", "page-requisites", "content-disposition", "x"];
     for address in &options.operands {

@@ -42,10 +42,10 @@ pub(super) static ROWS: &[ProgramRow] = readers! {
     "readlink" "";
     "df" "t:";
     "ls dir vdir exa eza lsd"
-        "R,recursive,T!beneath =tree!beneath reverse" { here: CurrentFolderUse::Always };
+        "R,recursive,T!beneath =tree!beneath reverse" { folder_use: CurrentFolderUse::Always };
     "du"
         "X,exclude-from:read files0-from:list a,all!beneath -dBt: max-depth: block-size: \
-         threshold: exclude:" { here: CurrentFolderUse::Always };
+         threshold: exclude:" { folder_use: CurrentFolderUse::Always };
     "hostname domainname dnsdomainname mount"
         "F,b,a,m,o!more file,boot,all,bind,make-private!more" { operands: OperandRole::Refused };
     "ss" "K,D,F,N!more kill,diag,filter,net!more" { operands: OperandRole::Nothing };
@@ -84,15 +84,15 @@ pub(super) static ROWS: &[ProgramRow] = readers! {
          type-clear: color: colors: context-separator: dfa-size-limit: regex-size-limit: engine: \
          field-context-separator: field-match-separator: path-separator: hyperlink-format: \
          max-filesize: pre-glob: sort: sortr:"
-        { skip: 1, here: CurrentFolderUse::Always, beneath: true };
+        { skip: 1, folder_use: CurrentFolderUse::Always, beneath: true };
     "ag"
         "p,path-to-ignore:read pager:script g!pattern -ABCGmW: after: before: context: depth: \
          file-search-regex: ignore: ignore-dir: max-count: width: workers:"
-        { skip: 1, here: CurrentFolderUse::Always, beneath: true };
+        { skip: 1, folder_use: CurrentFolderUse::Always, beneath: true };
     "ack ack-grep"
         "files-from:list x!more ackrc:!option-file output:!perl pager:script f,g!pattern match:!pattern \
          -ABm: after-context: before-context: max-count: type: ignore-dir: ignore-file:"
-        { skip: 1, here: CurrentFolderUse::Always, beneath: true };
+        { skip: 1, folder_use: CurrentFolderUse::Always, beneath: true };
     "tldr" "u,c,r,f!more update,clear-cache,render!more" { operands: OperandRole::Nothing };
     // `-C` takes a value in some versions only, so it is not listed: treating a number as a file is
     // harmless.
@@ -100,5 +100,5 @@ pub(super) static ROWS: &[ProgramRow] = readers! {
         "f,file:read!pattern exclude-from:read r,R,recursive,dereference-recursive!beneath \
          d,directories:!beneath e,regexp:!pattern -mABD: max-count: after-context: before-context: \
          devices: binary-files: exclude: include: exclude-dir: label:"
-        { skip: 1, here: CurrentFolderUse::IfBeneath };
+        { skip: 1, folder_use: CurrentFolderUse::IfBeneath };
 };
