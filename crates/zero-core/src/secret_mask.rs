@@ -1,9 +1,9 @@
 //! Replaces known secret values in text, whatever they are encoded as.
 //!
 //! A text is compared in a view of it in which spellings of the same value are equal: white space,
-//! quotes, escapes and URL encoding are resolved. What is left are a few forms of each value: itself,
+//! quotes, capitals, escapes and URL encoding are resolved. What is left are a few forms of each value: itself,
 //! reversed, base64 at three alignments, hexadecimal. All forms of all values are searched in one pass. Dumps such
-//! as those of `xxd` are decoded and searched in the same way.
+//! as those of `xxd`, and bytes that are listed as numbers, are decoded and searched in the same way.
 //!
 //! An Aho-Corasick automaton of a thousand values has a hundred thousand states and reads a megabyte
 //! in ten milliseconds. The index of four-byte fragments takes one: most positions need no look at any
@@ -13,6 +13,7 @@
 
 mod byte_dump;
 mod fragment_index;
+mod number_run;
 mod secret_stream;
 mod text_view;
 
@@ -47,6 +48,8 @@ const ELLIPSIS: &[u8] = "…".as_bytes();
 const BLOCK_BYTES: usize = 256;
 /// The alphabet of base64.
 const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+/// The digits of hexadecimal numbers. The view does not distinguish capitals.
+const HEXADECIMAL: &[u8; 16] = b"0123456789abcdef";
 
 /// What a placeholder begins and ends with.
 const PLACEHOLDER_START: &str = "‹secret ";
@@ -349,7 +352,8 @@ impl SecretMask {
             found.extend(self.find_cut_values(&view, &mut budget));
         }
         let ranges = text_view::map_ranges(text, merge_overlaps(found));
-        let dumped = self.find_dumped_values(text);
+        let mut dumped = self.find_dumped_values(text);
+        dumped.extend(self.find_listed_values(text));
         if dumped.is_empty() {
             return ranges;
         }
@@ -377,6 +381,26 @@ impl SecretMask {
                     Some(FormMatch { range: dump.lines_of(&range)?, owner })
                 }));
             }
+        }
+        found
+    }
+
+    /// The numbers that a value is listed as.
+    fn find_listed_values(&self, text: &[u8]) -> Vec<FormMatch> {
+        let mut found = Vec::new();
+        for run in number_run::find_runs(text) {
+            let view = text_view::build(&run.bytes);
+            let mut budget = SearchBudget::for_view(&view);
+            let mut values = self.index.find(&view, &mut budget);
+            let open = self.index.find_open_end(&view, CUT_BYTES_MIN, &mut budget);
+            values.extend(
+                open.filter(|open| open.can_be_cut)
+                    .map(|open| FormMatch { range: open.start..view.len(), owner: open.owner }),
+            );
+            let bytes = text_view::map_ranges(&run.bytes, merge_overlaps(values)).into_iter();
+            found.extend(bytes.filter_map(|(range, owner)| {
+                Some(FormMatch { range: run.numbers_of(&range)?, owner })
+            }));
         }
         found
     }
@@ -465,18 +489,12 @@ fn split_view(view: &[u8]) -> impl Iterator<Item = &[u8]> {
 
 /// The value itself and its encodings.
 fn encoded_forms(value: &[u8]) -> impl Iterator<Item = Vec<u8>> {
-    let hex = |digits: &[u8; 16]| -> Vec<u8> {
-        value
-            .iter()
-            .flat_map(|byte| [byte >> 4, byte & 15])
-            .map(|n| digits[usize::from(n)])
-            .collect()
-    };
-    let hex = [hex(b"0123456789abcdef"), hex(b"0123456789ABCDEF")];
+    let digits = value.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    let hex = digits.map(|digit| HEXADECIMAL[usize::from(digit)]).collect();
     let base64 = (0..3).map(|offset| base64_at(value, offset));
     // As `rev` prints it.
     let reversed = String::from_utf8_lossy(value).chars().rev().collect::<String>();
-    [value.to_vec(), reversed.into_bytes()].into_iter().chain(base64).chain(hex)
+    [value.to_vec(), reversed.into_bytes(), hex].into_iter().chain(base64)
 }
 
 /// The characters of base64 that depend on the value alone if `offset` bytes precede it.

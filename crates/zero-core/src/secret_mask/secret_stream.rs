@@ -1,26 +1,33 @@
 //! Replaces secret values in output that arrives in pieces.
 
 use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::fragment_index::SearchBudget;
-use super::{CutEdges, SecretMask, byte_dump, text_view};
+use super::{CutEdges, SecretMask, byte_dump, number_run, text_view};
 
-/// Most bytes that are held back. A value with more white space inside is replaced as far as it came.
+/// Most bytes that are pending_bytes back. A value with more white space inside is replaced as far as it came.
 const HELD_BYTES_MAX: usize = 64 * 1024;
 
-/// Replaces secret values in a stream. The beginning of a value at the end of a piece is held back
+/// Numbers with which a list may begin a value without being pending_bytes back: a few at the end of a line are
+/// anything, such as an exit code or a port.
+const SHOWN_NUMBERS_MAX: usize = 2;
+
+/// Replaces secret values in a stream. The beginning of a value at the end of a piece is pending_bytes back
 /// until the rest of it arrives.
 #[derive(Debug)]
 pub struct SecretStream {
     mask: Arc<SecretMask>,
     pending_bytes: Vec<u8>,
+    /// How much of it was shown. It may be the beginning of a list of numbers that goes on.
+    shown: usize,
 }
 
 impl SecretStream {
     /// A stream of which nothing has arrived.
     pub fn new(mask: Arc<SecretMask>) -> Self {
-        Self { mask, pending_bytes: Vec::new() }
+        Self { mask, pending_bytes: Vec::new(), shown: 0 }
     }
 
     /// Takes a piece, and returns what can be shown.
@@ -28,9 +35,10 @@ impl SecretStream {
         if self.mask.is_empty() {
             return Cow::Borrowed(bytes);
         }
+        let shown = std::mem::take(&mut self.shown);
         let mut text = std::mem::take(&mut self.pending_bytes);
         text.extend_from_slice(bytes);
-        let ranges = self.mask.find_ranges(&text, CutEdges::Excluded);
+        let mut ranges = self.mask.find_ranges(&text, CutEdges::Excluded);
         // What an escape means is known when all of it is there.
         let whole = text_view::open_escape(&text).unwrap_or(text.len());
         let view = text_view::build(text.get(..whole).unwrap_or_default());
@@ -38,7 +46,8 @@ impl SecretStream {
         let open = self.mask.index.find_open_end(&view, 1, &mut budget);
         let open = open.map(|open| text_view::map_position(&text, open.start));
         let dump = byte_dump::open_lines(&text, self.mask.index.form_bytes_max());
-        let mut until = open.unwrap_or(whole).min(dump.unwrap_or(whole));
+        let (list, begun) = self.find_open_list(&text);
+        let mut until = [open, dump, begun].into_iter().flatten().fold(whole, usize::min);
         // A value that was found may be the beginning of a longer one.
         if let Some((range, _)) = ranges.iter().find(|(range, _)| range.contains(&until)) {
             until = range.start;
@@ -48,18 +57,51 @@ impl SecretStream {
             until = open.unwrap_or(whole);
         }
         if text.len() - until > HELD_BYTES_MAX {
-            return Cow::Owned(self.mask.mask_bytes(&text).into_owned());
+            until = text.len();
+            ranges = self.mask.find_ranges(&text, CutEdges::Included);
         }
-        self.pending_bytes = text.split_off(until);
-        let begun = ranges.into_iter().filter(|(range, _)| range.start < until);
-        let shown: Vec<_> =
-            begun.map(|(range, owner)| (range.start..range.end.min(until), owner)).collect();
-        Cow::Owned(if shown.is_empty() { text } else { self.mask.replace(&text, &shown) })
+        let until = until.max(shown);
+        let clean = self.replace_part(&text, shown..until, ranges);
+        let kept = list.unwrap_or(until).min(until);
+        self.shown = until - kept;
+        self.pending_bytes = text.split_off(kept);
+        Cow::Owned(clean)
     }
 
     /// The rest, when nothing more arrives.
     pub fn finish(&mut self) -> Vec<u8> {
         let pending_bytes = std::mem::take(&mut self.pending_bytes);
-        self.mask.mask_bytes(&pending_bytes).into_owned()
+        let ranges = self.mask.find_ranges(&pending_bytes, CutEdges::Included);
+        let shown = std::mem::take(&mut self.shown);
+        self.replace_part(&pending_bytes, shown..pending_bytes.len(), ranges)
+    }
+
+    /// A part of a text, without the values in it.
+    fn replace_part(
+        &self,
+        text: &[u8],
+        part: Range<usize>,
+        ranges: Vec<(Range<usize>, usize)>,
+    ) -> Vec<u8> {
+        let inside = ranges.into_iter().filter_map(|(range, owner)| {
+            let (start, end) = (range.start.max(part.start), range.end.min(part.end));
+            (start < end).then(|| (start - part.start..end - part.start, owner))
+        });
+        let inside: Vec<_> = inside.collect();
+        self.mask.replace(text.get(part).unwrap_or_default(), &inside)
+    }
+
+    /// Where a list of numbers begins that a text ends with, and the first of its numbers with which a value
+    /// begins.
+    fn find_open_list(&self, text: &[u8]) -> (Option<usize>, Option<usize>) {
+        let Some((start, runs)) = number_run::open_list(text) else { return (None, None) };
+        let begun = runs.iter().filter_map(|run| {
+            let view = text_view::build(&run.bytes);
+            let mut budget = SearchBudget::for_view(&view);
+            let open = self.mask.index.find_open_end(&view, SHOWN_NUMBERS_MAX + 1, &mut budget)?;
+            let first = text_view::map_position(&run.bytes, open.start);
+            run.numbers_of(&(first..first + 1)).map(|number| number.start)
+        });
+        (Some(start), begun.min())
     }
 }

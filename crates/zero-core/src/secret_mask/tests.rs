@@ -229,6 +229,43 @@ fn printed_numbers_of_value_are_replaced_whole_and_cut() {
 }
 
 #[test]
+fn value_in_capitals_is_replaced() {
+    check(&format!("T={}", TOKEN.to_uppercase()), "T=‹secret API_TOKEN›");
+    check("s3CR3T-P4SS!", "‹secret DATABASE_URL›!");
+}
+
+#[test]
+fn value_in_page_is_replaced() {
+    let mask = SecretMask::new([value("KEY", "a&b<c>d\"e'f-word")]);
+    for text in ["a&amp;b&lt;c&gt;d&quot;e&apos;f-word", "a&#38;b&#x3C;c&#x3e;d&#34;e&#39;f-word"] {
+        assert_eq!(mask.mask_text(&format!("<b>{text}</b>")), "<b>‹secret KEY›</b>");
+    }
+}
+
+#[test]
+fn value_that_is_listed_by_character_is_replaced() {
+    let list = |character: &dyn Fn(u8) -> String, sign: &str| -> String {
+        TOKEN.bytes().map(character).collect::<Vec<_>>().join(sign)
+    };
+    for text in [
+        list(&|byte| byte.to_string(), ", "),
+        list(&|byte| byte.to_string(), ",\n"),
+        list(&|byte| format!("{byte:02x}"), ":"),
+        list(&|byte| format!("{byte:#04x}"), ","),
+        list(&|byte| format!("&#{byte};"), ""),
+        list(&|byte| format!("&#x{byte:x};"), ""),
+        list(&|byte| format!("\\{byte:03o}"), ""),
+        list(&|byte| format!("\\u{{{byte:x}}}"), ""),
+        list(&|byte| format!("U+{byte:04X}"), " "),
+        list(&|byte| format!("{:?}", char::from(byte)), ", "),
+    ] {
+        let clean = mask().mask_text(&format!("see [{text}] there")).into_owned();
+        let (before, after) = clean.split_once("‹secret API_TOKEN›").expect(&text);
+        assert!(before.len() < 10 && after.trim_start().len() < 10, "{text}: {clean}");
+    }
+}
+
+#[test]
 fn reversed_value_is_replaced() {
     let reversed: String = TOKEN.chars().rev().collect();
     check(&format!("{reversed}=NEKOT_IPA"), "‹secret API_TOKEN›=NEKOT_IPA");
@@ -383,12 +420,38 @@ fn stream_holds_back_only_what_may_be_secret() {
     assert_eq!(push(&mut stream, b"a tok_8"), b"a ");
     assert_eq!(push(&mut stream, b"fJ2 no"), b"tok_8fJ2 no");
     assert_eq!(push(&mut stream, b" tok_8fJ2-kQ+9vLx/Z"), b" ");
-    assert_eq!(push(&mut stream, b"w3Rt== b"), "‹secret API_TOKEN› b".as_bytes());
+    assert_eq!(push(&mut stream, b"w3Rt== !"), "‹secret API_TOKEN› !".as_bytes());
+    assert_eq!(push(&mut stream, b"on 127.0.0.1:3000.\n"), b"on 127.0.0.1:3000.\n");
     assert_eq!(push(&mut stream, b"S3cr3t-p4ss!%4"), "‹secret DATABASE_URL›!".as_bytes());
     assert_eq!(push(&mut stream, b"1!"), b"%41!");
     assert_eq!(push(&mut stream, b"tok_8fJ2-kQ+9v"), b"");
     assert_eq!(stream.finish(), "‹secret API_TOKEN›".as_bytes());
     assert_eq!(stream.finish(), b"");
+}
+
+#[test]
+fn stream_shows_two_listed_numbers_of_value_at_most() {
+    let lists = [
+        format!("{:?}", TOKEN.as_bytes()),
+        TOKEN.bytes().map(|byte| format!("{byte:02x}:")).collect(),
+        TOKEN.bytes().map(|byte| format!("{byte:#x}\n")).collect(),
+    ];
+    for list in &lists {
+        for size in 1..40 {
+            let mut stream = SecretStream::new(Arc::new(mask()));
+            let mut shown = Vec::new();
+            let text = format!("7, see {list} ok");
+            for piece in text.as_bytes().chunks(size) {
+                shown.extend(push(&mut stream, piece));
+            }
+            shown.extend(stream.finish());
+            let shown = String::from_utf8_lossy(&shown);
+            let numbers =
+                shown.split(|c: char| !c.is_ascii_hexdigit()).filter(|part| part.len() > 1);
+            assert!(numbers.count() <= 4, "{size}: {shown}");
+            assert!(shown.starts_with("7, see ") && shown.ends_with(" ok"), "{size}: {shown}");
+        }
+    }
 }
 
 proptest! {
@@ -400,7 +463,10 @@ proptest! {
             Just(TOKEN.to_owned()), Just(URL.to_owned()), Just(base64(TOKEN.as_bytes())),
             Just("tok_8f\n  J2-kQ+9vLx/Zw3\x1b[1mRt==".to_owned()),
             Just("tok%255f8fJ2-kQ%252B9vLx%2fZw3Rt%253d=".to_owned()),
-            Just(r"key-\ud83d\udd11-\\ud83d\\udd12-of-door".to_owned()), "[a-z%\\\\ \n]{0,12}",
+            Just(r"key-\ud83d\udd11-\\ud83d\\udd12-of-door".to_owned()),
+            Just(TOKEN.to_uppercase()),
+            Just(TOKEN.bytes().map(|byte| format!("&#{byte};")).collect()),
+            "[a-z%\\\\ \n]{0,12}", "[0-9a-f:, &#;]{0,12}",
         ], 0..8),
         cuts in proptest::collection::vec(1_usize..9, 0..80),
     ) {

@@ -1,9 +1,10 @@
 //! The view of a text in which values are compared: different spellings of a value look the same.
 //!
-//! White space, control characters, quotes, backslashes, `+` and `-` are left out, `%41`, `%2541`, `\u0041` and `\x41` are
-//! decoded, terminal sequences are skipped, `_` is `/`. Characters that are not seen, and bytes that are not
-//! text, are left out. So a value is found if it is wrapped, indented, quoted,
-//! part of a diff or a URL, or in either alphabet of base64. The values are compared in the same view,
+//! White space, control characters, quotes, backslashes, commas, `+` and `-` are left out, `%41`, `%2541`, `\u0041`, `\u{41}`,
+//! `\x41`, `\101`, `&#65;` and `&amp;` are decoded, terminal sequences are skipped, `_` is `/`, and capital letters are
+//! small. Characters that are not seen, and bytes that are not text, are left out. So a value is found if it is
+//! wrapped, indented, quoted, a list of characters, in capitals, part of a diff, a URL or a page, or in either
+//! alphabet of base64. The values are compared in the same view,
 //! so leaving out more never hides one.
 
 use std::ops::Range;
@@ -13,6 +14,13 @@ use crate::sanitize;
 
 /// Longest terminal sequence.
 const SEQUENCE_BYTES_MAX: usize = 64;
+/// Most digits of a character in `\u{1f511}` and `&#x1f511;`.
+const CODE_DIGITS_MAX: usize = 7;
+/// Characters that pages write as words.
+const ENTITIES: [(&[u8], u8); 5] =
+    [(b"amp;", b'&'), (b"lt;", b'<'), (b"gt;", b'>'), (b"quot;", b'"'), (b"apos;", b'\'')];
+/// Longest rest of an entity after its `&`: `#x`, the digits and `;`.
+const ENTITY_BYTES_MAX: usize = CODE_DIGITS_MAX + 3;
 const ESCAPE: u8 = 0x1b;
 /// The halves in which JSON writes characters beyond the first 65,536.
 const HIGH_HALVES: Range<u32> = 0xd800..0xdc00;
@@ -30,7 +38,7 @@ enum ByteRole {
 
 const ROLES: [u8; 256] = {
     let mut roles = [ByteRole::Shown as u8; 256];
-    let left_out = b" \x7f+-\"'";
+    let left_out = b" \x7f+-\"',";
     let mut at = 0;
     while at < left_out.len() {
         roles[left_out[at] as usize] = ByteRole::LeftOut as u8;
@@ -44,6 +52,7 @@ const ROLES: [u8; 256] = {
     }
     roles[b'\\' as usize] = ByteRole::Special as u8;
     roles[b'%' as usize] = ByteRole::Special as u8;
+    roles[b'&' as usize] = ByteRole::Special as u8;
     roles[ESCAPE as usize] = ByteRole::Special as u8;
     // It may begin a character that is not seen, or be no character at all.
     let mut at = 0x80;
@@ -54,12 +63,12 @@ const ROLES: [u8; 256] = {
     roles
 };
 
-/// The bytes as they are compared: base64 has two alphabets.
+/// The bytes as they are compared: base64 has two alphabets, and a program may print capitals.
 const SHOWN: [u8; 256] = {
     let mut shown = [0; 256];
     let mut at = 0;
     while at < shown.len() {
-        shown[at] = if at == b'_' as usize { b'/' } else { at as u8 };
+        shown[at] = if at == b'_' as usize { b'/' } else { (at as u8).to_ascii_lowercase() };
         at += 1;
     }
     shown
@@ -169,12 +178,20 @@ pub(super) fn open_escape(text: &[u8]) -> Option<usize> {
             };
             match tail.get(mark) {
                 None => true,
+                Some(b'u') if tail.get(mark + 1) == Some(&b'{') => {
+                    is_open_code(tail.get(mark + 2..).unwrap_or_default())
+                }
                 // The second half of a pair may follow the first.
                 Some(b'u') => digits(4) || is_half_pair(tail, mark + 1),
                 Some(b'x') => digits(2),
+                Some(b'0'..=b'3') => {
+                    let digits = tail.get(mark..).unwrap_or_default();
+                    digits.len() < 3 && digits.iter().all(|byte| (b'0'..=b'7').contains(byte))
+                }
                 Some(_) => false,
             }
         }
+        Some(b'&') => is_open_entity(tail.get(at + 1..).unwrap_or_default()),
         Some(&ESCAPE) => sequence_len(tail, *at).is_none(),
         Some(byte) if !byte.is_ascii() => is_half_character(tail.get(*at..).unwrap_or_default()),
         _ => false,
@@ -198,13 +215,11 @@ fn decode_escape(text: &[u8], at: usize) -> EscapeUnit {
             match text.get(at + run) {
                 Some(b'n' | b'r' | b't') => EscapeUnit::new(run + 1, b""),
                 Some(b'u') => match decode_character(text, at + run + 1) {
-                    Some((len, character)) if is_unseen(character) => {
-                        EscapeUnit::new(run + 1 + len, b"")
-                    }
-                    Some((len, character)) => EscapeUnit::new(
-                        run + 1 + len,
-                        character.encode_utf8(&mut [0; 4]).as_bytes(),
-                    ),
+                    Some((len, character)) => character_unit(run + 1 + len, character),
+                    None => EscapeUnit::new(run, b""),
+                },
+                Some(b'0'..=b'3') => match radix_value(text, at + run, 3, 8) {
+                    Some(code) => EscapeUnit::new(run + 3, &[u8::try_from(code).unwrap_or(b'?')]),
                     None => EscapeUnit::new(run, b""),
                 },
                 Some(b'x') => match hex_value(text, at + run + 1, 2) {
@@ -214,15 +229,57 @@ fn decode_escape(text: &[u8], at: usize) -> EscapeUnit {
                 _ => EscapeUnit::new(run, b""),
             }
         }
+        Some(b'&') => match decode_entity(text.get(at + 1..).unwrap_or_default()) {
+            Some((len, character)) => character_unit(1 + len, character),
+            None => EscapeUnit::new(1, b"&"),
+        },
         Some(&ESCAPE) => EscapeUnit::new(sequence_len(text, at).unwrap_or(1), b""),
         _ => match first_character(text.get(at..).unwrap_or_default()) {
-            Some(character) if is_unseen(character) => EscapeUnit::new(character.len_utf8(), b""),
-            Some(character) => {
-                EscapeUnit::new(character.len_utf8(), character.encode_utf8(&mut [0; 4]).as_bytes())
-            }
+            Some(character) => character_unit(character.len_utf8(), character),
             None => EscapeUnit::new(1, b""),
         },
     }
+}
+
+/// A character that this many bytes of a text stand for.
+fn character_unit(len: usize, character: char) -> EscapeUnit {
+    match is_unseen(character) {
+        true => EscapeUnit::new(len, b""),
+        false => EscapeUnit::new(len, character.encode_utf8(&mut [0; 4]).as_bytes()),
+    }
+}
+
+/// The character that the rest of an entity stands for, and its length.
+fn decode_entity(rest: &[u8]) -> Option<(usize, char)> {
+    if let Some((name, byte)) = ENTITIES.iter().find(|(name, _)| rest.starts_with(name)) {
+        return Some((name.len(), char::from(*byte)));
+    }
+    let code = rest.strip_prefix(b"#")?;
+    let (mark, radix) = match code.first() {
+        Some(b'x' | b'X') => (2, 16),
+        _ => (1, 10),
+    };
+    let (len, character) = decode_code(rest, mark, radix, b';')?;
+    Some((mark + len, character))
+}
+
+/// The character with the code that a sign ends, and the length of both.
+fn decode_code(text: &[u8], at: usize, radix: u32, end: u8) -> Option<(usize, char)> {
+    let code = text.get(at..)?.iter().take(CODE_DIGITS_MAX + 1);
+    let digits = code.clone().position(|byte| *byte == end).filter(|digits| *digits > 0)?;
+    let character = char::from_u32(radix_value(text, at, digits, radix)?)?;
+    Some((digits + 1, character))
+}
+
+/// Whether digits may go on that a `}` ends.
+fn is_open_code(digits: &[u8]) -> bool {
+    digits.len() <= CODE_DIGITS_MAX && digits.iter().all(u8::is_ascii_hexdigit)
+}
+
+/// Whether an entity may go on.
+fn is_open_entity(rest: &[u8]) -> bool {
+    let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'#';
+    rest.len() < ENTITY_BYTES_MAX && rest.iter().all(is_part)
 }
 
 /// The character that a text begins with; `None` if its first bytes are not UTF-8.
@@ -252,6 +309,10 @@ fn is_unseen(character: char) -> bool {
 /// The character with these hexadecimal digits, and their length. One beyond the first 65,536 takes
 /// two escapes.
 fn decode_character(text: &[u8], at: usize) -> Option<(usize, char)> {
+    if text.get(at) == Some(&b'{') {
+        let (len, character) = decode_code(text, at + 1, 16, b'}')?;
+        return Some((1 + len, character));
+    }
     let first = hex_value(text, at, 4)?;
     if !HIGH_HALVES.contains(&first) {
         return char::from_u32(first).map(|character| (4, character));
@@ -296,9 +357,14 @@ fn sequence_len(text: &[u8], at: usize) -> Option<usize> {
 }
 
 fn hex_value(text: &[u8], at: usize, digits: usize) -> Option<u32> {
-    text.get(at..at + digits)?
-        .iter()
-        .try_fold(0, |value, byte| Some(value << 4 | char::from(*byte).to_digit(16)?))
+    radix_value(text, at, digits, 16)
+}
+
+/// The number that these digits are; the caller bounds how many there are.
+fn radix_value(text: &[u8], at: usize, digits: usize, radix: u32) -> Option<u32> {
+    text.get(at..at + digits)?.iter().try_fold(0_u32, |value, byte| {
+        value.checked_mul(radix)?.checked_add(char::from(*byte).to_digit(radix)?)
+    })
 }
 
 /// Number of hexadecimal digits at a position.
