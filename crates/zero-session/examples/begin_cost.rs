@@ -17,7 +17,9 @@ use zero_core::RunId;
 use zero_session::event::{EventKind, RunOutcome, TokenUsage};
 use zero_session::key::SessionKey;
 use zero_session::sqlite_store::SqliteStore;
-use zero_session::store::{BeginRunOutcome, NewEvent, NewRun, NewSession, Store, ToolHostLocation};
+use zero_session::store::{
+    BeginRunOutcome, NewEvent, NewRun, NewSession, RunAddress, Store, ToolHostLocation,
+};
 
 const RUNS: usize = 500;
 const PROMPT_BYTES: usize = 1024;
@@ -63,7 +65,16 @@ async fn main() {
         begins.push(began.elapsed());
         let BeginRunOutcome::Started { claim, .. } = begun else { panic!("{begun:?}") };
         let usage = TokenUsage::default();
-        store.end_run(&id, claim, RunOutcome::Completed, usage, Vec::new()).await.unwrap();
+        store
+            .end_run(
+                &RunAddress::new(&session, &id),
+                claim,
+                RunOutcome::Completed,
+                usage,
+                Vec::new(),
+            )
+            .await
+            .unwrap();
     }
     let figures = json!({"begin_ns": median(begins), "floor_ns": median(floors)});
     println!("{figures}");

@@ -23,6 +23,7 @@ use self::interaction_queue::{InteractionOutcome, InteractionQueue, InteractionR
 pub use self::stored_grants::StoredGrants;
 use crate::event::{ApprovalRequest, EventKind, UserQuestion};
 use crate::sessions::ledger_recorder::LedgerRecorder;
+use crate::store::RunAddress;
 
 /// Name recorded with answers that zero itself gives.
 const SYSTEM_ACTOR: &str = "zero";
@@ -106,12 +107,12 @@ impl ApprovalQueue {
     }
 
     /// Forgets the requests of a run, which stay open in the store; false if one is being answered.
-    pub(crate) fn park(&self, run: &RunId) -> bool {
+    pub(crate) fn park(&self, run: &RunAddress) -> bool {
         self.waiting.park(run)
     }
 
     /// Withdraws the requests of a run and waits until that is recorded.
-    pub(crate) async fn withdraw(&self, run: &RunId) {
+    pub(crate) async fn withdraw(&self, run: &RunAddress) {
         self.waiting.withdraw(run).await;
     }
 }
@@ -206,12 +207,12 @@ impl QuestionQueue {
     }
 
     /// Forgets the questions of a run, which stay open in the store; false if one is being answered.
-    pub(crate) fn park(&self, run: &RunId) -> bool {
+    pub(crate) fn park(&self, run: &RunAddress) -> bool {
         self.waiting.park(run)
     }
 
     /// Withdraws the questions of a run and waits until that is recorded.
-    pub(crate) async fn withdraw(&self, run: &RunId) {
+    pub(crate) async fn withdraw(&self, run: &RunAddress) {
         self.waiting.withdraw(run).await;
     }
 }

@@ -10,7 +10,7 @@ use zero_core::{RunId, SessionId};
 use zero_runtime::AGENT_ORIGIN;
 
 use crate::event::EventKind;
-use crate::store::NewEvent;
+use crate::store::{NewEvent, RunAddress};
 
 /// A question that waits for an answer.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,6 +23,13 @@ pub struct OpenQuestion {
     pub asked_ms: i64,
     /// What is asked.
     pub content: QuestionContent,
+}
+
+impl OpenQuestion {
+    /// The run that asks.
+    pub fn run_address(&self) -> RunAddress {
+        RunAddress::new(&self.session, &self.run)
+    }
 }
 
 impl OpenQuestion {

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use zero_core::{RunId, SessionId};
 
 use crate::event::{EventKind, RootRun, TokenUsage};
-use crate::store::NewEvent;
+use crate::store::{NewEvent, RunAddress};
 
 /// How long the usage of a run is kept.
 pub const KEPT_DAYS: u32 = 400;
@@ -76,6 +76,11 @@ impl UsageEntry {
 }
 
 impl RunUsage {
+    /// The session and the id of the run.
+    pub fn address(&self) -> RunAddress {
+        RunAddress::new(&self.session, &self.run)
+    }
+
     /// The usage of a run that begins with an entry; `None` if the entry is another one.
     pub(crate) fn begin(entry: &UsageEntry, of: RunUsageOwner) -> Option<Self> {
         let UsageChange::Began { agent, model, root } = &entry.change else { return None };
@@ -111,7 +116,7 @@ impl RunUsage {
 pub struct RunUsageQuery {
     /// Only runs of sessions of this owner.
     pub owner: Option<String>,
-    /// Only this run and those of its sub-agents.
+    /// Only the run with this id and those of its sub-agents; with [`Self::session`], no other one.
     pub run: Option<RunId>,
     /// Only runs of this session and of sub-agents that worked for it.
     pub session: Option<SessionId>,
@@ -120,7 +125,7 @@ pub struct RunUsageQuery {
     /// Only runs that began at this time or later, in milliseconds since the Unix epoch.
     pub since_ms: i64,
     /// Only runs after this one in the order of the answer.
-    pub after: Option<(i64, RunId)>,
+    pub after: Option<(i64, RunAddress)>,
 }
 
 impl RunUsageQuery {
@@ -133,8 +138,10 @@ impl RunUsageQuery {
             wanted.as_deref().is_none_or(|wanted| wanted == found)
         };
         let root = usage.root.as_ref();
-        let is_after = self.after.as_ref().is_none_or(|(started_ms, run)| {
-            (usage.started_ms, usage.run.as_str()) > (*started_ms, run.as_str())
+        let is_after = self.after.as_ref().is_none_or(|(started_ms, after)| {
+            let (run, session) = (after.run.as_str(), after.session.as_str());
+            (usage.started_ms, usage.run.as_str(), usage.session.as_str())
+                > (*started_ms, run, session)
         });
         is(&self.owner, &usage.owner)
             && self.agent.as_deref().is_none_or(|agent| {

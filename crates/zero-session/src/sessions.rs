@@ -78,8 +78,8 @@ use crate::node_membership::NodeMembership;
 use crate::open_question::{OpenQuestion, QuestionContent, QuestionScope};
 use crate::output_schema::OutputSchema;
 use crate::store::{
-    LedgerReadLimit, OwnerUsage, RunRecord, SessionPage, SessionPatch, SessionQuery, SessionRecord,
-    Store, StoreError, ToolHostLocation, Transcript,
+    LedgerReadLimit, OwnerUsage, RunAddress, RunRecord, SessionPage, SessionPatch, SessionQuery,
+    SessionRecord, Store, StoreError, ToolHostLocation, Transcript,
 };
 use zero_runtime::tool_backend::FolderAccess;
 use zero_runtime::tool_backend::{
@@ -196,7 +196,7 @@ struct SessionManagerInner {
     approvals: ApprovalQueue,
     questions: QuestionQueue,
     states: Mutex<HashMap<SessionId, Arc<SessionState>>>,
-    active: Mutex<HashMap<RunId, Arc<ActiveRun>>>,
+    active: Mutex<HashMap<RunAddress, Arc<ActiveRun>>>,
     /// Limits the number of active runs.
     run_limiter: RunLimiter,
     /// Cancelled when no more prompts are accepted.
@@ -547,7 +547,8 @@ impl SessionManager {
     }
 
     /// Sends a prompt. Runs of one session execute one after another. The run id is the idempotency
-    /// key: a prompt that is sent again with the same id is not executed again.
+    /// key: a prompt that is sent again with the same id is not executed again. Each owner has ids of
+    /// their own.
     pub async fn send(
         &self,
         address: &SessionAddress,
@@ -581,13 +582,18 @@ impl SessionManager {
         Ok(stopped)
     }
 
-    /// Waits at most the given time until a run has ended; `None` if the run is unknown.
+    /// Waits at most the given time until a run of an owner has ended; `None` if the owner has none
+    /// with that id.
     pub async fn wait_for_run(
         &self,
+        owner: &str,
         run: &RunId,
         most: Duration,
     ) -> Result<Option<RunRecord>, SessionError> {
-        self.inner.wait_for_run(run, most).await
+        match self.store().find_run(Some(owner), run).await? {
+            Some(run) => self.inner.wait_for_run(&run.address(), most).await,
+            None => Ok(None),
+        }
     }
 
     /// Ledger entries after a sequence number.
@@ -860,7 +866,7 @@ impl SessionManagerInner {
         self.states.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn lock_active_runs(&self) -> MutexGuard<'_, HashMap<RunId, Arc<ActiveRun>>> {
+    fn lock_active_runs(&self) -> MutexGuard<'_, HashMap<RunAddress, Arc<ActiveRun>>> {
         self.active.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

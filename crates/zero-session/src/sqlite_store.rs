@@ -49,9 +49,9 @@ use crate::run_usage::{self, RunUsage, RunUsageQuery, UsageTotal};
 use crate::store::{
     BeginRunOutcome, ClaimEpoch, ClaimOutcome, ForkPoint, GrantRecord, IdleSession,
     IdleSessionQuery, LedgerReadLimit, NewEvent, NewFork, NewRun, NewSession, OwnerSize,
-    OwnerUsage, RewindPoint, RunRecord, SessionPage, SessionPatch, SessionQuery, SessionRecord,
-    Store, StoreError, StoreUsage, Transcript, TranscriptPosition, TranscriptStart, UnnamedSession,
-    UnremovedSession, merge_grants,
+    OwnerUsage, RewindPoint, RunAddress, RunRecord, SessionPage, SessionPatch, SessionQuery,
+    SessionRecord, Store, StoreError, StoreUsage, Transcript, TranscriptPosition, TranscriptStart,
+    UnnamedSession, UnremovedSession, merge_grants,
 };
 use crate::stored_form::{
     EncodedEvents, RewindRow, RunEnd, RunInsertion, assign_seqs, encode_messages, prompt_words,
@@ -529,7 +529,7 @@ impl Store for SqliteStore {
 
     fn end_run(
         &self,
-        run: &RunId,
+        run: &RunAddress,
         claim: ClaimEpoch,
         end: RunOutcome,
         usage: TokenUsage,
@@ -548,9 +548,19 @@ impl Store for SqliteStore {
         })
     }
 
-    fn run(&self, run: &RunId) -> BoxFuture<'_, Result<Option<RunRecord>, StoreError>> {
+    fn run(&self, run: &RunAddress) -> BoxFuture<'_, Result<Option<RunRecord>, StoreError>> {
         let run = run.clone();
-        Box::pin(self.readers.read("look up a run", move |db| runs::find_by_id(db, &run)))
+        Box::pin(self.readers.read("look up a run", move |db| runs::find(db, &run)))
+    }
+
+    fn find_run(
+        &self,
+        owner: Option<&str>,
+        run: &RunId,
+    ) -> BoxFuture<'_, Result<Option<RunRecord>, StoreError>> {
+        let (owner, run) = (owner.map(str::to_owned), run.clone());
+        let find = move |db: &Connection| runs::find_by_id(db, owner.as_deref(), &run);
+        Box::pin(self.readers.read("look up a run", find))
     }
 
     fn unfinished_runs(
@@ -592,7 +602,7 @@ impl Store for SqliteStore {
 
     fn adopt_run(
         &self,
-        run: &RunId,
+        run: &RunAddress,
         claim: ClaimEpoch,
         node: &str,
     ) -> BoxFuture<'_, Result<(), StoreError>> {
@@ -608,7 +618,7 @@ impl Store for SqliteStore {
     fn usage_total(
         &self,
         query: RunUsageQuery,
-        except: Option<RunId>,
+        except: Option<RunAddress>,
     ) -> BoxFuture<'_, Result<UsageTotal, StoreError>> {
         let sum = move |db: &Connection| run_usages::sum(db, &query, except.as_ref());
         Box::pin(self.readers.read("sum the usage", sum))

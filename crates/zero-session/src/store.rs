@@ -210,8 +210,8 @@ pub trait Store: Send + Sync {
     ) -> BoxFuture<'_, Result<u64, StoreError>>;
 
     /// Claims the session for the run's process and begins the run, in one transaction that would
-    /// survive a power cut: a prompt that was accepted is never run twice. If the id is already
-    /// used, returns the existing run.
+    /// survive a power cut: a prompt that was accepted is never run twice. If a run of the session's
+    /// owner has the id already, returns that.
     fn begin_run(&self, run: NewRun) -> BoxFuture<'_, Result<BeginRunOutcome, StoreError>>;
 
     /// Ends a run: writes its last entries and outcome in one transaction, and adds its token usage
@@ -219,15 +219,22 @@ pub trait Store: Send + Sync {
     /// unknown. Fails unless the claim is the current one.
     fn end_run(
         &self,
-        run: &RunId,
+        run: &RunAddress,
         claim: ClaimEpoch,
         end: RunOutcome,
         usage: TokenUsage,
         last: Vec<NewEvent>,
     ) -> BoxFuture<'_, Result<Option<Vec<Event>>, StoreError>>;
 
-    /// Reads the run of that id; `None` if it was never begun.
-    fn run(&self, run: &RunId) -> BoxFuture<'_, Result<Option<RunRecord>, StoreError>>;
+    /// Reads a run; `None` if it was never begun.
+    fn run(&self, run: &RunAddress) -> BoxFuture<'_, Result<Option<RunRecord>, StoreError>>;
+
+    /// Finds the run of an owner with that id, or without an owner, the newest of all with it.
+    fn find_run(
+        &self,
+        owner: Option<&str>,
+        run: &RunId,
+    ) -> BoxFuture<'_, Result<Option<RunRecord>, StoreError>>;
 
     /// Runs that have begun and not ended, of one session or of all; oldest first.
     fn unfinished_runs(
@@ -258,7 +265,7 @@ pub trait Store: Send + Sync {
     /// Records that a process continues an unfinished run, if the claim is the current one.
     fn adopt_run(
         &self,
-        run: &RunId,
+        run: &RunAddress,
         claim: ClaimEpoch,
         node: &str,
     ) -> BoxFuture<'_, Result<(), StoreError>>;
@@ -272,7 +279,7 @@ pub trait Store: Send + Sync {
     fn usage_total(
         &self,
         query: RunUsageQuery,
-        except: Option<RunId>,
+        except: Option<RunAddress>,
     ) -> BoxFuture<'_, Result<UsageTotal, StoreError>>;
 
     /// The points before which a session can be rewound, oldest first: its prompts and its rewinds.
@@ -760,10 +767,27 @@ pub enum TranscriptStart {
     Rewound,
 }
 
+/// Names a run. Its id is the idempotency key that a client chose, and unique among the runs of an
+/// owner only.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RunAddress {
+    /// Id of the session that the run belongs to.
+    pub session: SessionId,
+    /// Id of the run.
+    pub run: RunId,
+}
+
+impl RunAddress {
+    /// The address of a run of a session.
+    pub fn new(session: &SessionId, run: &RunId) -> Self {
+        Self { session: session.clone(), run: run.clone() }
+    }
+}
+
 /// A run to be started.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewRun {
-    /// Its id, which serves as the idempotency key of the prompt.
+    /// Its id, which serves as the idempotency key of the prompt; see [`RunAddress`].
     pub id: RunId,
     /// Id of the session that the run belongs to.
     pub session: SessionId,
@@ -855,6 +879,13 @@ pub struct RunRecord {
     pub options: RunOptions,
     /// Whether it has an open question.
     pub has_open_question: bool,
+}
+
+impl RunRecord {
+    /// The session and the id of the run.
+    pub fn address(&self) -> RunAddress {
+        RunAddress::new(&self.session, &self.id)
+    }
 }
 
 /// Why a store operation failed.

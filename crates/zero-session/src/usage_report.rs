@@ -35,7 +35,7 @@ impl UsageReport {
             }
             match page.last() {
                 Some(last) if page.len() == RunUsageQuery::PAGE_MAX => {
-                    query.after = Some((last.started_ms, last.run.clone()));
+                    query.after = Some((last.started_ms, last.address()));
                 }
                 _ => break,
             }

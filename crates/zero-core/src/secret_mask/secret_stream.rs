@@ -7,14 +7,14 @@ use std::sync::Arc;
 use super::fragment_index::SearchBudget;
 use super::{CutEdges, SecretMask, byte_dump, number_run, text_view};
 
-/// Most bytes that are pending_bytes back. A value with more white space inside is replaced as far as it came.
+/// Most bytes that are held back. A value with more white space inside is replaced as far as it came.
 const HELD_BYTES_MAX: usize = 64 * 1024;
 
-/// Numbers with which a list may begin a value without being pending_bytes back: a few at the end of a line are
+/// Numbers with which a list may begin a value without being held back: a few at the end of a line are
 /// anything, such as an exit code or a port.
 const SHOWN_NUMBERS_MAX: usize = 2;
 
-/// Replaces secret values in a stream. The beginning of a value at the end of a piece is pending_bytes back
+/// Replaces secret values in a stream. The beginning of a value at the end of a piece is held back
 /// until the rest of it arrives.
 #[derive(Debug)]
 pub struct SecretStream {

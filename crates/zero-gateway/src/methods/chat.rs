@@ -85,8 +85,8 @@ pub(super) async fn send(
     let sessions = peer.sessions();
     if interrupts {
         // A prompt that is sent again must not stop its own run.
-        let known =
-            sessions.store().run(&run).await.map_err(|error| to_error_shape(error.into()))?;
+        let known = sessions.store().find_run(Some(&session.owner), &run).await;
+        let known = known.map_err(|error| to_error_shape(error.into()))?;
         if known.is_none() {
             sessions.abort(&key, None, STOPPED_BY_CLIENT).await.map_err(to_error_shape)?;
         }
@@ -279,17 +279,31 @@ pub(super) async fn wait(
         terminal_reply: None,
     };
     let Ok(run) = RunId::new(params.run_id) else { return Ok(unknown) };
-    let store = peer.sessions().store();
-    let known = store.run(&run).await.map_err(|error| to_error_shape(error.into()))?;
-    let Some(known) = known else { return Ok(unknown) };
+    let Some(known) = find_visible_run(peer, &run).await? else { return Ok(unknown) };
     let Some(session) = peer.find_session_by_id(&known.session).await? else { return Ok(unknown) };
     peer.watch_session(&session).await?;
     let most = params.timeout_ms.map_or(WAIT_DEFAULT, Duration::from_millis).min(WAIT_MAX);
-    let waited = peer.sessions().wait_for_run(&run, most).await.map_err(to_error_shape)?;
+    let waited =
+        peer.sessions().wait_for_run(&session.owner, &run, most).await.map_err(to_error_shape)?;
     let Some(record) = waited else { return Ok(unknown) };
     let Some(end) = &record.end else { return Ok(unknown) };
     let text = read_run_text(peer, &record).await?;
     Ok(wait_result(&record, end, text))
+}
+
+/// The run with that id of the client's owner, else one that the client may see.
+async fn find_visible_run(
+    peer: &AuthenticatedConnection,
+    run: &RunId,
+) -> Result<Option<RunRecord>, ErrorPayload> {
+    let store = peer.sessions().store();
+    let find = async |owner| {
+        store.find_run(owner, run).await.map_err(|error| to_error_shape(error.into()))
+    };
+    match find(Some(peer.owner())).await? {
+        None if peer.visible_owner().is_none() => find(None).await,
+        found => Ok(found),
+    }
 }
 
 /// The text of a run, as far back as the ledger can be read.

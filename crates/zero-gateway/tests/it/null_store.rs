@@ -20,9 +20,9 @@ use zero_session::sessions::{SessionLimits, SessionManager, SessionManagerConfig
 use zero_session::store::{
     BeginRunOutcome, ClaimEpoch, ClaimOutcome, ForkPoint, GrantRecord, IdleSession,
     IdleSessionQuery, LedgerReadLimit, NewEvent, NewFork, NewRun, NewSession, OwnerSize,
-    OwnerUsage, RewindPoint, RunRecord, SessionPage, SessionPatch, SessionQuery, SessionRecord,
-    Store, StoreError, StoreUsage, Transcript, TranscriptPosition, TranscriptStart, UnnamedSession,
-    UnremovedSession,
+    OwnerUsage, RewindPoint, RunAddress, RunRecord, SessionPage, SessionPatch, SessionQuery,
+    SessionRecord, Store, StoreError, StoreUsage, Transcript, TranscriptPosition, TranscriptStart,
+    UnnamedSession, UnremovedSession,
 };
 
 pub(crate) async fn sessions() -> SessionManager {
@@ -103,7 +103,7 @@ impl Store for NullServices {
         unsupported()
     }
 
-    fn adopt_run(&self, _: &RunId, _: ClaimEpoch, _: &str) -> StoreFuture<'_, ()> {
+    fn adopt_run(&self, _: &RunAddress, _: ClaimEpoch, _: &str) -> StoreFuture<'_, ()> {
         unsupported()
     }
 
@@ -238,7 +238,7 @@ impl Store for NullServices {
 
     fn end_run(
         &self,
-        _: &RunId,
+        _: &RunAddress,
         _: ClaimEpoch,
         _: RunOutcome,
         _: TokenUsage,
@@ -247,7 +247,11 @@ impl Store for NullServices {
         ready_future(Ok(None))
     }
 
-    fn run(&self, _: &RunId) -> StoreFuture<'_, Option<RunRecord>> {
+    fn run(&self, _: &RunAddress) -> StoreFuture<'_, Option<RunRecord>> {
+        ready_future(Ok(None))
+    }
+
+    fn find_run(&self, _: Option<&str>, _: &RunId) -> StoreFuture<'_, Option<RunRecord>> {
         ready_future(Ok(None))
     }
 
@@ -259,7 +263,7 @@ impl Store for NullServices {
         ready_future(Ok(Vec::new()))
     }
 
-    fn usage_total(&self, _: RunUsageQuery, _: Option<RunId>) -> StoreFuture<'_, UsageTotal> {
+    fn usage_total(&self, _: RunUsageQuery, _: Option<RunAddress>) -> StoreFuture<'_, UsageTotal> {
         ready_future(Ok(UsageTotal::default()))
     }
 

@@ -21,7 +21,7 @@ use crate::sessions::call_updates::CallUpdateBuffer;
 use crate::sessions::ledger_recorder::{LedgerRecorder, new_event};
 use crate::sessions::run_limiter::RunPermit;
 use crate::sessions::work_clock::WorkClock;
-use crate::store::Store;
+use crate::store::{RunAddress, Store};
 
 /// Asks the user on behalf of one session.
 pub(crate) struct InteractionBroker {
@@ -176,7 +176,8 @@ impl InteractionBroker {
     /// Forgets the questions of a run, which stay open in the store; false if one is being
     /// answered.
     pub(crate) fn park(&self, run: &RunId) -> bool {
-        self.approvals.park(run) && self.questions.park(run)
+        let run = RunAddress::new(self.recorder.session(), run);
+        self.approvals.park(&run) && self.questions.park(&run)
     }
 
     /// Notes the answer to a question that was asked before the run was parked and not yet again.

@@ -11,6 +11,7 @@ use zero_runtime::clock::now_ms;
 
 use crate::event::EventKind;
 use crate::sessions::ledger_recorder::{LedgerRecorder, new_event};
+use crate::store::RunAddress;
 
 /// Questions `Q` that wait for answers `A`.
 pub(super) struct InteractionQueue<Q, A> {
@@ -51,6 +52,12 @@ struct PendingInteraction<Q, A> {
     cancelled: InteractionOutcome<A>,
     /// `None` once an answer was accepted and is being recorded.
     answer: Option<oneshot::Sender<A>>,
+}
+
+impl<Q, A> PendingInteraction<Q, A> {
+    fn is_of(&self, run: &RunAddress) -> bool {
+        self.run.as_ref() == Some(&run.run) && *self.recorder.session() == run.session
+    }
 }
 
 impl<Q, A> Default for InteractionQueue<Q, A> {
@@ -153,9 +160,9 @@ impl<Q: Clone + Send + 'static, A: Clone + Send + 'static> InteractionQueue<Q, A
 
     /// Forgets the questions of a run, which stay open in the store. Returns false and forgets
     /// nothing if an answer to one of them is being recorded.
-    pub(super) fn park(&self, run: &RunId) -> bool {
+    pub(super) fn park(&self, run: &RunAddress) -> bool {
         let mut open = self.lock();
-        let of_run = |open: &PendingInteraction<Q, A>| open.run.as_ref() == Some(run);
+        let of_run = |open: &PendingInteraction<Q, A>| open.is_of(run);
         if open.values().any(|open| of_run(open) && open.answer.is_none()) {
             return false;
         }
@@ -164,8 +171,8 @@ impl<Q: Clone + Send + 'static, A: Clone + Send + 'static> InteractionQueue<Q, A
     }
 
     /// Withdraws the questions of a run and waits until all of them are resolved.
-    pub(super) async fn withdraw(self: &Arc<Self>, run: &RunId) {
-        let of_run = |open: &PendingInteraction<Q, A>| open.run.as_ref() == Some(run);
+    pub(super) async fn withdraw(self: &Arc<Self>, run: &RunAddress) {
+        let of_run = |open: &PendingInteraction<Q, A>| open.is_of(run);
         let open: Vec<(String, InteractionOutcome<A>)> = {
             let open = self.lock();
             let of_run = open.iter().filter(|(_, open)| of_run(open));

@@ -38,9 +38,9 @@ use crate::run_usage::{self, RunUsage, RunUsageQuery, UsageTotal};
 use crate::store::{
     BeginRunOutcome, ClaimEpoch, ClaimOutcome, ForkPoint, GrantRecord, IdleSession,
     IdleSessionQuery, LedgerReadLimit, NewEvent, NewFork, NewRun, NewSession, OwnerSize,
-    OwnerUsage, RewindPoint, RunRecord, SessionPage, SessionPatch, SessionQuery, SessionRecord,
-    Store, StoreError, StoreUsage, Transcript, TranscriptPosition, TranscriptStart, UnnamedSession,
-    UnremovedSession, merge_grants,
+    OwnerUsage, RewindPoint, RunAddress, RunRecord, SessionPage, SessionPatch, SessionQuery,
+    SessionRecord, Store, StoreError, StoreUsage, Transcript, TranscriptPosition, TranscriptStart,
+    UnnamedSession, UnremovedSession, merge_grants,
 };
 use crate::stored_form::{
     EncodedEvents, RewindRow, RunEnd, RunInsertion, assign_seqs, encode_messages, prompt_words,
@@ -431,7 +431,7 @@ impl Store for PostgresStore {
 
     fn end_run(
         &self,
-        run: &RunId,
+        run: &RunAddress,
         claim: ClaimEpoch,
         end: RunOutcome,
         usage: TokenUsage,
@@ -448,9 +448,21 @@ impl Store for PostgresStore {
         })
     }
 
-    fn run(&self, run: &RunId) -> BoxFuture<'_, Result<Option<RunRecord>, StoreError>> {
+    fn run(&self, run: &RunAddress) -> BoxFuture<'_, Result<Option<RunRecord>, StoreError>> {
         let run = run.clone();
-        Box::pin(async move { read!(self, "look up a run", |tx| runs::find_by_id(&tx, &run)) })
+        Box::pin(async move { read!(self, "look up a run", |tx| runs::find(&tx, &run)) })
+    }
+
+    fn find_run(
+        &self,
+        owner: Option<&str>,
+        run: &RunId,
+    ) -> BoxFuture<'_, Result<Option<RunRecord>, StoreError>> {
+        let owner = owner.map(|owner| sessions::storable(owner).into_owned());
+        let run = run.clone();
+        Box::pin(async move {
+            read!(self, "look up a run", |tx| runs::find_by_id(&tx, owner.as_deref(), &run))
+        })
     }
 
     fn unfinished_runs(
@@ -496,7 +508,7 @@ impl Store for PostgresStore {
 
     fn adopt_run(
         &self,
-        run: &RunId,
+        run: &RunAddress,
         claim: ClaimEpoch,
         node: &str,
     ) -> BoxFuture<'_, Result<(), StoreError>> {
@@ -515,7 +527,7 @@ impl Store for PostgresStore {
     fn usage_total(
         &self,
         query: RunUsageQuery,
-        except: Option<RunId>,
+        except: Option<RunAddress>,
     ) -> BoxFuture<'_, Result<UsageTotal, StoreError>> {
         Box::pin(async move {
             let total = run_usages::sum(&self.database, &query, except.as_ref()).await;

@@ -15,7 +15,7 @@ use zero_runtime::clock::now_ms;
 use crate::event::{Event, EventKind, RunOutcome, TokenUsage};
 use crate::event_bus::EventBus;
 use crate::store::{
-    BeginRunOutcome, ClaimEpoch, ClaimOutcome, NewEvent, NewRun, Store, StoreError,
+    BeginRunOutcome, ClaimEpoch, ClaimOutcome, NewEvent, NewRun, RunAddress, Store, StoreError,
     TranscriptPosition,
 };
 use zero_runtime::ordered_lock::queue_for_lock;
@@ -181,7 +181,7 @@ impl LedgerRecorder {
     /// Continues a parked run under the newest claim of this process.
     pub(crate) async fn adopt_run(&self, run: &RunId, node: &str) -> Result<(), StoreError> {
         let claim = self.inner.lock_claims().newest;
-        self.inner.store.adopt_run(run, claim, node).await?;
+        self.inner.store.adopt_run(&RunAddress::new(self.session(), run), claim, node).await?;
         self.inner.lock_claims().runs.insert(run.clone(), claim);
         Ok(())
     }
@@ -208,7 +208,8 @@ impl LedgerRecorder {
                 let claims = inner.lock_claims();
                 claims.runs.get(&run).copied().unwrap_or(claims.newest)
             };
-            let ended = inner.store.end_run(&run, claim, end, usage, last).await;
+            let address = RunAddress::new(&inner.session, &run);
+            let ended = inner.store.end_run(&address, claim, end, usage, last).await;
             if matches!(ended, Ok(_) | Err(StoreError::ClaimLost(_) | StoreError::NoSession(_))) {
                 inner.lock_claims().runs.remove(&run);
             }

@@ -24,12 +24,12 @@ use crate::sessions::interrupted_runs::{INTERRUPTED, read_run_events};
 use crate::sessions::ledger_recorder::new_event;
 use crate::sessions::session_state::{ActiveRun, QueuedPrompt, ResumedRun, SessionState};
 use crate::sessions::{Prompt, SessionError, SessionManagerInner};
-use crate::store::{RunRecord, StoreError};
+use crate::store::{RunAddress, RunRecord, StoreError};
 use crate::turn::{ResumePoint, ResumedCall, ResumedWait, transcript_repair};
 
 impl SessionManagerInner {
     /// Whether a run of this process has its answer already.
-    pub(super) fn is_being_answered(&self, run: &RunId) -> bool {
+    pub(super) fn is_being_answered(&self, run: &RunAddress) -> bool {
         self.lock_active_runs().contains_key(run)
     }
 
@@ -48,7 +48,7 @@ impl SessionManagerInner {
             if self.resolve_in_memory(id, &answer) {
                 return Ok(true);
             }
-            if self.is_being_answered(&question.run) {
+            if self.is_being_answered(&question.run_address()) {
                 return self.answer_resumed(&state, &question, id, &answer).await;
             }
             let resumed = self.claim_parked_run(&state, Some(&question.run), folder_access).await?;
@@ -129,7 +129,7 @@ impl SessionManagerInner {
         let node = self.config.nodes.local_name();
         let mut parked = None;
         for run in store.unfinished_runs(Some(session)).await? {
-            if run.node == node || self.is_being_answered(&run.id) {
+            if run.node == node || self.is_being_answered(&run.address()) {
                 continue;
             }
             let mut earlier = open.iter().filter(|question| question.run == run.id).cloned();
@@ -211,7 +211,7 @@ impl SessionManagerInner {
         parked.retain(|run| {
             run.has_open_question
                 && run_id.is_none_or(|requested_run| *requested_run == run.id)
-                && !self.is_being_answered(&run.id)
+                && !self.is_being_answered(&run.address())
                 && !self.config.nodes.is_alive(&run.node)
         });
         if parked.is_empty() {
@@ -223,8 +223,8 @@ impl SessionManagerInner {
             let claim = self.take_claim(&state.recorder).await?;
             let mut ended = Vec::new();
             for run in parked {
-                let is_open = store.run(&run.id).await?.is_some_and(|run| run.end.is_none());
-                if is_open && !self.is_being_answered(&run.id) {
+                let is_open = store.run(&run.address()).await?.is_some_and(|run| run.end.is_none());
+                if is_open && !self.is_being_answered(&run.address()) {
                     let end = end.clone();
                     self.finish_interrupted_run(&state.recorder, claim, &run, end).await?;
                     ended.push(run.id);
@@ -246,7 +246,7 @@ impl SessionManagerInner {
     ) {
         let (store, recorder) = (&self.config.store, &state.recorder);
         let ended = async {
-            if let Some(run) = store.run(&active.run).await?.filter(|run| run.end.is_none()) {
+            if let Some(run) = store.run(&active.address()).await?.filter(|run| run.end.is_none()) {
                 let claim = recorder.run_claim(&active.run);
                 self.finish_interrupted_run(recorder, claim, &run, end).await?;
             }
@@ -265,7 +265,7 @@ impl SessionManagerInner {
     ) -> Result<(), SessionError> {
         let record = self.require_session(address).await?;
         let open = self.config.store.open_questions(QuestionScope::Session(&record.id)).await?;
-        match open.iter().find(|question| !self.is_being_answered(&question.run)) {
+        match open.iter().find(|question| !self.is_being_answered(&question.run_address())) {
             Some(question) => Err(SessionError::Busy(format!(
                 "a run of this session waits for an answer; answer it with `zero questions answer {} ANSWER`, or reset the session",
                 question.content.id()

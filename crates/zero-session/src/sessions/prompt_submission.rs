@@ -26,8 +26,8 @@ use crate::sessions::{
 };
 use crate::slash_commands;
 use crate::store::{
-    BeginRunOutcome, ClaimEpoch, ClaimOutcome, NewRun, RunOptions, RunRecord, SessionPatch,
-    SessionRecord, StoreError,
+    BeginRunOutcome, ClaimEpoch, ClaimOutcome, NewRun, RunAddress, RunOptions, RunRecord,
+    SessionPatch, SessionRecord, StoreError,
 };
 
 /// Time limit for stopped runs to be recorded during shutdown.
@@ -53,7 +53,7 @@ impl SessionManagerInner {
         };
         let state = self.session_state(&record.id);
         let _order = state.sending.lock().await;
-        if let Some(before) = self.config.store.run(&run).await? {
+        if let Some(before) = self.config.store.find_run(Some(&record.owner), &run).await? {
             return self.existing_run_outcome(&state.recorder, before, &prompt).await;
         }
         self.check_folder_access(&record, &prompt.folder_access)?;
@@ -131,7 +131,7 @@ impl SessionManagerInner {
         // A parked run is nobody's and goes on.
         if run.end.is_none() && !nodes.is_alive(&run.node) && !run.has_open_question {
             self.claim_session(recorder).await?;
-            run = store.run(&run.id).await?.unwrap_or(run);
+            run = store.run(&run.address()).await?.unwrap_or(run);
         }
         Ok(if run.end.is_some() { SendOutcome::Ended(run) } else { SendOutcome::InFlight })
     }
@@ -222,9 +222,8 @@ impl SessionManagerInner {
         subagent: Option<Arc<SubagentRun>>,
     ) -> Result<Option<Arc<ActiveRun>>, SessionError> {
         let active = ActiveRun::new(run.clone(), record.id.clone(), record.owner.clone(), subagent);
-        match self.lock_active_runs().entry(run.clone()) {
-            Entry::Occupied(there) if there.get().session == record.id => return Ok(None),
-            Entry::Occupied(_) => return Err(foreign_run_error(run)),
+        match self.lock_active_runs().entry(active.address()) {
+            Entry::Occupied(_) => return Ok(None),
             Entry::Vacant(free) => {
                 free.insert(Arc::clone(&active));
             }
@@ -237,7 +236,7 @@ impl SessionManagerInner {
     }
 
     pub(super) fn unregister_run(&self, active: &ActiveRun) {
-        self.lock_active_runs().remove(&active.run);
+        self.lock_active_runs().remove(&active.address());
         active.done.cancel();
     }
 
@@ -385,7 +384,7 @@ impl SessionManagerInner {
 
     pub(super) async fn wait_for_run(
         &self,
-        run: &RunId,
+        run: &RunAddress,
         most: Duration,
     ) -> Result<Option<RunRecord>, SessionError> {
         let store = &self.config.store;

@@ -8,11 +8,11 @@ use zero_core::{Budget, RunId};
 use crate::budget::{BudgetMeasure, BudgetRules, BudgetScope, budget_uses};
 use crate::event::{RootRun, RunOutcome, TokenUsage};
 use crate::run_usage::{RunUsageQuery, UsageTotal};
-use crate::store::{SessionRecord, Store, StoreError};
+use crate::store::{RunAddress, SessionRecord, Store, StoreError};
 
 /// The budgets of a run.
 pub(super) struct RunBudget {
-    run: RunId,
+    run: RunAddress,
     scopes: Vec<ScopeBudget>,
     /// What the user was told about.
     reported: HashSet<(BudgetScope, BudgetMeasure)>,
@@ -51,9 +51,11 @@ impl RunBudget {
         let all = RunUsageQuery::default;
         let today = || RunUsageQuery { since_ms: day_start_ms, ..all() };
         let query = |scope| match scope {
-            BudgetScope::Run => {
-                RunUsageQuery { run: Some(root.map_or(run, |root| &root.run).clone()), ..all() }
-            }
+            BudgetScope::Run => RunUsageQuery {
+                run: Some(root.map_or(run, |root| &root.run).clone()),
+                session: Some(root.map_or(&session.id, |root| &root.session).clone()),
+                ..all()
+            },
             BudgetScope::Session => RunUsageQuery {
                 session: Some(root.map_or(&session.id, |root| &root.session).clone()),
                 ..all()
@@ -80,7 +82,7 @@ impl RunBudget {
             .chain(own_agent)
             .filter(|one| one.budget.is_limited());
         Self {
-            run: run.clone(),
+            run: RunAddress::new(&session.id, run),
             scopes: scopes.collect(),
             reported: HashSet::new(),
             left: Budget::default(),

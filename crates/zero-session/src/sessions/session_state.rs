@@ -17,7 +17,7 @@ use crate::node_membership::SessionLease;
 use crate::sessions::ledger_recorder::LedgerRecorder;
 use crate::sessions::subagent_run::SubagentRun;
 use crate::sessions::{Prompt, SessionError};
-use crate::store::{SessionRecord, Store, ToolHostLocation};
+use crate::store::{RunAddress, SessionRecord, Store, ToolHostLocation};
 use crate::turn::ResumePoint;
 use zero_runtime::session_results::ResultLifetime;
 use zero_runtime::tool_backend::FolderAccess;
@@ -103,6 +103,10 @@ impl ActiveRun {
             over,
             subagent,
         })
+    }
+
+    pub(super) fn address(&self) -> RunAddress {
+        RunAddress::new(&self.session, &self.run)
     }
 
     /// Marks that only the final entry remains to be written; nobody has to wait for this run any

@@ -190,7 +190,7 @@ impl SessionManagerInner {
             let (session, run) = (&active.session, &active.run);
             tracing::warn!(%session, %run, %error, "only this process can continue a parked run");
         }
-        self.lock_active_runs().remove(&active.run);
+        self.lock_active_runs().remove(&active.address());
         active.done.cancel();
     }
 
@@ -518,8 +518,8 @@ impl SessionManagerInner {
         outbox: LedgerOutbox,
     ) {
         let RunCompletion { end, usage } = completion;
-        self.approvals.withdraw(&active.run).await;
-        self.questions.withdraw(&active.run).await;
+        self.approvals.withdraw(&active.address()).await;
+        self.questions.withdraw(&active.address()).await;
         let mut last = outbox.close("the run ended before this call did").await;
         let unused = state.asker.take_unused_questions(&active.run).into_iter();
         last.extend(
@@ -546,7 +546,7 @@ impl SessionManagerInner {
         add(&self.counted.failed, u64::from(matches!(end, RunOutcome::Failed { .. })));
         add(&self.counted.input_tokens, usage.input_tokens);
         add(&self.counted.output_tokens, usage.output_tokens);
-        self.lock_active_runs().remove(&active.run);
+        self.lock_active_runs().remove(&active.address());
         active.done.cancel();
     }
 }

@@ -28,7 +28,7 @@ use crate::sessions::task_tool::{TaskArgs, TaskIsolation};
 use crate::sessions::{
     OpenSessionOptions, Prompt, SessionError, SessionManagerInner, SlashHandling,
 };
-use crate::store::{LedgerReadLimit, SessionPatch, SessionRecord, Store};
+use crate::store::{LedgerReadLimit, RunAddress, SessionPatch, SessionRecord, Store};
 use crate::turn::call_batch::TASK_TOOL;
 
 /// How much of the ledger of a sub-agent is read at once, and how often.
@@ -262,14 +262,15 @@ impl TaskParent {
         };
         let ran = async {
             inner.send(&address, run.clone(), prompt, Some(subagent)).await?;
-            let active = inner.lock_active_runs().get(&run).cloned();
+            let run_address = RunAddress::new(&record.id, &run);
+            let active = inner.lock_active_runs().get(&run_address).cloned();
             if let Some(active) = active
                 && cancel.run_until_cancelled(active.done.cancelled()).await.is_none()
             {
                 active.stop(RunOutcome::Aborted { by: STOPPED_BY.to_owned() });
                 active.done.cancelled().await;
             }
-            let ended_run = inner.config.store.run(&run).await?;
+            let ended_run = inner.config.store.run(&run_address).await?;
             let transcript = inner.config.store.transcript(&record.id, None).await?;
             let is_answer = |message: &&ModelMessage| message.role == MessageRole::Assistant;
             let answer = transcript.messages.iter().rev().find(is_answer);

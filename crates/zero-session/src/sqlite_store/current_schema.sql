@@ -59,7 +59,8 @@ CREATE TABLE messages (
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE runs (
     row INTEGER PRIMARY KEY,
-    id TEXT NOT NULL UNIQUE,
+    owner TEXT NOT NULL,
+    id TEXT NOT NULL,
     session INTEGER NOT NULL REFERENCES sessions (row) ON DELETE CASCADE,
     node TEXT NOT NULL,
     started_ms INTEGER NOT NULL,
@@ -68,7 +69,8 @@ CREATE TABLE runs (
     usage TEXT NOT NULL,
     options TEXT
 ) STRICT;
-CREATE INDEX runs_by_session ON runs (session);
+CREATE UNIQUE INDEX runs_by_id ON runs (id, owner);
+CREATE INDEX runs_by_session ON runs (session, id);
 CREATE INDEX runs_unsettled ON runs (started_ms) WHERE end IS NULL;
 CREATE INDEX runs_unfinished_by_session ON runs (session) WHERE end IS NULL;
 CREATE TABLE grants (
@@ -78,7 +80,7 @@ CREATE TABLE grants (
     PRIMARY KEY (session, position)
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE run_usage (
-    run TEXT NOT NULL PRIMARY KEY,
+    run TEXT NOT NULL,
     session TEXT NOT NULL,
     session_key TEXT NOT NULL,
     owner TEXT NOT NULL,
@@ -88,9 +90,10 @@ CREATE TABLE run_usage (
     usage TEXT NOT NULL,
     root_run TEXT,
     root_session TEXT,
-    root_agent TEXT
+    root_agent TEXT,
+    PRIMARY KEY (run, session)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX run_usage_by_time ON run_usage (started_ms, run);
+CREATE INDEX run_usage_by_time ON run_usage (started_ms, run, session);
 CREATE INDEX run_usage_by_session ON run_usage (session);
 CREATE INDEX run_usage_by_root_run ON run_usage (root_run) WHERE root_run IS NOT NULL;
 CREATE INDEX run_usage_by_root_session ON run_usage (root_session) WHERE root_session IS NOT NULL;

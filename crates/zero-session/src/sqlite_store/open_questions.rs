@@ -44,8 +44,8 @@ pub(super) fn apply<'a>(
             db.prepare_cached("DELETE FROM open_questions WHERE id = ?")?.execute([id])?;
         }
         QuestionEntry::RunEnded { run } => {
-            db.prepare_cached("DELETE FROM open_questions WHERE run = ?")?
-                .execute([run.as_str()])?;
+            db.prepare_cached("DELETE FROM open_questions WHERE session = ? AND run = ?")?
+                .execute((session, run.as_str()))?;
         }
     }
     Ok(())

@@ -7,6 +7,7 @@ use super::database_error::DatabaseError;
 use super::sessions::{from_json, to_json};
 use crate::event::{RootRun, TokenUsage};
 use crate::run_usage::{RunUsage, RunUsageOwner, RunUsageQuery, UsageEntry, UsageTotal};
+use crate::store::RunAddress;
 
 /// The numbers of a usage, in the order in which they are summed.
 const SUMMED_FIELDS: [&str; 7] = [
@@ -29,7 +30,7 @@ pub(super) fn apply(
     for entry in entries {
         if current.as_ref().is_none_or(|current| current.run != entry.run) {
             write(db, current.take().as_ref())?;
-            current = find(db, &entry.run)?;
+            current = find(db, session, &entry.run)?;
         }
         match &mut current {
             Some(current) => current.apply(entry),
@@ -46,9 +47,14 @@ fn read_owner(db: &Connection, session: &SessionId) -> Result<RunUsageOwner, Dat
     Ok(RunUsageOwner { session: session.clone(), session_key, owner })
 }
 
-fn find(db: &Connection, run: &RunId) -> Result<Option<RunUsage>, DatabaseError> {
-    let mut find = db.prepare_cached("SELECT * FROM run_usage WHERE run = ?")?;
-    find.query_row([run.as_str()], |row| Ok(read_row(row))).optional()?.transpose()
+fn find(
+    db: &Connection,
+    session: &SessionId,
+    run: &RunId,
+) -> Result<Option<RunUsage>, DatabaseError> {
+    let mut find = db.prepare_cached("SELECT * FROM run_usage WHERE run = ? AND session = ?")?;
+    let found = find.query_row([run.as_str(), session.as_str()], |row| Ok(read_row(row)));
+    found.optional()?.transpose()
 }
 
 fn write(db: &Connection, usage: Option<&RunUsage>) -> Result<(), DatabaseError> {
@@ -98,9 +104,10 @@ fn select(query: &RunUsageQuery) -> (String, Vec<Box<dyn ToSql>>) {
             values.extend(condition.iter().map(|_| Box::new(value.clone()) as Box<dyn ToSql>));
         }
     }
-    if let Some((started_ms, run)) = &query.after {
-        text.push_str(" AND (started_ms, run) > (?, ?)");
-        values.extend([Box::new(*started_ms) as Box<dyn ToSql>, Box::new(run.as_str().to_owned())]);
+    if let Some((started_ms, RunAddress { session, run })) = &query.after {
+        text.push_str(" AND (started_ms, run, session) > (?, ?, ?)");
+        let text = |id: &str| Box::new(id.to_owned()) as Box<dyn ToSql>;
+        values.extend([Box::new(*started_ms), text(run.as_str()), text(session.as_str())]);
     }
     (text, values)
 }
@@ -109,11 +116,12 @@ fn select(query: &RunUsageQuery) -> (String, Vec<Box<dyn ToSql>>) {
 pub(super) fn sum(
     db: &Connection,
     query: &RunUsageQuery,
-    except: Option<&RunId>,
+    except: Option<&RunAddress>,
 ) -> Result<UsageTotal, DatabaseError> {
     let (condition, mut values) = select(query);
     // No run has an empty id.
-    values.push(Box::new(except.map_or_else(String::new, |run| run.as_str().to_owned())));
+    let except = except.map_or(["", ""], |one| [one.run.as_str(), one.session.as_str()]);
+    values.extend(except.map(|id| Box::new(id.to_owned()) as Box<dyn ToSql>));
     let field = |name: &str| format!("json_extract(usage, '$.{name}')");
     let fields = SUMMED_FIELDS.map(|name| match name {
         // The time of a sub-agent is part of its parent's.
@@ -123,7 +131,8 @@ pub(super) fn sum(
     let unpriced = ["input_tokens", "output_tokens"]
         .map(|name| format!("total(iif({} IS NULL, {}, 0))", field("cost_usd"), field(name)));
     let text = format!(
-        "SELECT count(*), sum({}), {}, {} FROM run_usage WHERE {condition} AND run != ?",
+        "SELECT count(*), sum({}), {}, {} FROM run_usage
+         WHERE {condition} AND NOT (run = ? AND session = ?)",
         field("cost_usd"),
         fields.join(", "),
         unpriced.join(", ")
@@ -155,7 +164,7 @@ pub(super) fn sum(
 pub(super) fn list(db: &Connection, query: &RunUsageQuery) -> Result<Vec<RunUsage>, DatabaseError> {
     let (condition, values) = select(query);
     let text = format!(
-        "SELECT * FROM run_usage WHERE {condition} ORDER BY started_ms, run LIMIT {}",
+        "SELECT * FROM run_usage WHERE {condition} ORDER BY started_ms, run, session LIMIT {}",
         RunUsageQuery::PAGE_MAX
     );
     let values: Vec<&dyn ToSql> = values.iter().map(AsRef::as_ref).collect();
@@ -172,8 +181,8 @@ pub(super) fn list(db: &Connection, query: &RunUsageQuery) -> Result<Vec<RunUsag
 pub(super) fn expire(db: &Connection, before_ms: i64) -> Result<bool, DatabaseError> {
     let removed = db
         .prepare_cached(&format!(
-            "DELETE FROM run_usage WHERE run IN
-                 (SELECT run FROM run_usage WHERE started_ms < ? LIMIT {})",
+            "DELETE FROM run_usage WHERE (run, session) IN
+                 (SELECT run, session FROM run_usage WHERE started_ms < ? LIMIT {})",
             RunUsageQuery::PAGE_MAX
         ))?
         .execute([before_ms])?;

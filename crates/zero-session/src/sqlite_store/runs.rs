@@ -4,16 +4,23 @@
 //! session, so that a copy can leave them out. Runs of a session work in the order in which they
 //! began; those that wait have no messages yet.
 
-use rusqlite::{Connection, Row};
+use rusqlite::{Connection, OptionalExtension as _, Row};
 use zero_core::{RunId, SessionId};
 
 use super::claims;
 use super::database_error::DatabaseError;
-use super::sessions::{add_usage, find_row, from_json, to_json};
+use super::sessions::{add_usage, find_row, from_json, no_session_error, to_json};
 use super::{ledger, rewind_points};
 use crate::event::TokenUsage;
-use crate::store::{ClaimEpoch, ClaimOutcome, RunOptions, RunRecord};
+use crate::store::{ClaimEpoch, ClaimOutcome, RunAddress, RunOptions, RunRecord};
 use crate::stored_form::{EncodedEvents, RunEnd, RunInsertion};
+
+/// Columns of a [`RunRecord`].
+const SELECT: &str = "SELECT runs.*, live_sessions.id AS session_id,
+         EXISTS (SELECT 1 FROM open_questions
+             WHERE open_questions.session = runs.session AND open_questions.run = runs.id)
+             AS has_open_question
+     FROM runs JOIN live_sessions ON live_sessions.row = runs.session";
 
 /// A run to be inserted.
 pub(super) struct RunRow {
@@ -31,7 +38,8 @@ pub(super) fn begin(
     run: &RunRow,
     first: &EncodedEvents,
 ) -> Result<RunInsertion, DatabaseError> {
-    if let Some(existing) = find_by_id(db, &run.id)? {
+    let owner = read_owner(db, &run.session)?;
+    if let Some(existing) = find_by_id(db, Some(&owner), &run.id)? {
         return Ok(RunInsertion::Existing(existing));
     }
     let claim = match claims::claim(db, &run.session, &run.node, None)? {
@@ -43,11 +51,14 @@ pub(super) fn begin(
         mark_completed(db, session)?;
     }
     // A run with this id can only belong to a session whose deletion has begun.
-    db.prepare_cached("DELETE FROM runs WHERE id = ?")?.execute([run.id.as_str()])?;
+    db.prepare_cached("DELETE FROM runs WHERE owner = ? AND id = ?")?
+        .execute((&owner, run.id.as_str()))?;
     db.prepare_cached(
-        "INSERT INTO runs (id, session, node, started_ms, usage, options) VALUES (?, ?, ?, ?, ?, ?)",
+        "INSERT INTO runs (owner, id, session, node, started_ms, usage, options)
+         VALUES (?, ?, ?, ?, ?, ?, ?)",
     )?
     .execute((
+        &owner,
         run.id.as_str(),
         session,
         &run.node,
@@ -64,32 +75,41 @@ pub(super) fn begin(
     Ok(RunInsertion::Inserted { first_seq, claim })
 }
 
+fn read_owner(db: &Connection, session: &SessionId) -> Result<String, DatabaseError> {
+    let mut read = db.prepare_cached("SELECT owner FROM live_sessions WHERE id = ?")?;
+    let owner = read.query_row([session.as_str()], |row| row.get(0)).optional()?;
+    owner.ok_or_else(|| no_session_error(session))
+}
+
 /// Ends a run and returns the sequence number of the first of its last entries; `None` if it had
 /// already ended or is unknown.
 pub(super) fn end(
     db: &Connection,
-    run: &RunId,
+    run: &RunAddress,
     claim: ClaimEpoch,
     end: &RunEnd,
     last: &EncodedEvents,
 ) -> Result<Option<u64>, DatabaseError> {
-    let Some(record) = find_by_id(db, run)? else { return Ok(None) };
+    let Some(record) = find(db, run)? else { return Ok(None) };
     if record.end.is_some() {
         return Ok(None);
     }
-    let session = claims::check(db, &record.session, claim)?;
-    db.prepare_cached("UPDATE runs SET ended_ms = ?, end = ?, usage = ? WHERE id = ?")?
-        .execute((end.ended_ms, to_json(&end.outcome)?, to_json(&end.usage)?, run.as_str()))?;
+    let session = claims::check(db, &run.session, claim)?;
+    let id = run.run.as_str();
+    db.prepare_cached(
+        "UPDATE runs SET ended_ms = ?, end = ?, usage = ? WHERE session = ? AND id = ?",
+    )?
+    .execute((end.ended_ms, to_json(&end.outcome)?, to_json(&end.usage)?, session, id))?;
     let mut find_older = db.prepare_cached(
         "SELECT 1 FROM runs WHERE session = ?1 AND end IS NULL
-             AND row < (SELECT row FROM runs WHERE id = ?2) LIMIT 1",
+             AND row < (SELECT row FROM runs WHERE session = ?1 AND id = ?2) LIMIT 1",
     )?;
-    if !find_older.exists((session, run.as_str()))? {
+    if !find_older.exists((session, id))? {
         mark_completed(db, session)?;
     }
     rewind_points::set_position(db, session)?;
     add_usage(db, session, end.usage)?;
-    ledger::append(db, &record.session, None, last).map(Some)
+    ledger::append(db, &run.session, None, last).map(Some)
 }
 
 /// Stores that the transcript up to here is of runs that have ended.
@@ -104,29 +124,40 @@ fn mark_completed(db: &Connection, session: i64) -> Result<(), DatabaseError> {
     Ok(())
 }
 
-pub(super) fn find_by_id(db: &Connection, run: &RunId) -> Result<Option<RunRecord>, DatabaseError> {
-    let mut statement = db.prepare_cached(
-        "SELECT runs.*, live_sessions.id AS session_id,
-             EXISTS (SELECT 1 FROM open_questions WHERE open_questions.run = runs.id)
-                 AS has_open_question
-         FROM runs
-         JOIN live_sessions ON live_sessions.row = runs.session WHERE runs.id = ?",
-    )?;
-    let mut rows = statement.query([run.as_str()])?;
+pub(super) fn find(db: &Connection, run: &RunAddress) -> Result<Option<RunRecord>, DatabaseError> {
+    let mut statement =
+        db.prepare_cached(&format!("{SELECT} WHERE live_sessions.id = ? AND runs.id = ?"))?;
+    let mut rows = statement.query((run.session.as_str(), run.run.as_str()))?;
+    rows.next()?.map(read_record).transpose()
+}
+
+/// The run of an owner with that id; without an owner, the newest of all.
+pub(super) fn find_by_id(
+    db: &Connection,
+    owner: Option<&str>,
+    run: &RunId,
+) -> Result<Option<RunRecord>, DatabaseError> {
+    let mut statement = db.prepare_cached(&format!(
+        "{SELECT} WHERE runs.id = ?2 AND (?1 IS NULL OR runs.owner = ?1)
+         ORDER BY runs.row DESC LIMIT 1"
+    ))?;
+    let mut rows = statement.query((owner, run.as_str()))?;
     rows.next()?.map(read_record).transpose()
 }
 
 /// Records that a process continues an unfinished run.
 pub(super) fn adopt(
     db: &Connection,
-    run: &RunId,
+    run: &RunAddress,
     claim: ClaimEpoch,
     node: &str,
 ) -> Result<(), DatabaseError> {
-    let Some(record) = find_by_id(db, run)? else { return Ok(()) };
-    claims::check(db, &record.session, claim)?;
-    db.prepare_cached("UPDATE runs SET node = ? WHERE id = ? AND end IS NULL")?
-        .execute((node, run.as_str()))?;
+    if find(db, run)?.is_none() {
+        return Ok(());
+    }
+    let session = claims::check(db, &run.session, claim)?;
+    db.prepare_cached("UPDATE runs SET node = ? WHERE session = ? AND id = ? AND end IS NULL")?
+        .execute((node, session, run.run.as_str()))?;
     Ok(())
 }
 
@@ -135,16 +166,11 @@ pub(super) fn list_unfinished(
     db: &Connection,
     session: Option<&SessionId>,
 ) -> Result<Vec<RunRecord>, DatabaseError> {
-    let mut statement = db.prepare_cached(
-        "SELECT runs.*, live_sessions.id AS session_id,
-             EXISTS (SELECT 1 FROM open_questions WHERE open_questions.run = runs.id)
-                 AS has_open_question
-         FROM runs
-         JOIN live_sessions ON live_sessions.row = runs.session
-         WHERE runs.end IS NULL
+    let mut statement = db.prepare_cached(&format!(
+        "{SELECT} WHERE runs.end IS NULL
              AND (?1 IS NULL OR runs.session = (SELECT row FROM live_sessions WHERE id = ?1))
-         ORDER BY runs.started_ms, runs.row",
-    )?;
+         ORDER BY runs.started_ms, runs.row"
+    ))?;
     let mut rows = statement.query([session.map(SessionId::as_str)])?;
     let mut runs = Vec::new();
     while let Some(row) = rows.next()? {

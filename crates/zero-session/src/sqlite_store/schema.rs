@@ -26,6 +26,7 @@ const MIGRATIONS: &[&str] = &[
     SCHEMA_V8_REWIND_POINTS,
     SCHEMA_V9_OPEN_QUESTIONS,
     SCHEMA_V10_SUBAGENTS,
+    SCHEMA_V11_RUN_IDS_PER_OWNER,
 ];
 
 /// `…_folded` columns are used for search: see [`crate::stored_form::fold_case`]. A folder is stored
@@ -238,6 +239,55 @@ const SCHEMA_V10_SUBAGENTS: &str = "
     ALTER TABLE run_usage ADD COLUMN root_run TEXT;
     ALTER TABLE run_usage ADD COLUMN root_session TEXT;
     ALTER TABLE run_usage ADD COLUMN root_agent TEXT;
+    CREATE INDEX run_usage_by_root_run ON run_usage (root_run) WHERE root_run IS NOT NULL;
+    CREATE INDEX run_usage_by_root_session ON run_usage (root_session)
+        WHERE root_session IS NOT NULL;
+";
+
+/// Ids of runs are unique per owner. As in [`SCHEMA_V5_KEYS_PER_OWNER`], the tables are copied.
+const SCHEMA_V11_RUN_IDS_PER_OWNER: &str = "
+    CREATE TABLE runs_v11 (
+        row INTEGER PRIMARY KEY,
+        owner TEXT NOT NULL,
+        id TEXT NOT NULL,
+        session INTEGER NOT NULL REFERENCES sessions (row) ON DELETE CASCADE,
+        node TEXT NOT NULL,
+        started_ms INTEGER NOT NULL,
+        ended_ms INTEGER,
+        end TEXT,
+        usage TEXT NOT NULL,
+        options TEXT
+    ) STRICT;
+    INSERT INTO runs_v11 (row, owner, id, session, node, started_ms, ended_ms, end, usage, options)
+        SELECT runs.row, sessions.owner, runs.id, runs.session, runs.node, runs.started_ms,
+            runs.ended_ms, runs.end, runs.usage, runs.options
+        FROM runs JOIN sessions ON sessions.row = runs.session;
+    DROP TABLE runs;
+    ALTER TABLE runs_v11 RENAME TO runs;
+    CREATE UNIQUE INDEX runs_by_id ON runs (id, owner);
+    CREATE INDEX runs_by_session ON runs (session, id);
+    CREATE INDEX runs_unsettled ON runs (started_ms) WHERE end IS NULL;
+    CREATE INDEX runs_unfinished_by_session ON runs (session) WHERE end IS NULL;
+    CREATE TABLE run_usage_v11 (
+        run TEXT NOT NULL,
+        session TEXT NOT NULL,
+        session_key TEXT NOT NULL,
+        owner TEXT NOT NULL,
+        agent TEXT NOT NULL,
+        model TEXT NOT NULL,
+        started_ms INTEGER NOT NULL,
+        usage TEXT NOT NULL,
+        root_run TEXT,
+        root_session TEXT,
+        root_agent TEXT,
+        PRIMARY KEY (run, session)
+    ) STRICT, WITHOUT ROWID;
+    INSERT INTO run_usage_v11 SELECT run, session, session_key, owner, agent, model, started_ms, usage,
+            root_run, root_session, root_agent FROM run_usage;
+    DROP TABLE run_usage;
+    ALTER TABLE run_usage_v11 RENAME TO run_usage;
+    CREATE INDEX run_usage_by_time ON run_usage (started_ms, run, session);
+    CREATE INDEX run_usage_by_session ON run_usage (session);
     CREATE INDEX run_usage_by_root_run ON run_usage (root_run) WHERE root_run IS NOT NULL;
     CREATE INDEX run_usage_by_root_session ON run_usage (root_session)
         WHERE root_session IS NOT NULL;

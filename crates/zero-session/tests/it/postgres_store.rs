@@ -6,9 +6,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use base64::Engine as _;
 use tokio::task::JoinSet;
+use zero_core::{RunId, SessionId};
+use zero_session::event::TokenUsage;
 use zero_session::node_lease::NodeLeaseStore;
 use zero_session::postgres_store::{PostgresOptions, PostgresPorts, PostgresStore};
-use zero_session::store::{LedgerReadLimit, Store, StoreError};
+use zero_session::store::{BeginRunOutcome, LedgerReadLimit, NewRun, Store, StoreError};
 
 use crate::postgres_server::{PASSWORD, PostgresServer, TransactionPooler, give_away};
 use crate::store::{session, text_event};
@@ -61,6 +63,46 @@ async fn processes_that_start_together_make_tables_once() {
         let written = store.append(&made.id, None, vec![text_event("x")]).await.unwrap();
         assert_eq!(written[0].seq, seq, "all of them write to the same session");
     }
+}
+
+#[tokio::test]
+async fn version_1_tables_get_run_ids_per_owner() {
+    let server = PostgresServer::start();
+    let database = server.create_database().await;
+    let version_1 = concat!(
+        "CREATE SCHEMA zero;
+         CREATE TABLE zero.schema_version (version INT4 NOT NULL);
+         INSERT INTO zero.schema_version VALUES (1);",
+        include_str!("../../src/postgres_store/enabled/schema.sql")
+    );
+    server.execute(&database, version_1).await;
+    let usage = serde_json::to_string(&TokenUsage::default()).unwrap();
+    let rows = format!("INSERT INTO zero.sessions (id, key, key_folded, agent, owner, tool_host, created_ms,
+            updated_ms, transcript, usage)
+        SELECT 'sess_' || owner, 'agent:main:main', 'agent:main:main', 'main', owner,
+            '{{\"at\":\"gateway\"}}', 1, 1, 1, '{usage}'
+        FROM unnest(ARRAY['mine', 'theirs']) AS owner;
+        INSERT INTO zero.runs (id, session, node, started_ms, usage, options)
+        SELECT 'run_' || owner, row_id, '', 1, '{usage}', '{{\"budget\":{{}}}}' FROM zero.sessions;
+        INSERT INTO zero.run_usage (run, session, session_key, owner, agent, model, started_ms, usage)
+        SELECT 'run_' || owner, id, key, owner, 'main', 'm', 1, '{usage}' FROM zero.sessions");
+    server.execute(&database, &rows).await;
+    let store = open(&server.url("zero", &database)).await;
+    let mine = RunId::new("run_mine").unwrap();
+    let found = store.find_run(Some("mine"), &mine).await.unwrap().unwrap();
+    assert_eq!(found.session.as_str(), "sess_mine");
+    assert_eq!(store.find_run(Some("theirs"), &mine).await.unwrap(), None);
+    let run = NewRun {
+        id: mine,
+        session: SessionId::new("sess_theirs").unwrap(),
+        node: "here".to_owned(),
+        started_ms: 2,
+        options: Default::default(),
+        first: vec![text_event("begins")],
+    };
+    let begun = store.begin_run(run).await.unwrap();
+    assert!(matches!(begun, BeginRunOutcome::Started { .. }), "{begun:?}");
+    assert_eq!(store.run_usages(Default::default()).await.unwrap().len(), 2);
 }
 
 /// What an operator may have done wrong, what the message names, and that it names no password.

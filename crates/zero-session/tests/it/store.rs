@@ -15,8 +15,8 @@ use zero_session::event::{EventKind, RunOutcome, TokenUsage};
 use zero_session::key::{SessionAddress, SessionKey};
 use zero_session::sqlite_store::SqliteStore;
 use zero_session::store::{
-    BeginRunOutcome, ClaimEpoch, LedgerReadLimit, NewEvent, NewRun, NewSession, SessionRecord,
-    Store, StoreError, ToolHostLocation,
+    BeginRunOutcome, ClaimEpoch, LedgerReadLimit, NewEvent, NewRun, NewSession, RunAddress,
+    SessionRecord, Store, StoreError, ToolHostLocation,
 };
 
 use crate::store_conformance;
@@ -249,7 +249,7 @@ fn unusable_file_is_refused_unchanged() {
     check("`{path}` is a database, but not one of zero's", sqlite("PRAGMA user_version = 1"));
     check("`{path}` is a database, but not one of zero's", sqlite("PRAGMA application_id = 7"));
     check(
-        "`{path}` was written by a newer zero (its version is 99, this zero knows 10); update zero",
+        "`{path}` was written by a newer zero (its version is 99, this zero knows 11); update zero",
         |path| {
             drop(SqliteStore::open(path).unwrap());
             sqlite("PRAGMA user_version = 99; PRAGMA journal_mode = DELETE")(path);
@@ -332,7 +332,13 @@ async fn later_damage_is_reported_and_nothing_removed() {
     );
     let run = RunId::new("r").unwrap();
     let error = store
-        .end_run(&run, ClaimEpoch(1), RunOutcome::Completed, TokenUsage::default(), vec![])
+        .end_run(
+            &RunAddress::new(&made.id, &run),
+            ClaimEpoch(1),
+            RunOutcome::Completed,
+            TokenUsage::default(),
+            vec![],
+        )
         .await
         .unwrap_err();
     assert!(error.to_string().contains("move it away together with"), "{error}");
@@ -402,7 +408,7 @@ async fn ledger_of_version_2_is_read() {
         Connection::open(&path)
             .unwrap()
             .pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0));
-    assert_eq!(version.unwrap(), 10);
+    assert_eq!(version.unwrap(), 11);
 }
 
 #[tokio::test]
@@ -420,7 +426,7 @@ async fn version_4_file_gets_keys_per_owner() {
         assert_eq!(kept.title.as_deref(), Some("/read a.txt"));
         let events = store.events(&kept.id, 0, LedgerReadLimit::with_entries(99)).await.unwrap();
         assert_eq!(events.len(), 10);
-        let run = store.run(events[0].run.as_ref().unwrap()).await.unwrap().unwrap();
+        let run = store.find_run(None, events[0].run.as_ref().unwrap()).await.unwrap().unwrap();
         assert_eq!((run.session, run.end), (kept.id.clone(), Some(RunOutcome::Completed)));
         assert_eq!(store.transcript(&kept.id, None).await.unwrap().messages.len(), 4);
         assert_eq!(store.size(&kept.id).await.unwrap(), 1573);
@@ -451,6 +457,60 @@ async fn version_4_file_gets_keys_per_owner() {
     };
     let counts = ["sessions", "events", "runs", "messages", "transcripts"].map(count);
     assert_eq!(counts, [2, 10, 1, 4, 2]);
+}
+
+#[tokio::test]
+async fn version_10_file_gets_run_ids_per_owner() {
+    let temp = tempfile::tempdir().unwrap();
+    let path = temp.path().join("sessions.db");
+    let old = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/sessions-v10.db");
+    std::fs::write(&path, std::fs::read(old).unwrap()).unwrap();
+    let store = SqliteStore::open(&path).unwrap();
+    // A finished run of each of two owners, and one that waits for an answer.
+    let read = async |owner, name| {
+        let key = SessionKey::resolve(name, "main").unwrap();
+        let kept = store.session(&SessionAddress::new(owner, key)).await.unwrap().unwrap();
+        let events = store.events(&kept.id, 0, LedgerReadLimit::with_entries(99)).await.unwrap();
+        let id = events[0].run.clone().unwrap();
+        let run = store.find_run(Some(owner), &id).await.unwrap().unwrap();
+        assert_eq!(store.run(&RunAddress::new(&kept.id, &id)).await.unwrap(), Some(run.clone()));
+        assert_eq!(run.session, kept.id);
+        run
+    };
+    let mine = read("this machine", "main").await;
+    let theirs = read("bob", "other").await;
+    let parked = read("this machine", "parked").await;
+    assert_eq!(
+        [&mine, &theirs].map(|run| run.end.clone()),
+        [const { Some(RunOutcome::Completed) }; 2]
+    );
+    assert_eq!((parked.end, parked.has_open_question), (None, true));
+    let unfinished = store.unfinished_runs(None).await.unwrap();
+    assert_eq!(unfinished.iter().map(|run| &run.id).collect::<Vec<_>>(), [&parked.id]);
+    assert_eq!(store.find_run(Some("bob"), &mine.id).await.unwrap(), None);
+    let usages = store.run_usages(Default::default()).await.unwrap();
+    let mut owners: Vec<_> = usages.iter().map(|usage| usage.owner.as_str()).collect();
+    owners.sort_unstable();
+    assert_eq!(owners, ["bob", "this machine", "this machine"]);
+    assert!(usages.iter().all(|usage| usage.usage.tool_calls == 1));
+
+    // The other owner may use an id that is taken.
+    let run = NewRun {
+        id: mine.id.clone(),
+        session: theirs.session.clone(),
+        node: "here".to_owned(),
+        started_ms: 1,
+        options: Default::default(),
+        first: vec![text_event("begins")],
+    };
+    let begun = store.begin_run(run).await.unwrap();
+    let BeginRunOutcome::Started { claim, .. } = begun else { panic!("{begun:?}") };
+    let address = RunAddress::new(&theirs.session, &mine.id);
+    let end = RunOutcome::Interrupted;
+    let ended = store.end_run(&address, claim, end.clone(), TokenUsage::default(), vec![]).await;
+    assert!(ended.unwrap().is_some());
+    assert_eq!(store.run(&mine.address()).await.unwrap(), Some(mine));
+    assert_eq!(store.run(&address).await.unwrap().unwrap().end, Some(end));
 }
 
 /// Number of pages of a file, and how many of them are free.

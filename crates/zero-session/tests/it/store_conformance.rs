@@ -21,8 +21,8 @@ use zero_runtime::tool::BoxFuture;
 use zero_session::event::{Event, EventKind};
 use zero_session::key::{SessionAddress, SessionKey};
 use zero_session::store::{
-    ClaimEpoch, ClaimOutcome, NewEvent, NewRun, NewSession, SessionRecord, Store, StoreError,
-    ToolHostLocation,
+    ClaimEpoch, ClaimOutcome, NewEvent, NewRun, NewSession, RunAddress, SessionRecord, Store,
+    StoreError, ToolHostLocation,
 };
 
 /// One guarantee: its name and its check. Each check needs its own empty store.
@@ -103,6 +103,10 @@ fn event_seqs(events: &[Event]) -> Vec<u64> {
 
 fn run_id(name: &str) -> RunId {
     RunId::new(name).unwrap()
+}
+
+fn run_address(session: &SessionId, name: &str) -> RunAddress {
+    RunAddress::new(session, &run_id(name))
 }
 
 fn new_run(name: &str, session: &SessionId, first: Vec<NewEvent>) -> NewRun {

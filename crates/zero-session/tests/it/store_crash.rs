@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use zero_core::{RunId, SessionId};
 use zero_session::event::{EventKind, RunOutcome, TokenUsage};
 use zero_session::sqlite_store::SqliteStore;
-use zero_session::store::{BeginRunOutcome, LedgerReadLimit, NewRun, Store};
+use zero_session::store::{BeginRunOutcome, LedgerReadLimit, NewRun, RunAddress, Store};
 
 use crate::store::{session, text_event};
 use crate::store_conformance::claim;
@@ -103,7 +103,7 @@ async fn check(store: &SqliteStore, lines: &[String], after: u64, sum: &mut Cras
     for run in &unsettled {
         let text = format!("{} ends", run.id);
         let end = store.end_run(
-            &run.id,
+            &run.address(),
             claim(store, &run.session).await,
             RunOutcome::Interrupted,
             TokenUsage::default(),
@@ -224,7 +224,13 @@ async fn write_run(store: &dyn Store, session: &SessionId, name: &str) {
     }
     let last = vec![text_event(format!("{name} ends"))];
     let ended = store
-        .end_run(&id, claim, RunOutcome::Completed, TokenUsage::default(), last)
+        .end_run(
+            &RunAddress::new(session, &id),
+            claim,
+            RunOutcome::Completed,
+            TokenUsage::default(),
+            last,
+        )
         .await
         .unwrap();
     tell(ended.unwrap());

@@ -48,8 +48,8 @@ pub(super) async fn apply(
             transaction.run(sql, &[&&*storable(id)]).await
         }
         QuestionEntry::RunEnded { run } => {
-            let sql = "DELETE FROM zero.open_questions WHERE run = $1";
-            transaction.run(sql, &[&run.as_str()]).await
+            let sql = "DELETE FROM zero.open_questions WHERE session = $1 AND run = $2";
+            transaction.run(sql, &[&session, &run.as_str()]).await
         }
     }
 }

@@ -8,6 +8,7 @@ use super::postgres_error::PostgresError;
 use super::sessions::{from_json, read_id, storable};
 use crate::event::{RootRun, TokenUsage};
 use crate::run_usage::{RunUsage, RunUsageOwner, RunUsageQuery, UsageEntry, UsageTotal};
+use crate::store::RunAddress;
 use crate::stored_form::{to_json, to_sql_int};
 
 /// Columns of a [`RunUsage`].
@@ -19,7 +20,7 @@ const FILTER: &str = "started_ms >= $1 AND ($2::text IS NULL OR owner = $2)
     AND ($3::text IS NULL OR agent = $3 OR root_agent = $3)
     AND ($4::text IS NULL OR session = $4 OR root_session = $4)
     AND ($5::text IS NULL OR run = $5 OR root_run = $5)
-    AND ($6::int8 IS NULL OR (started_ms, run) > ($6, $7::text))";
+    AND ($6::int8 IS NULL OR (started_ms, run, session) > ($6, $7::text, $8::text))";
 
 struct QueryValues<'a> {
     since_ms: i64,
@@ -29,6 +30,7 @@ struct QueryValues<'a> {
     run: Option<&'a str>,
     after_ms: Option<i64>,
     after_run: Option<&'a str>,
+    after_session: Option<&'a str>,
 }
 
 impl<'a> QueryValues<'a> {
@@ -41,12 +43,14 @@ impl<'a> QueryValues<'a> {
             session: query.session.as_ref().map(SessionId::as_str),
             run: query.run.as_ref().map(RunId::as_str),
             after_ms: query.after.as_ref().map(|(started_ms, _)| *started_ms),
-            after_run: query.after.as_ref().map(|(_, run)| run.as_str()),
+            after_run: query.after.as_ref().map(|(_, after)| after.run.as_str()),
+            after_session: query.after.as_ref().map(|(_, after)| after.session.as_str()),
         }
     }
 
-    fn with<'v>(&'v self, last: &'v dyn SqlValue) -> [&'v dyn SqlValue; 8] {
-        [
+    /// The values, and more of them after these.
+    fn with<'v>(&'v self, more: &[&'v dyn SqlValue]) -> Vec<&'v dyn SqlValue> {
+        let own: [&dyn SqlValue; 8] = [
             &self.since_ms,
             &self.owner,
             &self.agent,
@@ -54,8 +58,9 @@ impl<'a> QueryValues<'a> {
             &self.run,
             &self.after_ms,
             &self.after_run,
-            last,
-        ]
+            &self.after_session,
+        ];
+        own.into_iter().chain(more.iter().copied()).collect()
     }
 }
 
@@ -69,7 +74,7 @@ pub(super) async fn apply(
     for entry in entries {
         if current.as_ref().is_none_or(|current| current.run != entry.run) {
             write(transaction, current.take().as_ref()).await?;
-            current = find(transaction, &entry.run).await?;
+            current = find(transaction, session, &entry.run).await?;
         }
         match &mut current {
             Some(current) => current.apply(entry),
@@ -92,9 +97,13 @@ async fn read_owner(
     Ok(RunUsageOwner { session: session.clone(), session_key, owner })
 }
 
-async fn find(transaction: &Transaction, run: &RunId) -> Result<Option<RunUsage>, PostgresError> {
-    let sql = format!("SELECT {COLUMNS} FROM zero.run_usage WHERE run = $1");
-    let found = transaction.first(&sql, &[&run.as_str()]).await?;
+async fn find(
+    transaction: &Transaction,
+    session: &SessionId,
+    run: &RunId,
+) -> Result<Option<RunUsage>, PostgresError> {
+    let sql = format!("SELECT {COLUMNS} FROM zero.run_usage WHERE run = $1 AND session = $2");
+    let found = transaction.first(&sql, &[&run.as_str(), &session.as_str()]).await?;
     found.as_ref().map(read_row).transpose()
 }
 
@@ -107,7 +116,7 @@ async fn write(transaction: &Transaction, usage: Option<&RunUsage>) -> Result<()
             "INSERT INTO zero.run_usage (run, session, session_key, owner, agent, model, started_ms,
                  usage, root_run, root_session, root_agent)
              VALUES ($1, $2, $3, $4, $5, $6, $7, $8::text::jsonb, $9, $10, $11)
-             ON CONFLICT (run) DO UPDATE SET model = excluded.model, usage = excluded.usage",
+             ON CONFLICT (run, session) DO UPDATE SET model = excluded.model, usage = excluded.usage",
             &[
                 &usage.run.as_str(),
                 &usage.session.as_str(),
@@ -129,7 +138,7 @@ async fn write(transaction: &Transaction, usage: Option<&RunUsage>) -> Result<()
 pub(super) async fn sum(
     database: &Database,
     query: &RunUsageQuery,
-    except: Option<&RunId>,
+    except: Option<&RunAddress>,
 ) -> Result<UsageTotal, PostgresError> {
     let number = |name: &str| format!("(usage ->> '{name}')::numeric");
     // Exact, and as text since sums may be larger than any number of the protocol.
@@ -151,12 +160,14 @@ pub(super) async fn sum(
     ];
     let sql = format!(
         "SELECT count(*), sum((usage ->> 'cost_usd')::float8), {} FROM zero.run_usage
-         WHERE {FILTER} AND run <> $8",
+         WHERE {FILTER} AND NOT (run = $9 AND session = $10)",
         columns.join(", ")
     );
     let values = QueryValues::new(query);
-    let except = except.map_or("", RunId::as_str);
-    let rows = database.single(TransactionKind::Read, &sql, &values.with(&except)).await?;
+    // No run has an empty id.
+    let (run, session) = except.map_or(("", ""), |one| (one.run.as_str(), one.session.as_str()));
+    let rows =
+        database.single(TransactionKind::Read, &sql, &values.with(&[&run, &session])).await?;
     let Some(row) = rows.first() else { return Ok(UsageTotal::default()) };
     let total = |at: usize| -> Result<u64, PostgresError> {
         let text: &str = row.try_get(at)?;
@@ -185,11 +196,12 @@ pub(super) async fn list(
     query: &RunUsageQuery,
 ) -> Result<Vec<RunUsage>, PostgresError> {
     let sql = format!(
-        "SELECT {COLUMNS} FROM zero.run_usage WHERE {FILTER} ORDER BY started_ms, run LIMIT $8"
+        "SELECT {COLUMNS} FROM zero.run_usage WHERE {FILTER} ORDER BY started_ms, run, session
+         LIMIT $9"
     );
     let values = QueryValues::new(query);
     let limit = to_sql_int(RunUsageQuery::PAGE_MAX as u64);
-    let rows = database.single(TransactionKind::Read, &sql, &values.with(&limit)).await?;
+    let rows = database.single(TransactionKind::Read, &sql, &values.with(&[&limit])).await?;
     rows.iter().map(read_row).collect()
 }
 
@@ -199,8 +211,9 @@ pub(super) async fn expire(database: &Database, before_ms: i64) -> Result<bool, 
     let rows = database
         .single(
             TransactionKind::Write,
-            "WITH removed AS (DELETE FROM zero.run_usage WHERE run IN
-                 (SELECT run FROM zero.run_usage WHERE started_ms < $1 ORDER BY run LIMIT $2)
+            "WITH removed AS (DELETE FROM zero.run_usage WHERE (run, session) IN
+                 (SELECT run, session FROM zero.run_usage WHERE started_ms < $1
+                  ORDER BY run, session LIMIT $2)
                  RETURNING 1)
              SELECT count(*) FROM removed",
             &[&before_ms, &limit],

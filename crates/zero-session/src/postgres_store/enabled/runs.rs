@@ -9,13 +9,14 @@ use super::postgres_error::PostgresError;
 use super::sessions::{add_usage, from_json, read_id};
 use super::{ledger, rewind_points};
 use crate::event::TokenUsage;
-use crate::store::{ClaimEpoch, ClaimOutcome, NewRun, RunRecord};
+use crate::store::{ClaimEpoch, ClaimOutcome, NewRun, RunAddress, RunRecord};
 use crate::stored_form::{EncodedEvents, RunEnd, RunInsertion, to_json};
 
 /// Columns of a [`RunRecord`]; the table of sessions is joined.
 const SELECT: &str = "SELECT runs.id, sessions.id AS session_id, runs.node, runs.started_ms,
         runs.ended_ms, runs.outcome, runs.usage, runs.options,
-        EXISTS (SELECT 1 FROM zero.open_questions WHERE open_questions.run = runs.id)
+        EXISTS (SELECT 1 FROM zero.open_questions
+            WHERE open_questions.session = runs.session AND open_questions.run = runs.id)
             AS has_open_question
     FROM zero.runs JOIN zero.sessions ON sessions.row_id = runs.session AND NOT sessions.removed";
 
@@ -25,13 +26,13 @@ pub(super) async fn begin(
     words: Option<&str>,
     first: &EncodedEvents,
 ) -> Result<RunInsertion, PostgresError> {
-    if let Some(existing) = find_by_id(transaction, &run.id).await? {
+    if let Some(existing) = find_existing(transaction, run).await? {
         return Ok(RunInsertion::Existing(existing));
     }
     let (session, claim) = claims::claim(transaction, &run.session, &run.node, None).await?;
     // Another request may have begun it while this one waited for the lock.
-    if let Some(existing_run) = find_by_id(transaction, &run.id).await? {
-        return Ok(RunInsertion::Existing(existing_run));
+    if let Some(existing) = find_existing(transaction, run).await? {
+        return Ok(RunInsertion::Existing(existing));
     }
     let claim = match claim {
         ClaimOutcome::Claimed(claim) => claim,
@@ -41,11 +42,17 @@ pub(super) async fn begin(
         mark_completed(transaction, session.row).await?;
     }
     // A run with this id can only belong to a session whose deletion has begun.
-    transaction.run("DELETE FROM zero.runs WHERE id = $1", &[&run.id.as_str()]).await?;
     transaction
         .run(
-            "INSERT INTO zero.runs (id, session, node, started_ms, usage, options)
-             VALUES ($1, $2, $3, $4, $5, $6)",
+            "DELETE FROM zero.runs USING zero.sessions
+             WHERE sessions.row_id = $1 AND runs.owner = sessions.owner AND runs.id = $2",
+            &[&session.row, &run.id.as_str()],
+        )
+        .await?;
+    transaction
+        .run(
+            "INSERT INTO zero.runs (owner, id, session, node, started_ms, usage, options)
+             SELECT owner, $1, row_id, $3, $4, $5, $6 FROM zero.sessions WHERE row_id = $2",
             &[
                 &run.id.as_str(),
                 &session.row,
@@ -68,26 +75,29 @@ pub(super) async fn begin(
 /// already ended or is unknown.
 pub(super) async fn end(
     transaction: &Transaction,
-    run: &RunId,
+    run: &RunAddress,
     claim: ClaimEpoch,
     end: &RunEnd,
     last: &EncodedEvents,
 ) -> Result<Option<u64>, PostgresError> {
-    let Some((session, record)) = lock_unfinished(transaction, run).await? else { return Ok(None) };
+    let Some(session) = lock_unfinished(transaction, run).await? else { return Ok(None) };
     if session.epoch != claim {
-        return Err(claims::claim_lost_error(&record.session));
+        return Err(claims::claim_lost_error(&run.session));
     }
+    let id = run.run.as_str();
     transaction
         .run(
-            "UPDATE zero.runs SET ended_ms = $2, outcome = $3, usage = $4 WHERE id = $1",
-            &[&run.as_str(), &end.ended_ms, &to_json(&end.outcome)?, &to_json(&end.usage)?],
+            "UPDATE zero.runs SET ended_ms = $3, outcome = $4, usage = $5
+             WHERE session = $1 AND id = $2",
+            &[&session.row, &id, &end.ended_ms, &to_json(&end.outcome)?, &to_json(&end.usage)?],
         )
         .await?;
     let older = transaction
         .first(
             "SELECT 1 FROM zero.runs WHERE session = $1 AND outcome IS NULL
-                 AND row_id < (SELECT row_id FROM zero.runs WHERE id = $2) LIMIT 1",
-            &[&session.row, &run.as_str()],
+                 AND row_id < (SELECT row_id FROM zero.runs WHERE session = $1 AND id = $2)
+             LIMIT 1",
+            &[&session.row, &id],
         )
         .await?;
     if older.is_none() {
@@ -95,35 +105,37 @@ pub(super) async fn end(
     }
     rewind_points::set_position(transaction, session.row).await?;
     add_usage(transaction, session.row, end.usage).await?;
-    ledger::append(transaction, &record.session, None, last).await.map(Some)
+    ledger::append(transaction, &run.session, None, last).await.map(Some)
 }
 
 /// Locks the session of a run; `None` if the run is unknown or has ended.
 async fn lock_unfinished(
     transaction: &Transaction,
-    run: &RunId,
-) -> Result<Option<(LockedSession, RunRecord)>, PostgresError> {
-    let Some(found) = find_by_id(transaction, run).await? else { return Ok(None) };
-    if found.end.is_some() {
+    run: &RunAddress,
+) -> Result<Option<LockedSession>, PostgresError> {
+    let is_open = |found: Option<RunRecord>| found.is_some_and(|found| found.end.is_none());
+    if !is_open(find(transaction, run).await?) {
         return Ok(None);
     }
-    let session = claims::lock(transaction, &found.session).await?;
+    let session = claims::lock(transaction, &run.session).await?;
     // Another request may have ended it while this one waited for the lock.
-    let record = find_by_id(transaction, run).await?.filter(|record| record.end.is_none());
-    Ok(record.map(|record| (session, record)))
+    Ok(is_open(find(transaction, run).await?).then_some(session))
 }
 
 /// Records that a process continues an unfinished run.
 pub(super) async fn adopt(
     transaction: &Transaction,
-    run: &RunId,
+    run: &RunAddress,
     claim: ClaimEpoch,
     node: &str,
 ) -> Result<(), PostgresError> {
-    let Some(record) = find_by_id(transaction, run).await? else { return Ok(()) };
-    claims::lock_claimed(transaction, &record.session, claim).await?;
-    let adopt = "UPDATE zero.runs SET node = $1 WHERE id = $2 AND outcome IS NULL";
-    transaction.run(adopt, &[&node, &run.as_str()]).await
+    if find(transaction, run).await?.is_none() {
+        return Ok(());
+    }
+    let session = claims::lock_claimed(transaction, &run.session, claim).await?;
+    let adopt = "UPDATE zero.runs SET node = $1
+                 WHERE session = $2 AND id = $3 AND outcome IS NULL";
+    transaction.run(adopt, &[&node, &session.row, &run.run.as_str()]).await
 }
 
 /// Stores that the transcript up to here is of runs that have ended.
@@ -134,12 +146,39 @@ async fn mark_completed(transaction: &Transaction, session: i64) -> Result<(), P
     transaction.run(mark, &[&session]).await
 }
 
+pub(super) async fn find(
+    transaction: &Transaction,
+    run: &RunAddress,
+) -> Result<Option<RunRecord>, PostgresError> {
+    let sql = format!("{SELECT} WHERE sessions.id = $1 AND runs.id = $2");
+    let found = transaction.first(&sql, &[&run.session.as_str(), &run.run.as_str()]).await?;
+    found.as_ref().map(read_record).transpose()
+}
+
+/// The run of an owner with that id; without an owner, the newest of all.
 pub(super) async fn find_by_id(
     transaction: &Transaction,
+    owner: Option<&str>,
     run: &RunId,
 ) -> Result<Option<RunRecord>, PostgresError> {
-    let sql = format!("{SELECT} WHERE runs.id = $1");
-    let found = transaction.first(&sql, &[&run.as_str()]).await?;
+    let sql = format!(
+        "{SELECT} WHERE runs.id = $1 AND ($2::text IS NULL OR runs.owner = $2)
+         ORDER BY runs.row_id DESC LIMIT 1"
+    );
+    let found = transaction.first(&sql, &[&run.as_str(), &owner]).await?;
+    found.as_ref().map(read_record).transpose()
+}
+
+/// The run of the same owner that has the id of a new one.
+async fn find_existing(
+    transaction: &Transaction,
+    run: &NewRun,
+) -> Result<Option<RunRecord>, PostgresError> {
+    let sql = format!(
+        "{SELECT} WHERE runs.id = $1
+             AND runs.owner = (SELECT owner FROM zero.sessions WHERE id = $2)"
+    );
+    let found = transaction.first(&sql, &[&run.id.as_str(), &run.session.as_str()]).await?;
     found.as_ref().map(read_record).transpose()
 }
 

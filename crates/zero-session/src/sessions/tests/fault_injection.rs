@@ -72,7 +72,7 @@ async fn long_write_failure_delays_run_end() {
         fixture.store.fail_writes(write..100_000);
         fixture.send("go").await;
         let (run, most) = (run_id("go"), std::time::Duration::from_secs(3600));
-        let waited = fixture.sessions.wait_for_run(&run, most).await.unwrap().unwrap();
+        let waited = fixture.sessions.wait_for_run("me", &run, most).await.unwrap().unwrap();
         assert_eq!(waited.end, None, "{write}");
         assert_eq!(fixture.sessions.stats().unrecorded, 1, "{write}: it is known");
         assert_eq!(fixture.sessions.active_runs().len(), 1, "{write}: it is not given up");
@@ -103,7 +103,7 @@ async fn run_end_that_was_never_recorded_is_recorded_by_next_start() {
     fixture.store.fail_writes(4..100_000);
     fixture.send("go").await;
     let (run, most) = (run_id("go"), std::time::Duration::from_secs(3600));
-    let waited = fixture.sessions.wait_for_run(&run, most).await.unwrap().unwrap();
+    let waited = fixture.sessions.wait_for_run("me", &run, most).await.unwrap().unwrap();
     assert_eq!(waited.end, None);
     let store = fixture.store.clone();
     fixture.store.fail_writes([]);
@@ -130,7 +130,7 @@ async fn next_prompt_after_death_at_any_write_knows_every_outcome() {
         fixture.store.fail_writes(write..100_000);
         fixture.send("go").await;
         let (run, most) = (run_id("go"), std::time::Duration::from_secs(3600));
-        fixture.sessions.wait_for_run(&run, most).await.unwrap().unwrap();
+        fixture.sessions.wait_for_run("me", &run, most).await.unwrap().unwrap();
         let store = fixture.store.clone();
         fixture.store.fail_writes([]);
         let shown = store.ledger(&fixture.record().await.id);
@@ -210,7 +210,7 @@ async fn many_concurrent_sessions_do_not_interfere() {
             }
             for run in &runs {
                 let most = std::time::Duration::from_secs(60);
-                let waited = fixture.sessions.wait_for_run(run, most).await.unwrap().unwrap();
+                let waited = fixture.sessions.wait_for_run("me", run, most).await.unwrap().unwrap();
                 assert!(waited.end.is_some());
             }
             key

@@ -37,7 +37,7 @@ use crate::turn::transcript_repair;
 use zero_runtime::tool_backend::*;
 
 /// Time limit of any step before a test fails.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Result of a call that was not recorded before it started.
 const UNRECORDED: &str = "a call began before it was on record";
@@ -579,7 +579,10 @@ impl SessionTestBed {
 
     /// Waits until a run has ended.
     pub(crate) async fn wait_for_run(&self, text: &str) -> FinishedRun {
-        let run = self.sessions.wait_for_run(&run_id(text), PATIENCE).await.unwrap().unwrap();
+        let id = run_id(text);
+        let begun = self.store.find_run(None, &id).await.unwrap().unwrap();
+        let owner = self.store.session_by_id(&begun.session).await.unwrap().unwrap().owner;
+        let run = self.sessions.wait_for_run(&owner, &id, PATIENCE).await.unwrap().unwrap();
         assert!(run.end.is_some(), "{text} has not ended: {}", self.ledger_lines().await);
         let all = self
             .store

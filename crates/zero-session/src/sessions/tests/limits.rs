@@ -213,7 +213,7 @@ async fn session_size_is_bounded() {
         "go on in a new session, and remove this one with `zero sessions delete agent:main:main`";
     assert!(text.contains(how), "{text}");
     assert_eq!(
-        fixture.sessions.wait_for_run(&run_id("more"), std::time::Duration::ZERO).await,
+        fixture.sessions.wait_for_run("me", &run_id("more"), std::time::Duration::ZERO).await,
         Ok(None)
     );
     fixture.switch_session("other", "me").await;

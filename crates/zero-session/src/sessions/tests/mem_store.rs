@@ -15,6 +15,7 @@ use crate::run_usage::{RunUsage, RunUsageOwner, RunUsageQuery, UsageEntry, Usage
 use crate::store::*;
 
 use super::store_conformance;
+use crate::store::RunAddress;
 
 #[derive(Default)]
 pub(crate) struct MemStore {
@@ -129,6 +130,16 @@ impl MemStoreState {
 
     fn at(&self, address: &SessionAddress) -> Option<&SessionRecord> {
         self.sessions.iter().find(|record| record.address() == *address)
+    }
+
+    /// The run of an owner with that id; without an owner, the newest of all.
+    fn find_run(&self, owner: Option<&str>, run: &RunId) -> Option<RunRecord> {
+        let is_of = |session: &SessionId| {
+            let mut owners = self.sessions.iter().filter(|it| it.id == *session);
+            owner.is_none() || owners.any(|it| owner == Some(&*it.owner))
+        };
+        let mut found = self.runs.iter().rev();
+        found.find(|known| known.id == *run && is_of(&known.session)).cloned()
     }
 
     fn unfinished(&self, session: &SessionId) -> impl Iterator<Item = &RunRecord> {
@@ -266,16 +277,20 @@ impl MemStoreState {
                 self.questions.retain(|question| question.content.id() != id);
             }
             QuestionEntry::RunEnded { run } => {
-                self.questions.retain(|question| question.run != run);
+                self.questions
+                    .retain(|question| question.session != *session || question.run != run);
             }
         }
         for run in &mut self.runs {
-            run.has_open_question = self.questions.iter().any(|question| question.run == run.id);
+            let is_of =
+                |question: &OpenQuestion| question.session == run.session && question.run == run.id;
+            run.has_open_question = self.questions.iter().any(is_of);
         }
     }
 
     fn apply_usage(&mut self, session: &SessionId, entry: &UsageEntry) {
-        if let Some(usage) = self.usages.iter_mut().find(|usage| usage.run == entry.run) {
+        let is_of = |usage: &&mut RunUsage| usage.session == *session && usage.run == entry.run;
+        if let Some(usage) = self.usages.iter_mut().find(is_of) {
             return usage.apply(entry);
         }
         let Ok(record) = self.require(session) else { return };
@@ -767,8 +782,9 @@ impl Store for MemStore {
 
     fn begin_run(&self, new: NewRun) -> BoxFuture<'_, Result<BeginRunOutcome, StoreError>> {
         self.write("begin a run", move |state| {
-            if let Some(run) = state.runs.iter().find(|run| run.id == new.id) {
-                return Ok(BeginRunOutcome::AlreadyStarted(run.clone()));
+            let owner = state.by_id(&new.session).map(|session| session.owner.clone());
+            if let Some(run) = state.find_run(owner.as_deref(), &new.id) {
+                return Ok(BeginRunOutcome::AlreadyStarted(run));
             }
             let claim = match state.claim(&new.session, &new.node, None)? {
                 ClaimOutcome::Claimed(claim) => claim,
@@ -814,7 +830,7 @@ impl Store for MemStore {
 
     fn end_run(
         &self,
-        run: &RunId,
+        run: &RunAddress,
         claim: ClaimEpoch,
         end: RunOutcome,
         usage: TokenUsage,
@@ -822,15 +838,16 @@ impl Store for MemStore {
     ) -> BoxFuture<'_, Result<Option<Vec<Event>>, StoreError>> {
         let run = run.clone();
         self.write("end a run", move |state| {
-            let open = |known: &&RunRecord| known.id == run && known.end.is_none();
-            let Some(session) = state.runs.iter().find(open).map(|run| run.session.clone()) else {
+            let RunAddress { session, run } = run;
+            if state.unfinished(&session).all(|known| known.id != run) {
                 return Ok(None);
-            };
+            }
             state.check(&session, claim)?;
             if state.unfinished(&session).next().is_some_and(|oldest| oldest.id == run) {
                 state.mark_completed(&session);
             }
-            let record = state.runs.iter_mut().find(|known| known.id == run).unwrap();
+            let is_it = |known: &&mut RunRecord| known.session == session && known.id == run;
+            let record = state.runs.iter_mut().find(is_it).unwrap();
             record.end = Some(end);
             record.ended_ms = Some(last.last().map_or_else(now_ms, |event| event.time_ms));
             record.usage = usage;
@@ -842,9 +859,18 @@ impl Store for MemStore {
         })
     }
 
-    fn run(&self, run: &RunId) -> BoxFuture<'_, Result<Option<RunRecord>, StoreError>> {
+    fn run(&self, run: &RunAddress) -> BoxFuture<'_, Result<Option<RunRecord>, StoreError>> {
         let run = run.clone();
-        self.read(move |state| state.runs.iter().find(|known| known.id == run).cloned())
+        self.read(move |state| state.runs.iter().find(|known| known.address() == run).cloned())
+    }
+
+    fn find_run(
+        &self,
+        owner: Option<&str>,
+        run: &RunId,
+    ) -> BoxFuture<'_, Result<Option<RunRecord>, StoreError>> {
+        let (owner, run) = (owner.map(str::to_owned), run.clone());
+        self.read(move |state| state.find_run(owner.as_deref(), &run))
     }
 
     fn unfinished_runs(
@@ -955,13 +981,13 @@ impl Store for MemStore {
 
     fn adopt_run(
         &self,
-        run: &RunId,
+        run: &RunAddress,
         claim: ClaimEpoch,
         node: &str,
     ) -> BoxFuture<'_, Result<(), StoreError>> {
         let (run, node) = (run.clone(), node.to_owned());
         self.write("continue a run", move |state| {
-            let Some(at) = state.runs.iter().position(|known| known.id == run) else {
+            let Some(at) = state.runs.iter().position(|known| known.address() == run) else {
                 return Ok(());
             };
             let session = state.runs[at].session.clone();
@@ -978,7 +1004,9 @@ impl Store for MemStore {
             let found = state.usages.iter().filter(|usage| query.matches(usage));
             let mut found: Vec<RunUsage> = found.cloned().collect();
             found.sort_by(|a, b| {
-                (a.started_ms, a.run.as_str()).cmp(&(b.started_ms, b.run.as_str()))
+                let order =
+                    |it: &RunUsage| (it.started_ms, it.run.to_string(), it.session.to_string());
+                order(a).cmp(&order(b))
             });
             found.truncate(RunUsageQuery::PAGE_MAX);
             found
@@ -988,12 +1016,12 @@ impl Store for MemStore {
     fn usage_total(
         &self,
         query: RunUsageQuery,
-        except: Option<RunId>,
+        except: Option<RunAddress>,
     ) -> BoxFuture<'_, Result<UsageTotal, StoreError>> {
         self.read(move |state| {
             let mut total = UsageTotal::default();
             let found = state.usages.iter().filter(|usage| query.matches(usage));
-            let others = found.filter(|usage| except.as_ref() != Some(&usage.run));
+            let others = found.filter(|usage| except.as_ref() != Some(&usage.address()));
             others.for_each(|usage| total.add(usage));
             total
         })

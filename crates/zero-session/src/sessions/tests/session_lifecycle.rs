@@ -8,7 +8,7 @@ use zero_core::RunId;
 use zero_policy::PermissionMode;
 use zero_runtime::ApprovalAnswer;
 
-use super::fixture::{ScriptedToolBackend, SessionTestBed, run_id};
+use super::fixture::{PATIENCE, ScriptedToolBackend, SessionTestBed, run_id};
 use crate::approvals::StoredGrants;
 use crate::event::{EventKind, RunOutcome};
 use crate::sessions::ledger_recorder::new_event;
@@ -88,6 +88,38 @@ async fn same_prompt_runs_once() {
     };
     let error = fixture.sessions.send(&other, run_id("go"), prompt).await.unwrap_err();
     assert!(error.to_string().contains("belongs to another session"), "{error}");
+}
+
+#[tokio::test]
+async fn run_id_of_another_owner_is_free() {
+    let fixture = SessionTestBed::new(&["Hang:1", "theirs", "theirs again"]).await;
+    fixture.send("go").await;
+    let key = fixture.address_of("them", "other");
+    let wanted = OpenSessionOptions {
+        key: Some("other".into()),
+        owner: "them".into(),
+        ..fixture.open_options()
+    };
+    fixture.sessions.open(wanted).await.unwrap();
+    let prompt = || crate::sessions::Prompt {
+        text: "go".into(),
+        reach: FolderAccess::Anywhere,
+        ..Default::default()
+    };
+    let run = run_id("go");
+    // The runs of both owners are active at the same time, and each is stopped and ends alone.
+    assert_eq!(fixture.sessions.send(&key, run.clone(), prompt()).await, Ok(SendOutcome::Started));
+    let theirs = fixture.sessions.wait_for_run("them", &run, PATIENCE).await.unwrap().unwrap();
+    assert_eq!(theirs.end, Some(RunOutcome::Completed));
+    let sent = fixture.sessions.send(&key, run.clone(), prompt()).await.unwrap();
+    assert!(matches!(sent, SendOutcome::Ended(known) if known.session == theirs.session));
+    let mine = fixture.sessions.wait_for_run("me", &run, Duration::ZERO).await.unwrap().unwrap();
+    assert_eq!(mine.end, None);
+    let stopped = fixture.sessions.abort(&fixture.key, Some(&run), "rpc").await.unwrap();
+    assert_eq!(stopped, [run]);
+    let mine = fixture.sessions.wait_for_run("me", &run_id("go"), PATIENCE).await.unwrap().unwrap();
+    assert_eq!(mine.end, Some(RunOutcome::Aborted { by: "rpc".to_owned() }));
+    fixture.check_ledger().await;
 }
 
 #[tokio::test]

@@ -61,7 +61,7 @@ async fn run(sessions: &SessionManager, key: &SessionAddress, text: &str) -> Run
     };
     let run = run_id(&format!("{text}{}", key.key));
     assert_eq!(sessions.send(key, run.clone(), prompt).await, Ok(SendOutcome::Started));
-    sessions.wait_for_run(&run, PATIENCE).await.unwrap().unwrap().end.unwrap()
+    sessions.wait_for_run(&key.owner, &run, PATIENCE).await.unwrap().unwrap().end.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -174,13 +174,13 @@ async fn session_in_use_by_live_process_is_left_alone() {
         before,
         "nothing was written"
     );
-    let run = here.wait_for_run(&theirs, Duration::ZERO).await.unwrap().unwrap();
+    let run = here.wait_for_run(&key.owner, &theirs, Duration::ZERO).await.unwrap().unwrap();
     assert_eq!((run.node.as_str(), run.end), ("there", None), "it goes on");
 
     // Runs of a dead process do not block others.
     alive.lock().unwrap().remove("there");
     assert_eq!(here.reset(key).await.unwrap().transcript, 2);
-    let run = here.wait_for_run(&theirs, Duration::ZERO).await.unwrap().unwrap();
+    let run = here.wait_for_run(&key.owner, &theirs, Duration::ZERO).await.unwrap().unwrap();
     assert_eq!(run.end, Some(RunOutcome::Interrupted));
     assert!(here.delete(key).await.unwrap());
     assert_eq!(here.get(key).await, Ok(None));
@@ -208,7 +208,8 @@ async fn two_processes_never_run_in_one_session_at_once() {
         for (sent, sessions, run) in [(one, &here, mine), (other, &there, theirs)] {
             match sent {
                 Ok(_) => {
-                    let ended = sessions.wait_for_run(&run, PATIENCE).await.unwrap().unwrap();
+                    let ended =
+                        sessions.wait_for_run(&key.owner, &run, PATIENCE).await.unwrap().unwrap();
                     assert_eq!(ended.end, Some(RunOutcome::Completed), "{round}");
                 }
                 Err(SessionError::Busy(_)) => {}
@@ -266,7 +267,7 @@ async fn process_that_was_taken_for_dead_writes_nothing() {
     tokio::time::timeout(PATIENCE, ended).await.unwrap();
     assert_eq!(read().await.unwrap(), ledger);
     assert_eq!(here.transcript(key, None).await.unwrap(), transcript);
-    let run = there.wait_for_run(&theirs, Duration::ZERO).await.unwrap().unwrap();
+    let run = there.wait_for_run(&key.owner, &theirs, Duration::ZERO).await.unwrap().unwrap();
     assert_eq!(run.end, Some(RunOutcome::Interrupted));
 }
 

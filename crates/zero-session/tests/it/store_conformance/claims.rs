@@ -5,7 +5,8 @@ use std::sync::Arc;
 use tokio::task::JoinSet;
 
 use super::{
-    StoreConformanceCheck, claim, create_session, new_run, read_session, run_id, text_event,
+    StoreConformanceCheck, claim, create_session, new_run, read_session, run_address, run_id,
+    text_event,
 };
 use zero_session::event::{RunOutcome, TokenUsage};
 use zero_session::message::ModelMessage;
@@ -42,11 +43,14 @@ async fn session_is_held_by_one_process(store: Arc<dyn Store>) {
         store.begin_run(run_of("y", "r2", &id)).await.unwrap(),
         BeginRunOutcome::Held(held.clone())
     );
-    assert_eq!(store.run(&run_id("r2")).await.unwrap(), None, "nothing is left of it");
+    assert_eq!(store.find_run(None, &run_id("r2")).await.unwrap(), None, "nothing is left of it");
     assert_eq!(store.claim(&id, "y", None).await.unwrap(), ClaimOutcome::Held(held.clone()));
     assert_eq!(store.claim(&id, "y", Some(idle)).await.unwrap(), ClaimOutcome::Held(held));
     let usage = TokenUsage::default();
-    store.end_run(&run_id("r1"), first, RunOutcome::Completed, usage, vec![]).await.unwrap();
+    store
+        .end_run(&run_address(&id, "r1"), first, RunOutcome::Completed, usage, vec![])
+        .await
+        .unwrap();
     let begun = store.begin_run(run_of("y", "r2", &id)).await.unwrap();
     assert!(matches!(begun, BeginRunOutcome::Started { .. }), "{begun:?}");
 }
@@ -82,14 +86,16 @@ async fn replaced_process_cannot_write(store: Arc<dyn Store>) {
     assert_eq!(late.unwrap_err(), lost);
     assert_eq!(store.add_messages(&id, old, message()).await.unwrap_err(), lost);
     assert_eq!(store.start_transcript(&id, old, why, message()).await.unwrap_err(), lost);
-    let ended = store.end_run(&run_id("r1"), old, RunOutcome::Completed, usage, vec![]).await;
+    let ended =
+        store.end_run(&run_address(&id, "r1"), old, RunOutcome::Completed, usage, vec![]).await;
     assert_eq!(ended.unwrap_err(), lost);
     assert_eq!(store.delete(&id, old).await.unwrap_err(), lost);
     let ledger = store.events(&id, 0, LedgerReadLimit::with_entries(9)).await.unwrap();
     assert_eq!(ledger.len(), 1, "{ledger:?}");
     assert_eq!(store.transcript(&id, None).await.unwrap().messages, []);
     let last = vec![text_event("r1 is interrupted")];
-    let ended = store.end_run(&run_id("r1"), new, RunOutcome::Interrupted, usage, last).await;
+    let ended =
+        store.end_run(&run_address(&id, "r1"), new, RunOutcome::Interrupted, usage, last).await;
     assert!(ended.unwrap().is_some());
     // The process that was replaced comes back for a new run, under a new claim.
     let begun = store.begin_run(run_of("x", "r3", &id)).await.unwrap();

@@ -11,7 +11,8 @@ use zero_session::store::{
 };
 
 use super::{
-    StoreConformanceCheck, address, create_session, new_run, new_session, run_id, text_event,
+    StoreConformanceCheck, address, create_session, new_run, new_session, run_address, run_id,
+    text_event,
 };
 
 pub(super) const CHECKS: &[StoreConformanceCheck] = &[
@@ -88,11 +89,11 @@ async fn question_is_open_until_answered(store: Arc<dyn Store>) {
     let found = store.open_question("a").await.unwrap().unwrap();
     assert_eq!((&found.session, &found.run, found.asked_ms), (&one, &run_id("r1"), 9));
     assert_eq!(store.open_question("d").await.unwrap(), None);
-    assert!(store.run(&run_id("r1")).await.unwrap().unwrap().has_open_question);
+    assert!(store.find_run(None, &run_id("r1")).await.unwrap().unwrap().has_open_question);
     store.append_durable(&one, Some(claim), vec![answered("r1", "a")]).await.unwrap();
     assert_eq!(store.open_question("a").await.unwrap(), None);
     store.append(&one, Some(claim), vec![answered("r1", "b")]).await.unwrap();
-    assert!(!store.run(&run_id("r1")).await.unwrap().unwrap().has_open_question);
+    assert!(!store.find_run(None, &run_id("r1")).await.unwrap().unwrap().has_open_question);
     assert_eq!(open_ids(&store, None).await, ["c"]);
     store.delete(&two, other).await.unwrap();
     assert!(open_ids(&store, None).await.is_empty());
@@ -128,7 +129,7 @@ async fn questions_end_with_run(store: Arc<dyn Store>) {
     let (end, usage) = (RunOutcome::Interrupted, TokenUsage::default());
     let kind = EventKind::RunEnded { end: end.clone(), usage };
     let last = vec![NewEvent { run: Some(run_id("r1")), time_ms: 9, kind }];
-    store.end_run(&run_id("r1"), claim, end, usage, last).await.unwrap();
+    store.end_run(&run_address(&id, "r1"), claim, end, usage, last).await.unwrap();
     assert!(open_ids(&store, None).await.is_empty());
 }
 
@@ -142,11 +143,11 @@ async fn parked_session_can_be_claimed(store: Arc<dyn Store>) {
     let taken = store.claim(&id, "there", Some(claim)).await.unwrap();
     let ClaimOutcome::Claimed(next) = taken else { panic!("{taken:?}") };
     assert!(matches!(
-        store.adopt_run(&run_id("r1"), claim, "here").await,
+        store.adopt_run(&run_address(&id, "r1"), claim, "here").await,
         Err(StoreError::ClaimLost(_))
     ));
-    store.adopt_run(&run_id("r1"), next, "there").await.unwrap();
-    assert_eq!(store.run(&run_id("r1")).await.unwrap().unwrap().node, "there");
+    store.adopt_run(&run_address(&id, "r1"), next, "there").await.unwrap();
+    assert_eq!(store.find_run(None, &run_id("r1")).await.unwrap().unwrap().node, "there");
     assert!(matches!(store.release_claim(&id, claim).await, Err(StoreError::ClaimLost(_))));
 }
 

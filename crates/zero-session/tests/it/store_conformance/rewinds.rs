@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    StoreConformanceCheck, address, assert_no_session, claim, create_session, new_run, run_id,
+    StoreConformanceCheck, address, assert_no_session, claim, create_session, new_run, run_address,
     text_event, unknown_session,
 };
 use zero_core::SessionId;
@@ -42,7 +42,10 @@ async fn begin(store: &Arc<dyn Store>, session: &SessionId, run: &str) {
 async fn end(store: &Arc<dyn Store>, session: &SessionId, run: &str) {
     let claim = claim(&**store, session).await;
     let (end, usage) = (RunOutcome::Completed, TokenUsage::default());
-    store.end_run(&run_id(run), claim, end, usage, vec![text_event("end")]).await.unwrap();
+    store
+        .end_run(&run_address(session, run), claim, end, usage, vec![text_event("end")])
+        .await
+        .unwrap();
 }
 
 async fn add(store: &Arc<dyn Store>, session: &SessionId, text: &str) {

@@ -6,14 +6,17 @@ use tokio::task::JoinSet;
 
 use super::{
     StoreConformanceCheck, assert_no_session, claim, create_session, event_seqs, event_text,
-    new_run, read_session, run_id, text_event, unknown_session,
+    new_run, new_session, read_session, run_address, run_id, text_event, unknown_session,
 };
 use zero_session::event::{EventKind, RunOutcome, TokenUsage};
 use zero_session::run_usage::{RunUsageQuery, UsageTotal};
-use zero_session::store::{BeginRunOutcome, LedgerReadLimit, NewEvent, NewRun, RunRecord, Store};
+use zero_session::store::{
+    BeginRunOutcome, LedgerReadLimit, NewEvent, NewRun, NewSession, RunRecord, Store,
+};
 
 pub(super) const CHECKS: &[StoreConformanceCheck] = &[
     ("a run is begun once", |store| Box::pin(run_begins_once(store))),
+    ("each owner has run ids of their own", |store| Box::pin(owners_share_no_run_ids(store))),
     ("a run raced for is begun once", |store| Box::pin(concurrent_begin_starts_once(store))),
     ("a run is settled once", |store| Box::pin(run_ends_once(store))),
     ("a run raced for is settled once", |store| Box::pin(concurrent_end_finishes_once(store))),
@@ -36,10 +39,58 @@ const USAGE: TokenUsage = TokenUsage {
     work_ms: 7,
 };
 
+async fn owners_share_no_run_ids(store: Arc<dyn Store>) {
+    let mine = create_session(&store, "a").await.id;
+    let theirs = NewSession { owner: "other".to_owned(), ..new_session("a") };
+    let theirs = store.create(theirs).await.unwrap().id;
+    let mut claims = Vec::new();
+    for session in [&mine, &theirs] {
+        let started =
+            EventKind::RunStarted { agent: "main".to_owned(), model: "m".to_owned(), parent: None };
+        let first = vec![NewEvent { run: Some(run_id("r")), time_ms: 5, kind: started }];
+        let begun = store.begin_run(new_run("r", session, first)).await.unwrap();
+        let BeginRunOutcome::Started { claim, .. } = begun else { panic!("{begun:?}") };
+        claims.push(claim);
+    }
+    // A third session of the same owner is refused.
+    let third = create_session(&store, "b").await.id;
+    let again = store.begin_run(new_run("r", &third, vec![])).await.unwrap();
+    let BeginRunOutcome::AlreadyStarted(found) = again else { panic!("{again:?}") };
+    assert_eq!(found.session, mine);
+
+    let last = NewEvent {
+        run: Some(run_id("r")),
+        time_ms: 6,
+        kind: EventKind::RunEnded { end: RunOutcome::Completed, usage: USAGE },
+    };
+    let address = run_address(&theirs, "r");
+    let ended = store.end_run(&address, claims[1], RunOutcome::Completed, USAGE, vec![last]).await;
+    assert_eq!(ended.unwrap().unwrap().len(), 1);
+    let run = async |owner| store.find_run(owner, &run_id("r")).await.unwrap();
+    assert_eq!(run(Some("local")).await.unwrap().end, None, "that of the other owner goes on");
+    assert_eq!(run(Some("other")).await.unwrap().end, Some(RunOutcome::Completed));
+    assert_eq!(run(None).await.unwrap().session, theirs, "it is the newest");
+    assert_eq!(run(Some("nobody")).await, None);
+    let unfinished = store.unfinished_runs(None).await.unwrap();
+    assert_eq!(unfinished.iter().map(|run| &run.session).collect::<Vec<_>>(), [&mine]);
+
+    let usages = store.run_usages(RunUsageQuery::default()).await.unwrap();
+    let mut owners: Vec<_> = usages.iter().map(|usage| (&*usage.owner, usage.usage)).collect();
+    owners.sort_by_key(|(owner, _)| *owner);
+    assert_eq!(owners, [("local", TokenUsage::default()), ("other", USAGE)]);
+    // Pages do not lose one of two runs with the same time and id.
+    let after = Some((usages[0].started_ms, usages[0].address()));
+    let rest = store.run_usages(RunUsageQuery { after, ..Default::default() }).await.unwrap();
+    assert_eq!(rest, usages[1..]);
+    let total = |run| store.usage_total(RunUsageQuery::default(), run);
+    assert_eq!(total(Some(run_address(&mine, "r"))).await.unwrap().usage, USAGE);
+    assert_eq!(total(Some(address)).await.unwrap().usage, TokenUsage::default());
+}
+
 async fn run_begins_once(store: Arc<dyn Store>) {
     let id = create_session(&store, "a").await.id;
     let other = create_session(&store, "b").await.id;
-    assert_eq!(store.run(&run_id("r1")).await.unwrap(), None);
+    assert_eq!(store.find_run(None, &run_id("r1")).await.unwrap(), None);
     let run = new_run("r1", &id, vec![text_event("1"), text_event("2")]);
     let BeginRunOutcome::Started { events: first, .. } =
         store.begin_run(run.clone()).await.unwrap()
@@ -59,13 +110,19 @@ async fn run_begins_once(store: Arc<dyn Store>) {
         options: Default::default(),
         has_open_question: false,
     };
-    assert_eq!(store.run(&run.id).await.unwrap(), Some(record.clone()));
+    assert_eq!(store.find_run(None, &run.id).await.unwrap(), Some(record.clone()));
     let again = NewRun { node: "there".to_owned(), session: other.clone(), ..run.clone() };
     assert_eq!(store.begin_run(again).await.unwrap(), BeginRunOutcome::AlreadyStarted(record));
     assert_eq!(store.last_seq(&id).await.unwrap(), 2);
     assert_eq!(store.last_seq(&other).await.unwrap(), 0);
     store
-        .end_run(&run.id, claim(&*store, &id).await, RunOutcome::Completed, USAGE, vec![])
+        .end_run(
+            &run_address(&id, "r1"),
+            claim(&*store, &id).await,
+            RunOutcome::Completed,
+            USAGE,
+            vec![],
+        )
         .await
         .unwrap();
     let BeginRunOutcome::AlreadyStarted(ended) = store.begin_run(run).await.unwrap() else {
@@ -75,7 +132,7 @@ async fn run_begins_once(store: Arc<dyn Store>) {
     assert_no_session(
         store.begin_run(new_run("r2", &unknown_session(), vec![text_event("x")])).await,
     );
-    assert_eq!(store.run(&run_id("r2")).await.unwrap(), None, "nothing is left of it");
+    assert_eq!(store.find_run(None, &run_id("r2")).await.unwrap(), None, "nothing is left of it");
 }
 
 async fn concurrent_begin_starts_once(store: Arc<dyn Store>) {
@@ -104,16 +161,16 @@ async fn run_ends_once(store: Arc<dyn Store>) {
     let end = RunOutcome::Failed { kind: "network".to_owned(), message: "é".to_owned() };
     let last = vec![text_event("2"), NewEvent { time_ms: 99, ..text_event("3") }];
     let events = store
-        .end_run(&run_id("r1"), claim(&*store, &id).await, end.clone(), USAGE, last)
+        .end_run(&run_address(&id, "r1"), claim(&*store, &id).await, end.clone(), USAGE, last)
         .await
         .unwrap()
         .expect("settled");
     assert_eq!(event_seqs(&events), [2, 3]);
     assert_eq!(store.events(&id, 1, LedgerReadLimit::with_entries(9)).await.unwrap(), events);
-    let record = store.run(&run_id("r1")).await.unwrap().unwrap();
+    let record = store.find_run(None, &run_id("r1")).await.unwrap().unwrap();
     assert_eq!((record.ended_ms, record.end, record.usage), (Some(99), Some(end), USAGE));
     let again = store.end_run(
-        &run_id("r1"),
+        &run_address(&id, "r1"),
         claim(&*store, &id).await,
         RunOutcome::Completed,
         USAGE,
@@ -121,7 +178,7 @@ async fn run_ends_once(store: Arc<dyn Store>) {
     );
     assert_eq!(again.await.unwrap(), None);
     let unknown = store.end_run(
-        &run_id("r2"),
+        &run_address(&id, "r2"),
         claim(&*store, &id).await,
         RunOutcome::Completed,
         USAGE,
@@ -142,7 +199,7 @@ async fn concurrent_end_finishes_once(store: Arc<dyn Store>) {
             let last = vec![text_event(task.to_string())];
             store
                 .end_run(
-                    &run_id("r1"),
+                    &run_address(&id, "r1"),
                     claim(&*store, &id).await,
                     RunOutcome::Completed,
                     USAGE,
@@ -175,7 +232,13 @@ async fn unfinished_runs_are_listed_by_node(store: Arc<dyn Store>) {
         store.begin_run(run).await.unwrap();
     }
     store
-        .end_run(&run_id("r4"), claim(&*store, &id).await, RunOutcome::Interrupted, USAGE, vec![])
+        .end_run(
+            &run_address(&id, "r4"),
+            claim(&*store, &id).await,
+            RunOutcome::Interrupted,
+            USAGE,
+            vec![],
+        )
         .await
         .unwrap();
     for (session, expected) in
@@ -218,21 +281,24 @@ async fn usage_follows_ledger(store: Arc<dyn Store>) {
     let claim_now = claim(&*store, &id).await;
     for name in ["r1", "r2"] {
         let last = vec![entry(name, 50, end.clone())];
-        store.end_run(&run_id(name), claim_now, RunOutcome::Completed, USAGE, last).await.unwrap();
+        store
+            .end_run(&run_address(&id, name), claim_now, RunOutcome::Completed, USAGE, last)
+            .await
+            .unwrap();
     }
     super::delete(&store, &id).await;
     let all = list(RunUsageQuery::default()).await;
     let names: Vec<_> = all.iter().map(|usage| (usage.run.as_str(), usage.started_ms)).collect();
     assert_eq!(names, [("r1", base), ("r2", base + 1)]);
     assert!(all.iter().all(|usage| usage.usage == USAGE && usage.owner == "local"));
-    let after = Some((base, run_id("r1")));
+    let after = Some((base, run_address(&id, "r1")));
     assert_eq!(list(RunUsageQuery { after, ..Default::default() }).await, all[1..]);
     assert_eq!(list(RunUsageQuery { since_ms: base + 1, ..Default::default() }).await, all[1..]);
     let agent = Some("other".to_owned());
     assert_eq!(list(RunUsageQuery { agent, ..Default::default() }).await, []);
     let session = Some(id.clone());
     let of_session = RunUsageQuery { session, owner: Some("local".into()), ..Default::default() };
-    let spent = store.usage_total(of_session, Some(run_id("r1"))).await.unwrap();
+    let spent = store.usage_total(of_session, Some(run_address(&id, "r1"))).await.unwrap();
     assert_eq!((spent.runs, spent.usage), (1, USAGE));
     let none = RunUsageQuery { owner: Some("other".into()), ..Default::default() };
     assert_eq!(store.usage_total(none, None).await.unwrap(), UsageTotal::default());
@@ -260,13 +326,16 @@ async fn usage_total_is_sum_of_runs(store: Arc<dyn Store>) {
         let entry = |kind| NewEvent { run: Some(run_id(&name)), time_ms: base, kind };
         store.append(&id, Some(claim), vec![entry(started)]).await.unwrap();
         let last = vec![entry(ended)];
-        store.end_run(&run_id(&name), claim, RunOutcome::Completed, usage, last).await.unwrap();
+        store
+            .end_run(&run_address(&id, &name), claim, RunOutcome::Completed, usage, last)
+            .await
+            .unwrap();
         if number != 7 {
             expected += UsageTotal::of_run(usage);
         }
     }
     let query = RunUsageQuery { since_ms: base, agent: Some("main".into()), ..Default::default() };
-    assert_eq!(store.usage_total(query, Some(run_id("r7"))).await.unwrap(), expected);
+    assert_eq!(store.usage_total(query, Some(run_address(&id, "r7"))).await.unwrap(), expected);
 }
 
 async fn usage_adds_up(store: Arc<dyn Store>) {
@@ -275,7 +344,13 @@ async fn usage_adds_up(store: Arc<dyn Store>) {
     for (name, usage) in [("r1", free), ("r2", USAGE), ("r3", USAGE)] {
         store.begin_run(new_run(name, &id, vec![])).await.unwrap();
         store
-            .end_run(&run_id(name), claim(&*store, &id).await, RunOutcome::Completed, usage, vec![])
+            .end_run(
+                &run_address(&id, name),
+                claim(&*store, &id).await,
+                RunOutcome::Completed,
+                usage,
+                vec![],
+            )
             .await
             .unwrap();
     }
@@ -293,7 +368,13 @@ async fn usage_adds_up(store: Arc<dyn Store>) {
     let huge = TokenUsage { input_tokens: u64::MAX, ..USAGE };
     store.begin_run(new_run("r4", &id, vec![])).await.unwrap();
     store
-        .end_run(&run_id("r4"), claim(&*store, &id).await, RunOutcome::Completed, huge, vec![])
+        .end_run(
+            &run_address(&id, "r4"),
+            claim(&*store, &id).await,
+            RunOutcome::Completed,
+            huge,
+            vec![],
+        )
         .await
         .unwrap();
     assert_eq!(read_session(&store, "a").await.usage.input_tokens, u64::MAX);

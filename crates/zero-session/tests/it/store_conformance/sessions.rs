@@ -9,7 +9,7 @@ use zero_policy::{GrantScope, PermissionMode};
 
 use super::{
     StoreConformanceCheck, address, assert_no_session, claim, create_session, delete, event_text,
-    key, new_run, new_session, read_session, run_id, text_event, unknown_session,
+    key, new_run, new_session, read_session, run_address, run_id, text_event, unknown_session,
 };
 use zero_core::SessionId;
 use zero_session::event::{EventKind, RunOutcome, TokenUsage};
@@ -175,7 +175,13 @@ async fn session_size_is_counted(store: Arc<dyn Store>) {
                 );
                 let last = vec![text_event(&*text)];
                 store
-                    .end_run(&super::run_id("r"), claim(&*store, &made.id).await, end, usage, last)
+                    .end_run(
+                        &run_address(&made.id, "r"),
+                        claim(&*store, &made.id).await,
+                        end,
+                        usage,
+                        last,
+                    )
                     .await
                     .unwrap();
             }
@@ -493,7 +499,7 @@ async fn deleted_session_leaves_nothing(store: Arc<dyn Store>) {
     let gone = Err(StoreError::NoSession(made.id.to_string()));
     assert_eq!(store.events(&made.id, 0, LedgerReadLimit::with_entries(9)).await, gone);
     assert_eq!(store.unfinished_runs(None).await.unwrap(), []);
-    assert_eq!(store.run(&super::run_id("r1")).await.unwrap(), None);
+    assert_eq!(store.find_run(None, &super::run_id("r1")).await.unwrap(), None);
     let again = create_session(&store, "a").await;
     assert_ne!(again.id, made.id, "an id is never used again");
     assert_eq!((again.transcript, store.last_seq(&again.id).await.unwrap()), (1, 0));
@@ -810,7 +816,10 @@ async fn fork_leaves_unfinished_runs_out(store: Arc<dyn Store>) {
     let end = async |text: &str| {
         let outcome = RunOutcome::Completed;
         let last = entry(text);
-        store.end_run(&run_id(text), claim, outcome, TokenUsage::default(), last).await.unwrap();
+        store
+            .end_run(&run_address(&source.id, text), claim, outcome, TokenUsage::default(), last)
+            .await
+            .unwrap();
     };
     end("three").await;
     assert_eq!(copy("c2").await, ("three changed three end".to_owned(), 0));
