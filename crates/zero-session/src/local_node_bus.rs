@@ -9,8 +9,8 @@ use zero_core::SessionId;
 use zero_runtime::tool::BoxFuture;
 
 use crate::node_bus::{
-    BODY_BYTES_MAX, BusCounters, ClusterName, Doorbell, DoorbellRegistry, NodeBus, NodeBusError,
-    NodeBusState, NodeBusStatus, NodeRequestHandler, RequestServer, Ring,
+    BODY_BYTES_MAX, BusCounters, ClusterName, Doorbell, DoorbellRegistry, DoorbellSignal, NodeBus,
+    NodeBusError, NodeBusState, NodeBusStatus, NodeRequestHandler, RequestServer,
 };
 
 /// What connects the buses of one process.
@@ -102,7 +102,7 @@ impl NodeBus for LocalNodeBus {
         for ((cluster, _), member) in &*self.network.lock() {
             if *cluster == self.cluster {
                 member.counters.rings_received.add(1);
-                member.doorbells.ring(session, Ring::UpTo(seq));
+                member.doorbells.ring(session, DoorbellSignal::UpTo(seq));
             }
         }
     }

@@ -21,7 +21,7 @@ use zero_runtime::tool::BoxFuture;
 
 pub(crate) use self::bus_counters::BusCounters;
 pub(crate) use self::doorbell::DoorbellRegistry;
-pub use self::doorbell::{Doorbell, Ring};
+pub use self::doorbell::{Doorbell, DoorbellSignal};
 pub(crate) use self::request_server::RequestServer;
 
 /// Maximum size of the body of a request or an answer: more than a frame of the gateway's protocol.

@@ -9,13 +9,13 @@ use zero_core::SessionId;
 /// Receives the rings of one session until it is dropped.
 pub struct Doorbell {
     session: SessionId,
-    receiver: watch::Receiver<Ring>,
+    receiver: watch::Receiver<DoorbellSignal>,
     registry: Arc<DoorbellRegistry>,
 }
 
 /// What is known of the ledger of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Ring {
+pub enum DoorbellSignal {
     /// The store has entries up to this number.
     UpTo(u64),
     /// The store no longer has the session.
@@ -24,7 +24,7 @@ pub enum Ring {
 
 impl Doorbell {
     /// Waits for the next ring and returns the newest. Can be cancelled without missing one.
-    pub async fn rung(&mut self) -> Ring {
+    pub async fn rung(&mut self) -> DoorbellSignal {
         // The sender is in the registry until the last doorbell of the session is dropped.
         if self.receiver.changed().await.is_err() {
             std::future::pending::<()>().await;
@@ -46,21 +46,22 @@ impl Drop for Doorbell {
 /// The doorbells of a process.
 #[derive(Default)]
 pub(crate) struct DoorbellRegistry {
-    table: Mutex<HashMap<SessionId, watch::Sender<Ring>>>,
+    table: Mutex<HashMap<SessionId, watch::Sender<DoorbellSignal>>>,
 }
 
 impl DoorbellRegistry {
     /// Adds a doorbell.
     pub(crate) fn add(self: &Arc<Self>, session: &SessionId) -> Doorbell {
         let mut table = self.lock();
-        let sender =
-            table.entry(session.clone()).or_insert_with(|| watch::Sender::new(Ring::UpTo(0)));
+        let sender = table
+            .entry(session.clone())
+            .or_insert_with(|| watch::Sender::new(DoorbellSignal::UpTo(0)));
         let receiver = sender.subscribe();
         Doorbell { session: session.clone(), receiver, registry: Arc::clone(self) }
     }
 
     /// Rings the doorbells of a session, unless they know as much.
-    pub(crate) fn ring(&self, session: &SessionId, ring: Ring) {
+    pub(crate) fn ring(&self, session: &SessionId, ring: DoorbellSignal) {
         if let Some(sender) = self.lock().get(session) {
             sender.send_if_modified(|newest| {
                 let is_new = ring > *newest;
@@ -70,7 +71,7 @@ impl DoorbellRegistry {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, watch::Sender<Ring>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, watch::Sender<DoorbellSignal>>> {
         // The table is consistent even after a panic.
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -86,11 +87,11 @@ mod tests {
         let session = SessionId::new("a").unwrap();
         let (first, mut second) = (registry.add(&session), registry.add(&session));
         drop(first);
-        registry.ring(&session, Ring::UpTo(3));
-        assert_eq!(second.rung().await, Ring::UpTo(3));
+        registry.ring(&session, DoorbellSignal::UpTo(3));
+        assert_eq!(second.rung().await, DoorbellSignal::UpTo(3));
         drop(second);
         assert!(registry.lock().is_empty());
-        registry.ring(&session, Ring::UpTo(4));
+        registry.ring(&session, DoorbellSignal::UpTo(4));
         assert!(registry.lock().is_empty());
     }
 
@@ -100,13 +101,13 @@ mod tests {
         let session = SessionId::new("a").unwrap();
         let mut doorbell = registry.add(&session);
         for seq in [5, 3, 5] {
-            registry.ring(&session, Ring::UpTo(seq));
+            registry.ring(&session, DoorbellSignal::UpTo(seq));
         }
-        assert_eq!(doorbell.rung().await, Ring::UpTo(5));
-        registry.ring(&session, Ring::UpTo(4));
+        assert_eq!(doorbell.rung().await, DoorbellSignal::UpTo(5));
+        registry.ring(&session, DoorbellSignal::UpTo(4));
         assert!(!doorbell.receiver.has_changed().unwrap());
-        registry.ring(&session, Ring::Removed);
-        registry.ring(&session, Ring::UpTo(9));
-        assert_eq!(doorbell.rung().await, Ring::Removed);
+        registry.ring(&session, DoorbellSignal::Removed);
+        registry.ring(&session, DoorbellSignal::UpTo(9));
+        assert_eq!(doorbell.rung().await, DoorbellSignal::Removed);
     }
 }

@@ -18,7 +18,7 @@ pub(crate) struct RequestServer {
 
 /// Why a request was not executed, or has no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RequestRefusal {
+pub(crate) enum NodeRequestRefusal {
     /// There are too many requests, or no handler yet. Nothing was executed.
     Busy,
     /// The handler failed.
@@ -27,7 +27,7 @@ pub(crate) enum RequestRefusal {
     AnswerTooLarge,
 }
 
-impl RequestRefusal {
+impl NodeRequestRefusal {
     /// What it means for the one who asked this process.
     pub(crate) fn into_error(self, node: &str) -> NodeBusError {
         let why = match self {
@@ -57,19 +57,22 @@ impl RequestServer {
         &self,
         from: String,
         body: Bytes,
-        deliver: impl FnOnce(Result<Bytes, RequestRefusal>) -> F + Send + 'static,
-    ) -> Result<(), RequestRefusal>
+        deliver: impl FnOnce(Result<Bytes, NodeRequestRefusal>) -> F + Send + 'static,
+    ) -> Result<(), NodeRequestRefusal>
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let handler = self.lock().clone().ok_or(RequestRefusal::Busy)?;
-        let slot = Arc::clone(&self.slots).try_acquire_owned().map_err(|_| RequestRefusal::Busy)?;
+        let handler = self.lock().clone().ok_or(NodeRequestRefusal::Busy)?;
+        let slot =
+            Arc::clone(&self.slots).try_acquire_owned().map_err(|_| NodeRequestRefusal::Busy)?;
         tokio::spawn(async move {
             let answer = AssertUnwindSafe(async { handler.answer(from, body).await });
             let answer = match answer.catch_unwind().await {
-                Ok(answer) if answer.len() > BODY_BYTES_MAX => Err(RequestRefusal::AnswerTooLarge),
+                Ok(answer) if answer.len() > BODY_BYTES_MAX => {
+                    Err(NodeRequestRefusal::AnswerTooLarge)
+                }
                 Ok(answer) => Ok(answer),
-                Err(_) => Err(RequestRefusal::Failed),
+                Err(_) => Err(NodeRequestRefusal::Failed),
             };
             // What is written to the bus is not counted: the next request may begin.
             drop(slot);
@@ -99,7 +102,7 @@ impl RequestServer {
         served.requests_served.add(1);
         match tokio::time::timeout(within, answer).await {
             Ok(Ok(answer)) => answer.map_err(|refusal| refusal.into_error(to)),
-            Ok(Err(_)) => Err(RequestRefusal::Failed.into_error(to)),
+            Ok(Err(_)) => Err(NodeRequestRefusal::Failed.into_error(to)),
             Err(_) => Err(NodeBusError::TimedOut { node: to.to_owned(), within }),
         }
     }

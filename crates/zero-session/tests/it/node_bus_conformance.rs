@@ -10,8 +10,8 @@ use tokio::task::JoinSet;
 use zero_core::SessionId;
 use zero_runtime::tool::BoxFuture;
 use zero_session::node_bus::{
-    BODY_BYTES_MAX, Doorbell, NodeBus, NodeBusError, NodeBusState, NodeRequestHandler,
-    REQUESTS_MAX, Ring,
+    BODY_BYTES_MAX, Doorbell, DoorbellSignal, NodeBus, NodeBusError, NodeBusState,
+    NodeRequestHandler, REQUESTS_MAX,
 };
 
 /// Longer than any test.
@@ -69,9 +69,9 @@ pub(crate) fn session(name: &str) -> SessionId {
 pub(crate) async fn wait_for(doorbell: &mut Doorbell, seq: u64) {
     loop {
         match doorbell.rung().await {
-            Ring::UpTo(newest) if newest >= seq => return assert_eq!(newest, seq),
-            Ring::UpTo(_) => {}
-            Ring::Removed => panic!("the session was not removed"),
+            DoorbellSignal::UpTo(newest) if newest >= seq => return assert_eq!(newest, seq),
+            DoorbellSignal::UpTo(_) => {}
+            DoorbellSignal::Removed => panic!("the session was not removed"),
         }
     }
 }
@@ -151,11 +151,15 @@ async fn doorbell_rings_for_its_session_only(network: Arc<dyn TestNetwork>) {
     wait_for(&mut on_a, 7).await;
     x.ring(&b, 2);
     // The first that it hears of.
-    assert_eq!(on_b.rung().await, Ring::UpTo(2));
+    assert_eq!(on_b.rung().await, DoorbellSignal::UpTo(2));
     drop(on_a);
     let mut later = y.doorbell(&a);
     x.ring(&a, 8);
-    assert_eq!(later.rung().await, Ring::UpTo(8), "a doorbell is silent about what was before it");
+    assert_eq!(
+        later.rung().await,
+        DoorbellSignal::UpTo(8),
+        "a doorbell is silent about what was before it"
+    );
 }
 
 async fn request_is_answered(network: Arc<dyn TestNetwork>) {
@@ -352,7 +356,7 @@ async fn clusters_do_not_meet(network: Arc<dyn TestNetwork>) {
     other_y.ring(&a, 9);
     wait_for(&mut there, 9).await;
     x.ring(&a, 1);
-    assert_eq!(here.rung().await, Ring::UpTo(1), "the first that it hears of");
+    assert_eq!(here.rung().await, DoorbellSignal::UpTo(1), "the first that it hears of");
 }
 
 async fn node_without_handler_is_busy(network: Arc<dyn TestNetwork>) {
