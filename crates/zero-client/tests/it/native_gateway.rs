@@ -237,7 +237,12 @@ async fn slow_reader_loses_nothing_and_blocks_nobody() {
     slow.send(send_request("run-1", "much")).await.unwrap();
     // Read no updates until the run has ended.
     let run = zero_core::RunId::new("run-1").unwrap();
-    fixture.sessions.wait_for_run(&run, crate::test_gateway::PATIENCE).await.unwrap().unwrap();
+    fixture
+        .sessions
+        .wait_for_run("me", &run, crate::test_gateway::PATIENCE)
+        .await
+        .unwrap()
+        .unwrap();
     let (quick, mut quick_heard) = open_session(&link, "acp:quick").await;
     quick.send(send_request("run-2", "hi")).await.unwrap();
     let (entries, _) = collect_until(&mut quick_heard, is_end).await;

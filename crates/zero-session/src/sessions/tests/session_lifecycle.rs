@@ -103,7 +103,7 @@ async fn run_id_of_another_owner_is_free() {
     fixture.sessions.open(wanted).await.unwrap();
     let prompt = || crate::sessions::Prompt {
         text: "go".into(),
-        reach: FolderAccess::Anywhere,
+        folder_access: FolderAccess::Anywhere,
         ..Default::default()
     };
     let run = run_id("go");
