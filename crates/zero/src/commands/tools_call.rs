@@ -3,7 +3,6 @@
 pub(super) mod output;
 pub(super) mod signals;
 
-use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio_util::sync::CancellationToken;
@@ -49,12 +48,11 @@ pub(super) fn run(app: &AppContext, args: &ToolsCallArgs) -> anyhow::Result<Exit
 fn run_dry(app: &AppContext, args: &ToolsCallArgs) -> anyhow::Result<ExitOutcome> {
     let prepared = prepare(app, args)?;
     let dry_run = DryRun::new(app, app.config.open_workspace(&args.workspace)?)?;
-    let calls = HashSet::from([prepared.call.id.to_string()]);
     let runtime = small_runtime()?;
     let outcome = runtime.block_on(make_call(args, prepared));
     runtime.shutdown_background();
     let exit = output::print(app, args, outcome)?;
-    Ok(match dry_run.finish(&calls, answer_source(app, args))? {
+    Ok(match dry_run.finish(answer_source(app, args))? {
         DryRunEnd::Interrupted => ExitOutcome::Interrupted,
         DryRunEnd::Unchanged | DryRunEnd::Kept | DryRunEnd::Discarded => exit,
     })
