@@ -67,8 +67,8 @@ pub mod web;
 pub use approver::{
     AnswerOption, ApprovalAnswer, ApprovalQuestion, ApprovalReply, ApprovalSubject, Approver,
     PendingAnswer, QuestionWithdrawal, REJECTED_BY_USER, REJECTED_EARLIER, REJECTED_IN_SESSION,
-    REJECTED_WITH_MESSAGE, REJECTION_CHARS_MAX, TrialReview, TrialVerdict, USER_APPROVER,
-    WithdrawalNote,
+    REJECTED_WITH_MESSAGE, REJECTION_CHARS_MAX, TRIAL_DISCARDED, TRIAL_DISCARDED_IN_PART,
+    TrialReview, TrialVerdict, USER_APPROVER, WithdrawalNote,
 };
 pub use call_context::CallContext;
 pub use dialect::{Dialect, DialectName};

@@ -6,12 +6,13 @@ pub(super) mod signals;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio_util::sync::CancellationToken;
-use zero_core::{ErrorReason, HostLimits, ToolCall, ToolError};
+use zero_core::{ErrorReason, HostLimits, ToolCall, ToolError, ToolKind};
 use zero_runtime::tool_host::new_call_id;
 use zero_runtime::{
     Approver, CallEvent, CallEventObserver, CallOutcome, Dialect, Elicitor, ToolHost,
     ToolHostSession, WithdrawalNote,
 };
+use zero_sandbox::spawner::Spawner;
 use zero_sandbox::{Workspace, machine_resources};
 use zero_settings::WorkspaceSettings;
 
@@ -68,6 +69,9 @@ struct PreparedToolCall {
 /// Validates the whole command line before anything runs.
 fn prepare(app: &AppContext, args: &ToolsCallArgs) -> anyhow::Result<PreparedToolCall> {
     let workspace = app.config.open_workspace(&args.workspace)?;
+    if runs_commands(app, args) {
+        Spawner::start_shared_early();
+    }
     let settings = app.load_settings(&workspace, &args.settings)?;
     let mut limits = HostLimits::for_machine(machine_resources::read());
     settings.apply_limits(&mut limits);
@@ -96,6 +100,12 @@ fn prepare(app: &AppContext, args: &ToolsCallArgs) -> anyhow::Result<PreparedToo
         UsageError(format!("{}; set XDG_STATE_HOME to a writable folder", error.message))
     })?;
     Ok(PreparedToolCall { host, outside, session, call })
+}
+
+/// Whether the named tool is one of zero's own that run commands.
+fn runs_commands(app: &AppContext, args: &ToolsCallArgs) -> bool {
+    let mut specs = app.tools.iter().map(|tool| tool.spec());
+    specs.any(|spec| spec.name.as_str() == args.name && spec.kind == ToolKind::Execute)
 }
 
 /// Approver, elicitor and observer of a call on the terminal.
