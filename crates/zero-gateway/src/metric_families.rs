@@ -177,6 +177,28 @@ pub(crate) fn build_families(facts: &MetricInputs<'_>) -> Vec<MetricFamily> {
         count("zero_connections", Gauge, "Client connections.", facts.connections),
         one("zero_gateway_uptime_seconds", Gauge, "Uptime of the gateway.", uptime),
     ]);
+    if let Some(cluster) = stats.cluster {
+        families.extend([
+            count(
+                "zero_cluster_lease",
+                Gauge,
+                "Whether the gateway has a lease in the shared database.",
+                u64::from(cluster.has_lease),
+            ),
+            count(
+                "zero_cluster_takeovers_total",
+                Counter,
+                "Runs of other gateways that were continued here.",
+                cluster.takeovers,
+            ),
+            count(
+                "zero_cluster_fenced_total",
+                Counter,
+                "Runs whose end was refused, since another gateway had continued them.",
+                cluster.fenced,
+            ),
+        ]);
+    }
     families
 }
 

@@ -112,6 +112,7 @@ mod tests {
             input_tokens: 1_000,
             output_tokens: 50,
             model_retries: 6,
+            cluster: None,
         };
         let uptime = Duration::from_millis(1_500);
         super::render_page(&build_families(&MetricInputs {

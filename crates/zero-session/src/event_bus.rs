@@ -19,6 +19,16 @@ pub trait EventBus: Send + Sync {
     fn subscribe(&self, session: &SessionId, sender: &DeliverySender) -> Subscription;
 }
 
+impl<B: EventBus + ?Sized> EventBus for Arc<B> {
+    fn publish(&self, session: &SessionId, events: &[Arc<Event>]) {
+        (**self).publish(session, events);
+    }
+
+    fn subscribe(&self, session: &SessionId, sender: &DeliverySender) -> Subscription {
+        (**self).subscribe(session, sender)
+    }
+}
+
 /// Sending half of a subscriber's channel. One channel may receive many sessions.
 #[derive(Clone)]
 pub struct DeliverySender {

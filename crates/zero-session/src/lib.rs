@@ -10,6 +10,7 @@
 pub mod agent;
 pub mod approvals;
 pub mod budget;
+pub mod cluster_node;
 pub mod direct_model;
 pub mod event_bus;
 pub mod local_backend;
@@ -27,6 +28,7 @@ pub mod postgres_store;
 pub mod rewind_arguments;
 pub mod run_usage;
 pub mod sessions;
+pub mod shared_event_bus;
 pub mod slash_commands;
 pub mod sqlite_store;
 pub mod store;

@@ -1,6 +1,6 @@
 //! The event bus of one process: publishing delivers directly to the subscribers.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use zero_core::SessionId;
@@ -42,6 +42,11 @@ impl LocalEventBus {
     /// Creates a bus without subscribers.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// The sessions that have subscribers.
+    pub fn subscribed_sessions(&self) -> HashSet<SessionId> {
+        self.topics.lock().subscribers.keys().cloned().collect()
     }
 }
 

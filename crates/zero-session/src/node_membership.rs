@@ -1,13 +1,18 @@
 //! The processes that share a store, and which of them are alive.
 //!
-//! A run belongs to the process that executes it. If that process has died, another one marks the
-//! run as ended. It never resumes the run, because the effect of its last call is unknown.
+//! A run belongs to the process that executes it. If that process has died, what becomes of the run
+//! depends on how the store is shared. Processes of one machine end it. In a database that several
+//! machines share, another process continues it. Either way, a call whose outcome is not known is not
+//! made again.
 
 use std::any::Any;
 use std::io;
 use std::sync::Arc;
 
 use zero_core::SessionId;
+use zero_runtime::tool::BoxFuture;
+
+use crate::cluster_node::ClusterNode;
 
 /// Held by a process while it serves the tools of a session. Dropping it, or the end of the process,
 /// ends that.
@@ -19,7 +24,18 @@ pub trait NodeMembership: Send + Sync {
     fn local_name(&self) -> &str;
 
     /// Whether the process with that name is alive.
-    fn is_alive(&self, node: &str) -> bool;
+    fn is_alive(&self, node: &str) -> BoxFuture<'_, bool>;
+
+    /// Whether this process may act for its sessions now. To be asked immediately before anything that
+    /// cannot be undone.
+    fn can_act(&self) -> bool {
+        true
+    }
+
+    /// This process among those of other machines, if they share a database.
+    fn cluster(&self) -> Option<&ClusterNode> {
+        None
+    }
 
     /// Lets the other processes know that this one serves the tools of a session. Blocks on the disk.
     fn lease_session(&self, _session: &SessionId) -> io::Result<Option<SessionLease>> {
@@ -49,7 +65,7 @@ impl NodeMembership for SingleNode {
         &self.0
     }
 
-    fn is_alive(&self, node: &str) -> bool {
-        node == self.0
+    fn is_alive(&self, node: &str) -> BoxFuture<'_, bool> {
+        Box::pin(std::future::ready(node == self.0))
     }
 }

@@ -16,6 +16,7 @@ use std::sync::Arc;
 pub use self::disabled::PostgresStore;
 #[cfg(feature = "cluster")]
 pub use self::enabled::PostgresStore;
+use crate::cluster_node::SharedSessionStore;
 use crate::node_lease::NodeLeaseStore;
 use crate::store::Store;
 
@@ -26,13 +27,17 @@ pub struct PostgresPorts {
     pub store: Arc<dyn Store>,
     /// The leases of the processes that share them.
     pub leases: Arc<dyn NodeLeaseStore>,
+    /// What they know of each other's sessions.
+    pub sessions: Arc<dyn SharedSessionStore>,
 }
 
 /// Where the database is, and which certificates it may have.
 #[derive(Clone, Default)]
 pub struct PostgresOptions {
-    /// Address, such as `postgres://user:password@host:5432/database`. It may contain a password.
+    /// Address, such as `postgres://user@host:5432/database`. It may contain a password.
     pub url: String,
+    /// The password, if the address contains none.
+    pub password: Option<String>,
     /// Certificates of authorities that are trusted besides those of the system, in DER.
     pub extra_roots: Vec<Vec<u8>>,
 }

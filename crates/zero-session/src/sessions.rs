@@ -34,6 +34,7 @@ mod session_worker;
 mod subagent_answer;
 pub(crate) mod subagent_run;
 mod subagents;
+mod takeover;
 mod task_tool;
 mod transcript_recovery;
 mod unsaved_messages;
@@ -215,6 +216,7 @@ struct RunCounters {
     input_tokens: AtomicU64,
     output_tokens: AtomicU64,
     model_retries: AtomicU64,
+    fenced: AtomicU64,
 }
 
 /// Selects a session and its settings.
@@ -322,11 +324,28 @@ pub struct SessionStats {
     pub output_tokens: u64,
     /// Requests to models that were repeated since the start of the process.
     pub model_retries: u64,
+    /// What concerns other gateways; `None` if they share no database with this one.
+    pub cluster: Option<ClusterStats>,
+}
+
+/// Counters of a gateway that shares a database with others.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ClusterStats {
+    /// Whether it has a lease, so that it may act for its sessions.
+    pub has_lease: bool,
+    /// Runs of other gateways that were continued here.
+    pub takeovers: u64,
+    /// Runs of this gateway whose end was refused, since another one had continued them.
+    pub fenced: u64,
 }
 
 impl SessionStats {
-    /// What does not work while ends of runs cannot be recorded.
+    /// What does not work while the store cannot be written.
     pub fn problem(&self) -> Option<String> {
+        if self.cluster.is_some_and(|cluster| !cluster.has_lease) {
+            let text = "this gateway has lost its lease, since its database does not answer; other gateways continue its runs";
+            return Some(text.to_owned());
+        }
         (self.unrecorded > 0).then(|| {
             format!(
                 "the end of {} runs could not be recorded, since the session store cannot write; zero tries until it can; check the disk",
@@ -349,6 +368,7 @@ impl Drop for AttachmentGuard {
         self.state.detach(&self.closed);
         if let Some(inner) = self.inner.upgrade() {
             inner.evict_state(&self.state);
+            inner.clear_tool_server(&self.state);
         }
     }
 }
@@ -370,6 +390,11 @@ impl SessionManager {
         });
         let store = &inner.config.store;
         let nodes = &inner.config.nodes;
+        if nodes.cluster().is_some() {
+            tokio::spawn(takeover::monitor(Arc::downgrade(&inner)));
+            inner.reclaim_in_background();
+            return Ok(Self { inner });
+        }
         let unfinished = store.unfinished_runs(None).await?;
         // Parked runs, and those queued behind them, wait for an answer.
         let parked: HashSet<SessionId> = unfinished
@@ -377,9 +402,10 @@ impl SessionManager {
             .filter(|run| run.has_open_question)
             .map(|run| run.session.clone())
             .collect();
-        let is_abandoned =
-            |run: &RunRecord| !nodes.is_alive(&run.node) && !parked.contains(&run.session);
-        for run in unfinished.into_iter().filter(is_abandoned) {
+        for run in unfinished {
+            if parked.contains(&run.session) || nodes.is_alive(&run.node).await {
+                continue;
+            }
             match inner.claim_session(&inner.new_recorder(&run.session)).await {
                 // A process that started at the same time ends them.
                 Ok(_) | Err(SessionError::Busy(_)) => {}
@@ -568,6 +594,7 @@ impl SessionManager {
         by: &str,
     ) -> Result<Vec<RunId>, SessionError> {
         let Some(record) = self.store().session(address).await? else { return Ok(Vec::new()) };
+        self.inner.check_holder(&record.id).await?;
         let end = RunOutcome::Aborted { by: by.to_owned() };
         let stopped = match self.inner.existing_state(&record.id) {
             Some(state) => self.inner.stop_runs(&state, run, &end),
@@ -788,6 +815,11 @@ impl SessionManager {
             input_tokens: count(&counted.input_tokens),
             output_tokens: count(&counted.output_tokens),
             model_retries: count(&counted.model_retries),
+            cluster: self.inner.config.nodes.cluster().map(|cluster| ClusterStats {
+                has_lease: self.inner.config.nodes.can_act(),
+                takeovers: cluster.takeovers(),
+                fenced: count(&counted.fenced),
+            }),
         }
     }
 
@@ -835,6 +867,25 @@ impl SessionManagerInner {
         let mut states = self.lock_states();
         if state.is_empty() && Arc::strong_count(state) <= MAP_AND_CALLER {
             states.remove(state.recorder.session());
+        }
+    }
+
+    /// Lets other processes know that no client hosts the tools of a session here any more.
+    fn clear_tool_server(self: &Arc<Self>, state: &Arc<SessionState>) {
+        if self.config.nodes.cluster().is_none() || state.client_backend().is_some() {
+            return;
+        }
+        let (inner, state) = (Arc::clone(self), Arc::clone(state));
+        let cleared = async move {
+            let (session, nodes) = (state.recorder.session(), &inner.config.nodes);
+            let Some(cluster) = nodes.cluster() else { return };
+            let cleared = cluster.sessions().clear_tool_server(session, nodes.local_name()).await;
+            if let Err(error) = cleared {
+                tracing::warn!(%error, "others do not know that a tool host is gone");
+            }
+        };
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(cleared);
         }
     }
 

@@ -816,6 +816,26 @@ pub struct RunOptions {
     /// Schema that its answer must fit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<serde_json::Value>,
+    /// Folders that its sender may use; unknown if `None`. Only kept if another machine may continue
+    /// the run, like what follows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub folders: Option<RunFolders>,
+    /// Whether a leading `/` is text for the model.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_verbatim: bool,
+    /// Whether its sender may answer approvals.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub can_approve: bool,
+}
+
+/// Folders that the sender of a prompt may use.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunFolders {
+    /// Any.
+    Anywhere,
+    /// These and what is below them.
+    Below(Vec<String>),
 }
 
 /// Result of beginning a run.

@@ -195,6 +195,7 @@ impl Turn {
                         self.phase = TurnPhase::AwaitingUser;
                         actions.push(TurnAction::AskUser(why));
                     }
+                    ResumedWait::Model => self.next_request(actions),
                     ResumedWait::Calls(calls) => {
                         self.phase = TurnPhase::Resuming(calls);
                         actions.push(TurnAction::LoadContext);

@@ -21,7 +21,7 @@ pub const REMOTE_KEYS: [&str; 6] = [
     "gateway.remote.allowPlaintext",
 ];
 /// The other keys below `gateway`.
-pub const KEYS: [&str; 15] = [
+pub const KEYS: [&str; 17] = [
     "gateway.port",
     "gateway.bind",
     "gateway.allowedOrigins",
@@ -37,6 +37,8 @@ pub const KEYS: [&str; 15] = [
     "gateway.maxOwnerBytes",
     "gateway.retention",
     "gateway.toolHostTimeoutSeconds",
+    "gateway.store",
+    "gateway.storePassword",
 ];
 
 /// A gateway. Only your own settings apply here, never a project's.
@@ -78,6 +80,11 @@ pub struct GatewaySettings {
     /// call ends; 900 when absent.
     #[schemars(range(min = 1, max = 86_400))]
     pub tool_host_timeout_seconds: Option<u64>,
+    /// A Postgres database in which gateways share their sessions, such as
+    /// `postgres://zero@db.example/zero`, without a password; a file of this machine when absent.
+    pub store: Option<String>,
+    /// Where the password for `gateway.store` is stored.
+    pub store_password: Option<SecretSetting>,
     /// Which sessions `zero prune` removes; none when absent.
     pub retention: Option<RetentionSettings>,
     /// A remote gateway that zero uses instead of its own.
@@ -172,6 +179,11 @@ pub struct RemoteGatewaySetting {
 /// Invalid folders, and `folders` that would have no effect, by JSON pointer.
 pub(crate) fn find_wrong_texts(value: &Value) -> Vec<(String, String)> {
     let mut wrong = sandbox::find_wrong_items(value, "/gateway/folders", check_folder);
+    if let Some(Err(what)) =
+        value.pointer("/gateway/store").and_then(Value::as_str).map(check_store)
+    {
+        wrong.push(("/gateway/store".to_owned(), what.to_owned()));
+    }
     let tokens = value.pointer("/gateway/tokens").and_then(Value::as_object);
     for (name, token) in tokens.into_iter().flatten() {
         let list = join_pointer(&join_pointer("/gateway/tokens", name), "folders");
@@ -195,6 +207,28 @@ fn check_folder(text: &str) -> Result<(), String> {
     Err("is not a full path; start it with `/` or `~/`".to_owned())
 }
 
+/// Checks the address of a shared store. The error repeats nothing of it, since it may contain a
+/// password.
+pub fn check_store(address: &str) -> Result<(), &'static str> {
+    let rest =
+        address.strip_prefix("postgres://").or_else(|| address.strip_prefix("postgresql://"));
+    let Some(rest) = rest else {
+        return Err(
+            "is no address of a Postgres database; write `postgres://user@host:5432/database`",
+        );
+    };
+    let (authority, query) = rest.split_once('?').unwrap_or((rest, ""));
+    // A password may contain `/`, although it should not.
+    let has_password = authority.rsplit_once('@').is_some_and(|(user, _)| user.contains(':'))
+        || query.split('&').any(|pair| pair.starts_with("password="));
+    match has_password {
+        true => Err(
+            "must not contain the password, which others could see; set `gateway.storePassword` to `{\"file\": FILE}`, `{\"env\": VARIABLE}` or `{\"keyring\": NAME}` instead",
+        ),
+        false => Ok(()),
+    }
+}
+
 impl GatewaySettings {
     /// Returns these settings with the one field that `field` sets. Names all fields, so that a new
     /// one cannot be forgotten here.
@@ -214,6 +248,8 @@ impl GatewaySettings {
             max_session_bytes,
             max_owner_bytes,
             tool_host_timeout_seconds,
+            store,
+            store_password,
             retention,
             remote,
         } = field;
@@ -233,6 +269,8 @@ impl GatewaySettings {
             max_session_bytes: max_session_bytes.or(self.max_session_bytes),
             max_owner_bytes: max_owner_bytes.or(self.max_owner_bytes),
             tool_host_timeout_seconds: tool_host_timeout_seconds.or(self.tool_host_timeout_seconds),
+            store: store.or(self.store),
+            store_password: store_password.or(self.store_password),
             retention: retention.or(self.retention),
             remote: remote.or(self.remote),
         }
@@ -270,6 +308,28 @@ mod tests {
             assert!(
                 gateway.port.is_none() && gateway.remote.is_none() && gateway.tokens.is_empty()
             );
+        }
+    }
+
+    #[test]
+    fn address_of_a_store_has_no_password() {
+        for good in [
+            "postgres://zero@db.example/zero",
+            "postgresql://db.example:5432/zero?sslmode=verify-full",
+            "postgres://zero@[::1]:5432/zero",
+        ] {
+            assert_eq!(check_store(good), Ok(()), "{good}");
+        }
+        for (bad, problem) in [
+            ("mysql://db/zero", "no address of a Postgres database"),
+            ("postgres://zero:hunter2@db/zero", "must not contain the password"),
+            ("postgres://zero:hun/ter@2@db/zero", "must not contain the password"),
+            ("postgres://db/zero?user=a&password=hunter2", "must not contain the password"),
+        ] {
+            let wrong = find_wrong_texts(&json!({"gateway": {"store": bad}}));
+            let [(at, what)] = &wrong[..] else { panic!("{bad}: {wrong:?}") };
+            assert!(at == "/gateway/store" && what.contains(problem), "{bad}: {what}");
+            assert!(!what.contains("hun"), "{what}");
         }
     }
 

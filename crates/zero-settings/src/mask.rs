@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
+use crate::gateway::check_store;
 use crate::mcp_servers::is_reference;
 
 /// Replaces a hidden value.
@@ -24,6 +25,10 @@ pub fn mask<'a>(key: &str, value: &'a Value) -> Cow<'a, Value> {
             fields.get_mut("headers").map(hide_values);
             fields.get_mut("token").map(hide_value);
             Cow::Owned(Value::Object(fields))
+        }
+        // A wrong address may contain a password.
+        Value::String(address) if key == "gateway.store" && check_store(address).is_err() => {
+            Cow::Owned(Value::String(HIDDEN_TEXT.to_owned()))
         }
         _ => Cow::Borrowed(value),
     }
@@ -97,6 +102,9 @@ mod tests {
                 mask(key, &json!({"url": "u", "token": "t", "headers": {"a": "b"}})).into_owned();
             assert_eq!(shown, json!({"url": "u", "token": "***", "headers": {"a": "***"}}));
         }
+        let store = |url: &str| mask("gateway.store", &json!(url)).into_owned();
+        assert_eq!(store("postgres://zero@db/zero"), "postgres://zero@db/zero");
+        assert_eq!(store("postgres://zero:hunter2@db/zero"), "***");
         assert_eq!(*mask("hooks.env", &json!({"env": {"A": "b"}})), json!({"env": {"A": "b"}}));
     }
 }

@@ -41,7 +41,7 @@ pub use self::chat::ChatArgs;
 pub use self::config::{ConfigCommand, SettingsLayerArgs};
 pub use self::gateway::{
     ConsoleArgs, GatewayArgs, GatewayCommand, GatewayDevicesArgs, GatewayDevicesCommand,
-    GatewayServeArgs, RemoteGatewayArgs,
+    GatewayNodesArgs, GatewayServeArgs, RemoteGatewayArgs,
 };
 pub use self::help::HelpArgs;
 pub use self::import::{ImportArgs, ImportProgram};

@@ -28,6 +28,7 @@ use crate::cli::RemoteGatewayArgs;
 use crate::device_key::DeviceKeyFile;
 use crate::exit::UsageError;
 use crate::secret;
+use crate::session_store::StoreChoice;
 use crate::settings_adapter::network::extra_roots;
 use crate::token_holder::LOCAL_OWNER;
 
@@ -80,7 +81,13 @@ impl AppContext {
             });
         }
         let gateway = self
-            .gateway_config(settings, settings_files, cwd.to_owned(), AuthConfig::deny_all())
+            .gateway_config(
+                settings,
+                settings_files,
+                cwd.to_owned(),
+                AuthConfig::deny_all(),
+                StoreChoice::File,
+            )
             .await?;
         let gateway = Gateway::new(gateway);
         let _ = self.gateway_locality.set(GatewayLocality::InProcess);

@@ -20,6 +20,7 @@ use crate::AppContext;
 use crate::cli::RemoteGatewayArgs;
 use crate::error_chain::describe_error;
 use crate::gateway_connection::{SHUTDOWN_GRACE, local_principal};
+use crate::session_store::StoreChoice;
 use crate::settings_adapter::acp::client_preferences;
 use crate::settings_adapter::is_about_settings;
 
@@ -71,8 +72,8 @@ impl LazyGatewayDialer {
                 }
                 tracing::info!("starting the gateway in this process");
                 let nobody = AuthConfig::deny_all();
-                let config =
-                    self.app.gateway_config(&settings, &self.settings_files, cwd, nobody).await?;
+                let (files, store) = (&self.settings_files, StoreChoice::File);
+                let config = self.app.gateway_config(&settings, files, cwd, nobody, store).await?;
                 embedded.insert(Gateway::new(config)).clone()
             }
         };

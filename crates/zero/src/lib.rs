@@ -37,6 +37,7 @@ mod secret_files;
 mod session_engine;
 mod session_lookup;
 mod session_name;
+mod session_store;
 mod settings_adapter;
 mod settings_file_edit;
 mod subagent_worktrees;

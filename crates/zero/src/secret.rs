@@ -18,6 +18,12 @@ const TOKEN_BYTES: usize = 32;
 
 /// Reads the secret in a file that the user named. `what` is its name in messages, such as `token`.
 pub(crate) fn read_file(app: &AppContext, file: &str, what: &str) -> anyhow::Result<String> {
+    let (text, shown) = read_text(app, file, what)?;
+    check_secret(&text, what).map_err(|wrong| UsageError(format!("`{shown}` {wrong}")).into())
+}
+
+/// Reads a file that the user named, and notes if others can read it. Returns its path, too.
+fn read_text(app: &AppContext, file: &str, what: &str) -> anyhow::Result<(String, String)> {
     let path = match app.config.resolve_file(file) {
         Some(path) => path,
         None => app.config.cwd()?.join(file),
@@ -33,8 +39,16 @@ pub(crate) fn read_file(app: &AppContext, file: &str, what: &str) -> anyhow::Res
             "other users can read the {what} in `{shown}`; run `chmod 600` on the file"
         ));
     }
-    check_secret(&String::from_utf8_lossy(&bytes), what)
-        .map_err(|wrong| UsageError(format!("`{shown}` {wrong}")).into())
+    Ok((String::from_utf8_lossy(&bytes).into_owned(), shown.to_string()))
+}
+
+/// Reads a secret of any length, which somebody else chose.
+pub(crate) fn read_line(app: &AppContext, file: &str, what: &str) -> anyhow::Result<String> {
+    let (text, shown) = read_text(app, file, what)?;
+    match text.trim_end_matches(['\r', '\n']) {
+        "" => Err(UsageError(format!("`{shown}` is empty; put a {what} there")).into()),
+        line => Ok(line.to_owned()),
+    }
 }
 
 /// Extracts the secret from a text; fails if it is too short or has characters other than ASCII.

@@ -96,6 +96,7 @@ pub(crate) fn named_secret_files(
         SecretSetting::Env(_) | SecretSetting::Keyring(_) => None,
     };
     let tokens = gateway.tokens.values().filter_map(|token| file_of(&token.secret));
+    let tokens = tokens.chain(gateway.store_password.as_ref().and_then(file_of));
     let named = [gateway.password_file, remote.token_file, remote.password_file];
     let named = named.into_iter().flatten().chain(gateway.tls.map(|tls| tls.key));
     let keys = settings.model_keys().filter_map(file_of);

@@ -4,16 +4,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context;
 use zero_core::SessionId;
 use zero_gateway::{AuthConfig, ConsoleConfig, GatewayConfig, GatewayLimits};
-use zero_runtime::session_results;
+use zero_runtime::tool::BoxFuture;
 use zero_sandbox::StateDir;
 use zero_sandbox::folder_lease::{self, FolderLease};
 use zero_session::agent::{AgentRegistry, DIRECT};
 use zero_session::budget::BudgetRules;
 use zero_session::event_bus::EventBus;
-use zero_session::local_event_bus::LocalEventBus;
 use zero_session::model::catalog::{self, ModelCatalog, ModelConfig, NO_MODEL_HELP};
 use zero_session::node_membership::{NodeMembership, SessionLease};
 use zero_session::notification::command_notifier::CommandNotifier;
@@ -21,14 +19,13 @@ use zero_session::notification::{Notifier, NotifyingBus, WebhookNotifier};
 use zero_session::sessions::{
     RetentionRules, SessionLimits, SessionManager, SessionManagerConfig, SubagentLimits,
 };
-use zero_session::sqlite_store::SqliteStore;
-use zero_session::store::Store as _;
 use zero_settings::WorkspaceSettings;
 use zero_settings::budgets::BudgetSettings;
 
 use crate::AppContext;
 use crate::exit::UsageError;
 use crate::paired_device_file::PairedDeviceFile;
+use crate::session_store::{OpenStore, StoreChoice, remove_orphan_results};
 use crate::settings_adapter::models;
 use crate::settings_adapter::network::extra_roots;
 use crate::tool_host_factory::{LocalToolBackendFactory, LocalToolHostFactory};
@@ -51,36 +48,31 @@ impl AppContext {
         settings_files: &[PathBuf],
         cwd: PathBuf,
         auth: AuthConfig,
+        store: StoreChoice,
     ) -> anyhow::Result<GatewayConfig> {
         let tool_host_factory =
             Arc::new(LocalToolHostFactory::new(self.clone(), settings_files.to_vec()));
         let state = self.config.state_dir()?;
-        // Opening may block while another process holds the file, so it runs on a blocking thread.
-        let opening = tokio::task::spawn_blocking(move || {
-            let store = SqliteStore::open(&state.path().join(STORE_FILE))?;
-            let node = ProcessNode::register(state).context("could not register this process")?;
-            anyhow::Ok((store, node))
-        });
-        let (store, node) = opening.await.context("zero is shutting down")??;
-        remove_orphan_results(&node.state, &store).await;
+        let OpenStore { store, nodes, bus } = store.open(state.clone()).await?;
+        remove_orphan_results(&state, &*store).await;
         let notifiers = self.make_notifiers(settings, &cwd)?;
         let bus: Arc<dyn EventBus> = match notifiers.is_empty() {
-            true => Arc::new(LocalEventBus::new()),
+            true => bus,
             false => {
                 let min_seconds = settings.notify().min_seconds();
-                Arc::new(NotifyingBus::new(LocalEventBus::new(), notifiers.clone(), min_seconds))
+                Arc::new(NotifyingBus::new(bus, notifiers.clone(), min_seconds))
             }
         };
         // The first gateway in a process is the only one.
         let _ = self.notifiers.set(notifiers);
         let sessions = SessionManager::start(SessionManagerConfig {
-            store: Arc::new(store),
+            store,
             bus,
             agents: self.load_agents(settings)?,
             models: self.load_models(settings)?,
             backend_factory: Arc::new(LocalToolBackendFactory(Arc::clone(&tool_host_factory))),
             cwd,
-            nodes: Arc::new(node),
+            nodes,
             limits: session_limits(settings),
         });
         Ok(GatewayConfig {
@@ -189,38 +181,15 @@ impl AppContext {
     }
 }
 
-/// Results that changed within this time are kept: a session may be about to be stored with them.
-const ORPHAN_AGE_MIN: Duration = Duration::from_secs(60 * 60);
-/// Most sessions whose results one start looks up.
-const ORPHANS_CHECKED_MAX: usize = 32;
-
-/// Removes results of sessions that do not exist: a process was killed while it deleted them. Each
-/// start examines some, from a random one on.
-async fn remove_orphan_results(state: &StateDir, store: &SqliteStore) {
-    let mut sessions = session_results::list(state).unwrap_or_default();
-    if !sessions.is_empty() {
-        let first = fastrand::usize(..sessions.len());
-        sessions.rotate_left(first);
-    }
-    for session in sessions.into_iter().take(ORPHANS_CHECKED_MAX) {
-        if session_results::age(state, &session).is_ok_and(|age| age >= ORPHAN_AGE_MIN)
-            && let Ok(None) = store.session_by_id(&session).await
-            && let Err(error) = session_results::remove(state, &session)
-        {
-            tracing::warn!(%session, %error, "results of a deleted session could not be removed");
-        }
-    }
-}
-
 /// This process in the list of processes that share the store. File locks detect dead ones.
-struct ProcessNode {
+pub(crate) struct ProcessNode {
     state: StateDir,
     name: String,
     _lease: FolderLease,
 }
 
 impl ProcessNode {
-    fn register(state: StateDir) -> std::io::Result<Self> {
+    pub(crate) fn register(state: StateDir) -> std::io::Result<Self> {
         let name = format!("{:016x}", fastrand::u64(..));
         let lease = FolderLease::acquire(&state, NODES_DIR, &name)?;
         Ok(Self { state, name, _lease: lease })
@@ -246,14 +215,13 @@ impl NodeMembership for ProcessNode {
         }
     }
 
-    fn is_alive(&self, node: &str) -> bool {
+    fn is_alive(&self, node: &str) -> BoxFuture<'_, bool> {
         // Remove entries of dead processes first; the remaining ones are alive.
         folder_lease::sweep(&self.state, &[NODES_DIR]);
         // What cannot be read does not prove that a process is dead.
-        self.state
-            .child(NODES_DIR)
-            .list_names()
-            .map_or(true, |names| names.iter().any(|name| name == node))
+        let names = self.state.child(NODES_DIR).list_names();
+        let is_alive = names.map_or(true, |names| names.iter().any(|name| name == node));
+        Box::pin(std::future::ready(is_alive))
     }
 }
 

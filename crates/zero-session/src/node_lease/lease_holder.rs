@@ -82,7 +82,7 @@ impl LeaseHolder {
 
     /// Ends the lease at once, so that others need not wait for it to run out. Nothing may be done for a
     /// session any more.
-    pub async fn end(self) -> Result<(), StoreError> {
+    pub async fn end(&self) -> Result<(), StoreError> {
         self.stop.cancel();
         self.shared.lease().lose();
         self.shared.store.end_node(&self.shared.node).await

@@ -14,6 +14,7 @@ mod runs;
 mod schema;
 mod server_address;
 mod sessions;
+mod shared_sessions;
 mod tls;
 mod transcripts;
 
@@ -29,6 +30,7 @@ use self::postgres_error::PostgresError;
 use self::server_address::ServerAddress;
 use self::tls::RustlsConnect;
 use super::{PostgresOptions, PostgresPorts};
+use crate::cluster_node::{AbandonedSession, SessionPlacement, SharedSessionStore};
 use crate::event::{Event, RunOutcome, TokenUsage};
 use crate::key::SessionAddress;
 use crate::message::ModelMessage;
@@ -90,7 +92,10 @@ impl PostgresStore {
     /// Connects to the database and prepares its tables.
     pub async fn open(options: &PostgresOptions) -> Result<PostgresPorts, StoreError> {
         const VERB: &str = "open";
-        let address = ServerAddress::parse(&options.url)?;
+        let mut address = ServerAddress::parse(&options.url)?;
+        if let Some(password) = &options.password {
+            address.config.password(password);
+        }
         let roots = options.extra_roots.clone();
         let tls = tokio::task::spawn_blocking(move || RustlsConnect::new(&roots)).await;
         let tls = tls.map_err(|error| error.to_string());
@@ -105,7 +110,11 @@ impl PostgresStore {
                 Err(error) => return Err(error.into_store_error(VERB, &database.description)),
                 Ok(()) => {
                     let opened = Arc::new(Self { database });
-                    return Ok(PostgresPorts { store: opened.clone(), leases: opened });
+                    return Ok(PostgresPorts {
+                        store: opened.clone(),
+                        leases: opened.clone(),
+                        sessions: opened,
+                    });
                 }
             }
         }
@@ -664,6 +673,80 @@ impl NodeLeaseStore for PostgresStore {
         let node = node.to_owned();
         Box::pin(async move {
             self.report("list claims", node_leases::list_held(&self.database, &node).await)
+        })
+    }
+}
+
+impl SharedSessionStore for PostgresStore {
+    fn abandoned_sessions(&self) -> BoxFuture<'_, Result<Vec<AbandonedSession>, StoreError>> {
+        Box::pin(async move {
+            let abandoned = shared_sessions::list_abandoned(&self.database).await;
+            self.report("list abandoned sessions", abandoned)
+        })
+    }
+
+    fn bind_home(
+        &self,
+        session: &SessionId,
+        home: &str,
+    ) -> BoxFuture<'_, Result<String, StoreError>> {
+        let (session, home) = (session.clone(), home.to_owned());
+        Box::pin(async move {
+            let bound = shared_sessions::bind_home(&self.database, &session, &home).await;
+            self.report("give a session a home", bound)
+        })
+    }
+
+    fn placement(
+        &self,
+        session: &SessionId,
+    ) -> BoxFuture<'_, Result<SessionPlacement, StoreError>> {
+        let session = session.clone();
+        Box::pin(async move {
+            let found = shared_sessions::find_placement(&self.database, &session).await;
+            self.report("find the process of a session", found)
+        })
+    }
+
+    fn set_tool_server(
+        &self,
+        session: &SessionId,
+        node: &str,
+    ) -> BoxFuture<'_, Result<(), StoreError>> {
+        let (session, node) = (session.clone(), node.to_owned());
+        Box::pin(async move {
+            let set = shared_sessions::set_tool_server(&self.database, &session, &node).await;
+            self.report("record who hosts tools", set)
+        })
+    }
+
+    fn clear_tool_server(
+        &self,
+        session: &SessionId,
+        node: &str,
+    ) -> BoxFuture<'_, Result<(), StoreError>> {
+        let (session, node) = (session.clone(), node.to_owned());
+        Box::pin(async move {
+            let cleared = shared_sessions::clear_tool_server(&self.database, &session, &node).await;
+            self.report("record who hosts tools", cleared)
+        })
+    }
+
+    fn misplaced_sessions(&self, node: &str) -> BoxFuture<'_, Result<Vec<SessionId>, StoreError>> {
+        let node = node.to_owned();
+        Box::pin(async move {
+            let misplaced = shared_sessions::list_misplaced(&self.database, &node).await;
+            self.report("list misplaced sessions", misplaced)
+        })
+    }
+
+    fn last_seqs(
+        &self,
+        sessions: Vec<SessionId>,
+    ) -> BoxFuture<'_, Result<Vec<(SessionId, u64)>, StoreError>> {
+        Box::pin(async move {
+            let seqs = shared_sessions::list_last_seqs(&self.database, &sessions).await;
+            self.report("look for new entries", seqs)
         })
     }
 }

@@ -61,7 +61,7 @@ impl SessionManagerInner {
     }
 
     /// The dialect of a run's results; `None` if no model read them.
-    fn run_dialect(&self, events: &[Event]) -> Option<DialectName> {
+    pub(super) fn run_dialect(&self, events: &[Event]) -> Option<DialectName> {
         let started = events.iter().find_map(|event| match &event.kind {
             EventKind::RunStarted { agent, model, .. } => Some((agent, model)),
             _ => None,
@@ -80,7 +80,7 @@ impl SessionManagerInner {
 }
 
 /// The end entries for everything that is unfinished, and the token usage recorded so far.
-fn closing_events(events: &[Event]) -> (Vec<EventKind>, TokenUsage) {
+pub(super) fn closing_events(events: &[Event]) -> (Vec<EventKind>, TokenUsage) {
     let (mut open, mut usage) = (BTreeMap::new(), TokenUsage::default());
     // The calls of approval requests by the ids of these, and the calls that may run.
     let (mut requests, mut approved) = (BTreeMap::new(), BTreeSet::new());

@@ -7,6 +7,7 @@ use zero_core::SessionId;
 use zero_policy::PermissionMode;
 
 use crate::agent::AgentProfile;
+use crate::cluster_node::HOME_SEPARATOR;
 use crate::event::{EventKind, RunOutcome};
 use crate::key::{SessionAddress, SessionKey};
 use crate::model::ThinkingEffort;
@@ -179,6 +180,13 @@ impl SessionManagerInner {
         if let Some(location) = &patch.tool_host {
             check_tool_host(&self.require_session(address).await?, location)?;
         }
+        let changes_tools = patch.mode.is_some()
+            || patch.agent.is_some()
+            || patch.cwd.is_some()
+            || patch.tool_host.is_some();
+        if changes_tools && self.config.nodes.cluster().is_some() {
+            self.check_executor(&self.require_session(address).await?.id).await?;
+        }
         let patch = self.reset_mode_on_folder_change(address, patch).await?;
         let record = self.config.store.patch(address, patch.clone()).await?;
         let record = record.ok_or_else(|| SessionError::NotFound(address.key.to_string()))?;
@@ -246,6 +254,7 @@ impl SessionManagerInner {
         rule: Option<&str>,
     ) -> Result<usize, SessionError> {
         let record = self.require_session(address).await?;
+        self.check_executor(&record.id).await?;
         let store = &self.config.store;
         let before = store.grants(&record.id).await?;
         let is_kept = |grant: &&GrantRecord| rule.is_some_and(|rule| grant.grant.rule != rule);
@@ -280,6 +289,8 @@ impl SessionManagerInner {
         runs: ActiveRunPolicy,
     ) -> Result<SessionRecord, SessionError> {
         let record = self.require_session(address).await?;
+        self.check_home(&record).await?;
+        self.check_executor(&record.id).await?;
         let state = self.session_state(&record.id);
         let reset = async {
             let _nothing_new = state.sending.lock().await;
@@ -315,6 +326,8 @@ impl SessionManagerInner {
         prompt: Option<u64>,
     ) -> Result<SessionRecord, SessionError> {
         let record = self.require_session(address).await?;
+        // The results are copied, too.
+        self.check_home(&record).await?;
         let key = match key {
             Some(written) => SessionKey::resolve(written, self.config.agents.default_id())?,
             None => derive_fork_key(&record.key)?,
@@ -422,6 +435,7 @@ impl SessionManagerInner {
                         .to_owned(),
                 ));
             }
+            self.check_executor(&id).await?;
             let claim = self.claim_for_deletion(&state.recorder).await?;
             self.stop_and_wait(&state, "delete").await?;
             state.drop_backend().await;
@@ -499,6 +513,10 @@ impl SessionManagerInner {
             None
         });
         let closed = state.attach(backend, lease).await;
+        if let Some(cluster) = self.config.nodes.cluster() {
+            let node = self.config.nodes.local_name();
+            cluster.sessions().set_tool_server(&record.id, node).await?;
+        }
         Ok(AttachmentGuard { inner: Arc::downgrade(self), state, closed })
     }
 
@@ -542,6 +560,12 @@ impl SessionManagerInner {
             Err(error) => return Err(ToolBackendError::Workspace(error.to_string())),
         };
         self.check_folder_access(&record, folder_access)?;
+        if record.tool_host == ToolHostLocation::Gateway
+            && agent.tools.as_ref().is_none_or(|tools| !tools.is_empty())
+            && state.current_backend(&record).await.is_none()
+        {
+            self.bind_home(&record.id).await?;
+        }
         let mode = self.effective_mode(&record, Some(agent));
         state
             .open_backend(
@@ -553,6 +577,51 @@ impl SessionManagerInner {
                 folder_access,
             )
             .await
+    }
+
+    /// Fails if the tools of a session work on the disk of another machine.
+    pub(super) async fn check_home(&self, record: &SessionRecord) -> Result<(), SessionError> {
+        let Some(cluster) = self.config.nodes.cluster() else { return Ok(()) };
+        if record.tool_host != ToolHostLocation::Gateway {
+            return Ok(());
+        }
+        let placement = cluster.sessions().placement(&record.id).await?;
+        match placement.home {
+            Some(home) if home != cluster.home() => {
+                Err(SessionError::Busy(elsewhere_text(&home, placement.home_node.is_some())))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Fails if another live gateway executes what happens in a session: it would not notice what is done
+    /// here.
+    pub(super) async fn check_executor(&self, session: &SessionId) -> Result<(), SessionError> {
+        let Some(cluster) = self.config.nodes.cluster() else { return Ok(()) };
+        let placement = cluster.sessions().placement(session).await?;
+        check_is_local(placement.executor(), self.config.nodes.local_name())
+    }
+
+    /// Fails if another live gateway has unfinished runs of a session.
+    pub(super) async fn check_holder(&self, session: &SessionId) -> Result<(), SessionError> {
+        let Some(cluster) = self.config.nodes.cluster() else { return Ok(()) };
+        let placement = cluster.sessions().placement(session).await?;
+        check_is_local(placement.holder.as_deref(), self.config.nodes.local_name())
+    }
+
+    /// Makes this machine the one on whose disk the tools of a session work. Fails if it is another.
+    async fn bind_home(&self, session: &SessionId) -> Result<(), ToolBackendError> {
+        let Some(cluster) = self.config.nodes.cluster() else { return Ok(()) };
+        let home = cluster.sessions().bind_home(session, cluster.home()).await;
+        let home = home.map_err(|error| ToolBackendError::Workspace(error.to_string()))?;
+        match home == cluster.home() {
+            true => Ok(()),
+            false => {
+                let placement = cluster.sessions().placement(session).await;
+                let is_live = placement.is_ok_and(|placement| placement.home_node.is_some());
+                Err(ToolBackendError::Workspace(elsewhere_text(&home, is_live)))
+            }
+        }
     }
 
     fn effective_mode(
@@ -598,6 +667,29 @@ fn limit_mode(
 ) -> Option<PermissionMode> {
     let Some(most) = defined else { return chosen };
     Some(chosen.filter(|chosen| chosen.is_within(most)).unwrap_or(most))
+}
+
+fn check_is_local(node: Option<&str>, local: &str) -> Result<(), SessionError> {
+    match node {
+        Some(node) if node != local => {
+            let home = node.split(HOME_SEPARATOR).next().unwrap_or(node);
+            Err(SessionError::Busy(format!(
+                "this session is at the gateway `{home}`; connect to that gateway, and try again"
+            )))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Why a session cannot be used here.
+fn elsewhere_text(home: &str, is_live: bool) -> String {
+    let what_to_do = match is_live {
+        true => "connect to that gateway",
+        false => "that gateway is gone: start it again, or use another session",
+    };
+    format!(
+        "the tools of this session work on the disk of the gateway `{home}`, not of this one; {what_to_do}"
+    )
 }
 
 fn full_error(most: u64) -> SessionError {

@@ -24,8 +24,17 @@ use crate::sessions::interrupted_runs::{INTERRUPTED, read_run_events};
 use crate::sessions::ledger_recorder::new_event;
 use crate::sessions::session_state::{ActiveRun, QueuedPrompt, ResumedRun, SessionState};
 use crate::sessions::{Prompt, SessionError, SessionManagerInner};
-use crate::store::{RunAddress, RunRecord, StoreError};
+use crate::store::{ClaimEpoch, RunAddress, RunRecord, StoreError};
 use crate::turn::{ResumePoint, ResumedCall, ResumedWait, transcript_repair};
+
+/// The unfinished runs of a session that was claimed.
+struct ClaimedRuns {
+    claim: ClaimEpoch,
+    /// The one that continues with an answer.
+    parked: Option<(RunRecord, Arc<ActiveRun>, ResumedRun)>,
+    /// Those behind it that a dead process left, if they can be continued.
+    others: Vec<RunRecord>,
+}
 
 impl SessionManagerInner {
     /// Whether a run of this process has its answer already.
@@ -51,8 +60,12 @@ impl SessionManagerInner {
             if self.is_being_answered(&question.run_address()) {
                 return self.answer_resumed(&state, &question, id, &answer).await;
             }
-            let resumed = self.claim_parked_run(&state, Some(&question.run), folder_access).await?;
-            let Some((run, active, mut resumed)) = resumed else { return Ok(false) };
+            let ClaimedRuns { claim, parked, others } =
+                self.claim_parked_run(&state, Some(&question.run), folder_access).await?;
+            let Some((run, active, mut resumed)) = parked else {
+                self.continue_runs(&state, claim, others).await?;
+                return Ok(false);
+            };
             if !resumed.earlier.iter_mut().any(|question| question.answer(id, &answer)) {
                 // Somebody was faster, in another process.
                 self.release_parked_run(&state, &active).await;
@@ -64,6 +77,7 @@ impl SessionManagerInner {
                 return Err(error.into());
             }
             self.enqueue_resumed(&state, &run, active, resumed, folder_access);
+            self.continue_runs(&state, claim, others).await?;
             Ok(true)
         };
         let answered = answered.await;
@@ -100,34 +114,35 @@ impl SessionManagerInner {
         state: &Arc<SessionState>,
         folder_access: &FolderAccess,
     ) -> Result<(), SessionError> {
-        if let Some((run, active, resumed)) =
-            self.claim_parked_run(state, None, folder_access).await?
-        {
+        let ClaimedRuns { claim, parked, others } =
+            self.claim_parked_run(state, None, folder_access).await?;
+        if let Some((run, active, resumed)) = parked {
             self.enqueue_resumed(state, &run, active, resumed, folder_access);
         }
-        Ok(())
+        self.continue_runs(state, claim, others).await
     }
 
-    /// Claims a session and takes the run that is parked in it, if there is one; ends the other runs
-    /// that a dead process left there. The caller holds the lock of the session's prompts.
+    /// Claims a session and takes the run that is parked in it, if there is one. Ends the other runs
+    /// that a dead process left there, unless the caller can continue them. The caller holds the lock of the session's prompts.
     async fn claim_parked_run(
         &self,
         state: &Arc<SessionState>,
         run_id: Option<&RunId>,
         folder_access: &FolderAccess,
-    ) -> Result<Option<(RunRecord, Arc<ActiveRun>, ResumedRun)>, SessionError> {
+    ) -> Result<ClaimedRuns, SessionError> {
         let (store, recorder) = (&self.config.store, &state.recorder);
         let session = recorder.session();
         let record = store.session_by_id(session).await?;
         let record = record.ok_or_else(|| StoreError::NoSession(session.to_string()))?;
         if run_id.is_some() {
+            self.check_home(&record).await?;
             self.check_folder_access(&record, folder_access)?;
         }
         let claim = self.take_claim(recorder).await?;
         // Read after the claim: from here on, only this process writes to these runs.
         let open = store.open_questions(QuestionScope::Session(session)).await?;
         let node = self.config.nodes.local_name();
-        let mut parked = None;
+        let (mut parked, mut others) = (None, Vec::new());
         for run in store.unfinished_runs(Some(session)).await? {
             if run.node == node || self.is_being_answered(&run.address()) {
                 continue;
@@ -143,19 +158,23 @@ impl SessionManagerInner {
                     let resumed = ResumedRun { point, earlier: earlier.collect() };
                     parked = Some((run, resumed));
                 }
+                None if self.config.nodes.cluster().is_some() => others.push(run),
                 None => {
                     let end = RunOutcome::Interrupted;
                     self.finish_interrupted_run(recorder, claim, &run, end).await?;
                 }
             }
         }
-        let Some((run, resumed)) = parked else { return Ok(None) };
-        let Some(active) = self.register_run(&run.id, &record, None)? else { return Ok(None) };
+        let nothing = |others| ClaimedRuns { claim, parked: None, others };
+        let Some((run, resumed)) = parked else { return Ok(nothing(others)) };
+        let Some(active) = self.register_run(&run.id, &record, None)? else {
+            return Ok(nothing(others));
+        };
         if let Err(error) = recorder.adopt_run(&run.id, node).await {
             self.unregister_run(&active);
             return Err(error.into());
         }
-        Ok(Some((run, active, resumed)))
+        Ok(ClaimedRuns { claim, parked: Some((run, active, resumed)), others })
     }
 
     fn enqueue_resumed(
@@ -212,8 +231,14 @@ impl SessionManagerInner {
             run.has_open_question
                 && run_id.is_none_or(|requested_run| *requested_run == run.id)
                 && !self.is_being_answered(&run.address())
-                && !self.config.nodes.is_alive(&run.node)
         });
+        let mut dead = Vec::new();
+        for run in parked {
+            if !self.config.nodes.is_alive(&run.node).await {
+                dead.push(run);
+            }
+        }
+        let parked = dead;
         if parked.is_empty() {
             return Ok(Vec::new());
         }
@@ -410,7 +435,7 @@ pub(super) fn open_calls(point: &ResumePoint) -> Vec<String> {
 pub(super) fn count_made_calls(point: &ResumePoint) -> u64 {
     let left = match &point.waits {
         ResumedWait::Calls(calls) => calls.iter().filter(|call| call.outcome.is_none()).count(),
-        ResumedWait::Guard(_) => 0,
+        ResumedWait::Guard(_) | ResumedWait::Model => 0,
     };
     point.usage.tool_calls.saturating_sub(left as u64)
 }
@@ -428,7 +453,7 @@ pub(super) fn repair_before(
 ) -> Vec<ModelMessage> {
     let last = match &point.waits {
         ResumedWait::Calls(_) => messages.pop(),
-        ResumedWait::Guard(_) => None,
+        ResumedWait::Guard(_) | ResumedWait::Model => None,
     };
     let mut repaired = transcript_repair::repair(messages);
     repaired.extend(last);

@@ -7,8 +7,10 @@ use std::time::Duration;
 use tokio::time::Instant;
 use zero_core::{RunId, SessionId};
 use zero_runtime::clock::now_ms;
+use zero_runtime::tool_backend::FolderAccess;
 
 use crate::agent::AgentProfile;
+use crate::cluster_node::ClusterNode;
 use crate::direct_model::is_direct;
 use crate::event::{EventKind, RunOutcome, TokenUsage};
 use crate::key::{SessionAddress, SessionKey};
@@ -22,12 +24,13 @@ use crate::sessions::session_state::{
 };
 use crate::sessions::subagent_run::SubagentRun;
 use crate::sessions::{
-    Prompt, SendOutcome, SessionError, SessionManagerInner, SlashHandling, prompts, session_worker,
+    Prompt, PromptAuthority, SendOutcome, SessionError, SessionManagerInner, SlashHandling,
+    prompts, session_worker,
 };
 use crate::slash_commands;
 use crate::store::{
-    BeginRunOutcome, ClaimEpoch, ClaimOutcome, NewRun, RunAddress, RunOptions, RunRecord,
-    SessionPatch, SessionRecord, StoreError,
+    BeginRunOutcome, ClaimEpoch, ClaimOutcome, NewRun, RunAddress, RunFolders, RunOptions,
+    RunRecord, SessionPatch, SessionRecord, StoreError,
 };
 
 /// Time limit for stopped runs to be recorded during shutdown.
@@ -56,6 +59,7 @@ impl SessionManagerInner {
         if let Some(before) = self.config.store.find_run(Some(&record.owner), &run).await? {
             return self.existing_run_outcome(&state.recorder, before, &prompt).await;
         }
+        self.check_home(&record).await?;
         self.check_folder_access(&record, &prompt.folder_access)?;
         self.check_prompt_model(record.model.as_deref(), agent, &prompt)?;
         self.check_session_size(&record.id, &record.owner).await?;
@@ -73,7 +77,7 @@ impl SessionManagerInner {
             session: record.id.clone(),
             node: self.config.nodes.local_name().to_owned(),
             started_ms: now_ms(),
-            options: run_options(&prompt),
+            options: self.run_options(&prompt),
             first: initial_events(&run, &prompt, waiting.saturating_add(at_work)),
         };
         match self.begin_run(&state, new, &prompt).await {
@@ -95,6 +99,20 @@ impl SessionManagerInner {
         let presence = state.enqueue(QueuedPrompt { prompt, active, resumed: None });
         self.ensure_worker(&state, presence);
         Ok(SendOutcome::Started)
+    }
+
+    /// What a prompt sets for its run, and what another machine needs to continue it.
+    fn run_options(&self, prompt: &Prompt) -> RunOptions {
+        let options = run_options(prompt);
+        match self.config.nodes.cluster() {
+            None => options,
+            Some(_) => RunOptions {
+                folders: Some(run_folders(&prompt.folder_access)),
+                is_verbatim: prompt.reading == SlashHandling::Verbatim,
+                can_approve: prompt.leave == PromptAuthority::CanApprove,
+                ..options
+            },
+        }
     }
 
     /// Starts the worker of a session if there is none.
@@ -128,8 +146,12 @@ impl SessionManagerInner {
         if recorded.is_some_and(is_other) {
             return Err(SessionError::RunIdTaken(run.id));
         }
-        // A parked run is nobody's and goes on.
-        if run.end.is_none() && !nodes.is_alive(&run.node) && !run.has_open_question {
+        // A parked run is nobody's and goes on, and so does one that another machine continues.
+        if nodes.cluster().is_none()
+            && run.end.is_none()
+            && !run.has_open_question
+            && !nodes.is_alive(&run.node).await
+        {
             self.claim_session(recorder).await?;
             run = store.run(&run.address()).await?.unwrap_or(run);
         }
@@ -191,7 +213,7 @@ impl SessionManagerInner {
                 ClaimOutcome::Claimed(claim) => return Ok(claim),
                 ClaimOutcome::Held(holder) => holder,
             };
-            if nodes.is_alive(&holder.node) {
+            if nodes.is_alive(&holder.node).await {
                 break;
             }
             dead = Some(holder.epoch);
@@ -409,6 +431,9 @@ impl SessionManagerInner {
 
     pub(super) async fn shut_down(self: &Arc<Self>, grace: Duration) {
         self.closing.cancel();
+        if let Some(cluster) = self.config.nodes.cluster() {
+            return self.hand_over_all(cluster).await;
+        }
         let end = RunOutcome::Aborted { by: "shutdown".to_owned() };
         let states: Vec<Arc<SessionState>> = self.lock_states().values().cloned().collect();
         for state in &states {
@@ -447,6 +472,30 @@ impl SessionManagerInner {
     }
 }
 
+impl SessionManagerInner {
+    /// Hands all runs over to other processes. What only waits for the user is parked.
+    async fn hand_over_all(self: &Arc<Self>, cluster: &ClusterNode) {
+        let states: Vec<Arc<SessionState>> = self.lock_states().values().cloned().collect();
+        futures_util::future::join_all(states.iter().map(|state| self.hand_over(state))).await;
+        for state in states {
+            state.drop_backend().await;
+        }
+        if let Err(error) = cluster.end().await {
+            tracing::warn!(%error, "the lease of this gateway could not be ended; it runs out soon");
+        }
+    }
+}
+
+/// Folders in their stored form; those whose names are not text are left out.
+fn run_folders(access: &FolderAccess) -> RunFolders {
+    match access {
+        FolderAccess::Anywhere => RunFolders::Anywhere,
+        FolderAccess::Folders(folders) => RunFolders::Below(
+            folders.iter().filter_map(|folder| folder.to_str().map(str::to_owned)).collect(),
+        ),
+    }
+}
+
 /// What a prompt sets for its run.
 fn run_options(prompt: &Prompt) -> RunOptions {
     RunOptions {
@@ -454,6 +503,7 @@ fn run_options(prompt: &Prompt) -> RunOptions {
         timeout_ms: prompt.timeout.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
         budget: prompt.budget,
         output_schema: prompt.output_schema.as_ref().map(|schema| schema.as_value().clone()),
+        ..RunOptions::default()
     }
 }
 

@@ -114,6 +114,8 @@ impl SessionManagerInner {
         own_run: Option<&RunId>,
     ) -> Result<RewindOutcome, SessionError> {
         let record = self.require_session(address).await?;
+        self.check_home(&record).await?;
+        self.check_executor(&record.id).await?;
         let state = self.session_state(&record.id);
         let rewound = async {
             let _nothing_new = state.sending.lock().await;

@@ -551,6 +551,7 @@ impl<'a> RunDriver<'a> {
             return;
         }
         let (state, most) = (Arc::clone(self.state), now.backend.reconnect_grace());
+        let inner = Arc::clone(self.inner);
         let calling = async move {
             let now = match now.at {
                 // The call has not started, so it can start once the client is back.
@@ -575,6 +576,10 @@ impl<'a> RunDriver<'a> {
             };
             if now.closed.is_cancelled() {
                 return gone("is no longer connected, so this was not run");
+            }
+            // Its begin is stored. From here on, another process may have taken the session over.
+            if !inner.config.nodes.can_act() {
+                return cancelled_call(&tool, "not run: this gateway has lost its database");
             }
             tokio::select! {
                 biased;

@@ -77,6 +77,7 @@ pub(super) struct ActiveRun {
     stop: CancellationToken,
     stop_as: OnceLock<RunOutcome>,
     park: CancellationToken,
+    handover: CancellationToken,
     /// Whether only the final entry remains to be written.
     over: AtomicBool,
     /// What it has from its parent, if it is the run of a sub-agent.
@@ -90,7 +91,7 @@ impl ActiveRun {
         owner: String,
         subagent: Option<Arc<SubagentRun>>,
     ) -> Arc<Self> {
-        let (done, stop, park) = Default::default();
+        let (done, stop, park, handover) = Default::default();
         let over = AtomicBool::new(false);
         Arc::new(Self {
             run,
@@ -100,6 +101,7 @@ impl ActiveRun {
             stop,
             stop_as: OnceLock::new(),
             park,
+            handover,
             over,
             subagent,
         })
@@ -134,6 +136,16 @@ impl ActiveRun {
     /// Waits for [`Self::request_park`].
     pub(super) async fn wait_for_park_request(&self) {
         self.park.cancelled().await;
+    }
+
+    /// Asks the run to stop where it is, so that another process continues it.
+    pub(super) fn request_handover(&self) {
+        self.handover.cancel();
+    }
+
+    /// Waits for [`Self::request_handover`].
+    pub(super) async fn wait_for_handover(&self) {
+        self.handover.cancelled().await;
     }
 
     /// Waits for a stop request.

@@ -37,7 +37,9 @@ use crate::sessions::subagent_run::CallAllowance;
 use crate::sessions::work_clock::WorkClock;
 use crate::sessions::{Prompt, SessionError, SessionManagerInner, prompt_attachments, prompts};
 use crate::store::{SessionRecord, StoreError};
-use crate::turn::{ParallelCalls, ResumePoint, Turn, TurnConfig, TurnGoal, transcript_repair};
+use crate::turn::{
+    ParallelCalls, ResumePoint, ResumedWait, Turn, TurnConfig, TurnGoal, transcript_repair,
+};
 
 /// Delays before further attempts to record the end of a run; the last one is repeated.
 const FINISH_RETRY_DELAYS: [Duration; 5] = [
@@ -163,15 +165,31 @@ impl SessionManagerInner {
             Ok(()) => {
                 let _running = CounterGuard::new(&self.counted.running);
                 let driven = self.drive_run(state, active, asking, prompt, point, &mut outbox);
-                match AssertUnwindSafe(driven).catch_unwind().await {
-                    Ok(DriveOutcome::Ended(ended)) => ended,
-                    Ok(DriveOutcome::Parked(order)) => {
+                let driven = tokio::select! {
+                    biased;
+                    driven = AssertUnwindSafe(driven).catch_unwind() => Some(driven),
+                    () = active.wait_for_handover() => None,
+                };
+                match driven {
+                    Some(Ok(DriveOutcome::Ended(ended))) => ended,
+                    Some(Ok(DriveOutcome::Parked(order))) => {
                         span.record("outcome", "parked");
                         self.release_parked_run(state, active).await;
                         return Some(order);
                     }
                     // The panic message is already in the log.
-                    Err(_) => RunCompletion { end: internal_error(), usage: outbox.usage() },
+                    Some(Err(_)) => RunCompletion { end: internal_error(), usage: outbox.usage() },
+                    None => {
+                        span.record("outcome", "handed_over");
+                        // What was shown is kept, and calls that ran are of unknown outcome.
+                        if let Err(error) = outbox.flush().await {
+                            tracing::warn!(%error, "the last events of a run were not stored");
+                        }
+                        self.approvals.withdraw(&active.address()).await;
+                        self.questions.withdraw(&active.address()).await;
+                        self.release_parked_run(state, active).await;
+                        return None;
+                    }
                 }
             }
         };
@@ -422,10 +440,12 @@ impl SessionManagerInner {
                 (model, dialect)
             }
         };
-        outbox.push(EventKind::Notice {
-            topic: "resumed".to_owned(),
-            text: "the run continues where it waited for an answer".to_owned(),
-        });
+        if !matches!(point.waits, ResumedWait::Model) {
+            outbox.push(EventKind::Notice {
+                topic: "resumed".to_owned(),
+                text: "the run continues where it waited for an answer".to_owned(),
+            });
+        }
         outbox.flush().await?;
         let run_budget = prompt.budget;
         let mut budget = self.run_budget(active, &record, run_budget, &*model);
@@ -541,6 +561,8 @@ impl SessionManagerInner {
             let (session, run) = (&active.session, &active.run);
             tracing::error!(%session, %run, %error, "the end of a run could not be recorded");
             if matches!(error, StoreError::NoSession(_) | StoreError::ClaimLost(_)) {
+                let is_fenced = matches!(error, StoreError::ClaimLost(_));
+                self.counted.fenced.fetch_add(u64::from(is_fenced), Ordering::Relaxed);
                 break;
             }
             unrecorded.get_or_insert_with(|| CounterGuard::new(&self.counted.unrecorded));

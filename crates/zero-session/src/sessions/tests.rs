@@ -1,10 +1,18 @@
 //! Runs with a scripted model and a scripted tool backend, checked by their ledger.
 
+#[cfg(feature = "cluster")]
+mod cluster;
 mod fault_injection;
 pub(crate) mod fixture;
 mod limits;
 mod mem_store;
 mod parked_runs;
+/// The server of `tests/it`.
+#[cfg(feature = "cluster")]
+#[expect(dead_code, reason = "other tests use the rest")]
+#[expect(clippy::disallowed_methods, reason = "the server is a real process with real files")]
+#[path = "../../tests/it/postgres_server.rs"]
+mod postgres_server;
 mod rewinds;
 mod scripted_runs;
 mod session_lifecycle;

@@ -83,6 +83,8 @@ pub enum ResumedWait {
     Calls(Vec<ResumedCall>),
     /// The user's leave to continue, with the reason.
     Guard(String),
+    /// The next reply of the model: its process was lost.
+    Model,
 }
 
 /// A call of a parked run.

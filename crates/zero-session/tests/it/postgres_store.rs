@@ -230,7 +230,8 @@ async fn encrypted_connection_needs_trusted_certificate() {
     let url = format!("{plain}?sslmode=verify-full");
     let Err(error) = try_open(&url).await else { panic!("nobody trusts its certificate") };
     assert!(error.to_string().contains("ertificate"), "{error}");
-    let options = PostgresOptions { url, extra_roots: vec![root.der().to_vec()] };
+    let options =
+        PostgresOptions { url, extra_roots: vec![root.der().to_vec()], ..Default::default() };
     let store = PostgresStore::open(&options).await.unwrap().store;
     store.check_ready().await.unwrap();
     let Err(error) = try_open(&plain).await else { panic!("the server wants encryption") };

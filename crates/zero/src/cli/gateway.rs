@@ -21,7 +21,8 @@ Clients connect over WebSocket and authenticate with a token. Without `--token-f
 tokens in settings, the gateway creates a token at its first start and stores it in a file that only
 you can read. zero's own commands on this machine use that file.
 
-The gateway stores sessions in zero's state folder; `zero sessions` lists them. On loopback, GET
+The gateway stores sessions in zero's state folder; `zero sessions` lists them. With `--store`,
+several gateways share them in a Postgres database; see `zero help several-gateways`. On loopback, GET
 /healthz, /readyz and /metrics need no token.
 
 Exit codes: 0 stopped on request, 1 error, 2 wrong usage."
@@ -42,6 +43,32 @@ pub enum GatewayCommand {
     Schema,
     /// List the devices that are paired for the web console, and approve or revoke one
     Devices(Box<GatewayDevicesArgs>),
+    /// List the gateways that share a database
+    Nodes(GatewayNodesArgs),
+}
+
+/// `zero gateway nodes`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  zero gateway nodes           gateways of the database in settings
+  zero gateway nodes --json
+
+A gateway has a lease, which it renews every 1.5 s. When it runs out, others continue its runs.
+
+Exit codes: 0 done, 1 error, 2 wrong usage.")]
+pub struct GatewayNodesArgs {
+    /// Postgres database that gateways share, without a password [default: from settings]
+    #[arg(long, value_name = "URL")]
+    pub store: Option<String>,
+    /// File with the password for the database
+    #[arg(long, value_name = "FILE")]
+    pub store_password_file: Option<PathBuf>,
+    /// Settings file to use instead of yours; can be repeated
+    #[arg(long, value_name = "FILE")]
+    pub settings: Vec<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `zero gateway devices`
@@ -151,6 +178,12 @@ pub struct GatewayServeArgs {
     /// Settings file to use instead of yours; can be repeated
     #[arg(long, value_name = "FILE")]
     pub settings: Vec<PathBuf>,
+    /// Postgres database that gateways share, such as postgres://zero@db.example/zero, without a password [default: from settings, or a file of this machine]
+    #[arg(long, value_name = "URL")]
+    pub store: Option<String>,
+    /// File with the password for the database
+    #[arg(long, value_name = "FILE")]
+    pub store_password_file: Option<PathBuf>,
     /// How long active runs may continue when the gateway is stopped
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = super::some_time)]
     pub grace: std::time::Duration,

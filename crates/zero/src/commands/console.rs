@@ -45,6 +45,8 @@ pub(super) fn run(app: &AppContext, args: &ConsoleArgs) -> anyhow::Result<ExitOu
         allow_plaintext: false,
         cwd: None,
         settings: Vec::new(),
+        store: None,
+        store_password_file: None,
         grace: GRACE,
         json: args.json,
     };

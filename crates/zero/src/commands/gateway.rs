@@ -1,6 +1,7 @@
 //! `zero gateway`: keeps sessions and runs agents for clients, until it is asked to end.
 
 mod devices;
+mod nodes;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -30,6 +31,7 @@ use crate::idle_trim;
 use crate::logging;
 use crate::secret;
 use crate::secret_files::named_secret_files;
+use crate::session_store::StoreChoice;
 use crate::settings_adapter::models::read_secret;
 use crate::settings_adapter::network::extra_roots;
 use crate::telemetry::{OtlpCollector, TelemetryExporter};
@@ -48,6 +50,7 @@ pub(super) fn run(app: &AppContext, args: &GatewayArgs) -> anyhow::Result<ExitOu
             Ok(ExitOutcome::Ok)
         }
         Some(GatewayCommand::Devices(args)) => devices::run(app, args),
+        Some(GatewayCommand::Nodes(args)) => nodes::run(app, args),
         None => serve(app, &args.serve, |_, _| Ok(())),
     }
 }
@@ -62,7 +65,9 @@ pub(super) fn serve(
     let workspace = app.config.open_workspace(&folders)?;
     let settings = app.load_settings(&workspace, &args.settings)?;
     let gateway = settings.gateway();
-    let named = [&args.token_file, &args.password_file, &args.tls_key].into_iter().flatten();
+    let named = [&args.token_file, &args.password_file, &args.tls_key, &args.store_password_file]
+        .into_iter()
+        .flatten();
     // Includes the secret files in the current settings, which the gateway uses until it ends.
     let app = &app.with_secret_files(named.chain(&named_secret_files(&settings, &app.config)));
     let address = SocketAddr::new(
@@ -82,6 +87,9 @@ pub(super) fn serve(
         && args.password_file.is_none()
         && gateway.password_file.is_none();
     let auth = build_auth_config(app, args, &gateway, address.ip(), folder_access.clone())?;
+    let (store, password) = (args.store.as_deref(), args.store_password_file.as_ref());
+    let store = StoreChoice::of_gateway(app, &settings, store, password)?;
+    let is_shared = matches!(store, StoreChoice::Shared(_));
     let roots = extra_roots(&settings, &app.config)?;
     let collector = gateway.telemetry.as_ref().map(|setting| OtlpCollector::new(setting, &roots));
     let collector = collector.transpose()?;
@@ -93,7 +101,7 @@ pub(super) fn serve(
         logging::start(app.config.log.as_deref(), &app.terminal, traces);
         let cwd = workspace.cwd().to_owned();
         let machine = Arc::new(LocalMachineReports::new(app, &cwd));
-        let mut config = app.gateway_config(&settings, &args.settings, cwd, auth).await?;
+        let mut config = app.gateway_config(&settings, &args.settings, cwd, auth, store).await?;
         config.console.folders = folder_access;
         config.console.machine = Some(machine);
         config.allowed_origins = gateway.allowed_origins.clone();
@@ -117,10 +125,12 @@ pub(super) fn serve(
         let farewell = tokio::spawn(async move {
             ending.cancelled().await;
             if !quiet {
-                terminal.print_note(&format!(
-                    "stopping; active runs have {} to end; press Ctrl-C again to stop at once",
-                    format_short_duration(grace)
-                ));
+                let runs = match is_shared {
+                    true => "other gateways continue active runs".to_owned(),
+                    false => format!("active runs have {} to end", format_short_duration(grace)),
+                };
+                terminal
+                    .print_note(&format!("stopping; {runs}; press Ctrl-C again to stop at once"));
             }
         });
         gateway.serve(listening, stop).await;

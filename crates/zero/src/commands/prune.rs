@@ -17,6 +17,7 @@ use crate::exit::ExitOutcome;
 use crate::gateway_lock::GatewayLock;
 use crate::host_setup::small_runtime;
 use crate::session_engine::{STORE_FILE, days, retention_rules};
+use crate::session_store::StoreChoice;
 use crate::subagent_worktrees::finish_leftovers;
 use crate::terminal::{FAINT, TableCell, TextTable, escape_line};
 use crate::token_holder::LOCAL_OWNER;
@@ -35,7 +36,8 @@ pub(super) fn run(app: &AppContext, args: &PruneArgs) -> anyhow::Result<ExitOutc
     let runtime = small_runtime()?;
     let cwd = workspace.cwd().to_owned();
     let pruned = runtime.block_on(async {
-        let config = app.gateway_config(&settings, &[], cwd, AuthConfig::deny_all()).await?;
+        let (nobody, store) = (AuthConfig::deny_all(), StoreChoice::of_settings(app, &settings)?);
+        let config = app.gateway_config(&settings, &[], cwd, nobody, store).await?;
         let report = config.sessions.prune(rules, mode).await?;
         let store = config.sessions.store();
         let usage = store.usage().await.context("could not measure the store")?;

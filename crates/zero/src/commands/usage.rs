@@ -14,6 +14,7 @@ use crate::AppContext;
 use crate::cli::{UsageArgs, UsageGrouping};
 use crate::exit::ExitOutcome;
 use crate::host_setup::small_runtime;
+use crate::session_store::StoreChoice;
 use crate::terminal::{FAINT, STRONG, TableCell, TextTable, format_short_duration};
 
 /// Columns of the longest bar.
@@ -31,7 +32,8 @@ pub(super) fn run(app: &AppContext, args: &UsageArgs) -> anyhow::Result<ExitOutc
     let cwd = workspace.cwd().to_owned();
     let by = args.by.to_dimension();
     let read = runtime.block_on(async {
-        let config = app.gateway_config(&settings, &[], cwd, AuthConfig::deny_all()).await?;
+        let (nobody, store) = (AuthConfig::deny_all(), StoreChoice::of_settings(app, &settings)?);
+        let config = app.gateway_config(&settings, &[], cwd, nobody, store).await?;
         anyhow::Ok(UsageReport::read(&**config.sessions.store(), query, by).await?)
     });
     runtime.shutdown_background();

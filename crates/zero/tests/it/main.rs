@@ -35,7 +35,13 @@ mod mcp_fixture;
 mod mcp_servers;
 mod mcp_settings;
 mod memory;
-#[cfg(not(all(feature = "keyring", feature = "lsp", feature = "telemetry", feature = "web")))]
+#[cfg(not(all(
+    feature = "cluster",
+    feature = "keyring",
+    feature = "lsp",
+    feature = "telemetry",
+    feature = "web"
+)))]
 mod missing_features;
 mod model_server;
 mod policy;

@@ -21,6 +21,15 @@ fn telemetry_setting_is_refused() {
     assert_eq!((code, found), (1, vec![format!("error {advice}")]));
 }
 
+#[cfg(not(feature = "cluster"))]
+#[test]
+fn shared_store_is_refused() {
+    let zero = TestProgram::new();
+    let seen = zero.run(&["gateway", "--port", "0", "--store", "postgres://zero@127.0.0.1:1/zero"]);
+    let advice = "this build has no Postgres; build zero with `--features cluster`";
+    assert!(seen.starts_with("exit 1\n") && seen.contains(advice), "{seen}");
+}
+
 #[cfg(not(feature = "keyring"))]
 #[test]
 fn keyring_is_not_supported() {

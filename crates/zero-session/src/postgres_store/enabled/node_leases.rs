@@ -7,6 +7,7 @@ use zero_core::SessionId;
 use super::database::{Database, Transaction, TransactionKind};
 use super::postgres_error::PostgresError;
 use super::sessions::read_id;
+use crate::cluster_node::HOME_SEPARATOR;
 use crate::node_lease::LiveNode;
 use crate::store::ClaimEpoch;
 use crate::stored_form::{from_sql_int, to_sql_int};
@@ -14,11 +15,15 @@ use crate::stored_form::{from_sql_int, to_sql_int};
 /// Milliseconds as an interval, from `$2`.
 const LEASE: &str = "clock_timestamp() + $2 * interval '1 millisecond'";
 
+/// Number of the lock that a registration holds: `node` in ASCII.
+const REGISTRATION_LOCK: i64 = 0x6e6f_6465;
+
 fn to_millis(lease: Duration) -> i64 {
     i64::try_from(lease.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// Gives a lease to a new process; `false` if the name is taken. Names are kept for a day after the lease has run out.
+/// Gives a lease to a new process; `false` if the name is taken, or its home by a process that lives. Names
+/// are kept for a day after the lease has run out.
 pub(super) async fn register(
     database: &Database,
     node: &str,
@@ -27,11 +32,22 @@ pub(super) async fn register(
     let sweep = "DELETE FROM zero.nodes WHERE lease_until < clock_timestamp() - interval '1 day'";
     database.single(TransactionKind::Write, sweep, &[]).await?;
     let insert = format!(
-        "INSERT INTO zero.nodes (name, lease_until) VALUES ($1, {LEASE})
+        "INSERT INTO zero.nodes (name, lease_until)
+         SELECT $1, {LEASE} WHERE NOT EXISTS (SELECT 1 FROM zero.nodes
+             WHERE starts_with(name, $3) AND lease_until > clock_timestamp())
          ON CONFLICT (name) DO NOTHING RETURNING 1"
     );
-    let values: super::database::SqlValues<'_> = &[&node, &to_millis(lease)];
-    Ok(!database.single(TransactionKind::Write, &insert, values).await?.is_empty())
+    let home = node.split_once(HOME_SEPARATOR).map_or(node, |(home, _)| home);
+    let prefix = format!("{home}{HOME_SEPARATOR}");
+    let values: super::database::SqlValues<'_> = &[&node, &to_millis(lease), &prefix];
+    let transaction = database.begin(TransactionKind::Write).await?;
+    let inserted = async {
+        // Of two processes with one home, the second one sees the first.
+        transaction.run("SELECT pg_advisory_xact_lock($1)", &[&REGISTRATION_LOCK]).await?;
+        Ok(transaction.first(&insert, values).await?.is_some())
+    };
+    let inserted = inserted.await;
+    transaction.finish(inserted).await
 }
 
 /// Extends a lease; `false` if the process is not registered.

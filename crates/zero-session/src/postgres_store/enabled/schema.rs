@@ -10,7 +10,11 @@ const SERVER_MIN: i32 = 130_000;
 const MIGRATION_LOCK: i64 = 0x7a65_726f;
 
 /// The migrations from each version to the next. A released migration is never changed.
-const MIGRATIONS: &[&str] = &[include_str!("schema.sql"), include_str!("run_ids_per_owner.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("schema.sql"),
+    include_str!("run_ids_per_owner.sql"),
+    include_str!("session_homes.sql"),
+];
 
 /// Checks that the server can be used, and applies the missing migrations, in one transaction. Of
 /// several processes that start together, one does.

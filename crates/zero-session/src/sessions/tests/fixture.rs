@@ -457,7 +457,7 @@ impl NodeMembership for ScriptedNodes {
         self.this.local_name()
     }
 
-    fn is_alive(&self, node: &str) -> bool {
+    fn is_alive(&self, node: &str) -> BoxFuture<'_, bool> {
         self.this.is_alive(node)
     }
 

@@ -126,8 +126,8 @@ impl NodeMembership for LiveNodes {
         self.name
     }
 
-    fn is_alive(&self, node: &str) -> bool {
-        self.alive.lock().unwrap().contains(node)
+    fn is_alive(&self, node: &str) -> zero_runtime::tool::BoxFuture<'_, bool> {
+        Box::pin(std::future::ready(self.alive.lock().unwrap().contains(node)))
     }
 }
 

@@ -15,6 +15,7 @@ use zero_wire::client::{GatewayUrl, GatewayUrlError};
 use super::findings::DoctorReport;
 use crate::AppContext;
 use crate::gateway_connection::TOKEN_FILE;
+use crate::session_store::shared_store;
 use crate::settings_adapter::models::read_secret;
 use crate::telemetry::check_setting;
 use crate::token_holder;
@@ -41,6 +42,19 @@ pub(super) fn check_gateway(
             format!("invalid `gateway.telemetry`: {why}"),
             "until then, `zero gateway` does not start",
         );
+    }
+    match shared_store(app, settings, None, None) {
+        Ok(Some(_)) if cfg!(not(feature = "cluster")) => findings.add_error(
+            CHECK,
+            "`gateway.store`: this build has no Postgres".to_owned(),
+            "build zero with `--features cluster`, or remove the setting",
+        ),
+        Ok(_) => {}
+        Err(error) => findings.add_error(
+            CHECK,
+            error.to_string(),
+            "until then, `zero gateway` does not start",
+        ),
     }
     if findings.0.len() == before {
         findings.add_ok(CHECK, describe_gateway(&gateway));
@@ -129,6 +143,10 @@ fn check_secrets(app: &AppContext, gateway: &GatewaySettings, findings: &mut Doc
                 "until then, `zero gateway` does not start",
             );
         }
+    }
+    if let Some(SecretSetting::File(file)) = &gateway.store_password {
+        let what = "the password of the database";
+        check_file_private(app, &resolve_file(app, file), what, findings);
     }
     if let Some(file) = &gateway.password_file {
         check_file_exists(app, file, "the password", findings);

@@ -49,6 +49,7 @@ pub(super) static TOPICS: &[HelpTopic] = topics![
     "how-to" / "scripts",
     "how-to" / "skills",
     "how-to" / "sub-agents",
+    "how-to" / "several-gateways",
     "how-to" / "team-gateway",
     "how-to" / "undo",
     "how-to" / "write-tools",

@@ -1,0 +1,333 @@
+//! Several machines that share a real database. Each has a runtime of its own, so that it can be killed
+//! in the middle of everything.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::runtime::Runtime;
+
+use super::fixture::{
+    PATIENCE, ScriptedBackendFactory, ScriptedToolBackend, event_line, model, run_id,
+};
+use super::postgres_server::PostgresServer;
+use crate::agent::{AgentProfile, AgentRegistry};
+use crate::cluster_node::ClusterNode;
+use crate::direct_model::DirectModel;
+use crate::event::{Event, EventKind, RunOutcome};
+use crate::event_bus::{DeliveryReceiver, EventBus as _, Subscription, delivery_channel};
+use crate::model::ModelClient;
+use crate::model::catalog::ModelCatalog;
+use crate::node_lease::LeaseRules;
+use crate::postgres_store::{PostgresOptions, PostgresStore};
+use crate::sessions::*;
+use crate::shared_event_bus::SharedEventBus;
+use crate::store::{LedgerReadLimit, SessionRecord, Store};
+use zero_runtime::tool_backend::FolderAccess;
+
+const RULES: LeaseRules = LeaseRules {
+    duration: Duration::from_millis(1_500),
+    renewal_interval: Duration::from_millis(300),
+    margin: Duration::from_millis(100),
+};
+
+/// A machine.
+struct Machine {
+    runtime: Option<Runtime>,
+    sessions: SessionManager,
+    log: Arc<Mutex<Vec<String>>>,
+}
+
+impl Machine {
+    fn start(url: &str, home: &str, answers: &[&str]) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .unwrap();
+        let (url, home) = (url.to_owned(), home.to_owned());
+        let models: Vec<Arc<dyn ModelClient>> =
+            vec![Arc::new(model("scripted", answers)), Arc::new(DirectModel::new())];
+        let backend = Arc::new(ScriptedBackendFactory::default());
+        let log = Arc::clone(&backend.log);
+        let (sender, receiver) = std::sync::mpsc::sync_channel(1);
+        runtime.spawn(async move {
+            let options = PostgresOptions { url, ..PostgresOptions::default() };
+            let ports = PostgresStore::open(&options).await.unwrap();
+            let bus = SharedEventBus::start(Arc::clone(&ports.store), Arc::clone(&ports.sessions));
+            let node = ClusterNode::start(ports.leases, ports.sessions, &home, RULES);
+            let talker = AgentProfile {
+                id: "talker".to_owned(),
+                tools: Some(Vec::new()),
+                ..AgentProfile::default()
+            };
+            let config = SessionManagerConfig {
+                store: ports.store,
+                bus: Arc::new(bus),
+                agents: AgentRegistry::new(vec![talker], None),
+                models: ModelCatalog::new(models, Some("scripted".to_owned())),
+                backend_factory: backend,
+                cwd: PathBuf::from("/w"),
+                nodes: Arc::new(node.await.unwrap()),
+                limits: SessionLimits::default(),
+            };
+            sender.send(SessionManager::start(config).await.unwrap()).unwrap();
+        });
+        let sessions = receiver.recv().expect("it starts");
+        Self { runtime: Some(runtime), sessions, log }
+    }
+
+    /// Runs something on this machine.
+    async fn run<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> T {
+        self.runtime.as_ref().unwrap().spawn(work).await.unwrap()
+    }
+
+    /// Ends the machine where it is: no task runs any further.
+    fn kill(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+
+    async fn open(&self, key: &str) -> SessionRecord {
+        let (sessions, key) = (self.sessions.clone(), Some(key.to_owned()));
+        let options = OpenSessionOptions { key, ..OpenSessionOptions::default() };
+        self.run(async move { sessions.open(options).await }).await.unwrap()
+    }
+
+    async fn send(&self, session: &SessionRecord, text: &str) -> Result<SendOutcome, SessionError> {
+        let (sessions, address) = (self.sessions.clone(), session.address());
+        let (id, text) = (run_id(text), text.to_owned());
+        let prompt = Prompt { text, folder_access: FolderAccess::Anywhere, ..Prompt::default() };
+        self.run(async move { sessions.send(&address, id, prompt).await }).await
+    }
+
+    async fn attach(&self, session: &SessionRecord) -> AttachmentGuard {
+        let (sessions, address) = (self.sessions.clone(), session.address());
+        let (log, name) = (Arc::clone(&self.log), ScriptedToolBackend::RETURNING_CLIENT.to_owned());
+        let backend = ScriptedToolBackend { log, order: None, name, store: None, silent: false };
+        self.run(
+            async move { sessions.attach_backend(&address, "laptop", Arc::new(backend)).await },
+        )
+        .await
+        .unwrap()
+    }
+
+    async fn wait_for_end(&self, text: &str) -> RunOutcome {
+        let (sessions, id) = (self.sessions.clone(), run_id(text));
+        let ended = self.run(async move { sessions.wait_for_run("", &id, PATIENCE).await });
+        ended.await.unwrap().unwrap().end.expect("it ends")
+    }
+
+    async fn ledger(&self, session: &SessionRecord) -> Vec<Event> {
+        let (store, id) = (Arc::clone(self.sessions.store()), session.id.clone());
+        let all = LedgerReadLimit::with_entries(usize::MAX);
+        let events = self.run(async move { store.events(&id, 0, all).await }).await.unwrap();
+        let seqs: Vec<u64> = events.iter().map(|event| event.seq).collect();
+        assert_eq!(seqs, (1..=seqs.len() as u64).collect::<Vec<_>>(), "dense");
+        events
+    }
+
+    /// Waits until a line that begins with this is in the ledger.
+    async fn wait_for_line(&self, session: &SessionRecord, line: &str) {
+        let found = async {
+            loop {
+                let events = self.ledger(session).await;
+                if events.iter().any(|event| event_line(&event.kind).starts_with(line)) {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, found).await.unwrap_or_else(|_| panic!("no `{line}`"));
+    }
+
+    fn log(&self) -> Vec<String> {
+        self.log.lock().unwrap().clone()
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// A client that reads a session as the gateway's watchers do.
+struct Watcher {
+    listener: DeliveryReceiver,
+    store: Arc<dyn Store>,
+    session: SessionRecord,
+    next: u64,
+    _subscription: Subscription,
+}
+
+impl Watcher {
+    fn start(machine: &Machine, session: &SessionRecord, after: u64) -> Self {
+        let (sender, listener) = delivery_channel(1_000);
+        let _subscription = machine.sessions.bus().subscribe(&session.id, &sender);
+        let store = Arc::clone(machine.sessions.store());
+        Self { listener, store, session: session.clone(), next: after + 1, _subscription }
+    }
+
+    /// The entries up to the end of a run.
+    async fn read_to_end(&mut self, machine: &Machine) -> Vec<u64> {
+        let mut seqs = Vec::new();
+        loop {
+            let delivery = tokio::time::timeout(PATIENCE, self.listener.next()).await;
+            let delivery = delivery.expect("something comes").unwrap();
+            if delivery.event.seq < self.next {
+                continue;
+            }
+            let (store, id, after) =
+                (Arc::clone(&self.store), self.session.id.clone(), self.next - 1);
+            let all = LedgerReadLimit::with_entries(usize::MAX);
+            for event in
+                machine.run(async move { store.events(&id, after, all).await }).await.unwrap()
+            {
+                seqs.push(event.seq);
+                self.next = event.seq + 1;
+                if event_line(&event.kind).starts_with("end") {
+                    return seqs;
+                }
+            }
+        }
+    }
+}
+
+async fn database(server: &PostgresServer) -> String {
+    server.url("zero", &server.create_database().await)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn reply_of_dead_machine_goes_on_elsewhere() {
+    let server = PostgresServer::start();
+    let url = database(&server).await;
+    let mut first = Machine::start(&url, "first", &["so far @hang"]);
+    let second = Machine::start(&url, "second", &["and on"]);
+    let session = first.open("agent:talker:main").await;
+    let mut watcher = Watcher::start(&second, &session, 0);
+    assert_eq!(first.send(&session, "go").await, Ok(SendOutcome::Started));
+    assert_eq!(first.send(&session, "more").await, Ok(SendOutcome::Started));
+    second.wait_for_line(&session, "text so").await;
+    // The same prompt elsewhere does not run twice.
+    assert_eq!(second.send(&session, "go").await, Ok(SendOutcome::InFlight));
+    first.kill();
+    assert_eq!(second.wait_for_end("go").await, RunOutcome::Completed);
+    // The prompt that waited behind it runs after it.
+    assert_eq!(second.wait_for_end("more").await, RunOutcome::Completed);
+    let seqs = watcher.read_to_end(&second).await;
+    assert_eq!(seqs, (1..=seqs.len() as u64).collect::<Vec<_>>(), "nothing is left out");
+    let (sessions, address) = (second.sessions.clone(), session.address());
+    let transcript = second.run(async move { sessions.transcript(&address, None).await });
+    let texts: Vec<String> =
+        transcript.await.unwrap().messages.iter().map(|message| message.text()).collect();
+    assert_eq!(texts[0], "go");
+    assert!(texts[1].starts_with("so"), "{texts:?}");
+    assert!(texts[2].contains("Continue exactly there"), "{texts:?}");
+    assert_eq!(&texts[3..], ["and\non", "more", "ok"], "{texts:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_call_is_made_twice_when_a_machine_dies() {
+    let server = PostgresServer::start();
+    let url = database(&server).await;
+    let mut first = Machine::start(&url, "first", &["Write:1", "Hang:2"]);
+    let second = Machine::start(&url, "second", &["done"]);
+    let session = first.open("main").await;
+    let _at_first = first.attach(&session).await;
+    assert_eq!(first.send(&session, "go").await, Ok(SendOutcome::Started));
+    let calls = async {
+        while !first.log().iter().any(|line| line == "Hang 2") {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, calls).await.unwrap();
+    first.kill();
+    // Its client connects to another machine, which continues the run.
+    let _at_second = second.attach(&session).await;
+    assert_eq!(second.wait_for_end("go").await, RunOutcome::Completed);
+    assert_eq!(second.log(), Vec::<String>::new(), "nothing was repeated");
+    let events = second.ledger(&session).await;
+    let outcomes = events.iter().filter_map(|event| match &event.kind {
+        EventKind::ToolEnded { outcome, .. } => Some(outcome),
+        _ => None,
+    });
+    let texts: Vec<String> = outcomes.map(|outcome| format!("{outcome:?}")).collect();
+    assert!(texts.len() == 2 && texts[0].contains("done"), "{texts:?}");
+    assert!(texts[1].contains("its outcome is not known"), "{texts:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn session_follows_the_client_that_hosts_its_tools() {
+    let server = PostgresServer::start();
+    let url = database(&server).await;
+    let first = Machine::start(&url, "first", &["so far @hang"]);
+    let second = Machine::start(&url, "second", &["Write:1", "done"]);
+    let session = first.open("main").await;
+    let at_first = first.attach(&session).await;
+    assert_eq!(first.send(&session, "go").await, Ok(SendOutcome::Started));
+    second.wait_for_line(&session, "text so").await;
+    // The connection is lost, and comes back at another machine while the first one lives.
+    drop(at_first);
+    let _at_second = second.attach(&session).await;
+    assert_eq!(second.wait_for_end("go").await, RunOutcome::Completed);
+    assert_eq!(second.log(), ["Write 1"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn machine_that_stops_hands_its_runs_over() {
+    let server = PostgresServer::start();
+    let url = database(&server).await;
+    let first = Machine::start(&url, "first", &["so far @hang"]);
+    let second = Machine::start(&url, "second", &["and on"]);
+    let session = first.open("agent:talker:main").await;
+    assert_eq!(first.send(&session, "go").await, Ok(SendOutcome::Started));
+    second.wait_for_line(&session, "text so").await;
+    let sessions = first.sessions.clone();
+    first.run(async move { sessions.shut_down(Duration::ZERO).await }).await;
+    assert_eq!(second.wait_for_end("go").await, RunOutcome::Completed);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn session_with_files_stays_with_its_machine() {
+    let server = PostgresServer::start();
+    let url = database(&server).await;
+    let mut first = Machine::start(&url, "first", &["Write:1", "so far @hang"]);
+    let second = Machine::start(&url, "second", &["wrong"]);
+    let session = first.open("main").await;
+    assert_eq!(first.send(&session, "go").await, Ok(SendOutcome::Started));
+    second.wait_for_line(&session, "text so").await;
+    let refusal = |refused: Result<SendOutcome, SessionError>| refused.unwrap_err().to_string();
+    let refused = refusal(second.send(&session, "other").await);
+    assert!(refused.contains("`first`") && refused.contains("connect to that"), "{refused}");
+    first.kill();
+    // After its lease, the others know that it is gone.
+    let gone = async {
+        loop {
+            let refused = refusal(second.send(&session, "other").await);
+            if refused.contains("is gone") {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, gone).await.unwrap();
+    // It comes back, and continues what it had begun.
+    let again = Machine::start(&url, "first", &["rest"]);
+    assert_eq!(again.wait_for_end("go").await, RunOutcome::Completed);
+    assert_eq!(second.log(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_machines_cannot_have_one_name() {
+    let server = PostgresServer::start();
+    let url = database(&server).await;
+    let first = Machine::start(&url, "first", &[]);
+    let options = PostgresOptions { url, ..PostgresOptions::default() };
+    let ports = PostgresStore::open(&options).await.unwrap();
+    let stolen = ClusterNode::start(ports.leases, ports.sessions, "first", RULES).await;
+    let error = stolen.err().unwrap().to_string();
+    assert!(error.contains("another gateway with the name `first`"), "{error}");
+    drop(first);
+}
