@@ -158,6 +158,9 @@ export class SessionLog {
           call.outcome = event.outcome;
           call.endMs = event.time_ms;
           call.endSeq = event.seq;
+          // Ledgers of earlier versions name the sub-agent only in the result.
+          const session = call.name === "Task" ? event.outcome?.result?.structured?.session : null;
+          if (typeof session === "string") call.subagent ??= session;
         });
         break;
       case "plan":

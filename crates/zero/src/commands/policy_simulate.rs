@@ -295,9 +295,10 @@ mod tests {
         let dir = app.config.state_dir().unwrap().child("audit");
         dir.create().unwrap();
         let now = Timestamp::now();
+        let workspace = folder.path().display();
         let row = |call: &str| {
             format!(
-                r#"{{"time":"{now}","call":"{call}","workspace":"/w","tool":"LS","dialect":"canonical","input":{{}},"status":"ok","duration_us":7}}"#
+                r#"{{"time":"{now}","call":"{call}","workspace":"{workspace}","tool":"LS","dialect":"canonical","input":{{}},"status":"ok","duration_us":7}}"#
             ) + "\n"
         };
         let day = dir.path().join(format!("{}.jsonl", now.strftime("%Y-%m-%d")));
