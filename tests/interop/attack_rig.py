@@ -519,7 +519,9 @@ def live_on(place, work_before, outcome):
     work_after = tree(place.work, skip={".git"})
     changed = differences(work_before, work_after)
     by_name = [name for name in changed if name in work_after and RUNS_BY_ITSELF.search(name)]
-    outcome.stayed_behind += [f"settings: {name}" for name in by_name if not (place.work / name).is_dir()]
+    files = [place.work / name for name in by_name if not (place.work / name).is_dir()]
+    outcome.stayed_behind += [f"settings: {file.relative_to(place.work)} with {file.read_bytes()[:60]!r}"
+                              for file in files]
     outcome.stayed_behind += [f"process: {command}" for command in processes_left(place.home)]
     arrived = len(place.sink.arrivals)
     folders = [place.work, *sorted(path for path in place.work.rglob("*") if is_visited(path, place))]

@@ -15,7 +15,8 @@ same with less.
 
 Each row has the number of questions and the time inside divided by the time outside, with whether that
 holds the target. Below a few seconds the time says more about the machine than about the sandbox: then
-a missed target fails nothing.
+a missed target fails nothing. Below a project is a row for each of its commands, with the questions
+before and during it. The last row is the sum.
 """
 
 import asyncio
@@ -307,6 +308,8 @@ class ScriptedWorker(Model):
         super().__init__()
         self.zero, self.place = zero, place
         self.script = [step for step in steps if step[0] != "fetch"]
+        # When each call was sent, and how long it was until its result came.
+        self.sent, self.took = {}, {}
         # What is done before the call with this number.
         self.between = {}
         for step in steps:
@@ -316,11 +319,14 @@ class ScriptedWorker(Model):
 
     async def answer(self, request):
         made = sum(1 for message in request["messages"] if message["role"] == "assistant")
+        if made - 1 in self.sent:
+            self.took.setdefault(made - 1, time.monotonic() - self.sent[made - 1])
         if fetch := self.between.pop(made, None):
             failure = await asyncio.to_thread(fetch_by_forwarding, self.zero, self.place, **fetch)
             self.fetch_failures += [failure] if failure else []
         if made < len(self.script):
             name, arguments = self.script[made]
+            self.sent[made] = time.monotonic()
             yield call(f"call_{made}", name, arguments)
             yield done("tool_calls")
             return
@@ -432,11 +438,13 @@ class Place:
 
 
 def work_outside(project):
-    """The same work without zero; how long it took."""
+    """The same work without zero: how long it took, and each of its commands."""
     place = Place(project)
     servers = []
+    steps = {}
     began = time.monotonic()
     for tool, arguments in project.outside or project.calls:
+        step_began = time.monotonic()
         if tool == "fetch":
             if failure := fetch_page(until=time.monotonic() + SERVER_TIME_MAX, **arguments):
                 sys.exit(f"{project.name} fails outside zero, too: {failure}")
@@ -459,13 +467,15 @@ def work_outside(project):
                              timeout=COMMAND_TIME_MAX, check=False, **place.identity)
         if ran.returncode:
             sys.exit(f"{arguments['command']} fails outside zero, too: {ran.stdout}{ran.stderr}")
+        steps[arguments["command"]] = time.monotonic() - step_began
     took = time.monotonic() - began
     place.remove()
-    return took
+    return took, steps
 
 
 async def work_in_terminal(zero, project):
-    """The work with somebody at the terminal: failures, the number of questions, how long it took."""
+    """The work with somebody at the terminal: failures, the numbers of the calls that were asked about,
+    how long it took."""
     place = Place(project)
     model = ScriptedWorker(zero, place, project.calls)
     await model.start()
@@ -476,7 +486,7 @@ async def work_in_terminal(zero, project):
     command = f"{before}'{zero}' run --mode accept-edits 'Do it.'; echo $? > '{end}'; sleep 1000"
     begin = ["new-session", "-d", "-x", str(COLUMNS), "-y", str(ROWS), command]
     tmux(socket, place, *begin)
-    questions, asked, waited = 0, "", 0.0
+    questions, asked, waited = [], "", 0.0
     began = time.monotonic()
     try:
         while not end.exists() and time.monotonic() - began < RUN_TIME_MAX:
@@ -484,7 +494,8 @@ async def work_in_terminal(zero, project):
             screen = await asyncio.to_thread(tmux, socket, place, "capture-pane", "-p", "-J")
             lines = screen.rstrip().splitlines()
             if lines and QUESTION.search(lines[-1].strip()) and screen != asked:
-                questions, asked = questions + 1, screen
+                questions.append(max(model.sent, default=-1))
+                asked = screen
                 if os.environ.get("SHOW"):
                     print(screen)
                 keys = ["s" if re.search(r"\bs allow", screen) else "y"]
@@ -498,7 +509,7 @@ async def work_in_terminal(zero, project):
         model.server.close()
     place.remove()
     # The user is asked about a forwarded port, too, and here says yes with an option.
-    questions += sum(1 for tool, _ in project.calls if tool == "fetch")
+    questions += [-1 for tool, _ in project.calls if tool == "fetch"]
     return model.failures(), questions, took
 
 
@@ -536,7 +547,7 @@ async def work_headless(zero, project):
     took = time.monotonic() - began
     model.server.close()
     place.remove()
-    return model.failures(), took
+    return model, took
 
 
 def registry_hosts(project):
@@ -563,8 +574,37 @@ def find_obstacle(project):
     return None
 
 
+@dataclass
+class Sum:
+    """What all projects took together."""
+
+    outside: float = 0.0
+    terminal: float = 0.0
+    questions: int = 0
+    headless: float = 0.0
+
+
+def print_row(name, outside, terminal, questions, headless, comment):
+    print(f"{name:12} {outside:8.1f}s {terminal:8.1f}s {questions:9} {headless:8.1f}s {headless / outside:6.2f}  "
+          f"{comment}", flush=True)
+
+
+def print_steps(worker, outside, questions):
+    """A row for each command, and one for the questions that belong to none."""
+    for number, step in enumerate(worker.script):
+        asked, command = questions.count(number), describe(step)
+        if command in outside and number in worker.took:
+            inside = worker.took[number]
+            print(f"{'':12} {outside[command]:8.2f}s {'':9} {asked:9} {inside:8.2f}s "
+                  f"{inside / outside[command]:6.2f}  {command}")
+        elif asked:
+            print(f"{'':12} {'':9} {'':9} {asked:9} {'':9} {'':6}  {command}")
+    if others := questions.count(-1):
+        print(f"{'':12} {'':9} {'':9} {others:9} {'':9} {'':6}  before the first call, and of `zero ports forward`")
+
+
 async def main(zero, names):
-    held = True
+    held, total = True, Sum()
     print(f"{'project':12} {'outside':>9} {'terminal':>9} {'questions':>9} {'headless':>9} {'ratio':>6}  "
           f"target ≤ {RATIO_MAX}")
     for project in PROJECTS:
@@ -574,19 +614,24 @@ async def main(zero, names):
         if obstacle := find_obstacle(project):
             print(f"{project.name:12} not tried: {obstacle}")
             continue
-        outside = await asyncio.to_thread(work_outside, project)
+        outside, steps = await asyncio.to_thread(work_outside, project)
         failed, questions, terminal = await work_in_terminal(zero, project)
-        failed_headless, headless = await work_headless(zero, project)
-        ratio = headless / outside
-        is_slow = ratio > RATIO_MAX
+        worker, headless = await work_headless(zero, project)
+        failed_headless = worker.failures()
+        is_slow = headless / outside > RATIO_MAX
         is_short = outside < RATIO_FROM_SECONDS
         target = ("missed" if is_slow else "held") + (", too short to count" if is_short else "")
-        print(f"{project.name:12} {outside:8.1f}s {terminal:8.1f}s {questions:9} {headless:8.1f}s {ratio:6.2f}  "
-              f"{target}", flush=True)
+        print_row(project.name, outside, terminal, len(questions), headless, target)
+        print_steps(worker, steps, questions)
         for where, failures in [("terminal", failed), ("headless", failed_headless)]:
             for command, text in failures:
                 print(f"    {where}: {command}: {text[-400:]}", flush=True)
         held = held and not (failed or failed_headless or (is_slow and not is_short))
+        total = Sum(total.outside + outside, total.terminal + terminal, total.questions + len(questions),
+                    total.headless + headless)
+    if total.outside:
+        is_slow = total.headless / total.outside > RATIO_MAX
+        print_row("all", *vars(total).values(), "missed" if is_slow else "held")
     return held
 
 

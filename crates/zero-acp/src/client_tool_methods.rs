@@ -13,9 +13,9 @@ use crate::client_calls::{
     self, CallGuard, CallTarget, ClientCalls, MethodPrefix, ToolCancelParams, ToolListParams,
     ToolMethod, ToolUseParams,
 };
-use crate::observed_backend::ObservedToolBackend;
 use crate::rpc_error;
 use crate::session::ActiveSession;
+use crate::session_forwarding::session_backend;
 
 /// Handles a tool request.
 pub(crate) fn handle_request(
@@ -145,11 +145,7 @@ fn client_calls(agent: &AcpAgent) -> Option<ClientCalls> {
 
 fn call_target(active: &ActiveSession, spelling: MethodPrefix) -> CallTarget {
     let sender = active.sender.clone();
-    let tapped = ObservedToolBackend {
-        backend: Arc::clone(&active.backend),
-        sender: sender.clone(),
-        own_mode: Arc::clone(&active.own_mode),
-    };
+    let backend = session_backend(&active.backend, &active.own_mode, &sender);
     let dialect: DialectName = spelling.default_dialect();
-    CallTarget { backend: Arc::new(tapped), session_sender: Some(sender), dialect }
+    CallTarget { backend, session_sender: Some(sender), dialect }
 }

@@ -26,11 +26,11 @@ use crate::client_terminal::{self, TerminalCaller};
 use crate::client_tools::ClientToolSet;
 use crate::command_watcher;
 use crate::config::{FolderPrefixPolicy, SessionOpenDefaults, TerminalPolicy};
-use crate::observed_backend::ObservedToolBackend;
 use crate::pending_servers::PendingServers;
 use crate::prompt_content;
 use crate::rpc_error;
 use crate::session::{ActiveSession, SessionActor};
+use crate::session_forwarding::session_backend;
 use crate::session_message::{SessionMessage, SessionSender};
 use crate::session_options::SessionOptions;
 use crate::tool_host_factory::{SessionMcpServer, SessionServerTransport, ToolHostRequest};
@@ -216,16 +216,12 @@ impl AcpAgent {
             .await
             .map_err(|error| rpc_error::from_tool_host_error(&error))?;
         let own_mode = Arc::new(LocalMode::new(handle.locality(), tool_host.own_mode, &info));
-        let tapped = ObservedToolBackend {
-            backend: Arc::clone(&tool_host.backend),
-            sender: sender.clone(),
-            own_mode: Arc::clone(&own_mode),
-        };
+        let hosted = session_backend(&tool_host.backend, &own_mode, &sender);
         // The name distinguishes this process from others. The mode can change here; the backend
         // enforces it.
         let host = format!("zero acp (process {})", std::process::id());
         handle
-            .host_tools(&host, Arc::new(tapped), PermissionMode::Auto)
+            .host_tools(&host, hosted, PermissionMode::Auto)
             .await
             .map_err(|error| rpc_error::from_link_error(&error))?;
         let offered = handle.choices().await.map_err(|error| rpc_error::from_link_error(&error))?;

@@ -26,7 +26,7 @@ pub mod url_dialer;
 pub use gateway_link::{GatewayConnection, GatewayDialer, GatewayLink, GatewayLocality};
 pub use link_error::GatewayLinkError;
 pub use local_mode::{LocalMode, ModeState};
-pub use local_mode_backend::LocalModeBackend;
+pub use local_mode_backend::{CallForwarding, LocalModeBackend};
 pub use session_handle::{
     GatewayUpdate, LedgerPage, ListRequest, OpenRequest, OverlapPolicy, SendRequest, SessionChange,
     SessionHandle, SessionList, SessionUpdates,

@@ -1,11 +1,11 @@
-//! A tool backend whose mode is that of the user who sits beside it.
+//! A tool backend of a front end: its mode is that of the user who sits there, and its calls are shown.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
-use zero_core::{SecretMask, ToolCall, ToolError, ToolOutcome};
+use zero_core::{CallId, SecretMask, ToolCall, ToolError, ToolOutcome};
 use zero_policy::PermissionMode;
 use zero_runtime::DialectName;
 use zero_runtime::file_rewind::{FileRewindReport, FileRewindRequest, RewindRequester};
@@ -18,16 +18,30 @@ use zero_runtime::tool_backend::{
 
 use crate::local_mode::LocalMode;
 
+/// Forwards the events of calls to a front end as well.
+pub trait CallForwarding: Send + Sync {
+    /// An observer of this call that passes every event on to `observer`.
+    fn observe(&self, call: &CallId, observer: Arc<dyn CallObserver>) -> Arc<dyn CallObserver>;
+}
+
 /// Passes everything on, except for the mode: a gateway can only request one.
 pub struct LocalModeBackend {
     backend: Arc<dyn ToolBackend>,
     mode: Arc<LocalMode>,
+    forwarding: Option<Arc<dyn CallForwarding>>,
 }
 
 impl LocalModeBackend {
     /// A backend under this mode.
     pub fn new(backend: Arc<dyn ToolBackend>, mode: Arc<LocalMode>) -> Self {
-        Self { backend, mode }
+        Self { backend, mode, forwarding: None }
+    }
+
+    /// Also forwards the events of its calls.
+    #[must_use]
+    pub fn with_forwarding(mut self, forwarding: Arc<dyn CallForwarding>) -> Self {
+        self.forwarding = Some(forwarding);
+        self
     }
 }
 
@@ -50,6 +64,10 @@ impl ToolBackend for LocalModeBackend {
         cancel: CancellationToken,
         watch: Arc<dyn CallObserver>,
     ) -> BoxFuture<'_, ToolOutcome> {
+        let watch = match &self.forwarding {
+            Some(forwarding) => forwarding.observe(&call.id, watch),
+            None => watch,
+        };
         self.backend.call(call, dialect, cancel, watch)
     }
 

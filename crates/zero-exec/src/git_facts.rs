@@ -10,7 +10,7 @@ mod git_location;
 mod git_refs;
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub(crate) use self::git_config::GitSetting;
@@ -51,9 +51,25 @@ pub(crate) fn is_helper_setting(name: &str, value: &str) -> bool {
 
 /// The values of a setting of the repository that contains `folder`; `None` if they are not known.
 pub(crate) fn read_setting(folder: &Path, name: &str) -> Option<Vec<String>> {
+    git_helpers::read_setting(&find_only_git_folder(folder)?.join("config"), name)
+}
+
+/// The branch that is checked out in the repository that contains `folder`.
+pub(crate) fn read_current_branch(folder: &Path) -> Option<String> {
+    git_refs::read_current_branch(&find_only_git_folder(folder)?)
+}
+
+/// Whether the repository that contains `folder` has a branch of this name.
+pub(crate) fn has_branch(folder: &Path, name: &str) -> bool {
+    let git = find_only_git_folder(folder);
+    git.is_some_and(|git| GitRefs::read(&git).tips.contains_key(&format!("refs/heads/{name}")))
+}
+
+/// The git folder of the repository that contains `folder`, if there is exactly one.
+fn find_only_git_folder(folder: &Path) -> Option<PathBuf> {
     let git = folder.ancestors().find_map(RepositoryLocation::find)?;
     let [git] = git.git_folders.as_slice() else { return None };
-    git_helpers::read_setting(&git.join("config"), name)
+    Some(git.clone())
 }
 
 /// What matters in a file with settings of git. A missing file has no settings.

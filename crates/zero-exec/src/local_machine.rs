@@ -180,6 +180,14 @@ impl Machine for LocalMachine<'_> {
         git_facts::read_setting(folder, name)
     }
 
+    fn git_branch(&self, folder: &Path) -> Option<String> {
+        git_facts::read_current_branch(folder)
+    }
+
+    fn has_git_branch(&self, folder: &Path, name: &str) -> bool {
+        git_facts::has_branch(folder, name)
+    }
+
     fn is_folder(&self, canonical: &Path) -> bool {
         // Looking up `.` needs the permission to enter the folder.
         path_survey::file_type(&canonical.join(".")) == Some(FileType::Directory)

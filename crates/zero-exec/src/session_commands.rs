@@ -183,8 +183,8 @@ pub(crate) fn wait_for_jobs(mut jobs: Vec<Arc<Job>>) {
 static ARE_JOBS_CHECKED: Mutex<bool> = Mutex::new(false);
 
 /// Checks the jobs of open sessions from now on, until none runs: one that creates a repository in
-/// which git would run code is killed. The user works in the same folder meanwhile, and git asks
-/// nobody. Call it after a job was added.
+/// which git would run code is killed, and settings that jobs may not create are quarantined. The user
+/// works in the same folder meanwhile, and git asks nobody. Call it after a job was added.
 pub(crate) fn start_job_checks() {
     let mut are_checked = ARE_JOBS_CHECKED.lock().unwrap_or_else(PoisonError::into_inner);
     if *are_checked {
@@ -212,7 +212,7 @@ fn check_jobs() {
             return;
         }
         drop(are_checked);
-        jobs.iter().for_each(|job| job.kill_if_git_code());
+        jobs.iter().for_each(|job| job.check_files());
         pace.record_check(started_at.elapsed());
     }
 }

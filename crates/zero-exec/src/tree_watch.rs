@@ -61,8 +61,10 @@ const UNINSPECTED: &str =
     "a folder with too many repositories to inspect, any of which can run code";
 /// The description of a file beyond the mount limit.
 const CHANGED: &str = "a file that decides what runs later, which was changed";
-/// Most files reported per command; further ones are only counted.
+/// Most files and warnings reported per command; further files are only counted.
 const REPORTED_MAX: usize = 100;
+/// Files that a program may create, although it may not, before it is killed while it runs.
+const RUNNING_MAX: usize = 20;
 /// Longest path in a warning, in characters.
 const PATH_CHARS_MAX: usize = 200;
 /// Most quarantined paths remembered while other commands run.
@@ -251,6 +253,23 @@ impl WatchReport {
     pub(crate) fn new_unfinished() -> Self {
         let warning = "what the command left in the workspace could not be checked for files that run code, because of an internal error; inspect it before you continue";
         Self { quarantined: Vec::new(), warnings: vec![warning.to_owned()] }
+    }
+
+    /// Adds the findings of a later check. What cannot be mended is found by each of them.
+    pub(crate) fn merge(&mut self, later: Self) {
+        self.quarantined.extend(later.quarantined);
+        self.quarantined.truncate(REPORTED_MAX);
+        for warning in later.warnings {
+            if !self.warnings.contains(&warning) && self.warnings.len() < REPORTED_MAX {
+                self.warnings.push(warning);
+            }
+        }
+    }
+
+    /// Whether so many files were found while the program runs that it is killed: what it makes again
+    /// and again would fill the disk from quarantine, past its limits.
+    pub(crate) fn is_full(&self) -> bool {
+        self.quarantined.len() >= RUNNING_MAX
     }
 
     /// The findings as sentences; `creators` names those who may not create such files.
@@ -508,6 +527,17 @@ impl TreeWatch {
             report.quarantined.truncate(REPORTED_MAX);
             report.warnings.push(format!("{more} more such files were moved to quarantine"));
         }
+        report
+    }
+
+    /// Quarantines forbidden settings that exist while the program runs, so that no editor or shell of
+    /// the user obeys them until its end.
+    pub(crate) fn quarantine_settings(&self) -> WatchReport {
+        let mut report = WatchReport::default();
+        for watched in &self.before.watched {
+            self.check_path(watched, &mut report);
+        }
+        self.quarantine_deep(&self.live.scanner.scan(&self.before.scope), &mut report);
         report
     }
 

@@ -37,6 +37,7 @@ use crate::host::HostName;
 use crate::host::HostPattern;
 use crate::machine::Machine;
 use crate::permission_mode::PermissionMode;
+use crate::program::resolve_setting_changes;
 use crate::program::{FileAccess, GitSettingChange};
 use crate::protected_paths::{self, ProtectedPaths};
 use crate::rule::{PolicyRule, RuleOwner, RuleSource};
@@ -426,8 +427,9 @@ impl<'a> RequestEvaluator<'a> {
         }
         self.evaluate_analysis(&analysis, line, judged);
         if execution.variables.is_empty() {
-            analysis.git_settings =
-                line.map(|line| analysis.find_git_settings(line)).unwrap_or_default();
+            let changes = line.map(|line| analysis.find_git_settings(line)).unwrap_or_default();
+            let machine = self.request.machine;
+            analysis.git_settings = resolve_setting_changes(changes, machine, folder);
             judged.extend(self.describe_git_settings(&analysis.git_settings, folder));
         }
         if execution.write_access {

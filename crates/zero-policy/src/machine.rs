@@ -27,6 +27,17 @@ pub trait Machine {
         None
     }
 
+    /// The branch that is checked out in the repository that contains `folder`; `None` if it is not
+    /// known, or no branch is.
+    fn git_branch(&self, _folder: &Path) -> Option<String> {
+        None
+    }
+
+    /// Whether the repository that contains `folder` has a branch of this name of its own.
+    fn has_git_branch(&self, _folder: &Path, _name: &str) -> bool {
+        false
+    }
+
     /// Whether a command can enter this folder. `false` if that is not known.
     fn is_folder(&self, _canonical: &Path) -> bool {
         false

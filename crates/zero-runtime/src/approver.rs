@@ -231,6 +231,13 @@ pub const REJECTED_EARLIER: &str = "the user rejected ";
 pub const REJECTED_IN_SESSION: &str =
     " for this session. Do not try it again; ask how they want to proceed.";
 
+/// The message to the model about a command that the user tried, and whose changes they discarded. Front
+/// ends that show the error to the user replace it.
+pub const TRIAL_DISCARDED: &str = "the user tried this command, saw what it changed and discarded the changes. The workspace is as it was before. Ask how they want to proceed.";
+
+/// The same if not every change could be recorded.
+pub const TRIAL_DISCARDED_IN_PART: &str = "the user tried this command, saw what it changed and discarded the changes. Some changes could not be recorded and remain. Ask how they want to proceed.";
+
 /// An answer that the user can choose.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct AnswerOption {

@@ -179,6 +179,9 @@ impl<'a> CallRecord<'a> {
     /// Writes the row that shows that the call runs. It reaches the disk before a call with side
     /// effects continues, so that neither a killed process nor a power cut hides the call.
     pub(crate) async fn write_begin(&self, effects: &[Effect]) -> Result<(), ToolError> {
+        if let Some(started) = &self.host.started_calls {
+            started.add(&self.call);
+        }
         let unwritable = |error: io::Error| audit::unwritable_log_error(&error);
         let file = self.host.audit.write_begin(&self.row).map_err(unwritable)?;
         let Some(file) = file.filter(|_| effects.iter().any(has_side_effects)) else {

@@ -52,6 +52,7 @@ mod service_rows;
 pub mod session_results;
 pub mod simulated_call;
 pub mod skills;
+mod started_calls;
 pub mod stdio;
 pub mod text_reader;
 pub mod tool;
@@ -66,8 +67,8 @@ pub mod web;
 pub use approver::{
     AnswerOption, ApprovalAnswer, ApprovalQuestion, ApprovalReply, ApprovalSubject, Approver,
     PendingAnswer, QuestionWithdrawal, REJECTED_BY_USER, REJECTED_EARLIER, REJECTED_IN_SESSION,
-    REJECTED_WITH_MESSAGE, REJECTION_CHARS_MAX, TrialReview, TrialVerdict, USER_APPROVER,
-    WithdrawalNote,
+    REJECTED_WITH_MESSAGE, REJECTION_CHARS_MAX, TRIAL_DISCARDED, TRIAL_DISCARDED_IN_PART,
+    TrialReview, TrialVerdict, USER_APPROVER, WithdrawalNote,
 };
 pub use call_context::CallContext;
 pub use dialect::{Dialect, DialectName};
@@ -88,6 +89,7 @@ pub use policy::{
 pub use redaction::{SecretMaskConfig, SecretReport, WorkspaceSecrets};
 pub use registry::{MissingTool, RegistryChange, ToolRegistry, ToolVisibility};
 pub use rule_policy::RulePolicy;
+pub use started_calls::StartedCalls;
 pub use text_reader::{ReadingRequest, TextReader, TextReaderProvider};
 pub use tool::{AnyTool, CallDescription, Tool, ToolInfo, ToolReply, erase};
 pub use tool_host::{ToolHost, ToolHostConfig};

@@ -201,7 +201,10 @@ impl InputSchema {
             jsonschema::options()
                 .with_draft(jsonschema::Draft::Draft202012)
                 .build(&self.schema)
-                .map_err(|error| error.to_string())
+                .map_err(|error| match error.instance_path().as_str() {
+                    "" => error.to_string(),
+                    place => format!("{place}: {error}"),
+                })
         })
     }
 

@@ -25,6 +25,7 @@ use crate::policy::{Policy, RiskPolicy};
 use crate::redaction::{SecretMaskConfig, WorkspaceSecrets};
 use crate::registry::ToolRegistry;
 use crate::service_rows::ServiceAuditor;
+use crate::started_calls::StartedCalls;
 use crate::web::NetworkGuard;
 
 /// The configuration of a host.
@@ -62,6 +63,8 @@ pub struct ToolHostConfig {
     /// Whether its tools keep the earlier content of a file that they change beside it, unless a call
     /// says otherwise.
     pub file_backup: bool,
+    /// Where it adds the calls that it starts.
+    pub started_calls: Option<Arc<StartedCalls>>,
 }
 
 impl ToolHostConfig {
@@ -83,6 +86,7 @@ impl ToolHostConfig {
             metrics: Arc::default(),
             secrets: SecretMaskConfig::default(),
             file_backup: false,
+            started_calls: None,
         }
     }
 }
@@ -110,6 +114,7 @@ pub struct ToolHost {
     pub(crate) companions: Arc<HostExtensions>,
     pub(crate) secrets: Arc<WorkspaceSecrets>,
     pub(crate) file_backup: bool,
+    pub(crate) started_calls: Option<Arc<StartedCalls>>,
     recovered: OnceLock<()>,
     swept: OnceLock<()>,
 }
@@ -133,11 +138,13 @@ impl ToolHost {
             metrics,
             secrets,
             file_backup,
+            started_calls,
         } = config;
         let roots = workspace.roots().map(Path::to_owned).collect();
         Self {
             secrets: Arc::new(WorkspaceSecrets::new(&secrets, roots)),
             file_backup,
+            started_calls,
             registry: Arc::default(),
             journal: Journal::new(&state, workspace.clone(), limits.file_bytes_max),
             admission: AdmissionController::new(&limits),

@@ -19,7 +19,9 @@ use zero_sandbox::command_capture;
 use zero_sandbox::journal::{ChangedFile, FileContents, UndoConflictPolicy};
 use zero_sandbox::{ChangeState, Journal, JournalEntry, Workspace};
 
-use crate::approver::{Approver, TrialReview, TrialVerdict};
+use crate::approver::{
+    Approver, TRIAL_DISCARDED, TRIAL_DISCARDED_IN_PART, TrialReview, TrialVerdict,
+};
 use crate::dialect;
 use crate::policy::PolicyDecision;
 
@@ -27,12 +29,6 @@ use crate::policy::PolicyDecision;
 const FILES_SHOWN_MAX: usize = 200;
 /// Most bytes of the command's output that are shown.
 const OUTPUT_BYTES_MAX: usize = 16 * 1024;
-
-/// What the model is told about a command whose changes were discarded.
-const DISCARDED: &str = "the user tried this command, saw what it changed and discarded the changes. The workspace is as it was before. Ask how they want to proceed.";
-
-/// What the model is told if not everything could be recorded.
-const DISCARDED_IN_PART: &str = "the user tried this command, saw what it changed and discarded the changes. Some changes could not be recorded and remain. Ask how they want to proceed.";
 
 /// How long the end of a command that was killed is waited for.
 const END_WAIT_MAX: Duration = Duration::from_secs(130);
@@ -139,10 +135,11 @@ impl CommandTrial {
                         );
                         ("try it, then discard", what)
                     }
-                    (Ok(_), Ok(())) if has_losses => {
-                        ("try it, then discard, except for losses", DISCARDED_IN_PART.to_owned())
-                    }
-                    (Ok(_), Ok(())) => ("try it, then discard", DISCARDED.to_owned()),
+                    (Ok(_), Ok(())) if has_losses => (
+                        "try it, then discard, except for losses",
+                        TRIAL_DISCARDED_IN_PART.to_owned(),
+                    ),
+                    (Ok(_), Ok(())) => ("try it, then discard", TRIAL_DISCARDED.to_owned()),
                 };
                 let error = ToolError::new(
                     ErrorType::PermissionDenied,

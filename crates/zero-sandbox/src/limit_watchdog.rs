@@ -204,6 +204,8 @@ impl CpuBudget {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use super::*;
 
     /// Simulates a load that uses `cores` whenever it may, and checks which share of one core it
@@ -231,6 +233,31 @@ mod tests {
         check(150, 8, 1.5);
         check(200, 1, 1.0);
         check(0, 1, 0.01);
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "a process to watch")]
+    fn memory_is_allowed_up_to_the_limit() {
+        const MB: u64 = 1 << 20;
+        let file = rustix::fs::memfd_create("held", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        for _ in 0..15 {
+            assert_eq!(rustix::io::write(&file, &vec![1; 1 << 20]).unwrap(), 1 << 20);
+        }
+        let mut holder = Command::new("sleep").arg("600").stdin(file).spawn().unwrap();
+        let nothing = LimitEnforcer::Nothing;
+        let memory = LimitEnforcer::Watchdog;
+        let by = LimitsReport { memory, cpu: nothing, processes: nothing, disk_rate: None };
+        let own = rustix::process::getpid().as_raw_nonzero().get();
+        let inspect = |memory_bytes: u64| {
+            let limits = ProcessLimits { memory_bytes, ..ProcessLimits::default() };
+            LimitWatchdog::new(own, &limits, by, Duration::ZERO).inspect()
+        };
+        let exceeded = inspect(12 * MB);
+        let within = inspect(40 * MB);
+        holder.kill().unwrap();
+        holder.wait().unwrap();
+        assert!(matches!(exceeded, Some(ExitCause::MemoryLimit { .. })), "{exceeded:?}");
+        assert_eq!(within, None);
     }
 
     #[test]

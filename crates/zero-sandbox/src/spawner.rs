@@ -56,6 +56,8 @@ const SPAWNER_EXIT_MAX: Duration = Duration::from_secs(10);
 
 /// The spawner that [`Spawner::shared`] returns.
 static SHARED: OnceLock<Spawner> = OnceLock::new();
+/// Held while it starts, so that everybody waits for the same one.
+static SHARED_START: Mutex<()> = Mutex::new(());
 
 /// Starts commands in the sandbox. Can be used by several threads at once.
 ///
@@ -176,9 +178,21 @@ impl Spawner {
         if let Some(spawner) = SHARED.get() {
             return Ok(spawner);
         }
-        // Two threads may both get here; the second spawner ends again.
+        let _starting = SHARED_START.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(spawner) = SHARED.get() {
+            return Ok(spawner);
+        }
         let spawner = Self::start()?;
         Ok(SHARED.get_or_init(|| spawner))
+    }
+
+    /// Starts the shared spawner while the caller prepares the first command: its process needs a few
+    /// milliseconds to find out what this machine can confine. If that fails, the command says so.
+    pub fn start_shared_early() {
+        if SHARED.get().is_none() {
+            let thread = std::thread::Builder::new().name("zero-spawner-start".to_owned());
+            let _ = thread.spawn(|| drop(Self::shared()));
+        }
     }
 
     /// [Releases the prewarmed sandboxes](Self::release_prewarmed) of the shared spawner, if it was

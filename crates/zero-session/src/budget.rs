@@ -140,7 +140,7 @@ impl BudgetUse {
 
     /// The notice for the user when most of it is used.
     pub fn notice(&self) -> String {
-        format!("{:.0} % of the budget for {self} are used", self.share().floor())
+        format!("{:.0} % of the budget for {self} is used", self.share().floor())
     }
 
     /// The message for the user when nothing is left.
@@ -269,7 +269,7 @@ mod tests {
             [
                 "the budget for this session ($0.5100 of $0.50) is used up; to go on, start another session, or raise `budgets.session.usd`",
                 "the budget for this session (2 of 2 tool calls) is used up; to go on, start another session, or raise `budgets.session.toolCalls`",
-                "80 % of the budget for this session (480 of 600 seconds) are used",
+                "80 % of the budget for this session (480 of 600 seconds) is used",
             ]
         );
     }

@@ -65,6 +65,18 @@ pub fn apply(
     }
 }
 
+/// Whether a value is the only one in the object that contains it, and this object is a value itself.
+pub fn is_only_value(text: &str, key: &[&str]) -> bool {
+    let Some((last, above)) = key.split_last().filter(|(_, above)| !above.is_empty()) else {
+        return false;
+    };
+    let body = text.strip_prefix(BOM).unwrap_or(text);
+    let Ok(document) = SettingsDocument::parse("", body.as_bytes()) else { return false };
+    let object = above.iter().try_fold(document.value(), |value, step| value.get(*step));
+    let object = object.and_then(Value::as_object);
+    object.is_some_and(|object| object.len() == 1 && object.contains_key(*last))
+}
+
 /// Whether a list item is the value, either itself or as the `rule` of an explained rule.
 fn is_same_item(item: &Value, expected: &Value) -> bool {
     item == expected || item.get("rule").is_some_and(|rule| rule == expected)

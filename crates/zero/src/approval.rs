@@ -14,8 +14,8 @@ use zero_core::{Effect, RiskLevel, ToolDefinitionState};
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::{
     ApprovalAnswer, ApprovalQuestion, ApprovalReply, ApprovalSubject, Approver, REJECTED_BY_USER,
-    REJECTED_EARLIER, REJECTED_IN_SESSION, REJECTED_WITH_MESSAGE, TrialReview, TrialVerdict,
-    USER_APPROVER,
+    REJECTED_EARLIER, REJECTED_IN_SESSION, REJECTED_WITH_MESSAGE, TRIAL_DISCARDED,
+    TRIAL_DISCARDED_IN_PART, TrialReview, TrialVerdict, USER_APPROVER,
 };
 use zero_sandbox::typed_input::SignalKeys;
 
@@ -156,6 +156,17 @@ pub(crate) fn error_for_user(message: &str) -> Cow<'_, str> {
     if let Some(title) = message.strip_suffix(REJECTED_BY_USER) {
         return Cow::Owned(format!("{title}rejected"));
     }
+    for (advice, text) in [
+        (TRIAL_DISCARDED, "tried, and the changes were discarded"),
+        (
+            TRIAL_DISCARDED_IN_PART,
+            "tried, and the changes were discarded, except for those that could not be recorded",
+        ),
+    ] {
+        if let Some(title) = message.strip_suffix(advice) {
+            return Cow::Owned(format!("{title}{text}"));
+        }
+    }
     let earlier = message.strip_suffix(REJECTED_IN_SESSION);
     if let Some((title, what)) = earlier.and_then(|it| it.rsplit_once(REJECTED_EARLIER)) {
         return Cow::Owned(format!("{title}rejected: you rejected {what} for this session"));
@@ -227,6 +238,8 @@ mod tests {
             error_for_user(&message),
             "Write `a`: rejected: you rejected every call of `Write` for this session"
         );
+        let message = format!("Run `a`: {TRIAL_DISCARDED}");
+        assert_eq!(error_for_user(&message), "Run `a`: tried, and the changes were discarded");
         assert_eq!(error_for_user("`a` does not exist"), "`a` does not exist");
     }
 }

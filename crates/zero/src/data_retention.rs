@@ -11,7 +11,7 @@ use zero_runtime::session_results;
 use zero_sandbox::StateDir;
 use zero_sandbox::expiry::{ExpiryMode, ExpiryReport, ExpiryRules};
 use zero_sandbox::journal::journal_expiry::{self, JournalExpiryRules};
-use zero_session::store::Store;
+use zero_session::store::{Store, StoreError};
 use zero_settings::WorkspaceSettings;
 
 use crate::session_engine::{days, served_sessions};
@@ -64,16 +64,31 @@ impl DataKind {
 pub(crate) struct SessionsInUse {
     pub(crate) sessions: Vec<SessionId>,
     pub(crate) folders: Vec<PathBuf>,
+    /// Damaged ones whose folder cannot be read, and why.
+    pub(crate) damaged: Vec<(SessionId, String)>,
 }
 
 impl SessionsInUse {
     pub(crate) async fn find(state: &StateDir, store: &dyn Store) -> anyhow::Result<Self> {
         let sessions = served_sessions(state)?;
-        let mut folders = Vec::new();
+        let (mut folders, mut damaged) = (Vec::new(), Vec::new());
         for session in &sessions {
-            folders.extend(store.session_by_id(session).await?.and_then(|record| record.cwd));
+            match store.session_by_id(session).await {
+                // One damaged session must not stop the others.
+                Err(StoreError::Damaged { why, .. }) => damaged.push((session.clone(), why)),
+                record => folders.extend(record?.and_then(|record| record.cwd)),
+            }
         }
-        Ok(Self { sessions, folders })
+        Ok(Self { sessions, folders, damaged })
+    }
+
+    /// Fails if the folder of a session is unknown: any folder could be the one.
+    fn check_folders(&self) -> io::Result<()> {
+        self.damaged.first().map_or(Ok(()), |(session, why)| {
+            Err(io::Error::other(format!(
+                "a process of zero has the damaged session `{session}` open, and its folder cannot be read; close it there and try again ({why})"
+            )))
+        })
     }
 }
 
@@ -112,6 +127,7 @@ impl DataRetention {
         match kind {
             DataKind::Audit => AuditLog::new(state).expire(&self.audit, Timestamp::now(), mode),
             DataKind::Journal => {
+                in_use.check_folders()?;
                 journal_expiry::expire(state, &self.journal, mode, &in_use.folders)
             }
             DataKind::Results => {

@@ -3,8 +3,9 @@
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use zero_runtime::CommandSettings;
+use zero_runtime::{CommandSettings, StartedCalls};
 use zero_sandbox::StateDir;
 use zero_settings::UserPaths;
 use zero_terminal::StandardStreams;
@@ -31,8 +32,9 @@ pub(crate) struct EnvironmentConfig {
     secret_files: Vec<PathBuf>,
     /// Draft that is read in place of the user's settings file.
     draft_settings: Option<PathBuf>,
-    /// Whether everything that commands change must be recorded, because it may be discarded.
-    is_dry_run: bool,
+    /// The calls of a dry run. Everything that commands change is recorded, because it may be
+    /// discarded.
+    dry_run: Option<Arc<StartedCalls>>,
     /// Log filter in the syntax of `tracing`; without it, nothing is logged.
     pub(crate) log: Option<String>,
     /// Properties of the standard streams.
@@ -69,7 +71,7 @@ impl EnvironmentConfig {
                 .collect(),
             secret_files: Vec::new(),
             draft_settings: None,
-            is_dry_run: false,
+            dry_run: None,
             log: set("ZERO_LOG").map(|filter| filter.to_string_lossy().into_owned()),
             streams: StandardStreams {
                 stdin_is_terminal: io::stdin().is_terminal(),
@@ -157,15 +159,20 @@ impl EnvironmentConfig {
         &self.secret_files
     }
 
-    /// Records everything that commands change.
+    /// Records everything that commands change, and which calls are started.
     pub(crate) fn for_dry_run(mut self) -> Self {
-        self.is_dry_run = true;
+        self.dry_run = Some(Arc::default());
         self
     }
 
     /// Whether everything that commands change must be recorded.
     pub(crate) fn is_dry_run(&self) -> bool {
-        self.is_dry_run
+        self.dry_run.is_some()
+    }
+
+    /// The calls of this process, if it is a dry run.
+    pub(crate) fn dry_run_calls(&self) -> Option<Arc<StartedCalls>> {
+        self.dry_run.clone()
     }
 
     /// Adds secret files that the command line names.

@@ -136,6 +136,7 @@ impl AppContext {
         config.commands = commands;
         config.secrets = self.secret_mask_config(settings);
         config.file_backup = settings.file_backup();
+        config.started_calls = self.config.dry_run_calls();
         Ok(config)
     }
 

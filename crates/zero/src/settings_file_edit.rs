@@ -152,16 +152,20 @@ impl<'a> EditableSettingsFile<'a> {
         let mut idle = false;
         for edit in edits {
             let key: Vec<&str> = key.split('.').collect();
-            let tried = edit::apply(old, &key, edit).map_err(|error| UsageError(error.to_string()));
-            let checked = tried.and_then(|new| match new {
-                Some(new) => self.check_result(new.as_bytes()).map(|()| Some(new)),
-                None => Ok(None),
-            });
-            match checked {
+            match self.checked_edit(old, &key, edit) {
                 Ok(Some(new)) => return Ok(Some(new)),
                 Ok(None) => idle = true,
-                // The plain text is tried last; what JSON would be wrong with says more.
-                Err(error) => failure = failure.or(Some(error)),
+                Err(error) => {
+                    // An object that may not be empty goes with its last value.
+                    if let (ValueEdit::Unset, Some((_, above))) = (edit, key.split_last())
+                        && edit::is_only_value(old, &key)
+                        && let Ok(Some(new)) = self.checked_edit(old, above, edit)
+                    {
+                        return Ok(Some(new));
+                    }
+                    // The plain text is tried last; what JSON would be wrong with says more.
+                    failure = failure.or(Some(error));
+                }
             }
         }
         match failure {
@@ -171,6 +175,20 @@ impl<'a> EditableSettingsFile<'a> {
             }
             _ => Ok(None),
         }
+    }
+
+    /// The text after an edit, if that gives a sound file; `None` when there is nothing to do.
+    fn checked_edit(
+        &self,
+        old: &str,
+        key: &[&str],
+        edit: &ValueEdit,
+    ) -> Result<Option<String>, UsageError> {
+        let new = edit::apply(old, key, edit).map_err(|error| UsageError(error.to_string()))?;
+        if let Some(new) = &new {
+            self.check_result(new.as_bytes())?;
+        }
+        Ok(new)
     }
 
     /// Whether a file could be used, its rules' examples included: it must not stop every command.

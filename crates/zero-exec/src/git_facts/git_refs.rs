@@ -18,6 +18,13 @@ const STAMPED: &[&str] = &["HEAD", "packed-refs", "refs", "reftable"];
 /// Most entries of such a folder that are compared.
 const STAMPED_MAX: usize = 100_000;
 
+/// The name of the branch that is checked out in a git folder; `None` if none is.
+pub(super) fn read_current_branch(git: &Path) -> Option<String> {
+    let head = path_survey::read_small_file(&git.join("HEAD"), LOOSE_BYTES_MAX)?;
+    let head = String::from_utf8(head).ok()?;
+    Some(head.strip_prefix("ref:")?.trim().strip_prefix("refs/heads/")?.to_owned())
+}
+
 /// The names of a repository and the objects that they point at.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct GitRefs {

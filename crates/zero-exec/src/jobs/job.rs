@@ -213,10 +213,13 @@ impl Job {
         }
     }
 
-    /// Kills a job of this process if it created a repository in which git would run code.
-    pub(crate) fn kill_if_git_code(&self) {
-        if let JobSource::Local(local) = &self.source {
-            local.watched.kill_if_git_code();
+    /// Kills a job of this process if it created a repository in which git would run code, and
+    /// quarantines settings that it may not create.
+    pub(crate) fn check_files(&self) {
+        if let JobSource::Local(local) = &self.source
+            && !local.watched.kill_if_git_code()
+        {
+            local.watched.quarantine_settings();
         }
     }
 

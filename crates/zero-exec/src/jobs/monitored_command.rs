@@ -133,6 +133,8 @@ struct MonitorState {
     end_hook: Option<EndHook>,
     /// Why it was ended before its time.
     stop_note: Option<String>,
+    /// What was found of it while it ran.
+    found: WatchReport,
     finish: Option<CommandEnding>,
 }
 
@@ -245,9 +247,12 @@ impl MonitoredCommand {
         let Some(watch) = self.lock_watch().take() else {
             return (WatchReport::new_unfinished(), CommandLocation::default());
         };
-        let mut report = catch_unwind(AssertUnwindSafe(|| watch.finish()))
+        let last = catch_unwind(AssertUnwindSafe(|| watch.finish()))
             .unwrap_or_else(|_| WatchReport::new_unfinished());
-        report.warnings.extend(self.lock().stop_note.take());
+        let mut state = self.lock();
+        let mut report = std::mem::take(&mut state.found);
+        report.merge(last);
+        report.warnings.extend(state.stop_note.take());
         (report, watch.location().clone())
     }
 
@@ -261,6 +266,22 @@ impl MonitoredCommand {
     /// did.
     pub fn kill_if_git_code(&self) -> bool {
         self.kill_if_found(TreeWatch::find_git_code)
+    }
+
+    /// Quarantines settings that it created although it may not, and kills it if it goes on and on.
+    pub fn quarantine_settings(&self) {
+        let watch = self.lock_watch();
+        let check = AssertUnwindSafe(|| watch.as_ref().map(TreeWatch::quarantine_settings));
+        let found = catch_unwind(check).ok().flatten().unwrap_or_default();
+        let mut state = self.lock();
+        state.found.merge(found);
+        if state.found.is_full() {
+            let note =
+                "the job was killed because it created too many files that jobs may not create";
+            state.stop_note = Some(note.to_owned());
+            drop(state);
+            self.kill();
+        }
     }
 
     fn kill_if_found(&self, find: impl Fn(&TreeWatch) -> Option<PathBuf>) -> bool {
@@ -371,9 +392,10 @@ impl MonitoredCommand {
         self.lock().finish.as_ref().map(|finish| finish.exit.clone())
     }
 
-    /// Files that it created although it may not; empty until it has ended.
+    /// Files that it created although it may not, as far as they were found.
     pub fn watch_report(&self) -> WatchReport {
-        self.lock().finish.as_ref().map(|finish| finish.watch_report.clone()).unwrap_or_default()
+        let state = self.lock();
+        state.finish.as_ref().map_or(&state.found, |finish| &finish.watch_report).clone()
     }
 
     /// Notes about what the sandbox refused so far.

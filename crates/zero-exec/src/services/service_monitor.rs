@@ -37,30 +37,40 @@ fn register_live(service: &Arc<ServiceMonitor>) {
 }
 
 /// Waits for the end of a service. One that creates a repository in which git would run code is
-/// killed, because the user works in the same folder meanwhile; then a note says so.
-fn wait_checked(running: &RunningCommand, watch: &TreeWatch) -> (CommandExit, Option<String>) {
+/// killed, because the user works in the same folder meanwhile; then a warning says so. Settings that
+/// it may not create are quarantined. Returns what was found.
+fn wait_checked(running: &RunningCommand, watch: &TreeWatch) -> (CommandExit, WatchReport) {
+    let mut report = WatchReport::default();
     let wait_for_end = || running.wait(Duration::MAX).unwrap_or_else(CommandExit::new_lost);
     if !watch.covers_workspace() {
-        return (wait_for_end(), None);
+        return (wait_for_end(), report);
     }
     let mut pace = CheckPace::new();
     loop {
         let started_at = Instant::now();
         if let Some(exit) = running.wait(pace.pause()) {
-            return (exit, None);
+            return (exit, report);
         }
         if started_at.elapsed() < pace.pause() {
-            return (CommandExit::new_lost(), None);
+            return (CommandExit::new_lost(), report);
         }
         let begun = Instant::now();
         let found = catch_unwind(AssertUnwindSafe(|| watch.find_git_code())).unwrap_or_default();
         if let Some(path) = found {
             running.kill(KillReason::Asked);
-            let note = format!(
+            report.warnings.push(format!(
                 "the service was killed because `{}` was created, which services may not create",
                 path.display()
-            );
-            return (wait_for_end(), Some(note));
+            ));
+            return (wait_for_end(), report);
+        }
+        let found = catch_unwind(AssertUnwindSafe(|| watch.quarantine_settings()));
+        report.merge(found.unwrap_or_default());
+        if report.is_full() {
+            running.kill(KillReason::Asked);
+            let note = "the service was killed because it created too many files that services may not create";
+            report.warnings.push(note.to_owned());
+            return (wait_for_end(), report);
         }
         pace.record_check(begun.elapsed());
     }
@@ -109,13 +119,13 @@ impl ServiceMonitor {
         drop(start);
         let attendant = Arc::clone(&attended);
         std::thread::Builder::new().name("zero-service".to_owned()).spawn(move || {
-            let (command_exit, stop_note) = wait_checked(&running, &watch);
+            let (command_exit, mut report) = wait_checked(&running, &watch);
             // No process of the service may be left when it counts as ended.
             drop(running);
             // Waiters must learn of the end even if the check panics.
-            let mut report = catch_unwind(AssertUnwindSafe(|| watch.finish()))
+            let last = catch_unwind(AssertUnwindSafe(|| watch.finish()))
                 .unwrap_or_else(|_| WatchReport::new_unfinished());
-            report.warnings.extend(stop_note);
+            report.merge(last);
             // Stored before anybody learns of the end.
             drop(capture.map(|capture| capture.finish()));
             let is_requested = attendant.is_requested.load(Ordering::Relaxed);

@@ -11,6 +11,7 @@ mod setting_changes;
 mod write_commands;
 
 pub(crate) use self::push_remote::find_push_remote;
+pub(crate) use self::setting_changes::resolve_changes as resolve_setting_changes;
 
 use self::config_effect::GitConfigEffect;
 use crate::program::arguments::{args_from, join_args, prefix_args, strip_arg_prefix, unknown_arg};

@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 
 use crate::program::{
-    CommandAnalysis, CommandClass, FileAccess, GitSettingChange, ignores_environment,
+    CommandAnalysis, CommandClass, FileAccess, FileTouch, GitSettingChange, ignores_environment,
 };
 use crate::shell::ShellArg;
 use crate::shell::ast::SourceSpan;
@@ -147,6 +147,13 @@ pub struct FileUse {
     /// Whether the shell itself opens it, for a redirection. A rule that allows the command does
     /// not cover it.
     pub redirected: bool,
+}
+
+impl FileUse {
+    pub(super) fn new(touch: FileTouch, folders: WorkingFolders, redirected: bool) -> Self {
+        let FileTouch { access, path, recursive } = touch;
+        Self { access, path, folders, recursive, redirected }
+    }
 }
 
 /// The folder that a command runs in: one of several, or any.

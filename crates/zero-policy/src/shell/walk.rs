@@ -32,7 +32,7 @@ use super::ast::{
 };
 use super::shell_state::{ShellState, VariableValue};
 use super::variables::VariableEffect;
-use crate::program::FileAccess;
+use crate::program::{FileAccess, FileTouch};
 use array_values::{ArrayNames, is_list_word};
 use shell_dialect::ShellDialect;
 use words::{arithmetic_words, may_expand_to_nothing};
@@ -482,7 +482,12 @@ impl<'a> ScriptWalker<'a> {
                 .extend(self.expand_with_guesses(target, &paths, false, state).unwrap_or_default());
             for path in paths {
                 for access in accesses {
-                    self.record_file(*access, &path, false, true, state, context, span);
+                    let touch = FileTouch { access: *access, path: path.clone(), recursive: false };
+                    self.record_file(
+                        FileUse::new(touch, state.folders.clone(), true),
+                        context,
+                        span,
+                    );
                 }
             }
             if redirect.kind != RedirectionKind::Write {
@@ -571,34 +576,25 @@ impl<'a> ScriptWalker<'a> {
     ) {
         let span = context.span.unwrap_or_default();
         for folder in words.iter().filter_map(ShellArg::listed_folder) {
-            self.record_file(FileAccess::Read, &folder, false, false, state, context, span);
+            let touch = FileTouch { access: FileAccess::Read, path: folder, recursive: false };
+            self.record_file(FileUse::new(touch, state.folders.clone(), false), context, span);
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "all that is known of a file that is touched")]
-    fn record_file(
-        &mut self,
-        access: FileAccess,
-        path: &ShellArg,
-        recursive: bool,
-        redirected: bool,
-        state: &ShellState,
-        context: NodeContext,
-        span: SourceSpan,
-    ) {
-        if redirected && let Some(address) = path.as_known().and_then(parse_socket_address) {
+    fn record_file(&mut self, file: FileUse, context: NodeContext, span: SourceSpan) {
+        let address = file.path.as_known().filter(|_| file.redirected);
+        if let Some(address) = address.and_then(parse_socket_address) {
             let label = format!("connect to {address}");
             self.add_node(context, span, &label, AnalysisNodeKind::Host(ShellArg::known(address)));
             return;
         }
-        let verb = match access {
+        let verb = match file.access {
             FileAccess::Read => "read",
             FileAccess::Write => "write",
             FileAccess::Delete => "delete",
         };
-        let folders = state.folders.clone();
-        let file = FileUse { access, path: path.clone(), folders, recursive, redirected };
-        self.add_node(context, span, &format!("{verb} {path}"), AnalysisNodeKind::File(file));
+        let label = format!("{verb} {}", file.path);
+        self.add_node(context, span, &label, AnalysisNodeKind::File(file));
     }
 
     fn record_uncertainty(

@@ -25,6 +25,77 @@ fn check(command: &str, writes: &[&str], network: NetworkScope) {
     assert_eq!((found, reached), (writes, network), "{command}");
 }
 
+/// A repository on branch `topic`, with the remote `origin` and the branch `fix/it`.
+struct BranchMachine;
+
+impl Machine for BranchMachine {
+    fn canonicalize(&self, absolute: &Path) -> Option<PathBuf> {
+        EmptyMachine.canonicalize(absolute)
+    }
+
+    fn expand_glob(&self, pattern: &str, most: usize) -> Option<Vec<PathBuf>> {
+        EmptyMachine.expand_glob(pattern, most)
+    }
+
+    fn git_helpers(&self, folder: &Path) -> Vec<String> {
+        EmptyMachine.git_helpers(folder)
+    }
+
+    fn find_program(&self, name: &str, folder: &Path) -> Option<PathBuf> {
+        EmptyMachine.find_program(name, folder)
+    }
+
+    fn git_setting(&self, _folder: &Path, name: &str) -> Option<Vec<String>> {
+        Some((name == "remote.origin.url").then(|| "https://h/p".to_owned()).into_iter().collect())
+    }
+
+    fn git_branch(&self, _folder: &Path) -> Option<String> {
+        Some("topic".to_owned())
+    }
+
+    fn has_git_branch(&self, _folder: &Path, name: &str) -> bool {
+        name == "fix/it"
+    }
+
+    fn find_file(&self, folder: &Path, accepts: &dyn Fn(&Path) -> bool) -> FileSearchOutcome {
+        EmptyMachine.find_file(folder, accepts)
+    }
+
+    fn target_protection(
+        &self,
+        roots: &[PathBuf],
+        home: Option<&Path>,
+        canonical: &Path,
+    ) -> TargetProtection {
+        EmptyMachine.target_protection(roots, home, canonical)
+    }
+}
+
+#[test]
+fn followed_branch_is_that_of_repository() {
+    let changes = |command: &str| {
+        let decision = build_engine("", PermissionMode::Ask).decide(DecisionRequest {
+            tool: "Bash",
+            risk: RiskLevel::High,
+            effects: &[Effect::Exec(CommandExecution::from_shell(command))],
+            arguments: None,
+            grants: &[],
+            mode: None,
+            machine: &BranchMachine,
+        });
+        let changes = decision.access.unwrap().git_settings;
+        let values: Vec<_> = changes.into_iter().filter_map(|change| change.value).collect();
+        values.join(" ")
+    };
+    assert_eq!(changes("git branch -u origin/main"), "origin refs/heads/main");
+    assert_eq!(changes("git push -u origin HEAD"), "origin refs/heads/topic");
+    assert_eq!(changes("git branch -u fix/it y"), ". refs/heads/fix/it");
+    assert_eq!(changes("git branch -u main y"), ". refs/heads/main");
+    // Git refuses it, so there is nothing to ask about.
+    assert_eq!(changes("git branch -u upstream/main y"), "");
+    assert_eq!(access("git branch -u origin/main").git_settings, []);
+}
+
 #[test]
 fn only_single_git_command_changes_settings() {
     let changes = |command: &str| access(command).git_settings.len();

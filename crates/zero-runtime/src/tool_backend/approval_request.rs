@@ -46,5 +46,5 @@ pub fn new_question_id() -> String {
 /// Until when clients that need a time may show a question, in milliseconds since 1970. It can be
 /// answered after that too.
 pub fn question_expiry_ms() -> i64 {
-    jiff::Timestamp::now().as_millisecond().saturating_add(EXPIRY_MS)
+    crate::clock::now_ms().saturating_add(EXPIRY_MS)
 }

@@ -289,7 +289,7 @@ impl ProviderErrorBody {
             }
             ModelErrorKind::ContextLength => {
                 format!(
-                    "the conversation is longer than `{name}` can take{words}; provider_text it with /compact"
+                    "the conversation is longer than `{name}` can take{words}; shorten it with /compact"
                 )
             }
             ModelErrorKind::Refusal => {

@@ -40,19 +40,25 @@ pub(super) enum PromptResolution {
     Prompt(String),
 }
 
+/// The session that a prompt is for, and what commands show and change of it.
+pub(super) struct PromptContext<'a> {
+    pub(super) state: &'a Arc<SessionState>,
+    pub(super) record: &'a SessionRecord,
+    pub(super) agent: &'a AgentProfile,
+    /// `None` if it has none.
+    pub(super) model: Option<&'a Arc<dyn ModelClient>>,
+    pub(super) dialect: DialectName,
+}
+
 impl SessionManagerInner {
     /// Interprets a prompt. Commands that change the session take effect here.
-    #[expect(clippy::too_many_arguments, reason = "a prompt, and all that commands may change")]
     pub(super) async fn resolve_prompt(
         self: &Arc<Self>,
-        state: &Arc<SessionState>,
-        record: &SessionRecord,
-        agent: &AgentProfile,
-        model: Option<&Arc<dyn ModelClient>>,
-        dialect: DialectName,
+        context: &PromptContext<'_>,
         prompt: &Prompt,
         run: &RunId,
     ) -> PromptResolution {
+        let PromptContext { state, record, agent, model, dialect } = *context;
         let text = &prompt.text;
         let direct = model.is_some_and(|model| is_direct(model.as_ref()));
         match prompt.reading {

@@ -26,7 +26,7 @@ use crate::sessions::call_updates::CallUpdateBuffer;
 use crate::sessions::ledger_outbox::LedgerOutbox;
 use crate::sessions::ledger_recorder::new_event;
 use crate::sessions::parked_runs;
-use crate::sessions::prompt_resolution::PromptResolution;
+use crate::sessions::prompt_resolution::{PromptContext, PromptResolution};
 use crate::sessions::run_budget::{BudgetCheck, RunBudget};
 use crate::sessions::run_driver::{CallTally, DriveOutcome, ParkTimer, RunCompletion, RunDriver};
 use crate::sessions::run_limiter::RunPermit;
@@ -307,10 +307,17 @@ impl SessionManagerInner {
             Some(subagent) => subagent.dialect,
             None => choose_dialect(&agent, model.as_ref().ok().map(|model| model.info())),
         };
+        let context = PromptContext {
+            state,
+            record: &record,
+            agent: &agent,
+            model: model.as_ref().ok(),
+            dialect,
+        };
         let slashed = tokio::select! {
             biased;
             end = active.wait_for_stop() => return Ok(PreparedRun::Ended(end)),
-            slashed = self.resolve_prompt(state, &record, &agent, model.as_ref().ok(), dialect, &prompt, &active.run) => slashed,
+            slashed = self.resolve_prompt(&context, &prompt, &active.run) => slashed,
         };
         let mut attachments = prompt.attachments.clone();
         let is_command = matches!(&model, Ok(model) if is_direct(&**model));
@@ -383,8 +390,8 @@ impl SessionManagerInner {
         let messages =
             transcript_repair::repair(store.transcript(&record.id, None).await?.messages);
         let thinking = prompt.thinking.or_else(|| session_thinking(&record));
-        let schema = prompt.output_schema;
-        let config = self.turn_config(&record, &agent, &*model, dialect, &budget, thinking, schema);
+        let options = ReplyOptions { thinking, output_schema: prompt.output_schema };
+        let config = self.turn_config(&record, &agent, &*model, dialect, &budget, options);
         let turn = Box::new(Turn::new(config, messages, goal));
         let calls = match active.subagent.as_deref() {
             Some(subagent) => subagent.calls.clone(),
@@ -431,8 +438,8 @@ impl SessionManagerInner {
         let messages = store.transcript(&record.id, None).await?.messages;
         let messages = parked_runs::repair_before(messages, &point);
         let thinking = prompt.thinking.or_else(|| session_thinking(&record));
-        let schema = prompt.output_schema;
-        let config = self.turn_config(&record, &agent, &*model, dialect, &budget, thinking, schema);
+        let options = ReplyOptions { thinking, output_schema: prompt.output_schema };
+        let config = self.turn_config(&record, &agent, &*model, dialect, &budget, options);
         let calls = match active.subagent.as_deref() {
             Some(subagent) => subagent.calls.clone(),
             None => {
@@ -447,7 +454,6 @@ impl SessionManagerInner {
         Ok(PreparedRun::Turn(Box::new(prepared)))
     }
 
-    #[expect(clippy::too_many_arguments, reason = "everything that configures a turn")]
     fn turn_config(
         &self,
         record: &SessionRecord,
@@ -455,10 +461,9 @@ impl SessionManagerInner {
         model: &dyn ModelClient,
         dialect: DialectName,
         budget: &RunBudget,
-        thinking: Option<ThinkingEffort>,
-        output_schema: Option<OutputSchema>,
+        options: ReplyOptions,
     ) -> TurnConfig {
-        let output_schema = output_schema.filter(|_| !is_direct(model));
+        let output_schema = options.output_schema.filter(|_| !is_direct(model));
         TurnConfig {
             dialect: (!is_direct(model)).then_some(dialect),
             call_seed: fastrand::u128(..),
@@ -468,7 +473,7 @@ impl SessionManagerInner {
                 reads_max: self.config.limits.parallel_calls_max,
                 tasks_max: self.config.limits.subagents.parallel_max,
             },
-            thinking: thinking.unwrap_or(agent.thinking),
+            thinking: options.thinking.unwrap_or(agent.thinking),
             context_window: model.info().context_window,
             takes_images: model.info().takes_images,
             prices: model.info().prices,
@@ -578,6 +583,13 @@ enum PreparedRun {
     Turn(Box<PreparedTurn>),
     /// The run has already ended.
     Ended(RunOutcome),
+}
+
+/// How the answer to a prompt is to be.
+struct ReplyOptions {
+    /// `None` for that of the agent.
+    thinking: Option<ThinkingEffort>,
+    output_schema: Option<OutputSchema>,
 }
 
 /// What a turn is run with.

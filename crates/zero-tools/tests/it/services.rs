@@ -129,9 +129,19 @@ fn end_of_process_ends_services_and_checks_what_they_left() {
     let mut service = start_service(&f, &shell_service("echo evil > .envrc; echo ready; exec cat"));
     assert_eq!(read_line(&mut service), "ready");
     let planted = f.path(".envrc");
-    assert!(planted.exists(), "it is checked at the end only");
     zero_exec::end_all_programs();
     assert!(!planted.exists());
+    assert!(service.notes().iter().any(|note| note.contains(".envrc")), "{:?}", service.notes());
+}
+
+#[test]
+fn settings_that_a_service_makes_are_taken_while_it_runs() {
+    let f = ToolFixture::one_shot();
+    let script = "echo evil > .envrc; echo ready; while test -e .envrc; do sleep 0.02; done; echo gone; exec cat";
+    let mut service = start_service(&f, &shell_service(script));
+    assert_eq!(read_line(&mut service), "ready");
+    assert_eq!(read_line(&mut service), "gone");
+    zero_exec::end_all_programs();
     assert!(service.notes().iter().any(|note| note.contains(".envrc")), "{:?}", service.notes());
 }
 

@@ -15,7 +15,7 @@ use zero_chat::{
     describe_session,
 };
 use zero_client::wire::SessionInfo;
-use zero_client::{GatewayLink, ListRequest, OpenRequest, SessionChange};
+use zero_client::{GatewayLink, ListRequest, OpenRequest, SessionChange, now_ms};
 use zero_core::shell_quoting::quote_shell_word;
 use zero_session::notification::NotificationKind;
 use zero_settings::chat::ChatTheme;
@@ -196,7 +196,7 @@ async fn choose_session(
             );
             return Err(UsageError(message).into());
         }
-        let now = jiff::Timestamp::now().as_millisecond();
+        let now = now_ms();
         let rows: Vec<String> =
             sessions.iter().map(|session| describe_session(session, now)).collect();
         let at = match args.resume {

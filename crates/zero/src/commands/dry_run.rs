@@ -3,11 +3,10 @@
 //! The calls run for real and are recorded; discarding them is an undo. What they did elsewhere, such
 //! as requests to other machines, cannot be discarded.
 
-use std::collections::HashSet;
+use std::sync::Arc;
 
-use jiff::Timestamp;
 use zero_core::{HostLimits, ToolError};
-use zero_runtime::audit::AuditLog;
+use zero_runtime::StartedCalls;
 use zero_sandbox::journal::UndoConflictPolicy;
 use zero_sandbox::typed_input::SignalKeys;
 use zero_sandbox::{ChangeState, Journal, JournalEntry, StateDir, Workspace};
@@ -23,8 +22,6 @@ const ELSEWHERE_NOTE: &str = "only changes of files in the workspace can be disc
 const KEEP_KEY: char = 'y';
 /// Most files whose change is shown.
 const FILES_SHOWN_MAX: usize = 200;
-/// Days of the audit log in which the calls of a run are.
-const DAYS_MAX: usize = 7;
 
 /// The changes of calls, until they are kept or discarded.
 pub(super) struct DryRun<'a> {
@@ -34,7 +31,7 @@ pub(super) struct DryRun<'a> {
     journal: Journal,
     /// The newest change before the calls.
     first: u64,
-    started_at: Timestamp,
+    calls: Arc<StartedCalls>,
 }
 
 /// What became of the changes.
@@ -56,46 +53,13 @@ impl<'a> DryRun<'a> {
         let journal = Journal::new(&state, workspace.clone(), bytes_max);
         let first = journal.newest_id()?;
         app.terminal.print_note(ELSEWHERE_NOTE);
-        Ok(Self { app, workspace, state, journal, first, started_at: Timestamp::now() })
-    }
-
-    /// The calls of a session and of its sub-agents since the begin. They have other ids here than in
-    /// its ledger.
-    pub(super) fn find_calls(&self, session: Option<&str>) -> HashSet<String> {
-        let audit = AuditLog::new(&self.state);
-        let mut days = audit.days().unwrap_or_default();
-        days.sort_unstable();
-        let mut calls = HashSet::new();
-        let mut sessions: HashSet<String> = session.into_iter().map(str::to_owned).collect();
-        // A run may have begun yesterday.
-        for day in days.iter().rev().take(DAYS_MAX) {
-            let Ok(mut log) = audit.open_day(day) else { continue };
-            let read = log.for_each_row(|row| {
-                if row.time < self.started_at {
-                    return;
-                }
-                let is_of = |session: &Option<String>| {
-                    session.as_ref().is_some_and(|session| sessions.contains(session))
-                };
-                if is_of(&row.session) || is_of(&row.parent) {
-                    calls.insert(row.call);
-                    sessions.extend(row.session);
-                }
-            });
-            if let Err(error) = read {
-                tracing::warn!(%error, "could not read the audit log");
-            }
-        }
-        calls
+        let calls = app.config.dry_run_calls().unwrap_or_default();
+        Ok(Self { app, workspace, state, journal, first, calls })
     }
 
     /// Shows what the calls changed, and keeps it if the user at `answers` says so.
-    pub(super) fn finish(
-        self,
-        calls: &HashSet<String>,
-        answers: Option<AnswerSource>,
-    ) -> anyhow::Result<DryRunEnd> {
-        let entries = self.list_changes(calls)?;
+    pub(super) fn finish(self, answers: Option<AnswerSource>) -> anyhow::Result<DryRunEnd> {
+        let entries = self.list_changes()?;
         let terminal = &self.app.terminal;
         if entries.is_empty() {
             terminal.print_note("dry run: no change of files in the workspace was recorded");
@@ -144,12 +108,12 @@ impl<'a> DryRun<'a> {
     }
 
     /// The changes of the calls that are in effect, oldest first.
-    fn list_changes(&self, calls: &HashSet<String>) -> Result<Vec<JournalEntry>, ToolError> {
+    fn list_changes(&self) -> Result<Vec<JournalEntry>, ToolError> {
         let ids = self.journal.ids_after(self.first)?;
         let mut entries =
             ids.iter().map(|id| self.journal.entry(*id)).collect::<Result<Vec<_>, _>>()?;
         entries.retain(|entry| {
-            calls.contains(&entry.call)
+            self.calls.contains(&entry.call)
                 && entry.undoes.is_none()
                 && !matches!(entry.state, ChangeState::Undone | ChangeState::NotApplied)
         });

@@ -209,8 +209,8 @@ fn ask(
     let process = sanitize::to_quoted_line(&port.process);
     app.terminal.err.write(&format!(
         "{process} in the sandbox of {} listens on port {}\n  run     {}\n  in      {}\n  \
-         While it is forwarded, every program on this machine can connect to it at 127.0.0.1:{host_port}.\n  \
-         What it serves is made by the sandbox: your browser runs its pages.\n",
+         While it is forwarded, every program on this machine can connect to it at\n  127.0.0.1:{host_port}. \
+         What it serves is made by the sandbox: your browser\n  runs its pages.\n",
         record.id,
         port.port,
         escape_line(&excerpt(&record.command, COMMAND_CHARS_MAX)),

@@ -7,10 +7,11 @@ use zero_gateway::AuthConfig;
 use zero_sandbox::expiry::{ExpiryMode, ExpiryReport};
 use zero_session::sessions::{PruneMode, PruneReport, RetentionRules};
 use zero_session::sqlite_store::SqliteStore;
-use zero_session::store::{IdleSession, StoreUsage, UnremovedSession};
+use zero_session::store::{IdleSession, StoreUsage, UnnamedSession, UnremovedSession};
 
 use crate::AppContext;
 use crate::cli::PruneArgs;
+use crate::commands::sessions::print_unnamed;
 use crate::data_retention::{DataKind, DataRetention, SessionsInUse};
 use crate::exit::ExitOutcome;
 use crate::gateway_lock::GatewayLock;
@@ -39,10 +40,11 @@ pub(super) fn run(app: &AppContext, args: &PruneArgs) -> anyhow::Result<ExitOutc
         let store = config.sessions.store();
         let usage = store.usage().await.context("could not measure the store")?;
         let in_use = SessionsInUse::find(&app.config.state_dir()?, store.as_ref()).await?;
-        anyhow::Ok((report, usage, in_use))
+        let unnamed = store.unnamed_sessions().await.context("could not read the store")?;
+        anyhow::Ok((report, usage, in_use, unnamed))
     });
     runtime.shutdown_background();
-    let (report, usage, in_use) = pruned?;
+    let (report, usage, in_use, unnamed) = pruned?;
     let data = expire_data(app, &DataRetention::from_settings(&settings), &in_use, args)?;
     let worktrees = match args.dry_run {
         true => Vec::new(),
@@ -52,9 +54,10 @@ pub(super) fn run(app: &AppContext, args: &PruneArgs) -> anyhow::Result<ExitOutc
         }
     };
     match args.json {
-        true => print_json(app, args, &report, &data, usage, &worktrees)?,
+        true => print_json(app, args, &report, (&data, &unnamed), usage, &worktrees)?,
         false => {
             print_text(app, args, &rules, &report, &data, usage)?;
+            print_unnamed(app, &unnamed);
             worktrees.iter().for_each(|line| app.terminal.print_note(line));
         }
     }
@@ -123,12 +126,13 @@ fn print_json(
     app: &AppContext,
     args: &PruneArgs,
     pruned: &PruneReport,
-    data: &[DataReport],
+    (data, unnamed): (&[DataReport], &[UnnamedSession]),
     usage: StoreUsage,
     worktrees: &[String],
 ) -> anyhow::Result<()> {
     let failed = |(session, why): &(IdleSession, String)| json!({"sessionKey": session.address.to_text(LOCAL_OWNER), "problem": why});
     let unremoved = |session: &UnremovedSession| json!({"owner": session.owner, "key": session.key, "problem": session.problem});
+    let unreadable = |session: &UnnamedSession| json!({"id": session.row, "owner": session.owner, "key": session.key});
     let session = |session: &IdleSession| {
         json!({
             "sessionKey": session.address.to_text(LOCAL_OWNER),
@@ -142,6 +146,7 @@ fn print_json(
         "bytes": total_bytes(&pruned.removed),
         "failed": pruned.failed.iter().map(failed).collect::<Vec<_>>(),
         "damaged": pruned.unremoved.iter().map(unremoved).collect::<Vec<_>>(),
+        "unreadable": unnamed.iter().map(unreadable).collect::<Vec<_>>(),
         "data": data.iter().map(data_to_json).collect::<Vec<_>>(),
         "worktrees": worktrees,
         "store": {

@@ -124,7 +124,6 @@ pub(super) fn run(app: &AppContext, args: &RunArgs) -> anyhow::Result<ExitOutcom
         false => None,
     };
     let has_input = input != PipedInput::Nothing;
-    let mut session_id = None;
     let ended = runtime.block_on(async {
         let cwd = workspace.cwd().to_owned();
         let connection = tokio::select! {
@@ -139,8 +138,7 @@ pub(super) fn run(app: &AppContext, args: &RunArgs) -> anyhow::Result<ExitOutcom
             stored: None,
             notify: settings.notify(),
         };
-        let session_id = &mut session_id;
-        let request = RunRequest { prompt, input, images, output_schema, session_id };
+        let request = RunRequest { prompt, input, images, output_schema };
         run_turn(app, args, connection, request, folder, &settings, cancel)
             .await
             .map_err(to_usage_error)
@@ -153,8 +151,7 @@ pub(super) fn run(app: &AppContext, args: &RunArgs) -> anyhow::Result<ExitOutcom
             true => app.terminal.tty_answer_source(),
             false => app.terminal.answer_source(),
         };
-        let calls = dry_run.find_calls(session_id.as_deref());
-        if dry_run.finish(&calls, answers)? == DryRunEnd::Interrupted {
+        if dry_run.finish(answers)? == DryRunEnd::Interrupted {
             return Ok(ExitOutcome::Interrupted);
         }
     }
@@ -174,14 +171,12 @@ fn to_usage_error(error: anyhow::Error) -> anyhow::Error {
 }
 
 /// What is sent to the agent.
-struct RunRequest<'a> {
+struct RunRequest {
     prompt: String,
     /// What stdin brought besides.
     input: PipedInput,
     images: Vec<ChatAttachment>,
     output_schema: Option<OutputSchema>,
-    /// Set to the id of the session.
-    session_id: &'a mut Option<String>,
 }
 
 /// Folder of the tools, and the permission mode of its settings.
@@ -201,12 +196,12 @@ async fn run_turn(
     app: &AppContext,
     args: &RunArgs,
     mut connection: CliGatewayConnection,
-    request: RunRequest<'_>,
+    request: RunRequest,
     mut folder: RunFolder,
     settings: &WorkspaceSettings,
     cancel: CancellationToken,
 ) -> anyhow::Result<ExitOutcome> {
-    let RunRequest { prompt, input, images, output_schema, session_id } = request;
+    let RunRequest { prompt, input, images, output_schema } = request;
     let notify = std::mem::take(&mut folder.notify);
     let signal = |kind| notify.terminal.map(|signal| terminal_sequence(kind, signal));
     let turn = PromptTurn::new(ElapsedCounter::new(&app.terminal.err))
@@ -241,19 +236,9 @@ async fn run_turn(
             connection.close().await;
             return Err(UsageError(what.to_owned()).into());
         }
-        let waited = unattended_run::run_prompt(
-            app,
-            args,
-            connection,
-            session,
-            prompt,
-            images,
-            &folder.cwd,
-            &cancel,
-        );
-        return waited.await;
+        let prompt = unattended_run::UnattendedPrompt { text: prompt, images, cwd: &folder.cwd };
+        return unattended_run::run_prompt(app, args, connection, session, prompt, &cancel).await;
     }
-    *session_id = Some(session.session_id.clone());
     let client = connection.client.clone();
     let run_id = format!("run_{:032x}", fastrand::u128(..));
     let mut send = ChatSendParams {

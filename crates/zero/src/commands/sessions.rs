@@ -136,14 +136,18 @@ async fn list_sessions(
 /// Names the damaged sessions of this machine that cannot be listed.
 async fn note_unnamed(app: &AppContext, gateway: &CliGatewayConnection) -> anyhow::Result<()> {
     let Some(store) = gateway.local_store() else { return Ok(()) };
-    for UnnamedSession { row, key, .. } in store.unnamed_sessions().await?.iter().take(UNNAMED_MAX)
-    {
+    print_unnamed(app, &store.unnamed_sessions().await?);
+    Ok(())
+}
+
+/// Says which damaged sessions are passed over, and how to delete them.
+pub(super) fn print_unnamed(app: &AppContext, sessions: &[UnnamedSession]) {
+    for UnnamedSession { row, key, .. } in sessions.iter().take(UNNAMED_MAX) {
         let key = escape_line(key);
         app.terminal.print_note(&format!(
             "a session is damaged and not listed; its key reads `{key}`; delete it with `zero sessions delete --id {row}`"
         ));
     }
-    Ok(())
 }
 
 async fn show_session(

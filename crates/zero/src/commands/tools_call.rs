@@ -3,16 +3,16 @@
 pub(super) mod output;
 pub(super) mod signals;
 
-use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio_util::sync::CancellationToken;
-use zero_core::{ErrorReason, HostLimits, ToolCall, ToolError};
+use zero_core::{ErrorReason, HostLimits, ToolCall, ToolError, ToolKind};
 use zero_runtime::tool_host::new_call_id;
 use zero_runtime::{
     Approver, CallEvent, CallEventObserver, CallOutcome, Dialect, Elicitor, ToolHost,
     ToolHostSession, WithdrawalNote,
 };
+use zero_sandbox::spawner::Spawner;
 use zero_sandbox::{Workspace, machine_resources};
 use zero_settings::WorkspaceSettings;
 
@@ -48,12 +48,11 @@ pub(super) fn run(app: &AppContext, args: &ToolsCallArgs) -> anyhow::Result<Exit
 fn run_dry(app: &AppContext, args: &ToolsCallArgs) -> anyhow::Result<ExitOutcome> {
     let prepared = prepare(app, args)?;
     let dry_run = DryRun::new(app, app.config.open_workspace(&args.workspace)?)?;
-    let calls = HashSet::from([prepared.call.id.to_string()]);
     let runtime = small_runtime()?;
     let outcome = runtime.block_on(make_call(args, prepared));
     runtime.shutdown_background();
     let exit = output::print(app, args, outcome)?;
-    Ok(match dry_run.finish(&calls, answer_source(app, args))? {
+    Ok(match dry_run.finish(answer_source(app, args))? {
         DryRunEnd::Interrupted => ExitOutcome::Interrupted,
         DryRunEnd::Unchanged | DryRunEnd::Kept | DryRunEnd::Discarded => exit,
     })
@@ -70,6 +69,9 @@ struct PreparedToolCall {
 /// Validates the whole command line before anything runs.
 fn prepare(app: &AppContext, args: &ToolsCallArgs) -> anyhow::Result<PreparedToolCall> {
     let workspace = app.config.open_workspace(&args.workspace)?;
+    if runs_commands(app, args) {
+        Spawner::start_shared_early();
+    }
     let settings = app.load_settings(&workspace, &args.settings)?;
     let mut limits = HostLimits::for_machine(machine_resources::read());
     settings.apply_limits(&mut limits);
@@ -98,6 +100,12 @@ fn prepare(app: &AppContext, args: &ToolsCallArgs) -> anyhow::Result<PreparedToo
         UsageError(format!("{}; set XDG_STATE_HOME to a writable folder", error.message))
     })?;
     Ok(PreparedToolCall { host, outside, session, call })
+}
+
+/// Whether the named tool is one of zero's own that run commands.
+fn runs_commands(app: &AppContext, args: &ToolsCallArgs) -> bool {
+    let mut specs = app.tools.iter().map(|tool| tool.spec());
+    specs.any(|spec| spec.name.as_str() == args.name && spec.kind == ToolKind::Execute)
 }
 
 /// Approver, elicitor and observer of a call on the terminal.

@@ -414,6 +414,18 @@ fn concurrent_changes_both_persist() {
 }
 
 #[test]
+fn last_value_of_object_that_may_not_be_empty_is_unset() {
+    let zero = TestProgram::new();
+    zero.stdout(&["config", "set", "budgets.run.tokens", "5"]);
+    zero.stdout(&["config", "set", "agents.small", r#"{"mode": "plan"}"#]);
+    zero.stdout(&["config", "unset", "budgets.run.tokens"]);
+    // An agent without settings is still an agent.
+    zero.stdout(&["config", "unset", "agents.small.mode"]);
+    assert!(zero.run(&["config", "get", "budgets.run"]).starts_with("exit 1"));
+    assert_eq!(zero.stdout(&["config", "get", "agents.small"]).trim(), "{}");
+}
+
+#[test]
 fn unset_settings_are_listed_with_defaults() {
     let zero = TestProgram::new();
     zero.stdout(&["config", "set", "permissions.mode", "plan"]);

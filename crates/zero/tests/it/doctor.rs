@@ -331,23 +331,28 @@ fn damaged_session_is_named_and_others_can_be_used() {
     zero.stdout(&["run", "--session", "two", "/help"]);
 }
 
-#[test]
-fn session_with_unreadable_settings_is_named_and_deleted() {
-    const STORE_FILE: &str = "home/.local/state/zero/sessions.sqlite";
-    let zero = TestProgram::new();
-    for name in ["one", "two"] {
-        zero.stdout(&["run", "--session", name, "/help"]);
-    }
-    let path = zero.folder().join(STORE_FILE);
+/// Makes the settings of a session unreadable.
+pub(crate) fn damage_settings(zero: &TestProgram, session: &str) {
+    let path = zero.folder().join("home/.local/state/zero/sessions.sqlite");
     let mut bytes = std::fs::read(&path).unwrap();
     let find = |bytes: &[u8], from: usize, text: &[u8]| {
         (from..bytes.len()).find(|at| bytes[*at..].starts_with(text)).unwrap()
     };
     // The key, and the key for searches after it, begin the row.
-    let row = find(&bytes, 0, b"agent:main:oneagent:main:one");
+    let keys = format!("agent:main:{session}").repeat(2);
+    let row = find(&bytes, 0, keys.as_bytes());
     let settings = find(&bytes, row, br#"{"at":"#);
     bytes[settings] = b'x';
     std::fs::write(&path, bytes).unwrap();
+}
+
+#[test]
+fn session_with_unreadable_settings_is_named_and_deleted() {
+    let zero = TestProgram::new();
+    for name in ["one", "two"] {
+        zero.stdout(&["run", "--session", name, "/help"]);
+    }
+    damage_settings(&zero, "one");
     let (code, found) = run_doctor(&zero, "sessions", SYSTEM_PATH);
     assert_eq!((code, found.len()), (1, 1), "{found:?}");
     let expected =
@@ -384,6 +389,7 @@ fn session_with_unreadable_key_is_deleted_by_its_row() {
     assert!(found[0].contains("is damaged: its name cannot be read"), "{found:?}");
     let seen = zero.run(&["prune", "--days", "1"]);
     assert!(seen.starts_with("exit 0") && seen.contains("2 sessions are kept"), "{seen}");
+    assert!(seen.contains("`zero sessions delete --id 1`"), "{seen}");
     for row in ["2", "9"] {
         let seen = zero.run(&["sessions", "delete", "--id", row, "--yes"]);
         assert!(seen.starts_with("exit 2") && seen.contains("no damaged session"), "{seen}");

@@ -94,7 +94,7 @@ fn answer_fits_schema_or_run_fails() {
     assert!(seen.starts_with("exit 5\n") && seen.contains("is not JSON"), "{seen}");
     for (text, why) in [
         ("nonsense", "the schema is not JSON"),
-        ("{\"type\": \"strng\"}", "the schema is broken"),
+        ("{\"type\": \"strng\"}", "the schema is broken: /type: "),
         ("[]", "the schema is not a JSON object"),
     ] {
         write_file(&zero, "schema.json", text);

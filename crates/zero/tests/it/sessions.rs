@@ -3,6 +3,8 @@
 #![expect(clippy::disallowed_methods, reason = "tests stand outside zero and look at its files")]
 
 use serde_json::{Value, json};
+use zero_sandbox::StateDir;
+use zero_sandbox::folder_lease::FolderLease;
 use zero_wire::chat::{AgentWait, AgentWaitStatus, ChatSend};
 use zero_wire::client::{GatewayClient, GatewayClientError};
 use zero_wire::zero_sessions::{
@@ -10,6 +12,7 @@ use zero_wire::zero_sessions::{
 };
 
 use crate::config::{USER_FILE, write_file};
+use crate::doctor::damage_settings;
 use crate::gateway_process::{GatewayProcess, TIMEOUT, connect};
 use crate::model_server::ModelServer;
 use crate::test_program::TestProgram;
@@ -227,6 +230,34 @@ fn settings_limit_sessions_per_owner() {
     assert!(seen.starts_with("exit 2") && seen.contains(how), "{seen}");
     zero.stdout(&["sessions", "delete", "one", "--yes"]);
     zero.stdout(&["run", "--session", "two", "hi"]);
+}
+
+#[test]
+fn damaged_session_that_is_served_does_not_stop_prune() {
+    let zero = TestProgram::new();
+    for name in ["one", "two"] {
+        zero.stdout(&["run", "--session", name, "/help"]);
+    }
+    let listed: Value =
+        serde_json::from_str(&zero.stdout(&["sessions", "list", "--json"])).unwrap();
+    let of = |session: &&Value| session["key"] == "agent:main:one";
+    let id = listed.as_array().unwrap().iter().find(of).unwrap()["id"].as_str().unwrap();
+    damage_settings(&zero, "one");
+    // As a process that has it open.
+    let state = StateDir::new(zero.folder().join("home/.local/state/zero"));
+    let _lease = FolderLease::acquire(&state, "served-sessions", &format!("{id}.other")).unwrap();
+    let old = state.path().join("audit/2020-01-01.jsonl");
+    std::fs::create_dir_all(old.parent().unwrap()).unwrap();
+    std::fs::write(&old, "").unwrap();
+    write_file(&zero, USER_FILE, r#"{"retention": {"auditDays": 30, "journalDays": 30}}"#);
+    let seen = zero.run(&["prune", "--days", "1"]);
+    assert!(seen.starts_with("exit 1"), "{seen}");
+    assert!(seen.contains("removed 1 days of the audit log") && !old.exists(), "{seen}");
+    assert!(seen.contains("2 sessions are kept"), "{seen}");
+    let named = format!(
+        "recorded changes cannot be pruned: a process of zero has the damaged session `{id}` open"
+    );
+    assert!(seen.contains(&named), "{seen}");
 }
 
 #[test]

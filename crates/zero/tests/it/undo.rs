@@ -197,9 +197,10 @@ fn changes_of_job_are_undone_after_a_question() {
     let command = "echo more >> old.txt; echo new > new.txt";
     let input = json!({"command": command, "run_in_background": true}).to_string();
     zero.stdout(&["tools", "call", "Bash", &input, "--yes"]);
-    let list = || zero.run(&["undo", "--list"]);
-    wait_for("the record of the job", || list().contains("can be undone"));
-    assert!(list().contains("1 created, 1 changed"), "{}", list());
+    // Returns when the job has ended.
+    zero.stdout(&["jobs", "output", "job_1", "--follow"]);
+    let seen = zero.run(&["undo", "--list"]);
+    assert!(seen.contains("can be undone") && seen.contains("1 created, 1 changed"), "{seen}");
     let seen = zero.run(&["undo"]);
     assert!(seen.starts_with("exit 3") && seen.contains("was made beside you"), "{seen}");
     assert!(seen.contains("old.txt") && !seen.contains("new.txt"), "{seen}");

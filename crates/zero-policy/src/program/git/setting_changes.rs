@@ -4,10 +4,18 @@
 //! exactly these changes, after the user has seen them. Other forms change nothing, because commands
 //! cannot write to the file.
 
+use std::path::Path;
+
 use super::config_effect::GitConfigEffect;
+use crate::machine::Machine;
 use crate::program::command_analysis::GitSettingChange;
 use crate::shell::ShellArg;
 use crate::word_list::words;
+
+/// Stands for the current branch, which only the machine knows; no branch can have this name.
+const CURRENT_BRANCH: &str = "HEAD";
+/// The remote of a branch that follows another one of the same repository.
+const THIS_REPOSITORY: &str = ".";
 
 /// Words after `git config` that are commands of it.
 const CONFIG_COMMANDS: &[&str] =
@@ -74,24 +82,33 @@ pub(super) fn from_branch(args: &[ShellArg]) -> Vec<GitSettingChange> {
         },
         [] => return Vec::new(),
     };
-    match (rest, upstream.split_once('/')) {
-        ([branch], Some((remote, followed))) => tracking_changes(branch, remote, followed),
-        // Which branch is current is known only when the command runs.
-        _ => Vec::new(),
+    let branch = match rest {
+        [] => CURRENT_BRANCH,
+        [branch] if *branch != CURRENT_BRANCH => branch,
+        _ => return Vec::new(),
+    };
+    // If there is no such remote, it is a branch of this repository.
+    let (remote, followed) = upstream.split_once('/').unwrap_or((THIS_REPOSITORY, upstream));
+    if followed == CURRENT_BRANCH {
+        return Vec::new();
     }
+    tracking_changes(branch, remote, followed)
 }
 
 /// The changes that `git push -u REMOTE BRANCH` makes.
 pub(super) fn from_push(args: &[ShellArg]) -> Vec<GitSettingChange> {
     match known_words(args).as_deref() {
-        Some(["-u" | "--set-upstream", remote, branch]) => tracking_changes(branch, remote, branch),
+        Some(["-u" | "--set-upstream", remote, branch]) if is_plain_name(remote) => {
+            tracking_changes(branch, remote, branch)
+        }
         _ => Vec::new(),
     }
 }
 
 /// The settings that say which branch of which remote a branch follows.
 fn tracking_changes(branch: &str, remote: &str, followed: &str) -> Vec<GitSettingChange> {
-    if branch == "HEAD" || ![branch, remote, followed].into_iter().all(is_plain_name) {
+    let is_remote = remote == THIS_REPOSITORY || is_plain_name(remote);
+    if !is_remote || ![branch, followed].into_iter().all(is_plain_name) {
         return Vec::new();
     }
     let change = |key: &str, value: String| GitSettingChange {
@@ -99,6 +116,46 @@ fn tracking_changes(branch: &str, remote: &str, followed: &str) -> Vec<GitSettin
         value: Some(value),
     };
     vec![change("remote", remote.to_owned()), change("merge", format!("refs/heads/{followed}"))]
+}
+
+/// The changes with what the repository in `folder` says: the current branch by its name, and no
+/// remote that is not there. Empty if git would change something else, or nothing.
+pub(crate) fn resolve_changes(
+    changes: Vec<GitSettingChange>,
+    machine: &dyn Machine,
+    folder: &Path,
+) -> Vec<GitSettingChange> {
+    let Some((branch, remote, followed)) = parse_tracking(&changes) else { return changes };
+    let current = || machine.git_branch(folder).filter(|name| is_plain_name(name));
+    let by_name = |name: &str| match name {
+        CURRENT_BRANCH => current(),
+        _ => Some(name.to_owned()),
+    };
+    let (Some(branch), Some(followed)) = (by_name(branch), by_name(followed)) else {
+        return Vec::new();
+    };
+    let url = format!("remote.{remote}.url");
+    let is_missing = machine.git_setting(folder, &url).is_some_and(|values| values.is_empty());
+    if remote == THIS_REPOSITORY || !is_missing {
+        return tracking_changes(&branch, remote, &followed);
+    }
+    let local = format!("{remote}/{followed}");
+    match machine.has_git_branch(folder, &local) {
+        true => tracking_changes(&branch, THIS_REPOSITORY, &local),
+        false => Vec::new(),
+    }
+}
+
+/// The branch, remote and followed branch of [`tracking_changes`]; `None` for other changes.
+fn parse_tracking(changes: &[GitSettingChange]) -> Option<(&str, &str, &str)> {
+    let [remote, merge] = changes else { return None };
+    let branch = remote.name.strip_prefix("branch.")?.strip_suffix(".remote")?;
+    let followed = merge.value.as_deref()?.strip_prefix("refs/heads/")?;
+    (merge.name == format!("branch.{branch}.merge")).then_some((
+        branch,
+        remote.value.as_deref()?,
+        followed,
+    ))
 }
 
 fn known_words(args: &[ShellArg]) -> Option<Vec<&str>> {
@@ -160,6 +217,10 @@ mod tests {
         check("git branch -u origin/f/x y", follows);
         check("git branch --set-upstream-to=origin/f/x y", follows);
         check(
+            "git branch -u main y",
+            "sets `branch.y.remote` to `.`; sets `branch.y.merge` to `refs/heads/main`",
+        );
+        check(
             "git push -u origin main",
             "sets `branch.main.remote` to `origin`; sets `branch.main.merge` to `refs/heads/main`",
         );
@@ -170,9 +231,10 @@ mod tests {
         for line in [
             "git config core.pager evil",
             "git config remote.*.url x",
-            "git branch -u origin/main",
-            "git branch -u main y",
-            "git push -u origin HEAD",
+            "git branch -u origin/main HEAD",
+            "git branch -u origin/HEAD y",
+            "git branch -u HEAD y",
+            "git push -u . main",
             "git push -u origin a:b",
             "git push -u ./x main",
             "git push -u",

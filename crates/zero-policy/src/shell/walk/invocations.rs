@@ -1,6 +1,6 @@
 //! Commands, and the commands that they run.
 
-use super::super::analysis::{AnalysisNodeKind, CommandInvocation, UncertaintyKind};
+use super::super::analysis::{AnalysisNodeKind, CommandInvocation, FileUse, UncertaintyKind};
 use super::super::arg::ShellArg;
 use super::super::ast::{ShellCommandKind, SourceSpan, WordPart};
 use super::super::shell_state::{ShellState, VariableValue};
@@ -279,15 +279,20 @@ impl ScriptWalker<'_> {
         if let Some(caution) = caution {
             self.record_uncertainty(node_context, span, UncertaintyKind::Altered, caution);
         }
-        for FileTouch { access, path, recursive } in touches {
-            let folders = self.listed.iter().find(|(names, _)| *names == path).cloned();
+        for touch in touches {
+            let folders = self.listed.iter().find(|(names, _)| *names == touch.path).cloned();
             match folders {
-                Some((_, folders)) if access == FileAccess::Read => {
-                    for folder in folders {
-                        self.record_file(access, &folder, true, false, &state, node_context, span);
+                Some((_, folders)) if touch.access == FileAccess::Read => {
+                    for path in folders {
+                        let listed = FileTouch { access: touch.access, path, recursive: true };
+                        let file = FileUse::new(listed, state.folders.clone(), false);
+                        self.record_file(file, node_context, span);
                     }
                 }
-                _ => self.record_file(access, &path, recursive, false, &state, node_context, span),
+                _ => {
+                    let file = FileUse::new(touch, state.folders.clone(), false);
+                    self.record_file(file, node_context, span);
+                }
             }
         }
         for host in hosts {

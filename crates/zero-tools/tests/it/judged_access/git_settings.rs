@@ -73,6 +73,26 @@ async fn branch_and_push_set_what_a_branch_follows() {
 }
 
 #[tokio::test]
+async fn current_branch_follows_what_is_named() {
+    let f = usual_fixture();
+    create_repository(&f);
+    run_git(&f, &["init", "-q", "--bare", "up.git"]);
+    run_git(&f, &["remote", "add", "origin", "./up.git"]);
+    run_git(&f, &["branch", "fix/it"]);
+    for (command, remote, merge) in [
+        ("git push -u origin HEAD", "origin", "refs/heads/main"),
+        ("git branch -u fix/it", ".", "refs/heads/fix/it"),
+        ("git branch --set-upstream-to=origin/main", "origin", "refs/heads/main"),
+    ] {
+        let answer = run(&f, command).await;
+        assert_eq!(exit_code(&answer), 0, "{command}: {answer}");
+        let found = ["remote", "merge"]
+            .map(|key| run_git(&f, &["config", &format!("branch.main.{key}")]).trim().to_owned());
+        assert_eq!(found, [remote, merge], "{command}: {answer}");
+    }
+}
+
+#[tokio::test]
 async fn settings_that_run_code_stay_refused() {
     let f = usual_fixture();
     let before = create_repository(&f);

@@ -76,14 +76,7 @@ async fn errors_and_jobs_report_quarantine() {
     assert!(why.starts_with("an editor setting"), "{why}");
     let input = json!({"command": "mkdir .idea; read x", "run_in_background": true});
     place.call("Bash", input).await.unwrap();
-    let deadline = Instant::now() + LONG_TIMEOUT;
-    while !place.path("work/.idea").exists() {
-        assert!(Instant::now() < deadline, "the job does nothing");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    // A command that started later finds the folder there and does not touch it.
-    place.run_bash("true").await;
-    assert!(place.path("work/.idea").exists());
+    wait_for_quarantine(&place, ".idea").await;
     let text = result_text(&place.call("BashKill", json!({"job_id": "job_1"})).await.unwrap());
     assert!(text.contains("`.idea` was moved to quarantine"), "{text}");
     let job = place.call("BashOutput", json!({"job_id": "job_1"})).await.unwrap();
@@ -91,13 +84,60 @@ async fn errors_and_jobs_report_quarantine() {
     assert!(!place.path("work/.idea").exists());
 }
 
+/// Waits until a job that goes on has lost a file, and says so.
+async fn wait_for_quarantine(place: &ProtectedPathFixture, path: &str) {
+    let deadline = Instant::now() + LONG_TIMEOUT;
+    loop {
+        assert!(Instant::now() < deadline, "`{path}` stays while the job runs");
+        let output = place.call("BashOutput", json!({"job_id": "job_1"})).await.unwrap();
+        let job = &output.result.structured["jobs"][0];
+        assert_eq!(job["status"], "running", "{job}");
+        if job["quarantined"][0]["path"] == path {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(!place.path("work").join(path).exists());
+}
+
+#[tokio::test]
+async fn settings_that_a_job_makes_are_taken_while_it_runs() {
+    let before = |base: &Path| std::fs::create_dir_all(base.join("work/sub")).unwrap();
+    for path in [".envrc", ".vscode", "sub/.envrc", "sub/.idea"] {
+        let place = ProtectedPathSetup { before: &before, ..Default::default() }.open();
+        // From a file, so that policy does not see what it does.
+        let make = if path.ends_with("rc") { "touch" } else { "mkdir" };
+        std::fs::write(place.path("work/script"), format!("{make} {path}; read x")).unwrap();
+        let input = json!({"command": "bash script", "run_in_background": true});
+        place.call("Bash", input).await.unwrap();
+        wait_for_quarantine(&place, path).await;
+    }
+}
+
+#[tokio::test]
+async fn job_that_makes_settings_again_and_again_is_killed() {
+    let place = ProtectedPathSetup::default().open();
+    let names: Vec<String> = (0..30).map(|n| format!("sub{n}/.envrc")).collect();
+    let script =
+        format!("for f in {}; do mkdir ${{f%/*}}; echo x > $f; done; read x", names.join(" "));
+    std::fs::write(place.path("work/script"), script).unwrap();
+    let input = json!({"command": "bash script", "run_in_background": true});
+    place.call("Bash", input).await.unwrap();
+    let output =
+        place.call("BashOutput", json!({"job_id": "job_1", "wait_ms": 60_000})).await.unwrap();
+    let job = &output.result.structured["jobs"][0];
+    assert_eq!(job["status"], "exited", "{job}");
+    assert!(job["notes"].to_string().contains("too many files that jobs may not create"), "{job}");
+}
+
 #[tokio::test]
 async fn job_ended_with_session_is_quarantined() {
     let place = ProtectedPathSetup::default().open();
-    let input = json!({"command": "mkdir .idea; sleep 600", "run_in_background": true});
+    let script = "mkdir .idea; touch made; sleep 600";
+    let input = json!({"command": script, "run_in_background": true});
     place.call("Bash", input).await.unwrap();
     let deadline = Instant::now() + LONG_TIMEOUT;
-    while !place.path("work/.idea").exists() {
+    while !place.path("work/made").exists() {
         assert!(Instant::now() < deadline, "the job does nothing");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
@@ -165,7 +205,9 @@ async fn concurrent_jobs_cannot_hide_forbidden_files() {
     let place = ProtectedPathSetup::default().open();
     let wait = "until test -e go$N; do sleep 0.02; done";
     let job = |script: String, n: usize| json!({"command": script, "run_in_background": true, "env": {"N": n.to_string()}});
-    place.call("Bash", job(format!("mkdir .idea; {wait}"), 1)).await.unwrap();
+    // Again and again, since it is taken while the job runs.
+    let first = "until test -e go$N; do mkdir -p .idea; sleep 0.02; done";
+    place.call("Bash", job(first.to_owned(), 1)).await.unwrap();
     let until = async |what: &dyn Fn() -> bool| {
         let deadline = Instant::now() + LONG_TIMEOUT;
         while !what() {
@@ -184,7 +226,7 @@ async fn concurrent_jobs_cannot_hide_forbidden_files() {
     std::fs::write(place.path("work/go2"), "").unwrap();
     until(&|| place.path("work/again").exists()).await;
     until(&|| !made.exists()).await;
-    assert_eq!(place.file_names("state/kept").len(), 2, "both are kept");
+    assert!(place.file_names("state/kept").len() >= 2, "all are kept");
 }
 
 #[tokio::test]

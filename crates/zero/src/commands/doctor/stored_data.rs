@@ -6,6 +6,7 @@ use zero_sandbox::expiry::ExpiryMode;
 use zero_sandbox::{Journal, StateDir};
 use zero_settings::WorkspaceSettings;
 
+use super::count_of;
 use super::findings::DoctorReport;
 use crate::AppContext;
 use crate::data_retention::{DataKind, DataRetention, SessionsInUse};
@@ -89,7 +90,8 @@ pub(super) fn check_command_undo(
     let (commands, bytes) = journal.held_by_commands();
     let (held, most) = (ByteSize::bytes(bytes), undo.limits.bytes_max);
     let message = format!(
-        "{commands} commands in this folder can be undone; they take {held} of {most} (`undo.bytes`)"
+        "{} in this folder can be undone, with {held} of {most} (`undo.bytes`)",
+        count_of(commands, "command")
     );
     findings.add_ok("undo", message);
 }

@@ -386,6 +386,9 @@ impl RunPrinter {
         if is_error(status) {
             let error = join_text(outcome);
             let error = error_for_user(&error);
+            // The title is above it.
+            let bare = error.strip_prefix(&*call.title).and_then(|rest| rest.strip_prefix(": "));
+            let error = bare.unwrap_or(&error);
             for line in error.lines().take(ERROR_LINES_MAX) {
                 push_wrapped(&mut text, err, FAINT, line);
             }
@@ -987,7 +990,8 @@ mod tests {
     #[test]
     fn run_end_sets_exit_code() {
         let text = |text: &str| vec![ResultContent::Text { text: text.to_owned() }];
-        let denied = make_call_end(ToolCallStatus::Denied, text("denied by a rule"), None);
+        let denied =
+            make_call_end(ToolCallStatus::Denied, text("Edit `a`: denied by a rule"), None);
         check_events(
             vec![
                 make_call_started("c"),

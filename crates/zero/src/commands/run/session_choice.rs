@@ -3,9 +3,9 @@
 
 use std::path::Path;
 
-use jiff::Timestamp;
 use zero_core::session_key::is_agent_id;
 use zero_runtime::QuestionWithdrawal;
+use zero_runtime::clock::now_ms;
 use zero_runtime::name_suggestions::suggest_names;
 use zero_sandbox::typed_input::SignalKeys;
 use zero_session::agent::DIRECT;
@@ -215,7 +215,7 @@ async fn pick_session(
     if sessions.is_empty() {
         return Err(no_session_error(cwd).into());
     }
-    let now = Timestamp::now().as_millisecond();
+    let now = now_ms();
     let rows: Vec<String> = sessions.iter().map(|session| session.describe(now)).collect();
     let Some(answers) = asking.answer_source(app) else {
         let shown: Vec<String> =

@@ -43,16 +43,21 @@ pub(in crate::commands) struct UnattendedRun<'a> {
     pub(in crate::commands) early: VecDeque<EventFrame>,
 }
 
+/// A prompt of a run that nobody attends.
+pub(super) struct UnattendedPrompt<'a> {
+    pub(super) text: String,
+    pub(super) images: Vec<ChatAttachment>,
+    /// The folder to work in.
+    pub(super) cwd: &'a Path,
+}
+
 /// `zero run --park`: sends a prompt and follows its run.
-#[expect(clippy::too_many_arguments, reason = "everything that the arguments of `zero run` chose")]
 pub(super) async fn run_prompt(
     app: &AppContext,
     args: &RunArgs,
     mut connection: CliGatewayConnection,
     session: SessionInfo,
-    prompt: String,
-    images: Vec<ChatAttachment>,
-    cwd: &Path,
+    prompt: UnattendedPrompt<'_>,
     cancel: &CancellationToken,
 ) -> anyhow::Result<ExitOutcome> {
     if !connection.is_local() {
@@ -81,18 +86,18 @@ pub(super) async fn run_prompt(
         }
     }
     let run_id = format!("run_{:032x}", fastrand::u128(..));
-    let is_slash_command = prompt.trim_start().starts_with('/');
+    let is_slash_command = prompt.text.trim_start().starts_with('/');
     let params = SessionOpenParams {
         session_key: Some(session.session_key.clone()),
-        cwd: Some(cwd.display().to_string()),
+        cwd: Some(prompt.cwd.display().to_string()),
         mode: args.mode.map(|mode| mode.to_string()),
         ..SessionOpenParams::default()
     };
     let send = ChatSendParams {
         session_key: session.session_key.clone(),
-        message: prompt,
+        message: prompt.text,
         idempotency_key: run_id.clone(),
-        attachments: images,
+        attachments: prompt.images,
         budget: args.budget(),
         ..ChatSendParams::default()
     };
