@@ -17,7 +17,7 @@ export function AuditPage({ query }: { query: string }) {
 }
 
 function AuditList({ filters }: { filters: Filters }) {
-  const [more, setMore] = useState<{ of: string; rows: AuditRowInfo[]; next: number | null } | null>(null);
+  const [more, setMore] = useState<{ of: string; rows: AuditRowInfo[]; next: number | null; stopped: string | null } | null>(null);
   const params: AuditListParams = { limit: 100 };
   for (const name of FILTERS) if (filters[name]) params[name] = filters[name];
   const day = (text: string | undefined, add: number) => (text ? new Date(`${text}T00:00`).getTime() + add : NaN);
@@ -31,7 +31,7 @@ function AuditList({ filters }: { filters: Filters }) {
   const next = extra ? extra.next : (found.value?.nextBefore ?? null);
   const load = () => void attempt(async () => {
     const page = await request("zero.audit.list", { ...params, before: next ?? undefined });
-    setMore({ of, rows: [...(extra?.rows ?? []), ...page.rows], next: page.nextBefore ?? null });
+    setMore({ of, rows: [...(extra?.rows ?? []), ...page.rows], next: page.nextBefore ?? null, stopped: page.stoppedAtDay ?? null });
   });
   const apply = (event: Event) => {
     event.preventDefault();
@@ -56,7 +56,9 @@ function AuditList({ filters }: { filters: Filters }) {
       </form>
       <Waiting of={found}>{(page) => {
         const rows = [...page.rows, ...(extra?.rows ?? [])];
-        if (!rows.length) return <Empty title={isFiltered ? "No call matches" : "No calls are recorded yet"} />;
+        const stopped = extra ? extra.stopped : page.stoppedAtDay;
+        const cut = stopped ? <p class="problem" role="status">The search was stopped at {stopped}, because it took too long: older calls are not shown. Narrow it by <em>From</em> and <em>To</em>, or use <code>zero audit</code>.</p> : null;
+        if (!rows.length) return cut ?? <Empty title={isFiltered ? "No call matches" : "No calls are recorded yet"} />;
         return (
           <div class="scroll" tabIndex={0} role="region" aria-label="Calls"><table class="list">
             <thead><tr><th>Verdict</th><th>Call</th><th>Rule</th><th>End</th><th class="num">Took</th><th>When</th></tr></thead>
@@ -70,7 +72,7 @@ function AuditList({ filters }: { filters: Filters }) {
                 <td class="small nowrap">{formatMoment(row.timeMs)}</td>
               </tr>
             ))}</tbody>
-          </table></div>
+          </table>{cut}</div>
         );
       }}</Waiting>
       {next != null ? <button class="more" onClick={load}>Show more</button> : null}

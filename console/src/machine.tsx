@@ -3,7 +3,7 @@
 import { useState } from "preact/hooks";
 import { forget, hasScope, request, scopes, serverVersion } from "./gateway.ts";
 import { formatClock } from "./format.ts";
-import type { DeviceInviteResult, DoctorCheckInfo, PairedDeviceInfo, PairingRequestInfo } from "./wire.ts";
+import type { DeviceInviteResult, DoctorCheckInfo, PairedDeviceInfo, PairingRequestInfo, TokenInfo } from "./wire.ts";
 import { Ago, Empty, Page, Sure, Tag, Waiting, attempt, useAnswer } from "./ui.tsx";
 
 const SCOPES = ["read", "write", "approvals", "questions", "admin"] as const;
@@ -29,24 +29,44 @@ function Devices() {
   const [code, setCode] = useState<DeviceInviteResult | null>(null);
   const names = [...granted].map((name) => `operator.${name}`);
   const invite = () => void attempt(async () => setCode(await request("zero.devices.invite", { scopes: names })));
-  const toggle = (name: string) => {
-    const next = new Set(granted);
-    if (!next.delete(name)) next.add(name);
-    setGranted(next);
-  };
   return (
     <section aria-labelledby="devices-title">
       <h2 id="devices-title">Devices</h2>
-      <fieldset class="scopes"><legend>A new device may</legend>{SCOPES.map((name) => <label class="check"><input type="checkbox" checked={granted.has(name)} onChange={() => toggle(name)} /> {name}</label>)}</fieldset>
+      <Scopes legend="A new device may" granted={granted} change={setGranted} />
       <div class="answers"><button disabled={!granted.size} onClick={invite}>Show a code</button></div>
       {code ? <div class="card code-card" aria-live="polite"><p>Open <span class="path">{location.origin}</span> on the device and type</p><p class="pair-code">{code.code}</p><p class="muted">It works once, until {formatClock(code.expiresAtMs)}.</p></div> : null}
       <Waiting of={found}>{(known) => (
         <>
           {known.requests.length ? <><h3>Ask to be paired</h3><ul class="cards">{known.requests.map((one) => <li key={one.id}><Request one={one} names={names} changed={found.reload} /></li>)}</ul></> : null}
-          <ul class="rows">{known.devices.map((one) => <li key={one.id}><DeviceRow one={one} changed={found.reload} /></li>)}</ul>
+          {known.devices.length ? <ul class="rows">{known.devices.map((one) => <li key={one.id}><DeviceRow one={one} changed={found.reload} /></li>)}</ul> : <p class="muted">No device is paired.</p>}
+          {known.tokens?.length ? <Tokens tokens={known.tokens} /> : null}
         </>
       )}</Waiting>
     </section>
+  );
+}
+
+function Scopes({ legend, granted, change }: { legend: string; granted: Set<string>; change: (granted: Set<string>) => void }) {
+  const toggle = (name: string) => {
+    const next = new Set(granted);
+    if (!next.delete(name)) next.add(name);
+    change(next);
+  };
+  return <fieldset class="scopes"><legend>{legend}</legend>{SCOPES.map((name) => <label class="check"><input type="checkbox" checked={granted.has(name)} onChange={() => toggle(name)} /> {name}</label>)}</fieldset>;
+}
+
+function Tokens({ tokens }: { tokens: TokenInfo[] }) {
+  return (
+    <>
+      <h3>Tokens</h3>
+      <ul class="rows">{tokens.map((one) => (
+        <li key={`${one.kind} ${one.name}`}><div class="row static">
+          <span class="row-main"><span class="row-name">{one.name} {one.kind === "none" ? <Tag word="warning" /> : <Tag word={one.kind} />}</span>
+            <span class="muted small">{one.kind === "none" ? "Every program of this machine may connect. " : ""}{one.scopes.map(plain).join(", ")}{one.owner !== one.name ? ` · sessions of ${one.owner}` : ""}</span></span>
+        </div></li>
+      ))}</ul>
+      <p class="muted small">Tokens are in <code>gateway.tokens</code> of the settings, or in a file that the gateway was started with. To revoke one, remove it and restart the gateway.</p>
+    </>
   );
 }
 
@@ -61,15 +81,26 @@ function Request({ one, names, changed }: { one: PairingRequestInfo; names: stri
 }
 
 function DeviceRow({ one, changed }: { one: PairedDeviceInfo; changed: () => void }) {
+  const [edited, setEdited] = useState<Set<string> | null>(null);
   const revoke = () => void attempt(() => request("zero.devices.revoke", { id: one.id }), "Revoked").then(changed);
+  const save = (names: Set<string>) => void attempt(async () => {
+    await request("zero.devices.scope", { id: one.id, scopes: [...names].map((name) => `operator.${name}`) });
+    setEdited(null);
+  }, "Changed").then(changed);
   return (
     <div class="row static">
       <span class={`dot ${one.connections ? "live" : ""}`} role="img" aria-label={one.connections ? "connected" : "not connected"} />
       <span class="row-main"><span class="row-name">{one.name}{one.isThis ? " (this browser)" : ""}</span><span class="muted small">{one.scopes.map(plain).join(", ")} · paired <Ago ms={one.pairedAtMs} />{one.seenAtMs ? <>, seen <Ago ms={one.seenAtMs} /></> : null} · <span class="path">{one.id.slice(0, 12)}</span></span></span>
-      <span class="row-side"><Sure label="Revoke" sure="Really revoke?" act={revoke} /></span>
+      <span class="row-side answers">{edited ? null : <button onClick={() => setEdited(new Set(one.scopes.map(plain)))}>Change</button>}<Sure label="Revoke" sure="Really revoke?" act={revoke} /></span>
+      {edited ? <div class="row-edit"><Scopes legend={`${one.name} may`} granted={edited} change={setEdited} /><div class="answers"><button class="primary" disabled={!edited.size} onClick={() => save(edited)}>Save</button><button onClick={() => setEdited(null)}>Cancel</button></div></div> : null}
     </div>
   );
 }
+
+/** The checks of the doctor by what they are about; the rest comes last. */
+const AREAS: [string, string[] | null][] = [
+  ["Sandbox", ["sandbox", "build", "commands"]], ["MCP servers", ["mcp", "tools"]], ["Language servers", ["lsp"]], ["Everything else", null],
+];
 
 function Doctor() {
   const found = useAnswer("zero.machine.doctor", {});
@@ -79,7 +110,15 @@ function Doctor() {
       <Waiting of={found}>{(report) => {
         const order = ["error", "warning", "ok"];
         const checks = [...report.checks].sort((one, other) => order.indexOf(one.status) - order.indexOf(other.status));
-        return <><p>{report.ok ? "No errors." : "Something needs attention."} <button class="quiet" onClick={found.reload}>Check again</button></p><ul class="checks">{checks.map((check) => <Check check={check} />)}</ul></>;
+        return (
+          <>
+            <p>{report.ok ? "No errors." : "Something needs attention."} <button class="quiet" onClick={found.reload}>Check again</button></p>
+            {AREAS.map(([title, names]) => {
+              const own = checks.filter((check) => names ? names.includes(check.check) : !AREAS.some(([, known]) => known?.includes(check.check)));
+              return own.length ? <div key={title}><h3>{title}</h3><ul class="checks">{own.map((check) => <Check check={check} />)}</ul></div> : null;
+            })}
+          </>
+        );
       }}</Waiting>
     </section>
   );

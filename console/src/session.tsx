@@ -17,6 +17,8 @@ const PAGE = 1_000;
 const WINDOW = 160;
 const STEP = 80;
 const FLUSH_MS = 60;
+/** Entries of a sub-agent that are shown under its call. */
+const SUBAGENT_ITEMS = 30;
 const IMAGE_BYTES_MAX = 5 * 1024 * 1024;
 
 /** A prompt that the gateway has not acknowledged. Its key lets it be sent again without harm. */
@@ -51,12 +53,17 @@ function inTurn<T>(work: () => Promise<T>): Promise<T> {
   return done;
 }
 
-interface Transcript { log: SessionLog; version: number; error: string | null; ready: boolean; earlier: () => Promise<void> }
+interface Transcript {
+  log: SessionLog; version: number; error: string | null; ready: boolean; earlier: () => Promise<void>;
+  /** Whether the newest entries are shown, so that old ones can be forgotten. */
+  isAtEnd: { current: boolean };
+}
 
 /** The ledger of a session: the newest part first, then everything as it is written. */
 export function useTranscript(key: string, whole = false): Transcript {
   const [state, setState] = useState({ version: 0, error: null as string | null, ready: false });
   const log = useRef<SessionLog>(new SessionLog());
+  const isAtEnd = useRef(!whole);
   const of = useRef("");
   if (of.current !== key) {
     of.current = key;
@@ -79,7 +86,10 @@ export function useTranscript(key: string, whole = false): Transcript {
       const added = queue;
       queue = [];
       if (isGap) void catchUp();
-      else if (mine.add(added)) update({});
+      else if (mine.add(added)) {
+        if (isAtEnd.current) mine.trim();
+        update({});
+      }
     };
     const stop = listen("zero.session.event", (payload) => {
       if (payload.sessionKey !== key) return;
@@ -125,7 +135,7 @@ export function useTranscript(key: string, whole = false): Transcript {
     mine.addEarlier(page.events.filter((event) => event.seq < before));
     setState((old) => ({ ...old, version: old.version + 1 }));
   };
-  return { log: log.current, ...state, earlier };
+  return { log: log.current, ...state, earlier, isAtEnd };
 }
 
 export function SessionPage({ sessionKey }: { sessionKey: string }) {
@@ -176,6 +186,7 @@ function Facts({ info, log }: { info: SessionInfo; log: SessionLog }) {
       <div><dt>Model</dt><dd>{info.model}</dd></div>
       <div><dt>Mode</dt><dd>{info.mode ?? "from settings"}</dd></div>
       <div><dt>Folder</dt><dd class="path">{info.cwd ?? "the gateway's"}{info.toolHost ? ` on ${info.toolHost}` : ""}</dd></div>
+      {log.parent ? <div><dt>Sub-agent of</dt><dd><a class="path" href={`#/${sessionPath(log.parent)}`}>{log.parent}</a></dd></div> : null}
       {context && context.window > 0 ? <div><dt>Context</dt><dd>{formatShort(context.context)} of {formatShort(context.window)} ({formatShare(context.context / context.window)})</dd></div> : null}
       <div><dt>Used</dt><dd>{formatShort(info.usage.input_tokens + info.usage.output_tokens)} tokens{info.usage.cost_usd != null ? `, ${formatMoney(info.usage.cost_usd)}` : ""}</dd></div>
       <div><dt>Key</dt><dd class="path">{info.sessionKey}</dd></div>
@@ -205,6 +216,7 @@ function TranscriptView({ transcript, sessionKey }: { transcript: Transcript; se
   const list = useRef<HTMLOListElement>(null);
   const stick = useRef(true);
   const count = log.items.length;
+  transcript.isAtEnd.current = end === null && stick.current;
   const last = end === null ? count : Math.min(end, count);
   const first = Math.max(0, last - WINDOW);
   const items = log.items.slice(first, last);
@@ -340,6 +352,7 @@ function Call({ item, open }: { item: CallItem; open?: boolean }) {
       {result?.display && "type" in result.display && result.display.type === "diff" ? <Diff diff={result.display} /> : null}
       {outcome ? <Code text={shorten(resultText(outcome), 20_000)} label="result" /> : item.progress.length ? <Code text={item.progress.join("\n")} label="live output" /> : null}
       {outcome ? resultImages(outcome).map((image) => <Picture mime={image.mime} data={image.data} name="image of the result" />) : null}
+      {item.subagent ? <Subagent sessionKey={item.subagent} /> : null}
       <details><summary>Arguments</summary><Json value={item.input} /></details>
       {hasScope("admin") ? <p class="small"><a href={`#/audit/${encodeURIComponent(item.call)}`}>In the audit log</a></p> : null}
     </div>
@@ -349,6 +362,23 @@ function Call({ item, open }: { item: CallItem; open?: boolean }) {
       summary={<><span class="icon" aria-hidden="true">{ICONS[item.kind] ?? "◦"}</span><span class="call-title"><Words text={item.title} /></span>{item.waits ? <span class="muted small">waits</span> : null}
         {item.status !== "completed" && item.status ? <Tag word={item.status} /> : null}{took ? <span class="muted small took">{took}</span> : null}</>}
       body={body} />
+  );
+}
+
+/** The newest entries of a sub-agent, live, under the call that started it. */
+function Subagent({ sessionKey }: { sessionKey: string }) {
+  const { log, ready, error } = useTranscript(sessionKey);
+  const items = log.items.slice(-SUBAGENT_ITEMS);
+  return (
+    <section class="subagent" aria-label={`Sub-agent ${sessionKey}`}>
+      <p class="card-top"><a class="path" href={`#/${sessionPath(sessionKey)}`}>{sessionKey}</a>{log.active ? <Tag word="running" /> : null}</p>
+      {error ? <Problem text={error} /> : !ready ? <Loading /> : (
+        <>
+          {log.items.length > items.length || log.firstSeq > 1 ? <p class="muted small">Earlier entries are in its session.</p> : null}
+          <ol class="log">{items.map((item) => <li key={item.key} class={`item ${item.is}`}><Guard><Entry item={item} /></Guard></li>)}</ol>
+        </>
+      )}
+    </section>
   );
 }
 

@@ -3,11 +3,17 @@
 
 import type { ApprovalRequest, Event, PlanEntry, PromptAttachment, RunOutcome, TokenUsage, ToolOutcome, UserQuestion } from "./wire.ts";
 
-interface Common { key: number; seq: number; run: string | null; timeMs: number }
+interface Common {
+  key: number; seq: number; run: string | null; timeMs: number;
+  /** The entry that ended a call or answered a question. */
+  endSeq?: number;
+}
 
 export type CallItem = Common & {
   is: "call"; call: string; name: string; title: string; kind: string; input: unknown; waits: boolean;
   status: string; outcome: ToolOutcome | null; progress: string[]; endMs: number | null;
+  /** Key of the session of the sub-agent that it started. */
+  subagent: string | null;
 };
 export type LogItem =
   | (Common & { is: "prompt"; text: string; attachments: PromptAttachment[] })
@@ -20,6 +26,9 @@ export type LogItem =
   | (Common & { is: "end"; end: RunOutcome; usage: TokenUsage });
 
 const PROGRESS_MAX = 200;
+/** Entries after which the oldest are forgotten, and how many stay. */
+const ITEMS_MAX = 2_000;
+const ITEMS_KEPT = 1_000;
 
 export class SessionLog {
   items: LogItem[] = [];
@@ -27,8 +36,12 @@ export class SessionLog {
   firstSeq = 0;
   usage: { context: number; window: number } | null = null;
   active: string | null = null;
+  /** Key of the session whose sub-agent works in this one. */
+  parent: string | null = null;
   private calls = new Map<string, CallItem>();
   private questions = new Map<string, LogItem>();
+  /** Answers to questions that were asked before the first entry. */
+  private looseAnswers = new Map<string, object>();
   private nextKey = 1;
 
   /** Adds entries that follow; returns whether something was new. */
@@ -51,17 +64,48 @@ export class SessionLog {
     earlier.add(events);
     // The end of a call may be known already while its begin comes only now.
     for (const item of earlier.items) {
+      const id = item.is === "approval" ? item.request.id : item.is === "question" ? item.question.id : null;
+      if (id !== null) {
+        Object.assign(item, this.looseAnswers.get(id));
+        this.looseAnswers.delete(id);
+        this.questions.set(id, item);
+      }
       if (item.is === "call" && item.status === "running") {
         const known = this.calls.get(item.call);
         if (known && known !== item) {
-          Object.assign(item, { status: known.status, outcome: known.outcome, endMs: known.endMs });
+          Object.assign(item, { status: known.status, outcome: known.outcome, endMs: known.endMs, endSeq: known.endSeq, subagent: item.subagent ?? known.subagent });
           this.items = this.items.filter((other) => other !== known);
           this.calls.set(item.call, item);
         } else if (!known) this.calls.set(item.call, item);
       }
     }
     this.items = [...earlier.items, ...this.items];
+    for (const [id, answer] of earlier.looseAnswers) this.looseAnswers.set(id, answer);
+    this.parent ??= earlier.parent;
     this.firstSeq = earlier.firstSeq || this.firstSeq;
+  }
+
+  /** Forgets the oldest entries of a long log, which can be loaded again. Cuts only where no call or
+   * question before ends after, so that what is loaded again is whole. */
+  trim(): boolean {
+    if (this.items.length <= ITEMS_MAX) return false;
+    let cut = 0;
+    let endsBy = 0;
+    for (let at = 0; at <= this.items.length - ITEMS_KEPT; at++) {
+      const item = this.items[at]!;
+      if (item.seq > endsBy) cut = at;
+      const isOpen = (item.is === "call" && item.status === "running") || (item.is === "approval" && !item.answer) || (item.is === "question" && !item.action);
+      endsBy = isOpen ? Infinity : Math.max(endsBy, item.endSeq ?? 0);
+    }
+    if (cut === 0) return false;
+    for (const item of this.items.slice(0, cut)) {
+      if (item.is === "call") this.calls.delete(item.call);
+      else if (item.is === "approval") this.questions.delete(item.request.id);
+      else if (item.is === "question") this.questions.delete(item.question.id);
+    }
+    this.items = this.items.slice(cut);
+    this.firstSeq = this.items[0]!.seq;
+    return true;
   }
 
   private push(event: any, item: any): any {
@@ -78,6 +122,7 @@ export class SessionLog {
         break;
       case "run_started":
         this.active = event.run ?? null;
+        this.parent = event.parent?.session_key ?? this.parent;
         break;
       case "text":
       case "thought":
@@ -89,7 +134,7 @@ export class SessionLog {
       case "tool_started": {
         const call = this.push(event, {
           is: "call", call: event.call, name: event.name, title: event.title, kind: event.kind, input: event.input,
-          waits: !!event.waits, status: "running", outcome: null, progress: [], endMs: null,
+          waits: !!event.waits, status: "running", outcome: null, progress: [], endMs: null, subagent: null,
         });
         this.calls.set(event.call, call);
         break;
@@ -98,19 +143,24 @@ export class SessionLog {
         this.change(event.call, (call) => {
           if (event.title) call.title = event.title;
           if (event.begins) call.waits = false;
+          if (event.subagent) call.subagent = event.subagent;
           const words = typeof event.progress === "string" ? event.progress : event.progress?.message;
           if (typeof words === "string") call.progress = [...call.progress, words].slice(-PROGRESS_MAX);
         });
         break;
       case "tool_ended":
         if (!this.calls.has(event.call)) {
-          const call = this.push(event, { is: "call", call: event.call, name: "", title: "a call", kind: "other", input: null, waits: false, status: "", outcome: null, progress: [], endMs: null });
+          const call = this.push(event, { is: "call", call: event.call, name: "", title: "a call", kind: "other", input: null, waits: false, status: "", outcome: null, progress: [], endMs: null, subagent: null });
           this.calls.set(event.call, call);
         }
         this.change(event.call, (call) => {
           call.status = event.status;
           call.outcome = event.outcome;
           call.endMs = event.time_ms;
+          call.endSeq = event.seq;
+          // Ledgers of earlier versions name the sub-agent only in the result.
+          const session = call.name === "Task" ? event.outcome?.result?.structured?.session : null;
+          if (typeof session === "string") call.subagent ??= session;
         });
         break;
       case "plan":
@@ -121,13 +171,13 @@ export class SessionLog {
         this.questions.set(event.id, this.push(event, { is: "approval", request: event, answer: null, by: "" }));
         break;
       case "approval_resolved":
-        this.answer(event.id, { answer: event.answer, by: event.by });
+        this.answer(event, { answer: event.answer, by: event.by });
         break;
       case "question_asked":
         this.questions.set(event.id, this.push(event, { is: "question", question: event, action: null }));
         break;
       case "question_answered":
-        this.answer(event.id, { action: event.action });
+        this.answer(event, { action: event.action });
         break;
       case "usage_reported":
         this.usage = { context: event.context_tokens, window: event.context_window };
@@ -168,12 +218,15 @@ export class SessionLog {
     this.calls.set(id, call);
   }
 
-  private answer(id: string, fields: object): void {
-    const known = this.questions.get(id);
-    if (!known) return;
-    const made = { ...known, ...fields } as LogItem;
+  private answer(event: any, fields: object): void {
+    const known = this.questions.get(event.id);
+    if (!known) {
+      this.looseAnswers.set(event.id, { ...fields, endSeq: event.seq });
+      return;
+    }
+    const made = { ...known, ...fields, endSeq: event.seq } as LogItem;
     this.replace(known, made);
-    this.questions.set(id, made);
+    this.questions.set(event.id, made);
   }
 
   private replace(old: LogItem, made: LogItem): void {

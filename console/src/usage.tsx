@@ -2,13 +2,16 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
-import { formatCount, formatMoney, formatShare, formatShort } from "./format.ts";
-import type { UsageGroup, UsageResult } from "./wire.ts";
+import { formatCount, formatDuration, formatMoney, formatMoment, formatShare, formatShort } from "./format.ts";
+import type { BudgetLimitInfo, UsageGroup, UsageResult } from "./wire.ts";
 import { Empty, Page, Waiting, useAnswer } from "./ui.tsx";
 
 const GROUPS = ["day", "model", "agent", "session", "owner"] as const;
 const DAY_MS = 86_400_000;
 
+/** Mean time of a call, in microseconds. */
+const callTime = ({ usage }: UsageGroup) => (usage.tool_calls ? ((usage.call_ms ?? 0) * 1000) / usage.tool_calls : 0);
+const shownTime = (us: number) => (us ? formatDuration(Math.round(us)) : "–");
 const tokensOf = (group: UsageGroup) => group.usage.input_tokens + group.usage.output_tokens;
 
 export function UsagePage() {
@@ -34,6 +37,7 @@ export function UsagePage() {
           {answer.rows.length ? <Table found={answer} /> : null}
         </>
       )}</Waiting>
+      <Budgets />
     </Page>
   );
 }
@@ -45,9 +49,51 @@ function Totals({ total }: { total: UsageGroup }) {
     ["Cost", formatMoney(usage.cost_usd), unpriced ? `${formatShort(unpriced)} tokens without a known price` : undefined],
     ["Tokens", formatShort(tokensOf(total)), `${formatShort(usage.input_tokens)} in, ${formatShort(usage.output_tokens)} out`],
     ["From cache", usage.input_tokens ? formatShare((usage.cache_read_tokens ?? 0) / usage.input_tokens) : "–", "of the input"],
-    ["Runs", formatCount(total.runs), `${formatCount(usage.tool_calls ?? 0)} calls of tools`],
+    ["Runs", formatCount(total.runs), `${formatCount(usage.failed_runs ?? 0)} failed`],
+    ["Calls of tools", formatCount(usage.tool_calls ?? 0), `${formatCount(usage.failed_calls ?? 0)} failed, ${shownTime(callTime(total))} each`],
   ];
   return <dl class="totals">{facts.map(([name, value, more]) => <div><dt>{name}</dt><dd>{value}</dd>{more ? <dd class="muted small">{more}</dd> : null}</div>)}</dl>;
+}
+
+const MEASURES: Record<string, [string, (value: number) => string]> = {
+  usd: ["Cost", formatMoney], tokens: ["Tokens", formatShort], requests: ["Requests", formatCount], toolCalls: ["Calls of tools", formatCount],
+  seconds: ["Time", (seconds) => formatDuration(seconds * 1_000_000)],
+};
+const SCOPES: Record<string, string> = { run: "Each run", session: "Each session", agent: "Agent, today", owner: "Owner, today" };
+
+function Budgets() {
+  const found = useAnswer("zero.budgets", {}, 30_000);
+  return (
+    <section aria-labelledby="budgets-title">
+      <h2 id="budgets-title">Budgets</h2>
+      <Waiting of={found}>{({ limits, dayEndsAtMs }) => limits.length === 0
+        ? <p class="muted">Nothing limits what may be spent; <code>budgets</code> in the settings does.</p>
+        : (
+          <>
+            <div class="scroll" tabIndex={0} role="region" aria-label="Budgets"><table class="list">
+              <thead><tr><th>For</th><th>Limit</th><th class="num">Used</th><th class="bar-head" aria-hidden="true"></th><th class="num">Of</th><th class="num">Left</th></tr></thead>
+              <tbody>{limits.map((limit) => <BudgetRow key={`${limit.scope} ${limit.name} ${limit.measure}`} limit={limit} />)}</tbody>
+            </table></div>
+            {limits.some((limit) => limit.spent != null) ? <p class="muted small">The day ends {formatMoment(dayEndsAtMs)}.</p> : null}
+          </>
+        )}</Waiting>
+    </section>
+  );
+}
+
+function BudgetRow({ limit }: { limit: BudgetLimitInfo }) {
+  const [label, format] = MEASURES[limit.measure] ?? [limit.measure, formatCount];
+  const spent = limit.spent ?? null;
+  return (
+    <tr>
+      <td class="main">{SCOPES[limit.scope] ?? limit.scope}{limit.name ? <> <strong>{limit.name}</strong></> : null}</td>
+      <td>{label}</td>
+      <td class="num">{spent === null ? "–" : format(spent)}</td>
+      <td>{spent === null ? null : <meter min={0} max={limit.most || 1} high={limit.most * 0.8} value={Math.min(spent, limit.most || 1)} aria-label={`used of ${label}`} />}</td>
+      <td class="num">{format(limit.most)}</td>
+      <td class="num">{spent === null ? "–" : format(Math.max(0, limit.most - spent))}</td>
+    </tr>
+  );
 }
 
 function Plots({ found, since }: { found: UsageResult; since: number }) {
@@ -63,8 +109,9 @@ function Plots({ found, since }: { found: UsageResult; since: number }) {
     <div class="plots">
       <Plot title="Cost" days={days} format={(value) => formatMoney(value)} series={[["cost", pick((row) => row.usage.cost_usd ?? 0)]]} />
       <Plot title="Tokens" days={days} format={formatShort} series={[["input", pick((row) => row.usage.input_tokens)], ["output", pick((row) => row.usage.output_tokens)], ["from cache", pick((row) => row.usage.cache_read_tokens ?? 0)]]} />
-      <Plot title="Runs" days={days} format={formatShort} series={[["runs", pick((row) => row.runs)]]} />
-      <Plot title="Calls of tools" days={days} format={formatShort} series={[["calls", pick((row) => row.usage.tool_calls ?? 0)]]} />
+      <Plot title="Runs" days={days} format={formatShort} series={[["runs", pick((row) => row.runs)], ["failed", pick((row) => row.usage.failed_runs ?? 0)]]} />
+      <Plot title="Calls of tools" days={days} format={formatShort} series={[["calls", pick((row) => row.usage.tool_calls ?? 0)], ["failed", pick((row) => row.usage.failed_calls ?? 0)]]} />
+      <Plot title="Time of a call" days={days} format={shownTime} series={[["mean", pick(callTime)]]} />
     </div>
   );
 }
@@ -114,7 +161,7 @@ function Table({ found }: { found: UsageResult }) {
   const most = Math.max(1, ...rows.map(tokensOf));
   return (
     <div class="scroll" tabIndex={0} role="region" aria-label="Numbers"><table class="list">
-      <thead><tr><th>{found.by}</th><th class="num">Cost</th><th class="num">Tokens</th><th class="bar-head" aria-hidden="true"></th><th class="num">Cache</th><th class="num">Runs</th><th class="num">Calls</th></tr></thead>
+      <thead><tr><th>{found.by}</th><th class="num">Cost</th><th class="num">Tokens</th><th class="bar-head" aria-hidden="true"></th><th class="num">Cache</th><th class="num">Runs</th><th class="num">Failed</th><th class="num">Calls</th><th class="num">Failed</th><th class="num">Time of a call</th></tr></thead>
       <tbody>{rows.map((row) => (
         <tr key={row.name}>
           <td class="main">{row.name || "–"}</td>
@@ -123,7 +170,10 @@ function Table({ found }: { found: UsageResult }) {
           <td><meter min={0} max={most} value={tokensOf(row)} aria-label={`share of tokens of ${row.name}`} /></td>
           <td class="num">{row.usage.input_tokens ? formatShare((row.usage.cache_read_tokens ?? 0) / row.usage.input_tokens) : "–"}</td>
           <td class="num">{formatCount(row.runs)}</td>
+          <td class="num">{formatCount(row.usage.failed_runs ?? 0)}</td>
           <td class="num">{formatCount(row.usage.tool_calls ?? 0)}</td>
+          <td class="num">{formatCount(row.usage.failed_calls ?? 0)}</td>
+          <td class="num">{shownTime(callTime(row))}</td>
         </tr>
       ))}</tbody>
     </table></div>

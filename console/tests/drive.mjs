@@ -6,6 +6,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
+import { connect as connectTcp, createServer as createTcpServer } from "node:net";
 import { createInterface } from "node:readline";
 import { createRequire } from "node:module";
 import { chromium } from "playwright-core";
@@ -29,6 +30,7 @@ async function ask(what, ...more) {
 
 const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ARGUMENTS });
 const problems = [];
+const networks = [];
 
 /** A browser of its own, with its own key. */
 async function openBrowser(options = {}) {
@@ -43,7 +45,7 @@ async function openBrowser(options = {}) {
   });
   page.on("request", (request) => {
     const url = request.url();
-    if (!url.startsWith(address) && !/^(data|blob|ws):/.test(url)) problems.push(`request elsewhere: ${url}`);
+    if (!url.startsWith(address) && !networks.some((one) => url.startsWith(one.address)) && !/^(data|blob|ws):/.test(url)) problems.push(`request elsewhere: ${url}`);
   });
   await page.addInitScript(() => {
     addEventListener("securitypolicyviolation", (event) => (window.__violations ??= []).push(`${event.violatedDirective} ${event.blockedURI} ${event.sample}`));
@@ -51,8 +53,8 @@ async function openBrowser(options = {}) {
   return page;
 }
 
-async function pair(page, code) {
-  await page.goto(address);
+async function pair(page, code, at = address) {
+  await page.goto(at);
   await page.getByLabel("Code").fill(code ?? (await ask("code")));
   await page.getByRole("button", { name: "Pair", exact: true }).click();
   await page.getByRole("navigation", { name: "Pages" }).waitFor();
@@ -102,6 +104,32 @@ async function checkNoProblems(...pages) {
     assert.deepEqual(violations, [], "violations of the policy");
   }
   assert.deepEqual(problems, []);
+}
+
+/** The network between a browser and the gateway: a proxy that can lose what it is given. */
+async function openNetwork() {
+  const target = new URL(address);
+  const pairs = new Set();
+  const state = { isLosing: false };
+  const server = createTcpServer((near) => {
+    const far = connectTcp(Number(target.port), target.hostname);
+    const pair = [near, far];
+    pairs.add(pair);
+    near.on("data", (data) => far.write(data));
+    far.on("data", (data) => state.isLosing || near.write(data));
+    for (const one of pair) one.on("error", () => {}).on("close", () => (pairs.delete(pair), pair.forEach((other) => other.destroy())));
+  });
+  await new Promise((done) => server.listen(0, "127.0.0.1", done));
+  const cut = () => [...pairs].flat().forEach((one) => one.destroy());
+  return {
+    address: `http://127.0.0.1:${server.address().port}/`,
+    /** What the gateway answers does not arrive any more, while what it is sent does. */
+    lose: () => (state.isLosing = true),
+    /** Connections break, and none can be made until `restore`. */
+    drop: () => new Promise((done) => (server.close(() => done()), cut())),
+    restore: (port) => (state.isLosing = false, new Promise((done) => server.listen(port, "127.0.0.1", done))),
+    cut: () => (state.isLosing = false, cut()),
+  };
 }
 
 const SCRIPT = (...steps) => `script:\n${steps.join("\n")}`;
@@ -271,6 +299,16 @@ const scenarios = {
     await visit(second, "audit");
     await second.getByText("needs the admin scope").waitFor();
     assert.equal(await second.getByRole("button", { name: "New session" }).count(), 0);
+    // Its scopes are changed there, which it follows without a reload.
+    const changed = first.locator(".row", { hasText: "seen" }).filter({ hasNotText: "this browser" });
+    await visit(second, "machine");
+    await changed.getByRole("button", { name: "Change" }).click();
+    await changed.getByLabel("write").check();
+    await changed.getByLabel("questions").uncheck();
+    await checkPage(first, "the scopes of a device");
+    await changed.getByRole("button", { name: "Save" }).click();
+    await second.getByText("It may: write, approvals.").waitFor();
+    await first.getByRole("heading", { name: "Tokens" }).waitFor();
     // No secret where a page could lose it, and the key cannot be taken out.
     const kept = await second.evaluate(async () => {
       const database = await new Promise((done) => (indexedDB.open("zero-console").onsuccess = (event) => done(event.target.result)));
@@ -309,6 +347,201 @@ const scenarios = {
     await ask("revoke");
     await second.getByText("its token was revoked").waitFor();
     await checkNoProblems(first, second);
+  },
+
+  async subagents() {
+    const page = await pair(await openBrowser());
+    await newSession(page);
+    const child = SCRIPT("say The sub-agent looks.", bash("touch child.txt"), "turn", "say The sub-agent has found it.");
+    await send(page, SCRIPT(`call Task ${JSON.stringify({ description: "Look for it", prompt: child })}`, "turn", "say The parent is done."));
+    // Its entries are under the call that started it, while it works and afterwards.
+    const nested = page.locator(".call-box .subagent");
+    await nested.getByText("The sub-agent looks.").waitFor();
+    await nested.getByText("touch child.txt").first().waitFor();
+    await page.getByRole("group", { name: "Answers" }).getByRole("button", { name: /allow once/i }).click();
+    await said(page, "The parent is done.");
+    await page.locator(".call-box", { hasText: "Look for it" }).first().evaluate((call) => (call.open = true));
+    await nested.getByText("The sub-agent has found it.").waitFor();
+    await nested.locator(".ending").waitFor();
+    await checkPage(page, "a sub-agent");
+    await page.setViewportSize(PHONE);
+    await checkPage(page, "a sub-agent on a phone");
+    await page.setViewportSize(WIDE);
+    await page.reload();
+    await said(page, "The parent is done.");
+    await page.locator(".call-box", { hasText: "Look for it" }).first().evaluate((call) => (call.open = true));
+    await nested.getByText("The sub-agent has found it.").waitFor();
+    // Its own page leads back.
+    const parent = page.url();
+    await nested.getByRole("link", { name: /task-/ }).click();
+    await page.locator(".facts").getByRole("link").click();
+    await said(page, "The parent is done.");
+    assert.equal(page.url(), parent);
+    await checkNoProblems(page);
+  },
+
+  async usage() {
+    const page = await pair(await openBrowser());
+    await newSession(page);
+    await send(page, SCRIPT(`call Read ${JSON.stringify({ file_path: "missing.txt" })}`, "turn", "say It is not there."));
+    await said(page, "It is not there.");
+    await page.locator(".ending").first().waitFor();
+    await send(page, SCRIPT('fail 400 {"error":{"message":"no"}}'));
+    await page.locator(".ending.failed").waitFor();
+    await visit(page, "usage");
+    const total = (name) => page.locator(".totals > div", { has: page.locator("dt", { hasText: name }) });
+    await total("Runs").getByText("1 failed").waitFor();
+    await total("Calls of tools").getByText(/^1 failed, /).waitFor();
+    await page.getByText("Time of a call").first().waitFor();
+    for (const by of ["model", "agent", "session", "owner", "day"]) {
+      await page.getByLabel("Group").selectOption(by);
+      await page.locator("table.list th").first().getByText(by).waitFor();
+      await checkPage(page, `usage by ${by}`);
+    }
+    const budget = (text) => page.getByRole("region", { name: "Budgets" }).locator("tr", { hasText: text });
+    const cells = async (text) => (await budget(text).first().locator("td").allInnerTexts()).map((cell) => cell.trim());
+    const owner = await cells("Owner, today");
+    assert.deepEqual([owner[1], owner[2], owner[4], owner[5]], ["Calls of tools", "1", "100", "99"], String(owner));
+    const run = await cells("Each run");
+    assert.deepEqual([run[1], run[2], run[5]], ["Cost", "–", "–"], String(run));
+    await page.setViewportSize(PHONE);
+    await checkPage(page, "usage on a phone");
+    await checkNoProblems(page);
+  },
+
+  async installed() {
+    const page = await pair(await openBrowser());
+    const tools = await page.context().newCDPSession(page);
+    const { installabilityErrors } = await tools.send("Page.getInstallabilityErrors");
+    // A window of a test is like a private one, which is never offered to be installed.
+    assert.deepEqual(installabilityErrors.map((one) => one.errorId).filter((id) => id !== "in-incognito"), []);
+    const { errors, data } = await tools.send("Page.getAppManifest");
+    assert.deepEqual(errors, []);
+    const manifest = JSON.parse(data);
+    assert.deepEqual([manifest.display, manifest.start_url, manifest.scope], ["standalone", "/", "/"]);
+    await page.evaluate(() => navigator.serviceWorker.ready);
+    await newSession(page);
+    await send(page, "hello");
+    await said(page, "Hello from the model.");
+    // Only the shell is kept, and no answer of the gateway.
+    const kept = await page.evaluate(async () => {
+      const found = [];
+      for (const name of await caches.keys()) for (const request of await (await caches.open(name)).keys()) found.push(new URL(request.url).pathname);
+      return found.sort();
+    });
+    assert.ok(kept.includes("/") && kept.every((path) => /^\/(|index\.html|app(-[0-9a-f]+)?\.(js|css)|icon\.(svg|png)|manifest\.webmanifest)$/.test(path)), String(kept));
+    // It opens while the gateway is away, says so, and shows nothing that it should not have.
+    await ask("kill");
+    await page.reload();
+    await page.getByText(/Pair this browser|cannot be reached/).first().waitFor();
+    assert.equal(await page.getByText("Hello from the model.").count(), 0);
+    await ask("start");
+    await said(page, "Hello from the model.");
+    await checkNoProblems(page);
+  },
+
+  async notifications() {
+    const page = await openBrowser({ permissions: ["notifications"] });
+    await page.addInitScript(() => Object.defineProperty(document, "hidden", { get: () => window.__hidden === true }));
+    await pair(page);
+    await page.evaluate(() => navigator.serviceWorker.ready);
+    const key = await newSession(page);
+    const shown = () => page.evaluate(async () => (await (await navigator.serviceWorker.ready).getNotifications()).map(({ title, body, data, tag }) => ({ title, body, data, tag })));
+    // Who looks at the console is not notified.
+    await send(page, SCRIPT(bash("touch seen.txt"), "turn", bash("touch unseen.txt"), "turn", "say Both answered."));
+    await page.locator(".ask").first().waitFor();
+    assert.deepEqual(await shown(), []);
+    await page.evaluate(() => (window.__hidden = true));
+    await page.getByRole("button", { name: /allow once/i }).click();
+    await page.locator(".ask", { hasText: "unseen.txt" }).first().waitFor();
+    let found = [];
+    for (let wait = 0; wait < 100 && !found.length; wait++) {
+      found = await shown();
+      await page.waitForTimeout(100);
+    }
+    assert.equal(found.length, 1, JSON.stringify(found));
+    assert.equal(found[0].title, "zero asks for approval");
+    assert.match(found[0].body, /touch unseen\.txt/);
+    // Pressing it opens the question. Nothing else of the session is in it.
+    await visit(page, "usage");
+    const [worker] = page.context().serviceWorkers();
+    await worker.evaluate(async () => {
+      const [notification] = await self.registration.getNotifications();
+      self.dispatchEvent(new NotificationEvent("notificationclick", { notification }));
+    });
+    await page.locator(".ask.meant").waitFor();
+    assert.match(page.url(), new RegExp(`#/inbox/${found[0].data}$`));
+    await page.getByRole("button", { name: /allow once/i }).click();
+    await page.getByText("Nothing waits for you").waitFor();
+    await visit(page, `session/${encodeURIComponent(key)}`);
+    await said(page, "Both answered.");
+    await checkNoProblems(page);
+  },
+
+  async images() {
+    const page = await pair(await openBrowser());
+    await ask("picture", "red.png");
+    await newSession(page);
+    await send(page, SCRIPT(`call Read ${JSON.stringify({ file_path: "red.png" })}`, "turn", "say Done."));
+    await said(page, "I see 1 picture.");
+    await page.locator(".call-box").first().evaluate((call) => (call.open = true));
+    const result = page.getByAltText("image of the result");
+    await result.waitFor();
+    const facts = (image) => image.evaluate(async (element) => (await element.decode(), [element.naturalWidth, element.src.slice(0, 22)]));
+    assert.deepEqual(await facts(result), [2, "data:image/png;base64,"]);
+    // An image of a prompt, and what is not an image.
+    const png = readFileSync(new URL("../static/icon.png", import.meta.url));
+    const input = page.locator("input[type=file]");
+    await input.setInputFiles({ name: "notes.txt", mimeType: "text/plain", buffer: Buffer.from("text") });
+    await page.getByText("notes.txt is not an image").waitFor();
+    await input.setInputFiles({ name: "icon.png", mimeType: "image/png", buffer: png });
+    await page.getByText("icon.png").waitFor();
+    await send(page, "what is this");
+    const sent = page.locator(".item.prompt img.picture");
+    await sent.waitFor();
+    assert.deepEqual(await facts(sent), [192, "data:image/png;base64,"]);
+    await page.reload();
+    await sent.waitFor();
+    await checkPage(page, "images");
+    await checkNoProblems(page);
+  },
+
+  async network() {
+    const network = await openNetwork();
+    networks.push(network);
+    const port = Number(new URL(network.address).port);
+    const page = await pair(await openBrowser(), undefined, network.address);
+    await newSession(page);
+    await page.evaluate(() => (window.__same = true));
+    // The prompt arrives and its answer does not: it is sent again, and runs once.
+    network.lose();
+    await send(page, "first");
+    await ask("requests", "1");
+    network.cut();
+    await said(page, "Hello from the model.");
+    await page.getByText("Not delivered yet").waitFor({ state: "detached" });
+    assert.equal(await page.locator(".item.prompt").getByText("first").count(), 1);
+    // Nothing can be reached: what is sent waits, and what happens meanwhile is shown afterwards.
+    await send(page, SCRIPT("say Before the break.", bash("touch once.txt"), "turn", "say After the break."));
+    await page.locator(".ask").first().waitFor();
+    await network.drop();
+    await page.getByRole("alert").getByText(/cannot be reached/).waitFor();
+    await send(page, "second");
+    await page.getByText("Not delivered yet").waitFor();
+    await network.restore(port);
+    await page.getByText("Not delivered yet").waitFor({ state: "detached" });
+    // The answer to an approval is lost: it counts once.
+    network.lose();
+    await page.getByRole("button", { name: /allow once/i }).click();
+    await ask("requests", "3");
+    network.cut();
+    await said(page, "After the break.");
+    await said(page, "Hello from the model.", 1);
+    assert.equal(await page.locator(".item.prompt").getByText("second").count(), 1);
+    assert.equal(await page.locator(".item.text", { hasText: "Before the break." }).count(), 1);
+    assert.ok(await page.evaluate(() => window.__same), "it was reloaded");
+    assert.equal(await ask("requests", "4"), 4, "the model was asked more often than needed");
+    await checkNoProblems(page);
   },
 
   async restart() {
@@ -405,6 +638,37 @@ const scenarios = {
       await page.getByRole("slider").fill(String(step));
       await check(`step ${step}`);
     }
+    // The name of a sub-agent's work, and of a device that asks.
+    const asked = await page.evaluate((name) => new Promise((done) => {
+      const socket = new WebSocket(location.origin.replace("http", "ws"));
+      socket.onmessage = async (message) => {
+        const frame = JSON.parse(message.data);
+        if (frame.event !== "connect.challenge") return frame.id && done(frame.error?.details?.code);
+        const keys = await crypto.subtle.generateKey({ name: "Ed25519" }, false, ["sign"]);
+        const raw = new Uint8Array(await crypto.subtle.exportKey("raw", keys.publicKey));
+        const hash = new Uint8Array(await crypto.subtle.digest("SHA-256", raw));
+        const id = Array.from(hash, (byte) => byte.toString(16).padStart(2, "0")).join("");
+        const text = (bytes) => btoa(String.fromCharCode(...new Uint8Array(bytes))).replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "");
+        const { nonce, ts } = frame.payload;
+        const signed = ["v3", id, "webchat-ui", "ui", "operator", "", ts, "", nonce, "web", ""].join("|");
+        const signature = text(await crypto.subtle.sign("Ed25519", keys.privateKey, new TextEncoder().encode(signed)));
+        socket.send(JSON.stringify({ type: "req", id: "1", method: "connect", params: {
+          minProtocol: 4, maxProtocol: 4, role: "operator", caps: ["zero-pairing"], client: { id: "webchat-ui", displayName: name, version: "1", platform: "web", mode: "ui" },
+          device: { id, publicKey: text(raw), signature, signedAt: ts, nonce },
+        } }));
+      };
+    }), corpus[1].slice(0, 60));
+    assert.equal(asked, "PAIRING_REQUIRED");
+    await visit(page, "machine");
+    await page.getByText("Ask to be paired").waitFor();
+    await page.locator(".card-title", { hasText: "<img" }).waitFor();
+    await check("a request to be paired");
+    await newSession(page);
+    await send(page, SCRIPT(`call Task ${JSON.stringify({ description: corpus[1], prompt: SCRIPT(...corpus.map((one) => `say ${one}`)) })}`, "turn", "say **The second end.**"));
+    await said(page, "The second end.");
+    await page.evaluate(() => document.querySelectorAll("details").forEach((one) => (one.open = true)));
+    await page.locator(".subagent .ending").waitFor();
+    await check("a sub-agent");
     await visit(page, "audit");
     await page.locator("table.list a").first().click();
     await page.getByRole("heading", { name: "Input" }).waitFor();

@@ -10,6 +10,7 @@ mod bench_table;
 mod build_time;
 mod calls;
 mod chat;
+mod console;
 mod gateway;
 mod growth;
 mod machine_info;
@@ -49,7 +50,7 @@ struct BenchSuite {
 }
 
 /// All suites, in this order.
-const PARTS: [BenchSuite; 13] = [
+const PARTS: [BenchSuite; 14] = [
     BenchSuite {
         name: "files",
         measure: measurements::measure,
@@ -97,6 +98,7 @@ const PARTS: [BenchSuite; 13] = [
         measure: gateway::measure,
         examples: &[("zero-gateway", &["gateway_load"])],
     },
+    BenchSuite { name: "console", measure: console::measure, examples: &[] },
     BenchSuite { name: "acp", measure: acp::measure, examples: &[] },
     BenchSuite {
         name: "growth",

@@ -102,6 +102,9 @@ pub enum EventKind {
         /// Whether a call that waited for others begins now.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         begins: bool,
+        /// Key of the session of the sub-agent that the call has started.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        subagent: Option<String>,
     },
     /// A call ended. Sent exactly once for each call that started.
     #[serde(deserialize_with = "deserialize_tool_ended")]
@@ -502,6 +505,13 @@ pub enum RunOutcome {
     Interrupted,
 }
 
+impl RunOutcome {
+    /// Whether the run failed: not if it was stopped, or reached a limit.
+    pub fn is_failure(&self) -> bool {
+        matches!(self, Self::Refused { .. } | Self::Failed { .. } | Self::Interrupted)
+    }
+}
+
 /// An image or file sent with a prompt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PromptAttachment {
@@ -715,6 +725,21 @@ pub struct TokenUsage {
     /// Time in milliseconds, without the time in which a gateway waited for answers of its clients.
     #[serde(default)]
     pub work_ms: u64,
+    /// Calls of tools that failed; not those that were denied or cancelled.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub failed_calls: u64,
+    /// Time of all calls together, in milliseconds, counted like `work_ms`; calls that ran side by side
+    /// count each.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub call_ms: u64,
+    /// Runs that failed: 0 or 1 for a run.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub failed_runs: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the form that serde calls")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl std::ops::AddAssign for TokenUsage {
@@ -726,6 +751,9 @@ impl std::ops::AddAssign for TokenUsage {
         self.requests = self.requests.saturating_add(other.requests);
         self.tool_calls = self.tool_calls.saturating_add(other.tool_calls);
         self.work_ms = self.work_ms.saturating_add(other.work_ms);
+        self.failed_calls = self.failed_calls.saturating_add(other.failed_calls);
+        self.call_ms = self.call_ms.saturating_add(other.call_ms);
+        self.failed_runs = self.failed_runs.saturating_add(other.failed_runs);
         self.cost_usd = match (self.cost_usd, other.cost_usd) {
             (None, None) => None,
             (one, two) => Some(one.unwrap_or(0.0) + two.unwrap_or(0.0)),

@@ -96,6 +96,13 @@ impl AuthConfig {
         self.anybody.is_none()
     }
 
+    /// Whom tokens and passwords stand for, with their kind.
+    pub(crate) fn principals(&self) -> impl Iterator<Item = (&'static str, &Principal)> {
+        let tokens = self.tokens.iter().map(|key| ("token", &key.principal));
+        let passwords = self.passwords.iter().map(|key| ("password", &key.principal));
+        tokens.chain(passwords).chain(self.anybody.iter().map(|anybody| ("none", anybody)))
+    }
+
     /// Authenticates the token or password of a `connect` request. Devices and their codes are known
     /// to `DeviceRegistry`.
     pub(crate) fn authenticate(&self, shown: Option<&ConnectAuth>) -> Result<Principal, AuthError> {

@@ -41,6 +41,8 @@ const REQUESTS_PER_ADDRESS_MAX: usize = 3;
 const REQUEST_VALID_MS: i64 = 5 * 60 * 1_000;
 /// Longest name of a device, in characters.
 const NAME_CHARS_MAX: usize = 64;
+/// Characters of its id in the name of a device that acts.
+const ACTOR_ID_CHARS: usize = 12;
 /// How often the time of the last connection of a device is stored, in milliseconds.
 const SEEN_INTERVAL_MS: i64 = 60 * 1_000;
 
@@ -64,6 +66,15 @@ pub struct PairedDevice {
     /// When it connected last, in milliseconds since 1970.
     #[serde(default)]
     pub seen_at_ms: i64,
+}
+
+impl PairedDevice {
+    /// How the audit log, ledgers and logs name it. A device chooses its own name, so that this one says
+    /// that it is a device, and which: it cannot pass for a token or the user.
+    fn actor_name(&self) -> String {
+        let id: String = self.id.chars().take(ACTOR_ID_CHARS).collect();
+        format!("device \"{}\" {id}", self.name.replace('"', "'"))
+    }
 }
 
 /// Where paired devices are stored.
@@ -344,6 +355,14 @@ impl DeviceRegistry {
         is_revoked
     }
 
+    /// Changes the scopes of a device; `None` if it is not paired. Call [`Self::store`] next.
+    pub(crate) fn set_scopes(&self, id: &str, scopes: &[TokenScope]) -> Option<PairedDevice> {
+        let mut table = self.lock();
+        let device = table.devices.iter_mut().find(|device| device.id == id)?;
+        device.scopes = scope_names(scopes);
+        Some(device.clone())
+    }
+
     /// Whether a device is paired.
     pub(crate) fn is_paired(&self, id: &str) -> bool {
         self.lock().devices.iter().any(|device| device.id == id)
@@ -383,7 +402,7 @@ impl DeviceRegistry {
             true => FolderAccess::Anywhere,
             false => self.folders.clone(),
         };
-        let (name, owner) = (device.name.clone(), Some(device.owner.clone()));
+        let (name, owner) = (device.actor_name(), Some(device.owner.clone()));
         let principal = Principal { name, scopes, folder_access, owner };
         DeviceLogin { principal, device: device.id.clone(), token }
     }
@@ -606,6 +625,48 @@ mod tests {
         assert_eq!(login.principal.scopes, [TokenScope::Read]);
         assert!(registry.mark_seen(DEVICE) && !registry.mark_seen(DEVICE));
         assert_eq!(registry.store(), Err("full".to_owned()));
+    }
+
+    #[test]
+    fn code_pairs_one_of_many_devices_that_race_for_it() {
+        for _ in 0..50 {
+            let registry = registry();
+            let (code, _) = registry.invite(vec![TokenScope::Read], "ann").unwrap();
+            let names: Vec<String> = (0..8).map(|number| format!("device {number}")).collect();
+            let start = std::sync::Barrier::new(names.len());
+            let redeem = |name: &str| {
+                start.wait();
+                registry.redeem(&claim(name), &code).is_ok()
+            };
+            let paired = std::thread::scope(|scope| {
+                let threads: Vec<_> =
+                    names.iter().map(|name| scope.spawn(|| redeem(name))).collect();
+                threads
+                    .into_iter()
+                    .filter_map(|thread| thread.join().unwrap().then_some(()))
+                    .count()
+            });
+            assert_eq!((paired, registry.list().0.len()), (1, 1));
+        }
+    }
+
+    #[test]
+    fn device_that_acts_is_named_as_a_device() {
+        let registry = registry();
+        let (code, _) = registry.invite(vec![TokenScope::Read], "ann").unwrap();
+        let claim = DeviceClaim { name: "user\" (token ci)", ..claim("0123456789abcdef") };
+        let login = registry.redeem(&claim, &code).unwrap();
+        assert_eq!(login.principal.name, "device \"user' (token ci)\" 0123456789ab");
+    }
+
+    #[test]
+    fn scopes_of_a_device_can_be_changed() {
+        let registry = registry();
+        let token = pair(&registry, DEVICE);
+        assert!(registry.set_scopes("other", &[TokenScope::Admin]).is_none());
+        registry.set_scopes(DEVICE, &[TokenScope::Approvals]).unwrap();
+        let login = registry.authenticate(&claim(DEVICE), &token).unwrap();
+        assert_eq!(login.principal.scopes, [TokenScope::Approvals]);
     }
 
     #[test]

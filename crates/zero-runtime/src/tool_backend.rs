@@ -278,6 +278,9 @@ pub trait CallObserver: Send + Sync {
     /// Its command printed this. What is shown while it runs is not kept: the result has everything.
     fn on_output(&self, _text: &str) {}
 
+    /// It has started a sub-agent, whose session has this key.
+    fn on_subagent(&self, _session_key: String) {}
+
     /// What reads long texts for the call, where a model does.
     fn reader(&self) -> Option<Arc<dyn TextReader>> {
         None

@@ -91,7 +91,7 @@ pub enum BudgetMeasure {
 
 impl BudgetMeasure {
     /// Name of the limit in the settings.
-    fn as_str(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Usd => "usd",
             Self::Tokens => "tokens",
@@ -114,6 +114,16 @@ pub struct BudgetUse {
 }
 
 impl BudgetUse {
+    /// How much is used.
+    pub fn spent(&self) -> f64 {
+        self.spent
+    }
+
+    /// How much may be used.
+    pub fn most(&self) -> f64 {
+        self.most
+    }
+
     /// Whether nothing is left.
     pub fn is_used_up(&self) -> bool {
         // A call that the budget has no room for was not run, and counts.

@@ -5,6 +5,7 @@
 //! see them, and a call is in the ledger before it starts. A client that connects later, or after a
 //! crash, therefore sees the same history as one that was connected.
 
+pub mod budget_report;
 pub(crate) mod call_updates;
 mod context_report;
 mod current_plan;

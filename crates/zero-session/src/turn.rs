@@ -139,6 +139,7 @@ impl Turn {
                     locations,
                     progress: None,
                     begins: false,
+                    subagent: None,
                 }));
             }
             TurnInput::Progress { call, progress } if self.is_running(&call) => {
@@ -149,9 +150,23 @@ impl Turn {
                     locations: Vec::new(),
                     progress: Some(progress),
                     begins: false,
+                    subagent: None,
                 }));
             }
-            TurnInput::Described { .. } | TurnInput::Progress { .. } => {}
+            TurnInput::Subagent { call, session_key } if self.is_running(&call) => {
+                actions.push(TurnAction::Show(EventKind::ToolUpdated {
+                    call,
+                    title: None,
+                    kind: None,
+                    locations: Vec::new(),
+                    progress: None,
+                    begins: false,
+                    subagent: Some(session_key),
+                }));
+            }
+            TurnInput::Described { .. }
+            | TurnInput::Progress { .. }
+            | TurnInput::Subagent { .. } => {}
             TurnInput::CallEnded { call, outcome } => {
                 self.handle_call_end(&call, outcome, &mut actions)
             }

@@ -19,6 +19,8 @@ methods! {
     ZeroDevicesApprove "zero.devices.approve" Admin DeviceApproveParams => PairedDeviceInfo;
     /// Rejects the request of a device to be paired.
     ZeroDevicesReject "zero.devices.reject" Admin DeviceRejectParams => Acknowledgement;
+    /// Changes the scopes of a device and closes its connections, so that it connects with them.
+    ZeroDevicesScope "zero.devices.scope" Admin DeviceScopeParams => PairedDeviceInfo;
     /// Revokes the token of a device and closes its connections.
     ZeroDevicesRevoke "zero.devices.revoke" Admin DeviceRevokeParams => DeviceRevokeResult;
 }
@@ -36,6 +38,24 @@ pub struct DevicesListResult {
     pub devices: Vec<PairedDeviceInfo>,
     /// Devices that ask to be paired, oldest first.
     pub requests: Vec<PairingRequestInfo>,
+    /// Tokens and passwords of the settings, by name.
+    #[serde(default)]
+    pub tokens: Vec<TokenInfo>,
+}
+
+/// A token or password that the gateway was started with; without the secret. It ends when it is
+/// removed from the settings and the gateway is restarted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TokenInfo {
+    /// Its name.
+    pub name: String,
+    /// `token`, `password`, or `none` if clients need neither.
+    pub kind: String,
+    /// Its scopes.
+    pub scopes: Vec<String>,
+    /// Owner whose sessions it uses.
+    pub owner: String,
 }
 
 /// One browser or program that was paired, with the rights of its token; without the token.
@@ -123,6 +143,18 @@ pub struct DeviceRejectParams {
     /// Id of the request.
     #[schemars(length(min = 1, max = 128))]
     pub id: String,
+}
+
+/// Parameters of `zero.devices.scope`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct DeviceScopeParams {
+    /// Id of the device.
+    #[schemars(length(min = 1, max = 128))]
+    pub id: String,
+    /// Scopes that its token has from now on.
+    #[schemars(length(min = 1, max = 5))]
+    pub scopes: Vec<String>,
 }
 
 /// Parameters of `zero.devices.revoke`.

@@ -88,6 +88,9 @@ pub struct AuditListResult {
     pub next_before: Option<u64>,
     /// Number of lines that are not rows.
     pub damaged_lines: u64,
+    /// Day before which nothing was searched, because the search took too long; null if it did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped_at_day: Option<String>,
 }
 
 /// One row of the audit log.
@@ -336,6 +339,10 @@ pub struct PolicySimulateResult {
     pub never_judged: u64,
     /// Lines of the log that are not rows.
     pub damaged_lines: u64,
+    /// Time of the first call that was not judged again, because there were too many or it took too long,
+    /// in milliseconds since 1970; null if all were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped_at_ms: Option<i64>,
 }
 
 /// Number of calls by verdict.

@@ -78,6 +78,7 @@ impl OpenClawRun {
                     locations,
                     progress: progress.map(zero_core::CallProgress::new),
                     begins: false,
+                    subagent: None,
                 });
             }
             "result" => {
@@ -94,6 +95,7 @@ impl OpenClawRun {
                         locations,
                         progress,
                         begins: false,
+                        subagent: None,
                     });
                 }
                 self.calls.remove(call);

@@ -6,11 +6,12 @@ use zero_wire::ErrorPayload;
 use zero_wire::approvals::Acknowledgement;
 use zero_wire::devices::{
     DeviceApproveParams, DeviceInviteParams, DeviceInviteResult, DeviceRejectParams,
-    DeviceRevokeParams, DeviceRevokeResult, DevicesListParams, DevicesListResult, PairedDeviceInfo,
-    PairingRequestInfo,
+    DeviceRevokeParams, DeviceRevokeResult, DeviceScopeParams, DevicesListParams,
+    DevicesListResult, PairedDeviceInfo, PairingRequestInfo, TokenInfo,
 };
 use zero_wire::method::TokenScope;
 
+use crate::auth::Principal;
 use crate::authenticated_connection::AuthenticatedConnection;
 use crate::device_registry::{PairedDevice, PairingRequest};
 use crate::error_payloads::{quote_input, to_error_shape, unavailable_error};
@@ -24,6 +25,7 @@ pub(super) async fn list(
     Ok(DevicesListResult {
         devices: devices.into_iter().map(|device| to_device_info(peer, device)).collect(),
         requests: requests.into_iter().map(to_request_info).collect(),
+        tokens: peer.gateway().auth.principals().map(to_token_info).collect(),
     })
 }
 
@@ -62,6 +64,22 @@ pub(super) async fn reject(
     params: DeviceRejectParams,
 ) -> Result<Acknowledgement, ErrorPayload> {
     Ok(Acknowledgement { ok: peer.gateway().devices.reject(&params.id) })
+}
+
+pub(super) async fn scope(
+    peer: &Arc<AuthenticatedConnection>,
+    params: DeviceScopeParams,
+) -> Result<PairedDeviceInfo, ErrorPayload> {
+    let scopes = parse_scopes(&params.scopes)?;
+    let Some(device) = peer.gateway().devices.set_scopes(&params.id, &scopes) else {
+        let id = quote_input(&params.id);
+        return Err(ErrorPayload::invalid(format!("no device `{id}` is paired")));
+    };
+    // A connection has the scopes that it began with.
+    peer.gateway().close_device(&device.id, "the scopes of this device were changed");
+    tracing::info!(by = %peer.name(), device = %device.id, "the scopes of a device were changed");
+    store(peer).await?;
+    Ok(to_device_info(peer, device))
 }
 
 pub(super) async fn revoke(
@@ -109,6 +127,15 @@ fn to_device_info(peer: &AuthenticatedConnection, device: PairedDevice) -> Paire
         owner: device.owner,
         paired_at_ms: device.paired_at_ms,
         seen_at_ms: device.seen_at_ms,
+    }
+}
+
+fn to_token_info((kind, principal): (&'static str, &Principal)) -> TokenInfo {
+    TokenInfo {
+        name: principal.name.clone(),
+        kind: kind.to_owned(),
+        scopes: principal.scopes.iter().map(|scope| scope.as_str().to_owned()).collect(),
+        owner: principal.owner.clone().unwrap_or_else(|| principal.name.clone()),
     }
 }
 

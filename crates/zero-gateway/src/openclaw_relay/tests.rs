@@ -136,6 +136,7 @@ fn whole_run() -> Vec<Event> {
                 locations: Vec::new(),
                 progress: Some(zero_core::CallProgress::new("half")),
                 begins: false,
+                subagent: None,
             },
             tool_ended("c1", ToolCallStatus::Completed),
             EventKind::UsageReported {

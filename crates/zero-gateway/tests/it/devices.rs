@@ -73,6 +73,29 @@ async fn revoked_device_is_disconnected_and_its_codes_are_void() {
 }
 
 #[tokio::test]
+async fn device_with_new_scopes_has_to_connect_again() {
+    let (rig, device) = (RawGateway::start().await, TestDevice::new(7));
+    let mut admin = rig.connected_client(ADMIN).await;
+    let code = invite(&mut admin, &["operator.admin"]).await;
+    let (mut client, hello) = connect_device(&rig, &device, "bootstrapToken", &code).await;
+    let token = hello["payload"]["auth"]["deviceToken"].as_str().unwrap();
+    let known = admin.call_method("l", "zero.devices.list", json!({})).await;
+    let params = json!({"id": known["payload"]["devices"][0]["id"], "scopes": ["operator.read"]});
+    let changed = admin.call_method("s", "zero.devices.scope", params).await;
+    assert_eq!(changed["payload"]["scopes"], json!(["operator.read"]), "{changed}");
+    let why = "the scopes of this device were changed".to_owned();
+    assert_eq!(client.wait_closed().await, (1008, why));
+    let (_, hello) = connect_device(&rig, &device, "deviceToken", token).await;
+    assert_eq!(hello["payload"]["auth"]["scopes"], json!(["operator.read"]), "{hello}");
+    let unknown = json!({"id": "x", "scopes": ["operator.admin"]});
+    let refused = admin.call_method("u", "zero.devices.scope", unknown).await;
+    assert!(refused["error"]["message"].as_str().unwrap().contains("no device"), "{refused}");
+    // Tokens are listed beside, without their secrets.
+    let tokens = known["payload"]["tokens"].to_string();
+    assert!(tokens.contains("operator.admin") && !tokens.contains(ADMIN), "{tokens}");
+}
+
+#[tokio::test]
 async fn device_that_cannot_be_stored_is_not_paired() {
     struct FullStore;
     impl DeviceStore for FullStore {
@@ -109,6 +132,7 @@ async fn devices_and_machine_need_the_admin_scope() {
         ("zero.devices.invite", json!({"scopes": scopes})),
         ("zero.devices.approve", json!({"id": "x", "scopes": scopes})),
         ("zero.devices.reject", json!({"id": "x"})),
+        ("zero.devices.scope", json!({"id": "x", "scopes": scopes})),
         ("zero.devices.revoke", json!({"id": "x"})),
         ("zero.audit.list", json!({})),
         ("zero.audit.show", json!({"call": "x"})),

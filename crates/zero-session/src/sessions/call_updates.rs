@@ -43,6 +43,8 @@ pub(super) struct CallUpdate {
     pub(super) described: Option<(String, ToolKind, Vec<FileLocation>)>,
     /// Progress.
     pub(super) progress: Option<CallProgress>,
+    /// Key of the session of its sub-agent, once that is known.
+    pub(super) subagent: Option<String>,
 }
 
 impl CallUpdateBuffer {
@@ -112,6 +114,10 @@ impl CallObserver for BufferedCallObserver {
     fn on_progress(&self, mut progress: CallProgress) {
         progress.message.truncate(head(&progress.message, PROGRESS_BYTES_MAX).len());
         self.call_updates.update(&self.call, |update| update.progress = Some(progress));
+    }
+
+    fn on_subagent(&self, session_key: String) {
+        self.call_updates.update(&self.call, |update| update.subagent = Some(session_key));
     }
 
     fn reader(&self) -> Option<Arc<dyn TextReader>> {

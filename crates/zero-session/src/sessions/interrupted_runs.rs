@@ -43,7 +43,8 @@ impl SessionManagerInner {
             Err(SessionError::Store(StoreError::Damaged { .. })) => Vec::new(),
             events => events?,
         };
-        let (mut last, usage) = closing_events(&events);
+        let (mut last, mut usage) = closing_events(&events);
+        usage.failed_runs = u64::from(end.is_failure());
         let missing = match store.transcript(&run.session, None).await {
             Err(StoreError::Damaged { .. }) => Vec::new(),
             transcript => {

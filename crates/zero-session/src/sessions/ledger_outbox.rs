@@ -186,7 +186,7 @@ fn merge_events(last: &mut EventKind, kind: EventKind) -> Option<EventKind> {
             None
         }
         (
-            EventKind::ToolUpdated { call, title, kind, locations, progress, begins },
+            EventKind::ToolUpdated { call, title, kind, locations, progress, begins, subagent },
             EventKind::ToolUpdated {
                 call: same,
                 title: t,
@@ -194,12 +194,14 @@ fn merge_events(last: &mut EventKind, kind: EventKind) -> Option<EventKind> {
                 locations: l,
                 progress: p,
                 begins: b,
+                subagent: s,
             },
         ) if *call == same => {
             *begins |= b;
             *title = t.or(title.take());
             *kind = k.or(*kind);
             *progress = p.or(progress.take());
+            *subagent = s.or(subagent.take());
             if !l.is_empty() {
                 *locations = l;
             }
@@ -276,6 +278,7 @@ mod tests {
                 locations: Vec::new(),
                 progress: progress.map(zero_core::CallProgress::new),
                 begins: false,
+                subagent: None,
             };
         let mut last = update("1", Some("old"), Some("half"));
         assert_eq!(merge_events(&mut last, update("1", Some("new"), None)), None);

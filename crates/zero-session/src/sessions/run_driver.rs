@@ -23,7 +23,7 @@ use zero_runtime::tool::BoxFuture;
 
 use crate::agent::{AgentProfile, AgentRegistry};
 use crate::direct_model::is_direct;
-use crate::event::{EventKind, RootRun, RunOutcome, TokenUsage};
+use crate::event::{EventKind, RootRun, RunOutcome, TokenUsage, ToolCallStatus};
 use crate::message::ModelMessage;
 use crate::model::{
     ModelClient, ModelError, ModelErrorKind, ModelEvent, ModelReply, ModelRequest, ModelStream,
@@ -96,6 +96,31 @@ pub(super) struct RunDriver<'a> {
     pub(super) clock: Arc<WorkClock>,
     /// When it can be parked, if it only waits for the user.
     pub(super) parking: ParkTimer,
+    /// What its calls took.
+    pub(super) call_tally: CallTally,
+}
+
+/// What the calls of a run took since it began or was resumed.
+#[derive(Debug, Default)]
+pub(super) struct CallTally {
+    /// When calls that run began, on the run's clock. Not those of sub-agents, whose calls count for
+    /// themselves.
+    begun: HashMap<String, Duration>,
+    time: Duration,
+    failed: u64,
+}
+
+impl CallTally {
+    /// Looks at an entry of the run.
+    fn add(&mut self, kind: &EventKind, now: Duration) {
+        let EventKind::ToolEnded { call, status, .. } = kind else { return };
+        if let Some(begun) = self.begun.remove(call) {
+            self.time = self.time.saturating_add(now.saturating_sub(begun));
+        }
+        if *status == ToolCallStatus::Failed {
+            self.failed = self.failed.saturating_add(1);
+        }
+    }
 }
 
 /// When a run that only waits for the user is parked.
@@ -297,13 +322,14 @@ impl<'a> RunDriver<'a> {
             TurnAction::Show(EventKind::Compacted { .. }) if self.outbox.is_broken() => {}
             TurnAction::Show(mut kind) => {
                 if let EventKind::UsageReported { run_usage, .. } = &mut kind {
-                    run_usage.work_ms = self.work_ms();
+                    *run_usage = self.with_work(*run_usage);
                 }
                 mask_input(under_way.backend.as_ref(), &mut kind).await;
                 under_way.growth.add(&kind);
                 if let Some(subagent) = &self.active.subagent {
                     subagent.progress.observe(&kind);
                 }
+                self.call_tally.add(&kind, self.clock.elapsed());
                 self.outbox.push(kind);
             }
             TurnAction::Save(messages) => under_way.unsaved.add(messages),
@@ -371,7 +397,7 @@ impl<'a> RunDriver<'a> {
 
     /// Stops the run if a budget is used up; `None` if it must not go on.
     async fn end_if_over_budget(&mut self, under_way: &mut RunState<'a>) -> Option<()> {
-        let usage = TokenUsage { work_ms: self.work_ms(), ..under_way.turn.usage() };
+        let usage = self.with_work(under_way.turn.usage());
         match self.budget.check(&*self.inner.config.store, usage).await {
             Ok(BudgetCheck { notices, end }) => {
                 for text in notices {
@@ -387,8 +413,15 @@ impl<'a> RunDriver<'a> {
         None
     }
 
-    fn work_ms(&self) -> u64 {
-        u64::try_from(self.clock.elapsed().as_millis()).unwrap_or(u64::MAX)
+    /// Adds the times that the driver knows, and the calls that failed.
+    fn with_work(&self, usage: TokenUsage) -> TokenUsage {
+        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        TokenUsage {
+            work_ms: millis(self.clock.elapsed()),
+            failed_calls: usage.failed_calls.saturating_add(self.call_tally.failed),
+            call_ms: usage.call_ms.saturating_add(millis(self.call_tally.time)),
+            ..usage
+        }
     }
 
     fn work_time_left(&self) -> Duration {
@@ -550,6 +583,7 @@ impl<'a> RunDriver<'a> {
             under_way.call_ids.insert(task.id(), id);
             return;
         }
+        self.call_tally.begun.insert(id.clone(), self.clock.elapsed());
         let (state, most) = (Arc::clone(self.state), now.backend.reconnect_grace());
         let inner = Arc::clone(self.inner);
         let calling = async move {
@@ -740,7 +774,7 @@ impl<'a> RunDriver<'a> {
             }
         };
         tokio::join!(save, patch);
-        RunCompletion { end, usage: TokenUsage { work_ms: self.work_ms(), ..turn.usage() } }
+        RunCompletion { end, usage: self.with_work(turn.usage()) }
     }
 }
 
@@ -799,9 +833,12 @@ impl RunState<'_> {
         }
         self.waiting.extend(waiting);
         for (call, update) in updates {
-            let CallUpdate { described, progress } = update;
+            let CallUpdate { described, progress, subagent } = update;
             if let Some((title, kind, locations)) = described {
                 self.step(TurnInput::Described { call: call.clone(), title, kind, locations });
+            }
+            if let Some(session_key) = subagent {
+                self.step(TurnInput::Subagent { call: call.clone(), session_key });
             }
             if let Some(progress) = progress {
                 self.step(TurnInput::Progress { call, progress });

@@ -28,7 +28,7 @@ use crate::sessions::ledger_recorder::new_event;
 use crate::sessions::parked_runs;
 use crate::sessions::prompt_resolution::{PromptContext, PromptResolution};
 use crate::sessions::run_budget::{BudgetCheck, RunBudget};
-use crate::sessions::run_driver::{DriveOutcome, ParkTimer, RunCompletion, RunDriver};
+use crate::sessions::run_driver::{CallTally, DriveOutcome, ParkTimer, RunCompletion, RunDriver};
 use crate::sessions::run_limiter::RunPermit;
 use crate::sessions::session_state::{
     ActiveBackend, ActiveRun, QueuedPrompt, ResumedRun, SessionState,
@@ -282,6 +282,7 @@ impl SessionManagerInner {
                     budget,
                     clock: asking.clock,
                     parking: ParkTimer::default(),
+                    call_tally: CallTally::default(),
                 };
                 return shell.run(*turn).await;
             }
@@ -542,7 +543,8 @@ impl SessionManagerInner {
         completion: RunCompletion,
         outbox: LedgerOutbox,
     ) {
-        let RunCompletion { end, usage } = completion;
+        let RunCompletion { end, mut usage } = completion;
+        usage.failed_runs = u64::from(end.is_failure());
         self.approvals.withdraw(&active.address()).await;
         self.questions.withdraw(&active.address()).await;
         let mut last = outbox.close("the run ended before this call did").await;
@@ -642,7 +644,7 @@ impl Drop for CounterGuard<'_> {
 }
 
 /// Midnight of today here, in milliseconds since the Unix epoch.
-fn day_start_ms() -> i64 {
+pub(super) fn day_start_ms() -> i64 {
     let now = jiff::Zoned::now();
     now.start_of_day().unwrap_or(now).timestamp().as_millisecond()
 }

@@ -71,6 +71,11 @@ impl SubagentProgress {
         Self { watch, calls: Mutex::default() }
     }
 
+    /// Reports the key of the sub-agent's session, so that it can be watched.
+    pub(crate) fn start(&self, session_key: String) {
+        self.watch.on_subagent(session_key);
+    }
+
     /// Observes an event of the sub-agent's session.
     pub(crate) fn observe(&self, event: &EventKind) {
         let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);

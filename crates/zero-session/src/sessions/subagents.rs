@@ -129,6 +129,7 @@ impl TaskParent {
             asker: Arc::clone(&self.asker),
             progress: SubagentProgress::new(watch),
         };
+        subagent.progress.start(record.key.to_string());
         let name = subagent.name.clone();
         let ended =
             self.run_prompt(&record, &tools, args.prompt, Arc::new(subagent), &cancel).await;

@@ -10,7 +10,7 @@ use crate::run_usage::{RunUsage, RunUsageOwner, RunUsageQuery, UsageEntry, Usage
 use crate::store::RunAddress;
 
 /// The numbers of a usage, in the order in which they are summed.
-const SUMMED_FIELDS: [&str; 7] = [
+const SUMMED_FIELDS: [&str; 10] = [
     "input_tokens",
     "output_tokens",
     "cache_read_tokens",
@@ -18,6 +18,9 @@ const SUMMED_FIELDS: [&str; 7] = [
     "requests",
     "tool_calls",
     "work_ms",
+    "failed_calls",
+    "call_ms",
+    "failed_runs",
 ];
 
 /// Updates the usage of runs from entries that are written in the same transaction.
@@ -152,9 +155,12 @@ pub(super) fn sum(
                 requests: number(6)?,
                 tool_calls: number(7)?,
                 work_ms: number(8)?,
+                failed_calls: number(9)?,
+                call_ms: number(10)?,
+                failed_runs: number(11)?,
             },
-            unpriced_input_tokens: number(9)?,
-            unpriced_output_tokens: number(10)?,
+            unpriced_input_tokens: number(12)?,
+            unpriced_output_tokens: number(13)?,
         })
     });
     Ok(total?)

@@ -186,6 +186,7 @@ impl BatchedCall {
             locations: Vec::new(),
             progress: None,
             begins: true,
+            subagent: None,
         }));
     }
 

@@ -135,6 +135,13 @@ pub enum TurnInput {
         /// The message, and how much is done.
         progress: CallProgress,
     },
+    /// A call has started a sub-agent.
+    Subagent {
+        /// Id of the tool call.
+        call: String,
+        /// Key of the sub-agent's session.
+        session_key: String,
+    },
     /// A call has ended.
     CallEnded {
         /// Id of the tool call that ended.

@@ -2,6 +2,7 @@
 
 use std::collections::{HashSet, VecDeque};
 use std::io;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use zero_runtime::audit::{AuditLog, AuditRow, ChainLink};
@@ -14,8 +15,17 @@ const ROWS_DEFAULT: usize = 100;
 /// Most rows of a page.
 const ROWS_MAX: usize = 1_000;
 
-/// The newest rows that match a query.
-pub(super) fn list(audit: &AuditLog, query: &AuditListParams) -> io::Result<AuditListResult> {
+/// How long a search may take. A day whose search takes longer is in no page.
+pub(super) const SEARCH_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// The newest rows that match a query. Stops at a day whose search would take longer than `time_max`
+/// altogether.
+pub(super) fn list(
+    audit: &AuditLog,
+    query: &AuditListParams,
+    time_max: Duration,
+) -> io::Result<AuditListResult> {
+    let begin = Instant::now();
     let limit = query.limit.map_or(ROWS_DEFAULT, |limit| limit as usize).min(ROWS_MAX);
     let bound = |ms: Option<i64>| ms.and_then(|ms| Timestamp::from_millisecond(ms).ok());
     let (since, until) = (bound(query.since_ms), bound(query.until_ms));
@@ -34,7 +44,16 @@ pub(super) fn list(audit: &AuditLog, query: &AuditListParams) -> io::Result<Audi
         let room = (limit + 1).saturating_sub(page.rows.len());
         let mut rows = DayRows::new(room);
         let mut day = audit.open_day(&name)?;
-        day.for_each_written_row(|row, line| {
+        let (mut damaged, mut is_late) = (0, false);
+        day.for_each_line(|line| {
+            is_late = is_late || begin.elapsed() >= time_max;
+            if is_late {
+                return;
+            }
+            let Some(row) = line.parse_row() else {
+                damaged += 1;
+                return;
+            };
             rows.end(&row);
             let is_meant = since.is_none_or(|since| row.time >= since)
                 && until.is_none_or(|until| row.time < until)
@@ -48,7 +67,11 @@ pub(super) fn list(audit: &AuditLog, query: &AuditListParams) -> io::Result<Audi
                 rows.push(row, seq);
             }
         })?;
-        page.damaged_lines += day.damaged_lines() as u64;
+        if is_late {
+            page.stopped_at_day = Some(name);
+            break;
+        }
+        page.damaged_lines += damaged;
         let DayRows { rows, ended_calls: ended_now, .. } = rows;
         let rows = rows.into_iter().rev().filter(|(row, _)| {
             !(row.is_begin() && (ended_now.contains(&row.call) || ended_calls.contains(&row.call)))
@@ -156,5 +179,39 @@ fn to_row_info(audit: &AuditLog, row: AuditRow, seq: Option<u64>) -> AuditRowInf
         source,
         status,
         duration_us: row.duration_us,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zero_sandbox::StateDir;
+
+    use super::*;
+
+    fn row(call: &str, time: &str) -> String {
+        format!(
+            r#"{{"time":"{time}","call":"{call}","workspace":"/w","tool":"LS","dialect":"canonical","input":{{}},"status":"ok","duration_us":7}}"#
+        )
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "the rows are written outside zero")]
+    fn search_that_takes_too_long_says_where_it_stopped() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = StateDir::new(folder.path());
+        let dir = state.child("audit");
+        dir.create().unwrap();
+        for (day, call) in [("2026-01-01", "a"), ("2026-01-02", "b")] {
+            let path = dir.path().join(format!("{day}.jsonl"));
+            std::fs::write(path, row(call, &format!("{day}T03:04:05Z")) + "\n").unwrap();
+        }
+        let audit = AuditLog::new(&state);
+        let list = |time_max| list(&audit, &AuditListParams::default(), time_max).unwrap();
+        let whole = list(Duration::MAX);
+        let calls: Vec<&str> = whole.rows.iter().map(|row| &*row.call).collect();
+        assert_eq!((calls, whole.stopped_at_day), (vec!["b", "a"], None));
+        let cut = list(Duration::ZERO);
+        assert!(cut.rows.is_empty() && cut.next_before.is_none());
+        assert_eq!(cut.stopped_at_day.as_deref(), Some("2026-01-02"));
     }
 }

@@ -26,7 +26,7 @@ use zero_wire::machine::{
 };
 
 use super::policy_explain::ExplainedCall;
-use super::policy_simulate::Simulation;
+use super::policy_simulate::{Simulation, SimulationLimit};
 use super::{audit_query, audit_show, audit_verify, doctor};
 use crate::AppContext;
 use crate::cli::{PolicyContextArgs, PolicySimulateArgs};
@@ -36,6 +36,9 @@ use crate::settings_file_edit::EditableSettingsFile;
 
 /// Time span of a simulation, if the client names none.
 const SIMULATED_DEFAULT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+/// Bound of a simulation, after which it says where it stopped.
+const SIMULATION_LIMIT: SimulationLimit =
+    SimulationLimit { rows: 200_000, time: Duration::from_secs(20) };
 /// Rules that a draft may add and remove: the file is parsed again for each.
 const RULE_CHANGES_MAX: usize = 500;
 /// The lists of rules in a settings file.
@@ -84,7 +87,7 @@ impl LocalMachineReports {
             json: true,
         };
         let Some(rules) = &draft.rules else {
-            return convert(Simulation::run(&self.app, &args)?.to_json());
+            return convert(Simulation::run(&self.app, &args, SIMULATION_LIMIT)?.to_json());
         };
         let workspace = self.open_workspace()?;
         let file = EditableSettingsFile::new(&self.app, &workspace, SettingsLayerKind::User)?;
@@ -96,7 +99,7 @@ impl LocalMachineReports {
         zero_sandbox::ConfigFile::Own(path.clone()).write(text.as_bytes())?;
         let config = self.app.config.clone().with_draft_settings(path);
         let app = AppContext { config, ..self.app.clone() };
-        convert(Simulation::run(&app, &args)?.to_json())
+        convert(Simulation::run(&app, &args, SIMULATION_LIMIT)?.to_json())
     }
 
     fn rules(&self) -> anyhow::Result<PolicyRulesResult> {
@@ -137,7 +140,7 @@ impl LocalMachineReports {
 impl MachineReports for LocalMachineReports {
     fn list_audit(&self, query: &AuditListParams) -> Result<AuditListResult, String> {
         let state = self.app.config.state_dir().map_err(|error| error.to_string())?;
-        audit_query::list(&AuditLog::new(&state), query)
+        audit_query::list(&AuditLog::new(&state), query, audit_query::SEARCH_TIME_MAX)
             .map_err(|error| format!("could not read the audit log: {error}"))
     }
 

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -36,7 +37,8 @@ const EVALUATORS_MAX: usize = 64;
 const SHOWN_MAX: usize = 20;
 
 pub(super) fn run(app: &AppContext, args: &PolicySimulateArgs) -> anyhow::Result<ExitOutcome> {
-    let Simulation { since, tally, damaged } = Simulation::run(app, args)?;
+    let limit = SimulationLimit { rows: u64::MAX, time: Duration::MAX };
+    let Simulation { since, tally, damaged, .. } = Simulation::run(app, args, limit)?;
     let out = &app.terminal.out;
     if args.json {
         let mut answer = json!({
@@ -62,15 +64,32 @@ pub(super) fn run(app: &AppContext, args: &PolicySimulateArgs) -> anyhow::Result
     Ok(ExitOutcome::Ok)
 }
 
+/// Where a simulation stops.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SimulationLimit {
+    /// Rows of calls.
+    pub(crate) rows: u64,
+    /// Time that it takes.
+    pub(crate) time: Duration,
+}
+
 /// The recorded calls, judged again.
 pub(crate) struct Simulation {
     since: Timestamp,
     tally: SimulationTally,
     damaged: usize,
+    /// Time of the first call beyond the limit.
+    stopped_at: Option<Timestamp>,
 }
 
 impl Simulation {
-    pub(crate) fn run(app: &AppContext, args: &PolicySimulateArgs) -> anyhow::Result<Self> {
+    pub(crate) fn run(
+        app: &AppContext,
+        args: &PolicySimulateArgs,
+        limit: SimulationLimit,
+    ) -> anyhow::Result<Self> {
+        let begin = Instant::now();
+        let (mut judged, mut stopped_at) = (0_u64, None);
         let audit = AuditLog::new(&app.config.state_dir()?);
         let since = audit_rows::timestamp_before(args.since);
         let cwd = app.config.cwd()?;
@@ -80,13 +99,18 @@ impl Simulation {
         let mut failed = None;
         let LogSummary { damaged, .. } = audit_rows::for_each_since(app, &audit, since, |row| {
             let is_meant = only.as_deref().is_none_or(|only| only == Path::new(&row.workspace));
-            if is_meant && failed.is_none() {
+            if is_meant && failed.is_none() && stopped_at.is_none() {
+                if judged >= limit.rows || begin.elapsed() >= limit.time {
+                    stopped_at = Some(row.time);
+                    return;
+                }
+                judged += 1;
                 failed = simulator.replay_row(row, &mut tally).err();
             }
         })?;
         match failed {
             Some(failed) => Err(failed),
-            None => Ok(Self { since, tally, damaged }),
+            None => Ok(Self { since, tally, damaged, stopped_at }),
         }
     }
 
@@ -94,6 +118,9 @@ impl Simulation {
     pub(crate) fn to_json(&self) -> Value {
         let mut answer = self.tally.to_json();
         answer["damaged_lines"] = json!(self.damaged);
+        if let Some(stopped_at) = self.stopped_at {
+            answer["stopped_at_ms"] = json!(stopped_at.as_millisecond());
+        }
         answer
     }
 }
@@ -242,5 +269,54 @@ fn push_left_out(text: &mut String, kinds: usize, calls: u64) {
         let more =
             if calls > 0 { format!(" and {calls} calls of other kinds") } else { String::new() };
         let _ = writeln!(text, "and {kinds} more kinds{more}; `--json` lists more of them");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::LazyLock;
+
+    use super::*;
+    use crate::environment::EnvironmentConfig;
+    use crate::terminal::Terminal;
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "the rows are written outside zero")]
+    fn simulation_beyond_its_limit_says_where_it_stopped() {
+        let folder = tempfile::tempdir().unwrap();
+        let app = AppContext {
+            config: EnvironmentConfig::for_test(folder.path()),
+            terminal: Terminal::for_test(),
+            tools: Arc::new(LazyLock::new(Vec::new)),
+            notifiers: Arc::default(),
+            gateway_locality: Arc::default(),
+        };
+        std::fs::create_dir_all(folder.path().join("home")).unwrap();
+        let dir = app.config.state_dir().unwrap().child("audit");
+        dir.create().unwrap();
+        let now = Timestamp::now();
+        let workspace = folder.path().display();
+        let row = |call: &str| {
+            format!(
+                r#"{{"time":"{now}","call":"{call}","workspace":"{workspace}","tool":"LS","dialect":"canonical","input":{{}},"status":"ok","duration_us":7}}"#
+            ) + "\n"
+        };
+        let day = dir.path().join(format!("{}.jsonl", now.strftime("%Y-%m-%d")));
+        std::fs::write(day, ["a", "b", "c"].map(row).concat()).unwrap();
+        let args = PolicySimulateArgs {
+            since: Duration::from_secs(60 * 60),
+            settings: Vec::new(),
+            workspace: None,
+            home: None,
+            mode: None,
+            json: true,
+        };
+        let stopped_at = |rows, time| {
+            let limit = SimulationLimit { rows, time };
+            Simulation::run(&app, &args, limit).unwrap().to_json()["stopped_at_ms"].as_i64()
+        };
+        assert_eq!(stopped_at(3, Duration::MAX), None);
+        assert_eq!(stopped_at(2, Duration::MAX), Some(now.as_millisecond()));
+        assert_eq!(stopped_at(u64::MAX, Duration::ZERO), Some(now.as_millisecond()));
     }
 }

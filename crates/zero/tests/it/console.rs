@@ -7,13 +7,17 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use crate::config::{USER_FILE, write_file};
-use crate::gateway_process::GatewayProcess;
+use crate::gateway_process::{GatewayProcess, TIMEOUT};
 use crate::model_server::ModelServer;
 use crate::test_program::TestProgram;
+
+/// A picture of two by two red points.
+const RED_PNG: &[u8] = include_bytes!("red.png");
 
 /// The folder of the console's sources.
 fn console_folder() -> PathBuf {
@@ -31,7 +35,8 @@ fn picture_folder() -> PathBuf {
 fn drive(scenario: &str) {
     let zero = TestProgram::outside_tmp();
     let model = ModelServer::start();
-    write_file(&zero, USER_FILE, model.settings_json(json!({})));
+    let budgets = json!({"owner": {"toolCalls": 100}, "run": {"usd": 1}});
+    write_file(&zero, USER_FILE, model.settings_json(json!({ "budgets": budgets })));
     let mut gateway = Some(GatewayProcess::start(&zero));
     let port = gateway.as_ref().unwrap().address().rsplit_once(':').unwrap().1.to_owned();
     let mut browser = Command::new("node")
@@ -68,6 +73,19 @@ fn drive(scenario: &str) {
                 json!(true)
             }
             ["drop"] => json!(true),
+            ["picture", name] => {
+                std::fs::write(zero.folder().join(name), RED_PNG).unwrap();
+                json!(true)
+            }
+            // How often the model was asked, once it was asked so often.
+            ["requests", least] => {
+                let least: usize = least.parse().unwrap();
+                let late = Instant::now() + TIMEOUT;
+                while model.requests().len() < least && Instant::now() < late {
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+                json!(model.requests().len())
+            }
             ["files"] => json!(file_names(zero.folder())),
             ["settings"] => json!(std::fs::read_to_string(zero.folder().join(USER_FILE)).unwrap()),
             ["log"] => json!(state_texts(&zero.folder().join("home/.local/state/zero"))),
@@ -126,6 +144,36 @@ fn each_answer_and_each_action_of_a_session_works() {
 #[test]
 fn browsers_are_paired_and_revoked() {
     drive("pairing");
+}
+
+#[test]
+fn sub_agents_are_shown_under_the_call_that_started_them() {
+    drive("subagents");
+}
+
+#[test]
+fn usage_shows_failures_times_and_budgets() {
+    drive("usage");
+}
+
+#[test]
+fn console_can_be_installed_and_keeps_only_its_shell() {
+    drive("installed");
+}
+
+#[test]
+fn new_questions_are_notified_and_open_from_there() {
+    drive("notifications");
+}
+
+#[test]
+fn images_come_from_the_ledger() {
+    drive("images");
+}
+
+#[test]
+fn break_of_the_network_loses_nothing_and_sends_nothing_twice() {
+    drive("network");
 }
 
 #[test]

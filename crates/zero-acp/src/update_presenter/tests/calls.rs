@@ -15,6 +15,7 @@ fn call_is_announced_once_then_only_changes_are_sent() {
         locations: vec![location("a.rs", Some(2))],
         progress: None,
         begins: false,
+        subagent: None,
     };
     let locations = [location("/w/a.rs", Some(2))];
     // Ledger first.
@@ -316,6 +317,7 @@ fn progress_is_sent_as_call_update() {
         locations: vec![],
         progress: Some(CallProgress { message: "3 of\n9".to_owned(), percentage }),
         begins: false,
+        subagent: None,
     };
     let progress = || share(None);
     let mut one = presenter(plain_features());

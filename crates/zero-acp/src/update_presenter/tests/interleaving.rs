@@ -25,6 +25,7 @@ fn apply_step(presenter: &mut UpdatePresenter, call: &str, which: u8, now: Insta
                 locations: vec![],
                 progress: Some(zero_core::CallProgress::new("half")),
                 begins: false,
+                subagent: None,
             };
             presenter.present_entry(&event(updated), DeliveryMode::Live)
         }

@@ -28,6 +28,7 @@ fn question_repeats_call_and_keeps_it_pending() {
         locations: vec![],
         progress: Some(zero_core::CallProgress::new("waiting")),
         begins: false,
+        subagent: None,
     };
     let updates = presenter.present_live(echo);
     assert!(

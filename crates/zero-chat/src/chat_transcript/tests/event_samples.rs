@@ -73,6 +73,7 @@ fn updated(call: &str, progress: Option<CallProgress>, begins: bool) -> Event {
         locations: vec![],
         progress,
         begins,
+        subagent: None,
     })
 }
 

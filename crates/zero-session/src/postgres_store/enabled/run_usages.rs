@@ -155,6 +155,9 @@ pub(super) async fn sum(
         sum(&number("tool_calls"), ""),
         // The time of a sub-agent is part of its parent's.
         sum(&number("work_ms"), " FILTER (WHERE root_run IS NULL)"),
+        sum(&number("failed_calls"), ""),
+        sum(&number("call_ms"), ""),
+        sum(&number("failed_runs"), ""),
         sum(&number("input_tokens"), unpriced),
         sum(&number("output_tokens"), unpriced),
     ];
@@ -184,9 +187,12 @@ pub(super) async fn sum(
             requests: total(6)?,
             tool_calls: total(7)?,
             work_ms: total(8)?,
+            failed_calls: total(9)?,
+            call_ms: total(10)?,
+            failed_runs: total(11)?,
         },
-        unpriced_input_tokens: total(9)?,
-        unpriced_output_tokens: total(10)?,
+        unpriced_input_tokens: total(12)?,
+        unpriced_output_tokens: total(13)?,
     })
 }
 

@@ -417,5 +417,21 @@ async fn run_ends_when_its_working_time_is_used_up() {
     let lines = fixture.ledger_lines().await;
     assert!(lines.ends_with("tool Hang / cancelled / ended budget"), "{lines}");
     let usages = fixture.sessions.store().run_usages(Default::default()).await.unwrap();
-    assert!((5_000..6_000).contains(&usages[0].usage.work_ms), "{usages:?}");
+    let usage = &usages[0].usage;
+    assert!((5_000..6_000).contains(&usage.work_ms), "{usages:?}");
+    assert!((5_000..6_000).contains(&usage.call_ms), "{usages:?}");
+    assert_eq!((usage.failed_calls, usage.failed_runs), (0, 0), "it was cancelled");
+}
+
+#[tokio::test(start_paused = true)]
+async fn failed_calls_and_failed_runs_are_counted() {
+    let fixture = SessionTestBed::new(&["Panic:1 Read:2", "done", "@fail:network"]).await;
+    assert!(fixture.run("a").await.ends_with("ended completed"));
+    assert!(fixture.run("b").await.contains("ended failed"));
+    let usages = fixture.sessions.store().run_usages(Default::default()).await.unwrap();
+    let counts: Vec<_> = usages
+        .iter()
+        .map(|run| (run.usage.tool_calls, run.usage.failed_calls, run.usage.failed_runs))
+        .collect();
+    assert_eq!(counts, [(2, 1, 0), (0, 0, 1)]);
 }

@@ -403,6 +403,7 @@ async fn runs_of_killed_process_are_finished_at_start() {
         locations: Vec::new(),
         progress: None,
         begins: true,
+        subagent: None,
     };
     let call = |id: &str| crate::message::MessageBlock::ToolUse {
         id: id.into(),

@@ -64,6 +64,14 @@ async fn subagent_has_session_of_its_own_and_its_answer_is_the_result() {
     assert_eq!(child.parent, Some(fixture.record().await.id));
     assert_eq!(child.title.as_deref(), Some("look"));
     fixture.check_ledger_of(&child.address()).await;
+    let announced =
+        fixture.store.ledger(&fixture.record().await.id).into_iter().find_map(|event| match event
+            .kind
+        {
+            EventKind::ToolUpdated { subagent, .. } => subagent,
+            _ => None,
+        });
+    assert_eq!(announced.as_deref(), Some(child.key.as_str()));
     let ledger = fixture.store.ledger(&child.id);
     let parent = ledger.iter().find_map(|event| match &event.kind {
         EventKind::RunStarted { parent, .. } => parent.clone(),

@@ -37,6 +37,9 @@ const USAGE: TokenUsage = TokenUsage {
     requests: 2,
     tool_calls: 5,
     work_ms: 7,
+    failed_calls: 1,
+    call_ms: 6,
+    failed_runs: 1,
 };
 
 async fn owners_share_no_run_ids(store: Arc<dyn Store>) {
@@ -363,6 +366,9 @@ async fn usage_adds_up(store: Arc<dyn Store>) {
         requests: 6,
         tool_calls: 15,
         work_ms: 21,
+        failed_calls: 3,
+        call_ms: 18,
+        failed_runs: 3,
     };
     assert_eq!(read_session(&store, "a").await.usage, expected);
     let huge = TokenUsage { input_tokens: u64::MAX, ..USAGE };

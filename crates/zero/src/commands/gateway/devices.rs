@@ -15,6 +15,8 @@ use crate::terminal::{FAINT, TableCell, TextTable, escape_line};
 
 /// Characters of an id that are shown.
 const ID_CHARS: usize = 12;
+/// Characters of an id that a command needs at least.
+const ID_CHARS_MIN: usize = 6;
 
 pub(super) fn run(app: &AppContext, args: &GatewayDevicesArgs) -> anyhow::Result<ExitOutcome> {
     let runtime = small_runtime()?;
@@ -39,10 +41,9 @@ async fn answer(
         None if args.json => out.write_pretty_json(&known)?,
         None => list(app, &known)?,
         Some(GatewayDevicesCommand::Approve { id, scopes }) => {
-            let words = |words: &str| words.replace(' ', "").to_lowercase();
             let requests = known.requests.iter();
-            let ids = requests.map(|request| (request.id.clone(), words(&request.words)));
-            let id = find_id(&words(id), ids)?;
+            let ids = requests.map(|request| (request.id.clone(), request.words.clone()));
+            let id = find_request(id, ids)?;
             let params = DeviceApproveParams { id, scopes: scope_texts(scopes) };
             let device = client.request::<ZeroDevicesApprove>(params).await?;
             match args.json {
@@ -51,8 +52,7 @@ async fn answer(
             }
         }
         Some(GatewayDevicesCommand::Revoke { id }) => {
-            let ids = known.devices.iter().map(|device| (device.id.clone(), device.id.clone()));
-            let id = find_id(id, ids)?;
+            let id = find_device(id, known.devices.iter().map(|device| device.id.clone()))?;
             let params = DeviceRevokeParams { id };
             let revoked = client.request::<ZeroDevicesRevoke>(params).await?;
             match args.json {
@@ -64,15 +64,37 @@ async fn answer(
     Ok(ExitOutcome::Ok)
 }
 
-/// The id that starts with a text, or whose second text does.
-fn find_id(start: &str, ids: impl Iterator<Item = (String, String)>) -> Result<String, UsageError> {
-    let is_meant = |(id, other): &(String, String)| {
-        !start.is_empty() && (id.starts_with(start) || other.starts_with(start))
-    };
-    let found: Vec<(String, String)> = ids.filter(is_meant).collect();
+/// The id of the request with these words. They are compared whole, or a device with similar ones
+/// could be let in.
+fn find_request(
+    given: &str,
+    requests: impl Iterator<Item = (String, String)>,
+) -> Result<String, UsageError> {
+    let words = |text: &str| text.replace(' ', "").to_lowercase();
+    let mut meant = requests.filter(|(id, known)| id == given || words(known) == words(given));
+    match (meant.next(), meant.next()) {
+        (Some((id, _)), None) => Ok(id),
+        (None, _) => Err(UsageError(format!(
+            "no device asks with the text `{}`; pass all of what it shows",
+            escape_line(given)
+        ))),
+        (Some(_), Some(_)) => Err(UsageError(
+            "several devices ask with this text; reject them and ask again".to_owned(),
+        )),
+    }
+}
+
+/// The paired device whose id starts with a text.
+fn find_device(start: &str, ids: impl Iterator<Item = String>) -> Result<String, UsageError> {
+    if start.chars().count() < ID_CHARS_MIN {
+        return Err(UsageError(format!(
+            "pass at least {ID_CHARS_MIN} characters of the id; `zero gateway devices` lists them"
+        )));
+    }
+    let found: Vec<String> = ids.filter(|id| id.starts_with(start)).collect();
     let start = escape_line(start);
     match found.as_slice() {
-        [(id, _)] => Ok(id.clone()),
+        [id] => Ok(id.clone()),
         [] => Err(UsageError(format!(
             "no device has the id `{start}`; `zero gateway devices` lists them"
         ))),
@@ -109,4 +131,32 @@ fn list(app: &AppContext, known: &DevicesListResult) -> anyhow::Result<()> {
         ]);
     }
     Ok(out.write(&table.render(out))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn device_is_revoked_by_enough_of_its_id() {
+        let ids = || ["abcdef01", "abcdef02", "123456"].map(str::to_owned).into_iter();
+        assert_eq!(find_device("abcdef01", ids()).unwrap(), "abcdef01");
+        assert_eq!(find_device("123456", ids()).unwrap(), "123456");
+        for wrong in ["", "1", "12345", "abcdef", "zzzzzz"] {
+            assert!(find_device(wrong, ids()).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn device_is_approved_by_the_whole_text_that_it_shows() {
+        let request = |id: &str, words: &str| (id.to_owned(), words.to_owned());
+        let asking = || [request("r1", "AB12 CD34"), request("R2", "AB12 FFFF")].into_iter();
+        assert_eq!(find_request("ab12cd34", asking()).unwrap(), "r1");
+        assert_eq!(find_request("R2", asking()).unwrap(), "R2");
+        for wrong in ["", "ab12", "ab12cd3", "r"] {
+            assert!(find_request(wrong, asking()).is_err(), "{wrong}");
+        }
+        let twins = [request("r1", "ab12cd34"), request("r2", "ab12cd34")].into_iter();
+        assert!(find_request("ab12cd34", twins).is_err());
+    }
 }
