@@ -392,7 +392,7 @@ impl SessionManager {
         let store = &inner.config.store;
         let nodes = &inner.config.nodes;
         if nodes.cluster().is_some() {
-            tokio::spawn(takeover::monitor(Arc::downgrade(&inner)));
+            inner.start_takeovers();
             inner.reclaim_in_background();
             return Ok(Self { inner });
         }

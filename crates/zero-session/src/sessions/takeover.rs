@@ -54,6 +54,11 @@ enum Continuation {
 }
 
 impl SessionManagerInner {
+    /// Continues what dead processes leave behind from now on.
+    pub(super) fn start_takeovers(self: &Arc<Self>) {
+        tokio::spawn(monitor(Arc::downgrade(self)));
+    }
+
     /// Continues the unfinished runs of a session that nobody executes, unless one of them waits for an
     /// answer.
     pub(super) async fn take_over(
@@ -223,7 +228,7 @@ impl SessionManagerInner {
 
 /// Continues what dead processes leave behind, and stops what others have continued, until the manager
 /// is gone or shuts down.
-pub(super) async fn monitor(inner: Weak<SessionManagerInner>) {
+async fn monitor(inner: Weak<SessionManagerInner>) {
     let mut seen = HashMap::new();
     let Some(mut confirmed) = inner
         .upgrade()

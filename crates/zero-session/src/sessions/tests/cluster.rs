@@ -31,7 +31,7 @@ const RULES: LeaseRules = LeaseRules {
     margin: Duration::from_millis(100),
 };
 
-/// A machine.
+/// A gateway's process, which a test can kill.
 struct Machine {
     runtime: Option<Runtime>,
     sessions: SessionManager,
