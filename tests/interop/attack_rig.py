@@ -516,13 +516,15 @@ def decoded(data):
 
 def live_on(place, work_before, outcome):
     """Goes on working in the folder as its user would, and looks at what runs meanwhile."""
+    # A job goes on after the run until it is found to do what it may not, which takes moments.
+    left = processes_left(place.home)
     work_after = tree(place.work, skip={".git"})
     changed = differences(work_before, work_after)
     by_name = [name for name in changed if name in work_after and RUNS_BY_ITSELF.search(name)]
     files = [place.work / name for name in by_name if not (place.work / name).is_dir()]
     outcome.stayed_behind += [f"settings: {file.relative_to(place.work)} with {file.read_bytes()[:60]!r}"
                               for file in files]
-    outcome.stayed_behind += [f"process: {command}" for command in processes_left(place.home)]
+    outcome.stayed_behind += [f"process: {command}" for command in left]
     arrived = len(place.sink.arrivals)
     folders = [place.work, *sorted(path for path in place.work.rglob("*") if is_visited(path, place))]
     for folder in folders[:300]:

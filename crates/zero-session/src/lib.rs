@@ -3,7 +3,7 @@
 //! A session has a key, a transcript and a ledger of its events. A prompt starts a run: [`turn`]
 //! decides the next step, [`sessions`] performs it. Models, tools, the store and the bus are ports:
 //! [`model::ModelClient`], [`zero_runtime::tool_backend::ToolBackend`], [`store::Store`],
-//! [`event_bus::EventBus`].
+//! [`event_bus::EventBus`], [`node_bus::NodeBus`].
 //!
 //! Not here: client protocols, the command line and settings files.
 
@@ -14,8 +14,10 @@ pub mod direct_model;
 pub mod event_bus;
 pub mod local_backend;
 pub mod local_event_bus;
+pub mod local_node_bus;
 pub mod message;
 pub mod model;
+pub mod node_bus;
 pub mod node_lease;
 pub mod node_membership;
 pub mod notification;

@@ -22,7 +22,9 @@ use zero_core::{
     Effects, ErrorReason, ErrorType, ResultDisplay, RiskLevel, TimeoutClass, ToolCategory,
     ToolError, ToolKind, ToolResultPart, sanitize,
 };
-use zero_runtime::web::{BodyLimits, OutgoingRequest, RedirectPolicy, WebError, WebResponse};
+use zero_runtime::web::{
+    BodyLimits, OutgoingRequest, RedirectPolicy, UnreachableError, WebError, WebResponse,
+};
 use zero_runtime::{
     CallContext, CallDescription, ReadingRequest, Tool, ToolBound, ToolInfo, ToolNotes, ToolReply,
 };
@@ -277,6 +279,10 @@ pub fn html_to_markdown(html: &str, base: &str) -> Option<String> {
 /// Converts the failure of a request to a tool error.
 pub(crate) fn web_error_to_tool_error(error: &WebError) -> ToolError {
     let (error_type, reason) = match error {
+        // Nobody refused it, and no permission would help.
+        WebError::Refused(UnreachableError::Lookup { .. }) => {
+            (ErrorType::ExecutionFailed, ErrorReason::ServerUnavailable)
+        }
         WebError::Refused(_) => (ErrorType::PermissionDenied, ErrorReason::Denied),
         WebError::TimedOut { .. } => (ErrorType::Timeout, ErrorReason::Deadline),
         WebError::TooLarge { .. } => (ErrorType::ExecutionFailed, ErrorReason::TooLarge),

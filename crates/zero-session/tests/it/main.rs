@@ -3,10 +3,12 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
 mod lease_model;
+mod local_node_bus;
 mod model_chat;
 mod model_http;
 mod model_responses;
 mod model_server;
+mod node_bus_conformance;
 #[cfg(feature = "cluster")]
 mod postgres_leases;
 #[cfg(feature = "cluster")]

@@ -241,14 +241,18 @@ fn damaged_session_that_is_served_does_not_stop_prune() {
     let listed: Value =
         serde_json::from_str(&zero.stdout(&["sessions", "list", "--json"])).unwrap();
     let of = |session: &&Value| session["key"] == "agent:main:one";
-    let id = listed.as_array().unwrap().iter().find(of).unwrap()["id"].as_str().unwrap();
+    let id = listed.as_array().unwrap().iter().find(of).unwrap()["sessionId"].as_str().unwrap();
     damage_settings(&zero, "one");
     // As a process that has it open.
     let state = StateDir::new(zero.folder().join("home/.local/state/zero"));
     let _lease = FolderLease::acquire(&state, "served-sessions", &format!("{id}.other")).unwrap();
-    let old = state.path().join("audit/2020-01-01.jsonl");
-    std::fs::create_dir_all(old.parent().unwrap()).unwrap();
-    std::fs::write(&old, "").unwrap();
+    let audit = state.path().join("audit");
+    let old = audit.join("2020-01-01.jsonl");
+    std::fs::create_dir_all(&audit).unwrap();
+    // The newest is kept.
+    for path in [&old, &audit.join("2020-01-02.jsonl")] {
+        std::fs::write(path, "").unwrap();
+    }
     write_file(&zero, USER_FILE, r#"{"retention": {"auditDays": 30, "journalDays": 30}}"#);
     let seen = zero.run(&["prune", "--days", "1"]);
     assert!(seen.starts_with("exit 1"), "{seen}");

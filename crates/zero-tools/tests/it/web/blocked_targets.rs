@@ -97,7 +97,7 @@ async fn other_ports_and_unknown_names_are_refused() {
     for (url, error_type, why) in [
         ("http://a.test:22/", ErrorType::PermissionDenied, "port 22 is not one of web servers"),
         ("http://a.test:6379/", ErrorType::PermissionDenied, "not one of web servers"),
-        ("http://nowhere.test/", ErrorType::PermissionDenied, "unknown host"),
+        ("http://nowhere.test/", ErrorType::ExecutionFailed, "unknown host"),
         ("ftp://a.test/", ErrorType::InvalidInput, "begins with `ftp:`"),
         ("a.test", ErrorType::InvalidInput, "is not a URL"),
         ("http://u:p@a.test/", ErrorType::InvalidInput, "name or password"),
