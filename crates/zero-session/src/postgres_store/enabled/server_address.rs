@@ -108,7 +108,7 @@ fn describe(error: &tokio_postgres::Error) -> String {
 fn address_error(problem: &str) -> StoreError {
     let why = format!(
         "the address of the database is wrong: {problem}; write \
-         `postgres://user:password@host:5432/database`"
+         `postgres://user@host:5432/database`"
     );
     StoreError::Broken { verb: "open", why }
 }
