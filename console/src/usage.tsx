@@ -70,7 +70,7 @@ function Budgets() {
         ? <p class="muted">Nothing limits what may be spent; <code>budgets</code> in the settings does.</p>
         : (
           <>
-            <div class="scroll" tabIndex={0} role="region" aria-label="Budgets"><table class="list">
+            <div class="scroll" tabIndex={0} role="region" aria-label="Limits"><table class="list">
               <thead><tr><th>For</th><th>Limit</th><th class="num">Used</th><th class="bar-head" aria-hidden="true"></th><th class="num">Of</th><th class="num">Left</th></tr></thead>
               <tbody>{limits.map((limit) => <BudgetRow key={`${limit.scope} ${limit.name} ${limit.measure}`} limit={limit} />)}</tbody>
             </table></div>

@@ -356,12 +356,12 @@ const scenarios = {
     await send(page, SCRIPT(`call Task ${JSON.stringify({ description: "Look for it", prompt: child })}`, "turn", "say The parent is done."));
     // Its entries are under the call that started it, while it works and afterwards.
     const nested = page.locator(".call-box .subagent");
-    await nested.getByText("The sub-agent looks.").waitFor();
+    await nested.getByText("The sub-agent looks.", { exact: true }).waitFor();
     await nested.getByText("touch child.txt").first().waitFor();
     await page.getByRole("group", { name: "Answers" }).getByRole("button", { name: /allow once/i }).click();
     await said(page, "The parent is done.");
     await page.locator(".call-box", { hasText: "Look for it" }).first().evaluate((call) => (call.open = true));
-    await nested.getByText("The sub-agent has found it.").waitFor();
+    await nested.getByText("The sub-agent has found it.", { exact: true }).waitFor();
     await nested.locator(".ending").waitFor();
     await checkPage(page, "a sub-agent");
     await page.setViewportSize(PHONE);
@@ -370,7 +370,7 @@ const scenarios = {
     await page.reload();
     await said(page, "The parent is done.");
     await page.locator(".call-box", { hasText: "Look for it" }).first().evaluate((call) => (call.open = true));
-    await nested.getByText("The sub-agent has found it.").waitFor();
+    await nested.getByText("The sub-agent has found it.", { exact: true }).waitFor();
     // Its own page leads back.
     const parent = page.url();
     await nested.getByRole("link", { name: /task-/ }).click();
