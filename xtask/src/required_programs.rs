@@ -31,6 +31,11 @@ const PROGRAMS: &[RequiredProgram] = &[
         "postgresql",
         "tests of stores in Postgres",
     ),
+    (
+        &["sh", "-c", "nats-server --version || /usr/sbin/nats-server --version"],
+        "nats-server",
+        "tests of gateways that share a bus",
+    ),
     (&["pgbouncer", "--version"], "pgbouncer", "tests of stores in Postgres behind a pooler"),
     (&["chromium", "--version"], "chromium", "tests of the web console"),
     #[cfg(target_os = "linux")]

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use zero_core::SessionId;
 use zero_runtime::tool::BoxFuture;
 
+use crate::last_seq_store::LastSeqStore;
 use crate::node_lease::{LeaseHolder, LeaseRules, NodeLeaseStore};
 use crate::node_membership::NodeMembership;
 use crate::store::{ClaimEpoch, StoreError};
@@ -24,7 +25,7 @@ const HOME_WAIT_MARGIN: Duration = Duration::from_secs(2);
 const HOME_WAIT_STEP: Duration = Duration::from_millis(100);
 
 /// What the processes know of each other's sessions.
-pub trait SharedSessionStore: Send + Sync {
+pub trait SharedSessionStore: LastSeqStore {
     /// Sessions with unfinished runs that nobody executes: their process has no lease any more, or has
     /// handed them over. Not those in which a run waits for an answer. At most
     /// [`AbandonedSession::LIST_MAX`].
@@ -57,13 +58,6 @@ pub trait SharedSessionStore: Send + Sync {
 
     /// Sessions with unfinished runs of a process whose tools a client hosts at another live one.
     fn misplaced_sessions(&self, node: &str) -> BoxFuture<'_, Result<Vec<SessionId>, StoreError>>;
-
-    /// The sequence numbers of the newest entries of these sessions, in any order; none for a session
-    /// that does not exist.
-    fn last_seqs(
-        &self,
-        sessions: Vec<SessionId>,
-    ) -> BoxFuture<'_, Result<Vec<(SessionId, u64)>, StoreError>>;
 }
 
 /// A session with unfinished runs that nobody executes.

@@ -11,13 +11,17 @@ pub mod agent;
 pub mod approvals;
 pub mod budget;
 pub mod cluster_node;
+#[cfg(feature = "cluster")]
+mod cluster_tls;
 pub mod direct_model;
 pub mod event_bus;
+pub mod last_seq_store;
 pub mod local_backend;
 pub mod local_event_bus;
 pub mod local_node_bus;
 pub mod message;
 pub mod model;
+pub mod nats_node_bus;
 pub mod node_bus;
 pub mod node_lease;
 pub mod node_membership;

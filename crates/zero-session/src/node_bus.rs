@@ -9,6 +9,11 @@
 
 mod bus_counters;
 mod doorbell;
+#[cfg(feature = "cluster")]
+mod doorbell_poller;
+mod node_bus_store;
+#[cfg(feature = "cluster")]
+mod outgoing_rings;
 mod request_server;
 
 use std::fmt;
@@ -22,6 +27,13 @@ use zero_runtime::tool::BoxFuture;
 pub(crate) use self::bus_counters::BusCounters;
 pub(crate) use self::doorbell::DoorbellRegistry;
 pub use self::doorbell::{Doorbell, DoorbellSignal};
+#[cfg(feature = "cluster")]
+pub(crate) use self::doorbell_poller::{DoorbellHints, DoorbellPoller};
+pub use self::node_bus_store::{BusSecret, ClusterIdentity, NodeBusStore};
+#[cfg(feature = "cluster")]
+pub(crate) use self::outgoing_rings::OutgoingRings;
+#[cfg(feature = "cluster")]
+pub(crate) use self::request_server::NodeRequestRefusal;
 pub(crate) use self::request_server::RequestServer;
 
 /// Maximum size of the body of a request or an answer: more than a frame of the gateway's protocol.

@@ -17,6 +17,7 @@ pub use self::disabled::PostgresStore;
 #[cfg(feature = "cluster")]
 pub use self::enabled::PostgresStore;
 use crate::cluster_node::SharedSessionStore;
+use crate::node_bus::NodeBusStore;
 use crate::node_lease::NodeLeaseStore;
 use crate::store::Store;
 
@@ -29,6 +30,8 @@ pub struct PostgresPorts {
     pub leases: Arc<dyn NodeLeaseStore>,
     /// What they know of each other's sessions.
     pub sessions: Arc<dyn SharedSessionStore>,
+    /// What their bus needs, and a bus that needs nothing else.
+    pub bus: Arc<dyn NodeBusStore>,
 }
 
 /// Where the database is, and which certificates it may have.

@@ -132,10 +132,11 @@ const RESTRICTED_CRATES: &[(&[&str], &[&str], &str)] = &[
     (&["rmcp", "sse-stream", "keyring"], &["zero-mcp"], "one protocol, one crate"),
     (&["tokio-tungstenite"], &["zero-wire", "zero-gateway"], "one protocol, two sides"),
     (
-        &["ring", "subtle"],
-        &["zero-wire", "zero-gateway"],
-        "clients are authenticated where they connect",
+        &["ring"],
+        &["zero-wire", "zero-gateway", "zero-session"],
+        "keys are used where processes meet",
     ),
+    (&["subtle"], &["zero-wire", "zero-gateway"], "clients are authenticated where they connect"),
     (
         &["hyper", "hyper-util", "tokio-rustls"],
         &["zero-mcp", "zero-session", "zero-wire", "zero-gateway"],
@@ -181,6 +182,7 @@ const RESTRICTED_CRATES: &[(&[&str], &[&str], &str)] = &[
         &["zero-session"],
         "databases live in zero-session",
     ),
+    (&["async-nats"], &["zero-session"], "gateways reach each other through one port"),
     (
         &["tokio", "tokio-util", "futures-util"],
         &[

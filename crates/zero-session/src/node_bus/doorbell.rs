@@ -71,6 +71,20 @@ impl DoorbellRegistry {
         }
     }
 
+    /// The sessions with doorbells, sorted.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn sessions(&self) -> Vec<SessionId> {
+        let mut sessions: Vec<SessionId> = self.lock().keys().cloned().collect();
+        sessions.sort_unstable();
+        sessions
+    }
+
+    /// Whether a session has doorbells.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn has(&self, session: &SessionId) -> bool {
+        self.lock().contains_key(session)
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, watch::Sender<DoorbellSignal>>> {
         // The table is consistent even after a panic.
         self.table.lock().unwrap_or_else(PoisonError::into_inner)

@@ -4,6 +4,7 @@ mod claims;
 mod database;
 mod forks;
 mod ledger;
+mod node_bus;
 mod node_leases;
 mod open_questions;
 mod postgres_error;
@@ -33,7 +34,9 @@ use super::{PostgresOptions, PostgresPorts};
 use crate::cluster_node::{AbandonedSession, SessionPlacement, SharedSessionStore};
 use crate::event::{Event, RunOutcome, TokenUsage};
 use crate::key::SessionAddress;
+use crate::last_seq_store::LastSeqStore;
 use crate::message::ModelMessage;
+use crate::node_bus::{ClusterIdentity, NodeBus, NodeBusStore};
 use crate::node_lease::{LiveNode, NodeLeaseStore};
 use crate::open_question::{OpenQuestion, QuestionScope};
 use crate::run_usage::{self, RunUsage, RunUsageQuery, UsageTotal};
@@ -86,11 +89,23 @@ macro_rules! read {
 /// Stores sessions in a Postgres database.
 pub struct PostgresStore {
     database: Database,
+    /// What a connection of its own is made with, on which the server sends notifications.
+    listener: (tokio_postgres::Config, RustlsConnect),
 }
 
 impl PostgresStore {
     /// Connects to the database and prepares its tables.
     pub async fn open(options: &PostgresOptions) -> Result<PostgresPorts, StoreError> {
+        let opened = Arc::new(Self::connect(options).await?);
+        Ok(PostgresPorts {
+            store: opened.clone(),
+            leases: opened.clone(),
+            sessions: opened.clone(),
+            bus: opened,
+        })
+    }
+
+    async fn connect(options: &PostgresOptions) -> Result<Self, StoreError> {
         const VERB: &str = "open";
         let mut address = ServerAddress::parse(&options.url)?;
         if let Some(password) = &options.password {
@@ -101,6 +116,7 @@ impl PostgresStore {
         let tls = tls.map_err(|error| error.to_string());
         let tls = tls.and_then(|tls| tls.map_err(|error| error.to_string()));
         let tls = tls.map_err(|why| StoreError::Broken { verb: VERB, why })?;
+        let listener = (address.config.clone(), tls.clone());
         let database = Database::new(address, tls)?;
         let mut attempts = 1;
         loop {
@@ -108,14 +124,7 @@ impl PostgresStore {
                 // Another process makes the same tables.
                 Err(error) if error.is_retryable() && attempts < ATTEMPTS_MAX => attempts += 1,
                 Err(error) => return Err(error.into_store_error(VERB, &database.description)),
-                Ok(()) => {
-                    let opened = Arc::new(Self { database });
-                    return Ok(PostgresPorts {
-                        store: opened.clone(),
-                        leases: opened.clone(),
-                        sessions: opened,
-                    });
-                }
+                Ok(()) => return Ok(Self { database, listener }),
             }
         }
     }
@@ -632,6 +641,38 @@ impl Store for PostgresStore {
     }
 }
 
+impl LastSeqStore for PostgresStore {
+    fn last_seqs(
+        &self,
+        sessions: Vec<SessionId>,
+    ) -> BoxFuture<'_, Result<Vec<(SessionId, u64)>, StoreError>> {
+        Box::pin(async move {
+            let seqs = shared_sessions::list_last_seqs(&self.database, &sessions).await;
+            self.report("look for new entries", seqs)
+        })
+    }
+}
+
+impl NodeBusStore for PostgresStore {
+    fn cluster(&self) -> BoxFuture<'_, Result<ClusterIdentity, StoreError>> {
+        Box::pin(async move {
+            let cluster = node_bus::bus_rows::read_cluster(&self.database).await;
+            self.report("read the name of the cluster", cluster)
+        })
+    }
+
+    fn join(
+        self: Arc<Self>,
+        node: &str,
+    ) -> BoxFuture<'static, Result<Arc<dyn NodeBus>, StoreError>> {
+        let node = node.to_owned();
+        Box::pin(async move {
+            let bus = node_bus::PostgresNodeBus::open(self, &node).await?;
+            Ok(Arc::new(bus) as Arc<dyn NodeBus>)
+        })
+    }
+}
+
 impl NodeLeaseStore for PostgresStore {
     fn register_node(
         &self,
@@ -737,16 +778,6 @@ impl SharedSessionStore for PostgresStore {
         Box::pin(async move {
             let misplaced = shared_sessions::list_misplaced(&self.database, &node).await;
             self.report("list misplaced sessions", misplaced)
-        })
-    }
-
-    fn last_seqs(
-        &self,
-        sessions: Vec<SessionId>,
-    ) -> BoxFuture<'_, Result<Vec<(SessionId, u64)>, StoreError>> {
-        Box::pin(async move {
-            let seqs = shared_sessions::list_last_seqs(&self.database, &sessions).await;
-            self.report("look for new entries", seqs)
         })
     }
 }

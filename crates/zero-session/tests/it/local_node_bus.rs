@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use zero_core::SessionId;
 use zero_runtime::tool::BoxFuture;
 use zero_session::local_node_bus::{LocalNetwork, LocalNodeBus};
 use zero_session::node_bus::{ClusterName, NodeBus};
@@ -12,6 +13,15 @@ impl TestNetwork for LocalNetwork {
     fn join<'a>(&'a self, cluster: &'a str, node: &'a str) -> BoxFuture<'a, Arc<dyn NodeBus>> {
         let bus = LocalNetwork::join(self, &ClusterName::new(cluster).unwrap(), node);
         Box::pin(async move { Arc::new(bus.unwrap()) as Arc<dyn NodeBus> })
+    }
+
+    fn store_seq<'a>(
+        &'a self,
+        _cluster: &'a str,
+        _session: &'a SessionId,
+        _seq: u64,
+    ) -> BoxFuture<'a, ()> {
+        Box::pin(std::future::ready(()))
     }
 }
 

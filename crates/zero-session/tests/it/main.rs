@@ -8,9 +8,15 @@ mod model_chat;
 mod model_http;
 mod model_responses;
 mod model_server;
+#[cfg(feature = "cluster")]
+mod nats_node_bus;
+#[cfg(feature = "cluster")]
+mod nats_server;
 mod node_bus_conformance;
 #[cfg(feature = "cluster")]
 mod postgres_leases;
+#[cfg(feature = "cluster")]
+mod postgres_node_bus;
 #[cfg(feature = "cluster")]
 mod postgres_server;
 #[cfg(feature = "cluster")]

