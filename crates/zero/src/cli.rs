@@ -93,7 +93,7 @@ pub enum CompletionKind {
 /// A coding agent and a sandboxed tool runtime
 ///
 /// zero checks every tool call against your rules before it runs, executes it in a sandbox and
-/// records it in an audit log. What tools and commands change can be undone.
+/// records it in an audit log. Changes by the file tools can be undone.
 #[derive(Debug, Parser)]
 #[command(
     name = "zero",
@@ -223,7 +223,7 @@ pub enum CliCommand {
     },
     /// List the skills that sessions in a folder can use
     Skills(SkillsArgs),
-    /// Undo what tools and commands changed in a folder
+    /// Undo changes to the files of a folder
     Undo(UndoArgs),
     /// Show call counts, results and durations per tool
     Stats(StatsArgs),

@@ -35,7 +35,7 @@ fn help_lists_commands() {
     A coding agent and a sandboxed tool runtime
 
     zero checks every tool call against your rules before it runs, executes it in a sandbox and records
-    it in an audit log. What tools and commands change can be undone.
+    it in an audit log. Changes by the file tools can be undone.
 
     Usage: zero [RUN OPTIONS] [PROMPT]
            zero <COMMAND>
@@ -58,7 +58,7 @@ fn help_lists_commands() {
       mcp          Serve zero's tools over MCP, or manage the MCP servers that zero uses
       memory       List, add, edit and remove the notes that sessions start with
       skills       List the skills that sessions in a folder can use
-      undo         Undo what tools and commands changed in a folder
+      undo         Undo changes to the files of a folder
       stats        Show call counts, results and durations per tool
       usage        Show what runs used: tokens, requests, calls, time and cost
       audit        Show and verify the audit log of tool calls
@@ -155,7 +155,7 @@ fn call_help_shows_examples() {
 fn undo_help_names_refusals() {
     insta::assert_snapshot!(TestProgram::new().run(&["undo", "-h"]), @"
     exit 0
-    Undo what tools and commands changed in a folder
+    Undo changes to the files of a folder
 
     Usage: zero undo [OPTIONS] [ID]
 
