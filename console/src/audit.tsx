@@ -60,15 +60,15 @@ function AuditList({ filters }: { filters: Filters }) {
         const cut = stopped ? <p class="problem" role="status">The search was stopped at {stopped}, because it took too long: older calls are not shown. Narrow it by <em>From</em> and <em>To</em>, or use <code>zero audit</code>.</p> : null;
         if (!rows.length) return cut ?? <Empty title={isFiltered ? "No call matches" : "No calls are recorded yet"} />;
         return (
-          <div class="scroll" tabIndex={0} role="region" aria-label="Calls"><table class="list">
+          <div class="scroll" tabIndex={0} role="region" aria-label="Calls"><table class="list stack">
             <thead><tr><th>Verdict</th><th>Call</th><th>Rule</th><th>End</th><th class="num">Took</th><th>When</th></tr></thead>
             <tbody>{rows.map((row) => (
               <tr key={`${row.seq} ${row.call}`}>
                 <td>{row.verdict ? <Tag word={row.verdict} /> : <span class="muted">–</span>}</td>
                 <td class="main"><a href={`#/audit/${encodeURIComponent(row.seq == null ? row.call : String(row.seq))}`}><span class="tool">{row.tool}</span> <Words text={row.title} /></a></td>
-                <td class="path small">{row.rule ?? ""}</td>
-                <td>{row.status}</td>
-                <td class="num">{formatDuration(row.durationUs)}</td>
+                <td class="path small" data-label="Rule">{row.rule ?? ""}</td>
+                <td data-label="End">{row.status}</td>
+                <td class="num" data-label="Took">{formatDuration(row.durationUs)}</td>
                 <td class="small nowrap">{formatMoment(row.timeMs)}</td>
               </tr>
             ))}</tbody>
@@ -90,7 +90,7 @@ function Chain() {
   return (
     <section class={`chain ${checked ? (checked.intact ? "good" : "bad") : ""}`} aria-label="Chain">
       <p aria-live="polite">{checked
-        ? <><strong>{checked.intact ? "The log is intact." : "The log was changed."}</strong> {formatCount(checked.rows)} {checked.rows === 1 ? "row" : "rows"} of {formatCount(checked.days)} {checked.days === 1 ? "day" : "days"}{checked.head ? <>; head <span class="path hash">{checked.head.seq}:{checked.head.hash}</span></> : null}</>
+        ? <><strong>{checked.intact ? "The log is intact." : "The log was changed."}</strong> {formatCount(checked.rows)} {checked.rows === 1 ? "row" : "rows"} of {formatCount(checked.days)} {checked.days === 1 ? "day" : "days"}{checked.head ? <>; head <span class="path hash">{checked.head.seq}:{checked.head.hash}</span></> : null}{checked.unread_before ? <>. The log is long: the days before {checked.unread_before} were not checked; <code>zero audit verify</code> checks them all</> : null}</>
         : "Each row contains the hash of the row before, so that a change shows."}</p>
       <button disabled={busy} onClick={verify}>{busy ? "Checking…" : checked ? "Check again" : "Check the chain"}</button>
       {checked?.findings.length ? <ul>{checked.findings.map((one) => <li><span class="path">{one.file}{one.line ? `:${one.line}` : ""}</span> {one.message}</li>)}</ul> : null}
@@ -108,9 +108,9 @@ export function AuditCallPage({ call }: { call: string }) {
         const decision = row.decision;
         return (
           <>
-            <h2 class="card-title"><span class="tool">{row.tool}</span> {row.title ?? ""}</h2>
+            <h2 class="card-title"><span class="tool">{row.tool}</span> <Words text={row.title ?? ""} /></h2>
             <dl class="facts wide-facts">
-              <div><dt>Decision</dt><dd>{decision ? <><Tag word={decision.verdict} /> {decision.reason}</> : "ended before it was judged"}</dd></div>
+              <div><dt>Decision</dt><dd>{decision ? <><Tag word={decision.verdict} /> <Words text={decision.reason} /></> : "ended before it was judged"}</dd></div>
               {decision?.rule ? <div><dt>Rule</dt><dd><code>{decision.rule}</code> <span class="muted">{decision.source}</span></dd></div> : null}
               {decision?.answered ? <div><dt>Answer</dt><dd>{decision.answered}</dd></div> : null}
               <div><dt>End</dt><dd><Tag word={row.status} /> {row.message ?? ""}</dd></div>

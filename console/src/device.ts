@@ -6,11 +6,16 @@ export interface Device {
   publicKey: string;
   key: CryptoKey;
   token: string | null;
+  /** Why there is no token any more. */
+  lost: Loss | null;
 }
+
+export type Loss = "revoked" | "forgotten";
 
 interface StoredDevice {
   keys: CryptoKeyPair;
   token: string | null;
+  lost?: Loss | null;
 }
 
 const DATABASE = "zero-console";
@@ -56,13 +61,13 @@ export async function loadDevice(): Promise<Device> {
   const raw = new Uint8Array(await crypto.subtle.exportKey("raw", stored.keys.publicKey));
   const hash = new Uint8Array(await crypto.subtle.digest("SHA-256", raw));
   const id = Array.from(hash, (byte) => byte.toString(16).padStart(2, "0")).join("");
-  return { id, publicKey: base64Url(raw), key: stored.keys.privateKey, token: stored.token };
+  return { id, publicKey: base64Url(raw), key: stored.keys.privateKey, token: stored.token, lost: stored.lost ?? null };
 }
 
-/** Keeps or forgets the token. */
-export async function storeToken(token: string | null): Promise<void> {
+/** Keeps the token, or why there is none any more. */
+export async function storeToken(token: string | null, lost: Loss | null): Promise<void> {
   const stored: StoredDevice | undefined = await access("readonly", (store) => store.get(ENTRY));
-  if (stored) await access("readwrite", (store) => store.put({ ...stored, token }, ENTRY));
+  if (stored) await access("readwrite", (store) => store.put({ ...stored, token, lost }, ENTRY));
 }
 
 export async function sign(device: Device, text: string): Promise<string> {

@@ -5,14 +5,20 @@ const count = new Intl.NumberFormat();
 const short = new Intl.NumberFormat(undefined, { notation: "compact", maximumFractionDigits: 1 });
 const share = new Intl.NumberFormat(undefined, { style: "percent", maximumFractionDigits: 0 });
 const moment = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+/** Days are counted in UTC, as in `zero usage`. */
+const day = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", timeZone: "UTC" });
+const tenths = new Intl.NumberFormat(undefined, { minimumFractionDigits: 1, maximumFractionDigits: 1 });
 const clock = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
 const relative = new Intl.RelativeTimeFormat(undefined, { numeric: "auto", style: "short" });
 
 export const formatMoney = (value: number | null | undefined) => (value == null ? "–" : money.format(value));
 export const formatCount = (value: number) => count.format(value);
+/** A number of things: `1 file`, `2 files`. */
+export const formatCounted = (value: number, one: string, many = `${one}s`) => `${count.format(value)} ${value === 1 ? one : many}`;
 export const formatShort = (value: number) => short.format(value);
 export const formatShare = (value: number) => share.format(value);
 export const formatMoment = (ms: number) => moment.format(ms);
+export const formatDay = (ms: number) => day.format(ms);
 export const formatClock = (ms: number) => clock.format(ms);
 
 export function formatAgo(ms: number, now = Date.now()): string {
@@ -28,9 +34,9 @@ export function formatAgo(ms: number, now = Date.now()): string {
 
 export function formatDuration(us: number): string {
   if (us < 1_000) return `${us} µs`;
-  if (us < 1_000_000) return `${(us / 1_000).toFixed(us < 10_000 ? 1 : 0)} ms`;
+  if (us < 1_000_000) return `${us < 10_000 ? tenths.format(us / 1_000) : count.format(Math.round(us / 1_000))} ms`;
   const seconds = us / 1_000_000;
-  return seconds < 60 ? `${seconds.toFixed(1)} s` : `${Math.floor(seconds / 60)} min ${Math.round(seconds % 60)} s`;
+  return seconds < 60 ? `${tenths.format(seconds)} s` : `${Math.floor(seconds / 60)} min ${Math.round(seconds % 60)} s`;
 }
 
 export const shorten = (text: string, most: number) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);

@@ -2,14 +2,14 @@
 // connection after each break.
 
 import { signal } from "@preact/signals";
-import { canPair, deviceName, loadDevice, sign, storeToken, type Device } from "./device.ts";
+import { canPair, deviceName, loadDevice, sign, storeToken, type Device, type Loss } from "./device.ts";
 import type { Methods } from "./wire.ts";
 
 export type LinkState =
   | { is: "connecting" }
   | { is: "online" }
   | { is: "offline"; why: string }
-  | { is: "unpaired"; why: string }
+  | { is: "unpaired"; why: string; lost: Loss | null }
   | { is: "waiting"; words: string }
   | { is: "unsupported" };
 
@@ -38,6 +38,8 @@ type Credential = { kind: "token" } | { kind: "code"; code: string } | { kind: "
 let socket: WebSocket | null = null;
 let device: Device | null = null;
 let credential: Credential = { kind: "token" };
+/** Name by which the user will know this browser, once it is paired. */
+let givenName = "";
 let retryMs = RETRY_FIRST_MS;
 let retryTimer = 0;
 let nextId = 1;
@@ -89,7 +91,9 @@ export async function start(): Promise<void> {
     link.value = { is: "unsupported" };
     return;
   }
-  window.addEventListener("online", () => connectSoon(0));
+  window.addEventListener("online", () => {
+    if (link.peek().is === "offline") connectSoon(0);
+  });
   document.addEventListener("visibilitychange", () => {
     if (!document.hidden && link.peek().is === "offline") connectSoon(0);
   });
@@ -97,30 +101,53 @@ export async function start(): Promise<void> {
 }
 
 /** Pairs this browser by a code. */
-export function pairByCode(code: string): void {
+export function pairByCode(code: string, name: string): void {
+  givenName = name;
   credential = { kind: "code", code };
   connect();
 }
 
 /** Asks to be paired by an approval on another device. */
-export function askForPairing(): void {
+export function askForPairing(name: string): void {
+  givenName = name;
   credential = { kind: "ask" };
   connect();
 }
 
 export function stopAsking(): void {
-  credential = { kind: "token" };
-  window.clearTimeout(retryTimer);
-  link.value = { is: "unpaired", why: "" };
+  unpaired("");
 }
 
 /** Forgets the token of this browser. */
 export async function forget(): Promise<void> {
-  await storeToken(null);
-  if (device) device.token = null;
+  await lose("forgotten");
+}
+
+/** Id of this browser, by which a list of devices tells it from others of the same name. */
+export const deviceId = () => device?.id ?? "";
+
+/** Ends the connection and all attempts at another one. */
+function leave(state: LinkState): void {
+  window.clearTimeout(retryTimer);
+  window.clearTimeout(silence);
+  const old = socket;
+  socket = null;
+  old?.close();
+  failWaiting("the connection was closed before the answer came");
+  link.value = state;
+}
+
+/** Shows how to pair. Why the last token was lost is shown until there is another one, also after a reload. */
+function unpaired(why: string): void {
   credential = { kind: "token" };
-  socket?.close();
-  link.value = { is: "unpaired", why: "This browser has forgotten its token." };
+  leave({ is: "unpaired", why, lost: device?.lost ?? null });
+}
+
+/** Forgets the token, and keeps why. */
+async function lose(loss: Loss): Promise<void> {
+  if (device) Object.assign(device, { token: null, lost: loss });
+  unpaired("");
+  await storeToken(null, loss);
 }
 
 function connectSoon(afterMs: number): void {
@@ -180,7 +207,7 @@ async function greet(over: WebSocket, challenge: { nonce: string; ts: number }):
   if (!device) return;
   const used = credential;
   const secret = used.kind === "code" ? used.code : used.kind === "token" ? device.token : null;
-  const client = { id: "webchat-ui", displayName: deviceName(), version: VERSION, platform: "web", mode: "ui" };
+  const client = { id: "webchat-ui", displayName: givenName || deviceName(), version: VERSION, platform: "web", mode: "ui" };
   const signed = ["v3", device.id, client.id, client.mode, "operator", "", challenge.ts, secret ?? "", challenge.nonce, "web", ""];
   try {
     const signature = await sign(device, signed.join("|"));
@@ -192,8 +219,8 @@ async function greet(over: WebSocket, challenge: { nonce: string; ts: number }):
     });
     if (over !== socket) return;
     if (hello.auth?.deviceToken) {
-      device.token = hello.auth.deviceToken;
-      await storeToken(device.token);
+      Object.assign(device, { token: hello.auth.deviceToken, lost: null });
+      await storeToken(device.token, null);
     }
     credential = { kind: "token" };
     retryMs = RETRY_FIRST_MS;
@@ -208,12 +235,6 @@ async function greet(over: WebSocket, challenge: { nonce: string; ts: number }):
 }
 
 async function refused(error: GatewayError & { details?: any }): Promise<void> {
-  const leave = (state: LinkState) => {
-    const old = socket;
-    socket = null;
-    old?.close();
-    link.value = state;
-  };
   switch (error.reason) {
     case "PAIRING_REQUIRED":
       leave({ is: "waiting", words: String(error.details?.words ?? "") });
@@ -221,18 +242,17 @@ async function refused(error: GatewayError & { details?: any }): Promise<void> {
       return;
     case "AUTH_TOKEN_MISSING":
     case "AUTH_PASSWORD_MISSING":
-      leave({ is: "unpaired", why: "" });
+      unpaired("");
       return;
     case "AUTH_DEVICE_TOKEN_MISMATCH":
-      if (await hasNewToken()) break;
-      if (device) device.token = null;
-      await storeToken(null);
-      leave({ is: "unpaired", why: "This browser is no longer paired: its token was revoked." });
+      // The connection ends by itself meanwhile, which must not look like a break.
+      leave({ is: "connecting" });
+      if (await hasNewToken()) connect();
+      else await lose("revoked");
       return;
     case "AUTH_BOOTSTRAP_TOKEN_INVALID":
     case "AUTH_RATE_LIMITED":
-      credential = { kind: "token" };
-      leave({ is: "unpaired", why: error.message.replace(/^unauthorized: /, "") });
+      unpaired(error.message.replace(/^unauthorized: /, ""));
       return;
   }
   if (error.code === "DISCONNECTED") return;
@@ -257,12 +277,16 @@ function nextRetry(): number {
 function dropped(closed: CloseEvent): void {
   socket = null;
   window.clearTimeout(silence);
-  for (const [id, answer] of waiting) {
-    waiting.delete(id);
-    window.clearTimeout(answer.timer);
-    answer.failed(new GatewayError("DISCONNECTED", "the connection broke before the answer came"));
-  }
+  failWaiting("the connection broke before the answer came");
   const why = closed.code === 1012 ? "The gateway restarts." : "The gateway cannot be reached.";
   link.value = { is: "offline", why };
   connectSoon(nextRetry());
+}
+
+function failWaiting(why: string): void {
+  for (const [id, answer] of waiting) {
+    waiting.delete(id);
+    window.clearTimeout(answer.timer);
+    answer.failed(new GatewayError("DISCONNECTED", why));
+  }
 }

@@ -4,9 +4,10 @@ import { signal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { reveal } from "./format.ts";
 import { epoch, hasScope, link, listen, request } from "./gateway.ts";
-import { Link, Markdown, Words } from "./markdown.tsx";
+import { Markdown, Words } from "./markdown.tsx";
 import { go } from "./route.ts";
-import type { ApprovalRequest, ApprovalsListResult, PendingApprovalInfo, PendingQuestionInfo, UserQuestion } from "./wire.ts";
+import type { ApprovalRequest, ApprovalsListResult, PendingApprovalInfo, PendingQuestionInfo } from "./wire.ts";
+import { QuestionForm } from "./question_form.tsx";
 import { Ago, Code, Diff, Empty, Guard, Json, Loading, Page, Problem, Tag, attempt } from "./ui.tsx";
 
 const POLL_MS = 2_000;
@@ -23,13 +24,21 @@ const isSteady = signal(true);
 let steadyTimer = 0;
 
 let known = new Set<string>();
+let isFirst = true;
 let timer = 0;
+/** Notifications of browsers without a service worker, by question. */
+const loose = new Map<string, Notification>();
 
 /** Keeps the inbox up to date while the console is open. */
 export function watchInbox(): void {
   const load = async () => {
     window.clearTimeout(timer);
-    if (link.peek().is === "online" && hasScope("approvals")) {
+    if (link.peek().is === "online" && !hasScope("approvals")) {
+      // What was listed before the scope was taken away is of no use, and gets old.
+      notify({ approvals: [], questions: [] });
+      pending.value = null;
+      pendingError.value = null;
+    } else if (link.peek().is === "online") {
       try {
         const found = await request("zero.approvals.list", {});
         notify(found);
@@ -56,20 +65,41 @@ function notify(found: ApprovalsListResult): void {
     ...found.questions.map((one) => ({ id: one.question.id, title: "zero has a question", body: one.question.message })),
   ];
   const fresh = waiting.filter((one) => !known.has(one.id));
-  if (fresh.length || known.size !== waiting.length) {
+  const isChanged = fresh.length > 0 || known.size !== waiting.length;
+  if (isChanged) {
     isSteady.value = false;
     window.clearTimeout(steadyTimer);
     steadyTimer = window.setTimeout(() => (isSteady.value = true), STEADY_MS);
   }
   known = new Set(waiting.map((one) => one.id));
+  if (isChanged || isFirst) closeOld();
+  isFirst = false;
   if (!document.hidden || !("Notification" in window) || Notification.permission !== "granted") return;
   for (const one of fresh) {
     const options = { body: one.body.slice(0, 200), tag: one.id, data: one.id, icon: "/icon.png" };
     void navigator.serviceWorker?.getRegistration().then((registration) => {
-      if (registration) return registration.showNotification(one.title, options);
-      new Notification(one.title, options).onclick = () => go(`inbox/${encodeURIComponent(one.id)}`);
+      if (registration) {
+        // It may have been answered meanwhile.
+        return registration.showNotification(one.title, options).then(() => (known.has(one.id) ? undefined : closeOld()));
+      }
+      const shown = new Notification(one.title, options);
+      shown.onclick = () => go(`inbox/${encodeURIComponent(one.id)}`);
+      loose.set(one.id, shown);
       return undefined;
     });
+  }
+}
+
+/** Closes notifications of questions that wait no more, wherever they were answered. */
+async function closeOld(): Promise<void> {
+  for (const [id, shown] of loose) {
+    if (known.has(id)) continue;
+    shown.close();
+    loose.delete(id);
+  }
+  const registration = await navigator.serviceWorker?.getRegistration();
+  for (const shown of (await registration?.getNotifications?.()) ?? []) {
+    if (!known.has(String(shown.data))) shown.close();
   }
 }
 
@@ -88,6 +118,7 @@ export function InboxPage({ id }: { id: string | null }) {
     <Page title="Inbox" actions={actions}>
       {!hasScope("approvals") && link.value.is === "online" ? <Problem text="This browser may not answer approvals." /> : null}
       {pendingError.value ? <Problem text={pendingError.value} retry={refreshInbox} /> : null}
+      {id && found && !all.some((one) => one.id === id) ? <p class="notice" role="status">The question of this link does not wait any more: it was answered or withdrawn.</p> : null}
       {found === null ? (hasScope("approvals") ? <Loading /> : null)
         : all.length === 0 ? <Empty title="Nothing waits for you">Approvals and questions of all sessions appear here.</Empty>
         : <ul class="cards">{all.map((one) => <li key={one.id}><Guard>{one.item}</Guard></li>)}</ul>}
@@ -148,7 +179,7 @@ export function ApprovalDetails({ asked }: { asked: ApprovalRequest }) {
       {asked.effects.length ? (
         <table class="effects"><caption class="hidden">What the call would touch</caption><tbody>
           {asked.effects.map((effect) => (
-            <tr><td><Tag word={effect.verdict} /></td><td class="kind">{effect.kind}</td><td class="target"><span class="path">{reveal(effect.target)}</span><span class="muted small">{effect.reason}</span></td></tr>
+            <tr><td><Tag word={effect.verdict} /></td><td class="kind">{effect.kind}</td><td class="target"><span class="path">{reveal(effect.target)}</span><span class="muted small"><Words text={effect.reason} /></span></td></tr>
           ))}
         </tbody></table>
       ) : null}
@@ -163,81 +194,8 @@ export function Question({ pending: one, isMeant, plain }: { pending: PendingQue
   return (
     <article class={`card ask ${isMeant ? "meant" : ""}`} ref={card} aria-label="Question">
       {plain ? null : <p class="card-top"><SessionLink sessionKey={one.sessionKey} /><Ago ms={one.createdAtMs ?? 0} /></p>}
-      <p class="muted small">{one.question.origin}</p>
-      <QuestionForm question={one.question} />
+      <p class="muted small"><Words text={one.question.origin} /></p>
+      <QuestionForm question={one.question} ready={isSteady.value} done={refreshInbox} />
     </article>
   );
 }
-
-function QuestionForm({ question }: { question: UserQuestion }) {
-  const [sent, setSent] = useState(false);
-  const schema = (question.schema ?? {}) as any;
-  const fields = Object.entries<any>(schema.properties ?? {});
-  const required = new Set<string>(schema.required ?? []);
-  const send = (action: string, content?: Record<string, unknown>) => {
-    setSent(true);
-    void attempt(() => request("zero.questions.resolve", { id: question.id, action, ...(content ? { content } : {}) })).then((done) => {
-      if (!done) setSent(false);
-      refreshInbox();
-    });
-  };
-  const submit = (event: SubmitEvent) => {
-    event.preventDefault();
-    const form = new FormData(event.target as HTMLFormElement);
-    const content: Record<string, unknown> = {};
-    for (const [name, field] of fields) {
-      const given = form.getAll(name).map(String);
-      const first = given[0] ?? "";
-      if (field.type === "boolean") content[name] = given.length > 0;
-      else if (field.type === "array") content[name] = given;
-      else if (first === "" && !required.has(name)) continue;
-      else if (field.type === "number" || field.type === "integer") content[name] = Number(first);
-      else content[name] = first;
-    }
-    send("accept", content);
-  };
-  return (
-    <form onSubmit={submit}>
-      <div class="card-title"><Markdown text={question.message} /></div>
-      {question.url ? <p><Link to={question.url}>{question.url}</Link></p> : null}
-      {fields.map(([name, field]) => <Field key={name} name={name} field={field} required={required.has(name)} />)}
-      <div class="answers">
-        <button class="primary" disabled={sent || !isSteady.value || !hasScope("questions")}>{sent ? "Sending…" : "Answer"}</button>
-        <button type="button" disabled={sent} onClick={() => send("decline")}>Decline</button>
-      </div>
-    </form>
-  );
-}
-
-function Field({ name, field, required }: { name: string; field: any; required: boolean }) {
-  const label = String(field.title ?? name);
-  const choices: { value: string; name: string }[] = choicesOf(field.type === "array" ? field.items : field);
-  const help = field.description ? <span class="muted small">{String(field.description)}</span> : null;
-  if (field.type === "boolean") {
-    return <label class="check"><input type="checkbox" name={name} defaultChecked={!!field.default} /> {label} {help}</label>;
-  }
-  if (choices.length) {
-    const kind = field.type === "array" ? "checkbox" : "radio";
-    return (
-      <fieldset><legend>{label}</legend>{help}
-        {choices.map((choice) => <label class="check"><input type={kind} name={name} value={choice.value} required={required && kind === "radio"} defaultChecked={field.default === choice.value} /> {choice.name}</label>)}
-      </fieldset>
-    );
-  }
-  const isNumber = field.type === "number" || field.type === "integer";
-  return (
-    <label class="field"><span>{label}</span>{help}
-      {isNumber
-        ? <input name={name} type="number" step={field.type === "integer" ? 1 : "any"} required={required} defaultValue={String(field.default ?? "")} />
-        : <input name={name} type="text" required={required} defaultValue={String(field.default ?? "")} maxLength={Number(field.maxLength) || undefined} />}
-    </label>
-  );
-}
-
-function choicesOf(field: any): { value: string; name: string }[] {
-  if (Array.isArray(field?.enum)) return field.enum.map((value: unknown, at: number) => ({ value: String(value), name: String(field.enumNames?.[at] ?? value) }));
-  const listed = field?.oneOf ?? field?.anyOf;
-  if (Array.isArray(listed)) return listed.map((one: any) => ({ value: String(one.const), name: String(one.title ?? one.const) }));
-  return [];
-}
-

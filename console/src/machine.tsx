@@ -1,12 +1,15 @@
-// The machine of the gateway: what the doctor finds, and paired devices.
+// The machine of the gateway: what the doctor finds, paired devices, and the gateways it shares a database with.
 
 import { useState } from "preact/hooks";
-import { forget, hasScope, request, scopes, serverVersion } from "./gateway.ts";
-import { formatClock } from "./format.ts";
-import type { DeviceInviteResult, DoctorCheckInfo, PairedDeviceInfo, PairingRequestInfo, TokenInfo } from "./wire.ts";
+import { QrCode } from "./qr_code.tsx";
+import { deviceId, forget, hasScope, request, scopes, serverVersion } from "./gateway.ts";
+import { formatClock, formatCounted } from "./format.ts";
+import type { DeviceInviteResult, DoctorCheckInfo, NodeInfo, PairedDeviceInfo, PairingRequestInfo, TokenInfo } from "./wire.ts";
 import { Ago, Empty, Page, Sure, Tag, Waiting, attempt, useAnswer } from "./ui.tsx";
 
 const SCOPES = ["read", "write", "approvals", "questions", "admin"] as const;
+/** As much of an id as `zero gateway devices` needs and shows. */
+const shortId = (id: string) => id.slice(0, 8);
 const plain = (name: string) => name.replace("operator.", "");
 
 export function MachinePage() {
@@ -15,11 +18,41 @@ export function MachinePage() {
     <Page title="Machine" wide>
       <section aria-labelledby="this-title">
         <h2 id="this-title">This browser</h2>
+        <p>In lists of devices it is <code>{shortId(deviceId())}</code>.</p>
         <p>It may: {scopes.value.map(plain).join(", ") || "nothing"}. The gateway is zero {serverVersion.value}.</p>
         <div class="answers"><Sure label="Forget its token" sure="Really forget?" act={() => void forget()} /></div>
       </section>
-      {isAdmin ? <><Devices /><Doctor /></> : <Empty title="Devices and checks need the admin scope" />}
+      {isAdmin ? <><Nodes /><Devices /><Doctor /></> : <Empty title="Devices and checks need the admin scope" />}
     </Page>
+  );
+}
+
+function Nodes() {
+  const found = useAnswer("zero.nodes.list", {}, 3_000);
+  return (
+    <Waiting of={found}>{(known) => known.node ? (
+      <section aria-labelledby="nodes-title">
+        <h2 id="nodes-title">Gateways</h2>
+        <ul class="rows">{known.nodes.map((one) => <li key={one.name}><NodeRow one={one} isThis={one.name === known.node} changed={found.reload} /></li>)}</ul>
+        {known.abandonedSessions ? <p>{formatCounted(known.abandonedSessions, "session")} {known.abandonedSessions === 1 ? "waits" : "wait"} for a gateway to continue.</p> : null}
+      </section>
+    ) : null}</Waiting>
+  );
+}
+
+function NodeRow({ one, isThis, changed }: { one: NodeInfo; isThis: boolean; changed: () => void }) {
+  const { status } = one;
+  const problem = status ? status.problem : one.problem;
+  const drain = () => void attempt(() => request("zero.nodes.drain", { node: one.name }), "It hands its sessions over").then(changed);
+  const facts = [`${formatCounted(one.sessions, "session")} at work`, `lease ${(one.leaseLeftMs / 1_000).toFixed(1)} s`];
+  if (status) facts.push(formatCounted(status.connections, "client"), `zero ${status.version}`);
+  if (one.answerMs != null) facts.push(`answers in ${one.answerMs.toFixed(1)} ms`);
+  return (
+    <div class="row static">
+      <span class={`dot ${status && !problem ? "live" : ""}`} role="img" aria-label={status && !problem ? "works" : "has a problem"} />
+      <span class="row-main"><span class="row-name path">{one.name}{isThis ? " (this gateway)" : ""}</span><span class="muted small">{facts.join(" · ")}</span>{problem ? <span class="small">{problem}</span> : null}</span>
+      <span class="row-side answers">{status?.draining ? "hands its sessions over" : <Sure label="Drain" sure="Really end it?" act={drain} />}</span>
+    </div>
   );
 }
 
@@ -34,7 +67,15 @@ function Devices() {
       <h2 id="devices-title">Devices</h2>
       <Scopes legend="A new device may" granted={granted} change={setGranted} />
       <div class="answers"><button disabled={!granted.size} onClick={invite}>Show a code</button></div>
-      {code ? <div class="card code-card" aria-live="polite"><p>Open <span class="path">{location.origin}</span> on the device and type</p><p class="pair-code">{code.code}</p><p class="muted">It works once, until {formatClock(code.expiresAtMs)}.</p></div> : null}
+      {code ? (
+        <div class="card code-card" aria-live="polite">
+          <div class="code-parts">
+            <QrCode text={`${location.origin}/`} label={`QR code of ${location.origin}`} />
+            <div><p>Open <span class="path">{location.origin}</span> on the device, by its camera or by typing, and type</p><p class="pair-code">{code.code}</p><p class="muted">The code works once, until {formatClock(code.expiresAtMs)}. It is not in the picture.</p></div>
+          </div>
+          {isLoopback() ? <p class="notice">Other devices cannot reach this address. Open the console by the address of this machine in your network to pair a phone.</p> : null}
+        </div>
+      ) : null}
       <Waiting of={found}>{(known) => (
         <>
           {known.requests.length ? <><h3>Ask to be paired</h3><ul class="cards">{known.requests.map((one) => <li key={one.id}><Request one={one} names={names} changed={found.reload} /></li>)}</ul></> : null}
@@ -45,6 +86,8 @@ function Devices() {
     </section>
   );
 }
+
+const isLoopback = () => /^(localhost|127\.[\d.]+|\[::1\])$/.test(location.hostname);
 
 function Scopes({ legend, granted, change }: { legend: string; granted: Set<string>; change: (granted: Set<string>) => void }) {
   const toggle = (name: string) => {
@@ -90,7 +133,11 @@ function DeviceRow({ one, changed }: { one: PairedDeviceInfo; changed: () => voi
   return (
     <div class="row static">
       <span class={`dot ${one.connections ? "live" : ""}`} role="img" aria-label={one.connections ? "connected" : "not connected"} />
-      <span class="row-main"><span class="row-name">{one.name}{one.isThis ? " (this browser)" : ""}</span><span class="muted small">{one.scopes.map(plain).join(", ")} · paired <Ago ms={one.pairedAtMs} />{one.seenAtMs ? <>, seen <Ago ms={one.seenAtMs} /></> : null} · <span class="path">{one.id.slice(0, 12)}</span></span></span>
+      <span class="row-main">
+        <span class="row-name">{one.name} <code>{shortId(one.id)}</code> {one.isThis ? <Tag word="this browser" /> : null}</span>
+        <span class="muted small">{one.scopes.map(plain).join(", ")}</span>
+        <span class="muted small">paired <Ago ms={one.pairedAtMs} /> · {one.connections ? "connected now" : one.seenAtMs ? <>last seen <Ago ms={one.seenAtMs} /></> : "never seen"}</span>
+      </span>
       <span class="row-side answers">{edited ? null : <button onClick={() => setEdited(new Set(one.scopes.map(plain)))}>Change</button>}<Sure label="Revoke" sure="Really revoke?" act={revoke} /></span>
       {edited ? <div class="row-edit"><Scopes legend={`${one.name} may`} granted={edited} change={setEdited} /><div class="answers"><button class="primary" disabled={!edited.size} onClick={() => save(edited)}>Save</button><button onClick={() => setEdited(null)}>Cancel</button></div></div> : null}
     </div>

@@ -2,7 +2,7 @@
 
 import { useEffect, useState } from "preact/hooks";
 import { hasScope, request } from "./gateway.ts";
-import { formatCount, formatMoment } from "./format.ts";
+import { formatCount, formatCounted, formatMoment } from "./format.ts";
 import { Words } from "./markdown.tsx";
 import type { PolicyExplainResult, PolicyRuleLists, PolicySaveResult, PolicySimulateResult, VerdictNodeInfo } from "./wire.ts";
 import { Diff, Empty, Json, NeedsAdmin, Page, Problem, Tag, Waiting, attempt, describe, useAnswer } from "./ui.tsx";
@@ -149,11 +149,11 @@ function Simulated({ found }: { found: PolicySimulateResult }) {
   const lost = Object.entries(found.cannot_be_replayed);
   return (
     <div class="card" aria-live="polite">
-      <p>{formatCount(found.calls)} recorded calls, judged again:</p>
+      <p>{formatCounted(found.calls, "recorded call")}, judged again:</p>
       {found.stopped_at_ms ? <p class="problem" role="status">The simulation was stopped at the calls of {formatMoment(found.stopped_at_ms)}: there are too many. Later ones were not judged; choose fewer days.</p> : null}
       <table class="list counts"><thead><tr><th>Verdict</th><th class="num">then</th><th class="num">now</th></tr></thead><tbody>{LISTS.map((name) => <tr><td><Tag word={name} /></td><td class="num">{formatCount(found.then[name])}</td><td class="num">{formatCount(found.now[name])}</td></tr>)}</tbody></table>
-      {found.changes.length ? <><h3>Decided differently</h3><div class="scroll" tabIndex={0}><table class="list"><thead><tr><th class="num">Calls</th><th>Then</th><th>Now</th><th>Call</th><th>Why</th></tr></thead><tbody>{found.changes.map((change) => <tr><td class="num">{formatCount(change.calls)}</td><td><Tag word={change.then} /></td><td><Tag word={change.now} /></td><td class="main"><span class="tool">{change.tool}</span> {change.title}</td><td class="muted">{change.reason}</td></tr>)}</tbody></table></div></> : <Empty title="No call would be decided differently" />}
-      {found.suggested_rules.length ? <><h3>Rules that would save questions</h3><ul class="plain">{found.suggested_rules.map((one) => <li>{one.rules.map((rule) => <code>{rule}</code>)} <span class="muted">{formatCount(one.questions_saved)} questions</span></li>)}</ul></> : null}
+      {found.changes.length ? <><h3>Decided differently</h3><div class="scroll" tabIndex={0}><table class="list stack"><thead><tr><th class="num">Calls</th><th>Then</th><th>Now</th><th>Call</th><th>Why</th></tr></thead><tbody>{found.changes.map((change) => <tr><td class="num" data-label="Calls">{formatCount(change.calls)}</td><td data-label="Then"><Tag word={change.then} /></td><td data-label="Now"><Tag word={change.now} /></td><td class="main"><span class="tool">{change.tool}</span> <Words text={change.title} /></td><td class="muted"><Words text={change.reason} /></td></tr>)}</tbody></table></div></> : <Empty title="No call would be decided differently" />}
+      {found.suggested_rules.length ? <><h3>Rules that would save questions</h3><ul class="plain">{found.suggested_rules.map((one) => <li>{one.rules.map((rule) => <code>{rule}</code>)} <span class="muted">{formatCounted(one.questions_saved, "question")}</span></li>)}</ul></> : null}
       {lost.length ? <p class="muted small">Could not be judged again: {lost.map(([why, count]) => `${String(count)} ${why.replaceAll("_", " ")}`).join(", ")}</p> : null}
     </div>
   );

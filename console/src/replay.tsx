@@ -1,18 +1,21 @@
 // A session step by step: what the model saw, what each call would touch, which rule decided, and what
 // changed.
 
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useContext, useEffect, useMemo, useState } from "preact/hooks";
+import { ShownSession, findRecord } from "./audit_record.ts";
 import { hasScope } from "./gateway.ts";
 import { formatMoment } from "./format.ts";
 import { Entry, useTranscript } from "./session.tsx";
 import { sessionPath } from "./sessions.tsx";
 import { resultText, type CallItem, type LogItem } from "./session_log.ts";
-import { Code, Diff, Empty, Loading, Page, Problem, Tag, useAnswer } from "./ui.tsx";
+import { Words } from "./markdown.tsx";
+import { Code, Diff, Empty, Loading, Page, Problem, Tag, describe, useAnswer } from "./ui.tsx";
 
 export function ReplayPage({ sessionKey }: { sessionKey: string }) {
   const transcript = useTranscript(sessionKey, true);
   const [at, setAt] = useState(0);
-  const steps = transcript.log.items;
+  const { items } = transcript.log;
+  const steps = useMemo(() => inOrder(items), [items, items.length, transcript.version]);
   const most = Math.max(0, steps.length - 1);
   const here = Math.min(at, most);
   useEffect(() => {
@@ -37,15 +40,15 @@ export function ReplayPage({ sessionKey }: { sessionKey: string }) {
             <button aria-label="Next step" disabled={here === most} onClick={() => setAt(here + 1)}>›</button>
             <output>{here + 1} / {steps.length}</output>
           </div>
-          <p class="muted small">Entry {step.seq} · {formatMoment(step.timeMs)}</p>
-          <div class="replay">
+          <p class="muted small">{step.is === "call" && step.endSeq ? `Entries ${step.seq} to ${step.endSeq}` : `Entry ${step.seq}`} · {formatMoment(step.is === "call" ? step.endMs ?? step.timeMs : step.timeMs)}</p>
+          <ShownSession.Provider value={sessionKey}><div class="replay">
             <section aria-label="Step" class={`item ${step.is}`} key={step.key}><h2>{STEP_NAMES[step.is]}</h2><Entry item={step} open /></section>
             <aside>
               {step.is === "call" ? <CallFacts item={step} log={steps} /> : null}
               <h2>Files changed so far</h2>
               {changed.length ? <ul class="plain">{changed.map(([path, times]) => <li class="path">{path}{times > 1 ? <span class="muted"> ×{times}</span> : null}</li>)}</ul> : <p class="muted">none</p>}
             </aside>
-          </div>
+          </div></ShownSession.Provider>
         </>
       )}
     </Page>
@@ -56,6 +59,15 @@ const STEP_NAMES: Record<LogItem["is"], string> = {
   prompt: "The user sent", text: "The model wrote", thought: "The model reasoned", call: "The model called a tool", plan: "The plan",
   approval: "The user was asked", question: "A question", notice: "Note", end: "The run ended",
 };
+
+/** A call is shown with its result, so it comes where it ended: after the question whether it may run, and
+ * after what happened while it ran. */
+function inOrder(items: LogItem[]): LogItem[] {
+  const at = (item: LogItem) => (item.is === "call" ? (item.outcome ? item.endSeq ?? item.seq : Infinity) : item.seq);
+  return items.map((item) => [at(item), item] as const)
+    .sort(([one, first], [other, second]) => (one === other ? first.seq - second.seq : one < other ? -1 : 1))
+    .map(([, item]) => item);
+}
 
 function filesUntil(steps: LogItem[], here: number): [string, number][] {
   const files = new Map<string, number>();
@@ -69,21 +81,36 @@ function filesUntil(steps: LogItem[], here: number): [string, number][] {
 
 function CallFacts({ item, log }: { item: CallItem; log: LogItem[] }) {
   const isAdmin = hasScope("admin");
-  const record = useAnswer(isAdmin ? "zero.audit.show" : null, { call: item.call });
+  const session = useContext(ShownSession);
+  const [row, setRow] = useState<string | null>(null);
+  const [missing, setMissing] = useState<string | null>(null);
+  useEffect(() => {
+    let gone = false;
+    setRow(null);
+    setMissing(null);
+    if (isAdmin && item.outcome) {
+      findRecord(session, item).then(
+        (found) => !gone && (setRow(found), setMissing(found ? null : "The audit log has no row of this call.")),
+        (error) => !gone && setMissing(describe(error)),
+      );
+    }
+    return () => void (gone = true);
+  }, [session, item.call, item.outcome != null]);
+  const record = useAnswer(row ? "zero.audit.show" : null, { call: row ?? "" });
   const asked = log.find((one) => one.is === "approval" && one.request.call === item.call);
-  const row = record.value?.record as any;
-  const decision = row?.decision;
-  const effects: any[] = row?.effects ?? (asked?.is === "approval" ? asked.request.effects : []);
+  const kept = record.value?.record as any;
+  const decision = kept?.decision;
+  const effects: any[] = kept?.effects ?? (asked?.is === "approval" ? asked.request.effects : []);
   const result = item.outcome && "result" in item.outcome ? item.outcome.result : null;
   const display = result?.display as any;
   return (
     <>
       <h2>What it would touch</h2>
-      {effects.length ? <ul class="plain">{effects.map((effect) => <li><Tag word={effect.decision ?? effect.verdict ?? "allow"} /> {effect.kind} <span class="path">{effect.target}</span></li>)}</ul> : <p class="muted">{record.loading && isAdmin ? "…" : "nothing that is recorded"}</p>}
+      {effects.length ? <ul class="plain">{effects.map((effect) => <li><Tag word={effect.decision ?? effect.verdict ?? "allow"} /> {effect.kind} <span class="path">{effect.target}</span></li>)}</ul> : <p class="muted">{row && record.loading ? "…" : "nothing that is recorded"}</p>}
       <h2>What decided</h2>
-      {decision ? <p><Tag word={decision.verdict} /> {decision.reason}{decision.rule ? <><br /><code>{decision.rule}</code> <span class="muted small">{decision.source}</span></> : null}{decision.answered ? <><br />{decision.answered}</> : null}</p>
-        : asked?.is === "approval" ? <p>{asked.request.reason}{asked.answer ? ` — ${asked.answer.replaceAll("_", " ")} by ${asked.by}` : ""}</p>
-        : <p class="muted">{isAdmin ? (record.error ?? "…") : "The audit log needs the admin scope."}</p>}
+      {decision ? <p><Tag word={decision.verdict} /> <Words text={decision.reason} />{decision.rule ? <><br /><code>{decision.rule}</code> <span class="muted small">{decision.source}</span></> : null}{decision.answered ? <><br />{decision.answered}</> : null}</p>
+        : asked?.is === "approval" ? <p><Words text={asked.request.reason} />{asked.answer ? <><br />{asked.answer.replaceAll("_", " ")} by {asked.by}</> : null}</p>
+        : <p class="muted">{isAdmin ? (missing ?? record.error ?? "…") : "The audit log needs the admin scope."}</p>}
       <h2>What the model saw</h2>
       {item.outcome ? <Code text={resultText(item.outcome) || "(no text)"} label="result" /> : <p class="muted">nothing yet</p>}
       {display?.type === "diff" ? <><h2>What changed</h2><Diff diff={display} /></> : null}

@@ -2,14 +2,15 @@
 
 import { signal } from "@preact/signals";
 import { Component } from "preact";
-import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useContext, useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { ShownSession, findRecord } from "./audit_record.ts";
 import { epoch, hasScope, link, listen, request } from "./gateway.ts";
-import { formatClock, formatCount, formatDuration, formatMoney, formatShare, formatShort, shorten } from "./format.ts";
+import { formatClock, formatCounted, formatDuration, formatMoney, formatShare, formatShort, shorten } from "./format.ts";
 import { Approval, Question, ApprovalDetails, pending } from "./inbox.tsx";
 import { Markdown, Words, safeImage } from "./markdown.tsx";
 import { go } from "./route.ts";
 import { SessionLog, resultImages, resultText, type CallItem, type LogItem } from "./session_log.ts";
-import { sessionPath } from "./sessions.tsx";
+import { sessionPath, sessionState } from "./sessions.tsx";
 import type { Event, PromptInfo, SessionInfo } from "./wire.ts";
 import { Ago, Code, Dialog, Diff, Empty, Guard, Json, Loading, Page, Problem, Sure, Tag, attempt, describe, say, useAnswer } from "./ui.tsx";
 
@@ -30,7 +31,7 @@ async function deliver(prompt: Unsent): Promise<void> {
     await request("chat.send", {
       sessionKey: prompt.sessionKey, message: prompt.text, idempotencyKey: prompt.key,
       ...(prompt.attachments.length ? { attachments: prompt.attachments } : {}),
-      ...(prompt.interrupt ? { queueMode: "interrupt" as const } : {}),
+      ...(prompt.interrupt ? { queueMode: "steer" as const } : {}),
     });
     unsent.value = unsent.value.filter((one) => one.key !== prompt.key);
   } catch (error: any) {
@@ -180,9 +181,10 @@ export function SessionPage({ sessionKey }: { sessionKey: string }) {
 
 function Facts({ info, log }: { info: SessionInfo; log: SessionLog }) {
   const context = log.usage ?? (info.contextTokens && info.contextWindow ? { context: info.contextTokens, window: info.contextWindow } : null);
+  const state = sessionState(info);
   return (
     <dl class="facts">
-      <div><dt>State</dt><dd>{info.runIds.length ? <Tag word="running" /> : "idle"}{info.runIds.length > 1 ? ` · ${info.runIds.length - 1} queued` : ""}</dd></div>
+      <div><dt>State</dt><dd>{state === "idle" ? state : <Tag word={state} />}{info.runIds.length > 1 ? ` · ${info.runIds.length - 1} queued` : ""}</dd></div>
       <div><dt>Model</dt><dd>{info.model}</dd></div>
       <div><dt>Mode</dt><dd>{info.mode ?? "from settings"}</dd></div>
       <div><dt>Folder</dt><dd class="path">{info.cwd ?? "the gateway's"}{info.toolHost ? ` on ${info.toolHost}` : ""}</dd></div>
@@ -257,7 +259,9 @@ function TranscriptView({ transcript, sessionKey }: { transcript: Transcript; se
     <>
       {first > 0 || log.firstSeq > 1 ? <Edge label={isLoading ? "Loading…" : "Earlier"} reached={() => void up()} /> : null}
       {count === 0 && !shown.length ? <Empty title="Nothing here yet">Send a prompt to begin.</Empty> : null}
-      <ol class="log" ref={list} aria-label="Transcript">{items.map((item) => <li key={item.key} data-key={item.key} class={`item ${item.is}`}><Guard><Entry item={item} /></Guard></li>)}</ol>
+      <ShownSession.Provider value={sessionKey}>
+        <ol class="log" ref={list} aria-label="Transcript">{items.map((item) => <li key={item.key} data-key={item.key} class={`item ${item.is}`}><Guard><Entry item={item} /></Guard></li>)}</ol>
+      </ShownSession.Provider>
       {last < count ? <Edge label="Later" reached={down} /> : null}
       {shown.map((one) => (
         <div class="item prompt unsent" key={one.key}><p>{one.text}</p>
@@ -318,19 +322,24 @@ export class Entry extends Component<{ item: LogItem; open?: boolean }> {
       case "question":
         return <p class="muted">Question: {item.question.message} {item.action ? `(${item.action})` : "(waits)"}</p>;
       case "notice":
-        return <p class={`notice ${item.tone}`}>{item.text}{item.details ? <details><summary>Summary</summary><Markdown text={item.details} /></details> : null}</p>;
+        return <p class={`notice ${item.tone}`}><Words text={item.text} />{item.details ? <details><summary>Summary</summary><Markdown text={item.details} /></details> : null}</p>;
       case "end":
         return <p class={`ending ${item.end.how}`}>{endText(item.end)}{item.usage.input_tokens + item.usage.output_tokens > 0 ? ` · ${formatShort(item.usage.input_tokens + item.usage.output_tokens)} tokens` : ""}{item.usage.cost_usd != null ? ` · ${formatMoney(item.usage.cost_usd)}` : ""} · {formatClock(item.timeMs)}</p>;
     }
   }
 }
 
+const ABORTS: Record<string, string> = {
+  rpc: "Stopped", timeout: "Stopped: the run took too long", shutdown: "Stopped: the gateway was shutting down",
+  loop_guard: "Stopped: the model kept repeating the same calls", reset: "Stopped: the session was reset", delete: "Stopped: the session was deleted",
+};
+
 function endText(end: any): string {
   switch (end.how) {
     case "completed": return "Done";
     case "max_tokens": return "Cut off: the output limit was reached";
-    case "max_turns": return `Stopped after ${end.turns} requests`;
-    case "aborted": return `Stopped by ${end.by}`;
+    case "max_turns": return `Stopped after ${formatCounted(end.turns, "request")}`;
+    case "aborted": return ABORTS[end.by] ?? `Stopped (${end.by})`;
     case "interrupted": return "Interrupted: zero was killed";
     default: return `${end.how}: ${end.message ?? ""}`;
   }
@@ -344,6 +353,12 @@ function Picture({ mime, data, name }: { mime: string; data: string; name: strin
 const ICONS: Record<string, string> = { read: "○", edit: "✎", delete: "✕", move: "→", search: "⌕", execute: "›", fetch: "↓", think: "·" };
 
 function Call({ item, open }: { item: CallItem; open?: boolean }) {
+  const session = useContext(ShownSession);
+  const showRecord = async () => {
+    const row = await findRecord(session, item);
+    if (!row) throw new Error("The audit log has no row of this call.");
+    go(`audit/${row}`);
+  };
   const outcome = item.outcome;
   const result = outcome && "result" in outcome ? outcome.result : null;
   const took = item.endMs ? formatDuration(Math.max(0, item.endMs - item.timeMs) * 1000) : null;
@@ -354,7 +369,7 @@ function Call({ item, open }: { item: CallItem; open?: boolean }) {
       {outcome ? resultImages(outcome).map((image) => <Picture mime={image.mime} data={image.data} name="image of the result" />) : null}
       {item.subagent ? <Subagent sessionKey={item.subagent} /> : null}
       <details><summary>Arguments</summary><Json value={item.input} /></details>
-      {hasScope("admin") ? <p class="small"><a href={`#/audit/${encodeURIComponent(item.call)}`}>In the audit log</a></p> : null}
+      {hasScope("admin") && outcome ? <p class="small"><a href="#/audit" onClick={(event) => (event.preventDefault(), void attempt(showRecord))}>In the audit log</a></p> : null}
     </div>
   );
   return (
@@ -375,7 +390,9 @@ function Subagent({ sessionKey }: { sessionKey: string }) {
       {error ? <Problem text={error} /> : !ready ? <Loading /> : (
         <>
           {log.items.length > items.length || log.firstSeq > 1 ? <p class="muted small">Earlier entries are in its session.</p> : null}
-          <ol class="log">{items.map((item) => <li key={item.key} class={`item ${item.is}`}><Guard><Entry item={item} /></Guard></li>)}</ol>
+          <ShownSession.Provider value={sessionKey}>
+            <ol class="log">{items.map((item) => <li key={item.key} class={`item ${item.is}`}><Guard><Entry item={item} /></Guard></li>)}</ol>
+          </ShownSession.Provider>
         </>
       )}
     </section>
@@ -435,7 +452,7 @@ function Composer({ sessionKey, isActive, runIds }: { sessionKey: string; isActi
       <div class="composer-actions">
         <label class="button quiet attach"><span class="hidden">Attach images</span><svg viewBox="0 0 24 24" aria-hidden="true"><path d="M12 5v14M5 12h14" /></svg><input class="hidden" type="file" accept="image/*" multiple onChange={(event) => void add(event.currentTarget.files)} /></label>
         {isActive ? <Sure label={runIds.length > 1 ? "Stop all" : "Stop"} sure="Stop?" act={stop} /> : null}
-        {isActive && text.trim() ? <button type="button" title="Stops the run and sends this first" onClick={() => send(true)}>Send now</button> : null}
+        {isActive && text.trim() ? <button type="button" title="Stops the run and sends this; prompts that wait run after it" onClick={() => send(true)}>Send now</button> : null}
         <button class="primary" disabled={!text.trim() && !files.length}>{isActive ? "Queue" : "Send"}</button>
       </div>
     </form>
@@ -483,7 +500,7 @@ function RewindDialog({ sessionKey, close }: { sessionKey: string; close: () => 
   const rewind = (prompt: PromptInfo, force: boolean) => void attempt(async () => {
     const done = await request("zero.sessions.rewind", { sessionKey, prompt: prompt.number, scope, ...(force ? { force } : {}) });
     if (!done.rewound) return setConflicts({ prompt, paths: done.conflicts.map((one) => `${one.path} (${one.what})`) });
-    say(`Rewound to before prompt ${prompt.number}; ${formatCount(done.fileCount)} files restored`);
+    say(`Rewound to before prompt ${prompt.number}; ${formatCounted(done.fileCount, "file")} restored`);
     close();
   });
   const fork = (prompt: PromptInfo) => void attempt(async () => {
@@ -494,14 +511,14 @@ function RewindDialog({ sessionKey, close }: { sessionKey: string; close: () => 
   return (
     <Dialog title="Rewind" close={close}>
       {conflicts ? (
-        <div class="problem"><p>Somebody else changed these files since; nothing was touched:</p><ul>{conflicts.paths.map((path) => <li class="path">{path}</li>)}</ul>
+        <div class="problem"><p>Another program changed these files since; nothing was touched:</p><ul>{conflicts.paths.map((path) => <li class="path">{path}</li>)}</ul>
           {hasScope("approvals") ? <Sure label="Overwrite them" sure="Really overwrite?" act={() => rewind(conflicts.prompt, true)} /> : null}</div>
       ) : null}
       <label class="field"><span>Take back</span><select value={scope} onChange={(event) => setScope(event.currentTarget.value as any)}><option value="both">files and conversation</option><option value="files">files</option><option value="conversation">conversation</option></select></label>
       {prompts.value ? (
         prompts.value.prompts.length ? <ul class="rows">{[...prompts.value.prompts].reverse().map((prompt) => (
           <li class="row static" key={prompt.number}>
-            <span class="row-main"><span class="row-name">{prompt.number}. {prompt.words}</span><span class="muted small"><Ago ms={prompt.timeMs} /> · {prompt.files} files, {prompt.commands} commands{prompt.inEffect ? "" : " · taken back"}</span></span>
+            <span class="row-main"><span class="row-name">{prompt.number}. {prompt.words}</span><span class="muted small"><Ago ms={prompt.timeMs} /> · {formatCounted(prompt.files, "file")}, {formatCounted(prompt.commands, "command")}{prompt.inEffect ? "" : " · taken back"}</span></span>
             <span class="row-side answers"><Sure label="Rewind" sure="To before this?" act={() => rewind(prompt, false)} /><button onClick={() => fork(prompt)}>Fork</button></span>
           </li>
         ))}</ul> : <Empty title="No prompts yet" />

@@ -1,6 +1,7 @@
 // The ledger of a session, folded into what is shown: consecutive text becomes one part, and a call
 // with its news and its end becomes one entry.
 
+import { formatCounted } from "./format.ts";
 import type { ApprovalRequest, Event, PlanEntry, PromptAttachment, RunOutcome, TokenUsage, ToolOutcome, UserQuestion } from "./wire.ts";
 
 interface Common {
@@ -195,7 +196,7 @@ export class SessionLog {
         this.push(event, { is: "notice", tone: "info", text: "The session was reset; a new transcript begins." });
         break;
       case "rewound":
-        this.push(event, { is: "notice", tone: "info", text: event.prompt ? `Rewound to before prompt ${event.prompt} (${event.scope}, ${event.files} files).` : "The last rewind was taken back." });
+        this.push(event, { is: "notice", tone: "info", text: event.prompt ? `Rewound to before prompt ${event.prompt} (${event.scope}, ${formatCounted(event.files, "file")}).` : "The last rewind was taken back." });
         break;
       case "changed":
         this.push(event, { is: "notice", tone: "info", text: `${event.field}: ${event.value ?? "cleared"}` });

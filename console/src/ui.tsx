@@ -104,7 +104,7 @@ export function Waiting<T>({ of, children }: { of: Loaded<T>; children: (value: 
 }
 
 const TONES: Record<string, string> = {
-  allow: "good", ok: "good", completed: "good", ask: "wait", warning: "wait", running: "wait", started: "wait", unfinished: "wait",
+  allow: "good", ok: "good", completed: "good", ask: "wait", warning: "wait", running: "wait", started: "wait", unfinished: "wait", "waits for an answer": "wait",
   deny: "bad", denied: "bad", error: "bad", failed: "bad", panic: "bad", timeout: "bad", interrupted: "bad",
 };
 export const Tag = ({ word }: { word: string }) => <span class={`tag ${TONES[word] ?? "plain"}`}>{word}</span>;

@@ -2,7 +2,7 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
-import { formatCount, formatDuration, formatMoney, formatMoment, formatShare, formatShort } from "./format.ts";
+import { formatCount, formatDay, formatDuration, formatMoney, formatMoment, formatShare, formatShort } from "./format.ts";
 import type { BudgetLimitInfo, UsageGroup, UsageResult } from "./wire.ts";
 import { Empty, Page, Waiting, useAnswer } from "./ui.tsx";
 
@@ -70,7 +70,7 @@ function Budgets() {
         ? <p class="muted">Nothing limits what may be spent; <code>budgets</code> in the settings does.</p>
         : (
           <>
-            <div class="scroll" tabIndex={0} role="region" aria-label="Limits"><table class="list">
+            <div class="scroll" tabIndex={0} role="region" aria-label="Limits"><table class="list stack">
               <thead><tr><th>For</th><th>Limit</th><th class="num">Used</th><th class="bar-head" aria-hidden="true"></th><th class="num">Of</th><th class="num">Left</th></tr></thead>
               <tbody>{limits.map((limit) => <BudgetRow key={`${limit.scope} ${limit.name} ${limit.measure}`} limit={limit} />)}</tbody>
             </table></div>
@@ -87,11 +87,11 @@ function BudgetRow({ limit }: { limit: BudgetLimitInfo }) {
   return (
     <tr>
       <td class="main">{SCOPES[limit.scope] ?? limit.scope}{limit.name ? <> <strong>{limit.name}</strong></> : null}</td>
-      <td>{label}</td>
-      <td class="num">{spent === null ? "–" : format(spent)}</td>
+      <td data-label="Limit">{label}</td>
+      <td class="num" data-label="Used">{spent === null ? "–" : format(spent)}</td>
       <td>{spent === null ? null : <meter min={0} max={limit.most || 1} high={limit.most * 0.8} value={Math.min(spent, limit.most || 1)} aria-label={`used of ${label}`} />}</td>
-      <td class="num">{format(limit.most)}</td>
-      <td class="num">{spent === null ? "–" : format(Math.max(0, limit.most - spent))}</td>
+      <td class="num" data-label="Of">{format(limit.most)}</td>
+      <td class="num" data-label="Left">{spent === null ? "–" : format(Math.max(0, limit.most - spent))}</td>
     </tr>
   );
 }
@@ -133,8 +133,9 @@ function Plot({ title, days, series, format }: { title: string; days: number[]; 
       const axis = { stroke: colour("--muted"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false }, font: "11px system-ui" };
       plot = new uPlot({
         width: target.clientWidth, height: PLOT_HEIGHT, cursor: { show: false }, legend: { show: false },
+        tzDate: (at) => uPlot.tzDate(new Date(at * 1_000), "UTC"),
         scales: { x: { time: true }, y: { range: (_, __, most) => [0, most > 0 ? most * 1.1 : 1] } },
-        axes: [axis, { ...axis, size: 58, values: (_, values) => values.map(format) }],
+        axes: [{ ...axis, values: (_, moments) => moments.map((moment) => formatDay(moment * 1_000)) }, { ...axis, size: 58, values: (_, values) => values.map(format) }],
         series: [{}, ...series.map(([label], at) => ({ label, stroke: colour(`--plot-${at + 1}`), width: 2, fill: at === 0 ? colour("--plot-fill") : undefined, points: { show: days.length < 40, size: 4 } }))],
       }, [days, ...series.map(([, values]) => values)] as uPlot.AlignedData, target);
     };
@@ -160,20 +161,20 @@ function Table({ found }: { found: UsageResult }) {
   const rows = found.by === "day" ? [...found.rows].reverse() : found.rows;
   const most = Math.max(1, ...rows.map(tokensOf));
   return (
-    <div class="scroll" tabIndex={0} role="region" aria-label="Numbers"><table class="list">
+    <div class="scroll" tabIndex={0} role="region" aria-label="Numbers"><table class="list stack">
       <thead><tr><th>{found.by}</th><th class="num">Cost</th><th class="num">Tokens</th><th class="bar-head" aria-hidden="true"></th><th class="num">Cache</th><th class="num">Runs</th><th class="num">Failed</th><th class="num">Calls</th><th class="num">Failed</th><th class="num">Time of a call</th></tr></thead>
       <tbody>{rows.map((row) => (
         <tr key={row.name}>
           <td class="main">{row.name || "–"}</td>
-          <td class="num">{formatMoney(row.usage.cost_usd)}</td>
-          <td class="num">{formatShort(tokensOf(row))}</td>
+          <td class="num" data-label="Cost">{formatMoney(row.usage.cost_usd)}</td>
+          <td class="num" data-label="Tokens">{formatShort(tokensOf(row))}</td>
           <td><meter min={0} max={most} value={tokensOf(row)} aria-label={`share of tokens of ${row.name}`} /></td>
-          <td class="num">{row.usage.input_tokens ? formatShare((row.usage.cache_read_tokens ?? 0) / row.usage.input_tokens) : "–"}</td>
-          <td class="num">{formatCount(row.runs)}</td>
-          <td class="num">{formatCount(row.usage.failed_runs ?? 0)}</td>
-          <td class="num">{formatCount(row.usage.tool_calls ?? 0)}</td>
-          <td class="num">{formatCount(row.usage.failed_calls ?? 0)}</td>
-          <td class="num">{shownTime(callTime(row))}</td>
+          <td class="num" data-label="Cache">{row.usage.input_tokens ? formatShare((row.usage.cache_read_tokens ?? 0) / row.usage.input_tokens) : "–"}</td>
+          <td class="num" data-label="Runs">{formatCount(row.runs)}</td>
+          <td class="num" data-label="Failed runs">{formatCount(row.usage.failed_runs ?? 0)}</td>
+          <td class="num" data-label="Calls">{formatCount(row.usage.tool_calls ?? 0)}</td>
+          <td class="num" data-label="Failed calls">{formatCount(row.usage.failed_calls ?? 0)}</td>
+          <td class="num" data-label="Time of a call">{shownTime(callTime(row))}</td>
         </tr>
       ))}</tbody>
     </table></div>

@@ -24,7 +24,7 @@ export type AuditRecordInfo = { file: string; line: number; chain?: AuditChainIn
 export type AuditRowInfo = { seq?: number | null; timeMs: number; call: string; session?: string | null; workspace: string; tool: string; title: string; verdict?: string | null; rule?: string | null; source?: string | null; status: string; durationUs: number; };
 export type AuditShowParams = { call: string; };
 export type AuditVerifyParams = Record<string, never>;
-export type AuditVerifyResult = { intact: boolean; rows: number; days: number; head?: AuditHeadInfo | null; findings: Array<AuditFindingInfo>; findings_left_out: number; running_calls: number; };
+export type AuditVerifyResult = { intact: boolean; rows: number; days: number; unread_before?: string | null; head?: AuditHeadInfo | null; findings: Array<AuditFindingInfo>; findings_left_out: number; running_calls: number; };
 export type Budget = { usd?: number | null; tokens?: number | null; requests?: number | null; toolCalls?: number | null; seconds?: number | null; };
 export type BudgetLimitInfo = { scope: string; name?: string | null; measure: string; most: number; spent?: number | null; };
 export type BudgetsParams = Record<string, never>;
@@ -35,7 +35,7 @@ export type ChatAbortResult = { ok: boolean; aborted: boolean; runIds: Array<str
 export type ChatAttachment = { type?: string | null; mimeType?: string | null; fileName?: string | null; content?: string | null; };
 export type ChatBlock = { type: "text"; text: string; } | { type: "thinking"; thinking: string; } | { type: "image"; data: string; mimeType: string; } | { type: "toolCall"; id: string; name: string; arguments: unknown; } | { type: "toolResult"; toolCallId: string; text: string; isError: boolean; } | unknown;
 export type ChatErrorDetail = { provider?: string | null; model?: string | null; providerErrorType?: string | null; httpStatus?: number | null; };
-export type ChatEvent = { runId: string; sessionKey: string; agentId?: string | null; seq: number; } & ({ state: "status"; phase: string; } | { state: "delta"; message: ChatMessage; deltaText?: string; } | { state: "final"; message?: ChatMessage | null; stopReason?: string | null; usage?: unknown; } | { state: "aborted"; message?: ChatMessage | null; stopReason?: string | null; errorMessage?: string | null; } | { state: "error"; errorMessage?: string; errorKind?: string | null; errorDetail?: ChatErrorDetail | null; message?: ChatMessage | null; });
+export type ChatEvent = { runId: string; sessionKey: string; agentId?: string | null; seq: number; } & ({ state: "status"; phase: string; } | { state: "delta"; message: ChatMessage; deltaText?: string; } | { state: "final"; message?: ChatMessage | null; stopReason?: string | null; errorMessage?: string | null; usage?: unknown; } | { state: "aborted"; message?: ChatMessage | null; stopReason?: string | null; errorMessage?: string | null; } | { state: "error"; errorMessage?: string; errorKind?: string | null; errorDetail?: ChatErrorDetail | null; message?: ChatMessage | null; });
 export type ChatHistoryParams = { sessionKey: string; limit?: number | null; offset?: number | null; maxChars?: number | null; cursor?: string | null; pendingBefore?: number | null; inputRunIds?: Array<string> | null; messageId?: string | null; sessionId?: string | null; agentId?: string | null; };
 export type ChatHistoryResult = { sessionKey: string; sessionId?: string | null; messages: Array<ChatMessage>; thinkingLevel?: string | null; };
 export type ChatMessage = { role: string; content: Array<ChatBlock>; timestamp?: number; };
@@ -91,6 +91,12 @@ export type HelloOk = { type: HelloKind; protocol: number; server: GatewayServer
 export type HelloPolicy = { maxPayload: number; maxBufferedBytes: number; tickIntervalMs: number; };
 export type MachineDoctorParams = Record<string, never>;
 export type MachineDoctorResult = { ok: boolean; checks: Array<DoctorCheckInfo>; };
+export type NodeInfo = { name: string; leaseLeftMs: number; sessions: number; answerMs?: number | null; status?: NodeStatus | null; problem?: string | null; };
+export type NodeStatus = { version: string; connections: number; running: number; queued: number; takeovers: number; draining: boolean; problem?: string | null; };
+export type NodesDrainParams = { node?: string | null; };
+export type NodesDrainResult = { node: string; };
+export type NodesListParams = Record<string, never>;
+export type NodesListResult = { node?: string | null; nodes: Array<NodeInfo>; abandonedSessions: number; };
 export type OfferedAgent = { name: string; description: string; prompt: string; projectFile?: string | null; tools?: Array<string> | null; model?: string | null; mode?: string | null; worktree?: boolean; problem?: string | null; };
 export type OfferedCommand = { name: string; description: string; argumentHint?: string | null; prompt: string; };
 export type OfferedInstruction = { path: string; text: string; };
@@ -128,6 +134,7 @@ export type RewoundChangeInfo = { id: number; tool: string; subject: string; act
 export type RootRun = { session: SessionId; run: RunId; agent: string; };
 export type RunId = string;
 export type RunOutcome = { how: "completed"; } | { how: "max_tokens"; } | { how: "max_turns"; turns: number; } | { how: "budget"; message: string; } | { how: "refused"; message: string; } | { how: "aborted"; by: string; } | { how: "failed"; kind: string; message: string; } | { how: "interrupted"; };
+export type RunUnrecorded = { sessionKey: string; runId: string; message: string; isAbandoned: boolean; };
 export type SearchHit = { file: string; line: number; text: string; is_match: boolean; };
 export type SessionChoicesParams = { sessionKey?: string | null; };
 export type SessionChoicesResult = { agents: Array<string>; defaultAgent: string; models: Array<string>; defaultModel?: string | null; modes: Array<string>; commands: Array<SlashCommandInfo>; };
@@ -138,7 +145,7 @@ export type SessionEventsParams = { sessionKey: string; after?: number; limit?: 
 export type SessionEventsResult = { events: Array<Event>; hasMore: boolean; };
 export type SessionForkParams = { sessionKey: string; key?: string | null; prompt?: number | null; };
 export type SessionId = string;
-export type SessionInfo = { sessionKey: string; sessionId: string; label?: string | null; title?: string | null; agent: string; model: string; mode?: string | null; thinking?: string | null; cwd?: string | null; toolHost?: string | null; createdMs: number; updatedMs: number; transcript: number; lastSeq: number; usage: TokenUsage; contextTokens?: number | null; contextWindow?: number | null; runIds: Array<string>; };
+export type SessionInfo = { sessionKey: string; sessionId: string; label?: string | null; title?: string | null; agent: string; model: string; mode?: string | null; thinking?: string | null; cwd?: string | null; toolHost?: string | null; createdMs: number; updatedMs: number; transcript: number; lastSeq: number; usage: TokenUsage; contextTokens?: number | null; contextWindow?: number | null; runIds: Array<string>; openQuestions?: number; owner?: string | null; };
 export type SessionKeyParams = { sessionKey: string; };
 export type SessionListDefaults = { model?: string | null; contextTokens?: number | null; };
 export type SessionOpenParams = { sessionKey?: string | null; label?: string | null; cwd?: string | null; agent?: string | null; model?: string | null; mode?: string | null; reset?: boolean; requireExisting?: boolean; };
@@ -189,7 +196,7 @@ export type ToolsOfferParams = { sessionKey: string; dialect: string; cwd: strin
 export type ToolsProgressParams = { sessionId: string; toolCallId: string; title?: string | null; kind?: ToolKind | null; locations?: Array<FileLocation>; message?: string | null; percentage?: number | null; };
 export type ToolsResultParams = { sessionId: string; toolCallId: string; outcome?: ToolOutcome | null; content?: Array<ToolContent>; isError: boolean; status?: ToolCallStatus | null; title?: string | null; kind?: ToolKind | null; display?: ResultDisplay | null; locations?: Array<FileLocation>; plan?: Array<PlanEntry> | null; };
 export type ToolsSubagent = { sessionId: string; } & ({ step: "open"; name: string; call: string; mode?: string | null; worktree?: boolean; openedBy?: string | null; } | { step: "call"; } | { step: "close"; });
-export type ToolsTerms = { sessionKey: string; sessionId: string; dialect: string; mode?: string | null; outcome?: boolean; reportMs?: number | null; subagents?: boolean; };
+export type ToolsTerms = { sessionKey: string; sessionId: string; dialect: string; mode?: string | null; outcome?: boolean; reportMs?: number | null; subagents?: boolean; recovers?: boolean; };
 export type ToolsUseEvent = { sessionId: string; toolCallId: string; toolName: string; input: unknown; timeoutMs?: number | null; subagent?: ToolsSubagent | null; };
 export type UsageDimension = "day" | "session" | "model" | "agent" | "owner";
 export type UsageGroup = { name: string; runs: number; usage: TokenUsage; unpricedInputTokens: number; unpricedOutputTokens: number; };
@@ -250,6 +257,8 @@ export interface Methods {
   "zero.policy.simulate": { scope: "operator.admin"; params: PolicySimulateParams; result: PolicySimulateResult };
   "zero.policy.save": { scope: "operator.admin"; params: PolicySaveParams; result: PolicySaveResult };
   "zero.machine.doctor": { scope: "operator.admin"; params: MachineDoctorParams; result: MachineDoctorResult };
+  "zero.nodes.list": { scope: "operator.admin"; params: NodesListParams; result: NodesListResult };
+  "zero.nodes.drain": { scope: "operator.admin"; params: NodesDrainParams; result: NodesDrainResult };
   "tools/attach": { scope: "operator.write"; params: ToolsAttachParams; result: ToolsTerms };
   "tools/offer": { scope: "operator.write"; params: ToolsOfferParams; result: Acknowledgement };
   "tools/progress": { scope: "operator.write"; params: ToolsProgressParams; result: Acknowledgement };

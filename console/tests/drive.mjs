@@ -87,6 +87,16 @@ async function newSession(page) {
   return decodeURIComponent(new URL(page.url()).hash.split("/")[2]);
 }
 
+/** Waits until the tools of the MCP server are there: it starts beside the first prompts. */
+async function serverReady(page) {
+  for (let asked = 0; asked < 100; asked++) {
+    await send(page, SCRIPT(`call forms__echo ${JSON.stringify({ text: `call ${asked}` })}`, "turn", `say Asked ${asked} times.`));
+    await said(page, `Asked ${asked} times.`);
+    if (await page.locator(".call-box.completed").count()) return;
+  }
+  assert.fail("the MCP server does not come");
+}
+
 /** Nothing that axe finds, and nothing wider than the window. */
 async function checkPage(page, what) {
   await page.waitForLoadState("networkidle").catch(() => {});
@@ -172,6 +182,15 @@ const scenarios = {
         await checkPage(page, `replay, ${what}, ${scheme}`);
       }
     }
+    // A call comes after the question whether it may run.
+    await page.setViewportSize(WIDE);
+    const names = [];
+    for (let step = 0; step <= Number(await page.getByRole("slider", { name: "Step" }).getAttribute("max")); step++) {
+      await page.getByRole("slider", { name: "Step" }).fill(String(step));
+      names.push(await page.locator(".replay > section h2").first().innerText());
+    }
+    const order = ["The user sent", "The model wrote", "The user was asked", "The model called a tool", "The model wrote", "The run ended"];
+    assert.deepEqual(names.filter((name) => order.includes(name)), order, String(names));
     // The slider shows what a call would touch, what decided and what changed.
     await page.setViewportSize(WIDE);
     await page.getByRole("slider", { name: "Step" }).focus();
@@ -181,6 +200,11 @@ const scenarios = {
     await headings.waitFor();
     await page.locator("aside").getByText("notes.md").first().waitFor();
     await page.getByRole("heading", { name: "What changed" }).waitFor();
+    // The decision is that of the audit log, which a link leads to.
+    await page.locator(".replay aside p").filter({ hasText: "person:" }).waitFor();
+    await page.locator(".replay").getByRole("link", { name: "In the audit log" }).click();
+    await page.getByRole("heading", { name: "Effects" }).waitFor();
+    await page.locator(".facts").getByText("Workspace").waitFor();
     // One call in full, and the chain with its head.
     await visit(page, "audit");
     await page.getByRole("button", { name: "Check the chain" }).click();
@@ -202,10 +226,17 @@ const scenarios = {
     await page.getByText("Decided differently").waitFor();
     await page.getByRole("button", { name: "Show the change" }).click();
     await page.locator(".diff .add").getByText("Write(notes.md)").waitFor();
+    const change = await page.locator(".diff pre").innerText();
     await checkPage(page, "a draft of rules");
     await page.getByRole("button", { name: "Save", exact: true }).click();
     await page.getByText("Saved to").waitFor();
-    assert.match(await ask("settings"), /Write\(notes\.md\)/);
+    // What was shown is what the file has now: no line is invented.
+    const settings = await ask("settings");
+    assert.match(settings, /Write\(notes\.md\)/);
+    const hidden = (text) => text.replace(/"(?:[^"\\]|\\.)*"/g, "").replaceAll(/\s/g, "");
+    for (const line of change.split("\n").filter((one) => /^[+ ]/.test(one))) {
+      assert.ok(hidden(settings).includes(hidden(line.slice(1))), line);
+    }
     await checkNoProblems(page);
   },
 
@@ -219,6 +250,13 @@ const scenarios = {
     await page.getByLabel("command").getByText("touch first.txt").waitFor();
     await page.locator(".effects").first().waitFor();
     await checkPage(page, "an approval");
+    // Where it waits, it says so.
+    await visit(page, "sessions");
+    await page.locator(".row", { hasText: "waits for an answer" }).waitFor();
+    await page.goto(session);
+    await page.locator(".facts").getByText("waits for an answer").waitFor();
+    await visit(page, "inbox");
+    await page.locator(".effects").first().waitFor();
     await page.setViewportSize(PHONE);
     await checkPage(page, "an approval on a phone");
     const buttons = await page.locator(".answers button").evaluateAll((all) => all.map((one) => one.getBoundingClientRect().height));
@@ -237,18 +275,36 @@ const scenarios = {
     await visit(page, "inbox");
     await page.getByText("Which colour?").waitFor();
     await checkPage(page, "a question");
+    // Nothing chosen is no answer.
+    await page.locator(".answers button.primary:enabled").waitFor();
+    await page.getByRole("button", { name: "Answer" }).click();
+    await page.getByRole("alert").getByText("Nothing is chosen or written yet").waitFor();
+    await checkPage(page, "an empty form");
     const choice = page.getByLabel("green");
     await choice.first().check();
     await page.getByRole("button", { name: "Answer" }).click();
     await page.goto(session);
     await said(page, "Thank you.");
+    // Names of programs are not emphasis.
+    await send(page, SCRIPT("say In __init__.py, snake_case__x__y and __main__ it is __this is bold__."));
+    const words = page.locator(".item.text", { hasText: "snake_case" });
+    await words.getByText("In __init__.py, snake_case__x__y and __main__ it is this is bold.").waitFor();
+    assert.deepEqual(await words.locator("strong").allInnerTexts(), ["this is bold"]);
+    // A call is rejected in the session itself.
+    await send(page, SCRIPT(bash("touch never.txt"), "turn", "say It was rejected."));
+    const asked = page.locator(".open-questions .ask");
+    await asked.getByText("touch never.txt").first().waitFor();
+    await asked.getByRole("button", { name: /^(reject|deny)\b(?!.*(session|tool|always))/i }).first().click();
+    await said(page, "It was rejected.");
+    await asked.waitFor({ state: "detached" });
+    assert.ok(!(await ask("files")).includes("never.txt"));
     // A run that hangs is stopped; what is queued meanwhile waits.
     await send(page, "[hang]");
     await page.getByText("one two three").waitFor();
     await send(page, "and then");
     await page.getByRole("button", { name: /^Stop/ }).click();
     await page.getByRole("button", { name: "Stop?" }).click();
-    await page.getByText(/^Stopped by/).first().waitFor();
+    await page.locator(".ending", { hasText: /^Stopped( ·|$)/ }).first().waitFor();
     // Mode and title, a fork, and a rewind.
     await page.getByRole("button", { name: "Settings" }).click();
     await page.getByLabel("Title").fill("A good title");
@@ -287,11 +343,13 @@ const scenarios = {
       await second.getByRole("alert").getByText(/code is wrong, was used or has expired/).waitFor();
     }
     // An approval on the paired browser, of the scopes that are chosen there.
+    await second.getByLabel("Name of this browser").fill("Phone in the kitchen");
     await second.getByRole("button", { name: /Ask a paired device/ }).click();
     const words = await second.locator(".pair-code").innerText();
     await visit(first, "machine");
     await first.getByText(words).waitFor();
     await checkPage(first, "a request to be paired");
+    await first.getByText("Phone in the kitchen").waitFor();
     await first.getByRole("button", { name: /^Pair: / }).click();
     await second.getByRole("navigation", { name: "Pages" }).waitFor();
     await visit(second, "machine");
@@ -299,8 +357,28 @@ const scenarios = {
     await visit(second, "audit");
     await second.getByText("needs the admin scope").waitFor();
     assert.equal(await second.getByRole("button", { name: "New session" }).count(), 0);
+    // The devices can be told apart: by name, id, scopes, when they were seen, and which one this is.
+    await visit(second, "machine");
+    await first.locator(".row", { hasText: "Phone in the kitchen" }).getByText("connected now").waitFor();
+    const listed = await first.locator(".row", { hasText: "paired" }).allInnerTexts();
+    const id = async (page) => (await page.getByText("In lists of devices it is").locator("code").innerText()).trim();
+    const [own, theirs] = [await id(first), await id(second)];
+    assert.notEqual(own, theirs);
+    const [mine] = listed.filter((text) => text.includes(own));
+    const [kitchen] = listed.filter((text) => text.includes(theirs));
+    assert.match(mine, /this browser[\s\S]*connected now/);
+    assert.match(kitchen, /Phone in the kitchen[\s\S]*read, approvals, questions[\s\S]*connected now/);
+    assert.ok(!kitchen.includes("this browser"));
+    // The page that pairs another device shows the address as a QR code, made here, and the code as text only.
+    await first.getByRole("button", { name: "Show a code" }).click();
+    const path = await first.locator("svg.qr path").getAttribute("d");
+    const size = Number((await first.locator("svg.qr").getAttribute("viewBox")).split(" ")[2]) - 8;
+    const rows = Array.from({ length: size }, () => new Array(size).fill("0"));
+    for (const [, x, y] of path.matchAll(/M(\d+) (\d+)h1v1h-1z/g)) rows[y - 4][x - 4] = "1";
+    assert.deepEqual(rows.map((row) => row.join("")), await ask("qr", address));
+    await checkPage(first, "a code for another device");
     // Its scopes are changed there, which it follows without a reload.
-    const changed = first.locator(".row", { hasText: "seen" }).filter({ hasNotText: "this browser" });
+    const changed = first.locator(".row", { hasText: "paired" }).filter({ hasNotText: "this browser" });
     await visit(second, "machine");
     await changed.getByRole("button", { name: "Change" }).click();
     await changed.getByLabel("write").check();
@@ -335,17 +413,39 @@ const scenarios = {
     await second.reload();
     await second.getByRole("navigation", { name: "Pages" }).waitFor();
     await second.evaluate(() => (window.__same = true));
-    const row = first.locator(".row", { hasText: "seen" }).filter({ hasNotText: "this browser" });
+    const row = first.locator(".row", { hasText: "paired" }).filter({ hasNotText: "this browser" });
     await row.getByRole("button", { name: "Revoke" }).click();
     await row.getByRole("button", { name: "Really revoke?" }).click();
-    await second.getByText("its token was revoked").waitFor();
+    const isRevoked = second.getByText("the device was revoked");
+    await isRevoked.waitFor();
     assert.ok(await second.evaluate(() => window.__same));
+    await checkPage(second, "a device that was revoked");
+    // It stays, with what to do about it: no attempt to connect, wrong code or reload takes it away.
+    await second.evaluate(() => new Promise((done) => (dispatchEvent(new Event("online")), document.dispatchEvent(new Event("visibilitychange")), setTimeout(done, 0))));
+    await second.getByLabel("Code").fill("AAAA-AAAA");
+    await second.getByRole("button", { name: "Pair", exact: true }).click();
+    await second.getByRole("alert").getByText(/code is wrong/).waitFor();
+    assert.ok(await isRevoked.isVisible());
+    await second.reload();
+    await isRevoked.waitFor();
+    await second.getByText("To pair it again, run").waitFor();
     const again = await ask("code", "read");
     await second.getByLabel("Code").fill(again.toLowerCase().replace("-", ""));
     await second.getByRole("button", { name: "Pair", exact: true }).click();
     await second.getByRole("navigation", { name: "Pages" }).waitFor();
     await ask("revoke");
-    await second.getByText("its token was revoked").waitFor();
+    await isRevoked.waitFor();
+    // Forgetting the token says so, too, and connects no more.
+    await second.getByLabel("Code").fill(await ask("code", "read"));
+    await second.getByRole("button", { name: "Pair", exact: true }).click();
+    await second.getByRole("navigation", { name: "Pages" }).waitFor();
+    await visit(second, "machine");
+    const opened = await second.evaluate(() => ((window.__opened = 0), (window.WebSocket = class extends WebSocket { constructor(...all) { super(...all); window.__opened++; } }), window.__opened));
+    await second.getByRole("button", { name: "Forget its token" }).click();
+    await second.getByRole("button", { name: "Really forget?" }).click();
+    await second.getByText("has forgotten its token").waitFor();
+    await second.evaluate(() => new Promise((done) => (dispatchEvent(new Event("online")), setTimeout(done, 0))));
+    assert.equal(await second.evaluate(() => window.__opened), opened);
     await checkNoProblems(first, second);
   },
 
@@ -475,6 +575,240 @@ const scenarios = {
     await page.getByText("Nothing waits for you").waitFor();
     await visit(page, `session/${encodeURIComponent(key)}`);
     await said(page, "Both answered.");
+    // One that is answered on another device is closed here.
+    await send(page, SCRIPT(bash("touch elsewhere.txt"), "turn", "say Answered elsewhere."));
+    for (let wait = 0; wait < 100 && !(await shown()).length; wait++) await page.waitForTimeout(100);
+    const [left] = await shown();
+    assert.match(left.body, /touch elsewhere\.txt/);
+    const other = await pair(await openBrowser());
+    await visit(other, `inbox/${left.data}`);
+    await other.getByRole("button", { name: /allow once/i }).click();
+    for (let wait = 0; wait < 100 && (await shown()).length; wait++) await page.waitForTimeout(100);
+    assert.deepEqual(await shown(), []);
+    // Its link says that it was answered.
+    await visit(page, `inbox/${left.data}`);
+    await page.getByText("does not wait any more").waitFor();
+    await other.context().close();
+    await checkNoProblems(page);
+  },
+
+  async scopes() {
+    const admin = await pair(await openBrowser());
+    const phone = await openBrowser({ permissions: ["notifications"], viewport: PHONE });
+    await phone.addInitScript(() => Object.defineProperty(document, "hidden", { get: () => window.__hidden === true }));
+    await pair(phone, await ask("code", "read,approvals,questions"));
+    await phone.evaluate(() => navigator.serviceWorker.ready);
+    await phone.evaluate(() => (window.__hidden = true));
+    await newSession(admin);
+    await send(admin, SCRIPT(bash("touch private.txt"), "turn", "say Done."));
+    await phone.locator(".ask", { hasText: "private.txt" }).waitFor();
+    const shown = () => phone.evaluate(async () => (await (await navigator.serviceWorker.ready).getNotifications()).length);
+    for (let wait = 0; wait < 100 && !(await shown()); wait++) await phone.waitForTimeout(100);
+    assert.equal(await shown(), 1);
+    // Without the scope, nothing of what waits is left: no card, no count, no notification.
+    await visit(admin, "machine");
+    const row = admin.locator(".row", { hasText: "paired" }).filter({ hasNotText: "this browser" });
+    await row.getByRole("button", { name: "Change" }).click();
+    await row.getByLabel("approvals").uncheck();
+    await row.getByRole("button", { name: "Save" }).click();
+    await phone.getByRole("alert").getByText("may not answer approvals").waitFor();
+    await phone.locator(".ask").waitFor({ state: "detached" });
+    assert.equal(await phone.locator(".badge").count(), 0);
+    for (let wait = 0; wait < 100 && (await shown()); wait++) await phone.waitForTimeout(100);
+    assert.equal(await shown(), 0);
+    // With it, it is there again.
+    await row.getByRole("button", { name: "Change" }).click();
+    await row.getByLabel("approvals").check();
+    await row.getByRole("button", { name: "Save" }).click();
+    await phone.locator(".ask", { hasText: "private.txt" }).waitFor();
+    await checkNoProblems(admin, phone);
+  },
+
+  async forms() {
+    const page = await pair(await openBrowser());
+    await newSession(page);
+    await serverReady(page);
+    const session = page.url();
+    const wanted = { message: "Who gets it?", requestedSchema: { type: "object", required: ["name", "size", "color"], properties: {
+      name: { type: "string", title: "Name", minLength: 2, maxLength: 5 },
+      size: { type: "integer", title: "Size", minimum: 1, maximum: 9 },
+      color: { type: "string", title: "Color", enum: ["red", "green"] },
+      mail: { type: "string", title: "Mail", format: "email" },
+      gift: { type: "boolean", title: "As a gift" },
+    } } };
+    await send(page, SCRIPT(`call forms__ask ${JSON.stringify({ text: JSON.stringify(wanted) })}`, "turn", "say It is on its way."));
+    await page.locator(".open-questions form").waitFor();
+    await visit(page, "inbox");
+    await page.getByText("MCP server `forms`").or(page.getByText("MCP server forms")).first().waitFor();
+    const answer = page.locator(".answers button.primary:enabled");
+    await answer.waitFor();
+    await answer.click();
+    await page.getByText("Fill this in.").first().waitFor();
+    assert.equal(await page.locator(".wrong").count(), 3);
+    await checkPage(page, "a form that is wrong");
+    await page.setViewportSize(PHONE);
+    await checkPage(page, "a form that is wrong on a phone");
+    await page.setViewportSize(WIDE);
+    const problem = async (label, value, words) => {
+      await page.getByLabel(label).fill(value);
+      await answer.click();
+      await page.locator(".field", { hasText: label }).getByText(words).waitFor();
+    };
+    await problem("Name", "x", "At least 2 characters");
+    await problem("Name", "toolong", "At most 5 characters");
+    await problem("Size", "0", "At least 1.");
+    await problem("Size", "10", "At most 9.");
+    await problem("Size", "1.5", "Write a whole number.");
+    assert.equal(await page.evaluate(() => document.activeElement.tagName), "INPUT");
+    await page.getByLabel("Size").fill("9");
+    await page.getByLabel("Name").fill("Ada");
+    await answer.click();
+    await page.getByText("Choose one.").waitFor();
+    await page.getByLabel("green").check();
+    await answer.click();
+    await page.getByText("Nothing waits for you").waitFor();
+    await page.goto(session);
+    await said(page, "It is on its way.");
+    await page.locator(".call-box").last().evaluate((call) => (call.open = true));
+    const result = page.getByLabel("result").last();
+    await result.getByText('"color": "green"').waitFor();
+    assert.match(await result.innerText(), /"action": "accept".*"gift": false.*"name": "Ada", "size": 9/);
+    await checkNoProblems(page);
+  },
+
+  async keyboard() {
+    const page = await openBrowser();
+    await page.goto(address);
+    await page.getByLabel("Code").waitFor();
+    // Nothing but keys: each control is reached by Tab, and shows that it has the focus.
+    const reach = async (name) => {
+      for (let steps = 0; steps < 120; steps++) {
+        const here = await page.evaluate(() => {
+          const one = document.activeElement;
+          const shown = one?.matches("input[type=file]") ? one.closest("label") : one;
+          const style = shown ? getComputedStyle(shown) : null;
+          return { name: one?.getAttribute("aria-label") || one?.labels?.[0]?.innerText || one?.innerText || "", outline: style?.outlineStyle !== "none" };
+        });
+        if (name.test(here.name.trim())) {
+          assert.ok(here.outline, `${here.name} does not show the focus`);
+          return;
+        }
+        await page.keyboard.press("Tab");
+      }
+      assert.fail(`${name} is not reached`);
+    };
+    await reach(/^Code/);
+    await page.keyboard.type(await ask("code"));
+    await page.keyboard.press("Enter");
+    await page.getByRole("navigation", { name: "Pages" }).waitFor();
+    await reach(/^Sessions$/);
+    await page.keyboard.press("Enter");
+    await page.getByRole("heading", { level: 1, name: "Sessions" }).waitFor();
+    await reach(/^New session$/);
+    await page.keyboard.press("Enter");
+    await page.getByLabel("Prompt").waitFor();
+    await reach(/^Prompt$/);
+    await page.keyboard.insertText(SCRIPT(bash("touch keys.txt"), "turn", `call AskUserQuestion ${form("Which colour?", ["red", "green"])}`, "turn", "say By keys alone."));
+    await reach(/^Attach images$/);
+    await page.keyboard.press("Shift+Tab");
+    await page.keyboard.press("Enter");
+    const ready = page.locator(".open-questions .answers button:enabled").first();
+    await ready.waitFor();
+    await reach(/^allow once/i);
+    await page.keyboard.press("Space");
+    await page.getByText("Which colour?").first().waitFor();
+    await page.locator(".open-questions .answers button.primary:enabled").waitFor();
+    await reach(/^red/);
+    await page.keyboard.press("ArrowDown");
+    await reach(/^Answer$/);
+    await page.keyboard.press("Enter");
+    await said(page, "By keys alone.");
+    assert.ok((await ask("files")).includes("keys.txt"));
+    // A dialog keeps the focus, Escape closes it, and the focus goes back.
+    await reach(/^Settings$/);
+    await page.keyboard.press("Enter");
+    await page.getByRole("dialog").waitFor();
+    for (let step = 0; step < 12; step++) {
+      await page.keyboard.press("Tab");
+      assert.ok(await page.evaluate(() => document.activeElement === document.body || !!document.activeElement.closest("dialog")), "the focus left the dialog");
+    }
+    await page.keyboard.press("Escape");
+    await page.getByRole("dialog").waitFor({ state: "detached" });
+    assert.equal(await page.evaluate(() => document.activeElement.innerText), "Settings");
+    // Nothing moves for who does not want it.
+    const moving = () => page.evaluate(() => document.getAnimations().length + [...document.querySelectorAll("*")].filter((one) => parseFloat(getComputedStyle(one).transitionDuration) > 0).length);
+    await send(page, "[hang]");
+    await page.getByText("one two three").waitFor();
+    await visit(page, "sessions");
+    await page.locator(".dot.live").waitFor();
+    assert.equal(await moving(), 0);
+    await page.emulateMedia({ reducedMotion: "no-preference" });
+    assert.ok((await moving()) > 0);
+    await checkNoProblems(page);
+  },
+
+  async phone() {
+    const page = await pair(await openBrowser({ viewport: PHONE, hasTouch: true }));
+    const key = await makeHistory(page);
+    await page.locator(".ending").first().waitFor();
+    await send(page, SCRIPT(bash(`touch waits.txt # ${"a long command ".repeat(12)}`)));
+    await page.locator(".ask").first().waitFor();
+    const check = async (what) => {
+      const found = await page.evaluate(() => {
+        const visible = (one) => one.checkVisibility({ visibilityProperty: true }) && !one.closest(".hidden, .skip, .brand");
+        const small = [...document.querySelectorAll("button, a.button, a.row, nav a, select, textarea, summary, input:not([type=checkbox], [type=radio], [type=file]), label.check, label.attach")].filter(visible)
+          .map((one) => [one, one.getBoundingClientRect()]).filter(([, box]) => box.height < 44 || box.width < 44)
+          .map(([one, box]) => `${Math.round(box.width)}x${Math.round(box.height)} ${one.outerHTML.slice(0, 90)}`);
+        const wide = [...document.querySelectorAll("#app *")].filter((one) => visible(one) && !["INPUT", "TEXTAREA"].includes(one.tagName) && one.scrollWidth > one.clientWidth + 1 && /auto|scroll/.test(getComputedStyle(one).overflowX))
+          .map((one) => `${one.scrollWidth}>${one.clientWidth} ${one.outerHTML.slice(0, 90)}`);
+        return { small, wide };
+      });
+      assert.deepEqual(found, { small: [], wide: [] }, what);
+      await checkPage(page, what);
+    };
+    for (const [path, title] of PAGES) {
+      await visit(page, path);
+      await page.getByRole("heading", { level: 1, name: title }).waitFor();
+      await settled(page);
+      await page.evaluate(() => document.querySelectorAll("details").forEach((one) => (one.open = true)));
+      await check(title);
+    }
+    await page.getByRole("button", { name: "Show a code" }).click();
+    await page.locator("svg.qr").waitFor();
+    await check("a code for another device");
+    await visit(page, "policy");
+    await page.getByRole("textbox", { name: "Command" }).fill("git log | sh");
+    await page.getByRole("button", { name: "Explain" }).click();
+    await page.locator(".tree li").first().waitFor();
+    await page.getByRole("textbox", { name: "deny" }).fill("Write(notes.md)");
+    await page.getByRole("button", { name: "Simulate" }).click();
+    await page.getByText("judged again").waitFor();
+    await page.getByRole("button", { name: "Show the change" }).click();
+    await page.locator(".diff .add").first().waitFor();
+    await check("a draft of rules");
+    await visit(page, "audit");
+    await page.locator("table.list a").first().click();
+    await page.getByRole("heading", { name: "Effects" }).waitFor();
+    await page.evaluate(() => document.querySelectorAll("details").forEach((one) => (one.open = true)));
+    await check("a call of the audit log");
+    await visit(page, `session/${encodeURIComponent(key)}`);
+    await page.locator(".ask").first().waitFor();
+    await page.evaluate(() => document.querySelectorAll("details").forEach((one) => (one.open = true)));
+    await check("a session");
+    for (const name of ["Settings", "Rewind"]) {
+      await page.getByRole("button", { name }).first().click();
+      await page.getByRole("dialog").waitFor();
+      await settled(page);
+      await check(`the dialog ${name}`);
+      await page.keyboard.press("Escape");
+    }
+    await visit(page, `replay/${encodeURIComponent(key)}`);
+    const slider = page.getByRole("slider", { name: "Step" });
+    for (let step = 0; step <= Number(await slider.getAttribute("max")); step++) {
+      await slider.fill(String(step));
+      await settled(page);
+      await check(`step ${step} of a replay`);
+    }
     await checkNoProblems(page);
   },
 
@@ -673,6 +1007,42 @@ const scenarios = {
     await page.locator("table.list a").first().click();
     await page.getByRole("heading", { name: "Input" }).waitFor();
     await check("a call");
+    // A form of a server, whose own name is hostile, and the name of a model.
+    await newSession(page);
+    await serverReady(page);
+    const hostile = {
+      message: all, requestedSchema: { type: "object", properties: {
+        text: { type: "string", title: corpus[1], description: all.slice(0, 400), default: corpus[0] },
+        one: { type: "string", title: corpus[2], enum: [corpus[0], corpus[1]] },
+        yes: { type: "boolean", title: corpus[3] },
+        [corpus[1]]: { type: "integer", title: corpus[4], minimum: 1 },
+      } },
+    };
+    await send(page, SCRIPT(`call forms__ask ${JSON.stringify({ text: JSON.stringify(hostile) })}`, "turn", "say **The third end.**"));
+    await page.getByRole("button", { name: "Answer" }).waitFor();
+    await check("a form of a server");
+    await visit(page, "inbox");
+    await page.getByRole("button", { name: "Answer" }).waitFor();
+    await check("a form of a server in the inbox");
+    await page.locator(".answers button.primary:enabled").waitFor();
+    await page.locator("input[type=number]").fill("0");
+    await page.getByRole("button", { name: "Answer" }).click();
+    await page.getByText("At least 1.").waitFor();
+    await check("a form that is wrong");
+    await page.getByRole("button", { name: "Decline" }).click();
+    await page.goBack();
+    await said(page, "The third end.");
+    await page.getByRole("button", { name: "Settings" }).click();
+    await page.locator("select[name=model]").selectOption({ label: "<img src=x onerror=window.__xss=1>" });
+    await page.getByRole("button", { name: "Save" }).click();
+    await page.locator(".facts").getByText("<img src=x").waitFor();
+    await check("a model with a hostile name");
+    for (const path of ["sessions", "machine", "usage"]) {
+      await visit(page, path);
+      await page.getByRole("heading", { level: 1 }).waitFor();
+      await settled(page);
+      await check(`${path} with hostile names`);
+    }
     await visit(page, "policy");
     await page.getByRole("textbox", { name: "Command" }).fill(`echo '${corpus[1]}'`);
     await page.getByRole("button", { name: "Explain" }).click();
@@ -710,7 +1080,9 @@ const scenarios = {
     // An address with a foreign gateway or a token in it changes nothing.
     await page.goto(`${address}?gatewayUrl=ws://127.0.0.1:1/&token=abc#/sessions?gatewayUrl=ws://127.0.0.1:1/`);
     await page.getByRole("heading", { level: 1, name: "Sessions" }).waitFor();
+    // The browser reports what the attacker's page was refused; the console itself violates nothing.
     problems.splice(0, problems.length, ...problems.filter((one) => !one.includes(origin)));
+    await checkNoProblems(page);
   },
 };
 

@@ -35,6 +35,8 @@ export async function takeScreenshots({ openBrowser, pair, visit, send, said, se
   await page.locator(".ask").first().waitFor();
   await visit(page, "inbox");
   await page.locator(".ask pre").first().waitFor();
+  // Answers count only after a moment.
+  await page.locator(".answers button:enabled").first().waitFor();
   await shoot("inbox");
   await page.setViewportSize(PHONE);
   await shoot("phone");

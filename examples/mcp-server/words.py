@@ -23,7 +23,7 @@ def answer(method, params):
 
 for line in sys.stdin:
     request = json.loads(line)
-    if "id" not in request:  # a notification, which nobody answers
+    if "id" not in request:  # a notification, which has no answer
         continue
     reply = {"jsonrpc": "2.0", "id": request["id"]}
     try:

@@ -45,6 +45,8 @@ QUESTION = re.compile(r"Allow\?$|\[y/N\]$")
 SERVER_TIME_MAX = 60
 # Who does the work that root may not do, such as starting Postgres.
 OTHER_USERS = ["postgres", "nobody"]
+# Variables that name the certificates of authorities.
+CERTIFICATES = ["SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "PIP_CERT", "CARGO_HTTP_CAINFO"]
 COLUMNS, ROWS = 120, 40
 LAST_WORDS = "All of it is done."
 
@@ -168,6 +170,37 @@ query 'create table t as select generate_series(1, 100000) as x'
 test "$(query 'select sum(x) from t')" = 5000050000
 """
 
+# A repository over HTTP: git's own server program behind a small one.
+GIT_SERVER = """\
+import http.server, os, subprocess
+
+
+class Hub(http.server.BaseHTTPRequestHandler):
+    def answer(self):
+        path, _, query = self.path.partition("?")
+        length = int(self.headers.get("Content-Length") or 0)
+        variables = {"GIT_PROJECT_ROOT": os.path.abspath("hub"), "GIT_HTTP_EXPORT_ALL": "1", "REMOTE_USER": "me",
+                     "REQUEST_METHOD": self.command, "PATH_INFO": path, "QUERY_STRING": query,
+                     "CONTENT_TYPE": self.headers.get("Content-Type", ""), "CONTENT_LENGTH": str(length),
+                     "HTTP_CONTENT_ENCODING": self.headers.get("Content-Encoding", "")}
+        ran = subprocess.run(["git", "http-backend"], env={**os.environ, **variables},
+                             input=self.rfile.read(length), capture_output=True)
+        head, _, body = ran.stdout.partition(b"\\r\\n\\r\\n")
+        fields = dict(line.split(": ", 1) for line in head.decode().splitlines())
+        self.send_response(int(fields.pop("Status", "200").split()[0]))
+        for name, value in fields.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    do_GET = do_POST = answer
+
+
+http.server.ThreadingHTTPServer(("127.0.0.1", 48124), Hub).serve_forever()
+"""
+GIT_URL = "http://127.0.0.1:48124/demo.git"
+WAIT_FOR_GIT = f"for _ in $(seq 100); do curl --silent --output /dev/null {GIT_URL}/HEAD && break; sleep 0.1; done"
+
 SERVER_PAGE = "<h1>served from the sandbox</h1>"
 SERVER_PORT = 48123
 
@@ -193,8 +226,9 @@ def mcp_call(name, command, args, tool, arguments):
         settings={"mcpServers": {"everyday": server}},
         # It downloads the server and lists its tools.
         before="mcp status",
-        # Outside, the client is missing, and the download is what takes time.
-        outside=[bash(f"{command} {' '.join(args)} </dev/null")],
+        # Outside, the client is missing. The server starts twice: to download it and list its tools, and
+        # for the call.
+        outside=[bash(f"{command} {' '.join(args)} </dev/null"), bash(f"{command} {' '.join(args)} </dev/null ")],
     )
 
 
@@ -209,6 +243,16 @@ PROJECTS = [
             bash(".venv/bin/python test_shelf.py"),
         ],
         needs=["python3"],
+    ),
+    Project(
+        "uv",
+        [
+            bash("uv init --quiet --bare --name demo"),
+            bash("uv add --quiet iniconfig"),
+            write("main.py", "import iniconfig\n"),
+            bash("uv run --quiet main.py"),
+        ],
+        needs=["uv"],
     ),
     Project(
         "node",
@@ -267,6 +311,23 @@ PROJECTS = [
             bash("git log --oneline"),
         ],
         needs=["git"],
+    ),
+    Project(
+        "git-http",
+        [
+            write("hub.py", GIT_SERVER),
+            write("notes.txt", "one\n"),
+            bash("git init --quiet --bare --initial-branch=main hub/demo.git"),
+            background("python3 hub.py"),
+            bash(WAIT_FOR_GIT),
+            bash("git add hub.py notes.txt"),
+            bash("git commit --quiet -m one"),
+            bash(f"git push --quiet {GIT_URL} main"),
+            bash(f"git clone --quiet {GIT_URL} copy"),
+            bash("git -C copy log --oneline"),
+            ("BashKill", {"job_id": "job_1"}),
+        ],
+        needs=["git", "python3", "curl"],
     ),
     Project(
         "postgres",
@@ -403,6 +464,8 @@ class Place:
         toolchains = os.environ.get("RUSTUP_HOME") or str(Path.home() / ".rustup")
         self.environment = {"HOME": str(self.home), "PATH": os.environ["PATH"], "LANG": "C.UTF-8",
                             "TERM": "xterm-256color", "RUSTUP_HOME": toolchains}
+        # Which authorities the clients of registries trust on this machine.
+        self.environment |= {name: os.environ[name] for name in CERTIFICATES if name in os.environ}
         self.run("git", "init", "--quiet", "--bare", str(self.root / "origin.git"))
         self.run("git", "init", "--quiet", "--initial-branch=main", ".")
         self.run("git", "remote", "add", "origin", str(self.root / "origin.git"))
@@ -441,6 +504,16 @@ def work_outside(project):
     """The same work without zero: how long it took, and each of its commands."""
     place = Place(project)
     servers = []
+    try:
+        return run_outside(project, place, servers)
+    finally:
+        for server in servers:
+            server.kill()
+        place.remove()
+
+
+def run_outside(project, place, servers):
+    """Makes the calls of a project without zero. Servers that still run are in `servers`."""
     steps = {}
     began = time.monotonic()
     for tool, arguments in project.outside or project.calls:
@@ -468,9 +541,7 @@ def work_outside(project):
         if ran.returncode:
             sys.exit(f"{arguments['command']} fails outside zero, too: {ran.stdout}{ran.stderr}")
         steps[arguments["command"]] = time.monotonic() - step_began
-    took = time.monotonic() - began
-    place.remove()
-    return took, steps
+    return time.monotonic() - began, steps
 
 
 async def work_in_terminal(zero, project):

@@ -17,6 +17,7 @@ mod machine_info;
 mod machine_pace;
 mod mcp;
 mod measurements;
+mod network;
 mod peak_memory;
 mod policy;
 mod questions;
@@ -40,6 +41,9 @@ use crate::repository::{self, cargo_command};
 /// Measures one suite, and adds its rows.
 type MeasureFn = fn(&BenchContext, &mut BenchTable) -> Result<()>;
 
+/// Where `--write` puts the results: a section per suite, each with its commit.
+const DOCUMENT: &str = "docs/reference/performance.md";
+
 /// A group of measurements.
 struct BenchSuite {
     /// The name for `--only`.
@@ -50,7 +54,7 @@ struct BenchSuite {
 }
 
 /// All suites, in this order.
-const PARTS: [BenchSuite; 14] = [
+const PARTS: [BenchSuite; 15] = [
     BenchSuite {
         name: "files",
         measure: measurements::measure,
@@ -77,6 +81,11 @@ const PARTS: [BenchSuite; 14] = [
         name: "sandbox",
         measure: sandbox::measure,
         examples: &[("zero-sandbox", &["spawn_cost"])],
+    },
+    BenchSuite {
+        name: "network",
+        measure: network::measure,
+        examples: &[("zero-sandbox", &["spawn_cost"]), ("zero-exec", &["egress_cost"])],
     },
     BenchSuite {
         name: "undo",
@@ -112,16 +121,25 @@ pub(crate) fn run(args: &[String]) -> Result<ExitCode> {
     let Some(BenchOptions { runs, write, only, program }) = parse_options(args) else {
         let parts = PARTS.map(|part| part.name).join(", ");
         eprintln!(
-            "bench takes --quick, --write, --only with one of: {parts}, build, and --program with the path of \
-             a zero that was built before; --write goes with neither of the last two"
+            "bench takes --quick, --write, --only with one of: {parts}, build (repeat it for more), and --program \
+             with the path of a zero that was built before; --write does not go with --program"
         );
         return Ok(ExitCode::from(2));
     };
-    if only == Some(build_time::NAME) {
+    if write && machine_info::has_changes_beside(DOCUMENT)? {
+        eprintln!(
+            "the results name the commit that they are of; commit your changes before `--write`"
+        );
+        return Ok(ExitCode::from(2));
+    }
+    let mut all = BenchTable::default();
+    if only.contains(&build_time::NAME) {
         let mut table = BenchTable::default();
         build_time::measure(&mut table)?;
-        print!("{}", table.render_terminal());
-        return Ok(if table.is_all_met() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+        finish_suite(table, build_time::NAME, write, &mut all)?;
+    }
+    if only == [build_time::NAME] {
+        return Ok(report(&all));
     }
     if Command::new("rg").arg("--version").stdout(Stdio::null()).status().is_err() {
         eprintln!(
@@ -130,41 +148,52 @@ pub(crate) fn run(args: &[String]) -> Result<ExitCode> {
         return Ok(ExitCode::from(2));
     }
     let parts: Vec<BenchSuite> =
-        PARTS.into_iter().filter(|part| only.is_none_or(|only| only == part.name)).collect();
+        PARTS.into_iter().filter(|part| only.is_empty() || only.contains(&part.name)).collect();
     if program.is_none() {
         build_all(&parts)?;
     }
     let bench = BenchContext::prepare(runs, program)?;
-    if only.is_none() {
+    if only.is_empty() {
         result_check::check(&bench)?;
     }
-    let mut table = BenchTable::default();
     for part in parts {
+        let mut table = BenchTable::default();
         table.add(machine_pace::measure(&bench, part.name)?);
         (part.measure)(&bench, &mut table)?;
+        finish_suite(table, part.name, write, &mut all)?;
     }
-    print!("{}", table.render_terminal());
+    Ok(report(&all))
+}
+
+/// Writes the results of a suite at once, so that a later suite that fails does not lose them.
+fn finish_suite(table: BenchTable, suite: &str, write: bool, all: &mut BenchTable) -> Result<()> {
     if write {
-        table.write_into(
-            &repository::root().join("docs/reference/performance.md"),
-            &machine_info::describe_machine()?,
-        )?;
+        let facts = machine_info::describe_machine()?;
+        table.write_into(&repository::root().join(DOCUMENT), suite, &facts)?;
     }
-    Ok(if table.is_all_met() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    all.append(table);
+    Ok(())
+}
+
+/// Prints all results; the code says whether every budget was met.
+fn report(all: &BenchTable) -> ExitCode {
+    print!("{}", all.render_terminal());
+    if all.is_all_met() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// What to measure and where to write it.
 struct BenchOptions {
     runs: RunCounts,
     write: bool,
-    only: Option<&'static str>,
+    /// The suites to measure; empty for all but the builds.
+    only: Vec<&'static str>,
     /// Measures this program with the examples beside it, and builds nothing.
     program: Option<PathBuf>,
 }
 
 /// Returns `None` for invalid arguments.
 fn parse_options(args: &[String]) -> Option<BenchOptions> {
-    let mut asked = BenchOptions { runs: FULL, write: false, only: None, program: None };
+    let mut asked = BenchOptions { runs: FULL, write: false, only: Vec::new(), program: None };
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         match arg.as_str() {
@@ -173,14 +202,14 @@ fn parse_options(args: &[String]) -> Option<BenchOptions> {
             "--only" => {
                 let name = args.next()?;
                 let names = PARTS.iter().map(|part| part.name).chain([build_time::NAME]);
-                asked.only = Some({ names }.find(|part| part == name)?);
+                asked.only.push({ names }.find(|part| part == name)?);
             }
             "--program" => asked.program = Some(PathBuf::from(args.next()?)),
             _ => return None,
         }
     }
-    // A partial table must not be written, nor that of another program.
-    (!(asked.write && (asked.only.is_some() || asked.program.is_some()))).then_some(asked)
+    // Nobody knows the commit of another program.
+    (!(asked.write && asked.program.is_some())).then_some(asked)
 }
 
 /// Builds the program, and the examples that the suites name.
@@ -214,23 +243,34 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(args: &str, expected: Option<(usize, bool, Option<&str>)>) {
+    fn check(args: &str, expected: Option<(usize, bool, &[&str])>) {
         let args: Vec<String> = args.split_whitespace().map(str::to_owned).collect();
-        let asked = parse_options(&args).map(|asked| (asked.runs.search, asked.write, asked.only));
+        let asked = parse_options(&args);
+        let asked = asked.as_ref().map(|asked| (asked.runs.search, asked.write, &asked.only[..]));
         assert_eq!(asked, expected);
     }
 
     #[test]
     fn bench_options_are_parsed_or_refused() {
-        check("", Some((FULL.search, false, None)));
-        check("--quick --write", Some((QUICK.search, true, None)));
-        check("--only acp --quick", Some((QUICK.search, false, Some("acp"))));
+        check("", Some((FULL.search, false, &[])));
+        check("--quick --write", Some((QUICK.search, true, &[])));
+        check("--only acp --quick", Some((QUICK.search, false, &["acp"])));
+        check("--only acp --only build --write", Some((FULL.search, true, &["acp", "build"])));
         check("--only", None);
         check("--only none", None);
-        check("--only acp --write", None);
-        check("--program a/zero --quick", Some((QUICK.search, false, None)));
+        check("--program a/zero --quick", Some((QUICK.search, false, &[])));
         check("--program", None);
         check("--program a/zero --write", None);
         check("--fast", None);
+    }
+
+    #[test]
+    fn document_has_a_section_for_each_suite() {
+        let document = std::fs::read_to_string(repository::root().join(DOCUMENT)).unwrap();
+        for suite in PARTS.map(|part| part.name).into_iter().chain([build_time::NAME]) {
+            for edge in ["begin", "end"] {
+                assert!(document.contains(&format!("<!-- bench:{suite}:{edge} -->")), "{suite}");
+            }
+        }
     }
 }

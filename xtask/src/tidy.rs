@@ -5,6 +5,7 @@
 //! It runs as a test, so that no boundary changes unnoticed: a new dependency has to be added to
 //! the table in [`crate_boundaries`], where a reviewer sees it.
 
+mod build_profiles;
 mod crate_boundaries;
 mod document_links;
 mod document_references;
@@ -39,6 +40,7 @@ fn check_repository() -> Result<Vec<TidyFinding>> {
     findings.extend(files.iter().flat_map(text_checks::check));
     findings.extend(files.iter().flat_map(item_docs::check));
     findings.extend(import_cycles::check(&files));
+    findings.extend(build_profiles::check(&files));
     findings.extend(vocabulary::check(&files));
     findings.extend(document_references::check(&files));
     findings.extend(document_links::check(&files, &|path| root.join(path).exists()));

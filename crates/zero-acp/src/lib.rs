@@ -47,8 +47,7 @@ pub use config::{
     ModelKeyChecker, ModelKeyError, SessionOpenDefaults, TerminalLogin, TerminalPolicy,
 };
 pub use tool_host_factory::{
-    ClientTool, ClientToolCaller, ClientToolDefinition, ClientToolKind, ServerStartup,
-    SessionMcpServer, SessionServerTransport, SessionToolHost, ToolHostFactory, ToolHostOpenError,
-    ToolHostRequest, UnavailableServer,
+    ClientTool, ClientToolCaller, ClientToolDefinition, ClientToolKind, SessionMcpServer,
+    SessionServerTransport, SessionToolHost, ToolHostFactory, ToolHostOpenError, ToolHostRequest,
 };
 pub use tool_server::{ToolServerApproval, ToolServerConfig, serve_tools};

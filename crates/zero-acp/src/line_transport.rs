@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn closed_client_blocks_nobody() {
+    async fn closed_client_does_not_block_others() {
         use futures_util::SinkExt as _;
         let gauge = WriteBacklog::default();
         for _ in 0..UPDATES_WAITING_MAX {

@@ -3,15 +3,11 @@
 //! session does not wait.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::OnceCell;
+use zero_runtime::tool_backend::{ServerStartup, UnavailableServer};
 
 use crate::session_message::{SessionMessage, SessionSender};
-use crate::tool_host_factory::{ServerStartup, UnavailableServer};
-
-/// Longest wait of a first prompt. A server with a shorter startup timeout is given that.
-const WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// The servers of a session, until the first wait.
 pub(crate) struct PendingServers {
@@ -27,22 +23,10 @@ impl PendingServers {
     /// Waits for the servers, on the first call only. Tells the user which are not available.
     pub(crate) async fn wait(&self, sender: &SessionSender) {
         let wait = || async {
-            for absent in self.servers.wait_for_servers(WAIT_MAX).await {
-                sender.send(SessionMessage::Remark(describe_absence(&absent))).await;
+            for absent in self.servers.wait_for_servers(UnavailableServer::WAIT_MAX).await {
+                sender.send(SessionMessage::Remark(absent.to_string())).await;
             }
         };
         self.were.get_or_init(wait).await;
-    }
-}
-
-fn describe_absence(absent: &UnavailableServer) -> String {
-    let name = &absent.name;
-    match &absent.why {
-        None => format!(
-            "MCP server `{name}` is still starting; this prompt goes on without its tools, and they are there for the next one once it is up"
-        ),
-        Some(why) => format!(
-            "MCP server `{name}` did not start, and this prompt goes on without its tools: {why}"
-        ),
     }
 }

@@ -142,7 +142,7 @@ impl SessionActor {
                     self.handle_send_failure(&run, *how)
                 }
                 SessionMessage::CancelOverdue(run) => self.handle_overdue_cancel(&run).await,
-                SessionMessage::GatewayUpdate(news) => self.handle_gateway_update(*news).await,
+                SessionMessage::GatewayUpdate(update) => self.handle_gateway_update(*update).await,
                 SessionMessage::CallDescribed { call, title, kind, locations } => {
                     let updates =
                         self.presenter.present_description(&call, &title, kind, &locations);

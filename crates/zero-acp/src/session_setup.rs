@@ -499,12 +499,7 @@ fn wrong_type_error(names: &[&str], expected: &str) -> Error {
 
 /// A version 4 UUID; its random bits are not cryptographically secure.
 fn random_uuid() -> String {
-    let bits = fastrand::u128(..);
-    let bits = bits & !(0xf << 76) | (4 << 76);
-    let bits = bits & !(0b11 << 62) | (0b10 << 62);
-    let hex = format!("{bits:032x}");
-    let part = |from: usize, to: usize| hex.get(from..to).unwrap_or_default();
-    [part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32)].join("-")
+    zero_core::id::uuid_of_bits(fastrand::u128(..))
 }
 
 fn check_folders(cwd: &Path, additional: &[PathBuf]) -> Result<(), Error> {

@@ -11,7 +11,7 @@ use zero_core::{CallId, SessionId, ToolError, ToolName, ToolResult};
 use zero_policy::PermissionMode;
 use zero_runtime::session_results::ResultLifetime;
 use zero_runtime::tool::BoxFuture;
-use zero_runtime::tool_backend::{CallApprover, ToolBackend, ToolBackendError};
+use zero_runtime::tool_backend::{CallApprover, ServerStartup, ToolBackend, ToolBackendError};
 use zero_runtime::{Editor, Elicitor};
 
 /// Creates the tool hosts of sessions, next to their files.
@@ -52,22 +52,6 @@ pub enum ToolHostOpenError {
     /// The settings for the folder are invalid; the message names the file and what to do.
     #[error("{0}")]
     Settings(String),
-}
-
-/// MCP servers of a tool host, which take some time to start.
-pub trait ServerStartup: Send + Sync {
-    /// Waits for the servers whose tools are not known yet, for `most` at most; returns those that
-    /// are still not available.
-    fn wait_for_servers(&self, most: Duration) -> BoxFuture<'_, Vec<UnavailableServer>>;
-}
-
-/// A server whose tools are not available.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnavailableServer {
-    /// Its name.
-    pub name: String,
-    /// Why it did not start; `None` while it is still starting.
-    pub why: Option<String>,
 }
 
 /// Parameters for opening a tool host.

@@ -404,7 +404,7 @@ impl CallApprover for PreapprovedCalls {
 
     fn unattended_hint(&self, question: &ApprovalQuestion) -> Option<String> {
         let is_connection = question.subject == ApprovalSubject::Connection;
-        is_connection.then(|| "`--yes` does not cover hosts that nobody has seen".to_owned())
+        is_connection.then(|| "`--yes` does not cover hosts that the user has not seen".to_owned())
     }
 
     fn ask<'a>(

@@ -30,7 +30,7 @@ impl UpdateBuffer {
             tokio::select! {
                 biased;
                 done = &mut work => return done,
-                news = self.updates.next() => match news {
+                update = self.updates.next() => match update {
                     Some(update) => buffer_change(&mut self.kept, update),
                     None => return work.await,
                 },
@@ -58,6 +58,7 @@ fn buffer_change(updates: &mut VecDeque<GatewayUpdate>, update: GatewayUpdate) {
         GatewayUpdate::Entry(_)
         | GatewayUpdate::Disconnected
         | GatewayUpdate::Reconnected
+        | GatewayUpdate::Unrecorded(_)
         | GatewayUpdate::Lost(_) => return,
     };
     if let Some(at) = replaced {
@@ -92,7 +93,7 @@ mod tests {
     #[track_caller]
     fn check(updates: Vec<GatewayUpdate>, expected: Vec<GatewayUpdate>) {
         let mut kept = VecDeque::new();
-        updates.into_iter().for_each(|news| buffer_change(&mut kept, news));
+        updates.into_iter().for_each(|update| buffer_change(&mut kept, update));
         assert_eq!(kept, expected);
     }
 

@@ -61,7 +61,7 @@ pub(crate) enum DeliveryMode {
 
 /// What a question belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum QuestionScope {
+enum QuestionAnchor {
     /// A call that waits for the answer.
     Call,
     /// Nothing else: a call is shown that represents only the question.
@@ -301,15 +301,15 @@ impl UpdatePresenter {
         request: &ApprovalRequest,
     ) -> (Vec<SessionUpdate>, ToolCallUpdate) {
         let about =
-            if request.call.is_empty() { QuestionScope::Standalone } else { QuestionScope::Call };
-        let call = if about == QuestionScope::Standalone { &request.id } else { &request.call };
+            if request.call.is_empty() { QuestionAnchor::Standalone } else { QuestionAnchor::Call };
+        let call = if about == QuestionAnchor::Standalone { &request.id } else { &request.call };
         let rewritten = request.input.as_deref().cloned();
         let is_rewritten = rewritten.is_some();
         let input = rewritten.or_else(|| approval_content::question_input(request));
         let facts = CallFacts {
             title: Some(approval_content::question_title(request, TITLE_CHARS_MAX)),
             kind: approval_content::question_kind(request),
-            name: (about == QuestionScope::Call && !request.tool.is_empty())
+            name: (about == QuestionAnchor::Call && !request.tool.is_empty())
                 .then_some(&*request.tool),
             input: input.as_ref().map(call_content::raw_input),
             is_rewritten,
@@ -346,13 +346,13 @@ impl UpdatePresenter {
         // A question can need several choices in a row; each is shown as a call of its own.
         let ids = (1..).map(|number| choice_call_id(question, number));
         let call = ids.into_iter().find(|id| !self.calls.contains(id)).unwrap_or_default();
-        self.present_question(&call, QuestionScope::Standalone, question, facts, shown.collect())
+        self.present_question(&call, QuestionAnchor::Standalone, question, facts, shown.collect())
     }
 
     fn present_question(
         &mut self,
         call: &str,
-        about: QuestionScope,
+        about: QuestionAnchor,
         question: &str,
         facts: CallFacts<'_>,
         shown: Vec<ToolCallContent>,
@@ -360,7 +360,7 @@ impl UpdatePresenter {
         let (known, updates) = self.learn_call(call, None, facts);
         let update = match known {
             Some(call) => {
-                if about == QuestionScope::Standalone {
+                if about == QuestionAnchor::Standalone {
                     call.mark_lone_question();
                 }
                 call.ask_question(question, shown)
@@ -578,6 +578,9 @@ impl UpdatePresenter {
         moment: DeliveryMode,
     ) -> Vec<SessionUpdate> {
         let run = event.run.as_ref();
+        // Editors show little or nothing of a stop reason.
+        let remark = end.describe_limit();
+        let remark = remark.map(|text| self.present_closing_remark(run, &text));
         self.assembler.end_run(run);
         let words = match end {
             RunOutcome::Aborted { .. } => "stopped with the run",
@@ -593,6 +596,7 @@ impl UpdatePresenter {
             }
             None => Vec::new(),
         };
+        updates.extend(remark);
         if moment != DeliveryMode::Replay {
             self.spent = add_costs(self.spent, usage.cost_usd);
             let update =

@@ -127,7 +127,7 @@ impl CallCell {
     pub(crate) fn with_input(mut self, name: &str, kind: ToolKind, input: &Value) -> Self {
         let command = input.get("command").and_then(Value::as_str);
         let command = command.filter(|_| kind == ToolKind::Execute);
-        self.command = command.map(keep_text);
+        self.command = command.map(bound_text);
         self.is_subagent = name == TASK_TOOL;
         self.kind = kind;
         self
@@ -159,7 +159,7 @@ impl CallCell {
         if outcome.result().is_none() && status == ToolCallStatus::Cancelled {
             let output = outcome.error().and_then(|error| error.details.get("output")?.as_str());
             let output = output.filter(|output| !output.trim().is_empty());
-            self.report.stdout = output.map(|output| keep_text(output.trim_end())).or(unfinished);
+            self.report.stdout = output.map(|output| bound_text(output.trim_end())).or(unfinished);
         }
         if self.is_subagent {
             self.report.subagent = SubagentReport::from_outcome(outcome);
@@ -169,7 +169,7 @@ impl CallCell {
             let error = error_text(&error);
             // The line above has the title.
             let bare = error.strip_prefix(&*self.title).and_then(|rest| rest.strip_prefix(": "));
-            self.report.error = Some(keep_text(bare.unwrap_or(&error)));
+            self.report.error = Some(bound_text(bare.unwrap_or(&error)));
         }
     }
 
@@ -181,11 +181,11 @@ impl CallCell {
         self.report.stdout = self.report.stdout.take().or(unfinished);
     }
 
-    /// What a command that does not end by itself has printed last, which nothing else tells.
+    /// The last output of a command that does not end by itself, which is shown nowhere else.
     fn take_progress(&mut self) -> Option<BoundedText> {
         let progress = std::mem::take(&mut self.progress).message;
         let is_output = self.kind == ToolKind::Execute && !self.is_subagent;
-        (is_output && !progress.trim().is_empty()).then(|| keep_text(progress.trim_end()))
+        (is_output && !progress.trim().is_empty()).then(|| bound_text(progress.trim_end()))
     }
 
     /// What was called, and what it printed.
@@ -217,18 +217,18 @@ impl FinishedCall {
         let text_of = |name: &str| {
             let text = result.structured.get(name).and_then(Value::as_str);
             let text = text.filter(|text| is_command && !text.trim().is_empty());
-            text.map(|text| keep_text(text.trim_end()))
+            text.map(|text| bound_text(text.trim_end()))
         };
         let exit_code = result.structured.get("exit_code").and_then(Value::as_i64);
         let request = match (&result.display, kind, status) {
             (ResultDisplay::Markdown { text }, ToolKind::Fetch, ToolCallStatus::Completed) => {
-                (!text.trim().is_empty()).then(|| keep_text(text.trim_end()))
+                (!text.trim().is_empty()).then(|| bound_text(text.trim_end()))
             }
             _ => None,
         };
         let (diff, diff_path) = match &result.display {
             ResultDisplay::Diff(FileDiff { unified, path, .. }) => {
-                (Some(keep_text(unified)), shorten_end(path, TITLE_CHARS_MAX))
+                (Some(bound_text(unified)), shorten_end(path, TITLE_CHARS_MAX))
             }
             ResultDisplay::Markdown { .. } | ResultDisplay::Plan { .. } => (None, String::new()),
         };
@@ -241,7 +241,7 @@ impl FinishedCall {
             notes: if is_command { collect_notes(outcome) } else { Vec::new() },
             stdout: text_of("stdout"),
             stderr: text_of("stderr"),
-            content: (!content.trim().is_empty()).then(|| keep_text(&content)),
+            content: (!content.trim().is_empty()).then(|| bound_text(&content)),
             media: collect_media(&result.content),
             ..Self::default()
         }
@@ -260,7 +260,7 @@ impl SubagentReport {
     }
 }
 
-fn keep_text(text: &str) -> BoundedText {
+fn bound_text(text: &str) -> BoundedText {
     BoundedText::from_text(text, TEXT_BYTES_MAX)
 }
 

@@ -87,7 +87,7 @@ pub fn render_cell(
     writer.into_rows()
 }
 
-/// Adds a cell as it was written; false if it is not a text of somebody.
+/// Adds a cell as it was written; false if it is neither the user's nor the model's text.
 fn push_source(writer: &mut RowWriter<'_>, cell: &Cell) -> bool {
     let text = match cell {
         Cell::Prompt(prompt) => prompt.text.as_str(),

@@ -3,10 +3,11 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use zero_client::{GatewayLink, GatewayLinkError, OpenRequest, SessionChange};
+use zero_client::{GatewayLink, OpenRequest, SessionChange};
 use zero_terminal::{AnswerSource, TerminalStream};
 
 use crate::cell_view::ViewOptions;
+use crate::chat_error::ChatError;
 use crate::chat_host::ChatHost;
 use crate::chat_loop::ChatLoop;
 use crate::composer::EditMode;
@@ -56,20 +57,6 @@ pub struct ChatSignals {
     pub run_end: Option<String>,
     /// Runs that took less time need no attention, in seconds.
     pub min_seconds: u64,
-}
-
-/// Why a chat cannot start or go on.
-#[derive(Debug, thiserror::Error)]
-pub enum ChatError {
-    /// The gateway refused something, or is gone.
-    #[error(transparent)]
-    Link(#[from] GatewayLinkError),
-    /// The tools of the session cannot be opened.
-    #[error("{0}")]
-    Tools(String),
-    /// The terminal cannot be used.
-    #[error("could not use the terminal")]
-    Terminal(#[from] std::io::Error),
 }
 
 /// How a chat ended.

@@ -7,8 +7,8 @@ pub(crate) enum ChatInput {
     Prompt(String),
     /// Do something in the chat itself.
     Command(ChatCommand),
-    /// Run a command of zero and show its output.
-    Program(Vec<String>),
+    /// Run commands of zero, one after the other, and show their output.
+    Programs(Vec<Vec<String>>),
     /// Run a command of zero that asks, on the screen.
     Dialog(Vec<String>),
     /// It cannot be used; the text says why.
@@ -76,7 +76,11 @@ pub(crate) const COMMANDS: &[CommandHelp] = &[
     help("undo", "[NUMBER]", "take back the last change of files, or the one with this number"),
     help("export", "", "print the conversation as Markdown"),
     help("usage", "", "show tokens and cost"),
-    help("permissions", "[COMMAND]", "show the rules, or what they decide about a command"),
+    help(
+        "permissions",
+        "[COMMAND]",
+        "show the rules and grants, or what they decide about a command",
+    ),
     help("grants", "[RULE]", "show what you allowed or rejected in this session, or revoke it"),
     help("mcp", "", "show the MCP servers"),
     help("memory", "", "list the notes that agents read"),
@@ -140,7 +144,10 @@ pub(crate) fn parse(
         "permissions" => {
             return match &argument {
                 Some(call) => program(&["policy", "explain", "--", call]),
-                None => program(&["config", "list"]),
+                None => programs(&[
+                    &["config", "list", "permissions"],
+                    &["sessions", "grants", session_key],
+                ]),
             };
         }
         "grants" => {
@@ -166,7 +173,12 @@ pub(crate) fn parse(
 }
 
 fn program(args: &[&str]) -> ChatInput {
-    ChatInput::Program(args.iter().map(|&arg| arg.to_owned()).collect())
+    programs(&[args])
+}
+
+fn programs(commands: &[&[&str]]) -> ChatInput {
+    let owned = |args: &&[&str]| args.iter().map(|&arg| arg.to_owned()).collect();
+    ChatInput::Programs(commands.iter().map(owned).collect())
 }
 
 #[cfg(test)]

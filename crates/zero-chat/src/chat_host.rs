@@ -59,6 +59,9 @@ pub trait ChatHost: Send + Sync {
     /// Stores the colors that the user chose. Returns what went wrong, if anything.
     fn save_theme(&self, theme: TerminalTheme) -> Result<(), String>;
 
+    /// The image on the user's clipboard, if one is there; else why that cannot be known.
+    fn read_clipboard_image(&self) -> BoxFuture<'_, Result<Option<ClipboardImage>, String>>;
+
     /// Whether a path names an image that exists.
     fn is_image(&self, path: &str) -> bool;
 
@@ -91,6 +94,15 @@ pub trait ChatHost: Send + Sync {
 
     /// Puts a text on the clipboard, as far as the terminal allows it.
     fn copy_text(&self, text: &str) -> Result<(), String>;
+}
+
+/// An image that was on the clipboard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClipboardImage {
+    /// Its media type, such as `image/png`.
+    pub mime: String,
+    /// Its bytes in base64.
+    pub data: String,
 }
 
 /// The tools of a session on this machine.

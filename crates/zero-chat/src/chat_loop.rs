@@ -6,10 +6,13 @@
 mod commands;
 mod full_view;
 mod input;
+mod pasted_images;
+mod plain_view;
+mod send_queue;
 mod tasks;
 mod updates;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,15 +20,19 @@ use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
 use zero_client::SessionChange;
+use zero_terminal::input_event::InputEvent;
 use zero_terminal::live_area::CursorPosition;
 use zero_terminal::{ElapsedCounter, PromptTurn, STRONG};
 
 use self::full_view::FullView;
+use self::pasted_images::PastedImages;
+use self::send_queue::OutgoingQueue;
 use self::tasks::{ShownQuestion, TaskOutcome};
-use crate::chat::{ChatConfig, ChatEnd, ChatError};
+use crate::chat::{ChatConfig, ChatEnd};
+use crate::chat_error::ChatError;
 use crate::chat_session::{ChatSession, DIRECT};
 use crate::chat_transcript::ChatTranscript;
 use crate::completion_menu::CompletionMenu;
@@ -35,9 +42,11 @@ use crate::keyboard::Keyboard;
 use crate::screen_lease::{self, ChatScreenOwner, LeaseRequest, LentScreen};
 use crate::status_line::StatusLine;
 use crate::stream_writer::StreamWriter;
-use crate::terminal_modes::TerminalModes;
+use crate::styled_row::wrap_words;
+use crate::terminal_focus::TerminalFocus;
+use crate::terminal_modes::{self, TerminalModes};
 
-/// Shortest time between two paints that nobody waits for.
+/// Shortest time between two paints that no key caused.
 const PAINT_INTERVAL: Duration = Duration::from_millis(16);
 /// How often the time of a running call is counted.
 const TICK: Duration = Duration::from_secs(1);
@@ -47,8 +56,12 @@ const DRAFT_WAIT: Duration = Duration::from_millis(500);
 const TWICE_WAIT: Duration = Duration::from_secs(2);
 /// How long the window has to keep its size before the terminal's own cursor is shown.
 const STILL_AFTER: Duration = Duration::from_millis(500);
-/// How long after a key somebody counts as typing.
+/// How long a chat that shows an earlier conversation waits to learn the color of the background.
+const BACKGROUND_WAIT: Duration = Duration::from_millis(40);
+/// How long after a key the user counts as typing.
 const TYPING_WAIT: Duration = Duration::from_secs(1);
+/// What the header of a chat begins with.
+const NAME: &str = "zero";
 /// Mark before the text that the user types.
 const PROMPT_MARK: &str = "› ";
 const PLAIN_PROMPT_MARK: &str = "> ";
@@ -66,6 +79,8 @@ pub(crate) struct ChatLoop {
     full: Option<FullView>,
     /// The keyboard and the modes of the terminal; `None` while the screen is lent.
     keyboard: Option<(Keyboard, TerminalModes)>,
+    /// What was typed before the chat could take it.
+    early_input: VecDeque<InputEvent>,
     /// Finished lines that are not on the screen yet.
     finished: String,
     owner: Arc<ChatScreenOwner>,
@@ -78,10 +93,14 @@ pub(crate) struct ChatLoop {
     /// Stops what belongs to the chat when it ends.
     cancel: CancellationToken,
     /// The run that answers now, and since when.
-    active_run: Option<ActiveRun>,
-    /// Files of the folder, once somebody typed `@`.
+    active_run: Option<WatchedRun>,
+    /// Files of the folder, once the user has typed `@`.
     files: Option<Vec<String>>,
     is_listing_files: bool,
+    /// Whether Enter was pressed on a mention before the files were listed.
+    enter_waits: bool,
+    /// Images that were pasted in this chat.
+    images: PastedImages,
     /// When to paint next; `None` if nothing changed.
     paint_at: Option<Instant>,
     last_paint: Instant,
@@ -92,21 +111,23 @@ pub(crate) struct ChatLoop {
     pressed: Option<(RepeatKey, Instant)>,
     /// When a key was pressed last.
     typed_at: Option<Instant>,
-    /// Prompts that are being sent, with their numbers.
-    sending: Vec<(u64, String)>,
-    /// Prompts that wait until another session is open.
-    held_prompts: Vec<(String, zero_client::OverlapPolicy)>,
-    is_opening: bool,
+    /// What the gateway does not know yet.
+    outgoing: OutgoingQueue,
+    /// Commands of zero that wait for the one that runs.
+    programs: VecDeque<Vec<Vec<String>>>,
+    runs_program: bool,
     /// Whether the user's own program makes the status line now, and whether it has to do so again.
     is_status_asked: bool,
     is_status_stale: bool,
-    is_focused: bool,
+    focus: TerminalFocus,
+    /// What the user types, as it is on the last line, where lines are only appended.
+    plain_line: Option<String>,
     was_used: bool,
     leaving: bool,
 }
 
 /// A run that has not ended.
-struct ActiveRun {
+struct WatchedRun {
     id: String,
     since: Instant,
 }
@@ -120,8 +141,8 @@ enum RepeatKey {
 
 /// What happened next.
 #[expect(clippy::large_enum_variant, reason = "there is one at a time")]
-enum ChatEvent {
-    Input(Option<zero_terminal::input_event::InputEvent>),
+enum LoopEvent {
+    Input(Option<InputEvent>),
     Update(Option<zero_client::GatewayUpdate>),
     Lease(LeaseRequest),
     Returned,
@@ -147,6 +168,13 @@ impl ChatLoop {
         if config.change != SessionChange::default() {
             session.handle.change(config.change.clone()).await?;
         }
+        let mut keyboard = open_keyboard(&config)?;
+        let early_input = match config.stream.can_have_colours() && !config.view.plain {
+            true => {
+                ask_for_background(&config, &mut keyboard.0, !session.history.is_empty()).await?
+            }
+            false => VecDeque::new(),
+        };
         let size = config.stream.true_window_size();
         let screen = InlineScreen::new(StreamWriter::new(&config.stream), size, config.terminal);
         let mut transcript =
@@ -159,7 +187,6 @@ impl ChatLoop {
         if let Some(draft) = config.host.load_draft() {
             composer.set_text(&draft);
         }
-        let keyboard = open_keyboard(&config)?;
         let mut chat = Self {
             session,
             transcript,
@@ -174,6 +201,7 @@ impl ChatLoop {
             screen,
             full: None,
             keyboard: Some(keyboard),
+            early_input,
             finished,
             owner,
             leases,
@@ -185,18 +213,21 @@ impl ChatLoop {
             active_run: None,
             files: None,
             is_listing_files: false,
+            images: PastedImages::default(),
             paint_at: Some(Instant::now()),
             last_paint: Instant::now(),
             draft_at: None,
             resized_at: Instant::now(),
             pressed: None,
             typed_at: None,
-            sending: Vec::new(),
-            held_prompts: Vec::new(),
-            is_opening: false,
+            outgoing: OutgoingQueue::default(),
+            programs: VecDeque::new(),
+            runs_program: false,
             is_status_asked: false,
             is_status_stale: false,
-            is_focused: true,
+            focus: TerminalFocus::default(),
+            plain_line: None,
+            enter_waits: false,
             was_used: false,
             leaving: false,
             config,
@@ -208,7 +239,7 @@ impl ChatLoop {
         chat.spawn_sandbox_lookup();
         chat.spawn_status_program();
         chat.spawn_model_search();
-        chat.take_up_open_matters();
+        chat.show_unfinished_work();
         if let Some(prompt) = chat.config.prompt.take() {
             chat.submit(&prompt, zero_client::OverlapPolicy::Queue);
         }
@@ -236,60 +267,67 @@ impl ChatLoop {
         &mut self,
         resized: &mut Signal,
         end_signals: &mut EndSignals,
-    ) -> ChatEvent {
+    ) -> LoopEvent {
         let never = || Instant::now() + Duration::from_secs(24 * 60 * 60);
         let (paint_at, draft_at) = (self.paint_at, self.draft_at);
         let tick_at = self.last_paint + TICK;
         let is_ticking = self.transcript.is_running() && self.lent_screen.is_none();
         let is_lent = self.lent_screen.is_some();
+        if let Some(event) = self.early_input.pop_front() {
+            return LoopEvent::Input(Some(event));
+        }
         tokio::select! {
             input = async {
                 match &mut self.keyboard {
                     Some((keyboard, _)) => keyboard.next().await,
                     None => std::future::pending().await,
                 }
-            } => ChatEvent::Input(input),
-            update = self.session.updates.next() => ChatEvent::Update(update),
-            Some(request) = self.leases.recv(), if !is_lent => ChatEvent::Lease(request),
+            } => LoopEvent::Input(input),
+            update = self.session.updates.next() => LoopEvent::Update(update),
+            Some(request) = self.leases.recv(), if !is_lent => LoopEvent::Lease(request),
             () = async {
                 match &mut self.lent_screen {
                     Some(lent_screen) => lent_screen.wait().await,
                     None => std::future::pending().await,
                 }
-            } => ChatEvent::Returned,
+            } => LoopEvent::Returned,
             Some(done) = self.tasks.join_next() => match done {
-                Ok(outcome) => ChatEvent::Task(outcome),
+                Ok(outcome) => LoopEvent::Task(outcome),
                 // A question that was withdrawn.
-                Err(error) if error.is_cancelled() => ChatEvent::Task(TaskOutcome::Done),
-                Err(error) => ChatEvent::Task(TaskOutcome::Notice(format!("a task failed: {error}"))),
+                Err(error) if error.is_cancelled() => LoopEvent::Task(TaskOutcome::Done),
+                Err(error) => LoopEvent::Task(TaskOutcome::Notice(format!("a task failed: {error}"))),
             },
-            _ = resized.recv() => ChatEvent::Resized,
+            _ = resized.recv() => LoopEvent::Resized,
             event = end_signals.wait() => event,
             () = sleep_until(paint_at.unwrap_or_else(never)), if paint_at.is_some() && !is_lent => {
-                ChatEvent::Paint
+                LoopEvent::Paint
             }
             () = sleep_until(draft_at.unwrap_or_else(never)), if draft_at.is_some() => {
-                ChatEvent::KeepDraft
+                LoopEvent::KeepDraft
             }
-            () = sleep_until(tick_at), if is_ticking => ChatEvent::Tick,
+            () = sleep_until(tick_at), if is_ticking => LoopEvent::Tick,
         }
     }
 
-    fn handle(&mut self, event: ChatEvent) -> io::Result<()> {
+    fn handle(&mut self, event: LoopEvent) -> io::Result<()> {
         match event {
-            ChatEvent::Input(Some(event)) => self.handle_input(event),
+            LoopEvent::Input(Some(event)) => self.handle_input(event),
             // The terminal is gone.
-            ChatEvent::Input(None) | ChatEvent::Hangup => self.leaving = true,
+            LoopEvent::Input(None) | LoopEvent::Hangup => self.leaving = true,
             // At a question, or while another command has the screen.
-            ChatEvent::Interrupted => {
+            LoopEvent::Interrupted if self.is_plain() && self.lent_screen.is_none() => {
+                self.interrupt();
+                self.paint_soon();
+            }
+            LoopEvent::Interrupted => {
                 self.stop_run();
             }
-            ChatEvent::Update(Some(update)) => self.handle_update(update),
-            ChatEvent::Update(None) => self.leaving = true,
-            ChatEvent::Lease(request) => self.lend_screen(request)?,
-            ChatEvent::Returned => self.take_screen_back()?,
-            ChatEvent::Task(outcome) => self.handle_task(outcome),
-            ChatEvent::Resized => {
+            LoopEvent::Update(Some(update)) => self.handle_update(update),
+            LoopEvent::Update(None) => self.leaving = true,
+            LoopEvent::Lease(request) => self.lend_screen(request)?,
+            LoopEvent::Returned => self.take_screen_back()?,
+            LoopEvent::Task(outcome) => self.handle_task(outcome),
+            LoopEvent::Resized => {
                 if self.lent_screen.is_none() {
                     let size = self.config.stream.true_window_size();
                     self.resized_at = Instant::now();
@@ -300,8 +338,8 @@ impl ChatLoop {
                     self.paint()?;
                 }
             }
-            ChatEvent::Paint | ChatEvent::Tick => self.paint()?,
-            ChatEvent::KeepDraft => {
+            LoopEvent::Paint | LoopEvent::Tick => self.paint()?,
+            LoopEvent::KeepDraft => {
                 self.draft_at = None;
                 self.spawn_draft();
             }
@@ -323,7 +361,7 @@ impl ChatLoop {
         }
     }
 
-    /// Tells the user something.
+    /// Shows a notice to the user.
     fn notice(&mut self, text: &str) {
         let lines = self.transcript.add_note(text);
         self.print(&lines);
@@ -343,12 +381,15 @@ impl ChatLoop {
         }
         self.paint_at = None;
         self.last_paint = Instant::now();
+        if self.is_plain() {
+            return self.paint_plain();
+        }
         if self.full.is_some() {
             return self.paint_full();
         }
         let (rows, cursor) = self.render_live_area();
         let finished = std::mem::take(&mut self.finished);
-        // Input methods need the terminal's own cursor; it stands in the way of a window that changes.
+        // Input methods need the terminal's own cursor; it would disturb the rows when the window changes.
         let is_still = !self.transcript.is_running() && self.resized_at.elapsed() > STILL_AFTER;
         let display = if is_still { CursorDisplay::Real } else { CursorDisplay::Drawn };
         self.screen.set_cursor_display(display);
@@ -417,15 +458,17 @@ impl ChatLoop {
     }
 
     fn lend_screen(&mut self, request: LeaseRequest) -> io::Result<()> {
-        // Somebody who types must not answer a question that appears meanwhile.
+        // Keys of a user who types must not answer a question that appears meanwhile.
         let is_typing = self.typed_at.is_some_and(|at| at.elapsed() < TYPING_WAIT);
         self.turn.set_typing(is_typing);
+        self.turn.set_focused(self.focus.is_known());
         if self.config.fullscreen {
             self.lend_full_screen()?;
             self.keyboard = None;
             self.lent_screen = Some(request.grant());
             return Ok(());
         }
+        self.end_plain_line()?;
         self.leave_transcript();
         self.screen.suspend()?;
         // Lines that were finished before the question belong above it.
@@ -438,6 +481,7 @@ impl ChatLoop {
 
     fn take_screen_back(&mut self) -> io::Result<()> {
         self.lent_screen = None;
+        self.focus.forget();
         self.keyboard = Some(open_keyboard(&self.config)?);
         let size = self.config.stream.true_window_size();
         match &mut self.full {
@@ -449,6 +493,7 @@ impl ChatLoop {
 
     async fn close(mut self) -> Result<ChatEnd, ChatError> {
         self.cancel.cancel();
+        let runs = self.unfinished_runs();
         let rest = self.transcript.finish();
         let finished = match self.config.fullscreen {
             true => self.last_rows(),
@@ -456,7 +501,10 @@ impl ChatLoop {
         };
         self.full = None;
         // A terminal that is gone cannot be restored.
-        let _ = self.screen.update(&finished, &[], None);
+        let _ = match self.is_plain() {
+            true => self.end_plain_line().and_then(|()| self.config.stream.write(&finished)),
+            false => self.screen.update(&finished, &[], None),
+        };
         let _ = self.screen.leave();
         self.keyboard = None;
         let unsent = self.finish_sending().await;
@@ -465,15 +513,15 @@ impl ChatLoop {
         let text: Vec<&str> =
             text.iter().map(String::as_str).filter(|text| !text.is_empty()).collect();
         self.config.host.save_draft(&text.join("\n\n"));
-        if let Some(run) = &self.active_run {
-            // The run would wait for tools that are gone.
-            let _ = self.session.handle.abort(&run.id).await;
+        for run in runs {
+            // It would wait for tools that are gone.
+            let _ = self.session.handle.abort(&run).await;
         }
         let session_key = self.session.handle.info().session_key;
         self.session.handle.leave().await;
         let was_used = self.was_used || !self.session.history.is_empty();
         if !was_used && self.session.handle.info().last_seq == 0 {
-            // Nobody will want to continue it.
+            // The user will not want to continue it.
             let _ = self.config.link.delete(&session_key).await;
         }
         Ok(ChatEnd { session_key, was_used })
@@ -498,18 +546,42 @@ impl EndSignals {
         })
     }
 
-    async fn wait(&mut self) -> ChatEvent {
+    async fn wait(&mut self) -> LoopEvent {
         tokio::select! {
-            _ = self.hangup.recv() => ChatEvent::Hangup,
-            _ = self.terminate.recv() => ChatEvent::Hangup,
-            _ = self.interrupt.recv() => ChatEvent::Interrupted,
-            _ = self.quit.recv() => ChatEvent::Interrupted,
+            _ = self.hangup.recv() => LoopEvent::Hangup,
+            _ = self.terminate.recv() => LoopEvent::Hangup,
+            _ = self.interrupt.recv() => LoopEvent::Interrupted,
+            _ = self.quit.recv() => LoopEvent::Interrupted,
         }
     }
 }
 
 fn open_keyboard(config: &ChatConfig) -> io::Result<(Keyboard, TerminalModes)> {
-    Ok((Keyboard::open(&config.keys)?, TerminalModes::enable(&config.stream)?))
+    let modes = match config.view.plain {
+        true => TerminalModes::unchanged(),
+        false => TerminalModes::enable(&config.stream)?,
+    };
+    Ok((Keyboard::open(&config.keys)?, modes))
+}
+
+/// Asks the terminal which color its background has. Returns what was typed meanwhile; who `waits` gives
+/// the answer a moment to arrive, and else it arrives among the keys.
+async fn ask_for_background(
+    config: &ChatConfig,
+    keyboard: &mut Keyboard,
+    waits: bool,
+) -> io::Result<VecDeque<InputEvent>> {
+    config.stream.write(terminal_modes::ASK_BACKGROUND)?;
+    let mut typed = VecDeque::new();
+    let until = Instant::now() + BACKGROUND_WAIT;
+    while waits && let Ok(Some(event)) = timeout_at(until, keyboard.next()).await {
+        if let InputEvent::Background { is_light } = event {
+            config.stream.set_background(is_light);
+            break;
+        }
+        typed.push_back(event);
+    }
+    Ok(typed)
 }
 
 /// What a chat says when it starts.
@@ -520,21 +592,19 @@ fn header(config: &ChatConfig, session: &ChatSession) -> String {
     let session_name = name.unwrap_or_else(|| {
         info.session_key.rsplit(':').next().unwrap_or(&info.session_key).to_owned()
     });
-    let line = |text: &str| {
-        stream.paint(zero_terminal::FAINT, &zero_core::sanitize::escape_line(text)).into_owned()
+    let columns = stream.window_size().columns;
+    let wrap = |text: &str, used: usize| {
+        let text = zero_core::sanitize::escape_line(text);
+        let rows = wrap_words(&text, columns.saturating_sub(used), columns);
+        let paint = |row: &String| stream.paint(zero_terminal::FAINT, row).into_owned();
+        rows.iter().map(paint).collect::<Vec<_>>().join("\n") + "\n"
     };
-    let mut text = format!(
-        "{} {}\n",
-        stream.paint(STRONG, "zero"),
-        line(&format!("{}, session {session_name}; /help lists the commands", config.folder))
-    );
+    let place = format!("{}, session {session_name}; /help lists the commands", config.folder);
+    let mut text = format!("{} {}", stream.paint(STRONG, NAME), wrap(&place, NAME.len() + 1));
     if info.model == DIRECT {
-        text.push_str(&line("no model is set up: /login sets one up;"));
-        text.push('\n');
-        text.push_str(&line(
-            "until then, `/help` lists commands that need none, and `!ls` runs one",
-        ));
-        text.push('\n');
+        text.push_str(&wrap("no model is set up: /login sets one up;", 0));
+        let meanwhile = "until then, `/help` lists commands that need none, and `!ls` runs one";
+        text.push_str(&wrap(meanwhile, 0));
     }
     text
 }

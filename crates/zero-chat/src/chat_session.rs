@@ -15,7 +15,7 @@ use zero_runtime::prompt_mentions::read_mentions;
 use zero_runtime::tool_backend::ToolBackend;
 use zero_terminal::PromptTurn;
 
-use crate::chat::ChatError;
+use crate::chat_error::ChatError;
 use crate::chat_host::ChatHost;
 
 /// The model of sessions that have none.
@@ -37,7 +37,7 @@ pub(crate) struct ChatSession {
 
 /// What a session that is opened waits for.
 #[derive(Default)]
-pub(crate) struct OpenMatters {
+pub(crate) struct UnfinishedWork {
     /// The run that answers.
     pub(crate) run: Option<RunId>,
     pub(crate) questions: Vec<UserQuestion>,
@@ -47,6 +47,8 @@ pub(crate) struct OpenMatters {
 /// A prompt to send.
 pub(crate) struct PromptRequest {
     pub(crate) text: String,
+    /// Images that were pasted into it.
+    pub(crate) images: Vec<PromptAttachment>,
     pub(crate) overlap: OverlapPolicy,
 }
 
@@ -74,14 +76,14 @@ impl ChatSession {
         Ok(Self { handle, updates, backend, mode, choices, history })
     }
 
-    /// The runs that have not ended, and the questions that nobody answered, of what was said before.
-    pub(crate) fn open_matters(&self) -> OpenMatters {
-        let mut matters = OpenMatters::default();
+    /// The runs that have not ended, and the unanswered questions, of the session's earlier entries.
+    pub(crate) fn unfinished_work(&self) -> UnfinishedWork {
+        let mut matters = UnfinishedWork::default();
         for event in &self.history {
             match &event.kind {
                 EventKind::RunStarted { parent: None, .. } => matters.run.clone_from(&event.run),
                 EventKind::RunEnded { .. } if matters.run == event.run => {
-                    matters = OpenMatters::default();
+                    matters = UnfinishedWork::default();
                 }
                 EventKind::QuestionAsked(question) => matters.questions.push(question.clone()),
                 EventKind::QuestionAnswered { id, .. } => {
@@ -97,7 +99,7 @@ impl ChatSession {
         let active = self.handle.info().run_ids;
         match matters.run.as_ref().is_some_and(|run| active.iter().any(|id| id == run.as_str())) {
             true => matters,
-            false => OpenMatters::default(),
+            false => UnfinishedWork::default(),
         }
     }
 
@@ -139,10 +141,14 @@ pub(crate) async fn send_prompt(
     request: PromptRequest,
     cancel: CancellationToken,
 ) -> Result<Vec<String>, GatewayLinkError> {
-    let PromptRequest { mut text, overlap } = request;
-    let mut attachments = Vec::new();
+    let PromptRequest { mut text, images: mut attachments, overlap } = request;
     let mut notes = Vec::new();
     if !text.starts_with('/') {
+        // Their tools are offered to this prompt already.
+        if let Some(missing) = cancel.run_until_cancelled(backend.wait_for_servers()).await {
+            notes.extend(missing.iter().map(ToString::to_string));
+        }
+        handle.refresh_tool_offer().await?;
         let (contents, found) = read_mentions(&*backend, &text, &cancel).await;
         for mention in found {
             notes.extend(

@@ -1,4 +1,4 @@
-//! Folds the events of a session into cells, and tells what of them is finished.
+//! Folds the events of a session into cells, and knows which of them are finished.
 //!
 //! What is finished is returned once, as lines for the scrollback; what is not can be painted at any
 //! time. Events of the past and of the present are treated alike.
@@ -51,6 +51,8 @@ pub struct ChatTranscript {
     dropped_cells: u64,
     /// The rows of the unfinished text that were returned.
     open_rows: VecDeque<String>,
+    /// Number of its rows that are not kept any more.
+    dropped_open_rows: u64,
     /// What zero had to say while a text was being written, which it would have cut in two.
     deferred: Vec<Cell>,
     /// The kind of the cell that was shown last.
@@ -60,14 +62,14 @@ pub struct ChatTranscript {
     /// Calls that have not ended, in the order of their start; each is a [`Cell::Call`].
     open_calls: Vec<Cell>,
     held_call: Option<HeldCall>,
-    queued: VecDeque<QueuedPrompt>,
+    queued: VecDeque<WaitingPrompt>,
     /// Runs whose prompts the user took back into the input.
     withdrawn: Vec<RunId>,
     questions: Vec<QuestionCell>,
     plan: PlanCell,
     run: Option<CurrentRun>,
     /// The last prompt, until its run starts.
-    pending_prompt: Option<PendingPrompt>,
+    pending_prompt: Option<UnstartedPrompt>,
     /// The error of the last call, if it was shown whole.
     shown_error: Option<String>,
     usage: UsageCounter,
@@ -84,14 +86,14 @@ struct HeldCall {
 }
 
 /// A prompt that waits for the end of another run.
-struct QueuedPrompt {
+struct WaitingPrompt {
     run: Option<RunId>,
     is_slash_command: bool,
     cell: Cell,
 }
 
 /// A prompt whose run has not started.
-struct PendingPrompt {
+struct UnstartedPrompt {
     run: Option<RunId>,
     is_slash_command: bool,
 }
@@ -115,6 +117,7 @@ impl ChatTranscript {
             finished_bytes: 0,
             dropped_cells: 0,
             open_rows: VecDeque::new(),
+            dropped_open_rows: 0,
             deferred: Vec::new(),
             last_kind: None,
             text: None,
@@ -260,6 +263,11 @@ impl ChatTranscript {
         }
     }
 
+    /// The runs of the prompts in the queue, the last one first.
+    pub(crate) fn queued_runs(&self) -> impl Iterator<Item = &RunId> {
+        self.queued.iter().rev().filter_map(|queued| queued.run.as_ref())
+    }
+
     /// Takes a prompt out of the queue whose run was withdrawn before it began: it is not shown.
     pub fn withdraw_queued(&mut self, run: &RunId) {
         self.queued.retain(|queued| queued.run.as_ref() != Some(run));
@@ -333,11 +341,11 @@ impl ChatTranscript {
         let run = event.run.clone();
         let is_queued = self.run.as_ref().is_some_and(|current| current.id != run);
         if is_queued && self.queued.len() < QUEUED_MAX {
-            self.queued.push_back(QueuedPrompt { run, is_slash_command, cell });
+            self.queued.push_back(WaitingPrompt { run, is_slash_command, cell });
             return;
         }
         self.push_cell(cell, shown);
-        self.pending_prompt = Some(PendingPrompt { run, is_slash_command });
+        self.pending_prompt = Some(UnstartedPrompt { run, is_slash_command });
     }
 
     fn start_run(&mut self, event: &Event, model: &str, shown: &mut String) {
@@ -360,7 +368,7 @@ impl ChatTranscript {
         self.model = Some(model.to_owned());
     }
 
-    /// Shows the prompt of a run that was in the queue; tells whether it is a slash command.
+    /// Shows the prompt of a run that was in the queue; returns whether it is a slash command.
     fn show_queued(&mut self, run: Option<&RunId>, shown: &mut String) -> Option<bool> {
         let at = self.queued.iter().position(|queued| queued.run.as_ref() == run)?;
         let queued = self.queued.remove(at)?;
@@ -439,6 +447,7 @@ impl ChatTranscript {
         self.open_rows.extend(added.lines().map(str::to_owned));
         let excess = self.open_rows.len().saturating_sub(numbered_cells::OPEN_ROWS_MAX);
         self.open_rows.drain(..excess);
+        self.dropped_open_rows += excess as u64;
     }
 
     fn close_text(&mut self, shown: &mut String) {
@@ -451,6 +460,7 @@ impl ChatTranscript {
             self.store_cell(open.cell);
         }
         self.open_rows.clear();
+        self.dropped_open_rows = 0;
         for cell in std::mem::take(&mut self.deferred) {
             self.push_cell(cell, shown);
         }
@@ -520,7 +530,7 @@ impl ChatTranscript {
         }
     }
 
-    /// Shows a call that is held, once the next event tells whether its output follows as an answer.
+    /// Shows a call that is held, once the next event shows whether its output follows as an answer.
     fn release_held(&mut self, next: &EventKind, shown: &mut String) {
         let Some(held_call) = &mut self.held_call else { return };
         match (next, &mut held_call.cell) {

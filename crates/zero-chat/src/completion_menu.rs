@@ -103,19 +103,30 @@ impl CompletionMenu {
 /// The files that fit a typed text, best first.
 pub(crate) fn rank_files<'a>(files: &'a [String], typed: &str) -> Vec<&'a str> {
     let typed: Vec<char> = typed.to_lowercase().chars().collect();
-    let mut ranked: Vec<(i64, &str)> = files
+    // The best are found by numbers alone: of many thousand paths, most differ only in their letters.
+    let mut ranked: Vec<(i64, usize, usize)> = files
         .iter()
-        .filter_map(|file| score_path(file, &typed).map(|score| (score, file.as_str())))
+        .enumerate()
+        .filter_map(|(at, file)| score_path(file, &typed).map(|score| (-score, file.len(), at)))
         .collect();
-    let by_score = |a: &(i64, &str), b: &(i64, &str)| {
-        b.0.cmp(&a.0).then(a.1.len().cmp(&b.1.len())).then(a.1.cmp(b.1))
-    };
     if ranked.len() > MATCHES_MAX {
-        ranked.select_nth_unstable_by(MATCHES_MAX, by_score);
+        ranked.select_nth_unstable(MATCHES_MAX);
         ranked.truncate(MATCHES_MAX);
     }
-    ranked.sort_unstable_by(by_score);
-    ranked.into_iter().map(|(_, file)| file).collect()
+    let mut best: Vec<(i64, usize, &str)> = ranked
+        .into_iter()
+        .filter_map(|(score, length, at)| Some((score, length, files.get(at)?.as_str())))
+        .collect();
+    best.sort_unstable();
+    best.into_iter().map(|(.., file)| file).collect()
+}
+
+/// A letter in lower case; of several letters that it becomes, the first.
+fn to_lower(letter: char) -> char {
+    match letter.is_ascii() {
+        true => letter.to_ascii_lowercase(),
+        false => letter.to_lowercase().next().unwrap_or(letter),
+    }
 }
 
 /// How well a path fits: its letters contain the typed ones in order. Runs of letters, starts of
@@ -123,25 +134,50 @@ pub(crate) fn rank_files<'a>(files: &'a [String], typed: &str) -> Vec<&'a str> {
 fn score_path(path: &str, typed: &[char]) -> Option<i64> {
     let name_start = path.rfind('/').map_or(0, |at| at + 1);
     // The letters of the name are tried first: people type the end of a path.
-    let score_from = |start: usize| {
-        let (mut wanted, mut score, mut run) = (typed.iter().peekable(), 0_i64, 0_i64);
-        let mut before = '/';
-        for (at, letter) in path.char_indices().skip_while(|(at, _)| *at < start) {
-            let Some(&&next) = wanted.peek() else { break };
-            if letter.to_lowercase().next() == Some(next) {
-                wanted.next();
-                run += 1;
-                let is_start = matches!(before, '/' | '_' | '-' | '.' | ' ')
-                    || (before.is_lowercase() && letter.is_uppercase());
-                score += run + if is_start { 8 } else { 0 } + if at >= name_start { 2 } else { 0 };
-            } else {
-                run = 0;
-            }
-            before = letter;
+    let find = if path.is_ascii() { find_ascii_letter } else { find_letter };
+    score_from(path, name_start, name_start, typed, find)
+        .map(|score| score + 4)
+        .or_else(|| score_from(path, 0, name_start, typed, find))
+}
+
+/// The score of the letters from a place in the path on.
+fn score_from(
+    path: &str,
+    start: usize,
+    name_start: usize,
+    typed: &[char],
+    find: fn(&str, char) -> Option<usize>,
+) -> Option<i64> {
+    let (mut rest, mut at, mut score, mut run) = (path.get(start..)?, start, 0_i64, 0_i64);
+    let mut before = '/';
+    for wanted in typed {
+        let skipped = find(rest, *wanted)?;
+        let (passed, found) = rest.split_at(skipped);
+        let letter = found.chars().next()?;
+        if let Some(last) = passed.chars().next_back() {
+            (before, run) = (last, 0);
         }
-        wanted.peek().is_none().then_some(score)
-    };
-    score_from(name_start).map(|score| score + 4).or_else(|| score_from(0))
+        at += skipped;
+        run += 1;
+        let is_start = matches!(before, '/' | '_' | '-' | '.' | ' ')
+            || (before.is_lowercase() && letter.is_uppercase());
+        score += run + if is_start { 8 } else { 0 } + if at >= name_start { 2 } else { 0 };
+        before = letter;
+        at += letter.len_utf8();
+        rest = found.get(letter.len_utf8()..)?;
+    }
+    Some(score)
+}
+
+/// Where a letter is first, in upper or lower case.
+fn find_letter(text: &str, wanted: char) -> Option<usize> {
+    text.char_indices().find(|(_, letter)| to_lower(*letter) == wanted).map(|(at, _)| at)
+}
+
+/// The same in a text of ASCII, as most paths are: each key looks at all of them.
+fn find_ascii_letter(text: &str, wanted: char) -> Option<usize> {
+    let wanted = u8::try_from(wanted).ok()?;
+    text.bytes().position(|byte| byte.to_ascii_lowercase() == wanted)
 }
 
 #[cfg(test)]
@@ -163,6 +199,9 @@ mod tests {
         assert_eq!(rank_files(&files, "srcm")[0], "src/main.rs");
         assert_eq!(rank_files(&files, "").len(), 4);
         assert!(rank_files(&files, "zzz").is_empty());
+        let foreign = ["docs/Übersicht.md".to_owned(), "docs/界.md".to_owned()];
+        assert_eq!(rank_files(&foreign, "üb"), ["docs/Übersicht.md"]);
+        assert_eq!(rank_files(&foreign, "d界"), ["docs/界.md"]);
     }
 
     #[test]

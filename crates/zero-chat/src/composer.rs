@@ -189,7 +189,7 @@ impl Composer {
         self.begin_vim_insert();
     }
 
-    /// Removes and returns the text, with pastes expanded, and adds it to the history. Undo starts anew.
+    /// Removes and returns the text, with pastes expanded, and adds it to the history. The undo history becomes empty.
     pub fn take(&mut self) -> String {
         let text = self.text();
         self.history.push(text.clone());

@@ -5,10 +5,10 @@
 use std::io::{self, Write as _};
 
 use zero_terminal::live_area::CursorPosition;
+use zero_terminal::live_row::{LiveRow, RowCursor};
 use zero_terminal::{TerminalStream, WindowSize};
 
 use crate::inline_screen::TerminalKind;
-use crate::inline_screen::live_row::{LiveRow, RowCursor};
 use crate::stream_writer::StreamWriter;
 
 /// The alternate screen has its own stack of keyboard modes.
@@ -44,6 +44,7 @@ impl WheelMode {
 /// A picture that fills the window. Dropping it gives the screen before back.
 pub(crate) struct FullScreen {
     out: StreamWriter,
+    stream: TerminalStream,
     size: WindowSize,
     wheel: WheelMode,
     is_synchronized: bool,
@@ -60,12 +61,14 @@ impl FullScreen {
     ) -> io::Result<Self> {
         let mut screen = Self {
             out: StreamWriter::new(stream),
+            stream: stream.clone(),
             size,
             wheel,
             is_synchronized: kind.synchronized,
             painted: None,
         };
         screen.write(&format!("{ENTER}{}", wheel.enable()))?;
+        screen.stream.set_fills_window(true);
         Ok(screen)
     }
 
@@ -116,7 +119,7 @@ impl FullScreen {
         self.write(&text)
     }
 
-    /// Shows rows at the top and leaves the cursor below them, so that somebody else may write.
+    /// Shows rows at the top and leaves the cursor below them, so that another part of the program may write.
     pub(crate) fn suspend(&mut self, rows: &[String]) -> io::Result<()> {
         self.update(rows, None)?;
         self.painted = None;
@@ -142,6 +145,7 @@ impl Drop for FullScreen {
     fn drop(&mut self) {
         // A terminal that is gone cannot be restored.
         let _ = self.write(&format!("{}{LEAVE}", self.wheel.disable()));
+        self.stream.set_fills_window(false);
     }
 }
 

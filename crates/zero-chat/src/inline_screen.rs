@@ -30,8 +30,6 @@
 //!   that waits for the user. With `Drawn` this cannot happen, except on terminals of the kind
 //!   [`ReflowKind::AllButCursorLine`].
 
-pub(crate) mod live_row;
-mod terminal_kind;
 #[cfg(test)]
 mod tests;
 
@@ -39,9 +37,8 @@ use std::io::{self, Write};
 
 use zero_terminal::WindowSize;
 use zero_terminal::live_area::CursorPosition;
-
-use self::live_row::{LiveRow, RowCursor};
-pub use self::terminal_kind::{ReflowKind, TerminalKind};
+use zero_terminal::live_row::{LiveRow, RowCursor};
+pub use zero_terminal::terminal_kind::{ReflowKind, TerminalKind};
 
 /// Rows that the live area may always have.
 const ROWS_MIN: usize = 3;
@@ -65,7 +62,7 @@ pub(crate) fn live_rows_max(size: WindowSize) -> usize {
 
 /// Writes finished lines into the scrollback and paints a live area below them.
 ///
-/// The cursor must be in the first column of a row when it starts, and after somebody else wrote.
+/// The cursor must be in the first column of a row when it starts, and after another part of the program wrote.
 #[derive(Debug)]
 pub struct InlineScreen<W> {
     out: W,
@@ -166,7 +163,7 @@ impl<W: Write> InlineScreen<W> {
         self.end_update(update, PaintedArea { is_cursor_visible, ..PaintedArea::default() })
     }
 
-    /// Removes the live area and shows the cursor where it began, so that somebody else may write. The
+    /// Removes the live area and shows the cursor where it began, so that another writer may follow. The
     /// next update paints below that.
     pub fn suspend(&mut self) -> io::Result<()> {
         if self.has_left || (self.painted.rows.is_empty() && !self.is_cursor_hidden) {
@@ -180,7 +177,7 @@ impl<W: Write> InlineScreen<W> {
         }
         let is_cursor_visible = true;
         self.end_update(update, PaintedArea { is_cursor_visible, ..PaintedArea::default() })?;
-        // What somebody else leaves there is not known.
+        // What the other writer leaves there is unknown.
         self.is_empty_below = false;
         Ok(())
     }
@@ -234,24 +231,8 @@ impl<W: Write> InlineScreen<W> {
     /// Rows of the live area above the cursor, as the terminal has arranged them in the present window.
     fn rows_above_cursor(&self) -> usize {
         let PaintedArea { rows, cursor_row, cursor_column, .. } = &self.painted;
-        let wrapped = |row: &LiveRow| row.wrapped_rows(self.size.columns);
-        let above = rows.iter().take(*cursor_row);
-        match self.kind.reflow {
-            ReflowKind::None | ReflowKind::Unknown => *cursor_row,
-            ReflowKind::AllLines => {
-                let in_row = rows
-                    .get(*cursor_row)
-                    .map_or(0, |row| row.wrapped_row_of(*cursor_column, self.size.columns));
-                above.map(wrapped).sum::<usize>() + in_row
-            }
-            ReflowKind::AllButCursorLine => {
-                // Such a terminal goes through its rows from the last one. Each row that is added
-                // moves the cursor down, and with it the row that is left alone.
-                rows.iter().enumerate().rev().fold(*cursor_row, |cursor, (index, row)| {
-                    if cursor == index { cursor } else { cursor + wrapped(row) - 1 }
-                })
-            }
-        }
+        let cursor = CursorPosition { row: *cursor_row, column: *cursor_column };
+        self.kind.reflow.rows_above_cursor(rows, cursor, self.size.columns)
     }
 
     fn begin_update(&mut self, hides_cursor: bool) -> ScreenUpdate {

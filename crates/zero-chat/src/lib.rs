@@ -10,6 +10,7 @@ mod cell;
 mod cell_view;
 mod chat;
 mod chat_command;
+mod chat_error;
 mod chat_host;
 mod chat_loop;
 mod chat_session;
@@ -24,6 +25,7 @@ mod session_row;
 mod status_line;
 mod stream_writer;
 mod styled_row;
+mod terminal_focus;
 mod terminal_modes;
 mod transcript_view;
 
@@ -33,8 +35,9 @@ pub use self::cell::{
     AnswerCell, Cell, CompactionCell, PlanCell, PromptCell, QuestionCell, RunEndCell, ThoughtCell,
 };
 pub use self::cell_view::{Fold, ViewOptions, render_cell};
-pub use self::chat::{ChatConfig, ChatEnd, ChatError, ChatSignals, run};
-pub use self::chat_host::{ChatHost, ChatTools};
+pub use self::chat::{ChatConfig, ChatEnd, ChatSignals, run};
+pub use self::chat_error::ChatError;
+pub use self::chat_host::{ChatHost, ChatTools, ClipboardImage};
 pub use self::chat_transcript::{ChatTranscript, SessionUsage};
 pub use self::composer::EditMode;
 pub use self::inline_screen::TerminalKind;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use zero_client::wire::SessionInfo;
 use zero_terminal::{escape_line, format_age};
 
-/// What the keys of sessions begin with if nobody chose an agent.
+/// What the keys of sessions begin with if no agent was chosen.
 const USUAL_AGENT_PREFIX: &str = "agent:main:";
 
 /// Age, name or key, and title of a session. `now_ms` is the present time, in milliseconds since 1970.

@@ -5,6 +5,7 @@
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::ops::Range;
 use std::rc::Rc;
 
 use crate::cell_view::Fold;
@@ -23,7 +24,7 @@ pub struct TranscriptView {
     top: Option<RowAnchor>,
     /// The cell that keys fold and copy.
     selected: Option<u64>,
-    /// How cells are shown that nobody folded or unfolded.
+    /// How cells are shown that the user did not fold or unfold.
     fold: Fold,
     /// Cells that are shown the other way.
     refolded: HashSet<u64>,
@@ -46,6 +47,41 @@ struct RowAnchor {
 struct KeptRows {
     columns: usize,
     cells: HashMap<(u64, bool), Rc<Vec<String>>>,
+    open: OpenRows,
+}
+
+/// The rows of the text that is being written. Only those that came since the last paint are wrapped.
+#[derive(Debug, Default)]
+struct OpenRows {
+    /// Number of its cell.
+    cell: u64,
+    /// The rows as they were written that are in it, by number, and the rows that each takes.
+    written: Range<u64>,
+    counts: VecDeque<usize>,
+    rows: Rc<Vec<String>>,
+}
+
+impl OpenRows {
+    fn update(&mut self, window: ViewWindow<'_>, cell: u64) {
+        let now = window.transcript.open_row_numbers();
+        let goes_on = self.cell == cell
+            && self.written.start <= now.start
+            && now.start <= self.written.end
+            && self.written.end <= now.end;
+        if !goes_on {
+            *self = Self { cell, written: now.start..now.start, ..Self::default() };
+        }
+        let rows = Rc::make_mut(&mut self.rows);
+        let dropped: usize =
+            (self.written.start..now.start).filter_map(|_| self.counts.pop_front()).sum();
+        rows.drain(..dropped.min(rows.len()));
+        for number in self.written.end..now.end {
+            let wrapped = window.transcript.wrap_open_row(number, window.columns);
+            self.counts.push_back(wrapped.len());
+            rows.extend(wrapped);
+        }
+        self.written = now;
+    }
 }
 
 /// A row of the view.
@@ -301,12 +337,13 @@ impl TranscriptView {
     fn rows_of(&self, window: ViewWindow<'_>, number: u64) -> Rc<Vec<String>> {
         let ViewWindow { transcript, columns, .. } = window;
         let fold = self.fold_of(number);
-        if number >= transcript.end_number() {
-            return Rc::new(transcript.numbered_rows(number, columns, fold));
-        }
         let mut row_cache = self.row_cache.borrow_mut();
         if row_cache.columns != columns || row_cache.cells.len() > KEPT_CELLS_MAX {
             *row_cache = KeptRows { columns, ..KeptRows::default() };
+        }
+        if number >= transcript.end_number() {
+            row_cache.open.update(window, number);
+            return Rc::clone(&row_cache.open.rows);
         }
         let render = || Rc::new(transcript.numbered_rows(number, columns, fold));
         Rc::clone(row_cache.cells.entry((number, fold == Fold::Open)).or_insert_with(render))
@@ -430,6 +467,53 @@ mod tests {
         assert_eq!(texts(&mut view, &transcript)[0], "cell 0");
         view.scroll_to_end();
         assert_eq!(texts(&mut view, &transcript)[3], "end 5");
+    }
+
+    fn make_text(text: &str) -> zero_core::event::Event {
+        let kind = zero_core::event::EventKind::Text { text: text.to_owned() };
+        zero_core::event::Event { seq: 1, run: None, time_ms: 0, kind }
+    }
+
+    /// A transcript with an answer that is being written, of so many paragraphs.
+    fn make_open_answer(paragraphs: usize) -> ChatTranscript {
+        let mut transcript = make_transcript(1);
+        for number in 0..paragraphs {
+            let text = format!("paragraph {number} has words for more than a row of a window\n\n");
+            transcript.apply(&make_text(&text));
+        }
+        transcript
+    }
+
+    #[test]
+    fn rows_of_an_open_text_are_those_of_a_new_view() {
+        let mut view = TranscriptView::new(Fold::Folded);
+        let mut transcript = make_open_answer(3);
+        for number in 0..2_500 {
+            let text = format!("more {number} of this, and some words that need another row\n\n");
+            transcript.apply(&make_text(&text));
+            if number % 50 == 0 || number > 2_480 {
+                let columns = if number % 100 == 0 { 39 } else { 21 };
+                let window = ViewWindow { transcript: &transcript, columns, rows: 40 };
+                let fresh = TranscriptView::new(Fold::Folded).page(window);
+                assert_eq!(view.page(window), fresh, "{number}");
+            }
+        }
+    }
+
+    #[test]
+    fn paint_of_a_long_open_text_costs_no_more_than_of_a_short_one() {
+        let best = |transcript: &ChatTranscript| {
+            let mut view = TranscriptView::new(Fold::Folded);
+            let times = (0..20).map(|_| {
+                let start = std::time::Instant::now();
+                view.page(window(transcript));
+                start.elapsed()
+            });
+            times.min().unwrap()
+        };
+        let (short, long) = (best(&make_open_answer(20)), best(&make_open_answer(1_500)));
+        // Seen without the rows that are kept: more than a hundred times.
+        assert!(long < short * 10 + std::time::Duration::from_micros(200), "{long:?}, {short:?}");
     }
 
     #[test]

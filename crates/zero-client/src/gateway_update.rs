@@ -2,6 +2,8 @@
 
 use zero_core::event::Event;
 
+use zero_wire::zero_sessions::RunUnrecorded;
+
 use crate::link_error::GatewayLinkError;
 
 /// An update of a session.
@@ -16,6 +18,8 @@ pub enum GatewayUpdate {
     Reconnected,
     /// The connection is not restored, and the state of runs is unknown.
     Lost(GatewayLinkError),
+    /// A run has ended, and its end is not recorded, so there is no entry about it.
+    Unrecorded(RunUnrecorded),
     /// Another client hosts the session's tools now. They are not hosted here again unless that is
     /// requested.
     Displaced {

@@ -20,6 +20,7 @@ mod session_slot;
 mod session_updates;
 mod subagent_tools;
 pub mod tool_service;
+mod unacknowledged_results;
 mod update_queue;
 pub mod url_dialer;
 
@@ -35,6 +36,6 @@ pub use zero_runtime::clock::now_ms;
 /// Session types of the wire protocol.
 pub mod wire {
     pub use zero_wire::zero_sessions::{
-        PromptInfo, SessionChoicesResult, SessionInfo, SlashCommandInfo,
+        PromptInfo, RunUnrecorded, SessionChoicesResult, SessionInfo, SlashCommandInfo,
     };
 }

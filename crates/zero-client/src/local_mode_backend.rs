@@ -13,7 +13,7 @@ use zero_runtime::prompt_mentions::MentionTarget;
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::tool_backend::{
     CallObserver, PromptCommand, SubagentRequest, ToolBackend, ToolBackendError, ToolCatalog,
-    WorktreeReport,
+    UnavailableServer, WorktreeReport,
 };
 
 use crate::local_mode::LocalMode;
@@ -51,6 +51,10 @@ impl ToolBackend for LocalModeBackend {
         dialect: DialectName,
     ) -> BoxFuture<'_, Result<ToolCatalog, ToolBackendError>> {
         self.backend.load_catalog(dialect)
+    }
+
+    fn wait_for_servers(&self) -> BoxFuture<'_, Vec<UnavailableServer>> {
+        self.backend.wait_for_servers()
     }
 
     fn list_commands(&self) -> BoxFuture<'_, Result<Vec<PromptCommand>, ToolBackendError>> {

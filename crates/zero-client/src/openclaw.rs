@@ -124,19 +124,25 @@ pub(crate) async fn send_prompt(
     session: &OpenClawSession,
     sending: SendRequest,
 ) -> Result<(), GatewayLinkError> {
-    let running = session.lock_translator().active_runs(now_ms());
-    let others: Vec<String> =
-        running.into_iter().map(|(run, _)| run).filter(|run| *run != sending.run).collect();
-    if sending.overlap == OverlapPolicy::Replace {
-        for run in &others {
-            let params = json!({"sessionKey": slot.key(), "runId": run});
-            send_request(shared, "chat.abort", params, RequestRetry::Once).await?;
-        }
+    let mut running = session.lock_translator().active_runs(now_ms());
+    running.retain(|(run, _)| *run != sending.run);
+    // The oldest first.
+    running.sort_by_key(|(_, age_ms)| std::cmp::Reverse(*age_ms));
+    let others: Vec<String> = running.into_iter().map(|(run, _)| run).collect();
+    let stopped = match sending.overlap {
+        OverlapPolicy::Queue => &[],
+        OverlapPolicy::Replace => others.as_slice(),
+        // The one that answers. Such a gateway cannot be told to run a prompt before those that wait.
+        OverlapPolicy::Steer => others.get(..1).unwrap_or_default(),
+    };
+    for run in stopped {
+        let params = json!({"sessionKey": slot.key(), "runId": run});
+        send_request(shared, "chat.abort", params, RequestRetry::Once).await?;
     }
     let run = sending.run.clone();
     let (text, attached) = (sending.text.clone(), sending.attachments.clone());
     session.lock_translator().expect_run(&run, text, attached, now_ms());
-    let waits = sending.overlap == OverlapPolicy::Queue && !others.is_empty();
+    let waits = stopped.len() < others.len();
     let answer = match post_prompt(shared, &slot.key(), &sending, waits).await {
         Err(GatewayLinkError::Refused { code, message }) => {
             match session_keys::to_bridge_key(&slot.key()) {

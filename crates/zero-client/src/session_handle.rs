@@ -67,8 +67,10 @@ pub enum OverlapPolicy {
     /// The new prompt waits for its turn.
     #[default]
     Queue,
-    /// The active run is stopped.
+    /// The active run and all that wait are stopped.
     Replace,
+    /// The active run is stopped, and those that wait run after the new one.
+    Steer,
 }
 
 /// Changes to a session; absent fields stay unchanged.
@@ -257,7 +259,8 @@ impl SessionHandle {
         confirm_answered(shared.request::<ZeroApprovalsResolve>(params, RequestRetry::Once).await)
     }
 
-    /// Answers another question: `accept` with values, `decline` or `cancel`.
+    /// Answers another question: `accept` with values, `decline` or `cancel`. If the gateway refuses the
+    /// values, the question is cancelled, so that the run does not wait for ever.
     pub async fn resolve_question(
         &self,
         id: &str,
@@ -269,9 +272,16 @@ impl SessionHandle {
         }
         let (id, action) = (id.to_owned(), action.to_owned());
         let params = QuestionsResolveParams { id, action, content };
-        confirm_answered(
-            self.shared().request::<ZeroQuestionsResolve>(params, RequestRetry::Once).await,
-        )
+        let answered = confirm_answered(
+            self.shared().request::<ZeroQuestionsResolve>(params.clone(), RequestRetry::Once).await,
+        );
+        if let Err(GatewayLinkError::Refused { code: ErrorCode::InvalidRequest, .. }) = &answered
+            && let Some(cancel) = params.cancelled_instead()
+        {
+            let request = self.shared().request::<ZeroQuestionsResolve>(cancel, RequestRetry::Once);
+            confirm_answered(request.await)?;
+        }
+        answered
     }
 
     /// Offers the tools again if they differ from the last offer.
@@ -347,7 +357,11 @@ pub(crate) fn chat_send_params(session_key: String, sending: SendRequest) -> Cha
         idempotency_key: sending.run,
         attachments: sending.attachments.into_iter().map(attachment).collect(),
         thinking: sending.thinking,
-        queue_mode: (sending.overlap == OverlapPolicy::Replace).then_some(QueueMode::Interrupt),
+        queue_mode: match sending.overlap {
+            OverlapPolicy::Queue => None,
+            OverlapPolicy::Replace => Some(QueueMode::Interrupt),
+            OverlapPolicy::Steer => Some(QueueMode::Steer),
+        },
         ..ChatSendParams::default()
     }
 }

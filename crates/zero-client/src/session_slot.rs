@@ -16,6 +16,7 @@ use crate::gateway_update::GatewayUpdate;
 use crate::openclaw::OpenClawSession;
 use crate::pending_tool_events::PendingToolEvents;
 use crate::tool_service::ToolService;
+use crate::unacknowledged_results::UnacknowledgedResults;
 use crate::update_queue::UpdateQueue;
 
 /// How long a run should wait for its tools when the connection is lost.
@@ -40,6 +41,8 @@ pub(crate) struct SessionSlot {
     pub(crate) locality: GatewayLocality,
     info: Mutex<SessionInfo>,
     tools: Mutex<ToolHosting>,
+    /// Results of calls that no gateway has acknowledged.
+    unacknowledged: Arc<UnacknowledgedResults>,
     /// Held while attaching, so that there is one attachment at a time.
     attaching: tokio::sync::Mutex<()>,
 }
@@ -108,6 +111,7 @@ impl SessionSlot {
             locality: GatewayLocality::Remote,
             info: Mutex::new(info),
             tools: Mutex::default(),
+            unacknowledged: Arc::default(),
             attaching: tokio::sync::Mutex::default(),
         }
     }
@@ -214,8 +218,8 @@ impl SessionSlot {
         let take_over = claim == HostingClaim::New;
         let mut attach_params = ToolsAttachParams { session_key: key, host, take_over, return_ms };
         let claim_tools = |wish: ToolsAttachParams| {
-            let backend = Arc::clone(&backend);
-            ToolService::claim_tools(client, wish, backend, own_mode, self.locality)
+            let (backend, kept) = (Arc::clone(&backend), Arc::clone(&self.unacknowledged));
+            ToolService::claim_tools(client, wish, backend, own_mode, self.locality, kept)
         };
         let mut claimed = claim_tools(attach_params.clone()).await;
         let other = claimed.as_ref().err().and_then(current_host);

@@ -47,7 +47,7 @@ impl SessionUpdates {
         loop {
             if let Some(event) = self.page.pop_front() {
                 match self.accept_entry(event) {
-                    Some(news) => return Some(news),
+                    Some(update) => return Some(update),
                     None => continue,
                 }
             }
@@ -80,7 +80,7 @@ impl SessionUpdates {
                     self.is_behind = true;
                     self.then = Some(GatewayUpdate::Reconnected);
                 }
-                QueueItem::Update(news) => return Some(news),
+                QueueItem::Update(update) => return Some(update),
                 QueueItem::Missed => self.is_behind = self.has_ledger(),
             }
         }

@@ -37,6 +37,7 @@ use zero_wire::{EventFrame, GatewayMethod as _};
 use crate::call_rejection::{to_old_result_params, to_result_params};
 use crate::gateway_dialer::GatewayLocality;
 use crate::subagent_tools::{self, SubagentTools};
+use crate::unacknowledged_results::UnacknowledgedResults;
 
 /// Most concurrent calls; further ones are refused. A gateway's agent loop makes fewer.
 pub(crate) const CALLS_MAX: usize = 64;
@@ -62,6 +63,10 @@ pub struct ToolService {
     takes_outcome: bool,
     /// How often the gateway wants to hear of a running call.
     report_interval: Option<Duration>,
+    /// Whether the gateway continues runs of others, and wants to know what became of their calls.
+    recovers: bool,
+    /// Results that no gateway has acknowledged.
+    unacknowledged: Arc<UnacknowledgedResults>,
     /// Whether the gateway starts sub-agents.
     starts_subagents: bool,
     /// Where the gateway runs: a rewind that one elsewhere asks for is judged.
@@ -88,8 +93,9 @@ impl ToolService {
         own_mode: PermissionMode,
         locality: GatewayLocality,
     ) -> Result<Arc<Self>, GatewayClientError> {
+        let kept = Arc::default();
         let (service, terms) =
-            Self::claim_tools(client, attach_params, backend, own_mode, locality).await?;
+            Self::claim_tools(client, attach_params, backend, own_mode, locality, kept).await?;
         service.apply_terms(&terms).await?;
         Ok(service)
     }
@@ -101,6 +107,7 @@ impl ToolService {
         backend: Arc<dyn ToolBackend>,
         own_mode: PermissionMode,
         locality: GatewayLocality,
+        unacknowledged: Arc<UnacknowledgedResults>,
     ) -> Result<(Arc<Self>, ToolsTerms), GatewayClientError> {
         let terms = client.request_within::<ToolsAttach>(attach_params, ANSWER_MAX).await?;
         let service = Arc::new(Self {
@@ -109,6 +116,8 @@ impl ToolService {
             session_key: terms.session_key.clone(),
             own_mode,
             takes_outcome: terms.outcome,
+            recovers: terms.recovers,
+            unacknowledged,
             starts_subagents: terms.subagents,
             locality,
             report_interval: terms.report_ms.map(|ms| Duration::from_millis(ms.max(REPORT_MS_MIN))),
@@ -183,7 +192,28 @@ impl ToolService {
             tracing::warn!(%error, "the mode could not be changed");
         }
         let offer = self.encode_offer(dialect).await?;
+        self.report_unacknowledged().await;
         self.send_offer(offer).await
+    }
+
+    /// Reports what became of calls of a gateway that is gone, before the first offer.
+    async fn report_unacknowledged(&self) {
+        if !self.recovers || self.lock_state().offered.is_some() {
+            return;
+        }
+        for result in self.unacknowledged.list() {
+            let call = result.tool_call_id.clone();
+            match self.client.request_within::<ToolsResult>(result, ANSWER_MAX).await {
+                // One that is refused has no use any more.
+                Ok(_) | Err(GatewayClientError::Refused { .. }) => {
+                    self.unacknowledged.acknowledge(&call);
+                }
+                Err(error) => {
+                    tracing::warn!(%error, call, "a result did not reach the gateway");
+                    return;
+                }
+            }
+        }
     }
 
     /// Offers the tools again if they have changed: an MCP server may take a while to start.
@@ -395,7 +425,16 @@ impl ToolService {
             to_old_result_params(tools_event, outcome, content)
         };
         let result = ToolsResultParams { title, kind, ..result };
-        if let Err(error) = self.client.request::<ToolsResult>(result).await {
+        // Only gateways with others continue runs of those that are gone.
+        if self.recovers {
+            self.unacknowledged.keep(result.clone());
+        }
+        let sent = self.client.request::<ToolsResult>(result).await;
+        // A gateway that refuses it may have given the run to another one, which wants to know the outcome.
+        if sent.is_ok() {
+            self.unacknowledged.acknowledge(&tools_event.tool_call_id);
+        }
+        if let Err(error) = sent {
             tracing::warn!(%error, call = %tools_event.tool_call_id, "a result did not reach the gateway");
         }
     }

@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn closed_queue_yields_nothing_and_blocks_nobody() {
+    async fn closed_queue_yields_nothing_and_does_not_block() {
         let inbox = UpdateQueue::default();
         for seq in 1..=ENTRIES_MAX as u64 {
             inbox.offer(entry(seq, "x"));

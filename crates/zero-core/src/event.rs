@@ -510,6 +510,26 @@ impl RunOutcome {
     pub fn is_failure(&self) -> bool {
         matches!(self, Self::Refused { .. } | Self::Failed { .. } | Self::Interrupted)
     }
+
+    /// Which limit ended the run, what was used and how to go on, for clients that show nothing else
+    /// of it; `None` if no limit did.
+    pub fn describe_limit(&self) -> Option<String> {
+        match self {
+            Self::MaxTokens => Some(
+                "the model's output limit is reached, and the reply is cut off; to go on, send \"continue\""
+                    .to_owned(),
+            ),
+            Self::MaxTurns { turns } => Some(format!(
+                "the run reached its limit of {turns} model requests; to go on, send \"continue\", or raise `maxTurns` of the agent"
+            )),
+            Self::Budget { message } => Some(message.clone()),
+            Self::Completed
+            | Self::Refused { .. }
+            | Self::Aborted { .. }
+            | Self::Failed { .. }
+            | Self::Interrupted => None,
+        }
+    }
 }
 
 /// An image or file sent with a prompt.
@@ -740,6 +760,29 @@ pub struct TokenUsage {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the form that serde calls")]
 fn is_zero(count: &u64) -> bool {
     *count == 0
+}
+
+impl TokenUsage {
+    /// What was used after `earlier`, which is part of it.
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            input_tokens: self.input_tokens.saturating_sub(earlier.input_tokens),
+            output_tokens: self.output_tokens.saturating_sub(earlier.output_tokens),
+            cache_read_tokens: self.cache_read_tokens.saturating_sub(earlier.cache_read_tokens),
+            cache_write_tokens: self.cache_write_tokens.saturating_sub(earlier.cache_write_tokens),
+            cost_usd: match (self.cost_usd, earlier.cost_usd) {
+                // Nothing with a price was added.
+                (Some(whole), Some(earlier)) if whole <= earlier => None,
+                (whole, earlier) => whole.map(|whole| whole - earlier.unwrap_or(0.0)),
+            },
+            requests: self.requests.saturating_sub(earlier.requests),
+            tool_calls: self.tool_calls.saturating_sub(earlier.tool_calls),
+            work_ms: self.work_ms.saturating_sub(earlier.work_ms),
+            failed_calls: self.failed_calls.saturating_sub(earlier.failed_calls),
+            call_ms: self.call_ms.saturating_sub(earlier.call_ms),
+            failed_runs: self.failed_runs.saturating_sub(earlier.failed_runs),
+        }
+    }
 }
 
 impl std::ops::AddAssign for TokenUsage {

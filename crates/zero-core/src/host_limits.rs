@@ -131,7 +131,7 @@ pub struct HostLimits {
     pub mcp_timeout: Duration,
     /// How long the user has to answer whether a connection that waits may be made.
     pub connection_question_timeout: Duration,
-    /// How long a call that was told to stop may take to return its outcome.
+    /// How long a call that was cancelled may take to return its outcome.
     pub stop_grace: Duration,
     /// Most bytes of a result that the model gets; the rest is stored in a file.
     pub model_output_bytes_max: ByteSize,
@@ -153,7 +153,7 @@ pub struct HostLimits {
     pub breaker_failures_max: u32,
     /// How long an open circuit stays open before one call may try again.
     pub breaker_pause: Duration,
-    /// What the machine has for commands. Where nobody measured it, the profile `fair` has the
+    /// What the machine has for commands. Where it was not measured, the profile `fair` has the
     /// figures of `strict`.
     pub machine: Option<MachineResources>,
     /// Where the limits of commands come from that nothing sets by name.
@@ -352,7 +352,7 @@ impl HostLimits {
         let machine = self.machine.filter(|_| self.profile == LimitProfile::Fair);
         let Some(machine) = machine else { return CommandLimits::default().with_change(change) };
         let mut limits = CommandLimits::fair(machine).with_change(change);
-        // The profile limits what a command writes in total. Somebody who raises that does not want
+        // The profile limits what a command writes in total. A user who raises that does not want
         // a smaller limit for each file.
         if !change.has(CommandLimit::File) {
             limits.file_max = limits.file_max.max(limits.disk_max);
@@ -533,7 +533,7 @@ mod tests {
         assert_eq!(limits.command_limits().file_max, ByteSize::megabytes(1000));
         let error = limits.set("profile", "lax").unwrap_err().to_string();
         assert_eq!(error, "limit `profile`: `lax` is not one of the profiles `fair` and `strict`");
-        // Nothing is opened on a machine that nobody measured.
+        // Nothing is opened on a machine that was not measured.
         assert_eq!(HostLimits::default().command_limits(), CommandLimits::default());
     }
 

@@ -23,6 +23,14 @@ pub struct InvalidIdError {
 /// Longest id, in bytes.
 pub const ID_LEN_MAX: usize = 128;
 
+/// A version 4 UUID of random bits.
+pub fn uuid_of_bits(bits: u128) -> String {
+    let bits = bits & !(0xf << 76) & !(0b11 << 62) | (4 << 76) | (0b10 << 62);
+    let hex = format!("{bits:032x}");
+    let part = |from: usize, to: usize| hex.get(from..to).unwrap_or_default();
+    [part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32)].join("-")
+}
+
 fn checked(text: String) -> Result<Arc<str>, InvalidIdError> {
     let starts_well = text.starts_with(|c: char| c.is_ascii_alphanumeric());
     let all_allowed = text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.:".contains(&b));

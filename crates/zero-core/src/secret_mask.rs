@@ -94,9 +94,16 @@ impl SecretMask {
             }
             let owner = names.len();
             names.push(placeholder_name(&name));
-            // The beginning of a URL is nobody's secret.
+            // The beginning of a URL is not a secret.
             let can_be_cut = !text.contains("://");
-            for form in encoded_forms(text.as_bytes()) {
+            // Many programs take the padding of base64 for a part of `name=value`, and cut it off.
+            let unpadded = text.trim_end_matches('=');
+            let is_padded = unpadded.len() < text.len();
+            let unpadded = Some(unpadded)
+                .filter(|short| is_padded && short.chars().count() >= VALUE_CHARS_MIN);
+            for form in
+                std::iter::once(&*text).chain(unpadded).flat_map(|it| encoded_forms(it.as_bytes()))
+            {
                 let view = text_view::build(&form);
                 let pieces =
                     split_view(&view).filter(|it| it.len() >= FragmentIndex::FORM_BYTES_MIN);
@@ -175,6 +182,7 @@ impl SecretMask {
         if self.is_empty() {
             return;
         }
+        self.mask_texts(&mut result.content);
         result.content.iter_mut().for_each(|part| self.mask_part(part));
         self.mask_display(&mut result.display);
         self.mask_json(&mut result.structured);
@@ -227,6 +235,30 @@ impl SecretMask {
             ResultDisplay::Diff(diff) => self.mask_diff(diff),
             ResultDisplay::Plan { entries } => {
                 entries.iter_mut().for_each(|PlanEntry { content, .. }| self.mask_string(content));
+            }
+        }
+    }
+
+    /// Texts that follow each other reach a model as one, and a value may go on in the next.
+    fn mask_texts(&self, parts: &mut [ToolResultPart]) {
+        let is_text = |part: &ToolResultPart| matches!(part, ToolResultPart::Text(_));
+        for run in parts.chunk_by_mut(|a, b| is_text(a) && is_text(b)) {
+            let mut texts: Vec<&mut String> = run
+                .iter_mut()
+                .filter_map(|part| match part {
+                    ToolResultPart::Text(text) => Some(text),
+                    _ => None,
+                })
+                .collect();
+            if texts.len() < 2 {
+                continue;
+            }
+            let joined = texts.iter().map(|text| text.as_str()).collect::<Vec<_>>().join("\n");
+            let Cow::Owned(clean) = self.mask_text(&joined) else { continue };
+            let mut lines = clean.split('\n');
+            for text in &mut texts {
+                let count = text.matches('\n').count() + 1;
+                **text = lines.by_ref().take(count).collect::<Vec<_>>().join("\n");
             }
         }
     }
@@ -370,7 +402,7 @@ impl SecretMask {
                 let view = text_view::build(&bytes);
                 let mut budget = SearchBudget::for_view(&view);
                 let mut values = self.index.find(&view, &mut budget);
-                // Whoever prints only the first lines of a dump cuts it in the middle of a value.
+                // Printing only the first lines of a dump cuts it in the middle of a value.
                 let open = self.index.find_open_end(&view, CUT_BYTES_MIN, &mut budget);
                 values.extend(
                     open.filter(|open| open.can_be_cut)

@@ -60,7 +60,7 @@ pub enum ErrorReason {
     SchemaViolation,
     /// The user rejected the call.
     Rejected,
-    /// The call needs approval, and there is nobody to ask.
+    /// The call needs approval, and there is no user to ask.
     NoApprover,
     /// A rule denies the call.
     Denied,
@@ -131,7 +131,7 @@ impl ErrorReason {
         matches!(self, Self::Transient | Self::Panic | Self::Io)
     }
 
-    /// Whether a rule, missing trust or the user denied the call, or nobody could approve it.
+    /// Whether a rule, missing trust or the user denied the call, or no user could approve it.
     pub fn is_denial(self) -> bool {
         matches!(self, Self::Denied | Self::Untrusted | Self::NoApprover | Self::Rejected)
     }

@@ -91,9 +91,9 @@ pub(super) fn with_sandbox_gaps(error: ToolError, missing: &[ConfinementGap]) ->
     error.with_detail("not_enforced", missing)
 }
 
-/// Adds network notes, such as refused connections, to an error.
+/// Adds what the sandbox reported, such as refused connections or changes that cannot be undone, to an error.
 pub(super) fn with_sandbox_notes(error: ToolError, notes: &[String]) -> ToolError {
-    if notes.is_empty() { error } else { error.with_detail("network", notes.to_vec()) }
+    if notes.is_empty() { error } else { error.with_detail("notes", notes.to_vec()) }
 }
 
 /// Tells the user which settings let commands run on a machine that cannot enforce `gaps`.

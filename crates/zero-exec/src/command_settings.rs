@@ -98,7 +98,8 @@ pub struct CommandNetwork {
 /// Whether, and how much, the changes of commands are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UndoSettings {
-    /// Whether the changes of commands are recorded.
+    /// Whether the changes of commands are recorded. The settings of a user do so by default; a host
+    /// without settings has to ask for it.
     pub commands: bool,
     /// Whether a program runs only if its changes can be recorded.
     pub is_required: bool,

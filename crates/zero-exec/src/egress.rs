@@ -55,7 +55,7 @@ pub use self::proxy_error::suggest_remedy;
 pub use self::proxy_request::ConnectTarget;
 use self::proxy_request::ForwardMode;
 use self::refusals::RefusalLog;
-pub use self::refusals::{RefusalCursor, RefusalSummary, RefusedHost};
+pub use self::refusals::{FailedHost, RefusalCursor, RefusalSummary, RefusedHost};
 
 /// Threads for name lookups and audit records.
 const HELPER_THREADS_MAX: usize = 16;
@@ -217,8 +217,8 @@ impl EgressProxy {
         self.shared.refusals.cursor()
     }
 
-    /// The connections refused since `mark`, without those that certainly belong to other calls. A
-    /// connection whose question is still open was not made: its program has given up waiting.
+    /// The connections refused or failed since `mark`, without those that certainly belong to other
+    /// calls. A connection whose question is still open was not made: its program has given up waiting.
     pub fn refusals_since(&self, mark: RefusalCursor, call: &CallId) -> RefusalSummary {
         let mut summary = self.shared.refusals.summarize_since(mark, call);
         for (ConnectTarget { host, port }, waited) in self.shared.open_questions(call) {

@@ -134,6 +134,20 @@ const FIXED_VARIABLES: &[(&str, &str)] =
 /// `PATH` when the environment has none.
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
+/// The absolute entries of a `PATH`. In a relative one, a file of the folder in which a command runs
+/// would replace a program that policy knows.
+fn absolute_search_path(path: Option<&str>) -> String {
+    let entries: Vec<&str> = path
+        .into_iter()
+        .flat_map(|path| path.split(':'))
+        .filter(|it| it.starts_with('/'))
+        .collect();
+    match entries.is_empty() {
+        true => DEFAULT_PATH.to_owned(),
+        false => entries.join(":"),
+    }
+}
+
 /// The variables that every command of a host gets.
 #[derive(Clone, Debug)]
 pub(super) struct CommandEnvironment(Vec<(String, String)>);
@@ -155,9 +169,9 @@ impl CommandEnvironment {
         };
         let mut kept: Vec<(String, String)> =
             all.iter().filter(|(name, value)| passes(name, value)).cloned().collect();
-        if !kept.iter().any(|(name, _)| name == "PATH") {
-            kept.push(("PATH".to_owned(), DEFAULT_PATH.to_owned()));
-        }
+        let path = kept.iter().position(|(name, _)| name == "PATH");
+        let path = path.map(|at| kept.remove(at).1);
+        kept.push(("PATH".to_owned(), absolute_search_path(path.as_deref())));
         Self(kept)
     }
 
@@ -265,6 +279,24 @@ mod tests {
         let relative = "node_modules/.bin".to_owned();
         check(&[inside.clone(), tools.clone(), link, String::new(), relative], &tools);
         check(&[inside], DEFAULT_PATH);
+    }
+
+    #[test]
+    fn relative_entries_of_the_search_path_are_not_passed() {
+        for (path, expected) in [
+            ("venv/bin:/usr/bin:.::/bin", "/usr/bin:/bin"),
+            ("/usr/bin", "/usr/bin"),
+            ("node_modules/.bin", DEFAULT_PATH),
+            ("", DEFAULT_PATH),
+        ] {
+            let all = [("PATH".to_owned(), path.to_owned())];
+            let environment = CommandEnvironment::scrub(&all, &[]);
+            assert_eq!(
+                environment.variables(),
+                [("PATH".to_owned(), expected.to_owned())],
+                "{path}"
+            );
+        }
     }
 
     #[test]

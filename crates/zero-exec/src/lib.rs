@@ -28,6 +28,7 @@ mod local_machine;
 mod loss_note;
 mod network_failure;
 mod neutral_git;
+mod new_files;
 mod output_feed;
 mod output_tail;
 mod package_caches;

@@ -48,6 +48,8 @@ const VARIABLES: &[(&str, &str)] = &[
     ("npm_config_cache", "npm"),
     ("PIP_CACHE_DIR", "pip"),
     ("UV_CACHE_DIR", "uv"),
+    // `uvx` creates this folder even if it only runs a tool.
+    ("UV_TOOL_DIR", "uv-tools"),
     ("GOCACHE", "go-build"),
     ("GEM_HOME", "gem"),
     ("GEM_SPEC_CACHE", "gem-specs"),

@@ -108,7 +108,7 @@ impl HiddenHome {
             None => format!("Read(/{})", file.display()),
         };
         Some(format!(
-            "secrets: `{shown}` is hidden from this command, because nobody was asked; name the file in the command to be asked, or allow `{}`",
+            "secrets: `{shown}` is hidden from this command, because the user was not asked; name the file in the command to be asked, or allow `{}`",
             excerpt(&rule, PATH_CHARS_MAX)
         ))
     }

@@ -53,8 +53,8 @@ pub(crate) struct DiagnosisInput<'a> {
     pub(crate) run_time: Duration,
     pub(crate) facts: &'a LaunchFacts,
     pub(crate) host_reach: HostReach,
-    /// Whether the proxy refused a connection, which has a note of its own.
-    pub(crate) has_refusals: bool,
+    /// Whether the proxy refused a connection or could not make it, which has a note of its own.
+    pub(crate) explains_network: bool,
     pub(crate) writes: &'a WriteScope,
     pub(crate) location: &'a CommandLocation,
     pub(crate) hidden: &'a HiddenHome,
@@ -71,7 +71,10 @@ struct Symptom {
 /// The causes, the most specific first.
 const SYMPTOMS: &[Symptom] = &[
     Symptom { messages: network_failure::MESSAGES, explain: explain_network },
-    Symptom { messages: &["connection refused", "econnrefused"], explain: explain_loopback },
+    Symptom {
+        messages: &["connection refused", "econnrefused", "failed to connect to"],
+        explain: explain_loopback,
+    },
     Symptom { messages: write_failure::MESSAGES, explain: explain_write },
     Symptom { messages: &["resource busy", "ebusy"], explain: explain_busy },
     Symptom {
@@ -155,7 +158,7 @@ const PRIVILEGED_WORK: &[&str] = &[
 /// The note of a command that ran outside the sandbox.
 const OUTSIDE_NOTE: &str = "it ran outside the sandbox, as the user allowed for this once";
 /// What the notes begin with that do not blame the sandbox: limits apply outside, too.
-const OTHER_NOTES: &[&str] = &["limits: ", "terminal: "];
+const OTHER_NOTES: &[&str] = &["limits: ", "terminal: ", "connection: "];
 
 /// Whether one of these notes says that the sandbox made a command fail.
 pub(crate) fn blames_sandbox(exit: &CommandExit, notes: &[String]) -> bool {
@@ -224,8 +227,8 @@ fn has_message(line: &str, message: &str) -> bool {
 }
 
 fn explain_network(command: &DiagnosisInput<'_>, line: &str) -> Option<String> {
-    // A refused connection says more.
-    (!command.has_refusals).then(|| network_failure::explain(command.host_reach, line))
+    // What the proxy did says more.
+    (!command.explains_network).then(|| network_failure::explain(command.host_reach, line))
 }
 
 /// Programs expect the services of this machine at `localhost`.
@@ -320,8 +323,16 @@ mod tests {
     fn diagnose_with(change: impl FnOnce(&mut CommandCase), text: &str) -> Vec<String> {
         let mut case = CommandCase::default();
         change(&mut case);
-        let CommandCase { exit_code, memory, streams, reach, has_refusals, seconds, cpu, writes } =
-            case;
+        let CommandCase {
+            exit_code,
+            memory,
+            streams,
+            host_reach,
+            explains_network,
+            seconds,
+            cpu,
+            writes,
+        } = case;
         let exit = CommandExit {
             exit_code: Some(exit_code),
             signal: None,
@@ -345,8 +356,8 @@ mod tests {
             exit: &exit,
             run_time: Duration::from_secs(seconds),
             facts: &facts,
-            host_reach: reach,
-            has_refusals,
+            host_reach,
+            explains_network,
             writes: &writes,
             location: &location,
             hidden: &HiddenHome::default(),
@@ -358,8 +369,8 @@ mod tests {
         exit_code: i32,
         memory: u64,
         streams: StreamMode,
-        reach: HostReach,
-        has_refusals: bool,
+        host_reach: HostReach,
+        explains_network: bool,
         seconds: u64,
         cpu: u64,
         writes: WriteScope,
@@ -371,8 +382,8 @@ mod tests {
                 exit_code: 1,
                 memory: 0,
                 streams: StreamMode::Pipes,
-                reach: HostReach::NoneAllowed,
-                has_refusals: false,
+                host_reach: HostReach::NoneAllowed,
+                explains_network: false,
                 seconds: 1,
                 cpu: 0,
                 writes: WriteScope::Workspace,
@@ -388,6 +399,10 @@ mod tests {
         ),
         (
             "psql: connection to server at \"localhost\" (127.0.0.1), port 5432 failed: Connection refused",
+            "network: `localhost` is the session's own network",
+        ),
+        (
+            "curl: (7) Failed to connect to 127.0.0.1 port 9 after 2 ms: Couldn't connect to server",
             "network: `localhost` is the session's own network",
         ),
         (
@@ -462,14 +477,14 @@ mod tests {
         let terminal = diagnose_with(|case| case.streams = StreamMode::Terminal, "not a tty");
         assert!(terminal.is_empty(), "{terminal:?}");
         let lookup = "curl: (6) Could not resolve host: a.com";
-        let refused = diagnose_with(|case| case.has_refusals = true, lookup);
+        let refused = diagnose_with(|case| case.explains_network = true, lookup);
         assert!(refused.is_empty(), "{refused:?}");
     }
 
     #[test]
-    fn program_that_ignores_the_proxy_is_told_of_it() {
+    fn program_that_ignores_the_proxy_gets_a_note() {
         let lookup = "ping: a.com: Temporary failure in name resolution";
-        let notes = diagnose_with(|case| case.reach = HostReach::Hosts, lookup);
+        let notes = diagnose_with(|case| case.host_reach = HostReach::Hosts, lookup);
         assert!(notes.len() == 1 && notes[0].contains("`HTTPS_PROXY`"), "{notes:?}");
     }
 
@@ -481,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn throttled_command_is_told_of_the_processor_limit() {
+    fn throttled_command_gets_note_about_processor_limit() {
         let notes = |seconds, cpu| {
             diagnose_with(
                 |case| (case.exit_code, case.seconds, case.cpu) = (0, seconds, cpu),

@@ -27,6 +27,7 @@ use zero_sandbox::running_command::{CommandExit, RunningCommand};
 use zero_sandbox::{ChangeOrigin, StateDir, Workspace};
 
 use self::hidden_files::HiddenFiles;
+pub use self::service_download::DownloadApprover;
 use self::service_monitor::ServiceMonitor;
 pub use self::service_recording::CallRecording;
 use self::service_recording::ServiceRecording;
@@ -121,6 +122,7 @@ impl fmt::Debug for ServiceHandle {
 #[derive(Clone)]
 pub struct ServiceLauncher {
     host: Arc<ServiceHost>,
+    download_approver: Option<Arc<dyn DownloadApprover>>,
 }
 
 /// What services need from their host.
@@ -164,7 +166,13 @@ struct StartedService {
 impl ServiceLauncher {
     /// A launcher for the services of this host.
     pub fn new(host: ServiceHost) -> Self {
-        Self { host: Arc::new(host) }
+        Self { host: Arc::new(host), download_approver: None }
+    }
+
+    /// The same with somebody who is asked about the hosts of services that download themselves.
+    #[must_use]
+    pub fn with_download_approver(self, approver: Arc<dyn DownloadApprover>) -> Self {
+        Self { download_approver: Some(approver), ..self }
     }
 
     /// Starts a service. Blocks until its sandbox is built.
@@ -173,7 +181,7 @@ impl ServiceLauncher {
         request_validation::check_request(request)?;
         // Nothing runs without a record.
         let mut record = host.supervisor.open_record(request)?;
-        match host.start(request, &mut *record) {
+        match host.start(request, self.download_approver.as_ref(), &mut *record) {
             Ok(service) => monitor(service, record),
             Err(error) => {
                 record.write_failure(&error);
@@ -205,6 +213,7 @@ impl ServiceHost {
     fn start(
         self: &Arc<Self>,
         request: &ServiceRequest,
+        download_approver: Option<&Arc<dyn DownloadApprover>>,
         record: &mut dyn ServiceRecord,
     ) -> Result<StartedService, ToolError> {
         let execution = CommandExecution {
@@ -229,7 +238,7 @@ impl ServiceHost {
         let launcher = launcher
             .with_access(request.access, writable)
             .with_configured_program(&self.workspace, &execution);
-        let connections = service_download::refuse_by_name(request);
+        let connections = service_download::hold_connections(request, download_approver);
         let launcher = CommandLauncher { connections, ..launcher };
         let mut ready = launcher.prepare(&self.workspace, &execution, StreamMode::Pipes)?;
         let hidden_files = HiddenFiles::new(Arc::clone(self), ready.masked_paths());

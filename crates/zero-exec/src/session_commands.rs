@@ -13,6 +13,7 @@ use zero_sandbox::{FileType, StateDir, Workspace, detachable_process, path_surve
 use crate::check_pace::CheckPace;
 use crate::jobs::monitored_command::MonitoredCommand;
 use crate::jobs::{Job, JobStatus, JobTable};
+use crate::new_files::{ChangeableFolders, NewFileSubscription};
 use crate::session_network::SessionNetwork;
 
 /// Subfolder of the state folder for temporary files, one folder per session.
@@ -61,6 +62,8 @@ pub enum FailureEvidence {
     Refusal,
     /// The output of the command says so. A program can print anything.
     Output,
+    /// It was refused before it ran, because its command line names what it cannot change.
+    Prediction,
 }
 
 /// A command that is about to start. The end of its session waits until this is dropped, so hold it
@@ -165,6 +168,7 @@ pub(crate) fn end_forbidden_jobs(jobs: Vec<Arc<Job>>) -> Vec<Arc<Job>> {
 /// create files which jobs may not create: the user works in the same folder meanwhile.
 pub(crate) fn wait_for_jobs(mut jobs: Vec<Arc<Job>>) {
     let until = Instant::now() + HELD_TIME_MAX;
+    // Another thread kills a job as soon as it creates such a file, unless the kernel reports none.
     let mut pace = CheckPace::new();
     while let Some(first) = jobs.first() {
         // The others are looked at afterwards.
@@ -179,50 +183,94 @@ pub(crate) fn wait_for_jobs(mut jobs: Vec<Arc<Job>>) {
     }
 }
 
-/// Whether a thread checks the jobs of open sessions.
-static ARE_JOBS_CHECKED: Mutex<bool> = Mutex::new(false);
+/// What the thread that checks the jobs of this process waits for, if there is one.
+static JOB_CHECKS: Mutex<Option<Arc<NewFileSubscription>>> = Mutex::new(None);
 
-/// Checks the jobs of open sessions from now on, until none runs: one that creates a repository in
+/// Checks the jobs of this process from now on, until none runs: one that creates a repository in
 /// which git would run code is killed, and settings that jobs may not create are quarantined. The user
 /// works in the same folder meanwhile, and git asks nobody. Call it after a job was added.
 pub(crate) fn start_job_checks() {
-    let mut are_checked = ARE_JOBS_CHECKED.lock().unwrap_or_else(PoisonError::into_inner);
-    if *are_checked {
-        return;
+    let mut checks = JOB_CHECKS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(subscription) = &*checks {
+        // It looks at the new job at once.
+        return subscription.wake();
     }
+    let subscription = Arc::new(NewFileSubscription::new());
     let thread = std::thread::Builder::new().name("zero-job-check".to_owned());
-    *are_checked = thread.spawn(check_jobs).is_ok();
-    if !*are_checked {
-        tracing::warn!(
+    let waits_for = Arc::clone(&subscription);
+    match thread.spawn(move || check_jobs(&waits_for)) {
+        Ok(_) => *checks = Some(subscription),
+        Err(error) => tracing::warn!(
+            %error,
             "what jobs create is only checked when they have ended: no thread could be started"
-        );
+        ),
     }
 }
 
-fn check_jobs() {
+fn check_jobs(subscription: &NewFileSubscription) {
     let mut pace = CheckPace::new();
     loop {
-        std::thread::sleep(pace.pause());
-        let started_at = Instant::now();
         // Held until it is noted that this thread ends: a job that is added meanwhile starts another.
-        let mut are_checked = ARE_JOBS_CHECKED.lock().unwrap_or_else(PoisonError::into_inner);
-        let jobs = list_open_jobs();
+        let mut checks = JOB_CHECKS.lock().unwrap_or_else(PoisonError::into_inner);
+        let jobs = RunningJobs::list();
         if jobs.is_empty() {
-            *are_checked = false;
+            *checks = None;
             return;
         }
-        drop(are_checked);
-        jobs.iter().for_each(|job| job.check_files());
-        pace.record_check(started_at.elapsed());
+        drop(checks);
+        subscription.set_folders(jobs.changeable_folders());
+        let new = subscription.wait(pace.pause());
+        let started_at = Instant::now();
+        // Sessions may have ended meanwhile.
+        let jobs = RunningJobs::list();
+        let is_all = pace.is_due(&new);
+        for job in &jobs.open {
+            match is_all {
+                true => job.check_files(),
+                false => job.check_new_files(&new),
+            }
+        }
+        if !new.is_empty() {
+            jobs.held.iter().for_each(|job| job.kill_if_new_forbidden(&new));
+        }
+        if is_all {
+            pace.record_check(started_at.elapsed());
+        }
+        if !new.is_empty() {
+            std::thread::sleep(CheckPace::rest_after(started_at.elapsed()));
+        }
     }
 }
 
-/// The jobs that run in sessions which are not over. Those of the others are held, and checked by
-/// [`wait_for_jobs`].
-fn list_open_jobs() -> Vec<Arc<Job>> {
-    let live = list_live_sessions();
-    let open = live.iter().filter(|session| !session.lock_resources().is_over);
-    open.flat_map(|session| session.jobs.list_running()).collect()
+/// The jobs of this process that run.
+struct RunningJobs {
+    /// Those of sessions that are not over.
+    open: Vec<Arc<Job>>,
+    /// The others. [`wait_for_jobs`] looks at all their files from time to time.
+    held: Vec<Arc<Job>>,
+}
+
+impl RunningJobs {
+    fn list() -> Self {
+        let (over, open): (Vec<_>, Vec<_>) =
+            list_live_sessions().into_iter().partition(|session| session.lock_resources().is_over);
+        let list = |sessions: Vec<Arc<SessionCommands>>| {
+            sessions.iter().flat_map(|session| session.jobs.list_running()).collect()
+        };
+        Self { open: list(open), held: list(over) }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.open.is_empty() && self.held.is_empty()
+    }
+
+    fn changeable_folders(&self) -> ChangeableFolders {
+        let mut folders = ChangeableFolders::default();
+        for job in self.open.iter().chain(&self.held) {
+            folders.merge(job.changeable_folders());
+        }
+        folders
+    }
 }
 
 /// Waits for jobs that were killed.
@@ -263,11 +311,8 @@ impl SessionCommands {
         self.remembers || detachable_process::can_detach()
     }
 
-    /// Records whether the last command failed because of the sandbox.
-    pub(crate) fn record_sandbox_failure(
-        &self,
-        failed: Option<(CommandExecution, FailureEvidence)>,
-    ) {
+    /// Records whether the last command failed, or was refused, because of the sandbox.
+    pub fn record_sandbox_failure(&self, failed: Option<(CommandExecution, FailureEvidence)>) {
         let mut last = self.sandbox_failure.lock().unwrap_or_else(PoisonError::into_inner);
         *last = failed.filter(|_| self.remembers);
     }

@@ -102,13 +102,21 @@ impl NetworkUseGuard {
     /// Notes about the network since the start of the program: refused connections, or why there is
     /// no network.
     pub fn notes(&self) -> Vec<String> {
+        self.without.iter().cloned().chain(self.summarize().notes()).collect()
+    }
+
+    /// Notes about hosts that were allowed and could not be reached since the start of the program.
+    pub(crate) fn failure_notes(&self) -> Vec<String> {
+        self.summarize().failure_notes()
+    }
+
+    fn summarize(&self) -> RefusalSummary {
         let refused = |used: &ProxyUse| used.proxy.refusals_since(used.since, &used.call);
-        let refused = self.used.as_ref().map_or_else(RefusalSummary::default, refused);
-        self.without.iter().cloned().chain(refused.notes()).collect()
+        self.used.as_ref().map_or_else(RefusalSummary::default, refused)
     }
 
     /// Whether the network leads to any host.
-    pub(crate) fn reach(&self) -> HostReach {
+    pub(crate) fn host_reach(&self) -> HostReach {
         self.host_reach
     }
 }

@@ -47,7 +47,7 @@ impl SpillFolder {
         Self { quota, ..self }
     }
 
-    /// The folder `name` on a shelf of the state folder, which is removed when its last user ends.
+    /// The folder `name` in a subfolder of the state folder, which is removed when its last user ends.
     /// An existing folder is leased at once, because its session continues here.
     pub fn new_leased(state: &StateDir, subfolder: &'static str, name: &str) -> io::Result<Self> {
         let folder = state.child(subfolder).child(name);
@@ -87,8 +87,8 @@ impl SpillFolder {
         let mut hold = self.lock_retention();
         match &*hold {
             SpillRetention::Permanent | SpillRetention::Leased { .. } => {}
-            SpillRetention::Uncreated { state, subfolder: shelf, name } => {
-                let lease = FolderLease::acquire(state, shelf, name)?;
+            SpillRetention::Uncreated { state, subfolder, name } => {
+                let lease = FolderLease::acquire(state, subfolder, name)?;
                 *hold = SpillRetention::Leased { _lease: lease };
             }
             SpillRetention::Ended => {

@@ -5,6 +5,7 @@
 //! checked when no process of the command is left. New ones are moved to quarantine instead of
 //! deleted, because the user may have created them meanwhile.
 
+mod dependency_repositories;
 mod mounted_paths;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -23,10 +24,12 @@ use zero_sandbox::quarantine::{self, EntryKind, Quarantine};
 use zero_sandbox::spawner::Spawner;
 use zero_sandbox::{FileType, SandboxProfile, StateDir, Workspace};
 
+use self::dependency_repositories::KnownRepository;
 use self::mounted_paths::{HiddenMounts, MountedPath};
 use crate::command_policy::CommandPolicy;
 use crate::confined_git::ConfinedGit;
 use crate::git_facts::{self, RepositoryLocation};
+use crate::new_files::{ChangeableFolders, NewFiles};
 use crate::profile::CONFIGURED;
 use crate::profile::folder_scanner::{FolderScanResult, FolderScanner, SettingPath, WritableRoots};
 use crate::profile::forbidden_path::UNHELD_ENTRIES_MAX;
@@ -82,6 +85,8 @@ pub(super) struct WatchRegistry {
     quarantined: Mutex<QuarantinedPaths>,
     /// Where other processes find the watches of this one.
     folder: Mutex<Option<Arc<WatchFolder>>>,
+    /// Repositories in folders of dependencies that were checked.
+    dependencies: Mutex<BTreeMap<PathBuf, KnownRepository>>,
     pub(super) scanner: FolderScanner,
 }
 
@@ -219,6 +224,8 @@ pub struct TreeWatch {
     quarantine: Quarantine,
     /// Reads the repositories afterwards.
     git: ConfinedGit,
+    /// The folders that the command can change; everywhere, if that is not known.
+    writable: Option<Vec<PathBuf>>,
     /// The existing paths that a mount made read-only for the command.
     mounted: Vec<MountedPath>,
     /// The existing paths that a mount hides from the command.
@@ -451,6 +458,7 @@ impl TreeWatch {
             policy,
             quarantine: kept,
             git: ConfinedGit::default(),
+            writable: None,
             mounted: Vec::new(),
             hidden: Arc::default(),
             location: CommandLocation::default(),
@@ -472,6 +480,7 @@ impl TreeWatch {
     /// Git is searched in `search_path`.
     pub(super) fn with_profile(mut self, profile: &SandboxProfile, search_path: String) -> Self {
         self.git = ConfinedGit::new(profile, search_path);
+        self.writable = Some(profile.writable.clone());
         self.mounted = MountedPath::list(profile);
         self.hidden = Arc::new(HiddenMounts::list(profile));
         self
@@ -514,6 +523,7 @@ impl TreeWatch {
         self.quarantine_deep(&found, &mut report);
         let settings = report.quarantined.len();
         self.check_repositories(&found, &mut report);
+        self.check_dependencies(&found, &mut report);
         self.quarantine_denied(&mut report);
         for quarantined in report.quarantined.iter_mut().skip(settings) {
             quarantined.opens_by_rule = false;
@@ -537,8 +547,60 @@ impl TreeWatch {
         for watched in &self.before.watched {
             self.check_path(watched, &mut report);
         }
-        self.quarantine_deep(&self.live.scanner.scan(&self.before.scope), &mut report);
+        let found = self.live.scanner.scan(&self.before.scope);
+        self.quarantine_deep(&found, &mut report);
+        for (path, why) in self.inspect_dependencies(&found).code {
+            self.quarantine_path(&path, &why, &mut report);
+        }
         report
+    }
+
+    /// The same for what was reported as new.
+    pub(crate) fn quarantine_new_settings(&self, new: &NewFiles) -> WatchReport {
+        if new.is_incomplete || self.is_beside_workspace(new) {
+            return self.quarantine_settings();
+        }
+        let mut report = WatchReport::default();
+        for watched in &self.before.watched {
+            self.check_path(watched, &mut report);
+        }
+        let found = self.live.scanner.scan_near(&new.paths, &self.before.scope.roots);
+        self.quarantine_deep(&found, &mut report);
+        report
+    }
+
+    /// Whether something was reported in a folder that settings open in addition. Only the scan of
+    /// everything knows what may not be there.
+    fn is_beside_workspace(&self, new: &NewFiles) -> bool {
+        let WritableRoots { roots, writable, .. } = &self.before.scope;
+        let is_in = |folders: &[PathBuf], path: &Path| {
+            folders.iter().any(|folder| path.starts_with(folder))
+        };
+        new.paths.iter().any(|path| is_in(writable, path) && !is_in(roots, path))
+    }
+
+    /// A forbidden file among what was reported as new. Changes nothing.
+    pub(crate) fn find_new_forbidden(&self, new: &NewFiles) -> Option<PathBuf> {
+        if new.is_incomplete || self.is_beside_workspace(new) {
+            return self.find_forbidden();
+        }
+        let deep = || {
+            let found = self.live.scanner.scan_near(&new.paths, &self.before.scope.roots);
+            self.list_new_settings(&found).next().map(SettingPath::path)
+        };
+        let git = || new.may_concern_git().then(|| self.find_git_code()).flatten();
+        self.find_created().or_else(deep).or_else(git)
+    }
+
+    /// The folders in which the program can create forbidden files.
+    pub(crate) fn changeable_folders(&self) -> ChangeableFolders {
+        let scope = &self.before.scope;
+        let names = self.before.watched.iter().filter_map(|watched| watched.path().file_name());
+        ChangeableFolders {
+            bases: scope.roots.iter().chain(&scope.writable).cloned().collect(),
+            apart: BTreeSet::from([scope.state.clone()]),
+            names: names.map(OsStr::to_owned).collect(),
+        }
     }
 
     /// Whether the program can change folders of the workspace.
@@ -571,10 +633,6 @@ impl TreeWatch {
 
     /// A forbidden file that exists while the command runs, if there is one. Changes nothing.
     pub fn find_forbidden(&self) -> Option<PathBuf> {
-        let created = self.before.watched.iter().find_map(|watched| {
-            let now = watched.inspect_ignoring_placeholders();
-            watched.find_change(&now).map(|at| watched.root().join(at))
-        });
         let deep = || {
             let found = self.live.scanner.scan(&self.before.scope);
             self.list_new_settings(&found).next().map(SettingPath::path)
@@ -585,7 +643,20 @@ impl TreeWatch {
             let now = self.policy.denied_changes(&workspace, DENIED_AFTER_MAX).unwrap_or_default();
             now.paths.into_iter().find(|path| !before.contains(path))
         };
-        created.or_else(deep).or_else(denied).or_else(|| self.find_git_code())
+        let in_dependencies = || {
+            let found = self.live.scanner.scan(&self.before.scope);
+            self.inspect_dependencies(&found).code.into_iter().next().map(|(path, _)| path)
+        };
+        let in_git = || self.find_git_code().or_else(in_dependencies);
+        self.find_created().or_else(deep).or_else(denied).or_else(in_git)
+    }
+
+    /// A path that exists although it may not be created.
+    fn find_created(&self) -> Option<PathBuf> {
+        self.before.watched.iter().find_map(|watched| {
+            let now = watched.inspect_ignoring_placeholders();
+            watched.find_change(&now).map(|at| watched.root().join(at))
+        })
     }
 
     /// Quarantines forbidden files that were created further down.
@@ -856,6 +927,21 @@ impl TreeWatch {
         }
     }
 
+    /// Quarantines what the command left in folders of dependencies.
+    fn check_dependencies(&self, found: &FolderScanResult, report: &mut WatchReport) {
+        let findings = self.inspect_dependencies(found);
+        for (path, why) in &findings.code {
+            self.quarantine_path(path, why, report);
+        }
+        self.remember_dependencies(&findings);
+        report.warnings.extend(findings.overlooked.first().map(|folder| {
+            format!(
+                "too many folders of dependencies or build output to search for repositories that run code, from `{}` on; inspect one before you run git in it",
+                show_path(folder)
+            )
+        }));
+    }
+
     /// Quarantines the file that makes a new repository use a folder elsewhere which runs code, or
     /// one that cannot be followed.
     fn check_new_pointers(&self, folder: &Path, report: &mut WatchReport) {
@@ -883,19 +969,17 @@ impl TreeWatch {
 
     /// Quarantines the files with settings of a repository that run code.
     fn quarantine_configs(&self, git: &Path, report: &mut WatchReport) {
-        for (config, helpers) in self.list_code_configs(git) {
-            let why = format!("a file with settings of git that run code ({})", helpers.join(", "));
+        for (config, why) in self.list_code_configs(git) {
             self.quarantine_path(&config, &why, report);
         }
     }
 
-    /// The new files with settings of a repository that run code, with these settings.
-    fn list_code_configs(&self, git: &Path) -> impl Iterator<Item = (PathBuf, Vec<String>)> {
+    /// The new files with settings of a repository that run code, with descriptions.
+    fn list_code_configs(&self, git: &Path) -> impl Iterator<Item = (PathBuf, String)> {
         CONFIG_FILES.iter().filter_map(move |name| {
             let config = git.join(name);
-            let mut helpers = git_facts::list_git_config_helpers(&config);
-            helpers.retain(|helper| helper != SUBMODULE_SETTING);
-            (!helpers.is_empty() && self.is_new(&config)).then_some((config, helpers))
+            let why = code_settings(&config).filter(|_| self.is_new(&config))?;
+            Some((config, why))
         })
     }
 
@@ -924,15 +1008,29 @@ impl TreeWatch {
         if let EntryKind::Link { .. } = quarantine::inspect(base, &folder) {
             return vec![(base.clone(), hooks.clone())];
         }
-        let Some(names) = path_survey::list_sorted(&folder, HOOKS_MAX) else {
-            let is_there = path_survey::exists(&folder);
-            return is_there.then(|| (base.clone(), hooks.clone())).into_iter().collect();
-        };
-        let runs = |name: &OsStr| !name.to_string_lossy().ends_with(SAMPLE_SUFFIX);
-        let new = names.iter().filter(|hook| self.is_new(&hook.path));
-        let names = new.filter_map(|hook| hook.path.file_name()).filter(|name| runs(name));
-        names.map(|name| (base.clone(), hooks.join(name))).collect()
+        let new = list_running_hooks(&folder).into_iter().filter(|hook| self.is_new(hook));
+        new.filter_map(|hook| Some((base.clone(), hook.strip_prefix(base).ok()?.to_owned())))
+            .collect()
     }
+}
+
+/// The description of a file with settings of git that run code.
+fn code_settings(config: &Path) -> Option<String> {
+    let mut helpers = git_facts::list_git_config_helpers(config);
+    helpers.retain(|helper| helper != SUBMODULE_SETTING);
+    (!helpers.is_empty())
+        .then(|| format!("a file with settings of git that run code ({})", helpers.join(", ")))
+}
+
+/// The hooks in a folder, except samples. The folder itself if it cannot be listed.
+fn list_running_hooks(folder: &Path) -> Vec<PathBuf> {
+    let Some(names) = path_survey::list_sorted(folder, HOOKS_MAX) else {
+        return path_survey::exists(folder).then(|| folder.to_owned()).into_iter().collect();
+    };
+    let runs = |hook: &PathBuf| {
+        hook.file_name().is_some_and(|name| !name.to_string_lossy().ends_with(SAMPLE_SUFFIX))
+    };
+    names.into_iter().map(|hook| hook.path).filter(runs).collect()
 }
 
 /// Whether a git folder was not there before the command, or what was quarantined in it may have been

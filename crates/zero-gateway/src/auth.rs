@@ -96,6 +96,13 @@ impl AuthConfig {
         self.anybody.is_none()
     }
 
+    /// Folders of this machine that clients of a token with this name may use: none if there is no such
+    /// token here.
+    pub(crate) fn folder_access_of(&self, name: &str) -> FolderAccess {
+        let found = self.principals().find(|(_, principal)| principal.name == name);
+        found.map(|(_, principal)| principal.folder_access.clone()).unwrap_or_default()
+    }
+
     /// Whom tokens and passwords stand for, with their kind.
     pub(crate) fn principals(&self) -> impl Iterator<Item = (&'static str, &Principal)> {
         let tokens = self.tokens.iter().map(|key| ("token", &key.principal));

@@ -35,6 +35,8 @@ const CAP_APPROVALS: &str = "exec-approvals";
 
 /// Number of hosted sessions above which entries that another connection took over are removed.
 const TAKEN_OVER_MAX: usize = 256;
+/// How often to look for approval requests of sessions at other gateways.
+const SHARED_APPROVALS_INTERVAL: Duration = Duration::from_secs(1);
 /// Number of the client's sessions that are checked for an identical tool list.
 const COMPARED_MAX: usize = 4;
 
@@ -76,6 +78,8 @@ pub(crate) struct AuthenticatedConnection {
     /// Queue of this connection's expensive reads.
     reads: Arc<Semaphore>,
     disconnected: CancellationToken,
+    /// Whether the client is connected to another gateway, which sends this one its request.
+    is_forwarded: bool,
 }
 
 /// A session whose tools this connection hosts.
@@ -93,10 +97,42 @@ impl AuthenticatedConnection {
     ) -> Arc<Self> {
         let client = &greeting.client;
         tracing::debug!(conn = %greeting.conn_id, client = ?client.id, version = %client.version, "greeted");
+        Self::make(gateway, greeting, outbox, false)
+    }
+
+    /// Creates the state of a client that is connected to another gateway, for one request.
+    pub(crate) fn new_forwarded(
+        gateway: Arc<GatewayInner>,
+        greeting: HandshakeOutcome,
+        outbox: SendQueue,
+    ) -> Arc<Self> {
+        Self::make(gateway, greeting, outbox, true)
+    }
+
+    fn make(
+        gateway: Arc<GatewayInner>,
+        greeting: HandshakeOutcome,
+        outbox: SendQueue,
+        is_forwarded: bool,
+    ) -> Arc<Self> {
         let (watch, hosted) = (OnceLock::new(), Mutex::default());
         let disconnected = CancellationToken::new();
         let reads = ReadLimiter::connection_queue();
-        Arc::new(Self { gateway, greeting, outbox, watch, hosted, reads, disconnected })
+        Arc::new(Self {
+            gateway,
+            greeting,
+            outbox,
+            watch,
+            hosted,
+            reads,
+            disconnected,
+            is_forwarded,
+        })
+    }
+
+    /// Who the client is.
+    pub(crate) fn greeting(&self) -> &HandshakeOutcome {
+        &self.greeting
     }
 
     /// Waits for a permit for an expensive read. Fails if the client disconnects, since nobody
@@ -129,7 +165,7 @@ impl AuthenticatedConnection {
     }
 
     /// State shared by all connections.
-    pub(crate) fn gateway(&self) -> &GatewayInner {
+    pub(crate) fn gateway(&self) -> &Arc<GatewayInner> {
         &self.gateway
     }
 
@@ -293,6 +329,10 @@ impl AuthenticatedConnection {
         if self.disconnected.is_cancelled() {
             return Err(closing_error());
         }
+        if self.is_forwarded {
+            let last = self.sessions().store().last_seq(&session.id).await;
+            return last.map_err(|error| to_error_shape(error.into()));
+        }
         let watch = self.watch.get_or_init(|| {
             let (sessions, outbox) = (self.sessions().clone(), self.outbox.clone());
             let owner = self.owner().to_owned();
@@ -333,10 +373,15 @@ impl AuthenticatedConnection {
                     tracing::warn!(%conn, error = %error.message, "an approval was not delivered");
                 }
             }
-            if !matches!(
-                self.disconnected.run_until_cancelled(next_id.changed()).await,
-                Some(Ok(()))
-            ) {
+            let is_shared = self.sessions().node_bus().is_some();
+            let next = async {
+                tokio::select! {
+                    changed = next_id.changed() => changed.is_ok(),
+                    // Nobody rings for questions of sessions that are not watched yet.
+                    () = tokio::time::sleep(SHARED_APPROVALS_INTERVAL), if is_shared => true,
+                }
+            };
+            if self.disconnected.run_until_cancelled(next).await != Some(true) {
                 return;
             }
         }
@@ -367,7 +412,19 @@ impl AuthenticatedConnection {
         let (outbox, gone) = (self.outbox.clone(), self.disconnected.child_token());
         let silence_max = self.gateway.limits.tool_host_silence_max;
         let owner = self.owner();
-        RemoteToolBackend::new(session, owner, host, outbox, gone, comes_back_within, silence_max)
+        let backend = RemoteToolBackend::new(
+            session,
+            owner,
+            host,
+            outbox,
+            gone,
+            comes_back_within,
+            silence_max,
+        );
+        if self.sessions().node_bus().is_some() {
+            backend.accept_kept_outcomes();
+        }
+        backend
     }
 
     /// Records that this connection hosts the tools of a session.

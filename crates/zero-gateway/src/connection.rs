@@ -22,7 +22,8 @@ use crate::authenticated_connection::AuthenticatedConnection;
 use crate::gateway_inner::GatewayInner;
 use crate::handshake;
 use crate::handshake_table::HandshakeSlot;
-use crate::methods::{self, AnswerFuture};
+use crate::methods::AnswerFuture;
+use crate::node_requests;
 use crate::send_queue::{SendQueue, error_response};
 
 /// Longest message that is parsed inline, in bytes. Parsing and validating a longer one takes
@@ -217,7 +218,7 @@ fn read_inline(peer: &Arc<AuthenticatedConnection>, text: &str) -> ParsedMessage
         Err(bad) => return refused(bad_frame_response(bad)),
     };
     let (id, method) = (request.id, request.method);
-    let check = AssertUnwindSafe(|| methods::prepare(peer, &method, request.params));
+    let check = AssertUnwindSafe(|| node_requests::prepare(peer, &method, request.params));
     let answer = std::panic::catch_unwind(check).unwrap_or_else(|_| Err(interrupted_error()));
     ParsedMessage::Request(ParsedRequest { id, method, answer })
 }

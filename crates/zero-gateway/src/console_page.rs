@@ -16,6 +16,7 @@ use http::header::{
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use http_body_util::Full;
 use sha2::{Digest as _, Sha256};
+use zero_core::hexadecimal::to_hex;
 
 use crate::http_endpoint::{HttpReply, with_header};
 
@@ -140,9 +141,7 @@ pub(crate) fn find_reply(path: &str, headers: &HeaderMap) -> Option<HttpReply> {
 }
 
 fn content_hash(content: &[u8]) -> String {
-    let hash = Sha256::digest(content);
-    let text: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
-    text.chars().take(HASH_CHARS).collect()
+    to_hex(&Sha256::digest(content)).chars().take(HASH_CHARS).collect()
 }
 
 /// Compresses a file; nothing, if that fails.

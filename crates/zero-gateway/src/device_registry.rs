@@ -14,6 +14,7 @@ use ring::rand::{SecureRandom, SystemRandom};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
+use zero_core::hexadecimal::to_hex;
 use zero_core::text_shortening::one_line;
 use zero_runtime::clock::now_ms;
 use zero_runtime::tool_backend::FolderAccess;
@@ -186,6 +187,11 @@ pub(crate) struct DeviceClaim<'a> {
 
 impl DeviceRegistry {
     /// Reads the stored devices. If they cannot be read, no device is let in.
+    /// Folders that paired devices without the admin scope may use.
+    pub(crate) fn folder_access(&self) -> FolderAccess {
+        self.folders.clone()
+    }
+
     pub(crate) fn new(store: Arc<dyn DeviceStore>, folders: FolderAccess) -> Self {
         let devices = store.load().unwrap_or_else(|error| {
             tracing::error!(%error, "the paired devices cannot be read; none can connect");
@@ -476,7 +482,7 @@ fn random_text<const N: usize>() -> Option<String> {
 }
 
 fn hex_digest(secret: &str) -> String {
-    Sha256::digest(secret.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+    to_hex(&Sha256::digest(secret.as_bytes()))
 }
 
 #[cfg(test)]

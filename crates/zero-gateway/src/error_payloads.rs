@@ -7,6 +7,9 @@ use zero_session::store::StoreError;
 use zero_wire::method::TokenScope;
 use zero_wire::{ErrorCode, ErrorPayload};
 
+/// `details.code` of the error for a session of another gateway; `details.gateway` names its process.
+pub(crate) const SESSION_ELSEWHERE: &str = "SESSION_ELSEWHERE";
+
 /// The error for a client without the required scope.
 pub(crate) fn forbidden_error(method: &str, scope: TokenScope) -> ErrorPayload {
     let scope = scope.as_str();
@@ -40,6 +43,10 @@ pub(crate) fn to_error_shape(error: SessionError) -> ErrorPayload {
             let details = serde_json::json!({"code": "OUT_OF_REACH", "folder": out.folder});
             ErrorPayload::new(ErrorCode::Forbidden, error.to_string()).with_details(details)
         }
+        SessionError::Elsewhere { node } => {
+            let details = serde_json::json!({"code": SESSION_ELSEWHERE, "gateway": node});
+            unavailable_error(error.to_string()).with_details(details)
+        }
         SessionError::RunIdTaken(_) => {
             let details = serde_json::json!({"code": "IDEMPOTENCY_CONFLICT"});
             ErrorPayload::invalid(error.to_string()).with_details(details)
@@ -66,6 +73,12 @@ pub(crate) fn to_error_shape(error: SessionError) -> ErrorPayload {
         SessionError::Store(StoreError::Broken { verb, .. }) => {
             tracing::error!(%error, "the session store failed");
             unavailable_error(format!("the session store cannot {verb} now; try again in a moment"))
+        }
+        SessionError::Store(StoreError::NoSpace { verb, .. }) => {
+            tracing::error!(%error, "the disk of the session store is full");
+            unavailable_error(format!(
+                "the session store cannot {verb}: its disk is full; make room on the gateway's machine, then try again"
+            ))
         }
         // Trying again does not help, and the path of the file is only for the operator.
         SessionError::Store(StoreError::Damaged { verb, .. }) => {
@@ -123,6 +136,9 @@ mod tests {
         let broken = StoreError::Broken { verb: "write", why: "/var/lib/x: disk full".into() };
         let message = "the session store cannot write now; try again in a moment";
         check(broken.into(), ErrorCode::Unavailable, message);
+        let full = StoreError::NoSpace { verb: "write", why: "/var/lib/x: disk full".into() };
+        let message = "the session store cannot write: its disk is full; make room on the gateway's machine, then try again";
+        check(full.into(), ErrorCode::Unavailable, message);
         let key = zero_session::key::SessionKey::resolve("agent:main:secret", "main").unwrap();
         let taken = StoreError::LabelTaken { label: "x".into(), key };
         check(taken.into(), ErrorCode::InvalidRequest, "the label `x` is taken; choose another");

@@ -12,6 +12,7 @@ use crate::connection::{self, PeerOrigin};
 use crate::gateway_config::GatewayConfig;
 use crate::gateway_inner::GatewayInner;
 use crate::metric_families::MetricFamily;
+use crate::node_requests::NodeRequestServer;
 use crate::pipe_transport::PipeTransport;
 
 /// A gateway. Cheap to clone.
@@ -23,7 +24,9 @@ pub struct Gateway {
 impl Gateway {
     /// Creates a gateway that does not listen anywhere yet.
     pub fn new(config: GatewayConfig) -> Self {
-        Self { inner: Arc::new(GatewayInner::new(config)) }
+        let inner = Arc::new(GatewayInner::new(config));
+        NodeRequestServer::start(&inner);
+        Self { inner }
     }
 
     /// Serves a client in this process as the given principal, without authentication.

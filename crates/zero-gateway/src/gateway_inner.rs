@@ -20,6 +20,7 @@ use crate::handshake_table::{HandshakeLimits, HandshakeTable};
 use crate::heartbeat;
 use crate::machine_reports::MachineReports;
 use crate::metric_families::MetricsSource;
+use crate::node_messages::announce_handover;
 use crate::read_limiter::{ReadLimiter, ReadLimits};
 use crate::request_filter::RequestFilter;
 use crate::send_queue::SendQueue;
@@ -176,6 +177,12 @@ impl GatewayInner {
         CloseReason::new(close::RESTART, "service restart")
     }
 
+    /// Begins to shut down, as if the process had been asked to end.
+    pub(crate) fn start_drain(self: &Arc<Self>) {
+        let gateway = Arc::clone(self);
+        tokio::spawn(async move { gateway.shut_down(gateway.limits.shutdown_grace).await });
+    }
+
     /// Shuts down once; further calls wait for the same shutdown.
     pub(crate) async fn shut_down(&self, grace: Duration) {
         self.shut_down.get_or_init(|| self.stop(grace)).await;
@@ -191,6 +198,7 @@ impl GatewayInner {
             outbox.send_event(events::SHUTDOWN, &event);
         }
         self.sessions.shut_down(grace).await;
+        announce_handover(&self.sessions).await;
         if !self.lock_registry().by_number.is_empty() {
             tokio::time::sleep(self.limits.last_words).await;
         }

@@ -11,6 +11,7 @@ use std::time::Duration;
 use ring::rand::{SecureRandom, SystemRandom};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
+use zero_core::id::uuid_of_bits;
 use zero_runtime::clock::now_ms;
 use zero_wire::device::{self, ChallengeContext};
 use zero_wire::frame::{FrameParseError, StateVersion};
@@ -19,7 +20,7 @@ use zero_wire::handshake::{
     GatewaySnapshot, HelloAuth, HelloKind, HelloOk, HelloPolicy, PROTOCOL, PROTOCOL_MIN,
     SessionDefaults,
 };
-use zero_wire::zero_sessions::{CAPABILITIES, SESSION_EVENT};
+use zero_wire::zero_sessions::{CAPABILITIES, RUN_UNRECORDED, SESSION_EVENT};
 use zero_wire::{
     CloseReason, ErrorCode, ErrorPayload, EventFrame, GatewayFrame, RequestFrame, ResponseFrame,
     close, events, parse_params, tools,
@@ -43,7 +44,7 @@ const CAP_PAIRING: &str = "zero-pairing";
 const RETRY_AFTER: Duration = Duration::from_secs(2);
 
 /// Names of the events that clients receive.
-const EVENTS: [&str; 12] = [
+const EVENTS: [&str; 13] = [
     events::CONNECT_CHALLENGE,
     events::TICK,
     events::CHAT,
@@ -52,6 +53,7 @@ const EVENTS: [&str; 12] = [
     events::APPROVAL_RESOLVED,
     events::SHUTDOWN,
     SESSION_EVENT,
+    RUN_UNRECORDED,
     tools::TOOLS_USE,
     tools::TOOLS_CANCEL,
     tools::TOOLS_TERMS,
@@ -124,12 +126,7 @@ fn new_challenge() -> Option<ChallengeFrame> {
 fn random_id() -> Option<String> {
     let mut bytes = [0; 16];
     SystemRandom::new().fill(&mut bytes).ok()?;
-    let number = u128::from_be_bytes(bytes);
-    let number = number & !(0xf << 76) & !(0x3 << 62) | (0x4 << 76) | (0x2 << 62);
-    let hex = format!("{number:032x}");
-    let part = |from: usize, to: usize| hex.get(from..to).unwrap_or_default();
-    let (a, b, c, d, e) = (part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32));
-    Some(format!("{a}-{b}-{c}-{d}-{e}"))
+    Some(uuid_of_bits(u128::from_be_bytes(bytes)))
 }
 
 enum FirstMessage {

@@ -33,13 +33,13 @@ pub(crate) struct HandshakeLimits {
 /// The connections without authentication.
 pub(crate) struct HandshakeTable {
     limits: HandshakeLimits,
-    state: Mutex<TableState>,
+    state: Mutex<HandshakeSlots>,
     /// Signals that a slot is free.
     freed: Notify,
 }
 
 #[derive(Default)]
-struct TableState {
+struct HandshakeSlots {
     next: u64,
     /// Oldest first.
     slots: BTreeMap<u64, SlotState>,
@@ -116,12 +116,12 @@ impl HandshakeTable {
         Admission::Admitted(HandshakeSlot { table: Arc::clone(self), number, dropped })
     }
 
-    fn lock(&self) -> MutexGuard<'_, TableState> {
+    fn lock(&self) -> MutexGuard<'_, HandshakeSlots> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl TableState {
+impl HandshakeSlots {
     /// The connection that is to go first, and since when it may be dropped.
     fn find_oldest(
         &self,

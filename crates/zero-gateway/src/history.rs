@@ -42,7 +42,7 @@ pub(crate) async fn read_messages<T: Send + 'static>(
     let tail = ledger_tail::read_tail(store, session, bytes_max, enough).await?;
     run_blocking(move || {
         let events = if tail.is_cut { skip_partial_message(&tail.events) } else { &tail.events };
-        finish(keep_newest(build_messages(visible_events(events, &rewinds)), most, BYTES_MAX))
+        finish(take_newest(build_messages(visible_events(events, &rewinds)), most, BYTES_MAX))
     })
     .await
 }
@@ -66,7 +66,7 @@ fn skip_partial_message(events: &[Event]) -> &[Event] {
 }
 
 /// The newest messages that fit both limits.
-fn keep_newest(mut messages: Vec<ChatMessage>, most: usize, bytes_max: usize) -> Vec<ChatMessage> {
+fn take_newest(mut messages: Vec<ChatMessage>, most: usize, bytes_max: usize) -> Vec<ChatMessage> {
     let mut bytes = 0_usize;
     let fits = |message: &&ChatMessage| {
         bytes = bytes.saturating_add(json_bytes(message));
@@ -317,14 +317,14 @@ mod tests {
     fn only_newest_messages_that_fit_are_kept() {
         let events = run_ledger("a", [prompt("one"), text("two")]);
         assert_eq!(
-            format_messages(&keep_newest(build_messages(&events), 1, 1_000)),
+            format_messages(&take_newest(build_messages(&events), 1, 1_000)),
             ["assistant two"]
         );
         assert_eq!(
-            format_messages(&keep_newest(build_messages(&events), 9, 100)),
+            format_messages(&take_newest(build_messages(&events), 9, 100)),
             ["assistant two"]
         );
-        assert_eq!(format_messages(&keep_newest(build_messages(&events), 9, 10)), [""; 0]);
+        assert_eq!(format_messages(&take_newest(build_messages(&events), 9, 10)), [""; 0]);
         assert_eq!(format_messages(&build_messages(skip_partial_message(&events[1..]))), [""; 0]);
     }
 

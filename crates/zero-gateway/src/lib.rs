@@ -33,6 +33,8 @@ mod ledger_tail;
 mod machine_reports;
 mod methods;
 mod metric_families;
+mod node_messages;
+mod node_requests;
 mod openclaw_relay;
 mod pipe_transport;
 mod prometheus_page;

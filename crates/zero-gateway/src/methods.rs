@@ -4,6 +4,7 @@ mod approvals;
 mod chat;
 mod devices;
 mod machine;
+mod nodes;
 mod sessions;
 mod tools;
 mod usage;
@@ -14,10 +15,11 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use zero_session::model::ThinkingEffort;
+use zero_wire::zero_sessions::SessionInfo;
 use zero_wire::{ErrorCode, ErrorPayload, GatewayMethod, parse_params};
 
 use crate::authenticated_connection::AuthenticatedConnection;
-use crate::error_payloads::{forbidden_error, quote_input, to_error_shape};
+use crate::error_payloads::{forbidden_error, quote_input, to_error_shape, unavailable_error};
 use crate::read_limiter::{ReadPermit, run_blocking};
 
 /// A validated request that has not started. Resolves to the response as JSON.
@@ -50,8 +52,8 @@ macro_rules! declare_methods {
         /// Names of all methods except `connect`.
         pub(crate) const NAMES: &[&str] = &[$(<$method as GatewayMethod>::NAME,)*];
 
-        /// Validates a request. The work starts when the returned future is polled.
-        pub(crate) fn prepare(
+        /// Validates a request that this gateway executes. The work starts when the returned future is polled.
+        pub(crate) fn prepare_here(
             peer: &Arc<AuthenticatedConnection>,
             method: &str,
             given: Option<Value>,
@@ -127,10 +129,31 @@ declare_methods! {
     zero_wire::machine::ZeroPolicySimulate => InTurn machine::simulate_policy,
     zero_wire::machine::ZeroPolicySave => InTurn machine::save_rules,
     zero_wire::machine::ZeroMachineDoctor => InTurn machine::run_doctor,
+    zero_wire::nodes::ZeroNodesList => Now nodes::list,
+    zero_wire::nodes::ZeroNodesDrain => Now nodes::drain,
     zero_wire::tools::ToolsAttach => Now tools::attach,
     zero_wire::tools::ToolsOffer => Now tools::offer,
     zero_wire::tools::ToolsProgress => Now tools::progress,
     zero_wire::tools::ToolsResult => Now tools::result,
+}
+
+/// Whether another gateway can execute a method. Tools are hosted where their client is connected.
+pub(crate) fn can_be_forwarded(method: &str) -> bool {
+    !method.starts_with("tools/")
+}
+
+/// Completes the answer of another gateway: the client is watching where it is connected.
+pub(crate) async fn adopt_answer(
+    peer: &Arc<AuthenticatedConnection>,
+    method: &str,
+    payload: String,
+) -> Result<String, ErrorPayload> {
+    if method != zero_wire::zero_sessions::ZeroSessionsOpen::NAME {
+        return Ok(payload);
+    }
+    let opened: SessionInfo = serde_json::from_str(&payload)
+        .map_err(|error| unavailable_error(format!("another gateway answered wrongly: {error}")))?;
+    encode_result(&zero_sessions::watch_opened(peer, opened).await?)
 }
 
 /// Checks that the connection has the scope of a method.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use zero_core::text_shortening::head_chars;
 use zero_core::{CallUsage, ErrorSeverity};
 use zero_runtime::metrics::{CallStatus, SessionCallStats, ToolStats};
+use zero_session::node_bus::{NodeBusState, NodeBusStatus};
 use zero_session::sessions::SessionStats;
 
 use crate::gateway_inner::GatewayInner;
@@ -120,6 +121,68 @@ impl GatewayInner {
     }
 }
 
+/// What connects a gateway with the others of its cluster.
+fn bus_families(bus: &NodeBusStatus) -> Vec<MetricFamily> {
+    use MetricKind::{Counter, Gauge};
+    let one = |name, kind, help, value| MetricFamily {
+        name,
+        help,
+        kind,
+        points: vec![MetricPoint { labels: Vec::new(), value }],
+    };
+    let counted = |name, help, count| one(name, Counter, help, MetricValue::Count(count));
+    let is_connected = u64::from(bus.state == NodeBusState::Connected);
+    let counts = &bus.counts;
+    let mut families = vec![
+        one(
+            "zero_bus_connected",
+            Gauge,
+            "Whether other gateways can be reached.",
+            MetricValue::Count(is_connected),
+        ),
+        counted("zero_bus_rings_sent_total", "Announcements of new entries.", counts.rings_sent),
+        counted(
+            "zero_bus_rings_received_total",
+            "Announcements of new entries by others.",
+            counts.rings_received,
+        ),
+        counted(
+            "zero_bus_requests_sent_total",
+            "Requests to other gateways.",
+            counts.requests_sent,
+        ),
+        counted(
+            "zero_bus_requests_served_total",
+            "Requests of other gateways that were executed.",
+            counts.requests_served,
+        ),
+        counted(
+            "zero_bus_requests_refused_total",
+            "Requests of other gateways that were refused, because there were too many.",
+            counts.requests_refused,
+        ),
+        counted(
+            "zero_bus_messages_ignored_total",
+            "Messages that were malformed, forged, repeated, late or of another cluster.",
+            counts.messages_ignored,
+        ),
+        counted(
+            "zero_bus_connections_lost_total",
+            "How often the connection to the bus was lost.",
+            counts.connections_lost,
+        ),
+    ];
+    if let Some(round_trip) = bus.round_trip {
+        families.push(one(
+            "zero_bus_round_trip_seconds",
+            Gauge,
+            "How long a message last took to the bus and back.",
+            MetricValue::Amount(round_trip.as_secs_f64()),
+        ));
+    }
+    families
+}
+
 pub(crate) fn build_families(facts: &MetricInputs<'_>) -> Vec<MetricFamily> {
     use MetricKind::{Counter, Gauge};
     let one = |name, kind, help, value| MetricFamily {
@@ -177,7 +240,7 @@ pub(crate) fn build_families(facts: &MetricInputs<'_>) -> Vec<MetricFamily> {
         count("zero_connections", Gauge, "Client connections.", facts.connections),
         one("zero_gateway_uptime_seconds", Gauge, "Uptime of the gateway.", uptime),
     ]);
-    if let Some(cluster) = stats.cluster {
+    if let Some(cluster) = &stats.cluster {
         families.extend([
             count(
                 "zero_cluster_lease",
@@ -197,7 +260,38 @@ pub(crate) fn build_families(facts: &MetricInputs<'_>) -> Vec<MetricFamily> {
                 "Runs whose end was refused, since another gateway had continued them.",
                 cluster.fenced,
             ),
+            count(
+                "zero_cluster_claims_total",
+                Counter,
+                "Sessions that this gateway claimed, once for each claim.",
+                cluster.claims,
+            ),
+            count(
+                "zero_store_connections",
+                Gauge,
+                "Open connections to the shared database.",
+                cluster.connections.open,
+            ),
+            count(
+                "zero_store_connections_used",
+                Gauge,
+                "Connections to the shared database that are in use.",
+                cluster.connections.used,
+            ),
+            count(
+                "zero_store_connections_max",
+                Gauge,
+                "Most connections to the shared database.",
+                cluster.connections.most,
+            ),
+            count(
+                "zero_store_connection_waits",
+                Gauge,
+                "Operations that wait for a connection to the shared database.",
+                cluster.connections.waiting,
+            ),
         ]);
+        families.extend(cluster.bus.as_ref().map(bus_families).into_iter().flatten());
     }
     families
 }

@@ -477,6 +477,11 @@ impl RunEventWriter<'_, '_> {
 
     /// Writes the final events of a run, the only ones that report its end.
     fn write_end(&mut self, end: &RunOutcome, usage: &TokenUsage) {
+        if let RunOutcome::Budget { message } = end {
+            // Clients of OpenClaw show the text of a run, and do not know this end.
+            self.track.text.interrupted = true;
+            self.track.text.append(&format!("[{message}]"));
+        }
         self.flush_text_if_capacity();
         let failed = run_failure(end);
         let mut life = json!({

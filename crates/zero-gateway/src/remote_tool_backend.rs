@@ -51,9 +51,11 @@ const DEADLINE_MARGIN: Duration = Duration::from_secs(60);
 /// A host is asked to report each call this often within the shortest time that it may be silent:
 /// [`DEADLINE_MARGIN`], about a call with the shortest deadline.
 const REPORTS_PER_SILENCE: u32 = 3;
+/// How long outcomes of calls of another gateway are kept: longer than it takes to continue its runs.
+const KEPT_TIME_MAX: Duration = Duration::from_secs(120);
 /// Maximum number of concurrent calls per host and session.
 const CALLS_MAX: usize = 64;
-/// Maximum size of a result, in bytes of JSON.
+/// Maximum size of a result, and of all kept outcomes together, in bytes of JSON.
 const RESULT_BYTES_MAX: usize = 10 * 1024 * 1024;
 /// Maximum length of a title, in characters.
 const TITLE_LEN_MAX: usize = 500;
@@ -70,7 +72,10 @@ pub(crate) struct RemoteToolBackend {
     outbox: SendQueue,
     terms: Mutex<HostSettings>,
     offer: watch::Sender<Option<Arc<ToolOffer>>>,
-    calls: Mutex<HashMap<String, PendingCall>>,
+    calls: Mutex<HashMap<String, RemoteCall>>,
+    /// Outcomes of calls of another gateway, which the host reported before it offered its tools. Unset if
+    /// there are no other gateways.
+    kept_outcomes: OnceLock<Mutex<KeptOutcomes>>,
     /// Cancelled when the connection ends or stops hosting these tools.
     disconnected: CancellationToken,
     /// Name of the host that took over, if another connection did.
@@ -91,7 +96,7 @@ struct HostSettings {
 }
 
 /// A call that was sent to the host.
-struct PendingCall {
+struct RemoteCall {
     /// Receives the result.
     answer: oneshot::Sender<ToolOutcome>,
     watch: Arc<dyn CallObserver>,
@@ -104,12 +109,50 @@ struct PendingCall {
     last_heartbeat: Arc<Mutex<Instant>>,
 }
 
-impl PendingCall {
+impl RemoteCall {
     /// Applies the description that the host sent.
     fn describe(&mut self, title: &str, kind: Option<ToolKind>, locations: Vec<FileLocation>) {
         self.title = one_line(title, TITLE_LEN_MAX);
         self.kind = kind.unwrap_or(self.kind);
         self.watch.on_described(self.title.clone(), self.kind, limit_locations(locations));
+    }
+}
+
+/// Outcomes of calls that another gateway has made, in bounded number and size.
+#[derive(Default)]
+struct KeptOutcomes {
+    /// Each with its size, in bytes of JSON.
+    outcomes: HashMap<String, (ToolOutcome, usize)>,
+    bytes: usize,
+}
+
+impl KeptOutcomes {
+    /// Keeps an outcome if there is room for it, else says why not.
+    fn keep(&mut self, params: ToolsResultParams) -> Result<(), ErrorPayload> {
+        let bytes = json_bytes(&params);
+        let replaced = self.outcomes.get(&params.tool_call_id).map(|(_, bytes)| *bytes);
+        let others = self.bytes - replaced.unwrap_or(0);
+        if replaced.is_none() && self.outcomes.len() >= CALLS_MAX {
+            return Err(ErrorPayload::invalid(format!(
+                "outcomes of {CALLS_MAX} earlier calls are kept already, so this one is not"
+            )));
+        }
+        if others + bytes > RESULT_BYTES_MAX {
+            return Err(ErrorPayload::invalid(format!(
+                "this outcome of an earlier call has {bytes} bytes, and {others} bytes of others are kept; \
+                 zero keeps at most {RESULT_BYTES_MAX}"
+            )));
+        }
+        self.bytes = others + bytes;
+        let call = params.tool_call_id.clone();
+        self.outcomes.insert(call, (to_outcome(params, ""), bytes));
+        Ok(())
+    }
+
+    fn take(&mut self, call: String) -> Option<(String, ToolOutcome)> {
+        let (call, (outcome, bytes)) = self.outcomes.remove_entry(&call)?;
+        self.bytes -= bytes;
+        Some((call, outcome))
     }
 }
 
@@ -133,12 +176,18 @@ impl RemoteToolBackend {
             terms: Mutex::new(HostSettings { dialect, mode: None }),
             offer: watch::Sender::new(None),
             calls: Mutex::default(),
+            kept_outcomes: OnceLock::new(),
             disconnected,
             displaced_by: OnceLock::new(),
             comes_back_within,
             silence_max,
             itself: itself.clone(),
         })
+    }
+
+    /// Takes outcomes of calls that other gateways have made.
+    pub(crate) fn accept_kept_outcomes(&self) {
+        self.kept_outcomes.get_or_init(Mutex::default);
     }
 
     /// Sets the dialect and mode with which the host starts.
@@ -229,9 +278,7 @@ impl RemoteToolBackend {
     /// Processes the result of a call. A second result for the same call is refused.
     pub(crate) fn handle_result(&self, params: ToolsResultParams) -> Result<(), ErrorPayload> {
         let waiting = self.lock_calls().remove(&params.tool_call_id);
-        let Some(mut waiting) = waiting else {
-            return Err(unknown_call_error(&params.tool_call_id));
-        };
+        let Some(mut waiting) = waiting else { return self.keep_outcome(params) };
         let bytes = json_bytes(&params);
         // The run may have stopped waiting a moment ago; this is not an error of the host.
         if bytes > RESULT_BYTES_MAX {
@@ -248,7 +295,35 @@ impl RemoteToolBackend {
         Ok(())
     }
 
-    fn lock_calls(&self) -> MutexGuard<'_, HashMap<String, PendingCall>> {
+    /// Keeps the outcome of a call that another gateway has made.
+    fn keep_outcome(&self, params: ToolsResultParams) -> Result<(), ErrorPayload> {
+        let unknown = || Err(unknown_call_error(&params.tool_call_id));
+        let Some(kept) = self.kept_outcomes.get().filter(|_| self.offer.borrow().is_none()) else {
+            return unknown();
+        };
+        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_first = kept.outcomes.is_empty();
+        kept.keep(params)?;
+        if is_first {
+            self.forget_kept_outcomes_later();
+        }
+        Ok(())
+    }
+
+    /// Nobody takes the outcome of a call whose run has ended otherwise.
+    fn forget_kept_outcomes_later(&self) {
+        let (itself, disconnected) = (self.itself.clone(), self.disconnected.clone());
+        tokio::spawn(async move {
+            let time = tokio::time::sleep(KEPT_TIME_MAX);
+            let _ = disconnected.run_until_cancelled(time).await;
+            let backend = itself.upgrade();
+            if let Some(kept) = backend.as_ref().and_then(|backend| backend.kept_outcomes.get()) {
+                *kept.lock().unwrap_or_else(PoisonError::into_inner) = KeptOutcomes::default();
+            }
+        });
+    }
+
+    fn lock_calls(&self) -> MutexGuard<'_, HashMap<String, RemoteCall>> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -261,6 +336,7 @@ impl RemoteToolBackend {
             outcome: true,
             report_ms: u64::try_from(self.report_interval().as_millis()).ok(),
             subagents: true,
+            recovers: self.kept_outcomes.get().is_some(),
         }
     }
 
@@ -426,10 +502,10 @@ impl RemoteToolBackend {
                 return failed(ErrorReason::Busy, format!("a call `{id}` is already running"));
             }
             let (title, tool) = (tool.clone(), tool.clone());
-            let heard = Arc::clone(&last_heartbeat);
+            let heartbeat = Arc::clone(&last_heartbeat);
             calls.insert(
                 id.clone(),
-                PendingCall { answer, watch, tool, title, kind, last_heartbeat: heard },
+                RemoteCall { answer, watch, tool, title, kind, last_heartbeat: heartbeat },
             );
         }
         let mut pending_call = PendingCallGuard { backend: self, id: &id, is_settled: false };
@@ -574,6 +650,18 @@ impl ToolBackend for RemoteToolBackend {
         self.comes_back_within
     }
 
+    fn take_outcomes(&self, calls: Vec<String>) -> BoxFuture<'_, HashMap<String, ToolOutcome>> {
+        Box::pin(async move {
+            let Some(kept) = self.kept_outcomes.get() else { return HashMap::new() };
+            // The host reports them before it offers its tools.
+            let mut offers = self.offer.subscribe();
+            let offered = tokio::time::timeout(OFFER_WAIT, offers.wait_for(Option::is_some));
+            let _ = self.disconnected.run_until_cancelled(offered).await;
+            let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+            calls.into_iter().filter_map(|call| kept.take(call)).collect()
+        })
+    }
+
     fn takes_subagents(&self) -> bool {
         self.offer.borrow().as_ref().is_some_and(|offer| offer.takes_subagents)
     }
@@ -592,8 +680,8 @@ impl ToolBackend for RemoteToolBackend {
 /// Completes when nothing was heard for so long.
 async fn wait_for_silence(last_heartbeat: &Mutex<Instant>, silence_max: Duration) {
     loop {
-        let heard = *last_heartbeat.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(until) = heard.checked_add(silence_max) else {
+        let last = *last_heartbeat.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(until) = last.checked_add(silence_max) else {
             return std::future::pending().await;
         };
         if Instant::now() >= until {
@@ -606,7 +694,7 @@ async fn wait_for_silence(last_heartbeat: &Mutex<Instant>, silence_max: Duration
 fn unknown_call_error(call: &str) -> ErrorPayload {
     let call = excerpt(call, 128);
     ErrorPayload::invalid(format!(
-        "nobody waits for call `{call}` here: it was answered, given up, or never asked of this \
+        "nothing waits for call `{call}` here: it was answered, given up, or never asked of this \
          connection"
     ))
 }

@@ -6,6 +6,8 @@
 //! gets further entries of a ledger from the store, too, once it has read what is queued. A
 //! connection therefore receives every entry exactly once, or it is closed.
 //!
+//! If the end of a run cannot be recorded, nothing is in the ledger; the client is told apart from it.
+//!
 //! The bus knows only what this process writes. Entries that another process writes, such as the
 //! turns of a second editor on the same store, are found by a change of the store.
 
@@ -15,17 +17,18 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use serde::Serialize;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use zero_core::event::{Event, EventKind};
+use zero_core::event::{Event, EventKind, RunOutcome, TokenUsage};
 use zero_core::{RunId, SessionId};
+use zero_runtime::clock::now_ms;
 use zero_session::event_bus::{
     Delivery, DeliveryReceiver, DeliverySender, Subscription, delivery_channel,
 };
-use zero_session::sessions::SessionManager;
+use zero_session::sessions::{SessionError, SessionManager, UnrecordedEnd};
 use zero_session::store::{LedgerReadLimit, SessionRecord, StoreError, ToolHostLocation};
-use zero_wire::zero_sessions::SESSION_EVENT;
+use zero_wire::zero_sessions::{RUN_UNRECORDED, RunUnrecorded, SESSION_EVENT};
 use zero_wire::{ErrorCode, ErrorPayload};
 
 use crate::error_payloads::to_error_shape;
@@ -103,19 +106,32 @@ impl WatchHandle {
         owner: String,
         disconnected: CancellationToken,
     ) -> Self {
+        let unrecorded_ends = sessions.unrecorded_ends();
+        Self::start_with_ends(sessions, outbox, audience, owner, disconnected, unrecorded_ends)
+    }
+
+    fn start_with_ends(
+        sessions: SessionManager,
+        outbox: SendQueue,
+        audience: WatchAudience,
+        owner: String,
+        disconnected: CancellationToken,
+        unrecorded_ends: broadcast::Receiver<UnrecordedEnd>,
+    ) -> Self {
         let (orders, receiver) = mpsc::channel(COMMANDS_MAX);
-        let (ear, listener) = delivery_channel(ENTRIES_MAX);
+        let (sender, listener) = delivery_channel(ENTRIES_MAX);
         let watched = HashMap::new();
         let watcher = SessionWatcher {
             sessions,
             outbox,
             audience,
             owner,
-            sender: ear,
+            sender,
             watched,
             is_behind: false,
             touches: 0,
             foreign_writes: None,
+            unrecorded_ends,
         };
         tokio::spawn(async move {
             let work = watcher.run(receiver, listener);
@@ -162,6 +178,8 @@ struct SessionWatcher {
     touches: u64,
     /// Tells when to look for entries of other processes; `None` while no session is watched.
     foreign_writes: Option<watch::Receiver<()>>,
+    /// Runs whose ends cannot be recorded.
+    unrecorded_ends: broadcast::Receiver<UnrecordedEnd>,
 }
 
 struct WatchedSession {
@@ -171,6 +189,8 @@ struct WatchedSession {
     /// Translates entries for OpenClaw-compatible clients.
     relay: Option<OpenClawRelay>,
     touched: u64,
+    /// The run about whose unrecorded end the client was told last.
+    told_unrecorded: Option<RunId>,
     _subscription: Subscription,
 }
 
@@ -228,6 +248,12 @@ impl SessionWatcher {
                         () = wait_for_change(&mut self.foreign_writes), if is_shared => {
                             self.catch_up_all().await
                         }
+                        end = self.unrecorded_ends.recv() => match end {
+                            Ok(end) => self.report_unrecorded(&end),
+                            // Each failed attempt is reported.
+                            Err(broadcast::error::RecvError::Lagged(_)) => Ok(()),
+                            Err(broadcast::error::RecvError::Closed) => return,
+                        },
                     }
                 }
             };
@@ -283,6 +309,17 @@ impl SessionWatcher {
             return self.catch_up(&delivery.session).await;
         }
         watched.deliver(&delivery.event, &self.outbox, self.audience)
+    }
+
+    /// Tells the client once that the end of a run is not recorded, and once that it will not be.
+    fn report_unrecorded(&mut self, end: &UnrecordedEnd) -> Result<(), ConnectionClosed> {
+        let Some(watched) = self.watched.get_mut(&end.session) else { return Ok(()) };
+        let is_known = watched.told_unrecorded.as_ref() == Some(&end.run);
+        if is_known && !end.is_abandoned {
+            return Ok(());
+        }
+        watched.told_unrecorded = Some(end.run.clone());
+        watched.deliver_unrecorded(end, &self.outbox, self.audience)
     }
 
     async fn catch_up_all(&mut self) -> Result<(), ConnectionClosed> {
@@ -383,8 +420,14 @@ impl SessionWatcher {
         };
         let last = last.map_err(|error| to_error_shape(error.into()))?;
         let key = Arc::from(session.address().to_text(&self.owner));
-        let watched =
-            WatchedSession { key, next: last + 1, relay, touched, _subscription: subscription };
+        let watched = WatchedSession {
+            key,
+            next: last + 1,
+            relay,
+            touched,
+            told_unrecorded: None,
+            _subscription: subscription,
+        };
         self.watched.insert(session.id.clone(), watched);
         Ok(last)
     }
@@ -394,9 +437,11 @@ impl SessionWatcher {
         session: &SessionRecord,
         interest: RelayInterest,
     ) -> Result<(u64, OpenClawRelay), StoreError> {
-        let of_session = |(id, run): (SessionId, RunId)| (id == session.id).then_some(run);
-        let active: Vec<RunId> =
-            self.sessions.active_runs().into_iter().filter_map(of_session).collect();
+        let active = match self.sessions.unfinished_runs(&session.id).await {
+            Ok(active) => active,
+            Err(SessionError::Store(error)) => return Err(error),
+            Err(_) => Vec::new(),
+        };
         let begins = |run: &RunId, event: &Event| {
             event.run.as_ref() == Some(run) && matches!(event.kind, EventKind::Prompt { .. })
         };
@@ -460,6 +505,41 @@ impl WatchedSession {
         let mut events = Vec::new();
         let capacity = if outbox.is_crowded() { SendCapacity::Low } else { SendCapacity::Ample };
         relay.handle_event(event, capacity, &mut events);
+        send_all(outbox, audience, &events)
+    }
+}
+
+impl WatchedSession {
+    /// Other gateways of the OpenClaw protocol have no ledger: their clients see a notice, or the end itself.
+    fn deliver_unrecorded(
+        &mut self,
+        end: &UnrecordedEnd,
+        outbox: &SendQueue,
+        audience: WatchAudience,
+    ) -> Result<(), ConnectionClosed> {
+        let message = end.message.clone();
+        let Some(relay) = &mut self.relay else {
+            let payload = RunUnrecorded {
+                session_key: self.key.to_string(),
+                run_id: end.run.to_string(),
+                message,
+                is_abandoned: end.is_abandoned,
+            };
+            return match outbox.send_event(RUN_UNRECORDED, &payload) {
+                true => Ok(()),
+                false => Err(ConnectionClosed),
+            };
+        };
+        let kind = match end.is_abandoned {
+            true => EventKind::RunEnded {
+                end: RunOutcome::Failed { kind: "store".to_owned(), message },
+                usage: TokenUsage::default(),
+            },
+            false => EventKind::Notice { topic: "unrecorded".to_owned(), text: message },
+        };
+        let event = Event { seq: self.next, run: Some(end.run.clone()), time_ms: now_ms(), kind };
+        let mut events = Vec::new();
+        relay.handle_event(&event, SendCapacity::Ample, &mut events);
         send_all(outbox, audience, &events)
     }
 }

@@ -11,6 +11,7 @@ use sha2::{Digest, Sha256};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
+use zero_core::hexadecimal::to_hex;
 
 /// A certificate chain with its private key.
 #[derive(Clone)]
@@ -81,8 +82,4 @@ impl TlsIdentity {
             }
         }
     }
-}
-
-fn to_hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

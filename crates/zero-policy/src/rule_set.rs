@@ -127,11 +127,6 @@ impl RuleSet {
         self.rules.iter()
     }
 
-    /// Allow rules that allow nearly anything, each with the reason.
-    pub fn overbroad_rules(&self) -> Vec<(&PolicyRule, String)> {
-        self.rules.iter().filter_map(|rule| Some((rule, rule.overbroad_reason()?))).collect()
-    }
-
     /// The first rule for a command.
     pub fn find_command_rule(
         &self,

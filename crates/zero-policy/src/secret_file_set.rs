@@ -36,7 +36,7 @@ const STANDARD_EXCEPTIONS: &[&str] = words!(
 pub struct SecretFileSet {
     names: Vec<NamePattern>,
     exceptions: Vec<NamePattern>,
-    index: NameIndex,
+    index: SecretNameIndex,
 }
 
 /// One or more components at the end of a path.
@@ -46,7 +46,7 @@ struct NamePattern(Vec<NameGlob>);
 /// Positions of patterns by what a name has to begin or end with, because a search of a workspace asks
 /// about every file in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct NameIndex {
+struct SecretNameIndex {
     by_last_letter: HashMap<char, Vec<usize>>,
     by_first_letter: HashMap<char, Vec<usize>>,
     others: Vec<usize>,
@@ -116,7 +116,7 @@ impl Hash for SecretFileSet {
     }
 }
 
-impl NameIndex {
+impl SecretNameIndex {
     fn add(&mut self, position: usize, glob: Option<&NameGlob>) {
         let last = glob.and_then(NameGlob::last_letter);
         let first = glob.and_then(NameGlob::first_letter);

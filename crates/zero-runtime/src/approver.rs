@@ -53,7 +53,7 @@ pub struct ApprovalQuestion {
     pub rewritten: Option<Value>,
     /// The workspace's first folder, in which a command without a folder runs.
     pub workspace: PathBuf,
-    /// Why nobody needs to answer any more, once that is so.
+    /// Why an answer is no longer needed, once that is so.
     pub withdrawal: WithdrawalNote,
 }
 
@@ -66,8 +66,8 @@ pub enum QuestionWithdrawal {
     /// The command that waited for the answer has ended.
     #[error("the command has ended")]
     CommandEnded,
-    /// Nobody answered in time.
-    #[error("nobody answered within {} s", .0.as_secs().max(1))]
+    /// The user did not answer in time.
+    #[error("the user did not answer within {} s", .0.as_secs().max(1))]
     TimedOut(Duration),
     /// The gateway waited long enough.
     #[error("its time was over")]
@@ -77,7 +77,7 @@ pub enum QuestionWithdrawal {
     AnsweredElsewhere,
 }
 
-/// Tells those who show a question why it is withdrawn. Whoever asked it sets the reason before they
+/// Says to those who show a question why it is withdrawn. Its caller sets the reason before they
 /// drop the future that asks.
 #[derive(Clone, Debug, Default)]
 pub struct WithdrawalNote(Arc<OnceLock<QuestionWithdrawal>>);
@@ -398,7 +398,7 @@ pub trait Approver: Send + Sync {
         false
     }
 
-    /// How the user could allow this call if nobody can be asked about it; the call is denied with
+    /// How the user could allow this call if there is no user to ask about it; the call is denied with
     /// this text. One approver may serve callers of which only some can be asked.
     fn unreachable_hint(&self, _question: &ApprovalQuestion) -> Option<String> {
         None
@@ -419,7 +419,7 @@ pub trait Approver: Send + Sync {
         false
     }
 
-    /// Asks whether the changes of a tried command stay. Nobody who can be asked means that they do
+    /// Asks whether the changes of a tried command stay. Without a user to ask, they do
     /// not.
     fn review_trial<'a>(&'a self, _review: &'a TrialReview) -> BoxFuture<'a, TrialVerdict> {
         Box::pin(std::future::ready(TrialVerdict::Discard))

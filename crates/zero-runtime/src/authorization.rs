@@ -263,7 +263,7 @@ impl ToolHost {
             check()?;
         }
         if outside.is_none() {
-            self.refuse_unwritable(session, &title, &decision)?;
+            self.refuse_unwritable(session, &authorization_request, &title, &decision)?;
         }
         cx.prefetch_buffers(authorization_request.effects).await;
         if may_look {
@@ -287,7 +287,7 @@ impl ToolHost {
         }
         let nobody = |how_to_allow: &str| {
             let message = format!(
-                "{title}: denied, because {} and nobody can approve it here; to allow it, {}",
+                "{title}: denied, because {} and no user can approve it here; to allow it, {}",
                 decision.reason,
                 add_rule_advice(how_to_allow, &decision)
             );
@@ -451,10 +451,12 @@ impl ToolHost {
     }
 
     /// Fails if a command of the call would change a file that the sandbox keeps it from changing,
-    /// whatever the user answers.
+    /// whatever the user answers. Like a command that failed because of that, it can be requested
+    /// outside the sandbox then.
     fn refuse_unwritable(
         &self,
         session: &ToolHostSession,
+        authorization_request: &AuthorizationRequest<'_>,
         title: &str,
         decision: &PolicyDecision,
     ) -> Result<(), ToolError> {
@@ -470,9 +472,22 @@ impl ToolHost {
             .filter(|path| !access.repositories.contains(*path))
             .find(|path| !self.commands.may_write(path, &roots));
         let Some(path) = closed else { return Ok(()) };
+        let execution = authorization_request.effects.iter().find_map(Effect::execution);
+        let is_offered_outside = authorization_request.is_single_command
+            && session.is_persistent()
+            && self.commands.settings.outside != OutsideUse::Never
+            && session.approver.as_ref().is_some_and(|approver| approver.can_leave_sandbox());
+        let outside = match execution.filter(|_| is_offered_outside) {
+            Some(execution) => {
+                let failed = (execution.clone(), FailureEvidence::Prediction);
+                session.commands.record_sandbox_failure(Some(failed));
+                ", request it outside the sandbox (`\"outside_sandbox\": true`)"
+            }
+            None => "",
+        };
         let message = format!(
-            "{title}: commands cannot write to `{}`, which is outside the workspace; use Write, or ask the user to add the folder to `sandbox.writable`",
-            path.display()
+            "{title}: commands cannot write to `{}`, which is outside the workspace; use Write{outside}, or ask the user to add the folder to `sandbox.writable`",
+            path.display(),
         );
         Err(denial_error(decision, ErrorReason::ReadOnly, message, None))
     }
@@ -610,12 +625,12 @@ pub(crate) fn record_answer(
     let by = approver.name();
     let scopes = question.answer_scopes(answer);
     let decision = if answer.is_allow() { GrantDecision::Allowed } else { GrantDecision::Rejected };
-    let stands = question.has_option(answer)
+    let is_recorded = question.has_option(answer)
         && !scopes.is_empty()
         && session.grants.record(decision, &scopes, by);
-    let counts = if stands { answer } else { answer.to_once() };
+    let counts = if is_recorded { answer } else { answer.to_once() };
     noted.answered = Some(format!("{by}: {}", counts.audit_label()));
-    if stands {
+    if is_recorded {
         noted.grants =
             scopes.iter().map(|grant| redaction::redact_and_shorten(&grant.rule)).collect();
     }

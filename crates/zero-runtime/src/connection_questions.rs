@@ -185,7 +185,7 @@ impl ConnectingCall<'_> {
             ApprovalReply::AllowAlways { .. } => (ApprovalAnswer::AllowSession, None),
             ApprovalReply::RejectWithMessage(message) => {
                 let message = shorten_end(message.trim(), REJECTION_CHARS_MAX);
-                (ApprovalAnswer::RejectOnce, Some(message).filter(|said| !said.is_empty()))
+                (ApprovalAnswer::RejectOnce, Some(message).filter(|text| !text.is_empty()))
             }
             // The command runs already.
             ApprovalReply::EditCommand(_) | ApprovalReply::TryCommand => {

@@ -193,7 +193,7 @@ pub fn render_error_for_platform(
     result_rendering::render_error_for_platform(dialect, tool, error)
 }
 
-/// What a model that speaks a dialect is told of the outcome of a call to `tool`.
+/// The outcome of a call to `tool`, rendered for a model that uses a dialect.
 pub fn render_for_model(
     dialect: DialectName,
     tool: &str,
@@ -205,7 +205,7 @@ pub fn render_for_model(
     }
 }
 
-/// What a model that speaks a dialect is told of the result of a call to `tool`.
+/// The result of a call to `tool`, rendered for a model that uses a dialect.
 pub fn render_result(dialect: DialectName, tool: &str, result: &ToolResult) -> Vec<ResultContent> {
     let parts = render_parts(dialect, tool, result);
     parts.into_iter().map(result_rendering::part_content).collect()

@@ -133,32 +133,32 @@ impl CallContext {
         file: &ResolvedPath,
         decide: impl FnOnce(&FileSnapshot) -> Result<Vec<u8>, ToolError>,
     ) -> Result<TextChange, ToolError> {
-        let way = Cell::new(WriteTarget::Disk);
-        let settled = RefCell::new(None);
-        let hand = |bytes: &[u8]| self.write_through_editor(way.get(), file, bytes);
+        let target = Cell::new(WriteTarget::Disk);
+        let decided = RefCell::new(None);
+        let write = |bytes: &[u8]| self.write_through_editor(target.get(), file, bytes);
         let applied = self.journal().change_with_writer(
-            self.can_ask_editor(file.path()).then_some(&hand as ExternalWriter<'_>),
+            self.can_ask_editor(file.path()).then_some(&write as ExternalWriter<'_>),
             file,
             &self.change_note(),
             || self.check_cancelled(),
             |on_disk| {
                 self.refuse_unsaved_new(file, on_disk)?;
                 let (before, found) = self.visible_snapshot(file.path(), on_disk.clone());
-                way.set(found);
+                target.set(found);
                 let bytes = decide(&before)?;
-                settled.replace(Some((before, bytes.clone())));
+                decided.replace(Some((before, bytes.clone())));
                 Ok(FileChange::Replace(bytes))
             },
         )?;
-        let (before, asked) = settled
+        let (before, requested) = decided
             .into_inner()
             .ok_or_else(|| ToolError::failed(ErrorReason::Io, "nothing was changed"))?;
         let bytes = match &applied.landed {
-            WriteOutcome::AsRequested => asked,
+            WriteOutcome::AsRequested => requested,
             WriteOutcome::Altered(bytes) => bytes.clone(),
             WriteOutcome::Pending => {
-                let buffer = self.read_buffer(file.path(), &asked);
-                buffer.map_or(asked, |buffer| buffer.bytes)
+                let buffer = self.read_buffer(file.path(), &requested);
+                buffer.map_or(requested, |buffer| buffer.bytes)
             }
         };
         Ok(TextChange { before, bytes, facts: applied.after, landed: applied.landed })

@@ -59,9 +59,9 @@ pub enum RewindRequester {
 pub enum FileRewindAction {
     /// Compare only.
     Check,
-    /// Take them back, unless somebody else has changed a file since.
+    /// Take them back, unless another program has changed a file since.
     Apply,
-    /// Take them back, and overwrite what somebody else has changed. That is recorded in turn.
+    /// Take them back, and overwrite what another program has changed. That is recorded in turn.
     Overwrite,
 }
 
@@ -75,7 +75,7 @@ pub struct FileRewindReport {
     pub change_count: u64,
     /// Number of the files that they concern.
     pub file_count: u64,
-    /// What somebody else changed since. Unless it is to be overwritten, nothing was touched.
+    /// What another program changed since. Unless it is to be overwritten, nothing was touched.
     pub conflicts: Vec<FileConflict>,
     /// Number of all of these.
     pub conflict_count: u64,
@@ -85,7 +85,7 @@ pub struct FileRewindReport {
     pub records_commands: bool,
 }
 
-/// A file that somebody else changed since.
+/// A file that another program changed since.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileConflict {
     /// Its path, as displayed.
@@ -202,7 +202,13 @@ impl FileRewinder {
             tracing::warn!(error = error.message, "a change in the journal cannot be recovered");
         }
         let calls = request.calls.iter().cloned().collect();
-        self.journal.plan_rewind(&calls, &request.rewind)
+        self.journal.plan_rewind(&calls, &request.rewind).map_err(|error| match error.reason() {
+            // A command that still runs is a job most often, which can be ended by its name.
+            Some(ErrorReason::Busy) => {
+                refuse_beside_job(&self.state, &self.workspace).err().unwrap_or(error)
+            }
+            _ => error,
+        })
     }
 
     fn run_blocking(
@@ -290,7 +296,7 @@ impl FileRewinder {
     }
 }
 
-/// Whether somebody else changed a file that must not be overwritten.
+/// Whether another program changed a file that must not be overwritten.
 fn is_refused(request: &FileRewindRequest, plan: &RewindPlan) -> bool {
     request.action == FileRewindAction::Apply && !plan.conflicts.is_empty()
 }

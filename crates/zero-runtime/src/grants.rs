@@ -41,7 +41,7 @@ pub enum GrantDecision {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SavedGrant {
     /// Allowed or rejected.
-    pub stand: GrantDecision,
+    pub decision: GrantDecision,
     /// The scope that it covers.
     pub grant: GrantScope,
     /// When it was given.
@@ -50,23 +50,23 @@ pub struct SavedGrant {
     pub by: String,
 }
 
-/// A standing answer as it is written down.
+/// A grant as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GrantRecord {
     /// Whether it is allowed; rejected otherwise.
     pub allowed: bool,
-    /// What.
+    /// What it covers.
     pub grant: GrantScope,
     /// Time, in milliseconds since the Unix epoch.
     pub time_ms: i64,
-    /// Who said so.
+    /// Who decided it.
     pub by: String,
 }
 
 impl From<SavedGrant> for GrantRecord {
-    fn from(standing: SavedGrant) -> Self {
-        let SavedGrant { stand, grant, time, by } = standing;
-        let allowed = stand == GrantDecision::Allowed;
+    fn from(saved: SavedGrant) -> Self {
+        let SavedGrant { decision, grant, time, by } = saved;
+        let allowed = decision == GrantDecision::Allowed;
         Self { allowed, grant, time_ms: time.as_millisecond(), by }
     }
 }
@@ -75,8 +75,8 @@ impl From<GrantRecord> for SavedGrant {
     fn from(record: GrantRecord) -> Self {
         let GrantRecord { allowed, grant, time_ms, by } = record;
         let time = Timestamp::from_millisecond(time_ms).unwrap_or(Timestamp::UNIX_EPOCH);
-        let stand = if allowed { GrantDecision::Allowed } else { GrantDecision::Rejected };
-        Self { stand, grant, time, by }
+        let decision = if allowed { GrantDecision::Allowed } else { GrantDecision::Rejected };
+        Self { decision, grant, time, by }
     }
 }
 
@@ -101,10 +101,10 @@ struct GrantTableState {
 
 impl GrantTable {
     /// Restores grants. If there are too many, the newest are kept.
-    pub(crate) fn restore(standing: Vec<SavedGrant>, store: Option<GrantStore>) -> Self {
+    pub(crate) fn restore(saved: Vec<SavedGrant>, store: Option<GrantStore>) -> Self {
         let mut table = GrantTableState::default();
-        for SavedGrant { stand, grant, time, by } in standing {
-            table.insert(stand, grant, time, by);
+        for SavedGrant { decision, grant, time, by } in saved {
+            table.insert(decision, grant, time, by);
         }
         let too_many = table.answers.len().saturating_sub(GRANTS_MAX);
         table.answers.drain(..too_many);
@@ -117,7 +117,7 @@ impl GrantTable {
     }
 
     /// Records all of `grants`, or none if they do not fit. Returns whether it did.
-    pub(crate) fn record(&self, stand: GrantDecision, grants: &[GrantScope], by: &str) -> bool {
+    pub(crate) fn record(&self, decision: GrantDecision, grants: &[GrantScope], by: &str) -> bool {
         let mut grant_table = self.lock_state();
         let others = grant_table
             .answers
@@ -129,7 +129,7 @@ impl GrantTable {
         }
         let time = Timestamp::now();
         for grant in grants {
-            grant_table.insert(stand, grant.clone(), time, by.to_owned());
+            grant_table.insert(decision, grant.clone(), time, by.to_owned());
         }
         drop(grant_table);
         self.notify_store();
@@ -138,21 +138,21 @@ impl GrantTable {
 
     /// All grants, oldest first.
     pub(crate) fn saved_grants(&self) -> Vec<SavedGrant> {
-        let standing = |(stand, answer): &(GrantDecision, SessionGrant)| {
+        let saved = |(decision, answer): &(GrantDecision, SessionGrant)| {
             let SessionGrant { grant, time, by, .. } = answer.clone();
-            SavedGrant { stand: *stand, grant, time, by }
+            SavedGrant { decision: *decision, grant, time, by }
         };
-        self.lock_state().answers.iter().map(standing).collect()
+        self.lock_state().answers.iter().map(saved).collect()
     }
 
     /// The grants with this decision, oldest first.
-    pub(crate) fn list(&self, stand: GrantDecision) -> Vec<SessionGrant> {
-        self.map_matching(stand, Clone::clone)
+    pub(crate) fn list(&self, decision: GrantDecision) -> Vec<SessionGrant> {
+        self.map_matching(decision, Clone::clone)
     }
 
     /// The scopes with this decision, oldest first.
-    pub(crate) fn list_grants(&self, stand: GrantDecision) -> Vec<GrantScope> {
-        self.map_matching(stand, |answer| answer.grant.clone())
+    pub(crate) fn list_grants(&self, decision: GrantDecision) -> Vec<GrantScope> {
+        self.map_matching(decision, |answer| answer.grant.clone())
     }
 
     /// Revokes one grant; returns false if there is none with that id.
@@ -192,11 +192,11 @@ impl GrantTable {
 
     /// Forgets grants that are no longer stored, without a notification of the store.
     pub(crate) fn forget(&self, revoked: &[GrantRecord]) {
-        let is_revoked = |stand: GrantDecision, answer: &SessionGrant| {
+        let is_revoked = |decision: GrantDecision, answer: &SessionGrant| {
             let SessionGrant { grant, time, by, .. } = answer.clone();
-            revoked.contains(&SavedGrant { stand, grant, time, by }.into())
+            revoked.contains(&SavedGrant { decision, grant, time, by }.into())
         };
-        self.lock_state().answers.retain(|(stand, answer)| !is_revoked(*stand, answer));
+        self.lock_state().answers.retain(|(decision, answer)| !is_revoked(*decision, answer));
     }
 
     fn notify_store(&self) {
@@ -207,11 +207,11 @@ impl GrantTable {
 
     fn map_matching<T>(
         &self,
-        stand: GrantDecision,
+        decision: GrantDecision,
         convert: impl Fn(&SessionGrant) -> T,
     ) -> Vec<T> {
         let grant_table = self.lock_state();
-        let ours = grant_table.answers.iter().filter(|(other, _)| *other == stand);
+        let ours = grant_table.answers.iter().filter(|(other, _)| *other == decision);
         ours.map(|(_, answer)| convert(answer)).collect()
     }
 
@@ -222,10 +222,10 @@ impl GrantTable {
 
 impl GrantTableState {
     /// Adds a grant and replaces an earlier one about the same scope.
-    fn insert(&mut self, stand: GrantDecision, grant: GrantScope, time: Timestamp, by: String) {
+    fn insert(&mut self, decision: GrantDecision, grant: GrantScope, time: Timestamp, by: String) {
         self.answers.retain(|(_, answer)| answer.grant != grant);
         self.last_id += 1;
-        self.answers.push((stand, SessionGrant { id: self.last_id, grant, time, by }));
+        self.answers.push((decision, SessionGrant { id: self.last_id, grant, time, by }));
     }
 }
 
@@ -246,11 +246,11 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(grants: &GrantTable, stand: GrantDecision, expected: &[(u64, &str)]) {
-        let list = grants.list(stand);
+    fn check(grants: &GrantTable, decision: GrantDecision, expected: &[(u64, &str)]) {
+        let list = grants.list(decision);
         let found: Vec<(u64, &str)> =
             list.iter().map(|answer| (answer.id, answer.grant.rule.as_str())).collect();
-        assert_eq!(found, expected, "{stand:?}");
+        assert_eq!(found, expected, "{decision:?}");
         assert!(list.iter().all(|answer| answer.by == "person"));
     }
 
@@ -297,7 +297,7 @@ mod tests {
         let notifications: Arc<Mutex<Vec<Vec<SavedGrant>>>> = Arc::default();
         let store: GrantStore = {
             let notifications = Arc::clone(&notifications);
-            Arc::new(move |standing| notifications.lock().unwrap().push(standing))
+            Arc::new(move |saved| notifications.lock().unwrap().push(saved))
         };
         let count = || notifications.lock().unwrap().len();
         let grants = GrantTable::restore(Vec::new(), Some(Arc::clone(&store)));
@@ -322,8 +322,8 @@ mod tests {
 
     #[test]
     fn restored_grants_are_bounded_and_unambiguous() {
-        let one = |number: usize, stand| SavedGrant {
-            stand,
+        let one = |number: usize, decision| SavedGrant {
+            decision,
             grant: rule_grant(&number.to_string()),
             time: Timestamp::UNIX_EPOCH,
             by: "person".to_owned(),

@@ -46,7 +46,7 @@ pub struct ToolHostSessionConfig {
     /// The user's earlier grants. They allow no more than if they were given now.
     pub grants: Vec<SavedGrant>,
     /// Stores the user's grants.
-    pub keeper: Option<GrantStore>,
+    pub grant_store: Option<GrantStore>,
     /// The user's editor: workspace text is read and written through it.
     pub editor: Option<Arc<dyn Editor>>,
     /// Reads long texts for the session's tools.
@@ -160,7 +160,7 @@ impl ToolHostSession {
             observer,
             mode,
             grants,
-            keeper,
+            grant_store,
             editor,
             readers,
             result_lifetime: _,
@@ -173,7 +173,7 @@ impl ToolHostSession {
         let workspace = host.workspace.with_spill(spill.path())?;
         let grants = match &parent {
             Some(parent) => Arc::clone(&parent.grants),
-            None => Arc::new(GrantTable::restore(grants, keeper)),
+            None => Arc::new(GrantTable::restore(grants, grant_store)),
         };
         let ceiling = parent.as_ref().map(|parent| Arc::clone(&parent.mode));
         let parent = parent.and_then(|parent| parent.id);

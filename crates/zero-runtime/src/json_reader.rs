@@ -31,7 +31,7 @@ fn parse(text: &[u8], visitor: JsonVisitor) -> serde_json::Result<Value> {
 #[derive(Clone, Copy)]
 struct JsonVisitor {
     depth_left: usize,
-    /// Whether a field may stand only once in an object.
+    /// Whether a field may occur only once in an object.
     is_unique: bool,
 }
 

@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn typo_is_told_from_another_word() {
+    fn typo_differs_from_another_word() {
         for (word, name) in [
             ("rnu", "run"),
             ("tool", "tools"),

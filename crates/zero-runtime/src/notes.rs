@@ -132,7 +132,7 @@ impl NoteStoreSet {
         for one in NoteScope::ALL.into_iter().filter(|one| scope.is_none_or(|scope| scope == *one))
         {
             let found = self.open_store(one, workspace).and_then(|note_store| match note_store {
-                Some(shelf) => shelf.list_notes(&|path| may_read(one, path)),
+                Some(store) => store.list_notes(&|path| may_read(one, path)),
                 None => Ok((Vec::new(), 0)),
             });
             match found {

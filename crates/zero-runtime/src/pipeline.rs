@@ -202,12 +202,14 @@ impl ToolHost {
             let original_input = (edit != CommandEdit::Unavailable).then(|| input.clone());
             let step = self.attempt_input(attempt, input, edit, record).await;
             let (command, mut again) = match (step, original_input) {
-                (Ok(CallStep::CommandEdited { command, input }), Some(kept)) => {
+                (Ok(RoundOutcome::CommandEdited { command, input }), Some(kept)) => {
                     (command, input.unwrap_or(kept))
                 }
                 // Nothing else is edited.
-                (Ok(CallStep::CommandEdited { .. }), None) => return Err(ToolError::cancelled()),
-                (Ok(CallStep::Finished(result)), _) => return note_edit(Ok(result), edited),
+                (Ok(RoundOutcome::CommandEdited { .. }), None) => {
+                    return Err(ToolError::cancelled());
+                }
+                (Ok(RoundOutcome::Finished(result)), _) => return note_edit(Ok(result), edited),
                 (Err(error), _) => return note_edit(Err(error), edited),
             };
             edited = Some(record.secrets.mask_text(&command).into_owned());
@@ -231,7 +233,7 @@ impl ToolHost {
         input: Value,
         edit: CommandEdit,
         record: &mut CallRecord<'_>,
-    ) -> Result<CallStep, ToolError> {
+    ) -> Result<RoundOutcome, ToolError> {
         let spec = attempt.tool.tool.spec();
         let breakers = attempt.session.lane.breakers();
         breakers.check(&spec.name)?;
@@ -259,15 +261,15 @@ impl ToolHost {
             Err(error) => Err(error),
         };
         let outcome = match outcome {
-            Ok(CallStep::Finished(result)) => Ok(result),
+            Ok(RoundOutcome::Finished(result)) => Ok(result),
             // What the user saw and edited is what the hooks made of it.
-            Ok(CallStep::CommandEdited { command, .. }) => {
+            Ok(RoundOutcome::CommandEdited { command, .. }) => {
                 let input = verdict.rewritten_input().cloned();
-                return Ok(CallStep::CommandEdited { command, input });
+                return Ok(RoundOutcome::CommandEdited { command, input });
             }
             Err(error) => Err(error),
         };
-        verdict.annotate_outcome(outcome, &attempt.call.id).map(CallStep::Finished)
+        verdict.annotate_outcome(outcome, &attempt.call.id).map(RoundOutcome::Finished)
     }
 
     /// Steps 3 and 4: describes the call and its effects before it is authorized.
@@ -317,7 +319,7 @@ impl ToolHost {
         verdict: &HookVerdict,
         probe: &mut BreakerProbe<'_>,
         record: &mut CallRecord<'_>,
-    ) -> Result<CallStep, ToolError> {
+    ) -> Result<RoundOutcome, ToolError> {
         let HookAttempt { session, tool, call, cancel, timeout_class } = attempt;
         let spec = tool.tool.spec();
         let PipelineCall { plan, effects, .. } = planned;
@@ -372,7 +374,7 @@ impl ToolHost {
             match self.authorize(session, authorization_request, &cx, cancel, record).await? {
                 AuthorizationOutcome::Authorized(leave) => *leave,
                 AuthorizationOutcome::CommandEdited(command) => {
-                    return Ok(CallStep::CommandEdited { command, input: None });
+                    return Ok(RoundOutcome::CommandEdited { command, input: None });
                 }
             };
         record.row.queue_depth = self.admission.waiting_calls();
@@ -475,10 +477,10 @@ impl ToolHost {
             _ => outcome,
         };
         let Some(hooks) = self.find_hooks(&spec.name) else {
-            return outcome.map(CallStep::Finished);
+            return outcome.map(RoundOutcome::Finished);
         };
         let remarks = self.run_post_hooks(hooks, attempt, verdict, &outcome, record).await;
-        remarks.append_to(outcome).map(CallStep::Finished)
+        remarks.append_to(outcome).map(RoundOutcome::Finished)
     }
 }
 
@@ -495,7 +497,7 @@ struct PipelineCall {
 }
 
 /// How one round of a call ended.
-enum CallStep {
+enum RoundOutcome {
     /// The call ran.
     Finished(ToolResult),
     /// The user wants another command.

@@ -1,7 +1,8 @@
 //! Files and folders that a prompt mentions as `@path`, to be attached to it.
 //!
 //! A mention is read with the tools, so that the same rules, masks and limits apply as to a call of
-//! the model. What does not exist is not a mention: prompts contain `@Override` and user names, too.
+//! the model. What does not exist is not a mention: prompts contain `@Override` and user names, too. Only
+//! if it looks like the name of a file, the prompt and the user are told that there is none.
 //!
 //! Not here: who makes the calls. A session does it for tools on its own machine, a client for those
 //! that it hosts.
@@ -25,6 +26,11 @@ const TEXT_BYTES_MAX: usize = 512 * 1024;
 const PATH_BYTES_MAX: usize = 4_096;
 /// Longest message about a file that was not attached, in characters.
 const REASON_CHARS_MAX: usize = 500;
+
+/// Why nothing was attached for a mention that names no file.
+const NOT_FOUND: &str = "there is no such file";
+/// Longest extension of a file, in letters.
+const EXTENSION_CHARS_MAX: usize = 8;
 
 /// What a mention names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,6 +106,20 @@ fn read_path(text: &str) -> Option<(String, usize)> {
     is_path.then(|| (kept.to_owned(), len))
 }
 
+/// Whether a mention looks like the name of a file: it has an extension, or begins as only paths do.
+fn is_file_name(path: &str) -> bool {
+    let is_extension = |extension: &str| {
+        (1..=EXTENSION_CHARS_MAX).contains(&extension.len())
+            && extension.bytes().all(|byte| byte.is_ascii_alphanumeric())
+            && extension.bytes().any(|byte| byte.is_ascii_alphabetic())
+    };
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let has_extension = name
+        .rsplit_once('.')
+        .is_some_and(|(stem, extension)| !stem.is_empty() && is_extension(extension));
+    has_extension || ["./", "../", "/", "~/"].iter().any(|start| path.starts_with(start))
+}
+
 /// The call that reads a mention, in the canonical dialect.
 pub fn mention_call(path: &str, target: MentionTarget) -> ToolCall {
     let (tool, input) = match target {
@@ -132,7 +152,12 @@ pub async fn read_mentions(
 ) -> (MentionContents, Vec<MentionReport>) {
     let (mut contents, mut reports) = (MentionContents::default(), Vec::new());
     for path in find_mentions(text) {
-        let Some(target) = backend.inspect_mention(&path).await else { continue };
+        let Some(target) = backend.inspect_mention(&path).await else {
+            if let Err(why) = contents.note_missing(&path) {
+                reports.push(MentionReport { path, problem: Some(why) });
+            }
+            continue;
+        };
         let (call, dialect) = (mention_call(&path, target), DialectName::Canonical);
         let outcome = backend.call(call, dialect, cancel.clone(), Arc::new(SilentObserver)).await;
         let problem = contents.add(&path, &outcome).err();
@@ -161,6 +186,16 @@ impl MentionContents {
             self.text.push_str(&format!("\n\n(`@{path}` was not attached: {why})"));
         }
         added
+    }
+
+    /// Notes that nothing was found at a path, if it looks like that of a file. Then returns why nothing
+    /// was attached.
+    pub fn note_missing(&mut self, path: &str) -> Result<(), String> {
+        if !is_file_name(path) {
+            return Ok(());
+        }
+        self.text.push_str(&format!("\n\n(`@{path}` was not attached: {NOT_FOUND})"));
+        Err(NOT_FOUND.to_owned())
     }
 
     fn add_parts(&mut self, path: &str, parts: Vec<ResultContent>) -> Result<(), String> {
@@ -252,6 +287,26 @@ mod tests {
     }
 
     #[test]
+    fn missing_file_is_noted_only_if_it_looks_like_one() {
+        for (path, is_noted) in [
+            ("src/mian.rs", true),
+            ("notes.txt", true),
+            ("./x", true),
+            ("~/y", true),
+            ("Override", false),
+            ("angular/core", false),
+            ("types/node", false),
+            ("me.", false),
+            (".", false),
+            ("v1.2", false),
+        ] {
+            let mut contents = MentionContents::default();
+            assert_eq!(contents.note_missing(path).is_err(), is_noted, "{path}");
+            assert_eq!(contents.text.contains("there is no such file"), is_noted, "{path}");
+        }
+    }
+
+    #[test]
     fn addresses_and_hunks_are_not_mentions() {
         check("mail a@b.c or x.y@z", &[]);
         check("@@ -1,3 +1,3 @@", &[]);
@@ -299,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn contents_can_be_told_from_the_prompt() {
+    fn contents_are_separated_from_the_prompt() {
         let result = |text: &str| {
             let content = vec![ResultContent::Text { text: text.to_owned() }];
             ToolOutcome::from_content(ToolCallStatus::Completed, content, None, Vec::new())

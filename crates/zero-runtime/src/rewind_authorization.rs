@@ -101,7 +101,7 @@ impl ToolHost {
         }
         let nobody = |how_to_allow: &str| {
             let message = format!(
-                "{title}: denied, because {} and nobody can approve it here; to allow it, {how_to_allow}",
+                "{title}: denied, because {} and no user can approve it here; to allow it, {how_to_allow}",
                 decision.reason
             );
             denial_error(&decision, ErrorReason::NoApprover, message, None)

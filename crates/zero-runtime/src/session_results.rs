@@ -105,8 +105,8 @@ pub fn expire(
 ) -> io::Result<ExpiryReport> {
     let owners = list_owners(state)?;
     let mut items = Vec::new();
-    for (shelf, is_useless) in [(SESSION_RESULTS, false), (CALL_RESULTS, true)] {
-        let state_dir = state.child(shelf);
+    for (subfolder, is_useless) in [(SESSION_RESULTS, false), (CALL_RESULTS, true)] {
+        let state_dir = state.child(subfolder);
         for name in state_dir.list_names()? {
             let folder = state_dir.child(&name);
             if !folder.path().is_dir() {

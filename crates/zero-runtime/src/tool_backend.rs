@@ -1,12 +1,13 @@
 //! The port to the tools of a session, wherever they run: beside the gateway, or with a client.
 //!
-//! Whoever implements it enforces its own policy. The loop only asks for a call and reports what
-//! became of it; it never knows more of a file or a command than it is told.
+//! An implementation enforces its own policy. The loop only asks for a call and reports what
+//! became of it; it knows no more of a file or a command than the backend reports.
 
 mod approval_request;
 mod folder_access;
 mod tool_list;
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,6 +34,43 @@ use crate::text_reader::TextReader;
 use crate::tool::BoxFuture;
 pub use zero_exec::worktrees::WorktreeReport;
 
+/// MCP servers of a tool host, which take some time to start.
+pub trait ServerStartup: Send + Sync {
+    /// Waits for the servers whose tools are not known yet, for `most` at most; returns those that
+    /// are still not available.
+    fn wait_for_servers(&self, most: Duration) -> BoxFuture<'_, Vec<UnavailableServer>>;
+}
+
+/// A server whose tools are not available.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnavailableServer {
+    /// Its name.
+    pub name: String,
+    /// Why it did not start; `None` while it is still starting.
+    pub why: Option<String>,
+}
+
+impl UnavailableServer {
+    /// Longest wait of a first prompt. A server with a shorter startup timeout is given that.
+    pub const WAIT_MAX: Duration = Duration::from_secs(5);
+}
+
+impl std::fmt::Display for UnavailableServer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let name = &self.name;
+        match &self.why {
+            None => write!(
+                f,
+                "MCP server `{name}` is still starting; this prompt goes on without its tools, and they are there for the next one once it is up"
+            ),
+            Some(why) => write!(
+                f,
+                "MCP server `{name}` did not start, and this prompt goes on without its tools: {why}"
+            ),
+        }
+    }
+}
+
 /// What does the work of one session.
 pub trait ToolBackend: Send + Sync {
     /// What there is to work with. It may differ from one request to the next, since servers that
@@ -47,7 +85,7 @@ pub trait ToolBackend: Send + Sync {
         Box::pin(async { Ok(self.load_catalog(DialectName::Canonical).await?.commands) })
     }
 
-    /// Makes a call, whose tool and input are written in a dialect. `watch` hears of it until the
+    /// Makes a call, whose tool and input are written in a dialect. `watch` receives its progress until the
     /// future ends; when `cancel` is cancelled it ends soon, with
     /// [`ErrorReason::Cancelled`](zero_core::ErrorReason::Cancelled).
     fn call(
@@ -87,6 +125,12 @@ pub trait ToolBackend: Send + Sync {
         Box::pin(std::future::ready(Err(error)))
     }
 
+    /// Waits for the servers that bring tools and were just started, on the first call only and for a
+    /// bounded time. Returns those that are still missing. None if the tools are elsewhere: their host waits.
+    fn wait_for_servers(&self) -> BoxFuture<'_, Vec<UnavailableServer>> {
+        Box::pin(std::future::ready(Vec::new()))
+    }
+
     /// Whether background jobs run that end with the backend.
     fn has_running_jobs(&self) -> bool {
         false
@@ -99,7 +143,7 @@ pub trait ToolBackend: Send + Sync {
     fn folder(&self) -> Option<PathBuf>;
 
     /// The values of secrets that they know. What is sent to a model besides results must not
-    /// contain them either. Empty if they are elsewhere: whoever hosts them masks there.
+    /// contain them either. Empty if they are elsewhere: their host masks there.
     fn secret_mask(&self) -> BoxFuture<'_, Arc<SecretMask>> {
         Box::pin(std::future::ready(Arc::default()))
     }
@@ -108,6 +152,12 @@ pub trait ToolBackend: Send + Sync {
     /// say that they come back.
     fn reconnect_grace(&self) -> Duration {
         Duration::ZERO
+    }
+
+    /// What became of calls that another process made with the tools, as far as they know. An outcome is
+    /// returned once.
+    fn take_outcomes(&self, _calls: Vec<String>) -> BoxFuture<'_, HashMap<String, ToolOutcome>> {
+        Box::pin(std::future::ready(HashMap::new()))
     }
 
     /// Whether sub-agents of the session can use these tools.
@@ -160,7 +210,7 @@ pub enum SubagentIsolation {
 }
 
 impl SubagentIsolation {
-    /// Whether it works in a worktree, as other processes are told.
+    /// Whether it works in a worktree, which other processes can read.
     pub fn from_worktree(has_worktree: bool) -> Self {
         match has_worktree {
             true => Self::Worktree,
@@ -227,7 +277,7 @@ pub struct CatalogEntry {
     pub kind: ToolKind,
     /// Whether it changes nothing, so that several may run at a time.
     pub read_only: bool,
-    /// What programs are told besides; `None` for a tool of another process, which does not say it.
+    /// Further facts for programs; `None` for a tool of another process, which does not say it.
     pub info: Option<CatalogInfo>,
 }
 
@@ -242,7 +292,7 @@ pub struct CatalogInfo {
     pub risk: RiskLevel,
 }
 
-/// A file that tells agents how to work here.
+/// A file with instructions for agents that work here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InstructionFile {
     /// Its path, as people write it.
@@ -264,7 +314,7 @@ pub struct PromptCommand {
     pub prompt: String,
 }
 
-/// Hears of a call while it runs. Must return at once.
+/// Receives the progress of a call while it runs. Must return at once.
 pub trait CallObserver: Send + Sync {
     /// What it will do is known.
     fn on_described(&self, title: String, kind: ToolKind, locations: Vec<FileLocation>);
@@ -287,7 +337,7 @@ pub trait CallObserver: Send + Sync {
     }
 }
 
-/// Observes a call that is not shown: whoever makes it reports its end.
+/// Observes a call that is not shown: its caller reports its end.
 #[derive(Clone, Copy, Debug)]
 pub struct SilentObserver;
 
@@ -303,7 +353,7 @@ pub enum ToolBackendError {
     /// The folder cannot be worked in.
     #[error("{0}")]
     Workspace(String),
-    /// Whoever wants the work done may not have it done there.
+    /// The user for whom it would work may not work there.
     #[error(transparent)]
     FolderNotAllowed(#[from] FolderAccessError),
     /// The client that hosts the tools of this session is not connected.
@@ -382,7 +432,7 @@ pub trait CallApprover: Send + Sync {
         false
     }
 
-    /// How the user could allow this call if nobody can be asked; the call is denied with this text.
+    /// How the user could allow this call if there is no user to ask; the call is denied with this text.
     fn unattended_hint(&self, _question: &ApprovalQuestion) -> Option<String> {
         None
     }

@@ -73,10 +73,7 @@ fn describe_excess(paths: &[PathBuf], most: ByteSize) -> Option<String> {
 }
 
 #[cfg(test)]
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the test stands outside zero and looks at its files"
-)]
+#[expect(clippy::disallowed_methods, reason = "the test uses real files directly")]
 mod tests {
     use super::*;
 

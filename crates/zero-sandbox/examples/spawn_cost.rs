@@ -1,7 +1,8 @@
 //! Measures what it costs to start a command in the sandbox and to read its output, in nanoseconds.
 //!
 //! Prints one line of JSON, preceded by one with the fastest of each if `fastest` is the second
-//! argument. With `series` it prints only the cost of consecutive commands. `cargo xtask bench`
+//! argument. With `series` it prints only the cost of consecutive commands, with `loopback` only that
+//! of commands without a network and in a shared one. `cargo xtask bench`
 //! runs it. Measurements that are compared take turns, so that a busy machine slows all of them.
 
 #![expect(
@@ -16,9 +17,11 @@ use std::fs;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio as StdStdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use zero_sandbox::output_collector::OutputCollector;
+use zero_sandbox::shared_network::SharedNetwork;
 use zero_sandbox::spawner::{CommandStdio, LayerSelection, SpawnSpec, Spawner, SpawnerSettings};
 use zero_sandbox::{CommandSpec, NetworkAccess, ProcessLimits, SandboxProfile, SandboxProperty};
 
@@ -61,6 +64,10 @@ fn main() -> ExitCode {
     };
     if std::env::args().nth(2).is_some_and(|word| word == "series") {
         println!("{}", measure_series(rounds));
+        return ExitCode::SUCCESS;
+    }
+    if std::env::args().nth(2).is_some_and(|word| word == "loopback") {
+        println!("{}", measure_loopback(rounds));
         return ExitCode::SUCCESS;
     }
     let place = CostFixture::new();
@@ -129,6 +136,29 @@ fn measure_series(rounds: usize) -> String {
             format!("{{\"median_ns\":{},\"mean_ns\":{mean},\"worst_ns\":{worst}}}", median(times))
         });
     format!("{{\"at_once\":{at_once},\"paused\":{paused},\"in_turn\":{in_turn}}}")
+}
+
+/// The cost of a command without a network, and of one in the network that a session shares. Each
+/// finds a sandbox that is ready.
+fn measure_loopback(rounds: usize) -> String {
+    let spawner = Spawner::start().unwrap();
+    // A sandbox waits for the next command of the same place.
+    let places = [CostFixture::new(), CostFixture::new()];
+    let network = Arc::new(SharedNetwork::create(&spawner).unwrap());
+    let mut times: [Vec<Duration>; 2] = Default::default();
+    for _ in 0..rounds {
+        let nets = [None, Some(Arc::clone(&network))];
+        for ((place, net), times) in places.iter().zip(nets).zip(&mut times) {
+            let mut order = place.spawn_spec(LayerSelection::All, "/bin/true", &[]);
+            if net.is_some() {
+                order.profile.network = NetworkAccess::Loopback;
+            }
+            order.net = net;
+            times.push(measure_after_pause(|| run(&spawner, order)));
+        }
+    }
+    let [without, loopback] = times.map(median);
+    format!("{{\"without_ns\":{without},\"loopback_ns\":{loopback}}}")
 }
 
 /// A typical workspace and home folder, outside `/tmp`.

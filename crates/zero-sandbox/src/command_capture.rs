@@ -10,9 +10,11 @@
 //! confines a program.
 
 mod capture_control;
+pub(crate) mod capture_guard;
 mod captured_call;
 mod held_files;
 mod notification;
+mod sandbox_root;
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -25,6 +27,7 @@ use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType};
 
 use self::capture_control::CaptureOrder;
 pub use self::capture_control::{CaptureControl, PendingOutcome};
+use self::capture_guard::CaptureGuard;
 use self::captured_call::CallRecorder;
 use self::notification::Listener;
 use crate::journal::{ChangeRecorder, SetSummary};
@@ -70,13 +73,14 @@ impl CommandCapture {
         Self::start_with(recorder, true)
     }
 
-    fn start_with(recorder: ChangeRecorder, is_required: bool) -> io::Result<(Self, OwnedFd)> {
+    fn start_with(mut recorder: ChangeRecorder, is_required: bool) -> io::Result<(Self, OwnedFd)> {
         let kind = SocketType::SEQPACKET;
         let (ours, given) =
             rustix::net::socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?;
         if is_required {
             rustix::net::send(&ours, &[1], rustix::net::SendFlags::empty())?;
         }
+        recorder.set_guard(CaptureGuard::bind(&given)?);
         let (control, orders) = CaptureControl::open()?;
         let (sender, outcome) = sync_channel(1);
         let work = move || {
@@ -150,17 +154,23 @@ fn serve(
     recorder: ChangeRecorder,
 ) -> ChangeRecorder {
     let mut calls = CallRecorder::new(recorder);
+    let Some(wake) = control.wake() else { return calls.recorder };
+    let mut fds = [
+        PollFd::new(&listener.handle, PollFlags::IN),
+        PollFd::from_borrowed_fd(wake, PollFlags::IN),
+    ];
     loop {
-        let mut fds: Vec<PollFd<'_>> = vec![PollFd::new(&listener.handle, PollFlags::IN)];
-        fds.extend(control.wake().map(|wake| PollFd::from_borrowed_fd(wake, PollFlags::IN)));
         match rustix::event::poll(&mut fds, None) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Ok(_) => {}
+            Err(rustix::io::Errno::INTR) => continue,
             Err(_) => break,
         }
-        let poll_flags = fds.first().map_or(PollFlags::empty(), PollFd::revents);
+        let [poll_flags, woken] = [&fds[0], &fds[1]].map(PollFd::revents);
         // What was ordered before a call began applies to the call.
-        for order in control.take_orders() {
-            follow(order, &mut calls);
+        if !woken.is_empty() {
+            for order in control.take_orders() {
+                follow(order, &mut calls);
+            }
         }
         if poll_flags.contains(PollFlags::IN) {
             if let Some(call) = listener.receive() {

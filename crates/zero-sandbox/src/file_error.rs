@@ -54,7 +54,7 @@ pub fn from_errno(verb: &str, path: &str, source: Errno) -> ToolError {
 }
 
 /// The system's message without Rust's "(os error 2)".
-fn plain_message(source: &io::Error) -> String {
+pub(crate) fn plain_message(source: &io::Error) -> String {
     let text = source.to_string();
     let text = text.split(" (os error").next().unwrap_or_default();
     let mut chars = text.chars();

@@ -395,13 +395,13 @@ impl Journal {
     /// that somebody may be working in what it moves.
     pub fn recover_beside(&self, is_busy: &dyn Fn() -> bool) -> Result<usize, ToolError> {
         let sets = self.recover_sets(is_busy);
-        let mut settled = 0;
+        let mut completed = 0;
         for id in self.store.pending_ids()? {
             let Ok(record) = self.store.read_record(id) else {
                 // Without a record, the crash came before the file was touched.
                 if self.store.is_stale_claim(id) {
                     self.store.remove(id);
-                    settled += 1;
+                    completed += 1;
                 }
                 continue;
             };
@@ -425,9 +425,9 @@ impl Journal {
                 self.remove_created_folders(&record);
                 self.store.remove(id);
             }
-            settled += 1;
+            completed += 1;
         }
-        Ok(settled + sets?)
+        Ok(completed + sets?)
     }
 
     /// Whether the previous state was stored completely; the file is not touched before.

@@ -23,12 +23,15 @@ pub mod config_file;
 pub mod confinement;
 #[cfg(target_os = "linux")]
 pub mod detachable_process;
+mod disk_space;
 pub mod expiry;
 pub mod file_attributes;
 pub mod file_error;
 mod file_facts;
 mod file_lock;
 mod file_replacement;
+#[cfg(target_os = "linux")]
+pub mod folder_events;
 mod folder_handle;
 pub mod folder_lease;
 pub mod helper_process;

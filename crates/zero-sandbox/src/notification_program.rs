@@ -1,8 +1,9 @@
-//! Runs the program with which the user wants to be notified, or which makes the status line of a chat.
+//! Runs the program with which the user wants to be notified, which makes the status line of a chat, or
+//! which prints the image on their clipboard.
 //!
 //! It talks to their desktop or asks their programs, which no sandboxed program can reach, so it is not
-//! sandboxed. Only the user's own settings name it, it gets no text of the work, and the caller has
-//! checked that no confined command can change it.
+//! sandboxed. Only the user's own settings name it, or zero itself does; it gets no text of the work, and
+//! the caller has checked that no confined command can change it.
 
 use std::ffi::OsString;
 use std::io::{self, Read as _, Write as _};
@@ -60,13 +61,14 @@ pub struct NotificationProgram {
 
 impl NotificationProgram {
     /// Runs the program to its end, with a text as its input, and returns the first bytes of its
-    /// output. Limits and errors are those of [`Self::run`].
+    /// output. Limits and errors are those of [`Self::run`], but a program whose output reaches the limit
+    /// may fail: nobody reads the rest.
     pub fn run_for_output(
         &self,
         input: &str,
         timeout: Duration,
         bytes_max: u64,
-    ) -> io::Result<String> {
+    ) -> io::Result<Vec<u8>> {
         let mut child = self.prepare()?.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         if let Some(mut stdin) = child.stdin.take() {
             // A short text fits into the pipe; a program that does not read it is no error.
@@ -81,12 +83,19 @@ impl NotificationProgram {
                 let _ = sender.send(read.map(|_| bytes));
             });
         }
-        wait_or_kill(child, timeout)?;
+        let ended = wait_or_kill(child, timeout);
         // A process that left the group could hold the pipe open.
-        let bytes = output
-            .recv_timeout(timeout)
-            .map_err(|_| io::Error::new(io::ErrorKind::TimedOut, "its output did not end"))??;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
+        let bytes = match (&ended, output.recv_timeout(timeout)) {
+            (_, Ok(bytes)) => bytes?,
+            (Ok(()), Err(_)) => {
+                return Err(io::Error::new(io::ErrorKind::TimedOut, "its output did not end"));
+            }
+            (Err(_), Err(_)) => Vec::new(),
+        };
+        if (bytes.len() as u64) < bytes_max {
+            ended?;
+        }
+        Ok(bytes)
     }
 
     /// Runs the program to its end, without input and output. After the timeout, it and every process
@@ -175,9 +184,14 @@ mod tests {
         let run = |script: &str| {
             program(&["-c", script]).run_for_output("hello\n", Duration::from_secs(10), 8)
         };
-        assert_eq!(run("read word; echo \"$word\" you").unwrap(), "hello yo");
-        assert_eq!(run("echo x").unwrap(), "x\n");
+        assert_eq!(run("read word; echo \"$word\" you").unwrap(), b"hello yo");
+        assert_eq!(run("printf 'x\\377'").unwrap(), b"x\xff");
         assert!(run("exit 3").is_err());
+        // The rest of a long output is not read, which ends the program by SIGPIPE.
+        assert_eq!(run("cat /dev/zero").unwrap(), [0; 8]);
+        let slow = program(&["-c", "sleep 1000"]);
+        let late = slow.run_for_output("", Duration::from_millis(300), 8).unwrap_err();
+        assert_eq!(late.kind(), io::ErrorKind::TimedOut);
     }
 
     #[test]

@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_paths_are_told_from_non_empty() {
+    fn empty_paths_differ_from_non_empty() {
         let fixture = QuarantineFixture::new();
         fs::create_dir(fixture.path("none")).unwrap();
         fs::write(fixture.path("empty"), "").unwrap();

@@ -493,7 +493,7 @@ fn wait_until_started(
                 lost = DispatchError::LostAfterAccept;
                 continue;
             }
-            Ok(Some(SpawnerReply::Started { pid, limits, confinement, walls: sandbox_reuse })) => {
+            Ok(Some(SpawnerReply::Started { pid, limits, confinement, sandbox_reuse })) => {
                 return Ok(RunningCommand::new(
                     pid,
                     limits,

@@ -170,6 +170,8 @@ impl fmt::Display for BudgetUse {
         let (spent, most) = (self.spent, self.most);
         write!(f, "{} (", self.scope.describe())?;
         match self.measure {
+            // A budget below a cent has more digits.
+            BudgetMeasure::Usd if most > 0.0 && most < 0.01 => write!(f, "${spent:.4} of ${most}")?,
             BudgetMeasure::Usd => write!(f, "${spent:.4} of ${most:.2}")?,
             BudgetMeasure::Tokens => write!(f, "{spent:.0} of {most:.0} tokens")?,
             BudgetMeasure::Requests => write!(f, "{spent:.0} of {most:.0} model requests")?,
@@ -272,5 +274,8 @@ mod tests {
                 "80 % of the budget for this session (480 of 600 seconds) is used",
             ]
         );
+        let small = Budget { usd: Some(0.0004), ..Budget::default() };
+        let [small] = budget_uses(&small, BudgetScope::Run, &spent(usage))[..] else { panic!() };
+        assert_eq!(small.to_string(), "this run ($0.5100 of $0.0004)");
     }
 }

@@ -13,10 +13,12 @@ use tokio::time::Instant;
 use zero_core::SessionId;
 use zero_runtime::tool::BoxFuture;
 
+use crate::event::Event;
 use crate::last_seq_store::LastSeqStore;
+use crate::node_bus::NodeBus;
 use crate::node_lease::{LeaseHolder, LeaseRules, NodeLeaseStore};
 use crate::node_membership::NodeMembership;
-use crate::store::{ClaimEpoch, StoreError};
+use crate::store::{ClaimEpoch, LedgerReadLimit, StoreError};
 
 /// Between the home and the rest of the name of a process.
 pub const HOME_SEPARATOR: char = '/';
@@ -24,9 +26,21 @@ pub const HOME_SEPARATOR: char = '/';
 const HOME_WAIT_MARGIN: Duration = Duration::from_secs(2);
 const HOME_WAIT_STEP: Duration = Duration::from_millis(100);
 
+/// New entries by session, those of a session in their order.
+pub type EventsBySession = Vec<(SessionId, Vec<Event>)>;
+
 /// What the processes know of each other's sessions.
 pub trait SharedSessionStore: LastSeqStore {
-    /// Sessions with unfinished runs that nobody executes: their process has no lease any more, or has
+    /// Entries of several sessions, of each after a sequence number, in their order. `most.entries` is the
+    /// limit of each session, `most.bytes` that of all together; the first entry always fits. A session
+    /// without new entries, or for which nothing was left, is missing.
+    fn new_events(
+        &self,
+        after: Vec<(SessionId, u64)>,
+        most: LedgerReadLimit,
+    ) -> BoxFuture<'_, Result<EventsBySession, StoreError>>;
+
+    /// Sessions with unfinished runs that no process executes: their process has no lease any more, or has
     /// handed them over. Not those in which a run waits for an answer. At most
     /// [`AbandonedSession::LIST_MAX`].
     fn abandoned_sessions(&self) -> BoxFuture<'_, Result<Vec<AbandonedSession>, StoreError>>;
@@ -58,9 +72,30 @@ pub trait SharedSessionStore: LastSeqStore {
 
     /// Sessions with unfinished runs of a process whose tools a client hosts at another live one.
     fn misplaced_sessions(&self, node: &str) -> BoxFuture<'_, Result<Vec<SessionId>, StoreError>>;
+
+    /// The connections of this process.
+    fn connections(&self) -> StoreConnections;
 }
 
-/// A session with unfinished runs that nobody executes.
+/// Connections of this process to the store that it shares.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StoreConnections {
+    /// Those that are open.
+    pub open: u64,
+    /// Those of them that are in use.
+    pub used: u64,
+    /// Operations that wait for one.
+    pub waiting: u64,
+    /// How many can be open.
+    pub most: u64,
+}
+
+/// The home of a process, from its name.
+pub fn home_of(node: &str) -> &str {
+    node.split(HOME_SEPARATOR).next().unwrap_or(node)
+}
+
+/// A session with unfinished runs that no process executes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AbandonedSession {
     /// Its id.
@@ -102,6 +137,7 @@ pub struct ClusterNode {
     lease: LeaseHolder,
     leases: Arc<dyn NodeLeaseStore>,
     sessions: Arc<dyn SharedSessionStore>,
+    bus: Option<Arc<dyn NodeBus>>,
     takeovers: AtomicU64,
 }
 
@@ -132,7 +168,18 @@ impl ClusterNode {
         let name = format!("{prefix}{:016x}", fastrand::u64(..));
         let lease = LeaseHolder::start(Arc::clone(&leases), &name, rules).await?;
         let takeovers = AtomicU64::new(0);
-        Ok(Self { home: home.to_owned(), lease, leases, sessions, takeovers })
+        Ok(Self { home: home.to_owned(), lease, leases, sessions, bus: None, takeovers })
+    }
+
+    /// Gives the process a bus that it has joined under its name.
+    #[must_use]
+    pub fn with_bus(self, bus: Arc<dyn NodeBus>) -> Self {
+        Self { bus: Some(bus), ..self }
+    }
+
+    /// What connects it with the other processes.
+    pub fn bus(&self) -> Option<&Arc<dyn NodeBus>> {
+        self.bus.as_ref()
     }
 
     /// Name of the machine.

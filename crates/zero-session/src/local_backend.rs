@@ -31,8 +31,8 @@ use zero_runtime::skills::{SKILL_TOOL, UserSkillFolder};
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::tool_backend::{
     AgentDefinition, CallApprover, CallObserver, CatalogEntry, CatalogInfo, InstructionFile,
-    PromptCommand, SilentObserver, SubagentIsolation, SubagentRequest, ToolBackend,
-    ToolBackendError, ToolCatalog, ToolList, WorktreeReport,
+    PromptCommand, ServerStartup, SilentObserver, SubagentIsolation, SubagentRequest, ToolBackend,
+    ToolBackendError, ToolCatalog, ToolList, UnavailableServer, WorktreeReport,
 };
 use zero_runtime::tool_host::new_call_id;
 use zero_runtime::{
@@ -123,6 +123,8 @@ pub struct LocalToolBackend {
     worktrees: Option<Arc<dyn WorktreeProvider>>,
     /// The worktree in which these tools work, if they are of a sub-agent that has one.
     worktree: Option<Arc<dyn Worktree>>,
+    /// The servers that bring tools, until the first wait for them.
+    servers: Mutex<Option<Arc<dyn ServerStartup>>>,
     alive: Arc<LocalHostSession>,
 }
 
@@ -214,13 +216,13 @@ impl LocalToolBackend {
             worktrees,
         } = config;
         let switchboard = Arc::new(CallRouter::default());
-        let keeper: GrantStore = {
+        let grant_store: GrantStore = {
             let approver = Arc::clone(&approver);
             Arc::new(move |grants| {
                 approver.store_grants(grants.into_iter().map(GrantRecord::from).collect());
             })
         };
-        let person = RoutedApprover {
+        let routed_approver = RoutedApprover {
             switchboard: Arc::clone(&switchboard),
             approver: Arc::clone(&approver),
         };
@@ -229,12 +231,12 @@ impl LocalToolBackend {
                 session,
                 ToolHostSessionConfig {
                     owner: owner.clone(),
-                    approver: Some(Arc::new(person)),
+                    approver: Some(Arc::new(routed_approver)),
                     elicitor: elicitor.clone(),
                     observer: Some(Arc::clone(&switchboard) as Arc<dyn CallEventObserver>),
                     mode,
                     grants: grants.into_iter().map(SavedGrant::from).collect(),
-                    keeper: Some(keeper),
+                    grant_store: Some(grant_store),
                     editor: editor.clone(),
                     readers: Some(Arc::clone(&switchboard) as Arc<dyn TextReaderProvider>),
                     result_lifetime,
@@ -257,8 +259,16 @@ impl LocalToolBackend {
             result_lifetime,
             worktrees,
             worktree: None,
+            servers: Mutex::default(),
             alive,
         })
+    }
+
+    /// The servers that the first prompt waits for.
+    #[must_use]
+    pub fn with_server_startup(mut self, servers: Arc<dyn ServerStartup>) -> Self {
+        self.servers = Mutex::new(Some(servers));
+        self
     }
 
     async fn open_for_subagent(&self, request: SubagentRequest) -> Result<Self, ToolBackendError> {
@@ -454,6 +464,16 @@ impl ToolBackend for LocalToolBackend {
             Some(rule) => self.alive.session.revoke_rule(rule),
             None => self.alive.session.revoke_all(),
         };
+    }
+
+    fn wait_for_servers(&self) -> BoxFuture<'_, Vec<UnavailableServer>> {
+        let servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner).take();
+        Box::pin(async move {
+            match servers {
+                Some(servers) => servers.wait_for_servers(UnavailableServer::WAIT_MAX).await,
+                None => Vec::new(),
+            }
+        })
     }
 
     fn inspect_mention<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Option<MentionTarget>> {

@@ -53,12 +53,11 @@ impl LocalEventBus {
 impl EventBus for LocalEventBus {
     fn publish(&self, session: &SessionId, events: &[Arc<Event>]) {
         let topics = self.topics.lock();
-        for SubscriberEntry { sender: ear, .. } in
-            topics.subscribers.get(session).into_iter().flatten()
+        for SubscriberEntry { sender, .. } in topics.subscribers.get(session).into_iter().flatten()
         {
             for event in events {
                 // A full channel drops this entry; its owner notices the gap and reads the ledger.
-                ear.send(Delivery { session: session.clone(), event: Arc::clone(event) });
+                sender.send(Delivery { session: session.clone(), event: Arc::clone(event) });
             }
         }
     }
@@ -125,17 +124,20 @@ mod tests {
     #[tokio::test]
     async fn subscriber_receives_all_events_in_order() {
         let bus = LocalEventBus::new();
-        let (ear, one) = delivery_channel(100);
-        let (other_ear, other) = delivery_channel(100);
+        let (sender, one) = delivery_channel(100);
+        let (other_sender, other) = delivery_channel(100);
         let (a, b) = (session("a"), session("b"));
         bus.publish(&a, &entries(1..=1));
-        let subscriptions =
-            [bus.subscribe(&a, &ear), bus.subscribe(&b, &ear), bus.subscribe(&b, &other_ear)];
+        let subscriptions = [
+            bus.subscribe(&a, &sender),
+            bus.subscribe(&b, &sender),
+            bus.subscribe(&b, &other_sender),
+        ];
         bus.publish(&a, &entries(2..=3));
         bus.publish(&b, &entries(1..=2));
         bus.publish(&session("c"), &entries(1..=9));
         bus.publish(&a, &entries(4..=4));
-        drop((subscriptions, ear, other_ear));
+        drop((subscriptions, sender, other_sender));
         assert_eq!(collect_deliveries(one).await, ["a 2", "a 3", "b 1", "b 2", "a 4"]);
         assert_eq!(collect_deliveries(other).await, ["b 1", "b 2"]);
     }
@@ -143,16 +145,16 @@ mod tests {
     #[tokio::test]
     async fn dropped_subscription_ends_and_is_removed() {
         let bus = LocalEventBus::new();
-        let (ear, listener) = delivery_channel(100);
+        let (sender, listener) = delivery_channel(100);
         let a = session("a");
-        let (first, second) = (bus.subscribe(&a, &ear), bus.subscribe(&a, &ear));
+        let (first, second) = (bus.subscribe(&a, &sender), bus.subscribe(&a, &sender));
         bus.publish(&a, &entries(1..=1));
         drop(first);
         bus.publish(&a, &entries(2..=2));
         drop(second);
         bus.publish(&a, &entries(3..=3));
         assert!(bus.topics.lock().subscribers.is_empty());
-        drop(ear);
+        drop(sender);
         assert_eq!(collect_deliveries(listener).await, ["a 1", "a 1", "a 2"]);
     }
 
@@ -184,10 +186,10 @@ mod tests {
             for _ in 0..4 {
                 scope.spawn(|| {
                     for _ in 0..200 {
-                        let (ear, listener) = delivery_channel(10_000);
-                        let subscription = bus.subscribe(&a, &ear);
+                        let (sender, listener) = delivery_channel(10_000);
+                        let subscription = bus.subscribe(&a, &sender);
                         std::thread::yield_now();
-                        drop((subscription, ear));
+                        drop((subscription, sender));
                         let deliveries = block_on(collect_deliveries(listener));
                         // The entries are contiguous from the first to the last.
                         let first = deliveries.first().map_or(0, |first| seq(first));

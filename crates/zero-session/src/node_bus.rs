@@ -2,7 +2,7 @@
 //!
 //! A bus carries two things: rings ("the ledger of this session has entries up to number N") and requests
 //! that one process sends to another and that are answered. It is never the truth: a ring may get lost,
-//! and what a request changes is in the store before it is answered. Whoever missed a ring finds the
+//! and what a request changes is in the store before it is answered. A process that missed a ring finds the
 //! entries in the store.
 //!
 //! Processes with another [`ClusterName`] do not exist for each other, even on the same server.
@@ -73,7 +73,7 @@ pub trait NodeBus: Send + Sync {
 
 /// Answers requests of other processes.
 pub trait NodeRequestHandler: Send + Sync {
-    /// Answers a request of the process `from`. It runs to its end, also when nobody waits for the answer
+    /// Answers a request of the process `from`. It runs to its end, also when no process waits for the answer
     /// any more.
     fn answer(self: Arc<Self>, from: String, body: Bytes) -> BoxFuture<'static, Bytes>;
 }

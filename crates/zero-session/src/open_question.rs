@@ -1,4 +1,4 @@
-//! Questions of unfinished runs that nobody has answered yet.
+//! Unanswered questions of unfinished runs.
 //!
 //! They are derived from the ledger, in the transactions that write it: a question is open from its
 //! own entry until the entry of its answer, or of the end of its run. Only questions that can be
@@ -102,7 +102,7 @@ impl QuestionContent {
         }
     }
 
-    /// The entry that says that nobody needs to answer any more.
+    /// The entry that says that an answer is no longer needed.
     pub(crate) fn withdrawal_event(&self) -> EventKind {
         let id = self.id().to_owned();
         match self {

@@ -26,7 +26,7 @@ pub struct RewindArguments {
     pub target: Option<RewindTarget>,
     /// What to take back.
     pub scope: RewindScope,
-    /// Whether to overwrite what somebody else changed in files since.
+    /// Whether to overwrite what another program changed in files since.
     pub overwrite: bool,
 }
 

@@ -23,15 +23,36 @@ pub struct RunUsage {
     pub owner: String,
     /// Agent of the run.
     pub agent: String,
-    /// Model of the run.
+    /// Model of the run: the one that answers since the last fallback.
     pub model: String,
     /// When it began, in milliseconds since the Unix epoch.
     pub started_ms: i64,
-    /// What it used.
+    /// What it used, of all models.
     pub usage: TokenUsage,
+    /// What it used of models that others stood in for later.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub earlier: Vec<ModelUsage>,
     /// The run of the user's prompt, if a sub-agent worked for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub root: Option<RootRun>,
+}
+
+/// What a run used of one model.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ModelUsage {
+    /// Name of the model.
+    pub model: String,
+    /// What it used.
+    pub usage: TokenUsage,
+}
+
+/// The usage of a run as the stores keep it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct StoredUsage {
+    #[serde(flatten)]
+    pub(crate) usage: TokenUsage,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) earlier: Vec<ModelUsage>,
 }
 
 /// The session that a run belongs to.
@@ -93,6 +114,7 @@ impl RunUsage {
             model: model.clone(),
             started_ms: entry.time_ms,
             usage: TokenUsage::default(),
+            earlier: Vec::new(),
             root: root.clone(),
         })
     }
@@ -101,13 +123,46 @@ impl RunUsage {
     pub(crate) fn apply(&mut self, entry: &UsageEntry) {
         match &entry.change {
             UsageChange::Reported { usage } => self.usage = *usage,
-            // Counted under the model that answered; under both, if the first one had answered before.
-            UsageChange::FellBack { model } if self.usage.output_tokens == 0 => {
-                self.model.clone_from(model);
+            UsageChange::FellBack { model } => {
+                let own = self.usage.since(&self.earlier_usage());
+                let from = std::mem::replace(&mut self.model, model.clone());
+                match self.earlier.iter_mut().find(|earlier| earlier.model == from) {
+                    Some(earlier) => earlier.usage += own,
+                    None => self.earlier.push(ModelUsage { model: from, usage: own }),
+                }
             }
-            UsageChange::FellBack { model } => self.model = format!("{}, {model}", self.model),
             UsageChange::Began { .. } => {}
         }
+    }
+}
+
+impl RunUsage {
+    fn earlier_usage(&self) -> TokenUsage {
+        let mut sum = TokenUsage::default();
+        self.earlier.iter().for_each(|earlier| sum += earlier.usage);
+        sum
+    }
+
+    /// The form for a store.
+    pub(crate) fn to_stored(&self) -> StoredUsage {
+        StoredUsage { usage: self.usage, earlier: self.earlier.clone() }
+    }
+
+    /// The usage of each model of the run, which together are the usage of the run.
+    pub fn by_model(&self) -> Vec<Self> {
+        let last = self.usage.since(&self.earlier_usage());
+        let mut models = self.earlier.clone();
+        match models.iter_mut().find(|earlier| earlier.model == self.model) {
+            Some(earlier) => earlier.usage += last,
+            None => models.push(ModelUsage { model: self.model.clone(), usage: last }),
+        }
+        let of_model = |ModelUsage { model, usage }| Self {
+            model,
+            usage,
+            earlier: Vec::new(),
+            ..self.clone()
+        };
+        models.into_iter().map(of_model).collect()
     }
 }
 
@@ -232,15 +287,34 @@ mod tests {
             to: to.to_owned(),
             reason: String::new(),
         };
+        let report = |usage: &mut RunUsage, output_tokens: u64, requests: u64| {
+            let run_usage = TokenUsage { output_tokens, requests, ..TokenUsage::default() };
+            usage.apply(&entry(EventKind::UsageReported {
+                run_usage,
+                context_tokens: 0,
+                context_window: 0,
+            }));
+        };
+        // The first request failed.
+        report(&mut usage, 0, 1);
         usage.apply(&entry(fell_back("b")));
-        assert_eq!(usage.model, "b");
-        let run_usage = TokenUsage { output_tokens: 1, ..TokenUsage::default() };
-        usage.apply(&entry(EventKind::UsageReported {
-            run_usage,
-            context_tokens: 0,
-            context_window: 0,
-        }));
+        report(&mut usage, 7, 2);
+        report(&mut usage, 9, 4);
         usage.apply(&entry(fell_back("c")));
-        assert_eq!(usage.model, "b, c");
+        report(&mut usage, 19, 5);
+        let stored = serde_json::to_string(&usage.to_stored()).unwrap();
+        let read: StoredUsage = serde_json::from_str(&stored).unwrap();
+        assert_eq!((read.usage, &read.earlier), (usage.usage, &usage.earlier));
+        let split = |usage: &RunUsage| {
+            let models = usage.by_model();
+            let one = |one: &RunUsage| {
+                format!("{} {} {}", one.model, one.usage.requests, one.usage.output_tokens)
+            };
+            models.iter().map(one).collect::<Vec<_>>().join(", ")
+        };
+        assert_eq!(split(&usage), "a 1 0, b 3 9, c 1 10");
+        usage.apply(&entry(fell_back("b")));
+        report(&mut usage, 20, 6);
+        assert_eq!(split(&usage), "a 1 0, b 4 10, c 1 10");
     }
 }

@@ -7,6 +7,7 @@
 
 pub mod budget_report;
 pub(crate) mod call_updates;
+mod checkpoint_rule;
 mod context_report;
 mod current_plan;
 mod foreign_writes;
@@ -38,6 +39,7 @@ mod subagents;
 mod takeover;
 mod task_tool;
 mod transcript_recovery;
+mod unrecorded_ends;
 mod unsaved_messages;
 pub(crate) mod work_clock;
 
@@ -47,7 +49,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::sync::{Notify, broadcast, watch};
 use tokio_util::sync::CancellationToken;
 
 use zero_core::{Budget, ContextBreakdown, RunId, SessionId};
@@ -58,6 +60,7 @@ pub use self::retention::{PruneMode, PruneReport, RetentionRules};
 pub use self::rewind::{PromptSummary, RewindOptions, RewindOutcome};
 pub use self::rewind_history::is_in_effect;
 pub use self::subagent_answer::{SubagentTally, SubagentTotals};
+pub use self::unrecorded_ends::UnrecordedEnd;
 
 use self::foreign_writes::ForeignWriteMonitor;
 use self::ledger_recorder::LedgerRecorder;
@@ -65,17 +68,21 @@ use self::lifecycle::ActiveRunPolicy;
 use self::owner_sizes::OwnerSizes;
 use self::run_limiter::RunLimiter;
 use self::session_state::{ActiveRun, SessionState};
+use self::unrecorded_ends::UnrecordedEndReporter;
 use crate::agent::AgentRegistry;
 use crate::approvals::{
     ApprovalQueue, InteractionBroker, ParkedAnswer, PendingApproval, PendingQuestion,
     QuestionAnswer, QuestionQueue,
 };
 use crate::budget::BudgetRules;
+use crate::cluster_node::{StoreConnections, home_of};
 use crate::event::{Event, PromptAttachment, RunOutcome};
 use crate::event_bus::EventBus;
 use crate::key::{InvalidSessionKeyError, SessionAddress, SessionKey};
 use crate::model::catalog::ModelCatalog;
 use crate::model::{ModelError, ThinkingEffort};
+use crate::node_bus::{NodeBus, NodeBusState, NodeBusStatus};
+use crate::node_lease::LiveNode;
 use crate::node_membership::NodeMembership;
 use crate::open_question::{OpenQuestion, QuestionContent, QuestionScope};
 use crate::output_schema::OutputSchema;
@@ -205,7 +212,10 @@ struct SessionManagerInner {
     closing: CancellationToken,
     counted: RunCounters,
     foreign_writes: ForeignWriteMonitor,
+    unrecorded_ends: UnrecordedEndReporter,
     owner_sizes: OwnerSizes,
+    /// Notified when another gateway has handed its sessions over.
+    sessions_abandoned: Notify,
 }
 
 #[derive(Default)]
@@ -217,6 +227,7 @@ struct RunCounters {
     input_tokens: AtomicU64,
     output_tokens: AtomicU64,
     model_retries: AtomicU64,
+    claims: AtomicU64,
     fenced: AtomicU64,
 }
 
@@ -270,6 +281,21 @@ pub struct Prompt {
     pub leave: PromptAuthority,
     /// Folders of this machine that the sender may use.
     pub folder_access: FolderAccess,
+    /// When it runs, if others are before it.
+    pub precedence: PromptPrecedence,
+}
+
+/// When a prompt runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PromptPrecedence {
+    /// After all that were sent before.
+    #[default]
+    Last,
+    /// Next: the run that answers is stopped for it, and prompts that wait go on waiting.
+    Steering {
+        /// Who stops that run.
+        by: &'static str,
+    },
 }
 
 /// Settings that slash commands in a prompt may change.
@@ -305,7 +331,7 @@ pub enum SendOutcome {
 }
 
 /// Counters for metrics.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct SessionStats {
     /// Sessions with state in memory.
     pub active_sessions: u64,
@@ -330,22 +356,46 @@ pub struct SessionStats {
 }
 
 /// Counters of a gateway that shares a database with others.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClusterStats {
     /// Whether it has a lease, so that it may act for its sessions.
     pub has_lease: bool,
     /// Runs of other gateways that were continued here.
     pub takeovers: u64,
+    /// Sessions that were claimed here, once for each claim.
+    pub claims: u64,
     /// Runs of this gateway whose end was refused, since another one had continued them.
     pub fenced: u64,
+    /// What connects it with the others, if it uses that.
+    pub bus: Option<NodeBusStatus>,
+    /// Its connections to the database.
+    pub connections: StoreConnections,
+}
+
+/// The gateways that share a database.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterMembers {
+    /// Name of the process of this one.
+    pub local: String,
+    /// Those whose leases have not run out.
+    pub nodes: Vec<LiveNode>,
+    /// Sessions with unfinished runs of those that are gone; no more than
+    /// [`crate::cluster_node::AbandonedSession::LIST_MAX`] are counted.
+    pub abandoned_sessions: u64,
 }
 
 impl SessionStats {
     /// What does not work while the store cannot be written.
     pub fn problem(&self) -> Option<String> {
-        if self.cluster.is_some_and(|cluster| !cluster.has_lease) {
+        if self.cluster.as_ref().is_some_and(|cluster| !cluster.has_lease) {
             let text = "this gateway has lost its lease, since its database does not answer; other gateways continue its runs";
             return Some(text.to_owned());
+        }
+        let bus = self.cluster.as_ref().and_then(|cluster| cluster.bus.as_ref());
+        if let Some(NodeBusState::Disconnected { why }) = bus.map(|bus| &bus.state) {
+            return Some(format!(
+                "other gateways cannot be reached: {why}; their entries arrive late, and requests for their sessions are refused"
+            ));
         }
         (self.unrecorded > 0).then(|| {
             format!(
@@ -387,7 +437,9 @@ impl SessionManager {
             closing: CancellationToken::new(),
             counted: RunCounters::default(),
             foreign_writes: ForeignWriteMonitor::default(),
+            unrecorded_ends: UnrecordedEndReporter::default(),
             owner_sizes: OwnerSizes::default(),
+            sessions_abandoned: Notify::new(),
         });
         let store = &inner.config.store;
         let nodes = &inner.config.nodes;
@@ -409,7 +461,7 @@ impl SessionManager {
             }
             match inner.claim_session(&inner.new_recorder(&run.session)).await {
                 // A process that started at the same time ends them.
-                Ok(_) | Err(SessionError::Busy(_)) => {}
+                Ok(_) | Err(SessionError::Busy(_) | SessionError::Elsewhere { .. }) => {}
                 // One damaged session must not stop the others.
                 Err(error @ SessionError::Store(StoreError::Damaged { .. })) => {
                     tracing::error!(session = %run.session, %error, "a session is damaged");
@@ -439,6 +491,32 @@ impl SessionManager {
     /// Changes after another process may have written to the store.
     pub fn foreign_writes(&self) -> watch::Receiver<()> {
         self.inner.foreign_writes.subscribe(self.store())
+    }
+
+    /// What connects this gateway with the others of its cluster.
+    pub fn node_bus(&self) -> Option<&Arc<dyn NodeBus>> {
+        self.inner.config.nodes.cluster()?.bus()
+    }
+
+    /// Looks at once for sessions that another gateway has handed over.
+    pub fn take_over_abandoned(&self) {
+        self.inner.sessions_abandoned.notify_one();
+    }
+
+    /// The gateways that share a database with this one; `None` if there is no such database.
+    pub async fn cluster_members(&self) -> Result<Option<ClusterMembers>, SessionError> {
+        let Some(cluster) = self.inner.config.nodes.cluster() else { return Ok(None) };
+        let abandoned = cluster.sessions().abandoned_sessions().await?;
+        Ok(Some(ClusterMembers {
+            local: self.inner.config.nodes.local_name().to_owned(),
+            nodes: cluster.leases().live_nodes().await?,
+            abandoned_sessions: u64::try_from(abandoned.len()).unwrap_or(u64::MAX),
+        }))
+    }
+
+    /// The runs whose ends cannot be recorded, from now on.
+    pub fn unrecorded_ends(&self) -> broadcast::Receiver<UnrecordedEnd> {
+        self.inner.unrecorded_ends.subscribe()
     }
 
     /// The session store.
@@ -532,7 +610,7 @@ impl SessionManager {
     }
 
     /// Takes files, conversation or both back to before a prompt, or takes a rewind back. Refused
-    /// while a run is active. If somebody else changed the files since, nothing is touched unless the
+    /// while a run is active. If another program changed the files since, nothing is touched unless the
     /// options say so.
     pub async fn rewind(
         &self,
@@ -558,7 +636,11 @@ impl SessionManager {
         folder_access: FolderAccess,
     ) -> Result<ContextBreakdown, SessionError> {
         let inner = Arc::clone(&self.inner);
-        run_detached(async move { inner.context_breakdown(&session, &folder_access).await }).await
+        run_detached(async move {
+            inner.check_executor(&session.id).await?;
+            inner.context_breakdown(&session, &folder_access).await
+        })
+        .await
     }
 
     /// Stops all runs and deletes the session.
@@ -665,7 +747,11 @@ impl SessionManager {
         folder_access: FolderAccess,
     ) -> Result<Vec<PromptCommand>, SessionError> {
         let inner = Arc::clone(&self.inner);
-        run_detached(async move { inner.list_commands(&session, &folder_access).await }).await
+        run_detached(async move {
+            inner.check_executor(&session.id).await?;
+            inner.list_commands(&session, &folder_access).await
+        })
+        .await
     }
 
     /// Approval requests for calls.
@@ -798,6 +884,16 @@ impl SessionManager {
         active.values().map(|active| (active.session.clone(), active.run.clone())).collect()
     }
 
+    /// Runs of a session that have not ended, at any gateway.
+    pub async fn unfinished_runs(&self, session: &SessionId) -> Result<Vec<RunId>, SessionError> {
+        if self.inner.config.nodes.cluster().is_some() {
+            let unfinished = self.store().unfinished_runs(Some(session)).await?;
+            return Ok(unfinished.into_iter().map(|run| run.id).collect());
+        }
+        let active = self.active_runs().into_iter().filter(|(id, _)| id == session);
+        Ok(active.map(|(_, run)| run).collect())
+    }
+
     /// Current counters.
     pub fn stats(&self) -> SessionStats {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -819,7 +915,10 @@ impl SessionManager {
             cluster: self.inner.config.nodes.cluster().map(|cluster| ClusterStats {
                 has_lease: self.inner.config.nodes.can_act(),
                 takeovers: cluster.takeovers(),
+                claims: count(&counted.claims),
                 fenced: count(&counted.fenced),
+                bus: cluster.bus().map(|bus| bus.status()),
+                connections: cluster.sessions().connections(),
             }),
         }
     }
@@ -975,6 +1074,15 @@ pub enum SessionError {
     /// A storage limit is reached.
     #[error("{0}")]
     Full(String),
+    /// Another live gateway of the cluster executes what happens in the session. Nothing was done.
+    #[error(
+        "this session is at the gateway `{}`; connect to that gateway, and try again",
+        home_of(.node)
+    )]
+    Elsewhere {
+        /// Name of its process.
+        node: String,
+    },
     /// The manager accepts no more prompts.
     #[error("zero is shutting down; send it again in a moment")]
     ShuttingDown,

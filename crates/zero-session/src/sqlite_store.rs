@@ -24,6 +24,7 @@ mod runs;
 mod schema;
 mod sessions;
 mod transcripts;
+mod transfer;
 mod writer_thread;
 
 use std::os::unix::fs::MetadataExt;
@@ -54,7 +55,7 @@ use crate::store::{
     UnnamedSession, UnremovedSession, merge_grants,
 };
 use crate::stored_form::{
-    EncodedEvents, RewindRow, RunEnd, RunInsertion, assign_seqs, encode_messages, prompt_words,
+    EncodedEvents, RewindRow, RunEnd, assign_seqs, encode_messages, prompt_words,
 };
 
 /// The next change of a log that was last changed before this has another time: file systems round
@@ -516,14 +517,7 @@ impl Store for SqliteStore {
             let run = runs::RunRow { id, session, node, started_ms, options, words };
             let begin = move |db: &_| runs::begin(db, &run, &rows);
             let insertion = self.writer.write_with(WriteDurability::Machine, VERB, bytes, begin);
-            Ok(match insertion.await? {
-                RunInsertion::Inserted { first_seq, claim } => {
-                    let events = assign_seqs(first_seq, first);
-                    BeginRunOutcome::Started { events, claim }
-                }
-                RunInsertion::Existing(record) => BeginRunOutcome::AlreadyStarted(record),
-                RunInsertion::Held(claim) => BeginRunOutcome::Held(claim),
-            })
+            Ok(insertion.await?.into_outcome(first))
         })
     }
 
@@ -697,7 +691,7 @@ impl Store for SqliteStore {
             if let Some(known) = known.filter(|known| known.holds_for(stamp)) {
                 return Some(known.mark);
             }
-            let mark = self.writer.look(read).await;
+            let mark = self.writer.read_idle(read).await;
             let mut known = self.known_mark.lock().unwrap_or_else(PoisonError::into_inner);
             *known = stamp.zip(mark).map(|(stamp, mark)| KnownMark {
                 mark,

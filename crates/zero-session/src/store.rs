@@ -49,7 +49,7 @@ pub trait Store: Send + Sync {
 
     /// Creates a copy of a session, in one transaction: its settings, its current transcript and the
     /// ledger since the last reset, renumbered from 1. It has no label, grants or runs, and its
-    /// usage starts anew. Where the copied texts name the session's id, such as in paths of stored
+    /// usage starts at zero. Where the copied texts name the session's id, such as in paths of stored
     /// results, they name the id of the copy. `last` is its last entry.
     ///
     /// Fails unless the claim of the point is the current one, and with [`StoreError::KeyTaken`] or
@@ -104,7 +104,7 @@ pub trait Store: Send + Sync {
         address: &SessionAddress,
     ) -> BoxFuture<'_, Result<bool, StoreError>>;
 
-    /// Sessions whose id, owner or key cannot be read: nobody can name them. At most
+    /// Sessions whose id, owner or key cannot be read, so that no command can name them. At most
     /// [`UnnamedSession::LIST_MAX`].
     fn unnamed_sessions(&self) -> BoxFuture<'_, Result<Vec<UnnamedSession>, StoreError>>;
 
@@ -243,7 +243,7 @@ pub trait Store: Send + Sync {
     ) -> BoxFuture<'_, Result<Vec<RunRecord>, StoreError>>;
 
     /// The open questions of unfinished runs, oldest first; at most [`OpenQuestion::OWNER_LIST_MAX`]
-    /// of each owner, so that nobody's are hidden by those of others, and [`OpenQuestion::LIST_MAX`]
+    /// of each owner, so that those of one owner do not hide others, and [`OpenQuestion::LIST_MAX`]
     /// of all. Only those of sessions whose tools run with the gateway are kept. See
     /// [`crate::open_question`].
     fn open_questions(
@@ -947,6 +947,14 @@ pub enum StoreError {
         /// The operation, as a verb.
         verb: &'static str,
         /// The cause.
+        why: String,
+    },
+    /// The disk of the storage is full.
+    #[error("the session store cannot {verb}: {why}")]
+    NoSpace {
+        /// The operation, as a verb.
+        verb: &'static str,
+        /// Which disk, and what to do.
         why: String,
     },
     /// Part of what is stored cannot be read. The rest can be used.

@@ -12,7 +12,7 @@ use crate::message::ModelMessage;
 use crate::open_question::QuestionEntry;
 use crate::run_usage::UsageEntry;
 use crate::store::{
-    ClaimEpoch, NewEvent, RewindPoint, RewindPointKind, RunRecord, SessionClaim,
+    BeginRunOutcome, ClaimEpoch, NewEvent, RewindPoint, RewindPointKind, RunRecord, SessionClaim,
     TranscriptPosition, TranscriptStart,
 };
 
@@ -66,6 +66,19 @@ pub(crate) enum RunInsertion {
     Existing(RunRecord),
     /// Another process holds the session.
     Held(SessionClaim),
+}
+
+impl RunInsertion {
+    /// The result for the caller of the store. The entries get the numbers under which they were stored.
+    pub(crate) fn into_outcome(self, first: Vec<NewEvent>) -> BeginRunOutcome {
+        match self {
+            Self::Inserted { first_seq, claim } => {
+                BeginRunOutcome::Started { events: assign_seqs(first_seq, first), claim }
+            }
+            Self::Existing(record) => BeginRunOutcome::AlreadyStarted(record),
+            Self::Held(claim) => BeginRunOutcome::Held(claim),
+        }
+    }
 }
 
 /// How a run ended.

@@ -71,6 +71,8 @@ pub struct Turn {
 enum TurnPhase {
     New,
     LoadingContext,
+    /// Like loading, for a compaction that the user requested. The text says what to keep.
+    LoadingForCompaction(String),
     /// Like loading, with the calls of a parked run.
     Resuming(Vec<ResumedCall>),
     AwaitingModel,
@@ -201,7 +203,10 @@ impl Turn {
                 self.add_message(prompt, actions);
                 self.next_request(actions);
             }
-            TurnGoal::Compact(focus) => self.compact(CompactionReason::Requested, &focus, actions),
+            TurnGoal::Compact(focus) => {
+                self.phase = TurnPhase::LoadingForCompaction(focus);
+                actions.push(TurnAction::LoadContext);
+            }
             TurnGoal::Resume(point) => {
                 (self.usage, self.calls_made) = (point.usage, point.usage.tool_calls);
                 self.turns = point.turns;
@@ -252,6 +257,12 @@ impl Turn {
     ) {
         let resumed = match &mut self.phase {
             TurnPhase::LoadingContext => None,
+            TurnPhase::LoadingForCompaction(focus) => {
+                let focus = std::mem::take(focus);
+                // It works without the tools, which only the count needs.
+                self.context = context.unwrap_or_default();
+                return self.compact(CompactionReason::Requested, &focus, actions);
+            }
             TurnPhase::Resuming(calls) => Some(std::mem::take(calls)),
             _ => return,
         };
@@ -360,6 +371,8 @@ impl Turn {
     fn switch_model(&mut self, fallback: &ModelFallback, actions: &mut Vec<TurnAction>) {
         self.usage.requests = self.usage.requests.saturating_add(1);
         let ModelFallback { from, to, error } = fallback;
+        // What was used until now is that of the first one.
+        self.report_usage(actions);
         self.config.context_window = to.context_window;
         self.config.takes_images = to.takes_images;
         self.config.prices = to.prices;
@@ -615,8 +628,9 @@ impl Turn {
         let window = self.config.context_window;
         let extent = Some(CompactionExtent { steps_kept: plan.len() as u64, ..extent });
         let plan = compaction::format_plan(&plan, window);
-        self.transcript = vec![compaction::build_message(&summary, plan, kept).into()];
-        self.meter.reset(&self.context, &self.transcript);
+        let compacted = vec![compaction::build_message(&summary, plan, kept).into()];
+        self.meter.replace(&self.context, &self.transcript, &compacted);
+        self.transcript = compacted;
         self.summed_up = true;
         actions.push(TurnAction::StartTranscript(self.transcript.clone()));
         let tokens_after = self.context_tokens();
@@ -692,6 +706,7 @@ impl Turn {
             phase @ (TurnPhase::Stopping { .. } | TurnPhase::Finished) => self.phase = phase,
             TurnPhase::New
             | TurnPhase::LoadingContext
+            | TurnPhase::LoadingForCompaction(_)
             | TurnPhase::Resuming(_)
             | TurnPhase::AwaitingUser
             | TurnPhase::Compacting { .. } => {

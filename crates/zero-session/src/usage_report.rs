@@ -30,8 +30,14 @@ impl UsageReport {
         loop {
             let page = store.run_usages(query.clone()).await?;
             for usage in &page {
-                groups.entry(group_name(by, usage)).or_default().add(usage);
                 total.add(usage);
+                let parts = match by {
+                    UsageDimension::Model => usage.by_model(),
+                    _ => vec![usage.clone()],
+                };
+                for part in &parts {
+                    groups.entry(group_name(by, part)).or_default().add(part);
+                }
             }
             match page.last() {
                 Some(last) if page.len() == RunUsageQuery::PAGE_MAX => {

@@ -36,16 +36,14 @@ mod tests {
     use super::*;
     use crate::trust::TrustState;
     use crate::workspace_settings::tests::parse_layers;
-    use crate::{SettingsLayerKind, WorkspaceSettings};
+    use crate::{SettingsLayer, SettingsLayerKind, WorkspaceSettings};
 
     #[test]
     fn budgets_are_read_from_user_file_only() {
         const TEXT: &str = r#"{"budgets": {"run": {"usd": 0.5, "toolCalls": 7},
             "owner": {"tokens": 9, "requests": 8, "seconds": 60}}}"#;
-        let read = |kind| {
-            let layers = parse_layers(&[(kind, TEXT)]);
-            WorkspaceSettings::merge(&layers, TrustState::assumed()).budgets()
-        };
+        let layers = parse_layers(&[(SettingsLayerKind::User, TEXT)]);
+        let budgets = WorkspaceSettings::merge(&layers, TrustState::assumed()).budgets();
         let expected = BudgetSettings {
             run: Budget { usd: Some(0.5), tool_calls: Some(7), ..Budget::default() },
             owner: Budget {
@@ -56,7 +54,13 @@ mod tests {
             },
             ..BudgetSettings::default()
         };
-        assert_eq!(read(SettingsLayerKind::User), expected);
-        assert_eq!(read(SettingsLayerKind::Project), BudgetSettings::default());
+        assert_eq!(budgets, expected);
+        for kind in [SettingsLayerKind::Project, SettingsLayerKind::Local] {
+            let refused = SettingsLayer::parse(kind, "file".to_owned(), TEXT.as_bytes());
+            let problems = refused.unwrap_err();
+            assert_eq!(problems.len(), 2, "{problems:?}");
+            let text = problems.first().unwrap().to_string();
+            assert!(text.contains("`budgets.run` limits nothing here"), "{text}");
+        }
     }
 }

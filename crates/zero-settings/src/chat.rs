@@ -12,7 +12,7 @@ pub const STATUS_LINE_KEY: &str = "chat.statusLine";
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
 pub struct ChatSettings {
-    /// Colors: those of the terminal when absent.
+    /// Colors: `auto` when absent.
     pub theme: Option<ChatTheme>,
     /// Whether the chat fills the window, as with `--fullscreen`; `false` when absent.
     pub fullscreen: Option<bool>,
@@ -27,7 +27,7 @@ pub struct ChatSettings {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ChatTheme {
-    /// The terminal's own palette.
+    /// Colors for the background that the terminal reports; else its own palette.
     Auto,
     /// A light background.
     Light,

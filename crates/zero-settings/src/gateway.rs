@@ -21,11 +21,12 @@ pub const REMOTE_KEYS: [&str; 6] = [
     "gateway.remote.allowPlaintext",
 ];
 /// The other keys below `gateway`.
-pub const KEYS: [&str; 17] = [
+pub const KEYS: [&str; 20] = [
     "gateway.port",
     "gateway.bind",
     "gateway.allowedOrigins",
     "gateway.allowedHosts",
+    "gateway.publicUrl",
     "gateway.tokens",
     "gateway.folders",
     "gateway.passwordFile",
@@ -39,6 +40,8 @@ pub const KEYS: [&str; 17] = [
     "gateway.toolHostTimeoutSeconds",
     "gateway.store",
     "gateway.storePassword",
+    "gateway.bus",
+    "gateway.busSecret",
 ];
 
 /// A gateway. Only your own settings apply here, never a project's.
@@ -54,6 +57,9 @@ pub struct GatewaySettings {
     pub allowed_origins: Vec<String>,
     /// Host names that clients may use for the gateway, in addition to those of this machine.
     pub allowed_hosts: Vec<String>,
+    /// Address by which browsers reach the console of this gateway, such as `https://box.lan:18789`;
+    /// notifications link to it. The address that it listens on when absent.
+    pub public_url: Option<String>,
     /// Tokens, by the name of their holder.
     pub tokens: BTreeMap<String, GatewayTokenSetting>,
     /// Folders in which sessions of clients may work with this machine's tools; the folder the
@@ -85,6 +91,11 @@ pub struct GatewaySettings {
     pub store: Option<String>,
     /// Where the password for `gateway.store` is stored.
     pub store_password: Option<SecretSetting>,
+    /// A NATS server over which gateways that share a database reach each other, such as
+    /// `nats://zero@bus.example:4222`, without a password; the database itself when absent.
+    pub bus: Option<String>,
+    /// Where the password, token, NKey seed or `.creds` text for `gateway.bus` is stored.
+    pub bus_secret: Option<SecretSetting>,
     /// Which sessions `zero prune` removes; none when absent.
     pub retention: Option<RetentionSettings>,
     /// A remote gateway that zero uses instead of its own.
@@ -184,6 +195,13 @@ pub(crate) fn find_wrong_texts(value: &Value) -> Vec<(String, String)> {
     {
         wrong.push(("/gateway/store".to_owned(), what.to_owned()));
     }
+    if let Some(Err(what)) = value.pointer("/gateway/bus").and_then(Value::as_str).map(check_bus) {
+        wrong.push(("/gateway/bus".to_owned(), what.to_owned()));
+    }
+    let public = value.pointer("/gateway/publicUrl").and_then(Value::as_str);
+    if let Some(Err(what)) = public.map(check_public_url) {
+        wrong.push(("/gateway/publicUrl".to_owned(), what.to_owned()));
+    }
     let tokens = value.pointer("/gateway/tokens").and_then(Value::as_object);
     for (name, token) in tokens.into_iter().flatten() {
         let list = join_pointer(&join_pointer("/gateway/tokens", name), "folders");
@@ -229,7 +247,55 @@ pub fn check_store(address: &str) -> Result<(), &'static str> {
     }
 }
 
+/// Checks the address of a bus. The error repeats nothing of it, since it may contain a password.
+pub fn check_bus(address: &str) -> Result<(), &'static str> {
+    let rest = address.strip_prefix("nats://").or_else(|| address.strip_prefix("tls://"));
+    let Some(rest) = rest else {
+        return Err("is no address of a NATS server; write `nats://user@host:4222`");
+    };
+    let authority = rest.split_once('?').map_or(rest, |(authority, _)| authority);
+    match authority.rsplit_once('@').is_some_and(|(user, _)| user.contains(':')) {
+        true => Err(
+            "must not contain the password, which others could see; set `gateway.busSecret` to `{\"file\": FILE}`, `{\"env\": VARIABLE}` or `{\"keyring\": NAME}` instead",
+        ),
+        false => Ok(()),
+    }
+}
+
+/// Checks the address of the console. The error repeats nothing of it, since it may contain a secret.
+fn check_public_url(address: &str) -> Result<(), &'static str> {
+    let rest = address.strip_prefix("https://").or_else(|| address.strip_prefix("http://"));
+    let Some(authority) = rest.map(|rest| rest.strip_suffix('/').unwrap_or(rest)) else {
+        return Err("is no address of a page; write `https://HOST` or `https://HOST:PORT`");
+    };
+    if authority.contains('@') {
+        return Err("must not contain a name or password, which notifications would show");
+    }
+    let is_host = |character: char| {
+        character.is_alphanumeric() || matches!(character, '.' | '-' | ':' | '[' | ']')
+    };
+    match !host_name(authority).is_empty() && authority.chars().all(is_host) {
+        true => Ok(()),
+        false => Err("must be a host and a port only; write `https://HOST` or `https://HOST:PORT`"),
+    }
+}
+
+/// The host of `HOST` or `HOST:PORT`.
+fn host_name(authority: &str) -> &str {
+    match authority.rsplit_once(':') {
+        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
+        _ => authority,
+    }
+}
+
 impl GatewaySettings {
+    /// Names of hosts by which clients may call this gateway, in addition to those of this machine.
+    pub fn host_names(&self) -> Vec<String> {
+        let public = self.public_url.as_deref().and_then(|url| url.split_once("://"));
+        let public = public.map(|(_, rest)| host_name(rest.trim_end_matches('/')).to_owned());
+        self.allowed_hosts.iter().cloned().chain(public).collect()
+    }
+
     /// Returns these settings with the one field that `field` sets. Names all fields, so that a new
     /// one cannot be forgotten here.
     pub(crate) fn with_field(self, field: Self) -> Self {
@@ -238,6 +304,7 @@ impl GatewaySettings {
             bind,
             allowed_origins,
             allowed_hosts,
+            public_url,
             tokens,
             folders,
             password_file,
@@ -250,6 +317,8 @@ impl GatewaySettings {
             tool_host_timeout_seconds,
             store,
             store_password,
+            bus,
+            bus_secret,
             retention,
             remote,
         } = field;
@@ -259,6 +328,7 @@ impl GatewaySettings {
             bind: bind.or(self.bind),
             allowed_origins: list(allowed_origins, self.allowed_origins),
             allowed_hosts: list(allowed_hosts, self.allowed_hosts),
+            public_url: public_url.or(self.public_url),
             tokens: if tokens.is_empty() { self.tokens } else { tokens },
             folders: folders.or(self.folders),
             password_file: password_file.or(self.password_file),
@@ -271,6 +341,8 @@ impl GatewaySettings {
             tool_host_timeout_seconds: tool_host_timeout_seconds.or(self.tool_host_timeout_seconds),
             store: store.or(self.store),
             store_password: store_password.or(self.store_password),
+            bus: bus.or(self.bus),
+            bus_secret: bus_secret.or(self.bus_secret),
             retention: retention.or(self.retention),
             remote: remote.or(self.remote),
         }
@@ -330,6 +402,56 @@ mod tests {
             let [(at, what)] = &wrong[..] else { panic!("{bad}: {wrong:?}") };
             assert!(at == "/gateway/store" && what.contains(problem), "{bad}: {what}");
             assert!(!what.contains("hun"), "{what}");
+        }
+    }
+
+    #[test]
+    fn address_of_a_bus_has_no_password() {
+        for good in ["nats://zero@bus.example:4222", "tls://a,b:4223", "nats://[::1]?tls=disable"] {
+            assert_eq!(check_bus(good), Ok(()), "{good}");
+        }
+        for (bad, problem) in [
+            ("http://bus", "no address of a NATS server"),
+            ("nats://zero:hunter2@bus", "must not contain the password"),
+        ] {
+            let wrong = find_wrong_texts(&json!({"gateway": {"bus": bad}}));
+            let [(at, what)] = &wrong[..] else { panic!("{bad}: {wrong:?}") };
+            assert!(at == "/gateway/bus" && what.contains(problem), "{bad}: {what}");
+            assert!(!what.contains("hun"), "{what}");
+        }
+    }
+
+    #[test]
+    fn public_address_is_a_host_and_is_allowed() {
+        let hosts = |url: &str| {
+            let settings = GatewaySettings {
+                public_url: Some(url.to_owned()),
+                allowed_hosts: vec!["other.lan".to_owned()],
+                ..GatewaySettings::default()
+            };
+            settings.host_names()
+        };
+        for (good, host) in [
+            ("https://box.lan", "box.lan"),
+            ("https://box.lan:18789/", "box.lan"),
+            ("http://192.168.1.7:18789", "192.168.1.7"),
+            ("https://[fd00::1]:1", "[fd00::1]"),
+        ] {
+            assert_eq!(check_public_url(good), Ok(()), "{good}");
+            assert_eq!(hosts(good), ["other.lan", host]);
+        }
+        for (bad, problem) in [
+            ("box.lan:18789", "no address of a page"),
+            ("wss://box.lan", "no address of a page"),
+            ("https://", "a host and a port only"),
+            ("https://me:hunter2@box.lan", "must not contain a name or password"),
+            ("https://box.lan/zero?token=hunter2", "a host and a port only"),
+            ("https://box.lan/#hunter2", "a host and a port only"),
+        ] {
+            let wrong = find_wrong_texts(&json!({"gateway": {"publicUrl": bad}}));
+            let [(at, what)] = &wrong[..] else { panic!("{bad}: {wrong:?}") };
+            assert!(at == "/gateway/publicUrl" && what.contains(problem), "{bad}: {what}");
+            assert!(!what.contains("hunter2"), "{what}");
         }
     }
 

@@ -16,7 +16,7 @@ pub use crate::layer_kind::SettingsLayerKind;
 use crate::parsed_setting::{ParsedSetting, SettingFailure, SettingSource};
 use crate::problem::SettingsProblem;
 use crate::rule_entry::RuleParser;
-use crate::{mask, mcp_servers, settings_schema};
+use crate::{budgets, mask, mcp_servers, settings_schema};
 
 /// One settings file that exists and is valid.
 #[derive(Debug)]
@@ -69,6 +69,14 @@ impl SettingsLayer {
         for UnparsedEntry { key, pointer, value, is_item } in split_entries(document.value()) {
             let line = document.location(&pointer).line;
             let at = SettingSource { file: &shown, line, layer: kind };
+            // Whoever writes a budget relies on it.
+            if kind.is_in_workspace() && budgets::KEYS.contains(&key.as_str()) {
+                let what = format!(
+                    "`{key}` limits nothing here, because budgets count only in your own settings; move it there, or remove it"
+                );
+                found.push((pointer, what));
+                continue;
+            }
             match ParsedSetting::parse(&key, is_item, value, &at, parse_rule) {
                 Ok(parsed) => entries.push(SettingsEntry {
                     key,
@@ -225,6 +233,15 @@ impl SettingsEntry {
             Cow::Owned(value) => Self { value, parsed: ParsedSetting::Plain, ..self.clone() },
             Cow::Borrowed(_) => self.clone(),
         }
+    }
+
+    /// Why an entry of a project's file that only the user can set does nothing, and what to do.
+    pub fn describe_misplaced(&self) -> String {
+        format!(
+            "`{}` ({}) has no effect: only your own settings can set it; move it there (`zero config path` names the file) or remove it",
+            self.key,
+            self.location()
+        )
     }
 
     /// File and line, for messages.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
-use crate::gateway::check_store;
+use crate::gateway::{check_bus, check_store};
 use crate::mcp_servers::is_reference;
 
 /// Replaces a hidden value.
@@ -28,6 +28,9 @@ pub fn mask<'a>(key: &str, value: &'a Value) -> Cow<'a, Value> {
         }
         // A wrong address may contain a password.
         Value::String(address) if key == "gateway.store" && check_store(address).is_err() => {
+            Cow::Owned(Value::String(HIDDEN_TEXT.to_owned()))
+        }
+        Value::String(address) if key == "gateway.bus" && check_bus(address).is_err() => {
             Cow::Owned(Value::String(HIDDEN_TEXT.to_owned()))
         }
         _ => Cow::Borrowed(value),
@@ -105,6 +108,9 @@ mod tests {
         let store = |url: &str| mask("gateway.store", &json!(url)).into_owned();
         assert_eq!(store("postgres://zero@db/zero"), "postgres://zero@db/zero");
         assert_eq!(store("postgres://zero:hunter2@db/zero"), "***");
+        let bus = |url: &str| mask("gateway.bus", &json!(url)).into_owned();
+        assert_eq!(bus("nats://zero@bus"), "nats://zero@bus");
+        assert_eq!(bus("nats://zero:hunter2@bus"), "***");
         assert_eq!(*mask("hooks.env", &json!({"env": {"A": "b"}})), json!({"env": {"A": "b"}}));
     }
 }

@@ -7,6 +7,9 @@ use serde::Deserialize;
 use zero_core::ByteSize;
 use zero_runtime::UndoSettings;
 
+/// Whether the changes of commands are recorded unless a setting says otherwise.
+const COMMANDS_DEFAULT: bool = true;
+
 /// The keys below `undo`.
 pub const KEYS: [&str; 3] = ["undo.commands", "undo.days", "undo.bytes"];
 
@@ -14,7 +17,7 @@ pub const KEYS: [&str; 3] = ["undo.commands", "undo.days", "undo.bytes"];
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
 pub struct UndoSection {
-    /// Whether zero records what commands change, so that it can be undone; `false` when absent.
+    /// Whether zero records what commands change, so that it can be undone; `true` when absent.
     pub commands: Option<bool>,
     /// How many days the changes of a command are kept; 30 when absent.
     #[schemars(range(min = 1))]
@@ -28,8 +31,10 @@ pub struct UndoSection {
 impl UndoSection {
     /// The settings with the defaults for what is absent.
     pub(crate) fn to_settings(self) -> UndoSettings {
-        let mut undo = UndoSettings::default();
-        undo.commands = self.commands.unwrap_or(undo.commands);
+        let mut undo = UndoSettings {
+            commands: self.commands.unwrap_or(COMMANDS_DEFAULT),
+            ..UndoSettings::default()
+        };
         if let Some(bytes) = self.bytes {
             undo.limits.bytes_max = ByteSize::bytes(bytes);
         }
@@ -48,17 +53,17 @@ mod tests {
 
     #[test]
     fn project_cannot_change_what_undo_keeps() {
-        const TEXT: &str = r#"{"undo": {"commands": true, "days": 3, "bytes": 5000}}"#;
+        const TEXT: &str = r#"{"undo": {"commands": false, "days": 3, "bytes": 5000}}"#;
         let undo = |kind| {
             let layers = parse_layers(&[(kind, TEXT)]);
             WorkspaceSettings::merge(&layers, TrustState::assumed()).undo()
         };
         let own = undo(SettingsLayerKind::User);
-        assert!(own.commands);
+        assert!(!own.commands);
         assert_eq!(
             (own.limits.bytes_max.get(), own.limits.age_max.unwrap().as_secs()),
             (5_000, 259_200)
         );
-        assert!(!undo(SettingsLayerKind::Project).commands);
+        assert!(undo(SettingsLayerKind::Project).commands);
     }
 }

@@ -300,8 +300,28 @@ impl WorkspaceSettings {
         self.rules().filter_map(|entry| Some((entry, narrow(entry)?))).collect()
     }
 
-    /// A warning for a user who works under an allow rule that allows nearly anything.
-    pub fn warning(&self) -> Option<String> {
+    /// The entries of a project's files that only the user's own file can set.
+    pub fn misplaced_entries(&self) -> impl Iterator<Item = &SettingsEntry> {
+        self.entries.iter().filter(|entry| entry.state == SettingsEntryState::OnlyYours)
+    }
+
+    /// Warnings for the user: about an allow rule that allows nearly anything, and about settings
+    /// that do nothing where they are.
+    pub fn warnings(&self) -> Vec<String> {
+        self.danger_warning().into_iter().chain(self.misplaced_warning()).collect()
+    }
+
+    fn misplaced_warning(&self) -> Option<String> {
+        let misplaced: Vec<&SettingsEntry> = self.misplaced_entries().collect();
+        let first = misplaced.first()?;
+        let more = match misplaced.len() {
+            1 => String::new(),
+            count => format!(" ({} more; see `zero doctor`)", count - 1),
+        };
+        Some(format!("{}{more}", first.describe_misplaced()))
+    }
+
+    fn danger_warning(&self) -> Option<String> {
         let dangers = self.dangerous_rules();
         let (RuleEntry { text, source_file, line, .. }, why) = dangers.first()?;
         let more = match dangers.len() {
@@ -408,6 +428,41 @@ pub(crate) mod tests {
             SettingsLayer::parse(*kind, kind.as_str().to_owned(), text.as_bytes()).unwrap()
         };
         files.iter().map(parse).collect()
+    }
+
+    #[test]
+    fn settings_that_do_nothing_in_a_project_are_reported() {
+        // Every setting that only the user's file can set, but for budgets, which are an error.
+        const TEXT: &str = r#"{"undo": {"commands": false},
+            "notify": {"minSeconds": 5},
+            "chat": {"vim": true},
+            "update": {"enabled": false},
+            "retention": {"auditDays": 10},
+            "subagents": {"maxParallel": 2},
+            "web": {"search": []},
+            "network": {"extraCa": "/ca.pem"},
+            "gateway": {"remote": {"url": "wss://x.example"}},
+            "acp": {"prefixCwd": true},
+            "sandbox": {"readable": ["~/z"], "outside": "ask"},
+            "limits": {"profile": "fair"},
+            "secrets": {"mask": false, "remember": false, "except": ["d"]}}"#;
+        let strict = r#"{"limits": {"profile": "strict"}, "sandbox": {"outside": "never"}}"#;
+        for trust in [TrustState::Never, TrustState::assumed()] {
+            let files = [(SettingsLayerKind::User, strict), (SettingsLayerKind::Project, TEXT)];
+            let settings = WorkspaceSettings::merge(&parse_layers(&files), trust);
+            let of_project = settings.entries().iter().filter(|entry| entry.file == "project");
+            let silent: Vec<&str> = of_project
+                .filter(|entry| entry.state != SettingsEntryState::OnlyYours)
+                .map(|entry| entry.key.as_str())
+                .collect();
+            assert!(silent.is_empty(), "{silent:?}");
+            assert_eq!(
+                settings.warnings(),
+                [
+                    "`undo.commands` (project:1) has no effect: only your own settings can set it; move it there (`zero config path` names the file) or remove it (15 more; see `zero doctor`)"
+                ]
+            );
+        }
     }
 
     #[test]

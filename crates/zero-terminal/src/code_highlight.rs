@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn state_goes_on_over_lines_and_ends_at_a_limit() {
+    fn state_continues_over_lines_and_ends_at_a_limit() {
         assert!(CodeHighlighter::for_file(&stream(), "src/a.rs").is_active());
         let mut highlighter = CodeHighlighter::with_time(&stream(), "rs", Duration::MAX);
         highlighter.highlight("/* one");

@@ -14,6 +14,7 @@ use super::prompt_turn::PromptTurnGuard;
 use super::text_field::{FieldEvent, TextField};
 use super::{
     AnswerSource, FAINT, STRONG, TerminalStream, escape_line, text_columns, truncate_to_columns,
+    wrap_words,
 };
 
 /// How long a dialog that is cancelled may take to restore the screen.
@@ -22,6 +23,8 @@ const RESTORE_WAIT: Duration = Duration::from_millis(500);
 const FIELD_ROWS_MAX: usize = 6;
 /// Blank columns between the answers of a legend.
 const LEGEND_GAP: usize = 3;
+/// Most keys that have a row each.
+const NARROW_CHOICES_MAX: usize = 3;
 
 /// A dialog that waits to be shown.
 pub struct DialogRun<'a> {
@@ -75,7 +78,7 @@ enum DialogEnd {
     Finished,
     /// The dialog failed and has not finished its line.
     CutOff,
-    /// Nobody waits for its answer.
+    /// Its answer is no longer needed.
     Withdrawn,
 }
 
@@ -114,6 +117,8 @@ impl Drop for DialogGuard<'_> {
 pub struct KeyChoice {
     /// The key, in lower case.
     pub key: char,
+    /// The digit that does the same, if one does.
+    pub digit: Option<char>,
     /// What it does, for the user.
     pub label: String,
 }
@@ -121,24 +126,38 @@ pub struct KeyChoice {
 impl KeyChoice {
     /// The answer that this key gives.
     pub fn new(key: char, label: impl Into<String>) -> Self {
-        Self { key, label: label.into() }
+        Self { key, digit: None, label: label.into() }
+    }
+
+    /// The same answers, the first nine of which have a digit as well.
+    pub fn numbered(choices: impl IntoIterator<Item = Self>) -> Vec<Self> {
+        let digits = ('1'..='9').map(Some).chain(std::iter::repeat(None));
+        choices.into_iter().zip(digits).map(|(choice, digit)| Self { digit, ..choice }).collect()
     }
 }
 
-/// The keys and what they do, side by side as far as they fit.
+/// The keys and what they do, side by side as far as they fit: in columns, or one after the other in
+/// a window that is too narrow for these.
 pub fn render_legend(
     stream: &TerminalStream,
     choices: &[KeyChoice],
     columns: usize,
 ) -> Vec<String> {
     let room = columns.saturating_sub(1);
+    let has_digits = choices.iter().any(|choice| choice.digit.is_some());
+    let key_columns = if has_digits { 4 } else { 2 };
     let labels: Vec<String> = choices
         .iter()
-        .map(|choice| truncate_to_columns(&escape_line(&choice.label), room.saturating_sub(4)))
+        .map(|choice| {
+            truncate_to_columns(&escape_line(&choice.label), room.saturating_sub(key_columns + 2))
+        })
         .collect();
     let widest = labels.iter().map(|label| text_columns(label)).max().unwrap_or(0);
-    let cell = widest + 3 + LEGEND_GAP;
+    let cell = widest + key_columns + 1 + LEGEND_GAP;
     let per_row = ((room + LEGEND_GAP) / cell).max(1);
+    if per_row == 1 && choices.len() > NARROW_CHOICES_MAX {
+        return render_narrow_legend(stream, choices, &labels, room);
+    }
     // Filled by columns, so that related answers are below each other.
     let rows = choices.len().div_ceil(per_row);
     let row = |row: usize| {
@@ -146,7 +165,12 @@ pub fn render_legend(
         let cells: Vec<_> = choices.iter().zip(&labels).skip(row).step_by(rows.max(1)).collect();
         for (at, (choice, label)) in cells.iter().enumerate() {
             let key = stream.paint(STRONG, choice.key.encode_utf8(&mut [0; 4])).into_owned();
-            text.push_str(&format!(" {key} {label}"));
+            let digit = match choice.digit {
+                Some(digit) => format!("{} ", stream.paint(STRONG, digit.encode_utf8(&mut [0; 4]))),
+                None if has_digits => "  ".to_owned(),
+                None => String::new(),
+            };
+            text.push_str(&format!(" {digit}{key} {label}"));
             if at + 1 < cells.len() {
                 let fill = widest - text_columns(label) + LEGEND_GAP - 1;
                 text.push_str(&" ".repeat(fill));
@@ -155,6 +179,33 @@ pub fn render_legend(
         text
     };
     (0..rows).map(row).collect()
+}
+
+/// The keys and what they do, one after the other, in as few rows as possible, without the digits that
+/// do the same.
+fn render_narrow_legend(
+    stream: &TerminalStream,
+    choices: &[KeyChoice],
+    labels: &[String],
+    room: usize,
+) -> Vec<String> {
+    let mut rows: Vec<String> = Vec::new();
+    let mut used = room;
+    for (choice, label) in choices.iter().zip(labels) {
+        let key = stream.paint(STRONG, choice.key.encode_utf8(&mut [0; 4])).into_owned();
+        let columns = 4 + text_columns(label);
+        match rows.last_mut() {
+            Some(row) if used + columns <= room => {
+                row.push_str(&format!("  {key} {label}"));
+                used += columns;
+            }
+            _ => {
+                rows.push(format!("  {key} {label}"));
+                used = columns;
+            }
+        }
+    }
+    rows
 }
 
 /// How the editing of a text ended.
@@ -218,6 +269,24 @@ pub enum KeyOutcome {
 /// What a question says about a key that is not offered, and about several keys at once.
 pub const UNKNOWN_KEY_NOTE: &str = "press one of the keys shown";
 
+/// The rows of a question, and of a note about it: beside it, or above it where both do not fit into a
+/// row.
+pub fn question_rows(stream: &TerminalStream, question: &str, note: &str) -> Vec<String> {
+    let columns = stream.window_size().columns;
+    let note = escape_line(note);
+    let shown = stream.paint(STRONG, question);
+    if note.is_empty() {
+        return vec![format!("{shown} ")];
+    }
+    let note = format!("({note})");
+    if text_columns(question) + text_columns(&note) + 2 < columns {
+        return vec![format!("{shown} {} ", stream.paint(FAINT, &note))];
+    }
+    let rows = wrap_words(&note, columns.saturating_sub(3));
+    let rows = rows.iter().map(|row| format!("  {}", stream.paint(FAINT, row)));
+    rows.chain([format!("{shown} ")]).collect()
+}
+
 /// Asks a question with its keys above it and waits for one of the keys; other keys show a hint once.
 /// Ctrl-C is a key only where it does not send a signal.
 pub fn ask_for_key(
@@ -227,15 +296,12 @@ pub fn ask_for_key(
     choices: &[KeyChoice],
 ) -> io::Result<KeyOutcome> {
     let mut area = LiveArea::new(stream);
-    let question = stream.paint(STRONG, question).into_owned();
     let paint = |area: &mut LiveArea<'_>, note: Option<&str>| {
         let mut rows = render_legend(stream, choices, stream.window_size().columns);
-        rows.push(match note {
-            Some(note) => format!("{question} {} ", stream.paint(FAINT, &format!("({note})"))),
-            None => format!("{question} "),
-        });
+        rows.extend(question_rows(stream, question, note.unwrap_or_default()));
         area.paint(&rows, None)
     };
+    let question = stream.paint(STRONG, question).into_owned();
     keys.discard()?;
     paint(&mut area, keys.caution_note())?;
     let mut has_hint = false;
@@ -295,6 +361,18 @@ mod tests {
         );
         let narrow = render_legend(&stream, &choices, 24);
         assert_eq!(narrow, ["  y once", "  s in this session", "  n no"]);
+        let numbered = KeyChoice::numbered(choices);
+        assert_eq!(
+            render_legend(&stream, &numbered, 44),
+            ["  1 y once              3 n no", "  2 s in this session"]
+        );
+        // Many keys share rows even where no columns fit.
+        let many = [('y', "once"), ('s', "allow in this session"), ('n', "no"), ('v', "show all")];
+        let many = many.map(|(key, label)| KeyChoice::new(key, label));
+        assert_eq!(
+            render_legend(&stream, &many, 40),
+            ["  y once  s allow in this session  n no", "  v show all"]
+        );
     }
 
     #[test]

@@ -44,14 +44,14 @@ impl ElapsedCounter {
     /// Writes a sequence to the terminal, if there is one.
     pub fn write_signal(&self, signal: &str) {
         if let Some(shared) = &self.shared {
-            // Without a terminal, nobody misses it.
+            // Without a terminal, it is not needed.
             let _ = shared.stream.write(signal);
         }
     }
 
     /// Counter that draws on `stream` if it is a terminal.
     pub fn new(stream: &TerminalStream) -> Self {
-        let shared = stream.is_terminal().then(|| {
+        let shared = (stream.is_terminal() && !stream.appends_only()).then(|| {
             Arc::new(CounterShared {
                 stream: stream.clone(),
                 state: Mutex::default(),
@@ -76,11 +76,13 @@ impl ElapsedCounter {
         }
     }
 
-    /// Replaces the text of the current activity; the time keeps counting.
+    /// Replaces the text of the current activity by the last line of this one; the time keeps counting.
     pub fn progress(&self, message: &str) {
         let Some(shared) = &self.shared else { return };
+        let mut lines = message.lines().rev().map(str::trim_end);
+        let Some(last) = lines.find(|line| !line.is_empty()) else { return };
         if let Some(running) = &mut shared.lock().running {
-            running.what = escape_line(message).into_owned();
+            running.what = escape_line(last).into_owned();
         }
     }
 

@@ -24,14 +24,17 @@ struct FilterList<'a> {
     cursor: usize,
 }
 
-/// Lets the user choose a row; `None` if they do not.
+/// Lets the user choose a row; `None` if they do not. The cursor begins at the current
+/// choice.
 pub fn choose_row(
     stream: &TerminalStream,
     keys: &KeyReader,
     rows: &[String],
+    current: Option<usize>,
 ) -> io::Result<Option<usize>> {
     let filter = TextField::new("", FILTER_CHARS_MAX, FieldLines::One);
-    let mut list = FilterList { rows, filter, cursor: 0 };
+    let cursor = current.filter(|current| *current < rows.len()).unwrap_or(0);
+    let mut list = FilterList { rows, filter, cursor };
     let mut area = LiveArea::new(stream);
     keys.discard()?;
     let chosen = loop {
@@ -130,7 +133,13 @@ mod tests {
         ] {
             let stream = Terminal::for_test().err.with_columns(80).without_colours();
             let keys = AnswerSource::from_keys(typed).open_keys_for_test();
-            assert_eq!(choose_row(&stream, &keys, &rows).unwrap(), expected, "{typed:?}");
+            assert_eq!(choose_row(&stream, &keys, &rows, None).unwrap(), expected, "{typed:?}");
+        }
+        for (typed, expected) in [("\r", 2), ("\x1b[A\r", 1), ("docs\r", 1)] {
+            let stream = Terminal::for_test().err.with_columns(80).without_colours();
+            let keys = AnswerSource::from_keys(typed).open_keys_for_test();
+            let chosen = choose_row(&stream, &keys, &rows, Some(2)).unwrap();
+            assert_eq!(chosen, Some(expected), "{typed:?}");
         }
     }
 

@@ -7,10 +7,12 @@
 //!
 //! What a complete sequence means is in `key_sequence`.
 
+mod background_color;
 mod key_sequence;
 #[cfg(test)]
 mod tests;
 
+use self::background_color::interpret_osc;
 use self::key_sequence::{interpret_csi, interpret_ss3};
 use crate::input_event::{InputEvent, KeyCode, KeyStroke};
 
@@ -51,8 +53,9 @@ enum DecoderState {
     Sequence { kind: SequenceKind, bytes: Vec<u8>, alt: bool },
     /// After `ESC [ M`: so many bytes of a mouse report are to come.
     Mouse { missing: u8 },
-    /// An answer that is a text: the byte after ESC that opened it, and how far it got.
-    TextAnswer { opener: u8, is_empty: bool, has_escape: bool },
+    /// An answer that is a text: the byte after ESC that opened it, the first bytes after that, and
+    /// whether the last one was ESC.
+    TextAnswer { opener: u8, bytes: Vec<u8>, has_escape: bool },
     /// A paste: its text so far, and how many bytes of its end were seen.
     Paste { bytes: Vec<u8>, end_bytes: usize },
 }
@@ -120,7 +123,7 @@ impl InputDecoder {
                 };
                 Some(key(KeyStroke::alt(opener)))
             }
-            DecoderState::TextAnswer { opener, is_empty: true, has_escape: false } => {
+            DecoderState::TextAnswer { opener, bytes, has_escape: false } if bytes.is_empty() => {
                 Some(key(KeyStroke::alt(char::from(opener))))
             }
             state @ DecoderState::TextAnswer { .. } if self.pauses < STRING_PAUSES_MAX => {
@@ -148,8 +151,8 @@ impl InputDecoder {
                 self.step_sequence(kind, bytes, alt, byte, out)
             }
             DecoderState::Mouse { missing } => step_mouse(missing, byte, out),
-            DecoderState::TextAnswer { opener, has_escape, .. } => {
-                step_text_answer(opener, has_escape, byte, out)
+            DecoderState::TextAnswer { opener, bytes, has_escape } => {
+                step_text_answer(opener, bytes, has_escape, byte, out)
             }
             DecoderState::Paste { bytes, end_bytes } => step_paste(bytes, end_bytes, byte, out),
         }
@@ -247,7 +250,8 @@ fn step_escape(is_double: bool, byte: u8, out: &mut Vec<InputEvent>) -> Step {
         ESC => Step::Stay(DecoderState::Escape { is_double: true }),
         // OSC, DCS, APC, PM, SOS.
         b']' | b'P' | b'_' | b'^' | b'X' => {
-            Step::Stay(DecoderState::TextAnswer { opener: byte, is_empty: true, has_escape: false })
+            let bytes = Vec::new();
+            Step::Stay(DecoderState::TextAnswer { opener: byte, bytes, has_escape: false })
         }
         _ => step_ground(byte, true, out),
     }
@@ -290,7 +294,14 @@ fn step_mouse(missing: u8, byte: u8, out: &mut Vec<InputEvent>) -> Step {
     Step::Stay(DecoderState::Ground)
 }
 
-fn step_text_answer(opener: u8, has_escape: bool, byte: u8, out: &mut Vec<InputEvent>) -> Step {
+fn step_text_answer(
+    opener: u8,
+    mut bytes: Vec<u8>,
+    has_escape: bool,
+    byte: u8,
+    out: &mut Vec<InputEvent>,
+) -> Step {
+    let mut is_complete = true;
     match byte {
         b'\\' if has_escape => {}
         // It was cut off by another sequence.
@@ -300,15 +311,21 @@ fn step_text_answer(opener: u8, has_escape: bool, byte: u8, out: &mut Vec<InputE
         }
         ESC => {
             let has_escape = true;
-            return Step::Stay(DecoderState::TextAnswer { opener, is_empty: false, has_escape });
+            return Step::Stay(DecoderState::TextAnswer { opener, bytes, has_escape });
         }
-        BEL | CAN | SUB => {}
+        BEL => {}
+        CAN | SUB => is_complete = false,
         _ => {
-            let has_escape = false;
-            return Step::Stay(DecoderState::TextAnswer { opener, is_empty: false, has_escape });
+            // One byte more than is read: a longer answer means nothing.
+            if bytes.len() <= SEQUENCE_BYTES_MAX {
+                bytes.push(byte);
+            }
+            return Step::Stay(DecoderState::TextAnswer { opener, bytes, has_escape: false });
         }
     }
-    out.push(InputEvent::Unknown);
+    let is_read = is_complete && opener == b']' && bytes.len() <= SEQUENCE_BYTES_MAX;
+    let event = Some(bytes).filter(|_| is_read).and_then(|bytes| interpret_osc(&bytes));
+    out.push(event.unwrap_or(InputEvent::Unknown));
     Step::Stay(DecoderState::Ground)
 }
 

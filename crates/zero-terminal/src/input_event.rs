@@ -1,4 +1,4 @@
-//! What a terminal sends while somebody types: key strokes with their modifiers, pastes, and reports.
+//! What a terminal sends while the user types: key strokes with their modifiers, pastes, and reports.
 
 /// One piece of input.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +28,11 @@ pub enum InputEvent {
     /// What kind of terminal it is. Every terminal answers this question, so an answer to a question
     /// that was asked before has arrived by now, or never will.
     DeviceAttributes,
+    /// The color of the terminal's background.
+    Background {
+        /// Whether dark letters can be read on it.
+        is_light: bool,
+    },
     /// Something without a meaning here. It never counts as another key.
     Unknown,
 }

@@ -58,7 +58,8 @@ pub(crate) fn keys_of(event: InputEvent) -> Vec<Key> {
         | InputEvent::FocusLost
         | InputEvent::CursorReport { .. }
         | InputEvent::KeyboardReport
-        | InputEvent::DeviceAttributes => Vec::new(),
+        | InputEvent::DeviceAttributes
+        | InputEvent::Background { .. } => Vec::new(),
     }
 }
 

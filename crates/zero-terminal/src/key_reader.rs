@@ -19,7 +19,7 @@ const SIZE_WAIT: Duration = Duration::from_millis(250);
 /// Most bytes that are read at once.
 const READ_BYTES_MAX: usize = 256;
 
-/// Nobody presses a second key this soon: keys that follow each other faster are pasted.
+/// A user does not press a second key this soon: keys that follow each other faster are pasted.
 const PASTE_WAIT: Duration = Duration::from_millis(20);
 
 /// How long after it was painted a question ignores keys that may be meant for something else.
@@ -30,7 +30,7 @@ const CAUTION_WAIT: Duration = Duration::from_millis(700);
 pub(crate) enum KeyCaution {
     /// The question before was withdrawn: the user may be about to answer that one.
     Replacement,
-    /// The user was typing something else. Each key that does not count begins the moment anew.
+    /// The user was typing something else. Each key that does not count restarts the wait.
     Typing,
 }
 
@@ -100,7 +100,7 @@ impl KeyReader {
         }
     }
 
-    /// Ends a pending read because nobody needs the answer any more.
+    /// Ends a pending read because its answer is no longer needed.
     pub fn withdraw(&self, why: String) {
         let _ = self.withdrawal.set(why);
         self.close();
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_somebody_who_types_do_not_count_at_first() {
+    fn keys_of_a_typing_user_do_not_count_at_first() {
         let (mut keyboard, answers) = AnswerSource::from_pty();
         let keys = answers.open_keys_for_test().with_caution(Some(KeyCaution::Typing));
         assert!(keys.caution_note().is_some());

@@ -4,6 +4,7 @@
 //! are used only on a terminal. Untrusted text (file contents, paths, names) is escaped before it
 //! reaches a terminal: control and bidirectional characters could otherwise repaint the screen.
 
+mod ascii_signs;
 mod captured_output;
 pub mod choice_list;
 pub mod code_highlight;
@@ -17,12 +18,14 @@ pub mod key;
 pub mod key_reader;
 mod line_wrap;
 pub mod live_area;
+pub mod live_row;
 pub mod markdown;
 pub mod pager;
 mod prompt_turn;
 mod screen_owner;
 mod standard_streams;
 mod table;
+pub mod terminal_kind;
 mod terminal_theme;
 pub mod text_field;
 mod text_width;
@@ -38,6 +41,7 @@ use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anstyle::{AnsiColor, Style};
 
@@ -46,17 +50,17 @@ pub use self::elapsed_counter::ElapsedCounter;
 pub use self::joined_emoji::escape_prose;
 use self::key_reader::{KeyReader, KeySource};
 use self::line_wrap::{ProseIndent, wrap_prose};
-pub use self::line_wrap::{wrap_chars, wrap_words};
+pub use self::line_wrap::{wrap_after_blanks, wrap_chars, wrap_words};
 pub use self::prompt_turn::{PromptTurn, PromptTurnGuard};
 pub use self::screen_owner::{ScreenLease, ScreenOwner};
 pub use self::table::{TableCell, TextTable};
+use self::terminal_kind::ReflowKind;
 use self::terminal_theme::SharedTheme;
 pub use self::terminal_theme::TerminalTheme;
 pub use self::text_width::{char_columns, text_columns, truncate_to_columns};
 pub use self::time_format::{format_age, format_short_duration, format_short_time};
 pub use zero_core::sanitize::escape_line;
 use zero_core::sanitize::{escape_chars_with, escape_lines, is_safe_char};
-use zero_core::text_shortening::shorten_to_fit;
 use zero_policy::Verdict;
 use zero_sandbox::typed_input::{RawInput, SignalKeys, discard_typed_input};
 
@@ -98,12 +102,17 @@ impl Terminal {
     /// Uses the standard streams of this process.
     pub fn new(streams: StandardStreams) -> Self {
         let theme = SharedTheme::default();
+        let (fills_window, appends_only) = <(Arc<AtomicBool>, Arc<AtomicBool>)>::default();
         let stream = |target, is_terminal| TerminalStream {
             target,
             is_terminal,
             colours: is_terminal && streams.colours,
             columns: streams.columns.filter(|_| is_terminal),
             theme: theme.clone(),
+            reflow: streams.reflow,
+            is_ascii: is_terminal && streams.ascii,
+            fills_window: Arc::clone(&fills_window),
+            appends_only: Arc::clone(&appends_only),
         };
         Self {
             out: stream(StreamTarget::Stdout, streams.stdout_is_terminal),
@@ -112,7 +121,7 @@ impl Terminal {
         }
     }
 
-    /// The same terminal, but what is written to it is kept. Nobody can be asked on it.
+    /// The same terminal, but output is collected. It cannot show questions.
     pub fn captured(&self) -> (Self, CapturedOutput) {
         let captured = CapturedOutput::default();
         let stream = |stream: &TerminalStream| TerminalStream {
@@ -160,7 +169,7 @@ impl Terminal {
         Some(line.trim().to_ascii_lowercase())
     }
 
-    /// Explains a command that speaks a protocol on stdin and stdout to somebody who started it on a
+    /// Explains a command that speaks a protocol on stdin and stdout to a user who started it on a
     /// terminal, where nothing would seem to happen.
     pub fn print_protocol_hint(&self, protocol: &str, how_to_use: &str) {
         if self.is_stdin_terminal() {
@@ -271,6 +280,13 @@ pub struct TerminalStream {
     colours: bool,
     columns: Option<usize>,
     theme: SharedTheme,
+    reflow: ReflowKind,
+    is_ascii: bool,
+    /// Whether a part of the program fills the window, on the alternate screen. Streams of a terminal
+    /// share it.
+    fills_window: Arc<AtomicBool>,
+    /// Whether nothing that was written is painted again. Streams of a terminal share it.
+    appends_only: Arc<AtomicBool>,
 }
 
 /// Size of the terminal's window.
@@ -286,7 +302,7 @@ impl WindowSize {
     /// The size of a terminal that does not know its own.
     const USUAL: Self = Self { rows: 24, columns: 80 };
     /// The smallest size that anything is fitted into.
-    const SMALLEST: Self = Self { rows: 10, columns: 24 };
+    const SMALLEST: Self = Self { rows: 10, columns: 20 };
 }
 
 #[derive(Clone, Debug)]
@@ -299,6 +315,10 @@ enum StreamTarget {
 impl TerminalStream {
     /// Writes and flushes.
     pub fn write(&self, text: &str) -> io::Result<()> {
+        let text = match self.is_ascii {
+            true => &*ascii_signs::replace_signs(text),
+            false => text,
+        };
         match &self.target {
             StreamTarget::Stdout => write_all(io::stdout().lock(), text),
             StreamTarget::Stderr => write_all(io::stderr().lock(), text),
@@ -385,30 +405,75 @@ impl TerminalStream {
         Self { columns: Some(self.window_size().columns), ..self.clone() }
     }
 
+    /// What the terminal does with its rows when its width changes.
+    pub(crate) fn reflow(&self) -> ReflowKind {
+        match self.fills_window() {
+            // Nothing of the alternate screen is kept.
+            true => ReflowKind::None,
+            false => self.reflow,
+        }
+    }
+
+    /// Whether a part of the program fills the window, on the alternate screen: all that is there can
+    /// be erased, and whoever has the screen paints it again.
+    pub fn fills_window(&self) -> bool {
+        self.fills_window.load(Ordering::Relaxed)
+    }
+
+    /// Whether nothing that was written is painted again, as screen readers need it.
+    pub fn appends_only(&self) -> bool {
+        self.appends_only.load(Ordering::Relaxed)
+    }
+
+    /// Paints nothing again from now on. All streams of this terminal follow.
+    pub fn set_appends_only(&self) {
+        self.appends_only.store(true, Ordering::Relaxed);
+    }
+
+    /// Says whether a part of the program fills the window. All streams of this terminal follow.
+    pub fn set_fills_window(&self, fills_window: bool) {
+        self.fills_window.store(fills_window, Ordering::Relaxed);
+    }
+
     /// Whether this stream is a terminal.
     pub fn is_terminal(&self) -> bool {
         self.is_terminal
     }
 
+    /// Whether the locale of the terminal has nothing but ASCII.
+    pub fn is_ascii(&self) -> bool {
+        self.is_ascii
+    }
+
     /// Whether styles are applied.
     pub fn has_colours(&self) -> bool {
-        self.colours && self.theme.get() != TerminalTheme::None
+        self.colours && self.theme.effective() != TerminalTheme::None
+    }
+
+    /// Whether styles could be applied: the terminal has them, and `NO_COLOR` does not forbid them.
+    pub fn can_have_colours(&self) -> bool {
+        self.colours
     }
 
     /// Chooses colors for the background. All streams of this terminal follow.
     pub fn set_theme(&self, theme: TerminalTheme) {
-        self.theme.set(theme);
+        self.theme.choose(theme);
+    }
+
+    /// Says which background the terminal has. All of its streams follow, unless a theme was chosen.
+    pub fn set_background(&self, is_light: bool) {
+        self.theme.set_background(is_light);
     }
 
     /// The colors that were chosen.
     pub fn theme(&self) -> TerminalTheme {
-        self.theme.get()
+        self.theme.chosen()
     }
 
     /// Applies a style if the stream uses colors.
     pub fn paint<'a>(&self, style: Style, text: &'a str) -> Cow<'a, str> {
         if self.has_colours() && style != Style::new() {
-            let style = self.theme.get().adapt(style);
+            let style = self.theme.effective().adapt(style);
             Cow::Owned(format!("{style}{text}{style:#}"))
         } else {
             Cow::Borrowed(text)
@@ -433,20 +498,45 @@ impl TerminalStream {
 
     /// Truncates a line to the columns that remain after `used` columns.
     pub fn truncate_line(&self, line: &str, used: usize) -> String {
-        shorten_to_fit(line, self.remaining_columns(used))
+        truncate_to_columns(line, self.remaining_columns(used))
     }
 
     /// Renders a unified diff, with colors if the stream uses them.
     pub fn render_diff(&self, unified: &str) -> String {
         let mut shown = String::with_capacity(unified.len());
         for line in unified.lines() {
-            let style = diff_line_style(line);
-            // Writing to a String cannot fail.
-            let _ = writeln!(shown, "{}", self.paint(style, &self.escape_exactly(line)));
+            let (style, line) = (diff_line_style(line), self.escape_exactly(line));
+            for (place, row) in self.rows_with_margin(&line).into_iter().enumerate() {
+                let margin = if place == 0 { "" } else { MARGIN };
+                // Writing to a String cannot fail.
+                let _ = writeln!(shown, "{margin}{}", self.paint(style, &row));
+            }
         }
         shown
     }
+
+    /// Renders a line of a program or another machine. All of its rows have a margin, so that none can pass
+    /// for a line of zero's own.
+    pub fn render_foreign_line(&self, style: Style, line: &str) -> String {
+        let mut shown = String::with_capacity(line.len());
+        for row in self.rows_with_margin(&escape_line(line)) {
+            // Writing to a String cannot fail.
+            let _ = writeln!(shown, "{MARGIN}{}", self.paint(style, &row));
+        }
+        shown
+    }
+
+    /// The rows that fit beside a margin.
+    fn rows_with_margin(&self, line: &str) -> Vec<String> {
+        match self.columns {
+            Some(columns) => wrap_after_blanks(line, columns.saturating_sub(MARGIN.len())),
+            None => vec![line.to_owned()],
+        }
+    }
 }
+
+/// Precedes each row of what others wrote.
+const MARGIN: &str = "  ";
 
 /// Style of a line of a unified diff.
 pub fn diff_line_style(line: &str) -> Style {
@@ -485,6 +575,10 @@ impl Terminal {
             colours: false,
             columns: None,
             theme: SharedTheme::default(),
+            reflow: ReflowKind::default(),
+            is_ascii: false,
+            fills_window: Arc::default(),
+            appends_only: Arc::default(),
         };
         Self { out: stream(), err: stream(), stdin_is_terminal: false }
     }

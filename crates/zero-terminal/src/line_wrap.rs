@@ -2,8 +2,8 @@
 
 use super::text_width::text_columns;
 
-/// Smallest wrap width; a narrower terminal wraps by itself.
-const COLUMNS_MIN: usize = 20;
+/// Smallest wrap width; a narrower terminal wraps by itself. A tab fits into it.
+const COLUMNS_MIN: usize = 8;
 
 /// Splits into rows that fit into `room` columns; the rows joined are exactly the text.
 pub fn wrap_chars(text: &str, room: usize) -> Vec<String> {
@@ -24,6 +24,38 @@ pub fn wrap_chars(text: &str, room: usize) -> Vec<String> {
     rows
 }
 
+/// Like [`wrap_chars`], but a row ends after a blank where one is in its second half, so that words and
+/// the names of hosts stay whole.
+pub fn wrap_after_blanks(text: &str, room: usize) -> Vec<String> {
+    let room = room.max(COLUMNS_MIN);
+    let mut rows = vec![String::new()];
+    let mut used = 0;
+    // Where the last row can be cut, and the columns before.
+    let mut cut: Option<(usize, usize)> = None;
+    for letter in text.chars() {
+        let columns = columns_max(letter);
+        if used + columns > room {
+            let row = rows.last_mut().map(std::mem::take).unwrap_or_default();
+            let (at, before) = cut.take().unwrap_or((row.len(), used));
+            let (row, rest) = row.split_at(at);
+            used -= before;
+            let rest = rest.to_owned();
+            if let Some(last) = rows.last_mut() {
+                last.push_str(row);
+            }
+            rows.push(rest);
+        }
+        used += columns;
+        if let Some(row) = rows.last_mut() {
+            row.push(letter);
+            if letter == ' ' && used > room / 2 {
+                cut = Some((row.len(), used));
+            }
+        }
+    }
+    rows
+}
+
 /// Most columns that a character takes on any terminal. A row that the terminal itself wraps would
 /// go on without a bar in front.
 fn columns_max(letter: char) -> usize {
@@ -34,21 +66,20 @@ fn columns_max(letter: char) -> usize {
     }
 }
 
-/// Splits into rows of at most `room` characters, between words if possible.
+/// Splits into rows of at most `room` columns, between words if possible.
 pub fn wrap_words(text: &str, room: usize) -> Vec<String> {
     let room = room.max(COLUMNS_MIN);
     let mut rows = Vec::new();
     let mut row = String::new();
     for word in text.split(' ') {
-        let used = row.chars().count();
-        let fits = used + 1 + word.chars().count() <= room;
+        let fits = text_columns(&row) + 1 + text_columns(word) <= room;
         if !row.is_empty() && !fits {
             rows.push(std::mem::take(&mut row));
         } else if !row.is_empty() {
             row.push(' ');
         }
         row.push_str(word);
-        if row.chars().count() > room {
+        if text_columns(&row) > room {
             let mut parts = wrap_chars(&row, room);
             row = parts.pop().unwrap_or_default();
             rows.append(&mut parts);
@@ -131,6 +162,8 @@ fn shown_columns(text: &str) -> usize {
 mod tests {
     use super::*;
 
+    const ROOM: usize = 20;
+
     #[test]
     fn prose_is_wrapped_between_words() {
         let check = |text: &str, first: usize, expected: &str| {
@@ -159,9 +192,9 @@ mod tests {
     fn wrapping_preserves_all_text() {
         #[track_caller]
         fn check(text: &str, by_words: &[&str], by_letters: &[&str]) {
-            assert_eq!(wrap_words(text, COLUMNS_MIN), by_words);
-            assert_eq!(wrap_chars(text, COLUMNS_MIN), by_letters);
-            assert_eq!(wrap_chars(text, COLUMNS_MIN).concat(), text);
+            assert_eq!(wrap_words(text, ROOM), by_words);
+            assert_eq!(wrap_chars(text, ROOM), by_letters);
+            assert_eq!(wrap_chars(text, ROOM).concat(), text);
         }
         check("", &[""], &[""]);
         check("one two", &["one two"], &["one two"]);
@@ -174,5 +207,26 @@ mod tests {
         let (whole, rest) = ("x".repeat(20), "x".repeat(5));
         let rows: &[&str] = &[&whole, &whole, &rest];
         check(&long, rows, rows);
+        assert_eq!(wrap_words("界界 界界 界界 界界 x", ROOM), ["界界 界界 界界 界界", "x"]);
+    }
+
+    #[test]
+    fn rows_that_end_after_blanks_are_exactly_the_text() {
+        #[track_caller]
+        fn check(text: &str, expected: &[&str]) {
+            let rows = wrap_after_blanks(text, ROOM);
+            assert_eq!(rows, expected);
+            assert_eq!(rows.concat(), text);
+        }
+        check("", &[""]);
+        check("one two three four five six", &["one two three four ", "five six"]);
+        check("curl -o /etc/x https://a.test", &["curl -o /etc/x ", "https://a.test"]);
+        // A blank in the first half would waste the row.
+        check("a bcdefghijklmnopqrstuvwxyz", &["a bcdefghijklmnopqrs", "tuvwxyz"]);
+        check("one  two  three   four  five", &["one  two  three   ", "four  five"]);
+        check(&" ".repeat(25), &[&" ".repeat(20), &" ".repeat(5)]);
+        check("界界界界界 界界界界界 x", &["界界界界界 ", "界界界界界 x"]);
+        // What is left after a cut can be cut again.
+        check("123456789 123456789 123456789 x", &["123456789 123456789 ", "123456789 x"]);
     }
 }

@@ -12,8 +12,11 @@ const ENTER_SCREEN: &str = "\x1b[?1049h";
 const LEAVE_SCREEN: &str = "\x1b[?1049l";
 
 /// Lets the user read `rows` until they press a key to return. The rows must fit into the window's
-/// width. Keys that were pressed before do not count.
+/// width. Keys that were pressed before do not count. Where output is only appended, all rows are.
 pub fn show_pages(stream: &TerminalStream, keys: &KeyReader, rows: &[String]) -> io::Result<()> {
+    if stream.appends_only() {
+        return stream.write(&format!("\n{}\n", rows.join("\n")));
+    }
     stream.write(ENTER_SCREEN)?;
     let _screen = ScreenGuard { stream };
     let mut page = PageView { rows, first: 0 };

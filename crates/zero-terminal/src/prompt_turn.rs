@@ -20,7 +20,9 @@ pub struct PromptTurn {
     withdrawn: Arc<AtomicBool>,
     /// Whether the user is typing something else.
     typing: Arc<AtomicBool>,
-    /// Written to the terminal when a question appears.
+    /// Whether the user looks at the terminal.
+    focused: Arc<AtomicBool>,
+    /// Written to the terminal when a question appears and the user looks elsewhere.
     signal: Option<Arc<str>>,
     /// Makes room for a question.
     owner: Option<Arc<dyn ScreenOwner>>,
@@ -68,11 +70,12 @@ impl PromptTurn {
     /// Questions pause this counter.
     pub fn new(counter: ElapsedCounter) -> Self {
         let (open, _) = watch::channel(0);
-        let (lock, withdrawn, typing) = Default::default();
-        Self { counter, lock, open: Arc::new(open), withdrawn, typing, signal: None, owner: None }
+        let (lock, withdrawn, typing, focused) = Default::default();
+        let open = Arc::new(open);
+        Self { counter, lock, open, withdrawn, typing, focused, signal: None, owner: None }
     }
 
-    /// Writes this to the terminal when a question appears.
+    /// Writes this to the terminal when a question appears, unless the user looks at it.
     pub fn with_signal(self, signal: Option<String>) -> Self {
         Self { signal: signal.map(Arc::from), ..self }
     }
@@ -86,6 +89,11 @@ impl PromptTurn {
     /// not count for a moment then.
     pub fn set_typing(&self, is_typing: bool) {
         self.typing.store(is_typing, Ordering::Relaxed);
+    }
+
+    /// Says whether the user looks at the terminal, as far as that is known.
+    pub fn set_focused(&self, is_focused: bool) {
+        self.focused.store(is_focused, Ordering::Relaxed);
     }
 
     /// The counter that questions pause.
@@ -102,7 +110,9 @@ impl PromptTurn {
             Some(owner) => Some(owner.lease_screen().await),
             None => None,
         };
-        if let Some(signal) = &self.signal {
+        if let Some(signal) = &self.signal
+            && !self.focused.load(Ordering::Relaxed)
+        {
             self.counter.write_signal(signal);
         }
         PromptTurnGuard {
@@ -131,6 +141,18 @@ impl PromptTurn {
 mod tests {
     use super::*;
     use crate::Terminal;
+
+    #[tokio::test]
+    async fn question_gets_attention_only_of_a_user_who_looks_elsewhere() {
+        for (focus, expected) in [(None, "!"), (Some(false), "!"), (Some(true), "")] {
+            let stream = Terminal::for_test().err.with_columns(80);
+            let turn = PromptTurn::new(ElapsedCounter::new(&stream));
+            let turn = turn.with_signal(Some("!".to_owned()));
+            focus.into_iter().for_each(|is_focused| turn.set_focused(is_focused));
+            drop(turn.begin().await);
+            assert_eq!(stream.written_text().trim_end_matches(['\r', ' ']), expected, "{focus:?}");
+        }
+    }
 
     #[tokio::test]
     async fn second_question_waits_for_the_first() {

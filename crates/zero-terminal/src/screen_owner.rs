@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::pin::Pin;
 
-/// The screen is somebody else's until this is dropped.
+/// Another part of the program has the screen until this is dropped.
 pub type ScreenLease = Box<dyn Any + Send + Sync>;
 
 /// A part of the program that reads keys and paints rows all the time.

@@ -1,5 +1,7 @@
 //! [`StandardStreams`], what is known of the streams of the process.
 
+use crate::terminal_kind::ReflowKind;
+
 /// Properties of the standard streams and the terminal.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StandardStreams {
@@ -13,6 +15,10 @@ pub struct StandardStreams {
     pub colours: bool,
     /// Whether the locale uses UTF-8.
     pub utf8: bool,
+    /// Whether the locale uses another encoding. Without a locale, as in containers, neither is known.
+    pub ascii: bool,
     /// Width of the terminal in columns, if there is one.
     pub columns: Option<usize>,
+    /// What the terminal does with its rows when its width changes.
+    pub reflow: ReflowKind,
 }

@@ -9,7 +9,7 @@ use anstyle::{Ansi256Color, AnsiColor, Color, Style};
 /// For which background colors are chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TerminalTheme {
-    /// The terminal's own palette, whose colors its theme has chosen.
+    /// Colors for the background that the terminal reports; else its own palette.
     #[default]
     Auto,
     /// Dark colors, for a light background.
@@ -67,18 +67,46 @@ impl FromStr for TerminalTheme {
 
 /// The theme of a terminal, which its streams share.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct SharedTheme(Arc<AtomicU8>);
+pub(crate) struct SharedTheme {
+    /// What was chosen.
+    chosen: Arc<AtomicU8>,
+    /// What fits the background; the default as long as that is not known.
+    fitting: Arc<AtomicU8>,
+}
 
 impl SharedTheme {
-    pub(crate) fn get(&self) -> TerminalTheme {
-        let at = usize::from(self.0.load(Ordering::Relaxed));
-        TerminalTheme::ALL.get(at).copied().unwrap_or_default()
+    /// The theme that was chosen.
+    pub(crate) fn chosen(&self) -> TerminalTheme {
+        load(&self.chosen)
     }
 
-    pub(crate) fn set(&self, theme: TerminalTheme) {
-        let at = TerminalTheme::ALL.iter().position(|known| *known == theme).unwrap_or(0);
-        self.0.store(u8::try_from(at).unwrap_or(0), Ordering::Relaxed);
+    pub(crate) fn choose(&self, theme: TerminalTheme) {
+        store(&self.chosen, theme);
     }
+
+    /// The theme that applies.
+    pub(crate) fn effective(&self) -> TerminalTheme {
+        match self.chosen() {
+            TerminalTheme::Auto => load(&self.fitting),
+            chosen => chosen,
+        }
+    }
+
+    /// Says which background the terminal has.
+    pub(crate) fn set_background(&self, is_light: bool) {
+        let theme = if is_light { TerminalTheme::Light } else { TerminalTheme::Dark };
+        store(&self.fitting, theme);
+    }
+}
+
+fn load(theme: &AtomicU8) -> TerminalTheme {
+    let at = usize::from(theme.load(Ordering::Relaxed));
+    TerminalTheme::ALL.get(at).copied().unwrap_or_default()
+}
+
+fn store(to: &AtomicU8, theme: TerminalTheme) {
+    let at = TerminalTheme::ALL.iter().position(|known| *known == theme).unwrap_or(0);
+    to.store(u8::try_from(at).unwrap_or(0), Ordering::Relaxed);
 }
 
 #[cfg(test)]
@@ -101,5 +129,19 @@ mod tests {
             assert_eq!(stream.paint(NOTABLE, "x"), shown, "{name}");
         }
         assert!("blue".parse::<TerminalTheme>().is_err());
+    }
+
+    #[test]
+    fn background_decides_unless_a_theme_is_chosen() {
+        let stream = Terminal::for_test().out.with_columns(80);
+        stream.set_background(true);
+        assert_eq!(stream.paint(NOTABLE, "x"), "\x1b[38;5;130mx\x1b[0m");
+        stream.set_background(false);
+        assert_eq!(stream.paint(NOTABLE, "x"), "\x1b[38;5;221mx\x1b[0m");
+        stream.set_theme(TerminalTheme::Light);
+        assert_eq!(stream.paint(NOTABLE, "x"), "\x1b[38;5;130mx\x1b[0m");
+        assert_eq!(stream.theme(), TerminalTheme::Light);
+        stream.set_theme(TerminalTheme::None);
+        assert_eq!(stream.paint(NOTABLE, "x"), "x");
     }
 }

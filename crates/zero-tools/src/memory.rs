@@ -186,8 +186,8 @@ impl MemoryCall<'_> {
             }
             MemoryRequest::Forget { scope, name } => {
                 let note = self.find_note(*scope, name)?;
-                let shelf = self.note_store(note.scope)?;
-                shelf.forget(name, &self.cx.change_note(), || self.cx.check_cancelled())?;
+                let store = self.note_store(note.scope)?;
+                store.forget(name, &self.cx.change_note(), || self.cx.check_cancelled())?;
                 let summary = format!("Forgot `{name}` ({}).", note.scope.as_str());
                 Ok(ToolReply::from_text(
                     summary,

@@ -57,8 +57,8 @@ pub struct ChatSendParams {
     /// The agent, if the session key does not contain one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<String>,
-    /// What to do if a run of the session is active. `interrupt` stops that run first; with every
-    /// other value the prompt waits.
+    /// What to do if a run of the session is active. `steer` stops that run, and prompts that wait go
+    /// on waiting; `interrupt` stops it and all that wait; with every other value the prompt waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue_mode: Option<QueueMode>,
     /// Origin of the prompt; needs the admin scope.
@@ -118,13 +118,13 @@ pub struct ChatSendParams {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum QueueMode {
-    /// The same as `followup` in zero.
+    /// Stop the active run, and run next: prompts that wait run after this one.
     Steer,
-    /// Wait until the active run has ended.
+    /// Wait until all earlier runs have ended.
     Followup,
     /// The same as `followup` in zero.
     Collect,
-    /// Stop the active run first.
+    /// Stop the active run and all that wait first.
     Interrupt,
 }
 

@@ -8,6 +8,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::rand::SystemRandom;
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
 use sha2::{Digest as _, Sha256};
+use zero_core::hexadecimal::to_hex;
 
 use crate::handshake::{ClientId, ClientInfo, ClientMode, DeviceProof};
 
@@ -215,7 +216,7 @@ enum SignedForm {
 }
 
 fn device_id(public_key: &[u8]) -> String {
-    Sha256::digest(public_key).iter().map(|byte| format!("{byte:02x}")).collect()
+    to_hex(&Sha256::digest(public_key))
 }
 
 fn decode<const N: usize>(text: &str) -> Option<[u8; N]> {

@@ -70,9 +70,12 @@ pub enum ChatRunState {
         /// The whole text of the run; absent if there is none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<ChatMessage>,
-        /// `stop`, `max_tokens` or `max_turns`.
+        /// `stop`, or the limit that ended the run: `max_tokens`, `max_turns` or `budget`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         stop_reason: Option<String>,
+        /// Which limit ended the run, what was used and how to go on, for the user.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error_message: Option<String>,
         /// Tokens and cost of the run.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         usage: Option<Value>,

@@ -9,7 +9,7 @@
 //!   of parameters, errors and close codes.
 //! - [`handshake`] and [`device`]: how a connection starts, and how a device proves who it is.
 //! - [`chat`], [`sessions`], [`approvals`] and [`events`]: the methods and events of OpenClaw.
-//! - [`zero_sessions`], [`usage`], [`devices`], [`machine`] and [`tools`]: zero's own methods.
+//! - [`zero_sessions`], [`usage`], [`devices`], [`machine`], [`nodes`] and [`tools`]: zero's own methods.
 //! - [`client`] and [`pipe`]: a client, and the connection to a gateway in the same process.
 //!
 //! Not here: the implementation of the methods (`zero_gateway`) and of sessions (`zero_session`).
@@ -27,6 +27,7 @@ pub mod frame;
 pub mod handshake;
 pub mod machine;
 pub mod method;
+pub mod nodes;
 pub mod params;
 pub mod pipe;
 pub mod schema;

@@ -172,6 +172,8 @@ pub struct AuditVerifyResult {
     pub rows: u64,
     /// Number of days.
     pub days: u64,
+    /// The first day that was checked, if older ones were left out because the log is too long.
+    pub unread_before: Option<String>,
     /// The newest row.
     pub head: Option<AuditHeadInfo>,
     /// What is wrong.

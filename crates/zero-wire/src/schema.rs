@@ -10,7 +10,8 @@ use crate::frame::GatewayFrame;
 use crate::handshake::{ConnectChallenge, PROTOCOL, PROTOCOL_MIN};
 use crate::method::MethodInfo;
 use crate::{
-    approvals, chat, devices, events, handshake, machine, sessions, tools, usage, zero_sessions,
+    approvals, chat, devices, events, handshake, machine, nodes, sessions, tools, usage,
+    zero_sessions,
 };
 
 /// Returns every method: first `connect`, then those of OpenClaw, then zero's own.
@@ -24,6 +25,7 @@ pub fn methods() -> impl Iterator<Item = &'static MethodInfo> {
         usage::METHODS,
         devices::METHODS,
         machine::METHODS,
+        nodes::METHODS,
         tools::METHODS,
     ];
     tables.into_iter().flatten()
@@ -52,6 +54,7 @@ const EVENTS: &[EventInfo] = &[
     EventInfo::for_payload::<events::ApprovalResolvedEvent>(events::APPROVAL_RESOLVED),
     EventInfo::for_payload::<events::ShutdownEvent>(events::SHUTDOWN),
     EventInfo::for_payload::<zero_sessions::SessionEvent>(zero_sessions::SESSION_EVENT),
+    EventInfo::for_payload::<zero_sessions::RunUnrecorded>(zero_sessions::RUN_UNRECORDED),
     EventInfo::for_payload::<tools::ToolsUseEvent>(tools::TOOLS_USE),
     EventInfo::for_payload::<tools::ToolsCancelEvent>(tools::TOOLS_CANCEL),
     EventInfo::for_payload::<tools::ToolsTerms>(tools::TOOLS_TERMS),

@@ -89,6 +89,10 @@ pub struct ToolsTerms {
     /// Whether the gateway takes `subagents` and `agents` in `tools/offer`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub subagents: bool,
+    /// Whether the gateway continues runs of others, and takes results of their calls that none has
+    /// acknowledged: with `tools/result`, before the first `tools/offer`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub recovers: bool,
 }
 
 /// Parameters of `tools/offer`.

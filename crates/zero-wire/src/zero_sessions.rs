@@ -30,6 +30,8 @@ pub const CAPABILITIES: [&str; 8] = [
 pub const CAP_EVENTS: &str = "zero-events";
 /// Event with a new entry of a session's ledger.
 pub const SESSION_EVENT: &str = "zero.session.event";
+/// Event that tells a client with [`CAP_EVENTS`] that the end of a run cannot be recorded.
+pub const RUN_UNRECORDED: &str = "zero.run.unrecorded";
 
 methods! {
     /// Opens a session: finds or creates it, applies the given settings, and subscribes to its
@@ -55,7 +57,7 @@ methods! {
     /// Explains what fills the context window of the session's model, in tokens.
     ZeroSessionsContext "zero.sessions.context" Read SessionKeyParams => ContextBreakdown;
     /// Takes files, conversation or both back to before a prompt, or takes a rewind back. Refused
-    /// while a run is active. If somebody else changed the files since, nothing is touched.
+    /// while a run is active. If another program changed the files since, nothing is touched.
     ZeroSessionsRewind "zero.sessions.rewind" Write SessionRewindParams => SessionRewindResult;
     /// Returns the values that can be chosen: agents, models, modes, commands.
     ZeroSessionsChoices "zero.sessions.choices" Read SessionChoicesParams => SessionChoicesResult;
@@ -107,7 +109,7 @@ pub struct SessionRewindParams {
     /// What to take back.
     #[serde(default)]
     pub scope: RewindScope,
-    /// Whether to overwrite what somebody else changed in files since. Needs the scope
+    /// Whether to overwrite what another program changed in files since. Needs the scope
     /// `operator.approvals`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub force: bool,
@@ -133,7 +135,7 @@ pub struct SessionRewindResult {
     pub change_count: u64,
     /// Number of files that they concern.
     pub file_count: u64,
-    /// Files that somebody else changed since; only the first of many.
+    /// Files that another program changed since; only the first of many.
     pub conflicts: Vec<RewindConflict>,
     /// Number of all these files.
     pub conflict_count: u64,
@@ -157,7 +159,7 @@ pub struct RewoundChangeInfo {
     pub files: u64,
 }
 
-/// A file that somebody else changed since.
+/// A file that another program changed since.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RewindConflict {
     /// Its path.
@@ -299,6 +301,12 @@ pub struct SessionInfo {
     pub context_window: Option<u64>,
     /// Runs that are active or queued.
     pub run_ids: Vec<String>,
+    /// Number of its approvals and questions that wait for an answer. Its run may be parked meanwhile.
+    #[serde(default)]
+    pub open_questions: u64,
+    /// Whose it is; only in lists, and only for those who see the sessions of others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
 }
 
 /// Parameters of `zero.sessions.list`.
@@ -386,6 +394,20 @@ pub struct SessionEvent {
     pub session_key: String,
     /// The new ledger entry.
     pub event: Event,
+}
+
+/// Payload of [`RUN_UNRECORDED`]. The ledger has no entry about it, since nothing can be written.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RunUnrecorded {
+    /// Canonical key of the session.
+    pub session_key: String,
+    /// The run, which has ended.
+    pub run_id: String,
+    /// What happened and what to do.
+    pub message: String,
+    /// Whether the end will never be recorded, so that no `run_ended` follows.
+    pub is_abandoned: bool,
 }
 
 /// Parameters of `zero.sessions.set`: an absent field stays as it is, an empty text clears it.
@@ -527,6 +549,14 @@ pub struct QuestionsResolveParams {
     /// The values of the form, for `accept`.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub content: Map<String, Value>,
+}
+
+impl QuestionsResolveParams {
+    /// The answer that withdraws the question, if this one accepts it.
+    pub fn cancelled_instead(&self) -> Option<Self> {
+        let cancel = || Self { action: "cancel".to_owned(), content: Map::new(), ..self.clone() };
+        (self.action == "accept").then(cancel)
+    }
 }
 
 /// What was allowed or rejected for the rest of a session.

@@ -4,7 +4,7 @@ use std::sync::{Arc, LazyLock, OnceLock};
 
 use zero_client::GatewayLocality;
 use zero_runtime::AnyTool;
-use zero_session::notification::Notifier;
+use zero_session::notification::{ConsoleAddress, Notifier};
 
 use crate::environment::EnvironmentConfig;
 use crate::terminal::Terminal;
@@ -19,6 +19,8 @@ pub(crate) struct AppContext {
     pub(crate) tools: Arc<LazyLock<Vec<Arc<dyn AnyTool>>>>,
     /// Posts notifications, once the sessions of this machine are open and the settings say so.
     pub(crate) notifiers: Arc<OnceLock<Vec<Arc<dyn Notifier>>>>,
+    /// Where the console of a gateway in this process is, once it listens.
+    pub(crate) console: ConsoleAddress,
     /// Where the gateway of the command is, once it is connected.
     pub(crate) gateway_locality: Arc<OnceLock<GatewayLocality>>,
 }

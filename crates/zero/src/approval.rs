@@ -43,7 +43,8 @@ impl Approver for AutoApprover {
 
     fn unreachable_hint(&self, question: &ApprovalQuestion) -> Option<String> {
         let is_connection = question.subject == ApprovalSubject::Connection;
-        is_connection.then(|| format!("`{}` does not cover hosts that nobody has seen", self.name))
+        is_connection
+            .then(|| format!("`{}` does not cover hosts that the user has not seen", self.name))
     }
 
     fn ask<'a>(&'a self, _question: &'a ApprovalQuestion) -> BoxFuture<'a, ApprovalAnswer> {

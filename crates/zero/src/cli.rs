@@ -18,6 +18,7 @@ pub mod ports;
 mod prune;
 mod questions;
 pub mod run;
+pub mod session_args;
 pub mod sessions;
 mod skills;
 pub mod trust;
@@ -41,7 +42,7 @@ pub use self::chat::ChatArgs;
 pub use self::config::{ConfigCommand, SettingsLayerArgs};
 pub use self::gateway::{
     ConsoleArgs, GatewayArgs, GatewayCommand, GatewayDevicesArgs, GatewayDevicesCommand,
-    GatewayNodesArgs, GatewayServeArgs, RemoteGatewayArgs,
+    GatewayDrainArgs, GatewayNodesArgs, GatewayServeArgs, RemoteGatewayArgs,
 };
 pub use self::help::HelpArgs;
 pub use self::import::{ImportArgs, ImportProgram};
@@ -61,7 +62,9 @@ pub use self::policy::{
 };
 pub use self::ports::{PortsArgs, PortsCommand, PortsForwardArgs, PortsListArgs};
 pub use self::prune::PruneArgs;
-pub use self::questions::{QuestionsAnswerArgs, QuestionsCommand, QuestionsListArgs};
+pub use self::questions::{
+    QuestionsAnswerArgs, QuestionsCommand, QuestionsListArgs, QuestionsShowArgs,
+};
 pub use self::run::{OutputFormat, RunArgs};
 pub use self::sessions::SessionsCommand;
 pub use self::skills::SkillsArgs;
@@ -93,7 +96,7 @@ pub enum CompletionKind {
 /// A coding agent and a sandboxed tool runtime
 ///
 /// zero checks every tool call against your rules before it runs, executes it in a sandbox and
-/// records it in an audit log. Changes by the file tools can be undone.
+/// records it in an audit log. What tools and commands change in the workspace can be undone.
 #[derive(Debug, Parser)]
 #[command(
     name = "zero",
@@ -223,7 +226,7 @@ pub enum CliCommand {
     },
     /// List the skills that sessions in a folder can use
     Skills(SkillsArgs),
-    /// Undo changes to the files of a folder
+    /// Undo what tools and commands changed in a folder
     Undo(UndoArgs),
     /// Show call counts, results and durations per tool
     Stats(StatsArgs),
@@ -374,7 +377,7 @@ pub struct ToolsShowArgs {
   zero tools call read_file '{\"path\": \"README.md\"}' --dialect acp
 
 On a terminal, zero asks before a call that changes something. Without a terminal, pass --yes.
-`zero undo` reverts file changes.
+`zero undo` reverts what the call changed in the workspace.
 
 Exit codes: 0 the tool returned a result, 1 it returned an error or its command failed
 (`exit_code` in the JSON is the command's own), 2 wrong usage, 3 denied.")]

@@ -109,6 +109,7 @@ impl DataRetention {
             audit: rules(named.audit_days, named.audit_bytes),
             journal: JournalExpiryRules {
                 changes: rules(named.journal_days, named.journal_bytes),
+                command_age_max: settings.undo().limits.age_max,
                 vanished_age_max: named.vanished_journal_days.map(days),
             },
             results: rules(named.result_days, named.result_bytes),

@@ -8,19 +8,15 @@ pub(crate) mod client_tool;
 use std::any::Any;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
-use zero_acp::{
-    ServerStartup, SessionToolHost, ToolHostFactory, ToolHostOpenError, ToolHostRequest,
-    UnavailableServer,
-};
-use zero_mcp::client::{McpServerSet, McpServerStatus, ServerPhase};
+use zero_acp::{SessionToolHost, ToolHostFactory, ToolHostOpenError, ToolHostRequest};
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::tool_backend::FolderAccess;
 use zero_runtime::tool_backend::{ToolBackendError, ToolBackendRequest};
 
 use crate::AppContext;
 use crate::error_chain::describe_error;
+use crate::external_tools::McpServerArrivals;
 use crate::settings_adapter::is_about_settings;
 use crate::tool_host_factory::{ConfiguredToolBackend, EditorExtras, LocalToolHostFactory};
 
@@ -165,24 +161,6 @@ fn to_error(error: anyhow::Error) -> ToolHostOpenError {
     match is_about_settings(&error) {
         true => ToolHostOpenError::Settings(message),
         false => ToolBackendError::Workspace(message).into(),
-    }
-}
-
-/// Waits for the MCP servers of a session.
-struct McpServerArrivals(Arc<McpServerSet>);
-
-impl ServerStartup for McpServerArrivals {
-    fn wait_for_servers(&self, most: Duration) -> BoxFuture<'_, Vec<UnavailableServer>> {
-        let absent = |status: McpServerStatus| UnavailableServer {
-            why: match status.state {
-                ServerPhase::Unknown | ServerPhase::Starting => None,
-                _ => Some(status.last_error.map_or_else(|| "it exited".to_owned(), |e| e.message)),
-            },
-            name: status.alias,
-        };
-        Box::pin(
-            async move { self.0.wait_for_listings(most).await.into_iter().map(absent).collect() },
-        )
     }
 }
 

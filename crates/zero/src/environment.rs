@@ -9,6 +9,7 @@ use zero_runtime::{CommandSettings, StartedCalls};
 use zero_sandbox::StateDir;
 use zero_settings::UserPaths;
 use zero_terminal::StandardStreams;
+use zero_terminal::terminal_kind::TerminalKind;
 
 use crate::exit::UsageError;
 
@@ -55,6 +56,8 @@ impl EnvironmentConfig {
         let is_relative =
             |name: &&str| set(name).is_some_and(|value| PathBuf::from(value).is_relative());
         let folders = ["HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME"];
+        let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set);
+        let locale_is_utf8 = locale.map(|locale| is_utf8(&locale.to_string_lossy()));
         Self {
             home: set("HOME").and_then(absolute_path),
             xdg_state_home: set("XDG_STATE_HOME").and_then(absolute_path),
@@ -78,11 +81,13 @@ impl EnvironmentConfig {
                 stdout_is_terminal: io::stdout().is_terminal(),
                 stderr_is_terminal: io::stderr().is_terminal(),
                 colours: set("NO_COLOR").is_none() && !dumb,
-                utf8: ["LC_ALL", "LC_CTYPE", "LANG"]
-                    .into_iter()
-                    .find_map(set)
-                    .is_some_and(|locale| is_utf8(&locale.to_string_lossy())),
+                utf8: locale_is_utf8 == Some(true),
+                ascii: locale_is_utf8 == Some(false),
                 columns: terminal_size::terminal_size().map(|(width, _)| usize::from(width.0)),
+                reflow: TerminalKind::from_env(&|name| {
+                    set(name).map(|value| value.to_string_lossy().into_owned())
+                })
+                .reflow,
             },
         }
     }

@@ -3,19 +3,12 @@
 //! Some errors repeat the text of their cause, so that printing the whole chain would say
 //! "could not open x: not found: not found".
 
+use zero_core::error_chain::describe_causes;
+
 /// The messages of an error and its causes, from the outermost on, without those that the message
 /// before them contains already.
 pub(crate) fn describe_error(error: &anyhow::Error) -> String {
-    let mut text = String::new();
-    for cause in error.chain().map(ToString::to_string) {
-        if text.is_empty() {
-            text = cause;
-        } else if !cause.is_empty() && !text.ends_with(&cause) {
-            text.push_str(": ");
-            text.push_str(&cause);
-        }
-    }
-    text
+    describe_causes(error.as_ref())
 }
 
 /// Whether an error is a closed pipe, as in `zero tools list | head -1`, which is not a failure.

@@ -15,7 +15,7 @@ pub enum ExitOutcome {
     Error = 1,
     /// Invalid command line or environment: flags, JSON, dialect, workspace, state folder.
     Usage = 2,
-    /// A rule or the user denied it, or nobody could approve it.
+    /// A rule or the user denied it, or no user could approve it.
     Denied = 3,
     /// `zero run`: a token or turn limit ended the run.
     Limit = 4,

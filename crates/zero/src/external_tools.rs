@@ -4,11 +4,17 @@
 //! when a tool is requested, or in the background, so that only calls that need them wait.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use zero_acp::SessionMcpServer;
 use zero_core::{ErrorReason, ToolError};
+use zero_exec::services::ServiceLauncher;
 use zero_mcp::client::credentials::{CredentialVault, DesktopKeyring};
-use zero_mcp::client::{McpServerSet, McpServerSetConfig, RemoteServerAccess, ServerPool};
+use zero_mcp::client::{
+    McpServerSet, McpServerSetConfig, McpServerStatus, RemoteServerAccess, ServerPhase, ServerPool,
+};
+use zero_runtime::tool::BoxFuture;
+use zero_runtime::tool_backend::{ServerStartup, UnavailableServer};
 use zero_runtime::{Elicitor, ToolHost};
 use zero_settings::WorkspaceSettings;
 use zero_tools::tool_discovery::{LIST_TIMEOUT, PREFIX, ToolDiscovery, ToolDiscoveryConfig};
@@ -25,6 +31,24 @@ pub(crate) struct ExternalTools {
     /// Whether the command may run before its tools are requested.
     discovers_unasked: bool,
     host: Arc<ToolHost>,
+}
+
+/// Waits for the MCP servers of a session.
+pub(crate) struct McpServerArrivals(pub(crate) Arc<McpServerSet>);
+
+impl ServerStartup for McpServerArrivals {
+    fn wait_for_servers(&self, most: Duration) -> BoxFuture<'_, Vec<UnavailableServer>> {
+        let absent = |status: McpServerStatus| UnavailableServer {
+            why: match status.state {
+                ServerPhase::Unknown | ServerPhase::Starting => None,
+                _ => Some(status.last_error.map_or_else(|| "it exited".to_owned(), |e| e.message)),
+            },
+            name: status.alias,
+        };
+        Box::pin(
+            async move { self.0.wait_for_listings(most).await.into_iter().map(absent).collect() },
+        )
+    }
 }
 
 impl AppContext {
@@ -70,10 +94,23 @@ impl AppContext {
         servers: ConfiguredMcpServers,
         elicitor: Option<Arc<dyn Elicitor>>,
     ) -> ExternalTools {
+        let services = host.services();
+        self.external_tools_started_by(services, host, settings, servers, elicitor)
+    }
+
+    /// The same, with servers that this launcher starts.
+    pub(crate) fn external_tools_started_by(
+        &self,
+        services: ServiceLauncher,
+        host: &Arc<ToolHost>,
+        settings: &WorkspaceSettings,
+        servers: ConfiguredMcpServers,
+        elicitor: Option<Arc<dyn Elicitor>>,
+    ) -> ExternalTools {
         let roots: Vec<String> =
             host.workspace().roots().map(|root| root.display().to_string()).collect();
         let servers = McpServerSet::new(McpServerSetConfig {
-            services: host.services(),
+            services,
             web: web_access(host),
             registry: Arc::clone(host.registry()),
             state: host.state().clone(),

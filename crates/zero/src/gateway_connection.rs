@@ -10,7 +10,7 @@ use zero_client::GatewayLocality;
 use zero_client::url_dialer::{UrlDialer, with_client_capabilities};
 use zero_gateway::{AuthConfig, Gateway, Principal};
 use zero_sandbox::ConfigFile;
-use zero_session::notification::Notifier;
+use zero_session::notification::{Notifier, flush_all};
 use zero_session::store::Store;
 use zero_settings::WorkspaceSettings;
 use zero_settings::gateway::RemoteGatewaySetting;
@@ -30,6 +30,7 @@ use crate::exit::UsageError;
 use crate::secret;
 use crate::session_store::StoreChoice;
 use crate::settings_adapter::network::extra_roots;
+use crate::terminal::Terminal;
 use crate::token_holder::LOCAL_OWNER;
 
 /// Grace period for active runs when the program exits.
@@ -44,6 +45,7 @@ pub(crate) struct CliGatewayConnection {
     /// The gateway in this process, if the connection is local.
     embedded: Option<Gateway>,
     notifiers: Vec<Arc<dyn Notifier>>,
+    terminal: Terminal,
 }
 
 /// Address and credentials of a remote gateway.
@@ -78,6 +80,7 @@ impl AppContext {
                 events,
                 embedded: None,
                 notifiers: Vec::new(),
+                terminal: self.terminal.clone(),
             });
         }
         let gateway = self
@@ -98,7 +101,8 @@ impl AppContext {
             GatewayClient::connect(target, options(GatewayCredentials::default())).await;
         let (client, events) = connected.context("could not start the gateway in this process")?;
         let notifiers = self.notifiers.get().cloned().unwrap_or_default();
-        Ok(CliGatewayConnection { client, events, embedded: Some(gateway), notifiers })
+        let terminal = self.terminal.clone();
+        Ok(CliGatewayConnection { client, events, embedded: Some(gateway), notifiers, terminal })
     }
 
     /// Dialer for the remote gateway, if one is named.
@@ -239,8 +243,8 @@ impl CliGatewayConnection {
         if let Some(gateway) = self.embedded {
             gateway.shut_down(grace).await;
         }
-        for notifier in &self.notifiers {
-            notifier.flush().await;
+        for failure in flush_all(&self.notifiers).await {
+            self.terminal.print_note(&failure.to_string());
         }
     }
 

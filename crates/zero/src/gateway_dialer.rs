@@ -103,7 +103,7 @@ impl LazyGatewayDialer {
     }
 
     fn log_warnings(&self, settings: &WorkspaceSettings) {
-        for line in settings.trust_note().into_iter().chain(settings.warning()) {
+        for line in settings.trust_note().into_iter().chain(settings.warnings()) {
             tracing::info!("{line}");
         }
     }

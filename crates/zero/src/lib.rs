@@ -78,6 +78,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         terminal,
         tools,
         notifiers: Arc::default(),
+        console: Arc::default(),
         gateway_locality: Arc::default(),
     };
     let outcome = run_app(&app, args);
@@ -152,6 +153,7 @@ mod tests {
             terminal: Terminal::for_test(),
             tools: Arc::new(LazyLock::new(|| panic!("a bug"))),
             notifiers: Arc::default(),
+            console: Arc::default(),
             gateway_locality: Arc::default(),
         };
         let exit = run_app(&app, ["zero", "tools", "list"].map(OsString::from));

@@ -1,19 +1,21 @@
 //! Debug logging to stderr, enabled by `ZERO_LOG`. A gateway can also send traces to the collector
 //! in its settings.
 
+use tracing::{Level, Metadata};
+use tracing_subscriber::filter::{FilterExt as _, filter_fn};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::{EnvFilter, Layer as _, Registry};
 
 use crate::telemetry::TraceLayer;
 use crate::terminal::Terminal;
 
-/// Directive that overrides every filter: the MCP SDK logs OAuth codes on this target.
-const QUIET_TARGETS: &str = "rmcp::transport::auth=warn";
+/// The MCP SDK. Below warnings, it logs OAuth codes and whole messages, which may contain secrets.
+const QUIET_TARGET: &str = "rmcp";
 
 /// Starts logging if a filter is given, and tracing if a layer is given. An invalid filter is
 /// reported and ignored, since a logging mistake must not stop the command.
 pub(crate) fn start(filter: Option<&str>, terminal: &Terminal, traces: Option<TraceLayer>) {
-    let filter = filter.and_then(|filter| match parse_filter(filter) {
+    let filter = filter.and_then(|filter| match EnvFilter::try_new(filter) {
         Ok(filter) => Some(filter),
         Err(error) => {
             terminal.print_note(&format!(
@@ -26,6 +28,8 @@ pub(crate) fn start(filter: Option<&str>, terminal: &Terminal, traces: Option<Tr
         return;
     }
     let log = filter.map(|filter| {
+        let filter =
+            filter.and(filter_fn(|event: &Metadata<'_>| is_shown(event.target(), *event.level())));
         tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_filter(filter)
     });
     let subscriber = Registry::default().with(traces).with(log);
@@ -33,8 +37,12 @@ pub(crate) fn start(filter: Option<&str>, terminal: &Terminal, traces: Option<Tr
     let _ = tracing::subscriber::set_global_default(subscriber);
 }
 
-fn parse_filter(filter: &str) -> Result<EnvFilter, tracing_subscriber::filter::ParseError> {
-    Ok(EnvFilter::try_new(filter)?.add_directive(QUIET_TARGETS.parse()?))
+/// Whether something may be logged, whatever the filter says.
+fn is_shown(target: &str, level: Level) -> bool {
+    let is_quiet = target
+        .strip_prefix(QUIET_TARGET)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with("::"));
+    !is_quiet || level <= Level::WARN
 }
 
 /// Logs panics instead of printing them; the caller that catches the panic reports the failure.
@@ -50,18 +58,17 @@ pub(crate) fn report_panics() {
 mod tests {
     use super::*;
 
-    #[track_caller]
-    fn check(filter: &str) {
-        let read = parse_filter(filter).unwrap().to_string();
-        let directives: Vec<&str> =
-            read.split(',').filter(|part| part.starts_with("rmcp::transport::auth=")).collect();
-        assert_eq!(directives, [QUIET_TARGETS], "{filter}: {read}");
-    }
-
     #[test]
-    fn login_codes_are_never_logged() {
-        check("trace");
-        check("zero_mcp=debug");
-        check("rmcp::transport::auth=trace");
+    fn messages_and_login_codes_of_mcp_are_never_logged() {
+        for (target, level, expected) in [
+            ("rmcp::service", Level::TRACE, false),
+            ("rmcp::transport::auth", Level::DEBUG, false),
+            ("rmcp", Level::INFO, false),
+            ("rmcp::service", Level::WARN, true),
+            ("rmcp_other", Level::TRACE, true),
+            ("zero_mcp", Level::TRACE, true),
+        ] {
+            assert_eq!(is_shown(target, level), expected, "{target} {level}");
+        }
     }
 }

@@ -1,5 +1,5 @@
-//! The programs of the user that run outside the sandbox, `notify.command` and `chat.statusLine`: finds
-//! them, and refuses those that agents could change.
+//! The programs of the user that run outside the sandbox, `notify.command`, `chat.statusLine` and those that
+//! read the clipboard: finds them, and refuses those that agents could change.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -13,8 +13,23 @@ use crate::exit::UsageError;
 use crate::terminal::escape_line;
 
 /// The variables that a program needs to reach the desktop.
-const DESKTOP_VARIABLES: [&str; 5] =
-    ["DBUS_SESSION_BUS_ADDRESS", "XDG_RUNTIME_DIR", "DISPLAY", "WAYLAND_DISPLAY", "HOME"];
+const DESKTOP_VARIABLES: [&str; 6] = [
+    "DBUS_SESSION_BUS_ADDRESS",
+    "XDG_RUNTIME_DIR",
+    "DISPLAY",
+    "WAYLAND_DISPLAY",
+    "XAUTHORITY",
+    "HOME",
+];
+
+/// Programs that print what is on the clipboard as a type that is their last argument: the variable that
+/// says which desktop runs, the program with its other arguments, and where it is from.
+const CLIPBOARD_READERS: [(&str, &[&str], &str); 2] = [
+    ("WAYLAND_DISPLAY", &["wl-paste", "--no-newline", "--type"], "wl-clipboard"),
+    ("DISPLAY", &["xclip", "-selection", "clipboard", "-out", "-target"], "xclip"),
+];
+/// The types of images that are asked for, the usual one first.
+const CLIPBOARD_TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/webp", "image/gif"];
 
 impl AppContext {
     /// The program of the user's settings, if they name one. Fails with file and line if it does not
@@ -34,6 +49,33 @@ impl AppContext {
         cwd: &Path,
     ) -> Result<Option<NotificationProgram>, UsageError> {
         self.find_user_program(settings, cwd, chat::STATUS_LINE_KEY, settings.chat().status_line)
+    }
+
+    /// The programs that print the image on the clipboard: the first one that succeeds has it. Fails if
+    /// there is no desktop, or no program that no command could change.
+    pub(crate) fn clipboard_programs(
+        &self,
+        settings: &WorkspaceSettings,
+        cwd: &Path,
+    ) -> Result<Vec<NotificationProgram>, String> {
+        let is_set = |name: &str| self.config.variable(name).is_some_and(|value| !value.is_empty());
+        let here: Vec<_> =
+            CLIPBOARD_READERS.iter().filter(|(variable, ..)| is_set(variable)).collect();
+        let mut programs = Vec::new();
+        for (_, words, _) in &here {
+            for media_type in CLIPBOARD_TYPES {
+                let words: Vec<String> =
+                    words.iter().chain([&media_type]).map(|&word| word.to_owned()).collect();
+                programs.extend(self.find_program_outside(settings, cwd, &words));
+            }
+        }
+        match here.first() {
+            None => Err("the clipboard of a desktop cannot be reached from here; drop the image's file on the window, or mention it with @".to_owned()),
+            Some((.., package)) if programs.is_empty() => {
+                Err(format!("images are read from the clipboard by `{package}`; install it"))
+            }
+            Some(_) => Ok(programs),
+        }
     }
 
     fn find_user_program(

@@ -70,7 +70,7 @@ pub(crate) fn generate_token() -> anyhow::Result<String> {
     std::fs::File::open("/dev/urandom")
         .and_then(|mut random| random.read_exact(&mut bytes))
         .context("could not generate a token; pass one with `--token-file`")?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(zero_core::hexadecimal::to_hex(&bytes))
 }
 
 #[cfg(test)]

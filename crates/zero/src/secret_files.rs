@@ -96,7 +96,8 @@ pub(crate) fn named_secret_files(
         SecretSetting::Env(_) | SecretSetting::Keyring(_) => None,
     };
     let tokens = gateway.tokens.values().filter_map(|token| file_of(&token.secret));
-    let tokens = tokens.chain(gateway.store_password.as_ref().and_then(file_of));
+    let shared = [&gateway.store_password, &gateway.bus_secret];
+    let tokens = tokens.chain(shared.into_iter().flatten().filter_map(file_of));
     let named = [gateway.password_file, remote.token_file, remote.password_file];
     let named = named.into_iter().flatten().chain(gateway.tls.map(|tls| tls.key));
     let keys = settings.model_keys().filter_map(file_of);
@@ -142,6 +143,7 @@ mod tests {
             terminal: Terminal::for_test(),
             tools: Arc::new(LazyLock::new(Vec::new)),
             notifiers: Arc::default(),
+            console: Arc::default(),
             gateway_locality: Arc::default(),
         }
     }

@@ -60,7 +60,8 @@ impl AppContext {
             true => bus,
             false => {
                 let min_seconds = settings.notify().min_seconds();
-                Arc::new(NotifyingBus::new(bus, notifiers.clone(), min_seconds))
+                let console = Arc::clone(&self.console);
+                Arc::new(NotifyingBus::new(bus, notifiers.clone(), min_seconds, console))
             }
         };
         // The first gateway in a process is the only one.
@@ -223,6 +224,14 @@ impl NodeMembership for ProcessNode {
         let is_alive = names.map_or(true, |names| names.iter().any(|name| name == node));
         Box::pin(std::future::ready(is_alive))
     }
+}
+
+/// How many processes use the sessions of a state folder.
+pub(crate) fn count_processes(state: &StateDir) -> std::io::Result<usize> {
+    folder_lease::sweep(state, &[NODES_DIR]);
+    let names = state.child(NODES_DIR).list_names()?;
+    // A sweep is bounded, and may leave some of dead processes.
+    Ok(names.iter().filter(|name| FolderLease::is_held(state, NODES_DIR, name)).count())
 }
 
 /// The sessions whose tools a live process serves, each with the name of that process.

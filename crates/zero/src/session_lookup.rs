@@ -59,12 +59,16 @@ pub(crate) async fn find_other_case(
         ..SessionsListParams::default()
     };
     let found = gateway.client.request::<SessionsList>(params).await?;
-    let named = named.to_lowercase();
-    let is_same = |key: &str| {
-        let key = key.to_lowercase();
-        key == named || key.strip_suffix(&named).is_some_and(is_agent_prefix)
+    Ok(found.sessions.into_iter().map(|row| row.key).find(|key| differs_in_case(key, named)))
+}
+
+/// Whether a key is a name in another case. The name itself may exist by now: another process can create the
+/// session at any moment.
+fn differs_in_case(key: &str, named: &str) -> bool {
+    let is_same = |key: &str, named: &str| {
+        key == named || key.strip_suffix(named).is_some_and(is_agent_prefix)
     };
-    Ok(found.sessions.into_iter().map(|row| row.key).find(|key| is_same(key)))
+    is_same(&key.to_lowercase(), &named.to_lowercase()) && !is_same(key, named)
 }
 
 /// Whether a text is `agent:AGENT:`.
@@ -97,5 +101,23 @@ fn resolved_key(
             Ok(None)
         }
         Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn name_in_other_case_is_found_but_not_the_name_itself() {
+        for (key, named, expected) in [
+            ("agent:main:bug-42", "BUG-42", true),
+            ("agent:main:Bug-42", "agent:main:bug-42", true),
+            ("agent:main:bug-42", "bug-42", false),
+            ("agent:main:bug-42", "agent:main:bug-42", false),
+            ("agent:main:x:bug-42", "BUG-42", false),
+        ] {
+            assert_eq!(differs_in_case(key, named), expected, "{key} {named}");
+        }
     }
 }

@@ -11,14 +11,16 @@ use zero_sandbox::{ConfigFile, StateDir};
 use zero_session::cluster_node::ClusterNode;
 use zero_session::event_bus::EventBus;
 use zero_session::local_event_bus::LocalEventBus;
+use zero_session::nats_node_bus::{NatsNodeBus, NatsOptions, NodeBusOpenError};
+use zero_session::node_bus::NodeBus;
 use zero_session::node_lease::LeaseRules;
 use zero_session::node_membership::NodeMembership;
-use zero_session::postgres_store::{PostgresOptions, PostgresStore};
+use zero_session::postgres_store::{PostgresOptions, PostgresPorts, PostgresStore};
 use zero_session::shared_event_bus::SharedEventBus;
 use zero_session::sqlite_store::SqliteStore;
 use zero_session::store::Store;
 use zero_settings::WorkspaceSettings;
-use zero_settings::gateway::check_store;
+use zero_settings::gateway::{check_bus, check_store};
 
 use crate::AppContext;
 use crate::exit::UsageError;
@@ -39,7 +41,11 @@ pub(crate) enum StoreChoice {
     /// In a file of the state folder.
     File,
     /// In a database that gateways share. This process is one of them.
-    Shared(PostgresOptions),
+    Shared {
+        database: PostgresOptions,
+        /// The server over which they reach each other; the database if `None`.
+        bus: Option<NatsOptions>,
+    },
     /// In such a database. This process runs nothing there.
     SharedAsGuest(PostgresOptions),
 }
@@ -51,16 +57,31 @@ pub(crate) struct OpenStore {
     pub(crate) bus: Arc<dyn EventBus>,
 }
 
+/// What the command line of a gateway says about its store.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct SharedStoreFlags<'a> {
+    pub(crate) store: Option<&'a str>,
+    pub(crate) password_file: Option<&'a PathBuf>,
+    pub(crate) bus: Option<&'a str>,
+    pub(crate) bus_secret_file: Option<&'a PathBuf>,
+}
+
 impl StoreChoice {
     /// The store of a gateway. A flag counts before the settings.
     pub(crate) fn of_gateway(
         app: &AppContext,
         settings: &WorkspaceSettings,
-        flag: Option<&str>,
-        password_file: Option<&PathBuf>,
+        flags: SharedStoreFlags<'_>,
     ) -> anyhow::Result<Self> {
-        let options = shared_store(app, settings, flag, password_file)?;
-        Ok(options.map_or(Self::File, Self::Shared))
+        let bus = shared_bus(app, settings, flags.bus, flags.bus_secret_file)?;
+        match shared_store(app, settings, flags.store, flags.password_file)? {
+            Some(database) => Ok(Self::Shared { database, bus }),
+            None if flags.bus.is_some() => {
+                let what = "--bus connects gateways that share a database; name that by `--store` or `gateway.store`, too";
+                Err(UsageError(what.to_owned()).into())
+            }
+            None => Ok(Self::File),
+        }
     }
 
     /// The store of a command that looks after the sessions of the gateway of this machine.
@@ -87,13 +108,22 @@ impl StoreChoice {
                 let bus = Arc::new(LocalEventBus::new());
                 Ok(OpenStore { store: Arc::new(store), nodes: Arc::new(node), bus })
             }
-            Self::Shared(options) => {
+            Self::Shared { database, bus } => {
                 let name = read_or_create_node_name(&state)?;
-                let ports = PostgresStore::open(&options).await?;
-                let (leases, sessions) = (ports.leases, ports.sessions);
-                let bus = SharedEventBus::start(Arc::clone(&ports.store), Arc::clone(&sessions));
-                let node = ClusterNode::start(leases, sessions, &name, LeaseRules::default());
-                let (nodes, bus) = (Arc::new(node.await?), Arc::new(bus));
+                let ports = PostgresStore::open(&database).await?;
+                let (leases, sessions) = (Arc::clone(&ports.leases), Arc::clone(&ports.sessions));
+                let node =
+                    ClusterNode::start(leases, sessions, &name, LeaseRules::default()).await?;
+                let node_bus = match join_bus(&ports, bus, node.local_name()).await {
+                    Ok(node_bus) => node_bus,
+                    Err(error) => {
+                        // Otherwise the next start would have to wait for it.
+                        let _ = node.end().await;
+                        return Err(error);
+                    }
+                };
+                let bus = SharedEventBus::start(ports.sessions, Arc::clone(&node_bus));
+                let (nodes, bus) = (Arc::new(node.with_bus(node_bus)), Arc::new(bus));
                 Ok(OpenStore { store: ports.store, nodes, bus })
             }
             Self::SharedAsGuest(options) => {
@@ -104,6 +134,53 @@ impl StoreChoice {
             }
         }
     }
+}
+
+/// Joins the other processes over the server, or over the database.
+async fn join_bus(
+    ports: &PostgresPorts,
+    bus: Option<NatsOptions>,
+    node: &str,
+) -> anyhow::Result<Arc<dyn NodeBus>> {
+    let store = Arc::clone(&ports.bus);
+    match bus {
+        Some(options) => match NatsNodeBus::open(&options, node, store).await {
+            Ok(bus) => Ok(Arc::new(bus)),
+            Err(NodeBusOpenError::Settings(why)) => Err(UsageError(why).into()),
+            Err(error) => Err(error.into()),
+        },
+        None => Ok(store.join(node).await?),
+    }
+}
+
+/// The bus of the flag or the settings, with its secret.
+pub(crate) fn shared_bus(
+    app: &AppContext,
+    settings: &WorkspaceSettings,
+    flag: Option<&str>,
+    secret_file: Option<&PathBuf>,
+) -> anyhow::Result<Option<NatsOptions>> {
+    let gateway = settings.gateway();
+    let (origin, url) = match (flag, gateway.bus) {
+        (Some(flag), _) => ("--bus", flag.to_owned()),
+        (None, Some(url)) => ("`gateway.bus`", url),
+        (None, None) if secret_file.is_some() => {
+            let what = "--bus-secret-file is the secret for a bus; name that by `--bus` or `gateway.bus`, too";
+            return Err(UsageError(what.to_owned()).into());
+        }
+        (None, None) => return Ok(None),
+    };
+    check_bus(&url).map_err(|what| UsageError(format!("{origin} {what}")))?;
+    let secret = match (secret_file, &gateway.bus_secret) {
+        (Some(file), _) => Some(secret::read_line(app, &file.display().to_string(), "secret")?),
+        (None, Some(setting)) => {
+            let read = read_secret(setting, &app.config);
+            Some(read.map_err(|why| UsageError(format!("`gateway.busSecret`: {why}")))?)
+        }
+        (None, None) => None,
+    };
+    let extra_roots = extra_roots(settings, &app.config)?.iter().map(<[u8]>::to_vec).collect();
+    Ok(Some(NatsOptions { url, secret, extra_roots }))
 }
 
 /// The database of the flag or the settings, with its password.
@@ -151,7 +228,7 @@ impl NodeMembership for GuestNode {
 
 /// The name of this machine among those that share a database; made at the first start from the name of
 /// the host, so that it stays when that changes.
-fn read_or_create_node_name(state: &StateDir) -> anyhow::Result<String> {
+pub(crate) fn read_or_create_node_name(state: &StateDir) -> anyhow::Result<String> {
     let file = ConfigFile::Own(state.path().join(NODE_NAME_FILE));
     let known = file.read(NODE_NAME_BYTES_MAX).context("could not read the name of this node")?;
     if let Some(known) = known.and_then(|bytes| String::from_utf8(bytes).ok()) {

@@ -41,7 +41,7 @@ use crate::approval::{AutoApprover, DenyAllApprover, RuleFile, TerminalApprover,
 use crate::editor_tool_hosts::client_tool::EditorTool;
 use crate::error_chain::describe_error;
 use crate::exit::UsageError;
-use crate::external_tools::ExternalTools;
+use crate::external_tools::{ExternalTools, McpServerArrivals};
 use crate::subagent_worktrees::{SharedWorktrees, SubagentWorktrees, finish_leftover};
 use crate::terminal::dialog::{DialogRun, KeyChoice, KeyOutcome, ask_for_key};
 use crate::terminal::{AnswerSource, PromptTurn, escape_line};
@@ -201,7 +201,11 @@ impl LocalToolHostFactory {
             parent: None,
             worktrees,
         });
-        Ok(backend.map(|backend| ConfiguredToolBackend { backend, own_mode, servers }))
+        Ok(backend.map(|backend| {
+            let arrivals = Arc::new(McpServerArrivals(Arc::clone(&servers)));
+            let backend = backend.with_server_startup(arrivals);
+            ConfiguredToolBackend { backend, own_mode, servers }
+        }))
     }
 
     /// Creates the host of these folders in advance, if sessions share it. It stays available as long
@@ -415,7 +419,7 @@ impl TerminalPromptOptions {
             && let Some(hosts) = list_unseen_hosts(request)
         {
             app.terminal.print_note(&format!(
-                "rejected `{}`: `--yes` does not approve hosts that nobody has seen ({}); approve the call in a terminal, or add rules such as `WebFetch(domain:HOST)` at the gateway",
+                "rejected `{}`: `--yes` does not approve hosts that the user has not seen ({}); approve the call in a terminal, or add rules such as `WebFetch(domain:HOST)` at the gateway",
                 escape_line(&request.title),
                 escape_line(&hosts)
             ));
@@ -699,6 +703,7 @@ mod tests {
             terminal: Terminal::for_test(),
             tools: Arc::new(LazyLock::new(zero_tools::builtin_tools)),
             notifiers: Arc::default(),
+            console: Arc::default(),
             gateway_locality: Arc::default(),
         };
         LocalToolHostFactory::new(app, Vec::new())

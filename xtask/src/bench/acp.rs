@@ -39,6 +39,8 @@ const IDLE_BYTES_MAX: u64 = 20_000_000;
 const PEAK_BYTES_MAX: u64 = 60_000_000;
 /// Size of the stripped program.
 const PROGRAM_BYTES_MAX: u64 = 35_000_000;
+/// Memory of one of many sub-agents.
+const SUBAGENT_BYTES_MAX: u64 = 4_000_000;
 
 /// Calls per turn.
 const CALLS: usize = 50;
@@ -48,6 +50,9 @@ const LARGE_CALLS: usize = 5;
 const SESSIONS: usize = 20;
 /// Turns per session.
 const TURNS: usize = 50;
+/// Sub-agents side by side, and how long the model of each thinks, so that all are there at the same time.
+const SUBAGENTS: usize = 20;
+const SUBAGENT_PAUSE: Duration = Duration::from_secs(3);
 /// After how long without work an agent counts as idle, and how many are measured then.
 const IDLE_AFTER: Duration = Duration::from_secs(4);
 const IDLE_RUNS: usize = 3;
@@ -63,6 +68,7 @@ pub(super) fn measure(bench: &BenchContext, table: &mut BenchTable) -> Result<()
     measure_first_word(&place, table)?;
     measure_calls(&place, table)?;
     measure_many_sessions(&place, table)?;
+    measure_subagents(&place, table)?;
     let size = std::fs::metadata(&bench.zero)?.len();
     table.add(standalone_row(
         "acp, the program, stripped",
@@ -93,7 +99,9 @@ impl<'a> AcpBenchSetup<'a> {
         let scripted = json!({"api": "chat", "model": "scripted", "baseUrl": model.url(), "contextWindow": 10_000_000});
         // No user is there to approve calls; the sandbox confines them.
         let permissions = json!({"mode": "auto"});
-        let settings = json!({"models": {"scripted": scripted}, "model": "scripted", "permissions": permissions});
+        let subagents = json!({ "maxParallel": SUBAGENTS });
+        let settings = json!({"models": {"scripted": scripted}, "model": "scripted", "permissions": permissions,
+            "subagents": subagents});
         std::fs::write(folder.join("config/zero/settings.json"), settings.to_string())?;
         for number in 0..CALLS {
             std::fs::write(work.join(format!("{number:03}.txt")), format!("file {number:03}\n"))?;
@@ -331,6 +339,37 @@ fn measure_many_sessions(place: &AcpBenchSetup<'_>, table: &mut BenchTable) -> R
     Ok(())
 }
 
+/// The memory of sub-agents side by side: each reads a file, and then its model thinks until all are there.
+fn measure_subagents(place: &AcpBenchSetup<'_>, table: &mut BenchTable) -> Result<()> {
+    let mut talk = place.start_agent("subagents")?;
+    let session = talk.open_session(&place.work)?;
+    talk.run_turn(&session, "hi")?;
+    let pause_ms = SUBAGENT_PAUSE.as_millis().try_into()?;
+    let read = build_script("Read", json!({"file_path": "{n}.txt"}), 1, "file {n}");
+    let work = ModelScript { pause_ms, ..read }.to_prompt()?;
+    let task = json!({"description": "sub-agent {n}", "prompt": work});
+    let tasks = build_script("Task", task, SUBAGENTS, "Done.");
+    let prompt = ModelScript { at_once: true, ..tasks }.to_prompt()?;
+    peak_memory::reset_peak(talk.pid())?;
+    let before = peak_memory::read_current(talk.pid())?;
+    place.model.take_tally();
+    let start = Instant::now();
+    talk.run_turn(&session, &prompt)?;
+    let took = start.elapsed();
+    // One result of each sub-agent, and the last one of their parent.
+    check_results(place, SUBAGENTS + 1)?;
+    ensure!(took < 2 * SUBAGENT_PAUSE, "the sub-agents did not work side by side: {took:?}");
+    let held = peak_memory::read_peak(talk.pid())?.saturating_sub(before) / SUBAGENTS as u64;
+    talk.finish()?;
+    table.add(standalone_row(
+        "acp, memory of each of 20 sub-agents side by side",
+        format_mb(held),
+        format_budget(format_mb(SUBAGENT_BYTES_MAX)),
+        held <= SUBAGENT_BYTES_MAX,
+    ));
+    Ok(())
+}
+
 /// A turn of one of many sessions.
 #[derive(Clone, Copy)]
 struct BenchTurn {
@@ -365,7 +404,13 @@ fn run_sessions_in_parallel(
 }
 
 fn build_script(tool: &str, input: Value, times: usize, expected: &str) -> ModelScript {
-    ModelScript { tool: tool.to_owned(), input, times, expected: expected.to_owned() }
+    ModelScript {
+        tool: tool.to_owned(),
+        input,
+        times,
+        expected: expected.to_owned(),
+        ..ModelScript::default()
+    }
 }
 
 fn timed_row(what: &str, took: Duration, budget: Duration) -> BenchRow {

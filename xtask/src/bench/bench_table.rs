@@ -5,8 +5,6 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-const BEGIN_MARKER: &str = "<!-- bench:begin -->";
-const END_MARKER: &str = "<!-- bench:end -->";
 const HEADINGS: [&str; 6] = ["what", "zero", "peer", "ratio", "budget", ""];
 
 /// One measurement.
@@ -20,17 +18,22 @@ pub(super) struct BenchRow {
     pub(super) met: bool,
 }
 
-/// All measurements.
+/// The measurements of one suite.
 #[derive(Debug, Default)]
 pub(super) struct BenchTable {
     rows: Vec<BenchRow>,
 }
 
 impl BenchTable {
-    /// Adds a measurement and prints it at once: the whole table takes minutes.
+    /// Adds a measurement and prints it at once: a suite takes minutes.
     pub(super) fn add(&mut self, row: BenchRow) {
         eprintln!("   {}: {} (budget {}) {}", row.what, row.ours, row.budget, met_symbol(row.met));
         self.rows.push(row);
+    }
+
+    /// Adds the rows of another suite.
+    pub(super) fn append(&mut self, mut other: Self) {
+        self.rows.append(&mut other.rows);
     }
 
     /// Whether every budget was met.
@@ -70,15 +73,19 @@ impl BenchTable {
         heading + &cells[1..].iter().map(line).collect::<String>()
     }
 
-    /// Writes the table and the facts about the machine between the document's two markers.
-    pub(super) fn write_into(&self, document: &Path, facts: &str) -> Result<()> {
+    /// Writes the table and the facts about the machine into the section that the document has for the suite.
+    pub(super) fn write_into(&self, document: &Path, suite: &str, facts: &str) -> Result<()> {
         let shown = document.display();
         let old =
             std::fs::read_to_string(document).with_context(|| format!("could not read {shown}"))?;
-        let new = replace_between_markers(&old, &format!("{}\n{facts}", self.render_markdown()))
-            .with_context(|| {
-                format!("{shown} lacks the markers `{BEGIN_MARKER}` and `{END_MARKER}`")
-            })?;
+        let section = format!("{}\n{facts}\n", self.render_markdown());
+        let new = replace_section(&old, suite, &section).with_context(|| {
+            format!(
+                "{shown} lacks the markers `{}` and `{}`",
+                begin_marker(suite),
+                end_marker(suite)
+            )
+        })?;
         std::fs::write(document, new).with_context(|| format!("could not write {shown}"))
     }
 }
@@ -87,10 +94,19 @@ fn met_symbol(met: bool) -> &'static str {
     if met { "✓" } else { "✗" }
 }
 
-fn replace_between_markers(document: &str, text: &str) -> Option<String> {
-    let (head, rest) = document.split_once(BEGIN_MARKER)?;
-    let (_, tail) = rest.split_once(END_MARKER)?;
-    Some(format!("{head}{BEGIN_MARKER}\n{text}{END_MARKER}{tail}"))
+fn begin_marker(suite: &str) -> String {
+    format!("<!-- bench:{suite}:begin -->")
+}
+
+fn end_marker(suite: &str) -> String {
+    format!("<!-- bench:{suite}:end -->")
+}
+
+fn replace_section(document: &str, suite: &str, section: &str) -> Option<String> {
+    let (begin, end) = (begin_marker(suite), end_marker(suite));
+    let (head, rest) = document.split_once(&begin)?;
+    let (_, tail) = rest.split_once(&end)?;
+    Some(format!("{head}{begin}\n{section}{end}{tail}"))
 }
 
 /// Formats a time in milliseconds.
@@ -131,16 +147,30 @@ mod tests {
     }
 
     #[test]
-    fn document_outside_markers_is_kept() {
-        let document = format!("before\n{BEGIN_MARKER}\nold\n{END_MARKER}\nafter\n");
-        let new = replace_between_markers(&document, &sample_table().render_markdown()).unwrap();
+    fn document_outside_the_section_of_the_suite_is_kept() {
+        let section = |suite: &str, text: &str| {
+            format!("{}\n{text}{}\n", begin_marker(suite), end_marker(suite))
+        };
+        let document =
+            format!("before\n{}{}after\n", section("files", "old\n"), section("acp", "kept\n"));
+        let new = replace_section(&document, "files", "new\n");
         assert_eq!(
             new,
-            format!(
-                "before\n{BEGIN_MARKER}\n| what | zero | peer | ratio | budget |  |\n|---|---|---|---|---|---|\n\
-                 | Grep | 21 ms | 20 ms | 1.05 | ≤ 1.15 | ✓ |\n{END_MARKER}\nafter\n"
-            )
+            Some(format!(
+                "before\n{}{}after\n",
+                section("files", "new\n"),
+                section("acp", "kept\n")
+            ))
         );
-        assert_eq!(replace_between_markers("no markers", ""), None);
+        assert_eq!(replace_section(&document, "store", ""), None);
+    }
+
+    #[test]
+    fn markdown_table_has_a_row_per_measurement() {
+        assert_eq!(
+            sample_table().render_markdown(),
+            "| what | zero | peer | ratio | budget |  |\n|---|---|---|---|---|---|\n\
+             | Grep | 21 ms | 20 ms | 1.05 | ≤ 1.15 | ✓ |\n"
+        );
     }
 }

@@ -7,20 +7,29 @@ use anyhow::Result;
 use super::bench_context::run_for_output;
 use crate::repository;
 
-/// One line per fact, as a list.
+/// The facts in one sentence, with the commit that is measured.
 pub(super) fn describe_machine() -> Result<String> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let root = repository::root();
     let mut git = Command::new("git");
     git.args(["rev-parse", "--short", "HEAD"]).current_dir(&root);
     let facts = [
-        ("cores", cores.to_string()),
-        ("processor", processor_name()),
-        ("kernel", read_first_line(build_command("uname", &["-sr"]))?),
-        ("ripgrep", read_first_line(build_command("rg", &["--version"]))?),
         ("commit", read_first_line(git)?),
+        ("cores:", cores.to_string()),
+        ("processor:", processor_name()),
+        ("kernel:", read_first_line(build_command("uname", &["-sr"]))?),
+        ("peer:", read_first_line(build_command("rg", &["--version"]))?),
     ];
-    Ok(facts.iter().map(|(name, value)| format!("- {name}: {value}\n")).collect())
+    let facts: Vec<String> = facts.iter().map(|(name, value)| format!("{name} {value}")).collect();
+    Ok(format!("Measured with {}.\n", facts.join(", ")))
+}
+
+/// Whether tracked files differ from the commit, apart from `document`, which the results are written into.
+pub(super) fn has_changes_beside(document: &str) -> Result<bool> {
+    let mut git = Command::new("git");
+    git.args(["status", "--porcelain", "--untracked-files=no"]).current_dir(repository::root());
+    let output = String::from_utf8_lossy(&run_for_output(git)?).into_owned();
+    Ok(output.lines().any(|line| line.get(3..) != Some(document)))
 }
 
 fn build_command(name: &str, args: &[&str]) -> Command {

@@ -35,6 +35,11 @@ pub(super) fn read_peak(pid: u32) -> Result<u64> {
     status.ok().as_deref().and_then(parse_high_water).context(NEEDS_LINUX)
 }
 
+/// Lets the peak of a running process begin anew.
+pub(super) fn reset_peak(pid: u32) -> Result<()> {
+    std::fs::write(format!("/proc/{pid}/clear_refs"), "5").context(NEEDS_LINUX)
+}
+
 /// The current memory of a process, in bytes.
 pub(super) fn read_current(pid: u32) -> Result<u64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status"));

@@ -76,12 +76,12 @@ struct StructuredAnswer<T> {
 
 #[derive(Deserialize)]
 struct GrepAnswer {
-    matches: Vec<GrepMatch>,
+    matches: Vec<GrepHit>,
     total_matches: u64,
 }
 
 #[derive(Deserialize)]
-struct GrepMatch {
+struct GrepHit {
     file: String,
     line_number: u64,
 }

@@ -199,7 +199,7 @@ fn serve(files: BTreeMap<String, Vec<u8>>) -> String {
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             let files = Arc::clone(&files);
-            // Whoever goes away in the middle is not the server's problem.
+            // A client that disconnects is not an error of the server.
             std::thread::spawn(move || answer(stream, &files));
         }
     });
@@ -572,7 +572,7 @@ fn installer_names_what_is_in_its_way() {
     let home = home.path();
     let (archive, release) = small_release(this_platform(), "1.0.0");
     let served = serve_release(archive, &release, None);
-    // Nobody can write there, root included.
+    // No user can write there, root included.
     let error = fail(installer(home, &served.address).args(["--prefix", "/proc/zero"]));
     assert!(
         error.contains("/proc/zero cannot be made") && error.contains("--prefix FOLDER"),
@@ -701,7 +701,7 @@ fn action_runs_prompt_and_writes_summary() {
     let text = std::fs::read_to_string(&output).unwrap();
     assert!(text.contains(NOTE) && text.contains("\nexit-code=0\n"), "{text}");
     std::fs::remove_file(&summary).unwrap();
-    // In the mode `plan`, nothing is written, and nobody can be asked.
+    // In the mode `plan`, nothing is written, and zero asks no questions.
     let denied = run("/bash echo other > note.txt");
     assert_eq!(denied.status.code(), Some(3), "{}", String::from_utf8_lossy(&denied.stderr));
     let text = std::fs::read_to_string(&summary).unwrap();

@@ -1,6 +1,6 @@
 //! The sums of a release, and the signature of the sums.
 //!
-//! One signature covers every file: whoever has the sums has verified the files that fit them. The signed comment names
+//! One signature covers every file: it signs the sums, and the sums verify the files. The signed comment names
 //! the version, so that the sums of one release cannot be given out as those of another.
 
 use std::io::Cursor;
@@ -16,7 +16,7 @@ use super::release_info::{ReleaseFile, ReleaseInfo};
 
 /// The file with the sums, in the format of `sha256sum`.
 const SUMS: &str = "SHA256SUMS";
-/// Variable with the password of the key, for machines where nobody can type it.
+/// Variable with the password of the key, for machines without a terminal to type it on.
 const PASSWORD: &str = "MINISIGN_PASSWORD";
 
 /// A minisign key that can sign.

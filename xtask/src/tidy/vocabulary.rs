@@ -71,7 +71,7 @@ pub(super) fn check(files: &[RepositoryFile]) -> Vec<TidyFinding> {
     let mut findings = Vec::new();
     let mut owners: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for file in files.iter().filter(|file| text_checks::is_source_file(&file.path)) {
-        for TypeDefinition { name, line, is_shared } in type_definitions(&file.text) {
+        for TypeDefinition { name, line, visibility } in type_definitions(&file.text) {
             let location = format!("{}:{line}", file.path);
             if is_vague(name) {
                 let what = format!("type `{name}` says nothing about what it holds");
@@ -81,7 +81,14 @@ pub(super) fn check(files: &[RepositoryFile]) -> Vec<TidyFinding> {
                     "name it with a noun of the field",
                 ));
             }
-            if is_shared && !is_stand_in(files, &file.path) {
+            // A search for a name should find one type, private ones included. Tests may have helpers with the
+            // names of others.
+            let is_counted = match visibility {
+                Some(TypeVisibility::Shared) => true,
+                Some(TypeVisibility::Private) => !is_test_file(&file.path),
+                None => false,
+            };
+            if is_counted && !is_disabled_twin(files, &file.path) {
                 owners.entry(name).or_default().push(location);
             }
         }
@@ -92,9 +99,13 @@ pub(super) fn check(files: &[RepositoryFile]) -> Vec<TidyFinding> {
 
 /// Whether a module takes the place of `enabled.rs` beside it in a build without a cargo feature. Its types are the same
 /// concepts, and never in the same build.
-fn is_stand_in(files: &[RepositoryFile], path: &str) -> bool {
+fn is_disabled_twin(files: &[RepositoryFile], path: &str) -> bool {
     let enabled = path.strip_suffix("/disabled.rs").map(|folder| format!("{folder}/enabled.rs"));
     enabled.is_some_and(|enabled| files.iter().any(|file| file.path == enabled))
+}
+
+fn is_test_file(path: &str) -> bool {
+    path.contains("/tests/") || path.ends_with("/tests.rs")
 }
 
 /// Names with several owners, and exceptions that no longer apply.
@@ -128,8 +139,14 @@ struct TypeDefinition<'a> {
     name: &'a str,
     /// Counted from 1.
     line: usize,
-    /// Whether other files can see it. Types of tests are not counted.
-    is_shared: bool,
+    /// Who sees it; `None` in a module of tests.
+    visibility: Option<TypeVisibility>,
+}
+
+/// Whether other files can see a type.
+enum TypeVisibility {
+    Shared,
+    Private,
 }
 
 fn type_definitions(text: &str) -> Vec<TypeDefinition<'_>> {
@@ -152,8 +169,8 @@ fn type_definitions(text: &str) -> Vec<TypeDefinition<'_>> {
         }
         let is_associated = code.starts_with("type ") && impl_indent.is_some_and(|at| indent > at);
         if let Some((visibility, name)) = defined_type(code).filter(|_| !is_associated) {
-            let is_shared = visibility && !in_tests;
-            definitions.push(TypeDefinition { name, line: number, is_shared });
+            let visibility = (!in_tests).then_some(visibility);
+            definitions.push(TypeDefinition { name, line: number, visibility });
         }
         // What follows the item of tests is part of the product again.
         let ends_item = line.starts_with('}') || line.ends_with(';') && indent == 0;
@@ -167,8 +184,8 @@ fn opens_impl_or_trait(code: &str) -> bool {
     ["impl ", "impl<", "unsafe impl", "trait "].iter().any(|start| code.starts_with(start))
 }
 
-/// Whether it is seen outside its module, and its name.
-fn defined_type(code: &str) -> Option<(bool, &str)> {
+/// Who sees the type that a line defines, and its name.
+fn defined_type(code: &str) -> Option<(TypeVisibility, &str)> {
     let (visibility, code) = without_visibility(code);
     let code = code.strip_prefix("unsafe ").unwrap_or(code);
     let keyword = ["struct ", "enum ", "trait ", "type ", "union "]
@@ -180,15 +197,12 @@ fn defined_type(code: &str) -> Option<(bool, &str)> {
     name.starts_with(|c: char| c.is_ascii_uppercase()).then_some((visibility, name))
 }
 
-fn without_visibility(code: &str) -> (bool, &str) {
-    let Some(rest) = code.strip_prefix("pub") else { return (false, code) };
-    match rest.strip_prefix('(') {
-        Some(restricted) => match restricted.split_once(") ") {
-            Some((_, rest)) => (true, rest),
-            None => (false, code),
-        },
-        None => rest.strip_prefix(' ').map_or((false, code), |rest| (true, rest)),
-    }
+fn without_visibility(code: &str) -> (TypeVisibility, &str) {
+    let rest = code.strip_prefix("pub").and_then(|rest| match rest.strip_prefix('(') {
+        Some(restricted) => restricted.split_once(") ").map(|(_, rest)| rest),
+        None => rest.strip_prefix(' '),
+    });
+    rest.map_or((TypeVisibility::Private, code), |rest| (TypeVisibility::Shared, rest))
 }
 
 /// One word that is no noun.
@@ -241,7 +255,16 @@ mod tests {
                 "crates/zero-core/src/b.rs:2: type `FilePosition` is also defined in crates/zero/src/a.rs:1",
             ],
         );
-        check_files(&[(a, "struct FilePosition;"), (b, "pub enum FilePosition {")], &[]);
+        check_files(
+            &[(a, "struct FilePosition;"), (b, "enum FilePosition {")],
+            &[
+                "crates/zero/src/a.rs:1: type `FilePosition` is also defined in crates/zero-core/src/b.rs:1",
+                "crates/zero-core/src/b.rs:1: type `FilePosition` is also defined in crates/zero/src/a.rs:1",
+            ],
+        );
+        for tests in ["crates/zero/src/a/tests.rs", "crates/zero/src/tests/a.rs"] {
+            check_files(&[(tests, "struct FilePosition;"), (b, "pub enum FilePosition {")], &[]);
+        }
         check_files(
             &[(a, "#[cfg(test)]\npub struct FilePosition;"), (b, "pub enum FilePosition {")],
             &[],

@@ -2,7 +2,8 @@
 
 use agent_client_protocol::v1::schema::{self, SessionUpdate};
 use zero_client::GatewayUpdate;
-use zero_core::event::{Event, EventKind};
+use zero_client::wire::RunUnrecorded;
+use zero_core::event::{Event, EventKind, RunOutcome, TokenUsage};
 
 use super::SessionActor;
 use crate::rpc_error;
@@ -26,6 +27,7 @@ impl SessionActor {
                 tracing::warn!(session = %self.active.id, host, "the tools are hosted elsewhere");
                 self.report_displacement(&host).await;
             }
+            GatewayUpdate::Unrecorded(run) => self.handle_unrecorded(&run).await,
             GatewayUpdate::Lost(error) => {
                 self.withdraw_all_questions().await;
                 let updates = self
@@ -39,10 +41,27 @@ impl SessionActor {
         }
     }
 
+    /// Tells the user that the end of a run is not recorded; if it never will be, the prompt ends.
+    async fn handle_unrecorded(&mut self, run: &RunUnrecorded) {
+        if !self.waiting.contains_key(&run.run_id) {
+            return;
+        }
+        if !run.is_abandoned {
+            return self.send_remark(run.message.clone()).await;
+        }
+        let updates = self.presenter.abandon_all("the run ended before this call did");
+        self.send_updates(updates).await;
+        let end = RunOutcome::Failed { kind: "store".to_owned(), message: run.message.clone() };
+        let locality = self.active.handle.locality();
+        let answer =
+            update_presenter::build_response(&end, TokenUsage::default(), &run.run_id, locality);
+        self.finish_prompt(&run.run_id, answer);
+    }
+
     /// Reports that another host runs the tools of this session now.
     async fn report_displacement(&mut self, host: &str) {
         let text = format!(
-            "`{}` has opened this session, too, and has its tools now: kind the agent does, it does \
+            "`{}` has opened this session, too, and has its tools now: what the agent does, it does \
              there; open the session again to have them here",
             text_sanitizer::visible_line(host, HOST_CHARS_MAX)
         );

@@ -195,8 +195,8 @@ impl<'a> CallResultView<'a> {
                     metadata.insert("linesChanged".to_owned(), json!(lines));
                     metadata.insert("backupCreated".to_owned(), json!(backup));
                 }
-                if let Value::Object(told) = json!(result.metadata) {
-                    metadata.extend(told);
+                if let Value::Object(fields) = json!(result.metadata) {
+                    metadata.extend(fields);
                 }
                 let text = self.text();
                 let output = truncate_text(&text, &mut left);

@@ -44,13 +44,13 @@ fn outcome_response(
 ) -> Result<PromptResponse, Error> {
     match end {
         RunOutcome::Completed => Ok(stop_response(StopReason::EndTurn, "complete", run, None)),
-        RunOutcome::MaxTokens => Ok(stop_response(StopReason::MaxTokens, "complete", run, None)),
-        RunOutcome::MaxTurns { turns } => {
-            let message = format!("the run reached its limit of {turns} model requests");
-            Ok(stop_response(StopReason::MaxTurnRequests, "complete", run, Some(&message)))
+        RunOutcome::MaxTokens => {
+            let message = end.describe_limit();
+            Ok(stop_response(StopReason::MaxTokens, "complete", run, message.as_deref()))
         }
-        RunOutcome::Budget { message } => {
-            Ok(stop_response(StopReason::MaxTurnRequests, "complete", run, Some(message)))
+        RunOutcome::MaxTurns { .. } | RunOutcome::Budget { .. } => {
+            let message = end.describe_limit();
+            Ok(stop_response(StopReason::MaxTurnRequests, "complete", run, message.as_deref()))
         }
         RunOutcome::Refused { message } => {
             Ok(stop_response(StopReason::Refusal, "error", run, Some(message)))
@@ -172,8 +172,14 @@ mod tests {
                             "runId": "r1", "state": "error"}})
         };
         check(RunOutcome::Completed, stop("end_turn", "complete", None));
-        check(RunOutcome::MaxTokens, stop("max_tokens", "complete", None));
-        let often = "the run reached its limit of 7 model requests";
+        let cut = "the model's output limit is reached, and the reply is cut off; to go on, send \"continue\"";
+        check(RunOutcome::MaxTokens, stop("max_tokens", "complete", Some(cut)));
+        let used_up = "the budget of the run is used up";
+        check(
+            RunOutcome::Budget { message: used_up.to_owned() },
+            stop("max_turn_requests", "complete", Some(used_up)),
+        );
+        let often = "the run reached its limit of 7 model requests; to go on, send \"continue\", or raise `maxTurns` of the agent";
         check(
             RunOutcome::MaxTurns { turns: 7 },
             stop("max_turn_requests", "complete", Some(often)),

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use super::ViewOptions;
 use crate::styled_row::{letter_columns, row_text};
 
-/// What stands before zero's own rows.
+/// What precedes zero's own rows.
 pub(crate) struct Marks {
     pub(crate) prompt: &'static str,
     pub(crate) done: &'static str,
@@ -93,7 +93,7 @@ impl Marks {
         }
     }
 
-    /// The marks that stand in the first column.
+    /// The marks in the first column.
     fn first_column(&self) -> [&'static str; 12] {
         [
             self.prompt,

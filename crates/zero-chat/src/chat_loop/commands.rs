@@ -17,7 +17,7 @@ const LEFT_COLUMNS_MAX: usize = 24;
 /// Keys and what they do, for `/keys`.
 const KEYS: &[(&str, &str)] = &[
     ("Enter", "send; while the agent works, the prompt waits for its turn"),
-    ("Ctrl-Enter", "send at once: the run that works is stopped"),
+    ("Ctrl-Enter", "send at once: the run that works is stopped, prompts that wait stay"),
     ("Shift-Enter, Alt-Enter, Ctrl-J, \\ Enter", "new line"),
     ("Esc", "stop the run; twice on an empty line: back to an earlier prompt"),
     ("Ctrl-C", "empty the line, or stop the run; twice: leave"),
@@ -26,6 +26,7 @@ const KEYS: &[(&str, &str)] = &[
     ("Ctrl-T", "the whole conversation: search, fold, copy"),
     ("Ctrl-G", "edit the prompt in $VISUAL or $EDITOR"),
     ("Ctrl-O", "unfold a folded paste"),
+    ("Ctrl-V", "paste an image"),
     ("Shift-Tab", "next permission mode"),
     ("Up, Down", "earlier prompts that begin like this one"),
     ("Tab", "complete a /command or an @file"),
@@ -52,9 +53,9 @@ impl ChatLoop {
         let is_session_command =
             |word: &str| self.session.has_command(word) || self.config.host.is_direct_command(word);
         match chat_command::parse(text, &key, &is_session_command) {
-            ChatInput::Prompt(prompt) => self.spawn_prompt(prompt, overlap),
+            ChatInput::Prompt(prompt) => self.send_prompt(prompt, overlap),
             ChatInput::Command(command) => self.run_command(command),
-            ChatInput::Program(args) => self.spawn_program(args),
+            ChatInput::Programs(commands) => self.spawn_programs(commands),
             ChatInput::Dialog(args) => self.spawn_dialog(args),
             ChatInput::Mistake(why) => {
                 self.notice(&why);
@@ -82,20 +83,25 @@ impl ChatLoop {
             }
             ChatCommand::Model(None) => {
                 let models = self.session.choices.models.clone();
-                self.spawn_picker(models, |model| {
+                let current = self.session.handle.info().model;
+                self.spawn_picker(models, &current, |model| {
                     TaskOutcome::Chosen(ChatCommand::Model(Some(model)))
                 });
             }
             ChatCommand::Model(Some(model)) => {
-                self.spawn_change(SessionChange { model: Some(model), ..SessionChange::default() });
+                self.send_change(SessionChange { model: Some(model), ..SessionChange::default() });
             }
             ChatCommand::Mode(None) => {
                 let modes = self.session.choices.modes.clone();
-                self.spawn_picker(modes, |mode| TaskOutcome::Chosen(ChatCommand::Mode(Some(mode))));
+                let current = self.session.mode.effective_mode().to_string();
+                self.spawn_picker(modes, &current, |mode| {
+                    TaskOutcome::Chosen(ChatCommand::Mode(Some(mode)))
+                });
             }
             ChatCommand::Agent(None) => {
                 let agents = self.session.choices.agents.clone();
-                self.spawn_picker(agents, |agent| {
+                let current = self.session.handle.info().agent;
+                self.spawn_picker(agents, &current, |agent| {
                     TaskOutcome::Chosen(ChatCommand::Agent(Some(agent)))
                 });
             }
@@ -110,14 +116,15 @@ impl ChatLoop {
             ChatCommand::Raw => self.toggle_raw(),
             ChatCommand::Theme(None) => {
                 let themes = TerminalTheme::ALL.map(|theme| theme.name().to_owned()).to_vec();
-                self.spawn_picker(themes, |theme| {
+                let current = self.config.stream.theme().name();
+                self.spawn_picker(themes, current, |theme| {
                     TaskOutcome::Chosen(ChatCommand::Theme(Some(theme)))
                 });
             }
             ChatCommand::Theme(Some(theme)) => self.change_theme(&theme),
             ChatCommand::LogIn => self.spawn_login(),
             ChatCommand::Mode(Some(mode)) => self.change_mode(&mode),
-            ChatCommand::Resume(Some(key)) => self.spawn_open(OpenRequest {
+            ChatCommand::Resume(Some(key)) => self.open_session(OpenRequest {
                 key: Some(key),
                 require_existing: true,
                 ..self.config.open.clone()
@@ -131,7 +138,7 @@ impl ChatLoop {
     /// Begins a new session, with the agent of this one or another.
     fn open_new(&mut self, agent: Option<String>) {
         let open = self.config.open.clone();
-        self.spawn_open(OpenRequest {
+        self.open_session(OpenRequest {
             key: None,
             label: None,
             require_existing: false,

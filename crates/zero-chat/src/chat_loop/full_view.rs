@@ -49,6 +49,9 @@ impl ChatLoop {
 
     /// Gives the keys to the transcript.
     pub(super) fn show_transcript(&mut self) {
+        if self.is_plain() {
+            return self.notice("with --plain, all of it is above");
+        }
         if self.full.is_none() {
             let entered = self.screen.suspend().and_then(|()| self.enter_full_screen());
             if let Err(error) = entered {
@@ -283,7 +286,7 @@ impl ChatLoop {
         self.config.stream.paint(FAINT, &text).into_owned()
     }
 
-    /// Leaves room for somebody else below the last rows, on the alternate screen.
+    /// Leaves room for another writer below the last rows, on the alternate screen.
     pub(super) fn lend_full_screen(&mut self) -> io::Result<()> {
         let size = self.config.stream.true_window_size();
         let Some(full) = &mut self.full else { return Ok(()) };

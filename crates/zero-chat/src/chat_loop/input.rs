@@ -14,35 +14,58 @@ impl ChatLoop {
         self.status.hint = None;
         if matches!(event, InputEvent::Key(_) | InputEvent::Paste(_)) {
             self.typed_at = Some(Instant::now());
+            self.focus.note_key();
+            self.enter_waits = false;
+        }
+        // Only keys that follow each other are one that is pressed twice.
+        if !event_is_repeatable(&event) {
+            self.pressed = None;
         }
         match event {
             InputEvent::Key(stroke) if self.is_transcript_shown() => self.handle_view_key(stroke),
             InputEvent::Paste(text) if self.is_transcript_shown() => self.paste_into_view(&text),
             InputEvent::Wheel { is_up } => self.turn_wheel(is_up),
             InputEvent::Key(stroke) => self.handle_key(stroke),
+            // So do some terminals paste what is no text.
+            InputEvent::Paste(text) if text.is_empty() => self.spawn_clipboard_read(),
             InputEvent::Paste(text) => match self.composer.paste(&self.mention_images(&text)) {
                 ComposerEvent::Refused => self.refuse_text(),
                 _ => self.note_edit(),
             },
-            InputEvent::FocusGained => self.is_focused = true,
-            InputEvent::FocusLost => self.is_focused = false,
+            InputEvent::FocusGained => self.focus.report(true),
+            InputEvent::FocusLost => self.focus.report(false),
             InputEvent::CursorReport { .. }
             | InputEvent::KeyboardReport
             | InputEvent::DeviceAttributes
             | InputEvent::Unknown => {}
+            InputEvent::Background { is_light } => self.learn_background(is_light),
         }
         // Who pressed a key waits for it.
         self.paint_at = Some(Instant::now());
+    }
+
+    /// Uses colors that can be read on the background from now on.
+    fn learn_background(&mut self, is_light: bool) {
+        self.config.stream.set_background(is_light);
+        if let Some(full) = &mut self.full {
+            full.view.forget_rows();
+        }
     }
 
     fn handle_key(&mut self, stroke: KeyStroke) {
         if self.menu.is_open() && self.apply_to_menu(stroke) {
             return;
         }
+        if is_plain_enter(stroke) && self.is_mention_pending() {
+            // It means a file that will be shown in a moment.
+            self.enter_waits = true;
+            self.status.hint = Some("looking for files".to_owned());
+            return;
+        }
         match self.composer.apply(stroke) {
             ComposerEvent::Edited => self.note_edit(),
             ComposerEvent::Submit => self.submit_composer(OverlapPolicy::Queue),
-            ComposerEvent::SubmitNow => self.submit_composer(OverlapPolicy::Replace),
+            ComposerEvent::SubmitNow => self.submit_composer(OverlapPolicy::Steer),
             ComposerEvent::Ignored => self.handle_other_key(stroke),
             ComposerEvent::Abandoned => {}
             ComposerEvent::Refused => self.refuse_text(),
@@ -53,7 +76,7 @@ impl ChatLoop {
     fn apply_to_menu(&mut self, stroke: KeyStroke) -> bool {
         match stroke {
             KeyStroke { code: KeyCode::Tab, shift: false, .. } => self.accept_suggestion(),
-            KeyStroke { code: KeyCode::Enter, ctrl: false, alt: false, shift: false } => {
+            stroke if is_plain_enter(stroke) => {
                 // A command that is complete is sent.
                 let is_complete = self.menu.selected().is_some_and(|selected| {
                     selected.replacement.starts_with('/')
@@ -72,6 +95,26 @@ impl ChatLoop {
         true
     }
 
+    /// Whether a file is being mentioned, and the files are not listed yet.
+    fn is_mention_pending(&self) -> bool {
+        let token = self.composer.completion_token();
+        self.is_listing_files
+            && self.files.is_none()
+            && token.is_some_and(|token| token.kind == CompletionTokenKind::Path)
+    }
+
+    /// The files are listed: an Enter that was pressed before counts now.
+    pub(super) fn apply_waiting_enter(&mut self) {
+        if !std::mem::take(&mut self.enter_waits) {
+            return;
+        }
+        self.status.hint = None;
+        match self.menu.is_open() {
+            true => self.accept_suggestion(),
+            false => self.submit_composer(OverlapPolicy::Queue),
+        }
+    }
+
     fn accept_suggestion(&mut self) {
         if let Some(selected) = self.menu.selected() {
             let replacement = format!("{} ", selected.replacement);
@@ -88,6 +131,7 @@ impl ChatLoop {
             KeyCode::Char('t') if ctrl => self.show_transcript(),
             KeyCode::Char('l') if ctrl => self.paint_soon(),
             KeyCode::Char('g') if ctrl => self.edit_in_editor(),
+            KeyCode::Char('v') if ctrl => self.spawn_clipboard_read(),
             KeyCode::Up if stroke.alt => self.recall_queued(),
             KeyCode::PageUp => _ = self.scroll_page(true),
             KeyCode::PageDown => _ = self.scroll_page(false),
@@ -107,7 +151,7 @@ impl ChatLoop {
     }
 
     /// Ctrl-C: empties the input, stops the run, or leaves if it is pressed twice.
-    fn interrupt(&mut self) {
+    pub(super) fn interrupt(&mut self) {
         if !self.composer.is_empty() {
             self.composer.clear();
             self.note_edit();
@@ -152,7 +196,7 @@ impl ChatLoop {
         self.return_text(&text);
     }
 
-    fn refuse_text(&mut self) {
+    pub(super) fn refuse_text(&mut self) {
         self.status.hint =
             Some("the text is too long; put it into a file and mention it with @".to_owned());
     }
@@ -164,7 +208,9 @@ impl ChatLoop {
 
     /// Shows suggestions for the word before the cursor.
     pub(super) fn refresh_menu(&mut self) {
-        let Some(token) = self.composer.completion_token() else {
+        // What is only appended cannot show suggestions.
+        let token = self.composer.completion_token().filter(|_| !self.is_plain());
+        let Some(token) = token else {
             self.menu.hide();
             return;
         };
@@ -209,6 +255,21 @@ impl ChatLoop {
         };
         fitting.into_iter().map(suggest).collect()
     }
+}
+
+/// Whether a key does something else when it is pressed twice, or is no key at all.
+fn event_is_repeatable(event: &InputEvent) -> bool {
+    match event {
+        InputEvent::Key(KeyStroke { code, ctrl, .. }) => {
+            *code == KeyCode::Escape || (*ctrl && *code == KeyCode::Char('c'))
+        }
+        InputEvent::Paste(_) | InputEvent::Unknown => false,
+        _ => true,
+    }
+}
+
+fn is_plain_enter(stroke: KeyStroke) -> bool {
+    stroke == KeyStroke { code: KeyCode::Enter, ctrl: false, alt: false, shift: false }
 }
 
 /// How a prompt mentions a file.

@@ -16,16 +16,15 @@ use zero_terminal::key::Key;
 use zero_terminal::raw_input::SignalKeys;
 use zero_terminal::{AnswerSource, ScreenLease, ScreenOwner as _, TerminalStream, format_age};
 
-use super::{ActiveRun, ChatLoop};
-use crate::chat::ChatError;
+use super::{ChatLoop, WatchedRun};
 use crate::chat_command::ChatCommand;
-use crate::chat_session::{ChatSession, OpenMatters, PromptRequest, send_prompt};
+use crate::chat_host::ClipboardImage;
+use crate::chat_session::{ChatSession, UnfinishedWork};
 use crate::chat_transcript::ChatTranscript;
+use crate::composer::ComposerEvent;
 use crate::screen_lease::ChatScreenOwner;
 use crate::session_row::describe_session;
 
-/// How long a chat that ends waits for prompts that are being sent.
-const SEND_WAIT: Duration = Duration::from_secs(3);
 /// Sessions that the picker offers.
 const PICKED_MAX: u64 = 500;
 
@@ -42,17 +41,10 @@ pub(super) enum TaskOutcome {
     Done,
     /// The user should know this.
     Notice(String),
-    /// A prompt was sent, with notes about it.
-    Sent {
-        number: u64,
-        notes: Vec<String>,
-    },
-    /// A prompt could not be sent; it comes back into the input.
-    Unsent {
-        number: u64,
-        text: String,
-        why: String,
-    },
+    /// What was at the head of the queue arrived, with notes about it.
+    Sent(Vec<String>),
+    /// It could not be sent.
+    Unsent(String),
     /// Another session could not be opened.
     NotOpened(String),
     /// Another session is open.
@@ -61,6 +53,8 @@ pub(super) enum TaskOutcome {
     Branch(Option<String>),
     /// What the user wrote in their editor.
     Edited(String),
+    /// The image on the clipboard, if there is one.
+    Clipboard(Option<ClipboardImage>),
     /// The session that the user picked.
     Picked(String),
     /// A question was answered or withdrawn.
@@ -69,8 +63,8 @@ pub(super) enum TaskOutcome {
     Chosen(ChatCommand),
     /// A text that is sent as if it had been typed.
     Typed(String),
-    /// Rows of one of zero's own commands.
-    Printed(String),
+    /// Rows of zero's own commands, or why one failed.
+    Printed(Result<String, String>),
     /// What commands can do at most.
     Sandbox(String),
     /// A model was set up.
@@ -90,46 +84,40 @@ impl ChatLoop {
         match outcome {
             TaskOutcome::Done => {}
             TaskOutcome::Notice(text) => self.notice(&text),
-            TaskOutcome::Sent { number, notes } => {
-                self.sending.retain(|(sent, _)| *sent != number);
-                for note in notes {
-                    self.notice(&note);
-                }
-            }
-            TaskOutcome::Unsent { number, text, why } => {
-                self.sending.retain(|(sent, _)| *sent != number);
-                self.notice(&format!("the prompt was not sent: {why}"));
-                self.return_text(&text);
-            }
-            TaskOutcome::NotOpened(why) => {
-                self.is_opening = false;
-                self.notice(&why);
-                for (text, _) in std::mem::take(&mut self.held_prompts) {
-                    self.return_text(&text);
-                }
-            }
+            TaskOutcome::Sent(notes) => self.handle_sent(notes),
+            TaskOutcome::Unsent(why) => self.handle_unsent(&why),
+            TaskOutcome::NotOpened(why) => self.handle_not_opened(&why),
             TaskOutcome::Opened(session) => self.switch_to(*session),
             TaskOutcome::Files(files) => {
                 self.is_listing_files = false;
                 self.files = Some(files);
                 self.refresh_menu();
+                self.apply_waiting_enter();
             }
             TaskOutcome::Branch(branch) => self.status.branch = branch,
             TaskOutcome::Edited(text) => {
                 self.composer.set_text(text.trim_end_matches('\n'));
                 self.note_edit();
             }
-            TaskOutcome::Picked(key) => self.spawn_open(OpenRequest {
+            TaskOutcome::Clipboard(image) => self.insert_image(image),
+            TaskOutcome::Picked(key) => self.open_session(OpenRequest {
                 key: Some(key),
                 require_existing: true,
                 ..self.config.open.clone()
             }),
             TaskOutcome::Answered(id) => {
                 self.questions.remove(&id);
+                self.focus.note_key();
             }
             TaskOutcome::Chosen(command) => self.run_command(command),
             TaskOutcome::Typed(text) => self.submit(&text, OverlapPolicy::Queue),
-            TaskOutcome::Printed(rows) => self.print_rows_of(&rows),
+            TaskOutcome::Printed(printed) => {
+                match printed {
+                    Ok(rows) => self.print_rows_of(&rows),
+                    Err(why) => self.notice(&why),
+                }
+                self.run_next_programs();
+            }
             TaskOutcome::Sandbox(state) => self.status.facts.sandbox = state,
             TaskOutcome::LoggedIn => self.run_command(ChatCommand::New),
             TaskOutcome::StatusLine(line) => self.set_status_line(line),
@@ -139,6 +127,9 @@ impl ChatLoop {
 
     /// Puts a text that was not sent back into the input, before what is there.
     pub(super) fn return_text(&mut self, text: &str) {
+        if text.is_empty() {
+            return;
+        }
         let now = self.composer.text();
         let both = if now.is_empty() { text.to_owned() } else { format!("{text}\n\n{now}") };
         self.composer.set_text(&both);
@@ -146,15 +137,16 @@ impl ChatLoop {
     }
 
     fn switch_to(&mut self, session: ChatSession) {
-        self.is_opening = false;
+        let waiting = self.transcript.queued_count();
+        let runs = self.unfinished_runs();
         let rest = self.transcript.finish();
         self.print(&rest);
         let before = std::mem::replace(&mut self.session, session);
-        let run = self.active_run.take();
+        let stopped = self.active_run.take().is_some();
         self.tasks.spawn(async move {
-            if let Some(run) = run {
+            for run in runs {
                 // It would go on without tools.
-                let _ = before.handle.abort(&run.id).await;
+                let _ = before.handle.abort(&run).await;
             }
             before.handle.leave().await;
             TaskOutcome::Done
@@ -173,55 +165,35 @@ impl ChatLoop {
             text.push_str(&self.transcript.apply(event));
         }
         self.print(&text);
-        self.spawn_status_program();
-        self.take_up_open_matters();
-        for (text, overlap) in std::mem::take(&mut self.held_prompts) {
-            self.spawn_prompt(text, overlap);
+        if stopped {
+            let others = match waiting {
+                0 => String::new(),
+                1 => " and the prompt that waited".to_owned(),
+                count => format!(" and the {count} prompts that waited"),
+            };
+            self.notice(&format!(
+                "the run of the session before is stopped{others}; /resume goes back to that session"
+            ));
         }
+        self.spawn_status_program();
+        self.show_unfinished_work();
+        self.handle_opened();
+    }
+
+    /// The runs of the session that have not ended, those that wait first: none begins while the others
+    /// are stopped.
+    pub(super) fn unfinished_runs(&self) -> Vec<String> {
+        let queued = self.transcript.queued_runs().map(|run| run.as_str().to_owned());
+        queued.chain(self.active_run.iter().map(|run| run.id.clone())).collect()
     }
 
     /// Takes up the run that answers in a session that was opened, and its questions.
-    pub(super) fn take_up_open_matters(&mut self) {
-        let OpenMatters { run, questions, approvals } = self.session.open_matters();
+    pub(super) fn show_unfinished_work(&mut self) {
+        let UnfinishedWork { run, questions, approvals } = self.session.unfinished_work();
         self.active_run =
-            run.map(|run| ActiveRun { id: run.as_str().to_owned(), since: Instant::now() });
+            run.map(|run| WatchedRun { id: run.as_str().to_owned(), since: Instant::now() });
         questions.into_iter().for_each(|question| self.spawn_question(question));
         approvals.into_iter().for_each(|request| self.spawn_approval(request));
-    }
-
-    pub(super) fn spawn_prompt(&mut self, text: String, overlap: OverlapPolicy) {
-        if self.is_opening {
-            self.held_prompts.push((text, overlap));
-            return;
-        }
-        self.was_used = true;
-        let number = fastrand::u64(..);
-        self.sending.push((number, text.clone()));
-        let (handle, backend) = (self.session.handle.clone(), Arc::clone(&self.session.backend));
-        let cancel = self.cancel.clone();
-        self.tasks.spawn(async move {
-            let request = PromptRequest { text: text.clone(), overlap };
-            match send_prompt(handle, backend, request, cancel).await {
-                Ok(notes) => TaskOutcome::Sent { number, notes },
-                Err(error) => TaskOutcome::Unsent { number, text, why: error.to_string() },
-            }
-        });
-    }
-
-    /// Waits for prompts that are being sent, for a moment; returns those that were not.
-    pub(super) async fn finish_sending(&mut self) -> Vec<String> {
-        let until = Instant::now() + SEND_WAIT;
-        while !self.sending.is_empty() {
-            match tokio::time::timeout_at(until, self.tasks.join_next()).await {
-                Ok(Some(Ok(TaskOutcome::Sent { number, .. }))) => {
-                    self.sending.retain(|(sent, _)| *sent != number);
-                }
-                Ok(Some(_)) => {}
-                Ok(None) | Err(_) => break,
-            }
-        }
-        let held = self.held_prompts.drain(..).map(|(text, _)| text);
-        self.sending.drain(..).map(|(_, text)| text).chain(held).collect()
     }
 
     /// Changes the permission mode of this session.
@@ -268,33 +240,6 @@ impl ChatLoop {
             match handle.abort(&run).await {
                 Ok(()) => TaskOutcome::Done,
                 Err(error) => TaskOutcome::Notice(format!("could not stop the run: {error}")),
-            }
-        });
-    }
-
-    pub(super) fn spawn_change(&mut self, change: SessionChange) {
-        let handle = self.session.handle.clone();
-        self.tasks.spawn(async move {
-            match handle.change(change).await {
-                Ok(_) => TaskOutcome::Done,
-                Err(error) => TaskOutcome::Notice(error.to_string()),
-            }
-        });
-    }
-
-    pub(super) fn spawn_open(&mut self, request: OpenRequest) {
-        self.is_opening = true;
-        let (link, host) = (self.config.link.clone(), Arc::clone(&self.config.host));
-        let turn = self.turn.clone();
-        let request = OpenRequest {
-            // A new session needs a name of its own.
-            key: Some(request.key.unwrap_or_else(|| host.new_session_name())),
-            ..request
-        };
-        self.tasks.spawn(async move {
-            match ChatSession::open(&link, &*host, request, &turn).await {
-                Ok(session) => TaskOutcome::Opened(Box::new(session)),
-                Err(error) => TaskOutcome::NotOpened(describe(&error)),
             }
         });
     }
@@ -353,14 +298,29 @@ impl ChatLoop {
         }
     }
 
-    /// Runs a command of zero and shows its output.
-    pub(super) fn spawn_program(&mut self, args: Vec<String>) {
+    /// Runs commands of zero, one after the other, and shows their output.
+    pub(super) fn spawn_programs(&mut self, commands: Vec<Vec<String>>) {
+        self.programs.push_back(commands);
+        if !self.runs_program {
+            self.run_next_programs();
+        }
+    }
+
+    /// Runs what was typed first: one may depend on what the other stores.
+    fn run_next_programs(&mut self) {
+        let next = self.programs.pop_front();
+        self.runs_program = next.is_some();
+        let Some(commands) = next else { return };
         let host = Arc::clone(&self.config.host);
         self.tasks.spawn(async move {
-            match host.run_command(args).await {
-                Ok(rows) => TaskOutcome::Printed(rows),
-                Err(why) => TaskOutcome::Notice(why),
+            let mut rows = String::new();
+            for args in commands {
+                match host.run_command(args).await {
+                    Ok(output) => rows.push_str(&output),
+                    Err(why) => return TaskOutcome::Printed(Err(rows + &why)),
+                }
             }
+            TaskOutcome::Printed(Ok(rows))
         });
     }
 
@@ -404,6 +364,30 @@ impl ChatLoop {
         });
     }
 
+    /// Looks for an image on the clipboard.
+    pub(super) fn spawn_clipboard_read(&mut self) {
+        let host = Arc::clone(&self.config.host);
+        self.tasks.spawn(async move {
+            match host.read_clipboard_image().await {
+                Ok(image) => TaskOutcome::Clipboard(image),
+                Err(why) => TaskOutcome::Notice(why),
+            }
+        });
+    }
+
+    fn insert_image(&mut self, image: Option<ClipboardImage>) {
+        let Some(image) = image else {
+            let hint = "there is no image on the clipboard; your terminal's own key pastes text";
+            self.status.hint = Some(hint.to_owned());
+            return;
+        };
+        let mark = self.images.add(image);
+        match self.composer.paste(&format!("{mark} ")) {
+            ComposerEvent::Refused => self.refuse_text(),
+            _ => self.note_edit(),
+        }
+    }
+
     /// Lets the user pick a session of the folder.
     pub(super) fn spawn_session_picker(&mut self) {
         let (picker, link) = (self.picker(), self.config.link.clone());
@@ -438,11 +422,18 @@ impl ChatLoop {
     pub(super) fn spawn_picker(
         &mut self,
         names: Vec<String>,
+        current: &str,
         chosen: impl FnOnce(String) -> TaskOutcome + Send + 'static,
     ) {
         let picker = self.picker();
+        let current = names.iter().position(|name| name == current);
+        let mark = |(at, name): (usize, &String)| match current == Some(at) {
+            true => format!("{name}  (current)"),
+            false => name.clone(),
+        };
+        let rows: Vec<String> = names.iter().enumerate().map(mark).collect();
         self.tasks.spawn(async move {
-            match picker.pick(names.clone()).await {
+            match picker.pick_from(rows, current).await {
                 Ok(Some(at)) => names.into_iter().nth(at).map_or(TaskOutcome::Done, chosen),
                 Ok(None) => TaskOutcome::Done,
                 Err(why) => TaskOutcome::Notice(why),
@@ -585,13 +576,22 @@ struct RowPicker {
 impl RowPicker {
     /// The number of the row that the user chose, if any; else why the rows could not be shown.
     async fn pick(&self, rows: Vec<String>) -> Result<Option<usize>, String> {
+        self.pick_from(rows, None).await
+    }
+
+    /// The same, with the cursor at the current choice.
+    async fn pick_from(
+        &self,
+        rows: Vec<String>,
+        current: Option<usize>,
+    ) -> Result<Option<usize>, String> {
         let lease = self.owner.lease_screen().await;
         let (stream, keys) = (self.stream.clone(), self.keys.clone());
         let chosen = tokio::task::spawn_blocking(move || {
             // Given back when the choice is made.
             let _lease = lease;
             let keys = keys.open_keys(SignalKeys::AreRead)?;
-            zero_terminal::filter_list::choose_row(&stream, &keys, &rows)
+            zero_terminal::filter_list::choose_row(&stream, &keys, &rows, current)
         });
         match chosen.await {
             Ok(Ok(chosen)) => Ok(chosen),
@@ -610,7 +610,7 @@ impl RowPicker {
             while keys.next_key()? == Some(Key::Resized) {}
             Ok(())
         });
-        // Without a keyboard, nobody reads it.
+        // Without a keyboard, there is no user who reads it.
         let _ = read.await;
     }
 }
@@ -626,11 +626,4 @@ fn describe_prompt(prompt: &PromptInfo, now_ms: i64) -> String {
     };
     let (files, commands) = (count(prompt.files, "file"), count(prompt.commands, "command"));
     format!("{age:>6} ago  {}  {}{files}{commands}", prompt.number, prompt.words)
-}
-
-fn describe(error: &ChatError) -> String {
-    match error {
-        ChatError::Terminal(source) => format!("{error}: {source}"),
-        _ => error.to_string(),
-    }
 }

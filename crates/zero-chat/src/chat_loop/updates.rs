@@ -4,7 +4,7 @@ use tokio::time::Instant;
 use zero_client::GatewayUpdate;
 use zero_core::event::{Event, EventKind};
 
-use super::{ActiveRun, ChatLoop};
+use super::{ChatLoop, WatchedRun};
 
 impl ChatLoop {
     pub(super) fn handle_update(&mut self, update: GatewayUpdate) {
@@ -26,6 +26,14 @@ impl ChatLoop {
                     "the connection to the gateway is lost: {error}; send a prompt to try again"
                 ));
             }
+            GatewayUpdate::Unrecorded(run) => {
+                if run.is_abandoned {
+                    let rest = self.transcript.finish();
+                    self.print(&rest);
+                    self.handle_run_end(Some(&run.run_id));
+                }
+                self.notice(&run.message);
+            }
             GatewayUpdate::Displaced { host } => self.notice(&format!(
                 "{host} runs the tools of this session now; this chat only shows what happens"
             )),
@@ -37,7 +45,7 @@ impl ChatLoop {
         match &event.kind {
             EventKind::RunStarted { parent: None, .. } => {
                 if let Some(id) = run {
-                    self.active_run = Some(ActiveRun { id, since: Instant::now() });
+                    self.active_run = Some(WatchedRun { id, since: Instant::now() });
                 }
             }
             EventKind::RunEnded { .. } => self.handle_run_end(run.as_deref()),
@@ -51,6 +59,13 @@ impl ChatLoop {
             _ => {}
         }
         let lines = self.transcript.apply(event);
+        if self.is_plain()
+            && let Some(title) = begun_call(&event.kind)
+        {
+            self.print(&lines);
+            self.announce_call(title);
+            return;
+        }
         if matches!(event.kind, EventKind::Changed { .. }) {
             self.spawn_status_program();
         }
@@ -66,11 +81,11 @@ impl ChatLoop {
         self.spawn_status_program();
         self.files = None;
         let took = active.since.elapsed().as_secs();
-        if !self.is_focused
+        if !self.focus.is_known()
             && took >= self.config.signals.min_seconds
             && let Some(signal) = &self.config.signals.run_end
         {
-            // Nobody misses it without a terminal.
+            // Without a terminal, it is not needed.
             let _ = self.config.stream.write(signal);
         }
     }
@@ -80,5 +95,14 @@ impl ChatLoop {
         let Some(run) = self.active_run.as_ref().map(|run| run.id.clone()) else { return false };
         self.spawn_abort(run);
         true
+    }
+}
+
+/// The title of a call that begins, once it has one: at first, only the name of its tool is known.
+fn begun_call(kind: &EventKind) -> Option<&str> {
+    match kind {
+        EventKind::ToolStarted { name, title, .. } if title != name => Some(title),
+        EventKind::ToolUpdated { title, .. } => title.as_deref(),
+        _ => None,
     }
 }

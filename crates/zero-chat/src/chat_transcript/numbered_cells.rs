@@ -3,6 +3,8 @@
 //! Finished cells are numbered in their order and keep their numbers while older ones are dropped. After
 //! them comes one number for the text that is being written.
 
+use std::ops::Range;
+
 use super::ChatTranscript;
 use crate::cell::{Cell, CellKind};
 use crate::cell_view::{Fold, render_cell};
@@ -28,14 +30,21 @@ impl ChatTranscript {
         self.finished.get(usize::try_from(at).ok()?)
     }
 
-    /// The rows of a number, none wider than `columns` if these are at least 8, with the blank row that
-    /// separates it from what is before.
+    /// The numbers of the rows that are kept of the text that is being written.
+    pub(crate) fn open_row_numbers(&self) -> Range<u64> {
+        self.dropped_open_rows..self.dropped_open_rows + self.open_rows.len() as u64
+    }
+
+    /// One of these rows, in rows that are not wider than `columns`.
+    pub(crate) fn wrap_open_row(&self, number: u64, columns: usize) -> Vec<String> {
+        let at = number.checked_sub(self.dropped_open_rows).and_then(|at| usize::try_from(at).ok());
+        at.and_then(|at| self.open_rows.get(at)).map_or_else(Vec::new, |row| wrap_row(row, columns))
+    }
+
+    /// The rows of a finished cell, none wider than `columns` if these are at least 8, with the blank row
+    /// that separates it from what is before.
     pub(crate) fn numbered_rows(&self, number: u64, columns: usize, fold: Fold) -> Vec<String> {
-        let Some(cell) = self.numbered_cell(number) else {
-            let is_end = number == self.end_number();
-            let open = self.open_rows.iter().filter(|_| is_end);
-            return open.flat_map(|row| wrap_row(row, columns)).collect();
-        };
+        let Some(cell) = self.numbered_cell(number) else { return Vec::new() };
         let rows = render_cell(cell, &self.stream, columns, self.options, fold);
         if rows.is_empty() {
             return rows;

@@ -118,7 +118,7 @@ fn live_text_is_only_what_was_not_returned() {
 }
 
 #[test]
-fn thought_counts_its_seconds_while_it_goes_on() {
+fn unfinished_thought_counts_its_seconds() {
     let events = [run_started("m"), at(1_000, thought("Hm."))];
     assert_eq!(live_rows(&events, 80, 5, 13_000), "✻ thinking (12 s)");
     let shown = render(&[run_started("m"), at(1_000, thought("Hm.")), at(13_500, text("Yes."))]);
@@ -251,7 +251,7 @@ fn lost_connection_ends_everything() {
 }
 
 #[test]
-fn rejection_is_told_in_words_for_the_user() {
+fn rejection_has_a_message_for_the_user() {
     let stream = make_stream(80);
     let transcript = ChatTranscript::new(&stream, ViewOptions::default());
     let mut transcript = transcript.with_error_text(|message| {

@@ -1,4 +1,4 @@
-//! Boundaries between grapheme clusters, so that the cursor never stands inside a character.
+//! Boundaries between grapheme clusters, so that the cursor is never inside a character.
 //!
 //! A line end is always a cluster of its own, also after a carriage return. That keeps each question
 //! within one line, and a line the same whatever follows it.
@@ -53,7 +53,7 @@ pub(super) fn previous_boundary(text: &str, at: usize) -> usize {
     }
 }
 
-/// Whether the cursor may stand at a position.
+/// Whether the cursor may be at a position.
 pub(super) fn is_boundary(text: &str, at: usize) -> bool {
     if !text.is_char_boundary(at) {
         return false;

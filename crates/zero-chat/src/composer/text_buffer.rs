@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::grapheme::{line_end, line_start, next_boundary, previous_boundary, round_up, slice};
 use super::undo_stack::{BufferChange, ChangeKind, UndoStack};
 
-/// A text with a cursor that always stands between two grapheme clusters.
+/// A text with a cursor that is always between two grapheme clusters.
 #[derive(Debug, Default)]
 pub(super) struct TextBuffer {
     text: String,

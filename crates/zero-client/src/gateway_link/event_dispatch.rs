@@ -10,10 +10,11 @@ use zero_wire::client::GatewayEvents;
 use zero_wire::tools::{
     TOOLS_CANCEL, TOOLS_DISPLACED, TOOLS_TERMS, TOOLS_USE, ToolsDisplacedEvent, ToolsResult,
 };
-use zero_wire::zero_sessions::{SESSION_EVENT, SessionEvent};
+use zero_wire::zero_sessions::{RUN_UNRECORDED, RunUnrecorded, SESSION_EVENT, SessionEvent};
 
 use super::shared_link::SharedLink;
 use crate::call_rejection::CallRejection;
+use crate::gateway_update::GatewayUpdate;
 use crate::session_slot::SessionSlot;
 
 /// Reads events until the connection ends or is no longer needed.
@@ -49,6 +50,7 @@ impl SharedLink {
     async fn dispatch_event(self: &Arc<Self>, event: EventFrame) {
         match event.event.as_str() {
             SESSION_EVENT => self.dispatch_entry(event),
+            RUN_UNRECORDED => self.dispatch_unrecorded(event),
             TOOLS_USE | TOOLS_CANCEL | TOOLS_TERMS => self.dispatch_tool_event(&event),
             TOOLS_DISPLACED => self.dispatch_displacement(event),
             _ => {
@@ -80,6 +82,22 @@ impl SharedLink {
             // The session may be about to be opened.
             None => self.count_stray(),
         }
+    }
+
+    fn dispatch_unrecorded(&self, event: EventFrame) {
+        let read = serde_json::from_value(event.payload.unwrap_or(Value::Null));
+        let run: RunUnrecorded = match read {
+            Ok(read) => read,
+            Err(error) => {
+                tracing::warn!(%error, "a report of an unrecorded run is invalid");
+                return;
+            }
+        };
+        let slots = self.slots();
+        let concerned = slots.iter().filter(|slot| slot.has_key(&run.session_key));
+        concerned.for_each(|slot| {
+            slot.inbox.push_status(GatewayUpdate::Unrecorded(run.clone()));
+        });
     }
 
     fn dispatch_tool_event(self: &Arc<Self>, event: &EventFrame) {

@@ -26,7 +26,9 @@ pub(crate) fn parse_run_end(chat: &Value) -> Option<RunOutcome> {
         "final" => Some(match word("stopReason") {
             Some("max_tokens" | "length") => RunOutcome::MaxTokens,
             Some("max_turns") => RunOutcome::MaxTurns { turns: 0 },
-            Some("budget") => RunOutcome::Budget { message: "the budget is used up".to_owned() },
+            Some("budget") => RunOutcome::Budget {
+                message: word("errorMessage").unwrap_or("the budget is used up").to_owned(),
+            },
             Some("refusal" | "content_filter") => {
                 RunOutcome::Refused { message: "the model declined to answer".to_owned() }
             }
@@ -101,6 +103,8 @@ mod tests {
         for cut in ["length", "max_tokens"] {
             check(json!({"state": "final", "stopReason": cut}), Some(RunOutcome::MaxTokens));
         }
+        let used_up = json!({"state": "final", "stopReason": "budget", "errorMessage": "all used"});
+        check(used_up, Some(RunOutcome::Budget { message: "all used".to_owned() }));
         let by = |by: &str| Some(RunOutcome::Aborted { by: by.to_owned() });
         check(json!({"state": "aborted", "stopReason": "rpc"}), by("rpc"));
         check(json!({"state": "aborted"}), by("rpc"));

@@ -103,12 +103,12 @@ impl OpenClawSession {
         for (run, age_ms) in active {
             let params = json!({"runId": run, "timeoutMs": 0});
             let answer = shared.request_value_on(up, "agent.wait", params).await?;
-            let settled = self.publish_now(slot, |translator, now_ms| {
+            let resolution = self.publish_now(slot, |translator, now_ms| {
                 translator.handle_wait_result(&run, &answer, now_ms)
             });
             let is_older = age_ms > uptime_ms.saturating_add(CLOCK_SLACK_MS);
             // A gateway that started after the run did cannot be executing it.
-            if settled.await == RunWaitOutcome::Unresolved
+            if resolution.await == RunWaitOutcome::Unresolved
                 && is_older
                 && self.lock_translator().drop_run(&run)
             {

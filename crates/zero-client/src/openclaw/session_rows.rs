@@ -63,6 +63,8 @@ fn parse_session(row: &Value, defaults: &Value) -> Option<SessionInfo> {
         context_window: number("contextTokens")
             .or_else(|| defaults.get("contextTokens").and_then(Value::as_u64)),
         run_ids: Vec::new(),
+        open_questions: 0,
+        owner: None,
         session_key: strip_default_agent(&key).to_owned(),
     })
 }

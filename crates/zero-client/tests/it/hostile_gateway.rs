@@ -35,6 +35,8 @@ async fn open_hostile_session(
         "auth": {"role": "operator", "scopes": ["operator.admin"]},
         "policy": {"maxPayload": 26_214_400, "maxBufferedBytes": 52_428_800, "tickIntervalMs": 30_000},
     });
+    // Once more for a client that reconnects.
+    server.set_answer("connect", Ok(hello.clone()));
     server.set_answer("connect", Ok(hello));
     let info = SessionInfo {
         session_key: KEY.to_owned(),
@@ -44,6 +46,7 @@ async fn open_hostile_session(
         ..SessionInfo::default()
     };
     let info = serde_json::to_value(info).unwrap();
+    server.set_answer("zero.sessions.open", Ok(info.clone()));
     server.set_answer("zero.sessions.open", Ok(info));
     let link = GatewayLink::new(TcpDialer::new(server.address));
     let (handle, heard) = open_session(&link, "acp:1").await;
@@ -240,6 +243,27 @@ async fn rewind_of_remote_gateway_is_not_the_users() {
     server.send_event("tools/use", wanted);
     assert_eq!(server.wait_for_request("tools/result", 1).await["isError"], false);
     assert_eq!(*backend.looking.rewinds.lock().unwrap(), ["gateway"]);
+}
+
+#[tokio::test]
+async fn refused_result_is_reported_again_after_reconnect() {
+    let (server, _link, handle, mut heard) = open_hostile_session(3).await;
+    let terms = json!({"sessionKey": KEY, "sessionId": "session_1", "dialect": "canonical",
+        "outcome": true, "recovers": true});
+    server.set_answer("tools/attach", Ok(terms.clone()));
+    server.set_answer("tools/attach", Ok(terms));
+    let refused = json!({"code": "INVALID_REQUEST", "message": "nothing waits for it here"});
+    server.set_answer("tools/result", Err(&refused.to_string()));
+    server.set_answer("tools/result", Ok(json!({"ok": true})));
+    let backend = Arc::new(RecordingToolBackend::default());
+    handle.host_tools("here", backend, PermissionMode::Ask).await.unwrap();
+    use_tool(&server, 1);
+    server.wait_for_request("tools/result", 1).await;
+    send_entry(&server, 4);
+    assert!(is_entry(&next_update(&mut heard).await, 4));
+    // The gateway has given its runs to another one, which wants to know what happened.
+    server.drop_connections();
+    assert_eq!(server.wait_for_request("tools/result", 2).await["toolCallId"], "1");
 }
 
 #[tokio::test]

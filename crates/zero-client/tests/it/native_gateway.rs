@@ -229,7 +229,7 @@ async fn session_can_be_opened_twice() {
 }
 
 #[tokio::test]
-async fn slow_reader_loses_nothing_and_blocks_nobody() {
+async fn slow_reader_loses_nothing_and_does_not_block_others() {
     let words = vec!["word"; 5_000].join(" ");
     let fixture = TestGateway::start(&[&words, "quick"]).await;
     let link = fixture.link();

@@ -1,5 +1,7 @@
 //! Tests of sessions at another OpenClaw-compatible gateway.
 
+use std::time::Duration;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -322,6 +324,19 @@ async fn second_prompt_queues_or_replaces_first() {
     handle.send(replace).await.unwrap();
     assert_eq!(server.wait_for_request("chat.send", 3).await["queueMode"], Value::Null);
     assert_eq!(server.request_count("chat.abort"), 2);
+}
+
+#[tokio::test]
+async fn steering_prompt_stops_only_the_run_that_answers() {
+    let (server, _link, handle, _heard) = open_openclaw_session().await;
+    handle.send(send_request("run-9", "one")).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    handle.send(send_request("run-1", "two")).await.unwrap();
+    let steer = SendRequest { overlap: OverlapPolicy::Steer, ..send_request("run-3", "three") };
+    handle.send(steer).await.unwrap();
+    assert_eq!(server.wait_for_request("chat.send", 3).await["queueMode"], "followup");
+    assert_eq!(server.request_count("chat.abort"), 1);
+    assert_eq!(server.wait_for_request("chat.abort", 1).await["runId"], "run-9");
 }
 
 #[tokio::test]

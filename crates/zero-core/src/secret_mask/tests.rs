@@ -274,6 +274,35 @@ fn reversed_value_is_replaced() {
 }
 
 #[test]
+fn value_without_padding_is_replaced() {
+    let unpadded = TOKEN.trim_end_matches('=');
+    check(&format!("{unpadded} x"), "‹secret API_TOKEN› x");
+    check(&format!("{unpadded}&x=y"), "‹secret API_TOKEN›&x=y");
+}
+
+#[test]
+fn value_over_two_texts_is_replaced_in_both() {
+    let (first, second) = TOKEN.split_at(9);
+    let text = |text: &str| ToolResultPart::Text(text.to_owned());
+    let mut result = ToolResult {
+        content: vec![text(&format!("a\n{first}")), text(second), text("b\nc")],
+        ..ToolResult::text("")
+    };
+    mask().mask_result(&mut result);
+    let texts: Vec<&str> = result
+        .content
+        .iter()
+        .map(|part| match part {
+            ToolResultPart::Text(text) => text.as_str(),
+            _ => panic!("no text"),
+        })
+        .collect();
+    assert_eq!(texts[2], "b\nc");
+    assert!(texts[0].starts_with("a\n") && !texts.concat().contains(first), "{texts:?}");
+    assert!(!texts.concat().contains(second), "{texts:?}");
+}
+
+#[test]
 fn paths_of_hits_and_locations_are_masked() {
     let hit =
         |line| SearchHit { file: format!("keys/{TOKEN}"), line, text: "x".into(), is_match: true };

@@ -1,6 +1,6 @@
 //! Connections that wait until the user has answered.
 //!
-//! A command that connects to a host that nobody judged does not fail at once: the proxy holds its
+//! A command that connects to a host that was not judged does not fail at once: the proxy holds its
 //! connection, and the call's [`ConnectionApprover`] asks. There is one question per host and call;
 //! other connections to the same host wait for the same answer, and the answer is kept for the call.
 //! A question stays open if its connection gives up: clients that try again find the answer. It is
@@ -20,7 +20,7 @@ use super::proxy_request::ConnectTarget;
 
 /// Most connections of a call that wait at once.
 const HELD_MAX: usize = 32;
-/// Most questions of a call. Nobody reads more of them.
+/// Most questions of a call. A user would not read more of them.
 const QUESTIONS_MAX: usize = 16;
 /// Most questions of a call that are answered with no, or not at all. Who said it that often is not
 /// asked again.
@@ -28,7 +28,7 @@ const REFUSALS_MAX: usize = 3;
 
 /// Asks the user about a connection of one call.
 pub trait ConnectionApprover: Send + Sync {
-    /// Whether somebody can still be asked. Once false, it stays so.
+    /// Whether the user can still be asked. Once false, it stays so.
     fn is_open(&self) -> bool;
 
     /// Asks the question. Dropping the future withdraws it, and so does the end of the call.
@@ -53,14 +53,14 @@ pub struct ConnectionQuestion {
 pub struct ConnectionAnswer {
     /// Whether the connection may be made, or why not.
     pub decision: Result<(), ConnectDeniedError>,
-    /// Who answered what, for the audit log; `None` if nobody was asked.
+    /// Who answered what, for the audit log; `None` if the user was not asked.
     pub answer_source: Option<String>,
     /// The grants that the answer created for the session, as rules.
     pub grants: Vec<String>,
 }
 
 impl ConnectionAnswer {
-    /// An answer that nobody gave.
+    /// A missing answer.
     pub fn unasked(refusal: ConnectDeniedError) -> Self {
         Self { decision: Err(refusal), answer_source: None, grants: Vec::new() }
     }
@@ -107,7 +107,7 @@ impl HeldConnections {
         Self { approver, state: Arc::default() }
     }
 
-    /// Whether somebody can still be asked.
+    /// Whether the user can still be asked.
     pub(super) fn is_open(&self) -> bool {
         self.approver.is_open()
     }
@@ -129,7 +129,7 @@ impl HeldConnections {
         lock(&self.state).hosts.iter().filter_map(|(_, state)| open(state)).collect()
     }
 
-    /// Waits for the answer about a connection. If a bound is reached, nobody is asked, and the
+    /// Waits for the answer about a connection. If a bound is reached, the user is not asked, and the
     /// connection stays refused.
     pub(super) async fn wait_for_answer(&self, question: ConnectionQuestion) -> ConnectionAnswer {
         let refusal = question.refusal.clone();
@@ -141,7 +141,7 @@ impl HeldConnections {
     }
 
     /// Takes the answers that came after the connections that waited for them had given up. An answer
-    /// is taken by whoever waits for it, and a refusal counts even if nobody does.
+    /// is taken by the connection that waits for it, and a refusal counts even if none does.
     fn take_late_answers(&self) {
         let state = lock(&self.state);
         let asking = state.hosts.iter().filter_map(|(_, state)| match state {
@@ -240,7 +240,7 @@ mod tests {
 
     use super::*;
 
-    /// Somebody who answers later.
+    /// A user who answers later.
     #[derive(Default)]
     struct LateApprover {
         asked: Mutex<Vec<oneshot::Sender<()>>>,

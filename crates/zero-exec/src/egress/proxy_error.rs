@@ -63,6 +63,17 @@ impl ProxyError {
         }
     }
 
+    /// What failed at an allowed host, as the end of a sentence about the proxy. `None` for other errors.
+    pub(super) fn host_failure(&self) -> Option<String> {
+        match self {
+            Self::NoAddress => Some("could not resolve its address".to_owned()),
+            Self::ResolveTimeout => Some("could not resolve its address in time".to_owned()),
+            Self::Unreachable(kind) => Some(format!("could not connect to it: {kind}")),
+            Self::ConnectTimeout => Some("could not connect to it in time".to_owned()),
+            _ => None,
+        }
+    }
+
     /// The reply to the client; empty if the client has disconnected.
     pub(super) fn to_reply(
         &self,

@@ -15,7 +15,7 @@ use super::client_connection::ClientConnection;
 use super::connection_trace::ConnectionTrace;
 use super::proxy_error::ProxyError;
 use super::proxy_request::{self, ConnectTarget, ForwardMode, ProxyRequest};
-use super::refusals::RefusedHost;
+use super::refusals::{FailedHost, RefusedHost};
 use super::relay::{RelayEnd, TrafficCounters, UpstreamTransfer, relay};
 use super::{HELPER_THREADS_MAX, address_pinning};
 
@@ -98,6 +98,11 @@ async fn handle_connection(shared: &Arc<ProxyState>, lookups: &Arc<Semaphore>, s
         Err(failure) => {
             if let ProxyError::Refused(refusal) = &failure {
                 record_refusal(shared, target.as_ref(), refusal, &trace);
+            }
+            if let (Some(failure), Some(target)) = (failure.host_failure(), &target) {
+                let ConnectTarget { host, port } = target.clone();
+                let call = trace.call().cloned();
+                shared.refusals.add_failure(FailedHost { host, port, failure, call });
             }
             trace.record_failure(&failure);
             let reply = failure.to_reply(protocol, target.as_ref());

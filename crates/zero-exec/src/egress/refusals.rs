@@ -1,4 +1,4 @@
-//! Recently refused connections, for the results of commands.
+//! Connections that were recently refused or failed, for the results of commands.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -14,9 +14,12 @@ const KEPT_MAX: usize = 256;
 /// Most hosts that one summary names.
 const NAMED_MAX: usize = 8;
 
-/// A position in the list of refused connections.
+/// A position in the lists of refused and of failed connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RefusalCursor(u64);
+pub struct RefusalCursor {
+    refused: u64,
+    failed: u64,
+}
 
 /// The connections refused since a cursor.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,13 +28,15 @@ pub struct RefusalSummary {
     pub count: u64,
     /// The hosts, each once, in the order of their first refusal; at most eight.
     pub hosts: Vec<RefusedHost>,
+    /// The hosts that were allowed and could not be reached, each once; at most eight.
+    pub failed_hosts: Vec<FailedHost>,
 }
 
 impl RefusalSummary {
     /// Adds a connection that was not made.
     pub(super) fn add(&mut self, refused: RefusedHost) {
         self.count += 1;
-        push_host(&mut self.hosts, refused);
+        push_host(&mut self.hosts, refused, RefusedHost::target);
     }
 
     /// One sentence per host, with the command that allows it.
@@ -45,13 +50,19 @@ impl RefusalSummary {
         }
         notes
     }
+
+    /// One sentence per host that was allowed and could not be reached. Programs show only that the
+    /// proxy answered 502.
+    pub fn failure_notes(&self) -> Vec<String> {
+        self.failed_hosts.iter().map(ToString::to_string).collect()
+    }
 }
 
 /// Adds a host that is not in the list yet, as long as there is room.
-fn push_host(hosts: &mut Vec<RefusedHost>, refused: RefusedHost) {
-    let is_same = |other: &RefusedHost| (&other.host, other.port) == (&refused.host, refused.port);
-    if hosts.len() < NAMED_MAX && !hosts.iter().any(is_same) {
-        hosts.push(refused);
+fn push_host<T>(hosts: &mut Vec<T>, new: T, target: impl Fn(&T) -> (&HostName, u16)) {
+    let is_known = hosts.iter().any(|other| target(other) == target(&new));
+    if hosts.len() < NAMED_MAX && !is_known {
+        hosts.push(new);
     }
 }
 
@@ -66,6 +77,38 @@ pub struct RefusedHost {
     pub refusal: ConnectDeniedError,
     /// The call that opened the connection, if known.
     pub call: Option<CallId>,
+}
+
+impl RefusedHost {
+    fn target(&self) -> (&HostName, u16) {
+        (&self.host, self.port)
+    }
+}
+
+/// A host that a command was allowed to connect to, and that could not be reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FailedHost {
+    /// The host that the command asked for, by name or address.
+    pub host: HostName,
+    /// The TCP port that the command asked for.
+    pub port: u16,
+    /// What failed, such as the lookup of its name.
+    pub failure: String,
+    /// The call that opened the connection, if known.
+    pub call: Option<CallId>,
+}
+
+impl FailedHost {
+    fn target(&self) -> (&HostName, u16) {
+        (&self.host, self.port)
+    }
+}
+
+impl fmt::Display for FailedHost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { host, port, failure, .. } = self;
+        write!(f, "connection: {host}:{port} is allowed, but zero's proxy {failure}")
+    }
 }
 
 impl fmt::Display for RefusedHost {
@@ -88,6 +131,8 @@ pub(super) struct RefusalLog {
 struct RecentRefusals {
     count: u64,
     latest: VecDeque<RefusedHost>,
+    failed_count: u64,
+    latest_failed: VecDeque<FailedHost>,
 }
 
 impl RefusalLog {
@@ -100,29 +145,50 @@ impl RefusalLog {
         }
     }
 
-    pub(super) fn cursor(&self) -> RefusalCursor {
-        RefusalCursor(self.lock_recent().count)
+    pub(super) fn add_failure(&self, failed: FailedHost) {
+        let mut recent = self.lock_recent();
+        recent.failed_count += 1;
+        recent.latest_failed.push_back(failed);
+        if recent.latest_failed.len() > KEPT_MAX {
+            recent.latest_failed.pop_front();
+        }
     }
 
-    /// The connections refused since `mark`, without those that belong to other calls.
+    pub(super) fn cursor(&self) -> RefusalCursor {
+        let recent = self.lock_recent();
+        RefusalCursor { refused: recent.count, failed: recent.failed_count }
+    }
+
+    /// The connections refused or failed since `mark`, without those that belong to other calls.
     pub(super) fn summarize_since(&self, mark: RefusalCursor, call: &CallId) -> RefusalSummary {
         let recent = self.lock_recent();
-        let mut count = recent.count.saturating_sub(mark.0);
-        let known = usize::try_from(count).unwrap_or(usize::MAX).min(recent.latest.len());
-        let mut hosts: Vec<RefusedHost> = Vec::new();
-        for refused in recent.latest.iter().skip(recent.latest.len() - known) {
-            if refused.call.as_ref().is_some_and(|other| other != call) {
-                count -= 1;
-                continue;
+        let is_of_other = |of: &Option<CallId>| of.as_ref().is_some_and(|other| other != call);
+        let mut summary = RefusalSummary {
+            count: recent.count.saturating_sub(mark.refused),
+            ..RefusalSummary::default()
+        };
+        for refused in since(&recent.latest, recent.count, mark.refused) {
+            match is_of_other(&refused.call) {
+                true => summary.count -= 1,
+                false => push_host(&mut summary.hosts, refused.clone(), RefusedHost::target),
             }
-            push_host(&mut hosts, refused.clone());
         }
-        RefusalSummary { count, hosts }
+        let failed = since(&recent.latest_failed, recent.failed_count, mark.failed);
+        for failed in failed.filter(|failed| !is_of_other(&failed.call)) {
+            push_host(&mut summary.failed_hosts, failed.clone(), FailedHost::target);
+        }
+        summary
     }
 
     fn lock_recent(&self) -> MutexGuard<'_, RecentRefusals> {
         self.recent.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The entries after a position, as far as they are still stored.
+fn since<T>(latest: &VecDeque<T>, count: u64, mark: u64) -> impl Iterator<Item = &T> {
+    let new = usize::try_from(count.saturating_sub(mark)).unwrap_or(usize::MAX);
+    latest.iter().skip(latest.len().saturating_sub(new))
 }
 
 #[cfg(test)]
@@ -170,6 +236,28 @@ mod tests {
         );
         assert_eq!((since.count, since.hosts.len()), (10_000, NAMED_MAX));
         assert!(list.lock_recent().latest.len() <= KEPT_MAX);
+    }
+
+    #[test]
+    fn failed_hosts_are_listed_once_without_those_of_other_calls() {
+        let list = RefusalLog::default();
+        let failed = |host: &str, of: Option<CallId>| FailedHost {
+            host: HostName::from_host(host).unwrap(),
+            port: 443,
+            failure: "could not resolve its address".to_owned(),
+            call: of,
+        };
+        list.add_failure(failed("old.com", None));
+        let mark = list.cursor();
+        list.add_failure(failed("a.com", Some(call(1))));
+        list.add_failure(failed("a.com", None));
+        list.add_failure(failed("b.com", Some(call(2))));
+        let summary = list.summarize_since(mark, &call(1));
+        assert_eq!((summary.count, summary.notes()), (0, Vec::new()));
+        assert_eq!(
+            summary.failure_notes(),
+            ["connection: a.com:443 is allowed, but zero's proxy could not resolve its address"]
+        );
     }
 
     #[test]

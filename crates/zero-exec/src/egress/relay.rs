@@ -14,8 +14,10 @@ use zero_policy::HostName;
 use super::request_body::RequestBodyReader;
 use super::sni::{self, ClientHelloCheck};
 
-/// Buffer size of one direction, in bytes.
+/// Buffer size of one direction at first, in bytes.
 const BUFFER_BYTES: usize = 16 * 1024;
+/// Largest buffer of one direction, in bytes. It doubles when a read fills it: only downloads need it.
+const BUFFER_BYTES_MAX: usize = 128 * 1024;
 
 /// How many bytes were relayed, and when the last ones were.
 #[derive(Debug)]
@@ -170,8 +172,12 @@ where
     // The beginning of a `ClientHello`, until it is complete.
     let mut pending_bytes = Vec::new();
     let mut early = Some(early).filter(|early| !early.is_empty());
+    let mut is_full = false;
     loop {
         let early = early.take();
+        if is_full && buffer.len() < BUFFER_BYTES_MAX {
+            buffer.resize(buffer.len() * 2, 0);
+        }
         let bytes = match &early {
             Some(early) => early.as_slice(),
             None => match from.read(&mut buffer).await {
@@ -180,7 +186,10 @@ where
                     let _ = to.shutdown().await;
                     return RelayStop::End;
                 }
-                Ok(count) => buffer.get(..count).unwrap_or_default(),
+                Ok(count) => {
+                    is_full = count == buffer.len();
+                    buffer.get(..count).unwrap_or_default()
+                }
                 Err(error) => return RelayStop::Read(error.kind()),
             },
         };

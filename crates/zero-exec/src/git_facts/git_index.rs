@@ -4,9 +4,10 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+
+use zero_core::hexadecimal::to_hex;
 
 use zero_sandbox::path_survey;
 
@@ -176,14 +177,6 @@ fn parse_sized_index(
         }
     }
     (reader.content.len() - reader.at == name_size).then_some(index)
-}
-
-fn to_hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 struct IndexReader<'a> {

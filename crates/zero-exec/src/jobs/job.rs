@@ -14,6 +14,7 @@ use super::job_registry::JobRegistry;
 use super::monitored_command::{MonitoredCommand, SendInputError};
 use super::unread_output::OutputChunk;
 use crate::command_errors::ToolCommandLimits;
+use crate::new_files::{ChangeableFolders, NewFiles};
 use crate::tree_watch::WatchReport;
 
 /// How long one request to the holder of a job waits for output.
@@ -213,13 +214,33 @@ impl Job {
         }
     }
 
+    /// Kills a job of this process if what was reported as new is a file that it may not create.
+    pub(crate) fn kill_if_new_forbidden(&self, new: &NewFiles) {
+        if let JobSource::Local(local) = &self.source {
+            local.watched.kill_if_new_forbidden(new);
+        }
+    }
+
     /// Kills a job of this process if it created a repository in which git would run code, and
     /// quarantines settings that it may not create.
     pub(crate) fn check_files(&self) {
-        if let JobSource::Local(local) = &self.source
-            && !local.watched.kill_if_git_code()
-        {
-            local.watched.quarantine_settings();
+        if let JobSource::Local(local) = &self.source {
+            local.watched.check_files();
+        }
+    }
+
+    /// The same for what was reported as new.
+    pub(crate) fn check_new_files(&self, new: &NewFiles) {
+        if let JobSource::Local(local) = &self.source {
+            local.watched.check_new_files(new);
+        }
+    }
+
+    /// The folders in which a job of this process can create files that it may not create.
+    pub(crate) fn changeable_folders(&self) -> ChangeableFolders {
+        match &self.source {
+            JobSource::Local(local) => local.watched.changeable_folders(),
+            JobSource::Held(_) => ChangeableFolders::default(),
         }
     }
 
@@ -270,7 +291,7 @@ impl Job {
         matches!(&self.source, JobSource::Local(local) if Arc::ptr_eq(&local.watched, command))
     }
 
-    /// Everything that other processes are told of it.
+    /// The record of it for other processes.
     pub(super) fn state(&self) -> JobState {
         let (has_ended, exit) = match self.status() {
             JobStatus::Running => (false, None),

@@ -60,7 +60,7 @@ pub(crate) struct JobState {
     pub(crate) unread_bytes: u64,
 }
 
-/// The end of a job, with the output that nobody has read.
+/// The end of a job, with its unread output.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct JobEnd {
     pub(crate) state: JobState,

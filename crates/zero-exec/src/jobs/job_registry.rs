@@ -1,8 +1,8 @@
 //! The jobs of all zero processes of a user, in zero's state folder.
 //!
-//! A job runs in the process that started it, its holder. A record tells other processes of it, and
-//! has its end with the output that nobody has read, so that a job can be examined when its holder
-//! is gone. Whoever wants to change a running job asks its holder ([`super::job_server`]).
+//! A job runs in the process that started it, its holder. Its record is for other processes, and
+//! has its end with the unread output, so that a job can be examined when its holder
+//! is gone. A process that changes a running job asks its holder ([`super::job_server`]).
 
 use std::io::{self, Read as _, Write as _};
 use std::path::Path;
@@ -62,7 +62,7 @@ impl JobRegistry {
     }
 
     /// Stops answering other processes about jobs of this one, which have ended. A thread that
-    /// answers somebody may still use a registry, so dropping it is not enough.
+    /// answers a request may still use a registry, so dropping it is not enough.
     pub(crate) fn close_servers() {
         let open: Vec<Arc<Self>> = {
             let open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);

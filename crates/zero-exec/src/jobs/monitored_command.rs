@@ -25,6 +25,7 @@ use zero_sandbox::running_command::{
 use super::unread_output::{OutputChunk, UnreadOutput, UnreadRemainder};
 use crate::git_config_draft::GitConfigDraft;
 use crate::loss_note;
+use crate::new_files::{ChangeableFolders, NewFiles};
 use crate::read_failure::HiddenHome;
 use crate::sandbox_diagnosis::{self, DiagnosisInput, LaunchFacts};
 use crate::session_network::NetworkUseGuard;
@@ -37,10 +38,10 @@ const INPUTS_MAX: usize = 16;
 /// Receives everything that a command writes.
 pub type OutputSink = Box<dyn FnMut(OutputStream, &[u8]) + Send>;
 
-/// Told of the end of a command before anybody else is.
+/// Receives the end of a command before anything else does.
 pub type EndHook = Box<dyn FnOnce(&EndedCommand<'_>) + Send>;
 
-/// A command that has ended, and the output that nobody has read.
+/// A command that has ended, and its unread output.
 #[derive(Clone, Copy, Debug)]
 pub struct EndedCommand<'a> {
     /// How it ended, if that is known.
@@ -262,17 +263,40 @@ impl MonitoredCommand {
         self.kill_if_found(TreeWatch::find_forbidden)
     }
 
-    /// Kills the command if it created a repository in which git would run code. Returns whether it
-    /// did.
-    pub fn kill_if_git_code(&self) -> bool {
-        self.kill_if_found(TreeWatch::find_git_code)
+    /// Kills the command if what was reported as new is a file that it may not create. Returns whether
+    /// it did.
+    pub(crate) fn kill_if_new_forbidden(&self, new: &NewFiles) -> bool {
+        self.kill_if_found(|watch| watch.find_new_forbidden(new))
     }
 
-    /// Quarantines settings that it created although it may not, and kills it if it goes on and on.
-    pub fn quarantine_settings(&self) {
-        let watch = self.lock_watch();
-        let check = AssertUnwindSafe(|| watch.as_ref().map(TreeWatch::quarantine_settings));
-        let found = catch_unwind(check).ok().flatten().unwrap_or_default();
+    /// Kills the command if it created a repository in which git would run code, and quarantines
+    /// settings that it created although it may not. Kills it if it goes on and on.
+    pub(crate) fn check_files(&self) {
+        if !self.kill_if_found(TreeWatch::find_git_code) {
+            self.quarantine(TreeWatch::quarantine_settings);
+        }
+    }
+
+    /// The same for what was reported as new.
+    pub(crate) fn check_new_files(&self, new: &NewFiles) {
+        // First, because it looks at few files.
+        self.quarantine(|watch| watch.quarantine_new_settings(new));
+        if new.may_concern_git() {
+            self.kill_if_found(TreeWatch::find_git_code);
+        }
+    }
+
+    /// The folders in which it can create files that it may not create.
+    pub(crate) fn changeable_folders(&self) -> ChangeableFolders {
+        self.lock_watch().as_ref().map(TreeWatch::changeable_folders).unwrap_or_default()
+    }
+
+    fn quarantine(&self, check: impl Fn(&TreeWatch) -> WatchReport) {
+        let found = {
+            let watch = self.lock_watch();
+            let check = AssertUnwindSafe(|| watch.as_ref().map(check));
+            catch_unwind(check).ok().flatten().unwrap_or_default()
+        };
         let mut state = self.lock();
         state.found.merge(found);
         if state.found.is_full() {
@@ -311,12 +335,19 @@ impl MonitoredCommand {
         let mut notes = network_use.notes();
         let has_refusals = !notes.is_empty();
         if let Ok((output, exit)) = &collected {
+            // A program that got along without a host needs no explanation.
+            let failures = match exit.exit_code {
+                Some(0) => Vec::new(),
+                _ => network_use.failure_notes(),
+            };
+            let explains_network = has_refusals || !failures.is_empty();
+            notes.extend(failures);
             let command = DiagnosisInput {
                 exit,
                 run_time: self.started.elapsed(),
                 facts: &sandbox.facts,
-                host_reach: network_use.reach(),
-                has_refusals,
+                host_reach: network_use.host_reach(),
+                explains_network,
                 writes: &sandbox.writes,
                 location: &sandbox.location,
                 hidden: &sandbox.hidden,
@@ -337,8 +368,8 @@ impl MonitoredCommand {
         let ending =
             CommandEnding { at, exit: command_exit, collected, watch_report, notes, has_refusals };
         if let Some(hook) = state.end_hook.take() {
-            // Under the lock: output that is read now is not told to the hook, and what the hook is
-            // told is read later.
+            // Under the lock: output that is read now does not go to the hook, and what the hook
+            // gets is read later.
             self.run_end_hook(hook, &state, &ending);
         }
         state.finish = Some(ending);

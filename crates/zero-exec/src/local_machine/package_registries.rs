@@ -273,7 +273,9 @@ fn list_folder(folder: &Path) -> Vec<PathBuf> {
 fn collect_hosts(text: &str, marks: &[&str], hosts: &mut Vec<HostName>) {
     let is_comment = |line: &str| line.starts_with(['#', ';']) || line.starts_with("//");
     let lines = text.lines().map(str::trim).filter(|line| !is_comment(line));
+    let marks: Vec<String> = marks.iter().map(|mark| squeeze(mark)).collect();
     let is_marked = |line: &&str| {
+        let line = squeeze(line);
         marks.iter().any(|mark| match mark.strip_prefix('^') {
             Some(start) => line.starts_with(start),
             None => line.contains(mark),
@@ -297,6 +299,11 @@ fn collect_hosts(text: &str, marks: &[&str], hosts: &mut Vec<HostName>) {
             add_host(address.and_then(|address| HostName::parse(address).ok()), hosts);
         }
     }
+}
+
+/// A line without blanks and with one kind of quotes: `url = 'x'` and `url="x"` mean the same.
+fn squeeze(line: &str) -> String {
+    line.chars().filter(|c| !c.is_whitespace()).map(|c| if c == '\'' { '"' } else { c }).collect()
 }
 
 fn add_host(host: Option<HostName>, hosts: &mut Vec<HostName>) {
@@ -393,6 +400,12 @@ mod tests {
             &[("home/work/.mvn/settings.xml", "<mirror><url>https://a.test/m2</url></mirror>")],
             &["a.test"],
         );
+        // Blanks and the kind of quotes do not matter.
+        let index =
+            "[[index]]\nurl='https://a.test/simple'\n[[index]]\nurl  =\t\"https://b.test\"\n";
+        check(PackageManager::Uv, &[("home/work/uv.toml", index)], &["a.test", "b.test"]);
+        let mirror = "[registries]\nmine={index='sparse+https://a.test/index/'}\n";
+        check(PackageManager::Cargo, &[("home/work/.cargo/config.toml", mirror)], &["a.test"]);
         let gems = "source 'https://a.test'\ngem 'x', '1.0' # https://no.test\n";
         check(PackageManager::Gem, &[("home/work/Gemfile", gems)], &["a.test"]);
     }

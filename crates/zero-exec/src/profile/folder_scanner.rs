@@ -25,8 +25,10 @@ use crate::git_facts::{
 /// Most folders visited, and most names read.
 const FOLDERS_MAX: usize = 20_000;
 const NAMES_MAX: usize = 400_000;
+/// Most folders of dependencies that are searched for repositories.
+const DEPENDENCIES_MAX: usize = 2 * FOLDERS_MAX;
 /// Most folders whose summary is cached.
-const REMEMBERED_MAX: usize = 2 * FOLDERS_MAX;
+const REMEMBERED_MAX: usize = 2 * (FOLDERS_MAX + DEPENDENCIES_MAX);
 /// Most repositories that are remembered.
 const KNOWN_MAX: usize = 4_096;
 /// Most settings of git whose programs are remembered.
@@ -80,6 +82,17 @@ pub(crate) struct FolderScanResult {
     pub(crate) indexed: Vec<IndexedRepository>,
     /// Indexes of repositories that could not be read.
     pub(crate) unread_indexes: Vec<PathBuf>,
+    /// Folders of dependencies and build output, which were not scanned.
+    pub(crate) dependency_folders: Vec<PathBuf>,
+}
+
+/// The result of a scan of folders of dependencies and build output.
+#[derive(Debug, Default)]
+pub(crate) struct DependencyScan {
+    /// Folders that git may take for a repository.
+    pub(crate) repositories: Vec<PathBuf>,
+    /// Folders that could not be scanned completely.
+    pub(crate) overlooked: Vec<PathBuf>,
 }
 
 /// A repository with what its index lists.
@@ -165,6 +178,16 @@ fn match_ending(name: &OsStr) -> Option<&'static str> {
     ENDINGS.iter().find(|ending| name.ends_with(ending.name.as_bytes())).map(|ending| ending.why)
 }
 
+/// Whether a name is the end of an entry of the policy's list, or ends like one.
+pub(crate) fn may_end_setting(name: &OsStr) -> bool {
+    BY_LAST_PART.contains_key(name) || match_ending(name).is_some()
+}
+
+/// Whether folders with this name are not scanned.
+pub(crate) fn is_skipped(name: &OsStr) -> bool {
+    SKIPPED_FOLDERS.iter().any(|skipped| name == *skipped)
+}
+
 impl FolderScanner {
     /// Scans all writable folders.
     pub(crate) fn scan(&self, scope: &WritableRoots) -> FolderScanResult {
@@ -186,6 +209,32 @@ impl FolderScanner {
         found
     }
 
+    /// Searches folders of dependencies for repositories, except for these folders themselves.
+    pub(crate) fn scan_dependencies(&self, folders: &[PathBuf]) -> DependencyScan {
+        let mut memory = self.lock();
+        let mut walk =
+            FolderScan { memory: &mut memory, found: FolderScanResult::default(), names: 0 };
+        let mut repositories = Vec::new();
+        let mut open: VecDeque<(PathBuf, bool)> =
+            folders.iter().map(|folder| (folder.clone(), true)).collect();
+        let mut visited = 0;
+        while let Some((path, is_outermost)) = open.pop_front() {
+            visited += 1;
+            if visited > DEPENDENCIES_MAX {
+                walk.record_overlooked(&path);
+                break;
+            }
+            let inside = walk.summarize_folder(&path);
+            let inner = inside.folders.iter().chain(&inside.skipped);
+            let inner = inner.filter(|name| *name != ".git").map(|name| (path.join(name), false));
+            open.extend(inner);
+            if inside.is_repository && !is_outermost {
+                repositories.push(path);
+            }
+        }
+        DependencyScan { repositories, overlooked: walk.found.overlooked }
+    }
+
     /// Scans only the folders above a path, up to the writable folder that contains it.
     pub(super) fn scan_above(&self, path: &Path, base: &Path) -> FolderScanResult {
         let mut memory = self.lock();
@@ -195,6 +244,37 @@ impl FolderScanner {
             let inside = walk.summarize_folder(folder);
             let settings = inside.names.iter().filter_map(|name| match_setting(base, folder, name));
             walk.found.settings.extend(settings);
+        }
+        walk.found
+    }
+
+    /// Scans only the folders above these paths, up to the workspace folder that contains each.
+    pub(crate) fn scan_near(
+        &self,
+        paths: &BTreeSet<PathBuf>,
+        roots: &[PathBuf],
+    ) -> FolderScanResult {
+        let mut memory = self.lock();
+        let mut walk =
+            FolderScan { memory: &mut memory, found: FolderScanResult::default(), names: 0 };
+        let mut seen = BTreeSet::new();
+        for path in paths {
+            let Some(root) = roots.iter().find(|root| path.starts_with(root)) else { continue };
+            let folders = path.ancestors().skip(1).take_while(|folder| folder.starts_with(root));
+            let below = path.parent().and_then(|folder| folder.strip_prefix(root).ok());
+            if below.is_none_or(|below| below.iter().any(is_skipped)) {
+                continue;
+            }
+            for folder in folders.filter(|folder| seen.insert(folder.to_path_buf())) {
+                // What is in a setting is protected with it.
+                if folder.strip_prefix(root).is_ok_and(|below| describe_setting(below).is_some()) {
+                    continue;
+                }
+                let inside = walk.summarize_folder(folder);
+                let found =
+                    inside.names.iter().filter_map(|name| match_setting(root, folder, name));
+                walk.found.settings.extend(found);
+            }
         }
         walk.found
     }
@@ -305,11 +385,12 @@ impl FolderScan<'_> {
                     }
                 }
             }
-            for name in &inside.skipped {
-                let folder = path.join(name);
-                if name != ".git" && is_repository(&folder) {
-                    self.found.repositories.push(folder);
+            for folder in inside.skipped.iter().filter(|name| *name != ".git") {
+                let folder = path.join(folder);
+                if is_repository(&folder) {
+                    self.found.repositories.push(folder.clone());
                 }
+                self.found.dependency_folders.push(folder);
             }
             // A protected folder is protected with all its contents.
             let inner = inside.folders.iter().filter(|name| !held.contains(name));
@@ -332,12 +413,11 @@ impl FolderScan<'_> {
                 bare[at] = true;
             }
             inside.is_repository |= name == ".git";
-            if BY_LAST_PART.contains_key(name) || match_ending(name).is_some() {
+            if may_end_setting(name) {
                 inside.names.push(name.to_owned());
             }
             if is_folder {
-                let is_skipped = SKIPPED_FOLDERS.iter().any(|skipped| name == *skipped);
-                let list = if is_skipped { &mut inside.skipped } else { &mut inside.folders };
+                let list = if is_skipped(name) { &mut inside.skipped } else { &mut inside.folders };
                 list.push(name.to_owned());
             }
         });

@@ -38,7 +38,7 @@ pub(super) fn find_other_names(
     let is_searched = |path: &PathBuf| roots.iter().any(|root| path.starts_with(root));
     let (inside, outside): (Vec<&PathBuf>, Vec<&PathBuf>) =
         masked.iter().partition(|path| is_searched(path));
-    let mut search = LinkSearch { linked: BTreeMap::new(), left: 0 };
+    let mut search = HardLinkSearch { linked: BTreeMap::new(), left: 0 };
     for path in &outside {
         search.add_file(path);
     }
@@ -49,7 +49,7 @@ pub(super) fn find_other_names(
     for path in inside {
         search.add_file(path);
         search.left = HIDDEN_NAMES_MAX;
-        search.walk(path, is_journals, LinkSearch::add_file);
+        search.walk(path, is_journals, HardLinkSearch::add_file);
     }
     if search.linked.is_empty() {
         return OtherNames::default();
@@ -88,12 +88,12 @@ struct LinkedFile {
     names_left: u64,
 }
 
-struct LinkSearch {
+struct HardLinkSearch {
     linked: BTreeMap<(u64, u64), LinkedFile>,
     left: usize,
 }
 
-impl LinkSearch {
+impl HardLinkSearch {
     /// Adds a hidden file, if it has another name.
     fn add_file(&mut self, path: &Path) {
         let Some(HardLinks { identity, names }) = path_survey::read_hard_links(path) else {

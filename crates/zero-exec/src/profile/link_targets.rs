@@ -109,7 +109,7 @@ fn find_link_targets(
     query: &LinkQuery,
 ) -> Result<(LinkTargets, BTreeSet<PathBuf>), ProtectionLimit> {
     let LinkQuery { protected, named, bases, open } = query;
-    let mut search = LinkSearch {
+    let mut search = LinkTargetSearch {
         protected: BTreeSet::new(),
         bases,
         open,
@@ -132,7 +132,7 @@ fn find_link_targets(
     Ok((search.found, search.folders))
 }
 
-struct LinkSearch<'a> {
+struct LinkTargetSearch<'a> {
     /// What is read-only already, or becomes so.
     protected: BTreeSet<PathBuf>,
     bases: &'a [PathBuf],
@@ -150,7 +150,7 @@ struct LinkSearch<'a> {
     found: LinkTargets,
 }
 
-impl LinkSearch<'_> {
+impl LinkTargetSearch<'_> {
     fn inspect(&mut self, path: &Path, why: &'static str) -> Result<(), ProtectionLimit> {
         let trace = path_survey::trace_links(path);
         let way = trace.links.iter().chain(&trace.target).map(PathBuf::as_path);

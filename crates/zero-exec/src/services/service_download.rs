@@ -1,10 +1,11 @@
 //! Services that download themselves when they start, by `npx` or `uvx`.
 //!
 //! Like a command that downloads packages, such a service reaches its registry only if somebody allowed
-//! exactly that. Nobody can be asked when a service starts, so one whose configured registry is closed is
-//! refused at once, with the hosts: it would otherwise try for a minute and say less. The default
-//! registry of a program is not known here. If nothing is configured, the service starts with a proxy
-//! that refuses it, so that the refusal names the host and the rule.
+//! exactly that. One whose configured registry is closed is refused at once, with the hosts: it would
+//! otherwise try for a minute and say less. The default registry of a program is not known here. If
+//! nothing is configured, the service starts, and its connections wait until a [`DownloadApprover`] has
+//! answered. Where nobody can be asked, the proxy refuses them, so that the refusal names the host and the
+//! rule.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,35 +13,82 @@ use std::sync::Arc;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use zero_core::{ErrorReason, ErrorType, ToolError};
-use zero_policy::{HostName, PackageDownload};
+use zero_policy::{ConnectDeniedError, HostName, PackageDownload};
 
 use super::service_request::ServiceRequest;
 use crate::egress::{ConnectionAnswer, ConnectionApprover, ConnectionQuestion, HeldConnections};
 use crate::launcher::LaunchAccess;
 use crate::local_machine::package_registries;
 
+/// Who answers a [`DownloadApprover`], for the audit log.
+const DOWNLOAD_APPROVER: &str = "person";
 /// Parts of the names of variables that name a registry, in lower case.
 const REGISTRY_VARIABLES: &[&str] = &["npm_config_registry", "_index", "index_url"];
 
-/// Answers for nobody: connections to hosts that are not allowed are refused, and noted.
-struct AbsentApprover;
+/// Asks whether services that download themselves may reach the hosts that nothing names before they
+/// connect.
+pub trait DownloadApprover: Send + Sync {
+    /// Asks about a host of a service, while its connection waits. `None` if nobody can be asked about
+    /// this service.
+    fn ask(&self, service: &str, host: &HostName) -> BoxFuture<'static, Option<bool>>;
+}
 
-impl ConnectionApprover for AbsentApprover {
+/// Asks about the connections of one service. Without an approver, connections to hosts that are not
+/// allowed are refused, and noted.
+struct ServiceConnectionApprover {
+    service: String,
+    approver: Option<Arc<dyn DownloadApprover>>,
+}
+
+impl ConnectionApprover for ServiceConnectionApprover {
     fn is_open(&self) -> bool {
-        false
+        self.approver.is_some()
     }
 
     fn ask(&self, question: ConnectionQuestion) -> BoxFuture<'static, ConnectionAnswer> {
-        std::future::ready(ConnectionAnswer::unasked(question.refusal)).boxed()
+        let ConnectionQuestion { target, refusal, .. } = question;
+        // What `ask` rules and closed ports concern is not for a setting of the server to allow.
+        let asked = match (&self.approver, &refusal) {
+            (Some(approver), ConnectDeniedError::NoRule) => {
+                Some(approver.ask(&self.service, &target.host))
+            }
+            _ => None,
+        };
+        async move {
+            let answer = match asked {
+                Some(asked) => asked.await,
+                None => None,
+            };
+            let answered = |what: &str| Some(format!("{DOWNLOAD_APPROVER}: {what}"));
+            match answer {
+                None => ConnectionAnswer::unasked(refusal),
+                Some(true) => ConnectionAnswer {
+                    decision: Ok(()),
+                    answer_source: answered("allow always"),
+                    grants: Vec::new(),
+                },
+                Some(false) => ConnectionAnswer {
+                    decision: Err(ConnectDeniedError::Rejected { message: None }),
+                    answer_source: answered("reject"),
+                    grants: Vec::new(),
+                },
+            }
+        }
+        .boxed()
     }
 }
 
-/// What makes the proxy refuse the registry of a service that downloads itself by name, even if no host
-/// is allowed at all.
-pub(super) fn refuse_by_name(request: &ServiceRequest) -> Option<Arc<HeldConnections>> {
+/// What makes the proxy ask about the registry of a service that downloads itself, or refuse it by name,
+/// even if no host is allowed at all.
+pub(super) fn hold_connections(
+    request: &ServiceRequest,
+    approver: Option<&Arc<dyn DownloadApprover>>,
+) -> Option<Arc<HeldConnections>> {
     let is_download = request.access == LaunchAccess::AsCommands
         && PackageDownload::from_runner(&request.words).is_some();
-    is_download.then(|| Arc::new(HeldConnections::new(Arc::new(AbsentApprover))))
+    let approver =
+        ServiceConnectionApprover { service: request.name.clone(), approver: approver.cloned() };
+    is_download.then(|| Arc::new(HeldConnections::new(Arc::new(approver))))
 }
 
 /// The hosts from which a service downloads itself, as its options, its variables or else the

@@ -15,6 +15,7 @@ use zero_sandbox::running_command::{CommandExit, KillHandle, KillReason, Running
 
 use crate::check_pace::CheckPace;
 use crate::launcher::PreparedLaunch;
+use crate::new_files::NewFileSubscription;
 use crate::session_network::NetworkUseGuard;
 use crate::tree_watch::{TreeWatch, WatchReport};
 
@@ -40,39 +41,74 @@ fn register_live(service: &Arc<ServiceMonitor>) {
 /// killed, because the user works in the same folder meanwhile; then a warning says so. Settings that
 /// it may not create are quarantined. Returns what was found.
 fn wait_checked(running: &RunningCommand, watch: &TreeWatch) -> (CommandExit, WatchReport) {
-    let mut report = WatchReport::default();
     let wait_for_end = || running.wait(Duration::MAX).unwrap_or_else(CommandExit::new_lost);
     if !watch.covers_workspace() {
-        return (wait_for_end(), report);
+        return (wait_for_end(), WatchReport::default());
     }
+    let (subscription, has_ended) = (NewFileSubscription::new(), AtomicBool::new(false));
+    let killer = running.kill_handle();
+    std::thread::scope(|scope| {
+        let check = || check_service(watch, &subscription, &has_ended, &killer);
+        let thread = std::thread::Builder::new().name("zero-service-check".to_owned());
+        let checker = thread.spawn_scoped(scope, check);
+        let exit = wait_for_end();
+        has_ended.store(true, Ordering::Relaxed);
+        subscription.wake();
+        let report = match checker {
+            Ok(checker) => checker.join().unwrap_or_default(),
+            // It is checked when it has ended.
+            Err(_) => WatchReport::default(),
+        };
+        (exit, report)
+    })
+}
+
+/// Checks what a service creates until it has ended, or is killed because of it.
+fn check_service(
+    watch: &TreeWatch,
+    subscription: &NewFileSubscription,
+    has_ended: &AtomicBool,
+    killer: &KillHandle,
+) -> WatchReport {
+    let mut report = WatchReport::default();
+    subscription.set_folders(watch.changeable_folders());
     let mut pace = CheckPace::new();
     loop {
-        let started_at = Instant::now();
-        if let Some(exit) = running.wait(pace.pause()) {
-            return (exit, report);
-        }
-        if started_at.elapsed() < pace.pause() {
-            return (CommandExit::new_lost(), report);
+        let new = subscription.wait(pace.pause());
+        if has_ended.load(Ordering::Relaxed) {
+            return report;
         }
         let begun = Instant::now();
-        let found = catch_unwind(AssertUnwindSafe(|| watch.find_git_code())).unwrap_or_default();
-        if let Some(path) = found {
-            running.kill(KillReason::Asked);
-            report.warnings.push(format!(
+        let is_all = pace.is_due(&new);
+        let find = AssertUnwindSafe(|| match is_all {
+            true => watch.quarantine_settings(),
+            false => watch.quarantine_new_settings(&new),
+        });
+        report.merge(catch_unwind(find).unwrap_or_default());
+        let is_git = is_all || new.may_concern_git();
+        let find = AssertUnwindSafe(|| is_git.then(|| watch.find_git_code()).flatten());
+        let stop_reason = match catch_unwind(find).unwrap_or_default() {
+            Some(path) => Some(format!(
                 "the service was killed because `{}` was created, which services may not create",
                 path.display()
-            ));
-            return (wait_for_end(), report);
+            )),
+            None if report.is_full() => {
+                let reason = "the service was killed because it created too many files that services may not create";
+                Some(reason.to_owned())
+            }
+            None => None,
+        };
+        if let Some(reason) = stop_reason {
+            killer.kill(KillReason::Asked);
+            report.warnings.push(reason);
+            return report;
         }
-        let found = catch_unwind(AssertUnwindSafe(|| watch.quarantine_settings()));
-        report.merge(found.unwrap_or_default());
-        if report.is_full() {
-            running.kill(KillReason::Asked);
-            let note = "the service was killed because it created too many files that services may not create";
-            report.warnings.push(note.to_owned());
-            return (wait_for_end(), report);
+        if is_all {
+            pace.record_check(begun.elapsed());
         }
-        pace.record_check(begun.elapsed());
+        if !new.is_empty() {
+            std::thread::sleep(CheckPace::rest_after(begun.elapsed()));
+        }
     }
 }
 
@@ -137,8 +173,11 @@ impl ServiceMonitor {
 
     fn finish(&self, exit: CommandExit, report: &WatchReport) {
         let mut state = self.lock();
-        let network = std::mem::take(&mut state.network).notes();
-        state.notes = network.into_iter().chain(report.notes("services")).collect();
+        let network = std::mem::take(&mut state.network);
+        // Programs do not say which host the proxy could not reach.
+        let failures = network.failure_notes();
+        let notes = network.notes().into_iter().chain(failures);
+        state.notes = notes.chain(report.notes("services")).collect();
         state.exit = Some(exit);
         drop(state);
         self.ended_signal.notify_all();

@@ -383,3 +383,123 @@ fn changes_beyond_mount_limit_are_quarantined() {
     let expected = ["work/229/.git/hooks", "work/229/.git/config"];
     assert_eq!(fixture.finish(&watch), expected.map(|name| fixture.path(name)));
 }
+
+#[test]
+fn new_settings_are_quarantined_where_they_are_reported() {
+    let fixture = WatchFixture::new();
+    for folder in ["a/b", "c", "node_modules/x", "d/.vscode"] {
+        fs::create_dir_all(fixture.path("work").join(folder)).unwrap();
+    }
+    fs::write(fixture.path("work/d/.vscode/.envrc"), "old").unwrap();
+    let watch = fixture.watch(&[".npmrc"]);
+    let created = [".npmrc", "a/b/.envrc", "c/.envrc", "node_modules/x/.envrc"];
+    created.iter().for_each(|name| fs::write(fixture.path("work").join(name), "x").unwrap());
+    let report = |names: &[&str]| NewFiles {
+        paths: names.iter().map(|name| fixture.path("work").join(name)).collect(),
+        is_incomplete: false,
+    };
+    let near = report(&["a/b/.envrc", "node_modules/x/.envrc", "d/.vscode/x"]);
+    assert!(watch.find_new_forbidden(&near).is_some());
+    let taken = watch.quarantine_new_settings(&near).quarantined;
+    let taken: Vec<PathBuf> = taken.into_iter().map(|taken| taken.path).collect();
+    assert_eq!(taken, [".npmrc", "a/b/.envrc"].map(|name| fixture.path("work").join(name)));
+    assert_eq!(watch.find_new_forbidden(&near), None);
+    let all = NewFiles { is_incomplete: true, ..NewFiles::default() };
+    let taken = watch.quarantine_new_settings(&all).quarantined;
+    let taken: Vec<PathBuf> = taken.into_iter().map(|taken| taken.path).collect();
+    assert_eq!(taken, [fixture.path("work/c/.envrc")]);
+}
+
+#[test]
+fn new_setting_in_folder_that_settings_open_is_quarantined() {
+    let fixture = WatchFixture::new();
+    let mut watch = fixture.watch(&[]);
+    watch.before.scope.writable = vec![fixture.path("outside")];
+    // Only a repository is looked at there: the rest may be a cache.
+    fixture.create_repository("outside/x/.git");
+    let setting = fixture.path("outside/x/.envrc");
+    fs::write(&setting, "x").unwrap();
+    let new = NewFiles { paths: BTreeSet::from([setting.clone()]), is_incomplete: false };
+    assert!(watch.find_new_forbidden(&new).is_some());
+    let taken = watch.quarantine_new_settings(&new).quarantined;
+    assert_eq!(taken.into_iter().map(|taken| taken.path).collect::<Vec<_>>(), [setting]);
+}
+
+#[test]
+fn repository_in_dependencies_is_checked_if_the_command_changed_it() {
+    let fixture = WatchFixture::new();
+    for folder in ["node_modules/old", "node_modules/moved/x", "target/a/b"] {
+        fixture.create_repository(&format!("work/{folder}/.git"));
+        fs::write(fixture.path(&format!("work/{folder}/.git/config")), MONITOR).unwrap();
+    }
+    let hidden = fixture.path("work/target/prepared");
+    fs::rename(fixture.path("work/node_modules/moved/x/.git"), &hidden).unwrap();
+    // Change times are exact to one second.
+    std::thread::sleep(std::time::Duration::from_millis(1_100));
+    let live = Arc::<WatchRegistry>::default();
+    let watch = fixture.watch_with_registry(&[], &live);
+    assert_eq!(fixture.finish(&watch), Vec::<PathBuf>::new(), "all of this was there before");
+    let watch = fixture.watch_with_registry(&[], &live);
+    fs::rename(&hidden, fixture.path("work/node_modules/moved/x/.git")).unwrap();
+    fs::write(fixture.path("work/target/a/b/file"), "").unwrap();
+    fs::create_dir_all(fixture.path("work/node_modules/old/.git/hooks")).unwrap();
+    for hook in ["pre-commit.sample", "pre-commit"] {
+        fs::write(fixture.path("work/node_modules/old/.git/hooks").join(hook), "").unwrap();
+    }
+    fixture.create_repository("work/node_modules/new/.git");
+    fs::write(fixture.path("work/node_modules/new/.git/config"), MONITOR).unwrap();
+    let mut taken = fixture.finish(&watch);
+    taken.sort();
+    let expected = [
+        "work/node_modules/moved/x/.git/config",
+        "work/node_modules/new/.git/config",
+        "work/node_modules/old/.git/hooks/pre-commit",
+    ];
+    assert_eq!(taken, expected.map(|name| fixture.path(name)));
+    assert_eq!(fixture.finish(&watch), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn checked_repository_in_dependencies_that_is_swapped_for_another_is_found() {
+    let fixture = WatchFixture::new();
+    for name in ["node_modules/x/.git", "node_modules/y/.git", "target/prepared"] {
+        fixture.create_repository(&format!("work/{name}"));
+    }
+    fs::write(fixture.path("work/target/prepared/config"), MONITOR).unwrap();
+    fs::create_dir_all(fixture.path("work/target/hooks")).unwrap();
+    fs::write(fixture.path("work/target/hooks/pre-commit"), "").unwrap();
+    // Change times are exact to one second.
+    std::thread::sleep(std::time::Duration::from_millis(1_100));
+    let live = Arc::<WatchRegistry>::default();
+    let watch = fixture.watch_with_registry(&[], &live);
+    assert_eq!(fixture.finish(&watch), Vec::<PathBuf>::new(), "all of this was there before");
+    let watch = fixture.watch_with_registry(&[], &live);
+    let moved = |from: &str, to: &str| {
+        let to = fixture.path(to);
+        if to.exists() {
+            fs::remove_dir_all(&to).unwrap();
+        }
+        fs::rename(fixture.path(from), to).unwrap();
+    };
+    moved("work/target/prepared", "work/node_modules/x/.git");
+    moved("work/target/hooks", "work/node_modules/y/.git/hooks");
+    let mut taken = fixture.finish(&watch);
+    taken.sort();
+    let expected = ["work/node_modules/x/.git/config", "work/node_modules/y/.git/hooks/pre-commit"];
+    assert_eq!(taken, expected.map(|name| fixture.path(name)));
+}
+
+#[test]
+fn repository_in_dependencies_whose_index_is_written_keeps_its_hooks() {
+    let fixture = WatchFixture::new();
+    fixture.create_repository("work/node_modules/x/.git");
+    let git = fixture.path("work/node_modules/x/.git");
+    fs::write(git.join("config"), MONITOR).unwrap();
+    fs::create_dir_all(git.join("hooks")).unwrap();
+    fs::write(git.join("hooks/pre-commit"), "").unwrap();
+    // Change times are exact to one second.
+    std::thread::sleep(std::time::Duration::from_millis(1_100));
+    let watch = fixture.watch(&[]);
+    fs::write(git.join("index"), "").unwrap();
+    assert_eq!(fixture.finish(&watch), Vec::<PathBuf>::new());
+}

@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
-use zero_core::ResultDisplay;
+use serde_json::{Map, Value, json};
+use zero_core::event::UserQuestion;
 use zero_core::tool_result::render_checklist;
-use zero_runtime::ApprovalAnswer;
+use zero_core::{ResultDisplay, SchemaViolation};
+use zero_runtime::schema::{InputSchema, foreign_schema};
+use zero_runtime::{AGENT_ORIGIN, ApprovalAnswer};
 use zero_session::approvals::{PendingApproval, QuestionAnswer};
 use zero_session::event::ApprovalRequest;
 use zero_session::open_question::QuestionScope;
@@ -25,6 +28,8 @@ use crate::error_payloads::{quote_input, to_error_shape};
 use crate::openclaw_relay::{allowed_decisions, approval_command};
 use crate::session_watcher::host_label;
 
+/// Violations of a form that an error names.
+const FORM_VIOLATIONS_MAX: usize = 5;
 /// Maximum size of an answer to a form, in bytes.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
 
@@ -108,8 +113,8 @@ async fn resolve_pending(
     id: &str,
     answer: ApprovalAnswer,
 ) -> Result<Acknowledgement, ErrorPayload> {
-    let (sessions, reach) = (peer.sessions(), peer.folder_access());
-    match sessions.answer_approval(id, answer, peer.name(), reach).await {
+    let (sessions, folder_access) = (peer.sessions(), peer.folder_access());
+    match sessions.answer_approval(id, answer, peer.name(), folder_access).await {
         Ok(true) => Ok(Acknowledgement { ok: true }),
         Ok(false) => Err(not_pending_error(id)),
         Err(error) => Err(to_error_shape(error)),
@@ -189,12 +194,61 @@ pub(super) async fn answer_question(
     if peer.find_session_by_id(&pending.session).await?.is_none() {
         return Err(nobody());
     }
-    let (sessions, reach) = (peer.sessions(), peer.folder_access());
-    match sessions.answer_question(&params.id, answer, reach).await {
+    let answer = match answer {
+        QuestionAnswer::Accept(values) => {
+            QuestionAnswer::Accept(check_form(&pending.question, values)?)
+        }
+        other => other,
+    };
+    let (sessions, folder_access) = (peer.sessions(), peer.folder_access());
+    match sessions.answer_question(&params.id, answer, folder_access).await {
         Ok(true) => Ok(Acknowledgement { ok: true }),
         Ok(false) => Err(nobody()),
         Err(error) => Err(to_error_shape(error)),
     }
+}
+
+/// The values of an accepted form, without optional fields that are null. Refuses values that the
+/// form does not allow, and a form of the agent that was left empty: neither answers the question.
+fn check_form(
+    question: &UserQuestion,
+    values: Map<String, Value>,
+) -> Result<Map<String, Value>, ErrorPayload> {
+    // The user opens a page, or agrees to a message: there is nothing to fill in.
+    let Some(schema) = question.schema.as_ref().filter(|_| question.url.is_none()) else {
+        return Ok(Map::new());
+    };
+    if let Err(why) = foreign_schema::check_usable(schema) {
+        let message = format!("the form of this question {why}; decline it");
+        return Err(ErrorPayload::invalid(message));
+    }
+    let checked = InputSchema::new(schema.clone()).check(Value::Object(values));
+    let values = checked.map_err(|violations| {
+        let shown = violations.iter().take(FORM_VIOLATIONS_MAX);
+        let shown: Vec<String> = shown.map(describe_violation).collect();
+        ErrorPayload::invalid(format!("the answer does not fit the form: {}", shown.join("; ")))
+    })?;
+    let Value::Object(values) = values else { return Ok(Map::new()) };
+    let has_fields = schema.get("properties").is_some_and(|fields| fields != &json!({}));
+    if question.origin == AGENT_ORIGIN && has_fields && values.values().all(is_left_empty) {
+        let message = "the form is empty; fill in at least one field, or decline";
+        return Err(ErrorPayload::invalid(message.to_owned()));
+    }
+    Ok(values)
+}
+
+fn is_left_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text.trim().is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Bool(_) | Value::Number(_) | Value::Object(_) => false,
+    }
+}
+
+fn describe_violation(violation: &SchemaViolation) -> String {
+    let field = quote_input(violation.pointer.trim_start_matches('/'));
+    format!("`{field}`: expected {}, found {}", violation.expected, violation.found)
 }
 
 fn parse_question_answer(params: &QuestionsResolveParams) -> Result<QuestionAnswer, ErrorPayload> {
@@ -246,6 +300,67 @@ pub(super) async fn revoke_grants(
 mod tests {
     use super::*;
     use zero_session::event::ApprovalOption;
+
+    fn question(origin: &str, schema: Option<Value>) -> UserQuestion {
+        let (id, message) = ("ask_1".to_owned(), "?".to_owned());
+        UserQuestion { id, origin: origin.to_owned(), message, schema, url: None }
+    }
+
+    #[test]
+    fn form_is_checked_against_its_schema() {
+        let schema = json!({"type": "object", "required": ["name"], "properties": {
+            "name": {"type": "string", "minLength": 2, "maxLength": 4, "pattern": "^[a-z]*$"},
+            "size": {"type": "integer", "minimum": 1, "maximum": 9},
+            "color": {"type": "string", "enum": ["red", "green"]},
+            "parts": {"type": "array", "items": {"anyOf": [{"const": "a"}, {"const": "b"}]}, "maxItems": 1},
+        }});
+        let server = question("MCP server `x`", Some(schema));
+        let check = |values: Value| {
+            let Value::Object(values) = values else { panic!("{values}") };
+            check_form(&server, values).map(Value::Object).map_err(|error| error.message)
+        };
+        for (given, kept) in [
+            (json!({"name": "abc", "size": 9}), json!({"name": "abc", "size": 9})),
+            (json!({"name": "ab", "size": null}), json!({"name": "ab"})),
+            (json!({"name": "ab", "size": 3.0}), json!({"name": "ab", "size": 3})),
+            (json!({"name": "ab", "parts": ["b"]}), json!({"name": "ab", "parts": ["b"]})),
+        ] {
+            assert_eq!(check(given.clone()), Ok(kept), "{given}");
+        }
+        for (given, field) in [
+            (json!({}), "`name`"),
+            (json!({"name": "a"}), "`name`"),
+            (json!({"name": "abcde"}), "`name`"),
+            (json!({"name": "AB"}), "`name`"),
+            (json!({"name": 1}), "`name`"),
+            (json!({"name": "ab", "size": 0}), "`size`"),
+            (json!({"name": "ab", "size": 10}), "`size`"),
+            (json!({"name": "ab", "size": 1.5}), "`size`"),
+            (json!({"name": "ab", "color": "blue"}), "`color`"),
+            (json!({"name": "ab", "parts": ["c"]}), "`parts/0`"),
+            (json!({"name": "ab", "parts": ["a", "b"]}), "`parts`"),
+        ] {
+            let error = check(given.clone()).unwrap_err();
+            assert!(error.contains("does not fit") && error.contains(field), "{given}: {error}");
+        }
+    }
+
+    #[test]
+    fn empty_form_of_the_agent_is_no_answer() {
+        let schema = json!({"type": "object", "properties": {
+            "q1": {"type": "array", "items": {"type": "string"}}, "q1_other": {"type": "string"},
+        }});
+        let fields = |values: Value| values.as_object().unwrap().clone();
+        let asked = question(AGENT_ORIGIN, Some(schema.clone()));
+        for empty in [json!({}), json!({"q1": []}), json!({"q1": [], "q1_other": " "})] {
+            let error = check_form(&asked, fields(empty)).unwrap_err();
+            assert!(error.message.contains("the form is empty"), "{}", error.message);
+        }
+        assert!(check_form(&asked, fields(json!({"q1": ["a"]}))).is_ok());
+        // A server may ask only for what is optional.
+        assert!(check_form(&question("MCP server `x`", Some(schema)), Map::new()).is_ok());
+        assert!(check_form(&question(AGENT_ORIGIN, None), Map::new()).is_ok());
+    }
 
     fn request(options: &[&str]) -> ApprovalRequest {
         let option = |id: &&str| ApprovalOption { id: (*id).to_owned(), name: String::new() };

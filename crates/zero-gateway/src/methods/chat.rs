@@ -11,7 +11,9 @@ use zero_core::RunId;
 use zero_core::event::{Event, EventKind, PromptAttachment, RunOutcome};
 use zero_runtime::clock::now_ms;
 use zero_session::output_schema::OutputSchema;
-use zero_session::sessions::{Prompt, PromptAuthority, SendOutcome, SlashHandling};
+use zero_session::sessions::{
+    Prompt, PromptAuthority, PromptPrecedence, SendOutcome, SlashHandling,
+};
 use zero_session::store::RunRecord;
 use zero_wire::ErrorPayload;
 use zero_wire::chat::{
@@ -63,8 +65,13 @@ pub(super) async fn send(
     })?;
     let expected = params.session_id.clone();
     let interrupts = params.queue_mode == Some(QueueMode::Interrupt);
+    let precedence = match params.queue_mode {
+        Some(QueueMode::Steer) => PromptPrecedence::Steering { by: STOPPED_BY_CLIENT },
+        _ => PromptPrecedence::Last,
+    };
     let prompt = Prompt {
         folder_access: peer.folder_access(),
+        precedence,
         ..build_prompt(params, prompt_permissions(peer))?
     };
 
@@ -474,9 +481,9 @@ mod tests {
             (failed, ChatSendStatus::Error, Some("no key".to_owned()), AgentWaitStatus::Error),
         ] {
             assert_eq!(end_status(&run(Some(end.clone()))), (status, error), "{end:?}");
-            let settled = wait_result(&run(Some(end.clone())), &end, "so far".into());
-            assert_eq!(settled.status, waited, "{end:?}");
-            assert_eq!(settled.terminal_reply.unwrap().disposition, ReplyDisposition::Visible);
+            let result = wait_result(&run(Some(end.clone())), &end, "so far".into());
+            assert_eq!(result.status, waited, "{end:?}");
+            assert_eq!(result.terminal_reply.unwrap().disposition, ReplyDisposition::Visible);
         }
         assert_eq!(end_status(&run(None)), (ChatSendStatus::InFlight, None));
     }

@@ -1,16 +1,18 @@
 //! `zero.sessions.…`: zero's own view of sessions, with real folders, ledger entries and available
 //! choices.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use zero_core::{ContextBreakdown, RunId};
+use zero_core::{ContextBreakdown, SessionId};
 use zero_runtime::file_rewind::{FileConflict, RewoundChange};
 use zero_runtime::tool_backend::{PromptCommand, ToolBackendError};
 use zero_session::PermissionMode;
 use zero_session::agent::DIRECT;
 use zero_session::key::SessionAddress;
 use zero_session::model::ModelInfo;
+use zero_session::open_question::QuestionScope;
 use zero_session::rewind_arguments::RewindTarget;
 use zero_session::sessions::{
     OpenSessionOptions, PromptSummary, RewindOptions, RewindOutcome, SessionError,
@@ -102,7 +104,17 @@ pub(super) async fn open(
         session = peer.sessions().open(options).await.map_err(to_error_shape)?;
     }
     let last_seq = peer.watch_session(&session).await?;
-    Ok(session_info(peer, session, last_seq))
+    session_info(peer, session, last_seq).await
+}
+
+/// Watches a session that another gateway has opened.
+pub(super) async fn watch_opened(
+    peer: &Arc<AuthenticatedConnection>,
+    opened: SessionInfo,
+) -> Result<SessionInfo, ErrorPayload> {
+    let session = peer.require_session(&peer.resolve_key(&opened.session_key, None)?).await?;
+    let last_seq = peer.watch_session(&session).await?;
+    Ok(SessionInfo { last_seq, ..opened })
 }
 
 /// Checks that the client may use a folder of this machine, before anything is created for it. A
@@ -156,7 +168,7 @@ pub(super) async fn show(
 ) -> Result<SessionInfo, ErrorPayload> {
     let session = peer.require_session(&peer.resolve_key(&params.session_key, None)?).await?;
     let last = last_seq(peer, &session).await?;
-    Ok(session_info(peer, session, last))
+    session_info(peer, session, last).await
 }
 
 /// Sequence number of the newest entry; 0 in an empty ledger.
@@ -168,16 +180,43 @@ async fn last_seq(
     last.map_err(|error| to_error_shape(error.into()))
 }
 
-fn session_info(
+async fn session_info(
     peer: &AuthenticatedConnection,
     session: SessionRecord,
     last_seq: u64,
-) -> SessionInfo {
+) -> Result<SessionInfo, ErrorPayload> {
+    let waiting = open_questions(peer, QuestionScope::Session(&session.id)).await?;
+    session_info_with(peer, session, last_seq, &waiting).await
+}
+
+/// How many questions of each session wait for an answer.
+async fn open_questions(
+    peer: &AuthenticatedConnection,
+    scope: QuestionScope<'_>,
+) -> Result<HashMap<SessionId, u64>, ErrorPayload> {
+    let approvals = peer.sessions().pending_approvals(scope).await.map_err(to_error_shape)?;
+    let questions = peer.sessions().pending_questions(scope).await.map_err(to_error_shape)?;
+    let approvals = approvals.into_iter().map(|pending| pending.session);
+    let mut waiting = HashMap::new();
+    for session in approvals.chain(questions.into_iter().map(|pending| pending.session)) {
+        let count: &mut u64 = waiting.entry(session).or_default();
+        *count = count.saturating_add(1);
+    }
+    Ok(waiting)
+}
+
+async fn session_info_with(
+    peer: &AuthenticatedConnection,
+    session: SessionRecord,
+    last_seq: u64,
+    waiting: &HashMap<SessionId, u64>,
+) -> Result<SessionInfo, ErrorPayload> {
     let sessions = peer.sessions();
     let model = session_model(sessions, &session);
-    let runs = sessions.active_runs().into_iter().filter(|(id, _)| *id == session.id);
-    SessionInfo {
-        run_ids: runs.map(|(_, run): (_, RunId)| run.into()).collect(),
+    let runs = sessions.unfinished_runs(&session.id).await.map_err(to_error_shape)?;
+    Ok(SessionInfo {
+        run_ids: runs.into_iter().map(String::from).collect(),
+        open_questions: waiting.get(&session.id).copied().unwrap_or_default(),
         session_key: peer.key_text(&session.address()),
         session_id: session.id.into(),
         label: session.label,
@@ -198,7 +237,8 @@ fn session_info(
         last_seq,
         usage: session.usage,
         context_tokens: session.context_tokens,
-    }
+        owner: None,
+    })
 }
 
 pub(super) async fn list(
@@ -215,10 +255,16 @@ pub(super) async fn list(
     };
     let page = peer.sessions().list(query.clone()).await.map_err(to_error_shape)?;
     let next_offset = query.next_offset(page.total);
+    let sees_others = query.owner.is_none();
+    let waiting = open_questions(peer, peer.question_scope()).await?;
     let mut sessions = Vec::with_capacity(page.sessions.len());
     for session in page.sessions {
         match peer.sessions().store().last_seq(&session.id).await {
-            Ok(last) => sessions.push(session_info(peer, session, last)),
+            Ok(last) => {
+                let owner = sees_others.then(|| session.owner.clone());
+                let info = session_info_with(peer, session, last, &waiting).await?;
+                sessions.push(SessionInfo { owner, ..info });
+            }
             // The session was deleted concurrently.
             Err(StoreError::NoSession(_)) => {}
             Err(error) => return Err(to_error_shape(error.into())),
@@ -279,7 +325,7 @@ pub(super) async fn set(
         session = peer.sessions().patch(&key, patch).await.map_err(to_error_shape)?;
     }
     let last = last_seq(peer, &session).await?;
-    Ok(session_info(peer, session, last))
+    session_info(peer, session, last).await
 }
 
 /// Converts the requested changes; an empty string clears a field.
@@ -333,7 +379,7 @@ pub(super) async fn fork(
     let forked = peer.sessions().fork(&address, key.as_deref(), params.prompt).await;
     let forked = forked.map_err(to_error_shape)?;
     let last = last_seq(peer, &forked).await?;
-    Ok(session_info(peer, forked, last))
+    session_info(peer, forked, last).await
 }
 
 pub(super) async fn prompts(
@@ -412,7 +458,7 @@ pub(super) async fn rewind(
     let (number, words) = prompt.unzip();
     Ok(SessionRewindResult {
         rewound: is_done,
-        session: session_info(peer, session, last),
+        session: session_info(peer, session, last).await?,
         prompt: number,
         prompt_words: words,
         scope,

@@ -431,3 +431,17 @@ fn approvals_go_only_to_approvers() {
     let relayed = relay_events(&mut relay(deaf), &events);
     assert_eq!(relayed.iter().filter(about_questions).count(), 0);
 }
+
+#[test]
+fn budget_that_ended_a_run_is_its_last_paragraph() {
+    let message = "the budget of the run is used up".to_owned();
+    let end = RunOutcome::Budget { message: message.clone() };
+    let events = run_ledger("r1", [prompt(), run_started(), text("half"), run_ended(end)]);
+    let relayed = relay_events(&mut relay(RelayInterest::default()), &events);
+    assert_eq!(bridge_text(&relayed), "half\n\n[the budget of the run is used up]");
+    let is_said = relayed.iter().any(|relayed| match relayed {
+        RelayEvent::Chat(event) => matches!(&event.state, ChatRunState::Final { error_message, .. } if error_message.as_deref() == Some(&message)),
+        _ => false,
+    });
+    assert!(is_said, "{}", wire_lines(&relayed));
+}

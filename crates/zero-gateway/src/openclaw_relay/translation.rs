@@ -83,7 +83,8 @@ pub(super) fn final_chat_state(
         _ => "stop",
     };
     let usage = Some(self::usage_json(usage));
-    ChatRunState::Final { message, stop_reason: Some(stop_reason.to_owned()), usage }
+    let error_message = end.describe_limit();
+    ChatRunState::Final { message, stop_reason: Some(stop_reason.to_owned()), error_message, usage }
 }
 
 /// Message about a run that the user did not stop; `None` if the user stopped it.
@@ -261,11 +262,14 @@ mod tests {
     #[test]
     fn every_run_end_has_chat_state() {
         check(RunOutcome::Completed, json!({"state": "final", "stopReason": "stop"}));
-        check(RunOutcome::MaxTokens, json!({"state": "final", "stopReason": "max_tokens"}));
-        check(
-            RunOutcome::MaxTurns { turns: 2 },
-            json!({"state": "final", "stopReason": "max_turns"}),
-        );
+        let limited = |end: RunOutcome, word: &str| {
+            let message = end.describe_limit().unwrap();
+            let state = json!({"state": "final", "stopReason": word, "errorMessage": message});
+            check(end, state);
+        };
+        limited(RunOutcome::MaxTokens, "max_tokens");
+        limited(RunOutcome::MaxTurns { turns: 2 }, "max_turns");
+        limited(RunOutcome::Budget { message: "used up; raise it".to_owned() }, "budget");
         let by = |by: &str| RunOutcome::Aborted { by: by.to_owned() };
         check(by("rpc"), json!({"state": "aborted", "stopReason": "rpc"}));
         check(
@@ -289,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn outcome_is_told_whole() {
+    fn outcome_is_transferred_whole() {
         let result = ToolResult { structured: json!({"exit_code": 7}), ..ToolResult::text("x") };
         let result = tool_result(ToolCallStatus::Completed, &result.into());
         assert_eq!(result.details, json!({"status": "completed", "structured": {"exit_code": 7}}));

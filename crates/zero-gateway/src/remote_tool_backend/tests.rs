@@ -75,6 +75,64 @@ fn fixture() -> RemoteBackendFixture {
     }
 }
 
+fn kept_result(call: &str, text: &str) -> ToolsResultParams {
+    ToolsResultParams {
+        session_id: "sess_1".to_owned(),
+        tool_call_id: call.to_owned(),
+        is_error: false,
+        outcome: Some(Box::new(ToolResult::text(text).into())),
+        content: Vec::new(),
+        status: None,
+        title: None,
+        kind: None,
+        display: None,
+        locations: Vec::new(),
+        plan: None,
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn kept_outcomes_have_one_limit_and_are_forgotten() {
+    let rig = fixture();
+    rig.backend.accept_kept_outcomes();
+    let large = "x".repeat(RESULT_BYTES_MAX * 2 / 3);
+    rig.backend.handle_result(kept_result("call_1", &large)).unwrap();
+    // A repeated report replaces the one before.
+    rig.backend.handle_result(kept_result("call_1", &large)).unwrap();
+    let refused = rig.backend.handle_result(kept_result("call_2", &large)).unwrap_err();
+    assert!(refused.message.contains("bytes of others are kept"), "{refused:?}");
+    for call in 2..=CALLS_MAX {
+        rig.backend.handle_result(kept_result(&format!("call_{call}"), "done")).unwrap();
+    }
+    let refused = rig.backend.handle_result(kept_result("one_more", "done")).unwrap_err();
+    assert!(refused.message.contains("64 earlier calls are kept already"), "{refused:?}");
+    rig.backend.set_offer(offer("canonical", &["Read"]));
+    let taken = rig.backend.take_outcomes(vec!["call_1".to_owned()]).await;
+    assert_eq!(taken.len(), 1);
+    let kept = || rig.backend.kept_outcomes.get().unwrap().lock().unwrap();
+    assert!(kept().outcomes.len() == CALLS_MAX - 1 && kept().bytes < RESULT_BYTES_MAX / 2);
+    tokio::time::sleep(KEPT_TIME_MAX + Duration::from_secs(1)).await;
+    assert!(kept().outcomes.is_empty() && kept().bytes == 0);
+}
+
+#[tokio::test]
+async fn kept_outcomes_are_taken_once_and_only_before_the_offer() {
+    let rig = fixture();
+    let result = |call: &str| kept_result(call, "done");
+    // Without other gateways, nobody has made such a call.
+    assert!(rig.backend.handle_result(result("call_1")).is_err());
+    assert!(!rig.backend.set_initial_terms(None, None).recovers);
+    rig.backend.accept_kept_outcomes();
+    assert!(rig.backend.set_initial_terms(None, None).recovers);
+    rig.backend.handle_result(result("call_1")).unwrap();
+    rig.backend.set_offer(offer("canonical", &["Read"]));
+    assert!(rig.backend.handle_result(result("call_2")).is_err());
+    let calls = || vec!["call_1".to_owned(), "call_2".to_owned()];
+    let outcomes = rig.backend.take_outcomes(calls()).await;
+    assert_eq!(outcomes.keys().collect::<Vec<_>>(), ["call_1"]);
+    assert!(rig.backend.take_outcomes(calls()).await.is_empty());
+}
+
 fn offer(dialect: &str, tools: &[&str]) -> ToolOffer {
     let tool = |name: &&str| OfferedTool {
         name: (*name).to_owned(),
@@ -200,9 +258,9 @@ async fn result_is_accepted_once_and_only_for_known_call() {
     rig.next_event().await;
     let refused =
         |call: &str| rig.backend.handle_result(result(call, "x", false)).unwrap_err().message;
-    assert!(refused("c2").starts_with("nobody waits for call `c2` here"));
+    assert!(refused("c2").starts_with("nothing waits for call `c2` here"));
     rig.backend.handle_result(result("c1", "first", true)).unwrap();
-    assert!(refused("c1").starts_with("nobody waits for call `c1` here"));
+    assert!(refused("c1").starts_with("nothing waits for call `c1` here"));
     assert_eq!(result_text(&asked.await.unwrap()), (ToolCallStatus::Failed, "first"));
 }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::testing::{SentFrames, run_id, send_queue, sessions};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use zero_core::event::{RunOutcome, TokenUsage};
 use zero_session::key::SessionKey;
@@ -17,6 +17,8 @@ struct WatcherFixture {
     frames: SentFrames,
     gone: CancellationToken,
     folder: TempDir,
+    /// Reports runs whose ends are not recorded.
+    unrecorded: broadcast::Sender<UnrecordedEnd>,
 }
 
 impl WatcherFixture {
@@ -27,8 +29,16 @@ impl WatcherFixture {
         let (outbox, frames) = send_queue();
         let gone = CancellationToken::new();
         let owner = "ann".to_owned();
-        let watch = WatchHandle::start(sessions.clone(), outbox, audience, owner, gone.clone());
-        Self { sessions, session, watch, frames, gone, folder }
+        let (unrecorded, ends) = broadcast::channel(8);
+        let watch = WatchHandle::start_with_ends(
+            sessions.clone(),
+            outbox,
+            audience,
+            owner,
+            gone.clone(),
+            ends,
+        );
+        Self { sessions, session, watch, frames, gone, folder, unrecorded }
     }
 
     /// Appends entries to the ledger, as a run does, and returns them with their sequence numbers.
@@ -100,6 +110,57 @@ async fn entries_dropped_by_bus_are_read_from_store() {
     }
 }
 
+fn unrecorded_end(session: &SessionId, is_abandoned: bool) -> UnrecordedEnd {
+    UnrecordedEnd {
+        session: session.clone(),
+        run: run_id("r"),
+        message: "the disk is full".to_owned(),
+        is_abandoned,
+    }
+}
+
+#[tokio::test]
+async fn unrecorded_run_end_is_told_once_and_once_more_when_given_up() {
+    let mut rig = WatcherFixture::start(WatchAudience::Ledger).await;
+    rig.watch.watch(&rig.session).await.unwrap();
+    let id = rig.session.id.clone();
+    let other = SessionId::new("sess_other").unwrap();
+    for end in [
+        unrecorded_end(&other, false),
+        unrecorded_end(&id, false),
+        unrecorded_end(&id, false),
+        unrecorded_end(&id, true),
+    ] {
+        rig.unrecorded.send(end).unwrap();
+    }
+    for is_abandoned in [false, true] {
+        let frame = rig.frames.next_event().await;
+        assert_eq!(frame.event, RUN_UNRECORDED);
+        let expected = json!({
+            "sessionKey": "agent:main:main", "runId": "r", "message": "the disk is full",
+            "isAbandoned": is_abandoned,
+        });
+        assert_eq!(frame.payload.unwrap(), expected);
+    }
+}
+
+#[tokio::test]
+async fn openclaw_client_gets_an_end_for_a_run_that_is_given_up() {
+    let mut rig = WatcherFixture::start(WatchAudience::OpenClaw(RelayInterest::default())).await;
+    rig.watch.watch(&rig.session).await.unwrap();
+    let events = rig.append(vec![prompt(), text("Hi")]).await;
+    rig.publish(&events);
+    while rig.next_payload().await["state"] != "delta" {}
+    rig.unrecorded.send(unrecorded_end(&rig.session.id, true)).unwrap();
+    loop {
+        let payload = rig.next_payload().await;
+        if payload["state"] == "error" {
+            assert_eq!(payload["errorMessage"], "the disk is full", "{payload}");
+            return;
+        }
+    }
+}
+
 #[tokio::test]
 async fn full_subscription_loses_nothing_including_run_end() {
     let mut rig = WatcherFixture::start(WatchAudience::OpenClaw(RelayInterest::default())).await;
@@ -125,10 +186,12 @@ async fn full_subscription_loses_nothing_including_run_end() {
 async fn held_text_is_flushed_after_delay() {
     let mut rig = WatcherFixture::start(WatchAudience::OpenClaw(RelayInterest::default())).await;
     rig.watch.watch(&rig.session).await.unwrap();
-    let events = rig.append(vec![prompt(), text(&"x".repeat(100_000)), text("y")]).await;
-    rig.publish(&events[..2]);
+    let events = rig.append(vec![prompt(), text(&"x".repeat(100_000))]).await;
+    rig.publish(&events);
     while rig.next_payload().await["state"] != "delta" {}
-    rig.publish(&events[2..]);
+    // What is in the ledger can be found there before it is published, and would be in the delta above.
+    let events = rig.append(vec![text("y")]).await;
+    rig.publish(&events);
     let mut payload = rig.next_payload().await;
     while payload["state"] != "delta" {
         payload = rig.next_payload().await;

@@ -250,10 +250,10 @@ fn assert_same(recorded: &Value, ours: &Value) {
     assert_eq!(pretty(recorded), pretty(ours), "left: recorded, right: said now");
 }
 
-/// Removes zero's own methods and capabilities from the lists of a handshake: the bridge knows none of
+/// Removes zero's own methods, events and capabilities from the lists of a handshake: the bridge knows none of
 /// them, and the schema's snapshot has them all.
 fn remove_own_features(name: &str, value: &mut Value) {
-    if let ("methods" | "capabilities", Value::Array(names)) = (name, value) {
+    if let ("methods" | "events" | "capabilities", Value::Array(names)) = (name, value) {
         names.retain(|one| !one.as_str().is_some_and(|name| name.starts_with("zero.")));
     }
 }

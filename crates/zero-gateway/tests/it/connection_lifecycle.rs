@@ -120,7 +120,7 @@ async fn shutdown_is_announced_and_new_clients_refused() {
 }
 
 #[tokio::test]
-async fn connect_during_shutdown_is_told_to_retry() {
+async fn connect_during_shutdown_gets_retry_error() {
     let rig = RawGateway::with_config(|config| config.limits.last_words = PATIENCE).await;
     let mut late = rig.client().await;
     let mut inside = rig.connected_client(ADMIN).await;

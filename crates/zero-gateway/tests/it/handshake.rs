@@ -40,6 +40,7 @@ async fn valid_token_receives_hello() {
           "exec.approval.resolved",
           "shutdown",
           "zero.session.event",
+          "zero.run.unrecorded",
           "tools/use",
           "tools/cancel",
           "tools/terms",

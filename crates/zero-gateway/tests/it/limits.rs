@@ -193,7 +193,7 @@ async fn patient_gateway(unauthenticated_max: usize) -> RawGateway {
 }
 
 #[tokio::test]
-async fn half_open_connections_delay_nobody() {
+async fn half_open_connections_do_not_delay_others() {
     let rig = patient_gateway(512).await;
     let mut half_open = Vec::new();
     for number in 0..600 {

@@ -100,7 +100,7 @@ async fn client_hosts_tool_call_and_run_continues() {
     assert!(refused.contains("does not host the tools of session"), "{refused}");
     host.request::<ToolsResult>(result.clone()).await;
     let twice = host.expect_refusal::<ToolsResult>(result).await;
-    assert!(twice.contains("nobody waits for call"), "{twice}");
+    assert!(twice.contains("nothing waits for call"), "{twice}");
     let heard = ann.collect_until_end().await;
     let told = |wanted: &str| {
         let phases = heard.iter().map(|event| event.payload.as_ref().unwrap());

@@ -82,6 +82,28 @@ async fn aborted_run_reports_abort_once() {
 }
 
 #[tokio::test]
+async fn steering_prompt_stops_one_run_and_interrupting_prompt_stops_all() {
+    let prompt = |run: &str, mode: Value| {
+        json!({
+            "sessionKey": "main", "message": format!("prompt {run}"), "idempotencyKey": run, "queueMode": mode,
+        })
+    };
+    for (mode, waiting) in [("steer", AgentWaitStatus::Ok), ("interrupt", AgentWaitStatus::Error)] {
+        let fixture = TestGateway::start(&["Working @hang", "Now", "Then"]).await;
+        let mut ann = fixture.connect("ann", &[TokenScope::Write], &[]).await;
+        ann.request::<ChatSend>(prompt("run-1", json!("followup"))).await;
+        ann.collect_until(|name, payload| name == "chat" && payload["state"] == "delta").await;
+        ann.request::<ChatSend>(prompt("run-2", Value::Null)).await;
+        ann.request::<ChatSend>(prompt("run-3", json!(mode))).await;
+        let ended = async |run| ann.request::<AgentWait>(json!({"runId": run})).await;
+        assert_eq!(ended("run-1").await.status, AgentWaitStatus::Error, "{mode}");
+        let (now, then) = (ended("run-3").await, ended("run-2").await);
+        assert_eq!((now.status, then.status), (AgentWaitStatus::Ok, waiting), "{mode}");
+        assert_eq!(now.terminal_reply.unwrap().text.trim(), "Now", "{mode}");
+    }
+}
+
+#[tokio::test]
 async fn late_client_receives_text_so_far() {
     let fixture = TestGateway::start(&["Once upon a @hang"]).await;
     let mut ann = fixture.connect("ann", &[TokenScope::Write], &[]).await;

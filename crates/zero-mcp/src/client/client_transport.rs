@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use rmcp::service::{RoleClient, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
+use zero_core::error_chain::describe_causes;
 use zero_exec::services::CallRecording;
 use zero_runtime::tool::BoxFuture;
 use zero_sandbox::ChangeOrigin;
@@ -171,15 +172,5 @@ fn to_transport_error(error: &(dyn std::error::Error + 'static)) -> ClientTransp
             is_settled: known.is_conclusive(),
         };
     }
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    for _ in 0..8 {
-        let Some(inner) = cause else { break };
-        let words = inner.to_string();
-        if !text.contains(&words) {
-            text = format!("{text}: {words}");
-        }
-        cause = inner.source();
-    }
-    ClientTransportError::new(text)
+    ClientTransportError::new(describe_causes(error))
 }

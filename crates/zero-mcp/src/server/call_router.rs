@@ -27,7 +27,7 @@ pub struct McpCallRouter {
 pub(super) struct McpCallRoute {
     pub(super) elicitation_support: ElicitationSupport,
     questions: mpsc::Sender<ClientQuestion>,
-    pub(super) news: watch::Sender<String>,
+    pub(super) progress: watch::Sender<String>,
 }
 
 /// What a client can be asked.
@@ -102,9 +102,11 @@ impl McpCallRouter {
         elicitation_support: ElicitationSupport,
     ) -> McpCallRouteReceiver {
         let (questions, asked) = mpsc::channel(QUESTIONS_WAITING_MAX);
-        let (news, receiver) = watch::channel(String::new());
-        self.routes()
-            .insert(call.clone(), Arc::new(McpCallRoute { elicitation_support, questions, news }));
+        let (progress, receiver) = watch::channel(String::new());
+        self.routes().insert(
+            call.clone(),
+            Arc::new(McpCallRoute { elicitation_support, questions, progress }),
+        );
         let entry = McpCallRouteGuard { board: Arc::clone(self), call };
         McpCallRouteReceiver { questions: asked, progress_messages: receiver, _entry: entry }
     }
@@ -154,8 +156,13 @@ mod tests {
     fn check(version: &str, capabilities: &str, forms: bool, pages: bool, choices: ChoiceStyle) {
         let version: ProtocolVersion = serde_json::from_value(version.into()).unwrap();
         let declared: ClientCapabilities = serde_json::from_str(capabilities).unwrap();
-        let reach = ElicitationSupport::from_capabilities(Some(&version), Some(&declared));
-        assert_eq!(reach, ElicitationSupport { forms, pages, choices }, "{version} {capabilities}");
+        let elicitation_support =
+            ElicitationSupport::from_capabilities(Some(&version), Some(&declared));
+        assert_eq!(
+            elicitation_support,
+            ElicitationSupport { forms, pages, choices },
+            "{version} {capabilities}"
+        );
     }
 
     #[test]
@@ -172,12 +179,13 @@ mod tests {
     #[tokio::test]
     async fn route_and_its_questions_end_with_the_call() {
         let board = McpCallRouter::new();
-        let reach = ElicitationSupport { forms: true, pages: false, choices: ChoiceStyle::Titled };
+        let elicitation_support =
+            ElicitationSupport { forms: true, pages: false, choices: ChoiceStyle::Titled };
         let call = CallId::from_bits(1);
-        let end = board.open_route(call.clone(), reach);
+        let end = board.open_route(call.clone(), elicitation_support);
         let line = board.route(&call).unwrap();
         assert!(board.only_route().is_some());
-        let second = board.open_route(CallId::from_bits(2), reach);
+        let second = board.open_route(CallId::from_bits(2), elicitation_support);
         assert!(board.only_route().is_none(), "ambiguous with two routes");
         drop((end, second));
         assert!(board.route(&call).is_none());

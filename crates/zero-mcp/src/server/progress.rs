@@ -37,7 +37,7 @@ impl CallEventObserver for McpObserver {
     fn on_event(&self, event: &CallEvent) {
         let CallEvent::Progress { call, progress } = event else { return };
         if let Some(line) = self.board.route(call) {
-            line.news.send_replace(head(&progress.message, MESSAGE_BYTES_MAX).to_owned());
+            line.progress.send_replace(head(&progress.message, MESSAGE_BYTES_MAX).to_owned());
         }
     }
 }

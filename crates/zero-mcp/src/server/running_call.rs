@@ -54,10 +54,9 @@ pub(super) enum CallStep {
 impl RunningCall {
     /// Starts a call.
     pub(super) fn start(start: CallSetup, tool: String, arguments: JsonObject) -> Self {
-        let CallSetup { host, dialect, session, board, elicitation_support: reach, stop, running } =
-            start;
+        let CallSetup { host, dialect, session, board, elicitation_support, stop, running } = start;
         let id = new_call_id();
-        let line = board.open_route(id.clone(), reach);
+        let line = board.open_route(id.clone(), elicitation_support);
         let input = Value::Object(arguments);
         let call = ToolCall { id, session: session.id().cloned(), tool, input, timeout: None };
         let end = stop.clone().drop_guard();

@@ -187,12 +187,6 @@ impl JsonLineClient {
         serde_json::from_str(&line).unwrap()
     }
 
-    /// Returns the next message within this time, if there is one.
-    pub(crate) async fn receive_within(&mut self, time: Duration) -> Option<Value> {
-        let line = tokio::time::timeout(time, self.lines.next_line()).await.ok()?.unwrap()?;
-        Some(serde_json::from_str(&line).unwrap())
-    }
-
     /// Sends a request, and returns its answer, which must be the next message.
     pub(crate) async fn request_and_wait(&mut self, method: &str, params: Value) -> Value {
         let id = self.request(method, params).await;

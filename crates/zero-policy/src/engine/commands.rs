@@ -220,9 +220,9 @@ impl<'a> RequestEvaluator<'a> {
             return (new(Verdict::Allow, reason).with_risk(RiskLevel::Medium), None);
         }
         if let Some(why) = analysis.critical {
-            let person =
+            let users_own =
                 exact.filter(|cover| cover.rule.source.owner == RuleOwner::User && !is_rm(argv));
-            return match person {
+            return match users_own {
                 Some(cover) => (by(Verdict::Allow, cover.rule), Some(cover)),
                 None => (new(Verdict::Ask, format!("it {why}; zero asks every time")), None),
             };

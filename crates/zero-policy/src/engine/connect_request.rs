@@ -28,7 +28,7 @@ pub struct ConnectRequest<'a> {
     pub grants: &'a [GrantScope],
     /// Hosts of running calls: each was allowed for its call, by a rule or by the user.
     pub judged: &'a [HostName],
-    /// What the user said about exactly this host and port while the command ran.
+    /// The answer of the user about exactly this host and port while the command ran.
     pub approval: UserApproval,
 }
 
@@ -99,11 +99,11 @@ pub enum ConnectDeniedError {
     /// The user was asked while the command ran, and rejected it.
     #[error("the user rejected it{}", describe_message(.message.as_deref()))]
     Rejected {
-        /// What the user said about it.
+        /// The message of the user about it.
         message: Option<String>,
     },
     /// The user was asked while the command ran, and did not answer.
-    #[error("nobody answered the question about it within {} s", .waited.as_secs().max(1))]
+    #[error("the user did not answer the question about it within {} s", .waited.as_secs().max(1))]
     Unanswered {
         /// How long the question was open.
         waited: Duration,
@@ -128,7 +128,7 @@ fn describe_resolution(address: Option<IpAddr>) -> String {
 fn describe_verdict(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Deny => "denies it",
-        Verdict::Ask => "requires approval, and nobody was asked",
+        Verdict::Ask => "requires approval, and the user was not asked",
         Verdict::Allow => "allows it",
     }
 }
@@ -304,7 +304,7 @@ mod tests {
             network.iter().map(|text| HostPattern::parse(text).unwrap()).collect();
         let (host, port) = target.rsplit_once(':').unwrap();
         let (host, port) = (HostName::from_host(host).unwrap(), port.parse().unwrap());
-        let reach = ConnectRequest {
+        let request = ConnectRequest {
             host: &host,
             port,
             network: &network,
@@ -312,11 +312,11 @@ mod tests {
             judged: &[],
             approval: UserApproval::Missing,
         };
-        let said = match build_engine(rules).may_connect(reach) {
+        let outcome = match build_engine(rules).may_connect(request) {
             Ok(permit) => format!("{} of {}", permit.rule, permit.source),
             Err(refusal) => refusal.to_string(),
         };
-        assert_eq!(said, expected, "{rules:?} {network:?} {target}");
+        assert_eq!(outcome, expected, "{rules:?} {network:?} {target}");
     }
 
     const ALLOW_A: &str = "allow WebFetch(domain:a.com)";
@@ -352,7 +352,7 @@ mod tests {
     fn deny_and_ask_rules_override_every_allow() {
         let deny = "rule `WebFetch(domain:*.a.com)` denies it";
         check(&[ALLOW_A, "deny WebFetch(domain:*.a.com)"], &["x.a.com"], "x.a.com:443", deny);
-        let ask = "rule `WebFetch(domain:a.com)` requires approval, and nobody was asked";
+        let ask = "rule `WebFetch(domain:a.com)` requires approval, and the user was not asked";
         check(&[ALLOW_A, "ask WebFetch(domain:a.com)"], &["a.com"], "a.com:443", ask);
         check(&[ALLOW_A, "deny WebFetch"], &["a.com"], "a.com:443", "rule `WebFetch` denies it");
     }
@@ -388,11 +388,11 @@ mod tests {
     fn check_address(rules: &[&str], address: &str, expected: &str) {
         let address: IpAddr = address.parse().unwrap();
         let inside = HostName::from_address(address).private_reason();
-        let said = match build_engine(rules).may_connect_to_address(address, inside) {
+        let outcome = match build_engine(rules).may_connect_to_address(address, inside) {
             Ok(()) => "fine".to_owned(),
             Err(refusal) => refusal.to_string(),
         };
-        assert_eq!(said, expected, "{rules:?} {address}");
+        assert_eq!(outcome, expected, "{rules:?} {address}");
     }
 
     #[test]
@@ -417,7 +417,7 @@ mod tests {
         check_address(
             &["ask WebFetch(domain:93.184.216.34)"],
             "93.184.216.34",
-            "rule `WebFetch(domain:93.184.216.34)` requires approval, and nobody was asked",
+            "rule `WebFetch(domain:93.184.216.34)` requires approval, and the user was not asked",
         );
         check_address(
             &["deny WebFetch(domain:93.184.216.34)"],
@@ -431,7 +431,7 @@ mod tests {
         let host = HostName::from_host("a.com").unwrap();
         let grants =
             [GrantScope { rule: "WebFetch(domain:a.com)".to_owned(), folder: None, program: None }];
-        let reach = ConnectRequest {
+        let request = ConnectRequest {
             host: &host,
             port: 443,
             network: &[],
@@ -439,8 +439,8 @@ mod tests {
             judged: &[],
             approval: UserApproval::Missing,
         };
-        assert_eq!(build_engine(&[]).may_connect(reach).unwrap().source, "grant");
-        let denied = build_engine(&["ask WebFetch(domain:a.com)"]).may_connect(reach);
+        assert_eq!(build_engine(&[]).may_connect(request).unwrap().source, "grant");
+        let denied = build_engine(&["ask WebFetch(domain:a.com)"]).may_connect(request);
         assert!(matches!(denied, Err(ConnectDeniedError::Rule { .. })));
     }
 
@@ -452,7 +452,7 @@ mod tests {
                 .map(|host| HostName::from_host(host).unwrap());
             let (host, port) = target.rsplit_once(':').unwrap();
             let (host, port) = (HostName::from_host(host).unwrap(), port.parse().unwrap());
-            let reach = ConnectRequest {
+            let request = ConnectRequest {
                 host: &host,
                 port,
                 network: &[],
@@ -460,11 +460,11 @@ mod tests {
                 judged: &judged,
                 approval: UserApproval::Missing,
             };
-            let said = match build_engine(rules).may_connect(reach) {
+            let outcome = match build_engine(rules).may_connect(request) {
                 Ok(permit) => format!("{} of {}", permit.rule, permit.source),
                 Err(refusal) => refusal.to_string(),
             };
-            assert_eq!(said, expected, "{rules:?} {target}");
+            assert_eq!(outcome, expected, "{rules:?} {target}");
         }
         check(&[], "a.com:443", "WebFetch(domain:a.com) of call");
         check(&["ask WebFetch(domain:a.com)"], "a.com:443", "WebFetch(domain:a.com) of call");
@@ -482,7 +482,7 @@ mod tests {
             let (host, port) = target.rsplit_once(':').unwrap();
             let (host, port) = (HostName::from_host(host).unwrap(), port.parse().unwrap());
             let approval = UserApproval::Given;
-            let reach = ConnectRequest {
+            let request = ConnectRequest {
                 host: &host,
                 port,
                 network: &[],
@@ -490,11 +490,11 @@ mod tests {
                 judged: &[],
                 approval,
             };
-            let said = match build_engine(rules).may_connect(reach) {
+            let outcome = match build_engine(rules).may_connect(request) {
                 Ok(permit) => format!("{} of {}", permit.rule, permit.source),
                 Err(refusal) => refusal.to_string(),
             };
-            assert_eq!(said, expected, "{rules:?} {target}");
+            assert_eq!(outcome, expected, "{rules:?} {target}");
         }
         check(&[], "a.com:443", "WebFetch(domain:a.com) of call");
         check(&[], "a.com:22", "a.com:22 of call");

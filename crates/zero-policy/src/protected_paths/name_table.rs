@@ -16,7 +16,7 @@ const ANY: char = '*';
 /// a name, such as `*.code-workspace`.
 pub(super) struct NameTable {
     source: NameSource,
-    index: OnceLock<NameIndex>,
+    index: OnceLock<ProtectedNameIndex>,
 }
 
 enum NameSource {
@@ -25,7 +25,7 @@ enum NameSource {
 }
 
 #[derive(Default)]
-struct NameIndex {
+struct ProtectedNameIndex {
     by_first: HashMap<String, Vec<NameEntry>>,
     endings: Vec<(String, &'static str)>,
 }
@@ -91,7 +91,7 @@ impl NameTable {
         self.index().by_first.get(first).map_or(&[], Vec::as_slice)
     }
 
-    fn index(&self) -> &NameIndex {
+    fn index(&self) -> &ProtectedNameIndex {
         self.index.get_or_init(|| self.build_index())
     }
 
@@ -122,8 +122,8 @@ impl NameTable {
         rows.iter().flat_map(named).chain(credentials)
     }
 
-    fn build_index(&self) -> NameIndex {
-        let mut index = NameIndex::default();
+    fn build_index(&self) -> ProtectedNameIndex {
+        let mut index = ProtectedNameIndex::default();
         for ProtectedName { name, why } in self.names() {
             let mut parts = name.split('/').map(str::to_ascii_lowercase);
             let first = parts.next().unwrap_or_default();

@@ -34,7 +34,10 @@ impl ArgumentPattern {
             (Verdict::Allow, Some(arguments)) => self.matches_exactly(arguments.as_map()),
             (Verdict::Ask | Verdict::Deny, None) => true,
             (Verdict::Ask | Verdict::Deny, Some(arguments)) => {
-                LooseMatcher::new(self).search_fields(arguments.as_map(), &self.path, 0)
+                // A dot in a name may be one between names for some server.
+                let names = self.path.iter().flat_map(|name| name.split('.'));
+                let path: Vec<String> = names.map(str::to_owned).collect();
+                LooseMatcher::new(self).search_fields(arguments.as_map(), &path, 0)
             }
         }
     }
@@ -64,7 +67,8 @@ fn find_only_value<'v>(fields: &'v Map<String, Value>, path: &[String]) -> Optio
         }
         for count in counts_of_names(name, path) {
             let (own, rest) = path.split_at(count);
-            if found.is_some() || *name != own.join(".") {
+            // A server that knows an object `filter` ignores a field `filter.user`.
+            if found.is_some() || !matches!(own, [own] if own == name) {
                 return None;
             }
             found = Some((value, rest));

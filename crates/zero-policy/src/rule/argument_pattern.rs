@@ -123,10 +123,12 @@ impl TextPattern {
 
 fn parse_path(name: &[RuleChar]) -> Result<Vec<String>, RuleError> {
     let text = to_text(name);
+    // With a backslash, a dot is a part of a name.
     let is_plain = |(char, escaped): &RuleChar| {
-        !escaped && (char.is_alphanumeric() || matches!(char, '_' | '-' | '.' | '$' | '@'))
+        *char == '.'
+            || !escaped && (char.is_alphanumeric() || matches!(char, '_' | '-' | '$' | '@'))
     };
-    let path: Vec<String> = text.split('.').map(str::to_owned).collect();
+    let path: Vec<String> = name.split(|char| *char == ('.', false)).map(to_text).collect();
     match name.iter().all(is_plain) && !path.iter().any(String::is_empty) {
         true => Ok(path),
         false => Err(RuleError::ArgumentName(text)),

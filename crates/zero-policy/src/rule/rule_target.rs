@@ -61,10 +61,11 @@ impl RuleTarget {
         }
         if name.contains("__") {
             let tools = ExternalToolScope::parse(name)?;
-            let arguments = match pattern.map(str::trim) {
-                None | Some("*") => Vec::new(),
-                Some("") => return Err(RuleError::EmptyPattern { tool: name.to_owned() }),
-                Some(patterns) => ArgumentPattern::parse_list(patterns)?,
+            let arguments = match (pattern.map(str::trim), pattern) {
+                (Some(""), _) => return Err(RuleError::EmptyPattern { tool: name.to_owned() }),
+                (None | Some("*"), _) | (_, None) => Vec::new(),
+                // With its blanks: a backslash may precede the last one.
+                (Some(_), Some(patterns)) => ArgumentPattern::parse_list(patterns)?,
             };
             return Ok(Self::External { tools, arguments });
         }

@@ -105,7 +105,7 @@ fn unasked_command_that_names_its_files_gets_those_that_it_changes() {
 }
 
 #[test]
-fn command_that_somebody_allowed_gets_secret_files() {
+fn allowed_command_reads_secret_files() {
     use PermissionMode::Ask;
     for command in ["npm test", "python3 -c 'open(\".env\")'", "grep -r x . > out", "cat .env"] {
         check_scope("", Ask, command, SecretFileScope::All);

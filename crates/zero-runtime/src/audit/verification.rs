@@ -29,6 +29,8 @@ pub const FINDINGS_MAX: usize = 1_000;
 pub struct VerifyOptions {
     /// First day to read; `None` reads all days.
     pub since: Option<Date>,
+    /// Most bytes to read: older days are left out, but never the newest one.
+    pub bytes_max: Option<u64>,
     /// A row that must exist, from an earlier verification.
     pub expect: Option<ChainPosition>,
     /// Where the log must begin.
@@ -54,6 +56,8 @@ pub struct VerificationReport {
     pub untied: u64,
     /// Days that were read.
     pub days: usize,
+    /// The first day that was read, if older ones were left out because there were too many bytes.
+    pub unread_before: Option<Date>,
     /// Sequence number of the first row.
     pub first: Option<u64>,
     /// The last row before the first one, if it was removed with its day because it was no longer
@@ -246,9 +250,13 @@ impl AuditLog {
         mut progress: impl FnMut(&str),
     ) -> io::Result<VerificationReport> {
         let snapshot = self.snapshot()?;
+        let is_asked = |day: &Date| check.since.is_none_or(|since| *day >= since);
+        let mut days: Vec<(Date, u64)> =
+            snapshot.days.into_iter().filter(|(day, _)| is_asked(day)).collect();
+        let unread_before = leave_out_oldest(&mut days, check.bytes_max);
+        // What is left out was not asked for.
+        let check = &VerifyOptions { since: unread_before.or(check.since), ..check.clone() };
         let is_wanted = |day: &Date| check.since.is_none_or(|since| *day >= since);
-        let days: Vec<(Date, u64)> =
-            snapshot.days.into_iter().filter(|(day, _)| is_wanted(day)).collect();
         let mut chain =
             ChainVerifier::new(days.iter().map(|(day, _)| day_file_name(*day)).collect(), check);
         if let LogHeadState::Known(head) = &snapshot.head {
@@ -280,7 +288,7 @@ impl AuditLog {
         let verified = chain.finish(check, head_is_meant.then_some(&snapshot.head));
         let newest = days.last().map(|(day, _)| *day);
         let open_calls = self.classify_open_calls(open_calls, newest)?;
-        Ok(VerificationReport { open_calls, ..verified })
+        Ok(VerificationReport { open_calls, unread_before, ..verified })
     }
 
     /// Classifies the calls without an end, after the log was read up to some row of `newest`.
@@ -327,6 +335,24 @@ pub(super) enum LogHeadState {
     Empty,
     /// Missing or unreadable.
     Missing,
+}
+
+/// Removes the oldest of some days with their sizes, until the rest has at most `bytes_max`; the newest day
+/// stays. Returns the first day that is left, if others were removed.
+fn leave_out_oldest(days: &mut Vec<(Date, u64)>, bytes_max: Option<u64>) -> Option<Date> {
+    let mut left = bytes_max?;
+    let newer = days.iter().rev().skip(1);
+    left = left.saturating_sub(days.last()?.1);
+    let fitting = newer.take_while(|(_, bytes)| match left.checked_sub(*bytes) {
+        Some(rest) => {
+            left = rest;
+            true
+        }
+        None => false,
+    });
+    let removed = days.len() - 1 - fitting.count();
+    days.drain(..removed);
+    days.first().map(|(day, _)| *day).filter(|_| removed > 0)
 }
 
 struct LogSnapshot {

@@ -161,7 +161,7 @@ fn model_error_text(tool: &str, error: &ToolError) -> String {
     join_paragraphs([&fields.to_string(), error_output(error)])
 }
 
-/// An error as people are told it: what happened, and what a command had printed until then.
+/// An error for the user: what happened, and what a command had printed until then.
 pub(super) fn render_plain_error(error: &ToolError) -> Vec<ResultContent> {
     let text = plain_error_text(error);
     if text.is_empty() { Vec::new() } else { vec![text_content(text)] }
@@ -176,8 +176,8 @@ fn error_output(error: &ToolError) -> &str {
 }
 
 fn join_paragraphs<const N: usize>(paragraphs: [&str; N]) -> String {
-    let said: Vec<&str> = paragraphs.into_iter().filter(|text| !text.is_empty()).collect();
-    said.join("\n\n")
+    let present: Vec<&str> = paragraphs.into_iter().filter(|text| !text.is_empty()).collect();
+    present.join("\n\n")
 }
 
 /// The pieces of a result; notes follow in a piece of their own where the text must stay as it is.
@@ -475,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn model_is_told_text_and_images_in_every_dialect() {
+    fn model_gets_text_and_images_in_every_dialect() {
         let all = &DialectName::ALL;
         let data = || "AAAA".to_owned();
         check_for_model(ToolResultPart::Text("a".into()), all, text_content("a".into()));
@@ -547,7 +547,7 @@ mod tests {
     }
 
     #[test]
-    fn model_is_told_every_field_of_error() {
+    fn model_gets_every_field_of_error() {
         let error = ToolError::new(ErrorType::Timeout, ErrorReason::Deadline, "too slow")
             .with_detail("output", "line 1\nline 2\n")
             .with_detail("spill_file", "/tmp/all");

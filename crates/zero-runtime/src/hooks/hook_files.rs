@@ -62,10 +62,10 @@ impl HookFile {
     }
 
     /// Makes a hook that uses these files fail, because they are not the trusted ones: their
-    /// content counts as unknown. `command` stands for them if there are none any more.
+    /// content counts as unknown. `command` takes their place if there are none any more.
     pub fn distrust(files: &mut Vec<Self>, command: &str) {
-        let stands = files.iter().any(|file| file.identity().is_some());
-        for file in files.iter_mut().filter(|file| !stands || file.identity().is_some()) {
+        let has_existing = files.iter().any(|file| file.identity().is_some());
+        for file in files.iter_mut().filter(|file| !has_existing || file.identity().is_some()) {
             file.state = HookFileState::Unknown;
         }
         if files.is_empty() {

@@ -1,6 +1,6 @@
 //! Proves that zero wrote a note on this machine and that it is unchanged.
 //!
-//! A seal is a digest of the note, its path and a secret of this machine. Nobody can create a valid
+//! A seal is a digest of the note, its path and a secret of this machine. No other program can create a valid
 //! one for a note that was changed, copied from elsewhere or written by hand.
 
 use std::path::Path;

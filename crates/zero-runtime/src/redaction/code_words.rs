@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn code_is_told_from_passwords() {
+    fn code_is_not_taken_for_passwords() {
         for code in [
             "function",
             "import os",

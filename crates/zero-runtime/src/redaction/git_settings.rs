@@ -20,7 +20,7 @@ const WORD_CHARS_MIN: usize = 16;
 /// Ends of keys whose values are secrets: `github.token`, `sendemail.smtppass`.
 const SECRET_KEY_ENDS: &[&str] =
     &["token", "password", "passwd", "passphrase", "pass", "secret", "apikey"];
-/// What stands in the place of a password if the user name is the token.
+/// Passwords which say that the user name is the token.
 const NO_PASSWORDS: &[&str] = &["x-oauth-basic", "x-token-auth"];
 /// Before a password that a helper prints.
 const PRINTED_PASSWORD: &str = "password=";

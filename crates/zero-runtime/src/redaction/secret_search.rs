@@ -37,11 +37,11 @@ const SKIPPED_FOLDERS: &[&str] = &[
 /// What is known about the folders of a workspace.
 #[derive(Default)]
 pub(super) struct SecretSearch {
-    folders: HashMap<PathBuf, FolderNames>,
+    folders: HashMap<PathBuf, SearchedFolder>,
 }
 
 /// The names in a folder that a search needs.
-struct FolderNames {
+struct SearchedFolder {
     /// `None` if not all names are known.
     stamp: Option<ChangeStamp>,
     folders: Vec<OsString>,
@@ -93,12 +93,12 @@ impl SecretSearch {
                 break;
             }
             let stamp = path_survey::read_stamp(&folder);
-            let is_same = |names: &FolderNames| {
+            let is_same = |names: &SearchedFolder| {
                 names.stamp == stamp && stamp.is_some_and(|stamp| stamp.is_stable())
             };
             let names = match earlier.remove(&folder).filter(is_same) {
                 Some(names) => names,
-                None => FolderNames::read(&folder, set),
+                None => SearchedFolder::read(&folder, set),
             };
             if names.stamp.is_none() && stamp.is_some() {
                 found.bounds.push(format!("not all of `{}` could be searched", folder.display()));
@@ -114,7 +114,7 @@ impl SecretSearch {
     }
 }
 
-impl FolderNames {
+impl SearchedFolder {
     fn read(folder: &Path, set: &SecretFileSet) -> Self {
         let mut names =
             Self { stamp: None, folders: Vec::new(), secret_files: Vec::new(), has_git: false };

@@ -81,6 +81,7 @@ const CERTAIN_WORDS: &[&str] =
     &["password", "passwd", "passphrase", "passwort", "pwd", "secret", "token", "key", "apikey"];
 /// Values that many people use while they develop.
 const COMMON_VALUES: &[&str] = &[
+    "administrator",
     "changeme",
     "change-me",
     "change_me",
@@ -312,10 +313,15 @@ impl FileSecrets {
             let line = line.trim();
             let is_comment = line.starts_with(['#', ';']);
             let line = line.trim_start_matches(['#', ';', '-', ' ', '\t']);
-            let line = line.strip_prefix("export ").unwrap_or(line).trim_start();
+            let (line, is_command) = match strip_command(line) {
+                Some(rest) => (rest, true),
+                None => (line.into(), false),
+            };
+            let line = &*line;
             let Some((name, value)) = split_assignment(line) else {
-                // A token alone in its file, or an address with a password.
-                if count == 1 || UrlPassword::find(line).is_some() {
+                // A token alone in its file or line, or an address with a password.
+                let is_token = || is_random(line) || has_secret_format(line);
+                if count == 1 || UrlPassword::find(line).is_some() || is_token() {
                     self.add(file, line, ValueContext::Secrets);
                 }
                 continue;
@@ -341,11 +347,42 @@ impl FileSecrets {
                 }
             } else {
                 value = value.split(" #").next().unwrap_or_default().trim().to_owned();
+                if is_command && let Some((first, more)) = value.split_once(char::is_whitespace) {
+                    // `export A=x B=y`.
+                    self.add_assignments(file, more, context);
+                    value = first.to_owned();
+                }
                 value = value.trim_end_matches([',', ';']).to_owned();
             }
             self.add(&name, &value, context);
+            if is_list_name(&name) {
+                value.split([',', ';']).skip_while(|item| *item == value).for_each(|item| {
+                    self.add(&name, item, context);
+                });
+            }
         }
     }
+}
+
+/// What a command of a shell sets: `export NAME=value`, `setenv NAME value`, `set -gx NAME value`.
+fn strip_command(line: &str) -> Option<Cow<'_, str>> {
+    if let Some(rest) = line.strip_prefix("export ") {
+        return Some(rest.trim_start().into());
+    }
+    let rest = match line.strip_prefix("setenv ") {
+        Some(rest) => rest,
+        None => line.strip_prefix("set -")?.split_once(' ')?.1,
+    };
+    let (name, value) = rest.trim_start().split_once(' ')?;
+    Some(format!("{name}={}", value.trim_start()).into())
+}
+
+/// Whether a name may hold several secrets: `API_KEYS`, `TOKENS_2`.
+fn is_list_name(name: &str) -> bool {
+    let snake = snake_case(name);
+    let mut words = snake.rsplit(['_', ' ']);
+    let last = words.find(|word| !word.bytes().all(|byte| byte.is_ascii_digit()));
+    last.and_then(|last| last.strip_suffix('s')).is_some_and(|word| CERTAIN_WORDS.contains(&word))
 }
 
 /// The name and the value of a line.
@@ -358,6 +395,12 @@ fn split_assignment(line: &str) -> Option<(String, &str)> {
         false => at,
     };
     let (name, value) = (line.get(..at)?, line.get(at + 1..)?);
+    // The padding of base64 is no value, and what is before it is no name.
+    if line.as_bytes().get(at) == Some(&b'=') && value.trim_end() == "="
+        || value.trim().is_empty() && is_random(name.trim())
+    {
+        return None;
+    }
     let name = name.rsplit([':', '/']).next().unwrap_or(name);
     let name = name.trim().trim_matches(['"', '\'', '[', ']']);
     let is_name = |c: char| c.is_alphanumeric() || "_-. ".contains(c);
@@ -429,13 +472,19 @@ fn is_secret(name: &str, text: &str, context: ValueContext) -> bool {
         return has_secret_format(text);
     }
     let last = words.last().copied().unwrap_or_default();
+    let last = match is_list_name(name) {
+        true => "key",
+        false => last,
+    };
     let is_url = text.contains("://");
     let is_number = text.bytes().all(|byte| byte.is_ascii_digit() || b".,_-+:".contains(&byte));
     let describes = DESCRIBING_WORDS.contains(&last) && snake != "session_id";
     let is_named = !describes
         && (is_secret_field(name, &Value::Null) || CERTAIN_WORDS.contains(&last) || last == "salt");
     if is_named && CERTAIN_WORDS.contains(&last) && !is_url {
-        return !is_placeholder(text);
+        // `CACHE_KEY=application`. A password may well consist of words.
+        let is_label = matches!(last, "key" | "token") && consists_of_words(text);
+        return !is_placeholder(text) && (!is_label || has_secret_format(text));
     }
     if is_named || context == ValueContext::Secrets && !describes {
         return !is_url && !is_ordinary(text) && !is_number || has_secret_format(text);
@@ -488,6 +537,18 @@ fn is_ordinary(text: &str) -> bool {
         is_plain && letters.chars().count() <= 20 && digits <= 4
     };
     text.split(|c: char| "-_./:@, ".contains(c)).all(is_word)
+}
+
+/// Whether every part of a text can be pronounced: a label, and nothing that was made at random.
+fn consists_of_words(text: &str) -> bool {
+    let is_vowel = |c: char| "aeiouyAEIOUY".contains(c);
+    let is_spoken = |word: &str| {
+        let runs = word.split(is_vowel).map(str::len).max().unwrap_or(0);
+        let is_short = word.len() <= 4;
+        word.chars().all(|c| c.is_ascii_alphabetic())
+            && (is_short || word.contains(is_vowel) && runs <= 4)
+    };
+    is_ordinary(text) && text.split(|c: char| "-_./:@, ".contains(c)).all(is_spoken)
 }
 
 /// Whether the format alone tells that it is a secret.
@@ -602,6 +663,28 @@ mod tests {
     }
 
     #[test]
+    fn lines_that_are_tokens_are_secret() {
+        let padded = "3q2+7wAAAABBBBccccDDDDeeeeFFFFgggg1234567890=";
+        check("session.key", &format!("{padded}\n"), &["session.key"]);
+        check("session.key", &format!("{padded}=\n"), &["session.key"]);
+        check(".secrets", &format!("first line\n{padded}\n\n{padded}=\n"), &[".secrets"; 2]);
+        check(".env", &format!("A=b\n{padded}\n"), &[".env"]);
+    }
+
+    #[test]
+    fn values_of_several_shells_and_lists_are_secret() {
+        check(
+            ".envrc",
+            "export A_PASSWORD=abc123def456 B_TOKEN=def456abc123\n",
+            &["B_TOKEN", "A_PASSWORD"],
+        );
+        check("x.env", "set -gx X_TOKEN abc123def456\n", &["X_TOKEN"]);
+        check("x.env", "setenv X_TOKEN abc123def456\n", &["X_TOKEN"]);
+        check(".env", "LIST_KEYS=abc123def456,def456abc123\n", &["LIST_KEYS"; 3]);
+        check(".env", "API_KEYS_2=abc123def456;def456abc123\n", &["API_KEYS_2"; 3]);
+    }
+
+    #[test]
     fn value_is_what_programs_see() {
         let value = |text: &str| {
             let found = read_file(Path::new(".env"), text.as_bytes());
@@ -653,6 +736,12 @@ mod tests {
             ("G_SECRET", "\"return x\""),
             ("C_PASSWORD", "console.log"),
             ("D_KEY", "package.json"),
+            ("CACHE_KEY", "application"),
+            ("PRIMARY_KEY", "customer_id"),
+            ("AUTH_TOKEN", "Authorization"),
+            ("ADMIN_PASSWORD", "administrator"),
+            ("LICENSE_KEY", "community"),
+            ("CSRF_TOKEN", "X-CSRF-Token"),
         ] {
             check(".env", &format!("{name}={value}\n"), &[]);
         }

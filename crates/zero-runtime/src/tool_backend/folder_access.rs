@@ -1,7 +1,7 @@
 //! The folders of this machine in which an owner may let sessions work.
 //!
 //! Tools ask before they leave the folder of a session, but within it they read without a question.
-//! So whoever may choose that folder freely may read this machine. The limit is checked when a
+//! So a user who may choose that folder freely may read this machine. The limit is checked when a
 //! folder is chosen, to report it at once, and again whenever a local backend is used, since
 //! folders and links change.
 
@@ -13,7 +13,7 @@ use zero_sandbox::path_survey;
 /// Folders that an error names; more are only counted.
 const NAMED_MAX: usize = 5;
 
-/// Where on this machine somebody may let sessions work.
+/// Where on this machine a user may let sessions work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FolderAccess {
     /// Anywhere: it is their machine.
@@ -22,7 +22,7 @@ pub enum FolderAccess {
     Folders(Arc<[PathBuf]>),
 }
 
-/// Nowhere: whoever is not said to reach a folder does not.
+/// Nowhere: access to a folder has to be given explicitly.
 impl Default for FolderAccess {
     fn default() -> Self {
         Self::Folders(Arc::default())
@@ -53,7 +53,7 @@ impl FolderAccess {
     }
 }
 
-/// A folder that somebody may not work in.
+/// A folder that a user may not work in.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the folder `{folder}` is not one that you may work in with the tools of the gateway; {instead} `gateway.folders` of its settings"
@@ -98,7 +98,7 @@ mod tests {
         symlink("mine/deep", base.join("in")).unwrap();
         symlink("loop", base.join("mine/loop")).unwrap();
         symlink("../../mine2", base.join("mine/deep/away")).unwrap();
-        let reach = FolderAccess::Folders([base.join("mine")].into());
+        let access = FolderAccess::Folders([base.join("mine")].into());
         for (path, expected) in [
             ("mine", true),
             ("mine/deep", true),
@@ -122,11 +122,11 @@ mod tests {
             ("nowhere", false),
             ("MINE", false),
         ] {
-            let found = reach.check_unresolved(&base.join(path));
+            let found = access.check_unresolved(&base.join(path));
             assert_eq!(found.is_ok(), expected, "{path}: {found:?}");
             assert_eq!(FolderAccess::Anywhere.check_unresolved(&base.join(path)), Ok(()));
         }
-        assert!(reach.check_unresolved(Path::new("/")).is_err());
+        assert!(access.check_unresolved(Path::new("/")).is_err());
         assert!(FolderAccess::default().check_unresolved(&base.join("mine")).is_err());
     }
 

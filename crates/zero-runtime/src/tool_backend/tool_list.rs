@@ -1,6 +1,6 @@
 //! The tools of a catalog, shared by all its copies.
 //!
-//! They are told to the model with every request, and are the longest part of most; so what has to be
+//! They are part of every request to the model, and are the longest part of most; so what has to be
 //! made of them is made once for as long as they stay the same.
 
 use std::fmt;
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::CatalogEntry;
 
-/// A tool, as a model is told of it.
+/// A tool, as requests describe it to a model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelToolDefinition {
     /// Its name in the agent's dialect.
@@ -22,7 +22,7 @@ pub struct ModelToolDefinition {
     pub input_schema: Value,
 }
 
-/// Tools, in the order in which a model is told of them. Cheap to clone.
+/// Tools, in the order of the request to the model. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct ToolList(Arc<ToolListInner>);
 
@@ -36,7 +36,7 @@ struct ToolListInner {
 }
 
 impl ToolList {
-    /// As a model is told of them. The same each time, so that it can be seen that they did not change.
+    /// As in a request to a model. The same each time, so that it can be seen that they did not change.
     pub fn definitions(&self) -> Arc<[ModelToolDefinition]> {
         let made = || self.iter().map(to_definition).collect();
         Arc::clone(self.0.definitions.get_or_init(made))

@@ -6,7 +6,7 @@
 
 use std::mem;
 
-/// The byte order mark, in UTF-8. It may stand before the first line.
+/// The byte order mark, in UTF-8. It may precede the first line.
 const BOM: &[u8] = b"\xef\xbb\xbf";
 /// Longest name or id of an event, in bytes; a longer one is ignored.
 const NAME_BYTES_MAX: usize = 1024;

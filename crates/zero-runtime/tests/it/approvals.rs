@@ -189,7 +189,7 @@ async fn rejected_tool_is_denied_even_if_rules_allow_it() {
     let fixture = fixture(ScriptedPolicy::new(Verdict::Allow), Some(no));
     call_puppet(&fixture).await.unwrap();
     let rejected = SavedGrant {
-        stand: GrantDecision::Rejected,
+        decision: GrantDecision::Rejected,
         grant: GrantScope { rule: "Puppet".to_owned(), folder: None, program: None },
         time: jiff::Timestamp::UNIX_EPOCH,
         by: "me".to_owned(),

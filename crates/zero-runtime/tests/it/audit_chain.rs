@@ -284,6 +284,30 @@ fn every_tampering_is_located() {
     );
 }
 
+#[test]
+fn long_log_is_verified_from_its_newest_days() {
+    let log = LogFixture::new();
+    let size = |day: usize| fs::metadata(log.day_path(day)).unwrap().len();
+    let check = |bytes_max: u64, first: u64, day: Option<&str>| {
+        let options = VerifyOptions { bytes_max: Some(bytes_max), ..VerifyOptions::default() };
+        let verified = log.verify(&options);
+        let unread_before = verified.unread_before.map(|day| day.to_string());
+        assert_eq!(format_findings(&verified), "");
+        assert_eq!((verified.first, unread_before.as_deref()), (Some(first), day), "{bytes_max}");
+    };
+    check(u64::MAX, 1, None);
+    check(size(0) + size(1) + size(2), 1, None);
+    check(size(0) + size(1) + size(2) - 1, 4, Some(DAYS[1]));
+    check(size(1) + size(2) - 1, 7, Some(DAYS[2]));
+    check(0, 7, Some(DAYS[2]));
+    // What is left out is not judged, and what is read is.
+    log.edit_lines(0, |lines| drop(lines.remove(1)));
+    check(0, 7, Some(DAYS[2]));
+    log.edit_lines(2, |lines| drop(lines.remove(1)));
+    let options = VerifyOptions { bytes_max: Some(0), ..VerifyOptions::default() };
+    assert_eq!(format_findings(&log.verify(&options)), "2026-01-03:2 removed 8");
+}
+
 /// One change to a day's file, at positions given as shares of its length.
 #[derive(Clone, Debug)]
 enum Tampering {

@@ -169,6 +169,22 @@ fn second_request_on_connection_is_dropped() {
 }
 
 #[test]
+fn allowed_host_without_address_is_a_failure_and_no_refusal() {
+    let port = EchoServer::default().serve();
+    let mut setup = ProxySetup::with_hosts(&["a.test"], port);
+    setup.rules = vec!["allow WebFetch(domain:*.test)".to_owned()];
+    let fixture = setup.start();
+    let mark = fixture.egress().refusal_cursor();
+    let answer = fixture.tunnel_to("gone.test:443");
+    assert!(answer.starts_with("HTTP/1.1 502 Bad Gateway\r\n"), "{answer}");
+    let since = fixture.egress().refusals_since(mark, &new_call_id());
+    assert_eq!((since.count, since.notes()), (0, Vec::new()));
+    let expected =
+        "connection: gone.test:443 is allowed, but zero's proxy could not resolve its address";
+    assert_eq!(since.failure_notes(), [expected]);
+}
+
+#[test]
 fn refused_client_gets_reason_and_remedy() {
     let port = EchoServer::default().serve();
     let mut setup = ProxySetup::with_hosts(&["a.test"], port);

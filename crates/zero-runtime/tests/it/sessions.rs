@@ -151,7 +151,7 @@ async fn deny_rule_applies_in_every_mode() {
     for mode in PermissionMode::ALL {
         let yes = fixed_approver(ApprovalAnswer::AllowSession);
         let grants = [rule, "Read", "*"].map(|rule| SavedGrant {
-            stand: GrantDecision::Allowed,
+            decision: GrantDecision::Allowed,
             grant: GrantScope { rule: rule.to_owned(), folder: None, program: None },
             time: jiff::Timestamp::now(),
             by: "approver".to_owned(),

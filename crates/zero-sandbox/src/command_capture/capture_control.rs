@@ -46,11 +46,6 @@ impl CaptureControl {
         Ok((control.clone(), control))
     }
 
-    /// Whether there is a recording.
-    pub fn is_recording(&self) -> bool {
-        self.channel.is_some()
-    }
-
     /// Says that the command runs beside the user from now on, such as a job. Others change files
     /// meanwhile, so its changes are not undone without a question.
     pub fn set_beside(&self) {

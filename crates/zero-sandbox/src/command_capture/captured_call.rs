@@ -1,73 +1,138 @@
 //! Which paths a system call changes, and what has to be recorded of them.
 
 use std::ffi::OsStr;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{
-    AtFlags, CWD, FileType as KernelFileType, Mode, OFlags, ResolveFlags, Stat, StatVfsMountFlags,
+    AtFlags, CWD, FileType as KernelFileType, Mode, OFlags, Stat, StatVfsMountFlags,
+    StatxAttributes, StatxFlags,
 };
 use rustix::io::Errno;
 
 use super::held_files::HeldFiles;
 use super::notification::{Listener, WaitingCall, read_path};
+use super::sandbox_root::SandboxRoot;
 use crate::journal::ChangeRecorder;
 
 /// Links that an open follows before it gives up, as in the kernel.
 const LINKS_MAX: u32 = 40;
-/// How often a path is looked up again if the kernel asks for it.
-const RETRIES_MAX: u32 = 64;
+/// How long a folder is not looked up again. A call of the command that may put another folder there ends
+/// it at once; what others do in so short a time is not noticed.
+const FOLDER_AGE_MAX: Duration = Duration::from_millis(10);
 /// Exchanges two paths.
 const RENAME_EXCHANGE: u64 = 2;
 
 /// Records the calls of a command.
 pub(super) struct CallRecorder {
     pub(super) recorder: ChangeRecorder,
-    /// The root of the sandbox, which all processes of the command share.
-    root: Option<OwnedFd>,
+    root: Option<SandboxRoot>,
+    /// The folder of the last call: many calls in turn are about one.
+    last_folder: Option<KnownFolder>,
+    /// When a call last set out to move a folder.
+    moved_at: Option<Instant>,
     /// Whether the command has put nothing but new files and folders into the folders that it made:
     /// no link, and nothing that was elsewhere before. A path in them that has no `..` is then what
     /// it seems, and new, so that nothing has to be looked up. Package managers make thousands.
     has_plain_folders: bool,
+    /// A folder that the command made: the last one that a call was about.
+    made_folder: Option<PathBuf>,
+    /// The process of the last call.
+    last_process: Option<KnownProcess>,
     /// Files that may be open for writing when the record continues in another set; `None` for a
     /// command, whose record does not.
     held_files: Option<HeldFiles>,
+}
+
+/// A folder as the command sees it.
+struct SeenFolder {
+    handle: OwnedFd,
+    /// The canonical path.
+    path: PathBuf,
+    /// Whether the command sees it through a read-only mount.
+    is_read_only: bool,
+}
+
+/// A folder that was looked up a moment ago.
+struct KnownFolder {
+    /// The path as it was written, from the root.
+    written: PathBuf,
+    folder: Rc<SeenFolder>,
+    since: Instant,
+}
+
+/// A process that called before.
+struct KnownProcess {
+    pid: u32,
+    /// Its folder in `/proc`, once it has called a second time: most processes call once.
+    folder: Option<OwnedFd>,
 }
 
 /// A name in a folder, both as the command sees them.
 struct SeenPath {
     /// The canonical path.
     path: PathBuf,
-    folder: OwnedFd,
+    folder: Rc<SeenFolder>,
 }
 
 impl SeenPath {
     fn stat(&self) -> Option<Stat> {
         let name = self.path.file_name()?;
-        rustix::fs::statat(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW).ok()
+        rustix::fs::statat(&self.folder.handle, name, AtFlags::SYMLINK_NOFOLLOW).ok()
     }
 
     /// Whether the command sees it through a read-only mount, which protects or hides it: no call of
     /// the command changes it. A link to it in the journal would only make others wonder.
     fn is_read_only(&self) -> bool {
         let Some(name) = self.path.file_name() else { return false };
-        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        rustix::fs::openat(&self.folder, name, flags, Mode::empty()).is_ok_and(is_read_only)
+        let (at, stat) = (AtFlags::SYMLINK_NOFOLLOW, StatxFlags::TYPE);
+        match rustix::fs::statx(&self.folder.handle, name, at, stat) {
+            Err(Errno::NOENT) => self.folder.is_read_only,
+            // It is in the mount of its folder.
+            Ok(facts)
+                if facts.stx_attributes_mask.contains(StatxAttributes::MOUNT_ROOT)
+                    && !facts.stx_attributes.contains(StatxAttributes::MOUNT_ROOT) =>
+            {
+                self.folder.is_read_only
+            }
+            // It may be a mount of its own.
+            _ => {
+                let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                let opened = rustix::fs::openat(&self.folder.handle, name, flags, Mode::empty());
+                opened.is_ok_and(is_read_only)
+            }
+        }
     }
 }
 
 impl CallRecorder {
-    pub(super) fn new(recorder: ChangeRecorder) -> Self {
+    pub(super) fn new(mut recorder: ChangeRecorder) -> Self {
         let held_files = recorder.is_beside().then(HeldFiles::default);
-        Self { recorder, root: None, has_plain_folders: true, held_files }
+        recorder.keep_folder(FOLDER_AGE_MAX);
+        Self {
+            recorder,
+            root: None,
+            last_folder: None,
+            moved_at: None,
+            has_plain_folders: true,
+            made_folder: None,
+            last_process: None,
+            held_files,
+        }
     }
 
     /// Records what follows with another recorder, and returns the one so far. A file that is open for
     /// writing is recorded at once: what is written to it is not seen.
-    pub(super) fn continue_in(&mut self, recorder: ChangeRecorder) -> ChangeRecorder {
+    pub(super) fn continue_in(&mut self, mut recorder: ChangeRecorder) -> ChangeRecorder {
+        // A call that moves a folder may be about to happen.
+        recorder.keep_folder(if self.moved_at.is_some() { Duration::ZERO } else { FOLDER_AGE_MAX });
+        recorder.take_guard_of(&self.recorder);
         let before = std::mem::replace(&mut self.recorder, recorder);
         self.has_plain_folders = true;
+        self.made_folder = None;
         for path in self.held_files.as_mut().map(HeldFiles::list_open).unwrap_or_default() {
             self.recorder.record_contents(&path);
         }
@@ -82,13 +147,24 @@ impl CallRecorder {
 
     /// Records everything that a call is about to change.
     pub(super) fn record(&mut self, _: &Listener, call: &WaitingCall) {
+        if self.moved_at.take_if(|at| at.elapsed() >= FOLDER_AGE_MAX).is_some() {
+            self.recorder.keep_folder(FOLDER_AGE_MAX);
+        }
         if self.root.is_none() {
-            let flags = OFlags::PATH | OFlags::CLOEXEC;
-            let root = format!("/proc/{}/root", call.pid);
-            self.root = rustix::fs::openat(CWD, root, flags, Mode::empty()).ok();
+            self.root = SandboxRoot::of_process(call.pid);
         }
         if self.try_record(call).is_none() {
             self.recorder.note_loss("a program changed files without letting zero see which");
+        }
+        if !keeps_folders(call) {
+            // What follows may be in another folder at the same path.
+            self.last_folder = None;
+            self.recorder.forget_folder();
+        }
+        if may_move_folder(call) {
+            // It happens only now: what another thread of the command looks up before is soon elsewhere.
+            self.moved_at = Some(Instant::now());
+            self.recorder.keep_folder(Duration::ZERO);
         }
     }
 
@@ -111,8 +187,8 @@ impl CallRecorder {
             libc::SYS_mkdirat | libc::SYS_mknodat => self.record_name(call, (a, b)),
             libc::SYS_fchmodat | libc::SYS_fchmodat2 => self.record_mode(call, (a, b)),
             libc::SYS_fchmod => {
-                let path = read_descriptor(call.pid, a)?;
-                if self.recorder.covers(&path) {
+                let path = self.read_link(call.pid, &descriptor_link(a))?;
+                if !self.is_surely_new(&path) && self.recorder.covers(&path) {
                     self.recorder.record_attributes(&path);
                 }
                 Some(())
@@ -199,7 +275,7 @@ impl CallRecorder {
         }
         // A link to a path that does not exist, which the call may create, or that only the command
         // can follow.
-        let target = read_handle(&self.open(&seen.path, OFlags::PATH).ok()?)?;
+        let target = read_handle(self.open(&seen.path, OFlags::PATH).ok()?)?;
         if self.recorder.covers(&target) {
             self.recorder.record_contents(&target);
         }
@@ -292,7 +368,7 @@ impl CallRecorder {
             Err(_) => return (!leads_out_of_proc(&path)).then_some(()),
         };
         let target = read_handle(&handle)?;
-        if self.recorder.covers(&target) && !is_read_only(handle) {
+        if self.recorder.covers(&target) && !is_read_only(&handle) {
             self.recorder.record_attributes(&target);
         }
         Some(())
@@ -300,64 +376,121 @@ impl CallRecorder {
 
     /// Whether a path is below a folder that the command made, without looking: see
     /// [`Self::has_plain_folders`].
-    fn is_surely_new(&self, path: &Path) -> bool {
-        self.has_plain_folders && is_written_plainly(path) && self.recorder.is_in_made_folder(path)
+    fn is_surely_new(&mut self, path: &Path) -> bool {
+        if !self.has_plain_folders || !is_written_plainly(path) {
+            return false;
+        }
+        if self.made_folder.as_ref().is_some_and(|made| is_below(path, made)) {
+            return true;
+        }
+        let made = self.recorder.made_folder_above(path);
+        let is_new = made.is_some();
+        self.made_folder = made.or(self.made_folder.take());
+        is_new
     }
 
     /// The path of an argument, from the root of the sandbox.
-    fn absolute_path(&self, call: &WaitingCall, (folder, path): (u64, u64)) -> Option<PathBuf> {
+    fn absolute_path(&mut self, call: &WaitingCall, (folder, path): (u64, u64)) -> Option<PathBuf> {
         let path = read_path(call.pid, path)?;
         if path.is_absolute() {
             return follow_process_link(call.pid, path);
         }
         let base = match folder {
-            AT_CWD => read_proc_link(&format!("/proc/{}/cwd", call.pid))?,
             // The register has the number as 32 bits.
-            number if number as u32 == AT_CWD as u32 => {
-                read_proc_link(&format!("/proc/{}/cwd", call.pid))?
-            }
-            number => read_descriptor(call.pid, number)?,
+            number if number as u32 == AT_CWD as u32 => self.read_link(call.pid, "cwd")?,
+            number => self.read_link(call.pid, &descriptor_link(number))?,
         };
         if path.as_os_str().is_empty() { Some(base) } else { Some(base.join(path)) }
+    }
+
+    /// Reads a link in the folder of a process in `/proc`.
+    fn read_link(&mut self, pid: u32, name: &str) -> Option<PathBuf> {
+        let known = self.last_process.take().filter(|known| known.pid == pid);
+        let open = || {
+            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            rustix::fs::openat(CWD, format!("/proc/{pid}"), flags, Mode::empty()).ok()
+        };
+        let folder = known.and_then(|known| known.folder.or_else(open));
+        let known = folder.as_ref().and_then(|folder| read_link_at(folder, name));
+        let found = known.is_some();
+        // The number may be that of another process by now.
+        self.last_process = Some(KnownProcess { pid, folder: folder.filter(|_| found) });
+        known.or_else(|| read_proc_link(&format!("/proc/{pid}/{name}")))
     }
 
     /// Finds the folder of a path. The inner `None` means that it does not exist, the outer that
     /// only the command can follow the path, such as a link to `/proc/self`.
     #[expect(clippy::option_option, reason = "an unknown path and a missing one differ")]
-    fn see(&self, path: &Path) -> Option<Option<SeenPath>> {
+    fn see(&mut self, path: &Path) -> Option<Option<SeenPath>> {
         let Some((parent, name)) = split_name(path) else { return Some(None) };
-        match self.open(parent, OFlags::PATH | OFlags::DIRECTORY) {
-            Ok(folder) => {
-                let path = read_handle(&folder)?.join(name);
-                Some(Some(SeenPath { path, folder }))
-            }
-            Err(Errno::LOOP) => None,
-            Err(_) if leads_out_of_proc(path) => None,
-            Err(_) => Some(None),
-        }
+        let folder = match self.known_folder(parent) {
+            Some(folder) => folder,
+            None => match self.open(parent, OFlags::PATH | OFlags::DIRECTORY) {
+                Ok(handle) => self.keep_folder(parent, handle)?,
+                Err(Errno::LOOP) => return None,
+                Err(_) if leads_out_of_proc(path) => return None,
+                Err(_) => return Some(None),
+            },
+        };
+        Some(Some(SeenPath { path: folder.path.join(name), folder }))
     }
 
-    /// Opens a path as the command sees it. An error that does not mean that the command cannot reach the path
-    /// either becomes `LOOP`: a filter around zero may not know `openat2`, or no descriptor is free.
+    fn known_folder(&self, written: &Path) -> Option<Rc<SeenFolder>> {
+        let known = self.last_folder.as_ref()?;
+        let is_same = known.written.as_os_str() == written.as_os_str()
+            && known.since.elapsed() < FOLDER_AGE_MAX;
+        is_same.then(|| Rc::clone(&known.folder))
+    }
+
+    fn keep_folder(&mut self, written: &Path, handle: OwnedFd) -> Option<Rc<SeenFolder>> {
+        let path = read_handle(&handle)?;
+        let is_read_only = is_read_only(&handle);
+        let folder = Rc::new(SeenFolder { handle, path, is_read_only });
+        self.last_folder = self.moved_at.is_none().then(|| KnownFolder {
+            written: written.to_owned(),
+            folder: Rc::clone(&folder),
+            since: Instant::now(),
+        });
+        Some(folder)
+    }
+
     fn open(&self, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
-        const MISSING: [Errno; 4] =
-            [Errno::NOENT, Errno::NOTDIR, Errno::NAMETOOLONG, Errno::ACCESS];
-        let root = self.root.as_ref().ok_or(Errno::LOOP)?.as_fd();
-        let flags = flags | OFlags::CLOEXEC;
-        let open = || rustix::fs::openat2(root, path, flags, Mode::empty(), ResolveFlags::IN_ROOT);
-        let mut opened = open();
-        // Something was renamed meanwhile, so the kernel does not know where `..` leads.
-        for _ in 0..RETRIES_MAX {
-            if !matches!(opened, Err(Errno::AGAIN)) {
-                break;
-            }
-            opened = open();
-        }
-        opened.map_err(|error| if MISSING.contains(&error) { error } else { Errno::LOOP })
+        self.root.as_ref().ok_or(Errno::LOOP)?.open(path, flags)
     }
 }
 
-fn is_read_only(handle: OwnedFd) -> bool {
+/// Whether a path is below a folder, both without `..`.
+fn is_below(path: &Path, folder: &Path) -> bool {
+    let rest = path.as_os_str().as_bytes().strip_prefix(folder.as_os_str().as_bytes());
+    rest.is_some_and(|rest| rest.starts_with(b"/") && rest.iter().any(|byte| *byte != b'/'))
+}
+
+/// Whether a call leads no path to another folder.
+fn keeps_folders(call: &WaitingCall) -> bool {
+    match i64::from(call.call) {
+        libc::SYS_openat
+        | libc::SYS_truncate
+        | libc::SYS_fchmod
+        | libc::SYS_fchmodat
+        | libc::SYS_fchmodat2 => true,
+        libc::SYS_unlinkat => call.args[2] & u64::from(libc::AT_REMOVEDIR.unsigned_abs()) == 0,
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_open | libc::SYS_creat | libc::SYS_unlink | libc::SYS_chmod => true,
+        _ => false,
+    }
+}
+
+/// Whether a call may put another folder at a path where one is.
+fn may_move_folder(call: &WaitingCall) -> bool {
+    match i64::from(call.call) {
+        libc::SYS_renameat | libc::SYS_renameat2 => true,
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_rename => true,
+        _ => false,
+    }
+}
+
+fn is_read_only(handle: impl AsFd) -> bool {
     let mount = rustix::fs::fstatvfs(handle);
     mount.is_ok_and(|mount| mount.f_flag.contains(StatVfsMountFlags::RDONLY))
 }
@@ -376,11 +509,12 @@ fn split_name(path: &Path) -> Option<(&Path, &OsStr)> {
     is_name.then_some((Path::new(OsStr::from_bytes(parent)), OsStr::from_bytes(name)))
 }
 
-/// Whether a path has no part that stands for another.
+/// Whether a path has no part that stands for another folder, and ends with a name.
 fn is_written_plainly(path: &Path) -> bool {
     let bytes = path.as_os_str().as_bytes();
-    let is_name = |part: &[u8]| !part.is_empty() && part != b"." && part != b"..";
-    bytes.strip_prefix(b"/").is_some_and(|rest| rest.split(|byte| *byte == b'/').all(is_name))
+    bytes.starts_with(b"/")
+        && !bytes.ends_with(b"/.")
+        && bytes.split(|byte| *byte == b'/').all(|part| part != b"..")
 }
 
 /// Whether a path goes through a link of `/proc` to a folder or file of a process, which only the
@@ -421,21 +555,31 @@ fn follow_process_link(pid: u32, path: PathBuf) -> Option<PathBuf> {
 
 fn read_target(seen: &SeenPath) -> Option<PathBuf> {
     let name = seen.path.file_name()?;
-    let target = rustix::fs::readlinkat(&seen.folder, name, Vec::new()).ok()?;
+    let target = rustix::fs::readlinkat(&seen.folder.handle, name, Vec::new()).ok()?;
     let target = PathBuf::from(std::ffi::OsString::from_vec(target.into_bytes()));
     Some(seen.path.parent()?.join(target))
 }
 
 fn read_descriptor(pid: u32, number: u64) -> Option<PathBuf> {
-    read_proc_link(&format!("/proc/{pid}/fd/{}", number as u32))
+    read_proc_link(&format!("/proc/{pid}/{}", descriptor_link(number)))
 }
 
-fn read_handle(handle: &OwnedFd) -> Option<PathBuf> {
+/// The link to an open file in the folder of a process.
+fn descriptor_link(number: u64) -> String {
+    // The register has the number as 32 bits.
+    format!("fd/{}", number as u32)
+}
+
+fn read_handle(handle: impl AsFd) -> Option<PathBuf> {
     use std::os::fd::AsRawFd as _;
-    read_proc_link(&format!("/proc/self/fd/{}", handle.as_raw_fd()))
+    read_proc_link(&format!("/proc/self/fd/{}", handle.as_fd().as_raw_fd()))
 }
 
 pub(super) fn read_proc_link(link: &str) -> Option<PathBuf> {
-    let target = rustix::fs::readlinkat(CWD, link, Vec::with_capacity(256)).ok()?;
+    read_link_at(CWD, link)
+}
+
+fn read_link_at(folder: impl AsFd, name: &str) -> Option<PathBuf> {
+    let target = rustix::fs::readlinkat(folder, name, Vec::with_capacity(256)).ok()?;
     Some(std::ffi::OsString::from_vec(target.into_bytes()).into())
 }

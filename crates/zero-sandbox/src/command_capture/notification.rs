@@ -34,7 +34,7 @@ pub(super) struct WaitingCall {
 
 #[repr(C)]
 #[derive(Debug, Default)]
-struct CallAnswer {
+struct NotificationReply {
     id: u64,
     value: i64,
     error: i32,
@@ -65,7 +65,8 @@ impl Listener {
 
     /// Lets a call happen as if nobody had asked.
     pub(super) fn let_continue(&self, call: &WaitingCall) {
-        let mut answer = CallAnswer { id: call.id, flags: CONTINUE, ..CallAnswer::default() };
+        let mut answer =
+            NotificationReply { id: call.id, flags: CONTINUE, ..NotificationReply::default() };
         // Fails if the process was killed meanwhile.
         // SAFETY: `answer` is live and of the type that the kernel reads.
         unsafe { libc::ioctl(self.handle.as_raw_fd(), IOCTL_SEND, &raw mut answer) };

@@ -100,9 +100,17 @@ pub(super) fn is_required(channel: &OwnedFd) -> bool {
 }
 
 /// In the child, right before exec: installs the filter and sends its listener. Returns whether the
-/// kernel could do that; zero notices if it could not.
-#[expect(unsafe_code, reason = "between fork and exec only bare system calls are sound")]
+/// kernel could do that; if not, zero is told at once, because the channel stays open for long.
 pub(super) fn install(filter: &[sock_filter], channel: &OwnedFd) -> bool {
+    let is_installed = !filter.is_empty() && try_install(filter, channel);
+    if !is_installed {
+        let _ = rustix::net::send(channel, &[1], rustix::net::SendFlags::NOSIGNAL);
+    }
+    is_installed
+}
+
+#[expect(unsafe_code, reason = "between fork and exec only bare system calls are sound")]
+fn try_install(filter: &[sock_filter], channel: &OwnedFd) -> bool {
     let Ok(len) = u16::try_from(filter.len()) else { return false };
     let program = SeccompProgram { len, filter: filter.as_ptr() };
     let with_flags = |flags: libc::c_ulong| {
@@ -161,10 +169,11 @@ fn send(listener: &OwnedFd, channel: &OwnedFd) {
 mod tests {
     use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socketpair};
 
-    use super::is_required;
+    use super::{build_instruction, install, is_required};
+    use crate::spawner::message;
 
     #[test]
-    fn command_that_must_be_recorded_is_told_so() {
+    fn unrecordable_command_names_the_reason() {
         let open =
             || socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None);
         let (ours, given) = open().unwrap();
@@ -172,5 +181,18 @@ mod tests {
         send(&ours, &[1], SendFlags::empty()).unwrap();
         assert!(is_required(&given));
         assert!(is_required(&given), "it stays");
+    }
+
+    #[test]
+    fn failed_installation_is_told_while_the_channel_stays_open() {
+        let open =
+            || socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None);
+        let (ours, given) = open().unwrap();
+        // The kernel takes neither.
+        for filter in [&[][..], &[build_instruction(u16::MAX, 0, 0, 0)]] {
+            assert!(!install(filter, &given));
+            let told = message::receive_packet(&ours, rustix::net::RecvFlags::DONTWAIT).unwrap();
+            assert!(told.is_some_and(|(bytes, fds)| bytes.len() == 1 && fds.is_empty()));
+        }
     }
 }

@@ -191,7 +191,7 @@ fn start_program(
         let (step, errno) = match adopt_streams(&streams) {
             Ok(()) => {
                 if let Some((filter, channel)) = &filter
-                    && (filter.is_empty() || !capture_filter::install(filter, channel))
+                    && !capture_filter::install(filter, channel)
                     && capture_filter::is_required(channel)
                 {
                     return 126;

@@ -9,6 +9,8 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{AtFlags, FileType as KernelFileType, Mode, OFlags, Stat, StatxFlags};
 use rustix::io::Errno;
@@ -23,6 +25,8 @@ use super::file_copy;
 use super::git_index;
 use super::journal_store::JournalStore;
 use super::path_state::{InodeKey, PathSlot, PathState, TreeRoots, inode_key, list_names};
+use crate::command_capture::capture_guard::CaptureGuard;
+use crate::disk_space::DiskSpace;
 use crate::state_dir::StateDir;
 
 /// Suffixes of the files of an image; see [`change_set`].
@@ -49,6 +53,18 @@ pub struct ChangeRecorder {
     limits: SetLimits,
     set: Option<OpenSet>,
     losses: Vec<String>,
+    /// The folder of the path that was recorded last, and how long it is not looked up again.
+    last_folder: Option<KeptFolder>,
+    folder_age_max: Duration,
+    guard: Option<CaptureGuard>,
+}
+
+/// A folder that was opened a moment ago.
+#[derive(Debug)]
+struct KeptFolder {
+    path: PathBuf,
+    handle: Arc<OwnedFd>,
+    since: Instant,
 }
 
 /// A set in progress.
@@ -72,6 +88,8 @@ struct OpenSet {
     uncopied: HashMap<u64, String>,
     next_image: u64,
     copied_bytes: u64,
+    /// How much may be copied, by the free space at the start.
+    copy_room: u64,
 }
 
 /// What is known of a path.
@@ -90,7 +108,38 @@ impl ChangeRecorder {
         origin: SetOrigin,
         limits: SetLimits,
     ) -> Self {
-        Self { store, roots, origin, limits, set: None, losses: Vec::new() }
+        Self {
+            store,
+            roots,
+            origin,
+            limits,
+            set: None,
+            losses: Vec::new(),
+            last_folder: None,
+            folder_age_max: Duration::ZERO,
+            guard: None,
+        }
+    }
+
+    /// What tells later processes whether the command runs. Nothing may be recorded yet.
+    pub(crate) fn set_guard(&mut self, guard: CaptureGuard) {
+        self.guard = Some(guard);
+    }
+
+    /// The same command is recorded by another recorder.
+    pub(crate) fn take_guard_of(&mut self, other: &Self) {
+        self.guard.clone_from(&other.guard);
+    }
+
+    /// Does not look a folder up again for this long, unless [`Self::forget_folder`] says that another one
+    /// may be there.
+    pub(crate) fn keep_folder(&mut self, age_max: Duration) {
+        self.folder_age_max = age_max;
+    }
+
+    /// Looks the next folder up.
+    pub(crate) fn forget_folder(&mut self) {
+        self.last_folder = None;
     }
 
     /// Continues a set that was left by a crash. `log` is its locked log.
@@ -115,7 +164,8 @@ impl ChangeRecorder {
             }
         }
         let origin = set.header.origin.clone();
-        Ok(Self { store, roots, origin, limits: SetLimits::NONE, set: Some(set), losses })
+        let recorder = Self::new(store, roots, origin, SetLimits::NONE);
+        Ok(Self { set: Some(set), losses, ..recorder })
     }
 
     /// Whether the command runs beside the user.
@@ -155,16 +205,18 @@ impl ChangeRecorder {
         }
     }
 
-    /// Whether a path is below one that did not exist before. Unlike
+    /// The folder above a path that did not exist before. Unlike
     /// [`Self::is_in_new_folder`], one that was something else before does not count.
-    pub fn is_in_made_folder(&self, path: &Path) -> bool {
-        let Some(set) = &self.set else { return false };
+    pub(crate) fn made_folder_above(&self, path: &Path) -> Option<PathBuf> {
+        let set = self.set.as_ref()?;
         let above = path.ancestors().skip(1);
-        let above = above.take_while(|above| !self.roots.is_root(above));
+        let mut above = above.take_while(|above| !self.roots.is_root(above));
         // The outermost recorded folder is the one that was made, and none is recorded below it.
-        above
-            .filter_map(|above| set.by_path.get(above))
-            .any(|at| matches!(set.lines.get(*at), Some((_, BeforeState::Absent))))
+        let made = above.find(|above| {
+            let line = set.by_path.get(*above).and_then(|at| set.lines.get(*at));
+            matches!(line, Some((_, BeforeState::Absent)))
+        });
+        made.map(Path::to_owned)
     }
 
     /// Records the state of a path before it is created, changed in its mode, replaced or removed.
@@ -243,7 +295,7 @@ impl ChangeRecorder {
         if self.roots.is_root(path) || !matches!(self.knowledge(path), PathKnowledge::Unknown) {
             return Ok(());
         }
-        let Some((slot, stat)) = self.look(path)? else { return Ok(()) };
+        let Some((slot, stat)) = self.read_slot(path)? else { return Ok(()) };
         let Some(stat) = stat else { return self.insert(Some(path), BeforeState::Absent) };
         let before = match PathState::from_stat(&slot, &stat)? {
             PathState::Symlink { target } => BeforeState::Symlink { target },
@@ -295,7 +347,7 @@ impl ChangeRecorder {
 
     /// The image of the file at a recorded path; `None` if the command made the file.
     fn image_of_file(&mut self, path: &Path) -> io::Result<Option<(u64, PathSlot, Stat)>> {
-        let Some((slot, Some(stat))) = self.look(path)? else { return Ok(None) };
+        let Some((slot, Some(stat))) = self.read_slot(path)? else { return Ok(None) };
         if KernelFileType::from_raw_mode(stat.st_mode) != KernelFileType::RegularFile {
             return Ok(None);
         }
@@ -334,15 +386,36 @@ impl ChangeRecorder {
 
     /// The slot and stat of a path; `None` if its folder does not exist, so that nothing can be
     /// changed there.
-    fn look(&self, path: &Path) -> io::Result<Option<(PathSlot, Option<Stat>)>> {
-        match self.roots.slot(path) {
-            Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
-            Err(errno) => Err(errno.into()),
-            Ok(slot) => {
-                let stat = slot.stat()?;
-                Ok(Some((slot, stat)))
-            }
+    fn read_slot(&mut self, path: &Path) -> io::Result<Option<(PathSlot, Option<Stat>)>> {
+        let slot = match self.kept_slot(path) {
+            Some(slot) => slot,
+            None => match self.roots.slot(path) {
+                Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
+                Err(errno) => return Err(errno.into()),
+                Ok(slot) => slot,
+            },
+        };
+        let stat = slot.stat()?;
+        Ok(Some((slot, stat)))
+    }
+
+    /// The slot of a path in the folder of the path before.
+    fn kept_slot(&mut self, path: &Path) -> Option<PathSlot> {
+        if self.folder_age_max.is_zero() || self.roots.is_root(path) {
+            return None;
         }
+        let (parent, name) = (path.parent()?, path.file_name()?);
+        let is_kept = self.last_folder.as_ref().is_some_and(|kept| {
+            kept.path.as_os_str() == parent.as_os_str()
+                && kept.since.elapsed() < self.folder_age_max
+        });
+        if !is_kept {
+            let handle = Arc::clone(&self.roots.slot(path).ok()?.folder);
+            let (path, since) = (parent.to_owned(), Instant::now());
+            self.last_folder = Some(KeptFolder { path, handle, since });
+        }
+        let folder = Arc::clone(&self.last_folder.as_ref()?.handle);
+        Some(PathSlot { folder, name: name.to_owned() })
     }
 
     fn is_empty_folder(&self, path: &Path) -> bool {
@@ -397,10 +470,8 @@ impl ChangeRecorder {
 
     fn copy_contents(&mut self, image: u64, slot: &PathSlot, stat: &Stat) -> io::Result<()> {
         // An undo keeps what it replaces, whatever its size.
-        let most = match self.limits == SetLimits::NONE {
-            true => u64::MAX,
-            false => COPY_BYTES_MAX.min(self.limits.bytes_max).get(),
-        };
+        let limit = (self.limits != SetLimits::NONE)
+            .then(|| COPY_BYTES_MAX.min(self.limits.bytes_max).get());
         let set = self.open_set()?;
         // A copy that was made before a crash is the older one.
         if !set.copied.insert(image) || exists(&set.dir, &image_name(image, BYTES)) {
@@ -408,10 +479,18 @@ impl ChangeRecorder {
         }
         // Holes take no space.
         let bytes = u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(512);
-        if bytes > most.saturating_sub(set.copied_bytes) {
+        let exceeds = |most: u64| bytes > most.saturating_sub(set.copied_bytes);
+        let problem = match limit {
+            Some(most) if exceeds(most) => Some("too much to copy before it is written to"),
+            // The limits of a command count what the disk gets, whoever writes it.
+            Some(_) if exceeds(set.copy_room) => {
+                Some("more than the disk of zero's state has room for")
+            }
+            _ => None,
+        };
+        if let Some(problem) = problem {
             let (size, name) = (ByteSize::bytes(bytes), slot.name.display());
-            let text = format!("`{name}` has {size}, too much to copy before it is written to");
-            set.uncopied.insert(image, text);
+            set.uncopied.insert(image, format!("`{name}` has {size}, {problem}"));
             return Ok(());
         }
         let from = File::from(slot.open(OFlags::RDONLY)?);
@@ -432,11 +511,11 @@ impl ChangeRecorder {
                 if self.limits != SetLimits::NONE {
                     self.store.expire_excess(&self.limits);
                 }
-                let (id, dir) =
-                    self.store.claim_set().map_err(|error| io::Error::other(error.message))?;
+                let (id, dir) = self.store.claim_set()?;
                 let header = SetHeader {
                     time: jiff::Timestamp::now().to_string(),
                     origin: self.origin.clone(),
+                    guard: self.guard.as_ref().map(|guard| guard.name().to_owned()),
                 };
                 let mut log = dir.create_new(LOG)?;
                 log.lock()?;
@@ -544,7 +623,9 @@ impl ChangeRecorder {
         let finished = finished.map_err(|error| store.set_error(id, &error))?;
         match finished {
             Some(mut summary) => {
-                store.expire_sets(&limits, Some(id));
+                if store.is_check_due(id, summary.held_bytes, &limits) {
+                    store.expire_sets(&limits, Some(id));
+                }
                 let (held, most) = (ByteSize::bytes(summary.held_bytes), limits.bytes_max);
                 if held > most {
                     // The user is told before they are lost.
@@ -596,6 +677,7 @@ pub(super) enum SetEnding {
 
 impl OpenSet {
     fn new(id: u64, dir: StateDir, header: SetHeader, handle: OwnedFd, log: File) -> Self {
+        let space = DiskSpace::measure(&handle);
         Self {
             id,
             dir,
@@ -610,6 +692,7 @@ impl OpenSet {
             uncopied: HashMap::new(),
             next_image: 0,
             copied_bytes: 0,
+            copy_room: space.map_or(u64::MAX, DiskSpace::room_for_copies),
         }
     }
 
@@ -670,8 +753,15 @@ impl OpenSet {
         let may_move = lines.iter().any(|(_, before)| matches!(before, BeforeState::File { .. }));
         // Nothing is known of these, so they are not undone.
         let mut unread = Vec::new();
+        // A path that does not exist, so that nothing below it does.
+        let mut absent: Option<PathBuf> = None;
         for (path, before) in lines {
             let after = match (&path, &before) {
+                (Some(path), _)
+                    if absent.as_ref().is_some_and(|absent| path.starts_with(absent)) =>
+                {
+                    PathState::Absent
+                }
                 (Some(path), _) => match roots.state(path) {
                     Ok(after) => after,
                     Err(errno) => {
@@ -680,7 +770,7 @@ impl OpenSet {
                     }
                 },
                 (None, BeforeState::File { image, .. }) => {
-                    let folder = rustix::io::fcntl_dupfd_cloexec(&self.handle, 0)?;
+                    let folder = Arc::new(rustix::io::fcntl_dupfd_cloexec(&self.handle, 0)?);
                     let slot = PathSlot { folder, name: image_name(*image, INODE).into() };
                     let stat = slot.stat()?;
                     let state = stat.map(|stat| PathState::from_stat(&slot, &stat)).transpose()?;
@@ -688,7 +778,16 @@ impl OpenSet {
                 }
                 (None, _) => continue,
             };
+            if let (Some(path), PathState::Absent, BeforeState::Folder { .. }) =
+                (&path, &after, &before)
+                && absent.as_ref().is_none_or(|absent| !path.starts_with(absent))
+            {
+                absent = Some(path.clone());
+            }
             let inode_now = |path: &Path| {
+                if after == PathState::Absent {
+                    return None;
+                }
                 let stat = roots.slot(path).and_then(|slot| slot.stat());
                 stat.ok().flatten().map(|stat| inode_key(&stat))
             };
@@ -791,7 +890,7 @@ impl OpenSet {
                     self.dir.remove(&name)?;
                 }
                 Some(image) if used.contains(&image) => {
-                    summary.held_bytes += held_bytes(&self.dir, &name);
+                    summary.held_bytes += held_bytes(&self.handle, &self.dir, &name);
                 }
                 // A tree is never dropped: it is the only copy.
                 Some(_) if !name.ends_with(TREE) => self.dir.remove(&name)?,
@@ -810,14 +909,14 @@ fn path_line(path: &Path) -> String {
 }
 
 /// Bytes on disk that a file of an image keeps from being freed.
-fn held_bytes(dir: &StateDir, name: &str) -> u64 {
-    use std::os::unix::fs::MetadataExt as _;
-    let path = dir.path().join(name);
-    match path.symlink_metadata() {
-        Ok(facts) if facts.is_dir() => tree_bytes(&path),
+fn held_bytes(handle: &OwnedFd, dir: &StateDir, name: &str) -> u64 {
+    match rustix::fs::statat(handle, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(stat) if KernelFileType::from_raw_mode(stat.st_mode) == KernelFileType::Directory => {
+            tree_bytes(&dir.path().join(name))
+        }
         // Another name of it is in use.
-        Ok(facts) if facts.nlink() > 1 => 0,
-        Ok(facts) => facts.blocks() * 512,
+        Ok(stat) if stat.st_nlink > 1 => 0,
+        Ok(stat) => u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(512),
         Err(_) => 0,
     }
 }

@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rustix::fs::{AtFlags, Mode, OFlags, Stat, Timespec, Timestamps};
 use rustix::io::Errno;
@@ -191,6 +192,10 @@ impl Restoration<'_> {
         }
     }
 
+    fn has_image(&self, name: &str) -> bool {
+        rustix::fs::statat(&self.handle, name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
+    }
+
     fn stat(&self, path: &Path) -> io::Result<(PathSlot, Option<Stat>)> {
         let slot = self.recorder.roots().slot(path)?;
         let stat = slot.stat()?;
@@ -248,11 +253,11 @@ impl Restoration<'_> {
         let is_here = stat.is_some_and(|stat| inode_key(&stat) == inode);
         let (link, bytes) = (image_name(image, INODE), image_name(image, BYTES));
         if !is_here {
-            if exists(self.dir, &link) {
+            if self.has_image(&link) {
                 self.clear(path)?;
                 let at = (&slot.folder, &slot.name);
                 rustix::fs::linkat(&self.handle, &link, at.0, at.1, AtFlags::empty())?;
-            } else if exists(self.dir, &bytes) {
+            } else if self.has_image(&bytes) {
                 self.clear(path)?;
                 let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
                 let mode = Mode::from_raw_mode(0o600);
@@ -262,7 +267,7 @@ impl Restoration<'_> {
                 return Err(io::Error::other("its contents were not recorded"));
             }
         }
-        if exists(self.dir, &bytes) && self.filled.insert(image) {
+        if self.has_image(&bytes) && self.filled.insert(image) {
             if is_here {
                 self.recorder.record_contents(path);
             } else {
@@ -274,10 +279,10 @@ impl Restoration<'_> {
             return Ok(());
         };
         let now = slot.stat()?.map(|stat| PathState::from_stat(&slot, &stat)).transpose()?;
-        if now.is_some_and(|now| now.bytes() != state.bytes()) {
+        if now.as_ref().is_some_and(|now| now.bytes() != state.bytes()) {
             return Err(io::Error::other("its contents were not recorded"));
         }
-        if slot.stat()?.is_some_and(|stat| stat.st_mode & 0o7777 != *mode) {
+        if now.as_ref().and_then(PathState::mode).is_some_and(|now| now != *mode) {
             // The file may have another name, in a tree that was taken away.
             self.recorder.record_attributes(path);
             slot.set_mode(*mode)?;
@@ -294,7 +299,7 @@ impl Restoration<'_> {
         };
         let link = image_name(*image, INODE);
         // If this fails, the file is not found when it is restored, which is reported.
-        if !exists(self.dir, &link)
+        if !self.has_image(&link)
             && let Ok(slot) = self.recorder.roots().slot(&moved_to.to_path())
         {
             let from = (&slot.folder, &slot.name);
@@ -310,14 +315,14 @@ impl Restoration<'_> {
 
     fn fill_nameless(&mut self, image: u64, state: &PathState) -> io::Result<()> {
         let (link, bytes) = (image_name(image, INODE), image_name(image, BYTES));
-        if !exists(self.dir, &link) {
+        if !self.has_image(&link) {
             return Ok(());
         }
-        let folder = rustix::io::fcntl_dupfd_cloexec(&self.handle, 0)?;
+        let folder = Arc::new(rustix::io::fcntl_dupfd_cloexec(&self.handle, 0)?);
         let slot = PathSlot { folder, name: link.into() };
         self.recorder.record_linked(&slot)?;
         match state {
-            _ if exists(self.dir, &bytes) => {
+            _ if self.has_image(&bytes) => {
                 self.filled.insert(image);
                 self.fill(&slot, image, state)
             }
@@ -346,7 +351,7 @@ impl Restoration<'_> {
 
     fn restore_stored(&mut self, path: &Path, image: u64, mode: u32) -> io::Result<()> {
         let name = image_name(image, TREE);
-        if !exists(self.dir, &name) {
+        if !self.has_image(&name) {
             // Moved back before a crash.
             return Ok(());
         }

@@ -75,6 +75,9 @@ pub struct SetOrigin {
 pub(super) struct SetHeader {
     pub(super) time: String,
     pub(super) origin: SetOrigin,
+    /// Tells later processes whether the command runs; absent in sets of earlier versions, and of undos.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) guard: Option<String>,
 }
 
 /// The state of a path before the command.
@@ -194,7 +197,7 @@ pub(super) struct ChangeSet {
 
 impl ChangeSet {
     pub(super) fn read(dir: &StateDir) -> io::Result<Self> {
-        let mut lines = LineReader::new(dir.open(END)?);
+        let mut lines = JsonLineReader::new(dir.open(END)?);
         let EndHeader { header, summary } = lines.next()?.ok_or(io::ErrorKind::UnexpectedEof)?;
         let mut items = Vec::new();
         while let Some(item) = lines.next()? {
@@ -205,7 +208,7 @@ impl ChangeSet {
 
     /// Reads only the first line.
     pub(super) fn read_summary(dir: &StateDir) -> io::Result<(SetHeader, SetSummary)> {
-        let mut lines = LineReader::new(dir.open(END)?);
+        let mut lines = JsonLineReader::new(dir.open(END)?);
         let EndHeader { header, summary } = lines.next()?.ok_or(io::ErrorKind::UnexpectedEof)?;
         Ok((header, summary))
     }
@@ -232,7 +235,7 @@ impl ChangeSet {
 
 /// Reads the log of a set that was left by a crash. A line that is cut off was not acted on.
 pub(super) fn read_log(dir: &StateDir) -> io::Result<(SetHeader, Vec<LogLine>)> {
-    let mut lines = LineReader::new(dir.open(LOG)?);
+    let mut lines = JsonLineReader::new(dir.open(LOG)?);
     let header = lines.next()?.ok_or(io::ErrorKind::UnexpectedEof)?;
     let mut log = Vec::new();
     while let Ok(Some(line)) = lines.next() {
@@ -262,13 +265,13 @@ pub(super) fn image_name(image: u64, kind: &str) -> String {
 }
 
 /// Reads lines of JSON, with bounds.
-struct LineReader {
+struct JsonLineReader {
     file: BufReader<File>,
     line: Vec<u8>,
     count: usize,
 }
 
-impl LineReader {
+impl JsonLineReader {
     fn new(file: File) -> Self {
         Self { file: BufReader::new(file), line: Vec::new(), count: 0 }
     }

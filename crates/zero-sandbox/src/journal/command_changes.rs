@@ -12,11 +12,14 @@ use super::change_restore::{self, ChangeConflict};
 use super::change_set::{self, ChangeSet, END, LOG, SetLimits, SetOrigin, SetSummary, UNDONE};
 use super::path_state::TreeRoots;
 use super::{ChangeState, Journal, JournalEntry, UndoConflictPolicy, UndoOrigin};
+use crate::command_capture::capture_guard::CaptureGuard;
 
 /// How many conflicts and failures a message names.
 const NAMED_MAX: usize = 20;
 /// How long a set without a log may have been claimed by a process that is about to write it.
 const CLAIM_AGE_MAX: Duration = Duration::from_secs(60);
+/// How long the end of a command is waited for whose zero was killed: it is killed at once.
+const COMMAND_END_MAX: Duration = Duration::from_secs(5);
 
 impl Journal {
     /// Begins to record the changes of a command. Nothing is stored before the first change. When
@@ -173,10 +176,14 @@ impl Journal {
         let named = failures.iter().take(NAMED_MAX);
         let named = named
             .map(|(path, error)| format!("\n  {}: {error}", self.workspace.display_path(path)));
+        let restored = match undo {
+            (0, _) => "nothing was restored".to_owned(),
+            (number, _) => format!("what was restored is change {number}"),
+        };
+        let paths = if failures.len() == 1 { "path" } else { "paths" };
         let message = format!(
-            "{} of the paths of change {id} could not be restored; what was restored is change {}:{}",
+            "{} {paths} of change {id} could not be restored; {restored}:{}",
             failures.len(),
-            undo.0,
             named.collect::<String>()
         );
         Err(ToolError::failed(ErrorReason::Io, message).with_detail("id", id))
@@ -190,8 +197,8 @@ impl Journal {
             return;
         }
         for name in dir.list_names().unwrap_or_default() {
-            if name != END && name != UNDONE {
-                let _ = dir.remove(&name);
+            // Images are files, except trees.
+            if name != END && name != UNDONE && dir.remove(&name).is_err() {
                 let _ = dir.child(&name).remove_all();
             }
         }
@@ -313,6 +320,11 @@ impl Journal {
         };
         let undone = header.origin.undoes.filter(|undone| self.is_set(*undone));
         if undone.is_some() && is_busy() {
+            return Ok(false);
+        }
+        // Its zero is gone, and its last call may take effect until it is gone, too.
+        let guard = header.guard.as_deref().map(CaptureGuard::from_name);
+        if guard.is_some_and(|guard| !guard.wait_until_gone(COMMAND_END_MAX)) {
             return Ok(false);
         }
         change_set::continue_log(&dir, &log).map_err(failed)?;

@@ -54,7 +54,7 @@ pub enum PathRewind {
 pub struct RewindPlan {
     /// The changes, newest first.
     pub changes: Vec<RewoundChange>,
-    /// The paths that somebody else changed, in order.
+    /// The paths that another program changed, in order.
     pub conflicts: Vec<ChangeConflict>,
     /// The calls of which the journal has a change, in effect or not.
     pub recorded: BTreeSet<String>,

@@ -32,6 +32,8 @@ const KEPT_BYTES_MAX: ByteSize = ByteSize::megabytes(500);
 /// check takes longer the more files there are.
 const TIDY_CLAIMS: usize = 32;
 const TIDY_BYTES: ByteSize = ByteSize::megabytes(50);
+/// A set that holds less than this part of the limit is small.
+const SMALL_SET_DIVISOR: u64 = 1_000;
 /// A number that was claimed this long ago without a record is left over from a crash.
 const CLAIM_AGE_MAX: Duration = Duration::from_secs(60);
 
@@ -175,12 +177,20 @@ impl JournalStore {
     }
 
     /// Claims the next free number for the changes of a command, with a folder for them.
-    pub(super) fn claim_set(&self) -> Result<(u64, StateDir), ToolError> {
+    pub(super) fn claim_set(&self) -> io::Result<(u64, StateDir)> {
         let create = |id: u64| {
             let dir = self.set_dir(id);
             dir.create().map(|()| (id, dir))
         };
-        self.try_claim_with(0, create).map_err(|error| self.store_error("write", &error))
+        // The command may have changed files already: nothing is said about that.
+        let failed = |error: io::Error| {
+            let (folder, why) = (self.dir.path().display(), file_error::plain_message(&error));
+            io::Error::new(
+                error.kind(),
+                format!("the journal in `{folder}` cannot be written: {why}"),
+            )
+        };
+        self.try_claim_with(0, create).map_err(failed)
     }
 
     /// The folder of the changes of a command.
@@ -193,6 +203,21 @@ impl JournalStore {
         self.ids_in_state(SET)
     }
 
+    /// Whether the limits are checked after a set that holds so many bytes: a check reads all sets. A
+    /// small set is checked later, with others, unless the oldest is too old.
+    pub(super) fn is_check_due(&self, newest: u64, held_bytes: u64, limits: &SetLimits) -> bool {
+        let ids = self.set_ids().unwrap_or_default();
+        let previous = ids.iter().rev().find(|id| **id < newest);
+        let round = |id: u64| id / TIDY_CLAIMS as u64;
+        held_bytes > limits.bytes_max.get() / SMALL_SET_DIVISOR
+            || previous.is_none_or(|previous| round(*previous) != round(newest))
+            || ids.first().is_some_and(|oldest| self.is_set_older(*oldest, limits.age_max))
+    }
+
+    fn is_set_older(&self, id: u64, age_max: Option<Duration>) -> bool {
+        age_max.is_some_and(|most| self.set_dir(id).age(END).is_ok_and(|age| age > most))
+    }
+
     /// Removes the oldest sets of changes beyond these limits, except `newest`, of which the user is
     /// told first.
     pub(super) fn expire_sets(&self, limits: &SetLimits, newest: Option<u64>) {
@@ -202,8 +227,7 @@ impl JournalStore {
             let Ok((_, totals)) = ChangeSet::read_summary(&dir) else { continue };
             let held = if dir.size(SET_UNDONE).is_err() { totals.held_bytes } else { 0 };
             let does_not_fit = kept.saturating_add(held) > limits.bytes_max.get();
-            let is_old =
-                limits.age_max.is_some_and(|most| dir.age(END).is_ok_and(|age| age > most));
+            let is_old = self.is_set_older(id, limits.age_max);
             if newest == Some(id) && does_not_fit {
                 // It takes nothing from the others, since it does not stay.
                 continue;

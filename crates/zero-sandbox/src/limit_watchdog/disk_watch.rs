@@ -11,16 +11,12 @@ use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags};
 
+use crate::disk_space::DiskSpace;
 use crate::profile::SandboxProfile;
 use crate::running_command::ExitCause;
 
 /// Interval between two checks.
 pub(crate) const DISK_TICK: Duration = Duration::from_millis(250);
-/// The least space that stays free on a disk, in bytes.
-const RESERVE_BYTES_MIN: u64 = 1_000_000_000;
-/// The least share of a disk that stays free, as a divisor: 5 %.
-const RESERVE_DIVISOR: u64 = 20;
-
 /// The least size of a file that a command can write, in bytes. On a disk that is nearly full, small
 /// files are left to the check of its free space, which says what is wrong.
 const FILE_BYTES_MIN: u64 = 10_000_000;
@@ -40,13 +36,6 @@ pub(crate) struct DiskWatch {
 struct WatchedDisk {
     folder: OwnedFd,
     space: DiskSpace,
-}
-
-/// The space of a disk, in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct DiskSpace {
-    free: u64,
-    size: u64,
 }
 
 /// The largest file that a command can write now without using the space that stays free: the disks
@@ -102,19 +91,6 @@ impl DiskWatch {
 }
 
 impl DiskSpace {
-    /// `None` for file systems that do not say how large they are.
-    fn measure(folder: &OwnedFd) -> Option<Self> {
-        let stat = rustix::fs::fstatvfs(folder).ok()?;
-        let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
-        (stat.f_blocks > 0).then(|| Self { free: bytes(stat.f_bavail), size: bytes(stat.f_blocks) })
-    }
-
-    /// The space that stays free. On a disk that is nearly full, half of what was free, so that
-    /// small commands still run.
-    fn reserve(self) -> u64 {
-        (self.size / RESERVE_DIVISOR).max(RESERVE_BYTES_MIN).min(self.free / 2)
-    }
-
     /// The limit that is exceeded if this was the space at the start and `free` is left.
     fn find_exceeded_limit(self, free: u64, growth_max: u64) -> Option<ExitCause> {
         let used = self.free.saturating_sub(free);

@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn mapped_bytes_are_told_from_unmapped() {
+    fn mapped_bytes_differ_from_unmapped() {
         let held = UnmappedMemory {
             folders: BTreeMap::from([((0, 0x2a), 7)]),
             files: BTreeMap::from([(((0, 1), 5), 4096), (((8, 1), 6), 0)]),

@@ -100,7 +100,12 @@ pub(crate) enum SpawnerReply {
     /// knows that nothing was started.
     Taken,
     /// The program runs.
-    Started { pid: i32, limits: LimitsReport, confinement: ConfinementReport, walls: SandboxReuse },
+    Started {
+        pid: i32,
+        limits: LimitsReport,
+        confinement: ConfinementReport,
+        sandbox_reuse: SandboxReuse,
+    },
     /// The program does not run, and none of its processes is left.
     Failed(LaunchFailure),
     /// The command has ended, and none of its processes is left.

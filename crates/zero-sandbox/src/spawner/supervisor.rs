@@ -99,7 +99,7 @@ pub(super) fn supervise(
                 pid: supervisor.main,
                 limits: supervisor.groups.report(),
                 confinement: supervisor.prepared.confinement().clone(),
-                walls: sandbox_reuse,
+                sandbox_reuse,
             };
             // If the receiver is gone, the closed channel is noticed below.
             let _ = message::send(channel, &started, &[]);
@@ -159,6 +159,9 @@ struct Supervisor<'a> {
     may_stay: bool,
     /// Processor time of the process tree, if the command left nothing and the sandbox is kept.
     stays_for_another: Option<Duration>,
+    /// Held until no process of the command is left: see [`crate::command_capture`].
+    #[expect(dead_code, reason = "others look whether it is open")]
+    capture: Option<OwnedFd>,
 }
 
 /// Whether there are children, exited or not.
@@ -221,7 +224,7 @@ impl<'a> Supervisor<'a> {
             !order.ready_for.is_zero() && Instant::now().checked_add(order.ready_for).is_some();
         let may_stay = has_no_own_network && may_wait && commands + 1 < COMMANDS_MAX;
         // Only the command may hold the streams, so that their end is noticed.
-        drop((stdio, capture));
+        drop(stdio);
         let deadline = order.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let supervisor = Self {
             channel,
@@ -242,6 +245,7 @@ impl<'a> Supervisor<'a> {
             network,
             may_stay,
             stays_for_another: None,
+            capture,
         };
         Ok((supervisor, when, order))
     }

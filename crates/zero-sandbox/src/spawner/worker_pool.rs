@@ -105,7 +105,7 @@ impl WorkerPool {
         self.0.iter().map(|worker| &worker.channel)
     }
 
-    /// Reads the [channels](Self::channels) that have news.
+    /// Reads the [channels](Self::channels) that are ready.
     pub(super) fn receive_events(&mut self, readable: &[bool]) -> PoolEvent {
         if !readable.contains(&true) {
             return PoolEvent::NoExit;
@@ -245,8 +245,8 @@ mod tests {
         }
 
         fn receive_events(&mut self) -> PoolEvent {
-            let news = vec![true; self.0.0.len()];
-            self.0.receive_events(&news)
+            let ready = vec![true; self.0.0.len()];
+            self.0.receive_events(&ready)
         }
 
         fn receive_task(&self, worker: usize) -> Option<WorkerTask> {

@@ -83,7 +83,7 @@ fn mixed_changes_of_one_file_are_taken_back_and_made_again() {
 }
 
 #[test]
-fn change_of_somebody_else_is_a_conflict_and_nothing_is_touched() {
+fn foreign_change_is_a_conflict_and_nothing_is_touched() {
     let lab = UndoLab::new();
     let file = |name: &str| lab.tree().join(name);
     change(&lab, "c1", "a", Some("one"));

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
+use zero_core::hexadecimal::to_hex;
 
 use crate::event::ResultContent;
 use crate::message::{MessageBlock, MessageRole, ModelMessage, ToolInput};
@@ -129,7 +130,7 @@ pub(crate) fn arguments_object(input: &ToolInput) -> Value {
 
 /// A stable hash of `text` with sixteen digits.
 pub(crate) fn short_hash(text: &str) -> String {
-    Sha256::digest(text).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    to_hex(Sha256::digest(text).get(..8).unwrap_or_default())
 }
 
 impl<'a> TurnPart<'a> {

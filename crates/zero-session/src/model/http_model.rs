@@ -22,7 +22,7 @@ use url::Url;
 use self::provider_address::{base_url, configured_headers, is_loopback};
 use self::response_reader::ResponseReader;
 pub(crate) use self::shared_client::SharedHttpClient;
-use self::shared_client::root_cause;
+use self::shared_client::describe_root_cause;
 use self::tools_json_cache::ToolsJsonCache;
 use zero_core::text_shortening::incomplete_char_len;
 
@@ -263,7 +263,7 @@ impl HttpModelInner {
                 .timeout_error("could not be connected to", self.limits.connect_time)
                 .into();
         }
-        let why = root_cause(error);
+        let why = describe_root_cause(error);
         let what = match error.is_connect() {
             true => "could not be reached",
             false => "broke the connection before it answered",

@@ -48,7 +48,7 @@ pub fn lookup_model(id: &str) -> KnownModel {
         family: row.family,
         context_window: row.context_window,
         output_tokens_max: row.output_tokens_max,
-        takes_images: row.images == ImageSupport::Yes || is_named_for_images(&id),
+        takes_images: row.images == ImageInput::Yes || is_named_for_images(&id),
         prices: row.prices,
     }
 }
@@ -142,23 +142,23 @@ struct ModelTableRow {
     family: &'static str,
     context_window: u64,
     output_tokens_max: u64,
-    images: ImageSupport,
+    images: ImageInput,
     prices: Option<TokenPrices>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum ImageSupport {
+enum ImageInput {
     Yes,
     No,
 }
-use ImageSupport::{No, Yes};
+use ImageInput::{No, Yes};
 
 const fn row(
     prefix: &'static str,
     family: &'static str,
     context_window: u64,
     output_tokens_max: u64,
-    images: ImageSupport,
+    images: ImageInput,
     prices: Option<TokenPrices>,
 ) -> ModelTableRow {
     ModelTableRow { prefix, family, context_window, output_tokens_max, images, prices }

@@ -16,7 +16,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use zero_core::SessionId;
 use zero_runtime::tool::BoxFuture;
 
-use self::bus_core::BusCore;
+use self::bus_core::NatsBusCore;
 use self::sealed_message::MessageSealer;
 use self::server_address::NatsAddress;
 use self::server_link::LinkMaker;
@@ -33,7 +33,7 @@ const FIRST_CONNECTION_MAX: Duration = Duration::from_secs(10);
 
 /// A bus over a NATS server. It connects again by itself, and leaves the server when it is dropped.
 pub struct NatsNodeBus {
-    core: Arc<BusCore>,
+    core: Arc<NatsBusCore>,
     _stop: DropGuard,
 }
 
@@ -54,7 +54,7 @@ impl NatsNodeBus {
         let cluster = store.cluster().await.map_err(NodeBusOpenError::Store)?;
         let sealer = MessageSealer::new(cluster.secret, cluster.name.clone(), node)
             .map_err(|_| NodeBusOpenError::System("the system gives no random numbers".into()))?;
-        let core = Arc::new(BusCore::new(node, &cluster.name, sealer));
+        let core = Arc::new(NatsBusCore::new(node, &cluster.name, sealer));
         let stop = CancellationToken::new();
         let attempted = Arc::new(Notify::new());
         let running = server_link::run(Arc::clone(&core), maker, Arc::clone(&attempted));

@@ -92,7 +92,7 @@ impl RequestServer {
     ) -> Result<Bytes, NodeBusError> {
         let (sender, answer) = oneshot::channel();
         let deliver = move |answer| async move {
-            // Nobody waits any more, perhaps.
+            // The process that asked may have stopped waiting.
             let _ = sender.send(answer);
         };
         if self.begin(from.to_owned(), body, deliver).is_err() {

@@ -52,7 +52,9 @@ impl LeaseHolder {
             confirmed: watch::Sender::new(None),
         });
         let stop = CancellationToken::new();
-        tokio::spawn(stop.clone().run_until_cancelled_owned(keep(Arc::clone(&shared))));
+        tokio::spawn(
+            stop.clone().run_until_cancelled_owned(renew_until_stopped(Arc::clone(&shared))),
+        );
         Ok(Self { shared, stop })
     }
 
@@ -153,7 +155,7 @@ impl SharedLease {
 }
 
 /// Runs until the lease is lost.
-async fn keep(shared: Arc<SharedLease>) {
+async fn renew_until_stopped(shared: Arc<SharedLease>) {
     loop {
         let step = shared.lease().step(shared.now());
         match step {

@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::time::Duration;
 
@@ -10,7 +9,7 @@ use tokio::sync::watch;
 use zero_runtime::tool::BoxFuture;
 use zero_sandbox::notification_program::NotificationProgram;
 
-use super::{FLUSH_TIME_MAX, NotificationKind, Notifier, TITLE};
+use super::{FLUSH_TIME_MAX, FirstFailure, Notification, NotificationFailure, Notifier, TITLE};
 
 /// Most notifications that wait for the one before; more are dropped.
 const QUEUE_MAX: usize = 8;
@@ -19,62 +18,63 @@ const RUN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Runs a program for each notification, one at a time.
 pub struct CommandNotifier {
-    queue: SyncSender<NotificationKind>,
+    queue: SyncSender<Notification>,
     /// Notifications that are not done.
     pending: watch::Sender<usize>,
-    has_failed: Arc<AtomicBool>,
+    first_failure: FirstFailure,
 }
 
 impl CommandNotifier {
-    /// Starts the thread that runs the program. In its arguments, `{title}`, `{text}` and `{kind}` are
-    /// replaced.
+    /// Starts the thread that runs the program. In its arguments, `{title}`, `{text}`, `{kind}` and
+    /// `{link}` are replaced.
     pub fn start(program: NotificationProgram) -> std::io::Result<Arc<Self>> {
         let (queue, waiting) = sync_channel(QUEUE_MAX);
         let pending = watch::Sender::new(0);
-        let has_failed = Arc::new(AtomicBool::new(false));
+        let first_failure = FirstFailure::new("notify.command");
         let worker = NotificationWorker {
             program,
             waiting,
             pending: pending.clone(),
-            has_failed: Arc::clone(&has_failed),
+            first_failure: first_failure.clone(),
         };
         std::thread::Builder::new().name("zero-notify".to_owned()).spawn(move || worker.run())?;
-        Ok(Arc::new(Self { queue, pending, has_failed }))
+        Ok(Arc::new(Self { queue, pending, first_failure }))
     }
 }
 
 impl Notifier for CommandNotifier {
-    fn notify(&self, kind: NotificationKind) {
+    fn notify(&self, notification: &Notification) {
         self.pending.send_modify(|count| *count += 1);
         if let Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) =
-            self.queue.try_send(kind)
+            self.queue.try_send(notification.clone())
         {
             self.pending.send_modify(|count| *count = count.saturating_sub(1));
-            warn_once(&self.has_failed, "too many notifications wait for it");
+            self.first_failure.note("is so slow that a notification was dropped");
         }
     }
 
-    fn flush(&self) -> BoxFuture<'_, ()> {
+    fn flush(&self) -> BoxFuture<'_, Result<(), NotificationFailure>> {
         Box::pin(async {
             let mut pending = self.pending.subscribe();
             let done = pending.wait_for(|count| *count == 0);
-            let _ = tokio::time::timeout(FLUSH_TIME_MAX, done).await;
+            let is_flushed = tokio::time::timeout(FLUSH_TIME_MAX, done).await.is_ok();
+            self.first_failure.after_flush(is_flushed)
         })
     }
 }
 
 struct NotificationWorker {
     program: NotificationProgram,
-    waiting: Receiver<NotificationKind>,
+    waiting: Receiver<Notification>,
     pending: watch::Sender<usize>,
-    has_failed: Arc<AtomicBool>,
+    first_failure: FirstFailure,
 }
 
 impl NotificationWorker {
     fn run(self) {
-        while let Ok(kind) = self.waiting.recv() {
-            if let Err(error) = fill_in(&self.program, kind).run(RUN_TIMEOUT) {
-                warn_once(&self.has_failed, &error.to_string());
+        while let Ok(notification) = self.waiting.recv() {
+            if let Err(error) = fill_in(&self.program, &notification).run(RUN_TIMEOUT) {
+                self.first_failure.note(&format!("did not work: {error}"));
             }
             self.pending.send_modify(|count| *count = count.saturating_sub(1));
         }
@@ -82,8 +82,11 @@ impl NotificationWorker {
 }
 
 /// The program for one notification.
-fn fill_in(program: &NotificationProgram, kind: NotificationKind) -> NotificationProgram {
-    let values = [("{title}", TITLE), ("{text}", kind.text()), ("{kind}", kind.as_str())];
+fn fill_in(program: &NotificationProgram, notification: &Notification) -> NotificationProgram {
+    let kind = notification.kind;
+    let link = notification.link.as_deref().unwrap_or_default();
+    let values =
+        [("{title}", TITLE), ("{text}", kind.text()), ("{kind}", kind.as_str()), ("{link}", link)];
     let mut filled = program.clone();
     for arg in &mut filled.args {
         if let Some(text) = arg.to_str() {
@@ -97,15 +100,9 @@ fn fill_in(program: &NotificationProgram, kind: NotificationKind) -> Notificatio
         ("ZERO_NOTIFY_TITLE", TITLE),
         ("ZERO_NOTIFY_TEXT", kind.text()),
         ("ZERO_NOTIFY_KIND", kind.as_str()),
+        ("ZERO_NOTIFY_LINK", link),
     ] {
         filled.environment.push((name.into(), value.into()));
     }
     filled
-}
-
-/// Whoever cannot be notified is not told of it again and again.
-fn warn_once(has_failed: &AtomicBool, why: &str) {
-    if !has_failed.swap(true, Ordering::Relaxed) {
-        tracing::warn!("the program of `notify.command` could not notify you: {why}");
-    }
 }

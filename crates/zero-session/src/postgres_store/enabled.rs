@@ -18,6 +18,7 @@ mod sessions;
 mod shared_sessions;
 mod tls;
 mod transcripts;
+mod transfer;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,7 +32,9 @@ use self::postgres_error::PostgresError;
 use self::server_address::ServerAddress;
 use self::tls::RustlsConnect;
 use super::{PostgresOptions, PostgresPorts};
-use crate::cluster_node::{AbandonedSession, SessionPlacement, SharedSessionStore};
+use crate::cluster_node::{
+    AbandonedSession, EventsBySession, SessionPlacement, SharedSessionStore, StoreConnections,
+};
 use crate::event::{Event, RunOutcome, TokenUsage};
 use crate::key::SessionAddress;
 use crate::last_seq_store::LastSeqStore;
@@ -48,7 +51,7 @@ use crate::store::{
     UnnamedSession, UnremovedSession, merge_grants,
 };
 use crate::stored_form::{
-    EncodedEvents, RewindRow, RunEnd, RunInsertion, assign_seqs, encode_messages, prompt_words,
+    EncodedEvents, RewindRow, RunEnd, assign_seqs, encode_messages, prompt_words,
 };
 
 /// How often a transaction is run that others were in the way of.
@@ -436,14 +439,7 @@ impl Store for PostgresStore {
             let rows = self.report(VERB, EncodedEvents::from_events(&run.first))?;
             let insertion =
                 write!(self, VERB, |tx| runs::begin(&tx, &run, words.as_deref(), &rows))?;
-            Ok(match insertion {
-                RunInsertion::Inserted { first_seq, claim } => {
-                    let events = assign_seqs(first_seq, run.first);
-                    BeginRunOutcome::Started { events, claim }
-                }
-                RunInsertion::Existing(record) => BeginRunOutcome::AlreadyStarted(record),
-                RunInsertion::Held(claim) => BeginRunOutcome::Held(claim),
-            })
+            Ok(insertion.into_outcome(run.first))
         })
     }
 
@@ -719,6 +715,17 @@ impl NodeLeaseStore for PostgresStore {
 }
 
 impl SharedSessionStore for PostgresStore {
+    fn new_events(
+        &self,
+        after: Vec<(SessionId, u64)>,
+        most: LedgerReadLimit,
+    ) -> BoxFuture<'_, Result<EventsBySession, StoreError>> {
+        Box::pin(async move {
+            let found = shared_sessions::list_new_events(&self.database, &after, most).await;
+            self.report("read new entries", found)
+        })
+    }
+
     fn abandoned_sessions(&self) -> BoxFuture<'_, Result<Vec<AbandonedSession>, StoreError>> {
         Box::pin(async move {
             let abandoned = shared_sessions::list_abandoned(&self.database).await;
@@ -779,5 +786,9 @@ impl SharedSessionStore for PostgresStore {
             let misplaced = shared_sessions::list_misplaced(&self.database, &node).await;
             self.report("list misplaced sessions", misplaced)
         })
+    }
+
+    fn connections(&self) -> StoreConnections {
+        self.database.connections()
     }
 }

@@ -7,7 +7,7 @@ use zero_core::SessionId;
 use zero_policy::PermissionMode;
 
 use crate::agent::AgentProfile;
-use crate::cluster_node::HOME_SEPARATOR;
+use crate::cluster_node::SessionPlacement;
 use crate::event::{EventKind, RunOutcome};
 use crate::key::{SessionAddress, SessionKey};
 use crate::model::ThinkingEffort;
@@ -352,7 +352,9 @@ impl SessionManagerInner {
                         ForkPoint::End(claim)
                     }
                     // A run of this process, or of another one.
-                    Ok(_) | Err(SessionError::Busy(_)) => ForkPoint::LastCompleted,
+                    Ok(_) | Err(SessionError::Busy(_) | SessionError::Elsewhere { .. }) => {
+                        ForkPoint::LastCompleted
+                    }
                     Err(error) => return Err(error),
                 },
             };
@@ -586,12 +588,17 @@ impl SessionManagerInner {
             return Ok(());
         }
         let placement = cluster.sessions().placement(&record.id).await?;
-        match placement.home {
-            Some(home) if home != cluster.home() => {
-                Err(SessionError::Busy(elsewhere_text(&home, placement.home_node.is_some())))
-            }
-            _ => Ok(()),
+        check_home_of(&placement, cluster.home())
+    }
+
+    /// Fails if a prompt for a session is to be executed elsewhere, or nowhere.
+    pub(super) async fn check_place(&self, record: &SessionRecord) -> Result<(), SessionError> {
+        let Some(cluster) = self.config.nodes.cluster() else { return Ok(()) };
+        let placement = cluster.sessions().placement(&record.id).await?;
+        if record.tool_host == ToolHostLocation::Gateway {
+            check_home_of(&placement, cluster.home())?;
         }
+        check_is_local(placement.executor(), self.config.nodes.local_name())
     }
 
     /// Fails if another live gateway executes what happens in a session: it would not notice what is done
@@ -671,12 +678,18 @@ fn limit_mode(
 
 fn check_is_local(node: Option<&str>, local: &str) -> Result<(), SessionError> {
     match node {
-        Some(node) if node != local => {
-            let home = node.split(HOME_SEPARATOR).next().unwrap_or(node);
-            Err(SessionError::Busy(format!(
-                "this session is at the gateway `{home}`; connect to that gateway, and try again"
-            )))
+        Some(node) if node != local => Err(SessionError::Elsewhere { node: node.to_owned() }),
+        _ => Ok(()),
+    }
+}
+
+/// Fails if the tools of a session work on the disk of another machine.
+fn check_home_of(placement: &SessionPlacement, local: &str) -> Result<(), SessionError> {
+    match (&placement.home, &placement.home_node) {
+        (Some(home), Some(node)) if home != local => {
+            Err(SessionError::Elsewhere { node: node.clone() })
         }
+        (Some(home), None) if home != local => Err(SessionError::Busy(elsewhere_text(home, false))),
         _ => Ok(()),
     }
 }

@@ -302,7 +302,7 @@ impl SessionManagerInner {
 
 /// A call of the ledger of a parked run.
 #[derive(Default)]
-struct LedgerCall {
+struct UnfinishedCall {
     id: String,
     /// Whether it was announced as waiting for others and has not begun.
     waits: bool,
@@ -364,9 +364,9 @@ fn resumed_calls(
         calls.push((call, id, name, input));
     }
     // The tool that asks for the agent runs alone and changes nothing.
-    let begun = |call: &LedgerCall| call.outcome.is_none() && !call.waits;
+    let begun = |call: &UnfinishedCall| call.outcome.is_none() && !call.waits;
     let asks_alone = has_form && calls.iter().filter(|(call, ..)| begun(call)).count() == 1;
-    let resume = |(call, id, name, input): (LedgerCall, &String, &String, &ToolInput)| {
+    let resume = |(call, id, name, input): (UnfinishedCall, &String, &String, &ToolInput)| {
         let is_asked = requested_ids.contains(call.id.as_str()) && !call.is_approved;
         let is_repeated = call.waits || is_asked || asks_alone;
         let is_end_recorded = call.outcome.is_some();
@@ -387,19 +387,21 @@ fn resumed_calls(
 }
 
 /// The calls of the current transcript, by their ids in it.
-fn read_calls(events: &[Event]) -> HashMap<&str, LedgerCall> {
-    let mut calls: HashMap<&str, LedgerCall> = HashMap::new();
+fn read_calls(events: &[Event]) -> HashMap<&str, UnfinishedCall> {
+    let mut calls: HashMap<&str, UnfinishedCall> = HashMap::new();
     let mut requests: HashMap<&str, &str> = HashMap::new();
     for event in events {
-        let find =
-            |calls: &mut HashMap<&str, LedgerCall>, id: &str, change: &dyn Fn(&mut LedgerCall)| {
-                calls.values_mut().filter(|call| call.id == id).for_each(change);
-            };
+        let find = |calls: &mut HashMap<&str, UnfinishedCall>,
+                    id: &str,
+                    change: &dyn Fn(&mut UnfinishedCall)| {
+            calls.values_mut().filter(|call| call.id == id).for_each(change);
+        };
         match &event.kind {
             // Ids are unique in one transcript only, and a summary begins a new one.
             EventKind::Compacted { .. } => calls.clear(),
             EventKind::ToolStarted { call, waits, transcript_id: Some(id), .. } => {
-                let begun = LedgerCall { id: call.clone(), waits: *waits, ..LedgerCall::default() };
+                let begun =
+                    UnfinishedCall { id: call.clone(), waits: *waits, ..UnfinishedCall::default() };
                 calls.insert(id, begun);
             }
             EventKind::ToolUpdated { call, begins: true, .. } => {

@@ -32,7 +32,11 @@ pub(super) async fn attach_mentions(
     let _cancel = cancel.clone().drop_guard();
     let mut contents = MentionContents::default();
     for path in mentions {
-        let Some(target) = now.backend.inspect_mention(&path).await else { continue };
+        let Some(target) = now.backend.inspect_mention(&path).await else {
+            // The prompt says that there is no such file.
+            let _ = contents.note_missing(&path);
+            continue;
+        };
         let call = mention_call(&path, target);
         let id = call.id.to_string();
         outbox.push(EventKind::ToolStarted {

@@ -2,6 +2,7 @@
 
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -24,8 +25,8 @@ use crate::sessions::session_state::{
 };
 use crate::sessions::subagent_run::SubagentRun;
 use crate::sessions::{
-    Prompt, PromptAuthority, SendOutcome, SessionError, SessionManagerInner, SlashHandling,
-    prompts, session_worker,
+    Prompt, PromptAuthority, PromptPrecedence, SendOutcome, SessionError, SessionManagerInner,
+    SlashHandling, prompts, session_worker,
 };
 use crate::slash_commands;
 use crate::store::{
@@ -59,7 +60,7 @@ impl SessionManagerInner {
         if let Some(before) = self.config.store.find_run(Some(&record.owner), &run).await? {
             return self.existing_run_outcome(&state.recorder, before, &prompt).await;
         }
-        self.check_home(&record).await?;
+        self.check_place(&record).await?;
         self.check_folder_access(&record, &prompt.folder_access)?;
         self.check_prompt_model(record.model.as_deref(), agent, &prompt)?;
         self.check_session_size(&record.id, &record.owner).await?;
@@ -78,17 +79,19 @@ impl SessionManagerInner {
             node: self.config.nodes.local_name().to_owned(),
             started_ms: now_ms(),
             options: self.run_options(&prompt),
-            first: initial_events(&run, &prompt, waiting.saturating_add(at_work)),
+            first: initial_events(&run, &prompt, waiting, at_work),
         };
         match self.begin_run(&state, new, &prompt).await {
-            Ok(BeginRunOutcome::Started { .. }) => {}
+            Ok(BeginRunOutcome::Started { .. }) => {
+                self.counted.claims.fetch_add(1, Ordering::Relaxed);
+            }
             Ok(BeginRunOutcome::AlreadyStarted(before)) => {
                 self.unregister_run(&active);
                 return self.existing_run_outcome(&state.recorder, before, &prompt).await;
             }
-            Ok(BeginRunOutcome::Held(_)) => {
+            Ok(BeginRunOutcome::Held(holder)) => {
                 self.unregister_run(&active);
-                return Err(held_error());
+                return Err(self.held_error(holder.node));
             }
             Err(error) => {
                 self.unregister_run(&active);
@@ -96,8 +99,22 @@ impl SessionManagerInner {
             }
         }
         self.set_title(&state, &record, agent, &prompt).await;
-        let presence = state.enqueue(QueuedPrompt { prompt, active, resumed: None });
-        self.ensure_worker(&state, presence);
+        let precedence = prompt.precedence;
+        let job = QueuedPrompt { prompt, active, resumed: None };
+        match precedence {
+            PromptPrecedence::Last => {
+                let presence = state.enqueue(job);
+                self.ensure_worker(&state, presence);
+            }
+            PromptPrecedence::Steering { by } => {
+                let (presence, answering) = state.enqueue_steering(job);
+                if let Some(answering) = answering {
+                    let end = RunOutcome::Aborted { by: by.to_owned() };
+                    self.stop_runs(&state, Some(&answering), &end);
+                }
+                self.ensure_worker(&state, presence);
+            }
+        }
         Ok(SendOutcome::Started)
     }
 
@@ -137,7 +154,7 @@ impl SessionManagerInner {
     ) -> Result<SendOutcome, SessionError> {
         let (store, nodes) = (&self.config.store, &self.config.nodes);
         if run.session != *recorder.session() {
-            return Err(foreign_run_error(&run.id));
+            return Err(SessionError::RunIdTaken(run.id.clone()));
         }
         let recorded = recorded_prompt::find_prompt(&**store, &run.session, &run.id).await?;
         let is_other = |known: RecordedPrompt| {
@@ -170,7 +187,7 @@ impl SessionManagerInner {
             BeginRunOutcome::Held(_) => {
                 self.resume_parked_run(state, &prompt.folder_access).await?;
                 let (waiting, at_work) = state.queue_load();
-                let first = initial_events(&new.id, prompt, waiting.saturating_add(at_work));
+                let first = initial_events(&new.id, prompt, waiting, at_work);
                 Ok(state.recorder.begin_run(NewRun { first, ..new }).await?)
             }
             begun => Ok(begun),
@@ -206,19 +223,35 @@ impl SessionManagerInner {
         recorder: &LedgerRecorder,
     ) -> Result<ClaimEpoch, SessionError> {
         let nodes = &self.config.nodes;
-        let mut dead = None;
+        let (mut dead, mut node) = (None, String::new());
         // Another process may be faster each time.
         for _ in 0..CLAIM_ATTEMPTS_MAX {
             let holder = match recorder.claim(nodes.local_name(), dead).await? {
-                ClaimOutcome::Claimed(claim) => return Ok(claim),
+                ClaimOutcome::Claimed(claim) => {
+                    self.counted.claims.fetch_add(1, Ordering::Relaxed);
+                    return Ok(claim);
+                }
                 ClaimOutcome::Held(holder) => holder,
             };
-            if nodes.is_alive(&holder.node).await {
+            dead = Some(holder.epoch);
+            node = holder.node;
+            if nodes.is_alive(&node).await {
                 break;
             }
-            dead = Some(holder.epoch);
         }
-        Err(held_error())
+        Err(self.held_error(node))
+    }
+
+    /// Why a session cannot be claimed: another process is at work in it.
+    fn held_error(&self, node: String) -> SessionError {
+        match self.config.nodes.cluster() {
+            // What was handed over has no holder until somebody takes it over.
+            Some(_) if !node.is_empty() => SessionError::Elsewhere { node },
+            _ => SessionError::Busy(
+                "another process of zero is at work in this session; wait for its end, or use another session"
+                    .to_owned(),
+            ),
+        }
     }
 
     /// Ends the runs that dead processes left in a session.
@@ -432,7 +465,7 @@ impl SessionManagerInner {
     pub(super) async fn shut_down(self: &Arc<Self>, grace: Duration) {
         self.closing.cancel();
         if let Some(cluster) = self.config.nodes.cluster() {
-            return self.hand_over_all(cluster).await;
+            return self.hand_over_all(cluster, grace).await;
         }
         let end = RunOutcome::Aborted { by: "shutdown".to_owned() };
         let states: Vec<Arc<SessionState>> = self.lock_states().values().cloned().collect();
@@ -473,10 +506,12 @@ impl SessionManagerInner {
 }
 
 impl SessionManagerInner {
-    /// Hands all runs over to other processes. What only waits for the user is parked.
-    async fn hand_over_all(self: &Arc<Self>, cluster: &ClusterNode) {
+    /// Hands all runs over to other processes, once their calls have ended or `grace` is over. What only
+    /// waits for the user is parked.
+    async fn hand_over_all(self: &Arc<Self>, cluster: &ClusterNode, grace: Duration) {
         let states: Vec<Arc<SessionState>> = self.lock_states().values().cloned().collect();
-        futures_util::future::join_all(states.iter().map(|state| self.hand_over(state))).await;
+        futures_util::future::join_all(states.iter().map(|state| self.hand_over(state, grace)))
+            .await;
         for state in states {
             state.drop_backend().await;
         }
@@ -507,20 +542,17 @@ fn run_options(prompt: &Prompt) -> RunOptions {
     }
 }
 
-fn held_error() -> SessionError {
-    SessionError::Busy(
-        "another process of zero is at work in this session; wait for its end, or use another session"
-            .to_owned(),
-    )
-}
-
-fn foreign_run_error(run: &RunId) -> SessionError {
-    SessionError::Invalid(format!(
-        "the run `{run}` belongs to another session; choose a new idempotency key"
-    ))
-}
-
-fn initial_events(run: &RunId, prompt: &Prompt, before: usize) -> Vec<crate::store::NewEvent> {
+/// The first entries of a run, given the prompts that wait and those that are at work.
+fn initial_events(
+    run: &RunId,
+    prompt: &Prompt,
+    waiting: usize,
+    at_work: usize,
+) -> Vec<crate::store::NewEvent> {
+    let before = match prompt.precedence {
+        PromptPrecedence::Last => waiting.saturating_add(at_work),
+        PromptPrecedence::Steering { .. } => at_work,
+    };
     let prompt_event =
         EventKind::Prompt { text: prompt.text.clone(), attachments: prompt.attachments.clone() };
     let mut first = vec![new_event(Some(run), prompt_event)];

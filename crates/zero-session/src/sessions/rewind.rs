@@ -19,6 +19,7 @@ use zero_sandbox::journal::sha256;
 use crate::event::{Event, EventKind, RewindScope, ToolCallStatus};
 use crate::key::SessionAddress;
 use crate::rewind_arguments::RewindTarget;
+use crate::sessions::checkpoint_rule::CheckpointRule;
 use crate::sessions::ledger_recorder::new_event;
 use crate::sessions::rewind_history::{FORKED, FORKED_DURING_RUN, is_in_effect};
 use crate::sessions::session_state::SessionState;
@@ -43,7 +44,7 @@ pub struct RewindOptions {
     pub target: RewindTarget,
     /// What to take back.
     pub scope: RewindScope,
-    /// Whether to overwrite what somebody else changed in files since.
+    /// Whether to overwrite what another program changed in files since.
     pub overwrite: bool,
     /// Folders of this machine that the caller may use.
     pub folder_access: FolderAccess,
@@ -95,7 +96,7 @@ struct ChosenPoint {
 }
 
 /// A call of the ledger.
-struct LedgerCall {
+struct RecordedCall {
     name: String,
     title: String,
     kind: ToolKind,
@@ -152,7 +153,11 @@ impl SessionManagerInner {
         self.check_session_size(&record.id, &record.owner).await?;
         let store = &self.config.store;
         let points = store.rewind_points(&record.id).await?;
-        let (chosen, scope) = choose_point(&points, options.target, options.scope)?;
+        let rule = match options.target {
+            RewindTarget::LastPrompt => read_checkpoints(&**store, &record.id, &points).await?,
+            RewindTarget::Prompt(_) | RewindTarget::LastRewind => CheckpointRule::default(),
+        };
+        let (chosen, scope) = choose_point(&points, &rule, options.target, options.scope)?;
         let position = match scope.has_conversation() {
             true => Some(chosen.position.ok_or_else(|| no_position_error(&chosen))?),
             false => None,
@@ -214,7 +219,8 @@ impl SessionManagerInner {
         now.backend.rewind_files(request, RewindRequester::User).await.map_err(file_error)
     }
 
-    /// The prompts of a session, oldest first.
+    /// The prompts of a session, oldest first: those that went to a model, and others whose calls
+    /// changed files or ran commands.
     pub(super) async fn list_prompts(
         &self,
         address: &SessionAddress,
@@ -237,15 +243,18 @@ impl SessionManagerInner {
             });
         }
         let Some(first) = prompts.first() else { return Ok(prompts) };
-        let changes = read_changes(&**store, &record.id, first.seq).await?;
+        let mut rule = CheckpointRule::default();
+        let changes =
+            read_changes(&**store, &record.id, first.seq, |event| rule.add(event)).await?;
         for prompt in &mut prompts {
             if let Some(change) = changes.get(&prompt.seq) {
                 prompt.files = change.files.len() as u64;
                 prompt.commands = change.commands;
             }
         }
-        // A request to rewind is not a point that anybody looks for.
-        prompts.retain(|prompt| !is_rewind_command(&prompt.words));
+        prompts.retain(|prompt| {
+            rule.is_checkpoint(prompt.seq) || prompt.files > 0 || prompt.commands > 0
+        });
         Ok(prompts)
     }
 
@@ -275,6 +284,7 @@ impl ChosenPoint {
 
 fn choose_point(
     points: &[RewindPoint],
+    rule: &CheckpointRule,
     target: RewindTarget,
     scope: RewindScope,
 ) -> Result<(ChosenPoint, RewindScope), SessionError> {
@@ -290,11 +300,14 @@ fn choose_point(
             point
         }
         RewindTarget::LastPrompt => {
-            let is_prompt = |point: &&RewindPoint| match &point.kind {
-                RewindPointKind::Prompt { words, .. } => !is_rewind_command(words),
-                RewindPointKind::Rewind { .. } => false,
-            };
-            in_effect().find(is_prompt).ok_or_else(no_prompts_error)?
+            let is_prompt =
+                |point: &&RewindPoint| matches!(point.kind, RewindPointKind::Prompt { .. });
+            let is_checkpoint =
+                |point: &&RewindPoint| is_prompt(point) && rule.is_checkpoint(point.seq);
+            in_effect().find(is_checkpoint).ok_or_else(|| match in_effect().find(is_prompt) {
+                Some(_) => no_checkpoint_error(),
+                None => no_prompts_error(),
+            })?
         }
         RewindTarget::LastRewind => {
             let is_rewind =
@@ -336,6 +349,13 @@ fn no_prompts_error() -> SessionError {
     )
 }
 
+fn no_checkpoint_error() -> SessionError {
+    SessionError::Invalid(
+        "no prompt of this conversation went to a model; to go back to before a command such as `/read`, name its number"
+            .to_owned(),
+    )
+}
+
 fn no_position_error(chosen: &ChosenPoint) -> SessionError {
     SessionError::Invalid(match &chosen.prompt {
         Some((number, _)) => format!(
@@ -356,11 +376,6 @@ fn rewind_id(session: &SessionId, points: &[RewindPoint]) -> String {
     format!("rewind_{digest}")
 }
 
-/// Whether a prompt is a request to rewind.
-fn is_rewind_command(words: &str) -> bool {
-    words.split_whitespace().next().is_some_and(|word| word.eq_ignore_ascii_case("/rewind"))
-}
-
 fn file_error(error: ToolError) -> SessionError {
     match error.reason() {
         Some(ErrorReason::Busy | ErrorReason::ServerUnavailable | ErrorReason::QueueFull) => {
@@ -373,7 +388,7 @@ fn file_error(error: ToolError) -> SessionError {
 /// The calls and rewinds since a point.
 #[derive(Default)]
 struct LedgerCalls {
-    calls: BTreeMap<String, LedgerCall>,
+    calls: BTreeMap<String, RecordedCall>,
     rewinds: BTreeSet<String>,
     /// Number of calls that the session has from the one that it is a copy of.
     copied: usize,
@@ -388,7 +403,7 @@ impl LedgerCalls {
         match event.kind {
             EventKind::ToolStarted { call, name, title, kind, .. } => {
                 let (status, has_loss) = (None, false);
-                self.calls.insert(call, LedgerCall { name, title, kind, status, has_loss });
+                self.calls.insert(call, RecordedCall { name, title, kind, status, has_loss });
             }
             EventKind::ToolUpdated { call, title, kind, .. } => {
                 if let Some(known) = self.calls.get_mut(&call) {
@@ -476,16 +491,39 @@ struct PromptChanges {
     commands: u64,
 }
 
-/// What tools changed, by the sequence number of the prompt.
+/// Reads which of the last prompts are checkpoints: back to the newest one that is no command.
+async fn read_checkpoints(
+    store: &dyn Store,
+    session: &SessionId,
+    points: &[RewindPoint],
+) -> Result<CheckpointRule, StoreError> {
+    let is_command = |point: &&RewindPoint| matches!(&point.kind, RewindPointKind::Prompt { words, .. } if words.starts_with('/'));
+    let is_text = |point: &&RewindPoint| matches!(&point.kind, RewindPointKind::Prompt { words, .. } if !words.starts_with('/'));
+    let newest_text = points
+        .iter()
+        .rev()
+        .filter(|point| is_in_effect(points, point.seq))
+        .find(is_text)
+        .map_or(0, |point| point.seq);
+    let mut rule = CheckpointRule::default();
+    if let Some(first) = points.iter().filter(is_command).find(|point| point.seq > newest_text) {
+        read_entries(store, session, first.seq, |event| rule.add(&event)).await?;
+    }
+    Ok(rule)
+}
+
+/// What tools changed, by the sequence number of the prompt. `watch` sees all entries.
 async fn read_changes(
     store: &dyn Store,
     session: &SessionId,
     from: u64,
+    mut watch: impl FnMut(&Event),
 ) -> Result<HashMap<u64, PromptChanges>, StoreError> {
     let mut prompts: HashMap<RunId, u64> = HashMap::new();
     let mut kinds: HashMap<String, (ToolKind, Vec<std::path::PathBuf>)> = HashMap::new();
     let mut changes: HashMap<u64, PromptChanges> = HashMap::new();
     let add = |event: Event| {
+        watch(&event);
         let Some(run) = event.run else { return };
         match event.kind {
             EventKind::Prompt { .. } => {
@@ -501,8 +539,12 @@ async fn read_changes(
                     known.1.extend(locations.into_iter().map(|location| location.path));
                 }
             }
-            EventKind::ToolEnded { call, status, .. } => {
-                let Some((kind, paths)) = kinds.remove(&call) else { return };
+            EventKind::ToolEnded { call, status, outcome } => {
+                let Some((kind, mut paths)) = kinds.remove(&call) else { return };
+                // A host elsewhere names the files of a short call only with its result.
+                let located = outcome.result().map(|result| &result.locations[..]);
+                let located = located.unwrap_or_default().iter();
+                paths.extend(located.map(|location| location.path.clone()));
                 let Some(seq) = prompts.get(&run) else { return };
                 let change = changes.entry(*seq).or_default();
                 let has_run = !matches!(status, ToolCallStatus::Denied | ToolCallStatus::Cancelled);

@@ -66,7 +66,8 @@ impl RewindOutcome {
         };
         if !self.is_done {
             line(
-                "Nothing was touched: these files were changed by somebody else since.".to_owned(),
+                "Nothing was touched: these files were changed by another program since."
+                    .to_owned(),
             );
         } else if target == RewindTarget::LastRewind {
             line(format!("The last rewind is taken back ({}).", self.scope.describe()));

@@ -51,8 +51,9 @@ use crate::turn::call_batch::{NOT_RUN, TASK_TOOL};
 use crate::turn::{
     LoopGuardAnswer, RequestContext, TranscriptSummary, Turn, TurnAction, TurnInput,
 };
-use zero_runtime::tool_backend::FolderAccess;
-use zero_runtime::tool_backend::{AgentDefinition, ToolBackendError, ToolCatalog};
+use zero_runtime::tool_backend::{
+    AgentDefinition, FolderAccess, ToolBackendError, ToolCatalog, UnavailableServer,
+};
 
 /// Time limit for cancelled calls to end.
 const CANCEL_GRACE: Duration = Duration::from_secs(10);
@@ -132,10 +133,16 @@ pub(super) struct ParkTimer {
     not_before: Option<Instant>,
 }
 
+/// Why a call was not run that had not begun when another process was to continue its run.
+const LEFT_BEFORE_RUN: &str =
+    "not run: the gateway was stopped before it began; make the call again";
+
 /// What became of a run.
 pub(super) enum DriveOutcome {
     /// It ended.
     Ended(RunCompletion),
+    /// It stopped where it is, so that another process continues it.
+    HandedOver,
     /// It waits for the user and is in the store. No prompt can be queued until the guard is dropped.
     Parked(OwnedMutexGuard<()>),
 }
@@ -169,6 +176,8 @@ struct RunState<'a> {
     stopping: bool,
     /// When calls that do not end are abandoned.
     give_up: Option<Instant>,
+    /// Until when calls may end, if another process is to continue the run. Nothing else begins.
+    leaving: Option<Instant>,
 }
 
 /// What the next request is made with.
@@ -177,6 +186,8 @@ struct RunContext {
     backend: ActiveBackend,
     /// Agents that files define; `None` if the run may not start sub-agents.
     agents: Option<Vec<AgentDefinition>>,
+    /// Servers whose tools are missing.
+    missing_servers: Vec<UnavailableServer>,
 }
 
 /// Signals that end a run from outside. The futures live as long as the run, because recreating
@@ -187,6 +198,7 @@ struct StopSignals<'a> {
     /// When the working time may be used up.
     worked: Pin<Box<Sleep>>,
     park: BoxFuture<'a, ()>,
+    handover: BoxFuture<'a, Instant>,
 }
 
 /// The next event for the driver.
@@ -202,6 +214,9 @@ enum DriverEvent {
     WorkTimeUsed,
     ParkRequested,
     ParkDue,
+    /// Another process is to continue the run; calls may end until then.
+    HandoverRequested(Instant),
+    HandoverDue,
 }
 
 impl<'a> RunDriver<'a> {
@@ -228,6 +243,7 @@ impl<'a> RunDriver<'a> {
             agents: None,
             stopping: false,
             give_up: None,
+            leaving: None,
         };
         let (active, deadline) = (self.active, self.deadline);
         let mut alarms = StopSignals {
@@ -235,10 +251,12 @@ impl<'a> RunDriver<'a> {
             late: Box::pin(sleep_until(deadline.unwrap_or_else(Instant::now))),
             worked: Box::pin(sleep(self.work_time_left())),
             park: Box::pin(active.wait_for_park_request()),
+            handover: Box::pin(active.wait_for_handover()),
         };
+        active.set_hands_itself_over(true);
         under_way.step(TurnInput::Begin);
         loop {
-            while let Some(action) = under_way.todo.pop_front() {
+            while let Some(action) = under_way.next_action() {
                 if let Some(end) = self.perform(action, &mut under_way).await {
                     return DriveOutcome::Ended(self.finish(end, under_way).await);
                 }
@@ -247,6 +265,14 @@ impl<'a> RunDriver<'a> {
                 self.flush(&mut under_way).await;
                 under_way.waiting.clear();
                 continue;
+            }
+            // A run that was asked to stop ends here, and goes on nowhere.
+            if let Some(until) = under_way.leaving
+                && !under_way.stopping
+                && self.active.requested_stop().is_none()
+                && let Some(left) = self.try_leave(&mut under_way, until).await
+            {
+                return left;
             }
             self.outbox.start_write();
             self.start_saving(&mut under_way);
@@ -266,6 +292,27 @@ impl<'a> RunDriver<'a> {
                 next => self.handle_event(next, &mut under_way),
             }
         }
+    }
+
+    /// Leaves the run to another process once its calls have ended, or may take no longer.
+    async fn try_leave(
+        &mut self,
+        under_way: &mut RunState<'a>,
+        until: Instant,
+    ) -> Option<DriveOutcome> {
+        let now = Instant::now();
+        if self.park_time(under_way).is_some_and(|at| at <= now)
+            && let Some(order) = self.try_park(under_way).await
+        {
+            return Some(DriveOutcome::Parked(order));
+        }
+        if !under_way.calls.is_empty() && now < until {
+            return None;
+        }
+        // What was shown and said is stored before another process reads it.
+        self.save(under_way).await;
+        self.flush(under_way).await;
+        Some(DriveOutcome::HandedOver)
     }
 
     /// When the run is parked; `None` while it does anything but wait for the user. A client that
@@ -516,13 +563,15 @@ impl<'a> RunDriver<'a> {
     ) -> BoxFuture<'a, Result<RunContext, ToolBackendError>> {
         let (inner, state, agent, dialect) = (self.inner, self.state, self.agent, self.dialect);
         let (filters, may_delegate) = (self.tool_filters(), self.may_delegate());
-        let (permit, reach) = (Arc::clone(&self.permit), self.folder_access);
+        let (permit, folder_access) = (Arc::clone(&self.permit), self.folder_access);
         let most = before.map_or(Duration::ZERO, |before| before.backend.reconnect_grace());
         let deadline = Instant::now() + most;
+        // What is typed without a model needs no tools of servers, except the one that it calls.
+        let waits_for_servers = before.is_none() && !is_direct(&*self.model);
         Box::pin(async move {
             loop {
                 let left = deadline.saturating_duration_since(Instant::now());
-                let now = match inner.backend_for(state, agent, reach).await {
+                let now = match inner.backend_for(state, agent, folder_access).await {
                     Err(away @ ToolBackendError::ClientDisconnected { .. }) => {
                         let _elsewhere = permit.pause();
                         state.wait_for_client_backend(left).await.ok_or(away)?
@@ -530,6 +579,10 @@ impl<'a> RunDriver<'a> {
                     found => found?,
                 };
                 let _elsewhere = (now.at == BackendLocation::Client).then(|| permit.pause());
+                let missing_servers = match waits_for_servers {
+                    true => now.backend.wait_for_servers().await,
+                    false => Vec::new(),
+                };
                 match load_catalog(&now, dialect).await {
                     // The client was lost again, or its loss was not known until now.
                     Err(ToolBackendError::ClientDisconnected { .. }) if !left.is_zero() => {
@@ -538,7 +591,8 @@ impl<'a> RunDriver<'a> {
                     catalog => {
                         let agents = (may_delegate && now.backend.takes_subagents())
                             .then_some(&inner.config.agents);
-                        return Ok(build_context(agent, &filters, catalog?, now, agents));
+                        let context = build_context(agent, &filters, catalog?, now, agents);
+                        return Ok(RunContext { missing_servers, ..context });
                     }
                 }
             }
@@ -585,13 +639,16 @@ impl<'a> RunDriver<'a> {
         }
         self.call_tally.begun.insert(id.clone(), self.clock.elapsed());
         let (state, most) = (Arc::clone(self.state), now.backend.reconnect_grace());
-        let inner = Arc::clone(self.inner);
+        let (inner, handover) = (Arc::clone(self.inner), self.active.handover_token());
         let calling = async move {
             let now = match now.at {
                 // The call has not started, so it can start once the client is back.
                 BackendLocation::Client if now.closed.is_cancelled() => {
                     let back = cancel.run_until_cancelled(wait_for_client(&state, dialect, most));
-                    back.await.flatten().unwrap_or(now)
+                    match handover.run_until_cancelled(back).await {
+                        Some(back) => back.flatten().unwrap_or(now),
+                        None => return cancelled_call(&tool, LEFT_BEFORE_RUN),
+                    }
                 }
                 _ => now,
             };
@@ -602,12 +659,18 @@ impl<'a> RunDriver<'a> {
             let _elsewhere = match now.at {
                 BackendLocation::Client => Some(permit.pause()),
                 BackendLocation::Local => {
-                    if cancel.run_until_cancelled(permit.acquire()).await.is_none() {
-                        return cancelled_call(&tool, NOT_RUN);
+                    let acquired = cancel.run_until_cancelled(permit.acquire());
+                    match handover.run_until_cancelled(acquired).await {
+                        Some(Some(())) => None,
+                        Some(None) => return cancelled_call(&tool, NOT_RUN),
+                        None => return cancelled_call(&tool, LEFT_BEFORE_RUN),
                     }
-                    None
                 }
             };
+            // Nothing begins any more once another process is to continue the run.
+            if handover.is_cancelled() {
+                return cancelled_call(&tool, LEFT_BEFORE_RUN);
+            }
             if now.closed.is_cancelled() {
                 return gone("is no longer connected, so this was not run");
             }
@@ -687,6 +750,13 @@ impl<'a> RunDriver<'a> {
         let has_work_time = self.budget.time_max().is_some();
         let (give_up, park_at) = (under_way.give_up, self.park_time(under_way));
         let is_park_requested = self.parking.is_requested;
+        let (leaving, may_leave) = (under_way.leaving, !under_way.stopping);
+        let leave = async move {
+            match leaving {
+                Some(until) => sleep_until(until).await,
+                None => pending().await,
+            }
+        };
         let parking = async move {
             match park_at {
                 Some(at) => sleep_until(at).await,
@@ -706,6 +776,10 @@ impl<'a> RunDriver<'a> {
                 DriverEvent::Input(TurnInput::Stop(RunOutcome::Aborted { by: "timeout".to_owned() }))
             }
             () = &mut alarms.worked, if may_stop && has_work_time => DriverEvent::WorkTimeUsed,
+            until = &mut alarms.handover, if leaving.is_none() && may_leave => {
+                DriverEvent::HandoverRequested(until)
+            }
+            () = leave, if may_leave => DriverEvent::HandoverDue,
             written = self.outbox.wait_for_write(), if writing => DriverEvent::Written(written),
             saved = under_way.unsaved.wait_for_save(), if saving => DriverEvent::Saved(saved),
             Some(joined) = under_way.calls.join_next_with_id(), if calling => DriverEvent::CallJoined(joined),
@@ -734,7 +808,12 @@ impl<'a> RunDriver<'a> {
                 self.stop_on_store_error(written, under_way)
             }
             DriverEvent::ContextLoaded(looked) => {
-                let context = looked.map(|RunContext { context, backend, agents }| {
+                let context = looked.map(|found| {
+                    let RunContext { context, backend, agents, missing_servers } = found;
+                    for missing in missing_servers {
+                        let (topic, text) = ("mcp_server".to_owned(), missing.to_string());
+                        self.outbox.push(EventKind::Notice { topic, text });
+                    }
                     under_way.backend = Some(backend);
                     under_way.agents = agents;
                     context
@@ -749,8 +828,16 @@ impl<'a> RunDriver<'a> {
             DriverEvent::CallJoined(joined) => under_way.handle_joined_call(joined),
             DriverEvent::GraceExpired => under_way.abandon_calls(),
             DriverEvent::ParkRequested => self.parking.is_requested = true,
-            // Handled before, because they read the store.
-            DriverEvent::WorkTimeUsed | DriverEvent::ParkDue => {}
+            DriverEvent::HandoverRequested(until) => {
+                under_way.leaving = Some(until);
+                // The other process asks again. A question to the user waits there.
+                under_way.asking = None;
+                under_way.looking = None;
+                under_way.summarising = None;
+                self.parking.is_requested = true;
+            }
+            // Handled before, because they read the store, or by the next look at the run.
+            DriverEvent::WorkTimeUsed | DriverEvent::ParkDue | DriverEvent::HandoverDue => {}
         }
     }
 
@@ -818,6 +905,36 @@ async fn wait_for_client(
 impl RunState<'_> {
     fn step(&mut self, input: TurnInput) {
         self.todo.extend(self.turn.step(input));
+    }
+
+    /// The next action. If another process is to continue the run, nothing begins any more, and only what
+    /// ended is recorded.
+    fn next_action(&mut self) -> Option<TurnAction> {
+        if self.leaving.is_none() || self.stopping {
+            return self.todo.pop_front();
+        }
+        let begins_something = |action: &TurnAction| match action {
+            TurnAction::Show(_)
+            | TurnAction::Save(_)
+            | TurnAction::StartTranscript(_)
+            | TurnAction::CancelCalls
+            | TurnAction::Finish(_) => false,
+            TurnAction::LoadContext
+            | TurnAction::AskModel(_)
+            | TurnAction::Summarise(_)
+            | TurnAction::AskUser(_)
+            | TurnAction::RunCall { .. } => true,
+        };
+        loop {
+            if let Some(at) = self.todo.iter().position(|action| !begins_something(action)) {
+                return self.todo.remove(at);
+            }
+            let is_call = |action: &TurnAction| matches!(action, TurnAction::RunCall { .. });
+            let at = self.todo.iter().position(is_call)?;
+            let Some(TurnAction::RunCall { call, .. }) = self.todo.remove(at) else { return None };
+            let outcome = cancelled_call(&call.tool, LEFT_BEFORE_RUN);
+            self.step(TurnInput::CallEnded { call: call.id.into(), outcome });
+        }
     }
 
     fn stop(&mut self, end: RunOutcome) {
@@ -893,7 +1010,8 @@ fn build_context(
 ) -> RunContext {
     let agents = restrict_catalog(agent, filters, &mut catalog, agents);
     let system = crate::system_prompt::system_prompt(agent, &catalog, jiff::Zoned::now().date());
-    RunContext { context: RequestContext { system, tools: catalog.tools }, backend, agents }
+    let context = RequestContext { system, tools: catalog.tools };
+    RunContext { context, backend, agents, missing_servers: Vec::new() }
 }
 
 /// Leaves the tools that every filter allows, and adds the one that starts sub-agents. Returns the

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use zero_core::{RunId, SessionId};
 use zero_policy::PermissionMode;
@@ -24,6 +25,9 @@ use zero_runtime::tool_backend::FolderAccess;
 use zero_runtime::tool_backend::{
     ToolBackend, ToolBackendError, ToolBackendFactory, ToolBackendRequest,
 };
+
+/// How much longer than its calls may take a run may take to hand itself over.
+const HANDOVER_MARGIN: Duration = Duration::from_secs(1);
 
 /// In-memory state of a session.
 pub(super) struct SessionState {
@@ -78,6 +82,10 @@ pub(super) struct ActiveRun {
     stop_as: OnceLock<RunOutcome>,
     park: CancellationToken,
     handover: CancellationToken,
+    /// Until when its calls may end before it is handed over.
+    handover_until: OnceLock<Instant>,
+    /// Whether it hands itself over, once its calls have ended.
+    hands_itself_over: AtomicBool,
     /// Whether only the final entry remains to be written.
     over: AtomicBool,
     /// What it has from its parent, if it is the run of a sub-agent.
@@ -102,6 +110,8 @@ impl ActiveRun {
             stop_as: OnceLock::new(),
             park,
             handover,
+            handover_until: OnceLock::new(),
+            hands_itself_over: AtomicBool::new(false),
             over,
             subagent,
         })
@@ -138,14 +148,41 @@ impl ActiveRun {
         self.park.cancelled().await;
     }
 
-    /// Asks the run to stop where it is, so that another process continues it.
-    pub(super) fn request_handover(&self) {
+    /// Asks the run to stop where it is, so that another process continues it. Calls that run have
+    /// `grace` to end; nothing new begins.
+    pub(super) fn request_handover(&self, grace: Duration) {
+        let _ = self.handover_until.set(Instant::now() + grace);
         self.handover.cancel();
     }
 
-    /// Waits for [`Self::request_handover`].
-    pub(super) async fn wait_for_handover(&self) {
+    /// Cancelled by [`Self::request_handover`].
+    pub(super) fn handover_token(&self) -> CancellationToken {
+        self.handover.clone()
+    }
+
+    /// Waits for [`Self::request_handover`]. Returns until when calls may end.
+    pub(super) async fn wait_for_handover(&self) -> Instant {
         self.handover.cancelled().await;
+        self.handover_until.get().copied().unwrap_or_else(Instant::now)
+    }
+
+    /// Waits until the run has to be stopped so that another process continues it, because it does not
+    /// hand itself over.
+    pub(super) async fn wait_for_forced_handover(&self) {
+        let until = self.wait_for_handover().await;
+        if self.hands_itself_over.load(Ordering::Relaxed) {
+            sleep_until(until + HANDOVER_MARGIN).await;
+        }
+    }
+
+    /// Sets whether the run hands itself over when it is asked to.
+    pub(super) fn set_hands_itself_over(&self, does_so: bool) {
+        self.hands_itself_over.store(does_so, Ordering::Relaxed);
+    }
+
+    /// How the run was asked to end, if it was.
+    pub(super) fn requested_stop(&self) -> Option<RunOutcome> {
+        self.stop_as.get().cloned()
     }
 
     /// Waits for a stop request.
@@ -235,9 +272,12 @@ impl SessionState {
         }
     }
 
-    /// Puts a parked run before all prompts.
+    /// Puts a run before all prompts that wait.
     pub(super) fn enqueue_first(&self, job: QueuedPrompt) -> WorkerPresence {
-        let mut queue = self.lock_queue();
+        self.push_first(&mut self.lock_queue(), job)
+    }
+
+    fn push_first(&self, queue: &mut PromptQueue, job: QueuedPrompt) -> WorkerPresence {
         queue.waiting.push_front(job);
         if std::mem::replace(&mut queue.has_worker, true) {
             self.work.notify_one();
@@ -245,6 +285,16 @@ impl SessionState {
         } else {
             WorkerPresence::Needed
         }
+    }
+
+    /// Puts a prompt before all that wait. Returns the run that has to make way for it: the active one,
+    /// or one that was parked and is to continue.
+    pub(super) fn enqueue_steering(&self, job: QueuedPrompt) -> (WorkerPresence, Option<RunId>) {
+        let mut queue = self.lock_queue();
+        let active = queue.current.as_ref().filter(|current| !current.is_over()).cloned();
+        let resumed = queue.waiting.front().filter(|front| front.resumed.is_some());
+        let answering = active.or_else(|| resumed.map(|front| Arc::clone(&front.active)));
+        (self.push_first(&mut queue, job), answering.map(|active| active.run.clone()))
     }
 
     /// Takes the next prompt, which becomes the active one.

@@ -35,7 +35,9 @@ use crate::sessions::session_state::{
 };
 use crate::sessions::subagent_run::CallAllowance;
 use crate::sessions::work_clock::WorkClock;
-use crate::sessions::{Prompt, SessionError, SessionManagerInner, prompt_attachments, prompts};
+use crate::sessions::{
+    Prompt, SessionError, SessionManagerInner, UnrecordedEnd, prompt_attachments, prompts,
+};
 use crate::store::{SessionRecord, StoreError};
 use crate::turn::{
     ParallelCalls, ResumePoint, ResumedWait, Turn, TurnConfig, TurnGoal, transcript_repair,
@@ -50,6 +52,8 @@ const FINISH_RETRY_DELAYS: [Duration; 5] = [
     FINISH_RETRY_DELAY_MAX,
 ];
 const FINISH_RETRY_DELAY_MAX: Duration = Duration::from_secs(5);
+/// Attempts to record the end of a run after which those who follow it are told.
+const QUIET_ATTEMPTS_MAX: usize = 4;
 
 /// How long background jobs keep the backend of a session to which nobody sends a prompt.
 const IDLE_JOBS_MAX: Duration = Duration::from_secs(7 * 24 * 60 * 60);
@@ -143,7 +147,7 @@ impl SessionManagerInner {
         resumed: Option<ResumedRun>,
     ) -> Option<OwnedMutexGuard<()>> {
         let mut outbox = LedgerOutbox::new(state.recorder.clone(), active.run.clone());
-        let (permit, news) = (self.run_limiter.permit_for(&active.owner), Arc::default());
+        let (permit, call_updates) = (self.run_limiter.permit_for(&active.owner), Arc::default());
         let (point, earlier) = match resumed {
             Some(ResumedRun { point, earlier }) => (Some(point), earlier),
             None => (None, Vec::new()),
@@ -153,7 +157,7 @@ impl SessionManagerInner {
             id: active.run.clone(),
             permit: Arc::clone(&permit),
             clock: WorkClock::start(Duration::from_millis(worked_ms)),
-            call_updates: news,
+            call_updates,
         };
         state.asker.set_run(Some(asking.clone()), earlier);
         let placed = match permit.try_acquire() {
@@ -167,19 +171,26 @@ impl SessionManagerInner {
                 let driven = self.drive_run(state, active, asking, prompt, point, &mut outbox);
                 let driven = tokio::select! {
                     biased;
-                    driven = AssertUnwindSafe(driven).catch_unwind() => Some(driven),
-                    () = active.wait_for_handover() => None,
+                    driven = AssertUnwindSafe(driven).catch_unwind() => driven,
+                    () = active.wait_for_forced_handover() => Ok(DriveOutcome::HandedOver),
+                };
+                // Another process must not continue what was asked to stop.
+                let driven = match (driven, active.requested_stop()) {
+                    (Ok(DriveOutcome::HandedOver), Some(end)) => {
+                        Ok(DriveOutcome::Ended(RunCompletion { end, usage: outbox.usage() }))
+                    }
+                    (driven, _) => driven,
                 };
                 match driven {
-                    Some(Ok(DriveOutcome::Ended(ended))) => ended,
-                    Some(Ok(DriveOutcome::Parked(order))) => {
+                    Ok(DriveOutcome::Ended(ended)) => ended,
+                    Ok(DriveOutcome::Parked(order)) => {
                         span.record("outcome", "parked");
                         self.release_parked_run(state, active).await;
                         return Some(order);
                     }
                     // The panic message is already in the log.
-                    Some(Err(_)) => RunCompletion { end: internal_error(), usage: outbox.usage() },
-                    None => {
+                    Err(_) => RunCompletion { end: internal_error(), usage: outbox.usage() },
+                    Ok(DriveOutcome::HandedOver) => {
                         span.record("outcome", "handed_over");
                         // What was shown is kept, and calls that ran are of unknown outcome.
                         if let Err(error) = outbox.flush().await {
@@ -535,7 +546,8 @@ impl SessionManagerInner {
     }
 
     /// Records the end of a run and notifies waiters. If the store fails, it retries until the store
-    /// works again or the process ends; in that case, the next start ends the run.
+    /// works again or the process ends; in that case, the next start ends the run. Meanwhile it tells those who
+    /// follow the run. It gives up if the store is damaged, which does not pass.
     pub(super) async fn finish_run(
         &self,
         state: &SessionState,
@@ -556,6 +568,7 @@ impl SessionManagerInner {
         active.mark_over();
         let mut delays = FINISH_RETRY_DELAYS.into_iter();
         let mut unrecorded = None;
+        let mut attempts = 0_usize;
         loop {
             let (run, last) = (active.run.clone(), last.clone());
             let recorded = state.recorder.end_run(run, end.clone(), usage, last).await;
@@ -568,6 +581,19 @@ impl SessionManagerInner {
                 break;
             }
             unrecorded.get_or_insert_with(|| CounterGuard::new(&self.counted.unrecorded));
+            attempts += 1;
+            if attempts >= QUIET_ATTEMPTS_MAX {
+                let is_abandoned = matches!(error, StoreError::Damaged { .. });
+                self.unrecorded_ends.report(UnrecordedEnd {
+                    session: session.clone(),
+                    run: run.clone(),
+                    message: unrecorded_message(&error, is_abandoned),
+                    is_abandoned,
+                });
+                if is_abandoned {
+                    break;
+                }
+            }
             sleep(delays.next().unwrap_or(FINISH_RETRY_DELAY_MAX)).await;
         }
         let add = |counter: &AtomicU64, more: u64| counter.fetch_add(more, Ordering::Relaxed);
@@ -577,6 +603,15 @@ impl SessionManagerInner {
         add(&self.counted.output_tokens, usage.output_tokens);
         self.lock_active_runs().remove(&active.address());
         active.done.cancel();
+    }
+}
+
+fn unrecorded_message(error: &StoreError, is_abandoned: bool) -> String {
+    match is_abandoned {
+        true => format!("the run has ended, and its end cannot be recorded: {error}"),
+        false => format!(
+            "the run has ended, and its end could not be recorded yet; zero tries until it can: {error}"
+        ),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Runs whose process is gone go on in this one, if several machines share the database.
 //!
 //! What the ledger knows is completed first: calls that had ended keep their results, calls whose
-//! outcome nobody knows get an end that says so, and none of them is made again. Then the model is asked
+//! outcome is unknown get an end that says so, and none of them is made again. Then the model is asked
 //! for the next reply. A run of a sub-agent ends with the call that started it, and what the user runs
 //! without a model is not repeated.
 
@@ -10,7 +10,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
-use zero_core::SessionId;
+use zero_core::{ErrorReason, SessionId, ToolOutcome};
 use zero_runtime::tool_backend::FolderAccess;
 
 use crate::cluster_node::{AbandonedSession, ClusterNode};
@@ -23,16 +23,20 @@ use crate::sessions::interrupted_runs::{closing_events, read_run_events};
 use crate::sessions::ledger_recorder::new_event;
 use crate::sessions::session_state::{QueuedPrompt, ResumedRun, SessionState, wait_until_finished};
 use crate::sessions::transcript_recovery::missing_messages;
-use crate::sessions::{Prompt, PromptAuthority, SessionError, SessionManagerInner, SlashHandling};
+use crate::sessions::{
+    Prompt, PromptAuthority, PromptPrecedence, SessionError, SessionManagerInner, SlashHandling,
+};
 use crate::store::{ClaimEpoch, RunFolders, RunOptions, RunRecord, SessionRecord, StoreError};
 use crate::turn::transcript_repair::tool_calls;
 use crate::turn::{ResumePoint, ResumedWait};
 
-/// How often to look for sessions that nobody serves.
+/// How often to look for sessions that no process serves.
 const INTERVAL: Duration = Duration::from_millis(750);
 /// How long a session waits for the client that hosts its tools before its runs go on without.
 const CLIENT_WAIT: Duration = Duration::from_secs(30);
-/// Time limit for a run to be handed over.
+/// How long calls of a run may take to end when the run moves to where the client of its session is.
+const MOVE_GRACE: Duration = Duration::from_secs(5);
+/// Time limit for a run to be handed over, after its calls have ended.
 const HANDOVER_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often a run is continued. One that ends each process that runs it must not end all of them.
 const TAKEOVERS_MAX: usize = 3;
@@ -59,7 +63,7 @@ impl SessionManagerInner {
         tokio::spawn(monitor(Arc::downgrade(self)));
     }
 
-    /// Continues the unfinished runs of a session that nobody executes, unless one of them waits for an
+    /// Continues the unfinished runs of a session that no process executes, unless one of them waits for an
     /// answer.
     pub(super) async fn take_over(
         self: &Arc<Self>,
@@ -118,7 +122,8 @@ impl SessionManagerInner {
             Err(SessionError::Store(StoreError::Damaged { .. })) => (Vec::new(), Vec::new()),
             read => read?,
         };
-        let (closing, usage) = closing_events(&events);
+        let (mut closing, usage) = closing_events(&events);
+        add_known_outcomes(state, &events, &mut closing).await;
         let kinds = events.iter().map(|event| &event.kind).chain(&closing);
         let missing = missing_messages(&messages, kinds, self.run_dialect(&events));
         let continuation = match record.parent {
@@ -170,15 +175,18 @@ impl SessionManagerInner {
     }
 
     /// Gives up the runs of a session, so that another process continues them at once.
-    pub(super) async fn hand_over(&self, state: &Arc<SessionState>) {
+    /// Calls that run have `grace` to end.
+    pub(super) async fn hand_over(&self, state: &Arc<SessionState>, grace: Duration) {
         let queued = state.take_queued(None);
         let mut active = self.active_runs_in(state.recorder.session());
         active.retain(|active| !queued.iter().any(|queued| queued.active.run == active.run));
+        // A sub-agent ends with the call that started it.
+        active.retain(|active| active.subagent.is_none());
         for active in &active {
-            active.request_handover();
+            active.request_handover(grace);
         }
         // The last to go is the claim, so that what a run has shown is stored.
-        if wait_until_finished(active, HANDOVER_TIMEOUT).await.is_err() {
+        if wait_until_finished(active, grace + HANDOVER_TIMEOUT).await.is_err() {
             tracing::error!("a run could not be handed over; others continue it soon");
         }
         for QueuedPrompt { active, .. } in queued {
@@ -186,7 +194,7 @@ impl SessionManagerInner {
         }
     }
 
-    async fn look_for_abandoned(
+    async fn find_abandoned(
         self: &Arc<Self>,
         cluster: &ClusterNode,
         seen: &mut HashMap<SessionId, Instant>,
@@ -211,7 +219,12 @@ impl SessionManagerInner {
             }
             match self.take_over(&session).await {
                 // Another process was faster.
-                Ok(()) | Err(SessionError::Busy(_) | SessionError::ShuttingDown) => {}
+                Ok(())
+                | Err(
+                    SessionError::Busy(_)
+                    | SessionError::Elsewhere { .. }
+                    | SessionError::ShuttingDown,
+                ) => {}
                 Err(SessionError::Store(StoreError::ClaimLost(_) | StoreError::NoSession(_))) => {}
                 Err(error) => tracing::warn!(%session, %error, "a session could not be taken over"),
             }
@@ -219,7 +232,7 @@ impl SessionManagerInner {
         for session in shared.misplaced_sessions(self.config.nodes.local_name()).await? {
             if let Some(state) = self.existing_state(&session) {
                 tracing::info!(%session, "handing over to the gateway where its tools are");
-                self.hand_over(&state).await;
+                self.hand_over(&state, MOVE_GRACE).await;
             }
         }
         Ok(())
@@ -251,14 +264,48 @@ async fn monitor(inner: Weak<SessionManagerInner>) {
             }
         }
         if let Some(cluster) = strong.config.nodes.cluster()
-            && let Err(error) = strong.look_for_abandoned(cluster, &mut seen).await
+            && let Err(error) = strong.find_abandoned(cluster, &mut seen).await
         {
             tracing::warn!(%error, "sessions of dead gateways cannot be found");
         }
-        drop(strong);
         // Not all at the same time.
-        sleep(INTERVAL.mul_f64(0.75 + 0.5 * fastrand::f64())).await;
+        let pause = sleep(INTERVAL.mul_f64(0.75 + 0.5 * fastrand::f64()));
+        tokio::select! {
+            () = pause => {}
+            () = strong.sessions_abandoned.notified() => {}
+            () = strong.closing.cancelled() => {}
+        }
     }
+}
+
+/// Replaces the unknown outcomes of calls by those that the client who made them has kept.
+async fn add_known_outcomes(state: &SessionState, events: &[Event], closing: &mut [EventKind]) {
+    let Some(client) = state.client_backend() else { return };
+    let calls: Vec<String> = closing.iter().filter_map(unknown_call).collect();
+    if calls.is_empty() {
+        return;
+    }
+    let mut known = client.backend.take_outcomes(calls).await;
+    for kind in closing {
+        let Some(call) = unknown_call(kind) else { continue };
+        let Some(mut outcome) = known.remove(&call) else { continue };
+        if let ToolOutcome::Error(error) = &mut outcome {
+            let name = events.iter().find_map(|event| match &event.kind {
+                EventKind::ToolStarted { call: id, name, .. } if *id == call => Some(name),
+                _ => None,
+            });
+            error.tool = name.cloned().unwrap_or_default();
+        }
+        *kind = EventKind::tool_ended(&call, outcome);
+    }
+}
+
+/// The id of a call, if this is its end and nobody knows its outcome.
+fn unknown_call(kind: &EventKind) -> Option<String> {
+    let EventKind::ToolEnded { call, outcome: ToolOutcome::Error(error), .. } = kind else {
+        return None;
+    };
+    (error.reason() == Some(ErrorReason::Interrupted)).then(|| call.clone())
 }
 
 /// The prompt of a run, as the process that began it got it.
@@ -281,6 +328,7 @@ fn recorded_prompt(options: &RunOptions, events: &[Event]) -> Prompt {
             true => SlashHandling::Verbatim,
             false => SlashHandling::Commands,
         },
+        precedence: PromptPrecedence::Last,
         leave: match options.can_approve {
             true => PromptAuthority::CanApprove,
             false => PromptAuthority::PromptOnly,
@@ -427,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn run_goes_on_where_it_was() {
+    fn run_continues_where_it_was() {
         let user = ModelMessage::user;
         let interrupted = Continuation::End(RunOutcome::Interrupted);
         let ask = Continuation::AskModel(None);

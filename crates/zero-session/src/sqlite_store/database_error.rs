@@ -69,9 +69,12 @@ impl DatabaseError {
                     );
                     return StoreError::Damaged { verb, why };
                 }
-                ErrorCode::DiskFull => format!(
-                    "there is no room for `{path}` to grow ({message}); make room, then try again"
-                ),
+                ErrorCode::DiskFull => {
+                    let why = format!(
+                        "there is no room for `{path}` to grow ({message}); make room, then try again"
+                    );
+                    return StoreError::NoSpace { verb, why };
+                }
                 ErrorCode::ReadOnly => format!(
                     "`{path}` may not be written ({message}); see to it that you own it and that \
                      its disk is writable"

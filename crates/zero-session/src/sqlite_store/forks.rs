@@ -7,16 +7,9 @@ use super::claims;
 use super::database_error::DatabaseError;
 use super::{ledger, sessions};
 use crate::key::SessionAddress;
-use crate::store::{ForkPoint, NewFork, NewSession, SessionPatch, SessionRecord, StoreError};
+use crate::session_copy::{MessageRange, end_of_entries, new_session, settings_patch};
+use crate::store::{ForkPoint, NewFork, SessionRecord, StoreError};
 use crate::stored_form::{EncodedEvents, to_sql_int};
-
-/// The messages that a copy gets.
-#[derive(Clone, Copy)]
-struct MessageRange {
-    transcript: i64,
-    /// The position after the last one.
-    end: i64,
-}
 
 /// Copies a session: its settings, its current transcript, and its ledger since the last reset.
 pub(super) fn fork(
@@ -37,42 +30,17 @@ pub(super) fn fork(
     if sessions::find_by_address(db, &address)?.is_some() {
         return Err(StoreError::KeyTaken(fork.key.clone()).into());
     }
-    let new = NewSession {
-        key: fork.key.clone(),
-        label: None,
-        cwd: record.cwd.clone(),
-        model: record.model.clone(),
-        mode: record.mode,
-        owner: record.owner.clone(),
-        owned_max: fork.owned_max,
-        tool_host: record.tool_host.clone(),
-        parent: None,
-    };
-    sessions::create(db, &fork.id, &new, now_ms)?;
+    sessions::create(db, &fork.id, &new_session(&record, fork), now_ms)?;
     let is_at_end = match point {
         ForkPoint::End(_) => true,
         ForkPoint::LastCompleted => !claims::has_unfinished_runs(db, from)?,
         ForkPoint::Before { .. } => false,
     };
-    let messages = match point {
-        ForkPoint::Before { position, .. } => MessageRange {
-            transcript: to_sql_int(position.transcript),
-            end: to_sql_int(position.messages).saturating_add(1),
-        },
-        _ if is_at_end => MessageRange { transcript: to_sql_int(record.transcript), end: i64::MAX },
-        _ => completed_messages(db, from)?.ok_or(StoreError::Busy)?,
-    };
-    let end_seq = match point {
-        ForkPoint::Before { seq, .. } => to_sql_int(seq),
-        ForkPoint::End(_) | ForkPoint::LastCompleted => i64::MAX,
-    };
-    let patch = SessionPatch {
-        title: Some(fork.title.clone()),
-        agent: Some(record.agent),
-        thinking: Some(record.thinking),
-        context_tokens: record.context_tokens.filter(|_| is_at_end),
-        ..SessionPatch::default()
-    };
+    let completed = completed_messages(db, from)?;
+    let transcript = to_sql_int(record.transcript);
+    let messages = MessageRange::before(point, is_at_end, transcript, completed)?;
+    let end_seq = end_of_entries(point);
+    let patch = settings_patch(record, fork, is_at_end);
     sessions::patch(db, &address, &patch)?;
     let to = sessions::find_row(db, &fork.id)?;
     let ids = (source.as_str(), fork.id.as_str());
@@ -83,17 +51,15 @@ pub(super) fn fork(
     sessions::find_by_id(db, &fork.id)?.ok_or_else(|| sessions::no_session_error(&fork.id))
 }
 
-/// The messages before the oldest unfinished run; `None` if an older zero began it.
-fn completed_messages(
-    db: &Connection,
-    session: i64,
-) -> Result<Option<MessageRange>, DatabaseError> {
+/// The transcript and the end of the messages before the oldest unfinished run; `None` if an older zero
+/// began it.
+fn completed_messages(db: &Connection, session: i64) -> Result<Option<(i64, i64)>, DatabaseError> {
     let mut read = db.prepare_cached(
         "SELECT completed_transcript, completed_messages FROM sessions WHERE row = ?",
     )?;
     let (transcript, end): (Option<i64>, Option<i64>) =
         read.query_row([session], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    Ok(transcript.zip(end).map(|(transcript, end)| MessageRange { transcript, end }))
+    Ok(transcript.zip(end))
 }
 
 /// Copies messages to the first transcript of the copy.

@@ -1,6 +1,6 @@
 //! Deletes sessions in pieces, so that no other write waits for a large one.
 //!
-//! The first transaction marks the session: from then on nobody finds it, and its key and label are
+//! The first transaction marks the session: from then on it cannot be found, and its key and label are
 //! free. The following ones remove its rows, each for a few milliseconds. Rows that a killed process
 //! left behind are removed by the next one. A session whose rows are damaged stays behind alone.
 

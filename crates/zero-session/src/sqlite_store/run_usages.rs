@@ -6,7 +6,9 @@ use zero_core::{RunId, SessionId};
 use super::database_error::DatabaseError;
 use super::sessions::{from_json, to_json};
 use crate::event::{RootRun, TokenUsage};
-use crate::run_usage::{RunUsage, RunUsageOwner, RunUsageQuery, UsageEntry, UsageTotal};
+use crate::run_usage::{
+    RunUsage, RunUsageOwner, RunUsageQuery, StoredUsage, UsageEntry, UsageTotal,
+};
 use crate::store::RunAddress;
 
 /// The numbers of a usage, in the order in which they are summed.
@@ -76,7 +78,7 @@ fn write(db: &Connection, usage: Option<&RunUsage>) -> Result<(), DatabaseError>
         &usage.agent,
         &usage.model,
         usage.started_ms,
-        to_json(&usage.usage)?,
+        to_json(&usage.to_stored())?,
         root.map(|root| root.run.as_str()),
         root.map(|root| root.session.as_str()),
         root.map(|root| &*root.agent),
@@ -211,7 +213,8 @@ fn read_root(row: &Row<'_>) -> Result<Option<RootRun>, DatabaseError> {
 fn read_row(row: &Row<'_>) -> Result<RunUsage, DatabaseError> {
     let id = |what: &'static str, error| DatabaseError::invalid_data(what, error);
     let (run, session): (String, String) = (row.get("run")?, row.get("session")?);
-    let usage: String = row.get("usage")?;
+    let stored: String = row.get("usage")?;
+    let StoredUsage { usage, earlier } = from_json("the usage of a run", &stored)?;
     Ok(RunUsage {
         run: RunId::new(run).map_err(|error| id("the run of a usage", error))?,
         session: SessionId::new(session).map_err(|error| id("the session of a usage", error))?,
@@ -220,7 +223,8 @@ fn read_row(row: &Row<'_>) -> Result<RunUsage, DatabaseError> {
         agent: row.get("agent")?,
         model: row.get("model")?,
         started_ms: row.get("started_ms")?,
-        usage: from_json("the usage of a run", &usage)?,
+        usage,
+        earlier,
         root: read_root(row)?,
     })
 }

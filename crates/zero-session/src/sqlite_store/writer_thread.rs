@@ -54,7 +54,7 @@ pub(super) enum WriteDurability {
 enum QueuedJob {
     Write(QueuedWrite),
     /// A read that waits for no other process, between two transactions.
-    Look(Box<dyn FnOnce(&Connection) + Send>),
+    Read(Box<dyn FnOnce(&Connection) + Send>),
 }
 
 struct QueuedWrite {
@@ -130,17 +130,17 @@ impl WriterThread {
 
     /// Reads with the writing connection, outside of a transaction; `None` if that fails or the
     /// queue is full.
-    pub(super) async fn look<T, R>(&self, read: R) -> Option<T>
+    pub(super) async fn read_idle<T, R>(&self, read: R) -> Option<T>
     where
         T: Send + 'static,
         R: FnOnce(&Connection) -> Result<T, DatabaseError> + Send + 'static,
     {
         let (answer, answered) = oneshot::channel();
-        let look = QueuedJob::Look(Box::new(move |connection| {
+        let job = QueuedJob::Read(Box::new(move |connection| {
             // The caller may no longer wait for it.
             let _ = answer.send(read(connection).ok());
         }));
-        self.queue.as_ref()?.try_send(look).ok()?;
+        self.queue.as_ref()?.try_send(job).ok()?;
         answered.await.ok().flatten()
     }
 }
@@ -213,8 +213,8 @@ fn run_writer(
     while let Some(first) = queue.blocking_recv() {
         let first = match first {
             QueuedJob::Write(first) => first,
-            QueuedJob::Look(look) => {
-                look(connection);
+            QueuedJob::Read(read) => {
+                read(connection);
                 continue;
             }
         };
@@ -225,7 +225,7 @@ fn run_writer(
         while group.len() < GROUP_MAX {
             match queue.try_recv() {
                 Ok(QueuedJob::Write(next)) => group.push(next),
-                Ok(QueuedJob::Look(look)) => look(connection),
+                Ok(QueuedJob::Read(read)) => read(connection),
                 Err(_) => break,
             }
         }

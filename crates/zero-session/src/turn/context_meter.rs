@@ -48,9 +48,24 @@ impl ContextMeter {
         self.known = Some(tokens);
     }
 
-    /// Restarts the count after a compaction.
-    pub(super) fn reset(&mut self, context: &RequestContext, transcript: &[Arc<ModelMessage>]) {
-        let tokens = estimate_all(context, transcript);
+    /// Counts a compacted transcript by the same measure as the one that it replaces: the count so far,
+    /// in the proportion of the estimates. System prompt and tools are part of both. If they are not
+    /// known, they are what the count has besides the messages.
+    pub(super) fn replace(
+        &mut self,
+        context: &RequestContext,
+        before: &[Arc<ModelMessage>],
+        after: &[Arc<ModelMessage>],
+    ) {
+        let known = self.estimate(context, before);
+        let messages = all_message_tokens(before);
+        let fixed = match fixed_tokens(context) {
+            0 => known.saturating_sub(messages),
+            tokens => tokens,
+        };
+        let estimated = u128::from(fixed.saturating_add(messages)).max(1);
+        let left = u128::from(fixed.saturating_add(all_message_tokens(after)));
+        let tokens = u64::try_from(u128::from(known) * left / estimated).unwrap_or(u64::MAX);
         *self = Self { known: Some(tokens), floor: tokens };
     }
 
@@ -93,9 +108,16 @@ pub(crate) fn compaction_limit(window: u64, percent: u8) -> u64 {
 }
 
 fn estimate_all(context: &RequestContext, transcript: &[Arc<ModelMessage>]) -> u64 {
-    let tools = context.tools.weight(tool_tokens);
-    let messages = transcript.iter().map(|message| message_tokens(message));
-    text_tokens(&context.system) + tools + messages.sum::<u64>()
+    fixed_tokens(context).saturating_add(all_message_tokens(transcript))
+}
+
+/// Approximate tokens of what every request has, whatever its messages: 0 if that is not known.
+fn fixed_tokens(context: &RequestContext) -> u64 {
+    text_tokens(&context.system) + context.tools.weight(tool_tokens)
+}
+
+fn all_message_tokens(transcript: &[Arc<ModelMessage>]) -> u64 {
+    transcript.iter().map(|message| message_tokens(message)).sum()
 }
 
 /// Approximate tokens of the definition of a tool.
@@ -157,6 +179,28 @@ mod tests {
         check(0, 1000, u64::MAX, false);
         check(790, 850, 1000, false);
         check(790, 891, 1000, true);
+    }
+
+    #[test]
+    fn compaction_is_counted_by_the_measure_before_it() {
+        let check = |known: Option<u64>, system: usize, expected: (u64, u64)| {
+            let context =
+                RequestContext { system: "s".repeat(system), ..RequestContext::default() };
+            let message = |bytes: usize| Arc::new(ModelMessage::user("a".repeat(bytes)));
+            let before = [message(4 * 992), message(4 * 992)];
+            let mut meter = ContextMeter::new(known);
+            let counted = meter.estimate(&context, &before);
+            meter.replace(&context, &before, &[message(4 * 492)]);
+            assert_eq!((counted, meter.estimate(&context, &before)), expected, "{known:?}");
+        };
+        // 2,000 tokens of messages become 500, with 1,000 tokens of system prompt and tools.
+        check(None, 4_000, (3_000, 1_500));
+        check(Some(3_600), 4_000, (3_600, 1_800));
+        check(Some(1_000), 4_000, (1_000, 500));
+        // The tools could not be asked.
+        check(Some(3_000), 0, (3_000, 1_500));
+        check(Some(1_000), 0, (1_000, 250));
+        check(None, 0, (2_000, 500));
     }
 
     #[test]

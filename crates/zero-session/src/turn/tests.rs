@@ -672,7 +672,12 @@ fn model_that_stands_in_brings_its_window_and_prices() {
         to: "other".to_owned(),
         reason: "too many requests".to_owned(),
     };
-    assert_eq!(shown, [TurnAction::Show(expected)]);
+    let [TurnAction::Show(EventKind::UsageReported { run_usage, .. }), fell_back] = &shown[..]
+    else {
+        panic!("{shown:?}")
+    };
+    assert_eq!(run_usage.requests, 1, "the failed request is that of the first model");
+    assert_eq!(*fell_back, TurnAction::Show(expected));
     turn.step(reply_done("done"));
     let usage = turn.usage();
     assert_eq!((usage.requests, usage.cost_usd), (2, Some(10.0)));
@@ -687,10 +692,16 @@ fn user_can_request_compaction() {
     };
     let mut empty = turn(Vec::new());
     let nothing = "text There is nothing to compact yet. | finish completed";
-    assert_eq!(lines(&mut empty, TurnInput::Begin), nothing);
+    assert_eq!(lines(&mut empty, TurnInput::Begin), "look");
+    assert_eq!(lines(&mut empty, context_loaded()), nothing);
     let mut one =
         turn(vec![ModelMessage::user("a"), ModelMessage::assistant(vec![MessageBlock::text("b")])]);
-    assert_eq!(lines(&mut one, TurnInput::Begin), "notice compaction | summarise");
+    assert_eq!(lines(&mut one, TurnInput::Begin), "look");
+    let away = ToolBackendError::Workspace("away".to_owned());
+    let mut without_tools = one.clone();
+    let asked = lines(&mut without_tools, TurnInput::Context(Err(away)));
+    assert_eq!(asked, "notice compaction | summarise");
+    assert_eq!(lines(&mut one, context_loaded()), "notice compaction | summarise");
     let summary = TranscriptSummary {
         text: "sum".into(),
         stop: ModelStopReason::End,

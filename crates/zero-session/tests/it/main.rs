@@ -26,3 +26,5 @@ mod store_conformance;
 mod store_crash;
 mod store_damage;
 mod store_disk;
+#[cfg(feature = "cluster")]
+mod store_transfer;

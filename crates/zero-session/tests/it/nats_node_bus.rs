@@ -419,7 +419,7 @@ async fn cluster_of_the_same_name_with_another_secret_is_ignored() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn process_with_a_stolen_name_is_not_heard() {
+async fn process_with_a_stolen_name_is_ignored() {
     let server = NatsServer::start();
     let store = TestStore::new("c", 1);
     let (x, y) = (join(&server, "x", &store).await, join(&server, "y", &store).await);

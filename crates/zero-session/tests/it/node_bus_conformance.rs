@@ -49,7 +49,7 @@ const CHECKS: &[Check] = checks![
     node_that_is_not_there_is_reported,
     node_that_has_ended_is_reported,
     late_answer_is_not_taken_for_another,
-    request_runs_to_its_end_though_nobody_waits,
+    request_runs_to_its_end_without_a_waiting_client,
     too_many_requests_are_refused,
     failed_handler_is_reported,
     sizes_are_bounded,
@@ -250,7 +250,7 @@ async fn late_answer_is_not_taken_for_another(network: Arc<dyn TestNetwork>) {
     }
 }
 
-async fn request_runs_to_its_end_though_nobody_waits(network: Arc<dyn TestNetwork>) {
+async fn request_runs_to_its_end_without_a_waiting_client(network: Arc<dyn TestNetwork>) {
     let (x, y) = (network.join("c", "x").await, network.join("c", "y").await);
     let gate = Arc::new(Notify::new());
     let (sender, mut events) = mpsc::channel(10);

@@ -11,7 +11,6 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tempfile::TempDir;
-use tokio_postgres::NoTls;
 
 /// Password of every user of the server.
 pub(crate) const PASSWORD: &str = "correct-horse";
@@ -148,12 +147,11 @@ impl PostgresServer {
 
     /// Runs statements in a database as the superuser.
     pub(crate) async fn execute(&self, database: &str, sql: &str) {
-        let url = self.url("zero", database);
-        let (client, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
-        let running = tokio::spawn(connection);
-        client.batch_execute(sql).await.unwrap();
-        drop(client);
-        running.await.unwrap().unwrap();
+        let mut psql = Command::new(binary("psql"));
+        psql.args(["--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", "--command", sql]);
+        psql.arg(self.url("zero", database)).stdin(Stdio::null());
+        let done = tokio::task::spawn_blocking(move || psql.output()).await.unwrap().unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     }
 
     /// Makes a new and empty database.

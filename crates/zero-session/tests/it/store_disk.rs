@@ -64,7 +64,9 @@ async fn full_disk_is_reported_and_recovered_from() {
         std::fs::write(filler, vec![1; 16 * 1024 * 1024]).expect_err("it does not fit");
         let large = || vec![text_event("small"), text_event("x".repeat(300_000))];
         let error = store.append(&id, None, large()).await.unwrap_err();
-        let StoreError::Broken { verb: "write the ledger", why } = error else { panic!("{error}") };
+        let StoreError::NoSpace { verb: "write the ledger", why } = error else {
+            panic!("{error}")
+        };
         assert!(why.contains("there is no room for `"), "{why}");
         assert_eq!(
             store.events(&id, 0, LedgerReadLimit::with_entries(99)).await.unwrap().len() as u64,

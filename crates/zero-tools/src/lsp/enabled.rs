@@ -143,7 +143,7 @@ impl LspOperation {
 
 /// A position in a file, counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct CursorPosition {
+struct SourcePoint {
     line: u64,
     character: u64,
 }
@@ -153,7 +153,7 @@ struct CursorPosition {
 pub struct LspPlan {
     operation: LspOperation,
     file: ResolvedPath,
-    point: Option<CursorPosition>,
+    point: Option<SourcePoint>,
     query: Option<String>,
     /// What finds the name if no server answers.
     fallback: Option<SymbolSearch>,
@@ -206,7 +206,7 @@ impl Tool for LspTool {
             return Err(ToolError::from_violations(&wrong));
         }
         let file = locate_file(&file_path, workspace, FinalLinkMode::Follow)?;
-        let point = line.map(|line| CursorPosition { line, character: character.unwrap_or(1) });
+        let point = line.map(|line| SourcePoint { line, character: character.unwrap_or(1) });
         let fallback = match operation {
             LspOperation::WorkspaceSymbol => Some(SymbolSearch::resolve(&file, workspace)?),
             _ => None,

@@ -176,12 +176,12 @@ impl HtmlReader {
     /// Closes the innermost element of that name, unless a list or table is in between.
     fn close_nearest(&mut self, name: &[u8]) {
         let holds_others = |open: &&OpenElement| {
-            let walls: &[&[u8]] = match name {
+            let boundaries: &[&[u8]] = match name {
                 b"li" => &[b"ul", b"ol", b"menu"],
                 b"p" | b"dt" | b"dd" => &[b"td", b"th", b"li", b"dl", b"table"],
                 _ => &[b"table"],
             };
-            walls.contains(&open.name.as_slice())
+            boundaries.contains(&open.name.as_slice())
         };
         let wall = self.open.iter().rposition(|open| holds_others(&open));
         let found = self.open.iter().rposition(|open| open.name == name);

@@ -299,7 +299,8 @@ async fn environment_contains_no_secrets() {
         ["GIT_PAGER", "GIT_TERMINAL_PROMPT", "HOME", "MINE", "MY_FLAG", "PAGER", "PATH", "TERM"];
     // Package managers have caches of their own.
     let caches = ["BUNDLE_USER_CACHE", "GEM_HOME", "GEM_SPEC_CACHE", "GOCACHE", "PIP_CACHE_DIR"];
-    let caches = [&caches[..], &["TMPDIR", "UV_CACHE_DIR", "npm_config_cache"]].concat();
+    let caches =
+        [&caches[..], &["TMPDIR", "UV_CACHE_DIR", "UV_TOOL_DIR", "npm_config_cache"]].concat();
     let mut expected = [&expected[..], &caches].concat();
     expected.sort_unstable();
     assert_eq!(names, expected);

@@ -203,7 +203,7 @@ async fn question_ends_with_its_call() {
     let outcome = f.call("Bash", json!({"command": "bash script"})).await.unwrap();
     let outcome = command_facts(outcome);
     assert_eq!(outcome["stdout"], "28\n", "{outcome}");
-    let begin = "network: silent.test:80 was refused: nobody answered the question about it within 1 s; to allow it: ";
+    let begin = "network: silent.test:80 was refused: the user did not answer the question about it within 1 s; to allow it: ";
     assert!(notes(&outcome).len() == 1 && notes(&outcome)[0].starts_with(begin), "{outcome}");
     assert_eq!((user.titles().len(), user.open.load(Ordering::SeqCst)), (1, 0));
 
@@ -263,7 +263,7 @@ async fn unanswered_question_refuses_connection() {
     });
     let outcome = run_fetch(&f, "http://silent.test/").await;
     let notes = notes(&outcome);
-    let begin = "network: silent.test:80 was refused: nobody answered the question about it within 1 s; to allow it: ";
+    let begin = "network: silent.test:80 was refused: the user did not answer the question about it within 1 s; to allow it: ";
     assert!(notes.len() == 1 && notes[0].starts_with(begin), "{outcome}");
 }
 

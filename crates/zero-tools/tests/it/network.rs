@@ -369,7 +369,7 @@ async fn error_reports_refused_hosts() {
     for timeout in [3_000, 15_000, 60_000] {
         let input = json!({"command": "bash script", "timeout": timeout});
         let error = f.call("Bash", input).await.unwrap_err();
-        noted = error.details["network"][0].as_str().unwrap_or_default().to_owned();
+        noted = error.details["notes"][0].as_str().unwrap_or_default().to_owned();
         if !noted.is_empty() {
             break;
         }

@@ -161,6 +161,27 @@ async fn command_outside_uses_no_folder_that_commands_can_change() {
 }
 
 #[tokio::test]
+async fn command_refused_before_it_runs_can_be_requested_outside() {
+    for (outside, can_leave_sandbox, is_offered) in [
+        (OutsideUse::Ask, true, true),
+        (OutsideUse::Ask, false, false),
+        (OutsideUse::Never, true, false),
+    ] {
+        let (f, user) = fixture(outside, ApprovalAnswer::AllowOnce, can_leave_sandbox);
+        let made = f.outside().join("made");
+        let command = format!("touch {}", made.display());
+        let refused = run(&f, &command, false).await.unwrap_err();
+        assert!(refused.contains("outside the workspace; use Write"), "{refused}");
+        assert_eq!(refused.contains("\"outside_sandbox\": true"), is_offered, "{refused}");
+        assert!(user.questions.lock().unwrap().is_empty() && !made.exists());
+        let requested = run(&f, &command, true).await;
+        assert_eq!(requested.is_ok(), is_offered, "{requested:?}");
+        assert_eq!(made.exists(), is_offered);
+        assert_eq!(user.questions.lock().unwrap().len(), usize::from(is_offered));
+    }
+}
+
+#[tokio::test]
 async fn push_to_repository_outside_is_a_question_and_opens_that_repository() {
     for (answer, is_pushed) in
         [(ApprovalAnswer::RejectOnce, false), (ApprovalAnswer::AllowOnce, true)]
@@ -224,9 +245,9 @@ async fn only_last_command_that_failed_in_sandbox_can_be_asked_about() {
 }
 
 #[tokio::test]
-async fn nobody_but_a_person_allows_it_and_settings_switch_it_off() {
+async fn only_a_person_allows_it_and_settings_switch_it_off() {
     for (outside, answer, can_leave_sandbox, expected) in [
-        (OutsideUse::Ask, ApprovalAnswer::AllowOnce, false, "nobody can approve it here"),
+        (OutsideUse::Ask, ApprovalAnswer::AllowOnce, false, "no user can approve it here"),
         (OutsideUse::Ask, ApprovalAnswer::RejectOnce, true, "the user rejected this call"),
         (OutsideUse::Never, ApprovalAnswer::AllowOnce, true, "`sandbox.outside` is \"never\""),
     ] {

@@ -342,7 +342,7 @@ async fn unasked_command_cannot_read_secret_file() {
         assert!(asked.is_empty(), "{asked:?}");
         let text = f.call("Bash", json!({"command": "grep -rn API ."})).await;
         assert!(text.contains("src/app.js:1:const API"), "{text}");
-        let note = "is hidden from this command, because nobody was asked; name the file in the command to be asked, or allow `Read(/";
+        let note = "is hidden from this command, because the user was not asked; name the file in the command to be asked, or allow `Read(/";
         assert!(text.contains(note), "{text}");
         // The file itself is as before.
         assert_eq!(f.tools.read_text(".env"), DOTENV);

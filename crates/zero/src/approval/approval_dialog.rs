@@ -10,9 +10,11 @@ use zero_core::{CommandExecution, CommandLine};
 use zero_policy::RuleOwner;
 use zero_runtime::{ApprovalAnswer, ApprovalQuestion, ApprovalReply, REJECTION_CHARS_MAX};
 
-use super::prompt_text::{self, PromptText};
+use super::prompt_text::{self, FittedPrompt, PromptText};
 use super::rule_file::RuleFile;
-use crate::terminal::dialog::{KeyChoice, TextOutcome, UNKNOWN_KEY_NOTE, edit_text, render_legend};
+use crate::terminal::dialog::{
+    KeyChoice, TextOutcome, UNKNOWN_KEY_NOTE, edit_text, question_rows, render_legend,
+};
 use crate::terminal::key::Key;
 use crate::terminal::key_reader::{KeyPress, KeyReader};
 use crate::terminal::live_area::LiveArea;
@@ -21,6 +23,8 @@ use crate::terminal::text_field::{FieldLines, TextField};
 use crate::terminal::{FAINT, STRONG, TerminalStream, escape_line, wrap_words};
 
 const QUESTION: &str = "Allow?";
+/// Empties the screen, and puts the cursor to its begin.
+const ERASE_SCREEN: &str = "\x1b[H\x1b[2J";
 /// Longest command that can be edited, in characters.
 const COMMAND_CHARS_MAX: usize = 16_000;
 
@@ -90,11 +94,18 @@ impl DialogAction {
     }
 }
 
+/// A question as it fits into the window.
+struct FittedQuestion {
+    text: PromptText,
+    fitted: FittedPrompt,
+    /// What the user can do.
+    actions: Vec<DialogAction>,
+}
+
 /// One question to the user.
 pub(super) struct ApprovalDialog {
     stream: TerminalStream,
     question: ApprovalQuestion,
-    text: PromptText,
     /// The rules of the grants.
     rules: Vec<String>,
     rule_files: Vec<RuleFile>,
@@ -106,48 +117,72 @@ impl ApprovalDialog {
         question: ApprovalQuestion,
         rule_files: Vec<RuleFile>,
     ) -> Self {
-        let stream = stream.fitted_to_window();
-        let text = prompt_text::render(&stream, &question);
+        let stream = stream.clone();
         let rules: Vec<String> = question.grants.iter().map(|grant| grant.rule.clone()).collect();
         let is_possible = |file: &RuleFile| {
             question.can_allow_always(file.owner()) && file.written_rules(&rules).is_some()
         };
         let rule_files = rule_files.into_iter().filter(is_possible).collect();
-        Self { stream, question, text, rules, rule_files }
+        Self { stream, question, rules, rule_files }
+    }
+
+    /// The question as it fits into the window.
+    fn fit(&self) -> FittedQuestion {
+        let text = prompt_text::render(&self.stream.fitted_to_window(), &self.question);
+        // Whether a row is folded depends on the rows of the legend, which has one more key then.
+        let mut actions = self.offered_actions();
+        let window_rows = self.stream.window_size().rows;
+        let room =
+            |actions: &[DialogAction]| window_rows.saturating_sub(self.legend(actions).len() + 1);
+        let mut fitted = text.fit(room(&actions));
+        if fitted.folded > 0 {
+            actions.push(DialogAction::ShowAll);
+            fitted = text.fit(room(&actions));
+        }
+        FittedQuestion { text, fitted, actions }
+    }
+
+    fn legend(&self, actions: &[DialogAction]) -> Vec<String> {
+        let choices = actions.iter().map(|one| KeyChoice::new(one.key(), one.label()));
+        let columns = self.stream.window_size().columns;
+        render_legend(&self.stream, &KeyChoice::numbered(choices), columns)
     }
 
     /// Shows the question and waits for the answer. A user who is gone rejects the call.
     pub(super) fn run(&self, keys: &KeyReader) -> io::Result<ApprovalReply> {
-        let size = self.stream.window_size();
-        // Whether a row is folded depends on the rows of the legend, which has one more key then.
-        let legend = |choices: &[DialogAction]| {
-            let choices: Vec<KeyChoice> =
-                choices.iter().map(|one| KeyChoice::new(one.key(), one.label())).collect();
-            render_legend(&self.stream, &choices, size.columns)
-        };
-        let mut actions = self.offered_actions();
-        let mut legend_rows = legend(&actions);
-        let room = |rows: &[String]| size.rows.saturating_sub(rows.len() + 1);
-        let mut fitted = self.text.fit(room(&legend_rows));
-        if fitted.folded > 0 {
-            actions.push(DialogAction::ShowAll);
-            legend_rows = legend(&actions);
-            fitted = self.text.fit(room(&legend_rows));
-        }
+        let FittedQuestion { mut text, mut fitted, mut actions } = self.fit();
         let mut is_read = !fitted.folds_command;
         self.stream.write(&format!("{}\n", fitted.rows.join("\n")))?;
         let mut area = LiveArea::new(&self.stream);
         let prompt = self.stream.paint(STRONG, QUESTION).into_owned();
+        let paint = |area: &mut LiveArea<'_>, actions: &[DialogAction], note: &str| {
+            self.paint_question(area, &self.legend(actions), QUESTION, note)
+        };
         let mut note = keys.caution_note().unwrap_or_default().to_owned();
         // Keys that were pressed before the question can be read do not answer it.
         keys.discard()?;
-        self.paint_question(&mut area, &legend_rows, &prompt, &note)?;
+        paint(&mut area, &actions, &note)?;
         let mut has_hint = false;
         loop {
             let chosen = match keys.next_press()? {
+                Some(KeyPress::Key(Key::Char(digit @ '1'..='9'))) => {
+                    actions.get(digit as usize - '1' as usize).copied()
+                }
                 Some(KeyPress::Key(Key::Char(key))) => {
                     let key = key.to_ascii_lowercase();
                     actions.iter().copied().find(|action| action.key() == key)
+                }
+                Some(KeyPress::Key(Key::Resized)) => {
+                    if self.stream.fills_window() {
+                        // Nothing on such a screen is kept by the terminal as it was.
+                        FittedQuestion { text, fitted, actions } = self.fit();
+                        is_read |= !fitted.folds_command;
+                        self.stream
+                            .write(&format!("{ERASE_SCREEN}{}\n", fitted.rows.join("\n")))?;
+                        area = LiveArea::new(&self.stream);
+                    }
+                    paint(&mut area, &actions, &note)?;
+                    continue;
                 }
                 Some(KeyPress::Key(Key::Ctrl('d'))) | None => {
                     let end = keys.describe_end("rejected");
@@ -161,7 +196,7 @@ impl ApprovalDialog {
                 if !has_hint {
                     has_hint = true;
                     note = UNKNOWN_KEY_NOTE.to_owned();
-                    self.paint_question(&mut area, &legend_rows, &prompt, &note)?;
+                    paint(&mut area, &actions, &note)?;
                 }
                 continue;
             };
@@ -170,23 +205,26 @@ impl ApprovalDialog {
                 action if action.is_allow() && !is_read => {
                     note = "this is the whole command; answer again".to_owned();
                     is_read = true;
-                    show_pages(&self.stream, keys, &self.text.all_rows())?;
+                    show_pages(&self.stream, keys, &text.all_rows())?;
                     None
                 }
                 DialogAction::Answer(answer) => Some(answer.into()),
                 DialogAction::ShowAll => {
                     is_read = true;
-                    show_pages(&self.stream, keys, &self.text.all_rows())?;
+                    show_pages(&self.stream, keys, &text.all_rows())?;
+                    if self.stream.appends_only() {
+                        note = "this is all of it".to_owned();
+                    }
                     None
                 }
                 DialogAction::TryCommand => Some(ApprovalReply::TryCommand),
                 DialogAction::AllowAlways => self.ask_rule_file(&mut area, keys, &mut note)?,
                 DialogAction::RejectWithMessage => {
                     let field = TextField::new("", REJECTION_CHARS_MAX, FieldLines::One);
-                    let said = self.ask_text(&mut area, keys, "Why?", field)?;
-                    said.map(|said| match said.trim() {
+                    let reason = self.ask_text(&mut area, keys, "Why?", field)?;
+                    reason.map(|reason| match reason.trim() {
                         "" => ApprovalAnswer::RejectOnce.into(),
-                        said => ApprovalReply::RejectWithMessage(said.to_owned()),
+                        reason => ApprovalReply::RejectWithMessage(reason.to_owned()),
                     })
                 }
                 DialogAction::EditCommand => {
@@ -208,7 +246,7 @@ impl ApprovalDialog {
                 return Ok(reply);
             }
             keys.discard()?;
-            self.paint_question(&mut area, &legend_rows, &prompt, &note)?;
+            paint(&mut area, &actions, &note)?;
         }
     }
 
@@ -241,15 +279,11 @@ impl ApprovalDialog {
         &self,
         area: &mut LiveArea<'_>,
         legend: &[String],
-        prompt: &str,
+        question: &str,
         note: &str,
     ) -> io::Result<()> {
-        let note = escape_line(note);
-        let last = match note.is_empty() {
-            true => format!("{prompt} "),
-            false => format!("{prompt} {} ", self.stream.paint(FAINT, &format!("({note})"))),
-        };
-        let rows: Vec<String> = legend.iter().cloned().chain([last]).collect();
+        let question = question_rows(&self.stream, question, note);
+        let rows: Vec<String> = legend.iter().cloned().chain(question).collect();
         area.paint(&rows, None)
     }
 
@@ -271,6 +305,45 @@ impl ApprovalDialog {
             .map(|file| KeyChoice::new(key(file), file.describe(&self.rules)))
             .chain([KeyChoice::new('q', "back")])
             .collect();
+        let render = || self.rule_file_rows(&choices);
+        let count = self.question.grants.len();
+        let what = if count == 1 { "Add the rule to?" } else { "Add the rules to?" };
+        keys.discard()?;
+        self.paint_question(area, &render(), what, "")?;
+        let mut has_hint = false;
+        loop {
+            let pressed = match keys.next_press()? {
+                None | Some(KeyPress::Key(Key::Escape | Key::Char('q') | Key::Ctrl('d'))) => {
+                    return Ok(None);
+                }
+                Some(KeyPress::Key(Key::Char(pressed))) => Some(pressed.to_ascii_lowercase()),
+                Some(KeyPress::Key(Key::Resized)) => {
+                    let note = if has_hint { UNKNOWN_KEY_NOTE } else { "" };
+                    self.paint_question(area, &render(), what, note)?;
+                    continue;
+                }
+                Some(_) => None,
+            };
+            let Some(file) = self.rule_files.iter().find(|file| Some(key(file)) == pressed) else {
+                if !has_hint {
+                    has_hint = true;
+                    self.paint_question(area, &render(), what, UNKNOWN_KEY_NOTE)?;
+                }
+                continue;
+            };
+            let rules = file.written_rules(&self.rules).unwrap_or_default();
+            return Ok(match file.add_rules(rules) {
+                Ok(()) => Some(ApprovalReply::AllowAlways { file: file.shown().to_owned() }),
+                Err(why) => {
+                    *note = why;
+                    None
+                }
+            });
+        }
+    }
+
+    /// What the rules would be in each file, and the keys.
+    fn rule_file_rows(&self, choices: &[KeyChoice]) -> Vec<String> {
         let size = self.stream.window_size();
         let mut rows = Vec::new();
         let mut push_hint = |text: &str| {
@@ -289,37 +362,8 @@ impl ApprovalDialog {
                 "not this project's settings: they cannot allow anything until you trust the folder with `zero trust`",
             );
         }
-        rows.extend(render_legend(&self.stream, &choices, size.columns));
-        let count = self.question.grants.len();
-        let what = if count == 1 { "Add the rule to?" } else { "Add the rules to?" };
-        let prompt = self.stream.paint(STRONG, what);
-        keys.discard()?;
-        self.paint_question(area, &rows, &prompt, "")?;
-        let mut has_hint = false;
-        loop {
-            let pressed = match keys.next_press()? {
-                None | Some(KeyPress::Key(Key::Escape | Key::Char('q') | Key::Ctrl('d'))) => {
-                    return Ok(None);
-                }
-                Some(KeyPress::Key(Key::Char(pressed))) => Some(pressed.to_ascii_lowercase()),
-                Some(_) => None,
-            };
-            let Some(file) = self.rule_files.iter().find(|file| Some(key(file)) == pressed) else {
-                if !has_hint {
-                    has_hint = true;
-                    self.paint_question(area, &rows, &prompt, UNKNOWN_KEY_NOTE)?;
-                }
-                continue;
-            };
-            let rules = file.written_rules(&self.rules).unwrap_or_default();
-            return Ok(match file.add_rules(rules) {
-                Ok(()) => Some(ApprovalReply::AllowAlways { file: file.shown().to_owned() }),
-                Err(why) => {
-                    *note = why;
-                    None
-                }
-            });
-        }
+        rows.extend(render_legend(&self.stream, choices, size.columns));
+        rows
     }
 
     /// Lets the user type a text; `None` if they go back.

@@ -66,7 +66,7 @@ impl Elicitor for TerminalElicitor {
         let stream = self.terminal.err.clone();
         Box::pin(async move {
             let turn = self.turn.begin().await;
-            let dialog = ElicitationDialog {
+            let dialog = TerminalElicitation {
                 stream: stream.fitted_to_window(),
                 elicitation: elicitation.clone(),
             };
@@ -87,7 +87,7 @@ impl Elicitor for TerminalElicitor {
 }
 
 /// One question to the user.
-struct ElicitationDialog {
+struct TerminalElicitation {
     stream: TerminalStream,
     elicitation: Elicitation,
 }
@@ -103,7 +103,7 @@ enum FieldAnswer {
     Ended,
 }
 
-impl ElicitationDialog {
+impl TerminalElicitation {
     fn run(&self, keys: &KeyReader) -> io::Result<ElicitationAnswer> {
         self.stream.write(&render_introduction(&self.stream, &self.elicitation))?;
         match &self.elicitation.mode {
@@ -146,7 +146,11 @@ impl ElicitationDialog {
             }
         }
         if is_agent {
-            return Ok(ElicitationAnswer::Accept(values));
+            // Left empty, it says as much as declining.
+            return Ok(match values.is_empty() && !fields.is_empty() {
+                true => ElicitationAnswer::Decline,
+                false => ElicitationAnswer::Accept(values),
+            });
         }
         let mut summary = String::from("\n");
         for field in &fields {

@@ -18,12 +18,16 @@ use zero_runtime::{ApprovalQuestion, EffectDecision, Verdict};
 use super::risk_style;
 use super::rule_coverage::describe_rules;
 use crate::terminal::{
-    FAINT, STRONG, TerminalStream, diff_line_style, escape_line, verdict_style, wrap_chars,
+    FAINT, STRONG, TerminalStream, diff_line_style, escape_line, verdict_style, wrap_after_blanks,
     wrap_words,
 };
 
-/// Fewest rows of a command that are shown, however small the window is.
+/// Fewest rows of a command that are shown in a window of the usual size.
 const COMMAND_ROWS_MIN: usize = 4;
+/// Fewest rows with a mark among them: beside a single row, it would take the room of a second one.
+const FOLDED_ROWS_MIN: usize = 3;
+/// A prompt with fewer rows than this has only what no answer can be given without.
+const ROWS_MIN: usize = 12;
 /// Rows of the reason, and of the folder and variables of a command, that are shown if not all rows
 /// fit.
 const FACT_ROWS_MAX: usize = 4;
@@ -31,6 +35,10 @@ const FACT_ROWS_MAX: usize = 4;
 const ROWS_MAX: usize = 50;
 /// Width of the name column.
 const NAME_COLUMNS: usize = 10;
+/// In a window with fewer columns, a name has a row of its own.
+const NAMED_COLUMNS_MIN: usize = 40;
+/// What rows are indented by below such a name.
+const NARROW_INDENT: usize = 4;
 /// Width of the verdict column.
 const VERDICT_COLUMNS: usize = 7;
 
@@ -58,12 +66,16 @@ pub(super) struct PromptText {
     command: Vec<String>,
     /// Its folder and variables.
     place: Vec<String>,
-    /// What the answers for a session and for always cover.
-    scope: Vec<String>,
+    /// The rules that an answer for a session or for always adds.
+    rules: Vec<String>,
+    /// What these cover, in words.
+    cover: Vec<String>,
     /// The effects of the call, with their verdicts.
     effects: Vec<String>,
     /// The preview.
     preview: Vec<String>,
+    /// Columns before the values.
+    indent: usize,
 }
 
 /// A prompt that fits into a number of rows.
@@ -83,6 +95,7 @@ pub(super) fn render(stream: &TerminalStream, question: &ApprovalQuestion) -> Pr
         page.text.lines().map(str::to_owned).collect::<Vec<String>>()
     };
     let preview = CallPreview::new(question);
+    let rules: Vec<&str> = question.grants.iter().map(|grant| grant.rule.as_str()).collect();
     PromptText {
         title: build(&|page| {
             let title = stream.truncate_line(&escape_line(&question.title), 0);
@@ -96,11 +109,13 @@ pub(super) fn render(stream: &TerminalStream, question: &ApprovalQuestion) -> Pr
             let commands = question.commands();
             commands.for_each(|command| page.push_place(command, &question.workspace));
         }),
-        scope: build(&|page| {
-            if !question.grants.is_empty() {
-                let rules: Vec<&str> =
-                    question.grants.iter().map(|grant| grant.rule.as_str()).collect();
+        rules: build(&|page| {
+            if !rules.is_empty() {
                 page.push_fact("rules", &escape_line(&rules.join(", ")), Style::new());
+            }
+        }),
+        cover: build(&|page| {
+            if !rules.is_empty() {
                 let covered = describe_rules(rules.iter().copied());
                 page.push_fact("cover", &escape_line(&covered), FAINT);
             }
@@ -111,14 +126,16 @@ pub(super) fn render(stream: &TerminalStream, question: &ApprovalQuestion) -> Pr
             }
         }),
         preview: build(&|page| preview.iter().for_each(|preview| page.push_preview(preview))),
+        indent: PromptTextBuilder { stream, text: String::new() }.indent(),
     }
 }
 
 impl PromptText {
     pub(super) fn all_rows(&self) -> Vec<String> {
         let blank = (!self.preview.is_empty()).then(String::new);
-        let Self { title, risk, command, place, scope, effects, preview } = self;
-        let before = [title, risk, command, place, scope, effects].into_iter().flatten().cloned();
+        let Self { title, risk, command, place, rules, cover, effects, preview, .. } = self;
+        let before = [title, risk, command, place, rules, cover, effects];
+        let before = before.into_iter().flatten().cloned();
         before.chain(blank).chain(preview.iter().cloned()).collect()
     }
 
@@ -130,41 +147,86 @@ impl PromptText {
         if all.len() <= rows_max {
             return FittedPrompt { rows: all, folded: 0, folds_command: false };
         }
-        let risk: Vec<String> = self.risk.iter().take(FACT_ROWS_MAX).cloned().collect();
-        let place: Vec<String> = self.place.iter().take(FACT_ROWS_MAX).cloned().collect();
-        let fixed = self.title.len() + risk.len() + place.len() + self.scope.len();
+        let mut shown = match rows_max < ROWS_MIN {
+            true => self.shorten(),
+            false => self.shorten_facts(),
+        };
         // One row says how much is folded.
-        let mut room = rows_max.saturating_sub(fixed + 1);
-        let command = fold_middle(&self.command, room.max(COMMAND_ROWS_MIN));
-        let folds_command = command.len() < self.command.len();
-        room = room.saturating_sub(command.len());
+        let mut room = rows_max.saturating_sub(shown.row_count() + 1);
+        let command_max =
+            if rows_max < ROWS_MIN { room.max(1) } else { room.max(COMMAND_ROWS_MIN) };
+        shown.command = fold_middle(&self.command, command_max, self.indent);
+        let folds_command = shown.command.len() < self.command.len();
+        room = room.saturating_sub(shown.command.len());
         // The preview says more than the effects do, if there are both.
         let effects_max = if self.preview.is_empty() { room } else { room / 2 };
-        let effects: Vec<String> = self.effects.iter().take(effects_max).cloned().collect();
-        room = room.saturating_sub(effects.len());
-        let preview: Vec<String> = self.preview.iter().take(room).cloned().collect();
-        let shown_command = command.len() - usize::from(folds_command);
-        let folded = (self.command.len() - shown_command)
-            + (self.risk.len() - risk.len())
-            + (self.place.len() - place.len())
-            + (self.effects.len() - effects.len())
-            + (self.preview.len() - preview.len());
-        let parts = [&self.title, &risk, &command, &place, &self.scope, &effects, &preview];
-        let mut rows: Vec<String> = parts.into_iter().flatten().cloned().collect();
-        rows.push(format!("  … {folded} more rows; v shows all"));
+        shown.effects = self.effects.iter().take(effects_max).cloned().collect();
+        room = room.saturating_sub(shown.effects.len());
+        shown.preview = self.preview.iter().take(room).cloned().collect();
+        let has_mark = folds_command && command_max >= FOLDED_ROWS_MIN;
+        let blank = self.title.len() - shown.title.len();
+        let folded = self.row_count() + usize::from(has_mark) - shown.row_count() - blank;
+        let PromptText { title, risk, command, place, rules, cover, effects, preview, .. } = shown;
+        let parts = [title, risk, command, place, rules, cover, effects, preview];
+        let mut rows: Vec<String> = parts.into_iter().flatten().collect();
+        rows.push(match self.is_narrow() {
+            true => format!("  … {folded} more: v"),
+            false => format!("  … {folded} more rows; v shows all"),
+        });
         FittedPrompt { rows, folded, folds_command }
+    }
+
+    /// The facts in a window of the usual size, without what is fitted into the room that they leave.
+    fn shorten_facts(&self) -> Self {
+        let take = |rows: &[String]| rows.iter().take(FACT_ROWS_MAX).cloned().collect();
+        Self {
+            title: self.title.clone(),
+            risk: take(&self.risk),
+            command: Vec::new(),
+            place: take(&self.place),
+            rules: self.rules.clone(),
+            cover: self.cover.clone(),
+            effects: Vec::new(),
+            preview: Vec::new(),
+            indent: self.indent,
+        }
+    }
+
+    fn is_narrow(&self) -> bool {
+        self.indent < NAME_COLUMNS
+    }
+
+    /// The same in a very small window: the risk without the reason, and the rules without words.
+    fn shorten(&self) -> Self {
+        let is_text = |row: &&String| !row.is_empty();
+        Self {
+            title: self.title.iter().filter(is_text).cloned().collect(),
+            risk: self.risk.iter().take(if self.is_narrow() { 2 } else { 1 }).cloned().collect(),
+            place: Vec::new(),
+            cover: Vec::new(),
+            ..self.shorten_facts()
+        }
+    }
+
+    /// The number of rows, without the blank row before the preview.
+    fn row_count(&self) -> usize {
+        let Self { title, risk, command, place, rules, cover, effects, preview, .. } = self;
+        [title, risk, command, place, rules, cover, effects, preview]
+            .iter()
+            .map(|it| it.len())
+            .sum()
     }
 }
 
 /// The first and last rows, with a mark between them if they are more than `rows_max`.
-fn fold_middle(rows: &[String], rows_max: usize) -> Vec<String> {
-    if rows.len() <= rows_max {
-        return rows.to_vec();
+fn fold_middle(rows: &[String], rows_max: usize, indent: usize) -> Vec<String> {
+    if rows.len() <= rows_max || rows_max < FOLDED_ROWS_MIN {
+        return rows.iter().take(rows_max).cloned().collect();
     }
-    let kept = rows_max.saturating_sub(1);
+    let kept = rows_max - 1;
     let first = kept - kept / 2;
     let last = rows.len() - kept / 2;
-    let mark = format!("{:NAME_COLUMNS$}┆ … {} rows …", "", last - first);
+    let mark = format!("{:indent$}┆ … {} rows …", "", last - first);
     let before = rows.iter().take(first).cloned();
     before.chain([mark]).chain(rows.iter().skip(last).cloned()).collect()
 }
@@ -210,7 +272,7 @@ impl PromptTextBuilder<'_> {
 
     /// Adds a name and a wrapped value.
     fn push_fact(&mut self, name: &str, value: &str, style: Style) {
-        let lines = wrap_words(value, self.stream.remaining_columns(NAME_COLUMNS));
+        let lines = wrap_words(value, self.stream.remaining_columns(self.indent()));
         for (at, line) in lines.iter().enumerate() {
             self.push_name_column(if at == 0 { name } else { "" });
             let shown = self.stream.paint(style, line).into_owned();
@@ -219,19 +281,35 @@ impl PromptTextBuilder<'_> {
     }
 
     fn push_name_column(&mut self, name: &str) {
+        let indent = self.indent();
+        if indent < NAME_COLUMNS {
+            if !name.is_empty() {
+                let _ = writeln!(self.text, "  {}", self.stream.paint(FAINT, name));
+            }
+            let _ = write!(self.text, "{:indent$}", "");
+            return;
+        }
         let name = format!("{name:<width$}", width = NAME_COLUMNS - 2);
         let _ = write!(self.text, "  {}", self.stream.paint(FAINT, &name));
+    }
+
+    /// Columns before the values.
+    fn indent(&self) -> usize {
+        match self.stream.remaining_columns(0) < NAMED_COLUMNS_MIN {
+            true => NARROW_INDENT,
+            false => NAME_COLUMNS,
+        }
     }
 
     /// Adds a command.
     fn push_command(&mut self, execution: &CommandExecution) {
         let command = spell_out_words(execution);
-        let room = self.stream.remaining_columns(NAME_COLUMNS + 2);
+        let room = self.stream.remaining_columns(self.indent() + 2);
         let mut name = "run";
         for line in command.split('\n') {
             // A wrapped row has a different bar than the first row of a line.
             let mut bar = "│";
-            for row in wrap_chars(&escape_line(line), room) {
+            for row in wrap_after_blanks(&escape_line(line), room) {
                 self.push_name_column(name);
                 let line = format!("{} {row}", self.stream.paint(FAINT, bar));
                 self.push_line(&line);
@@ -257,7 +335,7 @@ impl PromptTextBuilder<'_> {
             let style = (preview.line_style)(line);
             // A wrapped row has a different bar than the first row of a line.
             let mut bar = "│";
-            for row in wrap_chars(&self.stream.escape_exactly(line), room) {
+            for row in wrap_after_blanks(&self.stream.escape_exactly(line), room) {
                 let line = format!(
                     "  {} {}",
                     self.stream.paint(FAINT, bar),
@@ -271,13 +349,13 @@ impl PromptTextBuilder<'_> {
 
     /// Adds the effects of one kind with their verdicts.
     fn push_judged_rows(&mut self, name: &str, rows: &[JudgedRow]) {
-        let room = self.stream.remaining_columns(NAME_COLUMNS + VERDICT_COLUMNS);
+        let room = self.stream.remaining_columns(self.indent() + VERDICT_COLUMNS);
         let mut name = name;
         for row in rows.iter().take(ROWS_MAX) {
             let verdict = format!("{:<VERDICT_COLUMNS$}", row.verdict.as_str());
             let verdict = self.stream.paint(verdict_style(row.verdict), &verdict).into_owned();
             let target = escape_line(&row.target);
-            for (at, line) in wrap_chars(&target, room).iter().enumerate() {
+            for (at, line) in wrap_after_blanks(&target, room).iter().enumerate() {
                 self.push_name_column(name);
                 let before = if at == 0 { verdict.as_str() } else { "       " };
                 let _ = writeln!(self.text, "{before}{line}");

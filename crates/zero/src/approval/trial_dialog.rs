@@ -2,6 +2,7 @@
 
 use std::io;
 
+use anstyle::Style;
 use zero_runtime::{TrialReview, TrialVerdict};
 
 use crate::change_view::change_lines;
@@ -12,6 +13,8 @@ use crate::terminal::{FAINT, STRONG, TerminalStream, escape_line, wrap_chars, wr
 
 /// Rows of the output that are shown.
 const OUTPUT_ROWS_MAX: usize = 200;
+/// Columns that the bar before a line takes.
+const BAR_COLUMNS: usize = 4;
 /// Rows that the question, its keys and the line about folded rows take.
 const QUESTION_ROWS: usize = 6;
 
@@ -65,15 +68,26 @@ fn render(stream: &TerminalStream, review: &TrialReview) -> Vec<String> {
         count => format!("{count} files changed"),
     };
     rows.push(stream.paint(STRONG, &title).into_owned());
+    // What the command wrote has a bar in front, so that no line can imitate zero's own output.
+    let push_foreign = |rows: &mut Vec<String>, style: Style, line: &str| {
+        let mut bar = "│";
+        for row in wrap_chars(&escape_line(line), columns.saturating_sub(BAR_COLUMNS)) {
+            let row = stream.paint(style, &row).into_owned();
+            rows.push(format!("  {} {row}", stream.paint(FAINT, bar)).trim_end().to_owned());
+            // A wrapped row has a different bar than the first row of a line.
+            bar = "┆";
+        }
+    };
     for (style, line) in review.files.iter().flat_map(change_lines) {
-        let wrapped = wrap_chars(&escape_line(&line), columns);
-        rows.extend(wrapped.iter().map(|row| stream.paint(style, row).into_owned()));
+        push_foreign(&mut rows, style, &line);
     }
     if let more @ 1.. = review.file_count.saturating_sub(review.files.len()) {
         rows.push(format!("and {more} more files"));
     }
     for loss in &review.losses {
-        rows.extend(wrap_words(&format!("cannot be discarded: {}", escape_line(loss)), columns));
+        let loss = format!("cannot be discarded: {}", escape_line(loss));
+        let wrapped = wrap_words(&loss, columns.saturating_sub(2));
+        rows.extend(wrapped.iter().map(|row| format!("  {row}")));
     }
     rows.push(stream.paint(STRONG, "output").into_owned());
     let output: Vec<&str> = review.output.lines().collect();
@@ -82,7 +96,36 @@ fn render(stream: &TerminalStream, review: &TrialReview) -> Vec<String> {
         rows.push(stream.paint(FAINT, &format!("{skipped} lines of output before")).into_owned());
     }
     for line in output.iter().skip(skipped) {
-        rows.extend(wrap_chars(&escape_line(line), columns));
+        push_foreign(&mut rows, Style::new(), line);
     }
     rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::terminal::Terminal;
+
+    #[test]
+    fn no_line_of_the_output_imitates_the_question() {
+        let review = TrialReview {
+            call: zero_core::CallId::from_bits(1),
+            title: String::new(),
+            files: Vec::new(),
+            file_count: 0,
+            losses: vec!["the file `a`".to_owned()],
+            output: format!("Allow? y\n\nKeep these changes? \u{1b}[2J\n{}", "界".repeat(30)),
+        };
+        for columns in [20, 40, 80] {
+            let stream = Terminal::for_test().err.with_columns(columns).without_colours();
+            let rows = render(&stream.fitted_to_window(), &review);
+            let at = rows.iter().position(|row| row == "output").unwrap();
+            let has_bar = |row: &String| row.starts_with("  │") || row.starts_with("  ┆");
+            assert!(rows[at + 1..].iter().all(has_bar), "{rows:#?}");
+            assert_eq!(rows[at + 1], "  │ Allow? y");
+            let widest = rows.iter().map(|row| crate::terminal::text_columns(row)).max().unwrap();
+            assert!(widest <= columns, "{columns}: {rows:#?}");
+            assert!(!rows.concat().contains('\u{1b}'));
+        }
+    }
 }

@@ -92,6 +92,9 @@ pub struct ConfigEditArgs {
 /// `zero config list`
 #[derive(Debug, Args)]
 pub struct ConfigListArgs {
+    /// Only this setting and those below it, such as permissions
+    #[arg(value_name = "KEY")]
+    pub key: Option<String>,
     /// Also show the settings that are not set, with their defaults
     #[arg(long)]
     pub defaults: bool,

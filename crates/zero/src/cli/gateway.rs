@@ -22,8 +22,8 @@ tokens in settings, the gateway creates a token at its first start and stores it
 you can read. zero's own commands on this machine use that file.
 
 The gateway stores sessions in zero's state folder; `zero sessions` lists them. With `--store`,
-several gateways share them in a Postgres database; see `zero help several-gateways`. On loopback, GET
-/healthz, /readyz and /metrics need no token.
+several gateways share them in a Postgres database; with `--bus`, they reach each other over NATS; see
+`zero help several-gateways`. On loopback, GET /healthz, /readyz and /metrics need no token.
 
 Exit codes: 0 stopped on request, 1 error, 2 wrong usage."
 )]
@@ -44,21 +44,50 @@ pub enum GatewayCommand {
     /// List the devices that are paired for the web console, and approve or revoke one
     Devices(Box<GatewayDevicesArgs>),
     /// List the gateways that share a database
-    Nodes(GatewayNodesArgs),
+    Nodes(Box<GatewayNodesArgs>),
+    /// Let a gateway hand its sessions over to the others, and end
+    Drain(Box<GatewayDrainArgs>),
+}
+
+/// `zero gateway drain`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  zero gateway drain                  the gateway that runs on this machine
+  zero gateway drain box-1f3a         another one that shares its database
+
+Tool calls that run may end, for as long as `--grace` of that gateway says. Then its runs go on at the
+other gateways, and it ends. SIGTERM does the same.
+
+Exit codes: 0 done, 1 error, 2 wrong usage.")]
+pub struct GatewayDrainArgs {
+    /// Name of the gateway, as `zero gateway nodes` shows it [default: the one that is asked]
+    pub node: Option<String>,
+    /// How long to wait until it has ended
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = super::some_time)]
+    pub wait: std::time::Duration,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "the flags have their own help")]
+    pub remote: RemoteGatewayArgs,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `zero gateway nodes`
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  zero gateway nodes           gateways of the database in settings
+  zero gateway nodes           the gateways that share a database with the one on this machine
+  zero gateway nodes --store postgres://zero@db.example/zero
   zero gateway nodes --json
 
-A gateway has a lease, which it renews every 1.5 s. When it runs out, others continue its runs.
+A gateway has a lease, which it renews every 1.5 s. When it runs out, others continue its runs. If a
+gateway runs on this machine or `--url` names one, it asks the others how they are; otherwise the
+command looks into the database.
 
 Exit codes: 0 done, 1 error, 2 wrong usage.")]
 pub struct GatewayNodesArgs {
     /// Postgres database that gateways share, without a password [default: from settings]
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", conflicts_with = "url")]
     pub store: Option<String>,
     /// File with the password for the database
     #[arg(long, value_name = "FILE")]
@@ -66,6 +95,9 @@ pub struct GatewayNodesArgs {
     /// Settings file to use instead of yours; can be repeated
     #[arg(long, value_name = "FILE")]
     pub settings: Vec<PathBuf>,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "the flags have their own help")]
+    pub remote: RemoteGatewayArgs,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -184,6 +216,12 @@ pub struct GatewayServeArgs {
     /// File with the password for the database
     #[arg(long, value_name = "FILE")]
     pub store_password_file: Option<PathBuf>,
+    /// NATS server over which gateways that share a database reach each other, such as nats://bus.example, without a password [default: from settings, or the database]
+    #[arg(long, value_name = "URL")]
+    pub bus: Option<String>,
+    /// File with the password, token, NKey seed or credentials for the NATS server
+    #[arg(long, value_name = "FILE")]
+    pub bus_secret_file: Option<PathBuf>,
     /// How long active runs may continue when the gateway is stopped
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = super::some_time)]
     pub grace: std::time::Duration,

@@ -11,9 +11,9 @@ use clap::Args;
 file that only you can read if there is none, and makes the model your default. If the test fails,
 nothing changes.
 
-Providers: openai, anthropic, gemini, openrouter; ollama, llamacpp, lmstudio and vllm on this
-machine, which need no key. Any other name needs --base-url and --model: a server with chat
-completions.
+Providers: openai, anthropic, gemini, openrouter, mistral, deepseek, xai, groq, cerebras, together,
+fireworks; ollama, llamacpp, lmstudio and vllm on this machine, which need no key. Any other name
+needs --base-url and --model: a server with chat completions.
 
 Examples:
   zero login                                           choose step by step

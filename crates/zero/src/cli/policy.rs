@@ -71,7 +71,7 @@ pub struct PolicyCheckArgs {
     /// Dialect of the tool's name
     #[arg(long, value_name = "DIALECT", value_parser = dialect())]
     pub dialect: Option<DialectName>,
-    /// Assume that nobody can approve: deny what zero would ask about
+    /// Assume that no user can approve: deny what zero would ask about
     #[arg(long)]
     pub headless: bool,
     /// Print one line of JSON, even on a terminal

@@ -24,12 +24,15 @@ Answers to a call:
 Examples:
   zero run --park \"publish the package\"         stops at the first question
   zero questions list
+  zero questions show ask_1f…                    what the call would do, with its diff
   zero questions answer ask_1f… allow_once       and continues the run here
   zero questions answer ask_1f… '{\"answer\": \"b\"}' for a form"
 )]
 pub enum QuestionsCommand {
     /// List the questions that wait for an answer, oldest first
     List(QuestionsListArgs),
+    /// Show a question: what the call would do, with the change of a file as a diff
+    Show(QuestionsShowArgs),
     /// Answer a question and show what its run does
     Answer(QuestionsAnswerArgs),
 }
@@ -40,6 +43,16 @@ pub struct QuestionsListArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+    /// Remote gateway to use.
+    #[command(flatten)]
+    pub remote: RemoteGatewayArgs,
+}
+
+/// `zero questions show`
+#[derive(Debug, Args)]
+pub struct QuestionsShowArgs {
+    /// Id of the question, or its first characters
+    pub id: String,
     /// Remote gateway to use.
     #[command(flatten)]
     pub remote: RemoteGatewayArgs,

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use zero_core::Budget;
-use zero_policy::PermissionMode;
 
 use super::gateway::RemoteGatewayArgs;
+use super::session_args::SessionArgs;
 use super::value_parsers;
 
 /// `zero run`
@@ -39,15 +39,9 @@ pub struct RunArgs {
     /// Prompt to send, or `-` to read it from stdin
     #[arg(value_name = "PROMPT")]
     pub prompt: String,
-    /// Agent to use [default: from settings, or main; direct if there is no model]
-    #[arg(long, value_name = "NAME")]
-    pub agent: Option<String>,
-    /// Model to use: a name from settings, or provider/model
-    #[arg(long, value_name = "NAME")]
-    pub model: Option<String>,
-    /// Permission mode: ask, accept-edits, plan or auto
-    #[arg(long, value_name = "MODE", value_parser = value_parsers::mode(), hide_possible_values = true)]
-    pub mode: Option<PermissionMode>,
+    /// The session, and how it is shown.
+    #[command(flatten)]
+    pub options: SessionArgs,
     /// Approve what zero would ask about, but no denied call, no host that only a project's file
     /// names, and no host that nobody has seen before a command connects to it
     #[arg(long)]
@@ -69,42 +63,21 @@ pub struct RunArgs {
     /// File with a JSON Schema that the answer must fit; the answer is then JSON and nothing else
     #[arg(long, value_name = "FILE")]
     pub output_schema: Option<PathBuf>,
-    /// Key or name of the session to continue [default: a new session]
-    #[arg(long, value_name = "KEY", conflicts_with_all = ["continue_last", "resume"])]
-    pub session: Option<String>,
-    /// Continue the last session of this folder
-    #[arg(short, long = "continue", conflicts_with = "resume")]
-    pub continue_last: bool,
-    /// Continue a session of this folder: this one, or one that you pick from a list
-    #[arg(long, value_name = "KEY", num_args = 0..=1, require_equals = true, default_missing_value = "")]
-    pub resume: Option<String>,
     /// Most US dollars that this run may cost, such as 0.50
     #[arg(long, value_name = "USD", allow_negative_numbers = true, value_parser = value_parsers::dollars)]
     pub budget: Option<f64>,
     /// Longest time of this run, such as 10m
     #[arg(long, value_name = "TIME", value_parser = value_parsers::some_time)]
     pub max_time: Option<Duration>,
-    /// Folder to work in [default: current folder]
-    #[arg(long, value_name = "DIR")]
-    pub cwd: Option<PathBuf>,
     /// Take over tool execution from another `zero run` attached to this session
     #[arg(long)]
     pub take_over: bool,
     /// Image to send with the prompt; can be repeated
     #[arg(long = "image", value_name = "FILE")]
     pub images: Vec<PathBuf>,
-    /// Show all output of commands, not only its last lines
-    #[arg(short, long)]
-    pub verbose: bool,
     /// Print the answer as the model wrote it, without rendering Markdown on a terminal
     #[arg(long)]
     pub plain: bool,
-    /// Show the model's thinking
-    #[arg(long)]
-    pub thoughts: bool,
-    /// Settings file to use instead of yours and the folder's; can be repeated
-    #[arg(long, value_name = "FILE")]
-    pub settings: Vec<PathBuf>,
     /// Remote gateway to use.
     #[command(flatten)]
     pub remote: RemoteGatewayArgs,

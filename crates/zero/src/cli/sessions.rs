@@ -31,6 +31,43 @@ pub enum SessionsCommand {
     Reset(SessionsKeyArgs),
     /// Delete a session and its history
     Delete(SessionsDeleteArgs),
+    /// Copy all sessions from the file of this machine to a database that gateways share, or back
+    Migrate(SessionsMigrateArgs),
+}
+
+/// `zero sessions migrate`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  zero sessions migrate --from sqlite --to postgres://zero@db.example/zero --dry-run
+  zero sessions migrate --from sqlite --to postgres://zero@db.example/zero
+  zero sessions migrate --from postgres://zero@db.example/zero --to sqlite:/var/tmp/sessions.sqlite
+
+`sqlite` is the file of this machine, `sqlite:FILE` another one. Stop all gateways and chats that use
+either side first. The source is not changed. Each session is copied as a whole and compared with its
+source; what the target has already is left alone, so an interrupted copy goes on when the command is
+repeated. What runs cost is copied, too; stored results, undo journals and the audit log stay on this
+machine.
+
+Exit codes: 0 all sessions are in the target, 1 some are not or an error, 2 wrong usage.")]
+pub struct SessionsMigrateArgs {
+    /// Where the sessions are
+    #[arg(long, value_name = "STORE")]
+    pub from: String,
+    /// Where they are copied to
+    #[arg(long, value_name = "STORE")]
+    pub to: String,
+    /// File with the password for the database
+    #[arg(long, value_name = "FILE")]
+    pub store_password_file: Option<PathBuf>,
+    /// Show what would be copied, and copy nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Settings file to use instead of yours; can be repeated
+    #[arg(long, value_name = "FILE")]
+    pub settings: Vec<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `zero sessions list`
@@ -154,8 +191,8 @@ pub struct SessionsForkArgs {
   zero sessions rewind bug-42 --to 3 --files     files only
   zero sessions rewind bug-42 --undo             take the last rewind back
 
-zero takes back the changes that its file tools made since the prompt, and with `undo.commands` those
-of commands and MCP servers. It names what is not recorded. If somebody else changed a file since, zero lists the
+zero takes back the changes that its file tools, commands and MCP servers made since the prompt. It names what is
+not recorded. If another program changed a file since, zero lists the
 files and touches nothing. Nothing is lost: a rewind can be taken back.
 
 Exit codes: 0 rewound, 1 an error, 2 wrong usage, 3 refused because files were changed since.")]
@@ -177,7 +214,7 @@ pub struct SessionsRewindArgs {
     /// Take back the last rewind
     #[arg(long, conflicts_with = "to")]
     pub undo: bool,
-    /// Overwrite files that somebody else changed since
+    /// Overwrite files that another program changed since
     #[arg(long)]
     pub force: bool,
     /// List the prompts, oldest first, instead of rewinding

@@ -199,7 +199,7 @@ fn describe_decision(decision: &AuditDecision) -> Option<String> {
     match (decision.verdict.as_str(), &decision.answered, &decision.rule) {
         ("allow", ..) => None,
         ("ask", Some(answered), _) => Some(format!(" [asked; {answered}]")),
-        ("ask", None, _) => Some(" [asked; nobody answered]".to_owned()),
+        ("ask", None, _) => Some(" [asked; not answered]".to_owned()),
         (verdict, _, Some(rule)) => Some(format!(" [{verdict} by {rule}]")),
         (verdict, _, None) => Some(format!(" [{verdict}]")),
     }
@@ -289,7 +289,7 @@ mod tests {
                 r#"{"verdict":"ask","reason":"r","answered":"person: allow once"}"#,
                 Some("[asked; person: allow once]"),
             ),
-            (r#"{"verdict":"ask","reason":"r"}"#, Some("[asked; nobody answered]")),
+            (r#"{"verdict":"ask","reason":"r"}"#, Some("[asked; not answered]")),
             (r#"{"verdict":"deny","reason":"r","rule":"Write(x)"}"#, Some("[deny by Write(x)]")),
         ] {
             let decision = serde_json::from_str(decision).unwrap();

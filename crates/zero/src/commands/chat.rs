@@ -45,13 +45,13 @@ pub(super) fn run(app: &AppContext, args: &ChatArgs) -> anyhow::Result<ExitOutco
     };
     let app =
         &app.with_secret_files(args.remote.token_file.iter().chain(&args.remote.password_file));
-    let app = &match &args.cwd {
+    let app = &match &args.options.cwd {
         Some(folder) => AppContext { config: app.config.clone().with_cwd(folder)?, ..app.clone() },
         None => app.clone(),
     };
     let workspace = app.config.open_workspace(&[])?;
-    let settings = app.load_settings(&workspace, &args.settings)?;
-    for line in settings.trust_note().into_iter().chain(settings.warning()) {
+    let settings = app.load_settings(&workspace, &args.options.settings)?;
+    for line in settings.trust_note().into_iter().chain(settings.warnings()) {
         app.terminal.print_note(&line);
     }
     let cwd = workspace.cwd().to_owned();
@@ -59,6 +59,10 @@ pub(super) fn run(app: &AppContext, args: &ChatArgs) -> anyhow::Result<ExitOutco
     let status_program = app.status_line_program(&settings, &cwd)?;
     if let Some(theme) = chat.theme {
         app.terminal.out.set_theme(to_theme(theme));
+    }
+    if args.plain {
+        app.terminal.out.set_appends_only();
+        app.terminal.out.set_theme(TerminalTheme::None);
     }
     let notify = settings.notify();
     let signal = |kind| notify.terminal.map(|signal| terminal_sequence(kind, signal));
@@ -70,7 +74,7 @@ pub(super) fn run(app: &AppContext, args: &ChatArgs) -> anyhow::Result<ExitOutco
     let dialer = Arc::new(LazyGatewayDialer::new(
         app.clone(),
         args.remote.clone(),
-        args.settings.clone(),
+        args.options.settings.clone(),
         Arc::new(OnceLock::new()),
     ));
     let program = ChatProgram {
@@ -83,11 +87,6 @@ pub(super) fn run(app: &AppContext, args: &ChatArgs) -> anyhow::Result<ExitOutco
         status_program: status_program.clone(),
     };
     let variable = |name: &str| app.config.variable(name).map(str::to_owned);
-    // Without any of them, as in containers, terminals take UTF-8.
-    let mut locales = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().filter_map(variable);
-    let is_ascii = locales
-        .find(|locale| !locale.is_empty())
-        .is_some_and(|locale| !locale.to_ascii_lowercase().contains("utf"));
     // The keys of the user are handled while tools work.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -105,13 +104,13 @@ pub(super) fn run(app: &AppContext, args: &ChatArgs) -> anyhow::Result<ExitOutco
             keys,
             terminal: TerminalKind::from_env(&variable),
             view: ViewOptions {
-                thoughts: args.thoughts,
-                whole_output: args.verbose,
+                thoughts: args.options.thoughts,
+                whole_output: args.options.verbose,
                 plain: args.plain,
                 raw: false,
-                ascii: is_ascii,
+                ascii: app.terminal.out.is_ascii(),
             },
-            fullscreen: args.fullscreen || (chat.fullscreen == Some(true) && !args.plain),
+            fullscreen: !args.plain && (args.fullscreen || chat.fullscreen == Some(true)),
             facts: StatusFacts {
                 sandbox: String::new(),
                 budget_usd: settings.budgets().session.usd,
@@ -125,7 +124,7 @@ pub(super) fn run(app: &AppContext, args: &ChatArgs) -> anyhow::Result<ExitOutco
             },
             prompt: args.prompt.clone(),
             folder: show_folder(app, &cwd),
-            change: SessionChange { model: args.model.clone(), ..SessionChange::default() },
+            change: SessionChange { model: args.options.model.clone(), ..SessionChange::default() },
             signals,
         };
         let ended = zero_chat::run(config).await;
@@ -159,15 +158,20 @@ async fn choose_session(
 ) -> anyhow::Result<Option<OpenRequest>> {
     let open = OpenRequest {
         cwd: Some(cwd.display().to_string()),
-        agent: args.agent.clone(),
-        mode: args.mode,
+        agent: args.options.agent.clone(),
+        mode: args.options.mode,
         ..OpenRequest::default()
     };
-    let named = args.session.as_ref().or(args.resume.as_ref()).filter(|named| !named.is_empty());
+    let named = args
+        .options
+        .session
+        .as_ref()
+        .or(args.options.resume.as_ref())
+        .filter(|named| !named.is_empty());
     let all = ListRequest { cwd: None, offset: 0, limit: SESSIONS_MAX };
     let request = ListRequest { cwd: Some(cwd.display().to_string()), ..all.clone() };
     let key = if let Some(named) = named {
-        let agent = args.agent.as_deref().unwrap_or("main");
+        let agent = args.options.agent.as_deref().unwrap_or("main");
         let sessions = link.list(all).await?.sessions;
         let is_key = |session: &SessionInfo| {
             let short = session.session_key.strip_prefix(&format!("agent:{agent}:"));
@@ -180,14 +184,14 @@ async fn choose_session(
             .or_else(|| sessions.iter().find(|session| session.session_id == *named));
         match found {
             Some(found) => found.session_key.clone(),
-            None if args.resume.is_some() => {
+            None if args.options.resume.is_some() => {
                 let message =
                     format!("there is no session `{named}`; `zero sessions list` lists them");
                 return Err(UsageError(message).into());
             }
             None => named.clone(),
         }
-    } else if args.continue_last || args.resume.is_some() {
+    } else if args.options.continue_last || args.options.resume.is_some() {
         let sessions = link.list(request).await?.sessions;
         if sessions.is_empty() {
             let message = format!(
@@ -199,7 +203,7 @@ async fn choose_session(
         let now = now_ms();
         let rows: Vec<String> =
             sessions.iter().map(|session| describe_session(session, now)).collect();
-        let at = match args.resume {
+        let at = match args.options.resume {
             Some(_) => match pick_row(app, rows)? {
                 Some(at) => at,
                 None => return Ok(None),
@@ -225,7 +229,7 @@ fn to_theme(theme: ChatTheme) -> TerminalTheme {
 fn pick_row(app: &AppContext, rows: Vec<String>) -> anyhow::Result<Option<usize>> {
     let Some(answers) = app.terminal.answer_source() else { return Ok(None) };
     let keys = answers.open_keys(SignalKeys::AreRead)?;
-    Ok(choose_row(&app.terminal.err, &keys, &rows)?)
+    Ok(choose_row(&app.terminal.err, &keys, &rows, None)?)
 }
 
 /// The folder, with `~` for the home folder.

@@ -32,6 +32,8 @@ fn generate_script(shell: Shell) -> String {
     let script = String::from_utf8_lossy(&script).into_owned();
     match shell {
         Shell::Bash => {
+            // Only scripts run `zero complete`.
+            let script = script.replace(" completions complete ", " completions ");
             script.replace("complete -F _zero ", "complete -F _zero_or_values ") + BASH_VALUES
         }
         Shell::Zsh => complete_zsh_values(&script),
@@ -126,6 +128,7 @@ mod tests {
             ("zero questions answer ", ""),
             ("zero jobs kill ", ""),
             ("zero undo --lis", "--list"),
+            ("zero comple", "completions"),
         ] {
             assert_eq!(complete_in_bash(folder.path(), line), expected, "{line}");
         }

@@ -10,7 +10,7 @@ use zero_runtime::clock::now_ms;
 use zero_wire::devices::{DeviceInviteParams, DeviceInviteResult, ZeroDevicesInvite};
 use zero_wire::method::TokenScope;
 
-use super::gateway::{listening_url, serve};
+use super::gateway::{ReadyReport, listening_url, serve};
 use crate::AppContext;
 use crate::cli::{ConsoleArgs, GatewayServeArgs, RemoteGatewayArgs};
 use crate::exit::{ExitOutcome, UsageError};
@@ -47,10 +47,14 @@ pub(super) fn run(app: &AppContext, args: &ConsoleArgs) -> anyhow::Result<ExitOu
         settings: Vec::new(),
         store: None,
         store_password_file: None,
+        bus: None,
+        bus_secret_file: None,
         grace: GRACE,
         json: args.json,
     };
-    serve(app, &serving, |gateway, listening| invite_here(app, args, gateway, listening))
+    serve(app, &serving, ReadyReport::NotesOnly, |gateway, listening| {
+        invite_here(app, args, gateway, listening)
+    })
 }
 
 /// Whether the settings name a gateway elsewhere.
@@ -166,7 +170,7 @@ fn remote_url(app: &AppContext) -> anyhow::Result<String> {
 }
 
 /// Address of the page that browsers open.
-fn page_address(url: &str) -> String {
+pub(super) fn page_address(url: &str) -> String {
     let url = with_host(url, |host| local_address().unwrap_or(host));
     let (scheme, rest) = match url.split_once("://") {
         Some(("wss", rest)) => ("https", rest),

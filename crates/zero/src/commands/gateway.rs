@@ -1,6 +1,7 @@
 //! `zero gateway`: keeps sessions and runs agents for clients, until it is asked to end.
 
 mod devices;
+mod drain;
 mod nodes;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -21,6 +22,7 @@ use zero_wire::method::TokenScope;
 
 use crate::AppContext;
 use crate::cli::{GatewayArgs, GatewayCommand, GatewayServeArgs};
+use crate::commands::console::page_address;
 use crate::commands::local_machine_reports::LocalMachineReports;
 use crate::commands::tools_call::signals;
 use crate::exit::{ExitOutcome, UsageError};
@@ -31,7 +33,7 @@ use crate::idle_trim;
 use crate::logging;
 use crate::secret;
 use crate::secret_files::named_secret_files;
-use crate::session_store::StoreChoice;
+use crate::session_store::{SharedStoreFlags, StoreChoice};
 use crate::settings_adapter::models::read_secret;
 use crate::settings_adapter::network::extra_roots;
 use crate::telemetry::{OtlpCollector, TelemetryExporter};
@@ -51,23 +53,39 @@ pub(super) fn run(app: &AppContext, args: &GatewayArgs) -> anyhow::Result<ExitOu
         }
         Some(GatewayCommand::Devices(args)) => devices::run(app, args),
         Some(GatewayCommand::Nodes(args)) => nodes::run(app, args),
-        None => serve(app, &args.serve, |_, _| Ok(())),
+        Some(GatewayCommand::Drain(args)) => drain::run(app, args),
+        None => serve(app, &args.serve, ReadyReport::Full, |_, _| Ok(())),
     }
+}
+
+/// What is printed once a gateway listens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ReadyReport {
+    /// Where it is and how to use it; one JSON value with `--json`.
+    Full,
+    /// The same for people; the JSON value is that of the caller.
+    NotesOnly,
 }
 
 /// Runs a gateway until it is asked to end. `on_ready` is called once it listens.
 pub(super) fn serve(
     app: &AppContext,
     args: &GatewayServeArgs,
+    report: ReadyReport,
     on_ready: impl FnOnce(&Gateway, &GatewayListener) -> anyhow::Result<()>,
 ) -> anyhow::Result<ExitOutcome> {
     let folders: Vec<PathBuf> = args.cwd.iter().cloned().collect();
     let workspace = app.config.open_workspace(&folders)?;
     let settings = app.load_settings(&workspace, &args.settings)?;
     let gateway = settings.gateway();
-    let named = [&args.token_file, &args.password_file, &args.tls_key, &args.store_password_file]
-        .into_iter()
-        .flatten();
+    let named = [
+        &args.token_file,
+        &args.password_file,
+        &args.tls_key,
+        &args.store_password_file,
+        &args.bus_secret_file,
+    ];
+    let named = named.into_iter().flatten();
     // Includes the secret files in the current settings, which the gateway uses until it ends.
     let app = &app.with_secret_files(named.chain(&named_secret_files(&settings, &app.config)));
     let address = SocketAddr::new(
@@ -87,9 +105,14 @@ pub(super) fn serve(
         && args.password_file.is_none()
         && gateway.password_file.is_none();
     let auth = build_auth_config(app, args, &gateway, address.ip(), folder_access.clone())?;
-    let (store, password) = (args.store.as_deref(), args.store_password_file.as_ref());
-    let store = StoreChoice::of_gateway(app, &settings, store, password)?;
-    let is_shared = matches!(store, StoreChoice::Shared(_));
+    let flags = SharedStoreFlags {
+        store: args.store.as_deref(),
+        password_file: args.store_password_file.as_ref(),
+        bus: args.bus.as_deref(),
+        bus_secret_file: args.bus_secret_file.as_ref(),
+    };
+    let store = StoreChoice::of_gateway(app, &settings, flags)?;
+    let is_shared = matches!(store, StoreChoice::Shared { .. });
     let roots = extra_roots(&settings, &app.config)?;
     let collector = gateway.telemetry.as_ref().map(|setting| OtlpCollector::new(setting, &roots));
     let collector = collector.transpose()?;
@@ -105,17 +128,23 @@ pub(super) fn serve(
         config.console.folders = folder_access;
         config.console.machine = Some(machine);
         config.allowed_origins = gateway.allowed_origins.clone();
-        config.allowed_hosts = gateway.allowed_hosts.clone();
+        config.allowed_hosts = gateway.host_names();
         config.limits.shutdown_grace = args.grace;
         let files = open_file_limit::raise();
         config.limits = config.limits.within_open_files(files);
         let room = config.limits.connections_max;
+        let public_url = gateway.public_url.clone();
         let gateway = Gateway::new(config);
         let listening = gateway.listen(address, tls, plaintext).await.map_err(to_usage_error)?;
         let stop = CancellationToken::new();
         signals::cancel_on_interrupt(&stop);
         lock.set_url(&listening_url(&listening), listening.fingerprint())?;
-        announce(app, args, &listening, room, has_own_token)?;
+        let console = public_url.unwrap_or_else(|| page_address(&listening_url(&listening)));
+        // The first gateway in a process is the only one.
+        let _ = app.console.set(console);
+        if report == ReadyReport::Full || !args.json {
+            announce(app, args, &listening, room, has_own_token)?;
+        }
         on_ready(&gateway, &listening)?;
         if let Some(telemetry) = &mut telemetry {
             telemetry.start_metrics(gateway.clone());

@@ -1,6 +1,7 @@
 //! What the web console shows of this machine, made by the same code as `zero audit`, `zero policy`
 //! and `zero doctor`.
 
+use std::collections::HashSet;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
@@ -127,7 +128,7 @@ impl LocalMachineReports {
         if written {
             file.replace_text(&before, &text)?;
         }
-        let diff = rule_diff(&file.shown, &read_rules(&before)?, &read_rules(&text)?);
+        let diff = settings_diff(&file.shown, &before, &text)?;
         let version = text_version(if written { &text } else { &before });
         Ok(PolicySaveResult { file: file.shown, diff, written, version })
     }
@@ -149,7 +150,7 @@ impl MachineReports for LocalMachineReports {
     }
 
     fn verify_audit(&self) -> Result<AuditVerifyResult, String> {
-        describe(audit_verify::verify_whole_log(&self.app).and_then(convert))
+        describe(audit_verify::verify_newest(&self.app).and_then(convert))
     }
 
     fn explain_policy(&self, call: &PolicyExplainParams) -> Result<PolicyExplainResult, String> {
@@ -236,18 +237,94 @@ fn with_rules(text: &str, rules: &PolicyRuleLists) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// The changed rules, one per line. Made of the rules alone: the lines of the file may hold secrets,
-/// also beside rules.
-fn rule_diff(file: &str, before: &PolicyRuleLists, after: &PolicyRuleLists) -> String {
-    let diff = file_diff(file, Some(&rule_lines(before)), Some(&rule_lines(after)));
-    let changed = diff.unified.lines().filter(|line| !line.starts_with(' '));
-    changed.flat_map(|line| [line, "\n"]).collect()
+/// The change of the file, line by line. Its lines may hold secrets, also beside rules: comments, and
+/// texts that are neither rules nor names of settings, are hidden in the same way on both sides.
+fn settings_diff(file: &str, before: &str, after: &str) -> anyhow::Result<String> {
+    if before == after {
+        return Ok(String::new());
+    }
+    let mut rules = HashSet::new();
+    for lists in [read_rules(before)?, read_rules(after)?] {
+        for rule in [lists.allow, lists.ask, lists.deny].iter().flatten() {
+            collect_texts(rule, &mut rules);
+        }
+    }
+    let shown = |text: &str| hide_texts(text, &rules);
+    Ok(file_diff(file, Some(&shown(before)), Some(&shown(after))).unified)
 }
 
-fn rule_lines(rules: &PolicyRuleLists) -> String {
-    let lists = LISTS.into_iter().zip([&rules.allow, &rules.ask, &rules.deny]);
-    let lines = lists.flat_map(|(name, list)| list.iter().map(move |rule| (name, rule)));
-    lines.map(|(name, rule)| format!("{name} {rule}\n")).collect()
+/// All texts in a value, with the names of fields.
+fn collect_texts(value: &Value, texts: &mut HashSet<String>) {
+    match value {
+        Value::String(text) => drop(texts.insert(text.clone())),
+        Value::Array(items) => items.iter().for_each(|item| collect_texts(item, texts)),
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                texts.insert(name.clone());
+                collect_texts(value, texts);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// Replaces what comments say, and texts that are not to be shown, by an ellipsis. Lines stay lines.
+fn hide_texts(text: &str, shown: &HashSet<String>) -> String {
+    let mut hidden = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(start) = rest.find(['"', '/']) {
+        let (before, from) = rest.split_at(start);
+        hidden.push_str(before);
+        let length = match from {
+            _ if from.starts_with("//") => {
+                hidden.push_str("// …");
+                from.find('\n').unwrap_or(from.len())
+            }
+            _ if from.starts_with("/*") => {
+                let end = from.find("*/").map_or(from.len(), |end| end + 2);
+                let breaks = from[..end].matches('\n').count();
+                hidden.push_str(&format!("/* …{} */", "\n".repeat(breaks)));
+                end
+            }
+            _ if from.starts_with('"') => {
+                let end = string_end(from);
+                let (literal, after) = from.split_at(end);
+                let is_name = after.trim_start().starts_with(':');
+                let is_shown = serde_json::from_str::<String>(literal)
+                    .is_ok_and(|value| is_name && is_plain_name(&value) || shown.contains(&value));
+                hidden.push_str(if is_shown { literal } else { "\"…\"" });
+                end
+            }
+            _ => {
+                hidden.push('/');
+                1
+            }
+        };
+        rest = from.get(length..).unwrap_or_default();
+    }
+    hidden.push_str(rest);
+    hidden
+}
+
+/// Whether this may be the name of a setting, of a model or of a server.
+fn is_plain_name(name: &str) -> bool {
+    const NAME_CHARS_MAX: usize = 64;
+    let is_plain = |character: char| character.is_alphanumeric() || "-_.".contains(character);
+    name.chars().count() <= NAME_CHARS_MAX && name.chars().all(is_plain)
+}
+
+/// Where a string literal at the beginning of a text ends.
+fn string_end(text: &str) -> usize {
+    let mut is_escaped = false;
+    for (at, character) in text.char_indices().skip(1) {
+        match character {
+            _ if is_escaped => is_escaped = false,
+            '\\' => is_escaped = true,
+            '"' => return at + 1,
+            _ => {}
+        }
+    }
+    text.len()
 }
 
 /// Tells versions of a file apart.
@@ -301,16 +378,38 @@ mod tests {
     }
 
     #[test]
-    fn diff_has_the_changed_rules_and_nothing_else() {
-        // In one line with a secret.
-        let before = r#"{"web":{"key":"s3cret"},"permissions":{"allow":["Bash(make:*)","Edit"]}}"#;
-        let rules = lists(&["Bash(make:*)"], &["Read(.env)"]);
-        let after = with_rules(before, &rules).unwrap();
-        let (before, after) = (read_rules(before).unwrap(), read_rules(&after).unwrap());
-        let diff = rule_diff("settings.json", &before, &after);
-        let changed: Vec<&str> = diff.lines().filter(|line| !line.starts_with('@')).collect();
-        assert_eq!(changed, [r#"-allow "Edit""#, r#"+deny "Read(.env)""#], "{diff}");
-        assert_eq!(rule_diff("settings.json", &after, &after), "");
+    fn diff_is_that_of_the_file_without_its_secrets() {
+        let rules = lists(&["Bash(make:*)", "Bash(git log:*)"], &["Read(.env)"]);
+        let after = with_rules(SETTINGS, &rules).unwrap();
+        let diff = settings_diff("settings.json", SETTINGS, &after).unwrap();
+        // Applied to what is shown of the old text, it gives what is shown of the new one.
+        let lines = |mark: char| {
+            let kept = diff.lines().filter(|line| line.starts_with([' ', mark]));
+            kept.map(|line| line.get(1..).unwrap()).collect::<Vec<_>>().join("\n")
+        };
+        let texts = ["Bash(make:*)", "Bash(git log:*)", "Read(.env)", "Read(/docs/**)"];
+        let shown = texts.map(str::to_owned).into();
+        assert!(hide_texts(SETTINGS, &shown).contains(lines('-').trim_end()), "{diff}");
+        assert!(hide_texts(&after, &shown).contains(lines('+').trim_end()), "{diff}");
+        assert!(
+            diff.contains("-      \"Read(/docs/**)\"") && diff.contains("Read(.env)"),
+            "{diff}"
+        );
+        assert!(!diff.contains("s3cret") && !diff.contains("Mine"), "{diff}");
+        assert_eq!(settings_diff("settings.json", &after, &after).unwrap(), "");
+    }
+
+    #[test]
+    fn texts_beside_rules_are_hidden_in_any_layout() {
+        // In one line with secrets, also in comments and names.
+        let before = r#"{"web":{"key":"s3\"cret"},/* s3cret
+            s3cret */"env":{"s3cret key":1},"permissions":{"allow":["Edit","Read"]}} // s3cret"#;
+        let after = with_rules(before, &lists(&["Edit"], &["Read(//s3t/*)"])).unwrap();
+        let diff = settings_diff("settings.json", before, &after).unwrap();
+        assert!(!diff.contains("cret"), "{diff}");
+        for shown in [r#""web":{"key":"…"}"#, r#""Edit""#, r#"Read(//s3t/*)"#, r#""…":1"#] {
+            assert!(diff.contains(shown), "{shown}: {diff}");
+        }
     }
 
     #[test]

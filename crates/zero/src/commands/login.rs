@@ -7,13 +7,16 @@ use std::sync::Arc;
 
 use anyhow::anyhow;
 use serde_json::{Value, json};
+use zero_sandbox::typed_input::SignalKeys;
 use zero_session::model::catalog::{ApiKey, ModelConfig};
 use zero_session::model::local_servers::{self, LocalModelServer};
 use zero_session::model::model_test;
+use zero_settings::SettingsLayerKind;
 use zero_settings::models::ModelApiSetting;
 
 use self::key_storage::StoredKey;
 use self::model_provider::ModelProvider;
+
 use crate::AppContext;
 use crate::cli::login::{LoginArgs, LogoutArgs};
 use crate::commands::config::keyring_keys::{prompt_key, read_key_from_stdin};
@@ -21,12 +24,14 @@ use crate::commands::config::settings_change::{set_user_value, unset_user_value}
 use crate::exit::{ExitOutcome, UsageError};
 use crate::host_setup::small_runtime;
 use crate::settings_adapter::models::to_api;
+use crate::settings_file_edit::EditableSettingsFile;
+use crate::terminal::filter_list::choose_row;
 use crate::terminal::{AnswerSource, escape_line};
 
 /// Most models that are shown of a server.
 const MODELS_SHOWN_MAX: usize = 8;
-/// How often a wrong choice is asked again.
-const CHOICES_MAX: usize = 5;
+/// What a login sets of a model in settings.
+const LOGIN_FIELDS: &[&str] = &["api", "model", "baseUrl", "apiKey"];
 
 pub(super) fn log_in(app: &AppContext, args: &LoginArgs) -> anyhow::Result<ExitOutcome> {
     let answers = app.terminal.answer_source().filter(|_| !args.key_stdin);
@@ -34,6 +39,10 @@ pub(super) fn log_in(app: &AppContext, args: &LoginArgs) -> anyhow::Result<ExitO
         Some(name) => ModelProvider::find(name, args.base_url.as_deref())?,
         None => choose_provider(app, answers.as_ref())?,
     };
+    let (provider, variable) = provider.at_address_of_environment(&app.config);
+    if let (Some(variable), Some(address)) = (variable, &provider.base_url) {
+        app.terminal.print_note(&format!("{variable} names the server: {}", escape_line(address)));
+    }
     // Validate everything before the user looks for the key.
     let model = choose_model(app, &provider, args.model.as_deref(), answers.as_ref())?;
     let key = read_key(app, &provider, args.key_stdin, answers.as_ref())?;
@@ -53,7 +62,8 @@ pub(super) fn log_in(app: &AppContext, args: &LoginArgs) -> anyhow::Result<ExitO
     if let Some(StoredKey { shown, .. }) = &stored {
         out.write(&format!("stored the key {shown}\n"))?;
     }
-    let setting = model_setting(&provider, &model, stored.map(|stored| stored.setting));
+    let mut setting = model_setting(&provider, &model, stored.map(|stored| stored.setting));
+    keep_other_fields(app, &provider.name, &mut setting)?;
     set_user_value(app, &format!("models.{}", provider.name), setting)?;
     set_user_value(app, "model", Value::String(provider.name.clone()))?;
     if app.config.variable("ZERO_MODEL").is_some() {
@@ -125,44 +135,39 @@ fn choose_provider(
     };
     let offered: Vec<&ModelProvider> = providers.iter().filter(is_offered).collect();
     let mut question = String::from("Where does the model run?\n");
-    for (index, provider) in offered.iter().enumerate() {
-        let server = servers.iter().find(|server| server.kind.name() == provider.name);
-        let found = server.map_or_else(String::new, |server| {
-            format!(" on this machine: {}", list_models(&server.models))
-        });
-        question.push_str(&format!("  {}  {}{found}\n", index + 1, provider.title));
-    }
     if servers.is_empty() {
         question.push_str(
             "No model server runs on this machine (Ollama, llama.cpp, LM Studio, vLLM).\n",
         );
     }
+    question.push_str(
+        "For another server, run `zero login --provider NAME --base-url URL --model MODEL`.\n",
+    );
     app.terminal.err.write(&question)?;
-    for _ in 0..CHOICES_MAX {
-        app.terminal.err.write(&format!("Number or name [1-{}]: ", offered.len()))?;
-        let Some(answer) = answers.read_answer() else {
-            // The line on the terminal is still open.
-            app.terminal.err.write("\n")?;
-            break;
-        };
-        let answer = answer.trim();
-        if answer.is_empty() {
-            break;
+    let describe = |provider: &&ModelProvider| {
+        let server = servers.iter().find(|server| server.kind.name() == provider.name);
+        let key = provider.key_variable(&app.config);
+        match (server, key) {
+            (Some(server), _) => {
+                format!("{} on this machine: {}", provider.title, list_models(&server.models))
+            }
+            (None, Some(variable)) => format!("{} with the key of {variable}", provider.title),
+            (None, None) => provider.title.clone(),
         }
-        let by_number =
-            answer.parse::<usize>().ok().and_then(|number| offered.get(number.checked_sub(1)?));
-        let by_name = || providers.iter().find(|provider| provider.name == answer.to_lowercase());
-        if let Some(provider) = by_number.copied().or_else(by_name) {
-            return Ok(provider.clone());
-        }
-        app.terminal.print_note(&format!(
-            "`{}` is not one of them; type a number from 1 to {}, one of {}, or Enter to stop. For another server, run `zero login --provider NAME --base-url URL --model MODEL`",
-            escape_line(answer),
-            offered.len(),
-            names.join(", ")
-        ));
-    }
-    Err(UsageError("no provider chosen; nothing changed".to_owned()).into())
+    };
+    let rows: Vec<String> = offered.iter().map(describe).collect();
+    // Whose key or server is here comes to mind first.
+    let is_ready = |provider: &&ModelProvider| {
+        provider.is_local() || provider.key_variable(&app.config).is_some()
+    };
+    let ready = offered.iter().position(is_ready);
+    let keys = answers.open_keys(SignalKeys::AreRead)?;
+    let chosen = choose_row(&app.terminal.err, &keys, &rows, ready)?;
+    let chosen = chosen.and_then(|at| offered.get(at));
+    let Some(chosen) = chosen else {
+        return Err(UsageError("no provider chosen; nothing changed".to_owned()).into());
+    };
+    Ok((*chosen).clone())
 }
 
 /// The model that was named, or chosen on the terminal, or the usual one.
@@ -199,7 +204,9 @@ fn choose_model(
         app.terminal.err.write(&format!("Models there: {}\n", list_models(&offered)))?;
     }
     app.terminal.err.write(&format!("Model [{}]: ", escape_line(&usual)))?;
-    let answer = answers.read_answer().unwrap_or_default();
+    let Some(answer) = answers.read_answer() else {
+        return Err(UsageError("no model chosen; nothing changed".to_owned()).into());
+    };
     match answer.trim() {
         "" => Ok(usual),
         answer if is_name(answer) => Ok(answer.to_owned()),
@@ -265,6 +272,25 @@ fn model_setting(provider: &ModelProvider, model: &str, key: Option<Value>) -> V
         setting["apiKey"] = key;
     }
     setting
+}
+
+/// Adds what the user's settings have for the model besides what a login is about, such as its prices.
+fn keep_other_fields(app: &AppContext, name: &str, setting: &mut Value) -> anyhow::Result<()> {
+    let workspace = app.config.open_workspace(&[])?;
+    let file = EditableSettingsFile::new(app, &workspace, SettingsLayerKind::User)?;
+    let Some(text) = file.read_existing()? else { return Ok(()) };
+    // A file that is not valid is reported when it is written.
+    let Ok(mut known) = serde_json::from_str::<Value>(&text) else { return Ok(()) };
+    let known = known.get_mut("models").and_then(|models| models.get_mut(name));
+    let (Some(Value::Object(known)), Some(setting)) = (known, setting.as_object_mut()) else {
+        return Ok(());
+    };
+    for (field, value) in std::mem::take(known) {
+        if !LOGIN_FIELDS.contains(&field.as_str()) {
+            setting.insert(field, value);
+        }
+    }
+    Ok(())
 }
 
 /// Sends one short request.

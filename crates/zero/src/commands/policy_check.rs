@@ -45,7 +45,7 @@ fn apply_headless(decision: PolicyDecision, headless: bool) -> PolicyDecision {
     if !headless || decision.verdict != Verdict::Ask {
         return decision;
     }
-    let reason = format!("{}, and nobody can approve it", decision.reason);
+    let reason = format!("{}, and no user can approve it", decision.reason);
     PolicyDecision { verdict: Verdict::Deny, reason, grants: Vec::new(), ..decision }
 }
 

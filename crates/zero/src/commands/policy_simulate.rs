@@ -289,6 +289,7 @@ mod tests {
             terminal: Terminal::for_test(),
             tools: Arc::new(LazyLock::new(Vec::new)),
             notifiers: Arc::default(),
+            console: Arc::default(),
             gateway_locality: Arc::default(),
         };
         std::fs::create_dir_all(folder.path().join("home")).unwrap();

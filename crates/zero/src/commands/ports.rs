@@ -23,7 +23,7 @@ use zero_sandbox::network_connector::NetworkConnector;
 
 use crate::AppContext;
 use crate::cli::{PortsArgs, PortsCommand, PortsForwardArgs, PortsListArgs};
-use crate::commands::sessions::find_session_id;
+use crate::commands::sessions::{find_session_id, read_session_names};
 use crate::commands::tools_call::signals;
 use crate::exit::{ExitOutcome, UsageError};
 use crate::host_setup::small_runtime;
@@ -111,6 +111,9 @@ fn list(app: &AppContext, args: &PortsListArgs) -> anyhow::Result<ExitOutcome> {
         out.write("no ports\n")?;
         return Ok(ExitOutcome::Ok);
     }
+    let ids = ports.iter().filter_map(|found| found.record.owner.session.as_deref()).collect();
+    // The ports are worth more than the names.
+    let names = read_session_names(app, &ids).unwrap_or_default();
     let mut table =
         TextTable::new(["PORT", "ADDRESS", "PID", "PROCESS", "JOB", "SESSION", "COMMAND"]);
     for JobPort { record, port, .. } in &ports {
@@ -120,7 +123,12 @@ fn list(app: &AppContext, args: &PortsListArgs) -> anyhow::Result<ExitOutcome> {
             port.pid.to_string().into(),
             (&port.process).into(),
             (&record.id).into(),
-            record.owner.session.as_deref().unwrap_or("-").into(),
+            record
+                .owner
+                .session
+                .as_deref()
+                .map_or("-", |id| names.get(id).map_or(id, String::as_str))
+                .into(),
             (&record.command).into(),
         ]);
     }

@@ -1,9 +1,10 @@
-//! `zero questions`: lists and answers the questions of runs that wait.
+//! `zero questions`: lists, shows and answers the questions of runs that wait.
 
 use std::collections::VecDeque;
 
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
+use zero_core::event::ApprovalRequest;
 use zero_runtime::ApprovalAnswer;
 use zero_session::output_schema::OutputSchema;
 use zero_wire::zero_sessions::{
@@ -14,15 +15,20 @@ use zero_wire::zero_sessions::{
 
 use crate::AppContext;
 use crate::cli::{
-    OutputFormat, QuestionsAnswerArgs, QuestionsCommand, QuestionsListArgs, RemoteGatewayArgs,
+    OutputFormat, QuestionsAnswerArgs, QuestionsCommand, QuestionsListArgs, QuestionsShowArgs,
+    RemoteGatewayArgs,
 };
 use crate::commands::run::run_printer::{RunDetails, RunPrinter};
-use crate::commands::run::unattended_run::{UnattendedRun, describe_approval, describe_form};
+use crate::commands::run::unattended_run::{
+    UnattendedRun, describe_approval, describe_form, render_preview,
+};
 use crate::commands::tools_call::signals;
 use crate::exit::{ExitOutcome, UsageError};
 use crate::gateway_connection::CliGatewayConnection;
 use crate::host_setup::small_runtime;
-use crate::terminal::{ElapsedCounter, TableCell, TextTable, escape_line};
+use crate::terminal::{
+    ElapsedCounter, FAINT, STRONG, TableCell, TerminalStream, TextTable, escape_line,
+};
 
 /// A question, whichever kind it is.
 struct WaitingQuestion {
@@ -37,6 +43,8 @@ struct WaitingQuestion {
     schema: Option<Value>,
     /// The question in a sentence, with the command that answers it.
     description: String,
+    /// The call that it is about; `None` for a form.
+    call: Option<ApprovalRequest>,
 }
 
 pub(super) fn run(app: &AppContext, command: &QuestionsCommand) -> anyhow::Result<ExitOutcome> {
@@ -44,6 +52,7 @@ pub(super) fn run(app: &AppContext, command: &QuestionsCommand) -> anyhow::Resul
     let done = runtime.block_on(async {
         match command {
             QuestionsCommand::List(args) => list(app, args).await,
+            QuestionsCommand::Show(args) => show(app, args).await,
             QuestionsCommand::Answer(args) => {
                 signals::cancel_on_interrupt(&cancel);
                 answer(app, args, &cancel).await
@@ -116,14 +125,15 @@ fn describe_answer(answer: ApprovalAnswer) -> &'static str {
 fn to_questions(found: ApprovalsListResult) -> Vec<WaitingQuestion> {
     let approvals = found.approvals.into_iter().map(|pending| WaitingQuestion {
         description: describe_approval(&pending.request),
-        id: pending.request.id,
+        id: pending.request.id.clone(),
         session_key: pending.session_key,
         run_id: pending.run_id,
         created_at_ms: pending.created_at_ms,
         is_form: false,
-        title: pending.request.title,
-        answers: pending.request.options.into_iter().map(|option| option.id).collect(),
+        title: pending.request.title.clone(),
+        answers: pending.request.options.iter().map(|option| option.id.clone()).collect(),
         schema: None,
+        call: Some(pending.request),
     });
     let forms = found.questions.into_iter().map(|pending| WaitingQuestion {
         description: describe_form(&pending.question),
@@ -135,6 +145,7 @@ fn to_questions(found: ApprovalsListResult) -> Vec<WaitingQuestion> {
         title: pending.question.message,
         answers: vec![form_example(pending.question.schema.as_ref()), "decline".to_owned()],
         schema: pending.question.schema,
+        call: None,
     });
     let mut questions: Vec<WaitingQuestion> = approvals.chain(forms).collect();
     questions.sort_by_key(|question| question.created_at_ms);
@@ -163,6 +174,58 @@ async fn answer(
     }
 }
 
+/// Finds a question by the first characters of its id.
+fn find_question(questions: &[WaitingQuestion], id: &str) -> Result<usize, UsageError> {
+    let matching: Vec<usize> = (0..questions.len())
+        .filter(|at| questions.get(*at).is_some_and(|it| it.id.starts_with(id)))
+        .collect();
+    match matching[..] {
+        [at] if !id.is_empty() => Ok(at),
+        [] => Err(UsageError(format!(
+            "no question `{}` waits for an answer: it was answered, withdrawn or never asked; see `zero questions list`",
+            escape_line(id)
+        ))),
+        _ => Err(UsageError(format!(
+            "several questions begin with `{}`; write more of the id",
+            escape_line(id)
+        ))),
+    }
+}
+
+async fn show(app: &AppContext, args: &QuestionsShowArgs) -> anyhow::Result<ExitOutcome> {
+    let connection = connect(app, &args.remote, &[]).await?;
+    let found = connection.client.request::<ZeroApprovalsList>(ApprovalsListParams::default());
+    let found = found.await;
+    connection.close().await;
+    let mut questions = to_questions(found?);
+    let question = questions.swap_remove(find_question(&questions, &args.id)?);
+    let out = &app.terminal.out;
+    out.write(&render_question(out, &question))?;
+    Ok(ExitOutcome::Ok)
+}
+
+/// A question with all that it is about.
+fn render_question(stream: &TerminalStream, question: &WaitingQuestion) -> String {
+    let mut text = format!("{}\n", stream.paint(STRONG, &escape_line(&question.title)));
+    let mut fact = |name: &str, value: &str| {
+        text.push_str(&format!("  {} {}\n", stream.paint(FAINT, name), escape_line(value)));
+    };
+    fact("session", &question.session_key);
+    if let Some(call) = &question.call {
+        fact("tool", &call.tool);
+        fact("why", &call.reason);
+        fact("risk", &call.risk);
+        fact("in", &call.cwd);
+        call.commands.iter().for_each(|command| fact("runs", command));
+        for effect in &call.effects {
+            fact("touches", &format!("{} {}", effect.kind, effect.target));
+        }
+    }
+    fact("answers", &question.answers.join(" "));
+    let call = question.call.as_ref();
+    text + &call.map(|call| render_preview(stream, call)).unwrap_or_default()
+}
+
 /// Answers the question. Returns its run, and another question that the run waits for.
 async fn answer_and_subscribe<'a>(
     app: &'a AppContext,
@@ -172,27 +235,12 @@ async fn answer_and_subscribe<'a>(
     let client = &connection.client;
     let found = client.request::<ZeroApprovalsList>(ApprovalsListParams::default()).await?;
     let mut questions = to_questions(found);
-    let matching: Vec<usize> = (0..questions.len())
-        .filter(|at| questions.get(*at).is_some_and(|it| it.id.starts_with(&args.id)))
-        .collect();
-    let at = match matching[..] {
-        [at] if !args.id.is_empty() => at,
-        [] => {
-            let what = format!(
-                "no question `{}` waits for an answer: it was answered, withdrawn or never asked; see `zero questions list`",
-                escape_line(&args.id)
-            );
-            return Err(UsageError(what).into());
-        }
-        _ => {
-            let what = format!(
-                "several questions begin with `{}`; write more of the id",
-                escape_line(&args.id)
-            );
-            return Err(UsageError(what).into());
-        }
-    };
-    let question = questions.swap_remove(at);
+    let question = questions.swap_remove(find_question(&questions, &args.id)?);
+    if let Some(call) = &question.call {
+        // What is answered is seen, also by who did not look at it before.
+        let err = &app.terminal.err;
+        err.write(&render_preview(err, call))?;
+    }
     // Subscribes, so that nothing of the run is missed.
     let open = SessionOpenParams {
         session_key: Some(question.session_key.clone()),

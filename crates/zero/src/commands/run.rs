@@ -44,8 +44,9 @@ use zero_wire::client::{GatewayClient, GatewayClientError, GatewayEvents};
 use zero_wire::sessions::{SessionsDelete, SessionsDeleteParams};
 use zero_wire::tools::{TOOLS_HOSTED, ToolsAttachParams};
 use zero_wire::zero_sessions::{
-    ApprovalsResolveParams, QuestionsResolveParams, SESSION_EVENT, SessionEvent, SessionInfo,
-    SessionOpenParams, ZeroApprovalsResolve, ZeroQuestionsResolve, ZeroSessionsOpen,
+    ApprovalsResolveParams, QuestionsResolveParams, RUN_UNRECORDED, RunUnrecorded, SESSION_EVENT,
+    SessionEvent, SessionInfo, SessionOpenParams, ZeroApprovalsResolve, ZeroQuestionsResolve,
+    ZeroSessionsOpen,
 };
 use zero_wire::{ErrorCode, EventFrame};
 
@@ -53,7 +54,8 @@ use self::command_check::check_command;
 use self::open_questions::OpenQuestions;
 use self::piped_input::PipedInput;
 use self::run_printer::{RunDetails, RunPrinter};
-use self::session_choice::{is_new_session, open_session, short_name};
+pub(in crate::commands) use self::session_choice::short_name;
+use self::session_choice::{is_new_session, open_session};
 use crate::AppContext;
 use crate::cli::{OutputFormat, RunArgs};
 use crate::commands::dry_run::{DryRun, DryRunEnd};
@@ -108,15 +110,15 @@ pub(super) fn run(app: &AppContext, args: &RunArgs) -> anyhow::Result<ExitOutcom
     runtime.block_on(async { signals::cancel_on_interrupt(&cancel) });
     let images =
         args.images.iter().map(|file| read_image(app, file)).collect::<Result<Vec<_>, _>>()?;
-    let folders: Vec<PathBuf> = args.cwd.iter().cloned().collect();
+    let folders: Vec<PathBuf> = args.options.cwd.iter().cloned().collect();
     let workspace = app.config.open_workspace(&folders)?;
-    let mut settings = app.load_settings(&workspace, &args.settings)?;
+    let mut settings = app.load_settings(&workspace, &args.options.settings)?;
     // What runs elsewhere, or with settings of its own, is configured there.
-    let is_own = args.settings.is_empty() && args.remote.url.is_none() && !args.json;
+    let is_own = args.options.settings.is_empty() && args.remote.url.is_none() && !args.json;
     if is_own && ask_about_downloads(app, &workspace, &settings)? {
-        settings = app.load_settings(&workspace, &args.settings)?;
+        settings = app.load_settings(&workspace, &args.options.settings)?;
     }
-    for line in settings.trust_note().into_iter().chain(settings.warning()) {
+    for line in settings.trust_note().into_iter().chain(settings.warnings()) {
         app.terminal.print_note(&line);
     }
     let dry_run = match args.dry_run {
@@ -127,7 +129,7 @@ pub(super) fn run(app: &AppContext, args: &RunArgs) -> anyhow::Result<ExitOutcom
     let ended = runtime.block_on(async {
         let cwd = workspace.cwd().to_owned();
         let connection = tokio::select! {
-            connection = app.connect(&args.remote, &settings, &args.settings, &cwd) => connection?,
+            connection = app.connect(&args.remote, &settings, &args.options.settings, &cwd) => connection?,
             () = cancel.cancelled() => return Ok(ExitOutcome::Interrupted),
         };
         let folder = RunFolder {
@@ -256,12 +258,22 @@ async fn run_turn(
     folder.stored = StoredChoices::load(&connection, &session, &folder.cwd).await?;
     let grants = folder.stored.as_ref().map(|stored| Arc::clone(&stored.grants));
     let begin = async {
-        let HostedTools { service: tools, backend, secrets, servers } =
+        let RunTools { service: tools, backend, secrets, servers } =
             host_tools(app, args, &client, &mut session, &asking, folder).await?;
         let is_direct = session.model == DIRECT;
         if let Err(wrong) = check_command(&send.message, &*backend, is_direct).await {
             tools.stop_all_calls();
             return Err(wrong.into());
+        }
+        if !is_direct && !send.message.starts_with('/') {
+            let waiting = cancel.run_until_cancelled(backend.wait_for_servers());
+            for missing in waiting.await.unwrap_or_default() {
+                // Those that failed are named at the end.
+                if missing.why.is_none() {
+                    app.terminal.print_note(&escape_line(&missing.to_string()));
+                }
+            }
+            tools.offer_if_changed().await?;
         }
         secrets.mask_string(&mut send.message);
         attach_mentions(app, &*backend, &mut send, &cancel).await;
@@ -294,8 +306,8 @@ async fn run_turn(
     // What a tool prints is not Markdown.
     let plain = args.plain || is_slash_command;
     let details = RunDetails {
-        thoughts: args.thoughts,
-        whole_output: args.verbose,
+        thoughts: args.options.thoughts,
+        whole_output: args.options.verbose,
         plain,
         slash_command: is_slash_command,
         output_schema,
@@ -347,6 +359,12 @@ async fn run_turn(
                 "{} took over the tools of this session; this run continues to show its events",
                 zero_core::sanitize::to_quoted_line(&displaced.host)
             ));
+        }
+        if let Some(unrecorded) = unrecorded_end(&event, &session.session_key, &run_id) {
+            if let Some(exit) = show.print_unrecorded(&unrecorded)? {
+                break exit;
+            }
+            continue;
         }
         if tools.handle_event(&event) || event.event != SESSION_EVENT {
             continue;
@@ -418,6 +436,13 @@ fn print_failed_servers(app: &AppContext, servers: &McpServerSet) {
     }
 }
 
+/// The report that the end of this run is not recorded.
+fn unrecorded_end(event: &EventFrame, session_key: &str, run_id: &str) -> Option<RunUnrecorded> {
+    let payload = event.payload.as_ref().filter(|_| event.event == RUN_UNRECORDED)?;
+    let end: RunUnrecorded = serde_json::from_value(payload.clone()).ok()?;
+    (end.session_key == session_key && end.run_id == run_id).then_some(end)
+}
+
 /// Runs requests and keeps the events that arrive meanwhile.
 async fn read_ahead<T>(
     events: &mut GatewayEvents,
@@ -482,7 +507,7 @@ impl StoredChoices {
 }
 
 /// The tools that this process hosts.
-struct HostedTools {
+struct RunTools {
     service: Arc<ToolService>,
     backend: Arc<dyn ToolBackend>,
     /// The secret values of the folder, which no prompt contains.
@@ -528,9 +553,9 @@ async fn host_tools(
     session: &mut SessionInfo,
     asking: &TerminalPromptOptions,
     folder: RunFolder,
-) -> anyhow::Result<HostedTools> {
+) -> anyhow::Result<RunTools> {
     let RunFolder { cwd, settings_mode, result_lifetime, locality, stored, .. } = folder;
-    let mode = args.mode.or_else(|| stored.as_ref().and_then(|stored| stored.mode));
+    let mode = args.options.mode.or_else(|| stored.as_ref().and_then(|stored| stored.mode));
     let own_mode = mode.unwrap_or(settings_mode);
     let (grants, grant_store) = match stored {
         Some(stored) => (stored.given, Some(stored.grants)),
@@ -539,7 +564,7 @@ async fn host_tools(
     let request = TerminalBackendRequest {
         session,
         cwd: &cwd,
-        settings_files: &args.settings,
+        settings_files: &args.options.settings,
         mode,
         result_lifetime,
         grants,
@@ -560,11 +585,11 @@ async fn host_tools(
     let params = SessionOpenParams {
         session_key: Some(session.session_key.clone()),
         cwd: Some(cwd.display().to_string()),
-        mode: args.mode.map(|mode| mode.to_string()),
+        mode: args.options.mode.map(|mode| mode.to_string()),
         ..SessionOpenParams::default()
     };
     *session = client.request::<ZeroSessionsOpen>(params).await?;
-    Ok(HostedTools { service, backend, secrets, servers })
+    Ok(RunTools { service, backend, secrets, servers })
 }
 
 /// Whether no run was started, because the prompt is wrong or the gateway refused the request. Without an answer, the run may
@@ -602,8 +627,13 @@ async fn answer_question(
     let id = question.id.clone();
     let (action, content) = elicit_answer(&*elicitor, question).await;
     let answer = QuestionsResolveParams { id, action: action.to_owned(), content };
-    if let Err(error) = client.request::<ZeroQuestionsResolve>(answer).await {
+    if let Err(error) = client.request::<ZeroQuestionsResolve>(answer.clone()).await {
         tracing::warn!(%error, "could not send the answer to the gateway");
+        // A form that the gateway refuses must not keep the run waiting.
+        if let Some(cancel) = answer.cancelled_instead() {
+            let cancelled = client.request::<ZeroQuestionsResolve>(cancel).await;
+            cancelled.map_or_else(|error| tracing::debug!(%error, "nor cancel the question"), drop);
+        }
     }
 }
 

@@ -1,12 +1,14 @@
 //! `zero sessions`: lists, shows, exports, copies, rewinds, resets and deletes sessions, local or
-//! remote, and manages what was allowed or rejected in them.
+//! remote, manages what was allowed or rejected in them, and moves them to another store.
 
 mod export;
 mod offline_tools;
 mod session_context;
 mod session_grants;
 mod session_rewind;
+mod store_migration;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use anyhow::Context;
@@ -31,6 +33,7 @@ use crate::cli::sessions::{
     SessionsKeyArgs, SessionsListArgs, SessionsShowArgs,
 };
 use crate::commands::jobs;
+use crate::commands::run::short_name;
 use crate::exit::{ExitOutcome, UsageError};
 use crate::gateway_connection::CliGatewayConnection;
 use crate::host_setup::small_runtime;
@@ -54,6 +57,7 @@ pub(super) fn run(app: &AppContext, command: &SessionsCommand) -> anyhow::Result
         SessionsCommand::Grants(args) => &args.remote,
         SessionsCommand::Reset(args) => &args.remote,
         SessionsCommand::Delete(args) => &args.remote,
+        SessionsCommand::Migrate(args) => return store_migration::run(app, args),
     };
     let runtime = small_runtime()?;
     let done = runtime.block_on(async {
@@ -67,6 +71,7 @@ pub(super) fn run(app: &AppContext, command: &SessionsCommand) -> anyhow::Result
             SessionsCommand::Grants(args) => session_grants::run(app, args, &connection).await,
             SessionsCommand::Reset(args) => reset_session(app, args, &connection).await,
             SessionsCommand::Delete(args) => delete_session(app, args, &connection).await,
+            SessionsCommand::Migrate(args) => store_migration::run(app, args),
         };
         connection.close().await;
         done
@@ -369,6 +374,31 @@ pub(super) fn find_session_id(app: &AppContext, named: &str) -> anyhow::Result<S
     });
     runtime.shutdown_background();
     Ok(found?.session_id)
+}
+
+/// The short names of sessions, by their ids. A session that cannot be read has none.
+pub(super) fn read_session_names(
+    app: &AppContext,
+    ids: &BTreeSet<&str>,
+) -> anyhow::Result<BTreeMap<String, String>> {
+    let mut names = BTreeMap::new();
+    if ids.is_empty() {
+        return Ok(names);
+    }
+    let runtime = small_runtime()?;
+    let read = runtime.block_on(async {
+        let connection = connect(app, &RemoteGatewayArgs::default()).await?;
+        for id in ids {
+            if let Ok(Some(key)) = find_session_key(&connection, id).await {
+                names.insert((*id).to_owned(), short_name(&key).to_owned());
+            }
+        }
+        connection.close().await;
+        anyhow::Ok(())
+    });
+    runtime.shutdown_background();
+    read?;
+    Ok(names)
 }
 
 /// Finds a session by its key or name.

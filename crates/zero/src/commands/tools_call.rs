@@ -86,7 +86,7 @@ fn prepare(app: &AppContext, args: &ToolsCallArgs) -> anyhow::Result<PreparedToo
     if let Some(note) = settings.trust_note() {
         app.terminal.print_note(&note);
     }
-    if let Some(warning) = settings.warning() {
+    for warning in settings.warnings() {
         app.terminal.print_note(&warning);
     }
     let turn = PromptTurn::new(ElapsedCounter::new(&app.terminal.err));
@@ -253,6 +253,7 @@ mod tests {
             terminal: Terminal::for_test(),
             tools: std::sync::Arc::new(std::sync::LazyLock::new(small_tools)),
             notifiers: std::sync::Arc::default(),
+            console: std::sync::Arc::default(),
             gateway_locality: std::sync::Arc::default(),
         };
         let cli = Cli::try_parse_from(["zero", "tools", "call"].iter().chain(words)).unwrap();
@@ -286,7 +287,7 @@ mod tests {
             &["Smash", "{}"],
             ExitOutcome::Denied,
             "",
-            "error: Smash: denied, because its risk is medium and nobody can approve it here; to allow it, pass `--yes`, or run it in a terminal to be asked\n",
+            "error: Smash: denied, because its risk is medium and no user can approve it here; to allow it, pass `--yes`, or run it in a terminal to be asked\n",
         );
     }
 

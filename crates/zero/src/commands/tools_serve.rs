@@ -19,7 +19,7 @@ pub(super) fn run(app: &AppContext, args: &ToolsServeArgs) -> anyhow::Result<Exi
     // Report errors in the command line and the settings now, not with every call.
     let workspace = app.config.open_workspace(&args.workspace)?;
     let settings = app.load_settings(&workspace, &args.settings)?;
-    for line in settings.trust_note().into_iter().chain(settings.warning()) {
+    for line in settings.trust_note().into_iter().chain(settings.warnings()) {
         app.terminal.print_note(&line);
     }
     let mut folders = workspace.roots().map(Into::into);

@@ -210,6 +210,7 @@ mod tests {
             terminal: Terminal::for_test(),
             tools: Arc::new(LazyLock::new(zero_tools::builtin_tools)),
             notifiers: Arc::default(),
+            console: Arc::default(),
             gateway_locality: Arc::default(),
         }
     }

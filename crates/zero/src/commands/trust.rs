@@ -330,10 +330,10 @@ fn revoke_folder(
     let written = zero_policy::path::normalize_lexically(&written);
     // A folder that was deleted, or replaced by a symlink, can still be removed by its listed path.
     let found = app.config.open_workspace(args.dir.as_slice());
-    let settled = found.as_ref().map_or(written.as_path(), |workspace| workspace.cwd());
-    let mut folder = require_utf8(settled)?;
+    let resolved = found.as_ref().map_or(written.as_path(), |workspace| workspace.cwd());
+    let mut folder = require_utf8(resolved)?;
     let mut was_trusted = TrustStore::revoke(state, folder).map_err(UsageError::from)?;
-    if written != settled
+    if written != resolved
         && TrustStore::revoke(state, require_utf8(&written)?).map_err(UsageError::from)?
     {
         (folder, was_trusted) = (require_utf8(&written)?, true);

@@ -36,10 +36,15 @@ pub(super) fn run(app: &AppContext, args: &UndoArgs) -> anyhow::Result<ExitOutco
     let journal = Journal::new(&state, workspace.clone(), args.limits().file_bytes_max);
     let undo = UndoOperation { app, args, workspace, state, journal };
     if args.list {
+        // A command of a zero that was killed does not run any more. A list restores nothing, so that an
+        // undo is not completed here.
+        if let Err(error) = undo.journal.recover_beside(&|| true) {
+            app.terminal.print_note(&error.message);
+        }
         return undo.list_entries();
     }
     match undo.revert() {
-        Ok(entry) => {
+        Ok(RevertedChange { entry, is_completed }) => {
             let out = &app.terminal.out;
             if args.json {
                 let undone = match &entry.totals {
@@ -49,6 +54,12 @@ pub(super) fn run(app: &AppContext, args: &UndoArgs) -> anyhow::Result<ExitOutco
                 };
                 out.write_json_line(&json!({"ok": true, "undone": undone}))?;
             } else {
+                if is_completed {
+                    app.terminal.print_note(&format!(
+                        "the undo of change {} had been interrupted and is complete now; nothing else was undone",
+                        entry.id
+                    ));
+                }
                 out.write(&format!("{}\n", describe_undo(&entry)))?;
                 if args.id.is_none() {
                     undo.print_next();
@@ -69,13 +80,18 @@ struct UndoOperation<'a> {
     journal: Journal,
 }
 
+/// A change that was undone.
+struct RevertedChange {
+    entry: JournalEntry,
+    /// Whether an earlier undo of it had been interrupted, and only its rest was left to do.
+    is_completed: bool,
+}
+
 impl UndoOperation<'_> {
     /// Reverts the selected change and records the undo in the audit log.
-    fn revert(&self) -> Result<JournalEntry, ToolError> {
-        // A record that cannot be recovered must not keep the user from undoing the others.
-        let is_busy = || refuse_beside_job(&self.state, &self.workspace).is_err();
-        if let Err(error) = self.journal.recover_beside(&is_busy) {
-            self.app.terminal.print_note(&error.message);
+    fn revert(&self) -> Result<RevertedChange, ToolError> {
+        if let Some(entry) = self.complete_interrupted()? {
+            return Ok(RevertedChange { entry, is_completed: true });
         }
         if self.journal.interrupted_undo().is_some() {
             // Half of its files are restored, so that nothing else can be undone before.
@@ -93,7 +109,43 @@ impl UndoOperation<'_> {
         let mut trace = UndoRecord::new(&self.state, &self.workspace, &entry)?;
         let outcome = self.restore(&entry, &mut trace);
         trace.finish(outcome.as_ref().err());
-        outcome.map(|()| entry)
+        outcome.map(|()| RevertedChange { entry, is_completed: false })
+    }
+
+    /// Completes what an earlier process left. Returns the change whose undo that was, if this is the one
+    /// that the user asks for: who repeats an interrupted command means the same change, not the one before.
+    fn complete_interrupted(&self) -> Result<Option<JournalEntry>, ToolError> {
+        let interrupted = self.journal.interrupted_undo();
+        // A record that cannot be recovered must not keep the user from undoing the others.
+        let is_busy = || refuse_beside_job(&self.state, &self.workspace).is_err();
+        if let Err(error) = self.journal.recover_beside(&is_busy) {
+            self.app.terminal.print_note(&error.message);
+        }
+        let Some(id) = interrupted else { return Ok(None) };
+        if self.journal.interrupted_undo().is_some() {
+            return Ok(None);
+        }
+        let entry = self.journal.entry(id)?;
+        let is_meant = self.args.id.is_none_or(|asked| asked == id);
+        if entry.state == ChangeState::Undone && is_meant {
+            return Ok(Some(entry));
+        }
+        let name = name_entry(&entry);
+        if entry.state == ChangeState::Undone {
+            let note = format!("the undo of {name} had been interrupted and is complete now");
+            self.app.terminal.print_note(&note);
+            return Ok(None);
+        }
+        let message = format!(
+            "the undo of {name} had been interrupted, and some of its paths could not be restored; `zero undo {id}` tries them again"
+        );
+        match is_meant && self.args.id.is_none() {
+            true => Err(ToolError::failed(ErrorReason::Io, message).with_detail("id", id)),
+            false => {
+                self.app.terminal.print_note(&message);
+                Ok(None)
+            }
+        }
     }
 
     fn restore(&self, entry: &JournalEntry, trace: &mut UndoRecord) -> Result<(), ToolError> {
@@ -227,7 +279,7 @@ impl UndoOperation<'_> {
         {
             let command = escape_line(&command);
             self.app.terminal.print_note(&format!(
-                "the command `{command}` ran later and was not recorded, so that it cannot be undone; `undo.commands` in your settings records commands"
+                "the command `{command}` ran later and was not recorded, so that it cannot be undone; `undo.commands` is off in your settings"
             ));
         }
     }
@@ -339,7 +391,13 @@ impl UndoOperation<'_> {
             let folder = self.workspace.cwd().display().to_string();
             out.write(&format!("no changes recorded for `{}`\n", escape_line(&folder)))?;
         } else {
-            out.write(&render_table(&entries, out))?;
+            let interrupted = self.journal.interrupted_undo();
+            out.write(&render_table(&entries, interrupted, out))?;
+            if let Some(id) = interrupted {
+                self.app.terminal.print_note(&format!(
+                    "the undo of change {id} was interrupted; `zero undo` completes it"
+                ));
+            }
         }
         if older > 0 {
             let note = format!("{older} older changes are not shown; `--all` shows them");
@@ -414,14 +472,28 @@ fn describe_undo(entry: &JournalEntry) -> String {
     }
 }
 
-fn render_table(entries: &[JournalEntry], out: &TerminalStream) -> String {
+/// The changes as a table; `interrupted` is the one whose undo is not complete.
+fn render_table(
+    entries: &[JournalEntry],
+    interrupted: Option<u64>,
+    out: &TerminalStream,
+) -> String {
     let mut table = TextTable::new(["ID", "TIME", "TOOL", "ACTION", "STATE", "PATH"]);
     for entry in entries {
+        let has_losses = entry.totals.as_ref().is_some_and(|totals| !totals.losses.is_empty());
+        let is_half_undone = interrupted == Some(entry.id);
         let (state, style) = match entry.state {
+            ChangeState::Applied | ChangeState::ChangedSince if is_half_undone => {
+                ("undo interrupted", NOTABLE)
+            }
+            ChangeState::Applied if has_losses => ("in part", NOTABLE),
             ChangeState::Applied => ("can be undone", GOOD),
             ChangeState::ChangedSince => ("changed since", NOTABLE),
             ChangeState::NotApplied => ("not in effect", FAINT),
             ChangeState::Undone => ("undone", FAINT),
+            ChangeState::InProgress if interrupted.is_some() && entry.undoes == interrupted => {
+                ("interrupted", NOTABLE)
+            }
             ChangeState::InProgress => ("still running", NOTABLE),
         };
         let action = match entry.undoes {
@@ -444,14 +516,12 @@ fn render_table(entries: &[JournalEntry], out: &TerminalStream) -> String {
 }
 
 #[cfg(test)]
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the test stands outside zero and looks at its files"
-)]
+#[expect(clippy::disallowed_methods, reason = "the test uses real files directly")]
 mod tests {
     use clap::Parser;
     use zero_core::HostLimits;
     use zero_runtime::audit::{AuditLog, AuditRow};
+    use zero_sandbox::journal::{ChangeRecorder, SetLimits, SetOrigin};
     use zero_sandbox::{ChangeOrigin, FileChange};
 
     use super::*;
@@ -475,14 +545,37 @@ mod tests {
             fixture
         }
 
-        fn change(&self, path: &str, content: &str) {
+        fn journal(&self) -> (Workspace, Journal) {
             let config = EnvironmentConfig::for_test(self.folder.path());
             let workspace = config.open_workspace(&[]).unwrap();
-            let journal = Journal::new(
-                &config.state_dir().unwrap(),
-                workspace.clone(),
-                HostLimits::default().file_bytes_max,
-            );
+            let limit = HostLimits::default().file_bytes_max;
+            let journal = Journal::new(&config.state_dir().unwrap(), workspace.clone(), limit);
+            (workspace, journal)
+        }
+
+        /// A record of a command, or of the undo of one.
+        fn record_command(&self, undoes: Option<u64>) -> ChangeRecorder {
+            let origin = SetOrigin {
+                tool: "Bash".to_owned(),
+                call: "call_1".to_owned(),
+                caller: None,
+                command: "echo x > a.txt".to_owned(),
+                undoes,
+                is_beside: false,
+            };
+            self.journal().1.record_command(origin, SetLimits::NONE).unwrap()
+        }
+
+        /// Changes a file as a command does, and returns the number of the change.
+        fn run_command(&self, content: &str) -> u64 {
+            let mut recorder = self.record_command(None);
+            recorder.record_contents(&self.path("a.txt"));
+            std::fs::write(self.path("a.txt"), content).unwrap();
+            recorder.finish().unwrap().unwrap().0
+        }
+
+        fn change(&self, path: &str, content: &str) {
+            let (workspace, journal) = self.journal();
             let target = workspace.resolve(path, FinalLinkMode::Follow).unwrap();
             let note =
                 ChangeOrigin { tool: "Write".to_owned(), call: "call_1".to_owned(), caller: None };
@@ -517,6 +610,7 @@ mod tests {
                 terminal: Terminal::for_test(),
                 tools: std::sync::Arc::new(std::sync::LazyLock::new(small_tools)),
                 notifiers: std::sync::Arc::default(),
+                console: std::sync::Arc::default(),
                 gateway_locality: std::sync::Arc::default(),
             };
             let cli = Cli::try_parse_from(["zero", "undo"].iter().chain(words)).unwrap();
@@ -542,6 +636,45 @@ mod tests {
         f.check(&["--list"], ExitOutcome::Ok, "undo of 1");
         f.check(&["--list", "--json"], ExitOutcome::Ok, r#""undoes": 1"#);
         f.check(&["99"], ExitOutcome::Error, "there is no change 99");
+    }
+
+    #[test]
+    fn repeated_undo_completes_the_interrupted_one_and_no_more() {
+        let f = UndoFixture::new();
+        let (older, newer) = (f.run_command("three"), f.run_command("four"));
+        let begin_undo = || {
+            let mut recorder = f.record_command(Some(newer));
+            recorder.record_contents(&f.path("a.txt"));
+            drop(recorder);
+        };
+        begin_undo();
+        f.check(&["--list"], ExitOutcome::Ok, "undo interrupted");
+        f.check(&["--list"], ExitOutcome::Ok, "`zero undo` completes it");
+        f.check(&[], ExitOutcome::Ok, "had been interrupted and is complete now; nothing else");
+        assert_eq!(f.read("a.txt").as_deref(), Some("three"));
+        f.check(&["--list"], ExitOutcome::Ok, "can be undone");
+
+        let redo = f.journal().1.newest_id().unwrap();
+        f.check(&[&redo.to_string()], ExitOutcome::Ok, "undid change");
+        assert_eq!(f.read("a.txt").as_deref(), Some("four"));
+        let again = f.journal().1.newest_id().unwrap();
+        let mut recorder = f.record_command(Some(again));
+        recorder.record_contents(&f.path("a.txt"));
+        drop(recorder);
+        // Another change is asked for: the interrupted one is completed before it.
+        f.check(&[&older.to_string()], ExitOutcome::Ok, "is complete now");
+        assert_eq!(f.read("a.txt").as_deref(), Some("two"));
+    }
+
+    #[test]
+    fn list_names_changes_that_cannot_be_restored_completely() {
+        let f = UndoFixture::new();
+        let mut recorder = f.record_command(None);
+        recorder.record_contents(&f.path("a.txt"));
+        std::fs::write(f.path("a.txt"), "three").unwrap();
+        recorder.note_loss("`big` has 3 MB, too much to copy");
+        recorder.finish().unwrap();
+        f.check(&["--list"], ExitOutcome::Ok, "in part");
     }
 
     #[test]

@@ -53,6 +53,7 @@ impl EditorFixture {
             terminal: terminal.clone(),
             tools: Arc::new(LazyLock::new(zero_tools::builtin_tools)),
             notifiers: Arc::default(),
+            console: Arc::default(),
             gateway_locality: Arc::default(),
         };
         Self { _temp: temp, folder, terminal, factory: EditorToolHostFactory::new(app, Vec::new()) }

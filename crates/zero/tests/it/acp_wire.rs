@@ -4,7 +4,7 @@
 //! Tests with a number in their name are those of the protocol's own kit for testing agents, each
 //! under the name it has there.
 
-#![expect(clippy::disallowed_methods, reason = "tests stand outside zero and look at its files")]
+#![expect(clippy::disallowed_methods, reason = "tests use real files directly")]
 
 mod acp_client;
 mod bad_input;

@@ -1,6 +1,6 @@
 //! The audit log from the outside: one record, the check of all, and the check that others can do.
 
-#![expect(clippy::disallowed_methods, reason = "tests stand outside zero and look at its files")]
+#![expect(clippy::disallowed_methods, reason = "tests use real files directly")]
 
 use std::path::PathBuf;
 use std::process::Stdio;

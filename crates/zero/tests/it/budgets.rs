@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::config::{USER_FILE, write_file};
-use crate::model_server::ModelServer;
+use crate::model_server::{BilledAnswer, ModelServer};
 use crate::test_program::TestProgram;
 
 /// A program whose model costs a dollar per input token, with more settings. Each request has 10 input
@@ -107,35 +107,86 @@ fn prompt_without_model_makes_no_request() {
 
 #[test]
 fn usage_of_a_day_is_what_the_provider_counted() {
-    let (zero, model) = program_with_prices(json!({"subagents": {"maxParallel": 3}}));
+    let (zero, model) = (TestProgram::new(), ModelServer::start());
+    let prices = json!({"input": 1_000_000, "output": 1_000_000, "cacheRead": 0, "cacheWrite": 0});
+    let mut settings: Value = serde_json::from_str(&model.settings_json(json!({
+        "subagents": {"maxParallel": 3},
+        "agents": {"other": {"model": "second"}}
+    })))
+    .unwrap();
+    settings["models"]["scripted"]["prices"] = prices;
+    let mut second = settings["models"]["scripted"].clone();
+    second["model"] = json!("second-id");
+    settings["models"]["second"] = second;
+    settings["models"]["scripted"]["fallback"] = json!(["second"]);
+    write_file(&zero, USER_FILE, settings.to_string());
+    model.bill_each();
     let task =
         |prompt: &str| format!("call Task {}", json!({"description": "a part", "prompt": prompt}));
     let tasks = [task("hello"), task(TWO_STEPS), task("hello"), "turn".into(), "say Well.".into()];
-    let (tasks, retried) = (format!("script:\n{}", tasks.join("\n")), "script:\nfail 400 {}");
+    let (tasks, refused) = (format!("script:\n{}", tasks.join("\n")), "script:\nfail 400 {}");
+    // The first model answers once and is limited then.
+    let limited = "script:\ncall LS {\"path\": \".\"}\nturn\nlimit scripted\ncall LS {\"path\": \".\"}\nturn\nsay Well.";
     for (session, prompt, exit) in [
         ("a", "hello", "exit 0"),
         ("b", TWO_STEPS, "exit 0"),
         ("c", &tasks, "exit 0"),
-        ("d", retried, "exit 1"),
+        ("d", refused, "exit 1"),
+        ("e", limited, "exit 0"),
         ("a", "hello again", "exit 0"),
         ("a", "/compact keep the names", "exit 0"),
+        ("a", "once more", "exit 0"),
     ] {
         let seen = zero.run(&["run", "--yes", "--session", session, prompt]);
         assert!(seen.starts_with(exit), "{session}: {seen}");
     }
-    let answered = model.requests().len() - 1;
-    // Of `a`, two and the summary; of `c`, two and those of its sub-agents.
-    assert_eq!(answered, (2 + 1) + 3 + (2 + 1 + 3 + 1));
-    zero.stdout(&["sessions", "delete", "a", "--yes"]);
-    for by in ["day", "session", "model", "agent", "owner"] {
-        let usage = usage(&zero, &["--by", by]);
+    let seen = zero.run(&["run", "--agent", "other", "--session", "f", "hello"]);
+    assert!(seen.starts_with("exit 0"), "{seen}");
+    let billed = model.billed();
+    // Of `a`, three and the summary; of `c`, two and those of its sub-agents.
+    assert_eq!(billed.len(), (3 + 1) + 3 + (2 + 1 + 3 + 1) + 3 + 1, "{billed:?}");
+    zero.stdout(&["sessions", "delete", "b", "--yes"]);
+    let sum = |of: &dyn Fn(&BilledAnswer) -> bool| {
+        billed.iter().filter(|answer| of(answer)).fold((0, 0), |(input, output), answer| {
+            (input + answer.input_tokens, output + answer.output_tokens)
+        })
+    };
+    let all = sum(&|_| true);
+    let mut spent = Value::Null;
+    for by in ["day", "session", "agent", "owner", "model"] {
+        spent = usage(&zero, &["--by", by]);
         let sum = |name: &str| -> u64 {
-            let rows = usage["rows"].as_array().unwrap().iter();
+            let rows = spent["rows"].as_array().unwrap().iter();
             rows.map(|row| row[name].as_u64().unwrap()).sum()
         };
-        let expected = (answered as u64 * 10, answered as u64 * 5);
-        assert_eq!((sum("inputTokens"), sum("outputTokens")), expected, "{by}: {usage}");
-        assert_eq!(usage["total"]["inputTokens"], expected.0, "{by}: {usage}");
-        assert_eq!(usage["total"]["costUsd"], expected.0 as f64, "{by}: {usage}");
+        assert_eq!((sum("inputTokens"), sum("outputTokens")), all, "{by}: {spent}");
+        assert_eq!(spent["total"]["inputTokens"], all.0, "{by}: {spent}");
+        assert_eq!(spent["total"]["outputTokens"], all.1, "{by}: {spent}");
+        assert_eq!(spent["total"]["costUsd"], (all.0 + all.1) as f64, "{by}: {spent}");
+    }
+    // Each request counts under the model that it was sent to.
+    for (name, id) in [("scripted", "scripted"), ("second", "second-id")] {
+        let rows = spent["rows"].as_array().unwrap();
+        let row = rows.iter().find(|row| row["name"] == name);
+        let row = row.unwrap_or_else(|| panic!("{name}: {spent}"));
+        let expected = sum(&|answer| answer.model == id);
+        let counted = (row["inputTokens"].as_u64(), row["outputTokens"].as_u64());
+        assert_eq!(counted, (Some(expected.0), Some(expected.1)), "{name}: {spent}");
+    }
+    assert_eq!(spent["rows"].as_array().unwrap().len(), 2, "{spent}");
+    // The ledgers of the sessions that are left say the same.
+    let by_session = usage(&zero, &["--by", "session"]);
+    for row in by_session["rows"].as_array().unwrap() {
+        let key = row["name"].as_str().unwrap();
+        if key.ends_with(":b") {
+            continue;
+        }
+        let ledger = zero.stdout(&["sessions", "export", key, "--format", "jsonl"]);
+        let ends = ledger.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let ends: Vec<Value> = ends.filter(|event| event["type"] == "run_ended").collect();
+        for (name, field) in [("inputTokens", "input_tokens"), ("outputTokens", "output_tokens")] {
+            let sum: u64 = ends.iter().map(|end| end["usage"][field].as_u64().unwrap()).sum();
+            assert_eq!(row[name], sum, "{key}: {name}: {ledger}");
+        }
     }
 }

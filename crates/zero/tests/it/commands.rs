@@ -1,6 +1,6 @@
 //! What the program does from the outside: exit codes, streams, formats.
 
-#![expect(clippy::disallowed_methods, reason = "tests stand outside zero and look at its files")]
+#![expect(clippy::disallowed_methods, reason = "tests use real files directly")]
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -321,6 +321,18 @@ fn failed_command_of_call_is_seen_by_scripts() {
         let text = zero.run(&["tools", "call", "Bash", &input, "--yes"]);
         assert!(text.starts_with(&format!("exit {exit}\n")), "{text}");
     }
+}
+
+#[test]
+fn output_before_timeout_is_shown() {
+    let zero = TestProgram::new();
+    let input = r#"{"command": "echo before; sleep 60", "timeout": 1500}"#;
+    insta::assert_snapshot!(zero.run(&["tools", "call", "Bash", input, "--yes"]), @"
+    exit 1
+    before
+    --- stderr
+    error: timed out after 1500 ms; pass a larger `timeout` (up to 600000 ms) or use `run_in_background`
+    ");
 }
 
 #[test]

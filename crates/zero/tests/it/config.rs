@@ -1,6 +1,6 @@
 //! Settings as a person and a hostile checkout meet them.
 
-#![expect(clippy::disallowed_methods, reason = "tests stand outside zero and look at its files")]
+#![expect(clippy::disallowed_methods, reason = "tests use real files directly")]
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::{PermissionsExt, symlink};

@@ -1,6 +1,6 @@
 //! `zero tools conformance`: all levels and names, and what it says where a part is missing.
 
-#![expect(clippy::disallowed_methods, reason = "tests stand outside zero and look at its files")]
+#![expect(clippy::disallowed_methods, reason = "tests use real files directly")]
 
 use serde_json::Value;
 

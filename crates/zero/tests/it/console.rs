@@ -1,6 +1,6 @@
 //! The web console in a real browser, driven by `console/tests/drive.mjs`.
 
-#![expect(clippy::disallowed_methods, reason = "tests stand outside zero and start a browser")]
+#![expect(clippy::disallowed_methods, reason = "tests start a browser")]
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -9,15 +9,20 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use qrcodegen::{Mask, QrCode, QrCodeEcc, QrSegment, Version};
 use serde_json::{Value, json};
 
 use crate::config::{USER_FILE, write_file};
 use crate::gateway_process::{GatewayProcess, TIMEOUT};
+use crate::mcp_fixture::server_setting;
 use crate::model_server::ModelServer;
 use crate::test_program::TestProgram;
 
 /// A picture of two by two red points.
 const RED_PNG: &[u8] = include_bytes!("red.png");
+
+/// The name that a model has, and that an MCP server gives itself.
+const HOSTILE_NAME: &str = "<img src=x onerror=window.__xss=1>";
 
 /// The folder of the console's sources.
 fn console_folder() -> PathBuf {
@@ -35,8 +40,16 @@ fn picture_folder() -> PathBuf {
 fn drive(scenario: &str) {
     let zero = TestProgram::outside_tmp();
     let model = ModelServer::start();
-    let budgets = json!({"owner": {"toolCalls": 100}, "run": {"usd": 1}});
-    write_file(&zero, USER_FILE, model.settings_json(json!({ "budgets": budgets })));
+    write_file(&zero, "server.py", include_str!("mcp_server.py"));
+    let settings = json!({
+        "budgets": {"owner": {"toolCalls": 100}, "run": {"usd": 1}},
+        "mcpServers": {"forms": server_setting(&zero, "forms", HOSTILE_NAME)},
+        "permissions": {"allow": ["forms__*"]},
+    });
+    let settings = model.settings_json(settings);
+    let mut settings: Value = serde_json::from_str(&settings).unwrap();
+    settings["models"][HOSTILE_NAME] = settings["models"]["scripted"].clone();
+    write_file(&zero, USER_FILE, settings.to_string());
     let mut gateway = Some(GatewayProcess::start(&zero));
     let port = gateway.as_ref().unwrap().address().rsplit_once(':').unwrap().1.to_owned();
     let mut browser = Command::new("node")
@@ -86,6 +99,7 @@ fn drive(scenario: &str) {
                 }
                 json!(model.requests().len())
             }
+            ["qr", text] => json!(qr_rows(text)),
             ["files"] => json!(file_names(zero.folder())),
             ["settings"] => json!(std::fs::read_to_string(zero.folder().join(USER_FILE)).unwrap()),
             ["log"] => json!(state_texts(&zero.folder().join("home/.local/state/zero"))),
@@ -110,6 +124,24 @@ fn revoke_newest(zero: &TestProgram) -> String {
     let known: Value = serde_json::from_str(&known).unwrap();
     let id = known["devices"].as_array().unwrap().last().unwrap()["id"].as_str().unwrap();
     zero.stdout(&["gateway", "devices", "revoke", &id[..16]])
+}
+
+/// The rows of a QR code, a digit for each module.
+fn qr_rows(text: &str) -> Vec<String> {
+    let segment = QrSegment::make_bytes(text.as_bytes());
+    let (low, most) = (QrCodeEcc::Low, Version::new(10));
+    let code = QrCode::encode_segments_advanced(
+        &[segment],
+        low,
+        Version::MIN,
+        most,
+        Some(Mask::new(0)),
+        false,
+    );
+    let code = code.unwrap();
+    let digit = |x, y| if code.get_module(x, y) { '1' } else { '0' };
+    let row = |y| (0..code.size()).map(|x| digit(x, y)).collect();
+    (0..code.size()).map(row).collect()
 }
 
 fn file_names(folder: &Path) -> Vec<String> {
@@ -164,6 +196,26 @@ fn console_can_be_installed_and_keeps_only_its_shell() {
 #[test]
 fn new_questions_are_notified_and_open_from_there() {
     drive("notifications");
+}
+
+#[test]
+fn inbox_is_emptied_when_its_scope_is_lost() {
+    drive("scopes");
+}
+
+#[test]
+fn forms_of_servers_are_checked_before_they_are_answered() {
+    drive("forms");
+}
+
+#[test]
+fn keyboard_alone_answers_and_sends() {
+    drive("keyboard");
+}
+
+#[test]
+fn phone_needs_no_horizontal_scrolling_and_no_small_targets() {
+    drive("phone");
 }
 
 #[test]
@@ -251,7 +303,7 @@ fn console_command_runs_a_gateway_where_none_runs() {
         zero.command(&["console", "--port", "0", "--json"]).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(console.stdout.take().unwrap()).lines();
     let mut next = || serde_json::from_str::<Value>(&lines.next().unwrap().unwrap()).unwrap();
-    assert_eq!(next()["ready"], true);
+    // One JSON value, whether or not a gateway runs.
     let shown = next();
     let (url, code) = (shown["url"].as_str().unwrap(), shown["code"].as_str().unwrap());
     assert!(url.starts_with("http://127.0.0.1:") && !url.contains(code), "{shown}");
@@ -263,6 +315,8 @@ fn console_command_runs_a_gateway_where_none_runs() {
     assert!(listed.contains("no device is paired"), "{listed}");
     console.kill().unwrap();
     console.wait().unwrap();
+    let more: Vec<String> = lines.map(Result::unwrap).collect();
+    assert_eq!(more, Vec::<String>::new());
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! `zero doctor`: its findings, and that broken parts do not prevent the other checks.
 
-#![expect(clippy::disallowed_methods, reason = "tests stand outside zero and look at its files")]
+#![expect(clippy::disallowed_methods, reason = "tests use real files directly")]
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -55,7 +55,7 @@ fn healthy_setup_is_reported_ok() {
                      run `zero login`, or `zero models` to see the model servers on this machine
     ok      gateway  reachable only from this machine; named tokens: 0
     ok      editor   `zero acp` uses a gateway in its own process
-    ok      undo     changes by commands are not recorded; set `undo.commands` to record them
+    ok      undo     0 commands in this folder can be undone, with 0 B of 2 GB (`undo.bytes`)
     ok      network  commands reach no host without permission; each session has its own loopback
     ok      audit    the log is writable
     ok      audit    the log has no rows yet
@@ -229,8 +229,8 @@ fn workspace_writable_path_folders_are_named() {
     let (code, found) = run_doctor(&zero, "PATH", &path);
     assert_eq!(code, 1);
     insta::assert_snapshot!(found.join("\n"), @"
-    error PATH has the relative entry `bin`: files in the current folder can replace programs
-    error PATH has an empty entry, which means the current folder: files in the current folder can replace programs
+    error PATH has the relative entry `bin`: files in the current folder can replace programs; zero's commands do not use it
+    error PATH has an empty entry, which means the current folder: files in the current folder can replace programs; zero's commands do not use it
     warning PATH has `[FOLDER]/bin`, a folder in the workspace: zero asks before it runs programs from there
     ");
 }

@@ -1,7 +1,7 @@
 //! Gateways, clients and tool hosts are killed in the middle of a turn, again and again: what was
 //! shown is in the ledger, nothing was done twice, and the session goes on.
 
-#![expect(clippy::disallowed_methods, reason = "tests stand outside zero and look at its files")]
+#![expect(clippy::disallowed_methods, reason = "tests use real files directly")]
 #![expect(clippy::print_stdout, reason = "the client that is killed tells what it was shown")]
 
 use std::io::{BufRead, BufReader, Read};
@@ -26,6 +26,8 @@ use crate::test_program::TestProgram;
 
 /// How often somebody is killed.
 const KILL_COUNT: u64 = 200;
+/// How often somebody is killed while commands are recorded, so that they can be undone.
+const RECORDED_KILL_COUNT: u64 = 40;
 /// A turn takes about as long; somebody dies at some moment of it.
 const TURN_MS: u64 = 350;
 /// Makes the moments the same in every run.
@@ -55,25 +57,37 @@ fn killed_process_loses_no_event_and_repeats_no_call() {
         if let Ok(order) = std::env::var(CLIENT_ORDER_VARIABLE) {
             return run_as_client(&serde_json::from_str(&order).unwrap()).await;
         }
-        let mut fixture = FaultFixture::start().await;
-        let mut random = fastrand::Rng::with_seed(SEED);
-        for number in 0..KILL_COUNT {
-            let after = Duration::from_millis(random.u64(0..TURN_MS));
-            let victims = [KillTarget::Gateway, KillTarget::Client, KillTarget::ToolHost];
-            let victim = victims[usize::try_from(number % 3).unwrap()];
-            let told = format!("kill {number} of seed {SEED:#x}: {victim:?} after {after:?}");
-            match victim {
-                KillTarget::Gateway => fixture.kill_gateway(number, after, &told).await,
-                KillTarget::Client => fixture.kill_client(number, after, &told).await,
-                KillTarget::ToolHost => fixture.kill_tool_host(number, after, &told).await,
-            }
-        }
+        let mut fixture = FaultFixture::start(json!({})).await;
+        fixture.kill_often(KILL_COUNT).await;
         let log =
             std::fs::read_to_string(fixture.zero.folder().join("log.txt")).unwrap_or_default();
         assert!(log.lines().count() > 10, "hardly anybody got as far as a call:\n{log}");
         let KillCounts { runs_cut, calls_cut, left_alone } = fixture.ends;
         let died = runs_cut > 10 && calls_cut > 0 && left_alone > 10;
         assert!(died, "hardly anybody died in mid-turn: {:?}", fixture.ends);
+    });
+}
+
+#[test]
+fn killed_process_leaves_no_change_of_a_command_unrecorded() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let mut fixture = FaultFixture::start(json!({"undo": {"commands": true}})).await;
+        fixture.kill_often(RECORDED_KILL_COUNT).await;
+        let lines: Vec<u64> =
+            (0..RECORDED_KILL_COUNT).filter(|number| fixture.line_count(*number) > 0).collect();
+        assert!(lines.len() > 5, "hardly anybody got as far as a call: {lines:?}");
+        let listed = fixture.zero.run(&["undo", "--list", "--all"]);
+        for number in lines {
+            let command = format!("echo line-{number} >> log.txt");
+            assert!(listed.contains(&command), "line {number} has no record: {listed}");
+        }
+        // Whatever was cut off, all of it can be taken back, the newest first.
+        while let Some(log) = fixture.read_log() {
+            let output = fixture.zero.command(&["undo"]).output().unwrap();
+            let told = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{log}: {told}");
+        }
     });
 }
 
@@ -96,14 +110,29 @@ struct KillCounts {
 }
 
 impl FaultFixture {
-    async fn start() -> Self {
+    async fn start(mut settings: Value) -> Self {
         let zero = TestProgram::outside_tmp();
         let model = ModelServer::start();
-        let allow = json!({"permissions": {"allow": ["Bash(echo:*)", "Write(log.txt)"]}});
-        write_file(&zero, USER_FILE, model.settings_json(allow));
+        settings["permissions"] = json!({"allow": ["Bash(echo:*)", "Write(log.txt)"]});
+        write_file(&zero, USER_FILE, model.settings_json(settings));
         let gateway = GatewayProcess::start(&zero);
         let (client, events) = connect(zero.folder(), &gateway.url, &[CAP_EVENTS]).await;
         Self { zero, _model: model, gateway, client, events, ends: KillCounts::default() }
+    }
+
+    async fn kill_often(&mut self, count: u64) {
+        let mut random = fastrand::Rng::with_seed(SEED);
+        for number in 0..count {
+            let after = Duration::from_millis(random.u64(0..TURN_MS));
+            let victims = [KillTarget::Gateway, KillTarget::Client, KillTarget::ToolHost];
+            let victim = victims[usize::try_from(number % 3).unwrap()];
+            let told = format!("kill {number} of seed {SEED:#x}: {victim:?} after {after:?}");
+            match victim {
+                KillTarget::Gateway => self.kill_gateway(number, after, &told).await,
+                KillTarget::Client => self.kill_client(number, after, &told).await,
+                KillTarget::ToolHost => self.kill_tool_host(number, after, &told).await,
+            }
+        }
     }
 
     /// Tools run with the gateway, and it is killed.
@@ -232,8 +261,14 @@ impl FaultFixture {
         assert!(completed && answer == GREETING_ANSWER, "{told}: no answer: {ledger:#?}");
     }
 
+    /// What the commands have written; `None` if nothing is left of it.
+    fn read_log(&self) -> Option<String> {
+        let log = std::fs::read_to_string(self.zero.folder().join("log.txt"));
+        log.ok().filter(|log| !log.is_empty())
+    }
+
     fn line_count(&self, number: u64) -> usize {
-        let log = std::fs::read_to_string(self.zero.folder().join("log.txt")).unwrap_or_default();
+        let log = self.read_log().unwrap_or_default();
         let line = format!("line-{number}");
         log.lines().filter(|other| *other == line).count()
     }

@@ -1,6 +1,6 @@
 //! `zero gateway`, and commands that use it.
 
-#![expect(clippy::disallowed_methods, reason = "tests stand outside zero and look at its files")]
+#![expect(clippy::disallowed_methods, reason = "tests use real files directly")]
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -16,7 +16,7 @@ use crate::test_program::TestProgram;
 
 const TOKEN_FILE: &str = "home/.local/state/zero/gateway.token";
 
-fn http_get(gateway: &GatewayProcess, path: &str) -> String {
+pub(crate) fn http_get(gateway: &GatewayProcess, path: &str) -> String {
     let mut stream = TcpStream::connect(gateway.address()).unwrap();
     let host = gateway.address();
     let request = format!("GET {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n");
@@ -240,6 +240,24 @@ fn read_until(stream: &mut TcpStream, wanted: &[u8]) -> Vec<u8> {
         read.extend(byte);
     }
     read
+}
+
+/// A client that has sent a prompt to a session whose tools run with the gateway.
+pub(crate) fn send_prompt(zero: &TestProgram, gateway: &GatewayProcess, text: &str) -> TcpStream {
+    let upgrade = format!(
+        "GET / HTTP/1.1\r\nhost: {}\r\nconnection: upgrade\r\nupgrade: websocket\r\n\
+         sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
+        gateway.address()
+    );
+    let token = std::fs::read_to_string(zero.folder().join(TOKEN_FILE)).unwrap();
+    let mut stream = TcpStream::connect(gateway.address()).unwrap();
+    stream.write_all(upgrade.as_bytes()).unwrap();
+    assert!(read_head(&mut stream).starts_with("HTTP/1.1 101"));
+    stream.write_all(&connect_frame(token.trim())).unwrap();
+    read_until(&mut stream, b"hello-ok");
+    let params = json!({"sessionKey": "main", "message": text, "idempotencyKey": "run-1"});
+    stream.write_all(&request_frame("chat.send", &params)).unwrap();
+    stream
 }
 
 /// A `connect` with this token.

@@ -89,13 +89,22 @@ impl Drop for GatewayProcess {
 }
 
 /// Connects to the gateway of the program in that folder, as its owner.
-#[expect(clippy::disallowed_methods, reason = "tests stand outside zero and look at its files")]
+#[expect(clippy::disallowed_methods, reason = "tests use real files directly")]
 pub(crate) async fn connect(
     folder: &Path,
     url: &str,
     caps: &[&str],
 ) -> (GatewayClient, GatewayEvents) {
     let token = std::fs::read_to_string(folder.join("home/.local/state/zero/gateway.token"));
+    connect_with_token(token.unwrap().trim(), url, caps).await
+}
+
+/// Connects to a gateway with a token.
+pub(crate) async fn connect_with_token(
+    token: &str,
+    url: &str,
+    caps: &[&str],
+) -> (GatewayClient, GatewayEvents) {
     let mut options = ConnectOptions::new(ClientInfo {
         id: ClientId::Cli,
         display_name: None,
@@ -109,7 +118,7 @@ pub(crate) async fn connect(
         instance_id: None,
     });
     options.caps = caps.iter().map(|cap| (*cap).to_owned()).collect();
-    options.auth = GatewayCredentials::token(token.unwrap().trim().to_owned());
+    options.auth = GatewayCredentials::token(token.to_owned());
     GatewayClient::connect(GatewayTarget::Url(url.parse().unwrap()), options).await.unwrap()
 }
 

@@ -35,7 +35,7 @@ fn help_lists_commands() {
     A coding agent and a sandboxed tool runtime
 
     zero checks every tool call against your rules before it runs, executes it in a sandbox and records
-    it in an audit log. Changes by the file tools can be undone.
+    it in an audit log. What tools and commands change in the workspace can be undone.
 
     Usage: zero [RUN OPTIONS] [PROMPT]
            zero <COMMAND>
@@ -58,7 +58,7 @@ fn help_lists_commands() {
       mcp          Serve zero's tools over MCP, or manage the MCP servers that zero uses
       memory       List, add, edit and remove the notes that sessions start with
       skills       List the skills that sessions in a folder can use
-      undo         Undo changes to the files of a folder
+      undo         Undo what tools and commands changed in a folder
       stats        Show call counts, results and durations per tool
       usage        Show what runs used: tokens, requests, calls, time and cost
       audit        Show and verify the audit log of tool calls
@@ -144,7 +144,7 @@ fn call_help_shows_examples() {
       zero tools call read_file '{"path": "README.md"}' --dialect acp
 
     On a terminal, zero asks before a call that changes something. Without a terminal, pass --yes. `zero
-    undo` reverts file changes.
+    undo` reverts what the call changed in the workspace.
 
     Exit codes: 0 the tool returned a result, 1 it returned an error or its command failed (`exit_code`
     in the JSON is the command's own), 2 wrong usage, 3 denied.
@@ -155,7 +155,7 @@ fn call_help_shows_examples() {
 fn undo_help_names_refusals() {
     insta::assert_snapshot!(TestProgram::new().run(&["undo", "-h"]), @"
     exit 0
-    Undo changes to the files of a folder
+    Undo what tools and commands changed in a folder
 
     Usage: zero undo [OPTIONS] [ID]
 

@@ -1,6 +1,6 @@
 //! Hooks of settings: whose run, once what was looked at, and those of the document.
 
-#![expect(clippy::disallowed_methods, reason = "tests stand outside zero and look at its files")]
+#![expect(clippy::disallowed_methods, reason = "tests use real files directly")]
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -200,7 +200,7 @@ fn meaningless_hook_is_settings_error() {
     }
 }
 
-/// An example, which must stand in the document word for word.
+/// An example, which must be in the document word for word.
 fn read_example(name: &str) -> String {
     let repository: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let text = std::fs::read_to_string(repository.join("examples/hooks").join(name)).unwrap();

@@ -29,12 +29,18 @@ fn write_on_disk(disk: &HostileDisk<'_>) -> (Value, String) {
         printf '%s|%s' \"$(ls -A work)\" \"$(cat work/a.txt)\"",
         disk.before, disk.after
     );
+    run_with_own_mounts(&program, &script)
+}
+
+/// Runs a script of the shell, which may mount. Returns `answer.json`, and what the script prints.
+#[expect(clippy::disallowed_methods, reason = "the test starts the program it tests")]
+fn run_with_own_mounts(program: &TestProgram, script: &str) -> (Value, String) {
     let is_root = std::fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0);
     let own_mounts: &[&str] =
         if is_root { &["--mount"] } else { &["--user", "--map-root-user", "--mount"] };
     let output = Command::new("unshare")
         .args(own_mounts)
-        .args(["sh", "-euc", &script])
+        .args(["sh", "-euc", script])
         .current_dir(program.folder())
         .env("ZERO", env!("CARGO_BIN_EXE_zero"))
         .env("XDG_STATE_HOME", program.folder().join("state"))
@@ -89,4 +95,27 @@ fn read_only_folder_keeps_original_file() {
         "read_only",
         "could not write `a.txt`: read-only file system; nothing was changed",
     );
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the test stands outside zero and makes real files")]
+fn copies_for_undo_do_not_stop_their_command() {
+    let program = TestProgram::outside_tmp();
+    let command = "rm -rf work; echo done > left.txt";
+    std::fs::write(
+        program.folder().join("input.json"),
+        serde_json::json!({"command": command}).to_string(),
+    )
+    .unwrap();
+    // Other disks: files are copied and not linked, and more of them than the disk of the state has room for.
+    let script = "mkdir state tree; mount -t tmpfs -o size=60m none state; mkdir tree/work
+        for n in 1 2 3 4 5; do head -c 8000000 /dev/urandom > tree/work/$n; done
+        \"$ZERO\" tools call Bash - --yes --json --workspace tree < input.json > answer.json || true
+        ls -A tree";
+    let (answer, left) = run_with_own_mounts(&program, script);
+    assert_eq!(answer["ok"], true, "{answer}");
+    assert_eq!(left, "left.txt\n");
+    let text = answer.to_string();
+    assert!(text.contains("some of this command's changes cannot be undone"), "{text}");
+    assert!(text.contains("more than the disk of zero's state has room for"), "{text}");
 }

@@ -1,6 +1,6 @@
 //! Background jobs that go on after the command that started them, and `zero jobs`.
 
-#![expect(clippy::disallowed_methods, reason = "tests stand outside zero and look at its files")]
+#![expect(clippy::disallowed_methods, reason = "tests use real files directly")]
 
 use std::time::{Duration, Instant};
 

@@ -139,8 +139,8 @@ fn login_at_terminal_asks_step_by_step_and_hides_key() {
     let mut command = zero.command(&["login", "--no-test"]);
     command.env("NO_COLOR", "1");
     let mut terminal = TerminalProcess::start(command);
-    terminal.wait_for_text("Number or name [1-");
-    terminal.type_keys("2\n");
+    terminal.wait_for_text("Enter: choose");
+    terminal.type_keys("anthropic\r");
     terminal.wait_for_text("Model [claude-sonnet-4-5]: ");
     terminal.type_keys("\n");
     terminal.wait_for_text("(input is hidden): ");
@@ -169,4 +169,34 @@ fn prompt_without_model_fails_with_what_to_do() {
     let models = zero.run(&["models"]);
     assert!(models.starts_with("exit 1\n"), "{models}");
     assert!(models.contains("to set one up, run `zero login`"), "{models}");
+}
+
+#[test]
+fn second_login_keeps_other_settings_of_the_model() {
+    let (zero, model) = (TestProgram::new(), ModelServer::start());
+    let url = format!("http://127.0.0.1:{}/v1", model.port());
+    let args = ["login", "--provider", "work", "--base-url", &url, "--model", "large"];
+    zero.stdout(&args);
+    zero.stdout(&["config", "set", "models.work.contextWindow", "32768"]);
+    zero.stdout(&["login", "--provider", "work", "--base-url", &url, "--model", "small"]);
+    let expected = json!({"api": "chat", "model": "small", "baseUrl": url, "contextWindow": 32768});
+    assert_eq!(settings(&zero)["models"]["work"], expected);
+}
+
+#[test]
+fn key_goes_to_the_server_that_the_environment_names() {
+    let (zero, model) = (TestProgram::new(), ModelServer::start());
+    let url = format!("http://127.0.0.1:{}/v1", model.port());
+    let mut command = zero.command(&["login", "--provider", "openai", "--key-stdin"]);
+    command.env("OPENAI_BASE_URL", &url).stdin(std::process::Stdio::piped());
+    command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    let mut login = command.spawn().unwrap();
+    writeln!(login.stdin.take().unwrap(), "{KEY}").unwrap();
+    let text = zero.render_output(&login.wait_with_output().unwrap());
+    assert!(
+        text.starts_with("exit 0") && text.contains("OPENAI_BASE_URL names the server"),
+        "{text}"
+    );
+    assert_eq!(model.requests().len(), 1);
+    assert_eq!(settings(&zero)["models"]["openai"]["baseUrl"], json!(url));
 }

@@ -9,6 +9,8 @@ mod audit;
 mod budgets;
 mod chat;
 mod chat_tmux;
+#[cfg(feature = "cluster")]
+mod cluster;
 mod commands;
 mod config;
 #[cfg(all(feature = "lsp", feature = "web"))]
@@ -44,9 +46,20 @@ mod memory;
 )))]
 mod missing_features;
 mod model_server;
+/// The servers of the tests of `zero-session`.
+#[cfg(feature = "cluster")]
+#[expect(dead_code, reason = "other tests use the rest")]
+#[expect(clippy::disallowed_methods, reason = "the server is a real process with real files")]
+#[path = "../../../zero-session/tests/it/nats_server.rs"]
+mod nats_server;
 mod policy;
 mod policy_simulate;
 mod ports;
+#[cfg(feature = "cluster")]
+#[expect(dead_code, reason = "other tests use the rest")]
+#[expect(clippy::disallowed_methods, reason = "the server is a real process with real files")]
+#[path = "../../../zero-session/tests/it/postgres_server.rs"]
+mod postgres_server;
 mod process_cleanup;
 mod questions;
 mod run;

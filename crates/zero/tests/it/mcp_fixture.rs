@@ -1,6 +1,6 @@
 //! Real servers behind `zero`, and clients in front of it.
 
-#![expect(clippy::disallowed_methods, reason = "tests stand outside zero and look at its files")]
+#![expect(clippy::disallowed_methods, reason = "tests use real files directly")]
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;

@@ -1,6 +1,7 @@
 """An MCP server for tests, of the older kind. Called with the name of the server, and how it is to
 behave: `hang` (never answers, and does not want to end), `late` (answers once there is a file `go`),
-`write` and `fetch` (fails, because it may not), `save` (has a tool that writes files), or nothing."""
+`write` and `fetch` (fails, because it may not), `save` (has a tool that writes files), a name with `<` (gives it as
+its own), or nothing. Asked with JSON, `ask` asks exactly that."""
 import json
 import os
 import signal
@@ -46,7 +47,9 @@ def tools():
 
 
 def ask(what):
-    if what == "visit":
+    if (what or "").startswith("{"):
+        question = {"mode": "form", **json.loads(what)}
+    elif what == "visit":
         question = {"mode": "url", "message": "Log in there", "elicitationId": "e1",
                     "url": "https://example.org/login"}
     elif what == "choose":
@@ -86,7 +89,7 @@ for line in sys.stdin:
         continue
     if method == "initialize":
         result = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
-                  "serverInfo": {"name": alias, "version": "1"}}
+                  "serverInfo": {"name": behaviour if "<" in behaviour else alias, "version": "1"}}
     elif method == "tools/list":
         result = {"tools": tools()}
     elif method == "tools/call":

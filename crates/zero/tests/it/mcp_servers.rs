@@ -1,6 +1,6 @@
 //! Servers that run: who starts them, what they get, what their tools may do, and their end.
 
-#![expect(clippy::disallowed_methods, reason = "tests stand outside zero and look at its files")]
+#![expect(clippy::disallowed_methods, reason = "tests use real files directly")]
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
@@ -17,6 +17,8 @@ use crate::mcp_fixture::{
     McpHttpServer, McpTestClient, make_workspace, process_count, program_with_server, send_signal,
     server_setting, start_count, wait_for, write_settings,
 };
+use crate::model_server::ModelServer;
+use crate::terminal_process::TerminalProcess;
 use crate::test_program::TestProgram;
 
 /// How soon an end is, on a machine with a lot to do. A server that does not start has longer than that.
@@ -617,6 +619,36 @@ os.execv("/usr/bin/python3", ["python3", script, "a", ""])
 "#;
 
 #[test]
+fn server_whose_registry_nothing_names_is_asked_about_on_a_terminal() {
+    for (key, expected, is_written) in [
+        ("y\n", "zero's proxy could not resolve its address", true),
+        ("n\n", "the user rejected it", false),
+    ] {
+        let zero = make_workspace();
+        let runner = PACKAGE_RUNNER.replace(
+            "sys.argv[sys.argv.index(\"--registry\") + 1]",
+            "\"http://downloads.invalid/server\"",
+        );
+        write_file(&zero, "npx", runner);
+        let runner = zero.folder().join("npx");
+        std::fs::set_permissions(&runner, std::fs::Permissions::from_mode(0o755)).unwrap();
+        write_settings(
+            &zero,
+            json!({"mcpServers": {"a": {"command": runner, "args": ["-y", "server"]}}}),
+        );
+        let mut terminal = TerminalProcess::start(zero.command(&["mcp", "status"]));
+        terminal.wait_for_text("from    downloads.invalid");
+        terminal.wait_for_text("from now on?");
+        terminal.type_keys(key);
+        let (code, seen) = terminal.wait_for_exit();
+        let words: String = seen.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(code == 1 && words.contains(expected), "{seen}");
+        let network = zero.run(&["config", "get", "mcpServers.a.network"]);
+        assert_eq!(network.contains("downloads.invalid"), is_written, "{network}");
+    }
+}
+
+#[test]
 fn server_that_downloads_itself_reaches_its_registry_and_no_more() {
     let zero = make_workspace();
     write_file(&zero, "npx", PACKAGE_RUNNER);
@@ -663,4 +695,32 @@ fn server_that_downloads_itself_reaches_its_registry_and_no_more() {
     // Commands of the workspace have another cache: what runs there has more access than they have.
     let cache = r#"{"command": "test ! -e $npm_config_cache/server.py && echo none"}"#;
     check_output(&zero, &["tools", "call", "Bash", cache, "--yes"], 0, &["none"]);
+}
+
+#[test]
+fn first_prompt_has_tools_of_unknown_server_or_names_it() {
+    let (zero, model) = (make_workspace(), ModelServer::start());
+    let servers = json!({
+        "a": server_setting(&zero, "a", ""),
+        "gone": {"command": "no-such-program"},
+    });
+    write_file(
+        &zero,
+        crate::config::USER_FILE,
+        model.settings_json(json!({"mcpServers": servers})),
+    );
+    let seen = zero.run(&["run", "hi"]);
+    let requests = model.requests();
+    let names: Vec<&str> = requests[0]["tools"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|tool| tool["function"]["name"].as_str())
+        .collect();
+    assert!(names.iter().any(|name| name.starts_with("a__")), "{names:?}");
+    assert!(seen.contains("MCP server `gone` could not be used"), "{seen}");
+    // A command that no model gets starts none.
+    std::fs::remove_file(zero.folder().join("started-a")).unwrap();
+    zero.run(&["run", "/read server.py"]);
+    assert_eq!(crate::mcp_fixture::start_count(&zero, "a"), 0);
 }

@@ -1,6 +1,6 @@
 //! MCP servers in settings, as a person sets, sees and trusts them.
 
-#![expect(clippy::disallowed_methods, reason = "tests stand outside zero and look at its files")]
+#![expect(clippy::disallowed_methods, reason = "tests use real files directly")]
 
 use std::os::unix::fs::PermissionsExt;
 

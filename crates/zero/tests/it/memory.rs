@@ -1,6 +1,6 @@
 //! `zero memory`, and what its notes and the task list look like at a terminal.
 
-#![expect(clippy::disallowed_methods, reason = "tests stand outside zero and look at its files")]
+#![expect(clippy::disallowed_methods, reason = "tests use real files directly")]
 
 use serde_json::Value;
 

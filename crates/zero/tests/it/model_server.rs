@@ -17,7 +17,16 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 pub(crate) struct ModelServer {
     port: u16,
     requests: Arc<Mutex<Vec<Value>>>,
+    billed: Arc<Mutex<Option<Vec<BilledAnswer>>>>,
     hung_up: Receiver<()>,
+}
+
+/// What an answer was billed.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct BilledAnswer {
+    pub(crate) model: String,
+    pub(crate) input_tokens: u64,
+    pub(crate) output_tokens: u64,
 }
 
 impl ModelServer {
@@ -27,14 +36,27 @@ impl ModelServer {
         let requests = Arc::new(Mutex::new(Vec::new()));
         let (tell, hung_up) = sync_channel(64);
         let heard = Arc::clone(&requests);
+        let billed = Arc::new(Mutex::new(None));
+        let bills = Arc::clone(&billed);
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let (heard, tell) = (Arc::clone(&heard), tell.clone());
+                let (heard, bills) = (Arc::clone(&heard), Arc::clone(&bills));
+                let tell = tell.clone();
                 // Whoever is cut off in the middle is what these tests are about.
-                std::thread::spawn(move || drop(serve_connection(stream, &heard, &tell)));
+                std::thread::spawn(move || drop(serve_connection(stream, &heard, &bills, &tell)));
             }
         });
-        Self { port, requests, hung_up }
+        Self { port, requests, billed, hung_up }
+    }
+
+    /// Bills each answer another number of tokens from now on, and keeps what it billed.
+    pub(crate) fn bill_each(&self) {
+        *self.billed.lock().unwrap() = Some(Vec::new());
+    }
+
+    /// What it billed since [`Self::bill_each`].
+    pub(crate) fn billed(&self) -> Vec<BilledAnswer> {
+        self.billed.lock().unwrap().clone().unwrap_or_default()
     }
 
     /// Settings in which this is the model, with more of them.
@@ -67,6 +89,7 @@ impl ModelServer {
 fn serve_connection(
     stream: TcpStream,
     heard: &Mutex<Vec<Value>>,
+    billed: &Mutex<Option<Vec<BilledAnswer>>>,
     hung_up: &SyncSender<()>,
 ) -> std::io::Result<()> {
     stream.set_read_timeout(Some(TIMEOUT))?;
@@ -88,6 +111,10 @@ fn serve_connection(
     heard.lock().unwrap().push(request.clone());
     let mut writer = stream;
     let steps = find_script(&request);
+    let limited = steps.iter().flatten().find_map(|step| step.strip_prefix("limit "));
+    if limited.is_some_and(|model| request["model"] == model) {
+        return send_refusal("429 {}", &mut writer);
+    }
     if let Some(refusal) = steps.iter().flatten().find_map(|step| step.strip_prefix("fail ")) {
         return send_refusal(refusal, &mut writer);
     }
@@ -106,11 +133,27 @@ fn serve_connection(
         let _ = hung_up.try_send(());
         return Ok(());
     }
+    let bill = billed.lock().unwrap().as_mut().map(|billed| {
+        let number = billed.len() as u64 + 1;
+        let model = request["model"].as_str().unwrap_or_default().to_owned();
+        let (input_tokens, output_tokens) = (10 + 7 * number, 5 + 3 * number * number);
+        let answer = BilledAnswer { model, input_tokens, output_tokens };
+        billed.push(answer.clone());
+        answer
+    });
+    if let Some(BilledAnswer { input_tokens, output_tokens, .. }) = bill {
+        // The last usage of an answer counts.
+        let usage = json!({"prompt_tokens": input_tokens, "completion_tokens": output_tokens});
+        let piece =
+            json!({"id": "c", "object": "chat.completion.chunk", "choices": [], "usage": usage});
+        writer.write_all(format!("data: {piece}\n\n").as_bytes())?;
+    }
     writer.write_all(b"data: [DONE]\n\n")
 }
 
 /// What a prompt with `script:` wants of this answer. Each of the following lines is a step:
-/// `say WORDS`, `think WORDS`, `call TOOL JSON`, `stop REASON`, `hang`, or `fail STATUS JSON`; a line
+/// `say WORDS`, `think WORDS`, `call TOOL JSON`, `stop REASON`, `hang`, `fail STATUS JSON`, or
+/// `limit MODEL`, which refuses requests to that model; a line
 /// `turn` begins what is said after the tools have answered.
 fn find_script(request: &Value) -> Option<Vec<String>> {
     let messages = request["messages"].as_array()?;
@@ -142,6 +185,7 @@ fn play_script(request: &Value, steps: &[String], to: &mut TcpStream) -> std::io
             }
             "stop" => reason = rest,
             "hang" => return Ok(true),
+            "limit" => {}
             _ => panic!("a script cannot have `{step}`"),
         }
     }

@@ -1,6 +1,6 @@
 //! Rules from the outside: what would become of a call, and what becomes of it.
 
-#![expect(clippy::disallowed_methods, reason = "tests stand outside zero and look at its files")]
+#![expect(clippy::disallowed_methods, reason = "tests use real files directly")]
 
 use serde_json::{Value, json};
 

@@ -75,6 +75,7 @@ fn server_in_sandbox_is_listed_and_forwarded_until_interrupted() {
     assert_eq!(list(&zero, &["--session", session]).len(), 1, "by its id");
     let table = zero.stdout(&["ports"]);
     assert!(table.contains("5173") && table.contains("job_1"), "{table}");
+    assert!(table.contains(" s  ") && !table.contains(session), "its name, not its id: {table}");
 
     let (mut child, port) = forward(&zero);
     for _ in 0..3 {

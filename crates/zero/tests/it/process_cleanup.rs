@@ -1,6 +1,6 @@
 //! What zero starts ends with it, however it ends, and what it leaves is moved to quarantine.
 
-#![expect(clippy::disallowed_methods, reason = "tests stand outside zero and look at its files")]
+#![expect(clippy::disallowed_methods, reason = "tests use real files directly")]
 
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};

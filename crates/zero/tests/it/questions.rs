@@ -1,6 +1,6 @@
 //! Questions that wait for an answer, and notifications about them.
 
-#![expect(clippy::disallowed_methods, reason = "tests stand outside zero and look at its files")]
+#![expect(clippy::disallowed_methods, reason = "tests use real files directly")]
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::config::{USER_FILE, write_file};
+use crate::gateway::send_prompt;
+use crate::gateway_process::GatewayProcess;
 use crate::model_server::ModelServer;
 use crate::test_program::TestProgram;
 
@@ -53,6 +55,13 @@ fn parked_run_continues_with_its_answer() {
     assert!(seen.contains("zero questions answer ask_"), "{seen}");
     assert!(!zero.folder().join("made.txt").exists());
     let id = only_id(&zero);
+    // The change is shown with the question, in full on request, and with the answer.
+    let diff = format!("+{SECRET}");
+    assert!(seen.contains(&diff), "{seen}");
+    let shown = zero.stdout(&["questions", "show", &id[..12]]);
+    for part in [&diff, "made.txt", "allow_once", "Write"] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
     let table = zero.stdout(&["questions", "list"]);
     assert!(table.contains(&id) && table.contains("allow_once"), "{table}");
     // What was not offered is refused, and the question still waits.
@@ -63,6 +72,7 @@ fn parked_run_continues_with_its_answer() {
     assert_eq!(only_id(&zero), id);
     let seen = zero.run(&["questions", "answer", &id[..12], "allow_once"]);
     assert!(seen.starts_with("exit 0") && seen.contains("It is made."), "{seen}");
+    assert!(seen.contains(&diff), "{seen}");
     let made = std::fs::read_to_string(zero.folder().join("made.txt")).unwrap();
     assert_eq!(made, SECRET);
     assert_eq!(model.requests().len(), 2);
@@ -126,7 +136,7 @@ fn changed_file_is_asked_about_again() {
 }
 
 #[test]
-fn parked_call_does_not_replace_a_file_that_nobody_saw() {
+fn parked_call_does_not_replace_an_unseen_file() {
     let (zero, _model) = program(json!({}));
     assert!(zero.run(&["run", "--park", &write_script()]).starts_with("exit 6"));
     let id = only_id(&zero);
@@ -187,11 +197,10 @@ fn wrong_use_of_park_is_explained() {
     }
 }
 
-#[test]
-fn webhook_gets_a_generic_text() {
+/// A webhook that hands on what is posted to it.
+fn start_webhook() -> (String, mpsc::Receiver<String>) {
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}/topic", server.local_addr().unwrap());
-    let (zero, _model) = program(json!({"notify": {"webhook": address}}));
     let (sender, received) = mpsc::channel();
     std::thread::spawn(move || {
         for stream in server.incoming() {
@@ -206,14 +215,49 @@ fn webhook_gets_a_generic_text() {
                 request.push_str(&String::from_utf8_lossy(&buffer[..length]));
             }
             stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").unwrap();
-            sender.send(request).unwrap();
+            let _ = sender.send(request);
         }
     });
+    (address, received)
+}
+
+#[test]
+fn webhook_gets_a_generic_text() {
+    let (address, received) = start_webhook();
+    let (zero, _model) = program(json!({"notify": {"webhook": address}}));
     assert!(zero.run(&["run", "--park", &write_script()]).starts_with("exit 6"));
     let request = received.recv_timeout(PATIENCE).unwrap();
     assert!(request.starts_with("POST /topic ") && request.contains("title: zero"), "{request}");
     assert!(request.ends_with("\r\n\r\nA run waits for your answer"), "{request}");
     assert!(!request.contains(SECRET) && !request.contains("made.txt"), "{request}");
+    // No console runs that could show it.
+    assert!(!request.contains("click: "), "{request}");
+}
+
+#[test]
+fn webhook_of_a_gateway_links_to_the_question() {
+    for public_url in [None, Some("https://box.lan:18789")] {
+        let (address, received) = start_webhook();
+        let settings =
+            json!({"notify": {"webhook": address}, "gateway": {"publicUrl": public_url}});
+        let settings = match public_url {
+            Some(_) => settings,
+            None => json!({"notify": settings["notify"]}),
+        };
+        let (zero, _model) = program(settings);
+        let gateway = GatewayProcess::start(&zero);
+        let _client = send_prompt(&zero, &gateway, &write_script());
+        let request = received.recv_timeout(PATIENCE).unwrap();
+        let link = request.lines().find_map(|line| line.strip_prefix("click: "));
+        let link = link.unwrap_or_else(|| panic!("{request}"));
+        let page =
+            public_url.map_or_else(|| format!("http://{}", gateway.address()), str::to_owned);
+        let listed = zero.stdout(&["questions", "list", "--json", "--url", &gateway.url]);
+        let id = link.strip_prefix(&format!("{page}/#/inbox/")).unwrap_or_else(|| panic!("{link}"));
+        assert!(listed.contains(&format!("\"{id}\"")), "{id}: {listed}");
+        assert!(request.ends_with("\r\n\r\nA run waits for your answer"), "{request}");
+        assert!(!request.contains(SECRET) && !request.contains("made.txt"), "{request}");
+    }
 }
 
 /// Writes a script that appends its arguments and environment to a file, and returns both.
@@ -310,11 +354,16 @@ fn hanging_webhook_is_given_up() {
     // Accepts connections and never answers.
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}/topic", server.local_addr().unwrap());
-    let notify = json!({"notify": {"webhook": address, "minSeconds": 0}});
+    let command = ["/bin/sleep", "60"];
+    let notify = json!({"notify": {"webhook": address, "command": command, "minSeconds": 0}});
     let (zero, _model) = program(notify);
     let began = Instant::now();
     let seen = zero.run(&["run", "hello"]);
     assert!(seen.starts_with("exit 0"), "{seen}");
+    for setting in ["notify.webhook", "notify.command"] {
+        let note = format!("`{setting}` took no notification within 3 s");
+        assert!(seen.contains(&note), "{note}: {seen}");
+    }
     assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
 }
 

@@ -2,7 +2,7 @@
 
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -99,9 +99,13 @@ fn mentioned_files_are_attached_under_rules() {
     write_file(&zero, "my file.txt", "with a blank\n");
     write_file(&zero, "denied.txt", "nobody reads this\n");
     write_file(&zero, "docs/page.md", "a page\n");
-    let prompt =
-        "Look at @hello.txt, @\"my file.txt\", @docs/, @denied.txt, @nope and me@hello.txt";
-    let notes = ["attached `hello.txt`", "attached `docs/`", "`@denied.txt` was not attached"];
+    let prompt = "Look at @hello.txt, @\"my file.txt\", @docs/, @denied.txt, @gone.txt, @nope and me@hello.txt";
+    let notes = [
+        "attached `hello.txt`",
+        "attached `docs/`",
+        "`@denied.txt` was not attached",
+        "`@gone.txt` was not attached: there is no such file",
+    ];
     check_run(&zero, &[prompt], "0", &notes);
     let asked = model.requests().pop().unwrap();
     let asked = asked["messages"].as_array().unwrap().last().unwrap()["content"].to_string();
@@ -112,11 +116,13 @@ fn mentioned_files_are_attached_under_rules() {
         "<attached path=\"docs/\">",
         "page.md",
         "(`@denied.txt` was not attached: ",
+        "(`@gone.txt` was not attached: there is no such file)",
     ] {
         assert!(text.contains(part), "{part} in {text}");
     }
     assert!(!text.contains("nobody reads this"), "{text}");
     assert_eq!(text.matches("<attached").count(), 3, "{text}");
+    assert!(!text.contains("(`@nope`"), "{text}");
     // A slash command is sent as it is.
     let wrong = "`@denied.txt` is not a line range";
     check_run(&zero, &["/read hello.txt @denied.txt"], "2", &[wrong]);
@@ -167,11 +173,8 @@ fn interrupt_ends_jobs_of_the_run() {
 /// How long a run with some thousand events may take on a busy machine.
 const EVENTS_TIMEOUT: Duration = Duration::from_secs(120);
 
-#[test]
-fn interrupt_is_handled_while_many_events_wait() {
-    let (zero, model) = program_with_model();
-    let gateway = GatewayProcess::start(&zero);
-    // More events than the client's queue and the pipe of its output hold.
+/// A run with more events than the client's queue and the pipe of its output hold, which nobody reads.
+fn start_unread_run(zero: &TestProgram, model: &ModelServer, gateway: &GatewayProcess) -> Child {
     let turns = (0..6).map(|turn| format!("call Nope{turn} {{}}\n").repeat(250) + "turn\n");
     let prompt = format!("script:\n{}hang", turns.collect::<String>());
     let args = ["run", "--json", "--url", &gateway.url, &prompt];
@@ -186,6 +189,14 @@ fn interrupt_is_handled_while_many_events_wait() {
         }
         std::thread::sleep(Duration::from_millis(20));
     }
+    run
+}
+
+#[test]
+fn interrupt_is_handled_while_many_events_wait() {
+    let (zero, model) = program_with_model();
+    let gateway = GatewayProcess::start(&zero);
+    let mut run = start_unread_run(&zero, &model, &gateway);
     send_signal(&zero, "INT", run.id());
     let mut stdout = run.stdout.take().unwrap();
     let reading = std::thread::spawn(move || {
@@ -198,6 +209,21 @@ fn interrupt_is_handled_while_many_events_wait() {
     let last: Value = serde_json::from_str(events.lines().last().unwrap()).unwrap();
     assert_eq!(last["end"]["how"], "aborted", "{last}");
     assert!(events.lines().count() > 3_000);
+}
+
+#[test]
+fn repeated_interrupt_ends_run_whose_output_nobody_reads() {
+    let (zero, model) = program_with_model();
+    let gateway = GatewayProcess::start(&zero);
+    let mut run = start_unread_run(&zero, &model, &gateway);
+    let by = Instant::now() + EVENTS_TIMEOUT;
+    // Signals that arrive together count once.
+    while run.try_wait().unwrap().is_none() {
+        assert!(Instant::now() < by, "it does not end");
+        send_signal(&zero, "INT", run.id());
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert_eq!(wait_for_child(&mut run).code(), Some(130));
 }
 
 #[test]

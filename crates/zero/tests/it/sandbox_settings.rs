@@ -1,6 +1,6 @@
 //! What settings say about commands, as a command meets it.
 
-#![expect(clippy::disallowed_methods, reason = "tests stand outside zero and look at its files")]
+#![expect(clippy::disallowed_methods, reason = "tests use real files directly")]
 
 use serde_json::{Value, json};
 

@@ -1,7 +1,7 @@
 //! Somebody with a token for writing goes after what the gateway itself knows, and after folders
 //! that are none of their business.
 
-#![expect(clippy::disallowed_methods, reason = "tests stand outside zero and set up its files")]
+#![expect(clippy::disallowed_methods, reason = "tests set up real files")]
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 //! What nobody may learn from an answer, and what may not go missing without a word.
 
-#![expect(clippy::disallowed_methods, reason = "tests stand outside zero and look at its files")]
+#![expect(clippy::disallowed_methods, reason = "tests use real files directly")]
 
 use std::os::unix::fs::symlink;
 

@@ -1,6 +1,6 @@
 //! The values of secrets never reach a model.
 
-#![expect(clippy::disallowed_methods, reason = "tests stand outside zero and look at its files")]
+#![expect(clippy::disallowed_methods, reason = "tests use real files directly")]
 
 use serde_json::json;
 
@@ -166,7 +166,7 @@ fn doctor_names_masked_values() {
 }
 
 #[test]
-fn command_that_nobody_is_asked_about_reads_no_secret_file() {
+fn unasked_command_of_session_reads_no_secret_file() {
     let (zero, model) = program_with_secrets();
     write_file(&zero, "app/.env", format!("API_TOKEN={TOKEN}\nPORT=3000\n"));
     write_file(&zero, "app/src/main.js", "start(process.env.PORT)\n");
@@ -195,7 +195,7 @@ fn command_that_nobody_is_asked_about_reads_no_secret_file() {
     }
     let seen = bash("grep -rn PORT .", "ask");
     assert!(
-        seen.contains("secrets: `.env` is hidden from this command, because nobody was asked; name the file in the command to be asked, or allow `Read(/.env)`"),
+        seen.contains("secrets: `.env` is hidden from this command, because the user was not asked; name the file in the command to be asked, or allow `Read(/.env)`"),
         "{seen}"
     );
     assert!(bash("grep -rn PORT .", "auto").contains("PORT=3000"));

@@ -1,6 +1,6 @@
 //! `zero sessions rewind` and `/rewind`: files and conversation go back to before a prompt.
 
-#![expect(clippy::disallowed_methods, reason = "tests stand outside zero and look at its files")]
+#![expect(clippy::disallowed_methods, reason = "tests use real files directly")]
 
 use serde_json::{Value, json};
 
@@ -169,7 +169,7 @@ fn wrong_rewind_says_what_is_wrong() {
 
 #[test]
 fn unrecorded_command_is_named() {
-    let f = RewindFixture::new(json!({}));
+    let f = RewindFixture::new(json!({"undo": {"commands": false}}));
     f.call("Bash", &json!({"command": "echo x > made.txt"}));
     let seen = f.rewind(&[]);
     assert!(seen.starts_with("exit 0"), "{seen}");
@@ -199,6 +199,27 @@ fn recorded_command_is_taken_back_with_edits_of_its_files() {
     assert!(seen.starts_with("exit 0"), "{seen}");
     assert_eq!(f.read("a.txt").as_deref(), Some("onetwo\n"));
     assert_eq!((f.read("c.txt").as_deref(), f.read("d/b.txt")), (Some("z\n"), None));
+}
+
+#[test]
+fn rewind_beside_running_job_names_it() {
+    let f = RewindFixture::new(json!({"undo": {"commands": true}}));
+    f.write("a.txt", "one");
+    let input = json!({"command": "echo up > b.txt; sleep 600", "run_in_background": true});
+    f.call("Bash", &input);
+    for prompt in ["2", "1"] {
+        let seen = f.rewind(&["--to", prompt]);
+        assert!(!seen.starts_with("exit 0"), "{seen}");
+        assert!(seen.contains("(`echo up > b.txt; sleep 600`) runs in this workspace"), "{seen}");
+        assert!(seen.contains("end it with `zero jobs kill "), "{seen}");
+        assert_eq!(f.read("a.txt").as_deref(), Some("one"));
+    }
+    let seen = f.rewind(&["--to", "2"]);
+    let (_, rest) = seen.split_once("zero jobs kill ").unwrap();
+    let id = rest.split('`').next().unwrap();
+    assert!(f.zero.run(&["jobs", "kill", id]).starts_with("exit 0"));
+    let seen = f.rewind(&["--to", "1"]);
+    assert!(seen.starts_with("exit 0") && f.read("a.txt").is_none(), "{seen}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! `zero sessions`.
 
-#![expect(clippy::disallowed_methods, reason = "tests stand outside zero and look at its files")]
+#![expect(clippy::disallowed_methods, reason = "tests use real files directly")]
 
 use serde_json::{Value, json};
 use zero_sandbox::StateDir;
@@ -15,6 +15,7 @@ use crate::config::{USER_FILE, write_file};
 use crate::doctor::damage_settings;
 use crate::gateway_process::{GatewayProcess, TIMEOUT, connect};
 use crate::model_server::ModelServer;
+use crate::postgres_server::PostgresServer;
 use crate::test_program::TestProgram;
 
 #[test]
@@ -301,4 +302,43 @@ fn prune_says_what_it_removes() {
     drop(gateway);
     let seen = zero.run(&["prune", "--compact"]);
     assert!(seen.starts_with("exit 0") && seen.contains("1 sessions are kept"), "{seen}");
+}
+
+#[test]
+fn sessions_are_migrated_to_database_and_back() {
+    let (zero, model) = (TestProgram::new(), ModelServer::start());
+    write_file(&zero, USER_FILE, model.settings_json(json!({})));
+    for key in ["one", "two"] {
+        zero.stdout(&["run", "--session", key, "hi"]);
+    }
+    let server = PostgresServer::start();
+    let password = format!(":{}@", crate::postgres_server::PASSWORD);
+    let database = server.url("zero", "postgres").replace(&password, "@");
+    let migrate = |from: &str, to: &str, more: &[&str]| {
+        let mut args = vec!["sessions", "migrate", "--from", from, "--to", to];
+        args.extend(more);
+        zero.run(&args)
+    };
+    let seen = migrate("sqlite", &database, &["--dry-run"]);
+    assert!(seen.contains("would copy 2 sessions and the usage of 2 runs"), "{seen}");
+    let gateway = GatewayProcess::start(&zero);
+    let seen = migrate("sqlite", &database, &[]);
+    assert!(seen.starts_with("exit 2") && seen.contains("another gateway has"), "{seen}");
+    drop(gateway);
+    let seen = migrate("sqlite", &database, &[]);
+    assert!(seen.starts_with("exit 0") && seen.contains("copied 2 sessions ("), "{seen}");
+    let seen = migrate(&database, "sqlite:back.sqlite", &[]);
+    assert!(seen.starts_with("exit 0") && seen.contains("copied 2 sessions ("), "{seen}");
+    let seen = migrate("sqlite", &database, &["--json"]);
+    assert!(seen.contains("\"copied\": 0") && seen.contains("\"present\": 2"), "{seen}");
+    for (from, to, expected) in [
+        ("sqlite", "sqlite:x", "one of --from and --to is `sqlite`"),
+        ("sqlite:none", database.as_str(), "there are no sessions in"),
+        ("mysql://secret@x", "sqlite", "--from and --to take `sqlite`"),
+        ("sqlite", "postgres://zero:secret@x/zero", "must not contain the password"),
+    ] {
+        let seen = migrate(from, to, &[]);
+        assert!(seen.starts_with("exit 2") && seen.contains(expected), "{seen}");
+        assert!(!seen.contains("secret"), "{seen}");
+    }
 }

@@ -107,11 +107,12 @@ fn denials_and_usage_of_subagents_count_for_their_run() {
         assert_eq!(result["usage"]["input_tokens"], input, "{result}");
         assert_eq!(result["usage"]["requests"], requests, "{result}");
         assert_eq!(seen.contains("⊘ "), is_shown, "{seen}");
+        assert_eq!(seen.contains("a call of the sub-agent was denied"), !is_shown, "{seen}");
     }
 }
 
 #[test]
-fn question_of_subagent_names_it_and_nobody_there_means_no() {
+fn question_of_subagent_names_it_and_is_denied_without_user() {
     let fixture = SubagentFixture::new(json!({}));
     let write = "call Write {\"file_path\": \"made.txt\", \"content\": \"x\"}";
     let work = task(&[write, "turn", "say Tried."], json!({}));
@@ -207,11 +208,23 @@ fn deleted_session_takes_its_subagents_with_it() {
     assert!(!seen.starts_with("exit 0"), "{seen}");
 }
 
-/// Memory of its own that a process has, in bytes.
+/// Memory of their own that a process and its children have, in bytes: the sessions of `zero run` are in a
+/// child, which can outlive it.
 fn own_memory(pid: u32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
-    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
+    let processes = std::fs::read_dir("/proc").unwrap();
+    let statuses = processes
+        .filter_map(|entry| std::fs::read_to_string(entry.ok()?.path().join("status")).ok());
+    let mut count = 0;
+    let memory = statuses.map(|status| {
+        let field = |name| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+        let is_of_run = ["Pid:", "PPid:"].map(field).contains(&Some(&*pid.to_string()));
+        let Some(anonymous) = field("RssAnon:").filter(|_| is_of_run) else { return 0 };
+        count += 1;
+        anonymous.trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
+    });
+    let memory = memory.sum();
+    assert!(count >= 2, "the sessions are in a child: {count}");
+    memory
 }
 
 /// Memory of a run while this many sub-agents wait for the model.
@@ -237,6 +250,7 @@ fn memory_with_subagents(count: usize) -> u64 {
 #[test]
 fn twenty_subagents_side_by_side_take_little_memory() {
     let (one, twenty) = (memory_with_subagents(1), memory_with_subagents(20));
-    let each = twenty.saturating_sub(one) / 19;
+    assert!(twenty > one, "{one} with one, {twenty} with 20");
+    let each = (twenty - one) / 19;
     assert!(each <= 4_000_000, "{each} bytes each: {one} with one, {twenty} with 20");
 }

@@ -1,6 +1,6 @@
 //! What somebody sees who sits at a terminal, and what becomes of what they type.
 
-#![expect(clippy::disallowed_methods, reason = "tests stand outside zero and look at its files")]
+#![expect(clippy::disallowed_methods, reason = "tests use real files directly")]
 
 use serde_json::{Value, json};
 
@@ -156,7 +156,7 @@ fn reason_of_a_rejection_reaches_the_model() {
 }
 
 #[test]
-fn edited_command_is_judged_again_and_the_model_is_told() {
+fn edited_command_is_judged_again_and_reported_to_the_model() {
     let (zero, model) = program_with_model();
     let mut terminal = start_on_terminal(&zero, &["run", &command_prompt("touch made.txt")]);
     terminal.wait_for_text("Allow? ");
@@ -485,14 +485,18 @@ fn protocol_commands_explain_themselves_at_terminal() {
 }
 
 #[test]
-fn wrong_choice_at_login_is_asked_again() {
+fn provider_is_picked_at_login_and_escape_leaves() {
     let zero = TestProgram::new();
     let mut terminal = start_on_terminal(&zero, &["login"]);
-    terminal.wait_for_text("Number or name [");
-    terminal.type_keys("99\n");
-    terminal.wait_for_text("`99` is not one of them");
-    terminal.wait_for_repeated_text("Number or name [", 2);
-    terminal.type_keys("\n");
+    terminal.wait_for_text("Enter: choose");
+    terminal.type_keys("deep\r");
+    terminal.wait_for_text("Model [deepseek-chat]: ");
+    terminal.type_keys("\u{4}");
+    let (code, seen) = terminal.wait_for_exit();
+    assert!(code != 0 && !seen.contains("stored"), "{seen}");
+    let mut terminal = start_on_terminal(&zero, &["login"]);
+    terminal.wait_for_text("Enter: choose");
+    terminal.type_keys("\u{1b}");
     let (code, seen) = terminal.wait_for_exit();
     assert_eq!(code, 2, "{seen}");
     assert!(seen.contains("no provider chosen; nothing changed"), "{seen}");

@@ -25,7 +25,7 @@ const CASES: [(&str, &str, bool); 10] = [
 ];
 
 #[test]
-#[expect(clippy::disallowed_methods, reason = "tests stand outside zero and look at its files")]
+#[expect(clippy::disallowed_methods, reason = "tests use real files directly")]
 fn gateway_cannot_make_tool_host_ask_less() {
     let (zero, model) = (TestProgram::new(), ModelServer::start());
     write_file(&zero, USER_FILE, model.settings_json(json!({})));

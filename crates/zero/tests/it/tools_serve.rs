@@ -1,6 +1,6 @@
 //! `zero tools serve`: the tools for programs that speak JSON-RPC.
 
-#![expect(clippy::disallowed_methods, reason = "tests stand outside zero and look at its files")]
+#![expect(clippy::disallowed_methods, reason = "tests use real files directly")]
 
 use serde_json::{Value, json};
 

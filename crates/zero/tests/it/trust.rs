@@ -1,6 +1,6 @@
 //! What a folder's settings may do before and after somebody trusts it.
 
-#![expect(clippy::disallowed_methods, reason = "tests stand outside zero and look at its files")]
+#![expect(clippy::disallowed_methods, reason = "tests use real files directly")]
 
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;

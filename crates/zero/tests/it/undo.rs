@@ -1,6 +1,6 @@
 //! `zero undo` of commands, and dry runs.
 
-#![expect(clippy::disallowed_methods, reason = "tests stand outside zero and look at its files")]
+#![expect(clippy::disallowed_methods, reason = "tests use real files directly")]
 
 use std::os::unix::fs::MetadataExt;
 use std::process::Stdio;
@@ -227,17 +227,31 @@ fn file_that_job_changes_is_open_to_other_commands() {
     assert_eq!(read(&zero, "log.txt").as_deref(), Some("old\njob\nmore\n"));
 }
 
-#[test]
-fn record_of_killed_zero_is_finished_before_next_command() {
+/// A program that was killed while its command, which has appended a line to `log.txt`, ran.
+fn killed_program() -> TestProgram {
     let zero = recording_program();
     write_file(&zero, "log.txt", "old\n");
-    let names = || std::fs::metadata(zero.folder().join("log.txt")).unwrap().nlink();
     let input = json!({"command": "echo one >> log.txt; sleep 600"}).to_string();
     let mut command = zero.command(&["tools", "call", "Bash", &input, "--yes"]);
     let mut killed = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     wait_for("the line of the command", || read(&zero, "log.txt").unwrap().ends_with("one\n"));
     killed.kill().unwrap();
     killed.wait().unwrap();
+    zero
+}
+
+#[test]
+fn command_of_killed_zero_is_not_listed_as_running() {
+    let zero = killed_program();
+    let listed = zero.run(&["undo", "--list"]);
+    assert!(listed.contains("can be undone") && !listed.contains("still running"), "{listed}");
+    assert_eq!(read(&zero, "log.txt").as_deref(), Some("old\none\n"), "a list restores nothing");
+}
+
+#[test]
+fn record_of_killed_zero_is_finished_before_next_command() {
+    let zero = killed_program();
+    let names = || std::fs::metadata(zero.folder().join("log.txt")).unwrap().nlink();
     assert_eq!(names(), 2, "the record still has the file");
     let seen = bash(&zero, "cat log.txt && echo two >> log.txt");
     assert!(seen.contains("old\none\n"), "{seen}");

@@ -285,7 +285,10 @@ fn package_managers_are_named() {
         assert!(seen.starts_with(&format!("exit 0\n{expected}--- stderr\n")), "{seen}");
     }
     let seen = TestProgram::new().run(&["update"]);
-    assert!(seen.starts_with("exit 0\ncargo install --path crates/zero --locked"), "{seen}");
+    assert!(
+        seen.starts_with("exit 0\ncargo install --path crates/zero --locked --profile dist"),
+        "{seen}"
+    );
     let installed = Installed::by("carrier pigeon");
     let seen = installed.run(&[]);
     assert!(seen.contains("which this version does not know"), "{seen}");

@@ -24,8 +24,8 @@ const REQUEST_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// The model's answer to a prompt without a script.
 pub(super) const HELLO: &str = "Hello.";
 
-/// The script of a turn: a number of consecutive calls.
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// The script of a turn: a number of calls.
+#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ModelScript {
     pub(super) tool: String,
     /// The input; `{n}` in a text is the call's number, with three digits.
@@ -33,6 +33,12 @@ pub(super) struct ModelScript {
     pub(super) times: usize,
     /// The text that each result must contain; `{n}` as above.
     pub(super) expected: String,
+    /// Whether all calls are in one reply; otherwise, one follows the other.
+    #[serde(default)]
+    pub(super) at_once: bool,
+    /// How long the model waits before its last words, in milliseconds.
+    #[serde(default)]
+    pub(super) pause_ms: u64,
 }
 
 impl ModelScript {
@@ -111,6 +117,9 @@ impl MockModelState {
             if let Some(result) = checked {
                 self.record_result(result);
             }
+            if let ScriptedReply::Done { pause_ms } = reply {
+                thread::sleep(Duration::from_millis(pause_ms));
+            }
             let events = self.encode_events(reply);
             let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length:";
             let answer = format!("{head} {}\r\n\r\n{events}", events.len());
@@ -135,12 +144,16 @@ impl MockModelState {
 
     fn encode_events(&self, reply: ScriptedReply) -> String {
         let (delta, reason) = match reply {
-            ScriptedReply::Text(words) => (json!({ "content": words }), "stop"),
-            ScriptedReply::Call { tool, input } => {
-                let id = format!("call_{}", self.calls.fetch_add(1, Ordering::Relaxed));
-                let function = json!({"name": tool, "arguments": input.to_string()});
-                let call = json!({"index": 0, "id": id, "type": "function", "function": function});
-                (json!({ "tool_calls": [call] }), "tool_calls")
+            ScriptedReply::Hello => (json!({ "content": HELLO }), "stop"),
+            ScriptedReply::Done { .. } => (json!({ "content": "Done." }), "stop"),
+            ScriptedReply::Calls { tool, inputs } => {
+                let call = |(index, input): (usize, Value)| {
+                    let id = format!("call_{}", self.calls.fetch_add(1, Ordering::Relaxed));
+                    let function = json!({"name": tool, "arguments": input.to_string()});
+                    json!({"index": index, "id": id, "type": "function", "function": function})
+                };
+                let calls: Vec<Value> = inputs.into_iter().enumerate().map(call).collect();
+                (json!({ "tool_calls": calls }), "tool_calls")
             }
         };
         let piece = json!({"id": "c", "object": "chat.completion.chunk", "choices": [{"index": 0, "delta": delta}]});
@@ -203,8 +216,16 @@ impl CompletionMessage {
 
 #[derive(Debug, PartialEq)]
 enum ScriptedReply {
-    Text(&'static str),
-    Call { tool: String, input: Value },
+    /// To a prompt without a script.
+    Hello,
+    Calls {
+        tool: String,
+        inputs: Vec<Value>,
+    },
+    /// At the end of a script.
+    Done {
+        pause_ms: u64,
+    },
 }
 
 /// The next answer, and whether the last result was right.
@@ -212,7 +233,7 @@ fn next_reply(messages: &[CompletionMessage]) -> (ScriptedReply, Option<Result<(
     let asked = messages.iter().rposition(|message| message.role == "user");
     let since = asked.and_then(|asked| messages.get(asked..)).unwrap_or_default();
     let Some(script) = since.first().and_then(|asked| parse_script(&asked.text())) else {
-        return (ScriptedReply::Text(HELLO), None);
+        return (ScriptedReply::Hello, None);
     };
     let results: Vec<_> = since.iter().filter(|message| message.role == "tool").collect();
     let checked = results.last().map(|last| {
@@ -225,10 +246,13 @@ fn next_reply(messages: &[CompletionMessage]) -> (ScriptedReply, Option<Result<(
         Err(format!("expected `{expected}`, got `{text}`"))
     });
     let next = if results.len() < script.times {
-        let input = fill_number_in_input(script.input, results.len());
-        ScriptedReply::Call { tool: script.tool, input }
+        let until = if script.at_once { script.times } else { results.len() + 1 };
+        let inputs = (results.len()..until)
+            .map(|number| fill_number_in_input(script.input.clone(), number))
+            .collect();
+        ScriptedReply::Calls { tool: script.tool, inputs }
     } else {
-        ScriptedReply::Text("Done.")
+        ScriptedReply::Done { pause_ms: script.pause_ms }
     };
     (next, checked)
 }
@@ -265,6 +289,7 @@ mod tests {
             input: json!({"command": "echo {n}", "timeout": 1000}),
             times: 2,
             expected: "{n}".to_owned(),
+            ..ModelScript::default()
         }
     }
 
@@ -281,7 +306,7 @@ mod tests {
 
     fn call_reply(number: &str) -> ScriptedReply {
         let input = json!({"command": format!("echo {number}"), "timeout": 1000});
-        ScriptedReply::Call { tool: "Bash".to_owned(), input }
+        ScriptedReply::Calls { tool: "Bash".to_owned(), inputs: vec![input] }
     }
 
     #[test]
@@ -289,19 +314,35 @@ mod tests {
         check(&[], (call_reply("000"), None));
         check(&[("assistant", ""), ("tool", "000\n")], (call_reply("001"), Some(Ok(()))));
         let both = [("tool", "000\n"), ("assistant", ""), ("tool", "001\n")];
-        check(&both, (ScriptedReply::Text("Done."), Some(Ok(()))));
+        check(&both, (ScriptedReply::Done { pause_ms: 0 }, Some(Ok(()))));
+    }
+
+    #[test]
+    fn calls_of_one_reply_are_made_at_once() {
+        let script = ModelScript { at_once: true, pause_ms: 7, ..echo_script() };
+        let asked = message("user", &script.to_prompt().unwrap());
+        let (reply, _) = next_reply(std::slice::from_ref(&asked));
+        let ScriptedReply::Calls { inputs, .. } = reply else { panic!("{reply:?}") };
+        let commands: Vec<_> =
+            inputs.iter().filter_map(|input| input["command"].as_str()).collect();
+        assert_eq!(commands, ["echo 000", "echo 001"]);
+        let results = [asked, message("tool", "000"), message("tool", "001")];
+        assert_eq!(next_reply(&results), (ScriptedReply::Done { pause_ms: 7 }, Some(Ok(()))));
     }
 
     #[test]
     fn wrong_result_is_counted() {
         let wrong = Err("expected `001`, got `000`".to_owned());
-        check(&[("tool", "000"), ("tool", "000")], (ScriptedReply::Text("Done."), Some(wrong)));
+        check(
+            &[("tool", "000"), ("tool", "000")],
+            (ScriptedReply::Done { pause_ms: 0 }, Some(wrong)),
+        );
     }
 
     #[test]
     fn prompt_without_script_gets_hello() {
-        assert_eq!(next_reply(&[message("user", "hi")]), (ScriptedReply::Text(HELLO), None));
-        assert_eq!(next_reply(&[]), (ScriptedReply::Text(HELLO), None));
+        assert_eq!(next_reply(&[message("user", "hi")]), (ScriptedReply::Hello, None));
+        assert_eq!(next_reply(&[]), (ScriptedReply::Hello, None));
     }
 
     #[test]

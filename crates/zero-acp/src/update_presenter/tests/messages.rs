@@ -218,3 +218,16 @@ fn remark_is_notice_or_separate_thought() {
     let mut noticing = presenter(ClientFeatures { takes_notices: true, ..plain_features() });
     assert_eq!(updates_json(vec![noticing.present_remark("a")])[0]["sessionUpdate"], "notice");
 }
+
+#[test]
+fn limit_that_ended_a_run_is_its_last_message() {
+    for present in [UpdatePresenter::present_live, UpdatePresenter::present_replay] {
+        let mut presenter = presenter(ClientFeatures::default());
+        presenter.present_live(EventKind::Text { text: "half".to_owned() });
+        let message = "the budget of the run is used up: $0.50 of $0.50; raise it".to_owned();
+        let updates = present(&mut presenter, run_ended(RunOutcome::Budget { message }));
+        assert_eq!(updates[0]["sessionUpdate"], "agent_message_chunk");
+        let text = "\n\n[zero] the budget of the run is used up: $0.50 of $0.50; raise it\n";
+        assert_eq!(updates[0]["content"]["text"], text);
+    }
+}

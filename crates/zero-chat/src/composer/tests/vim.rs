@@ -145,7 +145,7 @@ fn insert_begins_where_asked() {
 }
 
 #[test]
-fn mode_is_shown_and_keys_are_told_apart() {
+fn mode_is_shown_and_keys_are_distinguished() {
     let mut composer = composer_with(&[], EditMode::Vim);
     assert_eq!(composer.mode_label(), Some("INSERT"));
     type_keys(&mut composer, "hi");

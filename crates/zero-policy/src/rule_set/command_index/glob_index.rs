@@ -88,7 +88,7 @@ impl GlobIndex {
             self.candidates(&text)
                 .filter(|glob| {
                     let literal_prefix =
-                        glob.match_length(&text).and_then(|reach| text.get(..reach));
+                        glob.match_length(&text).and_then(|length| text.get(..length));
                     literal_prefix.is_some_and(|text| !text.contains(UNKNOWN))
                 })
                 .map(|glob| glob.place)

@@ -1,7 +1,8 @@
 //! Validates the address and the configured headers of a model before anything is sent.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
-use url::{Host, Url};
+use url::Url;
+use zero_core::loopback_host::is_loopback_host;
 
 use crate::model::model_config::ModelConfig;
 use crate::model::request_secrets::is_secret_header;
@@ -65,15 +66,8 @@ pub(super) fn configured_headers(config: &ModelConfig) -> Result<HeaderMap, Mode
 
 /// Whether the address is on this machine.
 pub(super) fn is_loopback(url: &Url) -> bool {
-    match url.host() {
-        Some(Host::Ipv4(ip)) => ip.is_loopback(),
-        Some(Host::Ipv6(ip)) => ip.to_canonical().is_loopback(),
-        Some(Host::Domain(name)) => {
-            let name = name.trim_end_matches('.');
-            name == "localhost" || name.ends_with(".localhost")
-        }
-        None => false,
-    }
+    let is_below = |host: &str| host.trim_end_matches('.').ends_with(".localhost");
+    url.host_str().is_some_and(|host| is_loopback_host(host) || is_below(host))
 }
 
 #[cfg(test)]

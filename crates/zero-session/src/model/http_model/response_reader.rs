@@ -9,7 +9,7 @@ use zero_runtime::web::{SseEvent, SseEventTooLongError, SseParser};
 use crate::model::attempt_failure::AttemptFailure;
 use crate::model::cost::with_cost;
 use crate::model::http_model::HttpModelInner;
-use crate::model::http_model::shared_client::root_cause;
+use crate::model::http_model::shared_client::describe_root_cause;
 use crate::model::protocol::ReplyDecoder;
 use crate::model::request_secrets::RequestSecrets;
 use crate::model::{ModelError, ModelErrorKind, ModelEvent};
@@ -86,7 +86,7 @@ impl ResponseReader {
         match timeout_at(idle.min(self.deadline), self.response.chunk()).await {
             Ok(Ok(chunk)) => Ok(chunk),
             Ok(Err(error)) => {
-                let (name, why) = (&inner.subject.name, root_cause(&error));
+                let (name, why) = (&inner.subject.name, describe_root_cause(&error));
                 let message = format!(
                     "`{name}`: the connection broke in mid-answer: {why}; send the message again"
                 );

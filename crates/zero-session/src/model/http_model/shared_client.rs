@@ -1,9 +1,9 @@
 //! The HTTP client shared by models, with restrictive defaults.
 
-use std::error::Error;
 use std::sync::{Arc, OnceLock};
 
 use zero_core::ExtraRootCertificates;
+use zero_core::error_chain::root_cause;
 use zero_runtime::web::client_builder;
 
 use crate::model::attempt_failure::provider_text;
@@ -45,14 +45,13 @@ fn build_client(
 }
 
 fn client_build_error(error: reqwest::Error) -> ModelError {
-    let message = format!("no HTTP client could be made: {}", root_cause(&error));
+    let message = format!("no HTTP client could be made: {}", describe_root_cause(&error));
     ModelError::new(ModelErrorKind::InvalidRequest, message)
 }
 
 /// The root cause of an error. The error's own message contains the address and is not used.
-pub(super) fn root_cause(error: &reqwest::Error) -> String {
-    const DEPTH_MAX: usize = 16;
-    let chain = std::iter::successors(error.source(), |error| (*error).source());
-    let why = chain.take(DEPTH_MAX).last().map(ToString::to_string);
-    why.and_then(|why| provider_text(&why)).unwrap_or_else(|| "no reason is known".to_owned())
+pub(super) fn describe_root_cause(error: &reqwest::Error) -> String {
+    root_cause(error)
+        .and_then(|why| provider_text(&why))
+        .unwrap_or_else(|| "no reason is known".to_owned())
 }

@@ -11,6 +11,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 use zero_core::SessionId;
+use zero_core::hexadecimal::to_hex;
 
 use super::body_assembly::{BodyAssembly, PartOutcome};
 use super::message_content::{
@@ -49,7 +50,7 @@ const RINGS_PAUSE: Duration = Duration::from_millis(2);
 /// A connection to the server that works.
 pub(super) struct ServerLink {
     pub(super) client: Client,
-    /// Where the server says that nobody receives a message.
+    /// Where the server says that a message has no receiver.
     pub(super) inbox: String,
 }
 
@@ -61,7 +62,7 @@ enum LinkState {
 }
 
 /// All but the connection.
-pub(super) struct BusCore {
+pub(super) struct NatsBusCore {
     pub(super) node: String,
     sealer: MessageSealer,
     subjects: ClusterSubjects,
@@ -75,7 +76,7 @@ pub(super) struct BusCore {
     waiting: Mutex<WaitingTable>,
     round_trip: Mutex<Option<Duration>>,
     next_number: AtomicU64,
-    /// Where the clock that others are told begins.
+    /// The start of the clock that other processes see.
     started: Instant,
 }
 
@@ -146,8 +147,7 @@ impl ClusterSubjects {
     /// Names of processes may contain anything, so their digest is used.
     pub(super) fn node(&self, node: &str) -> String {
         let digest = Sha256::digest(node.as_bytes());
-        let hex: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-        format!("{}.node.{hex}", self.prefix)
+        format!("{}.node.{}", self.prefix, to_hex(digest.get(..16).unwrap_or_default()))
     }
 
     pub(super) fn inbox(&self) -> String {
@@ -171,7 +171,7 @@ fn to_millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-impl BusCore {
+impl NatsBusCore {
     pub(super) fn new(node: &str, cluster: &ClusterName, sealer: MessageSealer) -> Self {
         let down = LinkState::Down { why: "the first connection is being made".to_owned() };
         Self {
@@ -312,12 +312,12 @@ impl BusCore {
                 return Err(NodeBusError::Unavailable { why: why.clone() });
             }
         };
-        let clock = self.reach(&link, node, deadline).await?;
+        let clock = self.find_clock(&link, node, deadline).await?;
         let request = self.next_number.fetch_add(1, Ordering::Relaxed);
         let (sender, answer) = oneshot::channel();
         let waiting = WaitingRequest { node: node.to_owned(), sender };
         self.waiting().requests.insert(request, waiting);
-        let _end = WaitingEnd { core: self, request: Some(request), probe: None };
+        let _end = NatsWaitGuard { core: self, request: Some(request), probe: None };
         let part = BodyPart {
             request,
             valid_until_ms: clock.at(latest_arrival(Instant::now(), deadline)),
@@ -357,7 +357,7 @@ impl BusCore {
     }
 
     /// Finds out whether a process is there and what its clock shows, unless that is known.
-    async fn reach(
+    async fn find_clock(
         &self,
         link: &ServerLink,
         node: &str,
@@ -399,7 +399,7 @@ impl BusCore {
         let probe = self.next_number.fetch_add(1, Ordering::Relaxed);
         let (sender, reply) = oneshot::channel();
         self.waiting().probes.insert(probe, WaitingProbe { node: node.to_owned(), sender });
-        let _end = WaitingEnd { core: self, request: None, probe: Some(probe) };
+        let _end = NatsWaitGuard { core: self, request: None, probe: Some(probe) };
         let asked = async {
             let content = encode_pair(probe, 0);
             let message = self.sealer.seal(BusMessageKind::Probe, Some(node), &content).ok()?;
@@ -464,7 +464,7 @@ impl BusCore {
         }
     }
 
-    /// `None` if the message is malformed, or if nobody waits for it.
+    /// `None` if the message is malformed, or if no request waits for it.
     async fn handle(
         self: &Arc<Self>,
         state: &mut ReceiverState,
@@ -516,7 +516,7 @@ impl BusCore {
                         return Some(());
                     }
                 };
-                // Nobody waits for it any more.
+                // No request waits for it any more.
                 if to_millis(now) > valid_until_ms {
                     return None;
                 }
@@ -571,7 +571,7 @@ impl BusCore {
         }
     }
 
-    /// Sends an answer to whoever asked, by the connection that there is now.
+    /// Sends an answer to the process that asked, by the connection that there is now.
     async fn deliver(&self, to: &str, request: u64, answer: Result<Bytes, NodeRequestRefusal>) {
         let link = match &*self.link.borrow() {
             LinkState::Up(link) => Arc::clone(link),
@@ -622,14 +622,14 @@ impl BusCore {
     }
 }
 
-/// Removes what nobody waits for any more.
-struct WaitingEnd<'a> {
-    core: &'a BusCore,
+/// Removes an entry when no request waits for it any more.
+struct NatsWaitGuard<'a> {
+    core: &'a NatsBusCore,
     request: Option<u64>,
     probe: Option<u64>,
 }
 
-impl Drop for WaitingEnd<'_> {
+impl Drop for NatsWaitGuard<'_> {
     fn drop(&mut self) {
         let mut waiting = self.core.waiting();
         if let Some(request) = self.request {

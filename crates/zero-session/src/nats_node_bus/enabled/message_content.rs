@@ -14,7 +14,7 @@ pub(super) struct BodyPart {
     /// Number of the request among those of the process that asks.
     pub(super) request: u64,
     /// Of a request: until when it may begin, in milliseconds of the clock of the one who is asked. It is
-    /// too late then, since nobody waits any more.
+    /// too late then, since its request has ended.
     pub(super) valid_until_ms: u64,
     /// Where the part begins in the body.
     pub(super) offset: u32,
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn contents_survive_the_way() {
+    fn encoded_contents_are_decoded_unchanged() {
         let part = BodyPart {
             request: 7,
             valid_until_ms: u64::MAX,

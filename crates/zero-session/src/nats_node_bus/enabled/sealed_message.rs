@@ -141,7 +141,7 @@ struct MessageSender {
     salt: [u8; SALT_BYTES],
     key: LessSafeKey,
     accepted: AcceptedNumbers,
-    heard: Duration,
+    last_message: Duration,
 }
 
 impl MessageOpener {
@@ -194,12 +194,12 @@ impl MessageOpener {
         now: Duration,
     ) -> Result<(), RejectedMessage> {
         if let Some(sender) = self.senders.get_mut(head.from)
-            && now.saturating_sub(sender.heard) <= SENDER_IDLE_MAX
+            && now.saturating_sub(sender.last_message) <= SENDER_IDLE_MAX
         {
             if sender.salt != head.salt {
                 return Err(RejectedMessage::StolenName);
             }
-            sender.heard = now;
+            sender.last_message = now;
             return match sender.accepted.insert(head.number) {
                 true => Ok(()),
                 false => Err(RejectedMessage::Repeated),
@@ -208,7 +208,8 @@ impl MessageOpener {
         // What a process sent before it was forgotten cannot be told from what is repeated now. Requests are
         // valid for a shorter time, and rings do no harm.
         if self.senders.len() >= SENDERS_MAX {
-            self.senders.retain(|_, sender| now.saturating_sub(sender.heard) <= SENDER_IDLE_MAX);
+            self.senders
+                .retain(|_, sender| now.saturating_sub(sender.last_message) <= SENDER_IDLE_MAX);
         }
         if self.senders.len() >= SENDERS_MAX {
             return Err(RejectedMessage::TooManySenders);
@@ -216,7 +217,7 @@ impl MessageOpener {
         let key = derive_key(&sealer.secret, &sealer.cluster, head.from, &head.salt)
             .map_err(|_| RejectedMessage::Forged)?;
         let accepted = AcceptedNumbers::first(head.number);
-        let sender = MessageSender { salt: head.salt, key, accepted, heard: now };
+        let sender = MessageSender { salt: head.salt, key, accepted, last_message: now };
         self.senders.insert(head.from.to_owned(), sender);
         Ok(())
     }

@@ -1,8 +1,7 @@
 //! The address of a NATS server: checked, and described without its password.
 
-use std::net::IpAddr;
-
 use url::Url;
+use zero_core::loopback_host::is_loopback_host;
 
 /// The port of NATS.
 const DEFAULT_PORT: u16 = 4222;
@@ -100,10 +99,7 @@ fn parse_host(text: &str) -> Result<(String, bool), String> {
     if port == 0 {
         return Err(invalid());
     }
-    let bare = host.trim_start_matches('[').trim_end_matches(']');
-    let is_local = host == "localhost"
-        || bare.parse::<IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback());
-    Ok((format!("{host}:{port}"), is_local))
+    Ok((format!("{host}:{port}"), is_loopback_host(host)))
 }
 
 fn percent_decode(text: &str) -> Option<String> {

@@ -6,8 +6,9 @@ use std::time::Duration;
 use async_nats::{ConnectOptions, Event, Message, Subscriber};
 use futures_util::StreamExt as _;
 use tokio::sync::{Notify, mpsc};
+use zero_core::error_chain::describe_causes;
 
-use super::bus_core::{BusCore, ReceiverState, ServerLink};
+use super::bus_core::{NatsBusCore, ReceiverState, ServerLink};
 use super::server_address::NatsAddress;
 use crate::cluster_tls;
 use crate::nats_node_bus::{NatsOptions, NodeBusOpenError};
@@ -30,7 +31,7 @@ pub(super) struct LinkMaker {
     tls: rustls::ClientConfig,
 }
 
-/// A connection whose messages nobody has received yet.
+/// A connection from which no message was received yet.
 struct NewLink {
     link: Arc<ServerLink>,
     events: mpsc::Receiver<Event>,
@@ -86,7 +87,7 @@ impl LinkMaker {
         Ok(options.tls_client_config(self.tls.clone()).require_tls(self.address.is_encrypted))
     }
 
-    async fn connect(&self, core: &BusCore) -> Result<NewLink, String> {
+    async fn connect(&self, core: &NatsBusCore) -> Result<NewLink, String> {
         let (sender, events) = mpsc::channel(16);
         let options = self.options().map_err(|error| error.to_string())?;
         let options = options.event_callback(move |event| {
@@ -124,18 +125,7 @@ impl LinkMaker {
                     "{server} refuses the login; check the user, the password or the credentials"
                 )
             }
-            _ => {
-                let mut text = error.to_string();
-                let mut cause = std::error::Error::source(error);
-                while let Some(next) = cause {
-                    let message = next.to_string();
-                    if !text.contains(&message) {
-                        text = format!("{text}: {message}");
-                    }
-                    cause = next.source();
-                }
-                format!("{server} cannot be reached ({text})")
-            }
+            _ => format!("{server} cannot be reached ({})", describe_causes(error)),
         }
     }
 }
@@ -148,7 +138,7 @@ fn is_user_seed(text: &str) -> bool {
 }
 
 /// Keeps a connection for ever. `attempted` is notified after the first attempt.
-pub(super) async fn run(core: Arc<BusCore>, maker: LinkMaker, attempted: Arc<Notify>) {
+pub(super) async fn run(core: Arc<NatsBusCore>, maker: LinkMaker, attempted: Arc<Notify>) {
     let mut state = ReceiverState::new();
     let mut pause = PAUSES.0;
     loop {
@@ -169,7 +159,7 @@ pub(super) async fn run(core: Arc<BusCore>, maker: LinkMaker, attempted: Arc<Not
 
 /// Uses a connection until it is lost. Returns why, and whether it had worked.
 async fn serve(
-    core: &Arc<BusCore>,
+    core: &Arc<NatsBusCore>,
     state: &mut ReceiverState,
     new: NewLink,
     attempted: &Notify,

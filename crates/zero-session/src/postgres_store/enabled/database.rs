@@ -12,6 +12,7 @@ use tokio_postgres::types::{ToSql, Type};
 use super::postgres_error::PostgresError;
 use super::server_address::ServerAddress;
 use super::tls::RustlsConnect;
+use crate::cluster_node::StoreConnections;
 use crate::store::StoreError;
 
 /// Maximum number of connections of one process.
@@ -35,7 +36,11 @@ const BEGIN_WRITE: &str = "BEGIN ISOLATION LEVEL READ COMMITTED, READ WRITE;
 const BEGIN_MIGRATION: &str = "BEGIN ISOLATION LEVEL READ COMMITTED, READ WRITE;
     SET LOCAL statement_timeout = '30min'; SET LOCAL lock_timeout = '5min';
     SET LOCAL client_min_messages = warning";
-/// How long a statement of it may take.
+/// Begins a transaction that copies sessions, and sees one snapshot.
+const BEGIN_TRANSFER: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ WRITE;
+    SET LOCAL statement_timeout = '5min'; SET LOCAL lock_timeout = '20s';
+    SET LOCAL idle_in_transaction_session_timeout = '30min'";
+/// How long a statement of a migration or copy may take.
 const MIGRATION_MAX: Duration = Duration::from_secs(31 * 60);
 
 /// What a transaction does.
@@ -44,6 +49,7 @@ pub(super) enum TransactionKind {
     Read,
     Write,
     Migration,
+    Transfer,
 }
 
 impl TransactionKind {
@@ -52,13 +58,14 @@ impl TransactionKind {
             Self::Read => BEGIN_READ,
             Self::Write => BEGIN_WRITE,
             Self::Migration => BEGIN_MIGRATION,
+            Self::Transfer => BEGIN_TRANSFER,
         }
     }
 
     fn answer_time_max(self) -> Duration {
         match self {
             Self::Read | Self::Write => STATEMENT_MAX,
-            Self::Migration => MIGRATION_MAX,
+            Self::Migration | Self::Transfer => MIGRATION_MAX,
         }
     }
 }
@@ -97,6 +104,8 @@ sql_values! {
     Vec<String> => TEXT_ARRAY,
     Vec<Option<&str>> => TEXT_ARRAY,
     Vec<i64> => INT8_ARRAY,
+    Vec<Option<i64>> => INT8_ARRAY,
+    Vec<Option<&[u8]>> => BYTEA_ARRAY,
     Vec<bool> => BOOL_ARRAY,
 }
 
@@ -131,6 +140,18 @@ impl Database {
             .build()
             .map_err(|error| StoreError::Broken { verb: "open", why: error.to_string() })?;
         Ok(Self { pool, description: address.description })
+    }
+
+    /// How many connections there are.
+    pub(super) fn connections(&self) -> StoreConnections {
+        let status = self.pool.status();
+        let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
+        StoreConnections {
+            open: count(status.size),
+            used: count(status.size.saturating_sub(status.available)),
+            waiting: count(status.waiting),
+            most: count(status.max_size),
+        }
     }
 
     /// Runs one statement in a transaction of its own, without waiting for the answer of each step.
@@ -184,7 +205,7 @@ async fn timed<T>(
 }
 
 /// An open transaction. When it is dropped without an end, its connection is closed, so that the
-/// server rolls it back and nobody else gets the connection.
+/// server rolls it back and the connection is not used again.
 pub(super) struct Transaction {
     /// `None` once it has ended.
     client: Option<Object>,

@@ -2,21 +2,14 @@
 
 use zero_core::SessionId;
 
-use super::claims::{self, LockedSession};
+use super::claims;
 use super::database::Transaction;
 use super::postgres_error::PostgresError;
 use super::{ledger, sessions};
 use crate::key::SessionAddress;
-use crate::store::{ForkPoint, NewFork, NewSession, SessionPatch, SessionRecord, StoreError};
-use crate::stored_form::{EncodedEvents, to_sql_int};
-
-/// The messages that a copy gets.
-#[derive(Clone, Copy)]
-struct MessageRange {
-    transcript: i64,
-    /// The position after the last one.
-    end: i64,
-}
+use crate::session_copy::{MessageRange, end_of_entries, new_session, settings_patch};
+use crate::store::{ForkPoint, NewFork, SessionRecord, StoreError};
+use crate::stored_form::EncodedEvents;
 
 /// Copies a session: its settings, its current transcript, and its ledger since the last reset.
 pub(super) async fn fork(
@@ -38,35 +31,15 @@ pub(super) async fn fork(
     if sessions::lock_owner(transaction, &address).await? {
         return Err(StoreError::KeyTaken(fork.key.clone()).into());
     }
-    let new = NewSession {
-        key: fork.key.clone(),
-        label: None,
-        cwd: record.cwd.clone(),
-        model: record.model.clone(),
-        mode: record.mode,
-        owner: record.owner.clone(),
-        owned_max: fork.owned_max,
-        tool_host: record.tool_host.clone(),
-        parent: None,
-    };
-    sessions::create(transaction, &fork.id, &new, now_ms).await?;
+    sessions::create(transaction, &fork.id, &new_session(&record, fork), now_ms).await?;
     let is_at_end = match point {
         ForkPoint::End(_) => true,
         ForkPoint::LastCompleted => !claims::has_unfinished_runs(transaction, from.row).await?,
         ForkPoint::Before { .. } => false,
     };
-    let messages = choose_messages(&from, point, is_at_end)?;
-    let end_seq = match point {
-        ForkPoint::Before { seq, .. } => to_sql_int(seq),
-        ForkPoint::End(_) | ForkPoint::LastCompleted => i64::MAX,
-    };
-    let patch = SessionPatch {
-        title: Some(fork.title.clone()),
-        agent: Some(record.agent),
-        thinking: Some(record.thinking),
-        context_tokens: record.context_tokens.filter(|_| is_at_end),
-        ..SessionPatch::default()
-    };
+    let messages = MessageRange::before(point, is_at_end, from.transcript, from.completed)?;
+    let end_seq = end_of_entries(point);
+    let patch = settings_patch(record, fork, is_at_end);
     sessions::patch(transaction, &address, &patch).await?;
     let copy = CopiedSession {
         from: from.row,
@@ -81,24 +54,6 @@ pub(super) async fn fork(
     copy.count(transaction).await?;
     ledger::append(transaction, &fork.id, None, last).await?;
     sessions::read(transaction, &fork.id).await
-}
-
-fn choose_messages(
-    from: &LockedSession,
-    point: ForkPoint,
-    is_at_end: bool,
-) -> Result<MessageRange, PostgresError> {
-    match point {
-        ForkPoint::Before { position, .. } => Ok(MessageRange {
-            transcript: to_sql_int(position.transcript),
-            end: to_sql_int(position.messages).saturating_add(1),
-        }),
-        _ if is_at_end => Ok(MessageRange { transcript: from.transcript, end: i64::MAX }),
-        _ => match from.completed {
-            Some((transcript, end)) => Ok(MessageRange { transcript, end }),
-            None => Err(StoreError::Busy.into()),
-        },
-    }
 }
 
 /// The last reset before an entry; 0 if there is none.

@@ -1,6 +1,6 @@
 //! Ledger entries with their sequence numbers.
 //!
-//! The row of a session counts its entries. Whoever changes it holds its lock until the commit, so
+//! The row of a session counts its entries. A transaction that changes it has its lock until the commit, so
 //! entries become visible in the order of their numbers.
 
 use serde::Deserialize;
@@ -78,7 +78,7 @@ impl<'a> AppendValues<'a> {
 }
 
 /// Whether an entry says that the session was reset.
-fn is_reset(body: &str) -> bool {
+pub(super) fn is_reset(body: &str) -> bool {
     #[derive(Deserialize)]
     struct EntryType<'a> {
         r#type: &'a str,
@@ -182,7 +182,7 @@ async fn read_pages(
         let is_first = events.is_empty();
         let rows = transaction.rows(read, &[&row, &position, &page_max, &bytes, &is_first]).await?;
         for row in &rows {
-            events.push(read_event(row)?);
+            events.push(read_event(row, 0)?);
         }
         let Some(last) = rows.last() else { return Ok(events) };
         if to_sql_int(rows.len() as u64) < page_max {
@@ -193,15 +193,15 @@ async fn read_pages(
     }
 }
 
-/// The entry in a row of sequence number, run, time and content.
-fn read_event(row: &Row) -> Result<Event, PostgresError> {
+/// The entry in a row whose columns from `first` on are sequence number, run, time and content.
+pub(super) fn read_event(row: &Row, first: usize) -> Result<Event, PostgresError> {
     // An invalid id belongs to no run that zero knows.
-    let run = row.try_get::<_, Option<&str>>(1)?.and_then(|run| RunId::new(run).ok());
+    let run = row.try_get::<_, Option<&str>>(first + 1)?.and_then(|run| RunId::new(run).ok());
     Ok(Event {
-        seq: from_sql_int(row.try_get(0)?),
+        seq: from_sql_int(row.try_get(first)?),
         run,
-        time_ms: row.try_get(2)?,
-        kind: decode_event(row.try_get(3)?),
+        time_ms: row.try_get(first + 2)?,
+        kind: decode_event(row.try_get(first + 3)?),
     })
 }
 

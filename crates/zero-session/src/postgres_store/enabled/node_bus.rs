@@ -1,6 +1,6 @@
 //! The bus of processes that share nothing but the database.
 //!
-//! Requests are rows. A notification wakes whoever is meant; it is sent in small transactions of its own,
+//! Requests are rows. A notification wakes the receiver; it is sent in small transactions of its own,
 //! never in those that write to sessions, because the server lets only one notifying transaction commit at
 //! a time. Without notifications everything is found by polling.
 
@@ -36,7 +36,7 @@ const CHANNEL: &str = "zero_bus";
 const POLL_INTERVALS: (Duration, Duration) = (Duration::from_secs(2), Duration::from_millis(100));
 /// How often this process says that it is there.
 const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(2);
-/// How often rows that nobody needs are removed.
+/// How often rows that are no longer needed are removed.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 /// How often it is looked whether the recipient of a request is still there.
 const WATCH_INTERVAL: Duration = Duration::from_secs(2);
@@ -55,11 +55,11 @@ const RINGS_PAUSE: Duration = Duration::from_millis(5);
 
 /// A bus over the database of a store. It leaves when it is dropped.
 pub(super) struct PostgresNodeBus {
-    core: Arc<BusCore>,
+    core: Arc<PostgresBusCore>,
     _stop: DropGuard,
 }
 
-struct BusCore {
+struct PostgresBusCore {
     store: Arc<PostgresStore>,
     node: String,
     instance: i64,
@@ -71,7 +71,7 @@ struct BusCore {
     problem: Mutex<Option<String>>,
     round_trip: Mutex<Option<Duration>>,
     is_listening: AtomicBool,
-    /// Somebody asks this process something.
+    /// There is a request to this process.
     asked: Notify,
     /// Doorbells are to be looked at.
     hints: DoorbellHints,
@@ -91,7 +91,7 @@ impl PostgresNodeBus {
                 "the name of a gateway has 1 to {NODE_NAME_BYTES_MAX} bytes"
             )));
         }
-        let core = Arc::new(BusCore {
+        let core = Arc::new(PostgresBusCore {
             node: node.to_owned(),
             instance: fastrand::i64(..),
             doorbells: Arc::default(),
@@ -125,14 +125,14 @@ impl PostgresNodeBus {
         spawn(Box::pin(Arc::clone(&core).take_requests()));
         spawn(Box::pin(Arc::clone(&core).poll_answers()));
         spawn(Box::pin(Arc::clone(&core).send_rings()));
-        spawn(Box::pin(Arc::clone(&core).keep_announced()));
+        spawn(Box::pin(Arc::clone(&core).renew_announcement()));
         let (config, tls) = (core.store.listener.0.clone(), core.store.listener.1.clone());
         spawn(Box::pin(notification_listener::run(Arc::clone(&core), config, tls)));
         Ok(Self { core, _stop: stop.drop_guard() })
     }
 }
 
-impl BusCore {
+impl PostgresBusCore {
     fn database(&self) -> &Database {
         &self.store.database
     }
@@ -145,7 +145,7 @@ impl BusCore {
         if self.is_listening() { POLL_INTERVALS.0 } else { POLL_INTERVALS.1 }
     }
 
-    /// Whatever came while nobody listened is looked for.
+    /// Looks for what came while there was no connection.
     fn set_listening(&self, is_listening: bool) {
         self.is_listening.store(is_listening, Ordering::Relaxed);
         self.asked.notify_one();
@@ -228,7 +228,7 @@ impl BusCore {
     }
 
     /// Says that this process is there.
-    async fn keep_announced(self: Arc<Self>) {
+    async fn renew_announcement(self: Arc<Self>) {
         let mut swept = Instant::now();
         loop {
             let sent = Instant::now();
@@ -288,7 +288,7 @@ impl BusCore {
         drop(body);
         let (sender, mut state) = watch::channel(RequestState::New);
         self.waiting().insert(id, sender);
-        let _end = WaitingEnd { core: self, id };
+        let _end = PostgresWaitGuard { core: self, id };
         self.answered.notify_one();
         self.wait(id, node, within, asked, &mut state).await
     }
@@ -395,12 +395,12 @@ fn ring_payloads(rings: &[(SessionId, u64)]) -> Vec<String> {
 }
 
 /// Removes who does not wait any more.
-struct WaitingEnd<'a> {
-    core: &'a BusCore,
+struct PostgresWaitGuard<'a> {
+    core: &'a PostgresBusCore,
     id: i64,
 }
 
-impl Drop for WaitingEnd<'_> {
+impl Drop for PostgresWaitGuard<'_> {
     fn drop(&mut self) {
         self.core.waiting().remove(&self.id);
     }

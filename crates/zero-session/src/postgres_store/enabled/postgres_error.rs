@@ -2,6 +2,7 @@
 
 use deadpool_postgres::PoolError;
 use tokio_postgres::error::SqlState;
+use zero_core::error_chain::describe_causes;
 
 use crate::store::StoreError;
 
@@ -80,9 +81,12 @@ impl PostgresError {
                 "the database {server} is read-only ({message}); it may be a replica: use the address \
                  of the primary server"
             ),
-            "53100" => format!(
-                "the disk of the database {server} is full ({message}); make room there, then try again"
-            ),
+            "53100" => {
+                let why = format!(
+                    "the disk of the database {server} is full ({message}); make room there, then try again"
+                );
+                return StoreError::NoSpace { verb, why };
+            }
             "42P01" | "3F000" | "42703" => format!(
                 "the tables in the database {server} are not those of this zero ({message}); was the \
                  schema `zero` changed or dropped?"
@@ -106,15 +110,7 @@ impl PostgresError {
 
 /// The error of a connection, with its causes. They contain no password.
 fn describe_connection_error(error: &tokio_postgres::Error, server: &str) -> String {
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(next) = cause {
-        let message = next.to_string();
-        if !text.contains(&message) {
-            text = format!("{text}: {message}");
-        }
-        cause = next.source();
-    }
+    let text = describe_causes(error);
     match error.is_closed() {
         true => format!(
             "the connection to the database {server} was lost ({text}); whether this change is stored \

@@ -1,6 +1,6 @@
 //! Deletes sessions in pieces, so that no transaction takes long.
 //!
-//! The first transaction marks the session: from then on nobody finds it, and its key and label are
+//! The first transaction marks the session: from then on it cannot be found, and its key and label are
 //! free. The following ones remove its rows. Rows that a killed process left behind are removed by
 //! the next one; several may do so at once.
 

@@ -7,7 +7,9 @@ use super::database::{Database, SqlValue, Transaction, TransactionKind};
 use super::postgres_error::PostgresError;
 use super::sessions::{from_json, read_id, storable};
 use crate::event::{RootRun, TokenUsage};
-use crate::run_usage::{RunUsage, RunUsageOwner, RunUsageQuery, UsageEntry, UsageTotal};
+use crate::run_usage::{
+    RunUsage, RunUsageOwner, RunUsageQuery, StoredUsage, UsageEntry, UsageTotal,
+};
 use crate::store::RunAddress;
 use crate::stored_form::{to_json, to_sql_int};
 
@@ -125,7 +127,7 @@ async fn write(transaction: &Transaction, usage: Option<&RunUsage>) -> Result<()
                 &&*storable(&usage.agent),
                 &&*storable(&usage.model),
                 &usage.started_ms,
-                &to_json(&usage.usage)?,
+                &to_json(&usage.to_stored())?,
                 &root.map(|root| root.run.as_str()),
                 &root.map(|root| root.session.as_str()),
                 &root_agent.as_deref(),
@@ -239,6 +241,7 @@ fn read_row(row: &Row) -> Result<RunUsage, PostgresError> {
         }
         _ => None,
     };
+    let StoredUsage { usage, earlier } = from_json("the usage of a run", row.try_get("usage")?)?;
     Ok(RunUsage {
         run: run(row.try_get("run")?)?,
         session: read_id(row.try_get("session")?)?,
@@ -247,7 +250,8 @@ fn read_row(row: &Row) -> Result<RunUsage, PostgresError> {
         agent: row.try_get("agent")?,
         model: row.try_get("model")?,
         started_ms: row.try_get("started_ms")?,
-        usage: from_json("the usage of a run", row.try_get("usage")?)?,
+        usage,
+        earlier,
         root,
     })
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
+use zero_core::loopback_host::is_loopback_host;
 
 use crate::store::StoreError;
 
@@ -79,10 +80,7 @@ fn parse_ssl_mode(value: &str) -> Result<SslMode, StoreError> {
 fn is_this_machine(host: &Host) -> bool {
     match host {
         Host::Unix(_) => true,
-        Host::Tcp(name) => {
-            name == "localhost"
-                || name.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
-        }
+        Host::Tcp(name) => is_loopback_host(name),
     }
 }
 

@@ -91,7 +91,7 @@ pub(super) async fn read(
     read_record(&found.ok_or_else(|| no_session_error(id))?)
 }
 
-/// Whether the owner has a session with that key. Nobody makes one until the transaction ends.
+/// Whether the owner has a session with that key. None can be made until the transaction ends.
 pub(super) async fn lock_owner(
     transaction: &Transaction,
     address: &SessionAddress,

@@ -4,10 +4,11 @@ use zero_core::SessionId;
 
 use super::claims::no_session_error;
 use super::database::{Database, SqlValues, TransactionKind};
+use super::ledger;
 use super::postgres_error::PostgresError;
 use super::sessions::read_id;
-use crate::cluster_node::{AbandonedSession, HOME_SEPARATOR, SessionPlacement};
-use crate::store::ToolHostLocation;
+use crate::cluster_node::{AbandonedSession, EventsBySession, HOME_SEPARATOR, SessionPlacement};
+use crate::store::{LedgerReadLimit, ToolHostLocation};
 use crate::stored_form::{from_sql_int, to_json, to_sql_int};
 
 pub(super) async fn list_abandoned(
@@ -110,6 +111,42 @@ pub(super) async fn list_misplaced(
                 WHERE runs.session = sessions.row_id AND runs.outcome IS NULL)";
     let rows = database.single(TransactionKind::Read, list, &[&node]).await?;
     rows.iter().map(|row| read_id(row.try_get(0)?)).collect()
+}
+
+/// Entries of several sessions, of each after a sequence number.
+pub(super) async fn list_new_events(
+    database: &Database,
+    after: &[(SessionId, u64)],
+    most: LedgerReadLimit,
+) -> Result<EventsBySession, PostgresError> {
+    const READ: &str = "
+        SELECT position, seq, run, time_ms, body FROM (
+            SELECT position, entry.*,
+                sum(octet_length(entry.body)) OVER (ORDER BY position, seq)::int8 AS total,
+                row_number() OVER (ORDER BY position, seq) AS number
+            FROM unnest($1::text[], $2::int8[]) WITH ORDINALITY AS read (id, after, position)
+                JOIN zero.sessions ON sessions.id = read.id AND NOT removed
+                CROSS JOIN LATERAL (
+                    SELECT seq, run, time_ms, body FROM zero.events
+                    WHERE events.session = sessions.row_id AND seq > read.after
+                    ORDER BY seq LIMIT $3) AS entry) AS entries
+        WHERE total <= $4 OR number = 1 ORDER BY position, seq";
+    let ids: Vec<&str> = after.iter().map(|(session, _)| session.as_str()).collect();
+    let seqs: Vec<i64> = after.iter().map(|(_, seq)| to_sql_int(*seq)).collect();
+    let (entries, bytes) = (to_sql_int(most.entries as u64), to_sql_int(most.bytes as u64));
+    let rows =
+        database.single(TransactionKind::Read, READ, &[&ids, &seqs, &entries, &bytes]).await?;
+    let mut found: EventsBySession = Vec::new();
+    for row in &rows {
+        let event = ledger::read_event(row, 1)?;
+        let position = usize::try_from(row.try_get::<_, i64>(0)?).unwrap_or(usize::MAX);
+        let Some((session, _)) = after.get(position.wrapping_sub(1)) else { continue };
+        match found.last_mut() {
+            Some((last, events)) if last == session => events.push(event),
+            _ => found.push((session.clone(), vec![event])),
+        }
+    }
+    Ok(found)
 }
 
 pub(super) async fn list_last_seqs(

@@ -19,10 +19,12 @@ use crate::event_bus::{DeliveryReceiver, EventBus as _, Subscription, delivery_c
 use crate::model::ModelClient;
 use crate::model::catalog::ModelCatalog;
 use crate::node_lease::LeaseRules;
+use crate::node_membership::NodeMembership as _;
 use crate::postgres_store::{PostgresOptions, PostgresStore};
 use crate::sessions::*;
 use crate::shared_event_bus::SharedEventBus;
 use crate::store::{LedgerReadLimit, SessionRecord, Store};
+use zero_core::SessionId;
 use zero_runtime::tool_backend::FolderAccess;
 
 const RULES: LeaseRules = LeaseRules {
@@ -54,8 +56,12 @@ impl Machine {
         runtime.spawn(async move {
             let options = PostgresOptions { url, ..PostgresOptions::default() };
             let ports = PostgresStore::open(&options).await.unwrap();
-            let bus = SharedEventBus::start(Arc::clone(&ports.store), Arc::clone(&ports.sessions));
-            let node = ClusterNode::start(ports.leases, ports.sessions, &home, RULES);
+            let shared = Arc::clone(&ports.sessions);
+            let node =
+                ClusterNode::start(ports.leases, ports.sessions, &home, RULES).await.unwrap();
+            let node_bus = ports.bus.join(node.local_name()).await.unwrap();
+            let bus = SharedEventBus::start(shared, Arc::clone(&node_bus));
+            let node = node.with_bus(node_bus);
             let talker = AgentProfile {
                 id: "talker".to_owned(),
                 tools: Some(Vec::new()),
@@ -68,7 +74,7 @@ impl Machine {
                 models: ModelCatalog::new(models, Some("scripted".to_owned())),
                 backend_factory: backend,
                 cwd: PathBuf::from("/w"),
-                nodes: Arc::new(node.await.unwrap()),
+                nodes: Arc::new(node),
                 limits: SessionLimits::default(),
             };
             sender.send(SessionManager::start(config).await.unwrap()).unwrap();
@@ -103,8 +109,12 @@ impl Machine {
     }
 
     async fn attach(&self, session: &SessionRecord) -> AttachmentGuard {
+        self.attach_as(session, ScriptedToolBackend::RETURNING_CLIENT).await
+    }
+
+    async fn attach_as(&self, session: &SessionRecord, client: &str) -> AttachmentGuard {
         let (sessions, address) = (self.sessions.clone(), session.address());
-        let (log, name) = (Arc::clone(&self.log), ScriptedToolBackend::RETURNING_CLIENT.to_owned());
+        let (log, name) = (Arc::clone(&self.log), client.to_owned());
         let backend = ScriptedToolBackend { log, order: None, name, store: None, silent: false };
         self.run(
             async move { sessions.attach_backend(&address, "laptop", Arc::new(backend)).await },
@@ -140,6 +150,16 @@ impl Machine {
             }
         };
         tokio::time::timeout(PATIENCE, found).await.unwrap_or_else(|_| panic!("no `{line}`"));
+    }
+
+    /// Waits until a tool is called.
+    async fn wait_for_call(&self) {
+        let called = async {
+            while self.log().is_empty() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, called).await.unwrap();
     }
 
     fn log(&self) -> Vec<String> {
@@ -200,7 +220,7 @@ async fn database(server: &PostgresServer) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn reply_of_dead_machine_goes_on_elsewhere() {
+async fn reply_of_dead_machine_continues_elsewhere() {
     let server = PostgresServer::start();
     let url = database(&server).await;
     let mut first = Machine::start(&url, "first", &["so far @hang"]);
@@ -259,6 +279,33 @@ async fn no_call_is_made_twice_when_a_machine_dies() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn outcome_that_the_client_has_kept_is_known_elsewhere() {
+    let server = PostgresServer::start();
+    let url = database(&server).await;
+    let mut first = Machine::start(&url, "first", &["Hang:1"]);
+    let second = Machine::start(&url, "second", &["done"]);
+    let session = first.open("main").await;
+    let _at_first = first.attach(&session).await;
+    assert_eq!(first.send(&session, "go").await, Ok(SendOutcome::Started));
+    let begun = async {
+        while first.log().is_empty() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, begun).await.unwrap();
+    first.kill();
+    let _at_second = second.attach_as(&session, ScriptedToolBackend::KEEPING_CLIENT).await;
+    assert_eq!(second.wait_for_end("go").await, RunOutcome::Completed);
+    assert_eq!(second.log(), Vec::<String>::new(), "nothing was repeated");
+    let events = second.ledger(&session).await;
+    let outcome = events.iter().find_map(|event| match &event.kind {
+        EventKind::ToolEnded { outcome, .. } => Some(format!("{outcome:?}")),
+        _ => None,
+    });
+    assert!(outcome.as_ref().is_some_and(|text| text.contains("it was made")), "{outcome:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn session_follows_the_client_that_hosts_its_tools() {
     let server = PostgresServer::start();
     let url = database(&server).await;
@@ -290,6 +337,93 @@ async fn machine_that_stops_hands_its_runs_over() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn machine_that_stops_waits_for_the_calls_that_run() {
+    let server = PostgresServer::start();
+    let url = database(&server).await;
+    let first = Machine::start(&url, "first", &["Write:slow Write:2", "wrong"]);
+    let second = Machine::start(&url, "second", &["done"]);
+    let session = first.open("main").await;
+    let at_first = first.attach(&session).await;
+    assert_eq!(first.send(&session, "go").await, Ok(SendOutcome::Started));
+    let begun = async {
+        while first.log().is_empty() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, begun).await.unwrap();
+    let sessions = first.sessions.clone();
+    first.run(async move { sessions.shut_down(PATIENCE).await }).await;
+    assert_eq!(first.log(), ["Write slow"], "nothing more began");
+    drop(at_first);
+    let _at_second = second.attach(&session).await;
+    assert_eq!(second.wait_for_end("go").await, RunOutcome::Completed);
+    assert_eq!(second.log(), Vec::<String>::new(), "nothing was repeated");
+    let events = second.ledger(&session).await;
+    let outcomes = events.iter().filter_map(|event| match &event.kind {
+        EventKind::ToolEnded { outcome, .. } => Some(format!("{outcome:?}")),
+        _ => None,
+    });
+    let outcomes: Vec<String> = outcomes.collect();
+    assert!(outcomes.len() == 2 && outcomes[0].contains("done"), "{outcomes:?}");
+    assert!(outcomes[1].contains("before it began"), "{outcomes:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn run_that_was_stopped_is_not_handed_over() {
+    let server = PostgresServer::start();
+    let url = database(&server).await;
+    let first = Machine::start(&url, "first", &["Stuck:1"]);
+    let second = Machine::start(&url, "second", &["wrong"]);
+    let session = first.open("main").await;
+    let at_first = first.attach(&session).await;
+    assert_eq!(first.send(&session, "go").await, Ok(SendOutcome::Started));
+    first.wait_for_call().await;
+    // The call does not end when it is cancelled, so the run waits for it.
+    let (sessions, address) = (first.sessions.clone(), session.address());
+    first.run(async move { sessions.abort(&address, None, "rpc").await }).await.unwrap();
+    let sessions = first.sessions.clone();
+    first.run(async move { sessions.shut_down(Duration::ZERO).await }).await;
+    drop(at_first);
+    let _at_second = second.attach(&session).await;
+    let stopped = RunOutcome::Aborted { by: "rpc".to_owned() };
+    assert_eq!(second.wait_for_end("go").await, stopped);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn call_that_waits_for_its_client_is_handed_over_as_not_run() {
+    let server = PostgresServer::start();
+    let url = database(&server).await;
+    let first = Machine::start(&url, "first", &["Write:slow Write:2", "wrong"]);
+    let second = Machine::start(&url, "second", &["done"]);
+    let session = first.open("main").await;
+    let at_first = first.attach(&session).await;
+    assert_eq!(first.send(&session, "go").await, Ok(SendOutcome::Started));
+    first.wait_for_call().await;
+    // The first call is lost, and the second one waits for the client.
+    drop(at_first);
+    let begun = |events: &[Event]| {
+        let begins = |event: &&Event| matches!(event.kind, EventKind::ToolStarted { .. });
+        events.iter().filter(begins).count()
+    };
+    let waiting = async {
+        while begun(&first.ledger(&session).await) < 2 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, waiting).await.unwrap();
+    let _at_second = second.attach(&session).await;
+    assert_eq!(second.wait_for_end("go").await, RunOutcome::Completed);
+    assert_eq!(second.log(), Vec::<String>::new());
+    let events = second.ledger(&session).await;
+    let outcomes = events.iter().filter_map(|event| match &event.kind {
+        EventKind::ToolEnded { outcome, .. } => Some(format!("{outcome:?}")),
+        _ => None,
+    });
+    let outcomes: Vec<String> = outcomes.collect();
+    assert!(outcomes.len() == 2 && outcomes[1].contains("before it began"), "{outcomes:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn session_with_files_stays_with_its_machine() {
     let server = PostgresServer::start();
     let url = database(&server).await;
@@ -317,6 +451,33 @@ async fn session_with_files_stays_with_its_machine() {
     let again = Machine::start(&url, "first", &["rest"]);
     assert_eq!(again.wait_for_end("go").await, RunOutcome::Completed);
     assert_eq!(second.log(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn new_entries_of_several_sessions_are_read_within_limits() {
+    let server = PostgresServer::start();
+    let url = database(&server).await;
+    let machine = Machine::start(&url, "first", &["one", "two"]);
+    let (a, b) = (machine.open("agent:talker:a").await, machine.open("agent:talker:b").await);
+    for (session, text) in [(&a, "to a"), (&b, "to b")] {
+        assert_eq!(machine.send(session, text).await, Ok(SendOutcome::Started));
+        machine.wait_for_end(text).await;
+    }
+    let options = PostgresOptions { url, ..PostgresOptions::default() };
+    let shared = PostgresStore::open(&options).await.unwrap().sessions;
+    let read = async |after: &[(&SessionId, u64)], entries, bytes| {
+        let after = after.iter().map(|(session, seq)| ((*session).clone(), *seq)).collect();
+        let read = shared.new_events(after, LedgerReadLimit { entries, bytes }).await.unwrap();
+        let seqs = |events: Vec<Event>| events.iter().map(|event| event.seq).collect::<Vec<_>>();
+        read.into_iter().map(|(session, events)| (session, seqs(events))).collect::<Vec<_>>()
+    };
+    let (a, b, gone) = (&a.id, &b.id, &SessionId::new("gone").unwrap());
+    let last = machine.ledger(&machine.open("agent:talker:a").await).await.len() as u64;
+    let found = read(&[(b, 1), (gone, 0), (a, last - 1), (a, last)], 2, 1 << 20).await;
+    assert_eq!(found, [(b.clone(), vec![2, 3]), (a.clone(), vec![last])]);
+    // The first entry always fits.
+    assert_eq!(read(&[(b, 0), (a, 0)], 2, 1).await, [(b.clone(), vec![1])]);
+    assert!(read(&[], 2, 1).await.is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

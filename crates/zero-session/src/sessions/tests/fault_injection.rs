@@ -86,6 +86,42 @@ async fn long_write_failure_delays_run_end() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn follower_is_told_while_run_end_cannot_be_recorded() {
+    let fixture = SessionTestBed::new(&SCRIPT).await;
+    let mut told = fixture.sessions.unrecorded_ends();
+    fixture.store.fail_writes(4..100_000);
+    fixture.send("go").await;
+    let first = told.recv().await.unwrap();
+    assert_eq!((first.run, first.is_abandoned), (run_id("go"), false));
+    assert_eq!(
+        first.message,
+        "the run has ended, and its end could not be recorded yet; zero tries until it can: the session store cannot end a run: the disk is full"
+    );
+    assert!(!told.recv().await.unwrap().is_abandoned, "each attempt is told");
+    fixture.store.fail_writes([]);
+    assert!(fixture.wait_for_run("go").await.run.end.is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn run_end_is_given_up_if_the_store_is_damaged() {
+    let fixture = SessionTestBed::new(&SCRIPT).await;
+    let mut told = fixture.sessions.unrecorded_ends();
+    fixture.store.fail_as_damaged();
+    fixture.store.fail_writes(4..100_000);
+    fixture.send("go").await;
+    let end = told.recv().await.unwrap();
+    assert_eq!((end.run, end.is_abandoned), (run_id("go"), true));
+    // A prompt that waits gets its turn.
+    while !fixture.sessions.active_runs().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(fixture.sessions.stats().unrecorded, 0);
+    fixture.store.fail_writes([]);
+    fixture.send("again").await;
+    assert_eq!(fixture.wait_for_run("again").await.run.end, Some(RunOutcome::Completed));
+}
+
+#[tokio::test(start_paused = true)]
 async fn shutdown_does_not_wait_for_broken_store() {
     let fixture = SessionTestBed::new(&["Hang:1"]).await;
     fixture.send("go").await;

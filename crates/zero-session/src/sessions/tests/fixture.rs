@@ -1,6 +1,6 @@
 //! Sessions with a scripted model and tool backend, and their ledgers as lines.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
@@ -215,9 +215,20 @@ impl ScriptedToolBackend {
 impl ScriptedToolBackend {
     /// Name of a client that reconnects.
     pub(crate) const RETURNING_CLIENT: &str = "a laptop that comes back";
+    /// Name of a client that knows what became of calls of another process.
+    pub(crate) const KEEPING_CLIENT: &str = "a laptop that forgets nothing";
 }
 
 impl ToolBackend for ScriptedToolBackend {
+    /// Knows that each call was made whose id anybody asks for, if it is a client that keeps outcomes.
+    fn take_outcomes(&self, calls: Vec<String>) -> BoxFuture<'_, HashMap<String, ToolOutcome>> {
+        let is_kept = self.name == Self::KEEPING_CLIENT;
+        let outcome = |call| (call, ToolResult::text("it was made").into());
+        let known: HashMap<String, ToolOutcome> =
+            calls.into_iter().filter(|_| is_kept).map(outcome).collect();
+        Box::pin(std::future::ready(known))
+    }
+
     fn reconnect_grace(&self) -> std::time::Duration {
         let seconds = if self.name == Self::RETURNING_CLIENT { 20 } else { 0 };
         std::time::Duration::from_secs(seconds)
@@ -362,6 +373,10 @@ impl ToolBackend for ScriptedToolBackend {
                     let grants = GrantRecord { allowed: true, grant, time_ms, by };
                     self.order.as_ref().unwrap().approver.store_grants(vec![grants]);
                     words(ToolCallStatus::Completed, "settled")
+                }
+                "Write" if call.input["id"] == "slow" => {
+                    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+                    words(ToolCallStatus::Completed, "done")
                 }
                 _ => words(ToolCallStatus::Completed, "done"),
             }
@@ -571,6 +586,17 @@ impl SessionTestBed {
             ..Prompt::default()
         };
         self.sessions.send(&self.key, run_id(text), prompt).await
+    }
+
+    /// Sends a prompt for which the run that answers is stopped.
+    pub(crate) async fn steer(&self, text: &str) -> SendOutcome {
+        let prompt = Prompt {
+            text: text.to_owned(),
+            folder_access: FolderAccess::Anywhere,
+            precedence: PromptPrecedence::Steering { by: "rpc" },
+            ..Prompt::default()
+        };
+        self.sessions.send(&self.key, run_id(text), prompt).await.unwrap()
     }
 
     pub(crate) async fn send(&self, text: &str) {

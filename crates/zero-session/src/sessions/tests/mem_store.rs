@@ -42,6 +42,7 @@ struct MemStoreState {
     made: u128,
     writes: usize,
     fail: Vec<usize>,
+    fails_as_damaged: bool,
     /// Entries that would survive a power cut.
     durable: Vec<EventKind>,
 }
@@ -52,6 +53,11 @@ impl MemStore {
         let mut state = self.state();
         let now = state.writes;
         state.fail = writes.into_iter().map(|write| now + write).collect();
+    }
+
+    /// Makes writes that fail say that the store is damaged, not that its disk is full.
+    pub(crate) fn fail_as_damaged(&self) {
+        self.state().fails_as_damaged = true;
     }
 
     /// Moves the last activity of a session into the past.
@@ -94,7 +100,10 @@ impl MemStore {
             let mut state = self.state();
             state.writes += 1;
             if state.fail.contains(&state.writes) {
-                return Err(StoreError::Broken { verb, why: "the disk is full".to_owned() });
+                return Err(match state.fails_as_damaged {
+                    true => StoreError::Damaged { verb, why: "a page is damaged".to_owned() },
+                    false => StoreError::Broken { verb, why: "the disk is full".to_owned() },
+                });
             }
             change(&mut state)
         })

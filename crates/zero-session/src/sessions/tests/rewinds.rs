@@ -149,6 +149,33 @@ async fn slash_rewind_works_in_its_own_run() {
 }
 
 #[tokio::test]
+async fn only_prompts_to_model_are_checkpoints_by_default() {
+    let fixture = SessionTestBed::new(&["1", "2", "3"]).await;
+    let last = || RewindOptions { folder_access: FolderAccess::Anywhere, ..Default::default() };
+    fixture.run("/help").await;
+    let error = fixture.sessions.rewind(&fixture.key, last()).await.unwrap_err();
+    assert!(
+        error.to_string().contains("no prompt of this conversation went to a model"),
+        "{error}"
+    );
+    for prompt in ["one", "/review this", "/context", "/read a", "/bash ls", "/hlep", "/status"] {
+        fixture.run(prompt).await;
+    }
+    // The others keep their numbers.
+    let listed = async || {
+        let prompts = fixture.sessions.list_prompts(&fixture.key).await.unwrap();
+        let names = prompts.into_iter().map(|prompt| format!("{} {}", prompt.number, prompt.words));
+        names.collect::<Vec<_>>().join(", ")
+    };
+    assert_eq!(listed().await, "2 one, 3 /review this");
+    let done = fixture.sessions.rewind(&fixture.key, last()).await.unwrap();
+    assert_eq!(done.prompt, Some((3, "/review this".to_owned())));
+    let done = fixture.sessions.rewind(&fixture.key, to_prompt(1)).await.unwrap();
+    assert_eq!(done.prompt, Some((1, "/help".to_owned())));
+    fixture.check_ledger().await;
+}
+
+#[tokio::test]
 async fn fork_before_prompt_needs_no_idle_session() {
     let fixture = SessionTestBed::new(&["1", "2", "Hang:1"]).await;
     for prompt in ["one", "two"] {

@@ -39,6 +39,29 @@ async fn prompts_of_one_session_run_in_order() {
 }
 
 #[tokio::test]
+async fn steering_prompt_stops_one_run_and_goes_before_those_that_wait() {
+    let fixture = SessionTestBed::new(&["Hang:1", "steering", "two", "three"]).await;
+    fixture.send("one").await;
+    fixture.wait_for_line("tool Hang").await;
+    fixture.send("two").await;
+    fixture.send("three").await;
+    assert_eq!(fixture.steer("now").await, SendOutcome::Started);
+    fixture.wait_for_run("three").await;
+    fixture.check_ledger().await;
+    let lines = fixture.ledger_lines().await;
+    let at = lines.find("cancelled").unwrap();
+    assert_eq!(
+        &lines[at..],
+        "cancelled / ended aborted by rpc / started / text steering / usage / ended completed / started / text two / usage / ended completed / started / text three / usage / ended completed"
+    );
+    // One that is sent again does not stop its own run, nor another.
+    assert!(matches!(fixture.steer("now").await, SendOutcome::Ended(_)));
+    // Where nothing runs, it is like any other prompt.
+    assert_eq!(fixture.steer("idle").await, SendOutcome::Started);
+    fixture.wait_for_run("idle").await;
+}
+
+#[tokio::test]
 async fn prompt_queue_is_bounded_and_every_run_ends() {
     let few = SessionLimits { queued_max: 1, ..SessionLimits::default() };
     let fixture = SessionTestBed::with_limits(&["Hang:1"], few).await;
@@ -87,7 +110,7 @@ async fn same_prompt_runs_once() {
         ..Default::default()
     };
     let error = fixture.sessions.send(&other, run_id("go"), prompt).await.unwrap_err();
-    assert!(error.to_string().contains("belongs to another session"), "{error}");
+    assert!(matches!(error, SessionError::RunIdTaken(_)), "{error}");
 }
 
 #[tokio::test]

@@ -45,7 +45,7 @@ fn available_permits(fixture: &SessionTestBed) -> usize {
 }
 
 #[tokio::test]
-async fn runs_waiting_for_user_block_nobody() {
+async fn runs_waiting_for_user_do_not_block_others() {
     let answers = ["Ask:1", "Ask:1", "Ask:1", "Ask:1", "b", "a", "a", "a", "a"];
     let mut fixture = new_test_bed(&answers, 2).await;
     let mine = ["one", "two", "three", "four"];

@@ -17,7 +17,7 @@ use zero_sandbox::FinalLinkMode;
 
 use super::location_renderer::{LocationRenderer, RenderedLocation};
 use super::output::{LspItem, LspOutput};
-use super::{CursorPosition, LspOperation, LspPlan, read_text};
+use super::{LspOperation, LspPlan, SourcePoint, read_text};
 
 /// Most items that are shown, and most symbols of a file.
 pub(super) const ITEMS_MAX: usize = 100;
@@ -200,7 +200,7 @@ async fn sync_unsaved(
 }
 
 /// Returns the line that the query is about.
-fn line_at<'a>(plan: &LspPlan, text: &'a str, point: CursorPosition) -> Result<&'a str, ToolError> {
+fn line_at<'a>(plan: &LspPlan, text: &'a str, point: SourcePoint) -> Result<&'a str, ToolError> {
     let number = usize::try_from(point.line - 1).unwrap_or(usize::MAX);
     position::lines(text).nth(number).ok_or_else(|| {
         let shown = plan.file.display_path();

@@ -57,7 +57,7 @@ pub(super) struct MarkdownWriter {
     quotes: usize,
     /// The language of the current code block, if it is one.
     code: Option<Option<String>>,
-    table: Option<TableState>,
+    table: Option<HtmlTable>,
 }
 
 struct ListState {
@@ -69,7 +69,7 @@ struct ListState {
 
 /// A table that may be written as a table.
 #[derive(Default)]
-struct TableState {
+struct HtmlTable {
     rows: Vec<Vec<String>>,
     cells: usize,
     bytes: usize,
@@ -426,7 +426,7 @@ impl MarkdownWriter {
         // A table that contains another is used for layout only.
         self.flatten_table();
         self.end_block();
-        self.table = Some(TableState::default());
+        self.table = Some(HtmlTable::default());
     }
 
     pub(super) fn begin_row(&mut self) {

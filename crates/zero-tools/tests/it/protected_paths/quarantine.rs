@@ -115,6 +115,25 @@ async fn settings_that_a_job_makes_are_taken_while_it_runs() {
 }
 
 #[tokio::test]
+async fn new_settings_beside_a_job_are_taken_at_once() {
+    let place = ProtectedPathSetup::default().open();
+    let input = json!({"command": "read x", "run_in_background": true});
+    place.call("Bash", input).await.unwrap();
+    // By then everything is looked at every 4 s, which is by chance in time for one of these files.
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    for number in 0..8 {
+        let folder = place.path("work").join(number.to_string());
+        std::fs::create_dir(&folder).unwrap();
+        std::fs::write(folder.join(".envrc"), "x").unwrap();
+        let created_at = Instant::now();
+        while folder.join(".envrc").exists() {
+            assert!(created_at.elapsed() < Duration::from_secs(2), "{number} stays");
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+}
+
+#[tokio::test]
 async fn job_that_makes_settings_again_and_again_is_killed() {
     let place = ProtectedPathSetup::default().open();
     let names: Vec<String> = (0..30).map(|n| format!("sub{n}/.envrc")).collect();
@@ -148,7 +167,7 @@ async fn job_ended_with_session_is_quarantined() {
 }
 
 #[tokio::test]
-async fn job_that_makes_git_run_code_is_killed_while_the_session_goes_on() {
+async fn job_that_makes_git_run_code_is_killed_during_the_session() {
     for (trap, path) in [
         ("git init -q v; git -C v config core.fsmonitor 'touch x'", "v/.git/config"),
         (
@@ -183,7 +202,7 @@ async fn job_that_makes_git_run_code_is_killed_while_the_session_goes_on() {
 }
 
 #[tokio::test]
-async fn job_that_makes_ordinary_repositories_goes_on() {
+async fn job_that_makes_ordinary_repositories_continues() {
     let place = ProtectedPathSetup::default().open();
     let script = "git init -q v; git -C v -c user.name=a -c user.email=a@b commit -q --allow-empty -m x; \
         git clone -q v c; echo made; read x";
@@ -205,9 +224,8 @@ async fn concurrent_jobs_cannot_hide_forbidden_files() {
     let place = ProtectedPathSetup::default().open();
     let wait = "until test -e go$N; do sleep 0.02; done";
     let job = |script: String, n: usize| json!({"command": script, "run_in_background": true, "env": {"N": n.to_string()}});
-    // Again and again, since it is taken while the job runs.
-    let first = "until test -e go$N; do mkdir -p .idea; sleep 0.02; done";
-    place.call("Bash", job(first.to_owned(), 1)).await.unwrap();
+    let first = format!("mkdir .idea; touch first; {wait}");
+    place.call("Bash", job(first, 1)).await.unwrap();
     let until = async |what: &dyn Fn() -> bool| {
         let deadline = Instant::now() + LONG_TIMEOUT;
         while !what() {
@@ -216,9 +234,10 @@ async fn concurrent_jobs_cannot_hide_forbidden_files() {
         }
     };
     let made = place.path("work/.idea");
-    until(&|| made.exists()).await;
-    // To the second command it looks as if the folder had always been there.
-    let again = format!("touch begun; {wait}; mkdir .idea && touch .idea/x && touch again");
+    until(&|| place.path("work/first").exists()).await;
+    // The folder may be taken at any moment. If it is not yet, it looks to the second command as if it
+    // had always been there.
+    let again = format!("touch begun; {wait}; mkdir .idea; touch .idea/x; touch again");
     place.call("Bash", job(again, 2)).await.unwrap();
     until(&|| place.path("work/begun").exists()).await;
     std::fs::write(place.path("work/go1"), "").unwrap();

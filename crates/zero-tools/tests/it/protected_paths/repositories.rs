@@ -310,6 +310,14 @@ async fn user_git_runs_no_code_that_commands_left() {
         );
         check_left_code(&listed, ".", "git status").await;
     }
+    // One in a folder of dependencies or build output.
+    for folder in ["node_modules/x", "target/a/b", "src/.venv/src/p"] {
+        let nested = format!(
+            "mkdir -p {folder}/.git/objects {folder}/.git/refs && cp .git/HEAD {folder}/.git && \
+             {config} > {folder}/.git/config"
+        );
+        check_left_code(&nested, folder, "git status").await;
+    }
     // The repository of a submodule.
     let module = format!(
         "mkdir -p .git/modules/lib/objects .git/modules/lib/refs lib && \

@@ -61,7 +61,9 @@ fn one_key_answers_and_unknown_keys_show_a_hint_once() {
     check(&question, "s", AllowSession);
     check(&question, "n", RejectOnce);
     check(&question, "d", RejectSession);
-    check(&question, "x?1\r \x1b[A\x1byq a v n", RejectOnce);
+    check(&question, "1", AllowOnce);
+    check(&question, "02", AllowSession);
+    check(&question, "x?0\r \x1b[A\x1byq a v n", RejectOnce);
     check(&question, "\x1b[1;2sy", AllowOnce);
     let (_, seen) = run(&question, Vec::new(), "x?\ry");
     assert_eq!(seen.matches("Allow? (press one of the keys shown)").count(), 1, "{seen}");
@@ -128,6 +130,7 @@ fn rule_is_written_to_the_chosen_file_for_this_project_only() {
         terminal: Terminal::for_test(),
         tools: Arc::new(LazyLock::new(zero_tools::builtin_tools)),
         notifiers: Arc::default(),
+        console: Arc::default(),
         gateway_locality: Arc::default(),
     };
     let workspace = app.config.open_workspace(&[temp.path().to_owned()]).unwrap();
@@ -154,4 +157,35 @@ fn rule_is_written_to_the_chosen_file_for_this_project_only() {
     let flat = seen.replace("\n  ", " ");
     assert!(flat.contains("not this project's settings: they cannot allow anything"), "{seen}");
     assert!(seen.contains("Edit(//"), "{seen}");
+}
+
+#[test]
+fn every_row_of_a_question_fits_and_is_shown_once() {
+    let long =
+        format!("echo {} && cat 界界界界界界界界界界界界界界界界 /etc/x", "word ".repeat(30));
+    for columns in [20, 40, 57, 58, 80] {
+        for command in ["make", &long] {
+            let question = make_question(command, RiskLevel::Medium, &["Bash(make:*)"]);
+            let stream = Terminal::for_test().err.with_columns(columns).without_colours();
+            // Each unknown key and each way back paints the question again.
+            let keys = AnswerSource::from_keys("x?e\x1br\x1bn").open_keys_for_test();
+            let reply = ApprovalDialog::new(&stream, question, Vec::new()).run(&keys).unwrap();
+            assert_eq!(reply, ApprovalAnswer::RejectOnce.into());
+            let mut screen = vt100::Parser::new(60, u16::try_from(columns).unwrap(), 1_000);
+            let written = stream.written_text();
+            screen.process(written.replace('\n', "\r\n").as_bytes());
+            let shown = screen.screen().contents();
+            for once in ["Allow?", "risk"] {
+                assert_eq!(shown.matches(once).count(), 1, "{once} in {columns}:\n{shown}");
+            }
+            // The keys are gone with the answer.
+            assert!(!shown.contains("allow once"), "{columns}:\n{shown}");
+            let text: String = shown.chars().filter(|letter| !" │┆\n".contains(*letter)).collect();
+            let whole = command.replace(' ', "");
+            let is_folded = shown.contains('…');
+            assert!(is_folded || text.contains(&whole), "{columns}:\n{shown}");
+            let wrapped = (0..60).any(|row| screen.screen().row_wrapped(row));
+            assert!(!wrapped, "the terminal had to wrap a row in {columns}:\n{shown}");
+        }
+    }
 }

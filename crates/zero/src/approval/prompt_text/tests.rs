@@ -144,14 +144,14 @@ fn command_prompt_shows_full_command_and_effects() {
             vec![Effect::Exec(execution)],
         )
     };
-    insta::assert_snapshot!(render_plain(&question).trim(), @r"
+    insta::assert_snapshot!(render_plain(&question).replace(" \n", "\n").trim(), @r"
     Run `cd src`
       risk    high
       why     running `git push origin main`: no rule allows it
       run     │ cd src
               │   risk    low
-              │ git push origin main && curl -o /etc/x https://e
-              ┆ xample.com/\tlong
+              │ git push origin main && curl -o /etc/x
+              ┆ https://example.com/\tlong
       in      /w/src
       with    A='x y'
       parts   ask    git push origin main
@@ -237,6 +237,37 @@ fn folded_prompt_keeps_command_risk_and_rules() {
     }
     let all = prompt.fit(1_000);
     assert_eq!((all.rows.len(), all.folded), (prompt.all_rows().len(), 0));
+}
+
+#[test]
+fn prompt_in_very_small_window_keeps_command_risk_and_rules() {
+    let rule = GrantScope { rule: "Bash(make:*)".to_owned(), folder: None, program: None };
+    for (lines, rows_max) in [(1, 5), (300, 5), (300, 7), (300, 11)] {
+        let command: String = (1..=lines).map(|line| format!("step {line}\n")).collect();
+        let question = ApprovalQuestion {
+            grants: vec![rule.clone()],
+            judged: vec![make_judged_effect("read", "/w/x", Verdict::Ask, "it is there")],
+            preview: Some(ResultDisplay::markdown("line\n".repeat(300))),
+            ..make_question(
+                "Run `step`",
+                &"why ".repeat(60),
+                vec![Effect::Exec(CommandExecution::from_shell(&command))],
+            )
+        };
+        let prompt = render_prompt(&question);
+        let fitted = prompt.fit(rows_max);
+        let seen = fitted.rows.join("\n");
+        assert_eq!(fitted.rows.len(), rows_max, "{seen}");
+        for part in ["Run `step`", "risk    high", "run     │ step 1", "rules   Bash(make:*)"] {
+            assert!(seen.contains(part), "{part}: {seen}");
+        }
+        assert_eq!(seen.contains("│ step 300"), rows_max > 5, "{seen}");
+        assert_eq!(fitted.folds_command, lines > 1);
+        let shown = fitted.rows.len() - 1 - usize::from(seen.contains(" rows …"));
+        // Neither the blank row before the title nor that before the preview hides anything.
+        let folded = prompt.all_rows().len() - 2 - shown;
+        assert!(seen.ends_with(&format!("  … {folded} more rows; v shows all")), "{seen}");
+    }
 }
 
 #[test]

@@ -1,14 +1,14 @@
 //! What `zero` does for a chat: opens tools, asks questions, runs commands and editors.
 
 use std::ffi::OsString;
-use std::io::{Read as _, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
 use serde_json::{Map, Value, json};
-use zero_chat::{ChatHost, ChatTools};
+use zero_chat::{ChatHost, ChatTools, ClipboardImage};
 use zero_client::GatewayLocality;
 use zero_client::wire::SessionInfo;
 use zero_core::SessionId;
@@ -44,6 +44,9 @@ const FILES_MAX: usize = 100_000;
 /// How long the program of the status line may take, and how much of its output is read.
 const STATUS_TIMEOUT: Duration = Duration::from_secs(2);
 const STATUS_BYTES_MAX: u64 = 4_096;
+/// How long each program that reads the clipboard may take, and the largest image that prompts can have.
+const CLIPBOARD_TIMEOUT: Duration = Duration::from_secs(5);
+const IMAGE_BYTES_MAX: u64 = 6 * 1024 * 1024;
 /// Largest file that names a branch, in bytes.
 const HEAD_BYTES_MAX: u64 = 4_096;
 
@@ -78,7 +81,7 @@ impl ChatProgram {
     ) -> anyhow::Result<ChatTools> {
         let id = SessionId::new(session.session_id.clone())?;
         let is_here = session.cwd.as_deref().is_some_and(|cwd| Path::new(cwd) == self.cwd);
-        let (mut mode, mut grants, mut grant_store) = (self.args.mode, Vec::new(), None);
+        let (mut mode, mut grants, mut grant_store) = (self.args.options.mode, Vec::new(), None);
         // A gateway elsewhere must not loosen anything here.
         if let Some(store) = self.dialer.local_store().await {
             if is_here {
@@ -94,7 +97,7 @@ impl ChatProgram {
         let request = TerminalBackendRequest {
             session,
             cwd: &self.cwd,
-            settings_files: &self.args.settings,
+            settings_files: &self.args.options.settings,
             mode,
             result_lifetime,
             grants,
@@ -254,7 +257,9 @@ impl ChatHost for ChatProgram {
                 )
             });
             let output = ran.await.ok()?;
-            let first = |text: String| text.lines().next().unwrap_or_default().to_owned();
+            let first = |text: Vec<u8>| {
+                String::from_utf8_lossy(&text).lines().next().unwrap_or_default().to_owned()
+            };
             Some(output.map(first).map_err(|error| error.to_string()))
         })
     }
@@ -265,6 +270,18 @@ impl ChatHost for ChatProgram {
         tokio::task::block_in_place(|| set_user_value(&app, "chat.theme", json!(theme.name())))
             .map(|_| ())
             .map_err(|error| describe_error(&error))
+    }
+
+    fn read_clipboard_image(&self) -> BoxFuture<'_, Result<Option<ClipboardImage>, String>> {
+        Box::pin(async {
+            tokio::task::block_in_place(|| {
+                let workspace = self.app.config.open_workspace(&[])?;
+                let settings = self.app.load_settings(&workspace, &self.args.options.settings)?;
+                Ok(self.app.clipboard_programs(&settings, &self.cwd))
+            })
+            .map_err(|error: anyhow::Error| describe_error(&error))?
+            .and_then(|programs| tokio::task::block_in_place(|| read_image(&programs)))
+        })
     }
 
     fn is_image(&self, path: &str) -> bool {
@@ -338,6 +355,31 @@ impl ChatHost for ChatProgram {
     }
 }
 
+/// The image that the first of some programs prints which has one.
+fn read_image(programs: &[NotificationProgram]) -> Result<Option<ClipboardImage>, String> {
+    let mut late = None;
+    for program in programs {
+        let bytes = match program.run_for_output("", CLIPBOARD_TIMEOUT, IMAGE_BYTES_MAX + 1) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+                late = Some(format!("`{}`: {error}", program.program.display()));
+                continue;
+            }
+            // A program that has no image of its type fails.
+            Err(_) => continue,
+        };
+        if bytes.len() as u64 > IMAGE_BYTES_MAX {
+            let most = IMAGE_BYTES_MAX / 1024 / 1024;
+            return Err(format!("the image is larger than {most} MiB; copy a smaller part of it"));
+        }
+        if let Some(mime) = zero_tools::image_media_type(&bytes) {
+            let data = base64::engine::general_purpose::STANDARD.encode(bytes);
+            return Ok(Some(ClipboardImage { mime: mime.to_owned(), data }));
+        }
+    }
+    late.map_or(Ok(None), Err)
+}
+
 /// Name of the branch that is checked out in a folder, or the start of a commit.
 fn read_branch(cwd: &Path) -> Option<String> {
     let read = |path: PathBuf| {
@@ -364,7 +406,26 @@ fn read_branch(cwd: &Path) -> Option<String> {
 #[cfg(test)]
 mod tests {
     #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
+    use zero_sandbox::notification_program::ProgramIdentity;
+
     use super::*;
+
+    #[test]
+    fn clipboard_image_over_the_limit_is_named() {
+        let shell = std::fs::canonicalize("/bin/sh").unwrap();
+        let program = |script: String| NotificationProgram {
+            identity: ProgramIdentity::read(&shell).unwrap(),
+            program: shell.clone(),
+            args: vec!["-c".into(), script.into()],
+            environment: vec![("PATH".into(), "/usr/bin:/bin".into())],
+        };
+        let none = program("exit 1".to_owned());
+        assert!(read_image(std::slice::from_ref(&none)).unwrap().is_none());
+        // It writes far more than is read, and ends by SIGPIPE.
+        let large = program(format!("exec head -c {} /dev/zero", 3 * IMAGE_BYTES_MAX));
+        let error = read_image(&[none, large]).unwrap_err();
+        assert!(error.contains("larger than 6 MiB"), "{error}");
+    }
 
     #[test]
     fn branch_is_found_above_and_in_worktrees() {

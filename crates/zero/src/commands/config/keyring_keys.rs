@@ -199,6 +199,7 @@ mod tests {
             terminal: Terminal::for_test(),
             tools: Arc::new(LazyLock::new(Vec::new)),
             notifiers: Arc::default(),
+            console: Arc::default(),
             gateway_locality: Arc::default(),
         }
     }

@@ -14,7 +14,7 @@ use crate::AppContext;
 use crate::cli::config::{ConfigGetArgs, ConfigListArgs, ConfigPathArgs};
 use crate::exit::{ExitOutcome, UsageError};
 use crate::settings_file_edit::settings_file;
-use crate::terminal::{FAINT, NOTABLE, TableCell, TextTable};
+use crate::terminal::{FAINT, NOTABLE, TableCell, TextTable, escape_line};
 
 pub(super) fn print_paths(app: &AppContext, args: &ConfigPathArgs) -> anyhow::Result<ExitOutcome> {
     let workspace = open_workspace_folder(app, args.workspace.as_ref())?;
@@ -53,15 +53,22 @@ pub(super) fn print_list(app: &AppContext, args: &ConfigListArgs) -> anyhow::Res
     let workspace = open_workspace_folder(app, args.workspace.as_ref())?;
     let settings = app.load_settings(&workspace, &args.settings)?;
     let out = &app.terminal.out;
-    let entries: Vec<SettingsEntry> =
+    let is_asked = |key: &str| args.key.as_deref().is_none_or(|asked| is_at_or_below(key, asked));
+    let mut entries: Vec<SettingsEntry> =
         settings.entries().iter().map(SettingsEntry::to_masked).collect();
-    let defaults = if args.defaults { unset_keys(&entries) } else { Vec::new() };
+    let mut defaults = if args.defaults { unset_keys(&entries) } else { Vec::new() };
+    entries.retain(|entry| is_asked(&entry.key));
+    defaults.retain(|(key, _)| is_asked(key));
     if args.json {
         let defaults = defaults
             .iter()
             .map(|(key, value)| json!({"key": key, "value": value, "state": "default"}));
         let rows = entries.iter().map(|entry| json!(entry)).chain(defaults);
         out.write_pretty_json(&rows.collect::<Vec<_>>())?;
+        return Ok(ExitOutcome::Ok);
+    }
+    if let Some(key) = args.key.as_ref().filter(|_| entries.is_empty() && defaults.is_empty()) {
+        app.terminal.print_note(&format!("`{}` is not set", escape_line(key)));
         return Ok(ExitOutcome::Ok);
     }
     if entries.is_empty() && defaults.is_empty() {
@@ -96,12 +103,18 @@ pub(super) fn print_list(app: &AppContext, args: &ConfigListArgs) -> anyhow::Res
     Ok(ExitOutcome::Ok)
 }
 
+/// Whether a setting is another one, or a part of it.
+fn is_at_or_below(key: &str, asked: &str) -> bool {
+    key.strip_prefix(asked).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+}
+
 /// The keys that no entry sets, with their defaults.
 fn unset_keys(entries: &[SettingsEntry]) -> Vec<(&'static str, Option<String>)> {
     let is_set = |key: &str| {
-        entries.iter().filter(|entry| entry.is_effective()).any(|entry| {
-            entry.key.strip_prefix(key).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-        })
+        entries
+            .iter()
+            .filter(|entry| entry.is_effective())
+            .any(|entry| is_at_or_below(&entry.key, key))
     };
     let unset = settings_schema::known_keys().into_iter().filter(|known| !is_set(known.key));
     unset.map(|known| (known.key, default_value(known.key))).collect()

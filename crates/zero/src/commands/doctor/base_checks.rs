@@ -49,6 +49,7 @@ pub(super) fn run_all(app: &AppContext) -> Vec<DoctorFinding> {
             sessions_max = settings.gateway().max_sessions.unwrap_or(sessions_max);
             check_trust(settings, &mut findings);
             check_rules(folder, settings, &mut findings);
+            check_misplaced(settings, &mut findings);
             check_mode(settings, &mut findings);
             mcp_servers::check_mcp_servers(app, folder, settings, &mut findings);
             missing_tools::check_missing_tools(app, settings, &mut findings);
@@ -212,6 +213,17 @@ fn check_trust(settings: &WorkspaceSettings, findings: &mut DoctorReport) {
     }
 }
 
+/// Reports settings of a project that only the user's own file can set.
+fn check_misplaced(settings: &WorkspaceSettings, findings: &mut DoctorReport) {
+    for entry in settings.misplaced_entries().take(LISTED_MAX) {
+        findings.add_warning(
+            "settings",
+            format!("{}:{}: `{}` has no effect", entry.file, entry.line, entry.key),
+            "only your own settings can set it: move it there (`zero config path`), or remove it",
+        );
+    }
+}
+
 fn check_rules(folder: &Path, settings: &WorkspaceSettings, findings: &mut DoctorReport) {
     let narrow = settings.narrow_rules(folder);
     for (rule, why) in narrow.iter().take(LISTED_MAX) {
@@ -355,7 +367,7 @@ fn check_search_path(app: &AppContext, folder: Option<&Path>, findings: &mut Doc
         };
         findings.add_error(
             CHECK,
-            format!("PATH has {what}: files in the current folder can replace programs"),
+            format!("PATH has {what}: files in the current folder can replace programs; zero's commands do not use it"),
             "remove it from PATH",
         );
     }

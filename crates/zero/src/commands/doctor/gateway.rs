@@ -15,7 +15,7 @@ use zero_wire::client::{GatewayUrl, GatewayUrlError};
 use super::findings::DoctorReport;
 use crate::AppContext;
 use crate::gateway_connection::TOKEN_FILE;
-use crate::session_store::shared_store;
+use crate::session_store::{shared_bus, shared_store};
 use crate::settings_adapter::models::read_secret;
 use crate::telemetry::check_setting;
 use crate::token_holder;
@@ -49,12 +49,20 @@ pub(super) fn check_gateway(
             "`gateway.store`: this build has no Postgres".to_owned(),
             "build zero with `--features cluster`, or remove the setting",
         ),
+        Ok(None) if gateway.bus.is_some() => findings.add_warning(
+            CHECK,
+            "`gateway.bus` has no effect, since no database is named".to_owned(),
+            "set `gateway.store`, or remove `gateway.bus`",
+        ),
         Ok(_) => {}
         Err(error) => findings.add_error(
             CHECK,
             error.to_string(),
             "until then, `zero gateway` does not start",
         ),
+    }
+    if let Err(error) = shared_bus(app, settings, None, None) {
+        findings.add_error(CHECK, error.to_string(), "until then, `zero gateway` does not start");
     }
     if findings.0.len() == before {
         findings.add_ok(CHECK, describe_gateway(&gateway));
@@ -147,6 +155,9 @@ fn check_secrets(app: &AppContext, gateway: &GatewaySettings, findings: &mut Doc
     if let Some(SecretSetting::File(file)) = &gateway.store_password {
         let what = "the password of the database";
         check_file_private(app, &resolve_file(app, file), what, findings);
+    }
+    if let Some(SecretSetting::File(file)) = &gateway.bus_secret {
+        check_file_private(app, &resolve_file(app, file), "the secret of the bus", findings);
     }
     if let Some(file) = &gateway.password_file {
         check_file_exists(app, file, "the password", findings);

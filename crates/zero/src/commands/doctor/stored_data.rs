@@ -80,8 +80,16 @@ pub(super) fn check_command_undo(
 ) {
     let undo = settings.undo();
     if !undo.commands {
-        let message = "changes by commands are not recorded; set `undo.commands` to record them";
+        let message = "changes by commands are not recorded, because `undo.commands` is off";
         findings.add_ok("undo", message.to_owned());
+        return;
+    }
+    if !zero_sandbox::command_capture::is_available() {
+        findings.add_warning(
+            "undo",
+            "the kernel does not report what commands change, so that this cannot be undone",
+            "use Linux 5.9 or later, or set `undo.commands` to false",
+        );
         return;
     }
     // A folder that cannot be opened has a finding of its own.

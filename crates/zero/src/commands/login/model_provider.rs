@@ -42,14 +42,11 @@ impl ModelProvider {
             needs_key: true,
             key_variables,
         };
-        let router = remote(
-            "openrouter",
-            "OpenRouter",
-            "chat",
-            "anthropic/claude-sonnet-4.5",
-            "https://openrouter.ai/keys",
-            &["OPENROUTER_API_KEY"],
-        );
+        // They have the API of chat completions.
+        let compatible = |name, title, base_url: &str, model, key_page, key_variables| Self {
+            base_url: Some(base_url.to_owned()),
+            ..remote(name, title, "chat", model, key_page, key_variables)
+        };
         let mut list = vec![
             remote(
                 "openai",
@@ -65,7 +62,7 @@ impl ModelProvider {
                 "anthropic",
                 "claude-sonnet-4-5",
                 "https://console.anthropic.com/settings/keys",
-                &["ANTHROPIC_API_KEY"],
+                &["ANTHROPIC_API_KEY", "CLAUDE_API_KEY"],
             ),
             remote(
                 "gemini",
@@ -75,7 +72,70 @@ impl ModelProvider {
                 "https://aistudio.google.com/apikey",
                 &["GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GENERATIVE_AI_API_KEY"],
             ),
-            Self { base_url: Some("https://openrouter.ai/api/v1".to_owned()), ..router },
+            compatible(
+                "openrouter",
+                "OpenRouter",
+                "https://openrouter.ai/api/v1",
+                "anthropic/claude-sonnet-4.5",
+                "https://openrouter.ai/keys",
+                &["OPENROUTER_API_KEY"],
+            ),
+            compatible(
+                "mistral",
+                "Mistral",
+                "https://api.mistral.ai/v1",
+                "devstral-medium-latest",
+                "https://console.mistral.ai/api-keys",
+                &["MISTRAL_API_KEY", "CODESTRAL_API_KEY"],
+            ),
+            compatible(
+                "deepseek",
+                "DeepSeek",
+                "https://api.deepseek.com/v1",
+                "deepseek-chat",
+                "https://platform.deepseek.com/api_keys",
+                &["DEEPSEEK_API_KEY"],
+            ),
+            compatible(
+                "xai",
+                "xAI",
+                "https://api.x.ai/v1",
+                "grok-code-fast-1",
+                "https://console.x.ai",
+                &["XAI_API_KEY", "GROK_API_KEY"],
+            ),
+            compatible(
+                "groq",
+                "Groq",
+                "https://api.groq.com/openai/v1",
+                "openai/gpt-oss-120b",
+                "https://console.groq.com/keys",
+                &["GROQ_API_KEY"],
+            ),
+            compatible(
+                "cerebras",
+                "Cerebras",
+                "https://api.cerebras.ai/v1",
+                "gpt-oss-120b",
+                "https://cloud.cerebras.ai",
+                &["CEREBRAS_API_KEY"],
+            ),
+            compatible(
+                "together",
+                "Together AI",
+                "https://api.together.xyz/v1",
+                "openai/gpt-oss-120b",
+                "https://api.together.ai/settings/api-keys",
+                &["TOGETHER_API_KEY", "TOGETHERAI_API_KEY", "TOGETHER_AI_API_KEY"],
+            ),
+            compatible(
+                "fireworks",
+                "Fireworks AI",
+                "https://api.fireworks.ai/inference/v1",
+                "accounts/fireworks/models/gpt-oss-120b",
+                "https://app.fireworks.ai/settings/users/api-keys",
+                &["FIREWORKS_API_KEY", "FIREWORKS_AI_API_KEY"],
+            ),
         ];
         list.extend(LocalServerKind::ALL.map(|kind| Self {
             name: kind.name().to_owned(),
@@ -132,6 +192,30 @@ impl ModelProvider {
         })
     }
 
+    /// The same at the address that the environment names for its API, unless it has another one: the key there
+    /// is one of that server. Returns the variable, too.
+    pub(super) fn at_address_of_environment(
+        self,
+        config: &EnvironmentConfig,
+    ) -> (Self, Option<&'static str>) {
+        let variable = match self.name.as_str() {
+            "openai" => "OPENAI_BASE_URL",
+            "anthropic" => "ANTHROPIC_BASE_URL",
+            _ => return (self, None),
+        };
+        let address = config.variable(variable).map(str::trim).filter(|it| !it.is_empty());
+        match (&self.base_url, address) {
+            (None, Some(address)) => {
+                // Other servers have the older of its two interfaces.
+                let is_own = address.starts_with("https://api.openai.com/");
+                let api = if self.api == "responses" && !is_own { "chat" } else { self.api };
+                let base_url = Some(address.to_owned());
+                (Self { base_url, api, ..self }, Some(variable))
+            }
+            _ => (self, None),
+        }
+    }
+
     /// Whether it serves on this machine.
     pub(super) fn is_local(&self) -> bool {
         LocalServerKind::ALL.iter().any(|kind| kind.name() == self.name)
@@ -141,6 +225,35 @@ impl ModelProvider {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn usual_key_variables_are_found() {
+        for (variable, expected) in [
+            ("OPENAI_API_KEY", "openai"),
+            ("CLAUDE_API_KEY", "anthropic"),
+            ("GOOGLE_API_KEY", "gemini"),
+            ("OPENROUTER_API_KEY", "openrouter"),
+            ("GROQ_API_KEY", "groq"),
+            ("MISTRAL_API_KEY", "mistral"),
+            ("DEEPSEEK_API_KEY", "deepseek"),
+            ("XAI_API_KEY", "xai"),
+            ("TOGETHER_API_KEY", "together"),
+            ("FIREWORKS_API_KEY", "fireworks"),
+            ("CEREBRAS_API_KEY", "cerebras"),
+        ] {
+            let config = EnvironmentConfig::for_test(std::path::Path::new("/nowhere"))
+                .with_variable(variable, "k");
+            let found = ModelProvider::list();
+            let found: Vec<&ModelProvider> = found
+                .iter()
+                .filter(|provider| provider.key_variable(&config) == Some(variable))
+                .collect();
+            assert_eq!(found.len(), 1, "{variable}");
+            assert_eq!(found[0].name, expected);
+            // A key is never sent to an address without encryption.
+            assert!(found[0].base_url.as_ref().is_none_or(|url| url.starts_with("https://")));
+        }
+    }
 
     #[test]
     fn unknown_provider_needs_plain_name_and_address() {

@@ -1,12 +1,19 @@
 //! Asks whether MCP servers that download themselves, by `npx` or `uvx`, may reach their registries.
 //!
 //! A server starts beside calls, when nobody can be asked. So a command at a terminal asks before: a yes
-//! adds exactly these hosts to `network` of the server in the user's settings.
+//! adds exactly these hosts to `network` of the server in the user's settings. Where nothing names the
+//! registry, `zero mcp status` and others that start servers ask when the server connects to it.
+
+use std::convert::Infallible;
+use std::sync::Arc;
 
 use serde_json::json;
+use tokio::sync::{mpsc, oneshot};
+use zero_exec::services::DownloadApprover;
 use zero_mcp::client::server_process::service_request;
 use zero_mcp::server_definition::{McpServerDefinition, ServerLaunch, ServerTransport};
-use zero_policy::HostName;
+use zero_policy::{HostName, HostPattern};
+use zero_runtime::tool::BoxFuture;
 use zero_sandbox::Workspace;
 use zero_settings::WorkspaceSettings;
 
@@ -15,6 +22,9 @@ use crate::cli::SettingsLayerArgs;
 use crate::commands::config::settings_change::{has_value, set_user_value};
 use crate::settings_adapter::mcp_servers::configured_servers;
 use crate::terminal::escape_line;
+
+/// Most questions that wait for the terminal.
+const QUESTIONS_MAX: usize = 16;
 
 /// A server that downloads itself from hosts that it may not reach.
 pub(super) struct ClosedDownload {
@@ -62,6 +72,92 @@ impl ClosedDownload {
         }
         set_user_value(app, &format!("mcpServers.{alias}.network"), self.network())?;
         Ok(true)
+    }
+}
+
+/// Questions of servers that download themselves, about the hosts that they connect to meanwhile.
+pub(super) struct DownloadQuestions {
+    approver: Arc<QueuedDownloadApprover>,
+    received: mpsc::Receiver<DownloadQuestion>,
+    /// The servers that can be asked about, each with the host of its last question.
+    servers: Vec<ClosedDownload>,
+}
+
+struct DownloadQuestion {
+    service: String,
+    host: HostName,
+    reply: oneshot::Sender<bool>,
+}
+
+/// Passes questions on to whoever has the terminal.
+struct QueuedDownloadApprover {
+    sender: mpsc::Sender<DownloadQuestion>,
+    /// The services that can be asked about.
+    services: Vec<String>,
+}
+
+impl DownloadApprover for QueuedDownloadApprover {
+    fn ask(&self, service: &str, host: &HostName) -> BoxFuture<'static, Option<bool>> {
+        let can_ask = self.services.iter().any(|name| name == service);
+        let (sender, service, host) = (self.sender.clone(), service.to_owned(), host.clone());
+        Box::pin(async move {
+            let (reply, answer) = oneshot::channel();
+            if !can_ask || sender.send(DownloadQuestion { service, host, reply }).await.is_err() {
+                return None;
+            }
+            answer.await.ok()
+        })
+    }
+}
+
+impl DownloadQuestions {
+    /// Questions about the servers of the user's own settings. `None` if there is no terminal.
+    pub(super) fn open(
+        app: &AppContext,
+        workspace: &Workspace,
+        definitions: &[McpServerDefinition],
+    ) -> Option<Self> {
+        app.terminal.answer_source()?;
+        let own = definitions.iter().filter_map(|definition| {
+            let ServerTransport::Command(launch) = &definition.transport else { return None };
+            let alias = definition.alias.to_string();
+            let is_own = is_own_server(app, workspace, &alias).unwrap_or(false);
+            let name = service_request(launch, &definition.alias).name;
+            let server = ClosedDownload { alias, launch: launch.clone(), hosts: Vec::new() };
+            (launch.is_download() && is_own).then_some((name, server))
+        });
+        let (services, servers) = own.unzip();
+        let (sender, received) = mpsc::channel(QUESTIONS_MAX);
+        let approver = Arc::new(QueuedDownloadApprover { sender, services });
+        Some(Self { approver, received, servers })
+    }
+
+    pub(super) fn approver(&self) -> Arc<dyn DownloadApprover> {
+        Arc::clone(&self.approver) as Arc<dyn DownloadApprover>
+    }
+
+    /// Answers questions for as long as it is polled. The servers wait while the user thinks.
+    pub(super) async fn answer_all(&mut self, app: &AppContext) -> Infallible {
+        loop {
+            let Some(DownloadQuestion { service, host, reply }) = self.received.recv().await else {
+                // Not before the approver is dropped, which this holds.
+                std::future::pending::<()>().await;
+                continue;
+            };
+            let at = self.approver.services.iter().position(|name| *name == service);
+            let Some(server) = at.and_then(|at| self.servers.get_mut(at)) else { continue };
+            server.hosts = vec![host];
+            let is_allowed = server.ask(app).unwrap_or_else(|error| {
+                app.terminal.print_error(&format!("could not write the settings: {error:#}"));
+                false
+            });
+            if is_allowed {
+                // The next question is about another one.
+                let added = server.hosts.iter().map(|host| HostPattern::parse(&host.to_string()));
+                server.launch.network.extend(added.filter_map(Result::ok));
+            }
+            let _ = reply.send(is_allowed);
+        }
     }
 }
 

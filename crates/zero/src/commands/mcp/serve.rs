@@ -35,7 +35,7 @@ pub(super) fn run(app: &AppContext, args: &McpServeArgs) -> anyhow::Result<ExitO
     let app = &app.with_secret_files(&args.token_file);
     let workspace = app.config.open_workspace(&args.workspace)?;
     let settings = app.load_settings(&workspace, &args.settings)?;
-    for line in settings.trust_note().into_iter().chain(settings.warning()) {
+    for line in settings.trust_note().into_iter().chain(settings.warnings()) {
         app.terminal.print_note(&line);
     }
     if args.http.is_none() {

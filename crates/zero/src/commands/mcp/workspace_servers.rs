@@ -7,6 +7,7 @@ use zero_mcp::server_definition::McpServerDefinition;
 use zero_sandbox::Workspace;
 use zero_settings::WorkspaceSettings;
 
+use super::download_hosts::DownloadQuestions;
 use crate::AppContext;
 use crate::exit::UsageError;
 use crate::host_setup::small_runtime;
@@ -32,18 +33,30 @@ impl WorkspaceServers {
         Ok(Self { workspace, settings, servers })
     }
 
-    /// Starts the MCP client for `work` and stops the servers afterwards.
+    /// Starts the MCP client for `work` and stops the servers afterwards. On a terminal, it asks about
+    /// the hosts from which servers download themselves.
     pub(super) fn run_with_servers<T>(
         self,
         app: &AppContext,
         work: impl AsyncFnOnce(&McpServerSet) -> anyhow::Result<T>,
     ) -> anyhow::Result<T> {
         let Self { workspace, settings, servers } = self;
-        let host = app.idle_host(workspace, &settings)?;
-        let outside = app.external_tools_from(&host, &settings, servers, None);
+        let host = app.idle_host(workspace.clone(), &settings)?;
+        let mut questions = DownloadQuestions::open(app, &workspace, &servers.definitions);
+        let mut services = host.services();
+        if let Some(questions) = &questions {
+            services = services.with_download_approver(questions.approver());
+        }
+        let outside = app.external_tools_started_by(services, &host, &settings, servers, None);
         let runtime = small_runtime()?;
         let done = runtime.block_on(async {
-            let done = work(&outside.servers).await;
+            let done = match &mut questions {
+                Some(questions) => tokio::select! {
+                    done = work(&outside.servers) => done,
+                    never = questions.answer_all(app) => match never {},
+                },
+                None => work(&outside.servers).await,
+            };
             outside.stop().await;
             done
         });

@@ -41,23 +41,23 @@ impl PipedInput {
 
     /// Waits for the first byte for a while, and then for the end.
     fn read_pipe(mut input: impl io::Read + Send + 'static) -> Result<Self, UsageError> {
-        let (tell, told) = sync_channel(2);
+        let (sender, receiver) = sync_channel(2);
         // The thread may wait for a writer that never comes; it ends with the process.
         std::thread::spawn(move || {
             let mut first = [0];
             let read_result = input.read(&mut first);
             let has_begun = matches!(read_result, Ok(1));
-            let _ = tell.send(read_result.map(|_| Vec::new()));
+            let _ = sender.send(read_result.map(|_| Vec::new()));
             if has_begun {
-                let _ = tell.send(read_bounded(first.as_slice().chain(input)));
+                let _ = sender.send(read_bounded(first.as_slice().chain(input)));
             }
         });
-        match told.recv_timeout(FIRST_BYTE_TIMEOUT) {
+        match receiver.recv_timeout(FIRST_BYTE_TIMEOUT) {
             Err(RecvTimeoutError::Timeout) => Ok(Self::Silent),
             Err(RecvTimeoutError::Disconnected) => Ok(Self::Nothing),
             Ok(Err(error)) => Self::from_bytes(Err(error)),
             // Without a second message, the pipe was empty.
-            Ok(Ok(_)) => match told.recv() {
+            Ok(Ok(_)) => match receiver.recv() {
                 Ok(bytes) => Self::from_bytes(bytes),
                 Err(_) => Ok(Self::Nothing),
             },

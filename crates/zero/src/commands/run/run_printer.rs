@@ -21,6 +21,7 @@ use zero_runtime::redaction;
 use zero_session::agent::DIRECT;
 use zero_session::output_schema::OutputSchema;
 use zero_session::sessions::{SubagentTally, SubagentTotals};
+use zero_wire::zero_sessions::RunUnrecorded;
 
 use crate::approval::error_for_user;
 use crate::cli::OutputFormat;
@@ -73,7 +74,7 @@ pub(in crate::commands) struct RunPrinter {
     line_is_open: bool,
     /// Whether the last output was a thought.
     was_thinking: bool,
-    calls: HashMap<String, PendingCall>,
+    calls: HashMap<String, PrintedCall>,
     /// Whether a call was denied, also one of a sub-agent.
     denied: bool,
     /// What sub-agents used.
@@ -101,14 +102,14 @@ pub(in crate::commands) struct RunPrinter {
 }
 
 /// A call that has not ended.
-struct PendingCall {
+struct PrintedCall {
     title: String,
     kind: ToolKind,
     /// Web request of the call, with secrets redacted; only for WebRequest.
     request: Option<String>,
 }
 
-impl PendingCall {
+impl PrintedCall {
     fn with_title(title: &str) -> Self {
         Self { title: title.to_owned(), kind: ToolKind::Other, request: None }
     }
@@ -174,12 +175,39 @@ impl RunPrinter {
         }
     }
 
+    /// Prints that the end of the run is not recorded. Returns the exit code if it never will be.
+    pub(in crate::commands) fn print_unrecorded(
+        &mut self,
+        run: &RunUnrecorded,
+    ) -> io::Result<Option<ExitOutcome>> {
+        if !run.is_abandoned {
+            self.finish_interrupted()?;
+            self.terminal.print_note(&escape_line(&run.message));
+            return Ok(None);
+        }
+        let end = RunOutcome::Failed { kind: "store".to_owned(), message: run.message.clone() };
+        let usage = TokenUsage::default();
+        match self.form {
+            OutputFormat::Text => {
+                self.print_text(&EventKind::RunEnded { end: end.clone(), usage })?
+            }
+            // The lines of JSON are the ledger, which has no such entry.
+            OutputFormat::Json | OutputFormat::StreamJson => {
+                self.terminal.print_note(&escape_line(&run.message));
+            }
+        }
+        self.end = Some((end, usage));
+        Ok(Some(ExitOutcome::Error))
+    }
+
     /// Prints an event. Returns the exit code if it ends the run.
     pub(in crate::commands) fn print_event(
         &mut self,
         event: &Event,
     ) -> io::Result<Option<ExitOutcome>> {
+        let denied_before = self.subagents.totals().denied_calls;
         self.subagents.add_event(&event.kind);
+        let denied_calls = self.subagents.totals().denied_calls.saturating_sub(denied_before);
         match &event.kind {
             EventKind::RunStarted { model, agent, .. } => {
                 self.is_direct = model == DIRECT;
@@ -223,6 +251,9 @@ impl RunPrinter {
             OutputFormat::Json => self.print_denial(&event.kind)?,
             OutputFormat::Text => self.print_text(&event.kind)?,
         }
+        if denied_calls > 0 && self.form != OutputFormat::StreamJson {
+            self.print_denials_of_subagent(denied_calls, &event.kind);
+        }
         Ok(match &event.kind {
             EventKind::RunEnded { end, .. } => Some(self.exit_outcome(end)),
             _ => None,
@@ -236,6 +267,20 @@ impl RunPrinter {
         };
         let message = outcome.error().map_or("a call was denied", |error| &*error.message);
         self.terminal.err.write(&format!("⊘ {}\n", escape_line(&error_for_user(message))))
+    }
+
+    /// Says why the exit code tells of a denial: the calls of a sub-agent are in its own session.
+    fn print_denials_of_subagent(&self, count: u64, kind: &EventKind) {
+        let EventKind::ToolEnded { outcome, .. } = kind else { return };
+        let calls = match count {
+            1 => "a call of the sub-agent was denied".to_owned(),
+            count => format!("{count} calls of the sub-agent were denied"),
+        };
+        let session = outcome.result().and_then(|result| result.structured.get("session"));
+        let advice = session
+            .and_then(Value::as_str)
+            .map(|session| format!("; `zero sessions show {session}` shows what it did"));
+        self.terminal.print_note(&format!("{calls}{}", advice.unwrap_or_default()));
     }
 
     fn print_text(&mut self, kind: &EventKind) -> io::Result<()> {
@@ -264,12 +309,12 @@ impl RunPrinter {
                 // The counter would erase what the model said in this line.
                 self.close_line()?;
                 self.counter.start(&title);
-                self.calls.insert(call.clone(), PendingCall { title, kind, request });
+                self.calls.insert(call.clone(), PrintedCall { title, kind, request });
             }
             EventKind::ToolUpdated { call, title, kind, progress, .. } => {
                 if let Some(title) = title {
                     let known = self.calls.entry(call.clone());
-                    let known = known.or_insert_with(|| PendingCall::with_title(title));
+                    let known = known.or_insert_with(|| PrintedCall::with_title(title));
                     known.title.clone_from(title);
                     known.kind = kind.unwrap_or(known.kind);
                     self.counter.start(title);
@@ -281,7 +326,7 @@ impl RunPrinter {
             EventKind::ToolEnded { call, status, outcome } => {
                 self.counter.stop();
                 let known = self.calls.remove(call);
-                let known = known.unwrap_or_else(|| PendingCall::with_title(call));
+                let known = known.unwrap_or_else(|| PrintedCall::with_title(call));
                 self.print_tool(&known, *status, outcome)?;
                 self.counter.start("thinking");
             }
@@ -330,7 +375,7 @@ impl RunPrinter {
 
     fn print_tool(
         &mut self,
-        call: &PendingCall,
+        call: &PrintedCall,
         status: ToolCallStatus,
         outcome: &ToolOutcome,
     ) -> io::Result<()> {
@@ -350,7 +395,7 @@ impl RunPrinter {
         let title = err.paint(STRONG, &title);
         let mut text = format!("{} {title}{}\n", err.paint(style, mark), err.paint(BAD, &ending));
         if let Some(ResultDisplay::Diff(diff)) = display {
-            text.push_str(&self.render_diff(&diff.unified));
+            text.push_str(&render_bounded_diff(&self.terminal.err, &diff.unified));
         }
         // The web request that was sent, with its target.
         let sent = match (status, call.kind, display) {
@@ -366,7 +411,7 @@ impl RunPrinter {
         for line in sent.map_or("", String::as_str).lines().take(SENT_LINES_MAX) {
             match line.is_empty() {
                 true => text.push('\n'),
-                false => text.push_str(&format!("  {}\n", err.paint(FAINT, &escape_line(line)))),
+                false => text.push_str(&err.render_foreign_line(FAINT, line)),
             }
         }
         // Such as files that were moved to quarantine: the model is not the only one to know.
@@ -419,7 +464,7 @@ impl RunPrinter {
             false => (OUTPUT_LINES_MAX, beside(&stdout)),
         };
         let mut text = String::new();
-        let mut push = |line: &str| text.push_str(&format!("  {}\n", err.paint(FAINT, line)));
+        let mut push = |line: &str| text.push_str(&err.render_foreign_line(FAINT, line));
         for (lines, lines_max) in [(&stdout, stdout_max), (&stderr, stderr_max)] {
             let before = match self.details.whole_output {
                 true => 0,
@@ -428,18 +473,7 @@ impl RunPrinter {
             if before > 0 {
                 push(&format!("… {} before; --verbose shows all", count_lines(before)));
             }
-            lines.iter().skip(before).for_each(|line| push(&escape_line(line)));
-        }
-        text
-    }
-
-    fn render_diff(&self, unified: &str) -> String {
-        let count = unified.lines().count();
-        let shown: Vec<&str> = unified.lines().take(DIFF_LINES_MAX).collect();
-        let mut text = self.terminal.err.render_diff(&shown.join("\n"));
-        if count > shown.len() {
-            let more = format!("… {} more lines\n", count - shown.len());
-            text.push_str(&self.terminal.err.paint(FAINT, &more));
+            lines.iter().skip(before).for_each(|line| push(line));
         }
         text
     }
@@ -639,6 +673,18 @@ fn extract_error(status: ToolCallStatus, outcome: &ToolOutcome) -> Option<String
     let words = join_text(outcome);
     let is_whole = words.lines().count() <= ERROR_LINES_MAX;
     (is_error(status) && is_whole && !words.is_empty()).then_some(words)
+}
+
+/// The first lines of a diff, and how many more there are.
+pub(in crate::commands) fn render_bounded_diff(stream: &TerminalStream, unified: &str) -> String {
+    let count = unified.lines().count();
+    let shown: Vec<&str> = unified.lines().take(DIFF_LINES_MAX).collect();
+    let mut text = stream.render_diff(&shown.join("\n"));
+    if count > shown.len() {
+        let more = format!("… {} more lines\n", count - shown.len());
+        text.push_str(&stream.paint(FAINT, &more));
+    }
+    text
 }
 
 #[cfg(test)]

@@ -51,14 +51,16 @@ pub(super) async fn open_session(
     asking: &TerminalPromptOptions,
     cwd: &Path,
 ) -> anyhow::Result<Option<SessionInfo>> {
-    let key = match (&args.session, &args.resume) {
+    let key = match (&args.options.session, &args.options.resume) {
         (Some(named), _) => Some(named.clone()),
         (None, Some(named)) if !named.is_empty() => Some(named.clone()),
         (None, Some(_)) => match pick_session(app, connection, asking, cwd).await? {
             Some(key) => Some(key),
             None => return Ok(None),
         },
-        (None, None) if args.continue_last => Some(find_last_session(connection, cwd).await?),
+        (None, None) if args.options.continue_last => {
+            Some(find_last_session(connection, cwd).await?)
+        }
         (None, None) => None,
     };
     let Some(named) = key else {
@@ -70,7 +72,7 @@ pub(super) async fn open_session(
         return Err(UsageError(what.to_owned()).into());
     }
     let key = find_session_key(connection, &named).await?;
-    if key.is_none() && args.resume.is_some() {
+    if key.is_none() && args.options.resume.is_some() {
         return Err(missing_session_error(connection, &named).await?.into());
     }
     if key.is_none()
@@ -105,12 +107,14 @@ async fn find_similar_names(
         Some(label) => label.as_str(),
         None => short_name(&row.key),
     });
-    Ok(suggest_names(short_name(named), names, SIMILAR_MAX))
+    // Another process can have created the session by now.
+    let others = names.filter(|name| *name != short_name(named));
+    Ok(suggest_names(short_name(named), others, SIMILAR_MAX))
 }
 
 /// Whether the session is the run's own: new, and named by nobody.
 pub(super) fn is_new_session(args: &RunArgs) -> bool {
-    args.session.is_none() && args.resume.is_none() && !args.continue_last
+    args.options.session.is_none() && args.options.resume.is_none() && !args.options.continue_last
 }
 
 async fn open_by_key(
@@ -118,7 +122,7 @@ async fn open_by_key(
     connection: &CliGatewayConnection,
     name: String,
 ) -> anyhow::Result<SessionInfo> {
-    let agent = match (&args.agent, &args.model) {
+    let agent = match (&args.options.agent, &args.options.model) {
         (Some(agent), _) => Some(agent.as_str()),
         (None, Some(model)) if model == DIRECT => Some(DIRECT),
         _ => None,
@@ -142,8 +146,8 @@ async fn open_by_key(
     };
     let params = SessionOpenParams {
         session_key: Some(key),
-        model: args.model.clone(),
-        mode: args.mode.map(|mode| mode.to_string()),
+        model: args.options.model.clone(),
+        mode: args.options.mode.map(|mode| mode.to_string()),
         ..SessionOpenParams::default()
     };
     Ok(connection.client.request::<ZeroSessionsOpen>(params).await?)
@@ -161,7 +165,7 @@ async fn choose_new_key(connection: &CliGatewayConnection) -> anyhow::Result<Str
 }
 
 /// The name by which a session of the usual agent can be continued, or its key.
-pub(super) fn short_name(key: &str) -> &str {
+pub(in crate::commands) fn short_name(key: &str) -> &str {
     key.strip_prefix(USUAL_AGENT_PREFIX).unwrap_or(key)
 }
 
@@ -235,7 +239,8 @@ async fn pick_session(
         signal_keys: SignalKeys::AreRead,
         withdrawal: &|| QuestionWithdrawal::CallCancelled.to_string(),
     };
-    let picked = dialog.run(&turn, move |keys| choose_row(&stream, keys, &rows)).await.flatten();
+    let picked =
+        dialog.run(&turn, move |keys| choose_row(&stream, keys, &rows, None)).await.flatten();
     Ok(picked.and_then(|at| sessions.into_iter().nth(at)).map(|session| session.key))
 }
 

@@ -10,8 +10,8 @@ use std::time::Duration;
 use anyhow::Context;
 use serde_json::Map;
 use tokio_util::sync::CancellationToken;
-use zero_core::SessionId;
 use zero_core::event::{ApprovalRequest, ApprovalSubject, EventKind, UserQuestion};
+use zero_core::{ResultDisplay, SessionId};
 use zero_runtime::{AGENT_ORIGIN, ApprovalAnswer};
 use zero_session::open_question::QuestionScope;
 use zero_wire::EventFrame;
@@ -22,13 +22,13 @@ use zero_wire::zero_sessions::{
     SessionOpenParams, ZeroApprovalsResolve, ZeroQuestionsResolve, ZeroSessionsOpen,
 };
 
-use super::run_printer::{RunDetails, RunPrinter};
-use super::{belongs_to_run, next_event, read_ahead};
+use super::run_printer::{RunDetails, RunPrinter, render_bounded_diff};
+use super::{belongs_to_run, next_event, read_ahead, unrecorded_end};
 use crate::AppContext;
 use crate::cli::RunArgs;
 use crate::exit::{ExitOutcome, UsageError};
 use crate::gateway_connection::CliGatewayConnection;
-use crate::terminal::{ElapsedCounter, escape_line};
+use crate::terminal::{ElapsedCounter, STRONG, TerminalStream, escape_line};
 
 /// How long calls beside the one that waits may take to end before the run is stopped.
 const PARK_GRACE: Duration = Duration::from_secs(60);
@@ -90,7 +90,7 @@ pub(super) async fn run_prompt(
     let params = SessionOpenParams {
         session_key: Some(session.session_key.clone()),
         cwd: Some(prompt.cwd.display().to_string()),
-        mode: args.mode.map(|mode| mode.to_string()),
+        mode: args.options.mode.map(|mode| mode.to_string()),
         ..SessionOpenParams::default()
     };
     let send = ChatSendParams {
@@ -112,8 +112,8 @@ pub(super) async fn run_prompt(
         return Err(error);
     }
     let details = RunDetails {
-        thoughts: args.thoughts,
-        whole_output: args.verbose,
+        thoughts: args.options.thoughts,
+        whole_output: args.options.verbose,
         plain: args.plain || is_slash_command,
         slash_command: is_slash_command,
         output_schema: None,
@@ -156,6 +156,13 @@ impl UnattendedRun<'_> {
                     "lost the connection to the gateway during the run; `zero questions list` shows whether it waits"
                 );
             };
+            if let Some(end) = unrecorded_end(&event, &self.session_key, &self.run_id) {
+                if let Some(exit) = self.printer.print_unrecorded(&end)? {
+                    connection.close().await;
+                    return Ok(exit);
+                }
+                continue;
+            }
             if event.event != SESSION_EVENT {
                 continue;
             }
@@ -174,6 +181,9 @@ impl UnattendedRun<'_> {
             match update.event.kind {
                 EventKind::ApprovalRequested(request) => match request.subject {
                     ApprovalSubject::Call => {
+                        self.printer.finish_interrupted()?;
+                        let stream = &self.app.terminal.err;
+                        self.app.terminal.err.write(&render_preview(stream, &request))?;
                         return self.park(connection, &describe_approval(&request)).await;
                     }
                     // The command or the sub-agent runs and cannot be parked.
@@ -213,6 +223,21 @@ pub(in crate::commands) fn describe_approval(request: &ApprovalRequest) -> Strin
         escape_line(&request.id),
         options.join(", ")
     )
+}
+
+/// The change that a call would make to a file, as far as it is short; empty if it makes none.
+pub(in crate::commands) fn render_preview(
+    stream: &TerminalStream,
+    request: &ApprovalRequest,
+) -> String {
+    match &request.preview {
+        Some(ResultDisplay::Diff(diff)) => {
+            let path = escape_line(&diff.path);
+            let shown = render_bounded_diff(stream, &diff.unified);
+            format!("{}\n{shown}", stream.paint(STRONG, &path))
+        }
+        _ => String::new(),
+    }
 }
 
 /// A form in a sentence, with the command that answers it.

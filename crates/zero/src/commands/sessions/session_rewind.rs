@@ -232,7 +232,7 @@ fn print_result(
             count => format!("{count} files were"),
         };
         let mut message = format!(
-            "nothing was touched: {files} changed by somebody else since; pass `--force` to overwrite (what is overwritten is recorded), or `--conversation` to leave files alone"
+            "nothing was touched: {files} changed by another program since; pass `--force` to overwrite (what is overwritten is recorded), or `--conversation` to leave files alone"
         );
         for conflict in &result.conflicts {
             message += &format!("\n  {} since: {}", conflict.what, escape_line(&conflict.path));

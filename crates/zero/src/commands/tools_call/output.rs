@@ -92,11 +92,22 @@ pub(super) fn print(
             if args.json {
                 print_error(out, args, &error)?;
             } else {
+                print_partial_output(out, &error)?;
                 app.terminal.print_error(&error_for_user(&error.message));
             }
             Ok(ExitOutcome::from_error(&error))
         }
     }
+}
+
+/// Prints what a command had written before it failed, for example before its timeout.
+fn print_partial_output(out: &TerminalStream, error: &ToolError) -> std::io::Result<()> {
+    let Some(output) = error.details.get("output").and_then(Value::as_str) else { return Ok(()) };
+    let mut text = out.escape_foreign(output).into_owned();
+    if !text.is_empty() && !text.ends_with('\n') {
+        text.push('\n');
+    }
+    out.write(&text)
 }
 
 /// Prints an error as JSON.

@@ -42,6 +42,7 @@ async fn reference_page_matches_code() {
         terminal: Terminal::for_test(),
         tools: Arc::new(LazyLock::new(zero_tools::builtin_tools)),
         notifiers: Arc::default(),
+        console: Arc::default(),
         gateway_locality: Arc::default(),
     };
     let registry = ToolRegistry::default();

@@ -62,10 +62,7 @@ fn find_type(workspace: &Workspace, path: &Path) -> Option<FileType> {
 }
 
 #[cfg(test)]
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the test stands outside zero and looks at its files"
-)]
+#[expect(clippy::disallowed_methods, reason = "the test uses real files directly")]
 mod tests {
     use super::*;
 

@@ -79,7 +79,8 @@ fn is_in_bin(program: &Path) -> bool {
 
 fn built_from_source(program: &Path, home: Option<&Path>) -> InstallMethod {
     let by_cargo = home.is_some_and(|home| program.starts_with(home.join(".cargo/bin")));
-    let command = "cargo install --path crates/zero --locked   # in a newer checkout";
+    let command =
+        "cargo install --path crates/zero --locked --profile dist   # in a newer checkout";
     let name = if by_cargo { "cargo" } else { "a build from source" };
     InstallMethod::Other { name, command }
 }

@@ -12,6 +12,7 @@ use http::{HeaderMap, Method};
 use minisign_verify::{PublicKey, Signature};
 use sha2::{Digest as _, Sha256};
 use url::Url;
+use zero_core::hexadecimal::to_hex;
 use zero_exec::egress::ResolverConfig;
 use zero_runtime::Policy;
 use zero_runtime::web::{
@@ -186,8 +187,7 @@ impl ReleaseClient {
     /// The archive, if it is the one that the sums mean.
     pub(super) async fn fetch_archive(&self, release: &VerifiedRelease) -> anyhow::Result<Vec<u8>> {
         let archive = self.fetch(&release.archive, ARCHIVE_BYTES_MAX).await?;
-        let sum: String =
-            Sha256::digest(&archive).iter().map(|byte| format!("{byte:02x}")).collect();
+        let sum = to_hex(&Sha256::digest(&archive));
         ensure!(
             sum == release.sha256,
             "{} is not what the release says: its SHA-256 is {sum} and should be {}; nothing was changed",

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use zero_acp::SessionMcpServer;
+use zero_core::loopback_host::is_loopback_host;
 use zero_core::text_shortening::excerpt;
 use zero_mcp::server_definition::{
     CALL_TIMEOUT_MAX, HttpEndpoint, LoginSettings, McpServerDefinition, ServerAlias, ServerLaunch,
@@ -339,7 +340,7 @@ impl DefinitionBuilder<'_> {
             headers: self.build_headers(setting)?,
             login: self.build_login(&setting.oauth)?,
         };
-        let is_local = endpoint.url.host_str().is_some_and(is_loopback);
+        let is_local = endpoint.url.host_str().is_some_and(is_loopback_host);
         match endpoint.url.scheme() {
             "https" => {}
             "http" if is_local => {}
@@ -428,11 +429,4 @@ fn assemble_definition(
         tools_denied: setting.tools_denied(),
         written_at,
     })
-}
-
-/// Whether a host is this machine.
-fn is_loopback(host: &str) -> bool {
-    let address = host.trim_start_matches('[').trim_end_matches(']');
-    host == "localhost"
-        || address.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }

@@ -1,15 +1,15 @@
 //! OTLP collector: validates its URL and headers, and posts data to it.
 
-use std::error::Error;
 use std::fmt;
-use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use reqwest::Client;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
-use url::{Host, Url};
+use url::Url;
 use zero_core::ExtraRootCertificates;
+use zero_core::error_chain::root_cause;
+use zero_core::loopback_host::is_loopback_host;
 use zero_runtime::web::client_builder;
 use zero_settings::gateway::TelemetrySettings;
 
@@ -101,10 +101,7 @@ impl fmt::Debug for OtlpCollector {
 
 /// Innermost error message. The outer ones contain the URL and are not used.
 fn innermost_message(error: &reqwest::Error) -> String {
-    const DEPTH_MAX: usize = 16;
-    let chain = std::iter::successors(error.source(), |error| (*error).source());
-    let why = chain.take(DEPTH_MAX).last().map(ToString::to_string);
-    why.unwrap_or_else(|| "unknown reason".to_owned())
+    root_cause(error).unwrap_or_else(|| "unknown reason".to_owned())
 }
 
 /// The reason why the setting cannot be used.
@@ -128,7 +125,10 @@ fn validate_setting(setting: &TelemetrySettings) -> Result<(Url, HeaderMap), Str
     if setting.headers.len() > HEADERS_MAX {
         return Err(format!("it has more than {HEADERS_MAX} headers"));
     }
-    if url.scheme() == "http" && !setting.headers.is_empty() && !is_loopback(&url) {
+    if url.scheme() == "http"
+        && !setting.headers.is_empty()
+        && !url.host_str().is_some_and(is_loopback_host)
+    {
         return Err(
             "its headers would be sent to another machine without TLS; use `https`, or remove them"
                 .to_owned(),
@@ -145,16 +145,6 @@ fn validate_setting(setting: &TelemetrySettings) -> Result<(Url, HeaderMap), Str
         headers.insert(name, value);
     }
     Ok((url, headers))
-}
-
-/// Whether the URL is on this machine.
-fn is_loopback(url: &Url) -> bool {
-    match url.host() {
-        Some(Host::Ipv4(address)) => Ipv4Addr::is_loopback(&address),
-        Some(Host::Ipv6(address)) => Ipv6Addr::to_canonical(&address).is_loopback(),
-        Some(Host::Domain(name)) => name.trim_end_matches('.') == "localhost",
-        None => false,
-    }
 }
 
 #[cfg(test)]

@@ -3,10 +3,7 @@
 //! Everything that is said, by either side, is kept in the order in which it was said and heard, and
 //! held against [`protocol_rules`](super::rules) when the client leaves.
 
-#![expect(
-    clippy::disallowed_methods,
-    reason = "tests stand outside zero and look at its processes"
-)]
+#![expect(clippy::disallowed_methods, reason = "tests use real processes directly")]
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::AsRawFd as _;

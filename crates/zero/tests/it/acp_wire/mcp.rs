@@ -97,30 +97,38 @@ fn first_prompt_waits_for_starting_server() {
 
 #[test]
 fn late_server_is_reported_and_joins_next_prompt() {
-    for can in [json!({}), json!({"session": {"notices": {}}})] {
-        let fixture = make_fixture();
-        let mut acp = fixture.start_client_with(&[], can.clone());
-        let servers = json!([server_with_behavior(&fixture, "a", "late")]);
-        let made =
-            acp.call_ok("session/new", fixture.session_params_with(json!({"mcpServers": servers})));
-        let session = made["sessionId"].as_str().unwrap().to_owned();
-        let from = acp.log_position();
-        acp.run_turn(&session, "hi", "end_turn");
-        assert!(!is_echo_offered(&fixture), "{:?}", offered_tools(&fixture));
-        let updates = acp.updates(from, &session);
-        let told = match can.get("session") {
-            None => chunk_text(&updates, "agent_thought_chunk"),
-            Some(_) => updates.iter().filter_map(|update| update["title"].as_str()).collect(),
-        };
-        assert!(told.contains("MCP server `a` is still starting"), "{updates:#?}");
-        write_file(&fixture.zero, "go", "");
-        wait_for_server(&mut acp, &session);
-        let from = acp.log_position();
-        acp.run_turn(&session, "and now?", "end_turn");
-        assert!(is_echo_offered(&fixture), "{:?}", offered_tools(&fixture));
-        assert!(!format!("{:?}", acp.updates(from, &session)).contains("still starting"));
-        acp.close();
-    }
+    // Side by side, because each waits for a server that does not start in time.
+    std::thread::scope(|scope| {
+        for can in [json!({}), json!({"session": {"notices": {}}})] {
+            scope.spawn(move || check_late_server(&can));
+        }
+    });
+}
+
+/// Checks how a client with these capabilities learns of a server that starts late.
+fn check_late_server(can: &Value) {
+    let fixture = make_fixture();
+    let mut acp = fixture.start_client_with(&[], can.clone());
+    let servers = json!([server_with_behavior(&fixture, "a", "late")]);
+    let made =
+        acp.call_ok("session/new", fixture.session_params_with(json!({"mcpServers": servers})));
+    let session = made["sessionId"].as_str().unwrap().to_owned();
+    let from = acp.log_position();
+    acp.run_turn(&session, "hi", "end_turn");
+    assert!(!is_echo_offered(&fixture), "{:?}", offered_tools(&fixture));
+    let updates = acp.updates(from, &session);
+    let notice = match can.get("session") {
+        None => chunk_text(&updates, "agent_thought_chunk"),
+        Some(_) => updates.iter().filter_map(|update| update["title"].as_str()).collect(),
+    };
+    assert!(notice.contains("MCP server `a` is still starting"), "{updates:#?}");
+    write_file(&fixture.zero, "go", "");
+    wait_for_server(&mut acp, &session);
+    let from = acp.log_position();
+    acp.run_turn(&session, "and now?", "end_turn");
+    assert!(is_echo_offered(&fixture), "{:?}", offered_tools(&fixture));
+    assert!(!format!("{:?}", acp.updates(from, &session)).contains("still starting"));
+    acp.close();
 }
 
 #[test]

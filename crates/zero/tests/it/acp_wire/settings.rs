@@ -1,4 +1,4 @@
-//! Mistakes in what a person wrote: told at once, with where they stand, and gone when they are mended.
+//! Mistakes in what a person wrote: reported at once with their location, and gone when they are corrected.
 
 use serde_json::{Value, json};
 

@@ -65,7 +65,7 @@ pub(super) async fn announce(
     Ok(!rows.is_empty())
 }
 
-/// Removes what nobody waits for any more.
+/// Removes rows that no process waits for any more.
 pub(super) async fn sweep(database: &Database) -> Result<(), PostgresError> {
     for sql in [
         "DELETE FROM zero.bus_requests WHERE expires < clock_timestamp() - interval '1 minute'",
@@ -211,7 +211,7 @@ pub(super) async fn withdraw(database: &Database, id: i64) -> Result<bool, Postg
     Ok(!database.single(TransactionKind::Write, sql, &[&id]).await?.is_empty())
 }
 
-/// Tells others that sessions have new entries.
+/// Notifies other processes that sessions have new entries.
 pub(super) async fn notify(database: &Database, payloads: &[String]) -> Result<(), PostgresError> {
     let sql = "SELECT pg_notify($1, payload)::text FROM unnest($2) AS payload";
     let payloads: Vec<&str> = payloads.iter().map(String::as_str).collect();
@@ -227,7 +227,7 @@ pub(super) async fn notify_channel(
     database.single(TransactionKind::Write, sql, &[&channel]).await.map(drop)
 }
 
-/// An expression that wakes whoever listens, or nobody.
+/// An expression that wakes the listeners, if there are any.
 fn wake_sql(wakes: bool, payload: &str) -> String {
     match wakes {
         true => format!("pg_notify('{CHANNEL}', {payload})::text"),

@@ -12,7 +12,7 @@ use tokio_postgres::{AsyncMessage, Config};
 use zero_core::SessionId;
 
 use super::super::tls::RustlsConnect;
-use super::{BusCore, CHANNEL, bus_rows};
+use super::{CHANNEL, PostgresBusCore, bus_rows};
 
 /// How long the first notification may take.
 const TRIAL_MAX: Duration = Duration::from_secs(3);
@@ -34,7 +34,7 @@ enum ListenEnd {
 }
 
 /// Listens for ever.
-pub(super) async fn run(core: Arc<BusCore>, config: Config, tls: RustlsConnect) {
+pub(super) async fn run(core: Arc<PostgresBusCore>, config: Config, tls: RustlsConnect) {
     let mut pause = PAUSES.0;
     loop {
         let end = listen(&core, &config, tls.clone()).await;
@@ -54,7 +54,7 @@ pub(super) async fn run(core: Arc<BusCore>, config: Config, tls: RustlsConnect) 
     }
 }
 
-async fn listen(core: &Arc<BusCore>, config: &Config, tls: RustlsConnect) -> ListenEnd {
+async fn listen(core: &Arc<PostgresBusCore>, config: &Config, tls: RustlsConnect) -> ListenEnd {
     let (client, mut connection) = match config.connect(tls).await {
         Ok(connected) => connected,
         Err(error) => return ListenEnd::Failed(error.to_string()),
@@ -104,8 +104,8 @@ async fn listen(core: &Arc<BusCore>, config: &Config, tls: RustlsConnect) -> Lis
     }
 }
 
-/// Whoever may use the database can send anything here. So a payload only says where to look.
-fn handle(core: &BusCore, payload: &str) -> Option<()> {
+/// Every user of the database can send anything here. So a payload only says where to look.
+fn handle(core: &PostgresBusCore, payload: &str) -> Option<()> {
     match payload.split_at_checked(1)? {
         ("r", sessions) => {
             for session in sessions.split(' ') {

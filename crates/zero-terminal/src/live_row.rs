@@ -1,19 +1,28 @@
 //! A row of the live area, cut to the window.
 
-use zero_terminal::text_columns;
+use crate::text_width::text_columns;
+
+/// A position in an area, counted from its first row and column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CursorPosition {
+    /// The row.
+    pub row: usize,
+    /// The column.
+    pub column: usize,
+}
 
 /// A row as it is written: text and SGR sequences, nothing that moves the cursor.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct LiveRow {
+pub struct LiveRow {
     /// What is written. It ends without a style.
-    pub(crate) text: String,
+    pub text: String,
     /// Columns that it takes.
-    pub(crate) columns: usize,
+    pub columns: usize,
 }
 
 /// What is done to the row that contains the cursor.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum RowCursor {
+pub enum RowCursor {
     /// The cursor is in another row.
     Elsewhere,
     /// The terminal's cursor will be in this column. There is a character in it, a space if need be: a
@@ -33,7 +42,7 @@ const REVERSE_SPACE: &str = "\x1b[7m \x1b[0m";
 impl LiveRow {
     /// Cuts the row so that the window's last column stays free, except for a cursor. Spaces without a
     /// style at the end of a row are removed: only some terminals count them as part of the row.
-    pub(crate) fn new(source: &str, window_columns: usize, cursor: RowCursor) -> Self {
+    pub fn new(source: &str, window_columns: usize, cursor: RowCursor) -> Self {
         let last_column = window_columns.saturating_sub(1);
         let (cursor, is_drawn) = match cursor {
             RowCursor::Elsewhere => (None, false),
@@ -87,13 +96,43 @@ impl LiveRow {
         row
     }
 
+    /// Divides what is written into rows that fit into a window, so that the terminal wraps none of
+    /// them itself. Each has its styles.
+    pub(crate) fn divide(source: &str, window_columns: usize) -> Vec<Self> {
+        let mut rows = vec![Self { text: String::new(), columns: 0 }];
+        let mut styles = String::new();
+        for piece in pieces(source) {
+            let Some(row) = rows.last_mut() else { break };
+            match piece {
+                RowPiece::Style(style) => {
+                    row.text.push_str(style);
+                    match style {
+                        "\x1b[m" | RESET => styles.clear(),
+                        style => styles.push_str(style),
+                    }
+                }
+                RowPiece::Letter { letter, width } if row.columns + width <= window_columns => {
+                    row.text.push(letter);
+                    row.columns += width;
+                }
+                RowPiece::Letter { letter, width } => {
+                    if !styles.is_empty() {
+                        row.text.push_str(RESET);
+                    }
+                    rows.push(Self { text: format!("{styles}{letter}"), columns: width });
+                }
+            }
+        }
+        rows
+    }
+
     /// Rows that it takes in a window of another width, on a terminal that rewraps it.
-    pub(super) fn wrapped_rows(&self, window_columns: usize) -> usize {
+    pub fn wrapped_rows(&self, window_columns: usize) -> usize {
         self.wrapped_row_of(usize::MAX, window_columns) + 1
     }
 
     /// In which of those rows the character in a column is.
-    pub(super) fn wrapped_row_of(&self, column: usize, window_columns: usize) -> usize {
+    pub fn wrapped_row_of(&self, column: usize, window_columns: usize) -> usize {
         let (mut row, mut used, mut passed) = (0, 0, 0);
         for piece in pieces(&self.text) {
             let RowPiece::Letter { width, .. } = piece else { continue };
@@ -172,6 +211,23 @@ mod tests {
         check("\x1b[1m\x1b[0m   ", 10, Elsewhere, "", 0);
         check("abc", 1, Elsewhere, "", 0);
         check("abc", 0, Elsewhere, "", 0);
+    }
+
+    #[test]
+    fn rows_are_divided_with_their_styles() {
+        #[track_caller]
+        fn check(source: &str, columns: usize, expected: &[(&str, usize)]) {
+            let rows = LiveRow::divide(source, columns);
+            let rows: Vec<(&str, usize)> =
+                rows.iter().map(|row| (row.text.as_str(), row.columns)).collect();
+            assert_eq!(rows, expected, "{source:?} in {columns}");
+        }
+        check("", 4, &[("", 0)]);
+        check("abcd", 4, &[("abcd", 4)]);
+        check("abcde ", 4, &[("abcd", 4), ("e ", 2)]);
+        check("a界界", 4, &[("a界", 3), ("界", 2)]);
+        let divided = [("\x1b[1mab\x1b[0m", 2), ("\x1b[1mc\x1b[0md", 2)];
+        check("\x1b[1mabc\x1b[0md", 2, &divided);
     }
 
     #[test]

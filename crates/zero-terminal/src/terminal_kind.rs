@@ -1,4 +1,6 @@
-//! What a terminal does with its rows when its width changes, as far as the environment tells.
+//! What a terminal does with its rows when its width changes, as far as the environment shows it.
+
+use crate::live_row::{CursorPosition, LiveRow};
 
 /// Properties of the terminal that decide how the live area is painted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,7 +12,7 @@ pub struct TerminalKind {
 }
 
 /// What a terminal does with its rows when its width changes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReflowKind {
     /// Rows are cut, and stay where they are.
     None,
@@ -21,7 +23,36 @@ pub enum ReflowKind {
     AllButCursorLine,
     /// Not known. The cursor is then never left in the middle of the live area, where the answer
     /// matters.
+    #[default]
     Unknown,
+}
+
+impl ReflowKind {
+    /// Rows above the cursor, as the terminal has arranged them in a window of another width.
+    pub fn rows_above_cursor(
+        self,
+        rows: &[LiveRow],
+        cursor: CursorPosition,
+        window_columns: usize,
+    ) -> usize {
+        let wrapped = |row: &LiveRow| row.wrapped_rows(window_columns);
+        match self {
+            Self::None | Self::Unknown => cursor.row,
+            Self::AllLines => {
+                let in_row = rows
+                    .get(cursor.row)
+                    .map_or(0, |row| row.wrapped_row_of(cursor.column, window_columns));
+                rows.iter().take(cursor.row).map(wrapped).sum::<usize>() + in_row
+            }
+            Self::AllButCursorLine => {
+                // Such a terminal goes through its rows from the last one. Each row that is added
+                // moves the cursor down, and with it the row that is left alone.
+                rows.iter().enumerate().rev().fold(cursor.row, |at, (index, row)| {
+                    if at == index { at } else { at + wrapped(row) - 1 }
+                })
+            }
+        }
+    }
 }
 
 impl TerminalKind {
