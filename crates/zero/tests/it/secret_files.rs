@@ -5,17 +5,21 @@
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use zero_wire::chat::{
-    AgentWait, AgentWaitParams, ChatAbort, ChatAbortParams, ChatSend, ChatSendParams,
+    AgentWait, AgentWaitParams, AgentWaitResult, AgentWaitStatus, ChatAbort, ChatAbortParams,
+    ChatSend, ChatSendParams,
 };
 use zero_wire::client::{
     ConnectOptions, GatewayClient, GatewayClientError, GatewayCredentials, GatewayTarget,
 };
 use zero_wire::handshake::{ClientId, ClientInfo, ClientMode};
 use zero_wire::tools::{ToolsAttach, ToolsAttachParams};
-use zero_wire::zero_sessions::{SessionInfo, SessionOpenParams, ZeroSessionsOpen};
+use zero_wire::zero_sessions::{
+    SessionInfo, SessionKeyParams, SessionOpenParams, ZeroSessionsOpen, ZeroSessionsShow,
+};
 
 use crate::config::{USER_FILE, write_file};
 use crate::gateway_process::GatewayProcess;
@@ -26,6 +30,9 @@ const PASSWORD: &str = "password-0123456789abcdef";
 const ALICE: &str = "alice-token-0123456789abcdef";
 const KEY: &str = "model-key-0123456789abcdef";
 const REMOTE: &str = "remote-token-0123456789abcdef";
+
+/// Longer than any run here takes, also where the folder is the root of a full disk.
+const RUN_MAX: Duration = Duration::from_secs(120);
 
 /// A gateway with all the secrets that one can have, and a client with a token for writing.
 struct SecretsFixture {
@@ -101,9 +108,8 @@ impl SecretsFixture {
             if let Err(error) = client.request::<ChatSend>(send).await {
                 return error.to_string();
             }
-            let wait = AgentWaitParams { run_id, timeout_ms: Some(5_000) };
-            let waited = client.request::<AgentWait>(wait).await.unwrap();
-            // What waits for an answer would hold up what comes next.
+            let waited = self.wait_for_end_or_question(client, key, run_id).await;
+            // A run that waits for an answer would hold up the next one.
             let abort =
                 ChatAbortParams { session_key: direct_key(key), ..ChatAbortParams::default() };
             client.request::<ChatAbort>(abort).await.unwrap();
@@ -111,8 +117,44 @@ impl SecretsFixture {
         })
     }
 
-    /// Every name that somebody may try, and every way to get at it.
+    /// Returns the state of a run that has ended or asks something.
+    async fn wait_for_end_or_question(
+        &self,
+        client: &GatewayClient,
+        key: &str,
+        run_id: String,
+    ) -> AgentWaitResult {
+        let deadline = Instant::now() + RUN_MAX;
+        loop {
+            let wait = AgentWaitParams { run_id: run_id.clone(), timeout_ms: Some(100) };
+            let state = client.request::<AgentWait>(wait).await.unwrap();
+            let session = SessionKeyParams { session_key: direct_key(key) };
+            let session = client.request::<ZeroSessionsShow>(session).await.unwrap();
+            if state.status != AgentWaitStatus::Timeout || session.open_questions > 0 {
+                return state;
+            }
+            assert!(Instant::now() < deadline, "run {run_id} of {key} neither ends nor asks");
+        }
+    }
+
+    /// Asks for a file by each tool, and by commands.
     fn check_unreachable(&self, key: &str, file: &str) {
+        self.check_unreachable_by_tools(key, file);
+        let folder = Path::new(file).parent().unwrap().display().to_string();
+        for command in [
+            format!("cat {file}"),
+            format!("f={file}; cat $f"),
+            format!("cat {folder}/*"),
+            format!("grep -r 0123456789 {folder}"),
+            format!("ln {file} hard; cat hard"),
+            format!("mv {folder} moved; cat moved/*"),
+        ] {
+            self.check_keeps_secrets(key, &format!("/bash {command}"));
+        }
+        self.check_unchanged(file);
+    }
+
+    fn check_unreachable_by_tools(&self, key: &str, file: &str) {
         let call = |tool: &str, input: Value| format!("/{tool} {input}");
         let folder = Path::new(file).parent().unwrap().display().to_string();
         for message in [
@@ -128,18 +170,20 @@ impl SecretsFixture {
             ),
             call("Edit", json!({"file_path": file, "old_string": "0123456789", "new_string": "x"})),
             call("Write", json!({"file_path": file, "content": "x"})),
-            format!("/bash cat {file}"),
-            format!("/bash f={file}; cat $f"),
-            format!("/bash cat {folder}/*"),
-            format!("/bash grep -r 0123456789 {folder}"),
-            format!("/bash ln {file} hard; cat hard"),
-            format!("/bash mv {folder} moved; cat moved/*"),
         ] {
-            let seen = self.send_prompt(&self.client, key, &message);
-            for secret in [ADMIN, PASSWORD, ALICE, KEY, REMOTE] {
-                assert!(!seen.contains(secret), "{message}: {seen}");
-            }
+            self.check_keeps_secrets(key, &message);
         }
+        self.check_unchanged(file);
+    }
+
+    fn check_keeps_secrets(&self, key: &str, message: &str) {
+        let seen = self.send_prompt(&self.client, key, message);
+        for secret in [ADMIN, PASSWORD, ALICE, KEY, REMOTE] {
+            assert!(!seen.contains(secret), "{message}: {seen}");
+        }
+    }
+
+    fn check_unchanged(&self, file: &str) {
         assert!(std::fs::read_to_string(file).unwrap().contains("0123456789"), "{file}");
     }
 }
@@ -191,8 +235,10 @@ fn client_never_reads_gateway_secrets() {
     }
     rig.check_unreachable("proj", &at("proj/notes.txt"));
     rig.check_unreachable("proj", &at("proj/up/keys/adm.tok"));
+    // No command runs there, and each call first looks for secrets on the whole disk.
     rig.open_session("root", Path::new("/"), "auto").unwrap();
-    rig.check_unreachable("root", &at("keys/adm.tok"));
+    rig.check_unreachable_by_tools("root", &at("keys/adm.tok"));
+    rig.check_keeps_secrets("root", &format!("/bash cat {}", at("keys/adm.tok")));
     rig.open_session("home", &home, "auto").unwrap();
     let store = format!("/Read {}", json!({"file_path": state.join("sessions.sqlite")}));
     assert!(
