@@ -165,7 +165,7 @@ fn update_replaces_program_with_newer_release() {
 }
 
 #[test]
-fn update_never_goes_back() {
+fn update_never_installs_older_release() {
     let installed = Installed::by("archive");
     for version in ["0.0.1", env!("CARGO_PKG_VERSION")] {
         installed.release(version, &archive(version));
@@ -179,7 +179,7 @@ fn update_never_goes_back() {
 type WrongRelease<'a> = (&'a str, &'a dyn Fn(&Installed), &'a str);
 
 #[test]
-fn release_that_is_not_as_signed_changes_nothing() {
+fn release_with_wrong_signature_changes_nothing() {
     let name = format!("zero-{NEWER}-x86_64-linux.tar.gz");
     let cases: &[WrongRelease<'_>] = &[
         (

@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_is_no_version_is_refused() {
+    fn invalid_version_is_refused() {
         for text in
             ["", "1", "1.2", "1.2.3.4", "+1.2.3", "1.2.x", "1.2.3-", "1.2.3-a/b", "1.2.99999999999"]
         {
