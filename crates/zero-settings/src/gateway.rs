@@ -266,7 +266,9 @@ pub fn check_bus(address: &str) -> Result<(), &'static str> {
 fn check_public_url(address: &str) -> Result<(), &'static str> {
     let rest = address.strip_prefix("https://").or_else(|| address.strip_prefix("http://"));
     let Some(authority) = rest.map(|rest| rest.strip_suffix('/').unwrap_or(rest)) else {
-        return Err("is not the address of a web page; write `https://HOST` or `https://HOST:PORT`");
+        return Err(
+            "is not the address of a web page; write `https://HOST` or `https://HOST:PORT`",
+        );
     };
     if authority.contains('@') {
         return Err("must not contain a name or password, which notifications would show");

@@ -106,7 +106,9 @@ fn add_config(plan: &mut ImportPlan, shown: &str, config: &Value) {
             }
             "profiles" => "zero has no profiles; use `--settings FILE`",
             "projects" => "trust folders with `zero trust`",
-            "hooks" | "notify" => "rewrite it by hand; see `zero help hooks` and `zero help questions`",
+            "hooks" | "notify" => {
+                "rewrite it by hand; see `zero help hooks` and `zero help questions`"
+            }
             "permissions" | "default_permissions" => {
                 "write its restrictions as rules; see `zero help permissions`"
             }
