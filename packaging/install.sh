@@ -194,19 +194,19 @@ done < "$work/SHA256SUMS"
 [ -n "$archive" ] || fail "the release at $address has no ${version:+version $version of }zero for $platform" \
     'build it from source: see docs/start/install.md'
 case $archive in
-    */* | *..*) fail "the sums name $archive, which is no file name" ;;
+    */* | *..*) fail "the sums name $archive, which is not a file name" ;;
 esac
 
 fetch "$archive" "$work/$archive" "$archive_bytes_max"
 sum=$(sha256 "$work/$archive")
 sum=${sum%% *}
-[ "$sum" = "$expected" ] || fail "$archive is not what the release says: its SHA-256 is" "$sum" "and should be" "$expected" \
+[ "$sum" = "$expected" ] || fail "$archive is damaged or was changed: its SHA-256 is" "$sum" "and should be" "$expected" \
     'the download is incomplete or was changed; try again' 'the zero that was installed before, if any, is unchanged'
 
 mkdir "$work/tree"
 tar -xzf "$work/$archive" -C "$work/tree" 2> "$work/problem" || fail \
     "could not unpack $archive: $(head -n 1 "$work/problem")" 'is the disk full?'
-[ -f "$work/tree/share/zero/files.txt" ] || fail "$archive is no release of zero"
+[ -f "$work/tree/share/zero/files.txt" ] || fail "$archive is not a release of zero"
 found=$("$work/tree/bin/zero" --version 2> "$work/problem") || fail \
     "the program does not run on this machine: $(head -n 1 "$work/problem")" \
     'it needs glibc 2.28 or later; on musl and older systems, build it from source'

@@ -98,7 +98,9 @@ fn parse(args: &[String]) -> Result<Option<DistOptions>> {
             "--sign" => options.secret_key = Some(value()?.into()),
             "--check" => options.check = true,
             _ => {
-                eprintln!("`{arg}` is no option of `cargo xtask dist`; see `cargo xtask --help`");
+                eprintln!(
+                    "`{arg}` is not an option of `cargo xtask dist`; see `cargo xtask --help`"
+                );
                 return Ok(None);
             }
         }
@@ -218,7 +220,9 @@ pub(crate) fn dry_run_release(args: &[String]) -> Result<ExitCode> {
         return Ok(ExitCode::from(2));
     };
     if flag != "--dry-run" {
-        eprintln!("`{flag}` is no option of `cargo xtask release`; the one there is: --dry-run");
+        eprintln!(
+            "`{flag}` is not an option of `cargo xtask release`; the one there is: --dry-run"
+        );
         return Ok(ExitCode::from(2));
     }
     let root = repository::root();

@@ -70,7 +70,7 @@ fn main() -> ExitCode {
             Ok(ExitCode::SUCCESS)
         }
         _ => {
-            eprint!("`{}` is no chore.\n\n{HELP}", args.join(" "));
+            eprint!("`{}` is not a task.\n\n{HELP}", args.join(" "));
             Ok(ExitCode::from(2))
         }
     };

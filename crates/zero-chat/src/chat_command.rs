@@ -39,7 +39,7 @@ pub(crate) enum ChatCommand {
     Agent(Option<String>),
     /// Go back to an earlier prompt.
     Rewind,
-    /// Show everything as it was written, or no longer.
+    /// Turn rendering off, or on again.
     Raw,
     /// Choose colors.
     Theme(Option<String>),

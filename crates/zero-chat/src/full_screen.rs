@@ -1,6 +1,6 @@
 //! The whole window as one picture, on the alternate screen of the terminal.
 //!
-//! The screen before comes back when it is left. Rows that did not change are not written again.
+//! The previous screen comes back when it is left. Rows that did not change are not written again.
 
 use std::io::{self, Write as _};
 
@@ -41,7 +41,7 @@ impl WheelMode {
     }
 }
 
-/// A picture that fills the window. Dropping it gives the screen before back.
+/// A picture that fills the window. Dropping it restores the previous screen.
 pub(crate) struct FullScreen {
     out: StreamWriter,
     stream: TerminalStream,
@@ -157,7 +157,7 @@ mod tests {
     use crate::inline_screen::ReflowKind;
 
     #[test]
-    fn picture_is_painted_by_changes_and_the_screen_comes_back() {
+    fn changed_rows_are_painted_and_screen_is_restored() {
         let stream = Terminal::for_test().out.with_columns(20);
         let size = WindowSize { rows: 4, columns: 20 };
         let kind = TerminalKind { reflow: ReflowKind::Unknown, synchronized: true };

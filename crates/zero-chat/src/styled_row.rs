@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn untrusted_styles_are_no_styles() {
+    fn untrusted_text_cannot_set_styles() {
         assert_eq!(clean_prose("\x1b[2J\tm \n"), "\\u{1b}[2J       m");
         assert_eq!(clean_prose("\u{26a0}\u{fe0f}"), "\u{26a0}\u{fe0f}");
         assert_eq!(clean_exactly("\u{26a0}\u{fe0f}"), "\u{26a0}\\u{fe0f}");

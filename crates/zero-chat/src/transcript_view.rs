@@ -517,7 +517,7 @@ mod tests {
     }
 
     #[test]
-    fn search_goes_back_from_the_end_and_marks_matches() {
+    fn search_starts_at_end_and_marks_matches() {
         let transcript = make_transcript(9);
         let mut view = TranscriptView::new(Fold::Folded);
         assert!(view.search(window(&transcript), "END 2"));

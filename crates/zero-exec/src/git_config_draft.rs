@@ -91,7 +91,7 @@ impl GitConfigDraft {
     }
 
     fn apply(&self) -> Result<Vec<GitSettingChange>, String> {
-        let unreadable = || "what the command wrote cannot be read".to_owned();
+        let unreadable = || "the settings that the command wrote cannot be read".to_owned();
         // Any program of the session can write to the copy, so nothing in it is trusted.
         let copy = path_survey::read_small_file_beneath(
             &self.tmp,

@@ -462,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn failure_that_is_not_of_the_sandbox_is_not_explained() {
+    fn failure_outside_sandbox_is_not_explained() {
         for text in [
             "error[E0308]: mismatched types",
             "curl: (7) Failed to connect to a.com port 443: Connection refused",

@@ -505,7 +505,7 @@ fn agent_key(written: &str, agent: Option<&str>, default: &str) -> Result<Sessio
     let agent = agent.map(str::to_lowercase);
     let under = agent.as_deref().unwrap_or(default);
     if !zero_session::key::is_agent_id(under) {
-        return Err(format!("`{}` is no agent id", under.escape_debug()));
+        return Err(format!("`{}` is not an agent id", under.escape_debug()));
     }
     let key = SessionKey::resolve(written, under).map_err(|error| error.to_string())?;
     match agent {
@@ -534,7 +534,7 @@ mod tests {
         let mismatch =
             "agentId \"main\" does not match session key \"agent:qa:bug\"; leave one of both out";
         check("agent:qa:bug", Some("main"), mismatch);
-        check("bug", Some("q a"), "`q a` is no agent id");
-        check("bug", Some(""), "`` is no agent id");
+        check("bug", Some("q a"), "`q a` is not an agent id");
+        check("bug", Some(""), "`` is not an agent id");
     }
 }

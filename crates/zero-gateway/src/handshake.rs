@@ -239,7 +239,7 @@ async fn store_pairing(
     gateway: &Arc<GatewayInner>,
     device: String,
 ) -> Result<(), HandshakeRefusal> {
-    gateway.close_device(&device, "this device was paired anew");
+    gateway.close_device(&device, "this device was paired again");
     let owned = Arc::clone(gateway);
     let stored = run_blocking(move || owned.devices.store()).await;
     let stored = stored.map_err(|error| error.to_string()).flatten();

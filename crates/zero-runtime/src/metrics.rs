@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn denied_and_cancelled_calls_are_no_failures() {
+    fn denied_and_cancelled_calls_are_not_failures() {
         let metrics = CallMetrics::default();
         for (status, error) in [
             (CallStatus::Denied, (ErrorType::PermissionDenied, Some(ErrorReason::Denied))),

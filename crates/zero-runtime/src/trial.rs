@@ -217,7 +217,7 @@ impl CommandTrial {
         let is_there = |id: &u64| entries.iter().any(|entry| entry.id == *id);
         if !self.shown.iter().all(is_there) {
             return Err(
-                "the user discarded the changes, but what was there before is no longer recorded; see `zero undo --list`"
+                "the user discarded the changes, but the earlier content is no longer recorded; see `zero undo --list`"
                     .to_owned(),
             );
         }

@@ -232,7 +232,7 @@ pub fn check_store(address: &str) -> Result<(), &'static str> {
         address.strip_prefix("postgres://").or_else(|| address.strip_prefix("postgresql://"));
     let Some(rest) = rest else {
         return Err(
-            "is no address of a Postgres database; write `postgres://user@host:5432/database`",
+            "is not the address of a Postgres database; write `postgres://user@host:5432/database`",
         );
     };
     let (authority, query) = rest.split_once('?').unwrap_or((rest, ""));
@@ -251,7 +251,7 @@ pub fn check_store(address: &str) -> Result<(), &'static str> {
 pub fn check_bus(address: &str) -> Result<(), &'static str> {
     let rest = address.strip_prefix("nats://").or_else(|| address.strip_prefix("tls://"));
     let Some(rest) = rest else {
-        return Err("is no address of a NATS server; write `nats://user@host:4222`");
+        return Err("is not the address of a NATS server; write `nats://user@host:4222`");
     };
     let authority = rest.split_once('?').map_or(rest, |(authority, _)| authority);
     match authority.rsplit_once('@').is_some_and(|(user, _)| user.contains(':')) {
@@ -266,7 +266,9 @@ pub fn check_bus(address: &str) -> Result<(), &'static str> {
 fn check_public_url(address: &str) -> Result<(), &'static str> {
     let rest = address.strip_prefix("https://").or_else(|| address.strip_prefix("http://"));
     let Some(authority) = rest.map(|rest| rest.strip_suffix('/').unwrap_or(rest)) else {
-        return Err("is no address of a page; write `https://HOST` or `https://HOST:PORT`");
+        return Err(
+            "is not the address of a web page; write `https://HOST` or `https://HOST:PORT`",
+        );
     };
     if authority.contains('@') {
         return Err("must not contain a name or password, which notifications would show");

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn example_stands_for_subject_of_its_tool() {
+    fn example_names_subject_of_its_tool() {
         check("Bash(git push:*)", &["git push -f", "cd x && git push"], &["git pull"]);
         check("Read(/secrets/**)", &["secrets/key", "/workspace/secrets/a/b"], &["src/a", "~/x"]);
         check("Read(~/.ssh/**)", &["~/.ssh/id", "/home/me/.ssh/id"], &[".ssh/id"]);

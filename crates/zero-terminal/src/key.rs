@@ -39,8 +39,8 @@ pub enum Key {
     Unknown,
 }
 
-/// The keys of a piece of input. What has no meaning at a question is one key without one: no letter of it
-/// may answer.
+/// The keys of an input event. Input without a meaning at a question becomes one key without a meaning, so
+/// that no letter of it can answer.
 pub(crate) fn keys_of(event: InputEvent) -> Vec<Key> {
     match event {
         InputEvent::Key(stroke) => vec![key_of(stroke)],
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn sequence_without_meaning_is_one_key() {
+    fn unknown_sequence_is_one_key() {
         use Key::*;
         // No part of it may answer a question.
         check(b"\x1b[1;5yn", &[Unknown, Char('n')]);

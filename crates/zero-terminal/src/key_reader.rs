@@ -265,7 +265,7 @@ mod tests {
     use crate::AnswerSource;
 
     #[test]
-    fn several_keys_at_once_are_no_press() {
+    fn several_keys_at_once_do_not_answer() {
         let (mut keyboard, answers) = AnswerSource::from_pty();
         let keys = answers.open_keys_for_test();
         for (typed, expected) in [

@@ -394,7 +394,7 @@ pub struct ToolsCallArgs {
     #[arg(long, value_name = "DIALECT", default_value = "canonical", value_parser = dialect())]
     pub dialect: DialectName,
     /// Approve what zero would ask about, but no denied call, no host that only a project's file
-    /// names, and no host that nobody has seen before a command connects to it
+    /// names, and no host that is first seen when a command connects to it
     #[arg(long)]
     pub yes: bool,
     /// Permission mode: ask, accept-edits, plan or auto [default: from settings, or ask]
@@ -461,7 +461,7 @@ pub struct ToolsServeArgs {
     #[arg(long, value_name = "DIALECT", default_value = "acp", value_parser = dialect())]
     pub dialect: DialectName,
     /// Approve what zero would ask the caller, but no denied call, no host that only a project's file
-    /// names, and no host that nobody has seen before a command connects to it
+    /// names, and no host that is first seen when a command connects to it
     #[arg(long)]
     pub yes: bool,
     /// Settings file to use instead of yours and the folder's; can be repeated

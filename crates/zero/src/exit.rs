@@ -17,7 +17,7 @@ pub enum ExitOutcome {
     Usage = 2,
     /// A rule or the user denied it, or no user could approve it.
     Denied = 3,
-    /// `zero run`: a token or turn limit ended the run.
+    /// `zero run`: a token or turn limit or a budget ended the run.
     Limit = 4,
     /// `zero run --output-schema`: the answer does not fit the schema.
     Misfit = 5,

@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_program_is_refused() {
+    fn file_without_program_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("zero");
         for content in [&b""[..], b"#!/bin/sh\n", b"\x7fELF\x02\x01\x01"] {

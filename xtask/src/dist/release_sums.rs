@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_is_no_key_is_an_error() {
+    fn invalid_key_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
         for text in ["", "a\nb\n", "untrusted comment: x\nRWQAAEIy\n"] {
             let path = folder.path().join("key");

@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_comments_and_texts_are_no_edges() {
+    fn tests_comments_and_texts_are_not_edges() {
         check_edges(
             &[
                 sample_file("lib", "mod a; mod b; #[cfg(test)] mod c; pub struct Top;"),

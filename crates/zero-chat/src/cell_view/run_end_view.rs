@@ -6,7 +6,7 @@ use zero_terminal::{BAD, FAINT, NOTABLE};
 use super::row_writer::RowWriter;
 use crate::cell::RunEndCell;
 
-/// Runs and calls that take longer say how long they took.
+/// Shortest duration of a run or call that is shown, in milliseconds.
 pub(crate) const NOTED_MS_MIN: u64 = 5_000;
 
 /// Adds the end of a run; nothing if it is a short one that succeeded.
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_have_two_units() {
+    fn elapsed_time_has_two_units() {
         for (elapsed_ms, expected) in [
             (999, "0 s"),
             (59_999, "59 s"),

@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn ordinary_text_is_no_dump() {
+    fn ordinary_text_is_not_a_dump() {
         for text in [
             "",
             "add a face",

@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn ordinary_text_is_no_list() {
+    fn ordinary_text_is_not_a_list() {
         for text in [
             "",
             "add a face, be a cab; dead beef",

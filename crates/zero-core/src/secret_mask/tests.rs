@@ -243,7 +243,7 @@ fn value_in_page_is_replaced() {
 }
 
 #[test]
-fn value_that_is_listed_by_character_is_replaced() {
+fn value_listed_by_character_is_replaced() {
     let list = |character: &dyn Fn(u8) -> String, sign: &str| -> String {
         TOKEN.bytes().map(character).collect::<Vec<_>>().join(sign)
     };

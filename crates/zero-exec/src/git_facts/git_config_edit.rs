@@ -13,7 +13,7 @@ const VALUE_BYTES_MAX: usize = 2_000;
 /// Why two configurations cannot be compared.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SettingDiffError {
-    #[error("what the command wrote cannot be read")]
+    #[error("the settings that the command wrote cannot be read")]
     Malformed,
     #[error("`{0}` has several values, and zero changes no such setting")]
     SeveralValues(String),

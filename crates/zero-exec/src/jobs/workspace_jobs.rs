@@ -26,7 +26,7 @@ pub fn refuse_beside_job(state: &StateDir, workspace: &Workspace) -> Result<(), 
 fn running_job_error(id: &str, command: &str) -> ToolError {
     let command = one_line(command, COMMAND_CHARS_MAX);
     let message = format!(
-        "the job `{id}` (`{command}`) runs in this workspace, and could write to what is undone; nothing was done; end it with `zero jobs kill {id}`, or undo when it has ended"
+        "the job `{id}` (`{command}`) runs in this workspace and could write to the same files; nothing was done; end it with `zero jobs kill {id}`, or undo when it has ended"
     );
     ToolError::failed(ErrorReason::Busy, message).with_detail("job", id)
 }

@@ -460,7 +460,7 @@ fn repository_in_dependencies_is_checked_if_the_command_changed_it() {
 }
 
 #[test]
-fn checked_repository_in_dependencies_that_is_swapped_for_another_is_found() {
+fn swapped_repository_in_dependencies_is_found() {
     let fixture = WatchFixture::new();
     for name in ["node_modules/x/.git", "node_modules/y/.git", "target/prepared"] {
         fixture.create_repository(&format!("work/{name}"));

@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_form_of_the_agent_is_no_answer() {
+    fn empty_form_of_agent_is_refused() {
         let schema = json!({"type": "object", "properties": {
             "q1": {"type": "array", "items": {"type": "string"}}, "q1_other": {"type": "string"},
         }});

@@ -50,7 +50,7 @@ pub(super) async fn approve(
     let devices = &peer.gateway().devices;
     let approved = devices.approve(&params.id, &scopes, peer.owner());
     let device = approved.map_err(|error| ErrorPayload::invalid(error.to_string()))?;
-    peer.gateway().close_device(&device.id, "this device was paired anew");
+    peer.gateway().close_device(&device.id, "this device was paired again");
     if let Err(error) = store(peer).await {
         devices.revoke(&device.id);
         return Err(error);

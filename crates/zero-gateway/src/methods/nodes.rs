@@ -50,7 +50,7 @@ pub(super) async fn drain(
     let members = peer.sessions().cluster_members().await.map_err(to_error_shape)?;
     let members = members.ok_or_else(|| {
         ErrorPayload::invalid(
-            "this gateway shares its sessions with no other, so nobody can take them over; stop it with Ctrl-C or SIGTERM",
+            "this gateway shares its sessions with no other gateway, so none can take them over; stop it with Ctrl-C or SIGTERM",
         )
     })?;
     let node = match params.node {

@@ -120,7 +120,7 @@ fn unrecorded_end(session: &SessionId, is_abandoned: bool) -> UnrecordedEnd {
 }
 
 #[tokio::test]
-async fn unrecorded_run_end_is_told_once_and_once_more_when_given_up() {
+async fn unrecorded_run_end_is_reported_once_and_again_when_abandoned() {
     let mut rig = WatcherFixture::start(WatchAudience::Ledger).await;
     rig.watch.watch(&rig.session).await.unwrap();
     let id = rig.session.id.clone();
@@ -145,7 +145,7 @@ async fn unrecorded_run_end_is_told_once_and_once_more_when_given_up() {
 }
 
 #[tokio::test]
-async fn openclaw_client_gets_an_end_for_a_run_that_is_given_up() {
+async fn openclaw_client_gets_end_of_abandoned_run() {
     let mut rig = WatcherFixture::start(WatchAudience::OpenClaw(RelayInterest::default())).await;
     rig.watch.watch(&rig.session).await.unwrap();
     let events = rig.append(vec![prompt(), text("Hi")]).await;

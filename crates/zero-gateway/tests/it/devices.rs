@@ -47,7 +47,7 @@ async fn new_pairing_ends_connections_of_the_earlier_one() {
     let (mut second, hello) = connect_device(&rig, &device, "bootstrapToken", &code).await;
     assert_eq!(hello["payload"]["auth"]["scopes"], json!(["operator.read"]), "{hello}");
     for old in [&mut first, &mut same] {
-        assert_eq!(old.wait_closed().await, (1008, "this device was paired anew".to_owned()));
+        assert_eq!(old.wait_closed().await, (1008, "this device was paired again".to_owned()));
     }
     second.check_health().await;
     let (_, refused) = connect_device(&rig, &device, "deviceToken", token).await;

@@ -72,7 +72,7 @@ impl<'a> RequestEvaluator<'a> {
         };
         for arg in argv.iter().skip(1) {
             let Some(values) = operand_values(arg) else {
-                let reason = "it names more than can be compared with what is denied".to_owned();
+                let reason = "it names too many files to compare with the deny rules".to_owned();
                 keep(GuardedOperand { verdict: Verdict::Ask, reason, rule: None });
                 continue;
             };

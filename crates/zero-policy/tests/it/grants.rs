@@ -127,7 +127,7 @@ fn check_after_grant(granted: &str, rules: &str, command: &str, expected: &str) 
 }
 
 #[test]
-fn offered_grant_is_no_wider_than_question() {
+fn offered_grant_is_not_wider_than_question() {
     check_offers("npm run build", &["Bash(npm run build:*)"]);
     check_offers("npm run build -- --watch", &["Bash(npm run build:*)"]);
     check_offers("npm --prefix a run build", &["Bash(npm --prefix a run build)"]);

@@ -52,7 +52,7 @@ pub(super) const TOOLS: &[ToolMapping] = &[
                     "query",
                     "pattern",
                     Text,
-                    "Text or regular expression to search for; what is no valid expression is searched as text",
+                    "Text or regular expression to search for; an invalid expression is searched as text",
                 ),
                 optional_field(
                     "path",

@@ -1,7 +1,7 @@
 //! Secret values in git's settings: passwords in addresses, headers, tokens.
 //!
 //! Git reads these files all the time, and so do people who look for a remote, so zero does not ask
-//! before they are read. Their secrets are few and easy to tell.
+//! before they are read. Their secrets are few and easy to recognize.
 
 use std::path::{Path, PathBuf};
 

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn record_that_is_old_or_damaged_or_from_the_future_is_not_used() {
+    fn old_damaged_or_future_record_is_not_used() {
         let temp = tempfile::tempdir().unwrap();
         let state = StateDir::new(temp.path());
         let files = SecretFileSet::standard();

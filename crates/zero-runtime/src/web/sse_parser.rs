@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn id_and_retry_are_parsed_and_a_lone_name_is_no_event() {
+    fn id_and_retry_are_parsed_and_lone_name_is_ignored() {
         let (events, _) = read(&[b"id: 7\nretry: 500\n\nid: a\0b\nretry: x\nevent: lost\n\n"], 100);
         let expected =
             SseEvent { id: Some("7".to_owned()), retry_ms: Some(500), ..SseEvent::default() };

@@ -583,7 +583,7 @@ fn concurrent_writers_make_one_chain() {
 
 /// The next day's file exists before its first row, so the day before it still grows.
 #[test]
-fn rows_added_while_log_is_read_are_no_finding() {
+fn rows_added_while_log_is_read_are_not_findings() {
     let log = LogFixture::empty();
     log.add(DAYS[0]);
     let tomorrow = log.row(DAYS[1]).time;

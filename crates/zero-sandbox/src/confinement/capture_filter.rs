@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn failed_installation_is_told_while_the_channel_stays_open() {
+    fn failed_installation_is_reported_while_channel_stays_open() {
         let open =
             || socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None);
         let (ours, given) = open().unwrap();

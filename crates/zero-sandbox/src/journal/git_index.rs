@@ -1,7 +1,7 @@
 //! Reads the index of a git repository, to tell a refresh from a change.
 //!
-//! `git status` writes the times and inodes of the files that it saw into the index. That is no
-//! change that anybody made: two indexes are equal if they stage the same contents.
+//! `git status` writes the times and inodes of the files that it saw into the index. That is
+//! not a change by a user: two indexes are equal if they stage the same contents.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn other_file_is_no_index() {
+    fn other_file_is_not_an_index() {
         let index = make_index(&[("a", 1, 1)]);
         assert!(digest(&index).is_some());
         for len in 0..index.len() - 1 {
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn only_index_below_git_folder_is_one() {
+    fn index_outside_git_folder_is_ignored() {
         for (path, expected) in [
             ("/w/.git/index", true),
             ("/w/.git/worktrees/x/index", true),

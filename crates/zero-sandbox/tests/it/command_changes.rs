@@ -564,7 +564,7 @@ fn record_that_continues_in_another_set_covers_open_files() {
 }
 
 #[test]
-fn folder_that_is_too_deep_is_a_loss_and_the_rest_is_undone() {
+fn too_deep_folder_is_reported_lost_and_rest_is_undone() {
     let (spawner, lab) = (start_spawner(), UndoLab::new());
     let file = lab.tree().join("file");
     std::fs::write(&file, "old").unwrap();

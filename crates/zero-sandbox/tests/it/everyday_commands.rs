@@ -134,7 +134,7 @@ fn host_environment_does_not_reach_command() {
 }
 
 #[test]
-fn shared_placeholder_folder_goes_with_last_command() {
+fn shared_placeholder_folder_is_removed_with_last_command() {
     let lab = AttackLab::new(Attacker::Me);
     let mut longer = lab.profile(SandboxSetup::Full);
     longer.tmp = lab.path("tmp-of-another");

@@ -143,7 +143,7 @@ fn read_text(file: File) -> Result<String, &'static str> {
     if bytes.len() as u64 > FILE_BYTES_MAX {
         return Err("it is larger than 64 KiB");
     }
-    String::from_utf8(bytes).map_err(|_| "it is no text")
+    String::from_utf8(bytes).map_err(|_| "it is not text")
 }
 
 /// Parses a command; `None` if the prompt is empty.

@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn key_goes_only_into_its_header() {
+    fn key_is_sent_only_in_its_header() {
         let key = ApiKey::new(" k\n");
         let headers = AnthropicProtocol.headers(Some(&key));
         assert_eq!(

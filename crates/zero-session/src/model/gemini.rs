@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn key_goes_only_into_its_header() {
+    fn key_is_sent_only_in_its_header() {
         let headers = GeminiProtocol.headers(Some(&ApiKey::new("k")));
         assert_eq!(headers, [("x-goog-api-key", "k".to_owned())]);
         assert!(GeminiProtocol.headers(None).is_empty());

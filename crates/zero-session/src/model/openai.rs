@@ -73,7 +73,7 @@ pub(crate) fn join_url(base: &Url, path: &str) -> Url {
 /// Parses the data of an event; an error object in it becomes an error.
 pub(crate) fn parse_json(data: &str) -> Result<Value, ModelError> {
     let value: Value = serde_json::from_str(data)
-        .map_err(|error| invalid_response_error(&format!("an event that is no JSON ({error})")))?;
+        .map_err(|error| invalid_response_error(&format!("an event that is not JSON ({error})")))?;
     match value.get("error") {
         Some(error) if !error.is_null() => {
             Err(attempt_failure::failure_from_object(&value, None).error)

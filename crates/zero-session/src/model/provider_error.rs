@@ -7,7 +7,7 @@ use crate::model::{ModelError, ModelErrorKind};
 /// Maximum number of characters of the provider's message that are repeated.
 const MESSAGE_CHARS_MAX: usize = 600;
 
-/// The error for the provider's message `said`.
+/// The error for a message of the provider.
 pub(crate) fn provider_error(kind: ModelErrorKind, message: &str) -> ModelError {
     let (what, next) = match kind {
         ModelErrorKind::Auth => {
@@ -49,7 +49,7 @@ pub(crate) fn invalid_response_error(what: &str) -> ModelError {
     provider_error(ModelErrorKind::Server, what)
 }
 
-/// `said` as one line of bounded length, without a trailing full stop.
+/// A message as one line of bounded length, without a trailing full stop.
 pub(crate) fn to_printable(message: &str) -> String {
     one_line(message, MESSAGE_CHARS_MAX).trim_end_matches('.').to_owned()
 }

@@ -787,7 +787,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn chosen_mode_is_no_freer_than_the_definition() {
+    fn chosen_mode_cannot_exceed_definition() {
         use PermissionMode::{AcceptEdits, Ask, Auto, Plan};
         for (chosen, defined, expected) in [
             (None, None, None),

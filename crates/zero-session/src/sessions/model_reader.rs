@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn direct_model_is_no_reader() {
+    fn direct_model_does_not_read_pages() {
         let direct: Arc<dyn ModelClient> = Arc::new(fixture::model("direct", &[]));
         assert!(ModelReader::from_model(&direct, &Arc::default()).is_none());
     }

@@ -618,11 +618,11 @@ fn describe_unrecorded(calls: &LedgerCalls, report: &FileRewindReport) -> Vec<St
     match calls.copied {
         0 => {}
         1 => notes.push(
-            "one call is of the session that this one is a copy of, and what it changed stays"
+            "one call belongs to the session that this one was copied from, and its changes stay"
                 .to_owned(),
         ),
         count => notes.push(format!(
-            "{count} calls are of the session that this one is a copy of, and what they changed stays"
+            "{count} calls belong to the session that this one was copied from, and their changes stay"
         )),
     }
     if !files.is_empty() {

@@ -294,7 +294,7 @@ mod tests {
     use crate::store_transfer::all_tables;
 
     #[test]
-    fn every_column_is_copied_or_made_anew() {
+    fn every_column_is_copied_or_recreated() {
         let temp = tempfile::tempdir().unwrap();
         let opened = database_file::open(&temp.path().join("sessions.db")).unwrap();
         let names = |sql: &str| -> BTreeSet<String> {

@@ -473,7 +473,7 @@ fn repeated_steps_ask_again_after_each_answer() {
 }
 
 #[test]
-fn polls_of_running_job_are_no_repeats() {
+fn polls_of_running_job_do_not_count_as_repeats() {
     let poll = |number: u32, status: &str| {
         let structured = json!({"jobs": [{"job_id": "job_1", "status": status}]});
         let result = ToolResult { structured, ..ToolResult::text("same") };
@@ -648,7 +648,7 @@ fn answer_that_does_not_fit_schema_is_corrected_twice() {
 }
 
 #[test]
-fn model_that_stands_in_brings_its_window_and_prices() {
+fn fallback_model_brings_its_window_and_prices() {
     let prices =
         crate::model::TokenPrices { input: 1e6, output: 0.0, cache_read: 0.0, cache_write: 0.0 };
     let to = crate::model::ModelInfo {

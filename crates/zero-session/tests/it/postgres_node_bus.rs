@@ -111,7 +111,7 @@ async fn postgres_node_bus_passes_conformance_behind_transaction_pooler() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn notifications_wake_and_say_nothing_that_is_believed() {
+async fn notifications_wake_but_are_not_trusted() {
     let server = PostgresServer::start();
     let database = server.create_database().await;
     let url = server.url("zero", &database);

@@ -138,7 +138,7 @@ async fn copy_is_used_like_its_source() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn interrupted_copy_leaves_whole_sessions_and_goes_on() {
+async fn interrupted_copy_leaves_whole_sessions_and_resumes() {
     let temp = tempfile::tempdir().unwrap();
     let path = temp.path().join("a.db");
     fill(&path, &["one", "two", "three", "four"]).await;

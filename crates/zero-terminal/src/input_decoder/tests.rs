@@ -121,7 +121,7 @@ fn kitty_sequences_become_keys() {
 }
 
 #[test]
-fn reports_are_no_keys() {
+fn reports_are_not_keys() {
     check(&[
         (b"\x1b[I\x1b[O", "FocusGained FocusLost"),
         (b"\x1b[?1u\x1b[?62;4c", "KeyboardReport DeviceAttributes"),

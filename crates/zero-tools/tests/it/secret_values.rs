@@ -456,7 +456,7 @@ impl SecretFixture {
 }
 
 #[tokio::test]
-async fn file_that_is_replaced_while_hidden_does_not_reach_the_model() {
+async fn file_replaced_while_hidden_does_not_reach_model() {
     let f = SecretFixture::new(PermissionMode::Ask);
     let is_running =
         async || f.witness.shown.lock().unwrap().iter().any(|event| event.contains("before\\n"));
@@ -473,7 +473,7 @@ async fn file_that_is_replaced_while_hidden_does_not_reach_the_model() {
 }
 
 #[tokio::test]
-async fn file_that_is_replaced_while_hidden_does_not_reach_the_output_of_a_job() {
+async fn file_replaced_while_hidden_does_not_reach_job_output() {
     let f = SecretFixture::new(PermissionMode::Ask);
     f.call("Bash", json!({"command": WAITING_COMMAND, "run_in_background": true})).await;
     let read = async || f.call("BashOutput", json!({"job_id": "job_1", "wait_ms": 20_000})).await;

@@ -67,7 +67,7 @@ pub struct McpServeArgs {
     #[arg(long, value_name = "MODE", value_parser = super::value_parsers::mode(), hide_possible_values = true)]
     pub mode: Option<PermissionMode>,
     /// Approve what zero would ask about, but no denied call, no host that only a project's file
-    /// names, and no host that nobody has seen before a command connects to it
+    /// names, and no host that is first seen when a command connects to it
     #[arg(long)]
     pub yes: bool,
     /// Limits to change.

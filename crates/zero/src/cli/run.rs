@@ -43,7 +43,7 @@ pub struct RunArgs {
     #[command(flatten)]
     pub options: SessionArgs,
     /// Approve what zero would ask about, but no denied call, no host that only a project's file
-    /// names, and no host that nobody has seen before a command connects to it
+    /// names, and no host that is first seen when a command connects to it
     #[arg(long)]
     pub yes: bool,
     /// What to print on stdout: the answer as text, one JSON object at the end, or one JSON object

@@ -100,8 +100,7 @@ pub struct SessionsListArgs {
   zero sessions grants bug-42 --revoke 'Bash(git push:*)'
   zero sessions grants bug-42 --revoke-all
 
-A `zero run` or gateway that is working in the session keeps the grants that it has loaded until it
-ends.")]
+Revoking ends a grant in every process that works in the session: its next call asks again.")]
 pub struct SessionsGrantsArgs {
     /// Key, label or id of the session
     pub session: String,

@@ -195,7 +195,7 @@ impl UndoOperation<'_> {
         let entries = self.journal.list().unwrap_or_default();
         error.message = match entries.iter().find(is_later) {
             Some(JournalEntry { id: later, .. }) => format!(
-                "`{path}` was changed again after change {id}, by change {later}; undo that first with `zero undo {later}`, or pass `--yes` to restore what was there before both"
+                "`{path}` was changed again after change {id}, by change {later}; undo that first with `zero undo {later}`, or pass `--yes` to restore the content from before both"
             ),
             None => format!(
                 "`{path}` was changed again after change {id}, and not by a tool; pass `--yes` to restore it and lose that"
@@ -324,7 +324,7 @@ impl UndoOperation<'_> {
         for entry in skipped.iter().take(SKIPPED_SHOWN_MAX) {
             let (id, name) = (entry.id, name_entry(entry));
             self.app.terminal.print_note(&format!(
-                "passing over {name}, which only wrote to caches; `zero undo {id}` undoes it"
+                "skipping {name}, which only wrote to caches; `zero undo {id}` undoes it"
             ));
         }
         if let more @ 1.. = skipped.len().saturating_sub(SKIPPED_SHOWN_MAX) {

@@ -40,7 +40,7 @@ pub(super) fn run(app: &AppContext, args: &UpdateArgs) -> anyhow::Result<ExitOut
     })?;
     let key = update.public_key.clone().or(receipt.public_key.clone()).ok_or_else(|| {
         UsageError(
-            "the installed release names no key, and zero takes no unsigned release; set the key of its publisher: `zero config set update.publicKey RW…`"
+            "the installed release names no key, and zero installs no unsigned release; set the key of its publisher: `zero config set update.publicKey RW…`"
                 .to_owned(),
         )
     })?;

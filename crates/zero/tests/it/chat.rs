@@ -174,7 +174,7 @@ fn interrupt_at_a_question_stops_the_run_and_not_the_chat() {
 }
 
 #[test]
-fn mode_that_is_shown_is_the_one_that_applies() {
+fn shown_mode_is_the_applied_mode() {
     let (zero, _model) = program_with_model();
     let mut terminal = start_chat(&zero, &[]);
     terminal.type_keys("\u{1b}[Z");
@@ -241,7 +241,7 @@ fn colors_follow_the_background_of_the_terminal() {
 }
 
 #[test]
-fn nothing_that_is_printed_controls_the_terminal() {
+fn printed_text_cannot_control_terminal() {
     let zero = TestProgram::new();
     let mut terminal = start_chat(&zero, &[]);
     terminal

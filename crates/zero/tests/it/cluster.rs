@@ -248,7 +248,7 @@ async fn requests_over_database_have_same_result() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn run_of_killed_gateway_goes_on_before_the_eyes_of_its_client() {
+async fn run_of_killed_gateway_continues_for_its_client() {
     let cluster = Cluster::start_with_nats();
     let (mut first, second) = (cluster.machine(), cluster.machine());
     let mut client = second.client().await;

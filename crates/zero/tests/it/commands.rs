@@ -413,7 +413,7 @@ fn tail_follow_shows_new_calls() {
 }
 
 #[test]
-fn closed_pipe_is_no_error() {
+fn closed_pipe_is_not_an_error() {
     let zero = TestProgram::new();
     for args in [
         &["tools", "list", "--format", "json"][..],

@@ -119,8 +119,8 @@ fn call_help_shows_examples() {
           --dialect <DIALECT>   Dialect of the name and the input [default: canonical] [possible values:
                                 canonical, acp, qwen, opencode]
           --yes                 Approve what zero would ask about, but no denied call, no host that only
-                                a project's file names, and no host that nobody has seen before a
-                                command connects to it
+                                a project's file names, and no host that is first seen when a command
+                                connects to it
           --mode <MODE>         Permission mode: ask, accept-edits, plan or auto [default: from
                                 settings, or ask]
           --dry-run             Show what the call changed in the workspace, then ask whether to keep

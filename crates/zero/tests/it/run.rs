@@ -212,7 +212,7 @@ fn interrupt_is_handled_while_many_events_wait() {
 }
 
 #[test]
-fn repeated_interrupt_ends_run_whose_output_nobody_reads() {
+fn repeated_interrupt_ends_run_with_unread_output() {
     let (zero, model) = program_with_model();
     let gateway = GatewayProcess::start(&zero);
     let mut run = start_unread_run(&zero, &model, &gateway);

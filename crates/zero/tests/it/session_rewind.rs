@@ -291,7 +291,10 @@ fn copy_takes_back_only_what_was_changed_in_it() {
     f.zero.stdout(&["run", "--yes", "--session", "copy", &script]);
     let seen = f.zero.run(&["sessions", "rewind", "copy", "--to", "1", "--force"]);
     assert!(seen.starts_with("exit 0") && seen.contains("removed b.txt"), "{seen}");
-    assert!(seen.contains("one call is of the session that this one is a copy of"), "{seen}");
+    assert!(
+        seen.contains("one call belongs to the session that this one was copied from"),
+        "{seen}"
+    );
     assert_eq!(f.read("a.txt").as_deref(), Some("of the original"));
     assert_eq!(f.read("b.txt"), None);
     // A rewind of the original that the copy knows is not the copy's to take back.

@@ -81,7 +81,7 @@ impl TestProgram {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// The one place where what differs from run to run is taken out.
+    /// The exit code, stdout and stderr of a run, with `[FOLDER]` in place of the folder's path.
     pub(crate) fn render_output(&self, output: &Output) -> String {
         let code = output.status.code().unwrap();
         let stdout = String::from_utf8_lossy(&output.stdout);

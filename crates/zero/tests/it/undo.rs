@@ -84,7 +84,7 @@ fn undo_after_edit_and_test_reverts_the_edit() {
     let seen = zero.run(&["undo"]);
     assert!(seen.contains("removed `a.py`"), "{seen}");
     assert!(
-        seen.contains("note: passing over change 2, Bash `mkdir") && seen.contains("`zero undo 2`"),
+        seen.contains("note: skipping change 2, Bash `mkdir") && seen.contains("`zero undo 2`"),
         "{seen}"
     );
     // Nothing else is left.

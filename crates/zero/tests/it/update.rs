@@ -165,7 +165,7 @@ fn update_replaces_program_with_newer_release() {
 }
 
 #[test]
-fn update_never_goes_back() {
+fn update_never_installs_older_release() {
     let installed = Installed::by("archive");
     for version in ["0.0.1", env!("CARGO_PKG_VERSION")] {
         installed.release(version, &archive(version));
@@ -179,13 +179,13 @@ fn update_never_goes_back() {
 type WrongRelease<'a> = (&'a str, &'a dyn Fn(&Installed), &'a str);
 
 #[test]
-fn release_that_is_not_as_signed_changes_nothing() {
+fn release_with_wrong_signature_changes_nothing() {
     let name = format!("zero-{NEWER}-x86_64-linux.tar.gz");
     let cases: &[WrongRelease<'_>] = &[
         (
             "half an archive",
             &|it| it.change(&name, |file| file.truncate(file.len() / 2)),
-            "is not what the release says",
+            "is damaged or was changed",
         ),
         (
             "another sum",
@@ -200,7 +200,7 @@ fn release_that_is_not_as_signed_changes_nothing() {
         (
             "signature of nothing",
             &|it| it.change("SHA256SUMS.minisig", Vec::clear),
-            "is no signature of minisign",
+            "is not a minisign signature",
         ),
         (
             "no archive",
@@ -215,7 +215,7 @@ fn release_that_is_not_as_signed_changes_nothing() {
         (
             "sent on into the machine",
             &|it| it.change("SHA256SUMS", |file| *file = b"http://127.0.0.1:1/SHA256SUMS".to_vec()),
-            "which is no public address with https",
+            "which is not a public https address",
         ),
     ];
     for (what, damage, expected) in cases {
@@ -239,7 +239,7 @@ fn release_signed_by_another_key_is_refused() {
     write_file(&installed.zero, USER_FILE, r#"{"update": {"publicKey": "words"}}"#);
     let seen = installed.run(&[]);
     assert!(
-        seen.starts_with("exit 2\n") && seen.contains("is no public key of minisign"),
+        seen.starts_with("exit 2\n") && seen.contains("is not a minisign public key"),
         "{seen}"
     );
     assert!(installed.is_unchanged());
@@ -264,7 +264,7 @@ fn unreachable_server_and_proxy_are_named() {
     assert!(seen.contains("could not fetch http://127.0.0.1:1/SHA256SUMS"), "{seen}");
     assert!(seen.contains("without the proxy of https_proxy"), "{seen}");
     for (address, expected) in
-        [("words", "is no address of releases"), ("http://example.com/", "`https`")]
+        [("words", "is not a release address"), ("http://example.com/", "`https`")]
     {
         write_file(&installed.zero, USER_FILE, json!({"update": {"address": address}}).to_string());
         let seen = installed.run(&[]);

@@ -145,7 +145,7 @@ fn keys_of_the_loop_are_ignored() {
 }
 
 #[test]
-fn rows_are_moved_through_as_shown() {
+fn cursor_moves_by_shown_rows() {
     let mut composer = composer_with(&[], EditMode::Emacs);
     composer.set_text("one two three four");
     let layout = composer.layout(10, 5);

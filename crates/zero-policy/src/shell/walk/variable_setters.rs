@@ -110,7 +110,7 @@ impl ScriptWalker<'_> {
                     || letters.contains(['n', 'i', 'l', 'u', 'c'])
                     || (letters.contains('f') && (exports || letters.contains('x')))
                 {
-                    let reason = "what is assigned may not be what a variable holds".to_owned();
+                    let reason = "the variable may not get the value that is assigned".to_owned();
                     self.record_uncertainty(context, span, UncertaintyKind::Unresolved, reason);
                 }
                 continue;

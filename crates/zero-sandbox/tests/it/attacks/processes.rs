@@ -61,7 +61,7 @@ fn ancestor_processes_cannot_be_touched() {
 }
 
 /// The first process of the namespace is our init process; without a namespace it is the machine's.
-/// What an attack would do without a sandbox is not tried.
+/// The attack is not tried without a sandbox.
 #[test]
 fn first_process_cannot_be_touched() {
     let words = ["limit 1", "pin 1", "idle 1", "slow-disk 1", "slow-down 1", "slow-down-everybody"];

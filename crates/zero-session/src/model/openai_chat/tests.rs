@@ -390,7 +390,7 @@ fn reply_ends_on_finish_reason() {
     );
     assert!(
         render_short(&["{nonsense"])
-            .starts_with("server: the provider sent an event that is no JSON")
+            .starts_with("server: the provider sent an event that is not JSON")
     );
 }
 

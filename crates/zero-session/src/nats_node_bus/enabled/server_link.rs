@@ -77,7 +77,7 @@ impl LinkMaker {
             }
             (_, Some(secret)) if secret.contains("-----BEGIN NATS USER JWT-----") => options
                 .credentials(secret)
-                .map_err(|_| wrong("the credentials of the bus are no valid `.creds` file"))?,
+                .map_err(|_| wrong("the credentials of the bus are not a valid `.creds` file"))?,
             (_, Some(secret)) if is_user_seed(secret.trim()) => {
                 options.nkey(secret.trim().to_owned())
             }

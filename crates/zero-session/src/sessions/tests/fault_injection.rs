@@ -86,7 +86,7 @@ async fn long_write_failure_delays_run_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn follower_is_told_while_run_end_cannot_be_recorded() {
+async fn follower_is_notified_while_run_end_cannot_be_recorded() {
     let fixture = SessionTestBed::new(&SCRIPT).await;
     let mut told = fixture.sessions.unrecorded_ends();
     fixture.store.fail_writes(4..100_000);

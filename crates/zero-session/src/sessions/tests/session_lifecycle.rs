@@ -39,7 +39,7 @@ async fn prompts_of_one_session_run_in_order() {
 }
 
 #[tokio::test]
-async fn steering_prompt_stops_one_run_and_goes_before_those_that_wait() {
+async fn steering_prompt_stops_active_run_and_precedes_queue() {
     let fixture = SessionTestBed::new(&["Hang:1", "steering", "two", "three"]).await;
     fixture.send("one").await;
     fixture.wait_for_line("tool Hang").await;

@@ -189,7 +189,7 @@ fn every_declaration_limit_is_enforced() {
 }
 
 #[test]
-fn output_that_is_no_list_is_refused() {
+fn output_without_list_is_refused() {
     check_unreadable(b"", "its output is not JSON: EOF");
     check_unreadable(b"hello", "its output is not JSON: expected");
     check_unreadable(b"Loading...\n[]", "its output is not JSON: expected");

@@ -87,7 +87,7 @@ pub(super) fn check_command_undo(
     if !zero_sandbox::command_capture::is_available() {
         findings.add_warning(
             "undo",
-            "the kernel does not report what commands change, so that this cannot be undone",
+            "the kernel does not report what commands change, so their changes cannot be undone",
             "use Linux 5.9 or later, or set `undo.commands` to false",
         );
         return;

@@ -75,7 +75,7 @@ fn find_request(
     match (meant.next(), meant.next()) {
         (Some((id, _)), None) => Ok(id),
         (None, _) => Err(UsageError(format!(
-            "no device asks with the text `{}`; pass all of what it shows",
+            "no device asks with the text `{}`; pass the whole text that it shows",
             escape_line(given)
         ))),
         (Some(_), Some(_)) => Err(UsageError(

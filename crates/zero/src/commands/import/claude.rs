@@ -125,7 +125,9 @@ fn add_settings(
     let fields = settings.as_object().into_iter().flatten();
     for (key, _) in fields.filter(|(key, _)| !["permissions", "$schema"].contains(&key.as_str())) {
         let why = match key.as_str() {
-            "hooks" => "write them anew: zero's hooks get other input, see `zero help hooks`",
+            "hooks" => {
+                "rewrite them by hand: zero's hooks get different input, see `zero help hooks`"
+            }
             "env" => "variables of commands are `sandbox.environment`, without their values",
             "model" | "availableModels" => "set up a model with `zero login`",
             "sandbox" => "zero's sandbox is always on; its settings are under `sandbox`",

@@ -29,7 +29,7 @@ pub(super) fn read(sources: &SourceFiles<'_>, plan: &mut ImportPlan) -> Result<(
         let calls = parse_calls(&file.text).map_err(|line| {
             UsageError(format!(
                 "{}:{line} has more than calls of `prefix_rule` with literal arguments, which zero cannot read; nothing was imported. \
-                 Move the file away to import the rest, and write its rules anew",
+                 Move the file away to import the rest, and rewrite its rules by hand",
                 file.shown
             ))
         })?;
@@ -106,7 +106,9 @@ fn add_config(plan: &mut ImportPlan, shown: &str, config: &Value) {
             }
             "profiles" => "zero has no profiles; use `--settings FILE`",
             "projects" => "trust folders with `zero trust`",
-            "hooks" | "notify" => "write it anew; see `zero help hooks` and `zero help questions`",
+            "hooks" | "notify" => {
+                "rewrite it by hand; see `zero help hooks` and `zero help questions`"
+            }
             "permissions" | "default_permissions" => {
                 "write its restrictions as rules; see `zero help permissions`"
             }

@@ -168,7 +168,7 @@ fn add_settings(plan: &mut ImportPlan, shown: &str, settings: &Value, names: &mu
         match key.as_str() {
             "hooks" => plan.not_enforced(
                 &what,
-                "write them anew: zero's hooks get other input, see `zero help hooks`",
+                "rewrite them by hand: zero's hooks get different input, see `zero help hooks`",
             ),
             "security" => plan.leave(&what, "trust folders with `zero trust`"),
             "context" => plan.leave(&what, "zero reads AGENTS.md, CLAUDE.md and GEMINI.md"),

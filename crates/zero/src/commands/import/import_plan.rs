@@ -161,7 +161,8 @@ impl ImportPlan {
     /// Sets a value, if zero's settings have none.
     pub(super) fn set_value(&mut self, what: &str, key: &[&str], value: Value, detail: String) {
         if value.as_str().is_some_and(has_secret) {
-            let why = "it contains what looks like a secret; write it anew, with a variable";
+            let why =
+                "it contains text that looks like a secret; rewrite it by hand, with a variable";
             return self.leave(what, why);
         }
         let line = self.push_line(ImportOutcome::Taken, what, detail);

@@ -351,21 +351,27 @@ fn add_agent(plan: &mut ImportPlan, shown: &str, name: &str, agent: &Value, prom
             (Value::Bool(true), _) => {}
             (Value::Bool(false), Some(tool)) => denied.push(tool),
             _ => {
-                return plan
-                    .leave(&what, "zero cannot express which tools it may use; write it anew");
+                return plan.leave(
+                    &what,
+                    "zero cannot express which tools it may use; rewrite it by hand",
+                );
             }
         }
     }
     let permissions = match agent.get("permission") {
         None => None,
         Some(Value::Object(permissions)) => Some(permissions),
-        Some(_) => return plan.leave(&what, "zero cannot express its permissions; write it anew"),
+        Some(_) => {
+            return plan.leave(&what, "zero cannot express its permissions; rewrite it by hand");
+        }
     };
     for (tool, action) in permissions.into_iter().flatten() {
         match (action.as_str(), canonical_tool(tool)) {
             (Some("allow" | "ask"), _) => {}
             (Some("deny"), Some(tool)) => denied.push(tool),
-            _ => return plan.leave(&what, "zero cannot express its permissions; write it anew"),
+            _ => {
+                return plan.leave(&what, "zero cannot express its permissions; rewrite it by hand");
+            }
         }
     }
     if denied.contains(&"Edit") {

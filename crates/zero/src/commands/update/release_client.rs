@@ -130,7 +130,7 @@ impl ReleaseClient {
         address: &str,
         key: &str,
     ) -> anyhow::Result<Self> {
-        let wrong = |why: &str| UsageError(format!("`{address}` is no address of releases: {why}"));
+        let wrong = |why: &str| UsageError(format!("`{address}` is not a release address: {why}"));
         let mut parsed = Url::parse(address).map_err(|error| wrong(&error.to_string()))?;
         if parsed.query().is_some() || parsed.fragment().is_some() {
             return Err(wrong("it must have no query").into());
@@ -140,7 +140,7 @@ impl ReleaseClient {
             parsed.set_path(&format!("{}/", parsed.path()));
         }
         let key = PublicKey::from_base64(key).map_err(|_| {
-            UsageError(format!("`{key}` is no public key of minisign, which begins with `RW`"))
+            UsageError(format!("`{key}` is not a minisign public key, which begins with `RW`"))
         })?;
         let guard = NetworkGuard::new(policy, ResolverConfig::default())
             .with_extra_roots(extra_roots(settings, &app.config)?);
@@ -165,10 +165,10 @@ impl ReleaseClient {
     ) -> anyhow::Result<VerifiedRelease> {
         let text = String::from_utf8_lossy(signature);
         let signature = Signature::decode(&text)
-            .map_err(|_| anyhow::anyhow!("{SIGNATURE} is no signature of minisign"))?;
+            .map_err(|_| anyhow::anyhow!("{SIGNATURE} is not a minisign signature"))?;
         if let Err(error) = self.key.verify(sums, &signature, false) {
             bail!(
-                "the signature of its sums is wrong ({error}); its files were changed, or signed with another key than the one that zero knows"
+                "the signature of its sums is wrong ({error}); its files were changed, or signed with a different key than the one that zero knows"
             );
         }
         // The signed comment ties the sums to a version, so that no other release can pose as the newest.
@@ -180,7 +180,7 @@ impl ReleaseClient {
         let sums = String::from_utf8_lossy(sums);
         let sum = sums.lines().find_map(|line| line.strip_suffix(&archive)?.strip_suffix("  "));
         let sum = sum.with_context(|| format!("it has no archive for {platform}"))?;
-        ensure!(sum.len() == 64, "the sum of {archive} is no SHA-256 sum");
+        ensure!(sum.len() == 64, "the sum of {archive} is not a SHA-256 sum");
         Ok(VerifiedRelease { version, archive, sha256: sum.to_owned() })
     }
 
@@ -190,7 +190,7 @@ impl ReleaseClient {
         let sum = to_hex(&Sha256::digest(&archive));
         ensure!(
             sum == release.sha256,
-            "{} is not what the release says: its SHA-256 is {sum} and should be {}; nothing was changed",
+            "{} is damaged or was changed: its SHA-256 is {sum} and should be {}; nothing was replaced",
             release.archive,
             release.sha256
         );
@@ -228,14 +228,14 @@ impl ReleaseClient {
                 let next = location.and_then(|to| response.url().join(to).ok());
                 url = next.context("it was sent on to nowhere")?;
                 let is_safe = url.scheme() == "https" && is_public_url(&url);
-                ensure!(is_safe, "it was sent on to {url}, which is no public address with https");
+                ensure!(is_safe, "it redirects to {url}, which is not a public https address");
                 continue;
             }
             ensure!(status.is_success(), "the server answered {status}");
             let limits = BodyLimits { bytes_max, idle: IDLE_TIMEOUT, whole: DOWNLOAD_TIMEOUT };
             return Ok(web::read(response, limits).await?);
         }
-        bail!("it was sent on to more than {HOSTS_MAX} hosts")
+        bail!("it redirects to more than {HOSTS_MAX} hosts")
     }
 }
 
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_is_no_version_is_refused() {
+    fn invalid_version_is_refused() {
         for text in
             ["", "1", "1.2", "1.2.3.4", "+1.2.3", "1.2.x", "1.2.3-", "1.2.3-a/b", "1.2.99999999999"]
         {

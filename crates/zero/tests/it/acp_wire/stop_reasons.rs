@@ -81,7 +81,7 @@ fn usage_is_reported_before_turn_end() {
     acp.close();
 }
 
-/// Where no model answers there is no window that could be full.
+/// Without a model, there is no context window to report.
 #[test]
 fn no_context_window_is_reported_without_model() {
     let fixture = AcpFixture::without_model();

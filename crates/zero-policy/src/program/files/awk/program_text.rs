@@ -206,18 +206,18 @@ fn record_tokens(tokens: &[AwkToken], notes: &mut CommandAnalysisBuilder) {
                     ] => {
                         notes.record_script(&ShellArg::known(command));
                     }
-                    _ => notes.record_unknown_run("awk runs a command it makes up"),
+                    _ => notes.record_unknown_run("awk runs a command that it builds"),
                 },
                 "getline" => record_getline(after, notes),
                 "ARGV" | "ARGC" => {
-                    notes.record_unknown_run("the awk program makes up its own arguments")
+                    notes.record_unknown_run("the awk program builds its own arguments")
                 }
                 _ => {}
             },
-            AwkToken::Sign("@" | "|&") => notes.record_unknown_run("awk runs what it makes up"),
+            AwkToken::Sign("@" | "|&") => notes.record_unknown_run("awk runs text that it builds"),
             AwkToken::Sign("|") => match redirection_target(after) {
                 Some(command) if printing => notes.record_script(&ShellArg::known(command)),
-                _ => notes.record_unknown_run("awk runs a command it makes up"),
+                _ => notes.record_unknown_run("awk runs a command that it builds"),
             },
             AwkToken::Sign(sign @ (">" | ">>")) if printing || *sign == ">>" => {
                 match redirection_target(after) {
