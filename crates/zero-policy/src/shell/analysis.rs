@@ -6,7 +6,8 @@
 use std::path::PathBuf;
 
 use crate::program::{
-    CommandAnalysis, CommandClass, FileAccess, FileTouch, GitSettingChange, ignores_environment,
+    CommandAnalysis, CommandClass, FileAccess, FileTouch, GitSettingChange, PackageManager,
+    ignores_environment,
 };
 use crate::shell::ShellArg;
 use crate::shell::ast::SourceSpan;
@@ -120,6 +121,8 @@ pub struct CommandInvocation {
     pub folders: WorkingFolders,
     /// Whether unknown arguments follow, as with `xargs`.
     pub more_arguments: bool,
+    /// Registries of package managers that the script names by variables before it.
+    pub registries: Vec<(PackageManager, String)>,
 }
 
 impl CommandInvocation {
