@@ -169,8 +169,7 @@ impl PackageManager {
             Some((start, end)) => upper.starts_with(start) && upper.ends_with(end),
             None => upper == *pattern,
         };
-        let known =
-            REGISTRY_VARIABLES.iter().find(|(_, names)| names.iter().any(|it| is_named(&it)));
+        let known = REGISTRY_VARIABLES.iter().find(|(_, names)| names.iter().any(is_named));
         known.map(|(manager, _)| *manager).filter(|manager| is_exact(*manager))
     }
 }
