@@ -142,7 +142,7 @@ impl ConnectionHandler for AcpAgent {
                     client_tool_methods::handle_request(&agent, method, params, responder)
                 }
                 None => {
-                    let _ = responder.respond_with_error(Error::method_not_found());
+                    let _ = responder.respond_with_error(rpc_error::unknown_method());
                 }
             },
         }

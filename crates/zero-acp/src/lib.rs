@@ -24,7 +24,6 @@ mod line_transport;
 mod login;
 mod output_buffer;
 mod own_runs;
-mod pending_servers;
 mod prompt_content;
 mod prompt_sender;
 mod rpc_error;

@@ -107,11 +107,20 @@ async fn send_prompt(
     cancel: &CancellationToken,
 ) -> Option<PromptSendFailure> {
     let PromptContent { text, mut attachments, linked_images } = content;
+    let text_only_model = active.options().text_only_model().map(str::to_owned);
     for image in &linked_images {
         let shown = match image {
             LinkedImage::File(path) => path.display().to_string(),
             LinkedImage::Web(url) => visible_line(url, SHOWN_CHARS_MAX),
         };
+        // The model gets the link, and nobody is asked about an image that it would not see.
+        if let Some(model) = &text_only_model {
+            let note = format!(
+                "`{shown}` was not read: the model `{model}` does not accept images; choose another model to have it seen"
+            );
+            active.sender.send(SessionMessage::Remark(note)).await;
+            continue;
+        }
         match read_image(active, image, cancel).await {
             _ if cancel.is_cancelled() => return Some(PromptSendFailure::Cancelled),
             Ok(image) => attachments.push(image),
@@ -123,7 +132,10 @@ async fn send_prompt(
     }
     let ready = async {
         let turn = turn.wait_turn().await;
-        active.pending_servers.wait(&active.sender).await;
+        // Opening a session does not wait for the servers that it starts; its first prompt does.
+        for missing in active.backend.wait_for_servers().await {
+            active.sender.send(SessionMessage::Remark(missing.to_string())).await;
+        }
         turn
     };
     let Some(_turn) = cancel.run_until_cancelled(ready).await else {

@@ -37,6 +37,12 @@ pub(crate) fn bad_request(message: impl Into<String>) -> Error {
         .data(json!({"kind": "invalid_request", "advice": advice}))
 }
 
+/// There is no such method.
+pub(crate) fn unknown_method() -> Error {
+    let advice = "use a method of the protocol or one that zero announced in `initialize`";
+    Error::method_not_found().data(json!({"kind": "unknown_method", "advice": advice}))
+}
+
 /// The session is not open on this connection.
 pub(crate) fn session_not_open(id: &str) -> Error {
     let advice =

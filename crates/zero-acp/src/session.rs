@@ -28,7 +28,6 @@ use crate::client_questions::{
 };
 use crate::config::DisconnectPolicy;
 use crate::own_runs::OwnRuns;
-use crate::pending_servers::PendingServers;
 use crate::session_message::{ApprovalMessage, SessionMessage, SessionSender};
 use crate::session_options::SessionOptions;
 use crate::update_presenter::UpdatePresenter;
@@ -48,8 +47,6 @@ pub(crate) struct ActiveSession {
     /// The available options and their current values.
     pub(crate) choices: Mutex<SessionOptions>,
     pub(crate) own_mode: Arc<LocalMode>,
-    /// Servers that the first prompt waits for.
-    pub(crate) pending_servers: PendingServers,
     /// Held while a prompt is sent, so that prompts reach the gateway in order.
     pub(crate) sending: Arc<tokio::sync::Mutex<()>>,
     /// The folder that prompts have to name; `None` if the gateway knows it.

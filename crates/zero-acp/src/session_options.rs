@@ -109,6 +109,12 @@ struct OptionValue {
 }
 
 impl SessionOptions {
+    /// The model of the session, if it accepts no images.
+    pub(crate) fn text_only_model(&self) -> Option<&str> {
+        let model = &self.info.model;
+        self.offered.text_only_models.contains(model).then_some(model)
+    }
+
     /// The modes, for clients that support only these.
     pub(crate) fn modes(&self) -> SessionModeState {
         let mode = |value: OptionValue| {
@@ -322,6 +328,7 @@ mod tests {
                 agents: words(&["main", "qa"]),
                 default_agent: "main".to_owned(),
                 models: words(&["big", "small"]),
+                text_only_models: vec![],
                 default_model: Some("small".to_owned()),
                 modes: words(&["ask", "accept-edits", "plan", "auto"]),
                 commands: vec![],

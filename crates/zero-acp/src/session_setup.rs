@@ -26,7 +26,6 @@ use crate::client_terminal::{self, TerminalCaller};
 use crate::client_tools::ClientToolSet;
 use crate::command_watcher;
 use crate::config::{FolderPrefixPolicy, SessionOpenDefaults, TerminalPolicy};
-use crate::pending_servers::PendingServers;
 use crate::prompt_content;
 use crate::rpc_error;
 use crate::session::{ActiveSession, SessionActor};
@@ -239,7 +238,6 @@ impl AcpAgent {
             stops: Arc::clone(&stops),
             choices: Mutex::new(choices),
             own_mode,
-            pending_servers: PendingServers::new(tool_host.arrivals),
             sending: Arc::default(),
             prefix_folder,
             overlap: self.config.preferences().overlap,

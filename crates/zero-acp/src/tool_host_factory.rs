@@ -11,7 +11,7 @@ use zero_core::{CallId, SessionId, ToolError, ToolName, ToolResult};
 use zero_policy::PermissionMode;
 use zero_runtime::session_results::ResultLifetime;
 use zero_runtime::tool::BoxFuture;
-use zero_runtime::tool_backend::{CallApprover, ServerStartup, ToolBackend, ToolBackendError};
+use zero_runtime::tool_backend::{CallApprover, ToolBackend, ToolBackendError};
 use zero_runtime::{Editor, Elicitor};
 
 /// Creates the tool hosts of sessions, next to their files.
@@ -131,8 +131,6 @@ pub struct SessionToolHost {
     pub backend: Arc<dyn ToolBackend>,
     /// The permission mode from settings.
     pub own_mode: PermissionMode,
-    /// The MCP servers that provide further tools.
-    pub arrivals: Arc<dyn ServerStartup>,
 }
 
 /// An MCP server that an editor names. It has no `Debug`: values may be secrets.

@@ -157,7 +157,7 @@ impl ConnectionHandler for ToolServer {
                     return;
                 }
             },
-            (_, None) => Err(Error::method_not_found()),
+            (_, None) => Err(rpc_error::unknown_method()),
         };
         let _ = responder.respond_with_result(answer);
     }

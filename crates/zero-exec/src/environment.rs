@@ -4,6 +4,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use zero_policy::PackageManager;
 use zero_policy::shell::changes_what_runs;
 use zero_sandbox::path_survey;
 
@@ -153,7 +154,8 @@ fn absolute_search_path(path: Option<&str>) -> String {
 pub(super) struct CommandEnvironment(Vec<(String, String)>);
 
 impl CommandEnvironment {
-    /// Selects the variables from an environment. `allowed` names further ones: an exact name
+    /// Selects the variables from an environment. Those that name registries of package managers pass
+    /// without passwords, as does configuration in files. `allowed` names further ones: an exact name
     /// always passes; a prefix that ends in `*` passes only variables that neither look like
     /// secrets nor make programs run code.
     pub(super) fn scrub(all: &[(String, String)], allowed: &[String]) -> Self {
@@ -164,7 +166,9 @@ impl CommandEnvironment {
                 Some(start) => name.starts_with(start) && is_harmless(),
                 None => name == pattern,
             };
-            PASSED_VARIABLES.iter().any(|pattern| is_meant(pattern))
+            let is_registry = PackageManager::from_registry_variable(name).is_some();
+            (is_registry && !has_password(value))
+                || PASSED_VARIABLES.iter().any(|pattern| is_meant(pattern))
                 || allowed.iter().any(|pattern| is_meant(pattern))
         };
         let mut kept: Vec<(String, String)> =
@@ -316,6 +320,18 @@ mod tests {
         for name in ["AWS_REGION", "DBUS_SESSION_BUS_ADDRESS", "WAYLAND_DISPLAY", "ZERO_LOG"] {
             check(name, &["*"], false);
         }
+    }
+
+    #[test]
+    fn registries_pass_without_passwords() {
+        let check = |name: &str, value: &str, passes: bool| {
+            let environment = CommandEnvironment::scrub(&[(name.into(), value.into())], &[]);
+            assert_eq!(environment.0.iter().any(|(known, _)| known == name), passes, "{name}");
+        };
+        check("PIP_INDEX_URL", "https://a.test/simple", true);
+        check("PIP_INDEX_URL", "https://me:secret@a.test/simple", false);
+        check("npm_config_registry", "https://a.test", true);
+        check("CARGO_REGISTRIES_TEAM_TOKEN", "x", false);
     }
 
     #[test]

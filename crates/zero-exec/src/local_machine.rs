@@ -133,9 +133,10 @@ impl Machine for LocalMachine<'_> {
 
     fn registry_hosts(&self, manager: PackageManager, folder: &Path) -> Vec<HostName> {
         let home = self.commands.and_then(|commands| commands.settings.home.as_deref());
+        let variables = self.commands.map_or(&[][..], |commands| commands.environment.variables());
         match self.budget.is_spent() {
             true => Vec::new(),
-            false => package_registries::find_hosts(manager, folder, home),
+            false => package_registries::find_hosts(manager, folder, home, variables),
         }
     }
 

@@ -120,9 +120,32 @@ const TERMINAL_MESSAGES: &[&str] = &[
     "/dev/tty: no such device or address",
 ];
 
-/// Messages of programs that want privileges.
-const PRIVILEGE_MESSAGES: &[&str] =
-    &["operation not permitted", "eperm", "no new privileges", "must be setuid root"];
+/// Messages of programs that may want privileges.
+const PRIVILEGE_MESSAGES: &[&str] = &[
+    "operation not permitted",
+    "eperm",
+    "no new privileges",
+    "must be setuid root",
+    "must be root",
+    "must be superuser",
+    "invalid argument",
+    "permission denied",
+    "system error",
+];
+
+/// Those that say that privileges are missing, whatever the program did.
+const MISSING_PRIVILEGES: &[&str] =
+    &["no new privileges", "must be setuid root", "must be root", "must be superuser"];
+
+/// Programs that name no privilege when they are refused: the beginning of their message, and its end.
+const REFUSED_PROGRAMS: &[(&str, &str)] = &[
+    // Owners that the user namespace of a command does not have.
+    ("chown: ", ": invalid argument"),
+    ("chgrp: ", ": invalid argument"),
+    ("mount: ", ": permission denied."),
+    ("umount: ", ": permission denied."),
+    ("su: ", "system error"),
+];
 
 /// What a program did that needs privileges, as words of its messages.
 const PRIVILEGED_WORK: &[&str] = &[
@@ -153,6 +176,7 @@ const PRIVILEGED_WORK: &[&str] = &[
     "keyctl",
     "io_uring",
     "personality",
+    "cannot set date",
 ];
 
 /// The note of a command that ran outside the sandbox.
@@ -263,10 +287,15 @@ fn explain_memory(command: &DiagnosisInput<'_>, line: &str) -> Option<String> {
 }
 
 fn explain_privilege(_: &DiagnosisInput<'_>, line: &str) -> Option<String> {
-    let lower = line.to_lowercase();
-    let is_privileged = lower.contains("privileges") || lower.contains("setuid root");
-    let work = PRIVILEGED_WORK.iter().find(|work| lower.contains(**work));
-    (is_privileged || work.is_some()).then(|| {
+    let lower = line.trim().to_lowercase();
+    let has = |message: &str| lower.contains(message);
+    let is_work = (has("operation not permitted") || has("eperm"))
+        && PRIVILEGED_WORK.iter().any(|work| has(work));
+    let is_refused = REFUSED_PROGRAMS
+        .iter()
+        .any(|(start, end)| lower.starts_with(start) && lower.ends_with(end));
+    let is_missing = MISSING_PRIVILEGES.iter().any(|message| has(message));
+    (is_work || is_refused || is_missing).then(|| {
         "sandbox: commands have no privileges: no `sudo`, no change of owners, no mounts, no namespaces, no tracing; no setting gives them, so do without, or ask the user to run it"
             .to_owned()
     })
@@ -438,6 +467,17 @@ mod tests {
             "sandbox: commands have no privileges",
         ),
         (
+            "chown: changing ownership of 'x': Invalid argument",
+            "sandbox: commands have no privileges",
+        ),
+        ("mount: /mnt: permission denied.", "sandbox: commands have no privileges"),
+        ("su: System error", "sandbox: commands have no privileges"),
+        (
+            "hostname: you must be root to change the host name",
+            "sandbox: commands have no privileges",
+        ),
+        ("date: cannot set date: Operation not permitted", "sandbox: commands have no privileges"),
+        (
             "the input device is not a TTY",
             "terminal: the command has none; request one with `\"tty\": true`",
         ),
@@ -469,6 +509,9 @@ mod tests {
             "rm: cannot remove 'x': Operation not permitted",
             "MemoryError",
             "umount: /mnt/usb: device busy",
+            "mount: /mnt: mount point does not exist.",
+            "ls: cannot open directory 'x': Permission denied",
+            "tail: x: Invalid argument",
             "FileNotFoundError: [Errno 2] No such file or directory",
         ] {
             let notes = diagnose_with(|_| {}, text);

@@ -197,6 +197,7 @@ impl ServiceLauncher {
             request,
             folder,
             self.host.commands.settings.home.as_deref(),
+            self.host.commands.environment.variables(),
         );
         hosts.into_iter().filter(|host| !self.host.may_reach(request, host)).collect()
     }
@@ -256,7 +257,8 @@ impl ServiceHost {
     ) -> Result<(), ToolError> {
         let folder = execution.folder.as_ref().map_or(self.workspace.cwd(), |it| it.canonical());
         let home = self.commands.settings.home.as_deref();
-        let hosts = service_download::list_hosts(request, folder, home);
+        let variables = self.commands.environment.variables();
+        let hosts = service_download::list_hosts(request, folder, home, variables);
         match hosts.is_empty() || hosts.iter().any(|host| self.may_reach(request, host)) {
             true => Ok(()),
             false => Err(service_download::refusal_error(request, &hosts)),

@@ -31,6 +31,6 @@ pub use engine::{
 pub use host::{HostName, HostPattern, is_web_port};
 pub use machine::{EmptyMachine, FileSearchOutcome, Machine, TargetProtection};
 pub use permission_mode::PermissionMode;
-pub use program::{GitSettingChange, PackageDownload, PackageManager};
+pub use program::{GitSettingChange, PackageDownload, PackageManager, registry_addresses};
 pub use rule::{PolicyRule, RuleOwner, RuleSource};
 pub use secret_file_set::SecretFileSet;

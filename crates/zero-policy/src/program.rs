@@ -29,7 +29,7 @@ use std::collections::HashSet;
 pub use self::command_analysis::{
     CommandAnalysis, CommandClass, FileAccess, FileTouch, GitSettingChange, NestedExecution,
 };
-pub use self::package_managers::{PackageDownload, PackageManager};
+pub use self::package_managers::{PackageDownload, PackageManager, registry_addresses};
 use crate::shell::ShellArg;
 use crate::word_list::words;
 pub(crate) use git::{find_push_remote, resolve_setting_changes};

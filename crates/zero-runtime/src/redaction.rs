@@ -297,6 +297,8 @@ mod tests {
         check("zero login --password --yes", "zero login --password --yes");
         check("docker login --password-stdin --yes x", "docker login --password-stdin --yes x");
         check("tool --password --hunter22", "tool --password [redacted]");
+        check("to allow it, pass `--yes`", "to allow it, pass `--yes`");
+        check("pass `--hunter22`", "pass `[redacted]`");
         check(r#"{"api_key": "abcd1234"}"#, r#"{"api_key": "[redacted]"}"#);
         check("git clone https://me:pa55@host/x", "git clone https://me:[redacted]@host/x");
         check(

@@ -2,6 +2,8 @@
 
 use std::os::fd::AsFd;
 
+use crate::running_command::ExitCause;
+
 /// The least space that stays free on a disk, in bytes.
 const RESERVE_BYTES_MIN: u64 = 1_000_000_000;
 /// The least share of a disk that stays free, as a divisor: 5 %.
@@ -32,11 +34,45 @@ impl DiskSpace {
     pub(crate) fn room_for_copies(self) -> u64 {
         self.free.saturating_sub(self.reserve()) / 2
     }
+
+    /// The limit that is exceeded if this was the space at the start and `free` is left.
+    pub(crate) fn find_exceeded_limit(self, free: u64, growth_max: u64) -> Option<ExitCause> {
+        let used = self.free.saturating_sub(free);
+        let reserve = self.reserve();
+        if used > growth_max {
+            return Some(ExitCause::DiskLimit { limit: growth_max, used });
+        }
+        (free < reserve).then_some(ExitCause::DiskFull { reserve, free })
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const GB: u64 = 1_000_000_000;
+
+    #[track_caller]
+    fn check(size: u64, before: u64, now: u64, expected: Option<ExitCause>) {
+        let start = DiskSpace { free: before, size };
+        assert_eq!(start.find_exceeded_limit(now, 20 * GB), expected, "{before} {now} of {size}");
+    }
+
+    #[test]
+    fn growth_and_reserve_are_limited() {
+        check(1000 * GB, 500 * GB, 481 * GB, None);
+        let limit = ExitCause::DiskLimit { limit: 20 * GB, used: 21 * GB };
+        check(1000 * GB, 500 * GB, 479 * GB, Some(limit));
+        check(1000 * GB, 500 * GB, 600 * GB, None);
+        let full = |reserve, free| Some(ExitCause::DiskFull { reserve, free });
+        check(100 * GB, 12 * GB, 5 * GB, None);
+        check(100 * GB, 12 * GB, 4 * GB, full(5 * GB, 4 * GB));
+        check(10 * GB, 5 * GB, GB - 1, full(GB, GB - 1));
+        // Nearly full at the start.
+        check(1000 * GB, 8 * GB, 7 * GB, None);
+        check(1000 * GB, 8 * GB, 3 * GB, full(4 * GB, 3 * GB));
+        check(1000 * GB, 0, 0, None);
+    }
 
     #[test]
     fn copies_leave_room_for_their_command() {

@@ -547,7 +547,9 @@ impl Journal {
         after: RecordedState,
     ) -> Result<ChangeRecord, ToolError> {
         let before = pending.before.bytes();
-        let claim = self.store.claim(before.map_or(0, <[u8]>::len) as u64)?;
+        // The message names the journal; the details say which file the call was about.
+        let of_target = |error: ToolError| error.with_detail("file", pending.target.display_path());
+        let claim = self.store.claim(before.map_or(0, <[u8]>::len) as u64).map_err(of_target)?;
         let path = pending.target.path();
         let made = pending.target.missing_folders.len();
         let mut created: Vec<_> = path.ancestors().skip(1).take(made).map(Into::into).collect();
@@ -565,7 +567,7 @@ impl Journal {
             undoes: pending.undoes,
             pid: std::process::id(),
         };
-        self.store.store(claim, &record, before)?;
+        self.store.store(claim, &record, before).map_err(of_target)?;
         Ok(record)
     }
 

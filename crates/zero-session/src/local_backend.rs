@@ -12,7 +12,7 @@ pub mod subagent_tools;
 
 use std::any::Any;
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tokio_util::sync::CancellationToken;
@@ -37,11 +37,11 @@ use zero_runtime::tool_backend::{
 use zero_runtime::tool_host::new_call_id;
 use zero_runtime::{
     ApprovalAnswer, ApprovalQuestion, ApprovalReply, Approver, CallEvent, CallEventObserver,
-    Dialect, DialectName, Editor, Elicitor, GrantRecord, GrantStore, SavedGrant,
+    Dialect, DialectName, Editor, Elicitor, GrantRecord, GrantStore, Policy, SavedGrant,
     SessionInheritance, TextReader, TextReaderProvider, ToolHost, ToolHostSession,
     ToolHostSessionConfig, TrialReview, TrialVerdict,
 };
-use zero_sandbox::{FileType, FinalLinkMode};
+use zero_sandbox::{FileType, FinalLinkMode, Workspace};
 
 use self::subagent_tools::{
     SubagentApprover, SubagentElicitor, Worktree, WorktreeProvider, WorktreeTools,
@@ -53,6 +53,17 @@ const USER_INSTRUCTIONS: &str = "AGENTS.md";
 const USER_COMMANDS: &str = "commands";
 /// Name of the user's agent folder in their settings folder.
 const USER_AGENTS: &str = "agents";
+
+/// What is wrong with agent files of a workspace, and with those of the user's own settings folder.
+pub fn find_agent_problems(
+    workspace: &Workspace,
+    own_folder: Option<&Path>,
+    policy: &dyn Policy,
+) -> Vec<String> {
+    let own = own_folder.map(|folder| folder.join(USER_AGENTS));
+    let agents = agent_files::read(workspace, own.as_deref(), policy);
+    agents.into_iter().filter_map(|agent| agent.problem).collect()
+}
 
 /// The dialects, each built on first use and shared by all sessions.
 #[derive(Default)]
@@ -467,12 +478,13 @@ impl ToolBackend for LocalToolBackend {
     }
 
     fn wait_for_servers(&self) -> BoxFuture<'_, Vec<UnavailableServer>> {
-        let servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let lock = || self.servers.lock().unwrap_or_else(PoisonError::into_inner);
         Box::pin(async move {
-            match servers {
-                Some(servers) => servers.wait_for_servers(UnavailableServer::WAIT_MAX).await,
-                None => Vec::new(),
-            }
+            let Some(servers) = lock().clone() else { return Vec::new() };
+            let missing = servers.wait_for_servers(UnavailableServer::WAIT_MAX).await;
+            // A prompt that was cancelled meanwhile has not waited: the next one does.
+            lock().take();
+            missing
         })
     }
 

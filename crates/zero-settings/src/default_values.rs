@@ -7,10 +7,11 @@ use crate::mcp_servers::TOOL_SCHEMA_BUDGET;
 use crate::{files, sandbox, secrets, settings_schema};
 
 /// The default of a key as a user would write it; `None` if there is none, so that what it is about
-/// is off or absent.
-pub fn default_value(key: &str) -> Option<String> {
+/// is off or absent. `limits` are those in effect: their profile and the machine decide about those that
+/// nobody set.
+pub fn default_value(key: &str, limits: &HostLimits) -> Option<String> {
     if let Some(limit) = key.strip_prefix("limits.") {
-        return HostLimits::default().format_value(limit);
+        return limits.format_value(limit);
     }
     if settings_schema::is_list(key) {
         return Some("[]".to_owned());
@@ -46,8 +47,8 @@ mod tests {
     fn every_limit_has_a_default_that_can_be_set() {
         for known in settings_schema::known_keys() {
             let Some(limit) = known.key.strip_prefix("limits.") else { continue };
-            let value = default_value(known.key).unwrap_or_else(|| panic!("{limit}"));
             let mut limits = HostLimits::default();
+            let value = default_value(known.key, &limits).unwrap_or_else(|| panic!("{limit}"));
             limits.set(limit, &value).unwrap_or_else(|error| panic!("{limit} {value}: {error}"));
             assert_eq!(limits.format_value(limit), Some(value), "{limit}");
         }

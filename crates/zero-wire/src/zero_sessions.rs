@@ -457,6 +457,9 @@ pub struct SessionChoicesResult {
     pub default_agent: String,
     /// Names of the configured models.
     pub models: Vec<String>,
+    /// Those of them that accept no images.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub text_only_models: Vec<String>,
     /// The model of agents that name none.
     pub default_model: Option<String>,
     /// Names of the modes.

@@ -16,7 +16,6 @@ use zero_runtime::tool_backend::{ToolBackendError, ToolBackendRequest};
 
 use crate::AppContext;
 use crate::error_chain::describe_error;
-use crate::external_tools::McpServerArrivals;
 use crate::settings_adapter::is_about_settings;
 use crate::tool_host_factory::{ConfiguredToolBackend, EditorExtras, LocalToolHostFactory};
 
@@ -95,12 +94,8 @@ impl EditorToolHostFactory {
         let opened = self
             .tool_host_factory
             .open_backend(order, EditorExtras { additional, editor, servers, tools });
-        let ConfiguredToolBackend { backend, own_mode, servers } = opened.map_err(to_error)??;
-        Ok(SessionToolHost {
-            backend: Arc::new(backend),
-            own_mode,
-            arrivals: Arc::new(McpServerArrivals(servers)),
-        })
+        let ConfiguredToolBackend { backend, own_mode, .. } = opened.map_err(to_error)??;
+        Ok(SessionToolHost { backend: Arc::new(backend), own_mode })
     }
 
     /// Runs work that reads files on a blocking thread.

@@ -28,6 +28,7 @@ use crate::paired_device_file::PairedDeviceFile;
 use crate::session_store::{OpenStore, StoreChoice, remove_orphan_results};
 use crate::settings_adapter::models;
 use crate::settings_adapter::network::extra_roots;
+use crate::terminal::escape_line;
 use crate::tool_host_factory::{LocalToolBackendFactory, LocalToolHostFactory};
 
 /// Folder with one subfolder per process that runs sessions, while it is alive.
@@ -66,11 +67,16 @@ impl AppContext {
         };
         // The first gateway in a process is the only one.
         let _ = self.notifiers.set(notifiers);
+        let models = self.load_models(settings)?;
+        for problem in fallback_problems(&models, settings) {
+            let text = format!("{problem}; it does not stand in for another one");
+            self.terminal.print_note(&escape_line(&text));
+        }
         let sessions = SessionManager::start(SessionManagerConfig {
             store,
             bus,
             agents: self.load_agents(settings)?,
-            models: self.load_models(settings)?,
+            models,
             backend_factory: Arc::new(LocalToolBackendFactory(Arc::clone(&tool_host_factory))),
             cwd,
             nodes,
@@ -114,23 +120,11 @@ impl AppContext {
         Ok(notifiers)
     }
 
-    /// Models from settings and environment. A model that stands in for another one must exist.
+    /// Models from settings and environment.
     fn load_models(&self, settings: &WorkspaceSettings) -> Result<ModelCatalog, UsageError> {
         let (configs, default) = self.model_configs(settings);
         let extra_roots = extra_roots(settings, &self.config)?;
-        let models = ModelCatalog::with_extra_roots(extra_roots, configs, default);
-        let agents = models::agent_profiles(settings);
-        let of_agents = agents.iter().flat_map(|agent| {
-            let names = agent.fallback.iter().flatten();
-            names.map(|name| (format!("agents.{}", agent.id), name))
-        });
-        let of_models = models.fallbacks().flat_map(|(model, names)| {
-            names.iter().map(move |name| (format!("models.{model}"), name))
-        });
-        for (owner, name) in of_models.chain(of_agents) {
-            models.check_fallback(&owner, name).map_err(UsageError)?;
-        }
-        Ok(models)
+        Ok(ModelCatalog::with_extra_roots(extra_roots, configs, default))
     }
 
     /// Why the model that ZERO_MODEL or the settings choose cannot be used; `None` if none is chosen.
@@ -259,6 +253,23 @@ fn gateway_limits(settings: &WorkspaceSettings) -> GatewayLimits {
         limits.tool_host_silence_max = Duration::from_secs(seconds);
     }
     limits
+}
+
+/// What is wrong with the models that settings let stand in for others. These are passed over.
+pub(crate) fn fallback_problems(
+    models: &ModelCatalog,
+    settings: &WorkspaceSettings,
+) -> Vec<String> {
+    let agents = models::agent_profiles(settings);
+    let of_agents = agents.iter().flat_map(|agent| {
+        let names = agent.fallback.iter().flatten();
+        names.map(|name| (format!("agents.{}", agent.id), name))
+    });
+    let of_models = models
+        .fallbacks()
+        .flat_map(|(model, names)| names.iter().map(move |name| (format!("models.{model}"), name)));
+    let wrong = of_models.chain(of_agents);
+    wrong.filter_map(|(owner, name)| models.check_fallback(&owner, name).err()).collect()
 }
 
 fn session_limits(settings: &WorkspaceSettings) -> SessionLimits {

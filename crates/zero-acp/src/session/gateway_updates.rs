@@ -44,6 +44,11 @@ impl SessionActor {
     /// Tells the user that the end of a run is not recorded; if it never will be, the prompt ends.
     async fn handle_unrecorded(&mut self, run: &RunUnrecorded) {
         if !self.waiting.contains_key(&run.run_id) {
+            // Prompts that were sent after a cancelled one wait for its end, too.
+            if !self.waiting.is_empty() && !run.is_abandoned {
+                let text = format!("this prompt waits for the run before it: {}", run.message);
+                self.send_remark(text).await;
+            }
             return;
         }
         if !run.is_abandoned {
@@ -90,6 +95,19 @@ impl SessionActor {
         }
         if is_observed {
             return self.present_observed(&event).await;
+        }
+        // What a prompt of this client does is said in its run.
+        match &event.kind {
+            EventKind::Reset { transcript } => {
+                let text = format!(
+                    "the session was reset elsewhere: the agent does not know the conversation so far, which is transcript {transcript}"
+                );
+                return self.send_remark(text).await;
+            }
+            EventKind::Rewound { prompt, scope, files, .. } if event.run.is_none() => {
+                return self.send_remark(scope.describe_rewind(*prompt, *files)).await;
+            }
+            _ => {}
         }
         // Of an own run whose prompt is answered, only the ends of calls that were shown are sent.
         let is_shown = matches!(&event.kind, EventKind::ToolEnded { call, .. } if self.presenter.has_shown(call));

@@ -9,7 +9,7 @@
 
 use std::path::{Path, PathBuf};
 
-use zero_policy::{HostName, PackageManager};
+use zero_policy::{HostName, PackageManager, registry_addresses};
 use zero_sandbox::path_survey;
 
 /// Largest configuration file that is read.
@@ -104,13 +104,27 @@ static SOURCES: &[ConfigSource] = {
     ]
 };
 
-/// The hosts that the configuration for a command in `folder` names, each once.
+/// The hosts that the configuration for a command in `folder` names, each once. `variables` are those
+/// that the command gets.
 pub(crate) fn find_hosts(
     manager: PackageManager,
     folder: &Path,
     home: Option<&Path>,
+    variables: &[(String, String)],
 ) -> Vec<HostName> {
     let mut hosts = Vec::new();
+    let of_manager = |name: &str| PackageManager::from_registry_variable(name) == Some(manager);
+    let variables: Vec<_> = variables.iter().filter(|(name, _)| of_manager(name)).collect();
+    for (_, value) in &variables {
+        let addresses = registry_addresses(value).filter(|it| it.starts_with("http"));
+        for address in addresses.filter(|it| it.len() <= ADDRESS_BYTES_MAX) {
+            add_host(HostName::parse(address).ok(), &mut hosts);
+        }
+    }
+    // Go takes nothing from its file then.
+    if manager == PackageManager::Go && !variables.is_empty() {
+        return hosts;
+    }
     for source in SOURCES.iter().filter(|source| source.manager == manager) {
         for path in source.list_paths(folder, home) {
             let bytes = path_survey::read_small_file(&path, source.bytes_max());
@@ -322,6 +336,16 @@ mod tests {
 
     #[track_caller]
     fn check(manager: PackageManager, files: &[(&str, &str)], expected: &[&str]) {
+        check_with(manager, files, &[], expected);
+    }
+
+    #[track_caller]
+    fn check_with(
+        manager: PackageManager,
+        files: &[(&str, &str)],
+        variables: &[(&str, &str)],
+        expected: &[&str],
+    ) {
         let temp = tempfile::tempdir().unwrap();
         for (path, text) in files {
             let path = temp.path().join(path);
@@ -330,7 +354,9 @@ mod tests {
         }
         let folder = temp.path().join("home/work/crate");
         std::fs::create_dir_all(&folder).unwrap();
-        let hosts = find_hosts(manager, &folder, Some(&temp.path().join("home")));
+        let variables = variables.iter().map(|(name, value)| ((*name).into(), (*value).into()));
+        let variables: Vec<(String, String)> = variables.collect();
+        let hosts = find_hosts(manager, &folder, Some(&temp.path().join("home")), &variables);
         let hosts: Vec<String> = hosts.iter().map(ToString::to_string).collect();
         assert_eq!(hosts, expected, "{manager:?} {files:?}");
     }
@@ -408,6 +434,19 @@ mod tests {
         check(PackageManager::Cargo, &[("home/work/.cargo/config.toml", mirror)], &["a.test"]);
         let gems = "source 'https://a.test'\ngem 'x', '1.0' # https://no.test\n";
         check(PackageManager::Gem, &[("home/work/Gemfile", gems)], &["a.test"]);
+    }
+
+    #[test]
+    fn variables_name_registries() {
+        use PackageManager::{Cargo, Go, Pip};
+        let file = [("home/.config/pip/pip.conf", "[global]\nindex-url = https://b.test/s\n")];
+        let pip = [("PIP_INDEX_URL", "https://a.test/simple"), ("UV_INDEX_URL", "https://c.test")];
+        check_with(Pip, &file, &pip, &["a.test", "b.test"]);
+        let file = [("home/.config/go/env", "GOPROXY=https://b.test\n")];
+        check_with(Go, &file, &[("GOPROXY", "https://a.test,direct")], &["a.test"]);
+        check_with(Go, &file, &[("GOPROXY", "off")], &[]);
+        let index = [("CARGO_REGISTRIES_TEAM_INDEX", "sparse+https://a.test:8443/index/")];
+        check_with(Cargo, &[], &index, &["a.test"]);
     }
 
     #[test]

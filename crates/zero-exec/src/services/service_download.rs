@@ -97,6 +97,7 @@ pub(super) fn list_hosts(
     request: &ServiceRequest,
     folder: &Path,
     home: Option<&Path>,
+    environment: &[(String, String)],
 ) -> Vec<HostName> {
     let download = match request.access {
         LaunchAccess::AsCommands => PackageDownload::from_runner(&request.words),
@@ -117,7 +118,7 @@ pub(super) fn list_hosts(
         }
     }
     if hosts.is_empty() {
-        hosts = package_registries::find_hosts(download.manager, folder, home);
+        hosts = package_registries::find_hosts(download.manager, folder, home, environment);
     }
     hosts
 }
@@ -156,7 +157,7 @@ mod tests {
                     .collect(),
                 ..ServiceRequest::default()
             };
-            let hosts = list_hosts(&request, home.path(), Some(home.path()));
+            let hosts = list_hosts(&request, home.path(), Some(home.path()), &[]);
             let hosts: Vec<String> = hosts.iter().map(ToString::to_string).collect();
             assert_eq!(hosts, expected, "{line}");
         };

@@ -488,11 +488,15 @@ pub(super) async fn choices(
         description: command.description,
         argument_hint: command.argument_hint,
     };
+    let models = sessions.models();
+    let is_text_only =
+        |name: &&str| models.get(Some(name)).is_ok_and(|model| !model.info().takes_images);
     Ok(SessionChoicesResult {
+        text_only_models: models.names().filter(is_text_only).map(str::to_owned).collect(),
         agents: sessions.agents().list().map(|agent| agent.id.clone()).collect(),
         default_agent: sessions.agents().default_id().to_owned(),
-        models: sessions.models().names().map(str::to_owned).collect(),
-        default_model: sessions.models().default_name().map(str::to_owned),
+        models: models.names().map(str::to_owned).collect(),
+        default_model: models.default_name().map(str::to_owned),
         modes: PermissionMode::ALL.map(|mode| mode.as_str().to_owned()).to_vec(),
         commands: commands.into_iter().map(command).collect(),
     })

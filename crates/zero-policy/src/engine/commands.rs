@@ -96,7 +96,10 @@ impl<'a> RequestEvaluator<'a> {
         let Some(download) = package_managers::find_download(&invocation.argv) else {
             return Vec::new();
         };
-        let named = download.registries.iter().filter_map(|text| HostName::parse(text).ok());
+        let by_variables = invocation.registries.iter();
+        let by_variables = by_variables.filter(|(manager, _)| *manager == download.manager);
+        let named = download.registries.iter().chain(by_variables.map(|(_, address)| address));
+        let named = named.filter_map(|text| HostName::parse(text).ok());
         let named: BTreeSet<HostName> = named.collect();
         let mut hosts: BTreeSet<HostName> = named.clone();
         if let WorkingFolders::OneOf(folders) = &invocation.folders {

@@ -147,6 +147,44 @@ static FORMS: &[ManagerForms] = &[
     },
 ];
 
+/// Variables with the addresses of registries, in upper case. `*` stands for the name of a registry.
+static REGISTRY_VARIABLES: &[(PackageManager, &[&str])] = &[
+    (PackageManager::Npm, words!("NPM_CONFIG_REGISTRY")),
+    (PackageManager::Pip, words!("PIP_INDEX_URL PIP_EXTRA_INDEX_URL PIP_FIND_LINKS")),
+    (
+        PackageManager::Uv,
+        words!("UV_INDEX_URL UV_DEFAULT_INDEX UV_EXTRA_INDEX_URL UV_INDEX UV_FIND_LINKS"),
+    ),
+    (PackageManager::Cargo, words!("CARGO_REGISTRIES_*_INDEX CARGO_SOURCE_*_REGISTRY")),
+    (PackageManager::Go, words!("GOPROXY")),
+];
+
+impl PackageManager {
+    /// The package manager to which a variable names registries.
+    pub fn from_registry_variable(name: &str) -> Option<Self> {
+        let upper = name.to_ascii_uppercase();
+        // Only npm takes its variables in any case.
+        let is_exact = |manager: Self| manager == Self::Npm || name == upper;
+        let is_named = |pattern: &&str| match pattern.split_once('*') {
+            Some((start, end)) => upper.starts_with(start) && upper.ends_with(end),
+            None => upper == *pattern,
+        };
+        let known = REGISTRY_VARIABLES.iter().find(|(_, names)| names.iter().any(is_named));
+        known.map(|(manager, _)| *manager).filter(|manager| is_exact(*manager))
+    }
+}
+
+/// The addresses in the value of such a variable, which may be a list.
+pub fn registry_addresses(value: &str) -> impl Iterator<Item = &str> {
+    let parts = value.split(|c: char| c.is_whitespace() || ",|".contains(c));
+    // Before an address may be a name or a protocol: `sparse+https://…`, `mine=https://…`.
+    parts.filter_map(|part| {
+        let at = part.find("://")?;
+        let start = part.get(..at)?.rfind(|c: char| !c.is_ascii_alphanumeric());
+        part.get(start.map_or(0, |start| start + 1)..)
+    })
+}
+
 /// The download that a command makes, if it is a known form of a package manager.
 pub(crate) fn find_download(argv: &[ShellArg]) -> Option<PackageDownload> {
     let words: Vec<&str> = argv.iter().map_while(ShellArg::as_known).collect();
@@ -213,5 +251,29 @@ mod tests {
         check("bundle install", Some((PackageManager::Gem, &[])));
         check("apt-get install x", Some((PackageManager::Apt, &[])));
         check("make install", None);
+    }
+
+    #[test]
+    fn registries_of_variables_are_found() {
+        #[track_caller]
+        fn check(name: &str, expected: Option<PackageManager>) {
+            assert_eq!(PackageManager::from_registry_variable(name), expected, "{name}");
+        }
+        check("npm_config_registry", Some(PackageManager::Npm));
+        check("NPM_CONFIG_REGISTRY", Some(PackageManager::Npm));
+        check("PIP_EXTRA_INDEX_URL", Some(PackageManager::Pip));
+        check("pip_index_url", None);
+        check("UV_DEFAULT_INDEX", Some(PackageManager::Uv));
+        check("CARGO_REGISTRIES_TEAM_INDEX", Some(PackageManager::Cargo));
+        check("CARGO_REGISTRIES_TEAM_TOKEN", None);
+        check("GOPROXY", Some(PackageManager::Go));
+        check("GONOPROXY", None);
+        let found = |value| registry_addresses(value).collect::<Vec<_>>();
+        assert_eq!(
+            found("https://a.test|https://b.test,direct"),
+            ["https://a.test", "https://b.test"]
+        );
+        assert_eq!(found("sparse+https://a.test/x/"), ["https://a.test/x/"]);
+        assert_eq!(found("mine=https://a.test file:///x off"), ["https://a.test", "file:///x"]);
     }
 }

@@ -6,10 +6,11 @@
 use std::path::PathBuf;
 
 use crate::program::{
-    CommandAnalysis, CommandClass, FileAccess, FileTouch, GitSettingChange, ignores_environment,
+    CommandAnalysis, CommandClass, FileAccess, FileTouch, GitSettingChange, PackageManager,
+    ignores_environment,
 };
 use crate::shell::ShellArg;
-use crate::shell::ast::SourceSpan;
+use crate::shell::ast::{ListItem, ShellCommand, ShellCommandKind, SourceSpan};
 
 /// The effects of a script.
 #[derive(Clone, Debug, Default)]
@@ -18,33 +19,43 @@ pub struct ScriptAnalysis {
     pub nodes: Vec<AnalysisNode>,
     /// Text that could not be parsed and may still run.
     pub unparsed: Option<String>,
-    /// The settings of git that it changes, if it is a single command that changes known ones.
+    /// The settings of git that it changes, if its commands change known ones and do nothing else.
     pub git_settings: Vec<GitSettingChange>,
 }
 
 impl ScriptAnalysis {
-    /// The settings that a line changes, if it is nothing but one call of git.
-    pub(crate) fn find_git_settings(&self, line: &str) -> Vec<GitSettingChange> {
-        let mut only: Option<&CommandInvocation> = None;
+    /// The settings that each command of a line changes, if they are nothing but calls of git that change
+    /// settings or only read.
+    pub(crate) fn find_git_settings(&self, line: &str) -> Vec<Vec<GitSettingChange>> {
+        let mut invocations: Vec<&CommandInvocation> = Vec::new();
         for node in &self.nodes {
             match &node.kind {
-                AnalysisNodeKind::Command(invocation) if only.is_none() => only = Some(invocation),
+                AnalysisNodeKind::Command(invocation) => invocations.push(invocation),
                 AnalysisNodeKind::File(file) if !file.redirected => {}
-                AnalysisNodeKind::Host(_) => {}
+                AnalysisNodeKind::Host(_) | AnalysisNodeKind::Structure => {}
                 _ => return Vec::new(),
             }
         }
+        let is_option = |arg: &ShellArg| arg.known_prefix().starts_with('-');
         let is_plain = |invocation: &&CommandInvocation| {
-            // Without variables before it.
-            line.starts_with("git ")
-                && !line.contains(['\n', '&', ';', '|', '<', '>', '$', '`', '('])
-                && invocation.argv.first().and_then(ShellArg::as_known) == Some("git")
-                && invocation.analysis.caution.is_none()
-                && invocation.analysis.critical.is_none()
-                && !invocation.more_arguments
+            let CommandInvocation { argv, analysis, more_arguments, .. } = invocation;
+            let reads = analysis.class == CommandClass::ReadOnly;
+            argv.first().and_then(ShellArg::as_known) == Some("git")
+                // Options before the command may name another repository.
+                && !argv.get(1).is_some_and(is_option)
+                && (reads || !analysis.git_settings.is_empty())
+                && analysis.caution.is_none()
+                && analysis.critical.is_none()
+                && !more_arguments
         };
-        let found = only.filter(is_plain).filter(|_| self.unparsed.is_none());
-        found.map(|invocation| invocation.analysis.git_settings.clone()).unwrap_or_default()
+        let count = count_plain_commands(line);
+        if self.unparsed.is_some()
+            || count != Some(invocations.len())
+            || !invocations.iter().all(is_plain)
+        {
+            return Vec::new();
+        }
+        invocations.iter().map(|invocation| invocation.analysis.git_settings.clone()).collect()
     }
 
     /// Whether all that it does is known, and it only reads files.
@@ -120,6 +131,28 @@ pub struct CommandInvocation {
     pub folders: WorkingFolders,
     /// Whether unknown arguments follow, as with `xargs`.
     pub more_arguments: bool,
+    /// Registries of package managers that the script names by variables before it.
+    pub registries: Vec<(PackageManager, String)>,
+}
+
+/// Number of commands of a line that runs them one after the other, without variables and expansions.
+/// `None` for other lines.
+fn count_plain_commands(line: &str) -> Option<usize> {
+    if line.contains(['$', '`', '(', '|', '<', '>']) {
+        return None;
+    }
+    let parsed = super::parse(line);
+    let is_plain = |item: &ListItem| match item.pipeline.commands.as_slice() {
+        [ShellCommand { kind: ShellCommandKind::Simple(simple), redirects, .. }] => {
+            !item.background
+                && !item.pipeline.negated
+                && redirects.is_empty()
+                && simple.assignments.is_empty()
+        }
+        _ => false,
+    };
+    let items = &parsed.list.items;
+    (parsed.error.is_none() && items.iter().all(is_plain)).then_some(items.len())
 }
 
 impl CommandInvocation {

@@ -32,7 +32,7 @@ use super::ast::{
 };
 use super::shell_state::{ShellState, VariableValue};
 use super::variables::VariableEffect;
-use crate::program::{FileAccess, FileTouch};
+use crate::program::{FileAccess, FileTouch, PackageManager};
 use array_values::{ArrayNames, is_list_word};
 use shell_dialect::ShellDialect;
 use words::{arithmetic_words, may_expand_to_nothing};
@@ -180,6 +180,8 @@ struct ScriptWalker<'a> {
     in_body: bool,
     /// Whether a variable of unknown effect is set for the current command and what it runs.
     altered_environment: bool,
+    /// Registries of package managers that variables name.
+    registries: Vec<(PackageManager, String)>,
     /// Whether one is exported somewhere. It counts for the whole script: a function may be called
     /// later.
     exports: bool,
@@ -238,6 +240,7 @@ impl<'a> ScriptWalker<'a> {
             bodies: 0,
             in_body: false,
             altered_environment: false,
+            registries: Vec::new(),
             exports: false,
         }
     }
@@ -296,6 +299,7 @@ impl<'a> ScriptWalker<'a> {
             bodies: self.bodies,
             in_body: self.in_body,
             altered_environment: self.altered_environment,
+            registries: self.registries.clone(),
             exports: self.exports,
         };
         // All of them in advance: a function may be called before the line that defines another

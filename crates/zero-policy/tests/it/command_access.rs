@@ -97,14 +97,28 @@ fn followed_branch_is_that_of_repository() {
 }
 
 #[test]
-fn only_single_git_command_changes_settings() {
+fn only_plain_git_commands_change_settings() {
     let changes = |command: &str| access(command).git_settings.len();
     assert_eq!(changes("git config user.name X"), 1);
     assert_eq!(changes("git remote add o https://h/p"), 2);
     assert_eq!(changes("git push -u origin main"), 2);
+    // Several on a line, and commands that only read.
+    assert_eq!(changes("git config user.name X && git config user.email a@b"), 2);
+    assert_eq!(changes("git config user.name X; git config pull.rebase true\ngit status"), 2);
+    assert_eq!(changes("git remote add o https://h/p && git remote -v"), 2);
+    assert_eq!(changes("git remote add o https://h/p && git push -u o main"), 4);
     for command in [
         "git config user.name X; ls",
         "git config user.name X && git config core.pager evil",
+        "git config user.name X && git commit -m x",
+        "git config user.name X || git config user.email a@b",
+        "git config user.name X & git config user.email a@b",
+        "git config user.name X && ! git config user.email a@b",
+        "git config user.name X && A=1 git config user.email a@b",
+        "git config user.name X && git -C sub log",
+        "{ git config user.name X; }",
+        "if git config user.name X; then git status; fi",
+        "git status && git log",
         "ls | git config user.name X",
         "git config user.name X > out",
         "git config user.name $X",

@@ -76,6 +76,14 @@ impl<'a> SecretName<'a> {
             return None;
         }
         let value = match quoted_range(rest) {
+            // "pass `--yes`" in a message names an option.
+            Some(value)
+                if sign.is_empty()
+                    && rest.starts_with('`')
+                    && is_long_option(&rest[value.clone()]) =>
+            {
+                return None;
+            }
             Some(value) => value,
             None if sign.is_empty() => 0..self.spaced_value_len(rest)?,
             None if is_block_mark(first_line) => return self.block_range(),

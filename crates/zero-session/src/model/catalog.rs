@@ -105,7 +105,7 @@ impl ModelCatalog {
     }
 
     /// The model with that name, or the default model, for one run. Those of `fallback`, or of its own
-    /// settings, stand in for it.
+    /// settings, stand in for it, except those that [`Self::check_fallback`] finds wrong.
     pub fn get_with_fallback(
         &self,
         name: Option<&str>,
@@ -115,8 +115,10 @@ impl ModelCatalog {
         let own = self.fallbacks.get(&model.info().name).map_or(&[][..], Vec::as_slice);
         let names = fallback.unwrap_or(own).iter();
         let others = names.filter(|name| **name != model.info().name);
-        let fallback_models =
-            others.map(|name| self.get(Some(name))).collect::<Result<Vec<_>, _>>()?;
+        let fallback_models: Vec<_> = others
+            .filter_map(|name| self.get(Some(name)).ok())
+            .filter(|model| !is_direct(&**model))
+            .collect();
         Ok(match fallback_models.is_empty() || is_direct(&*model) {
             true => model,
             false => Arc::new(FallbackModel::new(model, fallback_models)),

@@ -814,6 +814,11 @@ impl<'a> RunDriver<'a> {
                         let (topic, text) = ("mcp_server".to_owned(), missing.to_string());
                         self.outbox.push(EventKind::Notice { topic, text });
                     }
+                    for problem in self.state.new_agent_problems(agents.iter().flatten()) {
+                        let text = format!("an agent cannot be used: {problem}");
+                        let topic = "agents".to_owned();
+                        self.outbox.push(EventKind::Notice { topic, text });
+                    }
                     under_way.backend = Some(backend);
                     under_way.agents = agents;
                     context

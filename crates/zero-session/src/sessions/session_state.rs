@@ -1,6 +1,6 @@
 //! In-memory state of a session: queued prompts, the active run and the tool backend.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -23,7 +23,7 @@ use crate::turn::ResumePoint;
 use zero_runtime::session_results::ResultLifetime;
 use zero_runtime::tool_backend::FolderAccess;
 use zero_runtime::tool_backend::{
-    ToolBackend, ToolBackendError, ToolBackendFactory, ToolBackendRequest,
+    AgentDefinition, ToolBackend, ToolBackendError, ToolBackendFactory, ToolBackendRequest,
 };
 
 /// How much longer than its calls may take a run may take to hand itself over.
@@ -45,6 +45,8 @@ pub(super) struct SessionState {
     lent_backend: Mutex<Option<LentBackend>>,
     /// Notified when a client attaches a backend.
     arrival: Notify,
+    /// Agent files that cannot be used and that a run has named.
+    named_problems: Mutex<BTreeSet<String>>,
 }
 
 #[derive(Default)]
@@ -239,6 +241,16 @@ pub(super) enum BackendLocation {
 }
 
 impl SessionState {
+    /// What is wrong with these agents, without what an earlier run has named.
+    pub(super) fn new_agent_problems<'a>(
+        &self,
+        agents: impl Iterator<Item = &'a AgentDefinition>,
+    ) -> Vec<String> {
+        let mut named = self.named_problems.lock().unwrap_or_else(PoisonError::into_inner);
+        let problems = agents.filter_map(|agent| agent.problem.clone());
+        problems.filter(|problem| named.insert(problem.clone())).collect()
+    }
+
     pub(super) fn new(recorder: LedgerRecorder, asker: Arc<InteractionBroker>) -> Arc<Self> {
         Arc::new(Self {
             recorder,
@@ -250,6 +262,7 @@ impl SessionState {
             attached: Mutex::default(),
             lent_backend: Mutex::default(),
             arrival: Notify::new(),
+            named_problems: Mutex::default(),
         })
     }
 

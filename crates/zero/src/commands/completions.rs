@@ -5,7 +5,7 @@
 
 mod completion_values;
 
-use clap::CommandFactory;
+use clap::{Arg, Command, CommandFactory};
 use clap_complete::Shell;
 
 use crate::AppContext;
@@ -28,7 +28,7 @@ pub(super) fn run(app: &AppContext, shell: Shell) -> anyhow::Result<ExitOutcome>
 
 fn generate_script(shell: Shell) -> String {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "zero", &mut script);
+    clap_complete::generate(shell, &mut command_to_complete(), "zero", &mut script);
     let script = String::from_utf8_lossy(&script).into_owned();
     match shell {
         Shell::Bash => {
@@ -39,6 +39,45 @@ fn generate_script(shell: Shell) -> String {
         Shell::Zsh => complete_zsh_values(&script),
         Shell::Fish => script + FISH_VALUES,
         _ => script,
+    }
+}
+
+/// The command line, whose options are those of `zero run`, too: `zero --session …` is `zero run --session …`.
+fn command_to_complete() -> Command {
+    let command = Cli::command();
+    let options: Vec<Arg> = command
+        .find_subcommand("run")
+        .into_iter()
+        .flat_map(Command::get_opts)
+        .map(copy_option)
+        .collect();
+    command.args(options)
+}
+
+/// An option without what it requires and excludes, which may not be there.
+fn copy_option(option: &Arg) -> Arg {
+    let mut copy = Arg::new(option.get_id().clone())
+        .action(option.get_action().clone())
+        .value_parser(option.get_value_parser().clone())
+        .value_hint(option.get_value_hint())
+        .hide(option.is_hide_set());
+    if let Some(long) = option.get_long() {
+        // clap takes only names that live as long as the process, which ends after this.
+        let long: &'static str = long.to_owned().leak();
+        copy = copy.long(long);
+    }
+    if let Some(short) = option.get_short() {
+        copy = copy.short(short);
+    }
+    if let Some(help) = option.get_help() {
+        copy = copy.help(help.clone());
+    }
+    if let Some(names) = option.get_value_names() {
+        copy = copy.value_names(names.to_vec());
+    }
+    match option.get_num_args() {
+        Some(count) => copy.num_args(count),
+        None => copy,
     }
 }
 
@@ -82,6 +121,8 @@ mod tests {
         let lines = |wanted: &str| zsh.lines().filter(|line| line.contains(wanted)).count();
         assert!(lines(":key -- ") >= 5 && lines(":_zero_settings'") >= 5, "config");
         assert!(lines("--session=[") >= 2 && lines(":session -- ") >= 6);
+        let top = zsh.split("case $state in").next().unwrap();
+        assert!(top.contains("--session=[") && top.contains(":_zero_sessions'"), "{top}");
         for line in zsh.lines() {
             let has_key = ["--session=[", "--resume=[", "--model=[", ":session -- "];
             if has_key.iter().any(|key| line.contains(key)) {
@@ -121,6 +162,8 @@ mod tests {
         for (line, expected) in [
             ("zero run --mode ", "ask accept-edits plan auto"),
             ("zero run --mode a", "ask accept-edits auto"),
+            ("zero --mode ", "ask accept-edits plan auto"),
+            ("zero --session ", "sessions-value"),
             ("zero sessions rewind ", "sessions-value"),
             ("zero config get ", "settings-value"),
             ("zero tools show ", "tools-value"),

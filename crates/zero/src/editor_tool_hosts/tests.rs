@@ -194,7 +194,7 @@ async fn backend_uses_editor_folders_and_buffers() {
         editor: Some(Arc::new(PermissiveEditor)),
         ..rig.make_order("one")
     };
-    let SessionToolHost { backend, own_mode, .. } = rig.factory.open(order).await.unwrap();
+    let SessionToolHost { backend, own_mode } = rig.factory.open(order).await.unwrap();
     assert_eq!((own_mode, backend.folder()), (PermissionMode::AcceptEdits, Some(rig.path("work"))));
     let (status, text) = call_tool(&*backend, "Read", read.clone()).await;
     assert!(status == ToolCallStatus::Completed && text.contains("being typed"), "{text}");

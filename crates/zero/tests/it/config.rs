@@ -430,14 +430,21 @@ fn unset_settings_are_listed_with_defaults() {
     let zero = TestProgram::new();
     zero.stdout(&["config", "set", "permissions.mode", "plan"]);
     let text = zero.stdout(&["config", "list", "--defaults"]);
-    let row = |key: &str| {
+    let row_of = |text: &str, key: &str| {
         let line = text.lines().find(|line| line.split_whitespace().next() == Some(key));
         let line = line.unwrap_or_else(|| panic!("{key}: {text}"));
         line.split_whitespace().skip(1).collect::<Vec<_>>().join(" ")
     };
+    let row = |key: &str| row_of(&text, key);
     assert!(row("permissions.mode").starts_with("plan ~/.config/zero/settings.json:"), "{text}");
     assert_eq!(row("limits.file-timeout"), "30s default");
     assert_eq!(row("secrets.mask"), "true default");
+    // The profile decides about the limits of commands that nobody set.
+    assert_eq!(row("limits.command-file"), "20 GB default");
+    let strict = TestProgram::new();
+    strict.stdout(&["config", "set", "limits.profile", "strict"]);
+    let strict = strict.stdout(&["config", "list", "--defaults"]);
+    assert_eq!(row_of(&strict, "limits.command-file"), "100 MB default");
     assert_eq!(row("permissions.deny"), "[] default");
     assert_eq!(row("gateway.port"), "18789 default");
     assert_eq!(row("network.extraCa"), "(not set) default");

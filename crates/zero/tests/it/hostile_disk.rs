@@ -61,6 +61,8 @@ fn check_write_fails(disk: &HostileDisk<'_>, reason: &str, message: &str) {
     assert_eq!(answer["ok"], false, "{answer}");
     assert_eq!(answer["error"]["details"]["reason"], reason, "{answer}");
     assert!(answer["error"]["message"].as_str().unwrap().contains(message), "{answer}");
+    let file = &answer["error"]["details"]["file"];
+    assert!(file == "a.txt" || file.is_null(), "the file of the call, not one of zero's: {answer}");
     assert_eq!(left, "a.txt|old", "the file is as it was, and nothing lies beside it");
 }
 

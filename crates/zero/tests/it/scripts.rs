@@ -122,7 +122,6 @@ fn other_model_answers_when_first_is_unavailable() {
     assert_eq!(usage["rows"][0]["name"], "up");
     assert!(usage["rows"][0]["costUsd"].as_f64().unwrap() > 0.0, "{usage}");
     for (fallback, why) in [
-        (json!(["nope"]), "`models.down.fallback` names `nope`: there is no model `nope`"),
         (json!(["down"]), "`models.down.fallback` names the model itself"),
         (json!(["a", "b", "c", "d", "e"]), "name at most 4"),
     ] {
@@ -132,6 +131,21 @@ fn other_model_answers_when_first_is_unavailable() {
         let seen = zero.run(&["run", "hi"]);
         assert!(seen.starts_with("exit 2\n") && seen.contains(why), "{seen}");
     }
+}
+
+#[test]
+fn wrong_name_of_stand_in_is_passed_over() {
+    let (zero, model) = (TestProgram::new(), ModelServer::start());
+    let base_url = format!("http://127.0.0.1:{}/v1", model.port());
+    let down = json!({"api": "chat", "model": "down", "baseUrl": "http://127.0.0.1:1/v1", "fallback": ["nope", "up"]});
+    let up = json!({"api": "chat", "model": "up", "baseUrl": base_url});
+    let settings = json!({"models": {"down": down, "up": up}, "model": "down"});
+    write_file(&zero, USER_FILE, settings.to_string());
+    let why = "`models.down.fallback` names `nope`: there is no model `nope`";
+    let seen = zero.run(&["run", "hi"]);
+    assert!(seen.starts_with("exit 0\nHello from the model.\n") && seen.contains(why), "{seen}");
+    let doctor = zero.run(&["doctor", "--json"]);
+    assert!(doctor.contains("`models.down.fallback` names `nope`"), "{doctor}");
 }
 
 #[test]

@@ -118,10 +118,29 @@ fn tracking_changes(branch: &str, remote: &str, followed: &str) -> Vec<GitSettin
     vec![change("remote", remote.to_owned()), change("merge", format!("refs/heads/{followed}"))]
 }
 
-/// The changes with what the repository in `folder` says: the current branch by its name, and no
-/// remote that is not there. Empty if git would change something else, or nothing.
+/// The changes of each command with what the repository in `folder` says: the current branch by its name,
+/// and no remote that is not there. Empty if git would change something else, or nothing.
 pub(crate) fn resolve_changes(
+    commands: Vec<Vec<GitSettingChange>>,
+    machine: &dyn Machine,
+    folder: &Path,
+) -> Vec<GitSettingChange> {
+    let mut resolved = Vec::new();
+    // Others only read.
+    for changes in commands.into_iter().filter(|changes| !changes.is_empty()) {
+        let found = resolve_command(changes, &resolved, machine, folder);
+        if found.is_empty() {
+            return found;
+        }
+        resolved.extend(found);
+    }
+    resolved
+}
+
+/// The changes of one command, after `earlier` ones.
+fn resolve_command(
     changes: Vec<GitSettingChange>,
+    earlier: &[GitSettingChange],
     machine: &dyn Machine,
     folder: &Path,
 ) -> Vec<GitSettingChange> {
@@ -135,7 +154,8 @@ pub(crate) fn resolve_changes(
         return Vec::new();
     };
     let url = format!("remote.{remote}.url");
-    let is_missing = machine.git_setting(folder, &url).is_some_and(|values| values.is_empty());
+    let is_missing = !earlier.iter().any(|change| change.name == url)
+        && machine.git_setting(folder, &url).is_some_and(|values| values.is_empty());
     if remote == THIS_REPOSITORY || !is_missing {
         return tracking_changes(&branch, remote, &followed);
     }

@@ -6,6 +6,11 @@ use super::super::ast::{AssignmentValue, SourceSpan, VariableAssignment};
 use super::super::shell_state::{ShellState, VariableValue};
 use super::super::variables::VariableEffect;
 use super::{NodeContext, ScriptWalker, arithmetic};
+use crate::program::{PackageManager, registry_addresses};
+
+/// Most registries that the variables of a script name, and the longest address of one, in bytes.
+const REGISTRIES_MAX: usize = 8;
+const REGISTRY_BYTES_MAX: usize = 512;
 
 impl ScriptWalker<'_> {
     /// Sets a variable; `lasts` says whether it outlives the command.
@@ -109,8 +114,21 @@ impl ScriptWalker<'_> {
         context: NodeContext,
     ) {
         if VariableEffect::new(name, value) == VariableEffect::Steers {
+            self.note_registries(name, value);
             let reason = format!("setting `{name}` can change what runs");
             self.record_uncertainty(context, span, UncertaintyKind::Altered, reason);
         }
+    }
+
+    /// Remembers the registries that a variable names, for the commands that follow.
+    fn note_registries(&mut self, name: &str, value: Option<&ShellArg>) {
+        let manager = PackageManager::from_registry_variable(name);
+        let (Some(manager), Some(value)) = (manager, value.and_then(ShellArg::as_known)) else {
+            return;
+        };
+        let named = registry_addresses(value).filter(|it| it.len() <= REGISTRY_BYTES_MAX);
+        let named = named.map(|address| (manager, address.to_owned()));
+        let room = REGISTRIES_MAX.saturating_sub(self.registries.len());
+        self.registries.extend(named.take(room));
     }
 }

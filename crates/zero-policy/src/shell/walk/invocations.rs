@@ -264,8 +264,13 @@ impl ScriptWalker<'_> {
         let unknown = argv.first().is_some_and(|program| program.as_known().is_none());
         let (touches, hosts) = (analysis.touches.clone(), analysis.hosts.clone());
         let caution = analysis.caution.clone();
-        let mut invocation =
-            CommandInvocation { argv, analysis, folders: state.folders.clone(), more_arguments };
+        let mut invocation = CommandInvocation {
+            argv,
+            analysis,
+            folders: state.folders.clone(),
+            more_arguments,
+            registries: self.registries.clone(),
+        };
         if self.altered_environment {
             invocation.distrust_environment();
         }

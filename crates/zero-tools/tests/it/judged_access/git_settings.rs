@@ -43,6 +43,8 @@ async fn judged_settings_are_changed() {
         ("cd sub && git config user.email a@b", "user.email", ""),
         ("git config user.email a@b", "user.email", "a@b"),
         ("git config --unset user.email", "user.email", ""),
+        ("git config user.name A && git config user.email c@d; git remote -v", "user.email", "c@d"),
+        ("git config pull.rebase true; git config user.name B", "user.name", "B"),
     ] {
         std::fs::create_dir_all(f.path("sub")).unwrap();
         let answer = run(&f, command).await;
@@ -52,6 +54,7 @@ async fn judged_settings_are_changed() {
     }
     let fetch = run_git(&f, &["config", "remote.origin.fetch"]);
     assert_eq!(fetch.trim(), "+refs/heads/*:refs/remotes/origin/*");
+    assert_eq!(run_git(&f, &["config", "pull.rebase"]).trim(), "true");
     // Other sandboxes have a mount on the file, which ends if the file is replaced.
     assert_eq!(inode(&f), before);
     assert!(!f.path(".git/config.lock").exists());

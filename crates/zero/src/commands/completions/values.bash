@@ -50,11 +50,13 @@ _zero_values() {
 _zero_or_values() {
     _zero_values && return
     _zero "$@"
+    [[ -z "$2" ]] || return
     # An option is offered once a hyphen is typed: alone, they would insert the hyphen that they share.
     # Words such as `<ID>` are placeholders.
     local word
+    local -a names=()
     for word in "${COMPREPLY[@]}"; do
-        [[ "$word" == [-\<\[]* ]] || return
+        [[ "$word" == [-\<\[]* ]] || names+=("$word")
     done
-    [[ -n "$2" ]] || COMPREPLY=()
+    COMPREPLY=("${names[@]}")
 }

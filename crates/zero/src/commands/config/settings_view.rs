@@ -1,7 +1,8 @@
 //! Looking at settings.
 
 use serde_json::{Value, json};
-use zero_sandbox::ConfigFile;
+use zero_core::HostLimits;
+use zero_sandbox::{ConfigFile, machine_resources};
 use zero_settings::default_values::default_value;
 use zero_settings::document::FILE_BYTES_MAX;
 use zero_settings::{
@@ -56,7 +57,12 @@ pub(super) fn print_list(app: &AppContext, args: &ConfigListArgs) -> anyhow::Res
     let is_asked = |key: &str| args.key.as_deref().is_none_or(|asked| is_at_or_below(key, asked));
     let mut entries: Vec<SettingsEntry> =
         settings.entries().iter().map(SettingsEntry::to_masked).collect();
-    let mut defaults = if args.defaults { unset_keys(&entries) } else { Vec::new() };
+    let mut defaults = Vec::new();
+    if args.defaults {
+        let mut limits = HostLimits::for_machine(machine_resources::read());
+        settings.apply_limits(&mut limits);
+        defaults = unset_keys(&entries, &limits);
+    }
     entries.retain(|entry| is_asked(&entry.key));
     defaults.retain(|(key, _)| is_asked(key));
     if args.json {
@@ -108,8 +114,11 @@ fn is_at_or_below(key: &str, asked: &str) -> bool {
     key.strip_prefix(asked).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }
 
-/// The keys that no entry sets, with their defaults.
-fn unset_keys(entries: &[SettingsEntry]) -> Vec<(&'static str, Option<String>)> {
+/// The keys that no entry sets, with the values that apply: their defaults.
+fn unset_keys(
+    entries: &[SettingsEntry],
+    limits: &HostLimits,
+) -> Vec<(&'static str, Option<String>)> {
     let is_set = |key: &str| {
         entries
             .iter()
@@ -117,7 +126,7 @@ fn unset_keys(entries: &[SettingsEntry]) -> Vec<(&'static str, Option<String>)> 
             .any(|entry| is_at_or_below(&entry.key, key))
     };
     let unset = settings_schema::known_keys().into_iter().filter(|known| !is_set(known.key));
-    unset.map(|known| (known.key, default_value(known.key))).collect()
+    unset.map(|known| (known.key, default_value(known.key, limits))).collect()
 }
 
 fn state_remark(state: SettingsEntryState) -> &'static str {

@@ -57,6 +57,7 @@ pub(super) fn run_all(app: &AppContext) -> Vec<DoctorFinding> {
             hooks::check_hooks(app, folder, settings, &mut findings);
             secrets::check_secrets(app, folder, settings, &mut findings);
             sessions::check_models(app, settings, &mut findings);
+            sessions::check_agent_files(app, settings, &mut findings);
             gateway::check_gateway(app, settings, &mut findings);
             editor::check_editor(settings, &mut findings);
             check_notify_command(app, settings, &mut findings);

@@ -7,6 +7,7 @@ use zero_core::session_key::{SessionAddress, SessionKey};
 use zero_core::shell_quoting::quote_shell_word;
 use zero_sandbox::StateDir;
 use zero_session::agent::DIRECT;
+use zero_session::local_backend::find_agent_problems;
 use zero_session::model::catalog::ModelCatalog;
 use zero_session::sqlite_store::{DamagedSession, SqliteStore};
 use zero_session::store::{OwnerUsage, Store as _};
@@ -17,7 +18,7 @@ use super::base_checks::LISTED_MAX;
 use super::findings::DoctorReport;
 use crate::AppContext;
 use crate::host_setup::small_runtime;
-use crate::session_engine::STORE_FILE;
+use crate::session_engine::{STORE_FILE, fallback_problems};
 use crate::token_holder::LOCAL_OWNER;
 
 const CHECK: &str = "sessions";
@@ -156,6 +157,25 @@ fn format_size(bytes: u64) -> String {
     }
 }
 
+/// Reports files that define agents and cannot be used.
+pub(super) fn check_agent_files(
+    app: &AppContext,
+    settings: &WorkspaceSettings,
+    findings: &mut DoctorReport,
+) {
+    let Ok(workspace) = app.config.open_workspace(&[]) else { return };
+    // Wrong rules are reported by the check of rules.
+    let Ok(policy) = app.build_policy(&workspace, settings, None) else { return };
+    let own = app.config.settings_file().ok();
+    let own_folder = own.as_ref().and_then(|file| file.parent());
+    for problem in
+        find_agent_problems(&workspace, own_folder, &*policy).into_iter().take(LISTED_MAX)
+    {
+        let fix = "correct the file, or remove it; until then, no sub-agent can be started from it";
+        findings.add_warning("agents", problem, fix);
+    }
+}
+
 /// Reports the configured models and missing keys. Keys are never shown.
 pub(super) fn check_models(
     app: &AppContext,
@@ -200,6 +220,11 @@ pub(super) fn check_models(
             "set `model` in your settings, or ZERO_MODEL, to another model",
         );
         return;
+    }
+    for problem in fallback_problems(&models, settings).into_iter().take(LISTED_MAX) {
+        let fix =
+            "correct the name, or remove it from `fallback`; it does not stand in for another one";
+        findings.add_error(CHECK, problem, fix);
     }
     let keys = match keyless.len() {
         0 => "all keys found".to_owned(),

@@ -113,6 +113,15 @@ fn image_for_model_without_sight_becomes_a_note() {
     assert!(notes.contains("the model `scripted` does not accept images"), "{notes}");
     let heard = last_model_message(&fixture);
     assert!(heard.contains("What is it?") && !heard.contains("image_url"), "{heard}");
+    // An image that is only linked is not read, so that it does not matter whether it can be.
+    let uri = format!("file://{}", fixture.project_path("nowhere.png").display());
+    let link = json!([{"type": "resource_link", "uri": uri, "name": "n", "mimeType": "image/png"}]);
+    let from = acp.log_position();
+    let end = acp.call_ok("session/prompt", prompt_with_blocks(&session, link));
+    assert_eq!(end["stopReason"], "end_turn");
+    let notes = super::chunk_text(&acp.updates(from, &session), "agent_thought_chunk");
+    assert!(notes.contains("nowhere.png` was not read: the model `scripted`"), "{notes}");
+    assert!(last_model_message(&fixture).contains("nowhere.png"));
     acp.close();
 }
 

@@ -53,6 +53,26 @@ fn reset_does_not_stop_the_run_of_another_window() {
     other.close();
 }
 
+#[test]
+fn reset_by_another_window_is_told() {
+    let fixture = AcpFixture::new();
+    let gateway = GatewayProcess::start(&fixture.zero);
+    let url = ["--url", &gateway.url];
+    let mut one = fixture.start_client_with(&[&url[..], &ARGS[..2]].concat(), json!({}));
+    let session = one.open_session(&fixture);
+    one.run_turn(&session, "old words", "end_turn");
+    let mut other = fixture.start_client_with(&[&url[..], &ARGS].concat(), json!({}));
+    let second = other.open_session(&fixture);
+    other.run_turn(&second, "new words", "end_turn");
+    // Outside a turn, this client is sent no remark; it comes with the next one.
+    let from = one.log_position();
+    one.run_turn(&session, "more words", "end_turn");
+    let notes = super::chunk_text(&one.updates(from, &session), "agent_thought_chunk");
+    assert!(notes.contains("the session was reset elsewhere"), "{notes}");
+    one.close();
+    other.close();
+}
+
 /// Without a gateway, the other window is another process on the same store.
 #[test]
 fn reset_does_not_stop_the_run_of_another_process() {

@@ -205,7 +205,11 @@ fn ext_001_unknown_extension_is_answered() {
     let fixture = AcpFixture::without_model();
     let mut acp = fixture.start_client();
     acp.call_error("_example.com/ping", json!({"a": [1, 2]}), -32601);
-    acp.call_error("_zero/nothing", json!({}), -32601);
+    for method in ["_zero/nothing", "session/nothing"] {
+        let error = acp.call_error(method, json!({}), -32601);
+        assert_eq!(error["data"]["kind"], "unknown_method", "{error}");
+        assert!(error["data"]["advice"].is_string(), "{error}");
+    }
     acp.close();
 }
 
