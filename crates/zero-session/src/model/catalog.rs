@@ -105,11 +105,13 @@ impl ModelCatalog {
     }
 
     /// The model with that name, or the default model, for one run. Those of `fallback`, or of its own
-    /// settings, stand in for it, except those that [`Self::check_fallback`] finds wrong.
+    /// settings, stand in for it, except those that [`Self::check_fallback`] finds wrong. `current` is the one that
+    /// the run had fallen back to, if it continues.
     pub fn get_with_fallback(
         &self,
         name: Option<&str>,
         fallback: Option<&[String]>,
+        current: Option<&str>,
     ) -> Result<Arc<dyn ModelClient>, ModelError> {
         let model = self.get(name)?;
         let own = self.fallbacks.get(&model.info().name).map_or(&[][..], Vec::as_slice);
@@ -121,7 +123,10 @@ impl ModelCatalog {
             .collect();
         Ok(match fallback_models.is_empty() || is_direct(&*model) {
             true => model,
-            false => Arc::new(FallbackModel::new(model, fallback_models)),
+            false => {
+                let model = FallbackModel::new(model, fallback_models);
+                Arc::new(current.into_iter().fold(model, FallbackModel::starting_with))
+            }
         })
     }
 

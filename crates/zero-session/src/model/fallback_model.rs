@@ -25,6 +25,8 @@ const PAUSE_MAX: Duration = Duration::from_secs(5);
 pub(crate) struct FallbackModel {
     first: Arc<dyn ModelClient>,
     fallback_models: Arc<[Arc<dyn ModelClient>]>,
+    /// How many models had failed when the run was continued.
+    failed_before: usize,
     /// How many models have failed in the run.
     failed: Arc<AtomicUsize>,
 }
@@ -34,21 +36,35 @@ impl FallbackModel {
         first: Arc<dyn ModelClient>,
         fallback_models: Vec<Arc<dyn ModelClient>>,
     ) -> Self {
-        Self { first, fallback_models: fallback_models.into(), failed: Arc::default() }
+        let (failed_before, failed) = Default::default();
+        Self { first, fallback_models: fallback_models.into(), failed_before, failed }
+    }
+
+    /// Begins with a model that stands in for the first one, if there is one with this name.
+    #[must_use]
+    pub(crate) fn starting_with(mut self, name: &str) -> Self {
+        let mut fallback_models = self.fallback_models.iter();
+        let at = fallback_models.position(|model| model.info().name == name);
+        self.failed_before = at.map_or(0, |at| at + 1);
+        self.failed = Arc::new(AtomicUsize::new(self.failed_before));
+        self
+    }
+
+    /// The model that answers after so many have failed.
+    fn model_after(&self, failed: usize) -> &Arc<dyn ModelClient> {
+        let other = failed.checked_sub(1).and_then(|at| self.fallback_models.get(at));
+        other.unwrap_or(&self.first)
     }
 }
 
 impl ModelClient for FallbackModel {
     fn info(&self) -> &ModelInfo {
-        self.first.info()
+        self.model_after(self.failed_before).info()
     }
 
     fn stream(&self, request: ModelRequest, cancel: CancellationToken) -> ModelStream {
         let failed = self.failed.load(Ordering::Relaxed);
-        let model = match failed.checked_sub(1).and_then(|at| self.fallback_models.get(at)) {
-            Some(other) => Arc::clone(other),
-            None => Arc::clone(&self.first),
-        };
+        let model = Arc::clone(self.model_after(failed));
         let attempt = FallbackStream {
             current: model.stream(adapt(&request, model.info()), cancel.clone()),
             model,
@@ -225,6 +241,15 @@ mod tests {
         let models = FallbackModel::new(model("a", down()), others);
         assert_eq!(read(&models).await, "a>b b>c C done");
         assert_eq!(read(&models).await, "C done");
+        let others =
+            || vec![model("b", vec![says("B"), done()]), model("c", vec![says("C"), done()])];
+        for (current, expected) in [("b", "B done"), ("c", "C done"), ("unknown", "hi done")] {
+            let first = model("a", vec![says("hi"), done()]);
+            let models = FallbackModel::new(first, others()).starting_with(current);
+            assert_eq!(read(&models).await, expected, "a run that continues");
+            let name = &*models.info().name;
+            assert_eq!(name, if current == "unknown" { "a" } else { current });
+        }
         let all_down = FallbackModel::new(model("a", down()), vec![model("b", down())]);
         assert_eq!(read(&all_down).await, "a>b error server");
     }

@@ -98,7 +98,9 @@ pub(super) fn closing_events(events: &[Event]) -> (Vec<EventKind>, TokenUsage) {
                 let (answer, by) = ("cancelled".to_owned(), "zero".to_owned());
                 let (id, call) = (request.id.clone(), &request.call);
                 requests.insert(id.clone(), call.clone());
-                if !approved.contains(call) && open.contains_key(call) {
+                // A call whose command or sub-agent asks has begun.
+                let is_begun = !request.subject.is_call() || approved.contains(call);
+                if !is_begun && open.contains_key(call) {
                     open.insert(call.clone(), unstarted_call_event(call, NOT_APPROVED));
                 }
                 open.insert(id.clone(), EventKind::ApprovalResolved { id, answer, by });

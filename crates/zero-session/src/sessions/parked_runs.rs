@@ -14,7 +14,7 @@ use zero_core::{CallId, ErrorReason, RunId, SessionId, ToolError, ToolOutcome};
 use zero_runtime::tool_backend::FolderAccess;
 
 use crate::approvals::{EarlierQuestion, ParkedAnswer};
-use crate::event::{Event, EventKind, RunOutcome, TokenUsage};
+use crate::event::{Event, EventKind, RunOutcome};
 use crate::key::SessionAddress;
 use crate::message::{MessageBlock, MessageRole, ModelMessage, ToolInput};
 use crate::model::ThinkingEffort;
@@ -330,7 +330,15 @@ fn find_resume_point(
     };
     // Requests that were tried again count too, which only makes the limit stricter.
     let turns = u32::try_from(usage.requests).unwrap_or(u32::MAX);
-    Some(ResumePoint { waits, usage: TokenUsage { ..usage }, turns })
+    Some(ResumePoint { waits, usage, turns, model: find_fallback(events) })
+}
+
+/// The model that a run with these events fell back to last.
+pub(super) fn find_fallback(events: &[Event]) -> Option<String> {
+    events.iter().rev().find_map(|event| match &event.kind {
+        EventKind::ModelFallback { to, .. } => Some(to.clone()),
+        _ => None,
+    })
 }
 
 /// Why the user is asked whether the run may continue.

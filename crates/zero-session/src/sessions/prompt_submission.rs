@@ -360,8 +360,19 @@ impl SessionManagerInner {
         record: &SessionRecord,
         agent: &AgentProfile,
     ) -> Result<Arc<dyn ModelClient>, SessionError> {
+        self.model_from(record, agent, None)
+    }
+
+    /// Like [`Self::model_for`], for a run that may have fallen back to the model `current`.
+    pub(super) fn model_from(
+        &self,
+        record: &SessionRecord,
+        agent: &AgentProfile,
+        current: Option<&str>,
+    ) -> Result<Arc<dyn ModelClient>, SessionError> {
         let name = record.model.as_deref().or(agent.model.as_deref());
-        Ok(self.config.models.get_with_fallback(name, agent.fallback.as_deref())?)
+        let fallback = agent.fallback.as_deref();
+        Ok(self.config.models.get_with_fallback(name, fallback, current)?)
     }
 
     async fn set_title(

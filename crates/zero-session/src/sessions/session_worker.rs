@@ -447,9 +447,10 @@ impl SessionManagerInner {
         let (model, dialect) = match parked_runs::is_direct_call(&point) {
             true => (Arc::new(DirectModel::new()) as _, DialectName::Canonical),
             false => {
-                let model = self.model_for(&record, &agent)?;
-                let dialect = choose_dialect(&agent, Some(model.info()));
-                (model, dialect)
+                // The transcript is in the dialect of the first model, whichever answers now.
+                let first = self.model_for(&record, &agent)?;
+                let dialect = choose_dialect(&agent, Some(first.info()));
+                (self.model_from(&record, &agent, point.model.as_deref())?, dialect)
             }
         };
         if !matches!(point.waits, ResumedWait::Model) {

@@ -21,6 +21,7 @@ use crate::open_question::QuestionScope;
 use crate::output_schema::OutputSchema;
 use crate::sessions::interrupted_runs::{closing_events, read_run_events};
 use crate::sessions::ledger_recorder::new_event;
+use crate::sessions::parked_runs::find_fallback;
 use crate::sessions::session_state::{QueuedPrompt, ResumedRun, SessionState, wait_until_finished};
 use crate::sessions::transcript_recovery::missing_messages;
 use crate::sessions::{
@@ -163,7 +164,12 @@ impl SessionManagerInner {
         let prompt = recorded_prompt(&run.options, &events);
         let turns = u32::try_from(usage.requests).unwrap_or(u32::MAX);
         let resumed = next.map(|_| ResumedRun {
-            point: ResumePoint { waits: ResumedWait::Model, usage, turns },
+            point: ResumePoint {
+                waits: ResumedWait::Model,
+                usage,
+                turns,
+                model: find_fallback(&events),
+            },
             earlier: Vec::new(),
         });
         let presence = state.enqueue(QueuedPrompt { prompt, active, resumed });

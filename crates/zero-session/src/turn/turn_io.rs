@@ -74,6 +74,8 @@ pub struct ResumePoint {
     pub usage: TokenUsage,
     /// Its model requests.
     pub turns: u32,
+    /// The model that it had fallen back to.
+    pub model: Option<String>,
 }
 
 /// What a parked run waits for.
