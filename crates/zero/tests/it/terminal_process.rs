@@ -70,6 +70,17 @@ impl TerminalProcess {
         self.wait_for_repeated_text(text, count + 1);
     }
 
+    /// Waits until a text is the last on the screen.
+    #[track_caller]
+    pub(crate) fn wait_for_end(&mut self, text: &str) {
+        while !self.seen.ends_with(text) {
+            match self.screen.recv_timeout(TIMEOUT) {
+                Ok(bytes) => self.seen.push_str(&String::from_utf8_lossy(&bytes)),
+                Err(_) => panic!("no `{text}` at the end of {:?}", self.seen),
+            }
+        }
+    }
+
     /// What is on the screen so far.
     pub(crate) fn seen(&self) -> &str {
         &self.seen
