@@ -526,6 +526,9 @@ const scenarios = {
     assert.deepEqual([manifest.display, manifest.start_url, manifest.scope], ["standalone", "/", "/"]);
     await page.evaluate(() => navigator.serviceWorker.ready);
     await newSession(page);
+    // Nothing that a model says reads in another order than it is in, and code hides nothing.
+    await send(page, SCRIPT("say the file \u202etxt.exe and `rm\u200b -r`"));
+    await said(page, "the file \\u{202e}txt.exe and rm\\u{200b} -r");
     await send(page, "hello");
     await said(page, "Hello from the model.");
     // Only the shell is kept, and no answer of the gateway.
