@@ -649,7 +649,7 @@ const scenarios = {
       size: { type: "integer", title: "Size", minimum: 1, maximum: 9 },
       color: { type: "string", title: "Color", enum: ["red", "green"] },
       mail: { type: "string", title: "Mail", format: "email" },
-      site: { type: "string", title: "Page", format: "uri" },
+      site: { type: "string", title: "Website", format: "uri" },
       day: { type: "string", title: "Day", format: "date" },
       time: { type: "string", title: "Time", format: "date-time" },
       gift: { type: "boolean", title: "As a gift" },
@@ -679,9 +679,9 @@ const scenarios = {
     await problem("Size", "1.5", "Write a whole number.");
     assert.equal(await page.evaluate(() => document.activeElement.tagName), "INPUT");
     await problem("Mail", "me", "Write an email address.");
-    await problem("Page", "x.org", "Write a whole URL");
+    await problem("Website", "x.org", "Write a whole URL");
     await page.getByLabel("Mail").fill("");
-    await page.getByLabel("Page").fill("https://x.org/");
+    await page.getByLabel("Website").fill("https://x.org/");
     // What is only begun is not left out silently.
     await page.getByLabel("Day").press("3");
     await answer.click();
