@@ -44,5 +44,10 @@ export const shorten = (text: string, most: number) => (text.length > most ? `${
 // What is drawn as nothing, or changes how its neighbours are drawn. Emoji may be joined.
 const HIDDEN = /(?![\n\t]|\r\n|(?<=\p{ExtPict})[\ufe0e\ufe0f]|(?<=\p{ExtPict}\ufe0f?)\u200d(?=\p{ExtPict}))[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{DI}\u2800]/gu;
 
+const escapeLetter = (letter: string) => `\\u{${letter.codePointAt(0)!.toString(16)}}`;
+
 /** Text by which a person judges what a call does: hidden characters are shown as escapes. */
-export const reveal = (text: string) => text.replace(HIDDEN, (hidden) => `\\u{${hidden.codePointAt(0)!.toString(16)}}`);
+export const reveal = (text: string) => text.replace(HIDDEN, escapeLetter);
+
+/** Prose: what would show its words in another order than they are in is shown as escapes. */
+export const revealOrder = (text: string) => text.replace(/[\u202a-\u202e\u2066-\u2069]/g, escapeLetter);

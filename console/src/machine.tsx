@@ -61,6 +61,7 @@ function Devices() {
   const [granted, setGranted] = useState<Set<string>>(new Set(["read", "approvals", "questions"]));
   const [code, setCode] = useState<DeviceInviteResult | null>(null);
   const names = [...granted].map((name) => `operator.${name}`);
+  const page = code?.url?.replace(/\/$/, "") ?? location.origin;
   const invite = () => void attempt(async () => setCode(await request("zero.devices.invite", { scopes: names })));
   return (
     <section aria-labelledby="devices-title">
@@ -70,10 +71,10 @@ function Devices() {
       {code ? (
         <div class="card code-card" aria-live="polite">
           <div class="code-parts">
-            <QrCode text={`${location.origin}/`} label={`QR code of ${location.origin}`} />
-            <div><p>Open <span class="path">{location.origin}</span> on the device, by its camera or by typing, and type</p><p class="pair-code">{code.code}</p><p class="muted">The code works once, until {formatClock(code.expiresAtMs)}. It is not in the picture.</p></div>
+            <QrCode text={code.url ?? `${location.origin}/`} label={`QR code of ${page}`} />
+            <div><p>Open <span class="path">{page}</span> on the device, by its camera or by typing, and type</p><p class="pair-code">{code.code}</p><p class="muted">The code works once, until {formatClock(code.expiresAtMs)}. It is not in the picture.</p></div>
           </div>
-          {isLoopback() ? <p class="notice">Other devices cannot reach this address. Open the console by the address of this machine in your network to pair a phone.</p> : null}
+          {isLoopback(new URL(page).hostname) ? <p class="notice">Other devices cannot reach this address. To pair a phone, set <code>gateway.publicUrl</code> to the address by which it reaches this machine.</p> : null}
         </div>
       ) : null}
       <Waiting of={found}>{(known) => (
@@ -87,7 +88,7 @@ function Devices() {
   );
 }
 
-const isLoopback = () => /^(localhost|127\.[\d.]+|\[::1\])$/.test(location.hostname);
+const isLoopback = (host: string) => /^(localhost|127\.[\d.]+|\[::1\])$/.test(host);
 
 function Scopes({ legend, granted, change }: { legend: string; granted: Set<string>; change: (granted: Set<string>) => void }) {
   const toggle = (name: string) => {

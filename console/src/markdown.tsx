@@ -1,7 +1,7 @@
 // Markdown as nodes, never as HTML. What it does not know stays text. Links go only to the web and by
 // mail, are marked, and tell the other side nothing; images are shown only if they are data.
 
-import { reveal } from "./format.ts";
+import { reveal, revealOrder } from "./format.ts";
 import { Component, type ComponentChildren, type VNode } from "preact";
 
 const NESTING_MAX = 8;
@@ -42,7 +42,7 @@ function inline(text: string, depth = 0): ComponentChildren {
     const [all, , code, alt, , words, to, , bold, struck, , soft, plain] = found;
     if (found.index > end) parts.push(text.slice(end, found.index));
     end = found.index + all.length;
-    if (code !== undefined) parts.push(<code>{code.trim() || code}</code>);
+    if (code !== undefined) parts.push(<code>{reveal(code.trim() || code)}</code>);
     else if (alt !== undefined) parts.push(<span class="muted">[image{alt ? `: ${alt}` : ""}]</span>);
     else if (to !== undefined) parts.push(<Link to={to}>{inline(words ?? to, depth + 1)}</Link>);
     else if (bold !== undefined) parts.push(<strong>{inline(bold, depth + 1)}</strong>);
@@ -103,7 +103,7 @@ function renderBlock(text: string, depth = 0): VNode {
   if (fence) {
     const closed = lines.length > 1 && /^ {0,3}(`{3,}|~{3,})\s*$/.test(lines[lines.length - 1] ?? "");
     const body = lines.slice(1, closed ? -1 : undefined).join("\n");
-    return <pre class="code" tabIndex={0}><code>{body}</code></pre>;
+    return <pre class="code" tabIndex={0}><code>{reveal(body)}</code></pre>;
   }
   const heading = /^(#{1,6}) (.*)$/.exec(first);
   if (heading) return <p class={`heading h${heading[1]!.length}`}>{inline(heading[2]!.replace(/\s#{1,6}$/, ""))}</p>;
@@ -153,7 +153,7 @@ class Block extends Component<{ text: string }> {
     return next.text !== this.props.text;
   }
   override render() {
-    return renderBlock(this.props.text);
+    return renderBlock(revealOrder(this.props.text));
   }
 }
 

@@ -10,7 +10,14 @@ import { describe } from "./ui.tsx";
 
 /** Who asks the agent's own questions. A form of theirs that is left empty answers nothing. */
 const AGENT = "the agent";
-const INPUT_TYPES: Record<string, string> = { email: "email", uri: "url", date: "date" };
+const INPUT_TYPES: Record<string, string> = { email: "email", uri: "url", date: "date", "date-time": "datetime-local" };
+/** What a text of a format looks like, and what to write instead. */
+const FORMATS: Record<string, [RegExp, string]> = {
+  email: [/^[^\s@]+@[^\s@]+$/, "Write an email address."],
+  uri: [/^[a-z][a-z\d+.-]*:\S+$/i, "Write a whole URL, such as https://example.com."],
+  date: [/^\d{4}-\d\d-\d\d$/, "Write a whole date."],
+  "date-time": [/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d/, "Write a whole date with the time."],
+};
 
 interface Choice { value: unknown; name: string }
 
@@ -40,7 +47,9 @@ export function QuestionForm({ question, ready, done }: { question: UserQuestion
     const wrong: Record<string, string> = {};
     fields.forEach(([name, field], at) => {
       const value = readValue(field, data.getAll(`field-${at}`).map(String));
-      const problem = checkValue(field, value, required.has(name));
+      // What a browser cannot read as a number or a date is missing in the data.
+      const isUnread = (form.current?.querySelector(`[name="field-${at}"]`) as HTMLInputElement | null)?.validity.badInput;
+      const problem = isUnread ? (FORMATS[field.format]?.[1] ?? "Write a number.") : checkValue(field, value, required.has(name));
       if (problem) wrong[name] = problem;
       else if (value !== undefined) content[name] = value;
     });
@@ -77,7 +86,21 @@ function readValue(field: any, given: string[]): unknown {
   const text = given[0] ?? "";
   if (text === "") return undefined;
   if (field.type === "array") return text.split("\n").filter(Boolean);
+  if (isTime(field)) {
+    const time = new Date(text);
+    return Number.isNaN(time.getTime()) ? text : time.toISOString();
+  }
   return field.type === "number" || field.type === "integer" ? Number(text) : text;
+}
+
+const isTime = (field: any) => field.type === "string" && field.format === "date-time";
+
+/** What a field has at first. Times are written in the reader's zone. */
+function presetOf(field: any): string {
+  const preset = field.default ?? "";
+  const time = new Date(preset);
+  if (!isTime(field) || Number.isNaN(time.getTime())) return String(preset);
+  return new Date(time.getTime() - time.getTimezoneOffset() * 60_000).toISOString().slice(0, 19);
 }
 
 function checkValue(field: any, value: unknown, required: boolean): string | null {
@@ -94,6 +117,8 @@ function checkValue(field: any, value: unknown, required: boolean): string | nul
     const length = [...value].length;
     if (length < minLength) return `At least ${minLength} characters; these are ${length}.`;
     if (length > maxLength) return `At most ${maxLength} characters; these are ${length}.`;
+    const format = FORMATS[field.format];
+    if (format && !format[0].test(value)) return format[1];
   } else if (Array.isArray(value)) {
     if (value.length < minItems) return `Choose at least ${minItems}.`;
     if (value.length > maxItems) return `Choose at most ${maxItems}.`;
@@ -126,7 +151,7 @@ function Field({ name, label, field, required, problem }: { name: string; label:
   return (
     <label class="field"><span>{title}</span>{help}
       {field.type === "array" ? <textarea {...marks} rows={3} />
-        : <input {...marks} type={type as any} step={isNumber ? (field.type === "integer" ? 1 : "any") : undefined} min={field.minimum} max={field.maximum} required={required} defaultValue={String(field.default ?? "")} />}
+        : <input {...marks} type={type as any} step={isNumber ? (field.type === "integer" ? 1 : "any") : isTime(field) ? 1 : undefined} min={field.minimum} max={field.maximum} required={required} defaultValue={presetOf(field)} />}
       {wrong}
     </label>
   );

@@ -10,7 +10,7 @@ import { Approval, Question, ApprovalDetails, pending } from "./inbox.tsx";
 import { Markdown, Words, safeImage } from "./markdown.tsx";
 import { go } from "./route.ts";
 import { SessionLog, resultImages, resultText, type CallItem, type LogItem } from "./session_log.ts";
-import { sessionPath, sessionState } from "./sessions.tsx";
+import { WAITS, sessionPath, sessionState } from "./sessions.tsx";
 import type { Event, PromptInfo, SessionInfo } from "./wire.ts";
 import { Ago, Code, Dialog, Diff, Empty, Guard, Json, Loading, Page, Problem, Sure, Tag, attempt, describe, say, useAnswer } from "./ui.tsx";
 
@@ -352,6 +352,12 @@ function Picture({ mime, data, name }: { mime: string; data: string; name: strin
 
 const ICONS: Record<string, string> = { read: "○", edit: "✎", delete: "✕", move: "→", search: "⌕", execute: "›", fetch: "↓", think: "·" };
 
+/** What a call does: it may not have begun yet. */
+function callState(item: CallItem): string {
+  if (item.status !== "running") return item.status;
+  return item.isAsked ? WAITS : item.waits ? "waits" : "running";
+}
+
 function Call({ item, open }: { item: CallItem; open?: boolean }) {
   const session = useContext(ShownSession);
   const showRecord = async () => {
@@ -374,8 +380,8 @@ function Call({ item, open }: { item: CallItem; open?: boolean }) {
   );
   return (
     <Lazy open={open || item.status === "running" || (result?.display as any)?.type === "diff"} class={`call-box ${item.status}`}
-      summary={<><span class="icon" aria-hidden="true">{ICONS[item.kind] ?? "◦"}</span><span class="call-title"><Words text={item.title} /></span>{item.waits ? <span class="muted small">waits</span> : null}
-        {item.status !== "completed" && item.status ? <Tag word={item.status} /> : null}{took ? <span class="muted small took">{took}</span> : null}</>}
+      summary={<><span class="icon" aria-hidden="true">{ICONS[item.kind] ?? "◦"}</span><span class="call-title"><Words text={item.title} /></span>
+        {item.status !== "completed" && item.status ? <Tag word={callState(item)} /> : null}{took ? <span class="muted small took">{took}</span> : null}</>}
       body={body} />
   );
 }

@@ -12,6 +12,8 @@ interface Common {
 
 export type CallItem = Common & {
   is: "call"; call: string; name: string; title: string; kind: string; input: unknown; waits: boolean;
+  /** Whether it waits for an approval. */
+  isAsked: boolean;
   status: string; outcome: ToolOutcome | null; progress: string[]; endMs: number | null;
   /** Key of the session of the sub-agent that it started. */
   subagent: string | null;
@@ -63,14 +65,17 @@ export class SessionLog {
     const earlier = new SessionLog();
     earlier.nextKey = -1_000_000_000 + (events[0]?.seq ?? 0) * 2;
     earlier.add(events);
-    // The end of a call may be known already while its begin comes only now.
-    for (const item of earlier.items) {
+    for (const item of [...earlier.items]) {
       const id = item.is === "approval" ? item.request.id : item.is === "question" ? item.question.id : null;
       if (id !== null) {
         Object.assign(item, this.looseAnswers.get(id));
         this.looseAnswers.delete(id);
         this.questions.set(id, item);
       }
+      if (item.is === "approval" && item.answer) earlier.note(item.request.call, false);
+    }
+    // The end of a call may be known already while its begin comes only now.
+    for (const item of earlier.items) {
       if (item.is === "call" && item.status === "running") {
         const known = this.calls.get(item.call);
         if (known && known !== item) {
@@ -135,7 +140,7 @@ export class SessionLog {
       case "tool_started": {
         const call = this.push(event, {
           is: "call", call: event.call, name: event.name, title: event.title, kind: event.kind, input: event.input,
-          waits: !!event.waits, status: "running", outcome: null, progress: [], endMs: null, subagent: null,
+          waits: !!event.waits, isAsked: false, status: "running", outcome: null, progress: [], endMs: null, subagent: null,
         });
         this.calls.set(event.call, call);
         break;
@@ -151,7 +156,7 @@ export class SessionLog {
         break;
       case "tool_ended":
         if (!this.calls.has(event.call)) {
-          const call = this.push(event, { is: "call", call: event.call, name: "", title: "a call", kind: "other", input: null, waits: false, status: "", outcome: null, progress: [], endMs: null, subagent: null });
+          const call = this.push(event, { is: "call", call: event.call, name: "", title: "a call", kind: "other", input: null, waits: false, isAsked: false, status: "", outcome: null, progress: [], endMs: null, subagent: null });
           this.calls.set(event.call, call);
         }
         this.change(event.call, (call) => {
@@ -170,10 +175,15 @@ export class SessionLog {
         break;
       case "approval_requested":
         this.questions.set(event.id, this.push(event, { is: "approval", request: event, answer: null, by: "" }));
+        // A command that asks for a connection goes on.
+        if (event.subject !== "connection") this.note(event.call, true);
         break;
-      case "approval_resolved":
+      case "approval_resolved": {
         this.answer(event, { answer: event.answer, by: event.by });
+        const known = this.questions.get(event.id);
+        if (known?.is === "approval") this.note(known.request.call, false);
         break;
+      }
       case "question_asked":
         this.questions.set(event.id, this.push(event, { is: "question", question: event, action: null }));
         break;
@@ -208,6 +218,11 @@ export class SessionLog {
       default:
         this.push(event, { is: "notice", tone: "bad", text: `An entry of kind ${String(event.type)} that this console cannot show.` });
     }
+  }
+
+  /** Notes whether a call waits for an approval. */
+  private note(id: string, isAsked: boolean): void {
+    this.change(id, (call) => (call.isAsked = isAsked));
   }
 
   private change(id: string, edit: (call: CallItem) => void): void {

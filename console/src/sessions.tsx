@@ -63,7 +63,7 @@ function Row({ session, owner }: { session: SessionInfo; owner?: string | null }
   return (
     <a class="row" href={`#/${sessionPath(session.sessionKey)}`}>
       <span class={`dot ${state === "idle" ? "" : "live"}`} aria-label={state} role="img" />
-      <span class="row-main"><span class="row-name">{name} {state === WAITS ? <Tag word={WAITS} /> : null}</span><span class="muted small path">{owner != null ? `${owner} · ` : ""}{session.cwd ?? "no folder"}</span></span>
+      <span class="row-main"><span class="row-name">{name} {state === WAITS ? <Tag word={WAITS} /> : null}</span><span class="muted small path">{owner != null ? `${owner} · ` : ""}{session.cwd ?? "the gateway's folder"}</span></span>
       <span class="row-side"><span class="small">{session.model}</span><span class="muted small"><Ago ms={session.updatedMs} />{session.usage.cost_usd != null ? ` · ${formatMoney(session.usage.cost_usd)}` : ""}</span></span>
     </a>
   );

@@ -65,6 +65,15 @@ async function visit(page, path) {
   await page.evaluate((to) => (location.hash = `#/${to}`), path);
 }
 
+/** The modules of the QR code on a page, a digit for each. */
+async function qrRows(page) {
+  const path = await page.locator("svg.qr path").getAttribute("d");
+  const size = Number((await page.locator("svg.qr").getAttribute("viewBox")).split(" ")[2]) - 8;
+  const rows = Array.from({ length: size }, () => new Array(size).fill("0"));
+  for (const [, x, y] of path.matchAll(/M(\d+) (\d+)h1v1h-1z/g)) rows[y - 4][x - 4] = "1";
+  return rows.map((row) => row.join(""));
+}
+
 /** Waits until everything is loaded. */
 async function settled(page) {
   await page.waitForFunction(() => !document.querySelector(".loading"));
@@ -371,11 +380,7 @@ const scenarios = {
     assert.ok(!kitchen.includes("this browser"));
     // The page that pairs another device shows the address as a QR code, made here, and the code as text only.
     await first.getByRole("button", { name: "Show a code" }).click();
-    const path = await first.locator("svg.qr path").getAttribute("d");
-    const size = Number((await first.locator("svg.qr").getAttribute("viewBox")).split(" ")[2]) - 8;
-    const rows = Array.from({ length: size }, () => new Array(size).fill("0"));
-    for (const [, x, y] of path.matchAll(/M(\d+) (\d+)h1v1h-1z/g)) rows[y - 4][x - 4] = "1";
-    assert.deepEqual(rows.map((row) => row.join("")), await ask("qr", address));
+    assert.deepEqual(await qrRows(first), await ask("qr", address));
     await checkPage(first, "a code for another device");
     // Its scopes are changed there, which it follows without a reload.
     const changed = first.locator(".row", { hasText: "paired" }).filter({ hasNotText: "this browser" });
@@ -521,6 +526,9 @@ const scenarios = {
     assert.deepEqual([manifest.display, manifest.start_url, manifest.scope], ["standalone", "/", "/"]);
     await page.evaluate(() => navigator.serviceWorker.ready);
     await newSession(page);
+    // Nothing that a model says reads in another order than it is in, and code hides nothing.
+    await send(page, SCRIPT("say the file \u202etxt.exe and `rm\u200b -r`"));
+    await said(page, "the file \\u{202e}txt.exe and rm\\u{200b} -r");
     await send(page, "hello");
     await said(page, "Hello from the model.");
     // Only the shell is kept, and no answer of the gateway.
@@ -535,8 +543,15 @@ const scenarios = {
     await page.reload();
     await page.getByText(/Pair this browser|cannot be reached/).first().waitFor();
     assert.equal(await page.getByText("Hello from the model.").count(), 0);
+    await ask("publicUrl", "https://box.lan:18789");
     await ask("start");
     await said(page, "Hello from the model.");
+    // Another device is led to the address that the settings name.
+    await visit(page, "machine");
+    await page.getByRole("button", { name: "Show a code" }).click();
+    await page.locator(".code-card .path", { hasText: "https://box.lan:18789" }).waitFor();
+    assert.deepEqual(await qrRows(page), await ask("qr", "https://box.lan:18789/"));
+    assert.equal(await page.getByText("cannot reach this address").count(), 0);
     await checkNoProblems(page);
   },
 
@@ -634,6 +649,9 @@ const scenarios = {
       size: { type: "integer", title: "Size", minimum: 1, maximum: 9 },
       color: { type: "string", title: "Color", enum: ["red", "green"] },
       mail: { type: "string", title: "Mail", format: "email" },
+      site: { type: "string", title: "Website", format: "uri" },
+      day: { type: "string", title: "Day", format: "date" },
+      time: { type: "string", title: "Time", format: "date-time" },
       gift: { type: "boolean", title: "As a gift" },
     } } };
     await send(page, SCRIPT(`call forms__ask ${JSON.stringify({ text: JSON.stringify(wanted) })}`, "turn", "say It is on its way."));
@@ -660,6 +678,16 @@ const scenarios = {
     await problem("Size", "10", "At most 9.");
     await problem("Size", "1.5", "Write a whole number.");
     assert.equal(await page.evaluate(() => document.activeElement.tagName), "INPUT");
+    await problem("Mail", "me", "Write an email address.");
+    await problem("Website", "x.org", "Write a whole URL");
+    await page.getByLabel("Mail").fill("");
+    await page.getByLabel("Website").fill("https://x.org/");
+    // What is only begun is not left out silently.
+    await page.getByLabel("Day").press("3");
+    await answer.click();
+    await page.locator(".field", { hasText: "Day" }).getByText("Write a whole date.").waitFor();
+    await page.getByLabel("Day").fill("2026-01-31");
+    await page.getByLabel("Time").fill("2026-01-31T12:00:00");
     await page.getByLabel("Size").fill("9");
     await page.getByLabel("Name").fill("Ada");
     await answer.click();
@@ -672,7 +700,7 @@ const scenarios = {
     await page.locator(".call-box").last().evaluate((call) => (call.open = true));
     const result = page.getByLabel("result").last();
     await result.getByText('"color": "green"').waitFor();
-    assert.match(await result.innerText(), /"action": "accept".*"gift": false.*"name": "Ada", "size": 9/);
+    assert.match(await result.innerText(), /"action": "accept".*"day": "2026-01-31", "gift": false.*"name": "Ada", "site": "https:\/\/x.org\/", "size": 9, "time": "2026-01-31T12:00:00.000Z"/);
     await checkNoProblems(page);
   },
 

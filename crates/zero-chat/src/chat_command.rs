@@ -1,5 +1,7 @@
 //! What a line that the user sends means: a prompt, a command of the chat, or one of zero.
 
+use zero_runtime::name_suggestions::find_nearest;
+
 /// What to do with a submitted line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ChatInput {
@@ -98,6 +100,10 @@ pub(crate) fn parse(
     is_session_command: &dyn Fn(&str) -> bool,
 ) -> ChatInput {
     let trimmed = text.trim();
+    // A space in front makes a prompt of what looks like a command.
+    if text.starts_with(' ') && trimmed.starts_with('/') {
+        return ChatInput::Prompt(text.to_owned());
+    }
     if let Some(command) = trimmed.strip_prefix('!') {
         return match command.trim() {
             "" => ChatInput::Mistake("`!` runs a command, such as `!git status`".to_owned()),
@@ -164,8 +170,12 @@ pub(crate) fn parse(
         // A path, such as `/etc/hosts`, is no command.
         _ if word.contains('/') => return ChatInput::Prompt(text.to_owned()),
         _ => {
+            let hint = match find_nearest(word, COMMANDS.iter().map(|command| command.name)) {
+                Some(nearest) => format!("did you mean `/{nearest}`?"),
+                None => "`/help` lists them.".to_owned(),
+            };
             return ChatInput::Mistake(format!(
-                "there is no command `/{word}`; `/help` lists them"
+                "there is no command `/{word}`; {hint} To send this as a prompt, put a space in front of it"
             ));
         }
     };
@@ -202,7 +212,12 @@ mod tests {
         check("/MODE plan", ChatInput::Command(ChatCommand::Mode(Some("plan".to_owned()))));
         check("/model", ChatInput::Command(ChatCommand::Model(None)));
         check("/export", program(&["sessions", "export", "agent:main:x"]));
-        assert!(matches!(parse("/nope", "", &|_| false), ChatInput::Mistake(_)));
+        for (typed, hint) in [("/modle", "did you mean `/model`?"), ("/nope", "`/help` lists them")]
+        {
+            let parsed = parse(typed, "", &|_| false);
+            assert!(matches!(&parsed, ChatInput::Mistake(why) if why.contains(hint)), "{parsed:?}");
+        }
+        check(" /nope", ChatInput::Prompt(" /nope".to_owned()));
         assert!(matches!(parse("!", "", &|_| false), ChatInput::Mistake(_)));
     }
 }

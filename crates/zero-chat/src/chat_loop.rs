@@ -48,6 +48,11 @@ use crate::terminal_modes::{self, TerminalModes};
 
 /// Shortest time between two paints that no key caused.
 const PAINT_INTERVAL: Duration = Duration::from_millis(16);
+/// The rest after a paint that took long, as a multiple of its time: a long block that is being written
+/// must not take a processor of its own.
+const PAINT_REST: u32 = 3;
+/// Longest time between two paints, if something has changed.
+const PAINT_REST_MAX: Duration = Duration::from_millis(250);
 /// How often the time of a running call is counted.
 const TICK: Duration = Duration::from_secs(1);
 /// How long after the last key the draft is kept.
@@ -104,6 +109,8 @@ pub(crate) struct ChatLoop {
     /// When to paint next; `None` if nothing changed.
     paint_at: Option<Instant>,
     last_paint: Instant,
+    /// How long it took.
+    paint_time: Duration,
     draft_at: Option<Instant>,
     /// When the window changed last.
     resized_at: Instant,
@@ -216,6 +223,7 @@ impl ChatLoop {
             images: PastedImages::default(),
             paint_at: Some(Instant::now()),
             last_paint: Instant::now(),
+            paint_time: Duration::ZERO,
             draft_at: None,
             resized_at: Instant::now(),
             pressed: None,
@@ -349,7 +357,8 @@ impl ChatLoop {
 
     /// Paints soon; more changes until then cost nothing.
     fn paint_soon(&mut self) {
-        let at = self.last_paint + PAINT_INTERVAL;
+        let rest = (self.paint_time * PAINT_REST).clamp(PAINT_INTERVAL, PAINT_REST_MAX);
+        let at = self.last_paint + rest;
         self.paint_at = Some(self.paint_at.map_or(at, |earlier| earlier.min(at)));
     }
 
@@ -380,13 +389,18 @@ impl ChatLoop {
             return Ok(());
         }
         self.paint_at = None;
+        let begin = Instant::now();
+        let painted = match (self.is_plain(), self.full.is_some()) {
+            (true, _) => self.paint_plain(),
+            (false, true) => self.paint_full(),
+            (false, false) => self.paint_inline(),
+        };
         self.last_paint = Instant::now();
-        if self.is_plain() {
-            return self.paint_plain();
-        }
-        if self.full.is_some() {
-            return self.paint_full();
-        }
+        self.paint_time = self.last_paint.duration_since(begin);
+        painted
+    }
+
+    fn paint_inline(&mut self) -> io::Result<()> {
         let (rows, cursor) = self.render_live_area();
         let finished = std::mem::take(&mut self.finished);
         // Input methods need the terminal's own cursor; it would disturb the rows when the window changes.

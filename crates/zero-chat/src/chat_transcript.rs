@@ -101,8 +101,10 @@ struct UnstartedPrompt {
 struct CurrentRun {
     id: Option<RunId>,
     started_ms: i64,
-    /// Whether no model answers: the answer is the output of a tool.
+    /// Whether no model answers.
     is_direct: bool,
+    /// Whether a call has ended. Without a model, the answer is its output then.
+    has_output: bool,
     is_slash_command: bool,
 }
 
@@ -363,6 +365,7 @@ impl ChatTranscript {
             id: event.run.clone(),
             started_ms: event.time_ms,
             is_direct: model == DIRECT_MODEL,
+            has_output: false,
             is_slash_command,
         });
         self.model = Some(model.to_owned());
@@ -413,7 +416,8 @@ impl ChatTranscript {
         }
         if !self.text.as_ref().is_some_and(OpenText::is_answer) {
             self.close_text(shown);
-            let is_markdown = !self.run.as_ref().is_some_and(|run| run.is_direct);
+            let is_output = self.run.as_ref().is_some_and(|run| run.is_direct && run.has_output);
+            let is_markdown = !is_output;
             self.text = Some(OpenText::new_answer(&self.stream, self.options, is_markdown));
         }
         self.push_text(text, shown);
@@ -517,8 +521,10 @@ impl ChatTranscript {
         if let Some(subagent) = &cell.report.subagent {
             self.usage.add_subagent(subagent.usage);
         }
-        let (is_direct, is_slash_command) =
-            self.run.as_ref().map_or((false, false), |run| (run.is_direct, run.is_slash_command));
+        let (is_direct, is_slash_command) = self.run.as_mut().map_or((false, false), |run| {
+            run.has_output = true;
+            (run.is_direct, run.is_slash_command)
+        });
         cell.report.is_output_repeated = is_direct;
         let answer = join_outcome(outcome);
         let has_error = cell.report.error.is_some() && is_whole_error(&answer);

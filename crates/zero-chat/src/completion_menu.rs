@@ -121,6 +121,17 @@ pub(crate) fn rank_files<'a>(files: &'a [String], typed: &str) -> Vec<&'a str> {
     best.into_iter().map(|(.., file)| file).collect()
 }
 
+/// How well a command fits a typed text, less for a better one: typed completely, begun, or with these
+/// letters in order. `None` if it does not fit.
+pub(crate) fn rank_command(name: &str, typed: &str) -> Option<(u8, i64)> {
+    let (name, typed) = (name.to_lowercase(), typed.to_lowercase());
+    if name.starts_with(&typed) {
+        return Some((u8::from(name != typed), 0));
+    }
+    let letters: Vec<char> = typed.chars().collect();
+    score_path(&name, &letters).map(|score| (2, -score))
+}
+
 /// A letter in lower case; of several letters that it becomes, the first.
 fn to_lower(letter: char) -> char {
     match letter.is_ascii() {
@@ -185,6 +196,23 @@ mod tests {
     use zero_terminal::Terminal;
 
     use super::*;
+
+    #[test]
+    fn commands_fit_by_their_letters_in_order() {
+        let ranked = |typed: &str| {
+            let names = ["model", "mode", "memory", "compact", "export"];
+            let mut fitting: Vec<_> =
+                names.iter().filter_map(|name| Some((rank_command(name, typed)?, *name))).collect();
+            fitting.sort_by_key(|(rank, _)| *rank);
+            fitting.into_iter().map(|(_, name)| name).collect::<Vec<_>>()
+        };
+        assert_eq!(ranked("Mode"), ["mode", "model"]);
+        assert_eq!(ranked("mo"), ["model", "mode", "memory"]);
+        assert_eq!(ranked("mdl"), ["model"]);
+        assert_eq!(ranked("xp"), ["export"]);
+        assert_eq!(ranked("").len(), 5);
+        assert!(ranked("q").is_empty() && ranked("etc/").is_empty());
+    }
 
     #[test]
     fn nearest_files_come_first() {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zero_session::store::Store;
+use zero_wire::devices::DeviceInviteResult;
 use zero_wire::method::TokenScope;
 use zero_wire::pipe::ServerPipeEnd;
 
@@ -47,10 +48,13 @@ impl Gateway {
         Arc::clone(self.inner.sessions.store())
     }
 
-    /// Creates a one-time code that pairs a device, and returns it with the time when it expires, in
-    /// milliseconds since 1970. `None` if the system has no random numbers.
-    pub fn invite_device(&self, scopes: Vec<TokenScope>, owner: &str) -> Option<(String, i64)> {
-        self.inner.devices.invite(scopes, owner)
+    /// Creates a one-time code that pairs a device. `None` if the system has no random numbers.
+    pub fn invite_device(
+        &self,
+        scopes: Vec<TokenScope>,
+        owner: &str,
+    ) -> Option<DeviceInviteResult> {
+        self.inner.invite_device(scopes, owner)
     }
 
     /// Collects the current value of every metric.

@@ -48,6 +48,8 @@ pub struct ConsoleConfig {
     pub folders: FolderAccess,
     /// Reports on the machine; without them, the methods that need them are refused.
     pub machine: Option<Arc<dyn MachineReports>>,
+    /// The address by which browsers reach it, if that is not the one the gateway listens on.
+    pub public_url: Option<String>,
 }
 
 impl Default for ConsoleConfig {
@@ -57,6 +59,7 @@ impl Default for ConsoleConfig {
             devices: Arc::new(NoDeviceStore),
             folders: FolderAccess::Folders([].into()),
             machine: None,
+            public_url: None,
         }
     }
 }

@@ -9,6 +9,8 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use zero_session::sessions::SessionManager;
+use zero_wire::devices::DeviceInviteResult;
+use zero_wire::method::TokenScope;
 use zero_wire::{CloseReason, close, events};
 
 use crate::auth::AuthConfig;
@@ -36,6 +38,8 @@ pub(crate) struct GatewayInner {
     pub(crate) devices: DeviceRegistry,
     /// What it reports on its machine, if it does.
     pub(crate) machine: Option<Arc<dyn MachineReports>>,
+    /// The address by which browsers reach the console, if it was told one.
+    pub(crate) public_url: Option<String>,
     /// Its bounds.
     pub(crate) limits: GatewayLimits,
     /// Version string sent to clients.
@@ -108,6 +112,7 @@ impl GatewayInner {
             auth: config.auth,
             devices: DeviceRegistry::new(config.console.devices, config.console.folders),
             machine: config.console.machine,
+            public_url: config.console.public_url,
             version: config.version,
             tool_metrics: config.tool_metrics,
             started: Instant::now(),
@@ -126,6 +131,17 @@ impl GatewayInner {
             shut_down: tokio::sync::OnceCell::new(),
             limits,
         }
+    }
+
+    /// Creates a one-time code that pairs a device. `None` if the system has no random numbers.
+    pub(crate) fn invite_device(
+        &self,
+        scopes: Vec<TokenScope>,
+        owner: &str,
+    ) -> Option<DeviceInviteResult> {
+        let (code, expires_at_ms) = self.devices.invite(scopes, owner)?;
+        let url = self.public_url.as_ref().map(|url| format!("{}/", url.trim_end_matches('/')));
+        Some(DeviceInviteResult { code, expires_at_ms, url })
     }
 
     /// Registers a connection for events that go to all. Returns `None` after shutdown.

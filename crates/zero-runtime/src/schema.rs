@@ -2,6 +2,7 @@
 
 pub mod foreign_schema;
 mod pattern_cost;
+mod text_format;
 
 use std::any::TypeId;
 use std::collections::BTreeMap;
@@ -15,6 +16,7 @@ use zero_core::SchemaViolation;
 use zero_core::schema_violation::join_pointer;
 use zero_core::text_shortening::shorten_end;
 
+pub use self::text_format::{TextFormat, check_formats};
 use crate::name_suggestions::{find_synonym, suggest_names};
 
 /// Most violations reported for one input.

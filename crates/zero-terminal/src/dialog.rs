@@ -296,15 +296,16 @@ pub fn ask_for_key(
     choices: &[KeyChoice],
 ) -> io::Result<KeyOutcome> {
     let mut area = LiveArea::new(stream);
-    let paint = |area: &mut LiveArea<'_>, note: Option<&str>| {
+    let paint = |area: &mut LiveArea<'_>, has_hint: bool| {
+        let note = if has_hint { Some(UNKNOWN_KEY_NOTE) } else { keys.caution_note() };
         let mut rows = render_legend(stream, choices, stream.window_size().columns);
         rows.extend(question_rows(stream, question, note.unwrap_or_default()));
         area.paint(&rows, None)
     };
     let question = stream.paint(STRONG, question).into_owned();
     keys.discard()?;
-    paint(&mut area, keys.caution_note())?;
     let mut has_hint = false;
+    paint(&mut area, has_hint)?;
     loop {
         let chosen = match keys.next_press()? {
             Some(KeyPress::Key(Key::Char(key))) => {
@@ -319,8 +320,8 @@ pub fn ask_for_key(
                     _ => KeyOutcome::Ended,
                 });
             }
-            Some(KeyPress::Key(Key::Resized)) => {
-                paint(&mut area, has_hint.then_some(UNKNOWN_KEY_NOTE).or(keys.caution_note()))?;
+            Some(KeyPress::Key(Key::Repaint)) => {
+                paint(&mut area, has_hint)?;
                 continue;
             }
             Some(_) => None,
@@ -331,7 +332,7 @@ pub fn ask_for_key(
         }
         if !has_hint {
             has_hint = true;
-            paint(&mut area, Some(UNKNOWN_KEY_NOTE))?;
+            paint(&mut area, has_hint)?;
         }
     }
 }
@@ -418,7 +419,11 @@ mod tests {
     }
 
     async fn wait_for_text(stream: &TerminalStream, text: &str) {
-        while !stream.written_text().contains(text) {
+        wait_until(stream, |written| written.contains(text)).await;
+    }
+
+    async fn wait_until(stream: &TerminalStream, is_reached: impl Fn(&str) -> bool) {
+        while !is_reached(&stream.written_text()) {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     }
@@ -443,16 +448,11 @@ mod tests {
         let typing = async {
             wait_for_text(&stream, "New? (a new question; the one before was withdrawn) ").await;
             keyboard.write_all(b"y").unwrap();
-            // One of these is typed once keys count.
-            loop {
-                keyboard.write_all(b"n").unwrap();
-                tokio::time::sleep(Duration::from_millis(200)).await;
-            }
+            // The note is gone once keys count.
+            wait_until(&stream, |text| text.ends_with("New? ")).await;
+            keyboard.write_all(b"n").unwrap();
         };
-        let answer = tokio::select! {
-            answer = asked => answer,
-            () = typing => None,
-        };
+        let (answer, ()) = tokio::join!(asked, typing);
         assert_eq!(answer, Some(KeyOutcome::Chosen('n')));
         drop(turn);
         // The next one takes keys at once.

@@ -33,8 +33,9 @@ pub enum Key {
     PageUp,
     /// One page down.
     PageDown,
-    /// The window has another size: what is shown has to be painted again.
-    Resized,
+    /// No key: the window has another size, or keys count from now on, so that what is shown has to be
+    /// painted again.
+    Repaint,
     /// A key without a meaning here.
     Unknown,
 }

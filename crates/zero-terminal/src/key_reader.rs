@@ -22,7 +22,8 @@ const READ_BYTES_MAX: usize = 256;
 /// A user does not press a second key this soon: keys that follow each other faster are pasted.
 const PASTE_WAIT: Duration = Duration::from_millis(20);
 
-/// How long after it was painted a question ignores keys that may be meant for something else.
+/// How long after it was painted a question ignores keys that may be meant for something else. It says
+/// so meanwhile.
 const CAUTION_WAIT: Duration = Duration::from_millis(700);
 
 /// Why keys do not count for a moment after a question appeared.
@@ -69,6 +70,8 @@ struct KeyReaderState {
     ready: VecDeque<Key>,
     /// When keys begin to count; `None` until the first one is waited for.
     counts_from: Option<Instant>,
+    /// Whether it was said that they do.
+    is_caution_over: bool,
     /// The size of the window when it was looked at last.
     size: Option<(Width, Height)>,
 }
@@ -83,9 +86,11 @@ impl KeyReader {
         Self { caution, ..self }
     }
 
-    /// What the question says about keys that do not count at first.
+    /// What the question says as long as keys do not count.
     pub fn caution_note(&self) -> Option<&'static str> {
-        self.caution.map(|caution| match caution {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let caution = self.caution.filter(|_| !state.is_caution_over)?;
+        Some(match caution {
             KeyCaution::Replacement => "a new question; the one before was withdrawn",
             KeyCaution::Typing => "what you typed for the chat does not answer this",
         })
@@ -120,10 +125,18 @@ impl KeyReader {
                 return Ok(Some(key));
             }
             let is_pending = state.decoder.is_pending();
-            let wait = Some(if is_pending { SEQUENCE_WAIT } else { SIZE_WAIT });
+            let caution_left = self.caution_left(&state);
+            let wait = match (is_pending, caution_left) {
+                (true, _) => SEQUENCE_WAIT,
+                (false, Some(Duration::ZERO)) => {
+                    state.is_caution_over = true;
+                    return Ok(Some(Key::Repaint));
+                }
+                (false, left) => left.unwrap_or(SIZE_WAIT).min(SIZE_WAIT),
+            };
             let mut bytes = [0; READ_BYTES_MAX];
             let read = match &self.source {
-                KeySource::Terminal(input) => input.read(&mut bytes, wait)?,
+                KeySource::Terminal(input) => input.read(&mut bytes, Some(wait))?,
                 #[cfg(any(test, feature = "scripted"))]
                 KeySource::Script(lines) => read_script(lines, &mut bytes),
             };
@@ -140,12 +153,19 @@ impl KeyReader {
                 RawRead::TimedOut => {
                     let size = terminal_size();
                     if std::mem::replace(&mut state.size, size) != size {
-                        return Ok(Some(Key::Resized));
+                        return Ok(Some(Key::Repaint));
                     }
                 }
                 RawRead::Ended => return Ok(None),
             }
         }
+    }
+
+    /// How long keys will not count; `None` if it was said that they do, or if they always did.
+    fn caution_left(&self, state: &KeyReaderState) -> Option<Duration> {
+        let from =
+            state.counts_from.filter(|_| self.caution.is_some() && !state.is_caution_over)?;
+        Some(from.saturating_duration_since(Instant::now()))
     }
 
     /// Keeps the keys that count. Those that leave a question always do.
@@ -167,7 +187,7 @@ impl KeyReader {
     /// Waits for a key that answers a question alone; `None` if there will be none.
     pub fn next_press(&self) -> io::Result<Option<KeyPress>> {
         let Some(first) = self.next_key()? else { return Ok(None) };
-        if first == Key::Resized {
+        if first == Key::Repaint {
             return Ok(Some(KeyPress::Key(first)));
         }
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -219,6 +239,7 @@ impl KeyReader {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         *state = KeyReaderState {
             counts_from: state.counts_from,
+            is_caution_over: state.is_caution_over,
             size: state.size,
             ..KeyReaderState::default()
         };
@@ -292,13 +313,11 @@ mod tests {
         let keys = answers.open_keys_for_test().with_caution(Some(KeyCaution::Typing));
         assert!(keys.caution_note().is_some());
         keyboard.write_all(b"y").unwrap();
-        let later = std::thread::spawn(move || {
-            std::thread::sleep(3 * CAUTION_WAIT);
-            keyboard.write_all(b"n").unwrap();
-            keyboard
-        });
+        // The question is painted again once keys count.
+        assert_eq!(keys.next_key().unwrap(), Some(Key::Repaint));
+        assert_eq!(keys.caution_note(), None);
+        keyboard.write_all(b"n").unwrap();
         assert_eq!(keys.next_key().unwrap(), Some(Key::Char('n')));
-        drop(later.join().unwrap());
         // The keys that leave always count.
         let (mut keyboard, answers) = AnswerSource::from_pty();
         let keys = answers.open_keys_for_test().with_caution(Some(KeyCaution::Typing));

@@ -9,7 +9,7 @@ mod renderer;
 mod span_wrap;
 mod stable_text;
 
-use self::block_split::{CodeFence, split_blocks};
+use self::block_split::{BlockSplitter, CodeFence};
 use self::renderer::BlockRenderer;
 use self::stable_text::stable_len;
 use super::TerminalStream;
@@ -17,6 +17,9 @@ use super::code_highlight::CodeHighlighter;
 
 /// Most bytes that wait for the end of their block; more are rendered as they are.
 const PENDING_BYTES_MAX: usize = 32 * 1024;
+/// An incomplete paragraph is rendered again once it has grown by this part of a row, and not for each
+/// word.
+const ROW_PART: usize = 2;
 
 /// How Markdown is laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +55,9 @@ pub struct MarkdownStream {
     layout: MarkdownLayout,
     /// Text whose block is not complete.
     pending: String,
+    splitter: BlockSplitter,
+    /// Bytes of the incomplete paragraph when it was rendered last.
+    rendered_bytes: usize,
     /// The lines of an incomplete paragraph that were printed, and the width for which they were
     /// wrapped.
     open_block: Option<(String, usize)>,
@@ -70,6 +76,8 @@ impl MarkdownStream {
             stream: stream.clone(),
             layout: MarkdownLayout::default(),
             pending: String::new(),
+            splitter: BlockSplitter::default(),
+            rendered_bytes: 0,
             open_block: None,
             fence: None,
             highlighter: None,
@@ -90,7 +98,11 @@ impl MarkdownStream {
         if self.pending.len() > PENDING_BYTES_MAX {
             shown.push_str(&self.take_rest());
         }
-        self.show_begun(&mut shown);
+        let grown_bytes = self.rendered_bytes + self.columns() / ROW_PART;
+        if self.fence.is_none() && self.pending.len() > grown_bytes {
+            self.rendered_bytes = self.pending.len();
+            self.show_begun(&mut shown);
+        }
         shown
     }
 
@@ -144,7 +156,10 @@ impl MarkdownStream {
         // Each turn takes a code block or the text before one, so that it ends.
         loop {
             let Some(fence) = self.fence.clone() else {
-                let split = split_blocks(&self.pending);
+                let split = self.splitter.split(&self.pending);
+                if split.complete > 0 || split.fence.is_some() {
+                    self.rendered_bytes = 0;
+                }
                 let blocks: String = self.pending.drain(..split.complete).collect();
                 self.render_blocks(&blocks, &mut shown);
                 let Some((fence, line)) = split.fence else { return shown };
@@ -171,6 +186,8 @@ impl MarkdownStream {
 
     fn take_rest(&mut self) -> String {
         let rest = std::mem::take(&mut self.pending);
+        self.splitter = BlockSplitter::default();
+        self.rendered_bytes = 0;
         let mut shown = String::new();
         match self.fence.clone() {
             Some(fence) if !rest.is_empty() => self.show_code_line(&fence, &rest, &mut shown),
@@ -207,10 +224,7 @@ impl MarkdownStream {
     /// Shows the lines of an incomplete paragraph that cannot change any more: all but the last, which
     /// may get further words.
     fn show_begun(&mut self, shown: &mut String) {
-        let stable = match self.fence {
-            Some(_) => 0,
-            None => stable_len(&self.pending),
-        };
+        let stable = stable_len(&self.pending);
         let Some(text) = self.pending.get(..stable).filter(|text| !text.is_empty()) else { return };
         let columns =
             self.open_block.as_ref().map_or_else(|| self.columns(), |(_, columns)| *columns);

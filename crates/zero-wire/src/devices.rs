@@ -116,6 +116,9 @@ pub struct DeviceInviteResult {
     pub code: String,
     /// When it expires, in milliseconds since 1970.
     pub expires_at_ms: i64,
+    /// The address by which browsers reach the console, if the gateway was told one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
 }
 
 impl std::fmt::Debug for DeviceInviteResult {

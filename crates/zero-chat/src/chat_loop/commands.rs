@@ -13,6 +13,8 @@ const CYCLED_MODES: [&str; 3] = ["ask", "accept-edits", "plan"];
 
 /// Widest first column of a list; what is wider has a row of its own.
 const LEFT_COLUMNS_MAX: usize = 24;
+/// Columns that the second column needs to be beside the first.
+const RIGHT_COLUMNS_MIN: usize = 30;
 
 /// Keys and what they do, for `/keys`.
 const KEYS: &[(&str, &str)] = &[
@@ -228,16 +230,22 @@ impl ChatLoop {
         let left_columns = |left: &str| left.trim_end().chars().count();
         let widths = rows.iter().map(|(left, _)| left_columns(left));
         let widest = widths.filter(|width| *width <= LEFT_COLUMNS_MAX).max().unwrap_or(0);
+        let is_wide = columns >= widest + RIGHT_COLUMNS_MIN;
+        let indent = if is_wide { widest + 4 } else { 6 };
         let mut text = String::new();
         for (left, right) in rows {
             let (left, right) = (escape_line(left.trim_end()), escape_line(right));
-            let painted = stream.paint(STRONG, &left);
-            if left_columns(&left) <= widest && widest + 4 + right.chars().count() < columns {
-                let fill = " ".repeat(widest.saturating_sub(left.chars().count()) + 2);
-                text.push_str(&format!("  {painted}{fill}{right}\n"));
-            } else {
-                text.push_str(&format!("  {painted}\n      {right}\n"));
+            text.push_str(&format!("  {}", stream.paint(STRONG, &left)));
+            let used = left_columns(&left) + 2;
+            let parts = zero_terminal::wrap_words(&right, columns.saturating_sub(indent + 1));
+            for (at, part) in parts.iter().enumerate() {
+                let before = match at {
+                    0 if used + 2 <= indent => " ".repeat(indent - used),
+                    _ => format!("\n{}", " ".repeat(indent)),
+                };
+                text.push_str(&format!("{before}{part}"));
             }
+            text.push('\n');
         }
         self.print_rows_of(&text);
     }

@@ -6,8 +6,11 @@ use zero_terminal::input_event::{InputEvent, KeyCode, KeyStroke};
 
 use super::{ChatLoop, DRAFT_WAIT, RepeatKey, TWICE_WAIT};
 use crate::chat_command::{COMMANDS, ChatCommand};
-use crate::completion_menu::{Suggestion, rank_files};
+use crate::completion_menu::{Suggestion, rank_command, rank_files};
 use crate::composer::{CompletionTokenKind, ComposerEvent};
+
+/// What Escape does next.
+const ESCAPE_HINT: &str = "press Esc again to go back to an earlier prompt";
 
 impl ChatLoop {
     pub(super) fn handle_input(&mut self, event: InputEvent) {
@@ -168,8 +171,11 @@ impl ChatLoop {
     fn escape(&mut self) {
         if self.stop_run() {
             self.status.hint = Some("stopping".to_owned());
-        } else if self.composer.is_empty() && self.is_second_press(RepeatKey::Escape) {
-            self.run_command(ChatCommand::Rewind);
+        } else if self.composer.is_empty() {
+            match self.is_second_press(RepeatKey::Escape) {
+                true => self.run_command(ChatCommand::Rewind),
+                false => self.status.hint = Some(ESCAPE_HINT.to_owned()),
+            }
         }
     }
 
@@ -243,13 +249,12 @@ impl ChatLoop {
             .iter()
             .filter(|command| !known(&command.name))
             .map(|command| (command.name.as_str(), command.description.as_str()));
-        let typed = typed.to_lowercase();
-        let fitting =
-            own.chain(session).filter(|(name, _)| name.to_lowercase().starts_with(&typed));
-        let mut fitting: Vec<_> = fitting.collect();
-        // A name that is typed completely is meant, also if others begin with it.
-        fitting.sort_by_key(|(name, _)| name.to_lowercase() != typed);
-        let suggest = |(name, about): (&str, &str)| Suggestion {
+        let mut fitting: Vec<_> = own
+            .chain(session)
+            .filter_map(|(name, about)| Some((rank_command(name, typed)?, name, about)))
+            .collect();
+        fitting.sort_by_key(|(rank, ..)| *rank);
+        let suggest = |(_, name, about): (_, &str, &str)| Suggestion {
             replacement: format!("/{name}"),
             about: about.to_owned(),
         };

@@ -607,7 +607,7 @@ impl RowPicker {
             let _lease = lease;
             stream.write("press a key to return to the chat ")?;
             let keys = keys.open_keys(SignalKeys::AreRead)?;
-            while keys.next_key()? == Some(Key::Resized) {}
+            while keys.next_key()? == Some(Key::Repaint) {}
             Ok(())
         });
         // Without a keyboard, there is no user who reads it.

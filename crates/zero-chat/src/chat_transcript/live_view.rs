@@ -49,7 +49,7 @@ impl ChatTranscript {
             output_left -= output.len();
             call_rows.extend(output);
         }
-        let mut rows = self.render_open_text(columns, now_ms);
+        let mut rows = self.render_open_text(columns, output_left, now_ms);
         rows.drain(..rows.len().saturating_sub(output_left));
         rows.extend(call_rows);
         rows.extend(below);
@@ -66,9 +66,10 @@ impl ChatTranscript {
         rows.take(DEFERRED_ROWS_MAX).collect()
     }
 
-    fn render_open_text(&self, columns: usize, now_ms: i64) -> Vec<String> {
+    /// The rows of the text that is being written, of which no more than the last `rows_max` are needed.
+    fn render_open_text(&self, columns: usize, rows_max: usize, now_ms: i64) -> Vec<String> {
         let Some(text) = &self.text else { return Vec::new() };
-        let rows = text.render_pending(now_ms, self.writer(columns));
+        let rows = text.render_pending(now_ms, rows_max, self.writer(columns));
         rows.iter().flat_map(|row| wrap_row(row, columns)).collect()
     }
 

@@ -149,12 +149,18 @@ impl OpenText {
         rows
     }
 
-    /// The rows of what is not complete.
-    pub(super) fn render_pending(&self, now_ms: i64, mut writer: RowWriter<'_>) -> Vec<String> {
+    /// The rows of what is not complete, at least the last `rows_max` of them.
+    pub(super) fn render_pending(
+        &self,
+        now_ms: i64,
+        rows_max: usize,
+        mut writer: RowWriter<'_>,
+    ) -> Vec<String> {
         match (&self.renderer, &self.cell) {
             (TextRenderer::Markdown(markdown), _) => {
                 let rows = markdown.render_pending();
-                rows.lines().for_each(|row| push_answer_row(&mut writer, row));
+                let hidden = rows.lines().count().saturating_sub(rows_max);
+                rows.lines().skip(hidden).for_each(|row| push_answer_row(&mut writer, row));
             }
             (TextRenderer::PlainLines(pending), _) => {
                 pending.lines().for_each(|line| push_plain_line(&mut writer, line));

@@ -1,5 +1,5 @@
 //! Replays random output and random changes of the window on real terminals. Afterwards every finished
-//! line must be there once, in order, followed by the live area, and by nothing else.
+//! line must be there once, in order and in its styles, followed by the live area, and by nothing else.
 
 use proptest::prelude::*;
 use zero_chat::inline_screen::{CursorDisplay, InlineScreen, ReflowKind};
@@ -7,6 +7,7 @@ use zero_terminal::WindowSize;
 use zero_terminal::live_area::CursorPosition;
 use zero_terminal::text_columns;
 
+use crate::shown_row::ShownRow;
 use crate::terminal_under_test::{ByteQueue, TerminalUnderTest};
 use crate::tmux_terminal::TmuxTerminal;
 use crate::vt100_terminal::Vt100Terminal;
@@ -33,6 +34,8 @@ struct UpdateStep {
     rows: Vec<(usize, &'static str)>,
     cursor: Option<CursorPosition>,
     display: CursorDisplay,
+    /// Chooses the styles of lines and rows.
+    styles: usize,
 }
 
 fn update_step(display: impl Strategy<Value = CursorDisplay>) -> impl Strategy<Value = UpdateStep> {
@@ -44,12 +47,14 @@ fn update_step(display: impl Strategy<Value = CursorDisplay>) -> impl Strategy<V
         proptest::collection::vec((columns(), filler), 0..12),
         proptest::option::of(position.prop_map(|(row, column)| CursorPosition { row, column })),
         display,
+        0..1_000_usize,
     )
-        .prop_map(|(finished, rows, cursor, display)| UpdateStep {
+        .prop_map(|(finished, rows, cursor, display, styles)| UpdateStep {
             finished,
             rows,
             cursor,
             display,
+            styles,
         })
 }
 
@@ -83,10 +88,10 @@ struct Replay<T> {
     screen: InlineScreen<ByteQueue>,
     size: WindowSize,
     /// Finished lines, or the rows of them on a terminal that does not rewrap.
-    finished: Vec<String>,
+    finished: Vec<ShownRow>,
     lines_written: usize,
     /// The last update: its rows, as they are shown, and the cursor.
-    rows: Vec<String>,
+    rows: Vec<ShownRow>,
     cursor: Option<CursorPosition>,
     /// Whether the terminal's own cursor is in the live area.
     is_cursor_real: bool,
@@ -157,15 +162,16 @@ impl<T: TerminalUnderTest> Replay<T> {
         for columns in &update.finished {
             self.lines_written += 1;
             let line = numbered_text(&format!("L{}:", self.lines_written), "x", *columns);
+            let line = paint_letters(&line, update.styles + self.lines_written);
             finished.push_str(&line);
             finished.push('\n');
-            match self.reflows() || line.is_empty() {
-                true => self.finished.push(line),
-                false => {
-                    let rows = line.as_bytes().chunks(terminal_size.columns);
-                    self.finished.extend(rows.map(|row| String::from_utf8(row.to_vec()).unwrap()));
-                }
+            let mut rest = ShownRow::from_written(&line);
+            while !self.reflows() && rest.columns() > terminal_size.columns {
+                let (row, after) = rest.split_at_columns(terminal_size.columns);
+                self.finished.push(row);
+                rest = after;
             }
+            self.finished.push(rest);
         }
         let named = |(index, (columns, filler)): (usize, &(usize, &str))| {
             // The library that stands for terminals without reflow fails on wide characters that a
@@ -174,7 +180,8 @@ impl<T: TerminalUnderTest> Replay<T> {
             numbered_text(&format!("~{index}:"), filler, *columns)
         };
         let rows: Vec<String> = update.rows.iter().enumerate().map(named).collect();
-        let styled: Vec<String> = rows.iter().map(|row| format!("\x1b[1m{row}\x1b[0m")).collect();
+        let paint = |(at, row): (usize, &String)| paint_letters(row, update.styles + at);
+        let styled: Vec<String> = rows.iter().enumerate().map(paint).collect();
         let cursor = update.cursor.filter(|_| !rows.is_empty()).map(|cursor| CursorPosition {
             row: cursor.row.min(rows.len() - 1),
             column: cursor.column.min(self.size.columns - 1),
@@ -191,7 +198,17 @@ impl<T: TerminalUnderTest> Replay<T> {
         if let Some(cursor) = cursor.filter(|cursor| cursor.row < first) {
             shown[0] = cursor.row;
         }
-        self.rows = shown.iter().map(|row| cut(&rows[*row], self.size.columns - 1)).collect();
+        let last_column = self.size.columns - 1;
+        let show = |row: &usize| {
+            let (shown, _) = ShownRow::from_written(&styled[*row]).split_at_columns(last_column);
+            match cursor.filter(|cursor| cursor.row == *row) {
+                Some(cursor) if update.display == CursorDisplay::Drawn => {
+                    shown.with_drawn_cursor(cursor.column.min(last_column))
+                }
+                _ => shown,
+            }
+        };
+        self.rows = shown.iter().map(show).collect();
         self.cursor = cursor.map(|cursor| CursorPosition {
             row: shown.iter().position(|row| *row == cursor.row).unwrap(),
             ..cursor
@@ -209,7 +226,7 @@ impl<T: TerminalUnderTest> Replay<T> {
         if !self.reflows() {
             return;
         }
-        let wrapped = |row: &String| text_columns(row).max(1).div_ceil(size.columns - 1);
+        let wrapped = |row: &ShownRow| row.columns().max(1).div_ceil(size.columns - 1);
         let cursor = self.cursor.map_or(0, |cursor| cursor.column / size.columns);
         let added = self.rows.iter().map(|row| wrapped(row) - 1).sum::<usize>() + cursor;
         let cuts_cursor_row = self.terminal.kind().reflow == ReflowKind::AllButCursorLine;
@@ -227,7 +244,8 @@ impl<T: TerminalUnderTest> Replay<T> {
             };
             let cursor = self.cursor.map(|_| CursorPosition { row: 2, column: 5 });
             let rows = vec![(10, "-"); 3];
-            self.update(&UpdateStep { finished: Vec::new(), rows, cursor, display }, self.size);
+            let update = UpdateStep { finished: Vec::new(), rows, cursor, display, styles: 0 };
+            self.update(&update, self.size);
         }
     }
 
@@ -253,8 +271,8 @@ impl<T: TerminalUnderTest> Replay<T> {
             return;
         }
         let actual = self.terminal.rows();
-        let expected: Vec<&String> = self.finished.iter().chain(&self.rows).collect();
-        let is_blank = |row: &&String| row.is_empty();
+        let expected: Vec<&ShownRow> = self.finished.iter().chain(&self.rows).collect();
+        let is_blank = |row: &&ShownRow| row.is_empty();
         let blanks = expected.iter().rev().copied().take_while(is_blank).count();
         let expected = &expected[..expected.len() - blanks];
         let pair = |index: usize| (actual.get(index), expected.get(index));
@@ -262,8 +280,8 @@ impl<T: TerminalUnderTest> Replay<T> {
             (Some(actual), Some(expected)) if self.reflows() => actual == *expected,
             // Its end may have been cut while it was on the screen.
             (Some(actual), Some(expected)) => {
-                expected.starts_with(actual.as_str())
-                    && text_columns(actual) >= text_columns(expected).min(COLUMNS_MIN - 1)
+                expected.starts_with(actual)
+                    && actual.columns() >= expected.columns().min(COLUMNS_MIN - 1)
             }
             _ => false,
         };
@@ -289,6 +307,31 @@ fn numbered_text(name: &str, filler: &str, columns: usize) -> String {
         text.push_str(filler);
     }
     text
+}
+
+/// A text with styles as a program writes them, chosen by a number.
+fn paint_letters(text: &str, styles: usize) -> String {
+    const STYLES: [&str; 9] = [
+        "",
+        "\x1b[1m",
+        "\x1b[2m\x1b[3m",
+        "\x1b[4m",
+        "\x1b[36m",
+        "\x1b[1m\x1b[91m",
+        "\x1b[38;5;208m",
+        "\x1b[38;2;10;200;30m",
+        "\x1b[48;5;22m\x1b[32m",
+    ];
+    let letters: Vec<char> = text.chars().collect();
+    let parts = letters.chunks(1 + styles % 17).enumerate();
+    let paint = |(at, part): (usize, &[char])| {
+        let part: String = part.iter().collect();
+        match STYLES[(at + styles / 17) % STYLES.len()] {
+            "" => part,
+            style => format!("{style}{part}\x1b[0m"),
+        }
+    };
+    parts.map(paint).collect()
 }
 
 fn cut(text: &str, columns: usize) -> String {
@@ -330,7 +373,8 @@ fn vt100_ten_thousand_lines_and_two_hundred_resizes_lose_nothing() {
             let cursor =
                 (round % 4 > 0).then_some(CursorPosition { row: part, column: round % 90 });
             replay.checks_each_step = false;
-            replay.update(&UpdateStep { finished, rows, cursor, display }, replay.size);
+            let update = UpdateStep { finished, rows, cursor, display, styles: round * 10 + part };
+            replay.update(&update, replay.size);
         }
         replay.checks_each_step = round % 40 == 39;
         replay.apply(&ReplayStep::Resize(size));

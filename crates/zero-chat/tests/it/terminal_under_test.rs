@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex};
 use zero_chat::inline_screen::TerminalKind;
 use zero_terminal::WindowSize;
 
+use crate::shown_row::ShownRow;
+
 /// A terminal whose scrollback and screen can be read.
 pub(crate) trait TerminalUnderTest {
     /// What the screen is told about it.
@@ -17,9 +19,8 @@ pub(crate) trait TerminalUnderTest {
     /// Changes the size of the window, and waits until it has changed.
     fn resize(&mut self, size: WindowSize);
 
-    /// The rows of scrollback and screen, without spaces at their ends and without the empty rows at
-    /// the end. A terminal that rewraps its lines joins them here.
-    fn rows(&mut self) -> Vec<String>;
+    /// The rows of scrollback and screen, without the empty ones at the end. A terminal that rewraps its lines joins them here.
+    fn rows(&mut self) -> Vec<ShownRow>;
 
     /// Row and column of the cursor, from the top of the screen, and whether it is visible.
     fn cursor(&mut self) -> (usize, usize, bool);
@@ -44,14 +45,4 @@ impl Write for ByteQueue {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
-}
-
-/// Rows without spaces at their ends, and without empty rows at the end.
-pub(crate) fn trim_rows(rows: impl IntoIterator<Item = String>) -> Vec<String> {
-    let mut rows: Vec<String> =
-        rows.into_iter().map(|row| row.trim_end_matches(' ').to_owned()).collect();
-    while rows.last().is_some_and(String::is_empty) {
-        rows.pop();
-    }
-    rows
 }

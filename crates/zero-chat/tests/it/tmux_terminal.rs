@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use zero_chat::inline_screen::{ReflowKind, TerminalKind};
 use zero_terminal::WindowSize;
 
-use crate::terminal_under_test::{TerminalUnderTest, trim_rows};
+use crate::shown_row::{COLUMNS_MAX, ShownRow, trim_rows};
+use crate::terminal_under_test::TerminalUnderTest;
 
 /// How long tmux may take for anything.
 const WAIT_MAX: Duration = Duration::from_secs(30);
@@ -38,7 +39,7 @@ impl TmuxTerminal {
         let (columns, rows) = (size.columns.to_string(), size.rows.to_string());
         // `raw`: line ends arrive as they are written.
         let program = format!("stty raw -echo; exec cat '{}'", pipe_path.display());
-        let settings = "set -g history-limit 200000\nset -g status off\n";
+        let settings = "set -g history-limit 200000\nset -g status off\nset -g default-terminal tmux-256color\n";
         std::fs::write(terminal.settings_path(), settings).unwrap();
         let arguments = ["new-session", "-d", "-x", &columns, "-y", &rows, &program];
         terminal.call(&arguments);
@@ -92,9 +93,13 @@ impl TerminalUnderTest for TmuxTerminal {
         self.wait_for("#{pane_width}x#{pane_height}", &format!("{columns}x{rows}"));
     }
 
-    fn rows(&mut self) -> Vec<String> {
-        let text = self.call(&["capture-pane", "-p", "-J", "-S", "-"]);
-        trim_rows(text.lines().map(str::to_owned))
+    fn rows(&mut self) -> Vec<ShownRow> {
+        let text = self.call(&["capture-pane", "-p", "-e", "-J", "-S", "-"]);
+        let size = (u16::try_from(text.lines().count()).unwrap().max(1), COLUMNS_MAX);
+        // A style goes on in the next row.
+        let mut reader = vt100::Parser::new(size.0, size.1, 0);
+        reader.process(text.trim_end_matches('\n').replace('\n', "\r\n").as_bytes());
+        trim_rows((0..size.0).map(|row| ShownRow::from_screen(reader.screen(), row)))
     }
 
     fn cursor(&mut self) -> (usize, usize, bool) {

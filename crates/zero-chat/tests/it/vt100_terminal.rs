@@ -3,10 +3,9 @@
 use zero_chat::inline_screen::{ReflowKind, TerminalKind};
 use zero_terminal::WindowSize;
 
-use crate::terminal_under_test::{TerminalUnderTest, trim_rows};
+use crate::shown_row::{ShownRow, trim_rows};
+use crate::terminal_under_test::TerminalUnderTest;
 
-/// More columns than any row has.
-const COLUMNS_MAX: u16 = 1_000;
 const SCROLLBACK_ROWS: usize = 200_000;
 
 pub(crate) struct Vt100Terminal(vt100::Parser);
@@ -39,20 +38,17 @@ impl TerminalUnderTest for Vt100Terminal {
         self.0.screen_mut().set_size(to_u16(size.rows), to_u16(size.columns));
     }
 
-    fn rows(&mut self) -> Vec<String> {
+    fn rows(&mut self) -> Vec<ShownRow> {
         let screen = self.0.screen_mut();
         let (height, _) = screen.size();
         screen.set_scrollback(usize::MAX);
-        let mut above = screen.scrollback();
         let mut rows = Vec::new();
-        while above > 0 {
+        for above in (1..=screen.scrollback()).rev() {
             screen.set_scrollback(above);
-            let page = above.min(usize::from(height));
-            rows.extend(screen.rows(0, COLUMNS_MAX).take(page));
-            above -= page;
+            rows.push(ShownRow::from_screen(screen, 0));
         }
         screen.set_scrollback(0);
-        rows.extend(screen.rows(0, COLUMNS_MAX));
+        rows.extend((0..height).map(|row| ShownRow::from_screen(screen, row)));
         trim_rows(rows)
     }
 

@@ -20,12 +20,31 @@ function joinedRows() {
   const joined = [];
   for (let index = 0; index < buffer.length; index++) {
     const line = buffer.getLine(index);
+    if (!line.isWrapped || joined.length === 0) joined.push([]);
+    const spans = joined[joined.length - 1];
     const next = buffer.getLine(index + 1);
-    const text = line.translateToString(!next?.isWrapped);
-    if (line.isWrapped && joined.length > 0) joined[joined.length - 1] += text;
-    else joined.push(text);
+    for (let column = 0; column < line.length; column++) {
+      const cell = line.getCell(column);
+      if (cell.getWidth() === 0) continue;
+      // There was no room for the wide letter that is in the next row.
+      if (next?.isWrapped && column === line.length - 1 && cell.getCode() === 0) continue;
+      const style = styleOf(cell);
+      const last = spans[spans.length - 1];
+      const letter = cell.getChars() || " ";
+      if (last && last.key === String(style)) last.text += letter;
+      else spans.push({ text: letter, key: String(style), style });
+    }
   }
-  return joined;
+  return joined.map((spans) => spans.map(({ text, style }) => [text, ...style]));
+}
+
+function styleOf(cell) {
+  const marks = [cell.isBold(), cell.isDim(), cell.isItalic(), cell.isUnderline()].map(Boolean);
+  const color = (isDefault, isExact, value) => (isDefault ? -1 : isExact ? 256 + value : value);
+  return [marks, Boolean(cell.isInverse()), [
+    color(cell.isFgDefault(), cell.isFgRGB(), cell.getFgColor()),
+    color(cell.isBgDefault(), cell.isBgRGB(), cell.getBgColor()),
+  ]];
 }
 
 function answer(request) {

@@ -9,7 +9,12 @@ use serde_json::{Value, json};
 use zero_chat::inline_screen::{ReflowKind, TerminalKind};
 use zero_terminal::WindowSize;
 
-use crate::terminal_under_test::{TerminalUnderTest, trim_rows};
+use crate::shown_row::{LetterColor, LetterStyle, ShownLetter, ShownRow, trim_rows};
+use crate::terminal_under_test::TerminalUnderTest;
+
+/// Text, its marks, whether it is inverse, and its colors: -1 for none, then those of the palette, then
+/// exact ones.
+type XtermSpan = (String, [bool; 4], bool, [i64; 2]);
 
 /// Ends with its process.
 pub(crate) struct XtermTerminal {
@@ -51,9 +56,20 @@ impl TerminalUnderTest for XtermTerminal {
         self.call(&json!({"resize": [size.columns, size.rows]}));
     }
 
-    fn rows(&mut self) -> Vec<String> {
-        let answer = self.call(&json!({"rows": true}));
-        trim_rows(serde_json::from_value::<Vec<String>>(answer["rows"].clone()).unwrap())
+    fn rows(&mut self) -> Vec<ShownRow> {
+        let mut answer = self.call(&json!({"rows": true}));
+        let rows: Vec<Vec<XtermSpan>> = serde_json::from_value(answer["rows"].take()).unwrap();
+        trim_rows(rows.into_iter().map(|spans| {
+            ShownRow::new(spans.iter().flat_map(|(text, marks, is_inverse, colors)| {
+                let colors = colors.map(|color| match color {
+                    -1 => None,
+                    index @ 0..=255 => Some(LetterColor::Palette(u8::try_from(index).unwrap())),
+                    exact => Some(LetterColor::Exact(u32::try_from(exact - 256).unwrap())),
+                });
+                let style = LetterStyle { marks: *marks, is_inverse: *is_inverse, colors };
+                text.chars().map(move |letter| ShownLetter { letter, style })
+            }))
+        }))
     }
 
     fn cursor(&mut self) -> (usize, usize, bool) {

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use zero_core::event::UserQuestion;
 use zero_core::tool_result::render_checklist;
 use zero_core::{ResultDisplay, SchemaViolation};
-use zero_runtime::schema::{InputSchema, foreign_schema};
+use zero_runtime::schema::{InputSchema, check_formats, foreign_schema};
 use zero_runtime::{AGENT_ORIGIN, ApprovalAnswer};
 use zero_session::approvals::{PendingApproval, QuestionAnswer};
 use zero_session::event::ApprovalRequest;
@@ -223,6 +223,7 @@ fn check_form(
         return Err(ErrorPayload::invalid(message));
     }
     let checked = InputSchema::new(schema.clone()).check(Value::Object(values));
+    let checked = checked.and_then(|values| check_formats(schema, &values).map(|()| values));
     let values = checked.map_err(|violations| {
         let shown = violations.iter().take(FORM_VIOLATIONS_MAX);
         let shown: Vec<String> = shown.map(describe_violation).collect();
@@ -313,6 +314,10 @@ mod tests {
             "size": {"type": "integer", "minimum": 1, "maximum": 9},
             "color": {"type": "string", "enum": ["red", "green"]},
             "parts": {"type": "array", "items": {"anyOf": [{"const": "a"}, {"const": "b"}]}, "maxItems": 1},
+            "mail": {"type": "string", "format": "email"},
+            "page": {"type": "string", "format": "uri"},
+            "day": {"type": "string", "format": "date"},
+            "time": {"type": "string", "format": "date-time"},
         }});
         let server = question("MCP server `x`", Some(schema));
         let check = |values: Value| {
@@ -324,6 +329,10 @@ mod tests {
             (json!({"name": "ab", "size": null}), json!({"name": "ab"})),
             (json!({"name": "ab", "size": 3.0}), json!({"name": "ab", "size": 3})),
             (json!({"name": "ab", "parts": ["b"]}), json!({"name": "ab", "parts": ["b"]})),
+            (
+                json!({"name": "ab", "day": "2026-01-31"}),
+                json!({"name": "ab", "day": "2026-01-31"}),
+            ),
         ] {
             assert_eq!(check(given.clone()), Ok(kept), "{given}");
         }
@@ -339,6 +348,10 @@ mod tests {
             (json!({"name": "ab", "color": "blue"}), "`color`"),
             (json!({"name": "ab", "parts": ["c"]}), "`parts/0`"),
             (json!({"name": "ab", "parts": ["a", "b"]}), "`parts`"),
+            (json!({"name": "ab", "mail": "me"}), "`mail`: expected an email address"),
+            (json!({"name": "ab", "page": "x.org"}), "`page`: expected a URL"),
+            (json!({"name": "ab", "day": "2026-02-30"}), "`day`: expected a day"),
+            (json!({"name": "ab", "time": "2026-01-31"}), "`time`: expected a time"),
         ] {
             let error = check(given.clone()).unwrap_err();
             assert!(error.contains("does not fit") && error.contains(field), "{given}: {error}");

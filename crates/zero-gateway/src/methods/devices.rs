@@ -34,12 +34,12 @@ pub(super) async fn invite(
     params: DeviceInviteParams,
 ) -> Result<DeviceInviteResult, ErrorPayload> {
     let scopes = parse_scopes(&params.scopes)?;
-    let invited = peer.gateway().devices.invite(scopes, peer.owner());
-    let Some((code, expires_at_ms)) = invited else {
+    let invited = peer.gateway().invite_device(scopes, peer.owner());
+    let Some(invited) = invited else {
         return Err(unavailable_error("the system's random number generator failed".to_owned()));
     };
     tracing::info!(by = %peer.name(), "a pairing code was created");
-    Ok(DeviceInviteResult { code, expires_at_ms })
+    Ok(invited)
 }
 
 pub(super) async fn approve(

@@ -5,7 +5,7 @@
 //! has the same id, finds the changes that were taken back, and completes the rest. Nothing is lost
 //! either way: old transcripts stay, and the journal has what it replaced.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use zero_core::text_shortening::{one_line, shorten_end};
@@ -55,7 +55,8 @@ pub struct RewindOptions {
 pub struct RewindOutcome {
     /// The session, as it is now.
     pub session: SessionRecord,
-    /// The prompt before which it is, with its first words; `None` if a rewind was taken back.
+    /// The prompt before which it is, with its first words: an earlier one than was named, if that one ran
+    /// later. `None` if a rewind was taken back.
     pub prompt: Option<(u64, String)>,
     /// What was to be taken back.
     pub scope: RewindScope,
@@ -91,6 +92,9 @@ pub struct PromptSummary {
 /// A point that was chosen.
 struct ChosenPoint {
     seq: u64,
+    /// Sequence number from which on everything belongs to what is taken back: a prompt may have waited for
+    /// the run before it.
+    begin: u64,
     prompt: Option<(u64, String)>,
     position: Option<TranscriptPosition>,
 }
@@ -158,6 +162,7 @@ impl SessionManagerInner {
             RewindTarget::Prompt(_) | RewindTarget::LastRewind => CheckpointRule::default(),
         };
         let (chosen, scope) = choose_point(&points, &rule, options.target, options.scope)?;
+        let chosen = self.with_overtaken(&record.id, &points, chosen).await?;
         let position = match scope.has_conversation() {
             true => Some(chosen.position.ok_or_else(|| no_position_error(&chosen))?),
             false => None,
@@ -165,7 +170,7 @@ impl SessionManagerInner {
         let id = rewind_id(&record.id, &points);
         let (mut files, mut unrecorded) = (None, Vec::new());
         if scope.has_files() {
-            let calls = read_calls(&**store, record, chosen.seq).await?;
+            let calls = read_calls(&**store, record, chosen.begin).await?;
             let report = self.rewind_files(state, record, options, &id, &calls).await?;
             unrecorded = describe_unrecorded(&calls, &report);
             if !report.conflicts.is_empty() && !options.overwrite {
@@ -196,6 +201,36 @@ impl SessionManagerInner {
             files,
             unrecorded,
         })
+    }
+
+    /// The point before all prompts that have to be taken back with the chosen one: a prompt that was sent
+    /// earlier and ran later, since another one went before it, has what that one left in its conversation.
+    async fn with_overtaken(
+        &self,
+        session: &SessionId,
+        points: &[RewindPoint],
+        mut chosen: ChosenPoint,
+    ) -> Result<ChosenPoint, SessionError> {
+        if chosen.prompt.is_none() {
+            return Ok(chosen);
+        }
+        loop {
+            let mut order = RunOrder::default();
+            let store = &*self.config.store;
+            read_entries(store, session, chosen.seq, |event| order.add(&event)).await?;
+            let is_earlier = |point: &&RewindPoint| {
+                matches!(point.kind, RewindPointKind::Prompt { .. }) && point.seq < chosen.seq
+            };
+            match points.iter().rev().find(is_earlier) {
+                Some(earlier) if order.has_overtaken() => {
+                    chosen = ChosenPoint::from_point(earlier);
+                }
+                _ => {
+                    chosen.begin = order.first_begin.unwrap_or(chosen.seq);
+                    return Ok(chosen);
+                }
+            }
+        }
     }
 
     async fn rewind_files(
@@ -267,6 +302,7 @@ impl SessionManagerInner {
         let points = self.config.store.rewind_points(session).await?;
         let point = find_prompt(&points, prompt)?;
         let chosen = ChosenPoint::from_point(point);
+        let chosen = self.with_overtaken(session, &points, chosen).await?;
         let position = chosen.position.ok_or_else(|| no_position_error(&chosen))?;
         Ok(ForkPoint::Before { seq: chosen.seq, position })
     }
@@ -278,7 +314,38 @@ impl ChosenPoint {
             RewindPointKind::Prompt { number, words } => Some((*number, words.clone())),
             RewindPointKind::Rewind { .. } => None,
         };
-        Self { seq: point.seq, prompt, position: point.position }
+        Self { seq: point.seq, begin: point.seq, prompt, position: point.position }
+    }
+}
+
+/// Whether the runs since a prompt are those of prompts since then.
+#[derive(Default)]
+struct RunOrder {
+    prompts: HashSet<RunId>,
+    /// Where the first run of these prompts began.
+    first_begin: Option<u64>,
+    /// Where the last run of an earlier prompt began.
+    last_earlier: Option<u64>,
+}
+
+impl RunOrder {
+    fn add(&mut self, event: &Event) {
+        let Some(run) = &event.run else { return };
+        match event.kind {
+            EventKind::Prompt { .. } => {
+                self.prompts.insert(run.clone());
+            }
+            EventKind::RunStarted { .. } if self.prompts.contains(run) => {
+                self.first_begin.get_or_insert(event.seq);
+            }
+            EventKind::RunStarted { .. } => self.last_earlier = Some(event.seq),
+            _ => {}
+        }
+    }
+
+    /// Whether a prompt that was sent earlier ran later.
+    fn has_overtaken(&self) -> bool {
+        self.first_begin.zip(self.last_earlier).is_some_and(|(first, last)| last > first)
     }
 }
 

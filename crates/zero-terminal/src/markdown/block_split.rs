@@ -42,32 +42,49 @@ pub(crate) struct BlockSplit {
     pub(crate) fence: Option<(CodeFence, usize)>,
 }
 
-/// Splits a text at the end of its complete blocks, up to the first code block. A block ends before
-/// a line that is not indented and follows a blank line: an indented line may belong to a list item.
-pub(crate) fn split_blocks(text: &str) -> BlockSplit {
-    let mut complete = 0;
-    let mut at = 0;
-    let mut after_blank = true;
-    for line in text.split_inclusive('\n') {
-        let is_whole = line.ends_with('\n');
-        let is_blank = line.trim().is_empty();
-        if !is_blank && after_blank && !line.starts_with([' ', '\t']) {
-            complete = at;
-        }
-        if !is_whole {
-            break;
-        }
-        if let Some(fence) = CodeFence::from_line(line.trim_end()) {
-            return BlockSplit { complete: at, fence: Some((fence, line.len())) };
-        }
-        at += line.len();
-        let is_heading = line.trim_start_matches('#').starts_with(' ') && line.starts_with('#');
-        if is_heading {
-            complete = at;
-        }
-        after_blank = is_blank || is_heading;
+/// Splits a text that grows at the end of its complete blocks. A block ends before a line that is not
+/// indented and follows a blank line: an indented line may belong to a list item. Each line is looked at
+/// once.
+#[derive(Debug)]
+pub(crate) struct BlockSplitter {
+    /// Bytes of lines that were looked at.
+    seen: usize,
+    after_blank: bool,
+}
+
+impl Default for BlockSplitter {
+    fn default() -> Self {
+        Self { seen: 0, after_blank: true }
     }
-    BlockSplit { complete, fence: None }
+}
+
+impl BlockSplitter {
+    /// Splits the text up to the first code block. The caller removes what is complete from its start,
+    /// and the first line of the code block.
+    pub(crate) fn split(&mut self, text: &str) -> BlockSplit {
+        let mut complete = 0;
+        for line in text.get(self.seen..).unwrap_or_default().split_inclusive('\n') {
+            let is_blank = line.trim().is_empty();
+            if !is_blank && self.after_blank && !line.starts_with([' ', '\t']) {
+                complete = self.seen;
+            }
+            if !line.ends_with('\n') {
+                break;
+            }
+            if let Some(fence) = CodeFence::from_line(line.trim_end()) {
+                let complete = std::mem::take(self).seen;
+                return BlockSplit { complete, fence: Some((fence, line.len())) };
+            }
+            self.seen += line.len();
+            let is_heading = line.trim_start_matches('#').starts_with(' ') && line.starts_with('#');
+            if is_heading {
+                complete = self.seen;
+            }
+            self.after_blank = is_blank || is_heading;
+        }
+        self.seen -= complete;
+        BlockSplit { complete, fence: None }
+    }
 }
 
 #[cfg(test)]
@@ -89,21 +106,35 @@ mod tests {
             ("#hash\none\n", 0),
             ("|a|\n|-|\n|b|\n\nx", 13),
         ] {
-            let found = split_blocks(text);
+            let found = split(text);
             assert_eq!((found.complete, found.fence.is_some()), (complete, false), "{text:?}");
+            // The same in pieces, some of which are removed meanwhile.
+            let (mut splitter, mut pending, mut removed) =
+                (BlockSplitter::default(), String::new(), 0);
+            for letter in text.chars() {
+                pending.push(letter);
+                let found = splitter.split(&pending);
+                pending.drain(..found.complete);
+                removed += found.complete;
+            }
+            assert_eq!(removed, complete, "{text:?} in pieces");
         }
+    }
+
+    fn split(text: &str) -> BlockSplit {
+        BlockSplitter::default().split(text)
     }
 
     #[test]
     fn fence_begins_and_ends_code() {
-        let found = split_blocks("text\n```rust ignore\nfn\n");
+        let found = split("text\n```rust ignore\nfn\n");
         let (fence, line) = found.fence.unwrap();
         assert_eq!((found.complete, line, fence.language.as_str()), (5, 15, "rust"));
         assert!(fence.is_closed_by("```") && fence.is_closed_by("  ````  "));
         assert!(!fence.is_closed_by("``") && !fence.is_closed_by("~~~"));
         assert!(!fence.is_closed_by("    ```") && !fence.is_closed_by("``` x"));
-        assert_eq!(split_blocks("```rust").fence, None, "the line is not complete");
-        assert_eq!(split_blocks("```x``` y\n").fence, None, "inline code");
-        assert_eq!(split_blocks("  ```\n").fence, None, "it may be in a list");
+        assert_eq!(split("```rust").fence, None, "the line is not complete");
+        assert_eq!(split("```x``` y\n").fence, None, "inline code");
+        assert_eq!(split("  ```\n").fence, None, "it may be in a list");
     }
 }

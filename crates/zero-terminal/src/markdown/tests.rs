@@ -189,6 +189,26 @@ fn endless_block_is_not_kept() {
 }
 
 #[test]
+fn long_paragraph_in_pieces_is_rendered_seldom() {
+    let stream = Terminal::for_test().out.with_columns(40).without_colours();
+    let mut markdown = MarkdownStream::new(&stream);
+    let (mut renders, mut shown) = (0, String::new());
+    for _ in 0..6_000 {
+        let before = markdown.rendered_bytes;
+        shown.push_str(&markdown.push("word "));
+        renders += usize::from(markdown.rendered_bytes != before);
+        // What waits is less than two rows.
+        assert!(shown.len() + 80 >= markdown.pending.len(), "{}", shown.len());
+    }
+    assert!(renders <= 30_000 / 20, "{renders}");
+    shown.push_str(&markdown.finish());
+    assert_eq!(shown.split_whitespace().count(), 6_000);
+    // The next paragraph appears row by row again.
+    markdown.push("\n\n");
+    assert!(!markdown.push("one two three four five six seven eight nine ten ").is_empty());
+}
+
+#[test]
 fn deeply_nested_text_stays_bounded() {
     for text in [">".repeat(20_000), "- ".repeat(10_000), "[".repeat(20_000), "*a".repeat(10_000)] {
         let shown = render(40, &text);
@@ -218,9 +238,9 @@ fn paragraph_appears_line_by_line_and_as_in_one_piece() {
     // The last word and the last line may go on.
     for (piece, shown) in [
         ("One two three four five six", ""),
-        (" seven", "One two three four five\n"),
-        (" eight", ""),
-        (" extraordinary words", "six seven eight\n"),
+        (" seven", ""),
+        (" eight words", "One two three four five\n"),
+        (" extraordinary words", "six seven eight words\n"),
     ] {
         assert_eq!(markdown.push(piece), shown, "{piece}");
     }

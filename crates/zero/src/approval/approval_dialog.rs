@@ -156,9 +156,10 @@ impl ApprovalDialog {
         let mut area = LiveArea::new(&self.stream);
         let prompt = self.stream.paint(STRONG, QUESTION).into_owned();
         let paint = |area: &mut LiveArea<'_>, actions: &[DialogAction], note: &str| {
+            let note = if note.is_empty() { keys.caution_note().unwrap_or_default() } else { note };
             self.paint_question(area, &self.legend(actions), QUESTION, note)
         };
-        let mut note = keys.caution_note().unwrap_or_default().to_owned();
+        let mut note = String::new();
         // Keys that were pressed before the question can be read do not answer it.
         keys.discard()?;
         paint(&mut area, &actions, &note)?;
@@ -172,7 +173,7 @@ impl ApprovalDialog {
                     let key = key.to_ascii_lowercase();
                     actions.iter().copied().find(|action| action.key() == key)
                 }
-                Some(KeyPress::Key(Key::Resized)) => {
+                Some(KeyPress::Key(Key::Repaint)) => {
                     if self.stream.fills_window() {
                         // Nothing on such a screen is kept by the terminal as it was.
                         FittedQuestion { text, fitted, actions } = self.fit();
@@ -317,7 +318,7 @@ impl ApprovalDialog {
                     return Ok(None);
                 }
                 Some(KeyPress::Key(Key::Char(pressed))) => Some(pressed.to_ascii_lowercase()),
-                Some(KeyPress::Key(Key::Resized)) => {
+                Some(KeyPress::Key(Key::Repaint)) => {
                     let note = if has_hint { UNKNOWN_KEY_NOTE } else { "" };
                     self.paint_question(area, &render(), what, note)?;
                     continue;

@@ -96,9 +96,9 @@ fn invite_here(
     let scopes = scope_texts(&args.scopes);
     let scopes = scopes.iter().filter_map(|name| TokenScope::from_name(name)).collect();
     let invited = gateway.invite_device(scopes, LOCAL_OWNER);
-    let (code, expires_at_ms) =
+    let invited =
         invited.ok_or_else(|| UsageError("the random number generator failed".to_owned()))?;
-    show(app, args, &listening_url(listening), &DeviceInviteResult { code, expires_at_ms })
+    show(app, args, &listening_url(listening), &invited)
 }
 
 fn show(
@@ -107,7 +107,8 @@ fn show(
     url: &str,
     invited: &DeviceInviteResult,
 ) -> anyhow::Result<()> {
-    let (out, page) = (&app.terminal.out, page_address(url));
+    let out = &app.terminal.out;
+    let page = invited.url.clone().unwrap_or_else(|| page_address(url));
     if args.json {
         let shown = json!({
             "url": page, "code": invited.code, "expiresAtMs": invited.expires_at_ms,

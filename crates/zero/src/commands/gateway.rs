@@ -127,6 +127,7 @@ pub(super) fn serve(
         let mut config = app.gateway_config(&settings, &args.settings, cwd, auth, store).await?;
         config.console.folders = folder_access;
         config.console.machine = Some(machine);
+        config.console.public_url.clone_from(&gateway.public_url);
         config.allowed_origins = gateway.allowed_origins.clone();
         config.allowed_hosts = gateway.host_names();
         config.limits.shutdown_grace = args.grace;

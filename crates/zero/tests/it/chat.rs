@@ -138,8 +138,8 @@ fn plain_chat_only_appends_lines() {
     terminal.wait_for_text_below("Hello from the model.", "\n> ");
     terminal.type_keys("[write]\r");
     terminal.wait_for_text("Allow? ");
-    // Keys do not count at once after somebody typed.
-    std::thread::sleep(std::time::Duration::from_secs(1));
+    // At first, keys do not count that may be meant for the chat. Then it is asked again without a note.
+    terminal.wait_for_end("Allow? ");
     terminal.type_keys("q");
     terminal.wait_for_text("press one of the keys shown");
     terminal.type_keys("r");

@@ -89,6 +89,15 @@ impl TmuxChat {
         self.wait_until(text, |screen| screen.contains(text))
     }
 
+    /// Waits until the last question takes keys: at first, those do not count that may be meant for the
+    /// chat, and it says so.
+    #[track_caller]
+    fn wait_for_open_question(&self) {
+        self.wait_until("a question without a note", |screen| {
+            screen.trim_end().lines().next_back() == Some("Allow?")
+        });
+    }
+
     /// Waits until a text is on the screen and nothing runs.
     #[track_caller]
     fn wait_for_run_end(&self, text: &str) -> String {
@@ -251,9 +260,7 @@ fn grants_are_shown_and_revoked() {
     chat.submit("/grants");
     chat.wait_for("this session has no grants");
     chat.submit("[write]");
-    chat.wait_for("Allow? ");
-    // Keys do not count at once after somebody typed.
-    std::thread::sleep(std::time::Duration::from_secs(1));
+    chat.wait_for_open_question();
     chat.press(&["n"]);
     chat.wait_for("Allow? rejected");
 }
@@ -379,8 +386,7 @@ fn question_takes_digits_another_command_and_a_reason() {
     assert!(file("log.txt2").exists() && !file("log.txt").exists());
     chat.submit("[append two]");
     chat.wait_for("│ echo two >> log.txt");
-    // Keys do not count at once after somebody typed.
-    std::thread::sleep(std::time::Duration::from_secs(1));
+    chat.wait_for_open_question();
     chat.type_text("r");
     chat.wait_for("Why?");
     chat.submit("use another file");
@@ -606,8 +612,7 @@ fn escape_counts_twice_only_without_another_key_between() {
     chat.wait_for_run_end("Hello from the model");
     let escape = || {
         chat.press(&["Escape"]);
-        // At once, the next key would be one with Alt.
-        std::thread::sleep(std::time::Duration::from_millis(200));
+        chat.wait_for("press Esc again to go back to an earlier prompt");
     };
     escape();
     chat.type_text("x");

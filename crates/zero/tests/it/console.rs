@@ -81,6 +81,11 @@ fn drive(scenario: &str) {
                 gateway.take().unwrap().kill();
                 json!(true)
             }
+            ["publicUrl", url] => {
+                settings["gateway"] = json!({"publicUrl": url});
+                write_file(&zero, USER_FILE, settings.to_string());
+                json!(true)
+            }
             ["start"] => {
                 gateway = Some(GatewayProcess::start_at(&zero, &port));
                 json!(true)
@@ -317,6 +322,21 @@ fn console_command_runs_a_gateway_where_none_runs() {
     console.wait().unwrap();
     let more: Vec<String> = lines.map(Result::unwrap).collect();
     assert_eq!(more, Vec::<String>::new());
+}
+
+#[test]
+fn console_command_shows_the_public_address() {
+    let zero = TestProgram::new();
+    write_file(&zero, USER_FILE, r#"{"gateway": {"publicUrl": "https://box.lan:18789"}}"#);
+    let mut console =
+        zero.command(&["console", "--port", "0", "--json"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(console.stdout.take().unwrap()).lines();
+    let shown: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+    assert_eq!(shown["url"], "https://box.lan:18789/");
+    let other: Value = serde_json::from_str(&zero.stdout(&["console", "--json"])).unwrap();
+    assert_eq!(other["url"], "https://box.lan:18789/");
+    console.kill().unwrap();
+    console.wait().unwrap();
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod attacks;
 mod audit;
 mod budgets;
 mod chat;
+mod chat_screens;
 mod chat_tmux;
 #[cfg(feature = "cluster")]
 mod cluster;

@@ -19,11 +19,16 @@ pub(crate) struct TerminalProcess {
 }
 
 impl TerminalProcess {
-    pub(crate) fn start(mut command: Command) -> Self {
+    pub(crate) fn start(command: Command) -> Self {
+        Self::start_sized(command, 80, 24)
+    }
+
+    /// Starts a program in a window of this many columns and rows.
+    pub(crate) fn start_sized(mut command: Command, columns: u16, rows: u16) -> Self {
         let near = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&near).unwrap();
         unlockpt(&near).unwrap();
-        let size = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
+        let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
         tcsetwinsize(&near, size).unwrap();
         let name = ptsname(&near, Vec::new()).unwrap().into_string().unwrap();
         let far = || File::options().read(true).write(true).open(&name).unwrap();
@@ -68,6 +73,22 @@ impl TerminalProcess {
         self.wait_for_text(above);
         let count = self.seen.rfind(above).map_or(0, |at| self.seen[..at].matches(text).count());
         self.wait_for_repeated_text(text, count + 1);
+    }
+
+    /// What is written next; `None` if nothing is for a long time.
+    pub(crate) fn next_output(&mut self) -> Option<Vec<u8>> {
+        self.screen.recv_timeout(TIMEOUT).ok()
+    }
+
+    /// Waits until a text is the last on the screen.
+    #[track_caller]
+    pub(crate) fn wait_for_end(&mut self, text: &str) {
+        while !self.seen.ends_with(text) {
+            match self.screen.recv_timeout(TIMEOUT) {
+                Ok(bytes) => self.seen.push_str(&String::from_utf8_lossy(&bytes)),
+                Err(_) => panic!("no `{text}` at the end of {:?}", self.seen),
+            }
+        }
     }
 
     /// What is on the screen so far.

@@ -61,6 +61,38 @@ async fn rewind_cuts_conversation_and_is_taken_back() {
 }
 
 #[tokio::test]
+async fn rewind_to_prompt_that_went_first_takes_back_those_that_waited() {
+    for wanted in [3, 4] {
+        let script = ["0", "Hang:1", "Write:2", "steering", "Write:3", "done"];
+        let fixture = SessionTestBed::new(&script).await;
+        fixture.run("zero").await;
+        fixture.send("one").await;
+        fixture.wait_for_line("tool Hang").await;
+        fixture.send("two").await;
+        fixture.steer("now").await;
+        fixture.wait_for_run("two").await;
+        let all = messages(&fixture).await;
+        let prompts = fixture.sessions.list_prompts(&fixture.key).await.unwrap();
+        let words: Vec<&str> = prompts.iter().map(|prompt| prompt.words.as_str()).collect();
+        assert_eq!(words, ["zero", "one", "two", "now"]);
+        let done = fixture.sessions.rewind(&fixture.key, to_prompt(wanted)).await.unwrap();
+        // Prompt 3 was sent before prompt 4, and ran after it.
+        assert_eq!(done.prompt, Some((3, "two".to_owned())));
+        let left = messages(&fixture).await;
+        assert!(left.starts_with("zero / 0 / one"), "{left}");
+        assert!(!left.contains("steering") && !left.contains("done"), "{left}");
+        let prompts = fixture.sessions.list_prompts(&fixture.key).await.unwrap();
+        let in_effect: Vec<bool> = prompts.iter().map(|prompt| prompt.is_in_effect).collect();
+        assert_eq!(in_effect, [true, true, false, false]);
+        let log = rewind_log(&fixture);
+        assert!(log[0].ends_with(" 2 calls"), "{log:?}");
+        fixture.sessions.rewind(&fixture.key, undo()).await.unwrap();
+        assert_eq!(messages(&fixture).await, all);
+        fixture.check_ledger().await;
+    }
+}
+
+#[tokio::test]
 async fn rewind_during_run_is_refused() {
     let fixture = SessionTestBed::new(&["1", "Hang:1"]).await;
     fixture.run("one").await;

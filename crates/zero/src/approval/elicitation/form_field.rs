@@ -2,11 +2,9 @@
 
 use std::fmt::Write as _;
 
-use jiff::Timestamp;
-use jiff::civil::Date;
 use serde_json::Value;
 use zero_core::text_shortening::shorten_end;
-use zero_runtime::schema::InputSchema;
+use zero_runtime::schema::{InputSchema, TextFormat};
 
 use crate::terminal::choice_list::ChoiceCount;
 use crate::terminal::{FAINT, STRONG, TerminalStream, escape_line};
@@ -23,7 +21,7 @@ pub(super) struct ElicitationField {
     title: Option<String>,
     description: Option<String>,
     kind: ElicitationFieldKind,
-    format: Option<String>,
+    format: Option<TextFormat>,
     default: Option<Value>,
     is_required: bool,
     schema: InputSchema,
@@ -72,7 +70,7 @@ impl ElicitationField {
             title: text("title"),
             description: text("description"),
             kind,
-            format: text("format"),
+            format: TextFormat::of_schema(schema),
             default: default.cloned(),
             is_required,
             schema: checker,
@@ -185,14 +183,11 @@ impl ElicitationField {
 
     /// What can be typed, for the line above the input.
     pub(super) fn describe_input(&self) -> String {
-        let wanted = match (&self.kind, self.format.as_deref()) {
+        let wanted = match (&self.kind, self.format) {
             (ElicitationFieldKind::Number, _) => "a number",
             (ElicitationFieldKind::Integer, _) => "a whole number",
-            (_, Some("email")) => "an email address",
-            (_, Some("uri")) => "a URL such as https://example.com",
-            (_, Some("date")) => "a day such as 2026-01-31",
-            (_, Some("date-time")) => "a time such as 2026-01-31T12:00:00Z",
-            _ => "text",
+            (_, Some(format)) => format.describe(),
+            (_, None) => "text",
         };
         match (&self.default, self.is_required) {
             (Some(default), _) => format!("{wanted}; Enter for {}", to_plain_text(default)),
@@ -226,9 +221,12 @@ impl ElicitationField {
 
     fn parse_value(&self, typed: &str) -> Result<Value, String> {
         match &self.kind {
-            ElicitationFieldKind::Text => {
-                check_format(self.format.as_deref(), typed).map(|()| Value::from(typed))
-            }
+            ElicitationFieldKind::Text => match self.format {
+                Some(format) if !format.fits(typed) => {
+                    Err(format!("`{typed}` is not {}", format.describe()))
+                }
+                _ => Ok(Value::from(typed)),
+            },
             ElicitationFieldKind::Number => match typed.parse::<f64>() {
                 Ok(number) if number.is_finite() => Ok(Value::from(number)),
                 _ => Err(format!("`{typed}` is not a number")),
@@ -289,34 +287,6 @@ fn parse_choices(schema: &Value) -> Option<Vec<FieldChoice>> {
         Some(FieldChoice { value, title })
     };
     titled.iter().map(choice).collect()
-}
-
-/// Checks a text against a JSON Schema format.
-fn check_format(format: Option<&str>, text: &str) -> Result<(), String> {
-    let is_plain = !text.contains(char::is_whitespace);
-    let (fits, wanted) = match format {
-        Some("email") => {
-            let parts = text.split_once('@');
-            let fits = parts.is_some_and(|(name, host)| {
-                !name.is_empty() && !host.is_empty() && !host.contains('@')
-            });
-            (fits && is_plain, "an email address")
-        }
-        Some("uri") => {
-            let scheme = text.split_once(':').map(|(scheme, _)| scheme);
-            let is_scheme = |scheme: &str| {
-                scheme.starts_with(|c: char| c.is_ascii_alphabetic())
-                    && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+.-".contains(c))
-            };
-            (scheme.is_some_and(is_scheme) && is_plain, "a URL such as https://example.com")
-        }
-        Some("date") => (text.parse::<Date>().is_ok(), "a day such as 2026-01-31"),
-        Some("date-time") => {
-            (text.parse::<Timestamp>().is_ok(), "a time such as 2026-01-31T12:00:00Z")
-        }
-        _ => (true, ""),
-    };
-    if fits { Ok(()) } else { Err(format!("`{text}` is not {wanted}")) }
 }
 
 /// Formats a default value as the user would type it.
