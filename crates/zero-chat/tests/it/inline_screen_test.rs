@@ -311,6 +311,7 @@ fn numbered_text(name: &str, filler: &str, columns: usize) -> String {
 
 /// A text with styles as a program writes them, chosen by a number.
 fn paint_letters(text: &str, styles: usize) -> String {
+    // Nothing has a background: xterm gives it to the rest of a row that begins at the bottom.
     const STYLES: [&str; 9] = [
         "",
         "\x1b[1m",
@@ -320,7 +321,7 @@ fn paint_letters(text: &str, styles: usize) -> String {
         "\x1b[1m\x1b[91m",
         "\x1b[38;5;208m",
         "\x1b[38;2;10;200;30m",
-        "\x1b[48;5;22m\x1b[32m",
+        "\x1b[32m",
     ];
     let letters: Vec<char> = text.chars().collect();
     let parts = letters.chunks(1 + styles % 17).enumerate();
