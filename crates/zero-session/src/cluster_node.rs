@@ -242,6 +242,14 @@ impl NodeMembership for ClusterNode {
         self.lease.can_act()
     }
 
+    fn lease_generation(&self) -> u64 {
+        self.lease.generation()
+    }
+
+    fn can_act_since(&self, generation: u64) -> bool {
+        self.lease.can_act_since(generation)
+    }
+
     fn cluster(&self) -> Option<&ClusterNode> {
         Some(self)
     }

@@ -10,6 +10,7 @@
 pub mod agent;
 pub mod approvals;
 pub mod budget;
+mod claim_rule;
 pub mod cluster_node;
 #[cfg(feature = "cluster")]
 mod cluster_tls;

@@ -144,13 +144,19 @@ impl NodeLease {
         self.phase == LeasePhase::Held && now < self.valid_until
     }
 
+    /// The same for a session that the process held when a write for it succeeded, which was sent when
+    /// the [generation](Self::generation) was this one. If the lease may have run out since, the session
+    /// may have been taken over, although the lease is valid again.
+    pub fn can_act_since(&self, generation: u64, now: Duration) -> bool {
+        generation == self.generation && self.can_act(now)
+    }
+
     /// Until when the process may act, if nothing happens.
     pub fn valid_until(&self) -> Duration {
         self.valid_until
     }
 
-    /// A claim counts only if this number was the same when it was asked for and when it was answered:
-    /// otherwise, others may have taken the session over in between.
+    /// Changes whenever the lease may have run out, so that others may have taken sessions over.
     pub fn generation(&self) -> u64 {
         self.generation
     }

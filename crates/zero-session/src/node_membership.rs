@@ -26,9 +26,19 @@ pub trait NodeMembership: Send + Sync {
     /// Whether the process with that name is alive.
     fn is_alive(&self, node: &str) -> BoxFuture<'_, bool>;
 
-    /// Whether this process may act for its sessions now. To be asked immediately before anything that
-    /// cannot be undone.
+    /// Whether this process has a lease now.
     fn can_act(&self) -> bool {
+        true
+    }
+
+    /// Changes whenever other processes may have taken sessions of this one over.
+    fn lease_generation(&self) -> u64 {
+        0
+    }
+
+    /// Whether this process may act for a session now. It held the session when a write succeeded that
+    /// was sent in this generation. To be asked immediately before anything that cannot be undone.
+    fn can_act_since(&self, _generation: u64) -> bool {
         true
     }
 

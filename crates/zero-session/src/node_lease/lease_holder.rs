@@ -69,6 +69,11 @@ impl LeaseHolder {
         self.shared.lease().can_act(self.shared.now())
     }
 
+    /// See [`NodeLease::can_act_since`].
+    pub fn can_act_since(&self, generation: u64) -> bool {
+        self.shared.lease().can_act_since(generation, self.shared.now())
+    }
+
     /// See [`NodeLease::generation`].
     pub fn generation(&self) -> u64 {
         self.shared.lease().generation()

@@ -4,11 +4,13 @@
 //! disk therefore leads to fewer and longer entries, not to a longer queue.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use tokio::task::JoinHandle;
 use zero_core::{ErrorReason, RunId, ToolError};
 
 use crate::event::{EventKind, TokenUsage};
+use crate::node_membership::NodeMembership;
 use crate::sessions::ledger_recorder::{LedgerRecorder, new_event};
 use crate::store::{NewEvent, StoreError};
 
@@ -19,6 +21,9 @@ const GATHERED_BYTES_MAX: usize = 1024 * 1024;
 pub(super) struct LedgerOutbox {
     recorder: LedgerRecorder,
     run: RunId,
+    nodes: Arc<dyn NodeMembership>,
+    /// In which generation of the lease the last write was sent, or this was made.
+    generation: u64,
     gathered: Vec<NewEvent>,
     gathered_bytes: usize,
     writing: Option<JoinHandle<Result<(), FailedLedgerWrite>>>,
@@ -36,10 +41,16 @@ struct FailedLedgerWrite {
 }
 
 impl LedgerOutbox {
-    pub(super) fn new(recorder: LedgerRecorder, run: RunId) -> Self {
+    pub(super) fn new(
+        recorder: LedgerRecorder,
+        run: RunId,
+        nodes: &Arc<dyn NodeMembership>,
+    ) -> Self {
         Self {
             recorder,
             run,
+            nodes: Arc::clone(nodes),
+            generation: nodes.lease_generation(),
             gathered: Vec::new(),
             gathered_bytes: 0,
             writing: None,
@@ -94,6 +105,12 @@ impl LedgerOutbox {
         self.broken.is_some()
     }
 
+    /// In which generation of the lease the last write was sent; see
+    /// [`NodeMembership::can_act_since`].
+    pub(super) fn generation(&self) -> u64 {
+        self.generation
+    }
+
     /// Token usage of the run recorded so far.
     pub(super) fn usage(&self) -> TokenUsage {
         self.usage
@@ -113,6 +130,7 @@ impl LedgerOutbox {
         }
         let entries = std::mem::take(&mut self.gathered);
         self.gathered_bytes = 0;
+        self.generation = self.nodes.lease_generation();
         let written = write(self.recorder.clone(), entries.clone());
         self.writing = Some(tokio::spawn(async move {
             match written.await {
@@ -235,7 +253,8 @@ mod tests {
             first: Vec::new(),
         };
         state.recorder.begin_run(run).await.unwrap();
-        let mut outbox = LedgerOutbox::new(state.recorder.clone(), RunId::from_bits(1));
+        let nodes = &fixture.sessions.inner.config.nodes;
+        let mut outbox = LedgerOutbox::new(state.recorder.clone(), RunId::from_bits(1), nodes);
         outbox.push(text("a"));
         outbox.start_write();
         assert!(outbox.is_writing());
@@ -255,7 +274,8 @@ mod tests {
     async fn failed_entries_come_first_at_close() {
         let fixture = SessionTestBed::new(&[]).await;
         let state = fixture.sessions.inner.session_state(&fixture.record().await.id);
-        let mut outbox = LedgerOutbox::new(state.recorder.clone(), RunId::from_bits(1));
+        let nodes = &fixture.sessions.inner.config.nodes;
+        let mut outbox = LedgerOutbox::new(state.recorder.clone(), RunId::from_bits(1), nodes);
         fixture.store.fail_writes([1]);
         outbox.push(text("a"));
         outbox.start_write();

@@ -418,7 +418,8 @@ impl SessionManagerInner {
                 if resumed.is_some() {
                     return inner.end_unstarted_resumption(&state, &job, end).await;
                 }
-                let outbox = LedgerOutbox::new(state.recorder.clone(), job.run.clone());
+                let outbox =
+                    LedgerOutbox::new(state.recorder.clone(), job.run.clone(), &inner.config.nodes);
                 inner
                     .finish_run(
                         &state,
@@ -490,7 +491,11 @@ impl SessionManagerInner {
                     if resumed.is_some() {
                         return inner.release_parked_run(&state, &active).await;
                     }
-                    let outbox = LedgerOutbox::new(state.recorder.clone(), active.run.clone());
+                    let outbox = LedgerOutbox::new(
+                        state.recorder.clone(),
+                        active.run.clone(),
+                        &inner.config.nodes,
+                    );
                     let completion = RunCompletion { end, usage: TokenUsage::default() };
                     inner.finish_run(&state, &active, completion, outbox).await;
                 });

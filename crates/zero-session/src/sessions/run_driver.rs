@@ -640,6 +640,7 @@ impl<'a> RunDriver<'a> {
         self.call_tally.begun.insert(id.clone(), self.clock.elapsed());
         let (state, most) = (Arc::clone(self.state), now.backend.reconnect_grace());
         let (inner, handover) = (Arc::clone(self.inner), self.active.handover_token());
+        let generation = self.outbox.generation();
         let calling = async move {
             let now = match now.at {
                 // The call has not started, so it can start once the client is back.
@@ -675,7 +676,7 @@ impl<'a> RunDriver<'a> {
                 return gone("is no longer connected, so this was not run");
             }
             // Its begin is stored. From here on, another process may have taken the session over.
-            if !inner.config.nodes.can_act() {
+            if !inner.config.nodes.can_act_since(generation) {
                 return cancelled_call(&tool, "not run: this gateway has lost its database");
             }
             tokio::select! {

@@ -146,7 +146,8 @@ impl SessionManagerInner {
         active: &ActiveRun,
         resumed: Option<ResumedRun>,
     ) -> Option<OwnedMutexGuard<()>> {
-        let mut outbox = LedgerOutbox::new(state.recorder.clone(), active.run.clone());
+        let mut outbox =
+            LedgerOutbox::new(state.recorder.clone(), active.run.clone(), &self.config.nodes);
         let (permit, call_updates) = (self.run_limiter.permit_for(&active.owner), Arc::default());
         let (point, earlier) = match resumed {
             Some(ResumedRun { point, earlier }) => (Some(point), earlier),

@@ -42,14 +42,14 @@ const HANDOVER_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often a run is continued. One that ends each process that runs it must not end all of them.
 const TAKEOVERS_MAX: usize = 3;
 /// Topic of the notice that a run goes on elsewhere.
-const TOPIC: &str = "takeover";
+pub(super) const TOPIC: &str = "takeover";
 /// Asks for the rest of a reply that was cut off.
-const CONTINUE: &str = "[The gateway that received this reply was lost, so the reply ends where it was cut off. \
+pub(super) const CONTINUE: &str = "[The gateway that received this reply was lost, so the reply ends where it was cut off. \
     Continue exactly there. Do not repeat what you have written.]";
 
 /// How an unfinished run goes on.
 #[derive(Debug, PartialEq)]
-enum Continuation {
+pub(super) enum Continuation {
     /// From its beginning: it has done nothing yet.
     Restart,
     /// With the next request to the model, after this message if there is one.
@@ -73,6 +73,10 @@ impl SessionManagerInner {
         let state = self.session_state(session);
         let taken = async {
             let _order = state.sending.lock().await;
+            // Those that this process executes are not abandoned.
+            if !self.active_runs_in(session).is_empty() {
+                return Ok(());
+            }
             let store = &self.config.store;
             let claim = self.take_claim(&state.recorder).await?;
             if !store.open_questions(QuestionScope::Session(session)).await?.is_empty() {
@@ -98,8 +102,7 @@ impl SessionManagerInner {
         let record = self.config.store.session_by_id(session).await?;
         let record = record.ok_or_else(|| StoreError::NoSession(session.to_string()))?;
         for run in runs {
-            let is_here = run.node == self.config.nodes.local_name();
-            if !is_here && !self.is_being_answered(&run.address()) {
+            if !self.is_being_answered(&run.address()) {
                 self.continue_run(state, claim, &record, &run).await?;
             }
         }
@@ -223,16 +226,12 @@ impl SessionManagerInner {
             if !is_ours || !self.config.nodes.can_act() {
                 continue;
             }
-            match self.take_over(&session).await {
-                // Another process was faster.
-                Ok(())
-                | Err(
-                    SessionError::Busy(_)
-                    | SessionError::Elsewhere { .. }
-                    | SessionError::ShuttingDown,
-                ) => {}
-                Err(SessionError::Store(StoreError::ClaimLost(_) | StoreError::NoSession(_))) => {}
-                Err(error) => tracing::warn!(%session, %error, "a session could not be taken over"),
+            self.try_take_over(&session).await;
+        }
+        // Claimed by a request whose answer was lost, or the way on failed after the claim.
+        for (session, _) in cluster.leases().held_claims(self.config.nodes.local_name()).await? {
+            if self.config.nodes.can_act() && self.active_runs_in(&session).is_empty() {
+                self.try_take_over(&session).await;
             }
         }
         for session in shared.misplaced_sessions(self.config.nodes.local_name()).await? {
@@ -242,6 +241,20 @@ impl SessionManagerInner {
             }
         }
         Ok(())
+    }
+}
+
+impl SessionManagerInner {
+    async fn try_take_over(self: &Arc<Self>, session: &SessionId) {
+        match self.take_over(session).await {
+            // Another process was faster.
+            Ok(())
+            | Err(
+                SessionError::Busy(_) | SessionError::Elsewhere { .. } | SessionError::ShuttingDown,
+            ) => {}
+            Err(SessionError::Store(StoreError::ClaimLost(_) | StoreError::NoSession(_))) => {}
+            Err(error) => tracing::warn!(%session, %error, "a session could not be taken over"),
+        }
     }
 }
 
@@ -350,7 +363,7 @@ fn recorded_prompt(options: &RunOptions, events: &[Event]) -> Prompt {
 }
 
 /// How a run goes on, given its events, the transcript of its session, and what that lacks of the run.
-fn find_continuation(
+pub(super) fn find_continuation(
     events: &[Event],
     messages: &[ModelMessage],
     missing: &[ModelMessage],

@@ -2,6 +2,7 @@
 
 #[cfg(feature = "cluster")]
 mod cluster;
+mod cluster_model;
 mod fault_injection;
 pub(crate) mod fixture;
 mod limits;

@@ -10,6 +10,7 @@ use zero_core::SessionId;
 
 use super::database_error::DatabaseError;
 use super::sessions::no_session_error;
+use crate::claim_rule::{ClaimDecision, StoredClaim};
 use crate::store::{ClaimEpoch, ClaimOutcome, SessionClaim, StoreError};
 use crate::stored_form::{from_sql_int, to_sql_int};
 
@@ -26,12 +27,16 @@ pub(super) fn claim(
     });
     let (row, holder, epoch) = found.optional()?.ok_or_else(|| no_session_error(session))?;
     let epoch = ClaimEpoch(from_sql_int(epoch));
-    match holder {
-        Some(holder) if holder == node => return Ok(ClaimOutcome::Claimed(epoch)),
-        Some(holder) if dead != Some(epoch) && has_unfinished_runs(db, row)? => {
-            return Ok(ClaimOutcome::Held(SessionClaim { node: holder, epoch }));
+    let has_unfinished_runs = has_unfinished_runs(db, row)?;
+    let stored = StoredClaim { holder: holder.as_deref(), epoch, has_unfinished_runs };
+    match stored.decide(node, dead) {
+        ClaimDecision::Keep => return Ok(ClaimOutcome::Claimed(epoch)),
+        ClaimDecision::Refuse => {
+            let node = holder.unwrap_or_default();
+            return Ok(ClaimOutcome::Held(SessionClaim { node, epoch }));
         }
-        _ => {}
+        // The caller has asked the kernel who is alive.
+        ClaimDecision::Replace | ClaimDecision::ReplaceIfDead => {}
     }
     let next = ClaimEpoch(epoch.0.saturating_add(1));
     db.prepare_cached("UPDATE sessions SET node = ?, epoch = ? WHERE row = ?")?.execute((

@@ -2,7 +2,6 @@
 #![expect(clippy::disallowed_methods, reason = "tests set up real files and processes")]
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
-mod lease_model;
 mod local_node_bus;
 mod model_chat;
 mod model_http;

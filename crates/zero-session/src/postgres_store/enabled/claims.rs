@@ -6,6 +6,7 @@ use zero_core::SessionId;
 use super::database::Transaction;
 use super::node_leases;
 use super::postgres_error::PostgresError;
+use crate::claim_rule::{ClaimDecision, StoredClaim};
 use crate::store::{ClaimEpoch, ClaimOutcome, SessionClaim, StoreError};
 use crate::stored_form::{from_sql_int, to_sql_int};
 
@@ -90,16 +91,18 @@ pub(super) async fn claim(
 ) -> Result<(LockedSession, ClaimOutcome), PostgresError> {
     let mut locked = lock(transaction, session).await?;
     let epoch = locked.epoch;
-    match &locked.node {
-        Some(holder) if holder == node => return Ok((locked, ClaimOutcome::Claimed(epoch))),
-        Some(holder)
-            if has_unfinished_runs(transaction, locked.row).await?
-                && (dead != Some(epoch) || node_leases::lock_live(transaction, holder).await?) =>
-        {
-            let claim = SessionClaim { node: holder.clone(), epoch };
-            return Ok((locked, ClaimOutcome::Held(claim)));
-        }
-        _ => {}
+    let has_unfinished_runs = has_unfinished_runs(transaction, locked.row).await?;
+    let stored = StoredClaim { holder: locked.node.as_deref(), epoch, has_unfinished_runs };
+    let holder = stored.holder.unwrap_or_default();
+    let is_refused = match stored.decide(node, dead) {
+        ClaimDecision::Keep => return Ok((locked, ClaimOutcome::Claimed(epoch))),
+        ClaimDecision::Replace => false,
+        ClaimDecision::ReplaceIfDead => node_leases::lock_live(transaction, holder).await?,
+        ClaimDecision::Refuse => true,
+    };
+    if is_refused {
+        let claim = SessionClaim { node: holder.to_owned(), epoch };
+        return Ok((locked, ClaimOutcome::Held(claim)));
     }
     let next = ClaimEpoch(epoch.0.saturating_add(1));
     transaction

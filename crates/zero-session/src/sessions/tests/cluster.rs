@@ -23,7 +23,9 @@ use crate::node_membership::NodeMembership as _;
 use crate::postgres_store::{PostgresOptions, PostgresStore};
 use crate::sessions::*;
 use crate::shared_event_bus::SharedEventBus;
-use crate::store::{LedgerReadLimit, SessionRecord, Store};
+use crate::store::{
+    LedgerReadLimit, NewEvent, NewRun, RunFolders, RunOptions, SessionRecord, Store,
+};
 use zero_core::SessionId;
 use zero_runtime::tool_backend::FolderAccess;
 
@@ -491,4 +493,26 @@ async fn two_machines_cannot_have_one_name() {
     let error = stolen.err().unwrap().to_string();
     assert!(error.contains("another gateway with the name `first`"), "{error}");
     drop(first);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn run_whose_begin_was_stored_without_an_answer_is_executed() {
+    let server = PostgresServer::start();
+    let url = database(&server).await;
+    let machine = Machine::start(&url, "first", &["hello"]);
+    let session = machine.open("agent:talker:main").await;
+    let node = machine.sessions.inner.config.nodes.local_name().to_owned();
+    let (store, run) = (Arc::clone(machine.sessions.store()), run_id("go"));
+    let prompt = EventKind::Prompt { text: "go".to_owned(), attachments: Vec::new() };
+    let begun = NewRun {
+        id: run.clone(),
+        session: session.id.clone(),
+        node,
+        started_ms: 1,
+        options: RunOptions { folders: Some(RunFolders::Anywhere), ..RunOptions::default() },
+        first: vec![NewEvent { run: Some(run), time_ms: 1, kind: prompt }],
+    };
+    // The process knows nothing of it.
+    machine.run(async move { store.begin_run(begun).await }).await.unwrap();
+    assert_eq!(machine.wait_for_end("go").await, RunOutcome::Completed);
 }

@@ -7,6 +7,7 @@ use zero_core::{RunId, SessionId};
 use zero_runtime::clock::now_ms;
 use zero_runtime::tool::BoxFuture;
 
+use crate::claim_rule::{ClaimDecision, StoredClaim};
 use crate::event::{Event, EventKind, RunOutcome, TokenUsage};
 use crate::key::SessionAddress;
 use crate::message::ModelMessage;
@@ -320,14 +321,18 @@ impl MemStoreState {
         self.by_id(session).ok_or_else(|| StoreError::NoSession(session.to_string()))?;
         let is_unfinished = |run: &RunRecord| run.session == *session && run.end.is_none();
         let now = self.claims.get(session).cloned();
-        match now {
-            Some(now) if now.node == node => return Ok(ClaimOutcome::Claimed(now.epoch)),
-            Some(now) if dead != Some(now.epoch) && self.runs.iter().any(is_unfinished) => {
-                return Ok(ClaimOutcome::Held(now));
-            }
+        let stored = StoredClaim {
+            holder: now.as_ref().map(|now| now.node.as_str()),
+            epoch: now.as_ref().map_or(ClaimEpoch(0), |now| now.epoch),
+            has_unfinished_runs: self.runs.iter().any(is_unfinished),
+        };
+        let before = stored.epoch;
+        match (stored.decide(node, dead), now) {
+            (ClaimDecision::Keep, _) => return Ok(ClaimOutcome::Claimed(before)),
+            (ClaimDecision::Refuse, Some(now)) => return Ok(ClaimOutcome::Held(now)),
             _ => {}
         }
-        let epoch = ClaimEpoch(now.map_or(0, |now| now.epoch.0) + 1);
+        let epoch = ClaimEpoch(before.0 + 1);
         self.claims.insert(session.clone(), SessionClaim { node: node.to_owned(), epoch });
         Ok(ClaimOutcome::Claimed(epoch))
     }
