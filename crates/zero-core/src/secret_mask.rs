@@ -2,8 +2,9 @@
 //!
 //! A text is compared in a view of it in which spellings of the same value are equal: white space,
 //! quotes, capitals, escapes and URL encoding are resolved. What is left are a few forms of each value: itself,
-//! reversed, base64 at three alignments, hexadecimal. All forms of all values are searched in one pass. Dumps such
-//! as those of `xxd`, and bytes that are listed as numbers, are decoded and searched in the same way.
+//! reversed, base64 and base32 at each alignment, hexadecimal. All forms of all values are searched in one pass. Dumps such
+//! as those of `xxd`, bytes that are listed as numbers, and lines with numbers before them are decoded and
+//! searched in the same way.
 //!
 //! An Aho-Corasick automaton of a thousand values has a hundred thousand states and reads a megabyte
 //! in ten milliseconds. The index of four-byte fragments takes one: most positions need no look at any
@@ -14,6 +15,7 @@
 mod byte_dump;
 mod fragment_index;
 mod number_run;
+mod numbered_lines;
 mod secret_stream;
 mod text_view;
 
@@ -48,6 +50,8 @@ const ELLIPSIS: &[u8] = "…".as_bytes();
 const BLOCK_BYTES: usize = 256;
 /// The alphabet of base64.
 const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+/// The alphabet of base32.
+const BASE32: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
 /// The digits of hexadecimal numbers. The view does not distinguish capitals.
 const HEXADECIMAL: &[u8; 16] = b"0123456789abcdef";
 
@@ -334,13 +338,21 @@ impl SecretMask {
         names
     }
 
+    /// The names of the secrets in bytes that may not be text, in their order.
+    pub fn find_names_in_bytes(&self, bytes: &[u8]) -> Vec<&str> {
+        if self.is_empty() {
+            return Vec::new();
+        }
+        let found = self.find_ranges(bytes, CutEdges::Excluded);
+        found.into_iter().map(|(_, owner)| self.name(owner)).collect()
+    }
+
     fn collect_names<'a>(&'a self, value: &Value, names: &mut Vec<&'a str>) {
         if self.is_empty() {
             return;
         }
         let mut search = |text: &str| {
-            for (_, owner) in self.find_ranges(text.as_bytes(), CutEdges::Excluded) {
-                let name = self.name(owner);
+            for name in self.find_names_in_bytes(text.as_bytes()) {
                 if !names.contains(&name) {
                     names.push(name);
                 }
@@ -384,8 +396,10 @@ impl SecretMask {
             found.extend(self.find_cut_values(&view, &mut budget));
         }
         let ranges = text_view::map_ranges(text, merge_overlaps(found));
-        let mut dumped = self.find_dumped_values(text);
+        let lines = byte_dump::find_candidates(text);
+        let mut dumped = self.find_dumped_values(text, &lines);
         dumped.extend(self.find_listed_values(text));
+        dumped.extend(self.find_numbered_values(text, &lines));
         if dumped.is_empty() {
             return ranges;
         }
@@ -395,9 +409,9 @@ impl SecretMask {
     }
 
     /// The lines of dumps in which a value is.
-    fn find_dumped_values(&self, text: &[u8]) -> Vec<FormMatch> {
+    fn find_dumped_values(&self, text: &[u8], lines: &[Range<usize>]) -> Vec<FormMatch> {
         let mut found = Vec::new();
-        for dump in byte_dump::find_dumps(text) {
+        for dump in byte_dump::find_dumps(text, lines) {
             for bytes in dump.byte_orders() {
                 let view = text_view::build(&bytes);
                 let mut budget = SearchBudget::for_view(&view);
@@ -432,6 +446,21 @@ impl SecretMask {
             let bytes = text_view::map_ranges(&run.bytes, merge_overlaps(values)).into_iter();
             found.extend(bytes.filter_map(|(range, owner)| {
                 Some(FormMatch { range: run.numbers_of(&range)?, owner })
+            }));
+        }
+        found
+    }
+
+    /// The values that go over several lines with a number before each.
+    fn find_numbered_values(&self, text: &[u8], lines: &[Range<usize>]) -> Vec<FormMatch> {
+        let mut found = Vec::new();
+        for lines in numbered_lines::find_all(text, lines) {
+            let view = text_view::build(&lines.bytes);
+            let mut budget = SearchBudget::for_view(&view);
+            let values = self.index.find(&view, &mut budget);
+            let ranges = text_view::map_ranges(&lines.bytes, merge_overlaps(values)).into_iter();
+            found.extend(ranges.filter_map(|(range, owner)| {
+                Some(FormMatch { range: lines.place_of(&range)?, owner })
             }));
         }
         found
@@ -523,23 +552,38 @@ fn split_view(view: &[u8]) -> impl Iterator<Item = &[u8]> {
 fn encoded_forms(value: &[u8]) -> impl Iterator<Item = Vec<u8>> {
     let digits = value.iter().flat_map(|byte| [byte >> 4, byte & 15]);
     let hex = digits.map(|digit| HEXADECIMAL[usize::from(digit)]).collect();
-    let base64 = (0..3).map(|offset| base64_at(value, offset));
+    let text = String::from_utf8_lossy(value);
+    // As PowerShell encodes its commands. The order of the two bytes only shifts them by one.
+    let wide: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
     // As `rev` prints it.
-    let reversed = String::from_utf8_lossy(value).chars().rev().collect::<String>();
-    [value.to_vec(), reversed.into_bytes(), hex].into_iter().chain(base64)
+    let reversed = text.chars().rev().collect::<String>();
+    let mut forms = vec![value.to_vec(), reversed.into_bytes(), hex];
+    for (bytes, alphabet, offsets) in
+        [(value, &BASE64[..], 3), (value, &BASE32[..], 5), (&wide, &BASE64[..], 3)]
+    {
+        forms.extend((0..offsets).map(|offset| digits_at(bytes, alphabet, offset)));
+    }
+    forms.into_iter()
 }
 
-/// The characters of base64 that depend on the value alone if `offset` bytes precede it.
-fn base64_at(value: &[u8], offset: usize) -> Vec<u8> {
-    let bits = (offset + value.len()) * 8;
-    let bit = |at: usize| {
-        let byte = (at / 8).checked_sub(offset).and_then(|at| value.get(at)).copied();
-        byte.unwrap_or(0) >> (7 - at % 8) & 1
-    };
-    let first = (offset * 8).div_ceil(6);
-    let digit =
-        |at: usize| (at * 6..at * 6 + 6).fold(0, |digit, at| digit << 1 | usize::from(bit(at)));
-    (first..bits / 6).map(|at| BASE64[digit(at) & 63]).collect()
+/// The digits, each of as many bits as its alphabet has digits for, that depend on the value alone if
+/// `offset` bytes precede it.
+fn digits_at(value: &[u8], alphabet: &[u8], offset: usize) -> Vec<u8> {
+    let width = alphabet.len().ilog2() as usize;
+    let mask = alphabet.len() - 1;
+    // The bits of the first byte that belong to a digit with what precedes it.
+    let shared = (offset * 8).div_ceil(width) * width - offset * 8;
+    let mut digits = Vec::with_capacity(value.len() * 8 / width + 1);
+    let (mut bits, mut count) = (0, 0);
+    for (at, byte) in value.iter().enumerate() {
+        bits = bits << 8 & 0xffff | usize::from(*byte);
+        count += if at == 0 { 8 - shared } else { 8 };
+        while count >= width {
+            count -= width;
+            digits.extend(alphabet.get(bits >> count & mask));
+        }
+    }
+    digits
 }
 
 /// A name that is safe to show and short.

@@ -30,6 +30,17 @@ pub struct CommandAccess {
     /// The repositories outside the workspace to which they push. Only a rule for them or a person's
     /// answer opens them.
     pub repositories: BTreeSet<PathBuf>,
+    /// The files that they may send to other machines.
+    pub sent: BTreeSet<SentFile>,
+}
+
+/// A file that a command may send to another machine.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SentFile {
+    /// Its path.
+    pub path: PathBuf,
+    /// Whether it is a folder, with everything beneath it.
+    pub recursive: bool,
 }
 
 /// The secret files of the workspace that commands may read.

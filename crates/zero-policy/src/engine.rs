@@ -13,6 +13,7 @@ mod operands;
 mod protected_links;
 mod recursive_access;
 mod secret_file_scope;
+mod sent_files;
 mod tool_resources;
 mod verdict_tree;
 
@@ -696,6 +697,8 @@ struct EffectAssessment {
     changes: ChangeScope,
     /// The paths of the file that it reads, as written and as resolved, if it is that of a command.
     reads: Vec<PathBuf>,
+    /// The paths that its arguments may name, if it may send the files there.
+    operands: Vec<PathBuf>,
     /// Its command line and the node within it.
     tree: Option<usize>,
     node: Option<usize>,
@@ -716,6 +719,7 @@ impl EffectAssessment {
             origin: EffectOrigin::Call,
             changes: ChangeScope::Nothing,
             reads: Vec::new(),
+            operands: Vec::new(),
             tree: None,
             node: None,
         }
@@ -823,6 +827,7 @@ impl CallAssessment {
             repositories: repositories.collect(),
             secret_files,
             registries: registries.collect(),
+            sent: self.sent_files(),
             ..CommandAccess::new(reads, changes)
         })
     }

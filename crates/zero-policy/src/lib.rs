@@ -22,7 +22,7 @@ pub mod secret_file_set;
 pub mod shell;
 mod word_list;
 
-pub use command_access::{CommandAccess, NetworkScope, SecretFileScope, WriteScope};
+pub use command_access::{CommandAccess, NetworkScope, SecretFileScope, SentFile, WriteScope};
 pub use decision::{EffectDecision, GrantScope, PolicyDecision, Verdict};
 pub use engine::{
     CommandHosts, ConnectDeniedError, ConnectPermission, ConnectRequest, DecisionRequest,

@@ -118,6 +118,19 @@ const NAMED_FILE_PROGRAMS: &[&str] = words!(
      sort stat strings tac tail tee test touch tr true type uname uniq unset wc which whoami xxd"
 );
 
+/// Programs that send files which their operands name, and whose options are in no table.
+const SENDING_PROGRAMS: &[&str] = words!(
+    "aws az azcopy b2 croc curlie doctl ffsend ftp gcloud gh glab grpcurl gsutil hub lftp mail mailx \
+     mutt ncftpput rclone s3cmd s5cmd sendmail smbclient socat swaks tftp websocat wormhole"
+);
+
+/// Whether a command may send the files that its operands name to another machine.
+pub(crate) fn sends_operands(argv: &[ShellArg]) -> bool {
+    let known = |at: usize| argv.get(at).and_then(ShellArg::as_known).unwrap_or_default();
+    let name = plain_name(known(0));
+    SENDING_PROGRAMS.contains(&name) || name == "openssl" && known(1) == "s_client"
+}
+
 /// Whether a command uses the files that its arguments name and no others, except for folders whose
 /// contents its analysis lists.
 pub(crate) fn reads_named_files_only(argv: &[ShellArg]) -> bool {

@@ -1,18 +1,25 @@
 //! Keeps secret values out of what leaves a call, and asks before a call sends one out.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::Value;
 use zero_core::event::EffectOrigin;
 use zero_core::{Effect, ErrorReason, RiskLevel, SecretMask, ToolError};
-use zero_policy::{CommandAccess, SecretFileScope, WriteScope};
+use zero_policy::{CommandAccess, SecretFileScope, SentFile, WriteScope};
+use zero_sandbox::{FileType, path_survey};
 
 use crate::policy::{EffectDecision, GrantScope, Policy, PolicyDecision, Verdict};
 use crate::redaction::WorkspaceSecrets;
 
 /// Most secret files that are hidden from a command. Each needs a mount of its own.
 const HIDDEN_FILES_MAX: usize = 100;
+
+/// Most files that a call may send without a question. Each is searched for secret values.
+const SENT_FILES_MAX: usize = 64;
+/// How much of a file that is sent is searched, at its beginning and at its end.
+const SENT_BYTES_MAX: u64 = 1 << 20;
 
 /// The secrets in the input of a call.
 pub(crate) struct InputSecrets {
@@ -69,6 +76,7 @@ impl WorkspaceSecrets {
         &self,
         mut decision: PolicyDecision,
         carried: &[String],
+        sent: &[SentSecret],
     ) -> PolicyDecision {
         let mut reasons = Vec::new();
         for effect in &mut decision.effects {
@@ -83,12 +91,16 @@ impl WorkspaceSecrets {
                 reasons.push(format!("reading `{}`: {}", effect.target, effect.reason));
             }
         }
-        for name in carried {
+        let carried = carried.iter().map(|name| {
             let reason = format!("it sends the value of the secret `{name}`; zero asks every time");
+            (name.clone(), reason)
+        });
+        let sent = sent.iter().map(|secret| (secret.target.clone(), secret.reason.clone()));
+        for (target, reason) in carried.chain(sent) {
             decision.risk = RiskLevel::Critical;
             decision.effects.push(EffectDecision {
                 kind: "secret",
-                target: name.clone(),
+                target,
                 decision: Verdict::Ask,
                 rule: None,
                 source: Some("default".to_owned()),
@@ -107,6 +119,104 @@ impl WorkspaceSecrets {
             decision.grants.clear();
         }
         decision
+    }
+}
+
+/// Something secret that a command may send to another machine.
+#[derive(Debug)]
+pub(crate) struct SentSecret {
+    /// The file.
+    target: String,
+    reason: String,
+}
+
+impl SentSecret {
+    fn new(target: &str, what: &str) -> Self {
+        let reason = format!("it may send {what}; zero asks every time");
+        Self { target: target.to_owned(), reason }
+    }
+}
+
+impl WorkspaceSecrets {
+    /// The secrets in files that the commands of a call may send.
+    pub(crate) async fn find_sent_secrets(
+        self: &Arc<Self>,
+        decision: &PolicyDecision,
+    ) -> Vec<SentSecret> {
+        let sent = self.list_sent_files(decision);
+        if sent.is_empty() {
+            return Vec::new();
+        }
+        let own = Arc::clone(self);
+        let searched = tokio::task::spawn_blocking(move || own.search_sent_files(&sent)).await;
+        searched.unwrap_or_else(|_| vec![SentSecret::new("files", "files that zero cannot search")])
+    }
+
+    /// A simulated decision with what a real call adds because of secrets: blocks, and keeps nothing.
+    pub fn judge_simulation(
+        &self,
+        decision: PolicyDecision,
+        input: &Value,
+        effects: &[Effect],
+    ) -> PolicyDecision {
+        let carried = InputSecrets::find(&self.refresh(), input).carried_out(effects);
+        let sent = self.search_sent_files(&self.list_sent_files(&decision));
+        let decision = self.tighten(decision, &carried, &sent);
+        mask_decision(&self.last_mask(), &decision)
+    }
+
+    /// The files that commands may send, without folders whose secret files are hidden from them.
+    fn list_sent_files(&self, decision: &PolicyDecision) -> BTreeSet<SentFile> {
+        let Some(access) = decision.access.as_ref().filter(|_| !self.is_disabled()) else {
+            return BTreeSet::new();
+        };
+        let is_hidden =
+            decision.verdict == Verdict::Allow && access.secret_files != SecretFileScope::All;
+        access.sent.iter().filter(|file| !(file.recursive && is_hidden)).cloned().collect()
+    }
+
+    /// The secrets in these files, and in secret files beneath these folders: blocks.
+    fn search_sent_files(&self, sent: &BTreeSet<SentFile>) -> Vec<SentSecret> {
+        let resolve = |file: &SentFile| {
+            let path = path_survey::canonicalize(&file.path)?;
+            Some(SentFile { path, recursive: file.recursive })
+        };
+        let files: BTreeSet<SentFile> = sent.iter().filter_map(resolve).collect();
+        if files.len() > SENT_FILES_MAX {
+            let what = format!("{} files, which are too many to search for secrets", files.len());
+            return vec![SentSecret::new("files", &what)];
+        }
+        let mut found = Vec::new();
+        for SentFile { path, recursive } in &files {
+            match path_survey::file_type(path) {
+                Some(FileType::File) => found.extend(self.find_sent_secret(path)),
+                Some(FileType::Directory) if *recursive => {
+                    let inside = self.secret_files_beneath(path);
+                    found.extend(inside.iter().filter_map(|path| self.find_sent_secret(path)));
+                }
+                _ => {}
+            }
+        }
+        found
+    }
+
+    fn find_sent_secret(&self, path: &Path) -> Option<SentSecret> {
+        let shown = path.display().to_string();
+        let is_known = !self.is_secret_file(path) || self.learn_file(path);
+        let ends = path_survey::read_file_ends(path, SENT_BYTES_MAX)?;
+        let mask = self.last_mask();
+        let names = [Some(ends.head), ends.tail].into_iter().flatten();
+        let name = names.flat_map(|bytes| mask.find_names_in_bytes(&bytes)).next();
+        match name {
+            Some(name) => {
+                let what = format!("`{shown}`, which contains the secret `{name}`");
+                Some(SentSecret::new(&shown, &what))
+            }
+            None if !is_known => {
+                Some(SentSecret::new(&shown, &format!("the secret file `{shown}`")))
+            }
+            None => None,
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use super::dialog::paint_before_question;
 use super::key::Key;
 use super::key_reader::{KeyPress, KeyReader};
 use super::live_area::LiveArea;
@@ -63,7 +64,10 @@ impl<'a> ChoiceList<'a> {
         label: &str,
     ) -> io::Result<ChoiceOutcome> {
         let mut area = LiveArea::new(stream);
-        keys.discard()?;
+        // The row with the keys appears when they begin to count.
+        let mut rows = self.render(stream, stream.window_size());
+        rows.pop();
+        paint_before_question(&mut area, keys, &rows)?;
         let outcome = loop {
             area.paint(&self.render(stream, stream.window_size()), None)?;
             let outcome = match keys.next_press()? {

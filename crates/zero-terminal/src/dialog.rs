@@ -287,8 +287,23 @@ pub fn question_rows(stream: &TerminalStream, question: &str, note: &str) -> Vec
     rows.chain([format!("{shown} ")]).collect()
 }
 
+/// Paints what is above a question for a moment without it, so that no key answers what nobody has read.
+/// Keys that were pressed before do not count, either.
+pub fn paint_before_question(
+    area: &mut LiveArea<'_>,
+    keys: &KeyReader,
+    rows: &[String],
+) -> io::Result<()> {
+    keys.discard()?;
+    if keys.needs_reading_time() {
+        area.paint(rows, None)?;
+        keys.discard_while_reading()?;
+    }
+    Ok(())
+}
+
 /// Asks a question with its keys above it and waits for one of the keys; other keys show a hint once.
-/// Ctrl-C is a key only where it does not send a signal.
+/// The question itself appears when keys begin to count, a moment after the rest. Ctrl-C is a key only where it does not send a signal.
 pub fn ask_for_key(
     stream: &TerminalStream,
     keys: &KeyReader,
@@ -303,7 +318,8 @@ pub fn ask_for_key(
         area.paint(&rows, None)
     };
     let question = stream.paint(STRONG, question).into_owned();
-    keys.discard()?;
+    let legend = render_legend(stream, choices, stream.window_size().columns);
+    paint_before_question(&mut area, keys, &legend)?;
     let mut has_hint = false;
     paint(&mut area, has_hint)?;
     loop {

@@ -22,6 +22,9 @@ const READ_BYTES_MAX: usize = 256;
 /// A user does not press a second key this soon: keys that follow each other faster are pasted.
 const PASTE_WAIT: Duration = Duration::from_millis(20);
 
+/// How long a question is on the screen before it takes keys: no user reads and answers it this soon.
+const READING_WAIT: Duration = Duration::from_millis(250);
+
 /// How long after it was painted a question ignores keys that may be meant for something else. It says
 /// so meanwhile.
 const CAUTION_WAIT: Duration = Duration::from_millis(700);
@@ -109,6 +112,38 @@ impl KeyReader {
     pub fn withdraw(&self, why: String) {
         let _ = self.withdrawal.set(why);
         self.close();
+    }
+
+    /// Whether a question is on the screen for a moment before it takes keys. Not where a caution says the
+    /// same, and prepared keys need no time.
+    pub(crate) fn needs_reading_time(&self) -> bool {
+        matches!(self.source, KeySource::Terminal(_)) && self.caution.is_none()
+    }
+
+    /// Discards the keys that come while the user cannot have read the question yet, except for those that
+    /// leave it. Its last row is painted after that.
+    pub(crate) fn discard_while_reading(&self) -> io::Result<()> {
+        #[cfg_attr(
+            not(any(test, feature = "scripted")),
+            expect(irrefutable_let_patterns, reason = "tests have another one")
+        )]
+        let KeySource::Terminal(input) = &self.source else { return Ok(()) };
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let until = Instant::now() + READING_WAIT;
+        let mut bytes = [0; READ_BYTES_MAX];
+        while let RawRead::Bytes(count) =
+            input.read(&mut bytes, Some(until.saturating_duration_since(Instant::now())))?
+        {
+            let mut events = Vec::new();
+            state.decoder.push(bytes.get(..count).unwrap_or_default(), &mut events);
+            let leaving = events.into_iter().flat_map(keys_of).find(|key| is_leaving(*key));
+            if let Some(key) = leaving {
+                state.ready.push_back(key);
+                break;
+            }
+        }
+        state.decoder = InputDecoder::default();
+        Ok(())
     }
 
     /// Waits for a key; `None` if there will be none.
@@ -305,6 +340,19 @@ mod tests {
             keyboard.write_all(typed.as_bytes()).unwrap();
             assert_eq!(keys.next_press().unwrap(), Some(expected), "{typed:?}");
         }
+    }
+
+    #[test]
+    fn keys_pressed_before_a_question_was_read_do_not_count() {
+        let (mut keyboard, answers) = AnswerSource::from_pty();
+        let keys = answers.open_keys_for_test();
+        keyboard.write_all(b"yyy\x1b[").unwrap();
+        keys.discard_while_reading().unwrap();
+        keyboard.write_all(b"n").unwrap();
+        assert_eq!(keys.next_press().unwrap(), Some(KeyPress::Key(Key::Char('n'))));
+        keyboard.write_all(b"y\x03").unwrap();
+        keys.discard_while_reading().unwrap();
+        assert_eq!(keys.next_press().unwrap(), Some(KeyPress::Key(Key::Ctrl('c'))));
     }
 
     #[test]

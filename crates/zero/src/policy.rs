@@ -12,7 +12,9 @@ use zero_policy::{
     PolicyRule, SecretFileSet,
 };
 use zero_runtime::simulated_call::{CallSimulator, SimulatedCall};
-use zero_runtime::{DialectName, HookSettings, Policy, RulePolicy};
+use zero_runtime::{
+    DialectName, HookSettings, Policy, RulePolicy, SecretMaskConfig, WorkspaceSecrets,
+};
 use zero_sandbox::{StateDir, Workspace, machine_resources};
 use zero_settings::TrustStore;
 use zero_settings::WorkspaceSettings;
@@ -81,6 +83,8 @@ pub(crate) struct PolicyEvaluator {
     limits: HostLimits,
     /// Scans the workspace once for all calls that are evaluated. Runs nothing.
     commands: HostCommands,
+    /// The secrets that a real call would know.
+    secrets: WorkspaceSecrets,
 }
 
 impl PolicyEvaluator {
@@ -97,7 +101,18 @@ impl PolicyEvaluator {
         let (hooks, limits) = (HookSettings::default(), HostLimits::default());
         let state = StateDir::new(context.state_dir.clone().unwrap_or_default());
         let commands = HostCommands::new(CommandSettings::default(), &state);
-        Ok(Self { engine, context, workspace, simulator, hooks, limits, commands })
+        let secrets = WorkspaceSecrets::for_simulation(&SecretMaskConfig::default(), Vec::new());
+        Ok(Self { engine, context, workspace, simulator, hooks, limits, commands, secrets })
+    }
+
+    /// The decision on a call with this input, with what its secrets add: the same as that of a session.
+    pub(crate) fn judge_secrets(
+        &self,
+        decision: PolicyDecision,
+        input: &Value,
+        subject: &SimulatedCall,
+    ) -> PolicyDecision {
+        self.secrets.judge_simulation(decision, input, &subject.effects)
     }
 
     /// The same, with what settings open for commands and pass on to them.
@@ -212,7 +227,14 @@ impl AppContext {
         let evaluator = evaluator.with_command_settings(self.command_settings(&settings, &root));
         let mut limits = HostLimits::for_machine(machine_resources::read());
         settings.apply_limits(&mut limits);
-        Ok(PolicyEvaluator { hooks: settings.hooks(self.config.home()), limits, ..evaluator })
+        let secrets = self.secret_mask_config(&settings);
+        let roots = evaluator.context.roots.clone();
+        Ok(PolicyEvaluator {
+            hooks: settings.hooks(self.config.home()),
+            limits,
+            secrets: WorkspaceSecrets::for_simulation(&secrets, roots),
+            ..evaluator
+        })
     }
 
     /// Simulator with the tools that are known in a folder. Starts nothing.

@@ -4,6 +4,7 @@
 //! lines, in pieces that the view cannot join, so that the numbers are decoded and searched. Lines with
 //! a part of a value are replaced whole, because their characters show the same.
 
+use std::io::BufRead as _;
 use std::ops::Range;
 
 /// Fewest numbers without an offset: in a line of which more follows, and in all lines of a dump.
@@ -14,10 +15,14 @@ const OFFSET_DIGITS: std::ops::RangeInclusive<usize> = 4..=16;
 const SHORT_OFFSET_DIGITS: usize = 6;
 const PLAIN_OFFSET_DIGITS: usize = 7;
 const CANONICAL_OFFSET_DIGITS: usize = 8;
+/// Bits of an octal digit.
+const OCTAL_DIGIT_BITS: usize = 3;
 /// Digits of a byte as a binary number, of `xxd -b`.
 const BINARY_DIGITS: usize = 8;
-/// Most digits of a byte as a decimal number.
-const DECIMAL_DIGITS_MAX: usize = 3;
+/// Most digits of a decimal number.
+const DECIMAL_DIGITS_MAX: usize = 20;
+/// Bytes of the type in which decimal numbers are read.
+const DECIMAL_BYTES: usize = size_of::<i128>();
 /// Longest name of a character that cannot be printed, of `od -a`: `nl`, `esc`.
 const NAME_CHARS_MAX: usize = 3;
 
@@ -28,8 +33,8 @@ enum NumberFormat {
     Hexadecimal(usize),
     /// Words with this many octal digits.
     Octal(usize),
-    /// Bytes with up to three decimal digits, maybe negative.
-    Decimal,
+    /// Decimal numbers of this many bytes, maybe negative.
+    Decimal(usize),
     /// Bytes with eight binary digits.
     Binary,
     /// Characters, and escapes for those that cannot be printed.
@@ -96,27 +101,34 @@ impl ByteDump {
 }
 
 /// All dumps in a text. A line of decimal numbers may be one of others, too, so that it may be in two.
-pub(super) fn find_dumps(text: &[u8]) -> Vec<ByteDump> {
+pub(super) fn find_dumps(text: &[u8], lines: &[Range<usize>]) -> Vec<ByteDump> {
     let mut usual = DumpCollector::new(read_line);
     let mut decimal = DumpCollector::new(read_decimal_line);
-    for range in line_ranges(text) {
-        let line = text.get(range.clone()).unwrap_or_default().trim_ascii();
-        // Nearly every line ends here.
-        let is_candidate = |byte: &u8| byte.is_ascii_hexdigit() || matches!(byte, b'-' | b'*');
-        match line.first().is_some_and(is_candidate) {
-            true => {
-                usual.push(line, range.clone());
-                decimal.push(line, range);
-            }
-            false => {
-                usual.close();
-                decimal.close();
-            }
+    let mut next = 0;
+    for range in lines {
+        if range.start != next {
+            usual.close();
+            decimal.close();
         }
+        next = range.end + 1;
+        let line = text.get(range.clone()).unwrap_or_default().trim_ascii();
+        usual.push(line, range.clone());
+        decimal.push(line, range.clone());
     }
     let mut dumps = usual.finish();
     dumps.extend(decimal.finish());
     dumps
+}
+
+/// The lines that may be part of a dump or have a number, without their line breaks. Hardly any line of
+/// other text is one.
+pub(super) fn find_candidates(text: &[u8]) -> Vec<Range<usize>> {
+    let is_candidate = |range: &Range<usize>| {
+        let line = text.get(range.clone()).unwrap_or_default();
+        let first = line.iter().find(|byte| !byte.is_ascii_whitespace());
+        first.is_some_and(|byte| byte.is_ascii_hexdigit() || matches!(byte, b'-' | b'*'))
+    };
+    line_ranges(text).filter(is_candidate).collect()
 }
 
 /// Collects consecutive lines.
@@ -185,11 +197,15 @@ pub(super) fn open_lines(text: &[u8], bytes_max: usize) -> Option<usize> {
 }
 
 fn line_ranges(text: &[u8]) -> impl Iterator<Item = Range<usize>> {
-    let mut start = 0;
-    text.split(|byte| *byte == b'\n').map(move |line| {
-        let range = start..start + line.len();
-        start = range.end + 1;
-        range
+    let (mut rest, mut start) = (text, 0);
+    std::iter::from_fn(move || {
+        // As fast as the C library searches.
+        let len = rest.skip_until(b'\n').ok().filter(|len| *len > 0)?;
+        let end = start + len;
+        let is_ended = text.get(end - 1) == Some(&b'\n');
+        let range = start..end - usize::from(is_ended);
+        start = end;
+        Some(range)
     })
 }
 
@@ -247,15 +263,44 @@ fn read_line(line: &[u8], expected: Option<NumberFormat>) -> Option<LineNumbers>
     is_dump.then_some(LineNumbers { format, words, is_bare })
 }
 
-/// The same for a line of decimal numbers, which has nothing else in it.
-fn read_decimal_line(line: &[u8], _: Option<NumberFormat>) -> Option<LineNumbers> {
+/// The same for a line of decimal numbers, which has nothing else in it. The largest number tells how many
+/// bytes each has; the last line of a dump may have smaller ones.
+fn read_decimal_line(line: &[u8], expected: Option<NumberFormat>) -> Option<LineNumbers> {
     let NumberColumns { numbers, is_bare, .. } = split_line(line)?;
-    let mut bytes = Vec::new();
+    let mut values = Vec::new();
     for word in words(numbers) {
-        bytes.push(read_number(word, NumberFormat::Decimal)?);
+        values.push(read_decimal(word)?);
     }
-    let is_dump = bytes.len() > usize::from(is_bare);
-    is_dump.then_some(LineNumbers { format: NumberFormat::Decimal, words: bytes, is_bare })
+    let size = values.iter().map(|value| decimal_size(*value)).max()?;
+    let format = match expected {
+        Some(format @ NumberFormat::Decimal(whole)) if whole >= size => format,
+        _ => NumberFormat::Decimal(size),
+    };
+    let NumberFormat::Decimal(size) = format else { return None };
+    let bytes =
+        |value: &i128| value.to_be_bytes().iter().skip(DECIMAL_BYTES - size).copied().collect();
+    let words: Vec<Vec<u8>> = values.iter().map(bytes).collect();
+    let is_dump = words.len() > usize::from(is_bare);
+    is_dump.then_some(LineNumbers { format, words, is_bare })
+}
+
+fn read_decimal(word: &[u8]) -> Option<i128> {
+    let digits = word.strip_prefix(b"-").unwrap_or(word);
+    let is_number = !digits.is_empty()
+        && digits.len() <= DECIMAL_DIGITS_MAX
+        && digits.iter().all(u8::is_ascii_digit);
+    std::str::from_utf8(word).ok().filter(|_| is_number)?.parse().ok()
+}
+
+/// The bytes that programs print such a number for.
+fn decimal_size(value: i128) -> usize {
+    let bits = i128::BITS - value.unsigned_abs().leading_zeros();
+    match bits {
+        ..=8 => 1,
+        ..=16 => 2,
+        ..=32 => 4,
+        _ => 8,
+    }
 }
 
 fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
@@ -281,7 +326,7 @@ fn read_words(text: &[u8], expected: Option<NumberFormat>) -> Option<(NumberForm
         }
         (BINARY_DIGITS, _) if digits().all(is_binary) => NumberFormat::Binary,
         (len @ (2 | 4 | 8 | 16), _) => NumberFormat::Hexadecimal(len),
-        (len @ (3 | 6), _) => NumberFormat::Octal(len),
+        (len @ (3 | 6 | 11 | 22), _) => NumberFormat::Octal(len),
         _ => return None,
     };
     let mut numbers: Vec<Vec<u8>> = Vec::new();
@@ -304,16 +349,12 @@ fn read_number(word: &[u8], format: NumberFormat) -> Option<Vec<u8>> {
             word.chunks(2).map(|pair| byte(pair, 16)).collect()
         }
         NumberFormat::Octal(3) if word.len() == 3 => Some(vec![byte(word, 8)?]),
-        NumberFormat::Octal(6) if word.len() == 6 => {
-            Some(u16::try_from(read(word, 8)?).ok()?.to_be_bytes().to_vec())
+        NumberFormat::Octal(len) if word.len() == len => {
+            let number = u64::from_str_radix(std::str::from_utf8(word).ok()?, 8).ok()?;
+            let size = len * OCTAL_DIGIT_BITS / 8;
+            Some(number.to_be_bytes().get(size_of::<u64>() - size..)?.to_vec())
         }
         NumberFormat::Binary if word.len() == BINARY_DIGITS => Some(vec![byte(word, 2)?]),
-        NumberFormat::Decimal => {
-            let digits = word.strip_prefix(b"-").unwrap_or(word);
-            let is_short = (1..=DECIMAL_DIGITS_MAX).contains(&digits.len());
-            let byte = byte(digits, 10).filter(|_| is_short)?;
-            Some(vec![if digits.len() < word.len() { byte.wrapping_neg() } else { byte }])
-        }
         _ => None,
     }
 }
@@ -372,6 +413,7 @@ mod tests {
         check("0000000 44434241 48474645\n", &["DCBAHGFE", "ABCDEFGH"]);
         check("0000000 101 102 103\n", &["ABC"]);
         check("0000000 041101 042103\n", &["BADC", "ABCD"]);
+        check("0000000 10420641101\n", &["DCBA", "ABCD"]);
         check("0000000   A   P   I  \\n 303 251\n", &["API\n\u{e9}"]);
         check("0000000 303 251   A   |  \\n\n", &["\u{e9}A|\n"]);
         check("0000000   A  sp   B  nl\n", &["A B "]);
@@ -404,14 +446,17 @@ mod tests {
         decimal("   65   80  -61  -87\n", "AP\u{e9}".as_bytes());
         decimal("  65  80\n  66  67\n", b"APBC");
         decimal("  65  80\n", b"");
-        decimal("0000000 65 300\n", b"");
+        decimal("0000000 16961  17219\n0000004     69\n", b"BACC\0EABCCE\0");
+        decimal("0000000  1145258561  1212630597\n", b"DCBAHGFEABCDEFGH");
+        decimal("0000000  5208208757389214273\n", b"HGFEDCBAABCDEFGH");
+        decimal("0000000  -15423\n", b"\xc3\xc1\xc1\xc3");
         check("00000000: 01000001 01010000  AP\n00000002: 01001001  I\n", &["API"]);
     }
 
     #[test]
     fn lines_of_bytes_are_found() {
         let text = b"00000000: 4142  AB\n*\n00000002: 4344  CD\n00000004: 45  E\n";
-        let dumps = find_dumps(text);
+        let dumps = find_dumps(text, &find_candidates(text));
         let shown = |bytes: Range<usize>| {
             let range = dumps[0].lines_of(&bytes).unwrap();
             String::from_utf8_lossy(&text[range]).into_owned()
@@ -435,7 +480,8 @@ mod tests {
             "7 8",
             "12345678901234567890",
         ] {
-            assert!(find_dumps(text.as_bytes()).is_empty(), "{text}");
+            let lines = find_candidates(text.as_bytes());
+            assert!(find_dumps(text.as_bytes(), &lines).is_empty(), "{text}");
         }
     }
 

@@ -5,7 +5,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::fragment_index::SearchBudget;
-use super::{CutEdges, SecretMask, byte_dump, number_run, text_view};
+use super::numbered_lines::NumberedLines;
+use super::{CutEdges, SecretMask, byte_dump, number_run, numbered_lines, text_view};
 
 /// Most bytes that are held back. A value with more white space inside is replaced as far as it came.
 const HELD_BYTES_MAX: usize = 64 * 1024;
@@ -47,7 +48,9 @@ impl SecretStream {
         let open = open.map(|open| text_view::map_position(&text, open.start));
         let dump = byte_dump::open_lines(&text, self.mask.index.form_bytes_max());
         let (list, begun) = self.find_open_list(&text);
-        let mut until = [open, dump, begun].into_iter().flatten().fold(whole, usize::min);
+        let lines = numbered_lines::find_open(&text);
+        let numbered = lines.as_ref().and_then(|lines| self.find_open_line(lines));
+        let mut until = [open, dump, begun, numbered].into_iter().flatten().fold(whole, usize::min);
         // A value that was found may be the beginning of a longer one.
         if let Some((range, _)) = ranges.iter().find(|(range, _)| range.contains(&until)) {
             until = range.start;
@@ -62,7 +65,8 @@ impl SecretStream {
         }
         let until = until.max(shown);
         let clean = self.replace_part(&text, shown..until, ranges);
-        let kept = list.unwrap_or(until).min(until);
+        let line = lines.map(|lines| lines.line_at(until));
+        let kept = [list, line].into_iter().flatten().fold(until, usize::min);
         self.shown = until - kept;
         self.pending_bytes = text.split_off(kept);
         Cow::Owned(clean)
@@ -89,6 +93,14 @@ impl SecretStream {
         });
         let inside: Vec<_> = inside.collect();
         self.mask.replace(text.get(part).unwrap_or_default(), &inside)
+    }
+
+    /// Where a value begins in the numbered lines that a text ends with.
+    fn find_open_line(&self, lines: &NumberedLines) -> Option<usize> {
+        let view = text_view::build(&lines.bytes);
+        let mut budget = SearchBudget::for_view(&view);
+        let open = self.mask.index.find_open_end(&view, 1, &mut budget)?;
+        lines.position_of(text_view::map_position(&lines.bytes, open.start))
     }
 
     /// Where a list of numbers begins that a text ends with, and the first of its numbers with which a value

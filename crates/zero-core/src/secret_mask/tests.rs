@@ -33,7 +33,7 @@ fn check(text: &str, expected: &str) {
 }
 
 fn base64(text: &[u8]) -> String {
-    let mut digits = base64_at(&[text, &[0, 0]].concat(), 0);
+    let mut digits = digits_at(&[text, &[0, 0]].concat(), BASE64, 0);
     digits.truncate((text.len() * 8).div_ceil(6));
     while !digits.len().is_multiple_of(4) {
         digits.push(b'=');
@@ -80,6 +80,62 @@ fn encoded_value_is_replaced() {
     check("tok_8fJ2-kQ%2B9vLx%2fZw3Rt%3D%3D&b=1", "‹secret API_TOKEN›&b=1");
     check("p%22a%27ss%5Cwo+rd%2541%24x", "‹secret QUOTED›");
     check("tok_8fJ2-kQ%252B9vLx%252fZw3Rt%253D%253D&b=1", "‹secret API_TOKEN›&b=1");
+}
+
+#[test]
+fn value_in_base32_or_wide_characters_in_base64_is_replaced() {
+    let wide = |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<_>>();
+    for before in ["", "a", "ab", "abc", "abcd", "API_TOKEN="] {
+        let text = format!("{before}{TOKEN}\n");
+        let big: Vec<u8> = text.encode_utf16().flat_map(u16::to_be_bytes).collect();
+        let base32 = digits_at(&[text.as_bytes(), &[0; 5]].concat(), BASE32, 0);
+        for encoded in [String::from_utf8(base32).unwrap(), base64(&wide(&text)), base64(&big)] {
+            let wrapped: String = encoded
+                .as_bytes()
+                .chunks(20)
+                .fold(String::new(), |all, line| all + std::str::from_utf8(line).unwrap() + "\n");
+            for shown in [encoded, wrapped] {
+                let clean = mask().mask_text(&shown).into_owned();
+                assert!(clean.contains("‹secret API_TOKEN›"), "{before} {shown} {clean}");
+                // The characters at its edges belong to what is beside it, too.
+                let kept = clean.replace("‹secret API_TOKEN›", "");
+                assert!(kept.len() <= 8 * before.len() / 2 + 20, "{shown} {clean}");
+            }
+        }
+    }
+}
+
+#[test]
+fn value_over_numbered_lines_is_replaced() {
+    let number = |width: usize, show: &dyn Fn(usize, &str) -> String| -> String {
+        let text = format!("API_TOKEN={TOKEN}");
+        let lines: Vec<&[u8]> = text.as_bytes().chunks(width).collect();
+        let lines = lines.iter().map(|line| std::str::from_utf8(line).unwrap()).enumerate();
+        lines.map(|(at, line)| show(at + 1, line)).collect()
+    };
+    for width in [3, 5, 8, 20] {
+        for text in [
+            number(width, &|number, line| format!("{number:6}\t{line}\n")),
+            number(width, &|number, line| format!("{number}:{line}\n")),
+            number(width, &|number, line| format!("{number:>3}  {line}\n")),
+        ] {
+            let clean = mask().mask_text(&text).into_owned();
+            assert!(clean.contains("‹secret API_TOKEN›"), "{text}{clean}");
+            assert!(!clean.contains("8fJ") && !clean.contains("w3R"), "{text}{clean}");
+            assert_eq!(clean.lines().count(), text.lines().count());
+            for size in [1, 7, 50] {
+                let mut stream = SecretStream::new(Arc::new(mask()));
+                let mut shown: Vec<u8> = Vec::new();
+                for piece in text.as_bytes().chunks(size) {
+                    shown.extend(push(&mut stream, piece));
+                }
+                shown.extend(stream.finish());
+                let shown = String::from_utf8_lossy(&shown);
+                assert!(!shown.contains("8fJ") && !shown.contains("w3R"), "{size} {text}{shown}");
+            }
+        }
+    }
+    check("1. one\n2. two\n", "1. one\n2. two\n");
 }
 
 #[test]
@@ -188,8 +244,8 @@ fn dumped_value_is_replaced_with_its_lines() {
     }
 }
 
-/// What `xxd`, `xxd -b`, `od -tu1` and `od -x -w4` print of a file, as these programs do.
-const DUMPS: [&str; 4] = [
+/// What `xxd`, `xxd -b`, `od -tu1`, `od -x -w4`, `od -td2` and `od -td8` print of a file, as these programs do.
+const DUMPS: [&str; 6] = [
     "00000000: 4150 495f 544f 4b45 4e3d 746f 6b5f 3866  API_TOKEN=tok_8f\n\
      00000010: 4a32 2d6b 512b 3976 4c78 2f5a 7733 5274  J2-kQ+9vLx/Zw3Rt\n\
      00000020: 3d3d                                     ==\n",
@@ -205,6 +261,8 @@ const DUMPS: [&str; 4] = [
     "0000000 5041 5f49\n0000004 4f54 454b\n0000010 3d4e 6f74\n0000014 5f6b 6638\n\
      0000020 324a 6b2d\n0000024 2b51 7639\n0000030 784c 5a2f\n0000034 3377 7452\n\
      0000040 3d3d 410a\n0000044\n",
+    "0000000  20545  24393  20308  17739  15694  28532  24427  26168\n0000020  12874  27437  11089  30265  30796  23087  13175  29778\n0000040  15677     10\n0000043\n",
+    "0000000  4993171835664814145  7365742105600474446\n0000020  8518887798838473290  8381818444197099596\n0000040               671037\n0000043\n",
 ];
 
 #[test]
@@ -445,9 +503,9 @@ fn push(stream: &mut SecretStream, bytes: &[u8]) -> Vec<u8> {
 #[test]
 fn stream_holds_back_only_what_may_be_secret() {
     let mut stream = SecretStream::new(Arc::new(mask()));
-    assert_eq!(push(&mut stream, b"hello\n"), b"hello\n");
+    assert_eq!(push(&mut stream, b"hello.\n"), b"hello.\n");
     assert_eq!(push(&mut stream, b"a tok_8"), b"a ");
-    assert_eq!(push(&mut stream, b"fJ2 no"), b"tok_8fJ2 no");
+    assert_eq!(push(&mut stream, b"fJ2 no."), b"tok_8fJ2 no.");
     assert_eq!(push(&mut stream, b" tok_8fJ2-kQ+9vLx/Z"), b" ");
     assert_eq!(push(&mut stream, b"w3Rt== !"), "‹secret API_TOKEN› !".as_bytes());
     assert_eq!(push(&mut stream, b"on 127.0.0.1:3000.\n"), b"on 127.0.0.1:3000.\n");

@@ -52,6 +52,7 @@ impl<'a> RequestEvaluator<'a> {
                     if verdict.verdict == Verdict::Ask || rule.is_some() {
                         verdict.reads = self.list_program_paths(invocation);
                     }
+                    verdict.operands = self.list_sent_operands(invocation);
                     let is_asked = verdict.verdict == Verdict::Ask;
                     judged.push(verdict);
                     if is_asked {

@@ -5,6 +5,7 @@
 //! anything; it only restricts what a command rule or the mode would allow.
 
 use std::borrow::Cow;
+use std::path::PathBuf;
 
 use zero_core::RiskLevel;
 
@@ -14,7 +15,7 @@ use crate::command_access::ChangeScope;
 use crate::decision::Verdict;
 use crate::host::{HostName, HostNameError};
 use crate::permission_mode::PermissionMode;
-use crate::program::{CommandClass, FileAccess};
+use crate::program::{CommandClass, FileAccess, sends_operands};
 use crate::protected_paths;
 use crate::rule::PolicyRule;
 use crate::shell::ShellArg;
@@ -23,6 +24,9 @@ use crate::word_list::words;
 
 /// Most values that are checked in one argument: `a:b:c` has four. With more, the user is asked.
 const VALUES_MAX: usize = 64;
+
+/// Most paths of files that one command may send. zero asks about a call with fewer already.
+const SENT_OPERANDS_MAX: usize = 1_000;
 
 /// Programs whose operands are keywords, or files that they read or run. A rule against changing a
 /// file does not apply to naming it here: `npm run build`, `pytest tests/a.py`.
@@ -91,6 +95,18 @@ impl<'a> RequestEvaluator<'a> {
             .with_risk(RiskLevel::High);
         let (source, rule) = (rule.map(|r| r.source.to_string()), rule.map(|r| r.text.clone()));
         Some(EffectAssessment { changes: ChangeScope::Unknown, source, rule, ..judged })
+    }
+
+    /// The paths that the arguments of a command may name, if it may send files to another machine.
+    pub(super) fn list_sent_operands(&self, invocation: &CommandInvocation) -> Vec<PathBuf> {
+        if !sends_operands(&invocation.argv) {
+            return Vec::new();
+        }
+        let values = |arg: &ShellArg| operand_values(arg).unwrap_or_else(|| vec![arg.clone()]);
+        let found = invocation.argv.iter().skip(1).flat_map(values).flat_map(|value| {
+            self.resolve_candidates(FileAccess::Read, &value, &invocation.folders).files
+        });
+        found.take(SENT_OPERANDS_MAX).map(|views| views.canonical).collect()
     }
 
     /// A guarded file that a value names.

@@ -12,6 +12,11 @@ pub struct CommandAnalysis {
     pub class: CommandClass,
     /// Files it touches.
     pub touches: Vec<FileTouch>,
+    /// Those of `touches` with which it proves who it is to the hosts, and which it does not send.
+    pub identity_files: Vec<ShellArg>,
+    /// Whether others get what it reads although it connects to no host: it becomes a message in a
+    /// repository.
+    pub publishes_reads: bool,
     /// Hosts it connects to: a URL, `user@host:path` or a bare host, as written in the arguments.
     pub hosts: Vec<ShellArg>,
     /// Commands it runs.
@@ -181,6 +186,14 @@ impl CommandAnalysis {
             path: path.clone(),
             recursive: false,
         }));
+        self
+    }
+
+    /// Adds files with which it proves who it is.
+    #[must_use]
+    pub(super) fn with_identity_files(mut self, paths: Vec<ShellArg>) -> Self {
+        self = self.with_touches(FileAccess::Read, &paths);
+        self.identity_files.extend(paths);
         self
     }
 

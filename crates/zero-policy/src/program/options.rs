@@ -64,6 +64,8 @@ pub(super) enum ValueUse {
     Nothing,
     /// A file that is read.
     Read,
+    /// A file with which the program proves who it is. It is read, and its content goes to no host.
+    Identity,
     /// A file, or `-`, that lists the files to read.
     List,
     /// A file that is written; `-` is standard output.
@@ -615,6 +617,7 @@ const fn parse_value_use(word: &str) -> ValueUse {
     match word.as_bytes() {
         b"" | b"last" => ValueUse::Nothing,
         b"read" => ValueUse::Read,
+        b"identity" => ValueUse::Identity,
         b"list" => ValueUse::List,
         b"write" => ValueUse::Write,
         b"host" => ValueUse::Host,

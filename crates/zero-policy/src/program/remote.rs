@@ -96,7 +96,7 @@ fn add_ssh_options(
             .with_touch(FileAccess::Read, config)
             .with_caution("its settings come from a file that may name commands");
     }
-    analysis = analysis.with_touches(FileAccess::Read, &options.all_values(&["i"]));
+    analysis = analysis.with_identity_files(options.all_values(&["i"]));
     analysis = analysis.with_touches(FileAccess::Write, &options.all_values(&["E"]));
     for jump in options.values(&["J"]) {
         analysis = analysis.with_host(jump);
@@ -207,10 +207,9 @@ fn analyze_rsync(args: &[ShellArg]) -> CommandAnalysis {
     }
     analysis = analysis.with_touches(
         FileAccess::Read,
-        &options.all_values(words!(
-            "files-from exclude-from include-from password-file read-batch config"
-        )),
+        &options.all_values(words!("files-from exclude-from include-from read-batch config")),
     );
+    analysis = analysis.with_identity_files(options.all_values(&["password-file"]));
     if options.has(&["remove-source-files"])
         && let Some((_, sources)) = options.operands.split_last()
     {

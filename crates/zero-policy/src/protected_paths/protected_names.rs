@@ -17,7 +17,8 @@ pub(super) static ANYWHERE: NameTable = NameTable::new(&[
              .zprofile .zlogin .zlogout .kshrc .mkshrc .cshrc .tcshrc .login .logout .inputrc \
              .xinitrc .xprofile .xsession .xsessionrc .pam_environment config.fish fish/conf.d \
              fish/functions .config/fish .local/share/fish .local/share/bash-completion \
-             .config/environment.d .envrc .envrc.local .envrc.private \
+             .config/environment.d .config/zsh .config/nushell .config/elvish .config/powershell \
+             .config/xonsh .xonshrc .p10k.zsh .fzf.bash .fzf.zsh .config/starship.toml .envrc .envrc.local .envrc.private \
              .envrc.override .envrc.user .envrc.dev .envrc.development .envrc.prod \
              .envrc.production .envrc.staging .envrc.test .envrc.ci .envrc.secret .envrc.secrets \
              .envrc.shared .envrc.base .direnv .config/direnv .autoenv .autoenv.zsh"
@@ -64,7 +65,7 @@ pub(super) static ANYWHERE: NameTable = NameTable::new(&[
         words!(
             "rust-toolchain rust-toolchain.toml mise.toml .mise.toml mise.local.toml \
              .mise.local.toml .mise mise/config.toml .config/mise .config/mise.toml .rtx.toml \
-             .asdfrc .prototools .bazeliskrc .bazelversion .sdkmanrc"
+             .asdfrc .tool-versions .prototools .bazeliskrc .bazelversion .sdkmanrc"
         ),
     ),
     (
@@ -75,7 +76,7 @@ pub(super) static ANYWHERE: NameTable = NameTable::new(&[
              .ycm_extra_conf.py .dir-locals.el .dir-locals-2.el .fleet .zed .run .vs .nova .theia \
              .helix/languages.toml .helix/config.toml .config/helix *.code-workspace \
              *.sublime-project .gitpod.yml .gitpod .replit .idx .codesandbox/tasks.json \
-             .stackblitzrc .externalToolBuilders .factorypath omnisharp.json .lapce .kateproject \
+             .stackblitzrc devfile.yaml .devfile.yaml .externalToolBuilders .factorypath omnisharp.json .lapce .kateproject \
              .tm_properties"
         ),
     ),
@@ -83,7 +84,8 @@ pub(super) static ANYWHERE: NameTable = NameTable::new(&[
         "a setting of a language server that can run a command",
         words!(
             ".bsp buildServer.json rust-analyzer.toml .rust-analyzer.toml hie.yaml \
-             .lsp/config.edn .sourcekit-lsp/config.json .merlin"
+             .lsp/config.edn .sourcekit-lsp/config.json .merlin .luarc.json .luarc.jsonc \
+             .solargraph.yml .pylintrc pylintrc .pylintrc.toml pylintrc.toml"
         ),
     ),
     (
@@ -134,7 +136,8 @@ pub(super) static ANYWHERE: NameTable = NameTable::new(&[
              jupyter_config.py jupyter_config.json jupyter_notebook_config.py \
              jupyter_notebook_config.json jupyter_server_config.py jupyter_server_config.json \
              jupyter_lab_config.py jupyter_lab_config.json jupyter_console_config.py \
-             .mongorc.js .mongoshrc.js jupyter_nbconvert_config.py jupyter_nbconvert_config.json jupyter_qtconsole_config.py"
+             .mongorc.js .mongoshrc.js .duckdbrc .lessfilter .julia/config ansible.cfg .ansible.cfg \
+             jupyter_nbconvert_config.py jupyter_nbconvert_config.json jupyter_qtconsole_config.py"
         ),
     ),
 ]);

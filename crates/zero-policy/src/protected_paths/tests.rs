@@ -181,6 +181,15 @@ fn files_deciding_later_execution_are_protected() {
         ".gitlab/ci/build.yml",
         ".gitpod/automations.yaml",
         ".codesandbox/tasks.json",
+        ".tool-versions",
+        ".pylintrc",
+        "pkg/pylintrc",
+        ".luarc.json",
+        ".solargraph.yml",
+        "devfile.yaml",
+        "ansible.cfg",
+        ".config/starship.toml",
+        ".config/nushell/config.nu",
     ] {
         check(&format!("/home/me/w/{path}"), true);
         check(&format!("/srv/elsewhere/{path}"), true);
@@ -235,8 +244,11 @@ fn ordinary_files_are_not_protected() {
         ".gitignore",
         ".gitattributes",
         ".github/CODEOWNERS",
-        ".tool-versions",
         ".nvmrc",
+        ".python-version",
+        "justfile",
+        "conftest.py",
+        "eslint.config.js",
         "code-workspace",
         "my.code-workspace.md",
         "tools/bazel.md",

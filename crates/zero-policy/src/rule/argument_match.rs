@@ -121,6 +121,11 @@ impl<'p> LooseMatcher<'p> {
             () => &[],
         };
         let number = literal.and_then(parse_number);
+        let words = match number {
+            Some(1.0) => &TRUE_WORDS,
+            Some(0.0) => &FALSE_WORDS,
+            _ => words,
+        };
         Self { pattern, number, words, values_left: VALUES_MAX, bytes_left: TEXT_BYTES_MAX }
     }
 
@@ -190,13 +195,21 @@ impl<'p> LooseMatcher<'p> {
         }
         let number = parse_number(folded);
         if number.is_some_and(|number| {
-            self.number == Some(number) || pattern.matches(&number.to_string())
+            self.number == Some(number)
+                || self.is_truth_value(number)
+                || pattern.matches(&number.to_string())
         }) {
             return true;
         }
         // Some servers parse a text as JSON.
         text.trim_start().starts_with(['{', '[', '"'])
             && json_tokens(text).any(|token| self.may_match_text(&token, depth + 1))
+    }
+
+    /// Whether some server takes a number for the word of the pattern: any but zero for `true`.
+    fn is_truth_value(&self, number: f64) -> bool {
+        let word = self.words.first().filter(|_| self.number.is_none());
+        word.is_some_and(|word| (*word == TRUE_WORDS[0]) == (number != 0.0))
     }
 
     /// Counts a value with a text of this length; false if there are too many.

@@ -105,6 +105,18 @@ pub struct AnalysisNode {
     pub kind: AnalysisNodeKind,
 }
 
+/// Labels of substitutions, whose output is a word of the command around them, or a file of it.
+pub(crate) const COMMAND_SUBSTITUTION: &str = "$( )";
+pub(crate) const PROCESS_SUBSTITUTION: &str = "<( )";
+
+impl AnalysisNode {
+    /// Whether its commands run in a substitution.
+    pub(crate) fn is_substitution(&self) -> bool {
+        matches!(self.kind, AnalysisNodeKind::Structure)
+            && [COMMAND_SUBSTITUTION, PROCESS_SUBSTITUTION].contains(&self.label.as_str())
+    }
+}
+
 /// The kind of a node.
 #[derive(Clone, Debug)]
 pub enum AnalysisNodeKind {

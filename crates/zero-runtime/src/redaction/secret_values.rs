@@ -218,9 +218,12 @@ impl FileSecrets {
             // Long values are printed line by line, and each line is a part of the secret.
             let lines: Vec<&str> =
                 text.split(['\n', '\r']).flat_map(|line| line.split("\\n")).collect();
+            let is_key = lines.iter().any(|line| line.trim().len() >= KEY_LINE_CHARS_MIN);
             match &lines[..] {
                 [line] => self.push(name, line),
-                lines => lines.iter().for_each(|line| self.add_key_line(name, line)),
+                lines if is_key => lines.iter().for_each(|line| self.add_key_line(name, line)),
+                lines if !consists_of_words(&lines.join(" ")) => self.push(name, text),
+                _ => {}
             }
         } else {
             self.leave_alone(name);
@@ -303,6 +306,28 @@ impl FileSecrets {
         }
     }
 
+    /// The quoted texts of a list or map: `["first", "second"]`, `{ name = "value" }`.
+    fn add_quoted(&mut self, name: &str, text: &str, context: ValueContext) {
+        let mut rest = text;
+        let mut before = "";
+        while let Some(start) = rest.find(['"', '\'']) {
+            let quote = rest.get(start..).and_then(|quoted| quoted.chars().next()).unwrap_or('"');
+            let (between, quoted) = rest.split_at(start);
+            let (value, _) = read_quoted(quoted, quote, &[]);
+            let end = start + 1 + value.len() + 1;
+            rest = rest.get(end.min(rest.len())..).unwrap_or_default();
+            let is_name = rest.trim_start().starts_with([':', '=']);
+            if !is_name {
+                // The name is before it, with quotes or without.
+                let key = between.trim().strip_suffix(['=', ':']).map(str::trim_end);
+                let key = key.map(|key| key.rsplit([' ', ',', '{', '[']).next().unwrap_or(key));
+                let key = key.map(|key| if key.is_empty() { before } else { key });
+                self.add(key.filter(|key| !key.is_empty()).unwrap_or(name), &value, context);
+            }
+            before = if is_name { text_of(quoted, value.len()) } else { "" };
+        }
+    }
+
     /// `NAME=value`, `name: value`, also where a `#` takes it out of use.
     fn add_assignments(&mut self, file: &str, text: &str, context: ValueContext) {
         let lines: Vec<&str> = text.lines().collect();
@@ -310,6 +335,7 @@ impl FileSecrets {
         let mut rest = &lines[..];
         while let [line, after @ ..] = rest {
             rest = after;
+            let indent = indent_of(line);
             let line = line.trim();
             let is_comment = line.starts_with(['#', ';']);
             let line = line.trim_start_matches(['#', ';', '-', ' ', '\t']);
@@ -328,7 +354,10 @@ impl FileSecrets {
             };
             let mut value = value.trim().to_owned();
             let quote = value.chars().next().filter(|c| matches!(c, '"' | '\'' | '`'));
-            let is_block = matches!(value.as_str(), "|" | ">" | "|-" | ">-" | "|+" | ">+");
+            let block = BlockStart::parse(&value);
+            if value.starts_with(['[', '{']) {
+                self.add_quoted(&name, &value, context);
+            }
             if let Some(quote) = quote {
                 // A quoted value may go on in the next lines. A quote that nothing ends does not hide
                 // the lines below it, and neither does one in a comment.
@@ -336,14 +365,25 @@ impl FileSecrets {
                 let (text, used) = read_quoted(&value, quote, further);
                 rest = rest.get(used..).unwrap_or_default();
                 value = text;
-            } else if is_block {
-                value.clear();
-                while let [next, after @ ..] = rest
-                    && next.starts_with([' ', '\t'])
-                {
-                    value.push_str(next.trim());
-                    value.push('\n');
-                    rest = after;
+            } else if let Some(block) = block.filter(|_| !is_comment) {
+                let (lines, used) = block.read(rest, indent);
+                rest = rest.get(used..).unwrap_or_default();
+                match block {
+                    // A folded text is one line to who reads it.
+                    BlockStart::Folded => value = lines.join(" "),
+                    BlockStart::Literal | BlockStart::Document(_) => value = lines.join("\n"),
+                    BlockStart::List => {
+                        self.add_quoted(&name, &lines.join(" "), context);
+                        continue;
+                    }
+                    BlockStart::Map if is_secret_field(&name, &Value::Null) => {
+                        self.add_assignments(file, &lines.join("\n"), ValueContext::Secrets);
+                        continue;
+                    }
+                    BlockStart::Map => {
+                        self.add_assignments(file, &lines.join("\n"), context);
+                        continue;
+                    }
                 }
             } else {
                 value = value.split(" #").next().unwrap_or_default().trim().to_owned();
@@ -362,6 +402,77 @@ impl FileSecrets {
             }
         }
     }
+}
+
+/// The quoted text at the beginning, of so many bytes.
+fn text_of(quoted: &str, len: usize) -> &str {
+    quoted.get(1..1 + len).unwrap_or_default()
+}
+
+/// What begins a value that goes on in the next lines.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum BlockStart {
+    /// `|`: YAML text with its line breaks.
+    Literal,
+    /// `>`: YAML text whose lines are joined.
+    Folded,
+    /// `<<EOF`: a document of Terraform or a shell, up to this line.
+    Document(String),
+    /// `[`: one item in each line.
+    List,
+    /// `{`: one name with its value in each line.
+    Map,
+}
+
+impl BlockStart {
+    fn parse(value: &str) -> Option<Self> {
+        let value = value.split(" #").next().unwrap_or_default().trim();
+        let is_indicator =
+            |rest: &str| rest.chars().all(|c| "+-".contains(c) || c.is_ascii_digit());
+        match value {
+            "[" => Some(Self::List),
+            "{" => Some(Self::Map),
+            _ if value.strip_prefix('|').is_some_and(is_indicator) => Some(Self::Literal),
+            _ if value.strip_prefix('>').is_some_and(is_indicator) => Some(Self::Folded),
+            _ => {
+                let marker = value.strip_prefix("<<")?.trim_start_matches(['-', '~']);
+                let marker = marker.trim_matches(['"', '\'']);
+                let is_word = marker.chars().all(|c| c.is_alphanumeric() || c == '_');
+                (is_word && !marker.is_empty()).then(|| Self::Document(marker.to_owned()))
+            }
+        }
+    }
+
+    /// The lines of the value, and how many of those below it takes. Without an end, the lines that may
+    /// belong to it are read on their own.
+    fn read<'l>(&self, below: &[&'l str], indent: usize) -> (Vec<&'l str>, usize) {
+        let is_last = |line: &&str| match self {
+            Self::Document(marker) => line.trim() == marker,
+            Self::List => line.trim_start().starts_with(']'),
+            Self::Map => line.trim_start().starts_with('}'),
+            Self::Literal | Self::Folded => indent_of(line) <= indent && !line.trim().is_empty(),
+        };
+        let mut lines = below.iter().take(QUOTED_LINES_MAX);
+        let count = match (self, lines.position(is_last)) {
+            (Self::Literal | Self::Folded, end) => {
+                let end = end.unwrap_or(below.len().min(QUOTED_LINES_MAX));
+                return (trimmed(below.get(..end)), end);
+            }
+            (_, Some(end)) => end,
+            (_, None) => return (Vec::new(), 0),
+        };
+        (trimmed(below.get(..count)), count + 1)
+    }
+}
+
+fn indent_of(line: &str) -> usize {
+    line.len() - line.trim_start().len()
+}
+
+/// The lines without blanks around them, and without empty ones.
+fn trimmed<'l>(lines: Option<&[&'l str]>) -> Vec<&'l str> {
+    let lines = lines.unwrap_or_default().iter().map(|line| line.trim());
+    lines.filter(|line| !line.is_empty()).collect()
 }
 
 /// What a command of a shell sets: `export NAME=value`, `setenv NAME value`, `set -gx NAME value`.
@@ -682,6 +793,59 @@ mod tests {
         check("x.env", "setenv X_TOKEN abc123def456\n", &["X_TOKEN"]);
         check(".env", "LIST_KEYS=abc123def456,def456abc123\n", &["LIST_KEYS"; 3]);
         check(".env", "API_KEYS_2=abc123def456;def456abc123\n", &["API_KEYS_2"; 3]);
+    }
+
+    #[test]
+    fn values_over_several_lines_are_secret() {
+        let read = |file: &str, text: &str| {
+            let found = read_file(Path::new(file), text.as_bytes());
+            let values = found.values.into_iter().map(|it| format!("{}={}", it.name, it.text));
+            // A list in one line is also a value as a whole.
+            values.filter(|it| !it.contains("=[") && !it.ends_with([']', '}'])).collect::<Vec<_>>()
+        };
+        for start in [">", ">-", ">2-", "> # folded"] {
+            assert_eq!(
+                read(
+                    "secrets.yml",
+                    &format!("api_key: {start}\n  abc123def\n  ghi456jkl\nport: 1\n")
+                ),
+                ["api_key=abc123def ghi456jkl"]
+            );
+        }
+        assert_eq!(
+            read("secrets.yml", "api_key: |\n  abc123def\n  ghi456jkl\nport: 1\n"),
+            ["api_key=abc123def\nghi456jkl"]
+        );
+        assert_eq!(
+            read("x.tfvars", "db_password = <<-EOT\n  abc123def456\n  EOT\nregion = \"eu-1\"\n"),
+            ["db_password=abc123def456"]
+        );
+        assert_eq!(
+            read("x.tfvars", "api_keys = [\"abc123def\", \"ghi456jkl\"]\n"),
+            ["api_keys=abc123def", "api_keys=ghi456jkl"]
+        );
+        assert_eq!(
+            read("x.tfvars", "api_keys = [\n  \"abc123def\",\n  \"ghi456jkl\",\n]\nx = 1\n"),
+            ["api_keys=abc123def", "api_keys=ghi456jkl"]
+        );
+        assert_eq!(
+            read("x.tfvars", "secrets = {\n  stripe = \"abc123def\"\n}\nname = \"abc123xyz\"\n"),
+            ["stripe=abc123def"]
+        );
+        assert_eq!(
+            read("x.tfvars", "db = { user = \"me\", password = \"abc123def\" }\n"),
+            ["password=abc123def"]
+        );
+        assert_eq!(
+            read("secrets.yml", "db: {\"user\": \"me\", \"password\": \"abc123def\"}\n"),
+            ["password=abc123def"]
+        );
+        assert_eq!(
+            read("secrets.yml", "a:\n  api_key: >\n    abc123def\n  b_token: ghi456jkl\n"),
+            ["api_key=abc123def", "b_token=ghi456jkl"]
+        );
+        // What nothing ends hides nothing below it.
+        assert_eq!(read("x.tfvars", "a = [\nb_token = \"abc123def\"\n"), ["b_token=abc123def"]);
     }
 
     #[test]

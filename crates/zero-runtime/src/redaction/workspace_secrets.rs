@@ -69,6 +69,8 @@ struct SecretState {
     search: SecretSearch,
     files: Vec<SecretFile>,
     store: Option<SecretValueStore>,
+    /// Whether the store is only read.
+    is_read_only: bool,
     /// The day on which values were stored last.
     stored: Option<u64>,
     /// Why values may be unknown to later processes.
@@ -151,7 +153,14 @@ impl WorkspaceSecrets {
         }
     }
 
-    fn is_disabled(&self) -> bool {
+    /// The same for calls that are judged and not run: values are read, and nothing is written.
+    pub fn for_simulation(config: &SecretMaskConfig, roots: Vec<PathBuf>) -> Self {
+        let secrets = Self { record: None, ..Self::new(config, roots) };
+        secrets.lock().is_read_only = true;
+        secrets
+    }
+
+    pub(crate) fn is_disabled(&self) -> bool {
         self.files.is_empty() && self.variables.is_empty()
     }
 
@@ -252,8 +261,15 @@ impl WorkspaceSecrets {
         known.is_some_and(|file| file.secrets.is_complete) && has_room
     }
 
+    /// The known secret files in a folder, at any depth.
+    pub(crate) fn secret_files_beneath(&self, folder: &Path) -> Vec<PathBuf> {
+        let state = self.lock();
+        let secret = state.files.iter().filter(|file| file.format == SourceFormat::SecretFile);
+        secret.map(|file| &file.path).filter(|path| path.starts_with(folder)).cloned().collect()
+    }
+
     /// Brings the values up to date, and stores them: blocks.
-    fn refresh(&self) -> Arc<SecretMask> {
+    pub(crate) fn refresh(&self) -> Arc<SecretMask> {
         let mut state = self.lock();
         let is_built = self.update(&mut state);
         if is_built || state.stored != Some(days_since_epoch()) {
@@ -450,7 +466,7 @@ impl SecretState {
 
     /// Keeps the values of files for later processes.
     fn save(&mut self) {
-        let Some(store) = &mut self.store else { return };
+        let Some(store) = self.store.as_mut().filter(|_| !self.is_read_only) else { return };
         self.stored = Some(days_since_epoch());
         let files = self.files.iter().filter(|file| file.format != SourceFormat::UserGitSettings);
         // Files with few values come first, as above.

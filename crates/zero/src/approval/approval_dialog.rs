@@ -13,7 +13,8 @@ use zero_runtime::{ApprovalAnswer, ApprovalQuestion, ApprovalReply, REJECTION_CH
 use super::prompt_text::{self, FittedPrompt, PromptText};
 use super::rule_file::RuleFile;
 use crate::terminal::dialog::{
-    KeyChoice, TextOutcome, UNKNOWN_KEY_NOTE, edit_text, question_rows, render_legend,
+    KeyChoice, TextOutcome, UNKNOWN_KEY_NOTE, edit_text, paint_before_question, question_rows,
+    render_legend,
 };
 use crate::terminal::key::Key;
 use crate::terminal::key_reader::{KeyPress, KeyReader};
@@ -161,7 +162,7 @@ impl ApprovalDialog {
         };
         let mut note = String::new();
         // Keys that were pressed before the question can be read do not answer it.
-        keys.discard()?;
+        paint_before_question(&mut area, keys, &self.legend(&actions))?;
         paint(&mut area, &actions, &note)?;
         let mut has_hint = false;
         loop {
@@ -309,7 +310,7 @@ impl ApprovalDialog {
         let render = || self.rule_file_rows(&choices);
         let count = self.question.grants.len();
         let what = if count == 1 { "Add the rule to?" } else { "Add the rules to?" };
-        keys.discard()?;
+        paint_before_question(area, keys, &render())?;
         self.paint_question(area, &render(), what, "")?;
         let mut has_hint = false;
         loop {

@@ -30,7 +30,9 @@ fn check_single(app: &AppContext, args: &PolicyCheckArgs) -> anyhow::Result<Exit
     let evaluator = app.policy_evaluator(&args.place, args.mode)?;
     let usage = |message: String| UsageError(message);
     let subject = evaluator.resolve_call(tool, &input, args.dialect).map_err(usage)?;
-    let decision = apply_headless(evaluator.evaluate(&subject, &[]), args.headless);
+    let decision = evaluator.evaluate(&subject, &[]);
+    let decision = evaluator.judge_secrets(decision, &input, &subject);
+    let decision = apply_headless(decision, args.headless);
     let out = &app.terminal.out;
     if args.json || !app.config.streams.stdout_is_terminal {
         out.write_json_line(&to_json(&decision))?;

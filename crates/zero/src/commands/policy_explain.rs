@@ -73,6 +73,7 @@ impl ExplainedCall {
         let evaluator = app.policy_evaluator(place, mode)?;
         let subject = evaluator.resolve_call(tool, input, None).map_err(crate::exit::UsageError)?;
         let (decision, trees) = evaluator.explain(&subject);
+        let decision = evaluator.judge_secrets(decision, input, &subject);
         let hooks = match decision.verdict {
             // Hooks are not run for calls that rules deny.
             Verdict::Deny => Vec::new(),

@@ -41,6 +41,18 @@ impl CommandAnalysisBuilder {
         paths.into_iter().for_each(|path| self.record_read(path, AccessDepth::Itself));
     }
 
+    /// Adds files with which the program proves who it is. One that it sends, too, is none of them.
+    pub(super) fn record_identities<'a>(&mut self, paths: impl IntoIterator<Item = &'a ShellArg>) {
+        for path in paths {
+            let touch =
+                FileTouch { access: FileAccess::Read, path: path.clone(), recursive: false };
+            if !self.seen.contains(&touch) {
+                self.analysis.identity_files.push(path.clone());
+                self.push_touch(touch);
+            }
+        }
+    }
+
     /// Adds a file with a list of files, all of which are read; `-` is standard input. The listed
     /// files are unknown.
     pub(super) fn record_listed_reads(&mut self, list: &ShellArg) {
@@ -148,6 +160,7 @@ impl CommandAnalysisBuilder {
         match value_use {
             ValueUse::Nothing | ValueUse::Folder | ValueUse::Path => {}
             ValueUse::Read => self.record_read(value, AccessDepth::Itself),
+            ValueUse::Identity => self.record_identities([value]),
             ValueUse::List => self.record_listed_reads(value),
             ValueUse::Write => self.record_write_unless_stdout(value),
             ValueUse::Host => self.record_host(value),
@@ -170,6 +183,7 @@ impl CommandAnalysisBuilder {
         for touch in other.touches {
             self.push_touch(touch);
         }
+        self.analysis.identity_files.extend(other.identity_files);
         self.analysis.hosts.extend(other.hosts);
         self.analysis.runs.extend(other.runs);
         if let Some(why) = other.caution {

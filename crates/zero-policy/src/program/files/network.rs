@@ -84,7 +84,6 @@ fn analyze_httpie(args: &[ShellArg]) -> CommandAnalysis {
         options!("-oaApsP: output: auth: auth-type: proxy: cert: cert-key: verify:").parse(args);
     let mut notes = CommandAnalysisBuilder::default();
     notes.record_outputs(options.values(&["o", "output"]));
-    notes.record_reads(options.values(&["cert", "cert-key"]));
     for proxy in options.values(&["proxy"]) {
         notes.record_host(proxy);
         notes.record_caution("it goes through another host");
@@ -103,6 +102,7 @@ fn analyze_httpie(args: &[ShellArg]) -> CommandAnalysis {
             notes.record_read(&strip_start(item, at + 1), AccessDepth::Itself);
         }
     }
+    notes.record_identities(options.values(&["cert", "cert-key"]));
     notes.build_incomplete()
 }
 
@@ -179,7 +179,8 @@ fn analyze_remote_copy(args: &[ShellArg]) -> CommandAnalysis {
     let options = options!("-cDFiJlobBPRsSX:").parse(args);
     let mut notes = CommandAnalysisBuilder::default();
     options.values(&["S", "D"]).for_each(|program| notes.record_command(program));
-    notes.record_reads(options.values(&["i", "F", "b"]));
+    notes.record_reads(options.values(&["F", "b"]));
+    notes.record_identities(options.values(&["i"]));
     if options.has(&["F", "b"]) {
         notes.record_caution("a file gives it options");
     }

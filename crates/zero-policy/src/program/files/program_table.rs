@@ -134,7 +134,10 @@ impl ProgramRow {
     fn is_dangerous(&self) -> bool {
         matches!(self.operands, OperandRole::ReadThenWrite | OperandRole::Refused)
             || self.table.entries().iter().any(|entry| match (entry.value_use, entry.change) {
-                (ValueUse::Nothing | ValueUse::Read | ValueUse::List, change) => !matches!(
+                (
+                    ValueUse::Nothing | ValueUse::Read | ValueUse::Identity | ValueUse::List,
+                    change,
+                ) => !matches!(
                     change,
                     OptionChange::Nothing
                         | OptionChange::NoFiles

@@ -49,8 +49,9 @@ pub(super) fn analyze(name: &str, args: &[ShellArg]) -> CommandAnalysis {
         "tag" => {
             let line =
                 options!("-mFu: message: file: local-user: cleanup: delete").git().parse(args);
-            mark_critical_if(line.has(&["d", "delete"]), &line, "removes a tag")
-                .with_touches(FileAccess::Read, &line.all_values(&["F", "file"]))
+            let CommandAnalysis { publishes_reads, touches, .. } = with_message(&line);
+            let analysis = mark_critical_if(line.has(&["d", "delete"]), &line, "removes a tag");
+            CommandAnalysis { publishes_reads, touches, ..analysis }
         }
         "rm" => analyze_rm(args),
         "mv" => {
@@ -191,8 +192,11 @@ pub(super) fn analyze(name: &str, args: &[ShellArg]) -> CommandAnalysis {
             let line = options!("-mFCct: message: file: template: reuse-message: author: date:")
                 .git()
                 .parse(args);
-            CommandAnalysis::opaque()
-                .with_touches(FileAccess::Read, &line.all_values(&["F", "t", "file", "template"]))
+            with_message(&line).with_touches(FileAccess::Read, &line.all_values(&["t", "template"]))
+        }
+        "notes" => {
+            let line = options!("-mFCc: message: file: reuse-message: reedit-message: ref:");
+            with_message(&line.git().parse(args))
         }
         "credential" => CommandAnalysis::opaque().with_caution("it gives out credentials"),
         "for-each-repo" => {
@@ -214,6 +218,15 @@ pub(super) fn analyze(name: &str, args: &[ShellArg]) -> CommandAnalysis {
     }
 }
 
+/// A message that everybody gets who gets the repository: from a file, or made when it runs.
+fn with_message(line: &ParsedArguments<'_>) -> CommandAnalysis {
+    let is_unknown = |text: &ShellArg| text.as_known().is_none();
+    let is_made = line.values(&["m", "message"]).any(is_unknown);
+    let publishes_reads = is_made || line.has(&["F", "file"]);
+    CommandAnalysis { publishes_reads, ..CommandAnalysis::opaque() }
+        .with_touches(FileAccess::Read, &line.all_values(&["F", "file"]))
+}
+
 /// Whether git has a command of this name, so that `git-name` is one too.
 pub(super) fn is_git_command(name: &str) -> bool {
     let others = CommandAnalysis::opaque()
@@ -229,7 +242,7 @@ fn is_known(name: &str) -> bool {
 
 /// Known commands without further effects to list.
 const KNOWN_COMMANDS: &[&str] = words!(
-    "add cherry-pick revert notes sparse-checkout rerere replace repack commit-tree commit-graph \
+    "add cherry-pick revert sparse-checkout rerere replace repack commit-tree commit-graph \
      write-tree mktag mktree update-index update-server-info pack-refs \
      unpack-objects multi-pack-index prune-packed symbolic-ref verify-commit verify-tag \
      var fsck merge-tree request-pull range-diff show-index stage fmt-merge-msg column p4 \

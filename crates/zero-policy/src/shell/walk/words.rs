@@ -1,6 +1,8 @@
 //! Words: the commands in them, and the arguments they expand to.
 
-use super::super::analysis::{AnalysisNodeKind, UncertaintyKind};
+use super::super::analysis::{
+    AnalysisNodeKind, COMMAND_SUBSTITUTION, PROCESS_SUBSTITUTION, UncertaintyKind,
+};
 use super::super::arg::ShellArg;
 use super::super::ast::{
     CommandList, ParameterExpansion, ParameterOperation, Redirection, RedirectionKind, ShellWord,
@@ -109,10 +111,10 @@ impl<'a> ScriptWalker<'a> {
                     self.walk_parameter(parameter, word.span, context, state)
                 }
                 WordPart::Command { list, .. } => {
-                    self.walk_substitution("$( )", list, word, context, state)
+                    self.walk_substitution(COMMAND_SUBSTITUTION, list, word, context, state)
                 }
                 WordPart::Process { list } => {
-                    self.walk_substitution("<( )", list, word, context, state)
+                    self.walk_substitution(PROCESS_SUBSTITUTION, list, word, context, state)
                 }
                 WordPart::Arithmetic(inner) => self.walk_arithmetic(inner, context, state),
             }

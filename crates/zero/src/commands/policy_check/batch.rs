@@ -224,7 +224,9 @@ impl<'a> BatchEvaluator<'a> {
         }
         let evaluator = self.evaluators.get(&key).ok_or("could not compile the rules")?;
         let subject = evaluator.resolve_call(tool, input, dialect)?;
-        Ok(apply_headless(evaluator.evaluate(&subject, &[]), headless))
+        let decision = evaluator.evaluate(&subject, &[]);
+        let decision = evaluator.judge_secrets(decision, input, &subject);
+        Ok(apply_headless(decision, headless))
     }
 
     fn build_evaluator(

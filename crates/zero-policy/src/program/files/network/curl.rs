@@ -12,8 +12,8 @@ use super::{url, url_globs};
 const CURL: OptionTable = options!(
     "c,cookie-jar,D,dump-header,trace,trace-ascii,stderr,libcurl:write \
      etag-save,hsts,alt-svc,ssl-sessions:write \
-     E,cert,key,cacert,capath,crlfile,pubkey,netrc-file:read \
-     proxy-cacert,proxy-capath,proxy-cert,proxy-key,proxy-crlfile:read \
+     E,cert,key,cacert,capath,crlfile,pubkey,netrc-file:identity \
+     proxy-cacert,proxy-capath,proxy-cert,proxy-key,proxy-crlfile:identity \
      random-file,egd-file,etag-compare:read \
      x,proxy,preproxy,socks4,socks4a,socks5,socks5-hostname:host proxy1.0,doh-url,dns-servers:host \
      -AbCdeFHKmoPQrtTuUwXyYz: url: output: output-dir: upload-file: data: data-ascii: data-binary: \
@@ -51,6 +51,8 @@ pub(super) fn analyze(args: &[ShellArg]) -> CommandAnalysis {
     }
     record_outputs(&options, &addresses, &mut notes);
     record_inputs(&options, &mut notes);
+    // After what it sends: a file can be both.
+    notes.record_identities(options.used_values(ValueUse::Identity));
     record_route_options(&options, &mut notes);
     notes.record_hidden_option(args, &options);
     notes.build_incomplete()

@@ -10,8 +10,8 @@ use super::url;
 const WGET: OptionTable = options!(
     "=warc-dedup::read O,output-document,o,output-file,a,append-output,save-cookies:write \
      rejected-log,hsts-file,warc-file:write \
-     post-file,body-file,load-cookies,ca-certificate,ca-directory:read \
-     certificate,private-key,crl-file:read -PietTwQBUADRIXl: directory-prefix: input-file: \
+     post-file,body-file,load-cookies:read ca-certificate,ca-directory:identity \
+     certificate,private-key,crl-file:identity -PietTwQBUADRIXl: directory-prefix: input-file: \
      input-metalink: metalink-file: execute: tries: timeout: wait: quota: base: user-agent: \
      accept: domains: reject: level: post-data: body-data: method: use-askpass: config: warc-cdx: \
      header: user: password: http-user: http-password: referer: limit-rate: bind-address: \
@@ -36,6 +36,7 @@ pub(super) fn analyze(args: &[ShellArg]) -> CommandAnalysis {
         notes.record_caution("it writes statistics to a file");
     }
     notes.record_reads(options.used_values(ValueUse::Read));
+    notes.record_identities(options.used_values(ValueUse::Identity));
     for file in options.values(&["i", "input-file", "input-metalink", "metalink-file", "config"]) {
         notes.record_read(file, AccessDepth::Itself);
         notes.record_caution("a file gives it addresses or options");

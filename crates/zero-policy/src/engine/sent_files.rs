@@ -1,0 +1,123 @@
+//! Which files the commands of a call may send to another machine.
+//!
+//! A command that connects to a host may send what it reads, except for a key with which it proves who
+//! it is. What another command of the line reads may reach it through a pipe, a variable or a file.
+
+use std::collections::BTreeSet;
+
+use super::CallAssessment;
+use crate::command_access::SentFile;
+use crate::host::HostName;
+use crate::program::{FileAccess, sends_operands};
+use crate::shell::ShellArg;
+use crate::shell::analysis::{
+    AnalysisNode, AnalysisNodeKind, CommandInvocation, FileUse, ScriptAnalysis,
+};
+
+impl CallAssessment {
+    /// The files that commands may send, by each of their paths.
+    pub(super) fn sent_files(&self) -> BTreeSet<SentFile> {
+        let mut sent = BTreeSet::new();
+        for (tree, analysis) in self.analyses.iter().enumerate() {
+            let nodes = find_sent_nodes(analysis);
+            for judged in self.judged.iter().filter(|judged| judged.tree == Some(tree)) {
+                let Some((_, recursive)) =
+                    nodes.iter().find(|(node, _)| judged.node == Some(*node))
+                else {
+                    continue;
+                };
+                let paths = judged.reads.iter().chain(&judged.operands).cloned();
+                sent.extend(paths.map(|path| SentFile { path, recursive: *recursive }));
+            }
+        }
+        sent
+    }
+}
+
+/// The nodes of the files that may be sent, and of the commands whose operands may be, each with whether
+/// everything beneath is included.
+fn find_sent_nodes(analysis: &ScriptAnalysis) -> Vec<(usize, bool)> {
+    let nodes = &analysis.nodes;
+    let roots = find_roots(nodes);
+    let is_connecting = |node: &AnalysisNode| match &node.kind {
+        AnalysisNodeKind::Host(host) => may_be_elsewhere(host),
+        AnalysisNodeKind::Command(invocation) => {
+            invocation.analysis.publishes_reads || sends_operands(&invocation.argv)
+        }
+        _ => false,
+    };
+    let connecting: Vec<usize> = nodes
+        .iter()
+        .enumerate()
+        .filter(|(_, node)| is_connecting(node))
+        .filter_map(|(at, _)| roots.get(at).copied())
+        .collect();
+    let mut sent = Vec::new();
+    for (at, node) in nodes.iter().enumerate() {
+        match &node.kind {
+            AnalysisNodeKind::Command(invocation) if sends_operands(&invocation.argv) => {
+                sent.push((at, true));
+            }
+            AnalysisNodeKind::File(file) if file.access == FileAccess::Read => {
+                let command = node.parent.and_then(|parent| find_command(nodes, parent));
+                let is_sent = match command {
+                    Some(invocation) if is_kept(invocation, file) => false,
+                    _ if file.recursive => {
+                        let root = roots.get(at);
+                        let is_piped = root.is_some_and(|root| connecting.contains(root));
+                        is_piped || !connecting.is_empty() && is_substituted(nodes, at)
+                    }
+                    _ => !connecting.is_empty(),
+                };
+                if is_sent {
+                    sent.push((at, file.recursive));
+                }
+            }
+            _ => {}
+        }
+    }
+    sent
+}
+
+/// For each node, the node at the top of its line: of a pipeline, that is the pipeline.
+fn find_roots(nodes: &[AnalysisNode]) -> Vec<usize> {
+    let mut roots: Vec<usize> = Vec::with_capacity(nodes.len());
+    for (at, node) in nodes.iter().enumerate() {
+        let root = node.parent.and_then(|parent| roots.get(parent).copied()).unwrap_or(at);
+        roots.push(root);
+    }
+    roots
+}
+
+fn find_command(nodes: &[AnalysisNode], at: usize) -> Option<&CommandInvocation> {
+    match &nodes.get(at)?.kind {
+        AnalysisNodeKind::Command(invocation) => Some(invocation),
+        _ => None,
+    }
+}
+
+/// Whether a command uses a file without passing it on: a key to prove who it is, or variables for the
+/// commands that follow, which name them.
+fn is_kept(invocation: &CommandInvocation, file: &FileUse) -> bool {
+    let is_identity = || !file.recursive && invocation.analysis.identity_files.contains(&file.path);
+    let program = invocation.argv.first().and_then(ShellArg::as_known);
+    matches!(program, Some("." | "source")) || is_identity()
+}
+
+/// Whether a file is read in a substitution, whose output is a word of another command.
+fn is_substituted(nodes: &[AnalysisNode], at: usize) -> bool {
+    let mut above = nodes.get(at).and_then(|node| node.parent);
+    while let Some(node) = above.and_then(|at| nodes.get(at)) {
+        if node.is_substitution() {
+            return true;
+        }
+        above = node.parent;
+    }
+    false
+}
+
+/// Whether a host may be another machine.
+fn may_be_elsewhere(host: &ShellArg) -> bool {
+    let known = host.as_known().and_then(|text| HostName::parse(text).ok());
+    known.is_none_or(|host| host.private_reason() != Some("this machine"))
+}
