@@ -147,7 +147,7 @@ impl ToolService {
                     cancel.cancel();
                 }
             }
-            // Nobody waits for the running calls any more.
+            // The gateway no longer waits for the running calls.
             TOOLS_DISPLACED if self.displaced_by(event).is_some() => self.stop_all_calls(),
             TOOLS_TERMS => {
                 if let Some(terms) = parse_payload::<ToolsTerms>(event)

@@ -217,8 +217,8 @@ impl Drop for WatchLease {
     }
 }
 
-/// Whether a running command may not create this canonical path. A file that appears there is taken for
-/// the command's work, whoever creates it, and moved to quarantine.
+/// Whether a running command may not create this canonical path. A file that appears there is
+/// attributed to the command, even if another process creates it, and moved to quarantine.
 pub(crate) fn is_watched(state: &StateDir, path: &Path) -> io::Result<bool> {
     // Further down, the names that may not be created cannot be listed in advance. What exists is
     // read-only for the command, and nothing in it is its work.

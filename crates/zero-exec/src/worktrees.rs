@@ -131,7 +131,7 @@ impl WorktreeStore {
         }
         let record = self.record_folder(id)?;
         let lease = record.lock_file(LOCK).map_err(WorktreeError::state)?;
-        // Whoever looks for leftovers may hold it for a moment.
+        // A process that looks for leftovers may hold the lock for a moment.
         lease.lock().map_err(WorktreeError::state)?;
         let made = self.make(id, name, folder);
         let made =

@@ -584,7 +584,7 @@ async fn wait_until(instant: Option<Instant>) {
     }
 }
 
-/// Waits until another process has written; forever if nobody can tell.
+/// Waits until another process has written; forever if writes of other processes are not monitored.
 async fn wait_for_change(writes: &mut Option<watch::Receiver<()>>) {
     let changed = match writes {
         Some(writes) => writes.changed().await.is_ok(),

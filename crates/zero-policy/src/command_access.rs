@@ -35,11 +35,11 @@ pub struct CommandAccess {
 /// The secret files of the workspace that commands may read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SecretFileScope {
-    /// Those that a rule allows to read: nobody was asked, and the commands may read more files than
-    /// they name.
+    /// Those that a rule allows to read: the user was not asked, and the commands may read more
+    /// files than they name.
     Hidden,
-    /// Those that a rule allows to read, and those that the commands change: nobody was asked, and the
-    /// commands use the files that they name and no others.
+    /// Those that a rule allows to read, and those that the commands change: the user was not asked,
+    /// and the commands use the files that they name and no others.
     Named,
     /// All of them: a rule, the user or the mode allows the commands.
     #[default]

@@ -39,7 +39,7 @@ use crate::tool::AnyPlan;
 use crate::tool_host::ToolHost;
 use crate::{trial, undo_outlook};
 
-/// How a command could run outside the sandbox if nobody can be asked.
+/// How a command could run outside the sandbox if no user can be asked.
 const OUTSIDE_ADVICE: &str =
     "run it in a terminal or an editor, where you are asked; nothing else can allow it";
 
@@ -47,7 +47,7 @@ const OUTSIDE_ADVICE: &str =
 const UNCONFIRMED_FAILURE: &str =
     "; only its own output says that the sandbox made it fail, and a command can print anything";
 
-/// Most grants per answer: nobody reviews more before they answer.
+/// Most grants per answer: users do not review more before they answer.
 const GRANTS_PER_ANSWER_MAX: usize = 16;
 
 /// A call that is to be authorized.

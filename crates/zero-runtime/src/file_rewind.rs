@@ -1,7 +1,7 @@
 //! Takes back what the calls of a session changed in files, for a rewind of the session.
 //!
-//! The journal knows by which call a file was changed. Whoever rewinds names the calls; the journal
-//! is beside the tools, wherever they run. Like every change of files, a rewind is in the audit log.
+//! The journal knows by which call a file was changed. The caller names the calls; the journal is
+//! beside the tools, wherever they run. Like every change of files, a rewind is in the audit log.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;

@@ -89,7 +89,7 @@ impl CommandCapture {
             let recorded = catch_unwind(AssertUnwindSafe(record));
             orders.close();
             let outcome = recorded.unwrap_or_else(|_| failed_outcome("recording failed"));
-            // Nobody waits for the outcome of a command whose end is of no interest.
+            // This fails if the caller dropped the receiver because it does not need the outcome.
             let _ = sender.send(outcome);
         };
         std::thread::Builder::new().name("zero-capture".to_owned()).spawn(work)?;
@@ -193,7 +193,7 @@ fn follow(order: CaptureOrder, calls: &mut CallRecorder) {
         CaptureOrder::RunsBeside => calls.recorder.set_beside(),
         CaptureOrder::Continue(recorder, reply) => {
             let finished = finish_recording(calls.continue_in(*recorder));
-            // Nobody waits if the call was cancelled.
+            // If the call was cancelled, no caller waits.
             let _ = reply.send(finished);
         }
     }

@@ -4,7 +4,7 @@
 //! rule says so, and nothing that is younger than a day.
 //!
 //! Items belong to shares, such as those of an owner. If all together are too large, only shares that
-//! are larger than a fair part give something up, so nobody loses what is stored because of others.
+//! are larger than a fair part give something up, so no owner loses data because of others.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -1,8 +1,8 @@
 //! Names that appear in folders, and files that are written there, as the kernel reports them.
 //!
 //! The kernel reports a name within microseconds, but it can only watch single folders, and each of
-//! them costs about a kilobyte. So the number of folders is bounded, and whoever must not miss a file
-//! looks for it from time to time as well.
+//! them costs about a kilobyte. So the number of folders is bounded, and a caller that must not miss
+//! a file also looks for it from time to time.
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};

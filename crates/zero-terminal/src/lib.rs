@@ -415,7 +415,7 @@ impl TerminalStream {
     }
 
     /// Whether a part of the program fills the window, on the alternate screen: all that is there can
-    /// be erased, and whoever has the screen paints it again.
+    /// be erased, and the part that has the screen paints it again.
     pub fn fills_window(&self) -> bool {
         self.fills_window.load(Ordering::Relaxed)
     }

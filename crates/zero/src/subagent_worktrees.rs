@@ -61,7 +61,7 @@ pub(crate) struct SubagentWorktrees {
     pub(crate) metrics: Arc<CallMetrics>,
     /// Asks the parent's user the questions of MCP servers.
     pub(crate) elicitor: Arc<dyn Elicitor>,
-    /// Advice for calls that nobody can be asked about.
+    /// Advice for calls about which no user can be asked.
     pub(crate) how_to_allow: &'static str,
 }
 

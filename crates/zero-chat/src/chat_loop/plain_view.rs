@@ -48,7 +48,7 @@ impl ChatLoop {
         }
     }
 
-    /// Leaves the line that the user types to somebody else.
+    /// Ends the line that the user types, so that other output starts on a new one.
     pub(super) fn end_plain_line(&mut self) -> io::Result<()> {
         match self.plain_line.take() {
             Some(_) => self.config.stream.write("\n"),

@@ -36,7 +36,7 @@ const PROGRAM_LISTS_MAX: usize = 16_384;
 /// Most folders named when the scan was incomplete.
 const OVERLOOKED_MAX: usize = 3;
 
-/// Folders of dependencies and build output, in which nobody edits files.
+/// Folders of dependencies and build output, in which users do not edit files.
 const SKIPPED_FOLDERS: &[&str] = &[
     ".git",
     ".mypy_cache",

@@ -262,7 +262,7 @@ impl CallRecorder {
                 _ => return Some(()),
             }
         }
-        // More links than the kernel follows, unless somebody changes them meanwhile.
+        // More links than the kernel follows, unless another process changes them meanwhile.
         None
     }
 

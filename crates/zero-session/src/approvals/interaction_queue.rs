@@ -141,7 +141,7 @@ impl<Q: Clone + Send + 'static, A: Clone + Send + 'static> InteractionQueue<Q, A
         let (recorder, run) = (question.recorder.clone(), question.run.clone());
         drop(open);
         let (this, id) = (Arc::clone(self), id.to_owned());
-        // Without a tokio runtime the process is shutting down and nobody waits.
+        // Without a tokio runtime the process is shutting down and no task waits.
         let Ok(runtime) = Handle::try_current() else {
             self.remove(&id);
             return true;

@@ -74,7 +74,7 @@ mod tests {
             writes.changed().await.unwrap();
             other.execute_batch(&format!("CREATE TABLE t{number} (n INTEGER)")).unwrap();
         }
-        // What was written while nobody subscribed is told at once.
+        // Entries written while there was no subscriber are reported at once.
         drop(writes);
         let mut writes = monitor.subscribe(&ours);
         writes.changed().await.unwrap();

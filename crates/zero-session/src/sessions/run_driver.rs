@@ -338,7 +338,7 @@ impl<'a> RunDriver<'a> {
     }
 
     /// Parks the run, if the store has all of it: its calls are dropped before they began, and
-    /// whoever continues the run makes them again.
+    /// the process that continues the run makes them again.
     async fn try_park(&mut self, under_way: &mut RunState<'a>) -> Option<OwnedMutexGuard<()>> {
         let state = self.state;
         let order = Arc::clone(&state.sending).try_lock_owned().ok()?;

@@ -55,7 +55,7 @@ const FINISH_RETRY_DELAY_MAX: Duration = Duration::from_secs(5);
 /// Attempts to record the end of a run after which those who follow it are told.
 const QUIET_ATTEMPTS_MAX: usize = 4;
 
-/// How long background jobs keep the backend of a session to which nobody sends a prompt.
+/// How long background jobs keep the backend of a session that gets no prompt.
 const IDLE_JOBS_MAX: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// Executes prompts until none arrives for a while, then closes the session's backend. Background

@@ -63,8 +63,8 @@ pub(super) struct TaskParent {
     pub(super) calls: Arc<CallAllowance>,
 }
 
-/// Makes a call of the tool `Task`. It completes also if nobody waits for it, so that nothing of the
-/// sub-agent is left over.
+/// Makes a call of the tool `Task`. It completes even if its caller no longer waits, so that nothing
+/// of the sub-agent is left over.
 pub(super) fn run_task(
     parent: TaskParent,
     call: ToolCall,

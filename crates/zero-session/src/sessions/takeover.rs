@@ -300,7 +300,7 @@ async fn add_known_outcomes(state: &SessionState, events: &[Event], closing: &mu
     }
 }
 
-/// The id of a call, if this is its end and nobody knows its outcome.
+/// The id of a call, if this is its end and its outcome is unknown.
 fn unknown_call(kind: &EventKind) -> Option<String> {
     let EventKind::ToolEnded { call, outcome: ToolOutcome::Error(error), .. } = kind else {
         return None;

@@ -370,7 +370,8 @@ fn add_agent(plan: &mut ImportPlan, shown: &str, name: &str, agent: &Value, prom
             (Some("allow" | "ask"), _) => {}
             (Some("deny"), Some(tool)) => denied.push(tool),
             _ => {
-                return plan.leave(&what, "zero cannot express its permissions; rewrite it by hand");
+                return plan
+                    .leave(&what, "zero cannot express its permissions; rewrite it by hand");
             }
         }
     }
