@@ -285,7 +285,7 @@ impl ToolHost {
             let file = authorization_request.file(&decision);
             return Err(denial_error(&decision, ErrorReason::Rejected, message, file));
         }
-        let nobody = |how_to_allow: &str| {
+        let deny = |how_to_allow: &str| {
             let message = format!(
                 "{title}: denied, because {} and no user can approve it here; to allow it, {}",
                 decision.reason,
@@ -298,9 +298,9 @@ impl ToolHost {
                 authorization_request.file(&decision),
             )
         };
-        let Some(approver) = &session.approver else { return Err(nobody(&self.how_to_allow)) };
+        let Some(approver) = &session.approver else { return Err(deny(&self.how_to_allow)) };
         if outside.is_some() && !approver.can_leave_sandbox() {
-            return Err(nobody(OUTSIDE_ADVICE));
+            return Err(deny(OUTSIDE_ADVICE));
         }
         let is_grantable = session.is_persistent()
             && offered.len() <= GRANTS_PER_ANSWER_MAX
@@ -343,7 +343,7 @@ impl ToolHost {
         };
         question.mask_secrets(&secrets);
         if let Some(how_to_allow) = approver.unreachable_hint(&question) {
-            return Err(nobody(if outside.is_some() { OUTSIDE_ADVICE } else { &how_to_allow }));
+            return Err(deny(if outside.is_some() { OUTSIDE_ADVICE } else { &how_to_allow }));
         }
         let waiting = user_wait.start();
         let reply = tokio::select! {

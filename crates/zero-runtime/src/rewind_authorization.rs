@@ -99,14 +99,14 @@ impl ToolHost {
         if decision.verdict == Verdict::Allow {
             return Ok(());
         }
-        let nobody = |how_to_allow: &str| {
+        let deny = |how_to_allow: &str| {
             let message = format!(
                 "{title}: denied, because {} and no user can approve it here; to allow it, {how_to_allow}",
                 decision.reason
             );
             denial_error(&decision, ErrorReason::NoApprover, message, None)
         };
-        let Some(approver) = &session.approver else { return Err(nobody(&self.how_to_allow)) };
+        let Some(approver) = &session.approver else { return Err(deny(&self.how_to_allow)) };
         let mut question = ApprovalQuestion {
             subject: ApprovalSubject::Call,
             call: call.clone(),
@@ -128,7 +128,7 @@ impl ToolHost {
         };
         question.mask_secrets(&*self.secrets.current_mask().await);
         if let Some(how_to_allow) = approver.unreachable_hint(&question) {
-            return Err(nobody(&how_to_allow));
+            return Err(deny(&how_to_allow));
         }
         let reply = tokio::select! {
             biased;
