@@ -325,7 +325,7 @@ impl ToolService {
     }
 
     /// Takes back what calls of the session changed in files. A gateway in this process acts for the
-    /// user; what another one asks for is judged here as the change it is.
+    /// user; requests of another gateway are judged here as the changes that they make.
     async fn rewind_files(
         &self,
         tools_event: &ToolsUseEvent,

@@ -1,9 +1,9 @@
 //! Replaces known secret values in text, whatever they are encoded as.
 //!
 //! A text is compared in a view of it in which spellings of the same value are equal: white space,
-//! quotes, capitals, escapes and URL encoding are resolved. What is left are a few forms of each value: itself,
-//! reversed, base64 at three alignments, hexadecimal. All forms of all values are searched in one pass. Dumps such
-//! as those of `xxd`, and bytes that are listed as numbers, are decoded and searched in the same way.
+//! quotes, capitals, escapes and URL encoding are resolved. A few forms of each value remain: itself,
+//! reversed, base64 at three alignments, hexadecimal. All forms of all values are searched in one pass. Dumps
+//! such as those of `xxd`, and bytes that are listed as numbers, are decoded and searched in the same way.
 //!
 //! An Aho-Corasick automaton of a thousand values has a hundred thousand states and reads a megabyte
 //! in ten milliseconds. The index of four-byte fragments takes one: most positions need no look at any

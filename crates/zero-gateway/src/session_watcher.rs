@@ -6,7 +6,8 @@
 //! gets further entries of a ledger from the store, too, once it has read what is queued. A
 //! connection therefore receives every entry exactly once, or it is closed.
 //!
-//! If the end of a run cannot be recorded, nothing is in the ledger; the client is told apart from it.
+//! If the end of a run cannot be recorded, the ledger has no entry about it; the client is informed
+//! separately.
 //!
 //! The bus knows only what this process writes. Entries that another process writes, such as the
 //! turns of a second editor on the same store, are found by a change of the store.

@@ -25,10 +25,10 @@ pub struct CommandAccess {
     /// The secret files of the workspace that they may read.
     pub secret_files: SecretFileScope,
     /// The hosts among those of the call that only files name: a package manager would download from
-    /// them. The project may have chosen them, so only a person's answer opens them.
+    /// them. The project may have chosen them, so only an answer of the user opens them.
     pub registries: BTreeSet<HostName>,
-    /// The repositories outside the workspace to which they push. Only a rule for them or a person's
-    /// answer opens them.
+    /// The repositories outside the workspace to which they push. Only a rule for them or an answer
+    /// of the user opens them.
     pub repositories: BTreeSet<PathBuf>,
 }
 

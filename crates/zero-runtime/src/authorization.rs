@@ -162,7 +162,7 @@ impl CallAuthorization {
         }
     }
 
-    /// The same for a trial, which reaches no host: what it did there could not be discarded.
+    /// The same for a trial, which reaches no host: its effects there could not be discarded.
     fn into_trial(self) -> Self {
         let access = CommandAccess { network: NetworkScope::Nothing, ..self.access };
         Self { hosts: Vec::new(), access, is_trial: true, ..self }

@@ -1,8 +1,8 @@
 //! Judges a rewind that a gateway elsewhere asks for, as the changes of files that it is.
 //!
 //! A user who rewinds a session on their own machine needs no permission: the journal takes back only
-//! what the session's calls changed. A gateway elsewhere is not that user. What it asks for passes the
-//! rules, the mode and, where these ask, the user of this machine.
+//! what the session's calls changed. A gateway elsewhere is not that user. Its requests are checked
+//! against the rules and the mode and, where these ask, by the user of this machine.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

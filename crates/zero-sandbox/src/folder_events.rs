@@ -95,8 +95,9 @@ impl WatchedFolders {
         self.folders.len() >= self.folders_max
     }
 
-    /// Watches a folder, but not the folders in it. What is created in it from now on is reported. A
-    /// folder that was renamed is reported under this path from now on. Returns whether it is watched.
+    /// Watches a folder, but not the folders in it. Files that are created in it from now on are
+    /// reported. A folder that was renamed is reported under this path from now on. Returns whether it
+    /// is watched.
     pub fn add(&mut self, folder: &Path) -> bool {
         if self.is_full() {
             return false;
@@ -151,7 +152,7 @@ impl WatchedFolders {
         let mut found = FolderEvents::default();
         let mut buffer = [MaybeUninit::uninit(); BUFFER_BYTES];
         let mut reader = inotify::Reader::new(&self.inotify, &mut buffer);
-        // What was read from the kernel is not reported again.
+        // The kernel does not report again the events that were read.
         while found.events.len() < EVENTS_MAX || !reader.is_buffer_empty() {
             let event = match reader.next() {
                 Ok(event) => event,

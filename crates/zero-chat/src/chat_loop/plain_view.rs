@@ -1,6 +1,6 @@
-//! The chat as plain lines, for screen readers: what was written is never painted again, and nothing moves
-//! the cursor. What the user types is written letter by letter; after a change in the middle, the line is
-//! written again, below.
+//! The chat as plain lines, for screen readers: output is never repainted, and nothing moves the cursor.
+//! Typed text is written letter by letter; after a change in the middle, the line is written again,
+//! below.
 
 use std::io;
 

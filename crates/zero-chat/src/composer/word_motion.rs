@@ -73,7 +73,7 @@ pub(super) fn run_start(
     round_down(text, start)
 }
 
-/// Position behind the next word: what is between words is skipped first.
+/// Position behind the next word: characters between words are skipped first.
 pub(super) fn word_right(text: &str, at: usize) -> usize {
     let start = run_end(text, at, WordKind::Small, |class| !is_word(class));
     match class_at(text, start, WordKind::Small) {
@@ -82,7 +82,7 @@ pub(super) fn word_right(text: &str, at: usize) -> usize {
     }
 }
 
-/// Start of the word before a position: what is between words is skipped first.
+/// Start of the word before a position: characters between words are skipped first.
 pub(super) fn word_left(text: &str, at: usize) -> usize {
     let end = run_start(text, at, WordKind::Small, |class| !is_word(class));
     match slice(text, 0..end).chars().next_back() {

@@ -266,7 +266,7 @@ impl FolderScanner {
                 continue;
             }
             for folder in folders.filter(|folder| seen.insert(folder.to_path_buf())) {
-                // What is in a setting is protected with it.
+                // The contents of a protected setting are protected with it.
                 if folder.strip_prefix(root).is_ok_and(|below| describe_setting(below).is_some()) {
                     continue;
                 }

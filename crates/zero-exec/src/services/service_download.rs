@@ -47,7 +47,7 @@ impl ConnectionApprover for ServiceConnectionApprover {
 
     fn ask(&self, question: ConnectionQuestion) -> BoxFuture<'static, ConnectionAnswer> {
         let ConnectionQuestion { target, refusal, .. } = question;
-        // What `ask` rules and closed ports concern is not for a setting of the server to allow.
+        // A setting of the server cannot allow what `ask` rules and closed ports cover.
         let asked = match (&self.approver, &refusal) {
             (Some(approver), ConnectDeniedError::NoRule) => {
                 Some(approver.ask(&self.service, &target.host))

@@ -21,7 +21,7 @@ use crate::journal::ChangeRecorder;
 /// Links that an open follows before it gives up, as in the kernel.
 const LINKS_MAX: u32 = 40;
 /// How long a folder is not looked up again. A call of the command that may put another folder there ends
-/// it at once; what others do in so short a time is not noticed.
+/// it at once; changes by other programs in so short a time are not noticed.
 const FOLDER_AGE_MAX: Duration = Duration::from_millis(10);
 /// Exchanges two paths.
 const RENAME_EXCHANGE: u64 = 2;
@@ -125,7 +125,7 @@ impl CallRecorder {
     }
 
     /// Records what follows with another recorder, and returns the one so far. A file that is open for
-    /// writing is recorded at once: what is written to it is not seen.
+    /// writing is recorded at once: later writes to it are not seen.
     pub(super) fn continue_in(&mut self, mut recorder: ChangeRecorder) -> ChangeRecorder {
         // A call that moves a folder may be about to happen.
         recorder.keep_folder(if self.moved_at.is_some() { Duration::ZERO } else { FOLDER_AGE_MAX });

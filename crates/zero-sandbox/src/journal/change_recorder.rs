@@ -1,8 +1,8 @@
 //! [`ChangeRecorder`]: stores the state of paths before a command, or an undo, touches them.
 //!
 //! Each path is recorded once, when it is first touched, and nothing below a folder that the command
-//! made. Nothing here can fail for the command: what cannot be recorded is a loss, which the summary
-//! names.
+//! made. A failure here never makes the command fail: a change that cannot be recorded is a loss,
+//! which the summary names.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;

@@ -150,7 +150,7 @@ impl Journal {
             is_beside: false,
             ..set.header.origin.clone()
         };
-        // The user asked for it: what is replaced is kept, whatever its size.
+        // The user asked for it: replaced files are kept, whatever their size.
         let recorder = self.record_command(origin, SetLimits::NONE).map_err(failed)?;
         self.restore_set(id, &set, recorder, SetEnding::Regular)
     }
