@@ -315,7 +315,7 @@ fn start_sweep(caches: StateDir, bytes_max: u64) {
         return;
     }
     let sweep = move || remove_unused(&caches, UNUSED_AGE_MAX, bytes_max);
-    // What fails is tried again tomorrow.
+    // A failed sweep is tried again the next day.
     let _ = std::thread::Builder::new().name("zero-caches".to_owned()).spawn(sweep);
 }
 

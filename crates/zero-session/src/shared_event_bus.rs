@@ -2,8 +2,8 @@
 //!
 //! Entries of this process are delivered directly, and rung for on the [`NodeBus`]. When others ring, one
 //! task reads what is new in all sessions that have subscribers here, in one statement. The store is the
-//! truth: what is announced late, twice or never is found by its number. While the bus does not work, the
-//! task looks at the sequence numbers of these sessions by itself.
+//! truth: entries that are announced late, twice or never are found by their numbers. While the bus does
+//! not work, the task looks at the sequence numbers of these sessions by itself.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};

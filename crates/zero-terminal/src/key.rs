@@ -33,7 +33,7 @@ pub enum Key {
     PageUp,
     /// One page down.
     PageDown,
-    /// The window has another size: what is shown has to be painted again.
+    /// The window has another size: the view has to be painted again.
     Resized,
     /// A key without a meaning here.
     Unknown,

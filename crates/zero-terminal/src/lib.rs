@@ -215,8 +215,7 @@ impl AnswerSource {
         self.read_line().ok()?.strip_suffix('\n').map(str::to_owned)
     }
 
-    /// Takes over the keyboard until the reader is closed or dropped. What was typed before is
-    /// discarded.
+    /// Takes over the keyboard until the reader is closed or dropped. Earlier input is discarded.
     pub fn open_keys(&self, signal_keys: SignalKeys) -> io::Result<KeyReader> {
         let source = match self {
             Self::Stdin => KeySource::Terminal(RawInput::open(io::stdin(), signal_keys)?),

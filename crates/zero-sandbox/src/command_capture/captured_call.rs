@@ -157,12 +157,13 @@ impl CallRecorder {
             self.recorder.note_loss("a program changed files without letting zero see which");
         }
         if !keeps_folders(call) {
-            // What follows may be in another folder at the same path.
+            // Later calls may refer to another folder at the same path.
             self.last_folder = None;
             self.recorder.forget_folder();
         }
         if may_move_folder(call) {
-            // It happens only now: what another thread of the command looks up before is soon elsewhere.
+            // The folder moves only now: a path that another thread of the command looked up earlier is
+            // soon elsewhere.
             self.moved_at = Some(Instant::now());
             self.recorder.keep_folder(Duration::ZERO);
         }

@@ -146,7 +146,8 @@ impl<Q: Clone + Send + 'static, A: Clone + Send + 'static> InteractionQueue<Q, A
             self.remove(&id);
             return true;
         };
-        // What the user allowed may be repeated if a power cut makes zero forget that it began.
+        // Durable, since an allowed call could run twice if a power cut made zero forget that it
+        // began.
         let written = recorder.write_durable(vec![new_event(run.as_ref(), outcome.shown)]);
         runtime.spawn(async move {
             if written.await.is_ok() {

@@ -507,8 +507,8 @@ impl SessionManagerInner {
 }
 
 impl SessionManagerInner {
-    /// Hands all runs over to other processes, once their calls have ended or `grace` is over. What only
-    /// waits for the user is parked.
+    /// Hands all runs over to other processes, once their calls have ended or `grace` is over. Runs that
+    /// only wait for the user are parked.
     async fn hand_over_all(self: &Arc<Self>, cluster: &ClusterNode, grace: Duration) {
         let states: Vec<Arc<SessionState>> = self.lock_states().values().cloned().collect();
         futures_util::future::join_all(states.iter().map(|state| self.hand_over(state, grace)))

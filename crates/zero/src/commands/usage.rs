@@ -124,7 +124,7 @@ fn bar(weight: f64, most: f64) -> String {
     "█".repeat(columns.min(BAR_COLUMNS))
 }
 
-/// The cost; what has no known price is marked.
+/// The cost; tokens without a known price are marked.
 fn format_cost(spent: &UsageTotal) -> String {
     let is_unpriced = spent.unpriced_input_tokens > 0 || spent.unpriced_output_tokens > 0;
     match (spent.usage.cost_usd, is_unpriced) {
