@@ -208,7 +208,7 @@ fn parse_options(args: &[String]) -> Option<BenchOptions> {
             _ => return None,
         }
     }
-    // Nobody knows the commit of another program.
+    // The commit of another program is not known.
     (!(asked.write && asked.program.is_some())).then_some(asked)
 }
 

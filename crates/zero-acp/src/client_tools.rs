@@ -63,7 +63,7 @@ impl ClientToolSet {
     pub(crate) fn with_session_tools(&self, meta: Option<&Value>) -> Self {
         let mut set = Self::default();
         set.add_from_meta(meta);
-        // What is defined for the session replaces a tool of the connection.
+        // A tool of the session replaces a tool of the connection.
         let is_new = |tool: &&DefinedTool| !set.contains(&tool.definition.registered);
         let others: Vec<_> = self.tools.iter().filter(is_new).cloned().collect();
         for tool in others {

@@ -36,7 +36,7 @@ pub(crate) async fn watch(session: Weak<ActiveSession>) {
             continue;
         }
         match refresh(&active).await {
-            // What could not be sent is tried again; what was refused would be refused again.
+            // Updates that could not be sent are sent again; refused ones would be refused again.
             Err(error) if error.is_transient() => {
                 tracing::debug!(%error, "the commands cannot be read again yet");
             }

@@ -138,7 +138,7 @@ pub(crate) async fn fork_session(
     let opened = match agent.open_session(spec).await {
         Ok(opened) => opened,
         Err(error) => {
-            // The client does not know its id, so nobody would use it.
+            // The client does not know the id of the copy, so it would never be used.
             if let Err(error) = agent.config.link.delete(&key).await {
                 tracing::warn!(%error, session = key, "a copy that could not be opened is left");
             }

@@ -196,7 +196,7 @@ impl SessionOptions {
         commands.take(COMMANDS_MAX).map(command).collect()
     }
 
-    /// The mode that applies. A mode that is unknown here, or that someone else chose, never
+    /// The mode that applies. A mode that is unknown here, or that another client chose, never
     /// permits more than the user's own mode.
     pub(crate) fn mode(&self) -> PermissionMode {
         let chosen = self.info.mode.as_deref().and_then(|mode| mode.parse::<PermissionMode>().ok());

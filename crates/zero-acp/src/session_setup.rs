@@ -180,7 +180,7 @@ impl AcpAgent {
         let session = SessionId::new(info.session_id.clone()).map_err(|error| {
             rpc_error::operation_failed("gateway_refused", error.to_string(), false)
         })?;
-        // Nobody reads the messages yet, and there are few.
+        // The messages are not read yet. There are few, so the channel has room for them.
         for problem in std::mem::take(&mut tools.problems) {
             let _ = sender.try_send(SessionMessage::Remark(problem));
         }

@@ -115,7 +115,7 @@ pub enum ClientToolKind {
 /// Has the client run calls of its tools.
 pub trait ClientToolCaller: Send + Sync {
     /// Has a call run, and waits for its result for `most` at most. Dropping the future tells the
-    /// client that nobody waits any more.
+    /// client that the result is no longer needed.
     fn call<'a>(
         &'a self,
         tool: &'a str,

@@ -390,7 +390,7 @@ fn session_not_found(id: &str) -> Error {
     .data(json!({"sessionId": id}))
 }
 
-/// Allows every call, but no host that nobody has seen.
+/// Allows every call, but no connection to a host that the user has not seen.
 struct PreapprovedCalls;
 
 impl CallApprover for PreapprovedCalls {

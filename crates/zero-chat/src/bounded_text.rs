@@ -90,7 +90,7 @@ impl BoundedText {
         });
         let tail_max = (self.bytes_max - head_max).saturating_sub(kept.len());
         let before = self.text.get(end..).unwrap_or_default();
-        // What is skipped would be a hole within the end.
+        // Skipped text would be a gap within the end.
         let before_kept = if skipped.is_empty() { tail(before, tail_max) } else { "" };
         let dropped = before.get(..before.len() - before_kept.len()).unwrap_or_default();
         let bytes = bytes + dropped.len() + skipped.len();

@@ -1,7 +1,7 @@
 //! The loop of a chat: keys, updates of the session, questions and paints, one after the other.
 //!
-//! Nothing here waits for the gateway, a tool or a file: what takes time is a task, whose result
-//! comes back as a [`TaskOutcome`]. So the user can type at any moment.
+//! Nothing here waits for the gateway, a tool or a file: slow work is a task, whose result comes
+//! back as a [`TaskOutcome`]. So the user can type at any moment.
 
 mod commands;
 mod full_view;
@@ -430,7 +430,7 @@ impl ChatLoop {
         );
         let left = rows_max.saturating_sub(layout.rows.len() + menu.len() + 2);
         let mut rows = self.transcript.live_rows(columns, left, zero_client::now_ms());
-        // What the user types is set off from what was said, where there is room.
+        // The prompt is set off from the transcript, where there is room.
         if rows_max > layout.rows.len() + menu.len() + 1 {
             rows.push(String::new());
         }

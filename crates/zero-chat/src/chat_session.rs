@@ -70,7 +70,7 @@ impl ChatSession {
             Arc::new(LocalModeBackend::new(tools.backend, Arc::clone(&mode)));
         // Which of several chats runs the tools is known by the process.
         let name = format!("zero chat {}", std::process::id());
-        // What the gateway requests is limited by the local mode, and not again by the settings.
+        // Requests of the gateway are limited by the local mode, and not again by the settings.
         handle.host_tools(&name, Arc::clone(&backend), PermissionMode::Auto).await?;
         let choices = handle.choices().await?;
         Ok(Self { handle, updates, backend, mode, choices, history })

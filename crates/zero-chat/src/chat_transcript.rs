@@ -1,7 +1,7 @@
 //! Folds the events of a session into cells, and knows which of them are finished.
 //!
-//! What is finished is returned once, as lines for the scrollback; what is not can be painted at any
-//! time. Events of the past and of the present are treated alike.
+//! Finished parts are returned once, as lines for the scrollback; unfinished ones can be painted at
+//! any time. Events of the past and of the present are treated alike.
 
 mod live_view;
 mod numbered_cells;

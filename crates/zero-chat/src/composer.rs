@@ -41,7 +41,8 @@ use self::undo_stack::ChangeKind;
 use self::vim_mode::VimMode;
 use self::word_motion::{big_word_left, word_left, word_right};
 
-/// Most bytes of a text, pastes included. What would make it longer is refused and changes nothing.
+/// Most bytes of a text, pastes included. Input that would exceed this is rejected and changes
+/// nothing.
 pub const TEXT_BYTES_MAX: usize = 2 << 20;
 /// Columns that rows are assumed to have before the first layout.
 const COLUMNS_USUAL: usize = 80;

@@ -177,7 +177,7 @@ impl<W: Write> InlineScreen<W> {
         }
         let is_cursor_visible = true;
         self.end_update(update, PaintedArea { is_cursor_visible, ..PaintedArea::default() })?;
-        // What the other writer leaves there is unknown.
+        // The state in which the other writer leaves the screen is unknown.
         self.is_empty_below = false;
         Ok(())
     }
@@ -314,7 +314,7 @@ impl ScreenUpdate {
         self.text.push_str("\x1b[K\x1b[C\x1b[J\r");
     }
 
-    /// Writes the rows that changed, and removes those that are no more.
+    /// Writes the rows that changed, and removes those that no longer exist.
     fn paint_rows(&mut self, old: &[LiveRow], new: &[LiveRow]) {
         let is_changed = |(index, row): &(usize, &LiveRow)| old.get(*index) != Some(*row);
         let changed: Vec<(usize, &LiveRow)> = new.iter().enumerate().filter(is_changed).collect();

@@ -18,7 +18,7 @@ impl TerminalFocus {
         *self = Self { is_reported: true, has_focus: Some(has_focus) };
     }
 
-    /// Somebody pressed a key. Without reports, it would not be known when they leave.
+    /// The user pressed a key. Without focus reports, zero would not learn when the user leaves.
     pub(crate) fn note_key(&mut self) {
         if self.is_reported {
             self.has_focus = Some(true);

@@ -303,7 +303,7 @@ impl SessionSlot {
         tools.hosted.as_ref().map(|_| tools.turn)
     }
 
-    /// Handles the loss of the connection; nobody waits for the calls any more.
+    /// Handles the loss of the connection: the gateway no longer waits for the calls.
     pub(crate) fn detach(&self) {
         let mut tools = self.lock_tools();
         tools.waiting = None;

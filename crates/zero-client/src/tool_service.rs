@@ -147,7 +147,7 @@ impl ToolService {
                     cancel.cancel();
                 }
             }
-            // Nobody waits for the running calls any more.
+            // The gateway no longer waits for the running calls.
             TOOLS_DISPLACED if self.displaced_by(event).is_some() => self.stop_all_calls(),
             TOOLS_TERMS => {
                 if let Some(terms) = parse_payload::<ToolsTerms>(event)
@@ -325,7 +325,7 @@ impl ToolService {
     }
 
     /// Takes back what calls of the session changed in files. A gateway in this process acts for the
-    /// user; what another one asks for is judged here as the change it is.
+    /// user; requests of another gateway are judged here as the changes that they make.
     async fn rewind_files(
         &self,
         tools_event: &ToolsUseEvent,

@@ -1,7 +1,7 @@
 //! Results of calls that no gateway has acknowledged.
 //!
 //! A gateway may die while a call runs here. Its outcome is kept, and reported to the gateway that continues
-//! the run, which would otherwise have to tell the model that nobody knows what happened.
+//! the run, which would otherwise have to tell the model that the outcome is unknown.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};

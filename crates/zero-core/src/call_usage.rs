@@ -11,7 +11,7 @@ pub struct CallUsage {
     pub cpu_us: u64,
     /// Largest memory use of one command, in bytes.
     pub memory_bytes: u64,
-    /// Bytes read from disks; what the kernel had in memory is not counted.
+    /// Bytes read from disks; bytes from the page cache are not counted.
     pub read_bytes: u64,
     /// Bytes written to files on disks.
     pub written_bytes: u64,

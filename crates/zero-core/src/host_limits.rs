@@ -516,7 +516,7 @@ mod tests {
         let bash = ToolName::new("Bash").unwrap();
         let mut limits = HostLimits::for_machine(machine);
         assert_eq!(limits.command_limits_for(&bash), CommandLimits::fair(machine));
-        // What is set by name applies under both profiles, whichever was set first.
+        // A limit that is set by name applies under both profiles, whichever was set first.
         limits.set("command-memory", "3GB").unwrap();
         limits.set("Bash.command-cpu", "70%").unwrap();
         limits.set("profile", "strict").unwrap();

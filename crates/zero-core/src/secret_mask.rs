@@ -1,7 +1,7 @@
 //! Replaces known secret values in text, whatever they are encoded as.
 //!
 //! A text is compared in a view of it in which spellings of the same value are equal: white space,
-//! quotes, capitals, escapes and URL encoding are resolved. What is left are a few forms of each value: itself,
+//! quotes, capitals, escapes and URL encoding are resolved. A few forms of each value remain: itself,
 //! reversed, base64 and base32 at each alignment, hexadecimal. All forms of all values are searched in one pass. Dumps such
 //! as those of `xxd`, bytes that are listed as numbers, and lines with numbers before them are decoded and
 //! searched in the same way.

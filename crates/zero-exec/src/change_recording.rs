@@ -38,7 +38,7 @@ pub struct RecordedProgram<'a> {
 }
 
 impl<'a> RecordedProgram<'a> {
-    /// A program that somebody waits for.
+    /// A program that its caller waits for.
     pub fn new(tool: &'a str, command: &'a str) -> Self {
         Self { tool, command, is_beside: false }
     }

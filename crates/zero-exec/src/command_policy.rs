@@ -34,7 +34,7 @@ pub trait CommandPolicy: Send + Sync {
         None
     }
 
-    /// Whether a confined command may connect to a host. Nobody can be asked at this point.
+    /// Whether a confined command may connect to a host. The user cannot be asked at this point.
     fn authorize_host(
         &self,
         _reach: ConnectRequest<'_>,

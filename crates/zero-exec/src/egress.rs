@@ -177,7 +177,7 @@ struct LiveCall {
     hosts: Vec<HostName>,
     /// The hosts that its commands were judged to use.
     scope: NetworkScope,
-    /// Asks about other hosts; `None` if nobody can be asked.
+    /// Asks about other hosts; `None` if no user can be asked.
     connections: Option<Arc<HeldConnections>>,
 }
 
@@ -233,7 +233,8 @@ impl EgressProxy {
     ///
     /// Until then, the hosts that were allowed for the call are open, and of the others those in
     /// `scope`. The proxy cannot tell for certain which command opened a connection, so these hosts
-    /// are open to all commands of the session. `connections` asks about hosts that nobody judged.
+    /// are open to all commands of the session. `connections` asks about hosts that were not
+    /// judged.
     pub fn attribute(
         &self,
         call: CallId,
@@ -307,8 +308,8 @@ impl ProxyState {
         }
     }
 
-    /// Who asks about a refused connection, and what. `None` if nobody can be asked, or if a yes
-    /// would not allow the connection.
+    /// The question about a refused connection, and the call that can ask it. `None` if no user can
+    /// be asked, or if approval would not allow the connection.
     fn question(
         &self,
         target: &ConnectTarget,

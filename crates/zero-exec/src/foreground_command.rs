@@ -307,7 +307,7 @@ impl ForegroundCommand {
 
     /// Turns the command into a job of its session, if that is its timeout action.
     pub fn become_job(&mut self) -> Option<Arc<Job>> {
-        // What runs outside the sandbox ends with its call.
+        // Programs outside the sandbox end with their call.
         if !self.commands.may_become_job() || self.execution.outside_sandbox {
             return None;
         }

@@ -50,7 +50,7 @@ pub struct CommandLauncher {
     pub caller: Option<CallId>,
     /// The hosts that were allowed for the call.
     pub hosts: Arc<[HostName]>,
-    /// Asks about hosts that nobody judged; `None` if nobody can be asked.
+    /// Asks about hosts that were not judged; `None` if no user can be asked.
     pub connections: Option<Arc<HeldConnections>>,
     /// Resource limits of each command.
     pub limits: CommandLimits,
@@ -62,7 +62,8 @@ pub struct CommandLauncher {
     pub access: LaunchAccess,
     /// What the commands of the call were judged to change and reach.
     pub judged: CommandAccess,
-    /// Secret files of the workspace that are hidden from them, because nobody allowed to read these.
+    /// Secret files of the workspace that are hidden from them, because reading these was not
+    /// allowed.
     pub hidden_secrets: Vec<PathBuf>,
     /// The identity of a service, which has package caches of its own.
     pub service: Option<String>,
@@ -116,7 +117,8 @@ impl CommandLauncher {
             LaunchAccess::AsCommands => self.writable.extend(own),
             LaunchAccess::ReadOnly => {
                 self.writable = own;
-                // Nobody is asked about such a program: without these properties it does not run.
+                // The user is not asked about such a program: without these properties it does not
+                // run.
                 let must_hold =
                     [SandboxProperty::Writes, SandboxProperty::Masked, SandboxProperty::Network];
                 self.weaknesses.retain(|weakness| !must_hold.contains(weakness));

@@ -23,8 +23,8 @@ use crate::profile::target_protection::ProtectedTargets;
 
 /// Most files and folders visited by all searches of one decision.
 const SEARCHED_MAX: usize = 100_000;
-/// Longest time that the lookups of one decision take. What is not found by then is not known, so
-/// that the decision is a question.
+/// Longest time that the lookups of one decision take. Facts that are not found by then count as
+/// unknown, so that the user is asked.
 const LOOKUP_TIME_MAX: Duration = Duration::from_millis(200);
 /// Names that are compared between two looks at the clock.
 const NAMES_PER_LOOK: usize = 256;

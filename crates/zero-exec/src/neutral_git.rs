@@ -15,7 +15,8 @@ use zero_sandbox::{CommandSpec, SandboxProfile};
 
 /// Most bytes of git's messages that are kept.
 const MESSAGE_BYTES_MAX: usize = 2_000;
-/// Most bytes that are sent to git at once: as much as a pipe holds, so that nobody waits.
+/// Most bytes that are sent to git at once: as much as a pipe holds, so that the write does not
+/// block.
 const INPUT_BYTES_MAX: usize = 60_000;
 /// The environment of git: none of the user's settings, no download, and no question.
 const ENVIRONMENT: &[(&str, &str)] = &[

@@ -1,9 +1,9 @@
 //! Files that decide what runs later, reported as soon as a program that runs on creates them.
 //!
 //! One thread of the process has the kernel report what appears in the folders that such programs can
-//! change, and picks the names that matter. Whoever waits for them then looks at these paths only.
-//! What the kernel does not report is found by looking at everything from time to time: folders
-//! beyond its limit, and files that are changed in memory.
+//! change, and picks the names that matter. A subscriber then examines these paths only. Files that
+//! the kernel does not report are found by examining everything from time to time: folders beyond its
+//! limit, and files that are changed in memory.
 
 use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::ffi::{OsStr, OsString};
@@ -145,7 +145,7 @@ impl NewFileSubscription {
     }
 
     /// Waits for new files in these folders from now on. When they are watched, the next wait says that
-    /// there may be more: what was created before is reported by nobody.
+    /// there may be more: files created earlier are not reported.
     pub(crate) fn set_folders(&self, folders: ChangeableFolders) {
         let mut known = lock(&self.0.folders);
         if *known == folders {
@@ -174,7 +174,7 @@ impl NewFileSubscription {
 
 impl Drop for NewFileSubscription {
     fn drop(&mut self) {
-        // First of all, so that the thread finds nobody waiting when it is woken.
+        // Dropped first, so that the thread finds no subscriber here when it is woken.
         drop(std::mem::take(&mut self.0));
         wake_monitor();
     }

@@ -4,10 +4,9 @@
 //! another. zero has caches of its own, a few folders for each workspace and for each service, to which
 //! the variables of the package managers point.
 //!
-//! Some package managers build from their cache: what you have downloaded must be there, and the
-//! paths of its files must not change without need, because programs are then built anew. These use
-//! your own cache until a command fails to add to it, and from then on, in this workspace, a cache of
-//! zero's.
+//! Some package managers build from their cache: your downloads must be there, and the paths of their
+//! files must not change without need, because programs would then be rebuilt. These use your own
+//! cache until a command fails to add to it, and from then on, in this workspace, a cache of zero's.
 //!
 //! Once a day, caches that no command has used for a month are removed, and the least recently used
 //! ones if all together are too large.
@@ -58,7 +57,7 @@ const VARIABLES: &[(&str, &str)] = &[
 
 /// A package manager that uses the user's cache as long as nothing has to be added to it.
 struct SharedCache {
-    /// What people call it.
+    /// Its usual name.
     program: &'static str,
     /// The folder of zero's cache.
     folder: &'static str,
@@ -316,7 +315,7 @@ fn start_sweep(caches: StateDir, bytes_max: u64) {
         return;
     }
     let sweep = move || remove_unused(&caches, UNUSED_AGE_MAX, bytes_max);
-    // What fails is tried again tomorrow.
+    // A failed sweep is tried again the next day.
     let _ = std::thread::Builder::new().name("zero-caches".to_owned()).spawn(sweep);
 }
 

@@ -1,8 +1,8 @@
 //! Builds the sandbox profile of a command.
 //!
 //! Two mechanisms keep a command from changing protected paths. The kernel refuses changes to
-//! everything that exists, and to the few missing names for which an empty placeholder misleads
-//! nobody. The rest is watched (see [`crate::tree_watch`]): files that a command creates there are
+//! everything that exists, and to the few missing names for which an empty placeholder misleads no
+//! program. The rest is watched (see [`crate::tree_watch`]): files that a command creates there are
 //! quarantined afterwards.
 
 mod existing_entries;
@@ -110,7 +110,7 @@ pub(super) fn build_profile(
         (LaunchAccess::AsCommands, WriteScope::Nothing) => Vec::new(),
         _ => launcher.writable.clone(),
     };
-    // Packages may contain files with protected names, which nobody reads in a cache.
+    // Packages may contain files with protected names, which no program obeys in a cache.
     // Only what a trial changes in the workspace is recorded.
     let of_git = if launcher.is_trial { &[][..] } else { &*git.writable };
     let writable = [&*changes, of_git, &*own_folders, caches].concat();

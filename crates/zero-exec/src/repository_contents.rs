@@ -3,12 +3,12 @@
 //! A command may change the index and the branches of a repository, so that commits work. With
 //! `git update-index --cacheinfo`, `git commit-tree` or `git fast-import` it can store a file such as
 //! `.envrc` there that never lies in the working folder. The user's next checkout writes it, the next
-//! push publishes it. So after a command, what it added to the index and to branches is compared
-//! with the names of such settings.
+//! push publishes it. So after a command, the entries that it added to the index and to branches are
+//! compared with the names of such settings.
 //!
-//! The findings are told and nothing is taken back. An entry that is removed from the index would be
-//! removed from the branch by the next commit, and a branch that is put back loses the commits that
-//! the command was asked for.
+//! The findings are reported, and nothing is undone. An entry that is removed from the index would
+//! be removed from the branch by the next commit, and a branch that is put back loses the commits
+//! that the command was asked for.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -252,7 +252,7 @@ impl RepositoryState {
         let known: BTreeSet<&str> =
             before.refs.tips.values().map(String::as_str).take(KNOWN_TIPS_MAX).collect();
         for (name, commit) in changed.iter().take(INSPECTED_MAX) {
-            // What another name pointed at is nothing new.
+            // Commits to which another name pointed are not new.
             if known.contains(commit) {
                 continue;
             }

@@ -251,7 +251,7 @@ fn has_message(line: &str, message: &str) -> bool {
 }
 
 fn explain_network(command: &DiagnosisInput<'_>, line: &str) -> Option<String> {
-    // What the proxy did says more.
+    // The report of the proxy is more precise.
     (!command.explains_network).then(|| network_failure::explain(command.host_reach, line))
 }
 

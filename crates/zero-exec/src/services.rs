@@ -169,7 +169,7 @@ impl ServiceLauncher {
         Self { host: Arc::new(host), download_approver: None }
     }
 
-    /// The same with somebody who is asked about the hosts of services that download themselves.
+    /// The same launcher, with an approver for the hosts of services that download themselves.
     #[must_use]
     pub fn with_download_approver(self, approver: Arc<dyn DownloadApprover>) -> Self {
         Self { download_approver: Some(approver), ..self }

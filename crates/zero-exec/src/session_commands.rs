@@ -188,7 +188,8 @@ static JOB_CHECKS: Mutex<Option<Arc<NewFileSubscription>>> = Mutex::new(None);
 
 /// Checks the jobs of this process from now on, until none runs: one that creates a repository in
 /// which git would run code is killed, and settings that jobs may not create are quarantined. The user
-/// works in the same folder meanwhile, and git asks nobody. Call it after a job was added.
+/// works in the same folder meanwhile, and their git would run such code without asking. Call it after
+/// a job was added.
 pub(crate) fn start_job_checks() {
     let mut checks = JOB_CHECKS.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(subscription) = &*checks {

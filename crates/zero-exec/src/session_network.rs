@@ -287,7 +287,7 @@ pub(crate) struct NetworkCall<'a> {
     pub(crate) hosts: &'a [HostName],
     /// The hosts that its commands were judged to use.
     pub(crate) scope: &'a NetworkScope,
-    /// Asks about other hosts, if somebody can be asked.
+    /// Asks about other hosts, if a user can be asked.
     pub(crate) connections: Option<&'a Arc<HeldConnections>>,
 }
 

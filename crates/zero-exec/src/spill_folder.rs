@@ -179,7 +179,7 @@ mod tests {
         assert_eq!(error.kind(), io::ErrorKind::QuotaExceeded);
         assert!(error.to_string().contains("`zero prune`"), "{error}");
         assert_eq!(open("bob", "three").room(), 20, "another owner is not concerned");
-        // What is deleted does not count.
+        // Deleted files do not count.
         state.child("spill-sessions").child("one").remove_all().unwrap();
         assert_eq!(open("ann", "two").room(), 10);
     }

@@ -31,7 +31,7 @@ impl TrackedFileFinder {
             let Ok(below) = file.strip_prefix(&work) else { continue };
             by_folder.entry(work.clone()).or_default().insert(below.to_owned());
         }
-        // What is known of repositories without such files is not needed again.
+        // The facts about repositories without such files are not needed again.
         self.indexes.retain(|work, _| by_folder.contains_key(work));
         let mut tracked = BTreeSet::new();
         for (work, wanted) in by_folder {

@@ -262,7 +262,8 @@ impl WatchReport {
         Self { quarantined: Vec::new(), warnings: vec![warning.to_owned()] }
     }
 
-    /// Adds the findings of a later check. What cannot be mended is found by each of them.
+    /// Adds the findings of a later check. Each check reports again the files that cannot be
+    /// quarantined.
     pub(crate) fn merge(&mut self, later: Self) {
         self.quarantined.extend(later.quarantined);
         self.quarantined.truncate(REPORTED_MAX);
@@ -273,8 +274,8 @@ impl WatchReport {
         }
     }
 
-    /// Whether so many files were found while the program runs that it is killed: what it makes again
-    /// and again would fill the disk from quarantine, past its limits.
+    /// Whether so many files were found while the program runs that it is killed: files that it
+    /// creates again and again would fill the disk with quarantined copies, past its limits.
     pub(crate) fn is_full(&self) -> bool {
         self.quarantined.len() >= RUNNING_MAX
     }
@@ -487,7 +488,7 @@ impl TreeWatch {
     }
 
     /// Withholds the output of the command once another program has replaced a file that is hidden
-    /// from it: the command can read the new file. What it wrote before is not affected, because the
+    /// from it: the command can read the new file. Its earlier output is not affected, because the
     /// files are compared after each piece of output was read.
     pub(crate) fn output_gate(&self) -> OutputGate {
         let (hidden, roots) = (Arc::clone(&self.hidden), self.location.roots.clone());
@@ -687,7 +688,7 @@ impl TreeWatch {
         })
     }
 
-    /// Quarantines new files that a rule denies commands to change. What existed is read-only.
+    /// Quarantines new files that a rule denies commands to change. Existing files are read-only.
     fn quarantine_denied(&self, report: &mut WatchReport) {
         let Some(before) = &self.before.denied_changes else { return };
         let uninspected = || {
@@ -891,8 +892,8 @@ impl TreeWatch {
         for folder in now.work_folders.difference(&self.work_folders) {
             self.check_new_pointers(folder, report);
         }
-        // What another command made was known at the start; if it was quarantined since, this one may
-        // have made it again.
+        // Another command's files were known at the start; if they were quarantined since, this
+        // command may have created them again.
         let removed_paths = self.before.start.quarantined_since().paths;
         let is_new =
             |known: &BTreeSet<PathBuf>, git: &PathBuf| is_new_git(known, &removed_paths, git);

@@ -210,18 +210,18 @@ impl WatchLease {
 
 impl Drop for WatchLease {
     fn drop(&mut self) {
-        // What cannot be removed goes with the folder.
+        // Files that cannot be removed now are removed with the folder.
         for kind in [MISSING, INHERITED, CHECKING, QUARANTINED] {
             let _ = self.files.folder.remove(&self.files.name(kind));
         }
     }
 }
 
-/// Whether a running command may not create this canonical path. A file that appears there is taken for
-/// the command's work, whoever creates it, and moved to quarantine.
+/// Whether a running command may not create this canonical path. A file that appears there is
+/// attributed to the command, even if another process creates it, and moved to quarantine.
 pub(crate) fn is_watched(state: &StateDir, path: &Path) -> io::Result<bool> {
-    // Further down, the names that may not be created cannot be listed in advance. What exists is
-    // read-only for the command, and nothing in it is its work.
+    // Further down, the names that may not be created cannot be listed in advance. Existing folders
+    // are read-only for the command, so it created nothing in them.
     let is_new_setting = find_settings(path).is_some_and(|setting| !path_survey::exists(setting));
     let covers = |watched: &OsString| {
         let watched = Path::new(watched);

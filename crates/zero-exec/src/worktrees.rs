@@ -8,8 +8,8 @@
 //! pack and adds it to the parent's repository under a new branch. Neither is given a setting that the
 //! sub-agent could have written.
 //!
-//! What zero knows of a worktree is in its state folder, so that the next process can finish what a
-//! killed one left.
+//! zero's record of a worktree is in its state folder, so that the next process can finish the work
+//! of a killed one.
 
 mod worktree_error;
 mod worktree_git;
@@ -131,7 +131,7 @@ impl WorktreeStore {
         }
         let record = self.record_folder(id)?;
         let lease = record.lock_file(LOCK).map_err(WorktreeError::state)?;
-        // Whoever looks for leftovers may hold it for a moment.
+        // A process that looks for leftovers may hold the lock for a moment.
         lease.lock().map_err(WorktreeError::state)?;
         let made = self.make(id, name, folder);
         let made =
@@ -280,9 +280,9 @@ impl SubagentWorktree {
     }
 
     /// Commits what is not committed, adds a branch with the changes to the parent's repository, and
-    /// removes the worktree. It is kept if that fails, or if it contains more than the branch. What still
-    /// runs in it is ended. Returns nothing if nothing was changed, or if a process that was killed
-    /// has done all but the removal.
+    /// removes the worktree. It is kept if that fails, or if it contains more than the branch. Programs
+    /// that still run in it are ended. Returns nothing if nothing was changed, or if a process that was
+    /// killed has done all but the removal.
     pub fn close(mut self) -> Result<Option<WorktreeReport>, WorktreeError> {
         let id = self.id().to_owned();
         if self.record.is_done {
@@ -297,7 +297,7 @@ impl SubagentWorktree {
         }
         let (report, is_kept) = self.store_changes(&id).map_err(kept)?;
         (self.record.is_kept, self.record.is_done) = (is_kept, !is_kept);
-        // First the record: what is left of a worktree that is being removed are not its changes.
+        // The record first: the remains of a worktree that is being removed are not its changes.
         self.record.write(&self.folder()?)?;
         if !is_kept {
             self.store.remove(&id);

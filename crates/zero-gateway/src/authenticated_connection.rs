@@ -135,8 +135,8 @@ impl AuthenticatedConnection {
         &self.greeting
     }
 
-    /// Waits for a permit for an expensive read. Fails if the client disconnects, since nobody
-    /// would read the response.
+    /// Waits for a permit for an expensive read. Fails if the client disconnects, since the
+    /// response would not be read.
     pub(crate) async fn acquire_read_permit(&self) -> Result<ReadPermit, ErrorPayload> {
         let turn = self.gateway.reads.acquire(self.owner(), &self.reads);
         let turn = self.disconnected.run_until_cancelled(turn).await.ok_or_else(closing_error)?;
@@ -377,7 +377,8 @@ impl AuthenticatedConnection {
             let next = async {
                 tokio::select! {
                     changed = next_id.changed() => changed.is_ok(),
-                    // Nobody rings for questions of sessions that are not watched yet.
+                    // The node bus does not announce questions of sessions that are not watched
+                    // yet.
                     () = tokio::time::sleep(SHARED_APPROVALS_INTERVAL), if is_shared => true,
                 }
             };

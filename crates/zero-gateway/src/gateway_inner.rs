@@ -88,7 +88,7 @@ pub(crate) struct RegistrationGuard<'a> {
 }
 
 impl GatewayInner {
-    /// Nobody can reach it yet.
+    /// Creates a gateway that has no listener yet.
     pub(crate) fn new(config: GatewayConfig) -> Self {
         let limits = config.limits;
         let slots = ConnectionLimiter::new(ConnectionLimits {

@@ -37,19 +37,20 @@ pub enum PlaintextPolicy {
     /// Loopback only.
     #[default]
     ThisMachine,
-    /// Any address. Anybody on the network path can read and change all traffic, including tokens.
+    /// Any address. An attacker on the network path can read and change all traffic, including
+    /// tokens.
     Anywhere,
 }
 
 /// Reasons why a gateway cannot listen.
 #[derive(Debug, thiserror::Error)]
 pub enum GatewayServeError {
-    /// A remote address without authentication: anybody could use the gateway.
+    /// A remote address without authentication: any client could use the gateway.
     #[error(
         "`{0}` can be reached from other machines and this gateway asks for no token; set one, or bind it to 127.0.0.1"
     )]
     NoAuth(SocketAddr),
-    /// A remote address without TLS: anybody on the network path could read the traffic.
+    /// A remote address without TLS: an attacker on the network path could read the traffic.
     #[error(
         "`{0}` can be reached from other machines and there is no TLS certificate; give one, bind it to 127.0.0.1, or say `--allow-plaintext` where the way there is safe by other means"
     )]

@@ -2,9 +2,9 @@
 //! many.
 //!
 //! A connection costs a client nothing that it opens and then leaves alone. If the gateway waited
-//! for such connections, a few hundred of them would keep everybody else out. So at the limit the
-//! oldest one is dropped. A connection has a short time in which it is not: a burst of clients, for
-//! example after a restart, waits for its turn and loses nobody.
+//! for such connections, a few hundred of them would keep all other clients out. So at the limit
+//! the oldest one is dropped. A connection has a short time in which it is not: a burst of clients,
+//! for example after a restart, waits for its turn, and none of them is dropped.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;

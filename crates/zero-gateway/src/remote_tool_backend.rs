@@ -310,7 +310,8 @@ impl RemoteToolBackend {
         Ok(())
     }
 
-    /// Nobody takes the outcome of a call whose run has ended otherwise.
+    /// Drops the kept outcomes after a time limit: if the run of a call has ended otherwise, its
+    /// outcome is never taken.
     fn forget_kept_outcomes_later(&self) {
         let (itself, disconnected) = (self.itself.clone(), self.disconnected.clone());
         tokio::spawn(async move {

@@ -1,9 +1,9 @@
 //! Queue of outgoing messages of one client.
 //!
 //! Senders add messages without waiting; the connection sends them when the client reads. A slow
-//! client therefore delays nobody. The queue is bounded: a client that exceeds it is disconnected
-//! and reads what it missed after it reconnects. What can be read again later, the entries of
-//! ledgers, is not queued while the queue is crowded.
+//! client therefore delays no other client. The queue is bounded: a client that exceeds it is
+//! disconnected and reads what it missed after it reconnects. Ledger entries, which can be read
+//! again later, are not queued while the queue is crowded.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;

@@ -6,7 +6,8 @@
 //! gets further entries of a ledger from the store, too, once it has read what is queued. A
 //! connection therefore receives every entry exactly once, or it is closed.
 //!
-//! If the end of a run cannot be recorded, nothing is in the ledger; the client is told apart from it.
+//! If the end of a run cannot be recorded, the ledger has no entry about it; the client is informed
+//! separately.
 //!
 //! The bus knows only what this process writes. Entries that another process writes, such as the
 //! turns of a second editor on the same store, are found by a change of the store.
@@ -584,7 +585,7 @@ async fn wait_until(instant: Option<Instant>) {
     }
 }
 
-/// Waits until another process has written; forever if nobody can tell.
+/// Waits until another process has written; forever if writes of other processes are not monitored.
 async fn wait_for_change(writes: &mut Option<watch::Receiver<()>>) {
     let changed = match writes {
         Some(writes) => writes.changed().await.is_ok(),

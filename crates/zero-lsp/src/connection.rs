@@ -378,7 +378,7 @@ impl LspConnection {
     /// Returns why no more requests can be sent.
     pub async fn closed_error(&self) -> LspError {
         let what = self.shared.why.get().map_or("it ended", String::as_str);
-        // What the server wrote in violation of the protocol explains more than its exit status.
+        // Output that violates the protocol explains more than the exit status of the server.
         let why = match what {
             "its output ended" | "it ended" => self.process.describe_failure(what).await,
             what => what.to_owned(),

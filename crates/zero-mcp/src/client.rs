@@ -6,7 +6,7 @@
 //! Servers are shared by all hosts of a [`ServerPool`], are restarted with a delay after failures,
 //! and stop when they are idle.
 //!
-//! Servers are not trusted. What a server says about its tools is limited, validated and pinned by
+//! Servers are not trusted. The tool definitions of a server are limited, validated and pinned by
 //! hash. Its claims, such as "read-only", are shown to the user but have no effect. A call is sent
 //! only if the tool still has the definition under which the policy allowed it.
 

@@ -1,7 +1,7 @@
 //! The MCP transport below the SDK, for both sides: reads and validates messages, and limits them.
 //!
 //! The peer may be broken or hostile. It may write endless lines, nest values endlessly, send
-//! answers to requests that nobody made, mix its log with its messages, or never read. Each of
+//! answers to requests that were never made, mix its log with its messages, or never read. Each of
 //! these is limited and counted in [`ConnectionDiagnostics`]. An answer that cannot be used becomes
 //! an immediate error for the request that waits for it. One invalid tool or content block does not
 //! affect the others.

@@ -25,10 +25,10 @@ pub struct CommandAccess {
     /// The secret files of the workspace that they may read.
     pub secret_files: SecretFileScope,
     /// The hosts among those of the call that only files name: a package manager would download from
-    /// them. The project may have chosen them, so only a person's answer opens them.
+    /// them. The project may have chosen them, so only an answer of the user opens them.
     pub registries: BTreeSet<HostName>,
-    /// The repositories outside the workspace to which they push. Only a rule for them or a person's
-    /// answer opens them.
+    /// The repositories outside the workspace to which they push. Only a rule for them or an answer
+    /// of the user opens them.
     pub repositories: BTreeSet<PathBuf>,
     /// The files that they may send to other machines.
     pub sent: BTreeSet<SentFile>,
@@ -46,11 +46,11 @@ pub struct SentFile {
 /// The secret files of the workspace that commands may read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SecretFileScope {
-    /// Those that a rule allows to read: nobody was asked, and the commands may read more files than
-    /// they name.
+    /// Those that a rule allows to read: the user was not asked, and the commands may read more
+    /// files than they name.
     Hidden,
-    /// Those that a rule allows to read, and those that the commands change: nobody was asked, and the
-    /// commands use the files that they name and no others.
+    /// Those that a rule allows to read, and those that the commands change: the user was not asked,
+    /// and the commands use the files that they name and no others.
     Named,
     /// All of them: a rule, the user or the mode allows the commands.
     #[default]

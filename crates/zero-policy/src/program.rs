@@ -165,8 +165,8 @@ pub(crate) fn ignores_environment(argv: &[ShellArg]) -> bool {
     NAMES.contains(&name) || builtins::analyze(name, &[]).is_some()
 }
 
-/// Tries each table in turn. Tables of programs that run others come first: what they run must be
-/// found even if another table has the same name.
+/// Tries each table in turn. Tables of programs that run others come first: the programs that they
+/// run must be found even if another table has the same name.
 fn analyze_by_table(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
     shells::analyze(name, args)
         .or_else(|| builtins::analyze(name, args))

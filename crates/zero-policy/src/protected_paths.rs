@@ -6,8 +6,8 @@
 //! by name, so they need not exist, and broadly: a name that some file system treats as a protected
 //! one is protected.
 //!
-//! zero's own settings, state and secrets are both, and stricter: no rule opens them, so that
-//! nobody can get zero's own secrets through zero.
+//! zero's own settings, state and secrets are both, and stricter: no rule opens them, so that no
+//! tool or command can read zero's own secrets.
 
 mod credential_paths;
 mod name_table;

@@ -34,7 +34,7 @@ struct PermitSlots {
 /// Where a call runs.
 #[derive(Debug)]
 enum HostPlace {
-    /// In the slot that the owner shares with nobody.
+    /// In the slot that is reserved for the owner.
     Own { _place: OwnedSemaphorePermit },
     /// In a slot of the host, which counts towards the owner's share.
     Shared { _share: OwnedSemaphorePermit, _place: OwnedSemaphorePermit },

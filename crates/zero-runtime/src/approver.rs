@@ -387,12 +387,12 @@ pub trait Approver: Send + Sync {
     /// Who answers, for the audit log: [`USER_APPROVER`], `--yes`, …
     fn name(&self) -> &str;
 
-    /// Whether a person answers, who has seen the question.
+    /// Whether the answers come from a user who has seen the question.
     fn is_person(&self) -> bool {
         true
     }
 
-    /// Whether its answer can let a command run outside the sandbox: a person answers, at the machine
+    /// Whether its answer can let a command run outside the sandbox: the user answers at the machine
     /// on which it runs. A client of a gateway may be a program, and may be somewhere else.
     fn can_leave_sandbox(&self) -> bool {
         false

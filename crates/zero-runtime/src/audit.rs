@@ -415,7 +415,7 @@ impl AuditLog {
         mut work: impl FnMut(&mut ChainWriter) -> io::Result<AppendOutcome>,
     ) -> io::Result<()> {
         let mut slot = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        // One retry is enough: nobody removes the log twice in a row while it is written.
+        // One retry is enough: the log is not removed twice in a row while it is written.
         for _ in 0..2 {
             let mut writer = match slot.take() {
                 Some(writer) => writer,

@@ -39,7 +39,7 @@ use crate::tool::AnyPlan;
 use crate::tool_host::ToolHost;
 use crate::{trial, undo_outlook};
 
-/// How a command could run outside the sandbox if nobody can be asked.
+/// How a command could run outside the sandbox if no user can be asked.
 const OUTSIDE_ADVICE: &str =
     "run it in a terminal or an editor, where you are asked; nothing else can allow it";
 
@@ -47,7 +47,7 @@ const OUTSIDE_ADVICE: &str =
 const UNCONFIRMED_FAILURE: &str =
     "; only its own output says that the sandbox made it fail, and a command can print anything";
 
-/// Most grants per answer: nobody reviews more before they answer.
+/// Most grants per answer: users do not review more before they answer.
 const GRANTS_PER_ANSWER_MAX: usize = 16;
 
 /// A call that is to be authorized.
@@ -162,7 +162,7 @@ impl CallAuthorization {
         }
     }
 
-    /// The same for a trial, which reaches no host: what it did there could not be discarded.
+    /// The same for a trial, which reaches no host: its effects there could not be discarded.
     fn into_trial(self) -> Self {
         let access = CommandAccess { network: NetworkScope::Nothing, ..self.access };
         Self { hosts: Vec::new(), access, is_trial: true, ..self }
@@ -287,7 +287,7 @@ impl ToolHost {
             let file = authorization_request.file(&decision);
             return Err(denial_error(&decision, ErrorReason::Rejected, message, file));
         }
-        let nobody = |how_to_allow: &str| {
+        let deny = |how_to_allow: &str| {
             let message = format!(
                 "{title}: denied, because {} and no user can approve it here; to allow it, {}",
                 decision.reason,
@@ -300,9 +300,9 @@ impl ToolHost {
                 authorization_request.file(&decision),
             )
         };
-        let Some(approver) = &session.approver else { return Err(nobody(&self.how_to_allow)) };
+        let Some(approver) = &session.approver else { return Err(deny(&self.how_to_allow)) };
         if outside.is_some() && !approver.can_leave_sandbox() {
-            return Err(nobody(OUTSIDE_ADVICE));
+            return Err(deny(OUTSIDE_ADVICE));
         }
         let is_grantable = session.is_persistent()
             && offered.len() <= GRANTS_PER_ANSWER_MAX
@@ -345,7 +345,7 @@ impl ToolHost {
         };
         question.mask_secrets(&secrets);
         if let Some(how_to_allow) = approver.unreachable_hint(&question) {
-            return Err(nobody(if outside.is_some() { OUTSIDE_ADVICE } else { &how_to_allow }));
+            return Err(deny(if outside.is_some() { OUTSIDE_ADVICE } else { &how_to_allow }));
         }
         let waiting = user_wait.start();
         let reply = tokio::select! {

@@ -47,7 +47,7 @@ pub(crate) struct CallContextParts {
     pub(crate) observer: Option<Arc<dyn CallEventObserver>>,
     pub(crate) elicitor: Option<Arc<dyn Elicitor>>,
     pub(crate) session: Option<SessionId>,
-    /// Given up while the call waits for a person.
+    /// Released while the call waits for the user.
     pub(crate) permit: Mutex<Option<CallPermit>>,
     pub(crate) commands: CallCommands,
     pub(crate) companions: Arc<HostExtensions>,

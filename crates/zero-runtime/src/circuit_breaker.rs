@@ -7,9 +7,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 use zero_core::{ErrorReason, HostLimits, ToolError, ToolName};
 
-/// One circuit per tool, for the sessions of one owner: what one owner's calls do to a tool does not
-/// pause it for another. It opens after consecutive failures of the tool itself, and after a pause
-/// lets a single call through to test the tool.
+/// One circuit per tool, for the sessions of one owner: failures in one owner's calls do not pause a
+/// tool for another. It opens after consecutive failures of the tool itself, and after a pause lets
+/// a single call through to test the tool.
 #[derive(Debug)]
 pub struct CircuitBreakers {
     failures_max: u32,

@@ -56,8 +56,8 @@ pub(crate) struct ConnectingCall<'a> {
 }
 
 impl ConnectingCall<'_> {
-    /// Opens the way for questions about this call. `None` if it runs no command, or if nobody can
-    /// answer: then connections to hosts that nobody judged are refused at once.
+    /// Opens the way for questions about this call. `None` if it runs no command, or if no user can
+    /// answer: then connections to hosts that were not judged are refused at once.
     pub(crate) fn open_questions(&self) -> Option<(Arc<HeldConnections>, ConnectionQuestions)> {
         let approver = Arc::clone(self.session.approver.as_ref()?);
         let runs_command = self.effects.iter().any(|effect| effect.execution().is_some());
@@ -219,7 +219,7 @@ impl ConnectionQuestions {
                     () = reply.closed() => continue,
                     answer = call.ask(&*self.approver, &question) => answer,
                 };
-                // Nobody waits any more if it fails.
+                // If this fails, the connection no longer waits.
                 let _ = reply.send(answer);
             }
             // No command of the call can connect any more.

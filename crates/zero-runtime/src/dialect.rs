@@ -28,8 +28,8 @@ use crate::schema::InputSchema;
 /// Source name of the tools that come with zero.
 pub const BUILTIN: &str = "builtin";
 
-/// Tools of zero's own that have one name everywhere: no platform has them, and without them nobody
-/// could follow or end a command that goes on in the background.
+/// Tools of zero's own that have one name everywhere: no platform has them, and without them the
+/// model could not follow or end a command that goes on in the background.
 const JOB_TOOLS: &[&str] = &["BashOutput", "BashKill"];
 
 /// A tool as a dialect offers it.

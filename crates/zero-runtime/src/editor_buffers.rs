@@ -242,8 +242,8 @@ impl CallContext {
         }
     }
 
-    /// Refuses to create a file for which the editor has text that was never saved: nobody has read
-    /// it.
+    /// Refuses to create a file for which the editor has text that was never saved: the model has
+    /// not read it.
     fn refuse_unsaved_new(
         &self,
         file: &ResolvedPath,

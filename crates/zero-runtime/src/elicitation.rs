@@ -91,7 +91,7 @@ pub enum ElicitationAnswer {
     Accept(Map<String, Value>),
     /// The user declined.
     Decline,
-    /// No answer: the user left, or nobody is available.
+    /// No answer: the user left, or no user is available.
     Cancel,
 }
 

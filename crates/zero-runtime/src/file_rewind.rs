@@ -1,7 +1,7 @@
 //! Takes back what the calls of a session changed in files, for a rewind of the session.
 //!
-//! The journal knows by which call a file was changed. Whoever rewinds names the calls; the journal
-//! is beside the tools, wherever they run. Like every change of files, a rewind is in the audit log.
+//! The journal knows by which call a file was changed. The caller names the calls; the journal is
+//! beside the tools, wherever they run. Like every change of files, a rewind is in the audit log.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -48,7 +48,7 @@ pub struct FileRewindRequest {
 pub enum RewindRequester {
     /// The user of the machine on which the tools run.
     User,
-    /// A gateway elsewhere. What it asks for is judged as the changes that it makes, and the user of
+    /// A gateway elsewhere. Its requests are judged as the changes that they make, and the user of
     /// this machine may be asked until it is cancelled.
     Gateway(CancellationToken),
 }
@@ -197,7 +197,7 @@ impl FileRewinder {
             );
             return Err(ToolError::invalid(ErrorReason::TooLarge, message));
         }
-        // What cannot be recovered must not keep the user from taking back the rest.
+        // A change that cannot be recovered must not keep the user from undoing the rest.
         if let Err(error) = self.journal.recover() {
             tracing::warn!(error = error.message, "a change in the journal cannot be recovered");
         }

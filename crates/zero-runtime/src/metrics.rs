@@ -121,7 +121,7 @@ impl<'a> CallSample<'a> {
         self.status == CallStatus::Ok && (self.attempts > 1 || self.fell_back)
     }
 
-    /// Whether it failed by itself: nobody denied or cancelled it.
+    /// Whether it failed by itself, without being denied or cancelled.
     fn is_failure(&self) -> bool {
         matches!(self.status, CallStatus::Error | CallStatus::Timeout | CallStatus::Panic)
     }

@@ -183,8 +183,8 @@ impl ToolHost {
         Ok(input)
     }
 
-    /// Steps 3 to 9 for one tool. A command that the user edits starts again with step 3; the model
-    /// is told what it ran as.
+    /// Steps 3 to 9 for one tool. A command that the user edits starts again with step 3; the
+    /// result tells the model which command ran.
     async fn attempt_tool(
         &self,
         attempt: HookAttempt<'_>,

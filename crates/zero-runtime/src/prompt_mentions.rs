@@ -1,8 +1,8 @@
 //! Files and folders that a prompt mentions as `@path`, to be attached to it.
 //!
 //! A mention is read with the tools, so that the same rules, masks and limits apply as to a call of
-//! the model. What does not exist is not a mention: prompts contain `@Override` and user names, too. Only
-//! if it looks like the name of a file, the prompt and the user are told that there is none.
+//! the model. A name that does not exist is not a mention: prompts contain `@Override` and user names,
+//! too. Only if it looks like the name of a file, the prompt and the user are told that there is none.
 //!
 //! Not here: who makes the calls. A session does it for tools on its own machine, a client for those
 //! that it hosts.

@@ -240,8 +240,8 @@ impl ToolRegistry {
         self.tools.read().unwrap_or_else(PoisonError::into_inner).version
     }
 
-    /// Subscribes to all changes from now on. A subscriber that lags behind is told so and must
-    /// list the tools again.
+    /// Subscribes to all changes from now on. A subscriber that lags behind receives an error and
+    /// must list the tools again.
     pub fn subscribe(&self) -> broadcast::Receiver<RegistryChange> {
         self.changes.subscribe()
     }

@@ -1,8 +1,8 @@
 //! Judges a rewind that a gateway elsewhere asks for, as the changes of files that it is.
 //!
 //! A user who rewinds a session on their own machine needs no permission: the journal takes back only
-//! what the session's calls changed. A gateway elsewhere is not that user. What it asks for passes the
-//! rules, the mode and, where these ask, the user of this machine.
+//! what the session's calls changed. A gateway elsewhere is not that user. Its requests are checked
+//! against the rules and the mode and, where these ask, by the user of this machine.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -99,14 +99,14 @@ impl ToolHost {
         if decision.verdict == Verdict::Allow {
             return Ok(());
         }
-        let nobody = |how_to_allow: &str| {
+        let deny = |how_to_allow: &str| {
             let message = format!(
                 "{title}: denied, because {} and no user can approve it here; to allow it, {how_to_allow}",
                 decision.reason
             );
             denial_error(&decision, ErrorReason::NoApprover, message, None)
         };
-        let Some(approver) = &session.approver else { return Err(nobody(&self.how_to_allow)) };
+        let Some(approver) = &session.approver else { return Err(deny(&self.how_to_allow)) };
         let mut question = ApprovalQuestion {
             subject: ApprovalSubject::Call,
             call: call.clone(),
@@ -128,7 +128,7 @@ impl ToolHost {
         };
         question.mask_secrets(&*self.secrets.current_mask().await);
         if let Some(how_to_allow) = approver.unreachable_hint(&question) {
-            return Err(nobody(&how_to_allow));
+            return Err(deny(&how_to_allow));
         }
         let reply = tokio::select! {
             biased;

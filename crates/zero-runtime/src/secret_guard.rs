@@ -221,8 +221,8 @@ impl WorkspaceSecrets {
 }
 
 impl WorkspaceSecrets {
-    /// The secret files that are hidden from the commands of a call which nobody is asked about. If not
-    /// all of them can be, and the commands may read any file, the decision becomes a question.
+    /// The secret files that are hidden from the commands of a call that the user is not asked about.
+    /// If not all of them can be, and the commands may read any file, the decision becomes a question.
     pub(crate) async fn hide_files(
         self: &Arc<Self>,
         mut decision: PolicyDecision,

@@ -1,7 +1,7 @@
 //! Results of stored sessions that are too large for a model.
 //!
 //! A transcript names these files, so they live as long as it: a session that continues after a
-//! restart, or weeks later, can read them. Whoever deletes or resets the session removes them.
+//! restart, or weeks later, can read them. They are removed when the session is deleted or reset.
 //! Rules of the user may remove old ones earlier.
 
 use std::collections::BTreeMap;

@@ -54,7 +54,7 @@ const LIST_PREAMBLE: &str = "Skills: instructions for certain kinds of tasks. If
 pub enum SkillScope {
     /// The user's own folder.
     User,
-    /// The workspace, which may come from anybody.
+    /// The workspace, which may come from an untrusted source.
     Project,
 }
 

@@ -1,4 +1,4 @@
-//! The calls that hosts have started, for whoever wants to take back what they changed.
+//! The calls that hosts have started, so that a rewind can find the changes that they made.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -142,8 +142,8 @@ pub trait ToolBackend: Send + Sync {
     /// The folder they work in, links settled, where that is one of this machine.
     fn folder(&self) -> Option<PathBuf>;
 
-    /// The values of secrets that they know. What is sent to a model besides results must not
-    /// contain them either. Empty if they are elsewhere: their host masks there.
+    /// The values of secrets that they know. Other text that is sent to a model must not contain
+    /// them either. Empty if they are elsewhere: their host masks there.
     fn secret_mask(&self) -> BoxFuture<'_, Arc<SecretMask>> {
         Box::pin(std::future::ready(Arc::default()))
     }
@@ -325,7 +325,8 @@ pub trait CallObserver: Send + Sync {
     /// It was allowed, has a place, and runs.
     fn on_started(&self) {}
 
-    /// Its command printed this. What is shown while it runs is not kept: the result has everything.
+    /// Its command printed this. Output that is shown while it runs is not kept: the result has all
+    /// of it.
     fn on_output(&self, _text: &str) {}
 
     /// It has started a sub-agent, whose session has this key.
@@ -385,8 +386,8 @@ pub trait ToolBackendFactory: Send + Sync {
     }
 
     /// Ends the background jobs of a session that is reset or deleted, whichever process of this
-    /// machine holds them, and removes the results that were too large for its transcript. What
-    /// fails is logged.
+    /// machine holds them, and removes the results that were too large for its transcript. Failures
+    /// are logged.
     fn discard_session(&self, _session: &SessionId) -> BoxFuture<'_, ()> {
         Box::pin(std::future::ready(()))
     }
@@ -421,12 +422,12 @@ pub trait CallApprover: Send + Sync {
         crate::USER_APPROVER
     }
 
-    /// Whether a person answers, who has seen the question.
+    /// Whether the answers come from a user who has seen the question.
     fn is_person(&self) -> bool {
         true
     }
 
-    /// Whether its answer can let a command run outside the sandbox: a person answers, at the machine
+    /// Whether its answer can let a command run outside the sandbox: the user answers at the machine
     /// on which it runs. A client of a gateway may be a program, and may be somewhere else.
     fn can_leave_sandbox(&self) -> bool {
         false

@@ -206,7 +206,7 @@ impl CommandTrial {
 
     /// Takes the changes back, the newest first. Fails with what is left and what to do.
     fn discard(&mut self) -> Result<(), String> {
-        // Nothing is tried twice: what failed is named, and `zero undo` can take it back.
+        // Nothing is tried twice: failures are reported, and `zero undo` can undo the changes.
         self.is_kept = true;
         let entries = self.list_changes().map_err(|error| {
             format!(

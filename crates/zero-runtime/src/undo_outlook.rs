@@ -1,7 +1,7 @@
 //! Whether what a critical command is about to remove fits into what is kept for undo.
 //!
-//! A command that removes files is recorded while it runs, and by then it is too late to ask. What it
-//! names is therefore measured before.
+//! A command that removes files is recorded while it runs, and by then it is too late to ask. The
+//! paths that it names are therefore measured before.
 
 use std::path::{Path, PathBuf};
 
@@ -44,7 +44,7 @@ pub(crate) async fn tighten(
     }
 }
 
-/// The path of an effect, if it is in the workspace. What is elsewhere is never recorded.
+/// The path of an effect, if it is in the workspace. Paths elsewhere are never recorded.
 fn find_path(target: &str, workspace: &Workspace) -> Option<PathBuf> {
     let plain = EVERYTHING.iter().find_map(|end| target.strip_suffix(end)).unwrap_or(target);
     let path = workspace.cwd().join(Path::new(plain));

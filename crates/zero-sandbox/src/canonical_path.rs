@@ -3,7 +3,7 @@
 //!
 //! The result is only a name, and a name can change its meaning at any time. So callers open the
 //! canonical name with links forbidden (see [`crate::open_beneath`]): if a link was put there
-//! meanwhile, opening fails instead of leading to a file that nobody decided about.
+//! meanwhile, opening fails instead of leading to a file that was not authorized.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};

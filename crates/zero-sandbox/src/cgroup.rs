@@ -30,8 +30,8 @@ const REMOVE_PAUSE: Duration = Duration::from_millis(2);
 /// The period for which a share of processor time is granted, in microseconds.
 const CPU_PERIOD_US: u64 = 100_000;
 
-/// The usual weight of a group, and that of a command without a quota: it uses processors that nobody
-/// else needs, and half of what another program gets where they compete.
+/// The usual weight of a group, and that of a command without a quota: it uses idle processors, and
+/// gets half the share of another program where they compete.
 const CPU_WEIGHTS: [u64; 2] = [100, 50];
 /// The usual weight in the unit of version 1.
 const CPU_SHARES: u64 = 1024;

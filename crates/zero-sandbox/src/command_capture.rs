@@ -3,7 +3,7 @@
 //! The command has a second seccomp filter with a listener (`confinement::capture_filter`): the
 //! kernel stops each call that may change a file until zero has answered. zero finds out which path
 //! the call is about, has the [`ChangeRecorder`] store its state, and lets the call continue. The
-//! command sees the real files at all times, and so does everybody else.
+//! command sees the real files at all times, and so do all other programs.
 //!
 //! A call that continues reads its arguments again, so a program with several threads that sets out
 //! to do so can change a path unrecorded. Recording helps against mistakes; the sandbox is what
@@ -89,7 +89,7 @@ impl CommandCapture {
             let recorded = catch_unwind(AssertUnwindSafe(record));
             orders.close();
             let outcome = recorded.unwrap_or_else(|_| failed_outcome("recording failed"));
-            // Nobody waits for the outcome of a command whose end is of no interest.
+            // This fails if the caller dropped the receiver because it does not need the outcome.
             let _ = sender.send(outcome);
         };
         std::thread::Builder::new().name("zero-capture".to_owned()).spawn(work)?;
@@ -166,7 +166,7 @@ fn serve(
             Err(_) => break,
         }
         let [poll_flags, woken] = [&fds[0], &fds[1]].map(PollFd::revents);
-        // What was ordered before a call began applies to the call.
+        // Orders from before the start of a call apply to the call.
         if !woken.is_empty() {
             for order in control.take_orders() {
                 follow(order, &mut calls);
@@ -193,7 +193,7 @@ fn follow(order: CaptureOrder, calls: &mut CallRecorder) {
         CaptureOrder::RunsBeside => calls.recorder.set_beside(),
         CaptureOrder::Continue(recorder, reply) => {
             let finished = finish_recording(calls.continue_in(*recorder));
-            // Nobody waits if the call was cancelled.
+            // If the call was cancelled, no caller waits.
             let _ = reply.send(finished);
         }
     }

@@ -227,7 +227,7 @@ impl ConfigFileLocation {
         old: Option<&Stat>,
         new_mode: u32,
     ) -> Result<(), ConfigFileError> {
-        // With attributes to keep, nobody else may read the file before they are set.
+        // With attributes to keep, no other user may read the file before they are set.
         let mode = if old.is_some() { 0o600 } else { new_mode };
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;

@@ -478,7 +478,7 @@ impl ConfinementPlan {
     fn to_filtered_restrictions(&self) -> Result<ProcessRestrictions, ConfineError> {
         let mut restrictions = self.restrictions.clone();
         if let Some(sockets) = restrictions.sockets {
-            // Compiled and cached in this process; the init process would have to compile it anew.
+            // Compiled and cached in this process; the init process would have to compile it again.
             let filter = syscall_filter::filter_program(sockets).map_err(RestrictionError::from)?;
             restrictions.filter = syscall_filter::to_numbers(&filter);
         }

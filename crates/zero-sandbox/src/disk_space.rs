@@ -1,4 +1,4 @@
-//! The free space of disks, and how much of it nobody may use.
+//! The free space of disks, and how much of it must stay free.
 
 use std::os::fd::AsFd;
 

@@ -4,7 +4,7 @@
 //! rule says so, and nothing that is younger than a day.
 //!
 //! Items belong to shares, such as those of an owner. If all together are too large, only shares that
-//! are larger than a fair part give something up, so nobody loses what is stored because of others.
+//! are larger than a fair part give something up, so no owner loses data because of others.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -144,8 +144,8 @@ pub fn expire<K>(
     report
 }
 
-/// The size up to which a share is kept if all together may have `most` bytes: what small shares
-/// leave is for the large ones, in equal parts.
+/// The size up to which a share is kept if all together may have `most` bytes: the space that small
+/// shares leave is divided equally among the large ones.
 pub fn fair_part(mut sizes: Vec<u64>, most: u64) -> u64 {
     sizes.sort_unstable();
     let mut left = most;

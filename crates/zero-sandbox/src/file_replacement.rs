@@ -53,8 +53,8 @@ impl FileReplacement<'_> {
         let is_link = |stat: &&Stat| FileFacts::from_stat(stat).file_type == FileType::Symlink;
         let old = self.old.filter(|stat| !is_link(stat)).map(FileAttributes::from_stat);
         let attributes = self.attributes.or(old);
-        // Without attributes to keep, the user's umask applies. With them, nobody else may read the
-        // file before they are set.
+        // Without attributes to keep, the user's umask applies. With them, no other user may read
+        // the file before they are set.
         let mode = if attributes.is_some() { 0o600 } else { 0o666 };
         let flags =
             OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;

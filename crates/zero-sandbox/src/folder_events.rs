@@ -1,8 +1,8 @@
 //! Names that appear in folders, and files that are written there, as the kernel reports them.
 //!
 //! The kernel reports a name within microseconds, but it can only watch single folders, and each of
-//! them costs about a kilobyte. So the number of folders is bounded, and whoever must not miss a file
-//! looks for it from time to time as well.
+//! them costs about a kilobyte. So the number of folders is bounded, and a caller that must not miss
+//! a file also looks for it from time to time.
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -95,8 +95,9 @@ impl WatchedFolders {
         self.folders.len() >= self.folders_max
     }
 
-    /// Watches a folder, but not the folders in it. What is created in it from now on is reported. A
-    /// folder that was renamed is reported under this path from now on. Returns whether it is watched.
+    /// Watches a folder, but not the folders in it. Files that are created in it from now on are
+    /// reported. A folder that was renamed is reported under this path from now on. Returns whether it
+    /// is watched.
     pub fn add(&mut self, folder: &Path) -> bool {
         if self.is_full() {
             return false;
@@ -151,7 +152,7 @@ impl WatchedFolders {
         let mut found = FolderEvents::default();
         let mut buffer = [MaybeUninit::uninit(); BUFFER_BYTES];
         let mut reader = inotify::Reader::new(&self.inotify, &mut buffer);
-        // What was read from the kernel is not reported again.
+        // The kernel does not report again the events that were read.
         while found.events.len() < EVENTS_MAX || !reader.is_buffer_empty() {
             let event = match reader.next() {
                 Ok(event) => event,

@@ -41,7 +41,7 @@ impl FolderHandle {
         Self { dir: Arc::new(dir), path: path.to_owned(), shown: shown.to_owned() }
     }
 
-    /// Opens a folder of zero's own, whose path nobody else can change.
+    /// Opens a folder of zero's own, whose path no other user can change.
     pub fn open_own(path: &Path) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let dir = rustix::fs::open(path, flags, Mode::empty())?;
@@ -217,7 +217,7 @@ mod tests {
         }
         assert!(FolderHandle::open_own(&temp.path().join("base/leak")).is_err());
         let sub = base.folder_beneath(Path::new("sub")).unwrap();
-        // Somebody replaces it with a link to another folder.
+        // Another process replaces it with a link to another folder.
         std::fs::rename(temp.path().join("base/sub"), temp.path().join("base/moved")).unwrap();
         symlink("../outside", temp.path().join("base/sub")).unwrap();
         assert_eq!(sub.entries().unwrap().len(), 2);

@@ -115,8 +115,8 @@ pub fn sweep(state: &StateDir, shelves: &[&'static str]) -> usize {
     swept
 }
 
-/// Removes a folder and its lock if no process holds it. What cannot be removed now stays with its
-/// lock, private in zero's own folder, for the next sweep.
+/// Removes a folder and its lock if no process holds it. A folder that cannot be removed now stays
+/// with its lock, private in zero's own folder, for the next sweep.
 fn remove_unused(state: &StateDir, subfolder: &str, name: &str, lock: &File) -> bool {
     let (locks, lock_name) = (state.child(LOCKS), lock_name(subfolder, name));
     if lock.try_lock().is_err() || !is_current_lock(&locks, &lock_name, lock) {

@@ -45,7 +45,7 @@ fn read_addresses() -> io::Result<Vec<IpAddr>> {
     }
     let mut addresses = Vec::new();
     let mut entry = first;
-    // SAFETY: every entry is null or a valid member of the list, which nobody else changes.
+    // SAFETY: every entry is null or a valid member of the list, which no other code changes.
     while let Some(interface) = unsafe { entry.as_ref() } {
         // SAFETY: the address of an entry is null, or valid as long as the list.
         addresses.extend(unsafe { read_address(interface.ifa_addr) });

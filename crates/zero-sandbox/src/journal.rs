@@ -392,7 +392,7 @@ impl Journal {
     }
 
     /// Like [`Self::recover`], but an undo that was interrupted is left for later if `is_busy` says
-    /// that somebody may be working in what it moves.
+    /// that another process may be using the files that it moves.
     pub fn recover_beside(&self, is_busy: &dyn Fn() -> bool) -> Result<usize, ToolError> {
         let sets = self.recover_sets(is_busy);
         let mut completed = 0;

@@ -1,7 +1,7 @@
 //! What this machine has for commands: the memory and the processors that this process may use.
 //!
-//! A container or a service manager may allow less than the machine has, and a share of what nobody
-//! can use would be no limit at all.
+//! A container or a service manager may allow less than the machine has, and a share of resources
+//! that cannot be used would not be a limit.
 
 use std::path::Path;
 use std::sync::LazyLock;

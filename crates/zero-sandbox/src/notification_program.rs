@@ -17,13 +17,13 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
-/// Which file a program is, as long as nobody changes it.
+/// Which file a program is, as long as it is not changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProgramIdentity {
     device: u64,
     inode: u64,
     size: u64,
-    /// Unlike the time of the last write, nobody can set it back.
+    /// Unlike the time of the last write, programs cannot set it back.
     changed: (i64, i64),
 }
 
@@ -62,7 +62,7 @@ pub struct NotificationProgram {
 impl NotificationProgram {
     /// Runs the program to its end, with a text as its input, and returns the first bytes of its
     /// output. Limits and errors are those of [`Self::run`], but a program whose output reaches the limit
-    /// may fail: nobody reads the rest.
+    /// may fail: the rest is not read.
     pub fn run_for_output(
         &self,
         input: &str,
@@ -79,7 +79,7 @@ impl NotificationProgram {
             std::thread::spawn(move || {
                 let mut bytes = Vec::new();
                 let read = stdout.take(bytes_max).read_to_end(&mut bytes);
-                // Nobody waits for the output of a program that was killed.
+                // If the program was killed, its output is no longer awaited.
                 let _ = sender.send(read.map(|_| bytes));
             });
         }
@@ -199,7 +199,7 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let pipe = temp.path().join("pipe");
         assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-        // Whoever holds the pipe open keeps the reader waiting.
+        // The reader waits as long as a process holds the pipe open.
         let script = format!("(exec 3>{}; sleep 1000) & sleep 1000", pipe.display());
         let reader = {
             let pipe = pipe.clone();

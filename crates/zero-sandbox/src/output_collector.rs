@@ -26,7 +26,7 @@ const READ_BYTES: usize = 256 * 1024;
 /// have written before a busy machine could read it. Anything after that is not the command's.
 const LATE_BYTES_MAX: usize = 1 << 20;
 
-/// Asked after each piece of output that was read, before anybody sees it. If it returns a text, that
+/// Asked after each piece of output that was read, before it is shown. If it returns a text, that
 /// piece and all that follows are dropped, and the text is shown instead.
 pub type OutputGate = Box<dyn FnMut() -> Option<String> + Send>;
 

@@ -496,7 +496,7 @@ pub fn exists(path: &Path) -> bool {
     rustix::fs::lstat(path).is_ok()
 }
 
-/// Whether nothing exists at a path. What cannot be examined may exist.
+/// Whether nothing exists at a path. A path that cannot be examined may exist.
 pub fn is_absent(path: &Path) -> bool {
     matches!(rustix::fs::lstat(path), Err(Errno::NOENT | Errno::NOTDIR))
 }

@@ -72,7 +72,7 @@ pub enum NetworkAccess {
 ///
 /// Files and descriptors are limited per process, by the kernel. Memory, processor time and the
 /// number of processes are limited for the whole process tree, by control groups or the watchdog.
-/// What the tree adds to disks is watched.
+/// The growth of its files on disks is monitored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProcessLimits {

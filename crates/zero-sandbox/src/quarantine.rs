@@ -18,7 +18,7 @@ use crate::open_beneath;
 use crate::path_survey;
 use crate::state_dir::{NO_LINK, StateDir};
 
-/// Most bytes that are copied from another disk; what is larger stays there, under another name.
+/// Most bytes that are copied from another disk; larger files stay there, under another name.
 const COPY_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Most files and folders that are copied from another disk.
 const COPY_ENTRIES_MAX: usize = 5_000;

@@ -56,7 +56,7 @@ const SPAWNER_EXIT_MAX: Duration = Duration::from_secs(10);
 
 /// The spawner that [`Spawner::shared`] returns.
 static SHARED: OnceLock<Spawner> = OnceLock::new();
-/// Held while it starts, so that everybody waits for the same one.
+/// Held while it starts, so that all callers wait for the same one.
 static SHARED_START: Mutex<()> = Mutex::new(());
 
 /// Starts commands in the sandbox. Can be used by several threads at once.
@@ -246,7 +246,7 @@ impl Spawner {
         self.spawn_with_request(|like, _| SpawnerRequest::Single { like }, Duration::ZERO, order)
     }
 
-    /// Starts a command outside the sandbox, because a person decided so: of its profile, only the
+    /// Starts a command outside the sandbox, because the user decided so: of its profile, only the
     /// limits and the folder for temporary files apply.
     pub fn spawn_outside(&self, order: SpawnSpec) -> Result<RunningCommand, SpawnError> {
         let profile = SandboxProfile {

@@ -34,7 +34,7 @@ pub enum SignalKeys {
 }
 
 /// A terminal that passes on each byte as it is typed and shows none of them, until it is closed or
-/// dropped. What was typed before is discarded.
+/// dropped. Earlier input is discarded.
 #[derive(Debug)]
 pub struct RawInput {
     terminal: OwnedFd,
@@ -103,7 +103,7 @@ impl RawInput {
         })
     }
 
-    /// Restores the terminal and ends a pending read. What was typed and not read is discarded.
+    /// Restores the terminal and ends a pending read. Input that was not read is discarded.
     pub fn close(&self) {
         let before = self.before.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(before) = before {

@@ -1,8 +1,8 @@
 //! Questions for the user: approvals of calls, and questions that tools ask.
 //!
 //! A question and its answer are ledger entries. A question can be answered once it is recorded,
-//! and an answer takes effect once it is recorded. The first answer counts. Time answers nothing: a
-//! question waits until somebody answers it or its run is stopped. A run that only waits can be
+//! and an answer takes effect once it is recorded. The first answer counts. There is no timeout: a
+//! question waits until a user answers it or its run is stopped. A run that only waits can be
 //! parked, and continues in whichever process gets the answer: see [`crate::open_question`].
 
 mod interaction_broker;

@@ -232,7 +232,7 @@ impl NodeMembership for ClusterNode {
             if node == self.local_name() {
                 return true;
             }
-            // What cannot be read does not prove that a process is dead.
+            // A failed read does not prove that a process is dead.
             let live = self.leases.live_nodes().await;
             live.map_or(true, |live| live.iter().any(|live| live.name == node))
         })

@@ -296,7 +296,7 @@ impl LocalToolBackend {
                 ));
             }
         };
-        // What the parent keeps must outlive its sub-agents.
+        // The parent's state must outlive its sub-agents.
         let keep = Arc::clone(&self.alive);
         let (host, keep, worktrees, editor, worktree): (_, Box<dyn Any + Send + Sync>, _, _, _) =
             match worktree {
@@ -430,7 +430,7 @@ impl LocalToolBackend {
     ) -> ToolOutcome {
         let dialect = self.dialects.get(dialect);
         let session = &self.alive.session;
-        // What the user revoked in another process allows nothing here.
+        // A grant that the user revoked in another process no longer applies here.
         session.forget_grants(&self.approver.take_revoked_grants().await);
         // The id comes from the turn or from a remote gateway and may have been used here before.
         let line = self.switchboard.add_route(call.id, watch);

@@ -164,10 +164,10 @@ mod tests {
         let a = session("a");
         let (narrow, slow) = delivery_channel(2);
         let (wide, quick) = delivery_channel(100);
-        let (gone, nobody) = delivery_channel(1);
+        let (gone, dropped) = delivery_channel(1);
         let subscriptions =
             [bus.subscribe(&a, &gone), bus.subscribe(&a, &narrow), bus.subscribe(&a, &wide)];
-        drop(nobody);
+        drop(dropped);
         bus.publish(&a, &entries(1..=5));
         drop((subscriptions, narrow, wide));
         assert_eq!(collect_deliveries(slow).await, ["a 1", "a 2"]);

@@ -1,6 +1,6 @@
 //! A bus over a NATS server, if zero is built with the feature `cluster`.
 //!
-//! Only its fan-out is used, which keeps nothing: what is lost there is found in the store. Everybody who
+//! Only its fan-out is used, which keeps nothing: lost messages are found in the store. Any client that
 //! may connect to the server can send and read everything there, so messages are encrypted and
 //! authenticated with a secret that is in the store.
 

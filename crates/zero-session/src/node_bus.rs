@@ -109,8 +109,8 @@ pub enum NodeBusError {
         /// How long was waited.
         within: Duration,
     },
-    /// The process failed while it executed the request, or its answer was lost or too large. What was
-    /// executed of it is not known.
+    /// The process failed while it executed the request, or its answer was lost or too large. It is
+    /// not known which part of it was executed.
     #[error("the gateway `{node}` gave no answer: {why}")]
     Interrupted {
         /// Name of the process.

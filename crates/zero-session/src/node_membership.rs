@@ -52,8 +52,8 @@ pub trait NodeMembership: Send + Sync {
         Ok(None)
     }
 
-    /// Whether another live process serves the tools of a session. What cannot be read counts as
-    /// served.
+    /// Whether another live process serves the tools of a session. A session whose state cannot be
+    /// read counts as served.
     fn is_served_elsewhere(&self, _session: &SessionId) -> bool {
         false
     }

@@ -195,7 +195,7 @@ pub struct NotificationFailure {
     why: String,
 }
 
-/// The first failure of a notifier. It is kept until somebody can be told.
+/// The first failure of a notifier. It is kept until it can be reported.
 #[derive(Clone)]
 struct FirstFailure {
     setting: &'static str,

@@ -1,9 +1,9 @@
 //! A session store in a Postgres database, if zero is built with the feature `cluster`.
 //!
 //! The database is the only truth: several gateways may share it. Every operation is one transaction,
-//! in which the row of its session is locked; what a claim protects is conditional on its number in
-//! the same transaction. No state is left in a connection, so that a pooler may give each transaction
-//! another one.
+//! in which the row of its session is locked; writes that a claim protects are conditional on its
+//! number in the same transaction. No state is left in a connection, so that a pooler may give each
+//! transaction another one.
 
 #[cfg(not(feature = "cluster"))]
 mod disabled;

@@ -960,7 +960,7 @@ impl SessionManagerInner {
         self.lock_states().get(session).cloned()
     }
 
-    /// Removes the in-memory state of a session if nobody else uses it. All users got it from the
+    /// Removes the in-memory state of a session if no other task uses it. All users got it from the
     /// map, so their number cannot grow meanwhile.
     fn evict_state(&self, state: &Arc<SessionState>) {
         const MAP_AND_CALLER: usize = 2;

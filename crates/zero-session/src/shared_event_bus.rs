@@ -2,8 +2,8 @@
 //!
 //! Entries of this process are delivered directly, and rung for on the [`NodeBus`]. When others ring, one
 //! task reads what is new in all sessions that have subscribers here, in one statement. The store is the
-//! truth: what is announced late, twice or never is found by its number. While the bus does not work, the
-//! task looks at the sequence numbers of these sessions by itself.
+//! truth: entries that are announced late, twice or never are found by their numbers. While the bus does
+//! not work, the task looks at the sequence numbers of these sessions by itself.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -21,7 +21,8 @@ use crate::local_event_bus::LocalEventBus;
 use crate::node_bus::{Doorbell, DoorbellSignal, NodeBus, NodeBusState};
 use crate::store::{LedgerReadLimit, StoreError};
 
-/// How often the task looks while nobody can ring, and whether somebody can.
+/// How often the task checks whether the bus works, and reads the sequence numbers while it does
+/// not.
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
 /// Most sessions that one statement asks for.
 const SESSIONS_MAX: usize = 1_000;
@@ -113,7 +114,8 @@ impl EventBus for SharedEventBus {
 }
 
 impl WatchTable {
-    /// Notes that the store has entries up to a number. Returns whether somebody has to read them.
+    /// Notes that the store has entries up to a number. Returns whether the session was added to
+    /// those that are to be read.
     fn note(&mut self, session: &SessionId, last: u64) -> bool {
         let Some(watched) = self.watched.get_mut(session) else { return false };
         watched.known = watched.known.max(last);
@@ -196,7 +198,8 @@ impl SharedBus {
         }
         let read = read?;
         let missing = taken.iter().filter(|(session, _)| read.iter().all(|(it, _)| it != session));
-        // The limit may have left nothing for them. If nobody has got anything, they are deleted.
+        // The limit may have left nothing for them. If no session has new entries, these sessions
+        // were deleted.
         let missing: Vec<SessionId> = match read.is_empty() {
             true => Vec::new(),
             false => missing.map(|(session, _)| session.clone()).collect(),

@@ -304,7 +304,7 @@ impl Store for SqliteStore {
         Box::pin(async move {
             let mark = move |db: &_| removal::mark(db, claims::check(db, &session, claim)?);
             self.writer.write("remove a session", SMALL_CHANGE_BYTES, mark).await?;
-            // The session is gone already; what is left of it is tried again at the next deletion.
+            // The session is gone already; its remains are removed at the next deletion.
             if let Err(error) = self.reclaim().await {
                 tracing::warn!(%error, "what is left of a deleted session could not be removed");
             }

@@ -75,8 +75,8 @@ pub trait Store: Send + Sync {
     ) -> BoxFuture<'_, Result<Option<SessionRecord>, StoreError>>;
 
     /// Claims a session for a process. Only one process holds a session that has unfinished runs;
-    /// one without can be claimed by anybody. `dead` is the claim of a process that has died: it
-    /// is taken over.
+    /// one without can be claimed by any process. `dead` is the claim of a process that has died:
+    /// it is taken over.
     fn claim(
         &self,
         session: &SessionId,
@@ -699,8 +699,8 @@ impl LedgerReadLimit {
     }
 }
 
-/// The stored grants after a change: what was dropped between `before` and `after` is removed, and
-/// what was added replaces an answer about the same scope.
+/// The stored grants after a change: grants that were dropped between `before` and `after` are
+/// removed, and an added one replaces an answer about the same scope.
 pub fn merge_grants(
     mut stored: Vec<GrantRecord>,
     before: &[GrantRecord],

@@ -72,7 +72,7 @@ impl TransferTable {
     }
 }
 
-/// The sessions themselves. Who holds one is not copied: nobody works in a copy.
+/// The sessions themselves. Their claims are not copied: no process works in a copy.
 pub(crate) const SESSIONS: TransferTable = TransferTable {
     name: "sessions",
     columns: &[
@@ -349,7 +349,8 @@ pub struct StoreTransfer {
 }
 
 impl StoreTransfer {
-    /// Nothing is read or written yet. Nobody may use the stores meanwhile: see to it before.
+    /// Nothing is read or written yet. The caller ensures that no other process uses the stores
+    /// meanwhile.
     pub fn new(source: TransferStore, target: TransferStore) -> Self {
         Self { source, target }
     }

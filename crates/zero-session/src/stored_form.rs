@@ -16,8 +16,8 @@ use crate::store::{
     TranscriptPosition, TranscriptStart,
 };
 
-/// Serialized entries. The caller serializes them before a store does its part, so that nobody waits
-/// for that.
+/// Serialized entries. The caller serializes them before a store does its part, so that other
+/// callers do not wait for that.
 pub(crate) struct EncodedEvents {
     pub(crate) rows: Vec<EncodedEvent>,
     /// Time of the newest entry.

@@ -48,7 +48,7 @@ impl UsageReport {
         }
         let mut rows: Vec<_> = groups.into_iter().collect();
         if by != UsageDimension::Day {
-            rows.sort_by(|(_, a), (_, b)| weight(b).total_cmp(&weight(a)));
+            rows.sort_by(|(_, a), (_, b)| weigh_usage(b).total_cmp(&weigh_usage(a)));
         }
         Ok(Self { rows, total })
     }
@@ -67,8 +67,8 @@ fn group_name(by: UsageDimension, usage: &RunUsage) -> String {
     }
 }
 
-/// What order and bars depend on: the cost, or the tokens where nothing has a price.
-pub fn weight(spent: &UsageTotal) -> f64 {
+/// The value that orders rows and scales bars: the cost, or the tokens if nothing has a price.
+pub fn weigh_usage(spent: &UsageTotal) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "for comparison")]
     let tokens = spent.tokens() as f64 / 1e12;
     spent.usage.cost_usd.unwrap_or(0.0) + tokens

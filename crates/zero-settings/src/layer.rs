@@ -69,7 +69,7 @@ impl SettingsLayer {
         for UnparsedEntry { key, pointer, value, is_item } in split_entries(document.value()) {
             let line = document.location(&pointer).line;
             let at = SettingSource { file: &shown, line, layer: kind };
-            // Whoever writes a budget relies on it.
+            // A user who writes a budget relies on it.
             if kind.is_in_workspace() && budgets::KEYS.contains(&key.as_str()) {
                 let what = format!(
                     "`{key}` limits nothing here, because budgets count only in your own settings; move it there, or remove it"

@@ -1,8 +1,8 @@
 //! Colors in code, line by line as it arrives.
 //!
 //! Grammars are loaded when the first code of a known language is shown. They were written for editors and
-//! use expressions that go back, so a line and the time for one block are bounded: what exceeds them is
-//! shown without colors.
+//! use expressions that go back, so a line and the time for one block are bounded: text that exceeds them
+//! is shown without colors.
 
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};

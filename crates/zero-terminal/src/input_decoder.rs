@@ -5,7 +5,7 @@
 //! the same bytes always give the same events. A sequence that has no meaning here is one
 //! [`InputEvent::Unknown`]: none of its letters may answer a question.
 //!
-//! What a complete sequence means is in `key_sequence`.
+//! `key_sequence` interprets complete sequences.
 
 mod background_color;
 mod key_sequence;
@@ -167,7 +167,7 @@ impl InputDecoder {
         out: &mut Vec<InputEvent>,
     ) -> Step {
         if !(0x20..0x7f).contains(&byte) {
-            // It was cut off: what follows is something else.
+            // It was cut off: the next bytes belong to something else.
             out.push(InputEvent::Unknown);
             return match byte {
                 CAN | SUB => Step::Stay(DecoderState::Ground),
@@ -338,7 +338,7 @@ fn step_paste(mut bytes: Vec<u8>, end_bytes: usize, byte: u8, out: &mut Vec<Inpu
         out.push(InputEvent::Paste(pasted_text(&bytes)));
         return Step::Stay(DecoderState::Ground);
     }
-    // What looked like the end is text. ESC is only at its start, so it can start again only here.
+    // The apparent end is text. ESC is only at its start, so it can start again only here.
     let looked_like_end = PASTE_END.get(..end_bytes).unwrap_or_default();
     let end_bytes = usize::from(byte == ESC);
     for &text in looked_like_end.iter().chain((byte != ESC).then_some(&byte)) {

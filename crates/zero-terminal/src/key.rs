@@ -42,9 +42,9 @@ pub enum Key {
 
 /// The keys of an input event. Input without a meaning at a question becomes one key without a meaning, so
 /// that no letter of it can answer.
-pub(crate) fn keys_of(event: InputEvent) -> Vec<Key> {
+pub(crate) fn into_keys(event: InputEvent) -> Vec<Key> {
     match event {
-        InputEvent::Key(stroke) => vec![key_of(stroke)],
+        InputEvent::Key(stroke) => vec![to_key(stroke)],
         // The marks around a paste keep it from being the answer of one key.
         InputEvent::Paste(text) => {
             let letters = text.chars().map(|letter| match letter {
@@ -64,7 +64,7 @@ pub(crate) fn keys_of(event: InputEvent) -> Vec<Key> {
     }
 }
 
-fn key_of(stroke: KeyStroke) -> Key {
+fn to_key(stroke: KeyStroke) -> Key {
     let KeyStroke { code, ctrl, alt, shift } = stroke;
     if let (KeyCode::Char(letter @ 'a'..='z'), true, false) = (code, ctrl, alt) {
         return Key::Ctrl(letter);
@@ -102,7 +102,7 @@ mod tests {
         let mut events = Vec::new();
         decoder.push(bytes, &mut events);
         events.extend(decoder.finish());
-        let keys: Vec<Key> = events.into_iter().flat_map(keys_of).collect();
+        let keys: Vec<Key> = events.into_iter().flat_map(into_keys).collect();
         assert_eq!(keys, expected, "{bytes:?}");
         assert!(!decoder.is_pending());
     }

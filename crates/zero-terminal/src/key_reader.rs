@@ -10,7 +10,7 @@ use zero_sandbox::typed_input::{RawInput, RawRead};
 
 use super::input_decoder::InputDecoder;
 use super::input_event::InputEvent;
-use super::key::{Key, keys_of};
+use super::key::{Key, into_keys};
 
 /// Time after which an Escape is a key of its own and not the start of a sequence.
 const SEQUENCE_WAIT: Duration = Duration::from_millis(50);
@@ -136,7 +136,7 @@ impl KeyReader {
         {
             let mut events = Vec::new();
             state.decoder.push(bytes.get(..count).unwrap_or_default(), &mut events);
-            let leaving = events.into_iter().flat_map(keys_of).find(|key| is_leaving(*key));
+            let leaving = events.into_iter().flat_map(into_keys).find(|key| is_leaving(*key));
             if let Some(key) = leaving {
                 state.ready.push_back(key);
                 break;
@@ -209,7 +209,7 @@ impl KeyReader {
         state: &mut KeyReaderState,
         events: impl IntoIterator<Item = InputEvent>,
     ) {
-        for key in events.into_iter().flat_map(keys_of) {
+        for key in events.into_iter().flat_map(into_keys) {
             let now = Instant::now();
             if is_leaving(key) || state.counts_from.is_none_or(|from| now >= from) {
                 state.ready.push_back(key);
@@ -250,7 +250,7 @@ impl KeyReader {
                     is_burst = true;
                     let mut events = Vec::new();
                     state.decoder.push(bytes.get(..count).unwrap_or_default(), &mut events);
-                    state.ready.extend(events.into_iter().flat_map(keys_of));
+                    state.ready.extend(events.into_iter().flat_map(into_keys));
                 }
                 RawRead::TimedOut => break,
                 RawRead::Ended => return Ok(None),

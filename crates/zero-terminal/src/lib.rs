@@ -215,8 +215,7 @@ impl AnswerSource {
         self.read_line().ok()?.strip_suffix('\n').map(str::to_owned)
     }
 
-    /// Takes over the keyboard until the reader is closed or dropped. What was typed before is
-    /// discarded.
+    /// Takes over the keyboard until the reader is closed or dropped. Earlier input is discarded.
     pub fn open_keys(&self, signal_keys: SignalKeys) -> io::Result<KeyReader> {
         let source = match self {
             Self::Stdin => KeySource::Terminal(RawInput::open(io::stdin(), signal_keys)?),
@@ -415,7 +414,7 @@ impl TerminalStream {
     }
 
     /// Whether a part of the program fills the window, on the alternate screen: all that is there can
-    /// be erased, and whoever has the screen paints it again.
+    /// be erased, and the part that has the screen paints it again.
     pub fn fills_window(&self) -> bool {
         self.fills_window.load(Ordering::Relaxed)
     }

@@ -1,8 +1,8 @@
 //! Markdown on a terminal, rendered block by block while it arrives.
 //!
 //! A block is printed when the text after it shows that it is complete; lines of a paragraph and of a
-//! fenced code block are printed one by one. What waits is bounded. Untrusted text is escaped after it was parsed:
-//! Markdown itself can write any character, as in `&#27;`.
+//! fenced code block are printed one by one. Waiting text is bounded. Untrusted text is escaped after it was
+//! parsed: Markdown itself can write any character, as in `&#27;`.
 
 mod block_split;
 mod renderer;
@@ -125,7 +125,7 @@ impl MarkdownStream {
     pub fn render_pending(&self) -> String {
         if let Some(fence) = &self.fence {
             let shown = !self.pending.is_empty() && !fence.is_closed_by(&self.pending);
-            // The line is not complete: what it means for the next one is not known.
+            // The line is not complete: its effect on the next one is not known.
             let mut highlighter = self.highlighter.clone();
             return match shown {
                 true => self.render_code_line(fence, &mut highlighter, &self.pending),

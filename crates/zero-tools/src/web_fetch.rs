@@ -279,7 +279,7 @@ pub fn html_to_markdown(html: &str, base: &str) -> Option<String> {
 /// Converts the failure of a request to a tool error.
 pub(crate) fn web_error_to_tool_error(error: &WebError) -> ToolError {
     let (error_type, reason) = match error {
-        // Nobody refused it, and no permission would help.
+        // It was not refused, so no permission would help.
         WebError::Refused(UnreachableError::Lookup { .. }) => {
             (ErrorType::ExecutionFailed, ErrorReason::ServerUnavailable)
         }

@@ -1,7 +1,7 @@
 //! [`DeviceKey`], a device's Ed25519 key, and [`verify`], which checks what it signed.
 //!
 //! The signature covers the client, its role, scopes and token, and the gateway's nonce. A proof
-//! that somebody recorded is therefore useless on another connection or with other claims.
+//! that an attacker recorded is therefore useless on another connection or with other claims.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

@@ -25,8 +25,8 @@ use self::trial_dialog::TrialDialog;
 use crate::terminal::dialog::DialogRun;
 use crate::terminal::{AnswerSource, BAD, NOTABLE, PromptTurn, Terminal};
 
-/// Approves every call, because the user passed `--yes`. Nobody has seen the hosts that a command
-/// connects to besides those that were judged, so these stay closed.
+/// Approves every call, because the user passed `--yes`. The user has not seen hosts beyond those
+/// that were judged, so connections to them are refused.
 pub(crate) struct AutoApprover {
     /// Name in the audit log.
     pub(crate) name: &'static str,
@@ -52,7 +52,7 @@ impl Approver for AutoApprover {
     }
 }
 
-/// Rejects every question, because nobody can be asked, and explains how to allow the call.
+/// Rejects every question, because no user can be asked, and explains how to allow the call.
 pub(crate) struct DenyAllApprover {
     /// Advice that applies to every call.
     pub(crate) how_to_allow: String,

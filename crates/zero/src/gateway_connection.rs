@@ -226,8 +226,8 @@ impl CliGatewayConnection {
         }
     }
 
-    /// The sessions of this machine, if the connection is local. What a gateway elsewhere stores is
-    /// not the local user's word.
+    /// The sessions of this machine, if the connection is local. Records of a remote gateway do not
+    /// prove decisions of the local user.
     pub(crate) fn local_store(&self) -> Option<Arc<dyn Store>> {
         self.embedded.as_ref().map(Gateway::store)
     }

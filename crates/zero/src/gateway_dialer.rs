@@ -71,9 +71,9 @@ impl LazyGatewayDialer {
                     return Ok(dial.dial().await);
                 }
                 tracing::info!("starting the gateway in this process");
-                let nobody = AuthConfig::deny_all();
+                let auth = AuthConfig::deny_all();
                 let (files, store) = (&self.settings_files, StoreChoice::File);
-                let config = self.app.gateway_config(&settings, files, cwd, nobody, store).await?;
+                let config = self.app.gateway_config(&settings, files, cwd, auth, store).await?;
                 embedded.insert(Gateway::new(config)).clone()
             }
         };

@@ -7,7 +7,7 @@ use zero_sandbox::process_memory;
 /// Time between two checks.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Longest time between two checks. While little happens, each waits twice as long as the one
-/// before: what a timer maps again is not worth a trim every second.
+/// before: the memory that a timer maps again is not worth a trim every second.
 const CHECK_INTERVAL_MAX: Duration = Duration::from_secs(16);
 /// Largest CPU time per interval that still counts as idle: timers and the check itself.
 const IDLE_CPU_MAX: Duration = Duration::from_millis(5);

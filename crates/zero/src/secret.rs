@@ -42,7 +42,7 @@ fn read_text(app: &AppContext, file: &str, what: &str) -> anyhow::Result<(String
     Ok((String::from_utf8_lossy(&bytes).into_owned(), shown.to_string()))
 }
 
-/// Reads a secret of any length, which somebody else chose.
+/// Reads a secret of any length, which another system may have issued.
 pub(crate) fn read_line(app: &AppContext, file: &str, what: &str) -> anyhow::Result<String> {
     let (text, shown) = read_text(app, file, what)?;
     match text.trim_end_matches(['\r', '\n']) {

@@ -295,7 +295,7 @@ mod tests {
         assert_eq!(read_or_create_node_name(&state).unwrap(), name);
         let other = StateDir::new(temp.path().join("other"));
         assert_ne!(read_or_create_node_name(&other).unwrap(), name);
-        // What nobody could have meant is replaced.
+        // An invalid name is replaced.
         std::fs::write(state.path().join(NODE_NAME_FILE), "a/b\n").unwrap();
         assert_ne!(read_or_create_node_name(&state).unwrap(), "a/b");
     }

@@ -163,7 +163,7 @@ impl<'a> EditableSettingsFile<'a> {
                     {
                         return Ok(Some(new));
                     }
-                    // The plain text is tried last; what JSON would be wrong with says more.
+                    // The plain text is tried last; the errors of JSON values say more.
                     failure = failure.or(Some(error));
                 }
             }

@@ -1,7 +1,7 @@
 //! Gives sub-agents git worktrees of their own, each with a tool host that confines its sub-agent to it.
 //!
-//! The host has the rules, limits and trust of the parent's. What rules deny in the parent's folder is
-//! denied in the worktree, and the parent's repository is closed to the sub-agent.
+//! The host has the rules, limits and trust of the parent's. Paths that rules deny in the parent's
+//! folder are denied in the worktree, and the parent's repository is closed to the sub-agent.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -61,7 +61,7 @@ pub(crate) struct SubagentWorktrees {
     pub(crate) metrics: Arc<CallMetrics>,
     /// Asks the parent's user the questions of MCP servers.
     pub(crate) elicitor: Arc<dyn Elicitor>,
-    /// Advice for calls that nobody can be asked about.
+    /// Advice for calls about which no user can be asked.
     pub(crate) how_to_allow: &'static str,
 }
 
@@ -185,8 +185,8 @@ impl Worktree for HostedWorktree {
     }
 }
 
-/// Finishes worktrees whose processes were killed: what they changed becomes a branch, too. Returns a
-/// line for each one of which something is left.
+/// Finishes worktrees whose processes were killed: their changes become a branch, too. Returns a line
+/// for each one of which something is left.
 pub(crate) fn finish_leftovers(store: &WorktreeStore, most: usize) -> Vec<String> {
     let mut lines = Vec::new();
     for session in store.list().unwrap_or_default() {

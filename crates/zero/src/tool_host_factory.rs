@@ -407,7 +407,7 @@ impl TerminalPromptOptions {
     }
 
     /// Asks a yes/no question of the gateway. Without a terminal, the answer is no. `--yes` answers
-    /// yes once: nobody sees what repeats, so the run must not go on until its last turn.
+    /// yes once: no user sees repeated calls, so the run must not go on until its last turn.
     pub(crate) async fn resolve_approval(
         &self,
         app: &AppContext,
@@ -762,7 +762,7 @@ mod tests {
         let (first, second) = (open_host(&workshop, &work), open_host(&workshop, &work));
         assert!(!Arc::ptr_eq(&first.host, &second.host), "each asks a person of its own");
         assert!(Arc::ptr_eq(&language_servers(&first), &language_servers(&second)));
-        // They stay with whoever is left.
+        // They stay with the remaining host.
         let shared = language_servers(&second);
         drop(first);
         assert!(Arc::ptr_eq(&shared, &language_servers(&open_host(&workshop, &work))));

@@ -59,7 +59,7 @@ fn measure_in(target: &Path, table: &mut BenchTable) -> Result<()> {
         FIRST_TEST_MAX,
     ));
     let last = time_row("`cargo xtask test` to its end, from nothing", times.last, LAST_TEST_MAX);
-    // A test that fails ends nothing: what was measured before took half an hour.
+    // A failed test does not end the run: the earlier measurements took half an hour.
     table.add(match times.passed {
         true => last,
         false => BenchRow { ours: format!("{}, failed", last.ours), met: false, ..last },

@@ -21,7 +21,7 @@ const READY_MAX: Duration = Duration::from_millis(60);
 const KEY_MAX: Duration = Duration::from_millis(16);
 const COMPLETION_MAX: Duration = Duration::from_millis(20);
 const RESIZE_MAX: Duration = Duration::from_millis(100);
-/// Share of a processor that counts as none: what the clock of the system cannot tell apart.
+/// Share of a processor that counts as none: the clock of the system cannot measure less.
 const IDLE_PERCENT_MAX: f64 = 0.5;
 const CELLS_BYTES_MAX: u64 = 60_000_000;
 

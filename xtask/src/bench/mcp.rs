@@ -23,8 +23,8 @@ const LISTED_MAX: Duration = Duration::from_millis(15);
 const STDIO_CALL_MAX: Duration = Duration::from_micros(300);
 /// The time of a call of another server's tool, including all checks.
 const CLIENT_CALL_MAX: Duration = Duration::from_micros(300);
-/// zero does not wait for servers that hang: what remains is reading their settings, and starting
-/// others at the same time.
+/// zero does not wait for servers that hang: the remaining work is to read their settings, and to
+/// start others at the same time.
 const TEN_LISTED_RATIO_MAX: f64 = 1.3;
 const TEN_SERVED_RATIO_MAX: f64 = 1.5;
 /// Peak memory of a client that is sent 200 MB.

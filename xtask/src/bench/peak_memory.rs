@@ -35,7 +35,7 @@ pub(super) fn read_peak(pid: u32) -> Result<u64> {
     status.ok().as_deref().and_then(parse_high_water).context(NEEDS_LINUX)
 }
 
-/// Lets the peak of a running process begin anew.
+/// Resets the peak of a running process.
 pub(super) fn reset_peak(pid: u32) -> Result<()> {
     std::fs::write(format!("/proc/{pid}/clear_refs"), "5").context(NEEDS_LINUX)
 }

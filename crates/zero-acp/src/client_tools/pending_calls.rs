@@ -45,7 +45,7 @@ impl PendingToolCalls {
         Ok(PendingToolCall { table: self.clone(), key, result, is_answered: false })
     }
 
-    /// Delivers the result of a call. A result that nobody waits for is ignored: the call was
+    /// Delivers the result of a call. A result without a waiting caller is ignored: the call was
     /// cancelled, or has its result already.
     pub(crate) fn resolve(&self, result: Value) {
         let text = |name: &str| result.get(name).and_then(Value::as_str).map(str::to_owned);

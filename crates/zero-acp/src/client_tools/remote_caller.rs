@@ -81,7 +81,7 @@ impl RemoteToolCaller {
     }
 }
 
-/// Tells the client that nobody waits for a call any more, unless it was answered.
+/// On drop, cancels the call at the client, unless it was answered.
 struct CancelGuard<'a> {
     caller: &'a RemoteToolCaller,
     call: &'a CallId,

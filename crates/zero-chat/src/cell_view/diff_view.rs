@@ -20,8 +20,8 @@ pub(super) fn push_diff(writer: &mut RowWriter<'_>, unified: &str, path: &str, l
     let mut highlighter = CodeHighlighter::for_file(writer.stream, path);
     for (line, change) in lines.iter().zip(changes).take(lines_max) {
         let row = match line.split_at_checked(1) {
-            // What did not change is code; the rest has the colors of the change. The code after it
-            // is the new one.
+            // Unchanged lines are highlighted as code; the others have the colors of the change.
+            // The code after it is the new one.
             Some((" ", code)) if highlighter.is_active() => {
                 render_context(writer, code, &mut highlighter)
             }

@@ -11,7 +11,7 @@ use crate::chat_command::{self, COMMANDS, ChatCommand, ChatInput};
 /// The modes that Shift-Tab goes through.
 const CYCLED_MODES: [&str; 3] = ["ask", "accept-edits", "plan"];
 
-/// Widest first column of a list; what is wider has a row of its own.
+/// Widest first column of a list; a wider entry has a row of its own.
 const LEFT_COLUMNS_MAX: usize = 24;
 /// Columns that the second column needs to be beside the first.
 const RIGHT_COLUMNS_MIN: usize = 30;
@@ -161,7 +161,7 @@ impl ChatLoop {
             return self.notice("text is rendered again");
         }
         self.notice("text is shown as it was written from now on; /raw ends this");
-        // What is on the screen already stays as it is, so the last answer comes again.
+        // Output that is already on the screen cannot change, so the last answer is printed again.
         if let Some(answer) = self.transcript.last_answer().filter(|_| self.full.is_none()) {
             let answer = zero_terminal::escape_prose(answer.trim_end()).into_owned();
             self.print(&format!("{answer}\n"));

@@ -29,7 +29,7 @@ impl ChatLoop {
             InputEvent::Paste(text) if self.is_transcript_shown() => self.paste_into_view(&text),
             InputEvent::Wheel { is_up } => self.turn_wheel(is_up),
             InputEvent::Key(stroke) => self.handle_key(stroke),
-            // So do some terminals paste what is no text.
+            // Some terminals paste content that is not text in this way.
             InputEvent::Paste(text) if text.is_empty() => self.spawn_clipboard_read(),
             InputEvent::Paste(text) => match self.composer.paste(&self.mention_images(&text)) {
                 ComposerEvent::Refused => self.refuse_text(),
@@ -214,7 +214,7 @@ impl ChatLoop {
 
     /// Shows suggestions for the word before the cursor.
     pub(super) fn refresh_menu(&mut self) {
-        // What is only appended cannot show suggestions.
+        // Output that is only appended cannot show suggestions.
         let token = self.composer.completion_token().filter(|_| !self.is_plain());
         let Some(token) = token else {
             self.menu.hide();

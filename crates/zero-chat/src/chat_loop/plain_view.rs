@@ -1,6 +1,6 @@
-//! The chat as plain lines, for screen readers: what was written is never painted again, and nothing moves
-//! the cursor. What the user types is written letter by letter; after a change in the middle, the line is
-//! written again, below.
+//! The chat as plain lines, for screen readers: output is never repainted, and nothing moves the cursor.
+//! Typed text is written letter by letter; after a change in the middle, the line is written again,
+//! below.
 
 use std::io;
 
@@ -48,7 +48,7 @@ impl ChatLoop {
         }
     }
 
-    /// Leaves the line that the user types to somebody else.
+    /// Ends the line that the user types, so that other output starts on a new one.
     pub(super) fn end_plain_line(&mut self) -> io::Result<()> {
         match self.plain_line.take() {
             Some(_) => self.config.stream.write("\n"),

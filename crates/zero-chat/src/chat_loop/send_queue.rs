@@ -1,9 +1,9 @@
 //! Prompts and changes on their way to the gateway: one after the other, in the order of typing.
 //!
 //! The next one is sent when the one before has arrived, so that neither a file that is read for a
-//! prompt nor a connection that is made again changes their order. What waits behind another session
-//! that is to be opened is sent to that one. If a prompt cannot be sent, those after it for the same
-//! session come back with it: they may build on it.
+//! prompt nor a connection that is made again changes their order. Entries queued behind a request
+//! to open another session are sent to that session. If a prompt cannot be sent, those after it for
+//! the same session come back with it: they may build on it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

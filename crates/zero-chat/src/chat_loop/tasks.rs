@@ -336,7 +336,7 @@ impl ChatLoop {
 
     fn spawn_dialog_then(&mut self, args: Vec<String>, done: TaskOutcome) {
         let (owner, host) = (Arc::clone(&self.owner), Arc::clone(&self.config.host));
-        // On the alternate screen, what was written would be gone at once.
+        // On the alternate screen, the output would be gone at once.
         let pause = self.config.fullscreen.then(|| self.picker());
         self.tasks.spawn(async move {
             let lease = owner.lease_screen().await;

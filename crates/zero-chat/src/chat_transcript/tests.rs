@@ -359,7 +359,7 @@ fn current_step_is_shown_while_a_run_works_on_it() {
         status: "in_progress".to_owned(),
     };
     let event = make_event(EventKind::Plan { entries: vec![entry] });
-    // Without a run, nobody works on it.
+    // Without a run, no step is in progress.
     assert_eq!(live_rows(std::slice::from_ref(&event), 80, 5, 0), "");
     assert_eq!(live_rows(&[run_started("m"), event], 80, 5, 0), "▸ 1/1 x");
 }

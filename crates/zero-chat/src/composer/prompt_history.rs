@@ -121,7 +121,7 @@ impl HistorySearch {
             return;
         }
         let found = history.find_older(end, |entry| entry.contains(&self.query));
-        // What no longer contains the query is no result; an older one may just not exist.
+        // An entry that no longer contains the query is not a result; there may be no older one.
         let is_still_found = self.found.and_then(|index| history.entry(index));
         let is_still_found = is_still_found.is_some_and(|entry| entry.contains(&self.query));
         match found {

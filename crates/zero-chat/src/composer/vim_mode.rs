@@ -1,6 +1,6 @@
 //! The keys of vim's normal mode, read into commands: counts, operators, motions and text objects.
 //!
-//! Only keys are read here. What a command does to a text is in `vim_edit.rs`.
+//! Only keys are read here. `vim_edit.rs` applies the commands to a text.
 
 use zero_terminal::input_event::{KeyCode, KeyStroke};
 

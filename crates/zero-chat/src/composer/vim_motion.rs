@@ -7,7 +7,7 @@ use super::grapheme::{
     step_forward,
 };
 use super::vim_mode::{VimMotion, VimOperator, VimTarget};
-use super::word_motion::{CharClass, WordKind, class_at, class_of, run_end, run_start};
+use super::word_motion::{CharClass, WordKind, class_at, classify, run_end, run_start};
 
 /// A part of a text for an operator.
 #[derive(Debug, PartialEq, Eq)]
@@ -61,21 +61,21 @@ pub(super) fn operator_range(
 ) -> OperatorRange {
     let times = count.unwrap_or(1);
     match target {
-        VimTarget::Lines => lines(text, at, lines_below(text, at, times.saturating_sub(1))),
-        VimTarget::InnerWord => letters(inner_word(text, at)),
-        VimTarget::AroundWord => letters(around_word(text, at)),
+        VimTarget::Lines => select_lines(text, at, lines_below(text, at, times.saturating_sub(1))),
+        VimTarget::InnerWord => select_letters(inner_word(text, at)),
+        VimTarget::AroundWord => select_letters(around_word(text, at)),
         VimTarget::Motion(motion) => {
             let to = move_by(text, at, motion, count);
             match motion {
                 VimMotion::Up | VimMotion::Down | VimMotion::TextStart | VimMotion::TextEnd => {
-                    lines(text, at.min(to), at.max(to))
+                    select_lines(text, at.min(to), at.max(to))
                 }
                 VimMotion::NextWord(kind) if operator == VimOperator::Change => {
-                    letters(at..changed_words_end(text, at, kind, times))
+                    select_letters(at..changed_words_end(text, at, kind, times))
                 }
-                VimMotion::NextWord(_) => letters(at..last_word_end(text, at, to)),
-                VimMotion::WordEnd(_) => letters(at..next_boundary(text, to)),
-                _ => letters(at.min(to)..at.max(to)),
+                VimMotion::NextWord(_) => select_letters(at..last_word_end(text, at, to)),
+                VimMotion::WordEnd(_) => select_letters(at..next_boundary(text, to)),
+                _ => select_letters(at.min(to)..at.max(to)),
             }
         }
     }
@@ -89,11 +89,11 @@ pub(super) fn first_letter(text: &str, at: usize) -> usize {
     round_up(text, line.end - content.len())
 }
 
-fn letters(range: Range<usize>) -> OperatorRange {
+fn select_letters(range: Range<usize>) -> OperatorRange {
     OperatorRange { range, is_linewise: false }
 }
 
-fn lines(text: &str, first: usize, last: usize) -> OperatorRange {
+fn select_lines(text: &str, first: usize, last: usize) -> OperatorRange {
     OperatorRange { range: line_start(text, first)..line_end(text, last), is_linewise: true }
 }
 
@@ -119,7 +119,7 @@ fn next_word(text: &str, at: usize, kind: WordKind) -> usize {
     for (offset, letter) in blanks.char_indices() {
         // An empty line is a word.
         let starts_empty_line = letter == '\n' && previous == Some('\n');
-        if starts_empty_line || class_of(letter, kind) != Some(CharClass::Blank) {
+        if starts_empty_line || classify(letter, kind) != Some(CharClass::Blank) {
             return round_up(text, end + offset);
         }
         previous = Some(letter);
@@ -147,7 +147,7 @@ fn word_end(text: &str, at: usize, kind: WordKind) -> usize {
 
 fn previous_word(text: &str, at: usize, kind: WordKind) -> usize {
     let end = run_start(text, at, kind, |class| class == CharClass::Blank);
-    let class = slice(text, 0..end).chars().rev().find_map(|letter| class_of(letter, kind));
+    let class = slice(text, 0..end).chars().rev().find_map(|letter| classify(letter, kind));
     match class {
         None | Some(CharClass::Blank) => 0,
         Some(CharClass::Token) => previous_boundary(text, end),

@@ -30,7 +30,7 @@ pub(super) enum WordKind {
 }
 
 /// The class of a character; `None` for a mark, which belongs to the character before it.
-pub(super) fn class_of(letter: char, kind: WordKind) -> Option<CharClass> {
+pub(super) fn classify(letter: char, kind: WordKind) -> Option<CharClass> {
     match letter {
         letter if letter.is_whitespace() => Some(CharClass::Blank),
         letter if is_token(letter) => Some(CharClass::Token),
@@ -50,7 +50,7 @@ pub(super) fn run_end(
     kind: WordKind,
     is_in_run: impl Fn(CharClass) -> bool,
 ) -> usize {
-    let ends = |letter: char| class_of(letter, kind).is_some_and(|class| !is_in_run(class));
+    let ends = |letter: char| classify(letter, kind).is_some_and(|class| !is_in_run(class));
     let end = slice(text, at..text.len()).find(ends).map_or(text.len(), |length| at + length);
     round_up(text, end)
 }
@@ -64,7 +64,7 @@ pub(super) fn run_start(
 ) -> usize {
     let mut start = at;
     for (offset, letter) in slice(text, 0..at).char_indices().rev() {
-        match class_of(letter, kind) {
+        match classify(letter, kind) {
             Some(class) if is_in_run(class) => start = offset,
             Some(_) => break,
             None => {}
@@ -73,7 +73,7 @@ pub(super) fn run_start(
     round_down(text, start)
 }
 
-/// Position behind the next word: what is between words is skipped first.
+/// Position behind the next word: characters between words are skipped first.
 pub(super) fn word_right(text: &str, at: usize) -> usize {
     let start = run_end(text, at, WordKind::Small, |class| !is_word(class));
     match class_at(text, start, WordKind::Small) {
@@ -82,7 +82,7 @@ pub(super) fn word_right(text: &str, at: usize) -> usize {
     }
 }
 
-/// Start of the word before a position: what is between words is skipped first.
+/// Start of the word before a position: characters between words are skipped first.
 pub(super) fn word_left(text: &str, at: usize) -> usize {
     let end = run_start(text, at, WordKind::Small, |class| !is_word(class));
     match slice(text, 0..end).chars().next_back() {
@@ -100,7 +100,7 @@ pub(super) fn big_word_left(text: &str, at: usize) -> usize {
 /// The class of the character at a position. A mark without a letter is a sign.
 pub(super) fn class_at(text: &str, at: usize, kind: WordKind) -> Option<CharClass> {
     let letter = slice(text, at..text.len()).chars().next()?;
-    Some(class_of(letter, kind).unwrap_or(CharClass::Sign))
+    Some(classify(letter, kind).unwrap_or(CharClass::Sign))
 }
 
 fn is_word(class: CharClass) -> bool {

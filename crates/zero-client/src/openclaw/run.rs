@@ -20,7 +20,7 @@ pub(super) struct OpenClawRun {
     pub(super) is_begun: bool,
     /// When it was first seen.
     pub(super) since_ms: i64,
-    /// The same by a clock that nobody sets.
+    /// The same on the monotonic clock.
     pub(super) since: Option<Instant>,
     pub(super) text: CumulativeText,
     pub(super) thoughts: CumulativeText,

@@ -1,7 +1,7 @@
 //! Bytes that are listed as numbers in a text: `[116, 111]`, `74:6f`, `0x74,0x6f`, `0164 0157`, `U+0074 U+006F`.
 //!
-//! Such a list begins anywhere in a line, and goes over any number of lines. What stands between its
-//! numbers is not looked at. Text is sampled: a list that is long enough for a value contains three
+//! Such a list begins anywhere in a line, and goes over any number of lines. The text between its
+//! numbers is ignored. Text is sampled: a list that is long enough for a value contains three
 //! neighbours of the sampled positions, and other text hardly ever has three that could be part of one.
 
 use std::ops::Range;

@@ -40,7 +40,7 @@ impl SecretStream {
         let mut text = std::mem::take(&mut self.pending_bytes);
         text.extend_from_slice(bytes);
         let mut ranges = self.mask.find_ranges(&text, CutEdges::Excluded);
-        // What an escape means is known when all of it is there.
+        // An escape can be decoded only when it is complete.
         let whole = text_view::open_escape(&text).unwrap_or(text.len());
         let view = text_view::build(text.get(..whole).unwrap_or_default());
         let mut budget = SearchBudget::for_view(&view);

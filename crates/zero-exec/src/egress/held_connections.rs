@@ -149,7 +149,7 @@ impl HeldConnections {
             HostQuestion::Answered(_) => None,
         });
         let asking: Vec<SharedAnswer> = asking.collect();
-        // What takes an answer locks the state.
+        // The task that receives an answer locks the state.
         drop(state);
         for answer in asking {
             let _ = answer.now_or_never();

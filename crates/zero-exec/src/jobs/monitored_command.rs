@@ -117,7 +117,7 @@ pub struct MonitoredCommand {
     ended_signal: Condvar,
     /// For a waiter that must not block its thread.
     ended_later: Notify,
-    /// Wakes everybody who waits for output or the end.
+    /// Wakes all tasks that wait for output or the end.
     progress: Notify,
     started: Instant,
     /// Taken when the command ends.
@@ -361,7 +361,7 @@ impl MonitoredCommand {
         notes.extend(sandbox.hidden.exposed_file_note());
         notes.extend(loss_note::describe_losses(changes));
         let mut state = self.lock();
-        // The hosts of this call are closed before anybody learns of its end.
+        // The hosts of this call are closed before any caller learns of its end.
         drop(network_use);
         let at = Instant::now();
         let collected = Some(collected);
@@ -380,8 +380,8 @@ impl MonitoredCommand {
         self.progress.notify_waiters();
     }
 
-    /// Calls `hook` when the command ends, before anybody who waits for the end learns of it; at once
-    /// if it has ended. The hook must not use the command.
+    /// Calls `hook` when the command ends, before any task that waits for the end learns of it; at
+    /// once if it has ended. The hook must not use the command.
     pub fn on_end(&self, hook: EndHook) {
         let mut state = self.lock();
         match state.finish.take() {

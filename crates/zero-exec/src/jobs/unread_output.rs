@@ -147,7 +147,7 @@ mod tests {
         let kept: usize = pieces.iter().map(|piece| piece.bytes.len()).sum();
         assert_eq!((kept, lost), (BYTES_MAX, 2_000_000));
         assert_eq!(pieces.last().unwrap().bytes.last(), Some(&29));
-        // What is kept begins with a whole character.
+        // The kept part begins with a whole character.
         unread.push(OutputStream::Stdout, "é".repeat(BYTES_MAX).as_bytes());
         unread.push(OutputStream::Stdout, b"x");
         let (pieces, lost) = unread.take(UnreadRemainder::Never);

@@ -233,7 +233,7 @@ fn read_values(text: &str) -> Vec<(String, String)> {
             (_, Some((key, value))) => {
                 values.push((key.trim().to_owned(), value.trim().to_owned()));
             }
-            // A section, or a switch. What is indented below it belongs to it.
+            // A section, or a switch. Lines indented below it belong to it.
             _ => values.push((line.trim().to_owned(), String::new())),
         }
     }

@@ -36,7 +36,7 @@ const PROGRAM_LISTS_MAX: usize = 16_384;
 /// Most folders named when the scan was incomplete.
 const OVERLOOKED_MAX: usize = 3;
 
-/// Folders of dependencies and build output, in which nobody edits files.
+/// Folders of dependencies and build output, in which users do not edit files.
 const SKIPPED_FOLDERS: &[&str] = &[
     ".git",
     ".mypy_cache",
@@ -266,7 +266,7 @@ impl FolderScanner {
                 continue;
             }
             for folder in folders.filter(|folder| seen.insert(folder.to_path_buf())) {
-                // What is in a setting is protected with it.
+                // The contents of a protected setting are protected with it.
                 if folder.strip_prefix(root).is_ok_and(|below| describe_setting(below).is_some()) {
                     continue;
                 }

@@ -210,7 +210,7 @@ mod tests {
         let masked = ["work/.env", "work/state"].map(at);
         let find = || find_other_names(&masked, &[at("work")], &at("work/state/journal"));
         assert_eq!(find(), OtherNames::default());
-        // What else is in zero's folder is hidden by all of its names.
+        // The other files in zero's folder are hidden under all of their names.
         for (of, name) in [
             ("work/state/secret", "work/copy"),
             ("work/state/other/journal/a", "work/a"),

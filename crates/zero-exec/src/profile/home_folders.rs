@@ -121,7 +121,7 @@ impl HomeFolders {
         self.readable.push(folder.to_owned());
         let is_bin = folder.file_name().is_some_and(|name| name == "bin" || name == "sbin");
         let Some(prefix) = folder.parent().filter(|_| is_bin) else { return };
-        // What is beside `~/bin` and `~/.local/bin` is the user's.
+        // Files beside `~/bin` and `~/.local/bin` belong to the user.
         let is_own = |home: &PathBuf| prefix == home || prefix == home.join(".local");
         if !self.written.iter().any(is_own) {
             self.readable.extend(PREFIX_ENTRIES.iter().map(|name| prefix.join(name)));
@@ -167,7 +167,7 @@ impl HomeFolders {
         };
         readable.retain(|path| is_in_home(path) && !is_masked(path));
         readable.sort();
-        // What is in a visible folder is visible.
+        // The contents of a visible folder are visible.
         readable.dedup_by(|later, earlier| later.starts_with(earlier));
         retain_outside(&mut readable, &needs);
         HomeView { hidden, readable, exposed: None }

@@ -46,8 +46,8 @@ impl InaccessiblePaths {
         held
     }
 
-    /// Keeps only the folders writable in which these paths are made, changed or removed. What is
-    /// in a protected or masked folder stays closed.
+    /// Keeps only the folders writable in which these paths are made, changed or removed. Paths in
+    /// a protected or masked folder stay inaccessible.
     pub(super) fn narrow_to(&mut self, paths: &BTreeSet<PathBuf>, masked: &[PathBuf]) {
         let masked: Vec<PathBuf> =
             masked.iter().filter_map(|path| path_survey::canonicalize(path)).collect();

@@ -162,8 +162,8 @@ impl LinkTargetSearch<'_> {
                 self.watch(link, path, why);
             }
         }
-        // Nobody can follow a loop of links either, and what is in a closed folder is protected with
-        // that folder.
+        // No program can follow a loop of links either, and the contents of a closed folder are
+        // protected with that folder.
         let Some(real) = trace.target else { return Ok(()) };
         if !self.is_protected(&real) {
             let contains = |inner: &PathBuf| inner.starts_with(&real);

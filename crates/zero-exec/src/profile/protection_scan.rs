@@ -1,4 +1,4 @@
-//! What must be protected in the writable folders: one scan for the sandbox and for the judge.
+//! Finds what must be protected in the writable folders: one scan for the sandbox and for policy.
 //!
 //! The sandbox makes these paths read-only or watches them; the judge asks before a tool changes one
 //! of them. If the two looked in different places, a file tool could change what commands cannot.

@@ -1,4 +1,5 @@
-//! What the judge knows of files whose names are not protected: the facts of the sandbox's scan.
+//! The facts that policy has about files whose names are not protected: those of the sandbox's
+//! scan.
 
 use std::path::{Path, PathBuf};
 

@@ -1,11 +1,11 @@
 //! Services that download themselves when they start, by `npx` or `uvx`.
 //!
-//! Like a command that downloads packages, such a service reaches its registry only if somebody allowed
-//! exactly that. One whose configured registry is closed is refused at once, with the hosts: it would
-//! otherwise try for a minute and say less. The default registry of a program is not known here. If
+//! Like a command that downloads packages, such a service reaches its registry only if the user or a rule
+//! allowed exactly that. One whose configured registry is closed is refused at once, with the hosts: it
+//! would otherwise try for a minute and say less. The default registry of a program is not known here. If
 //! nothing is configured, the service starts, and its connections wait until a [`DownloadApprover`] has
-//! answered. Where nobody can be asked, the proxy refuses them, so that the refusal names the host and the
-//! rule.
+//! answered. Where no user can be asked, the proxy refuses them, so that the refusal names the host and
+//! the rule.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -28,8 +28,8 @@ const REGISTRY_VARIABLES: &[&str] = &["npm_config_registry", "_index", "index_ur
 /// Asks whether services that download themselves may reach the hosts that nothing names before they
 /// connect.
 pub trait DownloadApprover: Send + Sync {
-    /// Asks about a host of a service, while its connection waits. `None` if nobody can be asked about
-    /// this service.
+    /// Asks about a host of a service, while its connection waits. `None` if no user can be asked
+    /// about this service.
     fn ask(&self, service: &str, host: &HostName) -> BoxFuture<'static, Option<bool>>;
 }
 
@@ -47,7 +47,7 @@ impl ConnectionApprover for ServiceConnectionApprover {
 
     fn ask(&self, question: ConnectionQuestion) -> BoxFuture<'static, ConnectionAnswer> {
         let ConnectionQuestion { target, refusal, .. } = question;
-        // What `ask` rules and closed ports concern is not for a setting of the server to allow.
+        // A setting of the server cannot allow what `ask` rules and closed ports cover.
         let asked = match (&self.approver, &refusal) {
             (Some(approver), ConnectDeniedError::NoRule) => {
                 Some(approver.ask(&self.service, &target.host))

@@ -162,7 +162,7 @@ impl ServiceMonitor {
             let last = catch_unwind(AssertUnwindSafe(|| watch.finish()))
                 .unwrap_or_else(|_| WatchReport::new_unfinished());
             report.merge(last);
-            // Stored before anybody learns of the end.
+            // Stored before any caller learns of the end.
             drop(capture.map(|capture| capture.finish()));
             let is_requested = attendant.is_requested.load(Ordering::Relaxed);
             let _ = catch_unwind(AssertUnwindSafe(|| at_end(&command_exit, is_requested)));

@@ -1,7 +1,7 @@
 //! [`ServiceRecording`]: records what a service changes, for each call on its own.
 //!
-//! What it changes between calls is a change of its own, of a program that runs beside the user. Calls
-//! that run at the same time are one change: nobody knows which of them a file belongs to.
+//! Its changes between calls are one change set, of a program that runs beside the user. Calls that
+//! run at the same time share a change set, because zero cannot tell which of them changed a file.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -61,7 +61,7 @@ impl ServiceRecording {
         if *calls == 0 {
             let ChangeOrigin { tool, call, caller } = call;
             let command = tool.clone();
-            // What it changed before has nobody who waits for it.
+            // No caller waits for the outcome of the changes before this call.
             drop(recording.continue_as(SetOrigin {
                 tool,
                 call,

@@ -1,10 +1,10 @@
 //! Repositories in folders of dependencies and build output, such as `node_modules`.
 //!
-//! Nobody edits files there, and package managers and tests create many, so commands may change
+//! Users do not edit files there, and package managers and tests create many, so commands may change
 //! everything in them. But an editor or a shell that shows the state of a repository runs git there, and
 //! git obeys the settings that it finds. So settings and hooks that run code are quarantined if the
-//! command created or changed them. What was there before is not listed before each command: the change
-//! times of files tell, which programs cannot set.
+//! command created or changed them. Existing files are not listed before each command: their change
+//! times, which programs cannot set, show whether the command changed them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

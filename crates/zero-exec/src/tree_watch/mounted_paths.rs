@@ -64,7 +64,7 @@ impl MountedPath {
 pub(super) struct HiddenMounts(Vec<(PathBuf, FileIdentity)>);
 
 impl HiddenMounts {
-    /// The existing paths with a mount of their own. What is in a hidden folder has none, and needs
+    /// The existing paths with a mount of their own. Paths in a hidden folder have none, and need
     /// none.
     pub(super) fn list(profile: &SandboxProfile) -> Self {
         let real = |paths: &[PathBuf]| -> BTreeSet<PathBuf> {

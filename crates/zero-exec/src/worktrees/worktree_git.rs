@@ -311,7 +311,7 @@ impl WorktreeGit {
         let commit = self.run_in(tree, &args);
         let commit = commit.or_else(|_| self.run_in(tree, &[&ANONYMOUS[..], &args].concat()))?;
         let commit = to_line(commit);
-        // Whoever does this again finds it, and does not make another one.
+        // If this is repeated, HEAD is at this commit, and no second one is made.
         let args =
             ["-c", "core.logAllRefUpdates=false", "update-ref", "--no-deref", "HEAD", &commit];
         self.run_in(tree, &args)?;

@@ -182,7 +182,7 @@ pub(super) async fn answer_question(
     peer: &Arc<AuthenticatedConnection>,
     params: QuestionsResolveParams,
 ) -> Result<Acknowledgement, ErrorPayload> {
-    let nobody = || {
+    let not_pending = || {
         let id = quote_input(&params.id);
         let message =
             format!("no question `{id}` is pending: it was answered, withdrawn or never asked");
@@ -190,9 +190,9 @@ pub(super) async fn answer_question(
     };
     let answer = parse_question_answer(&params)?;
     let pending = peer.sessions().pending_question(&params.id).await.map_err(to_error_shape)?;
-    let pending = pending.ok_or_else(nobody)?;
+    let pending = pending.ok_or_else(not_pending)?;
     if peer.find_session_by_id(&pending.session).await?.is_none() {
-        return Err(nobody());
+        return Err(not_pending());
     }
     let answer = match answer {
         QuestionAnswer::Accept(values) => {
@@ -203,7 +203,7 @@ pub(super) async fn answer_question(
     let (sessions, folder_access) = (peer.sessions(), peer.folder_access());
     match sessions.answer_question(&params.id, answer, folder_access).await {
         Ok(true) => Ok(Acknowledgement { ok: true }),
-        Ok(false) => Err(nobody()),
+        Ok(false) => Err(not_pending()),
         Err(error) => Err(to_error_shape(error)),
     }
 }

@@ -367,7 +367,7 @@ pub(super) async fn fork(
 ) -> Result<SessionInfo, ErrorPayload> {
     let address = peer.resolve_key(&params.session_key, None)?;
     let source = peer.require_session(&address).await?;
-    // The copy belongs to the owner of the session, whoever makes it.
+    // The copy belongs to the owner of the session, even if another user makes it.
     let names_other =
         |key: &str| SessionAddress::split_text(key).is_some_and(|(owner, _)| owner != source.owner);
     if params.key.as_deref().is_some_and(names_other) {

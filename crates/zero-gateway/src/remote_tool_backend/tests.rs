@@ -119,7 +119,7 @@ async fn kept_outcomes_have_one_limit_and_are_forgotten() {
 async fn kept_outcomes_are_taken_once_and_only_before_the_offer() {
     let rig = fixture();
     let result = |call: &str| kept_result(call, "done");
-    // Without other gateways, nobody has made such a call.
+    // Without other gateways, no gateway has made such a call.
     assert!(rig.backend.handle_result(result("call_1")).is_err());
     assert!(!rig.backend.set_initial_terms(None, None).recovers);
     rig.backend.accept_kept_outcomes();

@@ -189,7 +189,7 @@ async fn held_text_is_flushed_after_delay() {
     let events = rig.append(vec![prompt(), text(&"x".repeat(100_000))]).await;
     rig.publish(&events);
     while rig.next_payload().await["state"] != "delta" {}
-    // What is in the ledger can be found there before it is published, and would be in the delta above.
+    // Ledger entries can be read before they are published, and would be in the delta above.
     let events = rig.append(vec![text("y")]).await;
     rig.publish(&events);
     let mut payload = rig.next_payload().await;

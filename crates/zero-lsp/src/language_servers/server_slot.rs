@@ -134,7 +134,7 @@ impl LanguageServerSlot {
         self.counted.store(false, Ordering::Relaxed);
     }
 
-    /// Returns whether a server occupies the slot and nobody uses it.
+    /// Returns whether a server occupies the slot and no call uses it.
     pub(super) fn is_idle(&self) -> bool {
         self.is_counted()
             && self.users.load(Ordering::Relaxed) == 0

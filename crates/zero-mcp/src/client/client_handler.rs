@@ -140,7 +140,8 @@ impl McpClientHandler {
         self.is_list_outdated.store(true, Ordering::Release);
     }
 
-    /// Returns whether a change was announced, and forgets it: whoever asks fetches the list.
+    /// Returns whether a change was announced, and clears the mark: the caller then fetches the
+    /// list.
     pub(crate) fn take_list_change(&self) -> bool {
         self.is_list_outdated.swap(false, Ordering::AcqRel)
     }

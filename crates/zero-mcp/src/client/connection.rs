@@ -400,7 +400,7 @@ async fn add_failure_details(
     monitor: &dyn ServerMonitor,
 ) -> ServerUnavailableError {
     let mut error = add_exit_details(error, monitor).await;
-    // What a server printed instead of an answer usually explains the failure.
+    // The output of a server that did not answer usually explains the failure.
     error.message = join_parts([error.message].into_iter().chain(monitor.notes()));
     error
 }

@@ -18,7 +18,7 @@ pub struct ServerPool {
 }
 
 impl ServerPool {
-    /// Leases the server with this key, and creates it if nobody uses it yet.
+    /// Leases the server with this key, and creates it if it has no lease yet.
     pub(crate) fn lease(
         &self,
         key: ServerIdentity,

@@ -550,20 +550,20 @@ async fn server_question_reaches_user_of_the_call() {
         assert!(asked[0].call.is_some() && matches!(asked[0].mode, ElicitationMode::Form(_)));
     }
     // Without a user to ask, elicitation is neither declared nor answered.
-    let nobody = McpTestHost::build(
+    let unattended = McpTestHost::build(
         Arc::new(server_with_tools(&["need"])),
         vec![fake_definition("fake")],
         |config| config.elicitor = None,
     );
-    nobody.servers.wait_until_ready("fake").await.unwrap();
+    unattended.servers.wait_until_ready("fake").await.unwrap();
     assert_eq!(
-        call_outcome(&nobody, "fake__need", json!({})).await,
+        call_outcome(&unattended, "fake__need", json!({})).await,
         r#"{"who":{"action":"cancel"}} "s1""#
     );
     let declared = |fixture: &McpTestHost| {
         fixture.fake.received.lock().unwrap()[0].to_string().contains("elicitation")
     };
-    assert!(declared(&fixture) && !declared(&nobody));
+    assert!(declared(&fixture) && !declared(&unattended));
 }
 
 #[tokio::test(start_paused = true)]

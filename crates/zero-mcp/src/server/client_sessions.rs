@@ -1,9 +1,9 @@
 //! The session that the calls of a client belong to.
 //!
 //! A client with a handshake has a session for as long as it is connected. Stateless requests have
-//! no connection and share one session: everybody with the credentials of this server is the same
-//! user, and without a session a file that was read could not be edited and a background command
-//! not be followed. The first call opens a session, so a client that only lists tools costs
+//! no connection and share one session: all clients with the credentials of this server are the
+//! same user, and without a session a file that was read could not be edited and a background
+//! command not be followed. The first call opens a session, so a client that only lists tools costs
 //! nothing.
 
 use std::collections::HashMap;

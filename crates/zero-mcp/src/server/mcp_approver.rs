@@ -103,7 +103,7 @@ fn choice_schema(options: &[AnswerOption], choices: ChoiceStyle) -> ElicitationS
     ElicitationSchema::new([field].into()).with_required(vec![FIELD.to_owned()])
 }
 
-/// Explains how to allow the call if nobody can be asked.
+/// Explains how to allow the call if no user can be asked.
 fn allow_hint(question: &ApprovalQuestion) -> String {
     let yes = "start the server with `zero mcp --yes` or use a client that supports elicitation";
     let rules: Vec<String> =

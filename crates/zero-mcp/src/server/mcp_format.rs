@@ -92,7 +92,7 @@ pub(super) fn to_error_result(error: ToolError) -> CallToolResult {
     ])
 }
 
-/// Converts one part of a result. What is neither an image nor sound is a document.
+/// Converts one part of a result. Media that is neither an image nor sound becomes a document.
 fn to_content_block(part: RenderedPart<'_>) -> ContentBlock {
     let (uri, mime, data) = match part {
         RenderedPart::Text(text) => return ContentBlock::text(text),

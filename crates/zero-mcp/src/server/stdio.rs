@@ -1,8 +1,8 @@
 //! The MCP server for one client on stdin and stdout.
 //!
-//! A client that ends closes the server's stdin. Its pending calls are then useless: what still
-//! runs after a moment is stopped, its commands are killed, and the server exits before the client
-//! decides to kill it.
+//! A client that ends closes the server's stdin. Its pending calls are then useless: calls that
+//! still run after a moment are stopped, their commands are killed, and the server exits before the
+//! client decides to kill it.
 
 use std::future::Future;
 use std::sync::Arc;

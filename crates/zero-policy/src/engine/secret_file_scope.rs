@@ -1,7 +1,7 @@
 //! Which secret files of the workspace the commands of a call may read.
 //!
 //! A line that names a secret file asks. One that reads a folder names none of the files in it, so
-//! the sandbox hides the secret ones, unless somebody said yes to the commands: a rule, or the user.
+//! the sandbox hides the secret ones, unless a rule or the user allowed the commands.
 
 use super::CallAssessment;
 use crate::command_access::SecretFileScope;
@@ -48,7 +48,8 @@ impl CallAssessment {
     }
 }
 
-/// Whether every command that nobody allowed reads the files that it names and no others.
+/// Whether every command that neither a rule nor the user allowed reads the files that it names and
+/// no others.
 fn reads_named_files(analysis: &ScriptAnalysis, covered: &[bool]) -> bool {
     analysis.nodes.iter().zip(covered).all(|(node, covered)| match &node.kind {
         _ if *covered => true,

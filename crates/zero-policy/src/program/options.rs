@@ -430,8 +430,8 @@ impl<'a> ArgumentReader<'a> {
         let value = match attached {
             Some(value) => Some(value),
             None if !takes_value => None,
-            // What looks like an abbreviation may be an unlisted option, and then the next argument
-            // is not its value.
+            // An apparent abbreviation may be an unlisted option, and then the next argument is not
+            // its value.
             None if reading == OptionReading::Lenient && !self.table.until_operand && !is_exact => {
                 self.args.get(self.at).cloned()
             }

@@ -1,9 +1,9 @@
 //! Programs that download packages.
 //!
 //! Which hosts they use is not on their command line but in the configuration of the project and of
-//! the user, which [`Machine::registry_hosts`](crate::Machine::registry_hosts) knows. What is found
-//! here only adds hosts to a question that is asked anyway: a form that is not recognized opens
-//! nothing.
+//! the user, which [`Machine::registry_hosts`](crate::Machine::registry_hosts) knows. A result of
+//! this search only adds hosts to a question that is asked anyway: a form that is not recognized
+//! opens nothing.
 
 use super::npm;
 use crate::shell::ShellArg;

@@ -1,4 +1,4 @@
-//! Rules for a copy of a workspace: what is denied in the one is denied in the other.
+//! Rules for a copy of a workspace: paths that are denied in the one are denied in the other.
 //!
 //! Patterns without a base on the machine follow the workspace by themselves. Those that begin at the
 //! root or in the home folder name the original only, and get a twin that is relative to the copy.

@@ -114,7 +114,7 @@ pub(crate) fn reads_program_from_input(words: &[&str]) -> bool {
     }
     let is_input =
         |word: &&&str| **word == "-" || word.starts_with("/dev/") || word.starts_with("/proc/");
-    // What follows an option may be its value; a script is a file, and a module follows `-m`.
+    // The word after an option may be its value; a script is a file, and a module follows `-m`.
     let is_script = |(at, word): (usize, &&str)| {
         let follows = |option: &str| at > 0 && arguments.get(at - 1) == Some(&option);
         !word.starts_with('-') && (at == 0 || word.contains(['.', '/']) || follows("-m"))

@@ -168,8 +168,8 @@ fn count_plain_commands(line: &str) -> Option<usize> {
 }
 
 impl CommandInvocation {
-    /// Records that a variable of unknown effect is set for it: what its arguments say may not be
-    /// all that it does.
+    /// Records that a variable of unknown effect is set for it: it may do more than its arguments
+    /// say.
     pub(crate) fn distrust_environment(&mut self) {
         let is_judged = matches!(self.analysis.class, CommandClass::ReadOnly | CommandClass::Files);
         if is_judged && !ignores_environment(&self.argv) {

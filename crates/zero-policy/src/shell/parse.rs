@@ -6,8 +6,8 @@
 //! end of input, and returns what it has.
 //!
 //! If bash's own parsing is ambiguous (it differs between versions, or a text is expanded twice),
-//! the result is an error: what cannot be parsed is asked about, never allowed. Parsing differently
-//! from bash would be the worst result.
+//! the result is an error: zero asks about scripts that cannot be parsed, and never allows them.
+//! Parsing differently from bash would be the worst result.
 
 mod ansi_c;
 mod arithmetic;

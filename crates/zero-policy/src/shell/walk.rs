@@ -3,7 +3,8 @@
 //!
 //! The walk follows the shell: changes in a subshell are dropped, `&&` continues with the state
 //! after success, a loop's body may have run before. Where two paths join, both states are kept.
-//! What cannot be followed becomes an [`Uncertainty`], so a script without one is fully understood.
+//! A construct that cannot be followed becomes an [`Uncertainty`], so a script without one is fully
+//! understood.
 
 mod arithmetic;
 mod array_values;
@@ -200,7 +201,7 @@ struct TrapHandler {
 struct ExitStates {
     succeeded: ShellState,
     failed: ShellState,
-    /// Whether it does not fail. What would run after a failure is analyzed all the same.
+    /// Whether it does not fail. Commands that would run after a failure are analyzed all the same.
     certain: bool,
 }
 

@@ -45,7 +45,7 @@ impl PortForwardAuditLog {
         Self { audit: AuditLog::new(state), call: new_call_id(), workspace, target }
     }
 
-    /// Records that the user, or nobody, said no.
+    /// Records that forwarding was refused, by the user or because no user could be asked.
     pub fn write_refusal(&self, answer: &str) -> io::Result<()> {
         let status = CallStatus::Denied.as_str().to_owned();
         self.audit.write(&AuditRow { status, ..self.build_row("", answer) })

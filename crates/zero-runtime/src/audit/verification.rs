@@ -254,7 +254,7 @@ impl AuditLog {
         let mut days: Vec<(Date, u64)> =
             snapshot.days.into_iter().filter(|(day, _)| is_asked(day)).collect();
         let unread_before = leave_out_oldest(&mut days, check.bytes_max);
-        // What is left out was not asked for.
+        // Parts that are left out were not requested.
         let check = &VerifyOptions { since: unread_before.or(check.since), ..check.clone() };
         let is_wanted = |day: &Date| check.since.is_none_or(|since| *day >= since);
         let mut chain =

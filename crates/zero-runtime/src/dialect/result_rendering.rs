@@ -23,7 +23,7 @@ const NUMBERED_BYTES_MAX: usize = 16 * 1024 * 1024;
 pub struct RenderedResult {
     /// For the model.
     pub content: Vec<Value>,
-    /// For the person.
+    /// For the user.
     pub display: Value,
 }
 
@@ -59,7 +59,7 @@ enum RenderedPiece<'a> {
     Part(RenderedPart<'a>),
 }
 
-/// A part of a result as a model is told it, with media that not every protocol can carry.
+/// A part of a result as it is sent to a model, with media that not every protocol can carry.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RenderedPart<'a> {
     /// Words, in the dialect.
@@ -113,7 +113,7 @@ pub(super) fn render(
     RenderedResult { content, display }
 }
 
-/// Writes a result down as a model is told it.
+/// Renders a result as it is sent to a model.
 pub(super) fn render_parts<'a>(
     dialect: DialectName,
     done: Option<&str>,
@@ -131,7 +131,7 @@ pub(super) fn render_parts<'a>(
     render_pieces(dialect, done, paging, result).into_iter().map(to_content).collect()
 }
 
-/// An error as a model is told it: the error as one line of JSON, and what a command had printed
+/// An error as it is sent to a model: the error as one line of JSON, and what a command had printed
 /// until then. `tool` is the name that was called.
 pub(super) fn render_error(tool: &str, error: &ToolError) -> Vec<ResultContent> {
     vec![text_content(model_error_text(tool, error))]
@@ -311,7 +311,7 @@ fn find_texts<'a>(diff: &'a FileDiff, display: &'a ResultDisplay) -> Option<&'a 
     Some(diff).filter(has_texts).or_else(|| shown.filter(has_texts))
 }
 
-/// Bytes, by what they are. What is neither an image nor text cannot be shown to a model here.
+/// Bytes, by what they are. Other media than images and text cannot be shown to a model here.
 fn media_content(mime: &str, data: &str) -> ResultContent {
     let text = || String::from_utf8(STANDARD.decode(data).ok()?).ok();
     match mime.split('/').next() {

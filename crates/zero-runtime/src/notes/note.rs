@@ -2,8 +2,8 @@
 //!
 //! The file begins with a few lines between `---` that say when and by whom the note was saved; the
 //! text follows. A file without them was written by the user. The lines are trusted only if zero
-//! wrote them on this machine and nothing changed since, which the [`NoteSeal`] proves: anybody can
-//! write such lines.
+//! wrote them on this machine and nothing changed since, which the [`NoteSeal`] proves: any program
+//! can write such lines.
 
 use std::fmt;
 

@@ -240,9 +240,9 @@ fn reading_creates_no_folder() {
     let all = |scope| memories.list_notes(scope, &fixture.workspace, &|_, _| true).unwrap().0;
     assert!(all(None).is_empty() && all(Some(NoteScope::User)).is_empty());
     assert!(!fixture.path("own").exists() && !fixture.path("w/.zero").exists());
-    let nobody = NoteStoreSet::new(None, state);
-    assert!(nobody.open_store(NoteScope::User, &fixture.workspace).unwrap().is_none());
-    assert!(nobody.open_or_create_store(NoteScope::User, &fixture.workspace).is_err());
+    let unconfigured = NoteStoreSet::new(None, state);
+    assert!(unconfigured.open_store(NoteScope::User, &fixture.workspace).unwrap().is_none());
+    assert!(unconfigured.open_or_create_store(NoteScope::User, &fixture.workspace).is_err());
     fixture.put(NoteScope::User, "mine", "x").unwrap();
     fixture.put(NoteScope::Project, "mine", "y").unwrap();
     let name = NoteName::new("mine").unwrap();

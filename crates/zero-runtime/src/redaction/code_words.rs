@@ -1,4 +1,4 @@
-//! Values that are pieces of code or of what programs print, and therefore nobody's secret.
+//! Values that are pieces of code or of what programs print, and therefore not secrets.
 //!
 //! A repository with `A_SECRET=function` would otherwise have this word replaced in every result. A password
 //! of such words alone is rare, and the words are no secret in themselves.

@@ -83,7 +83,7 @@ impl SearchRecord {
         if bytes.len() > RECORD_BYTES_MAX {
             return;
         }
-        // Not flushed to the disk: what a power cut leaves of it is no record or an old one.
+        // Not flushed to the disk: a power cut leaves no record or an old one.
         let temporary = format!("{}.{}.new", self.name, std::process::id());
         let written =
             self.folder.create_new(&temporary).and_then(|mut file| file.write_all(&bytes));

@@ -19,7 +19,7 @@ const FOLDERS_MAX: usize = 20_000;
 const ENTRIES_MAX: usize = 100_000;
 /// The folder of a repository.
 const GIT: &str = ".git";
-/// Folders with files of others, or that are made anew at each build.
+/// Folders with files of others, or that are recreated at each build.
 const SKIPPED_FOLDERS: &[&str] = &[
     ".cache",
     GIT,

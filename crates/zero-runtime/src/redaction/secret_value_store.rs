@@ -3,8 +3,8 @@
 //! A file that one process renamed is read by the next, which has to find its values in it. Finding
 //! needs the values themselves: hashes would not do. They are kept as they are, in a file with mode
 //! 0600 in zero's state folder, which is closed to tools and hidden from commands. The journal keeps
-//! earlier contents of files in the same way. A key in the same folder would protect them from nobody
-//! who can read the folder.
+//! earlier contents of files in the same way. Encryption with a key in the same folder would not
+//! protect them from a process that can read the folder.
 
 use std::collections::HashMap;
 use std::path::Path;

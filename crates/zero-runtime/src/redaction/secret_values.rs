@@ -66,7 +66,7 @@ const DESCRIBING_WORDS: &[&str] = &[
 ];
 /// Variables that the shell sets to folders.
 const FOLDER_VARIABLES: &[&str] = &["PWD", "OLDPWD"];
-/// Words in names of values that everybody may see.
+/// Words in names of values that are public.
 const PUBLIC_WORDS: &[&str] = &["public", "publishable"];
 /// The same, unless the value has the format of a secret.
 const USUALLY_PUBLIC_WORDS: &[&str] = &["pub", "sha", "checksum", "integrity", "commit"];
@@ -560,7 +560,7 @@ impl<'a> UrlPassword<'a> {
         (!password.is_empty()).then_some(Self { password, host })
     }
 
-    /// Whether it is a server of this machine with a password that everybody knows.
+    /// Whether it is a server of this machine with a well-known password.
     fn is_local_default(&self) -> bool {
         let host = self.host.split(['/', '?']).next().unwrap_or_default();
         let host = host.rsplit_once(':').map_or(host, |(host, _)| host);

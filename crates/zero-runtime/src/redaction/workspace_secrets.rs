@@ -657,7 +657,7 @@ mod tests {
         f.restart();
         f.write("new/.env", "B_TOKEN=other-9fK2mQ4x\n");
         f.write("sub/.env", "A_TOKEN=third-9fK2mQ4x\n");
-        // Known files are read again, and nobody searched for others.
+        // Known files are read again, without a search for others.
         f.check("third-9fK2mQ4x other-9fK2mQ4x", "‹secret A_TOKEN› other-9fK2mQ4x");
         f.secrets.remove_record();
         f.restart();

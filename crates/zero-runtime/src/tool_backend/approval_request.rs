@@ -1,4 +1,4 @@
-//! A question of a tool host, as a person is shown it.
+//! A question of a tool host, as it is shown to the user.
 
 use zero_core::event::{ApprovalEffect, ApprovalOption, ApprovalRequest};
 
@@ -8,7 +8,7 @@ use crate::approver::ApprovalQuestion;
 /// measure the expiry with: 2^31 - 1 milliseconds.
 const EXPIRY_MS: i64 = i32::MAX as i64;
 
-/// A question of a tool host as a person is shown it.
+/// A question of a tool host as it is shown to the user.
 pub fn approval_request(call: &str, question: &ApprovalQuestion) -> ApprovalRequest {
     let effect = |judged: &zero_policy::EffectDecision| ApprovalEffect {
         kind: judged.kind.to_owned(),

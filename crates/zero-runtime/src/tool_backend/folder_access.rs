@@ -41,7 +41,7 @@ impl FolderAccess {
         }
     }
 
-    /// The same for a path as it is written: what counts is where it leads now.
+    /// The same for a path as it is written: its present target decides.
     pub fn check_unresolved(&self, absolute: &Path) -> Result<(), FolderAccessError> {
         match (self, path_survey::canonicalize(absolute)) {
             (Self::Anywhere, _) => Ok(()),

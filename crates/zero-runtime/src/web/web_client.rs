@@ -82,12 +82,12 @@ pub struct WebResponse {
     pub redirect: Option<Url>,
 }
 
-/// What every HTTP client of zero has in common: it trusts these certificates too, and takes no
-/// proxy, redirect or second attempt that nobody decided on.
+/// The common settings of all HTTP clients of zero: they trust these certificates too, and use no
+/// proxy, redirect or retry that zero did not choose.
 pub fn client_builder(
     extra_roots: &ExtraRootCertificates,
 ) -> Result<reqwest::ClientBuilder, reqwest::Error> {
-    // The client brings no cryptography of its own. Whoever came first is fine.
+    // The client has no crypto provider of its own. A provider that is already installed is fine.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let roots = extra_roots.iter().map(reqwest::Certificate::from_der);
     Ok(reqwest::Client::builder()

@@ -31,7 +31,7 @@ struct OrderChannel {
     /// Written to after an order was added.
     wake: OwnedFd,
     woken: OwnedFd,
-    /// `None` once nobody follows orders any more.
+    /// `None` once orders are no longer carried out.
     orders: Mutex<Option<VecDeque<CaptureOrder>>>,
 }
 
@@ -83,7 +83,7 @@ impl CaptureControl {
         orders.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Nobody follows orders any more.
+    /// Closes the channel: orders are no longer carried out.
     pub(super) fn close(&self) {
         if let Some(channel) = &self.channel {
             channel.orders.lock().unwrap_or_else(PoisonError::into_inner).take();

@@ -21,7 +21,8 @@ pub(crate) struct CaptureGuard(String);
 impl CaptureGuard {
     /// Gives a socket a new name.
     pub(super) fn bind(socket: impl AsFd) -> io::Result<Self> {
-        // Seeded with random numbers of the kernel, so that nobody else takes the name before.
+        // Seeded with random numbers of the kernel, so that no other process can take the name
+        // first.
         let random = || RandomState::new().build_hasher().finish();
         let guard = Self(format!("zero-capture-{:016x}{:016x}", random(), random()));
         rustix::net::bind(socket, &guard.address()?)?;
@@ -38,7 +39,7 @@ impl CaptureGuard {
         &self.0
     }
 
-    /// Waits until nobody holds the socket, and returns whether that is so.
+    /// Waits until no process holds the socket, and returns whether that is so.
     pub(crate) fn wait_until_gone(&self, limit: Duration) -> bool {
         let until = Instant::now() + limit;
         while self.is_held() {

@@ -21,7 +21,7 @@ use crate::journal::ChangeRecorder;
 /// Links that an open follows before it gives up, as in the kernel.
 const LINKS_MAX: u32 = 40;
 /// How long a folder is not looked up again. A call of the command that may put another folder there ends
-/// it at once; what others do in so short a time is not noticed.
+/// it at once; changes by other programs in so short a time are not noticed.
 const FOLDER_AGE_MAX: Duration = Duration::from_millis(10);
 /// Exchanges two paths.
 const RENAME_EXCHANGE: u64 = 2;
@@ -125,7 +125,7 @@ impl CallRecorder {
     }
 
     /// Records what follows with another recorder, and returns the one so far. A file that is open for
-    /// writing is recorded at once: what is written to it is not seen.
+    /// writing is recorded at once: later writes to it are not seen.
     pub(super) fn continue_in(&mut self, mut recorder: ChangeRecorder) -> ChangeRecorder {
         // A call that moves a folder may be about to happen.
         recorder.keep_folder(if self.moved_at.is_some() { Duration::ZERO } else { FOLDER_AGE_MAX });
@@ -157,12 +157,13 @@ impl CallRecorder {
             self.recorder.note_loss("a program changed files without letting zero see which");
         }
         if !keeps_folders(call) {
-            // What follows may be in another folder at the same path.
+            // Later calls may refer to another folder at the same path.
             self.last_folder = None;
             self.recorder.forget_folder();
         }
         if may_move_folder(call) {
-            // It happens only now: what another thread of the command looks up before is soon elsewhere.
+            // The folder moves only now: a path that another thread of the command looked up earlier is
+            // soon elsewhere.
             self.moved_at = Some(Instant::now());
             self.recorder.keep_folder(Duration::ZERO);
         }
@@ -262,7 +263,7 @@ impl CallRecorder {
                 _ => return Some(()),
             }
         }
-        // More links than the kernel follows, unless somebody changes them meanwhile.
+        // More links than the kernel follows, unless another process changes them meanwhile.
         None
     }
 

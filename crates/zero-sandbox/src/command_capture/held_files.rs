@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::captured_call::read_proc_link;
 
-/// Most files and processes that are remembered. What is beyond that counts for the set in which it was
+/// Most files and processes that are remembered. Those beyond that count for the set in which they were
 /// opened.
 const PATHS_MAX: usize = 1_000;
 const PROCESSES_MAX: usize = 1_000;

@@ -63,7 +63,7 @@ impl Listener {
         (done == 0).then_some(call)
     }
 
-    /// Lets a call happen as if nobody had asked.
+    /// Lets a call happen as if it had not been intercepted.
     pub(super) fn let_continue(&self, call: &WaitingCall) {
         let mut answer =
             NotificationReply { id: call.id, flags: CONTINUE, ..NotificationReply::default() };

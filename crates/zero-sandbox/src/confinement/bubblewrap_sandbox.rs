@@ -1,7 +1,7 @@
 //! A sandbox of namespaces and mounts, made by bubblewrap, in which the init process waits for its
 //! plan.
 //!
-//! What bubblewrap sets up depends on the profile and the state of the host, not on the command. So
+//! The setup by bubblewrap depends on the profile and the state of the host, not on the command. So
 //! a [`BubblewrapSandbox`] can be set up ahead of time and be given a command later. Meanwhile the
 //! host may change so that the sandbox differs from one that would be set up now: an editor that
 //! replaces a hidden file removes the mount that hid it, a new secret or socket is not hidden at

@@ -301,7 +301,7 @@ impl MountTree<'_> {
                 }
                 PathAccess::Readable => {}
                 PathAccess::Writable => self.insert_strictest(path, MountKind::Open),
-                // What cannot be written, or not even seen, is protected already.
+                // Paths that cannot be written, or not even seen, are protected already.
                 PathAccess::Protected if above != Some(PathAccess::Writable) => {}
                 PathAccess::Protected => self.mount_and_pin(path, MountKind::ReadOnly),
                 PathAccess::Masked if above == Some(PathAccess::Masked) => {}

@@ -108,8 +108,8 @@ impl PathLayout {
         self.insert_strictest(at, PathAccess::Writable);
     }
 
-    /// Resolves a readable path. Links in masked folders are needed as well, because nobody sees
-    /// them there.
+    /// Resolves a readable path. Links in masked folders are needed as well, because programs do
+    /// not see them there.
     fn add_readable(&mut self, path: &Path) {
         let mut at = PathBuf::from("/");
         for part in path.components() {

@@ -113,8 +113,9 @@ impl Placeholders {
 
     /// Shares what is at `path`, below `root`, if it is a placeholder of another command.
     pub(crate) fn share(&mut self, path: &Path, root: &Path) -> io::Result<()> {
-        // What cannot be inspected was not created by us. Its command may have just ended, or it
-        // was replaced: the check of the mounts notices that, and the sandbox is set up again.
+        // A file that cannot be inspected was not created by zero. Its command may have just ended,
+        // or it was replaced: the check of the mounts notices that, and the sandbox is set up
+        // again.
         let Ok(location) = PlaceholderLocation::from_path(path) else { return Ok(()) };
         let Some(shape) = location.empty_kind() else { return Ok(()) };
         if self.is_recorded(path, RecordOwner::Anyone) {

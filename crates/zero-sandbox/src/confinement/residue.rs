@@ -2,8 +2,8 @@
 //!
 //! A sandbox is reused for the next command of the same kind, which must find nothing that it would
 //! not find in a new one. Mounts cannot be changed from inside, writable files are the host's, and
-//! there are no processes. What remains belongs to the namespaces: shared memory, semaphores and
-//! message queues, by path and by key, and the sandbox's own `/dev`.
+//! there are no processes. The remaining state belongs to the namespaces: shared memory, semaphores
+//! and message queues, by path and by key, and the sandbox's own `/dev`.
 //!
 //! The init process opens each of these before the first command and takes a [`ResidueSnapshot`].
 //! The supervisor compares it from outside after each command with a [`ResidueDetector`]: no

@@ -155,7 +155,8 @@ const IOPRIO_WHO_USER: u64 = 3;
 /// The first process of a PID namespace.
 const FIRST_PROCESS: u64 = 1;
 
-/// Makes a program run as its owner, whoever starts it. A file with it outlives the sandbox.
+/// Makes a program run as its owner, regardless of the user who starts it. A file with it outlives
+/// the sandbox.
 const SET_USER_ID: u64 = 0o4000;
 /// The same for its group. Folders need it, and calls that change a mode do not say of what.
 const SET_GROUP_ID: u64 = 0o2000;

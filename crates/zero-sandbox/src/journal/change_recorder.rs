@@ -1,8 +1,8 @@
 //! [`ChangeRecorder`]: stores the state of paths before a command, or an undo, touches them.
 //!
 //! Each path is recorded once, when it is first touched, and nothing below a folder that the command
-//! made. Nothing here can fail for the command: what cannot be recorded is a loss, which the summary
-//! names.
+//! made. A failure here never makes the command fail: a change that cannot be recorded is a loss,
+//! which the summary names.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -482,7 +482,7 @@ impl ChangeRecorder {
         let exceeds = |most: u64| bytes > most.saturating_sub(set.copied_bytes);
         let problem = match limit {
             Some(most) if exceeds(most) => Some("too much to copy before it is written to"),
-            // The limits of a command count what the disk gets, whoever writes it.
+            // The limits of a command count all bytes written to the disk, by any process.
             Some(_) if exceeds(set.copy_room) => {
                 Some("more than the disk of zero's state has room for")
             }
@@ -537,7 +537,8 @@ impl ChangeRecorder {
                     // Recorded before a crash, and perhaps not moved.
                     Some((_, BeforeState::Stored { image, .. })) => *image,
                     Some((_, BeforeState::Absent)) => return self.remove_tree(path),
-                    // Somebody replaced it after a crash: it is kept, and belongs to nothing.
+                    // The path was replaced after a crash: its content is kept, but no entry refers
+                    // to it.
                     _ => self.open_set()?.next_image,
                 }
             }
@@ -550,7 +551,7 @@ impl ChangeRecorder {
                 }
                 let image = set.next_image;
                 let mode = stat.st_mode & 0o7777;
-                // Before it moves: what somebody adds to it from now on does not come back.
+                // Computed before the move: files that are added from now on are not restored.
                 let digest = self.roots.digest(path);
                 self.insert(Some(path), BeforeState::Stored { image, mode, digest })?;
                 image

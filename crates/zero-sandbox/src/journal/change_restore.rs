@@ -22,7 +22,7 @@ use crate::state_dir::StateDir;
 /// Most paths of conflicts that are collected.
 const CONFLICTS_MAX: usize = 1_000;
 
-/// A path that somebody changed after the command.
+/// A path that was changed after the command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChangeConflict {
     /// The path.
@@ -32,7 +32,7 @@ pub struct ChangeConflict {
     pub what: &'static str,
 }
 
-/// The paths that are not as the set left them, or of which nobody knows.
+/// The paths that are not as the set left them, or whose state is unknown.
 pub(super) fn find_conflicts(
     set: &ChangeSet,
     dir: &StateDir,
@@ -305,7 +305,7 @@ impl Restoration<'_> {
             let from = (&slot.folder, &slot.name);
             let linked = rustix::fs::linkat(from.0, from.1, &self.handle, &link, AtFlags::empty());
             let stat = || rustix::fs::statat(&self.handle, &link, AtFlags::SYMLINK_NOFOLLOW);
-            // Somebody may have put another file there. The link is compared and not the place,
+            // Another process may have put a file there. The link is compared and not the place,
             // which can change at any time.
             if linked.is_ok() && !stat().is_ok_and(|stat| inode_key(&stat) == *inode) {
                 let _ = rustix::fs::unlinkat(&self.handle, &link, AtFlags::empty());

@@ -10,7 +10,7 @@
 //! - `K.tree` is a file or a whole folder that an undo moved here.
 //!
 //! When the command has ended, `end` replaces the log: one line with the summary, one line per path
-//! that differs, and the state of each path at that time. A set without `end` whose log nobody
+//! that differs, and the state of each path at that time. A set without `end` whose log no process
 //! locks was left by a crash, and is finished by the next process. `undone` marks a set whose
 //! images were used.
 

@@ -99,7 +99,7 @@ impl Journal {
         Ok(change_restore::find_conflicts(&set, &dir, &self.tree_roots().map_err(failed)?))
     }
 
-    /// Undoes the changes of a command. If somebody changed a path since, nothing is touched unless
+    /// Undoes the changes of a command. If a path was changed since, nothing is touched unless
     /// `conflicts` says so. Returns the number and totals of the changes that the undo made.
     pub fn undo_set(
         &self,
@@ -150,7 +150,7 @@ impl Journal {
             is_beside: false,
             ..set.header.origin.clone()
         };
-        // The user asked for it: what is replaced is kept, whatever its size.
+        // The user asked for it: replaced files are kept, whatever their size.
         let recorder = self.record_command(origin, SetLimits::NONE).map_err(failed)?;
         self.restore_set(id, &set, recorder, SetEnding::Regular)
     }
@@ -273,7 +273,7 @@ impl Journal {
                 Err(error) => failure = failure.or(Some(error)),
             }
         }
-        // An undo that was complete, except that nobody was told.
+        // An undo that was complete, except that it was not reported.
         for id in finished {
             if let Ok((header, totals)) = ChangeSet::read_summary(&self.store.set_dir(id))
                 && let Some(undone) = header.origin.undoes

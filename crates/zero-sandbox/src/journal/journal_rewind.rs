@@ -1,9 +1,9 @@
 //! Takes back all changes that a set of calls made, newest first: the files of a rewind.
 //!
-//! [`Journal::plan_rewind`] compares everything first and touches nothing; what somebody else
-//! changed is a conflict. [`Journal::apply_rewind`] then undoes one change after the other. Each undo
-//! survives a crash on its own and names the rewind. A rewind with the same ID that is made again
-//! finds what is undone already and does the rest, so one that was killed is completed by repeating it.
+//! [`Journal::plan_rewind`] compares everything first and touches nothing; a later change by another
+//! program is a conflict. [`Journal::apply_rewind`] then undoes one change after the other. Each undo
+//! survives a crash on its own and names the rewind. A rewind with the same ID that is made again finds
+//! what is undone already and does the rest, so one that was killed is completed by repeating it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::io::Read as _;
@@ -114,8 +114,8 @@ impl Journal {
         Ok(plan)
     }
 
-    /// Undoes the changes of a plan. What somebody changed since is overwritten, and recorded in
-    /// turn. Returns the changes that were undone.
+    /// Undoes the changes of a plan. Later changes are overwritten, and recorded in turn. Returns
+    /// the changes that were undone.
     pub fn apply_rewind(
         &self,
         plan: &RewindPlan,
@@ -130,7 +130,7 @@ impl Journal {
             };
             match result {
                 Ok(()) => undone.push(change.clone()),
-                // Somebody restored the file meanwhile.
+                // The file was restored meanwhile.
                 Err(error) if error.reason() == Some(ErrorReason::NoChange) => {}
                 Err(mut error) => {
                     error.message = format!(
@@ -377,7 +377,7 @@ fn select_changes(
     for chain in chains.values() {
         let Some((last, depth)) = chain.last() else { continue };
         let Some(first) = chain.iter().position(|(id, _)| selected.contains(id)) else { continue };
-        // Somebody else has taken it back since, or made it again.
+        // The set was undone or repeated since, outside this rewind.
         if !selected.contains(last) {
             continue;
         }

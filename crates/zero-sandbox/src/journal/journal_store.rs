@@ -253,7 +253,7 @@ impl JournalStore {
 
     /// Removes a set of changes with its images.
     pub(super) fn remove_set(&self, id: u64) {
-        // What is left of it is removed with the next set that expires.
+        // Its remains are removed with the next set that expires.
         let _ = self.set_dir(id).remove_all();
     }
 

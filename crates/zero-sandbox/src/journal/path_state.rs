@@ -16,12 +16,12 @@ use super::git_index;
 use super::portable_path::PortablePath;
 use crate::open_beneath;
 
-/// Deepest folder that is visited: a tree that is deeper is not a tree of somebody's work.
+/// Deepest folder that is visited: a tree that is deeper does not occur in real projects.
 const DEPTH_MAX: usize = 512;
 /// Most paths that could not be read that are collected.
 const UNREAD_MAX: usize = 20;
 
-/// What is at a path. Two states are equal if nobody changed the path in between: contents are
+/// What is at a path. Two states are equal if the path was not changed in between: contents are
 /// compared by size and modification time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
@@ -288,8 +288,8 @@ impl PathSlot {
         open_entry(&self.folder, &self.name, flags)
     }
 
-    /// Changes the mode of what is there. A link is an error: somebody may put one there at any
-    /// time, and its target is anywhere.
+    /// Changes the mode of what is there. A link is an error: another process may put one there at
+    /// any time, and its target is anywhere.
     pub(super) fn set_mode(&self, mode: u32) -> Result<(), Errno> {
         use std::os::fd::AsRawFd as _;
         let handle = self.open(OFlags::PATH)?;

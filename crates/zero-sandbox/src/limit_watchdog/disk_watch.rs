@@ -2,7 +2,7 @@
 //!
 //! No kernel limits what a process tree adds to a disk without quotas that an administrator sets up.
 //! So the free space is compared with that at the start. It says how full a disk is, not who filled
-//! it: what other programs write meanwhile counts as well.
+//! it: bytes that other programs write meanwhile count as well.
 
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;

@@ -22,8 +22,7 @@ pub struct CommandExit {
     /// The largest memory use that was observed, in bytes: of the process tree if the watchdog
     /// runs, of its largest process otherwise.
     pub max_memory_bytes: u64,
-    /// Bytes that its ended processes read from disks; what the kernel had in memory is not
-    /// counted.
+    /// Bytes that its ended processes read from disks; bytes from the page cache are not counted.
     #[serde(default)]
     pub read_bytes: u64,
     /// Bytes that its ended processes wrote to files on disks.

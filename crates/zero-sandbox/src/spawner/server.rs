@@ -163,8 +163,8 @@ impl SpawnerServer {
         }
     }
 
-    /// Does work ahead of the next command. None of it is required: what fails here is tried again,
-    /// and reported, when a command is requested.
+    /// Does work ahead of the next command. None of it is required: a step that fails here is tried
+    /// again, and reported, when a command is requested.
     fn do_idle_work(&mut self) {
         if !self.pool.has_bare_worker() {
             let _ = self.fork_worker(&[]);

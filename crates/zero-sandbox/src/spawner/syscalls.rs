@@ -296,7 +296,7 @@ pub(crate) struct ResourceUsage {
     pub(crate) cpu_time: Duration,
     /// Memory of the largest process, in bytes.
     pub(crate) largest_bytes: u64,
-    /// Bytes read from disks; what the kernel had in memory is not counted.
+    /// Bytes read from disks; bytes from the page cache are not counted.
     pub(crate) read_bytes: u64,
     /// Bytes written to files that are on disks.
     pub(crate) written_bytes: u64,

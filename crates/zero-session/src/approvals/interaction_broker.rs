@@ -204,8 +204,8 @@ impl InteractionBroker {
         wait_for_user(run, answer).await
     }
 
-    /// Asks for approval. An answer to an earlier question counts if exactly the same is asked
-    /// again; what differs is asked anew.
+    /// Asks for approval. An answer to an earlier question counts if exactly the same question is
+    /// asked again; a question that differs goes to the user.
     async fn ask_approval(
         &self,
         run: Option<RequestingRun>,

@@ -141,12 +141,13 @@ impl<Q: Clone + Send + 'static, A: Clone + Send + 'static> InteractionQueue<Q, A
         let (recorder, run) = (question.recorder.clone(), question.run.clone());
         drop(open);
         let (this, id) = (Arc::clone(self), id.to_owned());
-        // Without a tokio runtime the process is shutting down and nobody waits.
+        // Without a tokio runtime the process is shutting down and no task waits.
         let Ok(runtime) = Handle::try_current() else {
             self.remove(&id);
             return true;
         };
-        // What the user allowed may be repeated if a power cut makes zero forget that it began.
+        // Durable, since an allowed call could run twice if a power cut made zero forget that it
+        // began.
         let written = recorder.write_durable(vec![new_event(run.as_ref(), outcome.shown)]);
         runtime.spawn(async move {
             if written.await.is_ok() {

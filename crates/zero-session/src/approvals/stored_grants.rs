@@ -65,7 +65,8 @@ impl StoredGrants {
     }
 
     /// The grants that are in use here and no longer stored; each is reported once. If the store
-    /// cannot be read, nobody knows what is still allowed: then all that it allowed is reported.
+    /// cannot be read, it is not known which of them are still valid: then all that allow something
+    /// are reported.
     pub async fn take_revoked(&self) -> Vec<GrantRecord> {
         let mut known = self.known.lock().await;
         self.write_latest(&mut known).await;

@@ -3,7 +3,8 @@
 //! They are untrusted files: links are not followed, sizes are bounded, and a project's file never
 //! replaces one of the user, nor zero's own system prompt: its text is quoted below it, as instructions
 //! of a project are. An agent can only restrict what its parent may do, so it needs no trust.
-//! A file that cannot be used stays in the list with what is wrong, so that whoever names it learns it.
+//! A file that cannot be used stays in the list with its error, so that a request that names it fails
+//! with that error.
 
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -1,8 +1,8 @@
 //! A model with others that stand in for it when it is rate-limited or unavailable.
 //!
-//! Another model is asked only while nothing of the answer was streamed, so that nobody sees two
-//! beginnings. From then on it answers all requests of the run: a provider that is down is not asked
-//! again at every step.
+//! Another model is asked only while nothing of the answer was streamed, so that the user does not
+//! see two beginnings. From then on it answers all requests of the run: a provider that is down is
+//! not asked again at every step.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

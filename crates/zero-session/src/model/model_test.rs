@@ -19,7 +19,8 @@ const TOKENS_MAX: u64 = 64;
 /// Time limit of the request. A local server may load the model first.
 const TIME_MAX: Duration = Duration::from_secs(120);
 
-/// Sends one short request, and returns why it failed. It is not repeated: whoever waits decides.
+/// Sends one short request, and returns why it failed. It is not retried: the caller decides about
+/// that.
 pub async fn test_model(config: ModelConfig) -> Result<(), ModelError> {
     let limits = ModelHttpLimits {
         head_time: TIME_MAX,

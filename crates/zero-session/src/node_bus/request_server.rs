@@ -74,7 +74,7 @@ impl RequestServer {
                 Ok(answer) => Ok(answer),
                 Err(_) => Err(NodeRequestRefusal::Failed),
             };
-            // What is written to the bus is not counted: the next request may begin.
+            // Writing to the bus is not counted: the next request may begin.
             drop(slot);
             deliver(answer).await;
         });

@@ -255,7 +255,7 @@ impl Store for PostgresStore {
         let session = session.clone();
         Box::pin(async move {
             write!(self, "remove a session", |tx| removal::mark_claimed(&tx, &session, claim))?;
-            // The session is gone already; what is left of it is tried again at the next deletion.
+            // The session is gone already; its remains are removed at the next deletion.
             if let Err(error) = self.reclaim().await {
                 tracing::warn!(%error, "what is left of a deleted session could not be removed");
             }

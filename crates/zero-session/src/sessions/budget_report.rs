@@ -87,7 +87,7 @@ impl SessionManager {
     }
 }
 
-/// When the budgets of a day begin anew, in milliseconds since the Unix epoch.
+/// When the budgets of a day start again, in milliseconds since the Unix epoch.
 pub fn day_end_ms() -> i64 {
     let now = jiff::Zoned::now();
     let next = now.tomorrow().and_then(|next| next.start_of_day()).unwrap_or(now);

@@ -1,8 +1,8 @@
 //! Which prompts are checkpoints: those that went to a model.
 //!
 //! A prompt that zero answers itself, such as `/context`, and a call by the user, such as `/read`,
-//! are entries of the ledger, too, but nobody means them by "the last prompt". In a session without a
-//! model, the calls are all there is, so they count.
+//! are entries of the ledger, too, but users do not mean them by "the last prompt". In a session
+//! without a model, the calls are all there is, so they count.
 
 use std::collections::HashMap;
 

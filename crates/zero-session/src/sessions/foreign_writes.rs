@@ -1,7 +1,6 @@
 //! Tells when another process has written to the store.
 //!
-//! The bus knows only what this process writes. One task looks at the store for everybody who
-//! wants to know.
+//! The bus knows only what this process writes. One task polls the store for all subscribers.
 
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
@@ -41,7 +40,7 @@ async fn monitor(store: Weak<dyn Store>, writes: watch::Sender<()>) {
         if writes.receiver_count() > 0 {
             let Some(store) = store.upgrade() else { return };
             match store.foreign_mark().await {
-                // The first one, too: what came before it is not known.
+                // The first one, too: earlier writes are not known.
                 mark @ Some(_) if mark != last => {
                     last = mark;
                     writes.send_replace(());
@@ -70,11 +69,11 @@ mod tests {
         let monitor = ForeignWriteMonitor::default();
         let mut writes = monitor.subscribe(&ours);
         for number in 0..3 {
-            // The first time without a write: what was before is not known.
+            // The first time without a write: earlier writes are not known.
             writes.changed().await.unwrap();
             other.execute_batch(&format!("CREATE TABLE t{number} (n INTEGER)")).unwrap();
         }
-        // What was written while nobody subscribed is told at once.
+        // Entries written while there was no subscriber are reported at once.
         drop(writes);
         let mut writes = monitor.subscribe(&ours);
         writes.changed().await.unwrap();

@@ -17,8 +17,8 @@ const MEASURE_INTERVAL: Duration = Duration::from_secs(10);
 pub(super) struct OwnerSizes(Mutex<Option<(Instant, HashMap<String, u64>)>>);
 
 impl OwnerSizes {
-    /// The size of an owner's sessions, if it is not below the limit. What is too much is measured
-    /// anew, so that it is known at once when some are removed.
+    /// The size of an owner's sessions, if it is not below the limit. A size above the limit is
+    /// measured again, so that removals take effect at once.
     pub(super) async fn excess(
         &self,
         store: &dyn Store,

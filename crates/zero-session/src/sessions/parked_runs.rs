@@ -42,8 +42,8 @@ impl SessionManagerInner {
         self.lock_active_runs().contains_key(run)
     }
 
-    /// Answers a question that no run in memory waits for. Returns false if nobody waits for the
-    /// answer any more.
+    /// Answers a question that no run in memory waits for. Returns false if the question is no
+    /// longer open.
     pub(super) async fn answer_parked(
         self: &Arc<Self>,
         id: &str,
@@ -67,7 +67,7 @@ impl SessionManagerInner {
                 return Ok(false);
             };
             if !resumed.earlier.iter_mut().any(|question| question.answer(id, &answer)) {
-                // Somebody was faster, in another process.
+                // Another process was faster.
                 self.release_parked_run(&state, &active).await;
                 return Ok(false);
             }

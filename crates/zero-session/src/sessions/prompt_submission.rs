@@ -144,8 +144,8 @@ impl SessionManagerInner {
         }
     }
 
-    /// The result for a prompt that was sent before. A run of a dead process is ended first: nobody
-    /// works on it, so it must not be reported as active.
+    /// The result for a prompt that was sent before. A run of a dead process is ended first: no
+    /// process works on it, so it must not be reported as active.
     async fn existing_run_outcome(
         &self,
         recorder: &LedgerRecorder,
@@ -163,7 +163,8 @@ impl SessionManagerInner {
         if recorded.is_some_and(is_other) {
             return Err(SessionError::RunIdTaken(run.id));
         }
-        // A parked run is nobody's and goes on, and so does one that another machine continues.
+        // A parked run has no process and can continue, and so can one that another machine
+        // continues.
         if nodes.cluster().is_none()
             && run.end.is_none()
             && !run.has_open_question
@@ -245,7 +246,7 @@ impl SessionManagerInner {
     /// Why a session cannot be claimed: another process is at work in it.
     fn held_error(&self, node: String) -> SessionError {
         match self.config.nodes.cluster() {
-            // What was handed over has no holder until somebody takes it over.
+            // A session that was handed over has no holder until a process takes it over.
             Some(_) if !node.is_empty() => SessionError::Elsewhere { node },
             _ => SessionError::Busy(
                 "another process of zero is at work in this session; wait for its end, or use another session"
@@ -344,7 +345,7 @@ impl SessionManagerInner {
         }
         let model = self.config.models.get(chosen.or(agent.model.as_deref()))?;
         // A model that sees no images gets a text in their place, and the user a notice. Without a
-        // model, nobody would look at the prompt.
+        // model, images are refused.
         if prompt.attachments.is_empty() || !is_direct(&*model) {
             return Ok(());
         }
@@ -522,8 +523,8 @@ impl SessionManagerInner {
 }
 
 impl SessionManagerInner {
-    /// Hands all runs over to other processes, once their calls have ended or `grace` is over. What only
-    /// waits for the user is parked.
+    /// Hands all runs over to other processes, once their calls have ended or `grace` is over. Runs that
+    /// only wait for the user are parked.
     async fn hand_over_all(self: &Arc<Self>, cluster: &ClusterNode, grace: Duration) {
         let states: Vec<Arc<SessionState>> = self.lock_states().values().cloned().collect();
         futures_util::future::join_all(states.iter().map(|state| self.hand_over(state, grace)))

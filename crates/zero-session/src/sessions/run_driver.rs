@@ -338,7 +338,7 @@ impl<'a> RunDriver<'a> {
     }
 
     /// Parks the run, if the store has all of it: its calls are dropped before they began, and
-    /// whoever continues the run makes them again.
+    /// the process that continues the run makes them again.
     async fn try_park(&mut self, under_way: &mut RunState<'a>) -> Option<OwnedMutexGuard<()>> {
         let state = self.state;
         let order = Arc::clone(&state.sending).try_lock_owned().ok()?;
@@ -387,7 +387,7 @@ impl<'a> RunDriver<'a> {
                 under_way.looking = Some(self.load_context(under_way.backend.as_ref()));
             }
             TurnAction::AskModel(request) => {
-                // What is shown of a reply follows messages that are in the transcript, so that a
+                // The shown part of a reply follows messages that are in the transcript, so that a
                 // killed run can be completed from the ledger.
                 self.save(under_way).await;
                 if under_way.growth.is_due()
@@ -566,7 +566,7 @@ impl<'a> RunDriver<'a> {
         let (permit, folder_access) = (Arc::clone(&self.permit), self.folder_access);
         let most = before.map_or(Duration::ZERO, |before| before.backend.reconnect_grace());
         let deadline = Instant::now() + most;
-        // What is typed without a model needs no tools of servers, except the one that it calls.
+        // A line that runs without a model needs no tools of servers, except the one that it calls.
         let waits_for_servers = before.is_none() && !is_direct(&*self.model);
         Box::pin(async move {
             loop {

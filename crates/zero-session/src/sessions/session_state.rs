@@ -123,8 +123,8 @@ impl ActiveRun {
         RunAddress::new(&self.session, &self.run)
     }
 
-    /// Marks that only the final entry remains to be written; nobody has to wait for this run any
-    /// more.
+    /// Marks that only the final entry remains to be written; other tasks need not wait for this
+    /// run any more.
     pub(super) fn mark_over(&self) {
         self.over.store(true, Ordering::Relaxed);
     }
@@ -472,7 +472,7 @@ impl SessionState {
 
     /// Detaches the backend with this token.
     pub(super) fn detach(&self, closed: &CancellationToken) {
-        // Cancelled first, so that nobody starts a call with it in between.
+        // Cancelled first, so that no task starts a call with it in between.
         closed.cancel();
         let mut attached = self.lock_attached();
         if attached.as_ref().is_some_and(|attached| attached.closed.is_cancelled()) {

@@ -52,10 +52,10 @@ const FINISH_RETRY_DELAYS: [Duration; 5] = [
     FINISH_RETRY_DELAY_MAX,
 ];
 const FINISH_RETRY_DELAY_MAX: Duration = Duration::from_secs(5);
-/// Attempts to record the end of a run after which those who follow it are told.
+/// Attempts to record the end of a run after which its subscribers are informed.
 const QUIET_ATTEMPTS_MAX: usize = 4;
 
-/// How long background jobs keep the backend of a session to which nobody sends a prompt.
+/// How long background jobs keep the backend of a session that gets no prompt.
 const IDLE_JOBS_MAX: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// Executes prompts until none arrives for a while, then closes the session's backend. Background
@@ -90,7 +90,7 @@ pub(super) async fn run_worker(
                 }
             }
         }
-        // Its tools are closed by its parent, and rarely does anybody send it another prompt.
+        // Its tools are closed by its parent, and it rarely gets another prompt.
         let idle_backend = if is_subagent { Duration::ZERO } else { idle_backend };
         drop(strong);
         tokio::select! {
@@ -193,7 +193,8 @@ impl SessionManagerInner {
                     Err(_) => RunCompletion { end: internal_error(), usage: outbox.usage() },
                     Ok(DriveOutcome::HandedOver) => {
                         span.record("outcome", "handed_over");
-                        // What was shown is kept, and calls that ran are of unknown outcome.
+                        // Text that was shown is kept, and calls that were running get an unknown
+                        // outcome.
                         if let Err(error) = outbox.flush().await {
                             tracing::warn!(%error, "the last events of a run were not stored");
                         }
@@ -517,7 +518,7 @@ impl SessionManagerInner {
         }
     }
 
-    /// The budgets of a run. What the user does without a model is not limited.
+    /// The budgets of a run. Commands that the user runs without a model are not limited.
     fn run_budget(
         &self,
         active: &ActiveRun,

@@ -63,8 +63,8 @@ pub(super) struct TaskParent {
     pub(super) calls: Arc<CallAllowance>,
 }
 
-/// Makes a call of the tool `Task`. It completes also if nobody waits for it, so that nothing of the
-/// sub-agent is left over.
+/// Makes a call of the tool `Task`. It completes even if its caller no longer waits, so that nothing
+/// of the sub-agent is left over.
 pub(super) fn run_task(
     parent: TaskParent,
     call: ToolCall,
@@ -152,8 +152,8 @@ impl TaskParent {
         SubagentIsolation::from_worktree(has_worktree)
     }
 
-    /// The configuration of a sub-agent. It is not trusted to be stricter than the parent: what it may
-    /// do is also limited by the parent's tools, mode and filters.
+    /// The configuration of a sub-agent. It is not trusted to be stricter than the parent: its
+    /// permissions are also limited by the parent's tools, mode and filters.
     fn find_profile(&self, agent: Option<&str>) -> Result<AgentProfile, ToolError> {
         let Some(name) = agent else {
             let model = Some(self.model.clone());
@@ -175,7 +175,7 @@ impl TaskParent {
             if let Some(problem) = &defined.problem {
                 return Err(invalid(format!("the agent `{name}` cannot be used: {problem}")));
             }
-            // The text of a project's file may come from anybody.
+            // The text of a project's file may come from an untrusted source.
             let (system_prompt, role) = match &defined.project_file {
                 None => (Some(defined.prompt.clone()), None),
                 Some(path) => {

@@ -1,6 +1,6 @@
 //! Runs whose process is gone go on in this one, if several machines share the database.
 //!
-//! What the ledger knows is completed first: calls that had ended keep their results, calls whose
+//! The records of the ledger are completed first: calls that had ended keep their results, calls whose
 //! outcome is unknown get an end that says so, and none of them is made again. Then the model is asked
 //! for the next reply. A run of a sub-agent ends with the call that started it, and what the user runs
 //! without a model is not repeated.
@@ -319,7 +319,7 @@ async fn add_known_outcomes(state: &SessionState, events: &[Event], closing: &mu
     }
 }
 
-/// The id of a call, if this is its end and nobody knows its outcome.
+/// The id of a call, if this is its end and its outcome is unknown.
 fn unknown_call(kind: &EventKind) -> Option<String> {
     let EventKind::ToolEnded { call, outcome: ToolOutcome::Error(error), .. } = kind else {
         return None;

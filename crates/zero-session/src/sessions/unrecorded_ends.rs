@@ -38,7 +38,7 @@ impl UnrecordedEndReporter {
     }
 
     pub(super) fn report(&self, end: UnrecordedEnd) {
-        // Nobody may listen.
+        // There may be no receiver.
         let _ = self.0.send(end);
     }
 }

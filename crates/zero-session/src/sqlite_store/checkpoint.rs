@@ -109,7 +109,8 @@ fn checkpoint_log(connection: &mut Option<Connection>, path: &Path) -> Result<()
         Some(connection) => connection,
         None => connection.insert(database_file::connect(path, ConnectionAccess::Write)?),
     };
-    // A passive checkpoint waits for nobody; what it cannot move stays in the log.
+    // A passive checkpoint does not wait for readers or writers; pages that it cannot move stay in
+    // the log.
     connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))?;
     Ok(())
 }

@@ -103,7 +103,7 @@ pub(super) fn remove_piece(db: &Connection, session: i64) -> Result<RemovedPiece
             }
         }
     }
-    // What is left is small; it goes by the foreign keys.
+    // The remaining rows are few; the foreign keys remove them.
     db.prepare_cached("DELETE FROM sessions WHERE row = ?")?.execute([session])?;
     Ok(RemovedPiece::new(bytes, false))
 }

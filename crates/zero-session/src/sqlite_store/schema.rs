@@ -123,9 +123,10 @@ const SCHEMA_V4_SESSION_CLAIMS: &str = "
     CREATE INDEX runs_unfinished_by_session ON runs (session) WHERE end IS NULL;
 ";
 
-/// Keys and labels are unique per owner. A session whose deletion has begun is marked, and read by
-/// nobody: see [`super::removal`]. SQLite cannot drop a column's `UNIQUE`, so the table is copied.
-/// Foreign keys are off meanwhile, since dropping the old table would delete what refers to it.
+/// Keys and labels are unique per owner. A session whose deletion has begun is marked, and no
+/// longer read: see [`super::removal`]. SQLite cannot drop a column's `UNIQUE`, so the table is
+/// copied. Foreign keys are off meanwhile, since dropping the old table would delete what refers to
+/// it.
 const SCHEMA_V5_KEYS_PER_OWNER: &str = "
     CREATE TABLE sessions_v5 (
         row INTEGER PRIMARY KEY,

@@ -72,7 +72,7 @@ impl TranscriptSplit {
 }
 
 /// Splits a transcript. The latest prompts are kept verbatim, up to a quarter of the window. The last
-/// message is kept whatever its size if it is a prompt: nobody has worked on it yet.
+/// message is kept whatever its size if it is a prompt: the model has not worked on it yet.
 pub(super) fn split(messages: &[Arc<ModelMessage>], window: u64) -> TranscriptSplit {
     let budget = if window == 0 { u64::MAX } else { window / 4 };
     let mut kept_messages = Vec::new();
@@ -300,7 +300,7 @@ mod tests {
             2,
             &[&"x".repeat(400)],
         );
-        // A prompt that nobody has worked on is never summarized, however long it is.
+        // A prompt that the model has not worked on is never summarized, however long it is.
         let long = "x".repeat(400);
         check(&[user("old"), user_message("b"), user(&long)], 40, 2, &[&long]);
         check(&[user(&long)], 40, 0, &[&long]);

@@ -540,7 +540,8 @@ fn full_window_is_compacted_before_overflow() {
     let mut inputs = full();
     inputs.push(failed());
     run(small(), inputs.clone(), "notice compaction | ask 3");
-    // What is cut or declined replaces nothing; the request after it does not try again at once.
+    // A summary that is cut or declined replaces nothing; the request after it does not try again
+    // at once.
     for stop in [ModelStopReason::MaxTokens, ModelStopReason::Refusal("no".into())] {
         let bad = TranscriptSummary {
             text: "half".into(),

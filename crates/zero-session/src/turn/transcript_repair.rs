@@ -9,9 +9,9 @@ use crate::message::{MessageBlock, MessageRole, ModelMessage, image_placeholder}
 /// Result of a call whose outcome is unknown.
 const UNKNOWN_OUTCOME: &str = "interrupted; whether it happened is not known";
 
-/// Returns the transcript with a result for every call and without results of missing calls. What
-/// the ledger knows of a killed run was added before: see `sessions::transcript_recovery`. Earlier
-/// versions did not, and a disk that fails leaves one without the other.
+/// Returns the transcript with a result for every call and without results of missing calls. The
+/// records of the ledger about a killed run were added before: see `sessions::transcript_recovery`.
+/// Earlier versions did not, and a disk that fails leaves one without the other.
 pub(crate) fn repair(messages: Vec<ModelMessage>) -> Vec<ModelMessage> {
     let mut mended: Vec<ModelMessage> = Vec::with_capacity(messages.len());
     let mut messages = messages.into_iter().peekable();

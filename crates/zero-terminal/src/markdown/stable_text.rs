@@ -49,7 +49,8 @@ fn closed_len(text: &str) -> usize {
                 }
                 run.len()
             }
-            // What may be a link, a tag, an entity or an escape waits until the paragraph is complete.
+            // Text that may be a link, a tag, an entity or an escape waits until the paragraph is
+            // complete.
             '[' | '<' | '&' | '\\' => return first_open(&open, at),
             _ => mark.len_utf8(),
         };

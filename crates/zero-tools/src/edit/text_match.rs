@@ -1,7 +1,8 @@
 //! Finds where a text occurs in another, literally or with a few tolerated differences.
 //!
-//! For a tolerant comparison both texts are folded: what is tolerated is removed or brought into
-//! one form. Line ends are never removed, so a match has as many lines as the text searched for.
+//! For a tolerant comparison both texts are folded: tolerated differences are removed or brought
+//! into one form. Line ends are never removed, so a match has as many lines as the text searched
+//! for.
 
 use std::ops::Range;
 

@@ -3,7 +3,7 @@
 //! A PDF from the web can be hostile: compressed a thousandfold, nested without end, full of
 //! objects that refer to each other. So it is not loaded by a library that trusts it, but parsed
 //! here for its text alone (`docs/design/pdf-reader.md` has the reasons). One [`PdfBudget`] limits everything: bytes examined, bytes
-//! decompressed, values stored, text produced. What exceeds the budget is left out, and the result
+//! decompressed, values stored, text produced. Content that exceeds the budget is left out, and the result
 //! says so.
 //!
 //! Not supported: images (a scanned page has no text), encryption, columns.

@@ -154,8 +154,8 @@ async fn platform_verifier(
     }
 }
 
-/// Accepts one certificate, whatever it contains and whoever signed it. The peer must still prove
-/// that it has the private key, because the certificate alone is public.
+/// Accepts one certificate, regardless of its contents and issuer. The peer must still prove that
+/// it has the private key, because the certificate alone is public.
 #[derive(Debug)]
 struct PinnedCertVerifier {
     pin: CertificateFingerprint,

@@ -1,4 +1,4 @@
-//! What a rule covers, in words for somebody who does not know the syntax of rules.
+//! Describes what a rule covers for users who do not know the syntax of rules.
 
 /// What the rules of a question cover together. Rules are shown beside it, so that each has one clause.
 pub(super) fn describe_rules<'a>(rules: impl Iterator<Item = &'a str>) -> String {

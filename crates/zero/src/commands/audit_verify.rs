@@ -32,7 +32,7 @@ pub(super) fn run(app: &AppContext, args: &AuditVerifyArgs) -> anyhow::Result<Ex
     Ok(if verified.is_intact() { ExitOutcome::Ok } else { ExitOutcome::Error })
 }
 
-/// Most bytes of the log that are read for somebody who waits; that takes seconds.
+/// Most bytes of the log that are read while the user waits; that takes seconds.
 const BYTES_MAX: u64 = 512 * 1024 * 1024;
 
 /// Checks the log, or its newest days if it is very long; the result is what `--json` prints.

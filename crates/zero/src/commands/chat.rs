@@ -35,7 +35,7 @@ use crate::terminal::filter_list::choose_row;
 
 /// Sessions that are looked through for a name.
 const SESSIONS_MAX: u64 = 1_000;
-/// What the keys of sessions begin with if nobody chose an agent.
+/// The prefix of session keys if no agent was chosen.
 const USUAL_AGENT_PREFIX: &str = "agent:main:";
 
 pub(super) fn run(app: &AppContext, args: &ChatArgs) -> anyhow::Result<ExitOutcome> {

@@ -180,7 +180,7 @@ pub(super) fn serve(
         anyhow::Ok(ExitOutcome::Ok)
     });
     runtime.shutdown_background();
-    // Another gateway may start once this one writes no more.
+    // Another gateway may start once this one no longer writes.
     drop(lock);
     served
 }

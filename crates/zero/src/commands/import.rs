@@ -83,8 +83,8 @@ fn program_name(program: ImportProgram) -> &'static str {
     }
 }
 
-/// The text of the settings with everything that they do not say already. What would make the file
-/// invalid is left out.
+/// The text of the settings with everything that they do not say already. Entries that would make
+/// the file invalid are left out.
 fn apply_edits(settings: &EditableSettingsFile<'_>, start: &str, plan: &mut ImportPlan) -> String {
     let mut text = start.to_owned();
     // Servers of zero's settings that are not those of the other program, though they have their names.

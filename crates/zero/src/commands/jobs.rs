@@ -116,7 +116,7 @@ fn print_output(
     let out = &app.terminal.out;
     let mut text = SplitText::default();
     loop {
-        // Before the output is read: what an ended job wrote is all there.
+        // Before the output is read: the output of an ended job is complete.
         let has_ended = !args.follow || job.wait(FOLLOW_PAUSE);
         loop {
             let mut bytes = vec![0; READ_BYTES_MAX];

@@ -36,8 +36,8 @@ pub(super) fn run(app: &AppContext, args: &PruneArgs) -> anyhow::Result<ExitOutc
     let runtime = small_runtime()?;
     let cwd = workspace.cwd().to_owned();
     let pruned = runtime.block_on(async {
-        let (nobody, store) = (AuthConfig::deny_all(), StoreChoice::of_settings(app, &settings)?);
-        let config = app.gateway_config(&settings, &[], cwd, nobody, store).await?;
+        let (auth, store) = (AuthConfig::deny_all(), StoreChoice::of_settings(app, &settings)?);
+        let config = app.gateway_config(&settings, &[], cwd, auth, store).await?;
         let report = config.sessions.prune(rules, mode).await?;
         let store = config.sessions.store();
         let usage = store.usage().await.context("could not measure the store")?;

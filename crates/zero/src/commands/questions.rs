@@ -237,7 +237,7 @@ async fn answer_and_subscribe<'a>(
     let mut questions = to_questions(found);
     let question = questions.swap_remove(find_question(&questions, &args.id)?);
     if let Some(call) = &question.call {
-        // What is answered is seen, also by who did not look at it before.
+        // Shows the call before its answer is sent, in case the user has not seen it.
         let err = &app.terminal.err;
         err.write(&render_preview(err, call))?;
     }

@@ -113,7 +113,8 @@ pub(super) fn run(app: &AppContext, args: &RunArgs) -> anyhow::Result<ExitOutcom
     let folders: Vec<PathBuf> = args.options.cwd.iter().cloned().collect();
     let workspace = app.config.open_workspace(&folders)?;
     let mut settings = app.load_settings(&workspace, &args.options.settings)?;
-    // What runs elsewhere, or with settings of its own, is configured there.
+    // An answer changes the user's own settings, which do not apply to a remote gateway or to
+    // `--settings`.
     let is_own = args.options.settings.is_empty() && args.remote.url.is_none() && !args.json;
     if is_own && ask_about_downloads(app, &workspace, &settings)? {
         settings = app.load_settings(&workspace, &args.options.settings)?;
@@ -190,7 +191,7 @@ struct RunFolder {
     locality: GatewayLocality,
     /// What the user chose earlier in the session.
     stored: Option<StoredChoices>,
-    /// How the user is told that a run needs them.
+    /// How zero notifies the user that a run needs them.
     notify: NotifySettings,
 }
 
@@ -313,7 +314,7 @@ async fn run_turn(
         output_schema,
     };
     let mut show = RunPrinter::new(&app.terminal, form, details, counter);
-    // Nothing is written over a question. What a script reads from stdout goes on.
+    // Nothing is written over a question. Output for scripts on stdout continues.
     let waits_for_answers = form == OutputFormat::Text || app.terminal.out.is_terminal();
     let mut held_events: VecDeque<Event> = VecDeque::new();
     let mut questions = OpenQuestions::default();
@@ -699,7 +700,7 @@ fn read_prompt(args: &RunArgs) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// Reads the schema of the answer. What is wrong with it is found before anything is sent.
+/// Reads the schema of the answer. Errors in it are found before anything is sent.
 fn read_schema(app: &AppContext, file: &Path) -> anyhow::Result<OutputSchema> {
     let shown = file.display();
     let wrong = |why: String| UsageError(format!("`{shown}`: {why}"));

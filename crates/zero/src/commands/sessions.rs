@@ -303,7 +303,7 @@ async fn delete_session(
     Ok(ExitOutcome::Ok)
 }
 
-/// Deletes a damaged session that nobody can name, by its row in the store of this machine.
+/// Deletes a damaged session that has no readable key, by its row in the store of this machine.
 async fn delete_unnamed(
     app: &AppContext,
     args: &SessionsDeleteArgs,

@@ -7,7 +7,7 @@ use zero_core::UsageDimension;
 use zero_core::digit_grouping::group_digits;
 use zero_gateway::AuthConfig;
 use zero_session::run_usage::{RunUsageQuery, UsageTotal};
-use zero_session::usage_report::{UsageReport, weight};
+use zero_session::usage_report::{UsageReport, weigh_usage};
 
 use super::audit_rows;
 use crate::AppContext;
@@ -32,8 +32,8 @@ pub(super) fn run(app: &AppContext, args: &UsageArgs) -> anyhow::Result<ExitOutc
     let cwd = workspace.cwd().to_owned();
     let by = args.by.to_dimension();
     let read = runtime.block_on(async {
-        let (nobody, store) = (AuthConfig::deny_all(), StoreChoice::of_settings(app, &settings)?);
-        let config = app.gateway_config(&settings, &[], cwd, nobody, store).await?;
+        let (auth, store) = (AuthConfig::deny_all(), StoreChoice::of_settings(app, &settings)?);
+        let config = app.gateway_config(&settings, &[], cwd, auth, store).await?;
         anyhow::Ok(UsageReport::read(&**config.sessions.store(), query, by).await?)
     });
     runtime.shutdown_background();
@@ -89,7 +89,7 @@ fn render(app: &AppContext, by: UsageDimension, rows: &[UsageRow], total: &Usage
         "cost",
         "",
     ]);
-    let most = rows.iter().map(|(_, spent)| weight(spent)).fold(0.0, f64::max);
+    let most = rows.iter().map(|(_, spent)| weigh_usage(spent)).fold(0.0, f64::max);
     let mut add = |name: TableCell, spent: &UsageTotal, bar: String| {
         let usage = &spent.usage;
         let percent = usage.cache_read_tokens.saturating_mul(100) / usage.input_tokens.max(1);
@@ -107,7 +107,7 @@ fn render(app: &AppContext, by: UsageDimension, rows: &[UsageRow], total: &Usage
         ]);
     };
     for (name, spent) in rows {
-        add(name.into(), spent, bar(weight(spent), most));
+        add(name.into(), spent, bar(weigh_usage(spent), most));
     }
     if rows.len() > 1 {
         add(TableCell::styled("total", STRONG), total, String::new());
@@ -124,7 +124,7 @@ fn bar(weight: f64, most: f64) -> String {
     "█".repeat(columns.min(BAR_COLUMNS))
 }
 
-/// The cost; what has no known price is marked.
+/// The cost; tokens without a known price are marked.
 fn format_cost(spent: &UsageTotal) -> String {
     let is_unpriced = spent.unpriced_input_tokens > 0 || spent.unpriced_output_tokens > 0;
     match (spent.usage.cost_usd, is_unpriced) {

@@ -21,8 +21,7 @@ const DAMAGED_FILE: &str = "credentials.damaged.json";
 const FILE_LOCK: &str = "credentials.lock";
 /// Maximum size of the list, in bytes.
 const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
-/// Time limit for the keyring. It may be asking the user for its password, and there may be nobody
-/// to answer.
+/// Time limit for the keyring. It may ask for its password while no user is there to answer.
 const KEYRING_TIMEOUT: Duration = Duration::from_secs(3);
 /// How often to try the renewal lock, a few seconds each time, while another process renews the
 /// login.

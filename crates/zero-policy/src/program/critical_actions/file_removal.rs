@@ -82,8 +82,8 @@ fn analyze_rmdir(args: &[ShellArg]) -> CommandAnalysis {
     }
 }
 
-/// The folders that a path names on its way, innermost first. Without the root, which nobody can
-/// remove.
+/// The folders that a path names on its way, innermost first. Without the root, which cannot be
+/// removed.
 fn written_parents(path: &ShellArg) -> Vec<ShellArg> {
     let (text, is_pattern) = match path {
         ShellArg::Known(text) => (text, false),

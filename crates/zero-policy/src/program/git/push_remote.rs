@@ -1,7 +1,7 @@
 //! The remote to which `git push` sends.
 //!
-//! What is found here only adds a question about a repository on this machine: a form that is not
-//! recognized opens nothing.
+//! A result of this search only adds a question about a repository on this machine: a form that is
+//! not recognized opens nothing.
 
 use crate::shell::ShellArg;
 

@@ -393,8 +393,8 @@ impl NatsBusCore {
         }
     }
 
-    /// Asks a process whether it is there. That nobody is there is what the server says, and everybody could
-    /// say it: so nothing but a probe may rely on it.
+    /// Asks a process whether it is there. The answer that no process is there comes from the server and can
+    /// be forged, so only a probe may rely on it.
     async fn probe(&self, link: &ServerLink, node: &str, wait: Duration) -> ProbeOutcome {
         let probe = self.next_number.fetch_add(1, Ordering::Relaxed);
         let (sender, reply) = oneshot::channel();

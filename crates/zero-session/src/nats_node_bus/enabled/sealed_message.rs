@@ -1,10 +1,10 @@
 //! Messages that only processes of the same cluster can read and make.
 //!
-//! Everybody who may connect to a NATS server can read what others send and send in their place. So each
-//! message is encrypted and authenticated with a key that is derived from the secret in the store, from
-//! its sender and from a random number of the sender's process. Each is numbered, and accepted once: a
-//! recorded message cannot be sent again. Its kind, its cluster, its sender and its recipient are
-//! authenticated with it.
+//! Any client that may connect to a NATS server can read the messages of others and send in their place.
+//! So each message is encrypted and authenticated with a key that is derived from the secret in the
+//! store, from its sender and from a random number of the sender's process. Each is numbered, and
+//! accepted once: a recorded message cannot be sent again. Its kind, its cluster, its sender and its
+//! recipient are authenticated with it.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -205,8 +205,8 @@ impl MessageOpener {
                 false => Err(RejectedMessage::Repeated),
             };
         }
-        // What a process sent before it was forgotten cannot be told from what is repeated now. Requests are
-        // valid for a shorter time, and rings do no harm.
+        // New messages of a forgotten process cannot be told from replayed ones. Requests are valid for a
+        // shorter time, and rings do no harm.
         if self.senders.len() >= SENDERS_MAX {
             self.senders
                 .retain(|_, sender| now.saturating_sub(sender.last_message) <= SENDER_IDLE_MAX);

@@ -23,7 +23,7 @@ pub(super) struct LockedSession {
     pub(super) completed: Option<(i64, i64)>,
 }
 
-/// Locks a session. What a later statement of the transaction reads of it is current.
+/// Locks a session. Later statements of the transaction read its current state.
 pub(super) async fn lock(
     transaction: &Transaction,
     session: &SessionId,

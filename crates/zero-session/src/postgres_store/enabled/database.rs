@@ -1,7 +1,7 @@
 //! Connections and transactions.
 //!
 //! Statements have no names, so that a pooler may give each transaction another connection to the
-//! server. What must hold in a transaction, such as its time limit, is set in it.
+//! server. Settings that a transaction needs, such as its time limit, are made in it.
 
 use std::time::Duration;
 

@@ -88,8 +88,8 @@ async fn remove_rows(database: &Database, session: i64) -> Result<(), PostgresEr
             }
         }
     }
-    // What is left is small; it goes by the foreign keys. While another process removes rows, the session
-    // stays, so that they are found again if that process dies.
+    // The remaining rows are few; the foreign keys remove them. While another process removes rows, the
+    // session stays, so that they are found again if that process dies.
     let sql = "DELETE FROM zero.sessions WHERE row_id = $1 AND removed
                    AND NOT EXISTS (SELECT 1 FROM zero.events WHERE session = $1)
                    AND NOT EXISTS (SELECT 1 FROM zero.messages WHERE session = $1)";

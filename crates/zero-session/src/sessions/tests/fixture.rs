@@ -220,7 +220,7 @@ impl ScriptedToolBackend {
 }
 
 impl ToolBackend for ScriptedToolBackend {
-    /// Knows that each call was made whose id anybody asks for, if it is a client that keeps outcomes.
+    /// Reports each call as made whose id is asked for, if it is a client that keeps outcomes.
     fn take_outcomes(&self, calls: Vec<String>) -> BoxFuture<'_, HashMap<String, ToolOutcome>> {
         let is_kept = self.name == Self::KEEPING_CLIENT;
         let outcome = |call| (call, ToolResult::text("it was made").into());

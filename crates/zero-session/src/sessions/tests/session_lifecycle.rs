@@ -608,13 +608,13 @@ async fn grant_revoked_elsewhere_is_reported_once() {
     let grants = StoredGrants::new(store, id.clone(), Vec::new());
     let all = vec![first.clone(), second.clone(), rejected];
     grants.replace(all.clone());
-    // What is not stored yet counts as given, and is stored now.
+    // Grants that are not stored yet count as given, and are stored now.
     assert_eq!(grants.take_revoked().await, []);
     assert_eq!(store.grants(&id).await.unwrap(), all);
     store.change_grants(&id, all.clone(), all[1..].to_vec()).await.unwrap();
     assert_eq!(grants.take_revoked().await, [first]);
     assert_eq!(grants.take_revoked().await, []);
-    // A store that cannot be read allows nothing; what was rejected stays so.
+    // A store that cannot be read allows nothing; rejections remain.
     fixture.sessions.delete(&fixture.key).await.unwrap();
     assert_eq!(grants.take_revoked().await, [second]);
     assert_eq!(grants.take_revoked().await, []);

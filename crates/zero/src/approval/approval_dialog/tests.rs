@@ -67,7 +67,7 @@ fn one_key_answers_and_unknown_keys_show_a_hint_once() {
     check(&question, "\x1b[1;2sy", AllowOnce);
     let (_, seen) = run(&question, Vec::new(), "x?\ry");
     assert_eq!(seen.matches("Allow? (press one of the keys shown)").count(), 1, "{seen}");
-    // Whoever goes away rejects.
+    // Ctrl+D and the end of input reject.
     check(&question, "\x04", RejectOnce);
     check(&question, "", RejectOnce);
 }

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::*;
 use crate::terminal::ElapsedCounter;
 
-/// Puts a form to somebody who presses these keys; gives the answer and what they saw.
+/// Shows a form to a user who presses these keys. Returns the answer and the text on the screen.
 fn ask_with_keys(wanted: ElicitationMode, keys: &str) -> (ElicitationAnswer, String) {
     let elicitation = Elicitation {
         origin: "MCP server `docs`".to_owned(),

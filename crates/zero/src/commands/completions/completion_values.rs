@@ -41,7 +41,7 @@ pub(crate) fn run(app: &AppContext, kind: CompletionKind) -> anyhow::Result<Exit
             CompletionKind::Settings => Ok(list_settings()),
             CompletionKind::Tools => Ok(list_tools(&owned)),
         };
-        // Nobody receives it if it took too long.
+        // There is no receiver if it took too long.
         let _ = sender.send(found.unwrap_or_default());
     };
     let is_started = std::thread::Builder::new().name("completion".to_owned()).spawn(list).is_ok();

@@ -73,7 +73,7 @@ fn check_room(store: &SqliteStore, sessions_max: u64, findings: &mut DoctorRepor
     }
 }
 
-/// Looks for damage, which otherwise shows only when somebody reads that place.
+/// Looks for damage, which otherwise shows only when the damaged part is read.
 fn check_damage(store: &SqliteStore, path: &str, size: String, findings: &mut DoctorReport) {
     let found = match store.check(CHECK_TIME_MAX) {
         Ok(found) => found,

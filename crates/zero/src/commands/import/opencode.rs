@@ -149,7 +149,8 @@ fn add_permissions(plan: &mut ImportPlan, shown: &str, permission: &Value, names
     }
     let entries = permission_entries(permission);
     for (at, (tool, pattern, verdict)) in entries.iter().enumerate() {
-        // What asks about everything is not taken over, so what it overrides is not either.
+        // A rule that asks about everything is not taken over, so the rules that it overrides are
+        // not either.
         let is_overridden = entries[at..].iter().any(|(later, pattern, verdict)| {
             (later == tool || *later == "*") && *pattern == "*" && *verdict == Verdict::Ask
         });
@@ -332,8 +333,8 @@ fn add_agent_file(plan: &mut ImportPlan, file: &FolderFile) {
         Ok((fields, prompt)) => {
             let mut agent = json!({});
             for key in fields.keys() {
-                // Nested fields, such as permissions, cannot be read as text. What they restrict is unknown,
-                // and no value that allows or denies something.
+                // Nested fields, such as permissions, cannot be read as text. Their effect is unknown, so
+                // they get a value that neither allows nor denies anything.
                 let text = fields.text(key).ok().flatten();
                 agent[key] = text.map_or(json!({"nested": null}), |text| json!(text));
             }
@@ -370,7 +371,8 @@ fn add_agent(plan: &mut ImportPlan, shown: &str, name: &str, agent: &Value, prom
             (Some("allow" | "ask"), _) => {}
             (Some("deny"), Some(tool)) => denied.push(tool),
             _ => {
-                return plan.leave(&what, "zero cannot express its permissions; rewrite it by hand");
+                return plan
+                    .leave(&what, "zero cannot express its permissions; rewrite it by hand");
             }
         }
     }

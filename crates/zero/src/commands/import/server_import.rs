@@ -108,8 +108,8 @@ struct ExternalRule {
     is_exact: bool,
 }
 
-/// The rules for `server_tool`. The name does not say where that of the server ends: what restricts is taken
-/// for every server that may be meant, and what allows if it is one only.
+/// The rules for `server_tool`. The name does not say where that of the server ends: restrictions apply to
+/// every server that may be meant, and permissions only if there is exactly one.
 fn external_rules(tool: &str, verdict: Verdict, names: &ServerNames) -> Vec<ExternalRule> {
     let is_allow = verdict == Verdict::Allow;
     let (plain, pattern) = tool.split_at(tool.find(['*', '?']).unwrap_or(tool.len()));

@@ -1,7 +1,7 @@
 //! Rules for the build tools of a project.
 //!
 //! A command is allowed if the project itself says how it is built and tested: the command then runs
-//! code of the project in the sandbox. What publishes something always asks.
+//! code of the project in the sandbox. A command that publishes something always asks.
 
 use serde_json::{Value, json};
 
@@ -35,7 +35,7 @@ pub(super) enum CommandPurpose {
     Check,
 }
 
-/// A command that the project uses, as it stands in a rule.
+/// A command that the project uses, as it is written in a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ProjectCommand {
     pub(super) purpose: CommandPurpose,

@@ -106,7 +106,7 @@ fn read_env(args: &McpAddArgs) -> Result<Map<String, Value>, UsageError> {
             && name.chars().all(is_plain);
         match is_name {
             true => Ok(name.to_owned()),
-            // What is written there may be a secret, so it is not repeated.
+            // The value may be a secret, so it is not repeated.
             false => Err(UsageError(
                 "a variable has a name of letters, digits and `_`, as in `--env NAME=VALUE` and `--env-from NAME`"
                     .to_owned(),

@@ -1,8 +1,9 @@
 //! Asks whether MCP servers that download themselves, by `npx` or `uvx`, may reach their registries.
 //!
-//! A server starts beside calls, when nobody can be asked. So a command at a terminal asks before: a yes
-//! adds exactly these hosts to `network` of the server in the user's settings. Where nothing names the
-//! registry, `zero mcp status` and others that start servers ask when the server connects to it.
+//! A server starts beside calls, when no user can be asked. So a command at a terminal asks before:
+//! approval adds exactly these hosts to `network` of the server in the user's settings. Where nothing
+//! names the registry, `zero mcp status` and others that start servers ask when the server connects to
+//! it.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -89,7 +90,7 @@ struct DownloadQuestion {
     reply: oneshot::Sender<bool>,
 }
 
-/// Passes questions on to whoever has the terminal.
+/// Passes questions on to the task that has the terminal.
 struct QueuedDownloadApprover {
     sender: mpsc::Sender<DownloadQuestion>,
     /// The services that can be asked about.

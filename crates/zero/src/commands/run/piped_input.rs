@@ -13,7 +13,8 @@ use crate::exit::UsageError;
 
 /// Largest input, in bytes.
 pub(super) const INPUT_BYTES_MAX: u64 = 1024 * 1024;
-/// How long the first byte of a pipe is waited for. A script may leave a pipe open that nobody writes to.
+/// How long the first byte of a pipe is waited for. A script may leave a pipe open that no process writes
+/// to.
 const FIRST_BYTE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What stdin brought.

@@ -31,7 +31,7 @@ const LISTED_MAX: usize = 10;
 const SIMILAR_MAX: usize = 3;
 /// Names that are tried for a new session.
 const NAME_TRIES_MAX: usize = 8;
-/// What the keys of sessions begin with if nobody chose an agent.
+/// The prefix of session keys if no agent was chosen.
 const USUAL_AGENT_PREFIX: &str = "agent:main:";
 
 /// A session of the folder.
@@ -112,7 +112,7 @@ async fn find_similar_names(
     Ok(suggest_names(short_name(named), others, SIMILAR_MAX))
 }
 
-/// Whether the session is the run's own: new, and named by nobody.
+/// Whether the session is the run's own: new, and not named by the user.
 pub(super) fn is_new_session(args: &RunArgs) -> bool {
     args.options.session.is_none() && args.options.resume.is_none() && !args.options.continue_last
 }

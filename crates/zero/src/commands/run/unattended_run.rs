@@ -1,4 +1,4 @@
-//! Follows a run that nobody attends: it parks at its first question.
+//! Follows an unattended run: it parks at its first question.
 //!
 //! The tools run with the gateway of this process, so that the store has the question and any process
 //! of this machine can continue the run.
@@ -43,7 +43,7 @@ pub(in crate::commands) struct UnattendedRun<'a> {
     pub(in crate::commands) early: VecDeque<EventFrame>,
 }
 
-/// A prompt of a run that nobody attends.
+/// A prompt of an unattended run.
 pub(super) struct UnattendedPrompt<'a> {
     pub(super) text: String,
     pub(super) images: Vec<ChatAttachment>,
@@ -249,7 +249,7 @@ pub(in crate::commands) fn describe_form(question: &UserQuestion) -> String {
     )
 }
 
-/// Rejects a connection: nobody sees the question, and its command cannot wait for days.
+/// Rejects a connection: no user sees the question, and its command cannot wait for days.
 fn reject(client: GatewayClient, id: String) {
     let answer = ApprovalAnswer::RejectOnce.id().to_owned();
     tokio::spawn(async move {

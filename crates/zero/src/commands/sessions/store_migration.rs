@@ -94,7 +94,7 @@ fn read_end(
     options.map(MigrationEnd::Database).ok_or_else(|| UsageError(format!("`{name}`")).into())
 }
 
-/// Sees to it that nobody works in the sessions of this machine meanwhile.
+/// Ensures that no other process works in the sessions of this machine meanwhile.
 fn lock(end: &MigrationEnd, state: &StateDir) -> anyhow::Result<Option<GatewayLock>> {
     let MigrationEnd::File(path) = end else { return Ok(None) };
     if *path != state.path().join(STORE_FILE) {

@@ -21,7 +21,8 @@ const STACK_BYTES: usize = 256 * 1024;
 
 /// Cancels `cancel` on the first SIGINT, SIGTERM, SIGHUP or SIGQUIT.
 ///
-/// A thread of its own waits for them: the others may be blocked, such as in a write to a pipe that nobody reads.
+/// A thread of its own waits for them: the others may be blocked, such as in a write to a pipe that no
+/// process reads.
 pub(in crate::commands) fn cancel_on_interrupt(cancel: &CancellationToken) {
     // Without handlers, a signal ends the process, which is its default action.
     let Ok((runtime, signals)) = register_handlers() else { return };

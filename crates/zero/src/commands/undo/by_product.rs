@@ -1,4 +1,4 @@
-//! Tells the caches that programs keep for themselves from what somebody wanted to be changed.
+//! Distinguishes the caches that programs keep for themselves from intended changes.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -32,7 +32,7 @@ const CACHE_FILES: [&str; 3] = [".coverage", ".eslintcache", ".phpunit.result.ca
 const CACHE_TAG: &str = "CACHEDIR.TAG";
 
 /// Whether all paths are by-products of programs: in a folder that exists and is a cache. A cache that
-/// was removed is none of them, since somebody did that.
+/// was removed is none of them, since its removal was intended.
 pub(super) fn are_by_products(workspace: &Workspace, paths: &[PathBuf]) -> bool {
     let mut caches = HashMap::new();
     !paths.is_empty() && paths.iter().all(|path| is_by_product(workspace, path, &mut caches))

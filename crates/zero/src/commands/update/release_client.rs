@@ -223,7 +223,7 @@ impl ReleaseClient {
             let response = client.send(request).await?;
             let status = response.status();
             if status.is_redirection() {
-                // What is signed may come from anywhere, except from inside of this machine and its network.
+                // Signed files may come from any host, except from this machine and its network.
                 let location = response.headers().get(LOCATION).and_then(|to| to.to_str().ok());
                 let next = location.and_then(|to| response.url().join(to).ok());
                 url = next.context("it was sent on to nowhere")?;

@@ -1,4 +1,5 @@
-//! Servers as people and other programs write them, as rows: what comes of each, and where it is told.
+//! Servers as people and other programs write them, as rows: the result of each, and where it is
+//! reported.
 
 use std::path::Path;
 use std::time::Duration;

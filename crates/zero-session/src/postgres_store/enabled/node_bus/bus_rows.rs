@@ -112,7 +112,7 @@ pub(super) async fn ask(
          RETURNING {}",
         wake_sql(wakes, "'q' || recipient")
     );
-    // Longer than anybody waits, and short enough to be added to a date.
+    // Longer than any caller waits, and short enough to be added to a date.
     let within = i64::try_from(within.as_millis()).unwrap_or(i64::MAX).min(86_400_000);
     let values: SqlValues<'_> = &[&id, &sender, &recipient, &within, &Some(body)];
     Ok(!database.single(TransactionKind::Write, &sql, values).await?.is_empty())

@@ -66,7 +66,7 @@ async fn listen(core: &Arc<PostgresBusCore>, config: &Config, tls: RustlsConnect
                 Some(Ok(AsyncMessage::Notification(notification))) => {
                     let (channel, payload) =
                         (notification.channel().to_owned(), notification.payload().to_owned());
-                    // What does not fit is found by polling.
+                    // Notifications that do not fit are found by polling.
                     let _ = sender.try_send((channel, payload));
                 }
                 Some(Ok(_)) => {}
