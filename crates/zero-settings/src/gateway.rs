@@ -395,7 +395,7 @@ mod tests {
             assert_eq!(check_store(good), Ok(()), "{good}");
         }
         for (bad, problem) in [
-            ("mysql://db/zero", "no address of a Postgres database"),
+            ("mysql://db/zero", "not the address of a Postgres database"),
             ("postgres://zero:hunter2@db/zero", "must not contain the password"),
             ("postgres://zero:hun/ter@2@db/zero", "must not contain the password"),
             ("postgres://db/zero?user=a&password=hunter2", "must not contain the password"),
@@ -413,7 +413,7 @@ mod tests {
             assert_eq!(check_bus(good), Ok(()), "{good}");
         }
         for (bad, problem) in [
-            ("http://bus", "no address of a NATS server"),
+            ("http://bus", "not the address of a NATS server"),
             ("nats://zero:hunter2@bus", "must not contain the password"),
         ] {
             let wrong = find_wrong_texts(&json!({"gateway": {"bus": bad}}));
@@ -443,8 +443,8 @@ mod tests {
             assert_eq!(hosts(good), ["other.lan", host]);
         }
         for (bad, problem) in [
-            ("box.lan:18789", "no address of a page"),
-            ("wss://box.lan", "no address of a page"),
+            ("box.lan:18789", "not the address of a web page"),
+            ("wss://box.lan", "not the address of a web page"),
             ("https://", "a host and a port only"),
             ("https://me:hunter2@box.lan", "must not contain a name or password"),
             ("https://box.lan/zero?token=hunter2", "a host and a port only"),

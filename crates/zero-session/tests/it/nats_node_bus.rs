@@ -242,7 +242,7 @@ async fn login_is_checked_and_never_shown() {
     assert!(is_connected(&bus));
     for (login, secret, problem) in [
         ("me@", None, "no password is set"),
-        ("", Some("-----BEGIN NATS USER JWT-----\nhunter2"), "no valid `.creds` file"),
+        ("", Some("-----BEGIN NATS USER JWT-----\nhunter2"), "not a valid `.creds` file"),
     ] {
         let (url, secret) = (with_user.url(login), secret.map(str::to_owned));
         let options = NatsOptions { url, secret, ..NatsOptions::default() };

@@ -25,7 +25,9 @@ impl TerminalProcess {
 
     /// Starts a program in a window of this many columns and rows.
     pub(crate) fn start_sized(mut command: Command, columns: u16, rows: u16) -> Self {
-        let near = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        // A program that had this end, too, would never see that the terminal is gone.
+        let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+        let near = openpt(flags).unwrap();
         grantpt(&near).unwrap();
         unlockpt(&near).unwrap();
         let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
@@ -121,6 +123,14 @@ impl TerminalProcess {
         while let Ok(bytes) = self.screen.recv_timeout(TIMEOUT) {
             self.seen.push_str(&String::from_utf8_lossy(&bytes));
         }
-        (code, self.seen)
+        (code, std::mem::take(&mut self.seen))
+    }
+}
+
+impl Drop for TerminalProcess {
+    /// Ends the program, wherever the test stopped.
+    fn drop(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
     }
 }

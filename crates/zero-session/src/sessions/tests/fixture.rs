@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
@@ -154,6 +155,8 @@ pub(crate) struct ScriptedBackendFactory {
     pub(crate) opened: Mutex<usize>,
     /// Sessions whose results were removed.
     pub(crate) removed: Mutex<Vec<SessionId>>,
+    /// Whether a file in the folder describes an agent that cannot be used.
+    pub(crate) has_broken_agent: AtomicBool,
     store: Arc<MemStore>,
 }
 
@@ -171,7 +174,10 @@ impl ToolBackendFactory for ScriptedBackendFactory {
             log.lock().unwrap().push(format!("opened with {} grants", order.grants.len()));
         }
         let store = Some(Arc::clone(&self.store));
-        let name = "this machine".to_owned();
+        let name = match self.has_broken_agent.load(Ordering::Relaxed) {
+            true => ScriptedToolBackend::BROKEN_AGENT_MACHINE.to_owned(),
+            false => "this machine".to_owned(),
+        };
         let backend = ScriptedToolBackend { log, order: Some(order), name, store, silent: false };
         Box::pin(async move { Ok(Arc::new(backend) as Arc<dyn ToolBackend>) })
     }
@@ -217,6 +223,8 @@ impl ScriptedToolBackend {
     pub(crate) const RETURNING_CLIENT: &str = "a laptop that comes back";
     /// Name of a client that knows what became of calls of another process.
     pub(crate) const KEEPING_CLIENT: &str = "a laptop that forgets nothing";
+    /// One of its agents cannot be used.
+    const BROKEN_AGENT_MACHINE: &str = "a machine with a broken agent";
 }
 
 impl ToolBackend for ScriptedToolBackend {
@@ -277,8 +285,12 @@ impl ToolBackend for ScriptedToolBackend {
             problem: problem.map(str::to_owned),
             ..AgentDefinition::default()
         };
+        let mut agents = vec![agent("reviewer", None)];
+        if self.name == Self::BROKEN_AGENT_MACHINE {
+            agents.push(agent("broken", Some("it has no name")));
+        }
         let catalog = ToolCatalog {
-            agents: vec![agent("reviewer", None), agent("broken", Some("it has no name"))],
+            agents,
             cwd: PathBuf::from("/w"),
             tools: names.map(tool).to_vec().into(),
             commands: vec![command],

@@ -1,5 +1,7 @@
 //! Sub-agents: sessions with a parent, their limits, budgets and ends.
 
+use std::sync::atomic::Ordering;
+
 use zero_core::Budget;
 
 use super::fixture::*;
@@ -176,7 +178,6 @@ async fn agent_of_subagent_is_checked() {
     let rows = [
         ("Task@main:x", "the agent `main` cannot start itself"),
         ("Task@nobody:x", "there is no agent `nobody`; there are reviewer, qa"),
-        ("Task@broken:x", "the agent `broken` cannot be used: it has no name"),
         ("Task@direct:x", "there is no agent `direct`"),
     ];
     for (call, expected) in rows {
@@ -187,6 +188,20 @@ async fn agent_of_subagent_is_checked() {
         assert!(outcome.contains(expected), "{outcome}");
         assert!(fixture.children().await.is_empty());
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn agent_that_cannot_be_used_is_named_once_and_refused() {
+    let fixture = SessionTestBed::new(&["Task@broken:x", "done", "done again"]).await;
+    fixture.backend.has_broken_agent.store(true, Ordering::Relaxed);
+    fixture.run("go").await;
+    let (status, outcome) = fixture.last_outcome().await;
+    assert_eq!(status, ToolCallStatus::Failed);
+    assert!(outcome.contains("the agent `broken` cannot be used: it has no name"), "{outcome}");
+    assert!(fixture.children().await.is_empty());
+    fixture.run("again").await;
+    let ledger = fixture.ledger_lines().await;
+    assert_eq!(ledger.matches("notice agents").count(), 1, "{ledger}");
 }
 
 #[tokio::test(start_paused = true)]
