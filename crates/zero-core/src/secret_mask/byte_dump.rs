@@ -296,9 +296,9 @@ fn read_decimal(word: &[u8]) -> Option<i128> {
 fn decimal_size(value: i128) -> usize {
     let bits = i128::BITS - value.unsigned_abs().leading_zeros();
     match bits {
-        ..=8 => 1,
-        ..=16 => 2,
-        ..=32 => 4,
+        0..=8 => 1,
+        9..=16 => 2,
+        17..=32 => 4,
         _ => 8,
     }
 }
