@@ -15,7 +15,6 @@ use crate::config::{USER_FILE, write_file};
 use crate::doctor::damage_settings;
 use crate::gateway_process::{GatewayProcess, TIMEOUT, connect};
 use crate::model_server::ModelServer;
-use crate::postgres_server::PostgresServer;
 use crate::test_program::TestProgram;
 
 #[test]
@@ -304,15 +303,18 @@ fn prune_says_what_it_removes() {
     assert!(seen.starts_with("exit 0") && seen.contains("1 sessions are kept"), "{seen}");
 }
 
+#[cfg(feature = "cluster")]
 #[test]
 fn sessions_are_migrated_to_database_and_back() {
+    use crate::postgres_server::{PASSWORD, PostgresServer};
+
     let (zero, model) = (TestProgram::new(), ModelServer::start());
     write_file(&zero, USER_FILE, model.settings_json(json!({})));
     for key in ["one", "two"] {
         zero.stdout(&["run", "--session", key, "hi"]);
     }
     let server = PostgresServer::start();
-    let password = format!(":{}@", crate::postgres_server::PASSWORD);
+    let password = format!(":{}@", PASSWORD);
     let database = server.url("zero", "postgres").replace(&password, "@");
     let migrate = |from: &str, to: &str, more: &[&str]| {
         let mut args = vec!["sessions", "migrate", "--from", from, "--to", to];
