@@ -215,8 +215,7 @@ fn parse_options(args: &[String]) -> Option<BenchOptions> {
 /// Builds the program, and the examples that the suites name.
 fn build_all(parts: &[BenchSuite]) -> Result<()> {
     build(&["build", "--profile", "dist", "--package", "zero"])?;
-    // All examples at once, so that shared dependencies are built once; separate from the program,
-    // which has to be the released one.
+    // All examples at once, so that shared dependencies are built once.
     let examples: Vec<&str> = parts
         .iter()
         .flat_map(|part| part.examples)
@@ -228,7 +227,7 @@ fn build_all(parts: &[BenchSuite]) -> Result<()> {
     if examples.is_empty() {
         return Ok(());
     }
-    build(&[&["build", "--profile", "dist"][..], &examples].concat())
+    build(&[&["build", "--profile", bench_context::EXAMPLE_PROFILE][..], &examples].concat())
 }
 
 fn build(args: &[&str]) -> Result<()> {

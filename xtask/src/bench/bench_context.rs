@@ -36,17 +36,22 @@ pub(super) struct BenchContext {
 /// files were just removed, some file systems take ten times as long to create one.
 pub(super) const STATES: &str = "/var/tmp";
 
+/// The profile of the examples, and the name of its folder.
+pub(super) const EXAMPLE_PROFILE: &str = "measure";
+
 impl BenchContext {
     /// Creates the files that `program` is measured on; `None` is the program that was just built.
     pub(super) fn prepare(runs: RunCounts, program: Option<PathBuf>) -> Result<Self> {
         let target = CargoMetadata::load()?.target_directory;
-        let zero = match program {
+        let (zero, examples) = match program {
             Some(program) => {
-                program.canonicalize().with_context(|| format!("no {}", program.display()))?
+                let program =
+                    program.canonicalize().with_context(|| format!("no {}", program.display()))?;
+                let examples = program.with_file_name("examples");
+                (program, examples)
             }
-            None => target.join("dist/zero"),
+            None => (target.join("dist/zero"), target.join(EXAMPLE_PROFILE).join("examples")),
         };
-        let examples = zero.with_file_name("examples");
         let tree = target.join("bench-tree");
         let large_file = target.join("bench-large").join("lines.txt");
         search_tree::generate(&tree).context("could not generate the tree to search")?;
