@@ -21,13 +21,22 @@ const LINKS_MAX: usize = 40;
 pub const PATH_BYTES_MAX: usize = 4096;
 
 /// The result of [`canonicalize`].
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CanonicalPath {
     /// The part that exists, without links.
     pub existing: PathBuf,
     /// The names that would have to be created below it, outermost first; empty if the whole path
     /// exists.
     pub missing: Vec<OsString>,
+}
+
+impl CanonicalPath {
+    /// The whole path, whether it exists or not.
+    pub(crate) fn into_path(self) -> PathBuf {
+        let mut path = self.existing;
+        path.extend(self.missing);
+        path
+    }
 }
 
 /// Why a path cannot be resolved.

@@ -3,7 +3,7 @@
 //! Policy must know what a path denotes before anything opens it. Nothing here opens a pipe or a
 //! device, and every result is bounded.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::os::fd::OwnedFd;
@@ -15,7 +15,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use rustix::fs::{Access, AtFlags, FileType, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
 
-use crate::canonical_path::{self, CanonicalPathError, FinalLinkMode};
+use crate::canonical_path::{self, CanonicalPath, CanonicalPathError, FinalLinkMode};
 use crate::open_beneath;
 
 /// The coarsest resolution of change times in file systems.
@@ -242,16 +242,74 @@ pub fn trace_links(absolute: &Path) -> LinkTrace {
         FinalLinkMode::Follow,
         |link| links.push(link),
     );
-    let target = match found {
-        Ok(found) => {
-            let mut path = found.existing;
-            path.extend(found.missing);
-            Some(path)
-        }
+    LinkTrace { links, target: target_of(found, absolute) }
+}
+
+fn target_of(found: Result<CanonicalPath, CanonicalPathError>, absolute: &Path) -> Option<PathBuf> {
+    match found {
+        Ok(found) => Some(found.into_path()),
         Err(CanonicalPathError::DotsBelowMissing) => Some(normalize_dots(absolute)),
         Err(_) => None,
-    };
-    LinkTrace { links, target }
+    }
+}
+
+/// Follows the links on the way to many paths. Each folder is resolved once: most paths are in few folders, and
+/// the way to a folder costs two system calls for each of its names.
+#[derive(Debug, Default)]
+pub struct LinkTracer {
+    /// The folders that were resolved, as they were written; `None` for those whose paths are resolved one by one.
+    folders: HashMap<PathBuf, Option<TracedFolder>>,
+}
+
+/// What the path of a folder denotes.
+#[derive(Debug)]
+struct TracedFolder {
+    links: Vec<PathBuf>,
+    canonical: CanonicalPath,
+}
+
+impl LinkTracer {
+    /// Like [`canonicalize`]; a folder that changed since it was resolved is not noticed.
+    pub fn canonicalize(&mut self, absolute: &Path) -> Option<PathBuf> {
+        self.trace(absolute).target
+    }
+
+    /// Like [`trace_links`]; a folder that changed since it was resolved is not noticed.
+    pub fn trace(&mut self, absolute: &Path) -> LinkTrace {
+        let (Some(folder), Some(name)) = (absolute.parent(), absolute.file_name()) else {
+            return trace_links(absolute);
+        };
+        if !self.folders.contains_key(folder) {
+            self.folders.insert(folder.to_owned(), TracedFolder::resolve(folder));
+        }
+        let Some(Some(traced)) = self.folders.get(folder) else { return trace_links(absolute) };
+        let mut links = traced.links.clone();
+        if !traced.canonical.missing.is_empty() {
+            // Nothing is below a folder that does not exist.
+            let target = Some(traced.canonical.clone().into_path().join(name));
+            return LinkTrace { links, target };
+        }
+        let found = canonical_path::canonicalize_with(
+            &traced.canonical.existing,
+            Path::new(name),
+            FinalLinkMode::Follow,
+            |link| links.push(link),
+        );
+        LinkTrace { links, target: target_of(found, absolute) }
+    }
+}
+
+impl TracedFolder {
+    fn resolve(folder: &Path) -> Option<Self> {
+        let mut links = Vec::new();
+        let found = canonical_path::canonicalize_with(
+            Path::new("/"),
+            folder,
+            FinalLinkMode::Follow,
+            |link| links.push(link),
+        );
+        found.ok().map(|canonical| Self { links, canonical })
+    }
 }
 
 /// The names in a folder, sorted; `None` if there are more than `most` or it cannot be listed.
@@ -535,6 +593,50 @@ mod tests {
     #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
     use super::*;
     use std::os::unix::fs::{PermissionsExt, symlink};
+
+    #[test]
+    fn tracer_finds_what_single_traces_find() {
+        let temp = tempfile::tempdir().unwrap();
+        let root = temp.path();
+        std::fs::create_dir_all(root.join("real/inner")).unwrap();
+        std::fs::write(root.join("real/file"), "").unwrap();
+        symlink("real", root.join("short")).unwrap();
+        symlink("../short/file", root.join("real/up")).unwrap();
+        symlink("loop", root.join("loop")).unwrap();
+        symlink("none/deep", root.join("dangling")).unwrap();
+        let mut tracer = LinkTracer::default();
+        for folder in [
+            "",
+            "real",
+            "short",
+            "short/inner",
+            "dangling",
+            "loop",
+            "real/file",
+            "none",
+            "real/../short",
+            "none/..",
+        ] {
+            for name in [
+                "file",
+                "up",
+                "inner",
+                "x",
+                "..",
+                ".",
+                "inner/../up",
+                "short",
+                "loop",
+                "dangling/x",
+            ] {
+                let path = root.join(folder).join(name);
+                assert_eq!(tracer.trace(&path), trace_links(&path), "{}", path.display());
+            }
+        }
+        for path in ["/", "/..", "/none"] {
+            assert_eq!(tracer.trace(Path::new(path)), trace_links(Path::new(path)), "{path}");
+        }
+    }
 
     #[test]
     fn folder_names_tell_what_is_missing() {

@@ -11,7 +11,8 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use zero_sandbox::{FileType, path_survey};
+use zero_sandbox::path_survey::{self, LinkTracer};
+use zero_sandbox::FileType;
 
 use super::existing_entries::ExistingEntries;
 use super::git_repositories;
@@ -209,16 +210,17 @@ fn find_repositories(root: &Path, hidden: &[PathBuf]) -> Vec<PathBuf> {
 
 /// Removes the paths that lead into a masked folder by a link.
 fn retain_outside(readable: &mut Vec<PathBuf>, needs: &HomeNeeds<'_>) {
-    let has_link = |path: &PathBuf| path_survey::canonicalize(path).as_ref() != Some(path);
+    let mut tracer = LinkTracer::default();
+    let mut has_link = |path: &PathBuf| tracer.canonicalize(path).as_ref() != Some(path);
     // Most home folders have no links, and then the masked paths need not be resolved.
-    if !readable.iter().any(has_link) && needs.opened.is_empty() && needs.judged.is_empty() {
+    if !readable.iter().any(&mut has_link) && needs.opened.is_empty() && needs.judged.is_empty() {
         return;
     }
-    let masked = needs.masked.iter().filter_map(|path| path_survey::canonicalize(path));
+    let masked = needs.masked.iter().filter_map(|path| tracer.canonicalize(path));
     let masked: Vec<PathBuf> = masked.collect();
     readable.retain(|path| {
         let is_masked = |real: &PathBuf| masked.iter().any(|masked| real.starts_with(masked));
-        let real = path_survey::canonicalize(path);
+        let real = tracer.canonicalize(path);
         needs.work.contains(path) || real.is_some_and(|real| !is_masked(&real))
     });
 }

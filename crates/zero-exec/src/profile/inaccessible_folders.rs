@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use zero_sandbox::FileType;
-use zero_sandbox::path_survey::{self, PathReachability};
+use zero_sandbox::path_survey::{self, LinkTracer, PathReachability};
 
 /// The path that must be hidden so that `path` is hidden. `None` if no command can ever reach it.
 pub(super) fn find_maskable_path(path: PathBuf) -> Option<PathBuf> {
@@ -49,8 +49,9 @@ impl InaccessiblePaths {
     /// Keeps only the folders writable in which these paths are made, changed or removed. Paths in
     /// a protected or masked folder stay inaccessible.
     pub(super) fn narrow_to(&mut self, paths: &BTreeSet<PathBuf>, masked: &[PathBuf]) {
+        let mut tracer = LinkTracer::default();
         let masked: Vec<PathBuf> =
-            masked.iter().filter_map(|path| path_survey::canonicalize(path)).collect();
+            masked.iter().filter_map(|path| tracer.canonicalize(path)).collect();
         let is_closed = |folder: &Path| {
             let mut closed = self.folders.iter().chain(&self.files).chain(&masked);
             closed.any(|path| folder.starts_with(path))

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use zero_sandbox::path_survey::{self, ChangeStamp, FolderListing, PathReachability};
+use zero_sandbox::path_survey::{self, ChangeStamp, FolderListing, LinkTracer, PathReachability};
 
 use super::forbidden_path::{ForbiddenPath, UNHELD_ENTRIES_MAX};
 use super::protection_limit::ProtectionLimit;
@@ -118,10 +118,11 @@ fn find_link_targets(
         watched: HashSet::new(),
         folders: BTreeSet::new(),
         entries_left: ENTRIES_MAX,
+        tracer: LinkTracer::default(),
         found: LinkTargets::default(),
     };
     for path in protected {
-        let real = path_survey::canonicalize(path);
+        let real = search.tracer.canonicalize(path);
         search.protected.extend(real);
     }
     search.pending.extend(named.iter().cloned());
@@ -147,12 +148,13 @@ struct LinkTargetSearch<'a> {
     /// The folders on the way to what was inspected.
     folders: BTreeSet<PathBuf>,
     entries_left: usize,
+    tracer: LinkTracer,
     found: LinkTargets,
 }
 
 impl LinkTargetSearch<'_> {
     fn inspect(&mut self, path: &Path, why: &'static str) -> Result<(), ProtectionLimit> {
-        let trace = path_survey::trace_links(path);
+        let trace = self.tracer.trace(path);
         let way = trace.links.iter().chain(&trace.target).map(PathBuf::as_path);
         for step in std::iter::once(path).chain(way) {
             add_folders(&mut self.folders, step.parent());

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use zero_sandbox::SandboxProfile;
-use zero_sandbox::path_survey::{self, FileIdentity};
+use zero_sandbox::path_survey::{self, FileIdentity, LinkTracer};
 use zero_sandbox::quarantine;
 
 use crate::git_facts::{self, GitSetting};
@@ -67,8 +67,9 @@ impl HiddenMounts {
     /// The existing paths with a mount of their own. Paths in a hidden folder have none, and need
     /// none.
     pub(super) fn list(profile: &SandboxProfile) -> Self {
-        let real = |paths: &[PathBuf]| -> BTreeSet<PathBuf> {
-            paths.iter().filter_map(|path| path_survey::canonicalize(path)).collect()
+        let mut tracer = LinkTracer::default();
+        let mut real = |paths: &[PathBuf]| -> BTreeSet<PathBuf> {
+            paths.iter().filter_map(|path| tracer.canonicalize(path)).collect()
         };
         let masked = real(&profile.masked);
         let shown = real(&[&*profile.readable, &*profile.writable].concat());
