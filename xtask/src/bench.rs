@@ -20,6 +20,7 @@ mod measurements;
 mod network;
 mod peak_memory;
 mod policy;
+mod profile;
 mod questions;
 mod result_check;
 mod sandbox;
@@ -54,13 +55,14 @@ struct BenchSuite {
 }
 
 /// All suites, in this order.
-const PARTS: [BenchSuite; 15] = [
+const PARTS: [BenchSuite; 16] = [
     BenchSuite {
         name: "files",
         measure: measurements::measure,
         examples: &[("zero-runtime", &["noop_path"])],
     },
     BenchSuite { name: "calls", measure: calls::measure, examples: &[] },
+    BenchSuite { name: "profile", measure: profile::measure, examples: &[] },
     BenchSuite {
         name: "policy",
         measure: policy::measure,

@@ -70,7 +70,7 @@ pub(super) fn measure(bench: &BenchContext, table: &mut BenchTable) -> Result<()
     measure_many_sessions(&place, table)?;
     measure_subagents(&place, table)?;
     let size = std::fs::metadata(&bench.zero)?.len();
-    table.add(standalone_row(
+    table.add(BenchRow::without_peer(
         "acp, the program, stripped",
         format_mb(size),
         format_budget(format_mb(PROGRAM_BYTES_MAX)),
@@ -149,7 +149,7 @@ fn measure_start(place: &AcpBenchSetup<'_>, table: &mut BenchTable) -> Result<()
     table.add(timed_row("acp, start to `initialize` answered", hello, HELLO_MAX));
     table.add(timed_row("acp, the first `session/new`", opened, OPENED_MAX));
     let held = held.into_iter().max().unwrap_or_default();
-    table.add(standalone_row(
+    table.add(BenchRow::without_peer(
         "acp, memory with a session open, idle",
         format_mb(held),
         format_budget(format_mb(IDLE_BYTES_MAX)),
@@ -221,7 +221,7 @@ fn measure_calls(place: &AcpBenchSetup<'_>, table: &mut BenchTable) -> Result<()
     let (took, own) = measure_turns(place, &mut talk, &large(1))?;
     talk.finish()?;
     let what = "acp, the same as the first command of a session";
-    let first = standalone_row(what, format_ms(took), "–".to_owned(), true);
+    let first = BenchRow::without_peer(what, format_ms(took), "–".to_owned(), true);
     table.add(BenchRow { peer: format_model_share(own), ..first });
     Ok(())
 }
@@ -298,7 +298,7 @@ fn measure_many_sessions(place: &AcpBenchSetup<'_>, table: &mut BenchTable) -> R
     let start = Instant::now();
     run_sessions_in_parallel(&mut talk, &sessions, TURNS, |_| Ok("hi".to_owned()))?;
     let per_second = (SESSIONS * TURNS) as f64 / start.elapsed().as_secs_f64();
-    table.add(standalone_row(
+    table.add(BenchRow::without_peer(
         "acp, turns of 20 sessions at once",
         format!("{per_second:.0}/s"),
         format!("≥ {TURNS_PER_SECOND_MIN:.0}/s"),
@@ -321,7 +321,7 @@ fn measure_many_sessions(place: &AcpBenchSetup<'_>, table: &mut BenchTable) -> R
     }
     table.add(BenchRow {
         peer: format!("{:.0}/s", answers as f64 / took.as_secs_f64()),
-        ..standalone_row(
+        ..BenchRow::without_peer(
             &format!("acp, `echo` {answers} times by 20 sessions, right answers"),
             tally.right.to_string(),
             answers.to_string(),
@@ -330,7 +330,7 @@ fn measure_many_sessions(place: &AcpBenchSetup<'_>, table: &mut BenchTable) -> R
     });
     let held = peak_memory::read_peak(talk.pid())?;
     talk.finish()?;
-    table.add(standalone_row(
+    table.add(BenchRow::without_peer(
         "acp, the same, memory",
         format!("{} peak", format_mb(held)),
         format_budget(format_mb(PEAK_BYTES_MAX)),
@@ -361,7 +361,7 @@ fn measure_subagents(place: &AcpBenchSetup<'_>, table: &mut BenchTable) -> Resul
     ensure!(took < 2 * SUBAGENT_PAUSE, "the sub-agents did not work side by side: {took:?}");
     let held = peak_memory::read_peak(talk.pid())?.saturating_sub(before) / SUBAGENTS as u64;
     talk.finish()?;
-    table.add(standalone_row(
+    table.add(BenchRow::without_peer(
         "acp, memory of each of 20 sub-agents side by side",
         format_mb(held),
         format_budget(format_mb(SUBAGENT_BYTES_MAX)),
@@ -414,7 +414,7 @@ fn build_script(tool: &str, input: Value, times: usize, expected: &str) -> Model
 }
 
 fn timed_row(what: &str, took: Duration, budget: Duration) -> BenchRow {
-    standalone_row(what, format_ms(took), format_budget(format_ms(budget)), took <= budget)
+    BenchRow::without_peer(what, format_ms(took), format_budget(format_ms(budget)), took <= budget)
 }
 
 fn format_model_share(own: Duration) -> String {
@@ -423,10 +423,4 @@ fn format_model_share(own: Duration) -> String {
 
 fn format_budget(budget: String) -> String {
     format!("≤ {budget}")
-}
-
-/// A row without a comparison.
-fn standalone_row(what: &str, ours: String, budget: String, met: bool) -> BenchRow {
-    let none = || "–".to_owned();
-    BenchRow { what: what.to_owned(), ours, peer: none(), ratio: none(), budget, met }
 }

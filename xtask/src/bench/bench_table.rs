@@ -18,6 +18,14 @@ pub(super) struct BenchRow {
     pub(super) met: bool,
 }
 
+impl BenchRow {
+    /// A measurement that is compared with a budget only.
+    pub(super) fn without_peer(what: &str, ours: String, budget: String, met: bool) -> Self {
+        let none = || "–".to_owned();
+        Self { what: what.to_owned(), ours, peer: none(), ratio: none(), budget, met }
+    }
+}
+
 /// The measurements of one suite.
 #[derive(Debug, Default)]
 pub(super) struct BenchTable {

@@ -48,7 +48,7 @@ fn measure_start(bench: &BenchContext, table: &mut BenchTable) -> Result<()> {
     let runs = bench.runs.search.min(10);
     let figures: StartFigures = run_example(bench, "start", &[runs])?;
     let ready = Duration::from_micros(figures.ready_us);
-    table.add(standalone_row(
+    table.add(BenchRow::without_peer(
         "gateway, start to ready",
         format_ms(ready),
         format_budget(format_ms(READY_MAX)),
@@ -56,7 +56,7 @@ fn measure_start(bench: &BenchContext, table: &mut BenchTable) -> Result<()> {
     ));
     let held = figures.idle_bytes;
     let is_met = held <= IDLE_BYTES_MAX;
-    table.add(standalone_row(
+    table.add(BenchRow::without_peer(
         "gateway, memory without clients",
         format_mb(held),
         format_budget(format_mb(IDLE_BYTES_MAX)),
@@ -87,7 +87,7 @@ fn measure_connections(bench: &BenchContext, table: &mut BenchTable) -> Result<(
     let each = peak.saturating_sub(figures.before_bytes) / CONNECTIONS as u64;
     table.add(BenchRow {
         peer: format!("{:.1} kB each", each as f64 / 1e3),
-        ..standalone_row(
+        ..BenchRow::without_peer(
             "gateway, memory of 10,000 idle connections",
             format!("{} peak", format_mb(peak)),
             format_budget(format_mb(CONNECTIONS_BYTES_MAX)),
@@ -121,7 +121,7 @@ fn measure_load(bench: &BenchContext, table: &mut BenchTable) -> Result<()> {
     ensure!(*failed == 0, "{failed} of {CLIENTS} clients did not hear all in order: {failures:?}");
     table.add(BenchRow {
         peer: format!("{:.0} words/s heard", figures.words_per_second),
-        ..standalone_row(
+        ..BenchRow::without_peer(
             "gateway, 1,000 clients, 200 runs at a time, events heard",
             format!("{:.0}/s", figures.events_per_second),
             format!("≥ {EVENTS_PER_SECOND:.0}/s"),
@@ -136,7 +136,7 @@ fn measure_load(bench: &BenchContext, table: &mut BenchTable) -> Result<()> {
             format_ms(Duration::from_micros(middle)),
             format_ms(Duration::from_micros(most))
         ),
-        ..standalone_row(
+        ..BenchRow::without_peer(
             "gateway, the same, model to client, p99",
             format_ms(late),
             format_budget(format_ms(LATE_MAX)),
@@ -145,7 +145,7 @@ fn measure_load(bench: &BenchContext, table: &mut BenchTable) -> Result<()> {
     });
     table.add(BenchRow {
         peer: format!("{runs} runs, {events} events"),
-        ..standalone_row(
+        ..BenchRow::without_peer(
             "gateway, the same, lost or out of order",
             "0".to_owned(),
             "0".to_owned(),
@@ -158,7 +158,7 @@ fn measure_load(bench: &BenchContext, table: &mut BenchTable) -> Result<()> {
             "{:.2} processors, driver {:.2}",
             figures.gateway_processors, figures.driver_processors
         ),
-        ..standalone_row(
+        ..BenchRow::without_peer(
             "gateway, the same, memory",
             format!("{} peak", format_mb(peak)),
             format_budget(format_mb(LOAD_BYTES_MAX)),
@@ -194,10 +194,4 @@ fn is_full(bench: &BenchContext) -> bool {
 
 fn format_budget(budget: String) -> String {
     format!("≤ {budget}")
-}
-
-/// A row without a comparison.
-fn standalone_row(what: &str, ours: String, budget: String, met: bool) -> BenchRow {
-    let none = || "–".to_owned();
-    BenchRow { what: what.to_owned(), ours, peer: none(), ratio: none(), budget, met }
 }

@@ -51,7 +51,7 @@ pub(super) fn measure(bench: &BenchContext, table: &mut BenchTable) -> Result<()
             samples.push(took);
         }
         let took = median(samples);
-        table.add(standalone_row(
+        table.add(BenchRow::without_peer(
             what,
             format_ms(took),
             format!("≤ {}", format_ms(LISTED_MAX)),
@@ -166,7 +166,7 @@ fn measure_calls(place: &McpBenchSetup<'_>, table: &mut BenchTable) -> Result<()
         let added = took.saturating_sub(inside);
         table.add(BenchRow {
             peer: format!("{} of {} inside", format_micros(inside), format_micros(took)),
-            ..standalone_row(
+            ..BenchRow::without_peer(
                 what,
                 format_micros(added),
                 format!("≤ {}", format_micros(STDIO_CALL_MAX)),
@@ -175,7 +175,7 @@ fn measure_calls(place: &McpBenchSetup<'_>, table: &mut BenchTable) -> Result<()
         });
     }
     let took = Duration::from_nanos(figures.through_client_ns);
-    table.add(standalone_row(
+    table.add(BenchRow::without_peer(
         "mcp, a call of another server's tool",
         format_micros(took),
         format!("≤ {}", format_micros(CLIENT_CALL_MAX)),
@@ -240,7 +240,7 @@ fn measure_memory(place: &McpBenchSetup<'_>, table: &mut BenchTable) -> Result<(
     let (_, talk) = place.measure_listing(&place.none, "memory", BenchProtocolEra::Stateless)?;
     let listed = peak_memory::read_peak(talk.pid())?;
     talk.finish()?;
-    table.add(standalone_row(
+    table.add(BenchRow::without_peer(
         "mcp, memory once tools are listed",
         format_mb(listed),
         "–".to_owned(),
@@ -252,7 +252,7 @@ fn measure_memory(place: &McpBenchSetup<'_>, table: &mut BenchTable) -> Result<(
     let output = String::from_utf8_lossy(&output.stderr).into_owned();
     ensure!(output.contains("it is longer than"), "the reply was not refused: {output:.500}");
     let held = peak_memory::measure_peak_of_failure(call())?;
-    table.add(standalone_row(
+    table.add(BenchRow::without_peer(
         "mcp, memory for a reply of 200 MB",
         format!("{} peak", format_mb(held)),
         format!("≤ {}", format_mb(GIANT_REPLY_BYTES_MAX)),
@@ -270,10 +270,4 @@ fn comparison_row(what: &str, pair: TimingPair, budget: f64) -> BenchRow {
         budget: format!("≤ {budget}×"),
         met: pair.ratio() <= budget,
     }
-}
-
-/// A row without a comparison.
-fn standalone_row(what: &str, ours: String, budget: String, met: bool) -> BenchRow {
-    let none = || "–".to_owned();
-    BenchRow { what: what.to_owned(), ours, peer: none(), ratio: none(), budget, met }
 }

@@ -67,7 +67,7 @@ pub(super) fn measure(bench: &BenchContext, table: &mut BenchTable) -> Result<()
             SANDBOX_RATIO_MAX,
         )
     });
-    table.add(standalone_row(
+    table.add(BenchRow::without_peer(
         "sandbox, memory for draining 1 GB",
         format!("{} KB", f.drain_kb),
         format!("≤ {DRAIN_KB_MAX} KB"),
@@ -75,7 +75,7 @@ pub(super) fn measure(bench: &BenchContext, table: &mut BenchTable) -> Result<()
     ));
     let left = if f.left.is_empty() { "0".to_owned() } else { f.left.join(", ") };
     let is_clean = f.left.is_empty();
-    table.add(standalone_row("sandbox, left by 1,000 commands", left, "0".to_owned(), is_clean));
+    table.add(BenchRow::without_peer("sandbox, left by 1,000 commands", left, "0".to_owned(), is_clean));
     Ok(())
 }
 
@@ -89,12 +89,6 @@ fn ratio_row(what: &str, ours: Duration, peer: Duration, budget: f64) -> BenchRo
         budget: format!("≤ {budget}×"),
         met: ratio <= budget,
     }
-}
-
-/// A row without a comparison.
-fn standalone_row(what: &str, ours: String, budget: String, met: bool) -> BenchRow {
-    let none = || "–".to_owned();
-    BenchRow { what: what.to_owned(), ours, peer: none(), ratio: none(), budget, met }
 }
 
 fn format_time(time: Duration) -> String {
